@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // An argument, whichever, asks for PMI-2.
     let version = if std::env::args().len() > 1 { Version::Two } else { Version::One };
     let client = Client::connect(version)?;
-    let (rank, size) = (client.place().rank, client.place().size);
+    let (rank, size) = (client.process_info().rank, client.process_info().size);
     let here = client.ranks_of_node()?.len();
 
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")?;

@@ -11,6 +11,8 @@ mod debug;
 mod messages;
 #[path = "bodies/pmi.rs"]
 mod pmi;
+#[path = "bodies/pmix.rs"]
+mod pmix;
 #[path = "bodies/ring.rs"]
 mod ring;
 #[path = "bodies/text.rs"]
@@ -20,7 +22,7 @@ mod text;
 pub(crate) type Body = fn(&[u8]);
 
 /// Every target by its name; the seeds of one are in `corpus-seeds/NAME`.
-pub(crate) const TARGETS: [(&str, Body); 14] = [
+pub(crate) const TARGETS: [(&str, Body); 16] = [
     ("handshake_responder", channel::responder),
     ("handshake_initiator", channel::initiator),
     ("sealed_frames", channel::sealed_frames),
@@ -34,6 +36,8 @@ pub(crate) const TARGETS: [(&str, Body); 14] = [
     ("key_file", text::key_file),
     ("pmi_lines", pmi::pmi_lines),
     ("pmi_messages", pmi::pmi_messages),
+    ("pmix_stream", pmix::stream),
+    ("pmix_messages", pmix::messages),
     ("mi_records", debug::mi_records),
 ];
 

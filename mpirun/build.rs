@@ -1,4 +1,5 @@
-//! Gives `mpirun` its other names, and the debug information of `src/mpir.s`, whether it has other or not.
+//! Makes the links for `mpirun`'s other names, and links the debug information of `src/mpir.s` into
+//! all builds.
 
 use std::env;
 
@@ -15,7 +16,7 @@ fn main() {
     println!("cargo:rerun-if-env-changed=CARGO_ENCODED_RUSTFLAGS");
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     if ["mold", "gold"].iter().any(|linker| flags.contains(linker)) {
-        // These take no such script: tools have to know the types.
+        // These linkers accept no such script; tools must know the types themselves.
         return;
     }
     let directory = env::var("CARGO_MANIFEST_DIR").expect("set by cargo");

@@ -7,8 +7,8 @@ use mpd_wire::frame;
 use mpd_wire::frame::Decoder;
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{
-    ConsoleReply, JobInput, JobNews, ManagerOrder, ManagerReport, Opening, Order, OrderAnswer,
-    RingMessage, RingRequest,
+    ConsoleReply, JobInput, JobNews, ManagerOrder, ManagerReport, Opening, OrderAnswer,
+    RingMessage, RingOrder, RingRequest,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -44,7 +44,7 @@ pub(crate) fn manager(data: &[u8]) {
 /// What daemons say to each other.
 pub(crate) fn ring(data: &[u8]) {
     reads_back::<RingMessage>(data);
-    reads_back::<Order>(data);
+    reads_back::<RingOrder>(data);
     reads_back::<OrderAnswer>(data);
 }
 

@@ -12,7 +12,7 @@ use mpd_ring::{
     Seed, Timing, Token,
 };
 use mpd_wire::message::{Answer, Gathered, Lap, Naming, Payload, RingMessage, Scatter, ScatterId};
-use mpd_wire::names::{Claim, Lock, NameKey, Sheet};
+use mpd_wire::names::{Claim, Lock, NameKey, NameRecord};
 use mpd_wire::{Address, DaemonName, Instance, JobId, Record, Seat, Standing};
 
 use super::Bytes;
@@ -269,13 +269,13 @@ fn claim(bytes: &mut Bytes<'_>) -> Claim {
     Claim { name: format!("{}", bytes.below(4)), value: "port".to_owned(), job, lock }
 }
 
-fn sheet(bytes: &mut Bytes<'_>) -> Sheet {
+fn name_record(bytes: &mut Bytes<'_>) -> NameRecord {
     let mut claims = several(bytes, claim);
     if bytes.byte() & 7 != 0 {
         claims.sort();
         claims.dedup_by(|a, b| a.name == b.name);
     }
-    Sheet { owner: name(bytes), instance: instance(bytes), version: number(bytes), claims }
+    NameRecord { owner: name(bytes), instance: instance(bytes), version: number(bytes), claims }
 }
 
 fn seat(bytes: &mut Bytes<'_>) -> Seat {
@@ -291,7 +291,8 @@ fn payload(bytes: &mut Bytes<'_>) -> Payload {
 }
 
 fn scatter(bytes: &mut Bytes<'_>) -> Scatter {
-    let naming = |bytes: &mut Bytes<'_>| Naming { name: claim(bytes).name, sheet: sheet(bytes) };
+    let naming =
+        |bytes: &mut Bytes<'_>| Naming { name: claim(bytes).name, name_record: name_record(bytes) };
     Scatter {
         id: id(bytes),
         round: small(bytes),
@@ -311,7 +312,7 @@ fn message(bytes: &mut Bytes<'_>) -> RingMessage {
         0 => RingMessage::Pulse { digest: number(bytes) },
         1 | 2 => RingMessage::List { records: several(bytes, record) },
         3 | 4 => RingMessage::Update { records: several(bytes, record) },
-        5 => RingMessage::Names { sheets: several(bytes, sheet) },
+        5 => RingMessage::Names { name_records: several(bytes, name_record) },
         6 => RingMessage::Scatter(scatter(bytes)),
         7 => RingMessage::Gathered(Gathered {
             id: id(bytes),

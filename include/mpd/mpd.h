@@ -1,9 +1,9 @@
-/* What a process can ask of MPD beyond PMI. Other process managers refuse it, and some
- * end the job of who asks what they do not know.
+/* Functions of MPD beyond PMI. Other process managers refuse them, and some end a job that sends an
+ * unknown request.
  *
- * Both functions have a signal, which may be SIGRTMIN to SIGRTMAX, sent to a rank of the caller's job, and return 0
- * (PMI_SUCCESS) when it is sent. The one is in libpmi.so.0, for processes that have called PMI_Init, the other in
- * libpmi2.so.0, for those that have called PMI2_Init.
+ * Both functions send a signal to a rank of the caller's job. SIGRTMIN to SIGRTMAX are allowed too. They return 0
+ * (PMI_SUCCESS) when the signal is sent. MPD_Signal_rank is in libpmi.so.0, for processes that have called PMI_Init.
+ * MPD2_Signal_rank is in libpmi2.so.0, for processes that have called PMI2_Init.
  */
 #ifndef MPD_MPD_H
 #define MPD_MPD_H

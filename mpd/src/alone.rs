@@ -1,7 +1,7 @@
 //! A helper process of a manager: finds a rank that uses an MPI library which does not speak PMI.
 //!
-//! It is this executable again: `--mpi-users PID…`, the processes of ranks. Of the first that is found it writes the
-//! process id, a space and the library's file to standard output.
+//! It is this executable again, with `--mpi-users PID…`, the processes of ranks. It writes the process id of the
+//! first such rank, a space and the file of the library to standard output.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -16,17 +16,17 @@ use nix::unistd::Pid;
 
 use crate::lookout::Lookout;
 
-/// Most ranks that are looked at.
+/// Most ranks that the helper examines.
 const MAX_RANKS: usize = 4096;
 
-/// Most bytes that a helper has to say: longer names of files are cut.
+/// Most bytes of a finding. A longer file name is cut.
 const MAX_FOUND: usize = 1024;
 
-/// The helper itself.
-pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
-    let pid = |word: &OsString| word.to_str()?.parse().ok().map(Pid::from_raw);
+/// Runs the helper.
+pub(crate) fn run(arguments: &[OsString]) -> Result<ExitCode> {
+    let pid = |argument: &OsString| argument.to_str()?.parse().ok().map(Pid::from_raw);
     let ranks: Vec<Pid> =
-        words.iter().map(pid).collect::<Option<_>>().context("a process id is a number")?;
+        arguments.iter().map(pid).collect::<Option<_>>().context("a process id is a number")?;
     if let Some((rank, library)) = mpd_io::alone::find(&ranks) {
         let mut found = format!("{rank} ").into_bytes();
         found.extend_from_slice(library.as_os_str().as_bytes());
@@ -36,7 +36,7 @@ pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A helper at work.
+/// The manager's side of a running helper.
 #[derive(Debug)]
 pub(crate) struct Search {
     ranks: Vec<(Rank, Pid)>,
@@ -45,17 +45,17 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// Among these processes of ranks and their descendants.
+    /// Starts a helper for these processes of ranks and their descendants. `null`: see [`Lookout::start`].
     pub(crate) fn start(mut ranks: Vec<(Rank, Pid)>, null: BorrowedFd<'_>) -> Result<Self> {
         ranks.truncate(MAX_RANKS);
-        let words = std::iter::once(crate::cli::MPI_USERS.to_owned());
+        let arguments = std::iter::once(crate::cli::MPI_USERS.to_owned());
         let pids = ranks.iter().map(|(_, pid)| pid.to_string());
-        let lookout = Lookout::start(words.chain(pids), null)?;
+        let lookout = Lookout::start(arguments.chain(pids), null)?;
         Ok(Self { ranks, lookout, bytes: Vec::new() })
     }
 
-    /// The rank that it has found and the file of its library, once it has ended. Does not wait.
-    pub(crate) fn hear(&mut self) -> Option<Option<(Rank, String)>> {
+    /// The rank and the file of its library, or `None` for no such rank, once the helper has ended. Does not wait.
+    pub(crate) fn receive(&mut self) -> Option<Option<(Rank, String)>> {
         let mut buffer = [0; MAX_FOUND];
         while self.lookout.wait(Duration::ZERO) {
             match self.lookout.read(&mut buffer) {

@@ -16,20 +16,26 @@ pub(crate) const EXIT_FAILURE: u8 = 1;
 
 /// Start the MPD daemon of this host.
 ///
-/// The daemon enters the ring of the daemon named by --join, or begins a ring of one that others may
-/// enter. Daemons of one ring prove to each other that they hold the same key; nobody else gets a word.
-/// To raise daemons on many hosts, use mpdboot.
+/// With --join, the daemon enters the ring of the named daemon. Otherwise it begins a ring of one, which other
+/// daemons may enter. Daemons of one ring prove to each other that they hold the same key. A daemon does not answer a
+/// peer without this key. Use mpdboot to start daemons on many hosts.
 ///
-/// The daemon waits on a socket that only its user can reach, and starts a manager process for every
-/// job that mpirun submits. It ends by mpdexit and mpdallexit, and on SIGTERM, SIGINT and SIGHUP
-/// (with --keep, others start it again then); running jobs are not hurt by its end and register with the next daemon.
+/// The daemon listens on a socket that only its user can reach, and starts a manager process for every job that mpirun
+/// submits. It ends by mpdexit and mpdallexit, and on SIGTERM, SIGINT and SIGHUP. With --keep, other daemons start it
+/// again after a signal. Running jobs continue after its end, and register with the next daemon.
 ///
-/// Exit codes: 0 for a tidy end, 1 when the daemon could not start (the reason is on standard error)
-/// or, with --status, when no daemon is running, 2 for a wrong command line.
+/// With --record the daemon records the inputs of its ring machine. A recording has names and addresses of hosts, and
+/// the names that jobs publish. It has no keys, and nothing of jobs. A recording that reaches 64 MiB, or meets a full
+/// disk, ends; the daemon continues. With --replay mpd gives the recorded inputs to the same machine again. It prints
+/// each step and its outputs, and reports the first step whose outputs differ from the recorded ones.
+///
+/// Exit codes: 0 for an end without errors; 2 for a wrong command line; 1 if the daemon could not start (standard error
+/// has the reason). With --status, 1 means that no daemon is running. With --replay, 1 means that the file is no recording
+/// or that outputs differ.
 #[derive(Debug, Parser)]
 #[command(name = "mpd", version, after_help = AFTER_HELP, disable_help_flag = true)]
 pub(crate) struct Cli {
-    /// Go to the background; return once the daemon is in the ring, or say why it is not
+    /// Run in the background; return when the daemon is in the ring, or print why it is not
     #[arg(long, short = 'd')]
     pub(crate) daemon: bool,
 
@@ -37,7 +43,7 @@ pub(crate) struct Cli {
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
 
-    /// Enter the ring of these daemons, whichever answers first in this order
+    /// Enter the ring of the first of these daemons that answers
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     pub(crate) join: Vec<String>,
 
@@ -56,7 +62,7 @@ pub(crate) struct Cli {
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) entry_port: Option<u16>,
 
-    /// Listen on this port [default: the one of the daemon before, else any]
+    /// Listen on this port [default: the port of the previous daemon here, else any]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
 
@@ -64,20 +70,20 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) ifhn: Option<String>,
 
-    /// File of the ring's key, made if there is none [default: $MPD_KEY_FILE, /etc/mpd/key for root,
+    /// File of the ring's key, made if it is missing [default: $MPD_KEY_FILE, /etc/mpd/key for root,
     /// else ~/.mpd.key]
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 
-    /// Print the port as mpd_port=N once this daemon is in the ring; with --daemon
+    /// Print the port as mpd_port=N when this daemon is in the ring; with --daemon
     #[arg(long, short = 'e', requires = "daemon")]
     pub(crate) echo: bool,
 
-    /// Place in listings and placement [default: behind all others]
+    /// Place in listings and placement [default: after all others]
     #[arg(long, value_name = "N")]
     pub(crate) ordinal: Option<u64>,
 
-    /// Start lost members again by this plan of mpdboot's
+    /// Start dead members again by this plan of mpdboot
     #[arg(long, value_name = "FILE")]
     pub(crate) keep: Option<PathBuf>,
 
@@ -85,7 +91,7 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// Which of your rings on this host [default: $MPD_RING, $MPD_CON_EXT, the batch job's id]
+    /// The name of the ring [default: $MPD_RING, $MPD_CON_EXT, the batch job's id]
     #[arg(long, value_name = "NAME")]
     pub(crate) ring: Option<String>,
 
@@ -93,13 +99,29 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "DIR")]
     pub(crate) rundir: Option<PathBuf>,
 
-    /// Processes that this host takes before another is preferred [default: its CPUs]
+    /// Processes that this host takes before the next host is used [default: its CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) ncpus: Option<u32>,
 
     /// Write the log to this file [default: standard error; with --daemon RUNDIR/mpd.log]
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
+
+    /// For bug reports: record the inputs of the ring in FILE (mode 0600, at most 64 MiB, no keys)
+    #[arg(long, value_name = "FILE", conflicts_with = "private")]
+    pub(crate) record: Option<PathBuf>,
+
+    /// Replay the recording of a daemon or of a manager (mpirun -record), and print each step
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["daemon", "record", "status"])]
+    pub(crate) replay: Option<PathBuf>,
+
+    /// With --replay: end after step N
+    #[arg(long, value_name = "N", requires = "replay")]
+    pub(crate) until: Option<u64>,
+
+    /// With --replay: print the state of the machine at the end
+    #[arg(long, requires = "replay")]
+    pub(crate) state: bool,
 
     /// Log more (twice: everything)
     #[arg(long, short, action = clap::ArgAction::Count)]
@@ -116,7 +138,7 @@ pub(crate) struct Cli {
     #[arg(long, hide = true, requires = "owner")]
     pub(crate) private: bool,
 
-    /// With --private: the process id of the mpirun, by which its job is named.
+    /// With --private: the process id of the mpirun; it becomes the job's id.
     #[arg(long, hide = true, value_name = "PID", requires = "private")]
     pub(crate) owner: Option<u32>,
 
@@ -124,26 +146,26 @@ pub(crate) struct Cli {
     #[arg(long, hide = true, value_name = "DIR", requires = "private")]
     pub(crate) listed: Option<PathBuf>,
 
-    /// With --listed: the run directory above it goes with the last private ring, if nothing else is in it.
+    /// With --listed: remove the run directory above it with the last private ring, if it contains nothing else.
     #[arg(long, hide = true, requires = "listed")]
     pub(crate) removes_rundir: bool,
 
-    /// With --private: others may enter, and all leave when this one does.
+    /// With --private: others may enter, and all leave when this daemon leaves.
     #[arg(long, hide = true, requires = "private", requires = "ring")]
     pub(crate) open: bool,
 
-    /// In the private ring that the daemon of this life began: leave when that one is gone.
+    /// In a private ring: leave when the daemon of this instance, which began the ring, is gone.
     #[arg(long, hide = true, value_name = "INSTANCE", conflicts_with = "private")]
     pub(crate) launched_by: Option<Instance>,
 
-    /// Tell readiness on descriptor 3; with --private on descriptor 4.
+    /// Report readiness on descriptor 3; with --private on descriptor 4.
     #[arg(long, hide = true)]
-    pub(crate) tell_ready: bool,
+    pub(crate) report_ready: bool,
 
     #[arg(long, hide = true)]
     manager: bool,
 
-    /// Remove what is left of the job whose record is open at descriptor 0.
+    /// Remove the leftovers of the job whose record is open at descriptor 0.
     #[arg(long, hide = true)]
     sweep: bool,
 
@@ -156,39 +178,35 @@ pub(crate) struct Cli {
     record_file: Option<PathBuf>,
 }
 
-/// Hidden roles whose words are those of others, options and all: `--debugger GDB PROGRAM [ARGUMENT…]`,
-/// `--debugger GDB --attach PID`, `--debuggee PROGRAM [ARGUMENT…]`, `--catch GDB PROGRAM [ARGUMENT…]`,
-/// `--hold TRACER PROGRAM [ARGUMENT…]`, `--held PROGRAM [ARGUMENT…]`, `--shm-users family|anybody INODE…`,
-/// `--mpi-users PID…`.
-pub(crate) const DEBUGGER: &str = "--debugger";
-pub(crate) const DEBUGGEE: &str = "--debuggee";
-pub(crate) const CATCHER: &str = "--catch";
-/// What a watcher of crashes is called among processes.
-pub(crate) const WATCHER_NAME: &str = "mpdcatch";
-pub(crate) const HOLDER: &str = "--hold";
-pub(crate) const HELD: &str = "--held";
+/// Hidden roles. Their arguments may have any form: `--shim OPTION… -- NAME PROGRAM [ARGUMENT…]`, `--traced NAME
+/// PROGRAM [ARGUMENT…]`, `--debugged PROGRAM [ARGUMENT…]`, `--shm-users family|anybody INODE…`, `--mpi-users PID…`.
+pub(crate) const SHIM: &str = "--shim";
+pub(crate) const TRACED: &str = "--traced";
+pub(crate) const DEBUGGED: &str = "--debugged";
 pub(crate) const SHM_USERS: &str = "--shm-users";
 pub(crate) const MPI_USERS: &str = "--mpi-users";
 
-/// What stands behind `role` on the command line, if that is the first word.
-pub(crate) fn words_behind(role: &str) -> Option<Vec<OsString>> {
-    let mut words = std::env::args_os().skip(1);
-    (words.next()? == role).then(|| words.collect())
+/// The arguments after `role` on the command line, if that is the first one.
+pub(crate) fn arguments_behind(role: &str) -> Option<Vec<OsString>> {
+    let mut arguments = std::env::args_os().skip(1);
+    (arguments.next()? == role).then(|| arguments.collect())
 }
 
 const AFTER_HELP: &str = "\
 The run directory is --rundir, else $MPD_RUNDIR, else $XDG_RUNTIME_DIR/mpd, else /tmp/mpd-UID-HOST;
-the last two with -RING behind for a ring that has a name. A daemon started again in its run directory
-finds the others of its ring by the list that its predecessor kept there, and takes its old place.
-MPD_LOG sets what is logged (error, warn, info, debug, trace).";
+the last two end in -RING if the ring has a name. A daemon that is started again in its run directory
+finds the other members in the list that is saved there, and takes its old place.
+MPD_LOG sets the level of the log (error, warn, info, debug, trace).";
 
-/// What a process of this executable is.
+/// The role of a process of this executable.
 pub(crate) enum Role {
     Manager,
-    /// With the file to remove at the end; and whether the manager lived until now.
+    /// Has the file to remove at the end, and whether the manager lived until now.
     Sweeper(Option<PathBuf>, bool),
     Docs(PathBuf),
     Status,
+    /// Replays the recording in this file.
+    Replayer(PathBuf),
     /// Starts the daemon in the background.
     Starter,
     Daemon,
@@ -201,17 +219,18 @@ impl Cli {
             Self { sweep: true, .. } => Role::Sweeper(self.record_file.clone(), self.just_died),
             Self { generate_docs: Some(directory), .. } => Role::Docs(directory.clone()),
             Self { status: true, .. } => Role::Status,
+            Self { replay: Some(file), .. } => Role::Replayer(file.clone()),
             Self { daemon: true, .. } => Role::Starter,
             Self { .. } => Role::Daemon,
         }
     }
 
-    /// Whether the ring is made for one job, and gone after it without a trace.
+    /// Whether the ring is for one job and is removed completely after it.
     pub(crate) const fn is_private(&self) -> bool {
         self.private || self.launched_by.is_some()
     }
 
-    /// Whether the key stands on standard input.
+    /// Whether the key comes on standard input.
     pub(crate) fn has_key_on_input(&self) -> bool {
         self.key.as_deref().is_some_and(|path| path.as_os_str() == keyfile::STANDARD_INPUT)
     }
@@ -224,7 +243,7 @@ impl Cli {
         Ok(RunDir::resolve(self.rundir.clone(), &self.ring_name()?, &host_name()))
     }
 
-    /// Where to enter, as `HOST:PORT`.
+    /// The addresses of daemons through which to enter, as `HOST:PORT`.
     pub(crate) fn entries(&self) -> Vec<String> {
         match (&self.host, self.entry_port) {
             (Some(host), Some(port)) if host.contains(':') => vec![format!("[{host}]:{port}")],

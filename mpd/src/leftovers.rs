@@ -1,4 +1,4 @@
-//! Removes what a job left whose manager was killed, by the manager's notes and its rules.
+//! Removes what a job left behind after its manager was killed. The manager's notes and rules decide what that is.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -14,25 +14,25 @@ use mpd_job::record::Note;
 
 use crate::users::Helper;
 
-/// Between two looks at processes that are being killed, and how many there are.
+/// The time between two checks of processes that are being killed, and the number of checks.
 const INTERVAL: Duration = Duration::from_millis(2);
 const MAX_LOOKS: usize = 1_000;
 
-/// Between two tries to remove what a process uses that is being killed, and how many there are.
+/// The time between two attempts to remove objects that are still in use, and the number of attempts.
 const PAUSE: Duration = Duration::from_millis(200);
 const MAX_TRIES: usize = 3;
 
-/// What the manager knew.
+/// The leftovers that the manager has noted.
 #[derive(Debug)]
 pub(crate) struct Leftovers {
     known: Known,
-    /// Processes that had their number when this sweep began: number and beginning.
+    /// Processes that existed when this sweep began: process id and start time.
     present: BTreeSet<(u32, u64)>,
 }
 
 impl Leftovers {
-    /// To be called before anything is killed. If the manager has `just_died`, processes that are gone
-    /// by now ended with it, and had their numbers until now. From now on others can have them.
+    /// Must be called before any process is killed. `just_died`: the manager lived until now. Then noted processes
+    /// that no longer exist kept their process ids until now. Other processes can get these ids from now on.
     pub(crate) fn of(notes: &[Note], just_died: bool) -> Option<Self> {
         let mut known = Known::of(notes.iter().filter_map(|note| match note {
             Note::Leftovers(note) => Some(note.clone()),
@@ -45,7 +45,7 @@ impl Leftovers {
         Some(Self { known, present })
     }
 
-    /// To be called when the processes of the job were killed.
+    /// Removes the leftovers. Must be called after the processes of the job were killed.
     pub(crate) fn remove(mut self) {
         for _ in 0..MAX_LOOKS {
             self.prolong(since_boot());
@@ -64,13 +64,14 @@ impl Leftovers {
         }
     }
 
-    /// Those that still have their number have it until `now`. They may be reaped meanwhile, and others have it.
+    /// Noted processes that still exist have kept their process ids until `now`. Later they may be reaped and their
+    /// ids reused.
     fn prolong(&mut self, now: u64) {
         self.present.retain(|&(pid, begin)| exists(pid, begin));
         self.known.prolong(now, |pid, begin| self.present.contains(&(pid, begin)));
     }
 
-    /// Gives how many files are in use.
+    /// Removes files of shared memory. Returns how many are in use.
     fn remove_files(&self) -> usize {
         let left = shm::left(self.known.files());
         if left.is_empty() {
@@ -80,11 +81,11 @@ impl Leftovers {
         match null.and_then(|null| Helper::ask(&left, null.as_fd())) {
             Ok(Some(in_use)) => shm::sweep(self.known.files(), &in_use),
             Ok(None) => {
-                log::warn!("shared memory stays: whether others use it was not found out in time");
+                log::warn!("shared memory stays: the search for its users took too long");
                 0
             }
             Err(e) => {
-                log::warn!("shared memory stays: cannot find out who uses it: {e:#}");
+                log::warn!("shared memory stays: cannot find its users: {e:#}");
                 0
             }
         }
@@ -95,13 +96,13 @@ impl Leftovers {
 mod tests {
     use std::process::Command;
 
-    use mpd_io::leftovers::life;
+    use mpd_io::leftovers::lifetime;
     use mpd_job::leftovers::{Before, Object, Reason, State, Use};
     use nix::unistd::{Pid, geteuid};
 
     use super::*;
 
-    /// A segment that a process of that number made at that time since boot, and that has no users.
+    /// A segment without users that the process `pid` made at the time `boot`, in microseconds since boot.
     fn segment(pid: u32, boot: u64) -> Object {
         let clocks = clocks();
         let at = (clocks.wall - clocks.before + boot) / 1000;
@@ -115,10 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_makes_that_got_the_number_of_a_rank_during_the_sweep_stays() {
+    fn objects_stay_whose_maker_got_the_process_id_of_a_rank_during_the_sweep() {
         let mut rank = Command::new("sleep").arg("60").spawn().expect("a process");
         let pid = rank.id();
-        let noted = life(Pid::from_raw(pid.cast_signed()), false).expect("it lives");
+        let noted = lifetime(Pid::from_raw(pid.cast_signed()), false).expect("it lives");
         let notes = [
             leftovers::Note::Began(Before::default()),
             leftovers::Note::Clock(clocks().into()),
@@ -129,7 +130,7 @@ mod tests {
 
         let mut alive = Leftovers::of(&notes, true).expect("notes");
         alive.prolong(soon);
-        assert_eq!(reason(&alive, &segment(pid, soon)), None, "it had its number until then");
+        assert_eq!(reason(&alive, &segment(pid, soon)), None, "it had its process id until then");
         rank.kill().expect("SIGKILL");
         rank.wait().expect("reaped");
         alive.prolong(later);

@@ -1,5 +1,5 @@
-//! A process of this executable that looks at other processes and writes what it finds to a pipe. It may have to wait
-//! for a process that it looks at (see [`mpd_io::shm`]), which its owner must not.
+//! A helper process of this executable that examines other processes and writes its findings to a pipe. Examining a
+//! process may block (see [`mpd_io::shm`]); the owner of the helper must not block.
 
 use std::io::{self, PipeReader, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, RawFd};
@@ -10,10 +10,10 @@ use mpd_io::pidfd::Pidfd;
 use mpd_io::spawn::{Extra, Spawn};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// What such a process is called among processes.
+/// The process name of a helper.
 const NAME: &str = "mpdusers";
 
-/// It ends when it has said all, or is dropped, and with the process that started it.
+/// A running helper. It ends with its task, when this value is dropped, and when its parent ends.
 #[derive(Debug)]
 pub(crate) struct Lookout {
     process: Pidfd,
@@ -21,25 +21,28 @@ pub(crate) struct Lookout {
 }
 
 impl Lookout {
-    /// With these words on its command line; `null` stands in for standard input and error.
-    pub(crate) fn start(words: impl Iterator<Item = String>, null: BorrowedFd<'_>) -> Result<Self> {
-        let (pipe, its) = io::pipe().context("no pipe")?;
-        let argv = std::iter::once(NAME.to_owned()).chain(words).map(String::into_bytes);
+    /// Starts a helper with these arguments. `null` becomes its standard input and error.
+    pub(crate) fn start(
+        arguments: impl Iterator<Item = String>,
+        null: BorrowedFd<'_>,
+    ) -> Result<Self> {
+        let (pipe, output) = io::pipe().context("no pipe")?;
+        let argv = std::iter::once(NAME.to_owned()).chain(arguments).map(String::into_bytes);
         let mut spawn = Spawn::new(b"/proc/self/exe", argv, Vec::<Vec<u8>>::new())?;
         spawn.die_with_parent();
-        let pid = spawn.start(&[null, its.as_fd(), null], Extra::default(), None)?;
+        let pid = spawn.start(&[null, output.as_fd(), null], Extra::default(), None)?;
         let process = Pidfd::open(pid).context("the helper")?;
         Ok(Self { process, pipe })
     }
 
-    /// Waits until it says something.
+    /// Waits until the helper has written something or has ended; `false` after `patience`.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
         let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
         let mut fds = [PollFd::new(self.pipe.as_fd(), PollFlags::POLLIN)];
         matches!(poll(&mut fds, patience), Ok(1..))
     }
 
-    /// What it says next; 0 bytes are the end.
+    /// The next bytes of the helper; 0 bytes mean its end.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.pipe.read(buffer)
     }
@@ -53,7 +56,7 @@ impl AsRawFd for Lookout {
 
 impl Drop for Lookout {
     fn drop(&mut self) {
-        // It may be waiting for a process, and would not see that nobody listens.
+        // A helper that is blocked by a process would not notice the closed pipe.
         let _ = self.process.signal(libc::SIGKILL);
     }
 }

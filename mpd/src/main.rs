@@ -1,19 +1,21 @@
 //! `mpd`: the daemon of one host; re-executed as `mpdman`, the manager of one job on that host.
 //!
-//! Which of the two a process is, is decided here and nowhere else.
+//! This file alone decides, by the arguments, which role a process of this executable has.
 
 mod alone;
-mod catch;
 mod cli;
 mod daemon;
-mod debugger;
 mod leftovers;
 mod limits;
 mod lookout;
 mod manager;
 mod notes;
+mod recording;
+mod replay;
 mod scale;
+mod shim;
 mod start;
+mod state;
 mod sweep;
 mod users;
 
@@ -30,30 +32,24 @@ fn main() -> ExitCode {
 
 fn serve() -> ExitCode {
     mpd_io::identity::take_name();
-    // A program takes over what is ignored here: its wrapper comes before that.
-    if let Some(words) = cli::words_behind(cli::DEBUGGEE) {
-        return exit_code(debugger::wrapper::run(&words));
+    // A program inherits ignored signals. So the starter of a program runs before any signal is ignored.
+    if let Some(arguments) = cli::arguments_behind(cli::DEBUGGED) {
+        return exit_code(shim::starter::run_under_gdb(&arguments));
     }
-    if let Some(words) = cli::words_behind(cli::HELD) {
-        return exit_code(debugger::wrapper::run_when_told(&words));
+    if let Some(arguments) = cli::arguments_behind(cli::TRACED) {
+        return exit_code(shim::starter::run_when_traced(&arguments));
     }
     mpd_io::reserve_standard_descriptors();
-    // A limit of file size is told by the write that hits it.
+    // At the limit of file size, the write returns the error.
     mpd_io::ignore_signal(libc::SIGXFSZ);
-    if let Some(words) = cli::words_behind(cli::DEBUGGER) {
-        return exit_code(debugger::run(&words));
+    if let Some(arguments) = cli::arguments_behind(cli::SHIM) {
+        return exit_code(shim::run(&arguments));
     }
-    if let Some(words) = cli::words_behind(cli::CATCHER) {
-        return exit_code(catch::run(&words));
+    if let Some(arguments) = cli::arguments_behind(cli::SHM_USERS) {
+        return exit_code(users::run(&arguments));
     }
-    if let Some(words) = cli::words_behind(cli::HOLDER) {
-        return exit_code(catch::run_holding(&words));
-    }
-    if let Some(words) = cli::words_behind(cli::SHM_USERS) {
-        return exit_code(users::run(&words));
-    }
-    if let Some(words) = cli::words_behind(cli::MPI_USERS) {
-        return exit_code(alone::run(&words));
+    if let Some(arguments) = cli::arguments_behind(cli::MPI_USERS) {
+        return exit_code(alone::run(&arguments));
     }
     let cli: Cli = match mpd_docs::arguments::parse(std::env::args_os()) {
         Ok(cli) => cli,
@@ -63,10 +59,11 @@ fn serve() -> ExitCode {
         Role::Manager => manager::run(cli.level()),
         Role::Sweeper(file, just_died) => sweep::run(file.as_deref(), just_died),
         Role::Docs(directory) => {
-            let variables = [&mpd_docs::OF_PLACE[..], &mpd_docs::OF_DAEMON].concat();
+            let variables = [&mpd_docs::OF_RING[..], &mpd_docs::OF_DAEMON].concat();
             mpd_docs::generate(&directory, [Cli::command()], &variables).map(|()| ExitCode::SUCCESS)
         }
         Role::Status => daemon::status::run(&cli),
+        Role::Replayer(file) => replay::run(&cli, &file),
         Role::Starter => start::run(&cli),
         Role::Daemon => daemon::run(&cli),
     };
@@ -85,6 +82,6 @@ fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
 
 fn report(error: &anyhow::Error) {
     let text = mpd_io::logging::one_line(&format!("{error:#}"));
-    // Nobody may be there to read it.
+    // Standard error may have no reader.
     let _ = writeln!(std::io::stderr(), "mpd: {text}");
 }

@@ -1,5 +1,5 @@
-//! The open record of a job: the daemon writes its first line and keeps it, the manager inherits it and adds what
-//! it makes, and the process that sweeps after the manager's death reads all of it.
+//! The open record of a job. The daemon writes its first line and keeps it open. The manager inherits it and adds
+//! notes. The process that sweeps after the manager's death reads all of it.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -7,11 +7,11 @@ use std::os::unix::fs::FileExt as _;
 
 use mpd_job::record::{MAX_RECORD, Note};
 
-/// What a manager notes of its job.
+/// The notes of a manager about what its job makes.
 #[derive(Debug)]
 pub(crate) struct Notes {
     record: File,
-    /// Nothing more is noted: the disk is full, or the record.
+    /// No more notes are written: the disk is full, or the record has its greatest size.
     full: bool,
     bytes: usize,
 }
@@ -21,7 +21,7 @@ impl Notes {
         Self { record, full: false, bytes: 0 }
     }
 
-    /// Adds a line. A job goes on without: then less is removed after the death of its manager.
+    /// Adds a line. If that fails, the job continues; then less is removed after the death of its manager.
     pub(crate) fn add(&mut self, note: &Note) {
         let Ok(line) = serde_json::to_vec(note) else { return };
         let line = [b"\n", &*line].concat();
@@ -40,7 +40,7 @@ impl Notes {
     }
 }
 
-/// The whole record, wherever its end is for those who write.
+/// Reads the whole record. The file offset of its writers stays as it is.
 pub(crate) fn read(record: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 << 10];

@@ -1,7 +1,7 @@
 //! `mpd --daemon`: starts the daemon in a session of its own and waits until it is in the ring.
 //!
-//! The daemon tells readiness on an inherited pipe: `ready PORT`, or the text of its failure. If the pipe
-//! closes without a word, the daemon died.
+//! The daemon writes to an inherited pipe: `ready PORT`, or the text of its failure. If the pipe closes without
+//! either, the daemon has died.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write as _};
@@ -14,7 +14,7 @@ use mpd_io::spawn::{Extra, Spawn, own_environment};
 
 use crate::cli::Cli;
 
-/// What the daemon writes on descriptor 3, with its port behind, when it is in the ring.
+/// The daemon writes this and its port on descriptor 3 as soon as it is in the ring.
 pub(crate) const READY: &str = "ready";
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
@@ -28,25 +28,26 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
         .start(&[input, null.as_fd(), null.as_fd(), writer.as_fd()], Extra::default(), None)
         .context("cannot start the daemon")?;
     drop(writer);
-    let mut word = String::new();
-    reader.read_to_string(&mut word).context("cannot hear from the daemon")?;
-    if let Some(port) = word.strip_prefix(READY) {
+    let mut report = String::new();
+    reader.read_to_string(&mut report).context("cannot read the daemon's report")?;
+    if let Some(port) = report.strip_prefix(READY) {
         if cli.echo {
             writeln!(io::stdout(), "mpd_port={}", port.trim()).context("cannot write the port")?;
         }
         return Ok(ExitCode::SUCCESS);
     }
-    match word.trim_end() {
+    match report.trim_end() {
         "" => bail!("the daemon died before it served; start it without --daemon to see why"),
         problem => bail!("{problem}"),
     }
 }
 
-/// Our own arguments less `--daemon`, paths made absolute since a daemon lives at `/`.
+/// Our own arguments without `--daemon`. Paths are made absolute, since the daemon's directory is `/`.
 fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
     use std::os::unix::ffi::OsStringExt;
-    let mut words = vec![b"mpd".to_vec(), b"--tell-ready".to_vec()];
-    let mut option = |name: &str, value: Vec<u8>| words.extend([name.as_bytes().to_vec(), value]);
+    let mut arguments = vec![b"mpd".to_vec(), b"--report-ready".to_vec()];
+    let mut option =
+        |name: &str, value: Vec<u8>| arguments.extend([name.as_bytes().to_vec(), value]);
     if let Some(name) = &cli.name {
         option("--name", name.clone().into_bytes());
     }
@@ -73,6 +74,7 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
         ("--log-file", &cli.log_file),
         ("--key", &key_file),
         ("--keep", &cli.keep),
+        ("--record", &cli.record),
     ];
     for (name, path) in paths {
         if let Some(path) = path {
@@ -81,6 +83,6 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
             option(name, path.into_os_string().into_vec());
         }
     }
-    words.extend((0..cli.verbose).map(|_| b"--verbose".to_vec()));
-    Ok(words)
+    arguments.extend((0..cli.verbose).map(|_| b"--verbose".to_vec()));
+    Ok(arguments)
 }

@@ -1,8 +1,8 @@
-//! A helper process of the daemon: removes what is left of one job whose manager is gone.
+//! A helper process of the daemon: removes the leftovers of one job without a manager.
 //!
-//! It may take a while (it looks at every process of the host), so the daemon does not do it in its
-//! own loop. It is this executable again, with the job's record open at descriptor 0: an argument is public, and
-//! the record is not. It removes nothing but what the record and the manager's notes in it identify.
+//! It examines every process of the host, which takes too long for the daemon's loop. It is this executable again.
+//! The job's record is open at its descriptor 0, since arguments are public and the record is not. The helper
+//! removes only what the record and the notes of the manager identify.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -21,7 +21,7 @@ use mpd_job::record::{Note, read_record};
 use crate::leftovers::Leftovers;
 use crate::notes;
 
-/// `file`: the record's name, to be removed when nothing is left. `just_died`: the manager lived until now.
+/// Removes the leftovers, then the record's `file`. `just_died`: the manager lived until now.
 pub(crate) fn run(file: Option<&Path>, just_died: bool) -> Result<ExitCode> {
     let record = File::from(adopt_inherited(0).context("no job record")?);
     let bytes = notes::read(&record).context("cannot read the job record")?;
@@ -31,7 +31,7 @@ pub(crate) fn run(file: Option<&Path>, just_died: bool) -> Result<ExitCode> {
     if let Some(path) = &record.cgroup {
         remove_group(Path::new(path));
     }
-    let (killed, clean) = kill_by_cookie(&record.cookie.at(record.place));
+    let (killed, clean) = kill_by_cookie(&record.cookie.at(record.tree_index));
     if killed > 0 {
         log::info!("killed {killed} processes that job {} left behind", record.job);
     }
@@ -41,16 +41,17 @@ pub(crate) fn run(file: Option<&Path>, just_died: bool) -> Result<ExitCode> {
     if let Some(leftovers) = leftovers {
         leftovers.remove();
     }
-    // A directory is noted before it is made and again afterwards: the later note says which one it is.
-    notes.iter().rev().for_each(remove_what_was_noted);
-    // A record that stays has the next daemon try again.
+    // A directory is noted before and after it is made. The later note identifies it, so the notes are read
+    // backwards.
+    notes.iter().rev().for_each(remove_noted_object);
+    // If the record stays, the next daemon tries again.
     if let (true, Some(file)) = (clean, file) {
         let _ = fs::remove_file(file);
     }
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn remove_what_was_noted(note: &Note) {
+fn remove_noted_object(note: &Note) {
     match note {
         Note::Directory(directory) => {
             if let Err(e) = remove_noted(directory) {
@@ -58,12 +59,13 @@ fn remove_what_was_noted(note: &Note) {
             }
         }
         Note::Groups(groups) => sweep_groups(groups),
-        // See `Leftovers`.
+        // `Leftovers` handles these.
         Note::Leftovers(_) => {}
     }
 }
 
-/// Kills and removes the group of a job. Its directory can go only once the last process has.
+/// Kills and removes the control group of a job. Its directory can be removed only after the end of its last
+/// process.
 fn remove_group(path: &Path) {
     let Ok(group) = Cgroup::open(path) else { return };
     group.kill();
@@ -71,7 +73,7 @@ fn remove_group(path: &Path) {
         if group.remove().is_ok() {
             return;
         }
-        // Nothing tells when a foreign process has gone; this process has nothing else to do.
+        // No event reports the end of a foreign process. This process has nothing else to do, so it polls.
         std::thread::sleep(Duration::from_millis(2));
     }
     log::error!("{}: processes are left in the control group", path.display());

@@ -1,9 +1,9 @@
-//! A helper process of a manager or a sweeper: finds who uses files of shared memory. It may have to wait for each
-//! process that it looks at (see [`mpd_io::shm`]), which the manager must not.
+//! A helper process of a manager or a sweeper: finds the users of files of shared memory. Examining a process may
+//! block (see [`mpd_io::shm`]); a manager must not block.
 //!
-//! It is this executable again: `--shm-users family|anybody INODE…`. What it finds goes to standard output, each in 9
-//! bytes: the inode, the least significant byte first, and who uses it. The inode 0 says that all processes were
-//! looked at.
+//! It is this executable again: `--shm-users family|anybody INODE…`. It writes findings of 9 bytes to standard
+//! output: the inode, least significant byte first, and the kind of the user. The inode 0 means that all processes
+//! were examined.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -13,97 +13,100 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use mpd_io::shm::{User, Users, tell_users};
+use mpd_io::shm::{User, Users, report_users};
 use nix::unistd::Pid;
 
 use crate::lookout::Lookout;
 
-/// Of the processes of the manager's job, and others.
+/// The argument for users among the processes of the manager's job and others.
 const FAMILY: &str = "family";
-/// Of all processes of this host.
+/// The argument for users among all processes of this host.
 const ANYBODY: &str = "anybody";
 
-/// How long the end of a job waits for the helper. Files that somebody may still use stay then.
+/// How long the end of a job waits for the helper. Files whose users are unknown then stay.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Bytes of one finding.
 const FINDING: usize = 9;
 
-/// The helper itself.
-pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
-    let [whose, inodes @ ..] = words else { bail!("whose files?") };
-    let users = match whose.to_str() {
+/// Runs the helper.
+pub(crate) fn run(arguments: &[OsString]) -> Result<ExitCode> {
+    let [kind, inodes @ ..] = arguments else { bail!("'family' or 'anybody' is missing") };
+    let users = match kind.to_str() {
         Some(FAMILY) => Users::Family(Pid::parent()),
-        Some(ANYBODY) => Users::Anybody,
-        _ => bail!("neither {FAMILY} nor {ANYBODY}: {}", whose.display()),
+        Some(ANYBODY) => Users::All,
+        _ => bail!("neither {FAMILY} nor {ANYBODY}: {}", kind.display()),
     };
-    let number = |word: &OsString| word.to_str().and_then(|word| word.parse().ok());
+    let number = |argument: &OsString| argument.to_str().and_then(|argument| argument.parse().ok());
     let wanted: BTreeSet<u64> =
         inodes.iter().map(number).collect::<Option<_>>().context("an inode is a number")?;
     let mut output = io::stdout();
-    let mut tell = |inode: u64, user: User| {
+    let mut report = |inode: u64, user: User| {
         let mut finding = inode.to_le_bytes().to_vec();
         finding.push(u8::from(user == User::Job));
         output.write_all(&finding)?;
         output.flush()
     };
-    // A manager that listens no longer has no use for more.
-    let told = tell_users(users, &wanted, &mut tell).and_then(|()| tell(0, User::Stranger));
-    Ok(if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    // Findings are useless once the manager has closed the pipe.
+    let reported =
+        report_users(users, &wanted, &mut report).and_then(|()| report(0, User::Stranger));
+    Ok(if reported.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Of whom users are to be found.
+/// The files whose users are to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
-    /// New files: users among the processes of the job, which descend from this process, and others.
+pub(crate) enum FileKind {
+    /// New files. A user is a process of the job, which descends from this process, or another one.
     New,
-    /// Files that the job left: any users.
+    /// Files that the job left. All users are the same.
     Left,
 }
 
-/// The end of what a helper has to say.
+/// How complete the findings of a helper are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// It has looked at all processes.
+pub(crate) enum Completeness {
+    /// The helper has examined all processes.
     Complete,
-    /// It has not.
+    /// The helper ended before.
     Cut,
 }
 
-/// A helper at work. It ends when it has said all, or is dropped, and with the process that started it.
+/// The owner's side of a running helper. The helper ends with its task, when this value is dropped, and with its
+/// parent.
 #[derive(Debug)]
 pub(crate) struct Helper {
     lookout: Lookout,
     bytes: Vec<u8>,
-    whose: Whose,
+    kind: FileKind,
 }
 
 impl Helper {
-    /// `null` stands in for standard input and error.
-    pub(crate) fn start(whose: Whose, inodes: &[u64], null: BorrowedFd<'_>) -> Result<Self> {
+    /// Starts a helper. `null` becomes its standard input and error.
+    pub(crate) fn start(kind: FileKind, inodes: &[u64], null: BorrowedFd<'_>) -> Result<Self> {
         let inodes = inodes.iter().map(u64::to_string);
-        let users = if whose == Whose::New { FAMILY } else { ANYBODY };
-        let words = [crate::cli::SHM_USERS, users].map(str::to_owned);
-        let lookout = Lookout::start(words.into_iter().chain(inodes), null)?;
-        Ok(Self { lookout, bytes: Vec::new(), whose })
+        let users = if kind == FileKind::New { FAMILY } else { ANYBODY };
+        let arguments = [crate::cli::SHM_USERS, users].map(str::to_owned);
+        let lookout = Lookout::start(arguments.into_iter().chain(inodes), null)?;
+        Ok(Self { lookout, bytes: Vec::new(), kind })
     }
 
-    pub(crate) const fn whose(&self) -> Whose {
-        self.whose
+    pub(crate) const fn kind(&self) -> FileKind {
+        self.kind
     }
 
-    /// Waits until it says something.
+    /// Waits until the helper has written something or has ended; `false` after `patience`.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
         self.lookout.wait(patience)
     }
 
-    /// What it says next; to be called when there is something. What it found, and perhaps the end.
-    pub(crate) fn read(&mut self) -> (Vec<(u64, User)>, Option<End>) {
+    /// The next findings, and at the end their completeness. Blocks unless the helper has written something or has
+    /// ended.
+    pub(crate) fn read(&mut self) -> (Vec<(u64, User)>, Option<Completeness>) {
         let mut buffer = [0; 4096];
         let count = match self.lookout.read(&mut buffer) {
             Ok(count @ 1..) => count,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return (Vec::new(), None),
-            Ok(0) | Err(_) => return (Vec::new(), Some(End::Cut)),
+            Ok(0) | Err(_) => return (Vec::new(), Some(Completeness::Cut)),
         };
         self.bytes.extend_from_slice(&buffer[..count]);
         let (findings, rest) = self.bytes.as_chunks::<FINDING>();
@@ -111,21 +114,21 @@ impl Helper {
         self.bytes = rest.to_vec();
         let end = found.iter().position(|&(inode, _)| inode == 0).map(|at| {
             found.truncate(at);
-            End::Complete
+            Completeness::Complete
         });
         (found, end)
     }
 
-    /// Which of these files any process uses; none if it is not found out in time. Waits.
+    /// Which of these files any process uses; `None` if the helper needs longer than [`PATIENCE`]. Blocks.
     pub(crate) fn ask(inodes: &[u64], null: BorrowedFd<'_>) -> Result<Option<BTreeSet<u64>>> {
-        let mut helper = Self::start(Whose::Left, inodes, null)?;
+        let mut helper = Self::start(FileKind::Left, inodes, null)?;
         let until = Instant::now() + PATIENCE;
         let mut in_use = BTreeSet::new();
         while helper.wait(until.saturating_duration_since(Instant::now())) {
             let (found, end) = helper.read();
             in_use.extend(found.into_iter().map(|(inode, _)| inode));
             if let Some(end) = end {
-                return Ok((end == End::Complete).then_some(in_use));
+                return Ok((end == Completeness::Complete).then_some(in_use));
             }
         }
         Ok(None)

@@ -1,8 +1,8 @@
-//! `mpdboot --agent`: at the far end of a remote shell. Reads one order, starts the daemon of its
-//! host, then those of the hosts it is given, and reports.
+//! `mpdboot --agent`, which runs at the far end of a remote shell. It reads one request, starts the
+//! daemon of its host, then the daemons of the hosts in the request, and sends reports.
 //!
-//! The end of its standard input means that nobody waits any more: it then ends what it has under
-//! way. Daemons that are in the ring stay there.
+//! The end of its standard input means that its starter has ended. The agent then ends the
+//! processes that it is starting. Daemons that are in the ring stay.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -24,35 +24,37 @@ use crate::cli::EXIT_NOTHING;
 use crate::daemon::{NotStarted, Start, Watch};
 use crate::drive::{Brief, Driver, report_of};
 use crate::failure::{Failure, Step};
-use crate::wire::{BootErrand, Errand, MAX_ORDER, Manner, Member, Order, Outcome, Report, VERSION};
+use crate::wire::{
+    AgentRequest, BootTask, MAX_REQUEST, Manner, Member, Outcome, Report, Task, VERSION,
+};
 use crate::{command, daemon, key};
 
-/// Entries of the ones above that are passed on beside those of the own daemon.
+/// Most addresses of the request that are passed on to other hosts, after those of the own daemon.
 const MAX_INHERITED: usize = 4;
 
-/// How long ssh may take to connect, if the order allows more.
+/// Time for ssh to connect, in seconds; the timeout of the request may shorten it.
 pub(crate) const CONNECT_S: u32 = 10;
 
-/// Nobody waits for this agent any more.
+/// The process that started this agent has ended.
 #[derive(Debug, thiserror::Error)]
-#[error("nobody waits for this agent any more")]
+#[error("the process that started this agent has ended")]
 struct Abandoned;
 
 pub(crate) fn run() -> Result<ExitCode> {
     let mut signals = Signals::catch(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
         .context("cannot catch signals")?;
-    let order = read_order()?;
+    let order = read_request()?;
     let nonce = order.nonce;
-    match order.errand {
-        Errand::Check { name } => {
+    match order.task {
+        Task::Check { name } => {
             say(&nonce, &Report::Host { name, outcome: Outcome::Up })?;
             say(&nonce, &Report::Done)?;
             Ok(ExitCode::SUCCESS)
         }
-        Errand::Boot(errand) => {
+        Task::Boot(task) => {
             say(&nonce, &Report::Reached)?;
-            let (manner, member) = (errand.manner.clone(), errand.member.clone());
-            let kept = boot(&nonce, *errand, &mut signals)?;
+            let (manner, member) = (task.manner.clone(), task.member.clone());
+            let kept = boot(&nonce, *task, &mut signals)?;
             say(&nonce, &Report::Done)?;
             if manner.private && kept.is_some() {
                 stay(&manner, &member);
@@ -63,22 +65,22 @@ pub(crate) fn run() -> Result<ExitCode> {
 }
 
 /// Reads standard input up to the end of the first line.
-fn read_order() -> Result<Order> {
+fn read_request() -> Result<AgentRequest> {
     let mut line = Zeroizing::new(Vec::new());
     let mut buffer = Zeroizing::new(vec![0_u8; 64 << 10]);
     while !line.ends_with(b"\n") {
         match read(io::stdin().as_fd(), &mut buffer) {
-            Ok(0) => bail!("standard input ended before the order"),
+            Ok(0) => bail!("standard input ended before the request"),
             Ok(n) => line.extend_from_slice(&buffer[..n]),
             Err(Errno::EINTR) => {}
-            Err(error) => return Err(error).context("cannot read the order"),
+            Err(error) => return Err(error).context("cannot read the request"),
         }
-        if line.len() > MAX_ORDER {
-            bail!("the order is longer than {MAX_ORDER} bytes");
+        if line.len() > MAX_REQUEST {
+            bail!("the request is longer than {MAX_REQUEST} bytes");
         }
     }
-    // Errors of serde name fields and may quote values: not here.
-    let order: Order = serde_json::from_slice(&line).ok().context(OTHER_VERSION)?;
+    // Errors of serde may quote values, for instance the key. They are not shown.
+    let order: AgentRequest = serde_json::from_slice(&line).ok().context(OTHER_VERSION)?;
     if order.version != VERSION {
         bail!(OTHER_VERSION);
     }
@@ -86,7 +88,7 @@ fn read_order() -> Result<Order> {
 }
 
 const OTHER_VERSION: &str =
-    "the order is of another version of mpdboot; install one version on all hosts";
+    "the request is from another version of mpdboot; install one version on all hosts";
 
 fn say(nonce: &str, report: &Report) -> Result<()> {
     let mut out = io::stdout().lock();
@@ -95,10 +97,10 @@ fn say(nonce: &str, report: &Report) -> Result<()> {
         .context("cannot report")
 }
 
-/// The remote shells that stay, if the own daemon is in the ring.
-fn boot(nonce: &str, errand: BootErrand, signals: &mut Signals) -> Result<Option<Vec<Child>>> {
-    let name = errand.member.name.clone();
-    let started = start(nonce, &errand, signals)?;
+/// Starts the daemons. Returns the remote shells that stay; `None` if the own daemon did not start.
+fn boot(nonce: &str, task: BootTask, signals: &mut Signals) -> Result<Option<Vec<Child>>> {
+    let name = task.member.name.clone();
+    let started = start(nonce, &task, signals)?;
     let (outcome, addresses) = match started {
         Ok(addresses) => (Outcome::InRing { addresses: addresses.clone() }, addresses),
         Err(failure) => {
@@ -107,16 +109,15 @@ fn boot(nonce: &str, errand: BootErrand, signals: &mut Signals) -> Result<Option
         }
     };
     say(nonce, &Report::Host { name, outcome })?;
-    if !errand.hosts.is_empty() {
-        let join =
-            addresses.into_iter().chain(errand.join.into_iter().take(MAX_INHERITED)).collect();
-        return others(nonce, BootErrand { join, ..errand }, signals).map(Some);
+    if !task.hosts.is_empty() {
+        let join = addresses.into_iter().chain(task.join.into_iter().take(MAX_INHERITED)).collect();
+        return others(nonce, BootTask { join, ..task }, signals).map(Some);
     }
     Ok(Some(Vec::new()))
 }
 
-/// Waits until nobody waits any more; for the end of the own daemon, if that would be killed with this
-/// process.
+/// Waits for the end of standard input. If the remote shell kills its processes when it ends, waits
+/// for the end of the own daemon instead.
 fn stay(manner: &Manner, member: &Member) {
     if !command::kills_at_end(manner) {
         let mut buffer = [0; 64];
@@ -132,22 +133,22 @@ fn stay(manner: &Manner, member: &Member) {
 
 fn start(
     nonce: &str,
-    errand: &BootErrand,
+    task: &BootTask,
     signals: &mut Signals,
 ) -> Result<Result<Vec<mpd_wire::Address>, Failure>> {
-    let is_private = errand.manner.private;
-    if !is_private && let Err(failure) = take_key(errand) {
+    let is_private = task.manner.private;
+    if !is_private && let Err(failure) = take_key(task) {
         return Ok(Err(failure));
     }
     say(nonce, &Report::Joining)?;
     let start = Start {
-        manner: &errand.manner,
-        member: &errand.member,
-        join: &errand.join,
-        root: errand.root,
-        running: errand.running,
-        keep: errand.keep.as_deref(),
-        key: is_private.then_some(&errand.key),
+        manner: &task.manner,
+        member: &task.member,
+        join: &task.join,
+        root: task.root,
+        running: task.running,
+        keep: task.keep.as_deref(),
+        key: is_private.then_some(&task.key),
     };
     let stdin = io::stdin();
     match start.run(&mut Watch { signals, other: Some(stdin.as_fd()) }) {
@@ -157,37 +158,37 @@ fn start(
     }
 }
 
-/// Puts the key into its file, or checks the one that is there.
-fn take_key(errand: &BootErrand) -> Result<(), Failure> {
+/// Writes the key into its file, or compares it with the existing file.
+fn take_key(task: &BootTask) -> Result<(), Failure> {
     let failed = |problem: &str| Failure::new(Step::Key, problem, "");
-    let theirs = KeyText::parse(errand.key.0.as_bytes().to_vec())
-        .map_err(|error| failed(&format!("the key in the order: {error}")))?;
-    let file = KeyFile::resolve(errand.manner.key_file.as_ref().map(Into::into))
+    let theirs = KeyText::parse(task.key.0.as_bytes().to_vec())
+        .map_err(|error| failed(&format!("the key in the request: {error}")))?;
+    let file = KeyFile::resolve(task.manner.key_file.as_ref().map(Into::into))
         .map_err(|error| failed(&error.to_string()))?;
     let (ours, _) = file.load_or_store(&theirs).map_err(|error| failed(&error.to_string()))?;
-    if key::go_together(&ours, &theirs) {
+    if key::are_compatible(&ours, &theirs) {
         return Ok(());
     }
     let (here, there) = (ours.keys().connect().id(), theirs.keys().connect().id());
     let path = file.path().display();
     let problem = format!("{path} there has another key ({here}, not {there})");
     let hint = format!(
-        "end what runs with the old key there, remove {path} on that host and boot again: it gets the \
-         key of this ring"
+        "end the daemons with the old key there, remove {path} on that host and boot again; mpdboot \
+         then copies the key of this ring"
     );
     Err(Failure::new(Step::Key, &problem, hint))
 }
 
-/// Starts the daemons of the other hosts and passes on what becomes of them. Returns remote shells that
+/// Starts the daemons of the other hosts and reports their outcomes. Returns the remote shells that
 /// stay.
-fn others(nonce: &str, errand: BootErrand, signals: &mut Signals) -> Result<Vec<Child>> {
-    let hosts = errand.hosts.clone();
-    let manner = errand.manner.clone();
+fn others(nonce: &str, task: BootTask, signals: &mut Signals) -> Result<Vec<Child>> {
+    let hosts = task.hosts.clone();
+    let manner = task.manner.clone();
     let brief = Brief {
         nonce: nonce.to_owned(),
         connect_s: CONNECT_S.min(manner.timeout_s),
         manner,
-        boot: Some(BootErrand { hosts: Vec::new(), ..errand }),
+        boot: Some(BootTask { hosts: Vec::new(), ..task }),
         here: None,
     };
     let stdin = io::stdin();

@@ -1,14 +1,15 @@
-//! The machine of one start of many daemons: pure.
+//! The state machine that starts many daemons: pure.
 //!
 //! ```text
 //! Pending ──► Running ──► InRing | Failed
-//!    ▲           │
-//!    └───────────┘  its starter was lost, or could not reach it: started from here
+//! ▲           │
+//! └───────────┘  its starter was lost, or could not reach it: started from here
 //! ```
 //!
-//! A *link* is one remote shell with an agent behind it: its head is the agent's own host, carried are
-//! those that the agent starts. The owner runs the shells and feeds what they say; this machine says
-//! which to start and which to end. It drives `mpdboot` and every agent alike.
+//! A *link* is a remote shell with an agent. The *head* of a link is the agent's host. The
+//! *carried* hosts are started by that agent. The owner runs the remote shells and passes their
+//! reports to this machine. The machine decides which shells to start and to end. `mpdboot` and
+//! every agent use it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -21,95 +22,96 @@ use crate::failure::{Ended, Failure, Step, Way, classify, silence};
 use crate::plan::{Group, Waiting, share};
 use crate::wire::{Outcome, Report};
 
-/// Agents with others to start say that often that they are at work.
+/// Interval at which an agent with carried hosts reports that it is alive.
 pub(crate) const ALIVE_INTERVAL: Duration = Duration::from_secs(3);
 
-/// After that long without a word an agent whose own daemon is in the ring counts as lost.
+/// An agent whose own daemon is in the ring is lost after this time without a report.
 const ALIVE_PATIENCE: Duration = Duration::from_secs(15);
 
-/// What bounds a boot.
+/// Limits and policies of a boot.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Remote shells at once, at least one.
+    /// Most remote shells at a time, at least one.
     pub(crate) window: usize,
-    /// How long one host may take until its daemon is in the ring.
+    /// Time for one host until its daemon is in the ring.
     pub(crate) timeout: Duration,
-    /// Every host is started from here.
+    /// Whether every host is started from here.
     pub(crate) flat: bool,
-    /// Hosts that an agent could not reach are tried from here.
+    /// Whether a host that an agent could not reach is tried from here.
     pub(crate) retry: bool,
-    /// Remote shells whose work is done are not ended.
+    /// Whether remote shells stay after their work is done.
     pub(crate) lasting: bool,
 }
 
-/// One host of a boot, as its owner names it.
+/// A host to start.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// The daemon's name.
+    /// Name of the daemon.
     pub(crate) name: String,
-    /// Its host.
+    /// Name of the host.
     pub(crate) host: String,
-    /// How that is reached.
+    /// The way to the host, for hints.
     pub(crate) way: Way,
-    /// Started from here.
+    /// Whether the host is started from here and starts no others.
     pub(crate) alone: bool,
 }
 
-/// What happened.
+/// An input of the machine.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
-    /// The agent of this link said something.
+    /// The agent of this link sent a report.
     Reported {
-        /// The head of the link.
+        /// The host index of the link's head.
         link: usize,
-        /// What.
+        /// The report.
         report: Report,
     },
     /// The remote shell of this link ended.
     Ended {
-        /// The head of the link.
+        /// The host index of the link's head.
         link: usize,
-        /// How.
+        /// How it ended.
         ended: Ended,
     },
 }
 
-/// What the owner has to do.
+/// A request to the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// Run a remote shell to the head of this group.
+    /// Start a remote shell to the head of this group.
     Start(Group),
     /// End the remote shell of this link.
     End(usize),
-    /// Tell whom it concerns.
-    Tell(Event),
+    /// Report an event.
+    Report(Event),
 }
 
-/// A fact, for people and for the agent above.
+/// An event, for people and for the agent's starter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A remote shell to this host is started.
     Starting {
         /// The daemon.
         name: String,
-        /// How many others its agent will start.
+        /// Number of hosts that its agent will start.
         carried: usize,
     },
-    /// This host is reached, or its daemon is in the ring.
+    /// The host was reached, or its daemon is in the ring.
     Settled {
         /// The daemon.
         name: String,
-        /// Where others reach it.
+        /// Addresses of the daemon.
         addresses: Vec<Address>,
     },
-    /// It failed.
+    /// The start of a daemon failed.
     Failed {
         /// The daemon.
         name: String,
-        /// Why.
+        /// The failure.
         failure: Failure,
     },
-    /// The agent that was to start it is lost or could not reach it; it is started from here.
+    /// The agent that was to start this host was lost or could not reach it. The host is started
+    /// from here.
     Again {
         /// The daemon.
         name: String,
@@ -125,35 +127,35 @@ impl fmt::Display for Event {
             }
             Self::Settled { name, .. } => write!(f, "host {name}: running"),
             Self::Failed { name, failure } => {
-                write!(f, "host {name}: step {}: {}", failure.step.word(), failure.problem)
+                write!(f, "host {name}: step {}: {}", failure.step.name(), failure.problem)
             }
             Self::Again { name } => write!(f, "host {name}: trying from here"),
         }
     }
 }
 
-/// How a host stands.
+/// State of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Waits for a remote shell.
+    /// The host waits for a remote shell.
     Pending,
-    /// Somebody is starting it.
+    /// A remote shell or an agent is starting the host.
     Running {
-        /// Since when.
+        /// When the start began.
         began: Time,
-        /// The step that the agent told of last.
+        /// The last step that the agent reported.
         at: Option<Step>,
     },
-    /// Done.
+    /// The daemon is in the ring, or the host was reached.
     InRing {
-        /// How long it took.
+        /// Duration of the start.
         took: Duration,
     },
-    /// Given up.
+    /// The start failed.
     Failed {
-        /// How long it took.
+        /// Duration of the start.
         took: Duration,
-        /// Why.
+        /// The failure.
         failure: Failure,
     },
 }
@@ -169,11 +171,11 @@ struct Link {
     head: usize,
     carried: Vec<usize>,
     deadline: Time,
-    /// The owner was told to end it.
+    /// Whether the owner was asked to end the shell.
     ending: bool,
 }
 
-/// See the module.
+/// The machine; the module describes it.
 #[derive(Debug)]
 pub(crate) struct Boot {
     settings: Settings,
@@ -185,7 +187,7 @@ pub(crate) struct Boot {
 }
 
 impl Boot {
-    /// Begins to start `targets`, whose names differ.
+    /// Begins to start `targets`, whose names are distinct.
     pub(crate) fn new(now: Time, settings: Settings, targets: Vec<Target>) -> Self {
         let alone = |target: &Target| target.alone || settings.flat;
         let waiting = (0..)
@@ -201,7 +203,7 @@ impl Boot {
         boot
     }
 
-    /// What happened. An agent can say what it likes; what is not its to say is not heard.
+    /// Handles an input. Reports about hosts that the agent does not start are ignored.
     pub(crate) fn handle(&mut self, now: Time, input: Input) {
         match input {
             Input::Reported { link, report } => self.on_report(now, link, report),
@@ -210,7 +212,7 @@ impl Boot {
         self.fill(now);
     }
 
-    /// Gives up links that have been silent for too long.
+    /// Gives up links that are silent for too long.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         let late = |link: &&Link| !link.ending && !self.is_kept(link) && link.deadline <= now;
         let late: Vec<usize> = self.links.iter().filter(late).map(|link| link.head).collect();
@@ -226,34 +228,34 @@ impl Boot {
         self.fill(now);
     }
 
-    /// The next thing to do.
+    /// The next request to the owner.
     pub(crate) fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When [`Boot::handle_timeout`] is due.
+    /// The time for [`Boot::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         let is_timed = |link: &&Link| !link.ending && !self.is_kept(link);
         self.links.iter().filter(is_timed).map(|link| link.deadline).min()
     }
 
-    /// Whether every host is settled and no remote shell is left, but for those that have to stay.
+    /// Whether every host is settled and no remote shell is left, except shells that stay.
     pub(crate) fn is_over(&self) -> bool {
         self.waiting.is_empty() && self.busy() == 0
     }
 
-    /// Remote shells at work.
+    /// Number of remote shells at work.
     fn busy(&self) -> usize {
         self.links.iter().filter(|link| !self.is_kept(link)).count()
     }
 
-    /// Whether all that is left to this remote shell is to stay.
+    /// Whether this remote shell has no work left and stays.
     fn is_kept(&self, link: &Link) -> bool {
         let is_there = matches!(self.hosts[link.head].state, State::InRing { .. });
         self.settings.lasting && is_there && link.carried.is_empty() && !link.ending
     }
 
-    /// How every host stands, in the order given.
+    /// The states of all hosts, in the order of the targets.
     pub(crate) fn states(&self) -> impl Iterator<Item = &State> {
         self.hosts.iter().map(|host| &host.state)
     }
@@ -333,7 +335,7 @@ impl Boot {
         self.links.retain(|link| link.head != head);
     }
 
-    /// Has the remote shell ended. Whom its agent has not settled is started in another way.
+    /// Ends the remote shell. Hosts that its agent has not settled are started in another way.
     fn end(&mut self, head: usize) {
         for link in self.links.iter_mut().filter(|link| link.head == head && !link.ending) {
             link.ending = true;
@@ -342,8 +344,9 @@ impl Boot {
         self.abandon(head);
     }
 
-    /// Whoever was carried by a head that never ran may be carried by another; by one that was lost
-    /// half way, somebody may be starting them: they are tried one by one, which tells.
+    /// Puts the carried hosts back. If the head never ran, another agent may carry them. If the
+    /// head was lost later, it may have begun to start them: they are then tried one by one from
+    /// here.
     fn abandon(&mut self, head: usize) {
         let alone = matches!(self.hosts[head].state, State::InRing { .. });
         let carried = self
@@ -361,7 +364,7 @@ impl Boot {
         self.hosts[host].state = State::Pending;
         self.waiting.push(Waiting { host, alone });
         let name = self.hosts[host].target.name.clone();
-        self.outputs.push_back(Output::Tell(Event::Again { name }));
+        self.outputs.push_back(Output::Report(Event::Again { name }));
     }
 
     fn settle(&mut self, now: Time, host: usize, outcome: Outcome) {
@@ -372,16 +375,16 @@ impl Boot {
             Outcome::Up | Outcome::Failed(_) => Vec::new(),
         };
         let name = self.hosts[host].target.name.clone();
-        self.outputs.push_back(Output::Tell(Event::Settled { name, addresses }));
+        self.outputs.push_back(Output::Report(Event::Settled { name, addresses }));
     }
 
     fn fail(&mut self, now: Time, host: usize, failure: Failure) {
-        // It may come from afar.
-        let failure = failure.tidied();
+        // The text may be from another host.
+        let failure = failure.printable();
         let took = self.took(now, host);
         self.hosts[host].state = State::Failed { took, failure: failure.clone() };
         let name = self.hosts[host].target.name.clone();
-        self.outputs.push_back(Output::Tell(Event::Failed { name, failure }));
+        self.outputs.push_back(Output::Report(Event::Failed { name, failure }));
     }
 
     fn took(&self, now: Time, host: usize) -> Duration {
@@ -391,7 +394,7 @@ impl Boot {
         }
     }
 
-    /// Starts what can be started now.
+    /// Starts as many hosts as the window allows.
     fn fill(&mut self, now: Time) {
         let slots = self.settings.window.max(1).saturating_sub(self.busy());
         for group in share(&mut self.waiting, slots) {
@@ -406,7 +409,7 @@ impl Boot {
             });
             let name = self.hosts[group.head].target.name.clone();
             let carried = group.carried.len();
-            self.outputs.push_back(Output::Tell(Event::Starting { name, carried }));
+            self.outputs.push_back(Output::Report(Event::Starting { name, carried }));
             self.outputs.push_back(Output::Start(group));
         }
     }

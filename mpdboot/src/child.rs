@@ -1,5 +1,5 @@
-//! A child process in a group of its own, and its three pipes. Its output is kept within bounds, and
-//! nothing waits for the end of a pipe: somebody may hold it open for ever.
+//! A child process in its own process group, with its three pipes. Its output is bounded. No
+//! function waits for the end of a pipe, because another process may hold the pipe open.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -15,13 +15,13 @@ use zeroize::Zeroizing;
 
 use crate::failure::Ending;
 
-/// Bytes read from one pipe per turn, so that a child that floods us does not hold up the others.
+/// Bytes read from one pipe per turn, so that the output of one child does not delay the others.
 const MAX_PER_TURN: usize = 256 << 10;
 
-/// Bytes of output kept for the message about a failure.
+/// Most bytes of output kept for the message about a failure.
 const MAX_TAIL: usize = 8 << 10;
 
-/// A running child. Dropping it kills its group and reaps it.
+/// A running child. Dropping it kills its process group and reaps it.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: Process,
@@ -32,12 +32,12 @@ pub(crate) struct Child {
     stdout: Option<ChildStdout>,
     lines: Lines,
     stderr: Option<ChildStderr>,
-    words: Tail,
+    stderr_tail: Tail,
     reaped: bool,
 }
 
 impl Child {
-    /// Starts `words` with `input` on its standard input, which then stays open.
+    /// Starts `arguments` with `input` on the child's standard input, which then stays open.
     ///
     /// # Errors
     /// When the program cannot be run.
@@ -47,7 +47,8 @@ impl Child {
         max_line: usize,
     ) -> io::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Signals of the terminal are ours alone, and ours reach all that the child starts.
+        // The terminal's signals reach only mpdboot, and a signal to the group reaches all
+        // descendants.
         let mut process = command.process_group(0).spawn()?;
         let (stdin, stdout, stderr) =
             (process.stdin.take(), process.stdout.take(), process.stderr.take());
@@ -56,7 +57,7 @@ impl Child {
             .chain([stderr.as_ref().map(AsFd::as_fd)])
             .flatten()
         {
-            // Our ends of the pipes only: the flag is not shared with the child's.
+            // The flag concerns only this end of the pipe, not the child's end.
             fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         }
         Ok(Self {
@@ -68,12 +69,12 @@ impl Child {
             stdout,
             lines: Lines::new(max_line),
             stderr,
-            words: Tail::default(),
+            stderr_tail: Tail::default(),
             reaped: false,
         })
     }
 
-    /// What to wait for.
+    /// The descriptors to wait for.
     pub(crate) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let writable = self.stdin.as_ref().filter(|_| self.written < self.input.len());
         [
@@ -85,17 +86,17 @@ impl Child {
         .flatten()
     }
 
-    /// Its standard input ends when all is written, instead of with us.
+    /// Closes the child's standard input after all is written. Otherwise it stays open.
     pub(crate) const fn end_input(&mut self) {
         self.input_ends = true;
     }
 
-    /// Moves what can be moved now, and returns the whole lines of standard output.
+    /// Moves pending data of all pipes; returns the whole lines of standard output.
     pub(crate) fn pump(&mut self) -> Vec<Vec<u8>> {
         self.write();
         let mut lines = Vec::new();
         read(&mut self.stdout, |bytes| self.lines.push(bytes, &mut lines));
-        read(&mut self.stderr, |bytes| self.words.push(bytes));
+        read(&mut self.stderr, |bytes| self.stderr_tail.push(bytes));
         lines
     }
 
@@ -107,7 +108,7 @@ impl Child {
                 Ok(n) => self.written += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                // Its end will tell more.
+                // The exit status of the child reports more.
                 Err(_) => self.stdin = None,
             }
         }
@@ -116,7 +117,7 @@ impl Child {
         }
     }
 
-    /// How it ended, if it did. Call [`Child::pump`] once more then.
+    /// How the child ended, if it has. Call [`Child::pump`] once more then.
     pub(crate) fn ended(&mut self) -> Option<Ending> {
         let status = self.process.try_wait().ok().flatten()?;
         self.reaped = true;
@@ -126,14 +127,14 @@ impl Child {
         })
     }
 
-    /// Waits for its end, whatever it says. It is killed at `deadline`.
+    /// Waits for the end of the child and drops its output. At `deadline` the child is killed.
     pub(crate) fn wait(mut self, deadline: Instant) {
         while self.stdout.is_some() || self.stderr.is_some() {
             let left = deadline.saturating_duration_since(Instant::now()).as_millis();
             let mut fds: Vec<PollFd<'_>> = self.poll_fds().collect();
             let patience = PollTimeout::from(u16::try_from(left).unwrap_or(u16::MAX));
             if left == 0 || poll(&mut fds, patience) == Ok(0) {
-                // Dropping kills.
+                // Dropping the child kills it.
                 return;
             }
             self.pump();
@@ -141,13 +142,13 @@ impl Child {
         self.reaped = self.process.wait().is_ok();
     }
 
-    /// Closes its standard input and asks its group to end.
+    /// Closes the child's standard input and sends SIGTERM to its group.
     pub(crate) fn end(&mut self) {
         self.stdin = None;
         self.signal(Signal::SIGTERM);
     }
 
-    /// Kills its group.
+    /// Sends SIGKILL to the child's group.
     pub(crate) fn kill(&mut self) {
         self.signal(Signal::SIGKILL);
     }
@@ -160,9 +161,9 @@ impl Child {
         }
     }
 
-    /// The last it said on standard error.
-    pub(crate) fn words(&self) -> String {
-        self.words.text()
+    /// The last part of the child's standard error.
+    pub(crate) fn stderr_tail(&self) -> String {
+        self.stderr_tail.text()
     }
 }
 
@@ -194,7 +195,7 @@ fn read<R: Read>(pipe: &mut Option<R>, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// Bytes to lines; what is longer than a bound is dropped up to its end.
+/// Splits bytes into lines. A line longer than `max` bytes is dropped.
 #[derive(Debug)]
 pub(crate) struct Lines {
     partial: Vec<u8>,
@@ -227,7 +228,7 @@ impl Lines {
     }
 }
 
-/// The last of a text.
+/// The last [`MAX_TAIL`] bytes of a text.
 #[derive(Debug, Default)]
 pub(crate) struct Tail(Vec<u8>);
 
@@ -248,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_the_same_however_the_bytes_are_cut_and_overlong_ones_are_dropped() {
+    fn lines_do_not_depend_on_the_pieces_and_overlong_lines_are_dropped() {
         let text = b"one\ntwo is too long\n\nthree\nfour";
         for size in 1..text.len() {
             let (mut lines, mut all) = (Lines::new(6), Vec::new());

@@ -7,17 +7,17 @@ use std::process::ExitCode;
 use clap::Parser;
 use mpd_placement::hosts::{is_host_name, is_user_name};
 
-/// Nothing was started, or what was asked for cannot be.
+/// Nothing was started, or the request is impossible.
 pub(crate) const EXIT_NOTHING: u8 = 1;
-/// The ring runs, and some hosts are not in it.
+/// Exit code: the ring runs, but some hosts are not in it.
 pub(crate) const EXIT_PARTIAL: u8 = 3;
 
-/// Start a ring of MPD daemons: one here, and one on each of the given hosts, over ssh
+/// Start a ring of MPD daemons over ssh: one on this host, and one on each given host
 #[derive(Debug, Parser)]
 #[command(name = "mpdboot", version, long_about = ABOUT, after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "one per switch of the command line")]
 pub(crate) struct Cli {
-    /// Daemons in all, this host's included [default: all hosts of --file or --hosts, else 1]
+    /// Number of daemons, including this host's [default: all hosts of --file or --hosts, else 1]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub(crate) totalnum: Option<u32>,
 
@@ -25,31 +25,31 @@ pub(crate) struct Cli {
     #[arg(long, short, value_name = "FILE", conflicts_with = "hosts")]
     pub(crate) file: Option<PathBuf>,
 
-    /// These hosts, with commas between: a,b:4,c[1-9]; -hosts is the same
+    /// The hosts, separated by commas: a,b:4,c[1-9]; -hosts is the same
     #[arg(long, value_name = "HOSTS", allow_hyphen_values = true)]
     pub(crate) hosts: Option<String>,
 
-    /// Remote shell, with options if need be; one that is not ssh gets HOST and COMMAND alone
+    /// Remote shell, also with options; a shell other than ssh gets only HOST and COMMAND
     #[arg(long, short, value_name = "CMD", default_value = "ssh")]
     pub(crate) rsh: String,
 
-    /// Log in as this user where the host file does not say
+    /// Log in as this user, unless the host file names one
     #[arg(long, short, value_name = "USER", value_parser = user)]
     pub(crate) user: Option<String>,
 
-    /// Path of mpd on all hosts; mpdboot is beside it [default: beside this mpdboot]
+    /// Path of mpd on all hosts; mpdboot is in the same directory [default: that of this mpdboot]
     #[arg(long, short, value_name = "PATH")]
     pub(crate) mpd: Option<PathBuf>,
 
-    /// Hosts that are named several times get several daemons, called HOST, HOST-2, HOST-3
+    /// A host that is named several times gets several daemons: HOST, HOST-2, HOST-3
     #[arg(long = "several", short = '1')]
     pub(crate) several: bool,
 
-    /// Processes that this host takes before another is preferred [default: its CPUs]
+    /// Processes that this host takes before the next host is used [default: its CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) ncpus: Option<u32>,
 
-    /// Name or address of the interface of this host that the others reach it by
+    /// Interface (name or address) by which other hosts reach this host
     #[arg(long, value_name = "NAME", value_parser = interface)]
     pub(crate) ifhn: Option<String>,
 
@@ -61,27 +61,27 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) ring: Option<String>,
 
-    /// Tell what happens, host by host
+    /// Print each step, host by host
     #[arg(long, short)]
     pub(crate) verbose: bool,
 
-    /// First see whether all hosts can be reached; if not, list those that cannot and start nothing
+    /// First check that all hosts can be reached; if not, list the unreachable hosts and start nothing
     #[arg(long, short)]
     pub(crate) chkup: bool,
 
-    /// Only see whether all hosts can be reached
+    /// Only check that all hosts can be reached
     #[arg(long)]
     pub(crate) chkuponly: bool,
 
-    /// Add hosts to the ring that this host's daemon is in
+    /// Add hosts to the ring of this host's daemon
     #[arg(long, conflicts_with = "replace")]
     pub(crate) add: bool,
 
-    /// End a ring of the same name first
+    /// First end a ring of the same name
     #[arg(long)]
     pub(crate) replace: bool,
 
-    /// Have the daemons start each other again when one dies
+    /// Let the daemons start dead daemons again
     #[arg(long)]
     pub(crate) keep: bool,
 
@@ -89,24 +89,25 @@ pub(crate) struct Cli {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Remote shells at once; with more hosts, those that run start further ones
+    /// Remote shells at the same time; with more hosts, running hosts start further hosts
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) window: u32,
 
-    /// Start every host from here, however many there are
+    /// Start every host from here, for any number of hosts
     #[arg(long)]
     pub(crate) flat: bool,
 
-    /// How long one host may take
+    /// Time limit for one host
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub(crate) timeout: u32,
 
-    /// For mpirun, whose private daemon runs here: key and hosts come on standard input, and a line on
-    /// standard output says that all are in its ring.
+    /// For mpirun, whose private daemon runs on this host. Key and hosts are read from standard
+    /// input. A line on standard output reports that all hosts are in the ring.
     #[arg(long, hide = true, requires = "ring", conflicts_with_all = ["add", "replace", "keep", "hosts", "file"])]
     pub(crate) private: bool,
 
-    /// At the far end of a remote shell: an order on standard input, reports on standard output.
+    /// Run at the far end of a remote shell: a request on standard input, reports on standard
+    /// output.
     #[arg(long, hide = true)]
     agent: bool,
 
@@ -114,11 +115,11 @@ pub(crate) struct Cli {
     #[arg(long, hide = true, value_name = "NAME", requires = "plan", requires = "join")]
     revive: Option<String>,
 
-    /// With --revive: the recipe.
+    /// With --revive: file of the recipe.
     #[arg(long, hide = true, value_name = "FILE", requires = "revive")]
     plan: Option<PathBuf>,
 
-    /// With --revive: daemons to enter the ring through.
+    /// With --revive: addresses of daemons through which to enter the ring.
     #[arg(long, hide = true, value_name = "ADDRESSES", requires = "revive", value_delimiter = ',')]
     join: Vec<String>,
 
@@ -127,32 +128,32 @@ pub(crate) struct Cli {
 }
 
 const ABOUT: &str = "\
-Start a ring of MPD daemons: one here, and one on each of the given hosts, over ssh.
+Start a ring of MPD daemons over ssh: one on this host, and one on each given host.
 
-Without a number and without hosts, mpdboot starts the daemon of this host alone. It returns when
-every daemon has said that it is in the ring and this host's daemon knows them all.
+Without a number and without hosts, mpdboot starts only the daemon of this host. It returns when
+every daemon has reported that it is in the ring and this host's daemon lists all of them.
 
-Hosts come from --hosts, or a file with lines HOST[:NCPUS] [ifhn=NAME] [user=NAME] [port=N], where
-'#' begins a comment and HOST may have ranges: c[01-16,20]. This host is always the first of the
-ring; it is recognised in the file. A host that stands there twice is used once.
+Hosts come from --hosts, or from a file with lines HOST[:NCPUS] [ifhn=NAME] [user=NAME] [port=N].
+'#' begins a comment, and HOST may have ranges: c[01-16,20]. This host is always the first of the
+ring; it is recognised in the file. A host that is in the file twice is used once.
 
-ssh must log in without a password, and mpd and mpdboot must be at the same place on all hosts.
-The ring's key is made if there is none, and goes to the hosts through ssh.
+ssh must log in without a password, and mpd and mpdboot must be at the same path on all hosts.
+If the ring's key is missing, mpdboot makes it. The key goes to the hosts through ssh.
 
-Exit codes: 0 every daemon is in the ring; 1 nothing was started, and standard error tells why;
-2 wrong command line; 3 the ring runs, but some hosts failed: a table tells which, at which step
-(resolve, connect, ssh, exec, key, join), and what to do; 128+N ended by signal N, all undone.";
+Exit codes: 0 every daemon is in the ring; 1 nothing was started, and standard error has the reason;
+2 wrong command line; 3 the ring runs, but some hosts failed; 128+N signal N ended mpdboot, and all
+is undone. For failed hosts, a table has the step (resolve, connect, ssh, exec, key, join) and a hint.";
 
 const AFTER_HELP: &str = "\
 Examples:
-  mpdboot                         the daemon of this host
+  mpdboot                         only the daemon of this host
   mpdboot -f hosts                one daemon on each host of the file, and one here
   mpdboot --hosts 'c[1-16]'       the same for a list
-  mpdboot --add --hosts c17       one host more
+  mpdboot --add --hosts c17       one more host
   mpdboot --chkuponly -f hosts    can they all be reached?
 MPD_KEY_FILE names a key file other than ~/.mpd.key, on all hosts.";
 
-/// What a process of this executable is.
+/// The role of this process.
 pub(crate) enum Role {
     Agent,
     Reviver { name: String, plan: PathBuf, join: Vec<String> },

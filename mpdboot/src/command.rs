@@ -1,6 +1,6 @@
-//! The words of the commands that are run: the remote shell, the agent behind it, the daemon. Pure.
+//! The command lines of the remote shell, the agent and the daemon. Pure.
 //!
-//! Nothing secret is ever among them: argument lists can be read by everybody on a host.
+//! They never contain a secret, because every user of a host can read them.
 
 use mpd_io::keyfile::STANDARD_INPUT;
 use mpd_placement::hosts::{is_host_name, is_user_name};
@@ -9,18 +9,18 @@ use mpd_wire::{Address, Instance};
 use crate::failure::Way;
 use crate::wire::{Manner, Member};
 
-/// Silence after which ssh gives up a host that was reached, as interval and count.
+/// ssh gives up a host after this silence, as interval in seconds and count.
 const ALIVE: [&str; 4] = ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"];
 
-/// One process on a host, which takes nothing from the allocation: it gets all CPUs and all memory there,
-/// and other steps do not wait for it ([`SRUN_VARIABLE`]).
+/// Options for one process on a host that takes nothing from the allocation. The process gets all
+/// CPUs and all memory, and other steps do not wait for it ([`SRUN_VARIABLE`]).
 const SRUN: [&str; 5] = ["--nodes=1", "--ntasks=1", "--mem=0", "--cpu-bind=none", "--mpi=none"];
 
-/// As a variable, because releases of srun that do not need it do not know the option.
+/// A variable instead of an option, because releases of srun that do not need it reject the option.
 pub(crate) const SRUN_VARIABLE: (&str, &str) = ("SLURM_OVERLAP", "1");
 
-/// The words that run an agent on the host of `member`; none when host or user could be something
-/// else than a name, which whoever read them has refused already.
+/// The command line that runs an agent on the host of `member`. `None` if the names of host or user
+/// are invalid; their readers have refused such names before.
 pub(crate) fn remote_shell(
     manner: &Manner,
     member: &Member,
@@ -29,43 +29,47 @@ pub(crate) fn remote_shell(
     if !is_host_name(&member.host) || !member.user.as_deref().is_none_or(is_user_name) {
         return None;
     }
-    let mut words = manner.rsh.clone();
+    let mut arguments = manner.rsh.clone();
     if is_srun(manner) {
-        words.extend(SRUN.map(str::to_owned));
-        words.extend([format!("--nodelist={}", member.host), agent(manner), "--agent".to_owned()]);
-        return Some(words);
+        arguments.extend(SRUN.map(str::to_owned));
+        arguments.extend([
+            format!("--nodelist={}", member.host),
+            agent(manner),
+            "--agent".to_owned(),
+        ]);
+        return Some(arguments);
     }
     let ssh = is_ssh(manner);
     if ssh {
-        words.extend(["-x", "-T", "-o", "BatchMode=yes", "-o"].map(str::to_owned));
-        words.push(format!("ConnectTimeout={connect_s}"));
-        words.extend(ALIVE.map(str::to_owned));
+        arguments.extend(["-x", "-T", "-o", "BatchMode=yes", "-o"].map(str::to_owned));
+        arguments.push(format!("ConnectTimeout={connect_s}"));
+        arguments.extend(ALIVE.map(str::to_owned));
         if let Some(port) = member.port {
-            words.extend(["-p".to_owned(), port.to_string()]);
+            arguments.extend(["-p".to_owned(), port.to_string()]);
         }
     }
     if let Some(user) = &member.user {
-        words.extend(["-l".to_owned(), user.clone()]);
+        arguments.extend(["-l".to_owned(), user.clone()]);
     }
     if ssh {
-        words.push("--".to_owned());
+        arguments.push("--".to_owned());
     }
-    words.extend([member.host.clone(), format!("{} --agent", quoted(&agent(manner)))]);
-    Some(words)
+    arguments.extend([member.host.clone(), format!("{} --agent", quoted(&agent(manner)))]);
+    Some(arguments)
 }
 
-/// Whether the remote shell is ssh, by its name.
+/// Whether the remote shell is ssh, judged by its name.
 pub(crate) fn is_ssh(manner: &Manner) -> bool {
     program(manner) == Some("ssh")
 }
 
-/// Whether it is Slurm's, by its name.
+/// Whether the remote shell is Slurm's, judged by its name.
 fn is_srun(manner: &Manner) -> bool {
     program(manner) == Some("srun")
 }
 
-/// Whether what a command has started is killed when the command ends, as Slurm does: then the agent stays
-/// as long as its daemon.
+/// Whether the end of a command kills all processes that it started, as with Slurm. The agent then
+/// runs as long as its daemon.
 pub(crate) fn kills_at_end(manner: &Manner) -> bool {
     is_srun(manner)
 }
@@ -87,13 +91,13 @@ pub(crate) fn way(manner: &Manner, member: &Member) -> Way {
     Way { rsh, agent: agent(manner), is_ssh }
 }
 
-/// Path of the agent: `mpdboot` beside `mpd`.
+/// Path of the agent: `mpdboot` in the directory of `mpd`.
 pub(crate) fn agent(manner: &Manner) -> String {
     let directory = manner.mpd.rsplit_once('/').map_or("", |(directory, _)| directory);
     format!("{directory}/mpdboot")
 }
 
-/// The word of any shell that means `text`.
+/// Quotes `text` for any Unix shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if text.chars().all(plain) {
@@ -103,25 +107,26 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// Where a daemon keeps what is its own, where that is not the default.
+/// Paths and keys of a daemon that are not the default.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Places<'a> {
     pub(crate) rundir: Option<&'a str>,
     pub(crate) keep: Option<&'a str>,
-    /// In a private ring the life of its first daemon. The key comes on standard input.
+    /// In a private ring, the incarnation of its first daemon. The key is then read from standard
+    /// input.
     pub(crate) launcher: Option<Instance>,
 }
 
-/// The words that start the daemon of `member`.
+/// The command line that starts the daemon of `member`.
 pub(crate) fn daemon(
     manner: &Manner,
     member: &Member,
     join: &[Address],
     places: Places<'_>,
 ) -> Vec<String> {
-    let mut words = vec![manner.mpd.clone(), "--daemon".to_owned()];
+    let mut arguments = vec![manner.mpd.clone(), "--daemon".to_owned()];
     let mut option = |name: &str, value: Option<String>| {
-        words.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
+        arguments.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
     };
     let join = join.iter().map(Address::as_str).collect::<Vec<_>>().join(",");
     option("--name", Some(member.name.clone()));
@@ -133,10 +138,10 @@ pub(crate) fn daemon(
     option("--ncpus", member.ncpus.map(|n| n.to_string()));
     let key = places.launcher.map(|_| STANDARD_INPUT.to_owned());
     option("--key", key.or_else(|| manner.key_file.clone()));
-    option("--launched-by", places.launcher.map(|life| life.to_string()));
+    option("--launched-by", places.launcher.map(|incarnation| incarnation.to_string()));
     option("--rundir", places.rundir.map(str::to_owned));
     option("--keep", places.keep.map(str::to_owned));
-    words
+    arguments
 }
 
 #[cfg(test)]
@@ -171,18 +176,18 @@ mod tests {
     }
 
     #[test]
-    fn ssh_gets_no_terminal_asks_nothing_and_cannot_take_a_host_for_an_option() {
-        let words = remote_shell(&manner(&["ssh"], "/opt/bin/mpd"), &member(), 10).unwrap();
+    fn ssh_has_no_terminal_and_no_prompt_and_never_reads_a_host_as_an_option() {
+        let arguments = remote_shell(&manner(&["ssh"], "/opt/bin/mpd"), &member(), 10).unwrap();
         assert_eq!(
-            words.join(" "),
+            arguments.join(" "),
             "ssh -x -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 \
              -o ServerAliveCountMax=3 -- h7 /opt/bin/mpdboot --agent"
         );
         let member = Member { user: Some("al".into()), port: Some(22), ..member() };
-        let words = remote_shell(&manner(&["/usr/bin/ssh", "-F", "x"], "/o/mpd"), &member, 5);
-        let words = words.unwrap().join(" ");
-        assert!(words.starts_with("/usr/bin/ssh -F x -x -T"), "{words}");
-        assert!(words.ends_with(" -p 22 -l al -- h7 /o/mpdboot --agent"), "{words}");
+        let arguments = remote_shell(&manner(&["/usr/bin/ssh", "-F", "x"], "/o/mpd"), &member, 5);
+        let arguments = arguments.unwrap().join(" ");
+        assert!(arguments.starts_with("/usr/bin/ssh -F x -x -T"), "{arguments}");
+        assert!(arguments.ends_with(" -p 22 -l al -- h7 /o/mpdboot --agent"), "{arguments}");
     }
 
     #[test]
@@ -194,28 +199,29 @@ mod tests {
 
     #[test]
     fn other_remote_shells_get_host_and_command() {
-        let words = remote_shell(&manner(&["rsh"], "/opt/bin/mpd"), &member(), 10).unwrap();
-        assert_eq!(words, ["rsh", "h7", "/opt/bin/mpdboot --agent"]);
+        let arguments = remote_shell(&manner(&["rsh"], "/opt/bin/mpd"), &member(), 10).unwrap();
+        assert_eq!(arguments, ["rsh", "h7", "/opt/bin/mpdboot --agent"]);
     }
 
     #[test]
-    fn slurm_gets_words_and_no_shell() {
-        let words =
+    fn slurm_gets_arguments_and_no_shell() {
+        let arguments =
             remote_shell(&manner(&["/bin/srun", "-Q"], "/my bin/mpd"), &member(), 10).unwrap();
-        assert_eq!(words[..2], ["/bin/srun", "-Q"]);
-        assert_eq!(words[7..], ["--nodelist=h7", "/my bin/mpdboot", "--agent"]);
+        assert_eq!(arguments[..2], ["/bin/srun", "-Q"]);
+        assert_eq!(arguments[7..], ["--nodelist=h7", "/my bin/mpdboot", "--agent"]);
         let bad = Member { host: "a,b".into(), ..member() };
         assert_eq!(remote_shell(&manner(&["srun"], "/mpd"), &bad, 10), None);
     }
 
     #[test]
     fn the_remote_command_is_quoted() {
-        let words = remote_shell(&manner(&["rsh"], "/my $(x) it's/mpd"), &member(), 10).unwrap();
-        assert_eq!(words[2], "'/my $(x) it'\\''s/mpdboot' --agent");
+        let arguments =
+            remote_shell(&manner(&["rsh"], "/my $(x) it's/mpd"), &member(), 10).unwrap();
+        assert_eq!(arguments[2], "'/my $(x) it'\\''s/mpdboot' --agent");
     }
 
     #[test]
-    fn a_host_or_user_that_could_be_an_option_has_no_words() {
+    fn a_host_or_user_that_could_be_an_option_has_no_command_line() {
         for bad in ["-oProxyCommand=x", "$(x)", "a;b", ""] {
             let host = Member { host: bad.into(), ..member() };
             let user = Member { user: Some(bad.into()), ..member() };
@@ -225,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_gets_the_options_that_are_known_and_no_others() {
+    fn a_daemon_gets_only_the_options_that_are_set() {
         let mut manner = manner(&["ssh"], "/opt/mpd");
         let plain = daemon(&manner, &member(), &[], Places::default());
         assert_eq!(plain.join(" "), "/opt/mpd --daemon --name h7");

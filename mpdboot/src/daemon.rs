@@ -1,4 +1,4 @@
-//! The daemon of this host: started, asked, ended. For the host that boots and for every agent.
+//! Starts, queries and ends the daemon of this host, for `mpdboot` and its agents.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -22,23 +22,23 @@ use crate::failure::{Ending, Failure, Step, last_line};
 use crate::keep;
 use crate::wire::{Manner, Member, Recipe, Running, SecretText, VERSION};
 
-/// How long a daemon may take to answer what it knows itself.
+/// Deadline of a daemon's answer about its own state.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Most addresses taken over from one daemon.
+/// Most addresses taken from one daemon.
 const MAX_ADDRESSES: usize = 4;
 
-/// Where the daemon of `member` has its run directory.
+/// The run directory of the daemon of `member`.
 ///
 /// # Errors
-/// When the ring cannot be called so.
+/// When the name of the ring is invalid.
 pub(crate) fn rundir(manner: &Manner, member: &Member) -> Result<RunDir, InvalidRingName> {
     let ring = match manner.ring.as_str() {
         "" => RingName::default(),
         name => RingName::resolve(Some(name))?,
     };
     let (first, number) = if manner.private {
-        // Several names may mean one host.
+        // Several members may run on one host; the ordinal distinguishes their directories.
         (RunDir::private(&ring, &host_name()), member.ordinal)
     } else {
         let number = Some(member.nth.into()).filter(|&nth| nth > 1);
@@ -50,16 +50,16 @@ pub(crate) fn rundir(manner: &Manner, member: &Member) -> Result<RunDir, Invalid
     Ok(RunDir::at(PathBuf::from(path)))
 }
 
-/// What else there is to wait for while a daemon starts.
+/// Events to wait for while a daemon starts.
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
     pub(crate) signals: &'a mut Signals,
-    /// Whose end means that nobody waits for the daemon any more.
+    /// Descriptor whose end means that the starter of this process has ended.
     pub(crate) other: Option<BorrowedFd<'a>>,
 }
 
 impl Watch<'_> {
-    /// Waits for the child; says so if something else came.
+    /// Waits for the child; returns another event if that happens first.
     fn wait(&mut self, child: &Child, patience: Duration) -> io::Result<Option<Aborted>> {
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(self.other.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
@@ -75,21 +75,21 @@ impl Watch<'_> {
     }
 }
 
-/// What came while a daemon was starting, so that nobody waits for it any more.
+/// The event that aborted the start of a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aborted {
     /// This signal.
     Signal(i32),
-    /// The end of the other.
+    /// The descriptor [`Watch::other`] ended.
     Other,
 }
 
 /// Why a daemon did not start.
 #[derive(Debug)]
 pub(crate) enum NotStarted {
-    /// It failed.
+    /// The start failed.
     Failed(Failure),
-    /// Nobody waits for it any more.
+    /// The start was aborted.
     Aborted(Aborted),
 }
 
@@ -99,26 +99,26 @@ impl From<Failure> for NotStarted {
     }
 }
 
-/// A daemon to be started on this host.
+/// The start of a daemon on this host.
 #[derive(Debug)]
 pub(crate) struct Start<'a> {
     pub(crate) manner: &'a Manner,
     pub(crate) member: &'a Member,
     pub(crate) join: &'a [Address],
-    /// See [`crate::wire::BootErrand::root`].
+    /// As in [`crate::wire::BootTask::root`].
     pub(crate) root: Option<Instance>,
     pub(crate) running: Running,
-    /// All daemons, for the recipe.
+    /// All daemons of the ring, for the recipe.
     pub(crate) keep: Option<&'a [Member]>,
-    /// The key, if the daemon is to find it in no file.
+    /// The key, if the daemon must not read it from a file.
     pub(crate) key: Option<&'a SecretText>,
 }
 
 impl Start<'_> {
-    /// Starts the daemon and returns where others reach it once it is in the ring.
+    /// Starts the daemon. Returns its addresses once it is in the ring.
     ///
     /// # Errors
-    /// [`NotStarted`]; no daemon is left then.
+    /// [`NotStarted`]; no daemon is left in that case.
     pub(crate) fn run(&self, watch: &mut Watch<'_>) -> Result<Vec<Address>, NotStarted> {
         let join = |problem: String| Failure::new(Step::Join, &problem, "");
         let rundir = rundir(self.manner, self.member).map_err(|e| join(e.to_string()))?;
@@ -143,14 +143,14 @@ impl Start<'_> {
         let keep = keep.map_err(|e| join(format!("cannot write the recipe for --keep: {e}")))?;
         let result = self.wait_for(&rundir, keep.as_deref(), watch);
         if result.is_err() {
-            // It may be half way in, or in with nobody to hear of it.
+            // The daemon may be entering the ring, or its report may have been lost.
             let _ = end(&rundir, RingRequest::Exit { member: None });
         }
         result.map(|()| addresses(&rundir))
     }
 
-    /// Whether the daemon that runs here entered the ring of this boot: an agent that was lost since
-    /// may have started it.
+    /// Whether the running daemon belongs to the ring of this boot. An agent that was lost may have
+    /// started it.
     fn is_in_our_ring(&self, rundir: &RunDir) -> bool {
         let Some(root) = self.root else { return false };
         let is_root = |m: &MemberView| m.instance == root && m.standing == Standing::Live;
@@ -172,9 +172,9 @@ impl Start<'_> {
         let own = is_own.then(|| rundir.path().display().to_string());
         let launcher = self.root.filter(|_| self.key.is_some());
         let places = Places { rundir: own.as_deref(), keep, launcher };
-        let words = command::daemon(self.manner, self.member, self.join, places);
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]);
+        let arguments = command::daemon(self.manner, self.member, self.join, places);
+        let mut command = Command::new(&arguments[0]);
+        command.args(&arguments[1..]);
         for variable in RingName::variables() {
             command.env_remove(variable);
         }
@@ -182,7 +182,7 @@ impl Start<'_> {
         let mut child = Child::start(command, Zeroizing::new(input), 0)
             .map_err(|error| cannot_run(&self.manner.mpd, &error.to_string()))?;
         child.end_input();
-        // Those who wait for us shall hear our words before they give up.
+        // The failure must be reported before the starter's deadline.
         let patience = Duration::from_secs(self.manner.timeout_s.into()).mul_f32(0.8);
         let deadline = Instant::now() + patience;
         loop {
@@ -190,12 +190,13 @@ impl Start<'_> {
             child.pump();
             match ended {
                 Some(Ending::Exited(0)) => return Ok(()),
-                Some(ending) => return Err(refused(&ending, &child.words()).into()),
+                Some(ending) => return Err(refused(&ending, &child.stderr_tail()).into()),
                 None => {}
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let said = last_line(&child.words()).unwrap_or("no word from mpd").to_owned();
+                let said =
+                    last_line(&child.stderr_tail()).unwrap_or("no message from mpd").to_owned();
                 let seconds = patience.as_secs();
                 let problem = format!("not in the ring after {seconds} s: {said}");
                 return Err(Failure::new(Step::Join, &problem, JOIN_HINT).into());
@@ -211,13 +212,14 @@ impl Start<'_> {
 const JOIN_HINT: &str = "can this host connect to the daemons that run already (firewall, --ifhn)?";
 
 fn cannot_run(program: &str, error: &str) -> Failure {
-    let hint = "install mpd and mpdboot at the same place everywhere, or tell it with --mpd";
+    let hint =
+        "install mpd and mpdboot in the same directory on all hosts, or give the path with --mpd";
     Failure::new(Step::Exec, &format!("cannot run {program}: {error}"), hint)
 }
 
-/// What a daemon that would not start said.
-fn refused(ending: &Ending, words: &str) -> Failure {
-    let said = words.lines().map(str::trim).find(|line| !line.is_empty());
+/// The failure of an `mpd` that exited; `stderr` is its standard error.
+fn refused(ending: &Ending, stderr: &str) -> Failure {
+    let said = stderr.lines().map(str::trim).find(|line| !line.is_empty());
     let how = match ending {
         Ending::Exited(code) => format!("mpd ended with code {code}"),
         Ending::Signaled(signal) => format!("mpd was killed by signal {signal}"),
@@ -226,7 +228,7 @@ fn refused(ending: &Ending, words: &str) -> Failure {
     let problem = said.map_or(how, |said| said.strip_prefix("mpd: ").unwrap_or(said).to_owned());
     match ending {
         Ending::Exited(2) => {
-            Failure::new(Step::Exec, &problem, "are mpd and mpdboot there of one version?")
+            Failure::new(Step::Exec, &problem, "do mpd and mpdboot there have the same version?")
         }
         Ending::Exited(_) | Ending::Signaled(_) | Ending::NotStarted(_) => {
             Failure::new(Step::Join, &problem, "")
@@ -234,33 +236,33 @@ fn refused(ending: &Ending, words: &str) -> Failure {
     }
 }
 
-/// What the daemon of `rundir` knows of its ring.
+/// The view that the daemon of `rundir` has of its ring.
 ///
 /// # Errors
 /// [`ConsoleError`].
 pub(crate) fn describe(rundir: &RunDir) -> Result<RingView, ConsoleError> {
     match Console::ask(rundir, RingRequest::Describe)?.answer(Some(PATIENCE))? {
         ConsoleReply::Ring(view) => Ok(view),
-        _ => Err(ConsoleError::Refused("the daemon gave another answer".to_owned())),
+        _ => Err(ConsoleError::Refused("the daemon's answer does not fit the request".to_owned())),
     }
 }
 
-/// Where others reach the daemon that made this view.
+/// The addresses of the daemon that made this view.
 pub(crate) fn own_addresses(view: &RingView) -> Vec<Address> {
     let own = view.members.iter().find(|member| member.name == view.me);
     own.into_iter().flat_map(|own| &own.addresses).take(MAX_ADDRESSES).cloned().collect()
 }
 
-/// The same, as far as the daemon says.
+/// The addresses of the daemon of `rundir`; empty if it does not answer.
 fn addresses(rundir: &RunDir) -> Vec<Address> {
     describe(rundir).map(|view| own_addresses(&view)).unwrap_or_default()
 }
 
-/// Has the daemon of `rundir` leave, or its whole ring, and waits until it is gone. Returns the members
-/// that could not be told.
+/// Lets the daemon of `rundir`, or its whole ring, exit, and waits for its end. Returns the members
+/// that did not confirm the request.
 ///
 /// # Errors
-/// [`ConsoleError`], among them that there is none.
+/// [`ConsoleError`], also if no daemon runs.
 pub(crate) fn end(rundir: &RunDir, request: RingRequest) -> Result<Vec<DaemonName>, ConsoleError> {
     let mut console = Console::ask(rundir, request)?;
     let mut untold = Vec::new();
@@ -272,7 +274,8 @@ pub(crate) fn end(rundir: &RunDir, request: RingRequest) -> Result<Vec<DaemonNam
             Err(error) => return Err(error),
         }
     }
-    // It may close our connection before it ends. Others end with it.
+    // The daemon may close the connection before it ends. Then the other side of its lock shows the
+    // end.
     let deadline = Instant::now() + PATIENCE;
     while let Some(mut conn) = rundir.connect()? {
         let left = deadline.saturating_duration_since(Instant::now());

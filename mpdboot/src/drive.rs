@@ -1,4 +1,4 @@
-//! The loop around [`Boot`]: remote shells, their pipes, signals, time.
+//! The event loop around [`Boot`]: remote shells, their pipes, signals, time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,50 +18,50 @@ use crate::command;
 use crate::failure::{Ended, Ending};
 use crate::plan::Group;
 use crate::wire::{
-    BootErrand, Errand, MAX_REPORT, Manner, Member, Order, Outcome, Report, VERSION,
+    AgentRequest, BootTask, MAX_REPORT, Manner, Member, Outcome, Report, Task, VERSION,
 };
 
-/// Between asking a child to end and killing it.
+/// Time between the request to a child to end and its kill.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What every agent is told.
+/// The data that every agent gets.
 #[derive(Clone, Debug)]
 pub(crate) struct Brief {
-    /// What report lines begin with.
+    /// Prefix of report lines.
     pub(crate) nonce: String,
-    /// The whole errand but for member and hosts; `None`: hosts are only checked.
-    pub(crate) boot: Option<BootErrand>,
-    /// How.
+    /// The task without member and hosts; `None` if hosts are only checked.
+    pub(crate) boot: Option<BootTask>,
+    /// Settings of all daemons.
     pub(crate) manner: Manner,
-    /// How long ssh may take to connect.
+    /// Time for ssh to connect, in seconds.
     pub(crate) connect_s: u32,
-    /// The host we are on: a second daemon here needs no remote shell.
+    /// Name of this host; a second daemon on it needs no remote shell.
     pub(crate) here: Option<String>,
 }
 
 impl Brief {
-    fn order(&self, member: &Member, carried: Vec<Member>) -> Order {
-        let errand = match &self.boot {
-            None => Errand::Check { name: member.name.clone() },
-            Some(boot) => Errand::Boot(Box::new(BootErrand {
+    fn order(&self, member: &Member, carried: Vec<Member>) -> AgentRequest {
+        let task = match &self.boot {
+            None => Task::Check { name: member.name.clone() },
+            Some(boot) => Task::Boot(Box::new(BootTask {
                 member: member.clone(),
                 hosts: carried,
                 ..boot.clone()
             })),
         };
-        Order { version: VERSION, nonce: self.nonce.clone(), errand }
+        AgentRequest { version: VERSION, nonce: self.nonce.clone(), task }
     }
 
-    /// The command that runs the agent of `member`.
+    /// The command line that runs the agent of `member`.
     fn command(&self, member: &Member) -> io::Result<Command> {
-        let words = if self.here.as_ref() == Some(&member.host) {
+        let arguments = if self.here.as_ref() == Some(&member.host) {
             vec![command::agent(&self.manner), "--agent".to_owned()]
         } else {
             command::remote_shell(&self.manner, member, self.connect_s)
                 .ok_or_else(|| io::Error::other("not the name of a host"))?
         };
         let (program, arguments) =
-            words.split_first().ok_or_else(|| io::Error::other("no command"))?;
+            arguments.split_first().ok_or_else(|| io::Error::other("no command"))?;
         let mut command = Command::new(program);
         let (variable, value) = command::SRUN_VARIABLE;
         command.args(arguments).env(variable, value);
@@ -69,18 +69,18 @@ impl Brief {
     }
 }
 
-/// One turn of the loop.
+/// The results of one turn of the loop.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
-    /// What happened.
+    /// Events of the boot.
     pub(crate) events: Vec<Event>,
-    /// Signals other than those of children.
+    /// Signals except SIGCHLD.
     pub(crate) signals: Vec<i32>,
-    /// The other descriptor has something to read, or its end.
+    /// Whether the other descriptor has data or has ended.
     pub(crate) readable: bool,
 }
 
-/// A boot and its remote shells.
+/// A boot with its remote shells.
 #[derive(Debug)]
 pub(crate) struct Driver<'a> {
     clock: Clock,
@@ -95,12 +95,13 @@ pub(crate) struct Driver<'a> {
 struct Link {
     child: Child,
     chatter: Tail,
-    /// When it is killed, if it was asked to end.
+    /// When the child is killed, if it was asked to end.
     kill_at: Option<Time>,
 }
 
 impl<'a> Driver<'a> {
-    /// Begins to start `members`. `retry`: whether those that an agent cannot reach are tried here.
+    /// Begins to start `members`. With `retry`, hosts that an agent cannot reach are tried from
+    /// here.
     pub(crate) fn new(
         signals: &'a mut Signals,
         brief: Brief,
@@ -126,26 +127,26 @@ impl<'a> Driver<'a> {
         Self { clock, signals, brief, members, boot, links: BTreeMap::new() }
     }
 
-    /// Whether every host is settled and no child is left, but for those that stay.
+    /// Whether every host is settled and no child is left, except children that stay.
     pub(crate) fn is_over(&self) -> bool {
         self.boot.is_over()
     }
 
-    /// Whether all members are in the ring, whatever remote shells are left.
+    /// Whether all members are in the ring; remote shells may still run.
     pub(crate) fn are_all_in_ring(&self) -> bool {
         self.boot.states().all(|state| matches!(state, State::InRing { .. }))
     }
 
-    /// How every member stands.
+    /// The states of all members.
     pub(crate) fn states(&self) -> impl Iterator<Item = (&Member, &State)> {
         self.members.iter().zip(self.boot.states())
     }
 
-    /// Does what is to be done, then waits for something to happen, at most `patience`; `other` is
-    /// waited for too.
+    /// Carries out the outputs of [`Boot`], then waits for an event, for at most `patience`.
+    /// `other` is also waited for.
     ///
     /// # Errors
-    /// When waiting itself fails.
+    /// When waiting fails.
     pub(crate) fn turn(
         &mut self,
         other: Option<BorrowedFd<'_>>,
@@ -159,7 +160,7 @@ impl<'a> Driver<'a> {
         turn.readable = self.wait(other, patience)?;
         let ours = |signal: &i32| *signal != libc::SIGCHLD;
         turn.signals = self.signals.pending().into_iter().filter(ours).collect();
-        self.hear();
+        self.receive();
         self.on_time();
         self.perform(&mut turn.events);
         Ok(turn)
@@ -170,7 +171,7 @@ impl<'a> Driver<'a> {
         self.links.into_values().map(|link| link.child).collect()
     }
 
-    /// Kills all children that are left.
+    /// Kills all remaining children.
     pub(crate) fn abort(&mut self) -> io::Result<()> {
         for link in self.links.values_mut() {
             link.child.end();
@@ -184,7 +185,7 @@ impl<'a> Driver<'a> {
                 link.child.ended().is_none()
             });
         }
-        // Dropping kills and reaps.
+        // Dropping the children kills and reaps them.
         self.links.clear();
         Ok(())
     }
@@ -199,7 +200,7 @@ impl<'a> Driver<'a> {
                         link.kill_at = Some(self.clock.now() + GRACE);
                     }
                 }
-                Output::Tell(event) => {
+                Output::Report(event) => {
                     self.learn(&event);
                     events.push(event);
                 }
@@ -207,7 +208,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Those started later may enter through those that are there.
+    /// Adds the addresses of a started daemon to those through which later daemons enter.
     fn learn(&mut self, event: &Event) {
         const MAX_ENTRIES: usize = 8;
         if let (Event::Settled { addresses, .. }, Some(boot)) = (event, &mut self.brief.boot) {
@@ -232,7 +233,7 @@ impl<'a> Driver<'a> {
             Err(error) => {
                 let ended = Ended {
                     ending: Ending::NotStarted(error.to_string()),
-                    words: String::new(),
+                    stderr_tail: String::new(),
                     chatter: String::new(),
                 };
                 self.boot.handle(self.clock.now(), Input::Ended { link: group.head, ended });
@@ -248,7 +249,7 @@ impl<'a> Driver<'a> {
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(other.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         fds.extend(self.links.values().flat_map(|link| link.child.poll_fds()));
-        // One millisecond more, so that what is due is past.
+        // One millisecond more, so that the deadline is past.
         let timeout = u16::try_from(patience.as_millis() + 1).unwrap_or(u16::MAX);
         match poll(&mut fds, PollTimeout::from(timeout)) {
             Ok(_) | Err(Errno::EINTR) => {}
@@ -257,8 +258,8 @@ impl<'a> Driver<'a> {
         Ok(other.is_some() && fds[1].any().unwrap_or(false))
     }
 
-    /// Reads what agents say, and which of them ended.
-    fn hear(&mut self) {
+    /// Reads the reports of agents, and handles ended children.
+    fn receive(&mut self) {
         let now = self.clock.now();
         let mut gone = Vec::new();
         for (&head, link) in &mut self.links {
@@ -275,8 +276,8 @@ impl<'a> Driver<'a> {
         }
         for (head, ending) in gone {
             if let Some(link) = self.links.remove(&head) {
-                let (words, chatter) = (link.child.words(), link.chatter.text());
-                let ended = Ended { ending, words, chatter };
+                let (stderr_tail, chatter) = (link.child.stderr_tail(), link.chatter.text());
+                let ended = Ended { ending, stderr_tail, chatter };
                 self.boot.handle(now, Input::Ended { link: head, ended });
             }
         }
@@ -294,7 +295,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// The report that an agent makes of an event, if it concerns those above.
+/// The report that an agent sends about an event; `None` if the event does not concern its starter.
 pub(crate) fn report_of(event: &Event) -> Option<Report> {
     let (name, outcome) = match event {
         Event::Settled { name, addresses } => {

@@ -1,7 +1,7 @@
-//! Where the start of a daemon failed, and what to do about it: pure.
+//! Where the start of a daemon failed, and advice: pure.
 //!
-//! ssh tells only by its words why it ended with 255, so they are looked up here. The words of a host
-//! are shown as they are, made safe for a terminal.
+//! ssh exits with 255 for all of its own failures, so this module finds the cause in the text. The
+//! text of a host is shown as it is, escaped for a terminal.
 
 use mpd_io::logging::one_line;
 use serde::{Deserialize, Serialize};
@@ -10,23 +10,23 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Step {
-    /// Finding the address of the host.
+    /// Resolving the host name.
     Resolve,
-    /// Reaching its port of ssh.
+    /// Connecting to the host's ssh port.
     Connect,
     /// Logging in.
     Ssh,
-    /// Running our programs there.
+    /// Running MPD's programs there.
     Exec,
-    /// Having the same key.
+    /// Comparing the keys.
     Key,
     /// Entering the ring.
     Join,
 }
 
 impl Step {
-    /// One word, as on the wire.
-    pub(crate) const fn word(self) -> &'static str {
+    /// The name of the step, as in the wire format.
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Resolve => "resolve",
             Self::Connect => "connect",
@@ -37,7 +37,7 @@ impl Step {
         }
     }
 
-    /// Whether the host was never reached: another way there may still succeed.
+    /// Whether the step precedes the contact with the host: another way to it may still succeed.
     pub(crate) const fn is_before_host(self) -> bool {
         matches!(self, Self::Resolve | Self::Connect | Self::Ssh)
     }
@@ -47,61 +47,61 @@ impl Step {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Failure {
-    /// Where.
+    /// The failed step.
     pub(crate) step: Step,
-    /// What happened, if possible in the host's own words.
+    /// The problem, in the host's own text if possible.
     pub(crate) problem: String,
-    /// What to do about it; may be empty.
+    /// Advice; may be empty.
     pub(crate) hint: String,
 }
 
 impl Failure {
-    /// A failure, its texts made fit for one line of a terminal.
+    /// A failure with escaped and shortened texts.
     pub(crate) fn new(step: Step, problem: &str, hint: impl Into<String>) -> Self {
         Self { step, problem: fit(problem), hint: fit(&hint.into()) }
     }
 
-    /// The same from elsewhere, made fit.
-    pub(crate) fn tidied(&self) -> Self {
+    /// The same failure with escaped and shortened texts, for a failure from another host.
+    pub(crate) fn printable(&self) -> Self {
         Self::new(self.step, &self.problem, self.hint.as_str())
     }
 }
 
-/// How a child of ours ended.
+/// How a child process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// With this code.
+    /// It exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// This signal killed it.
     Signaled(i32),
-    /// It never began, for this reason.
+    /// It could not be started, for this reason.
     NotStarted(String),
 }
 
 /// A remote shell that ended before its agent reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// How.
+    /// How the shell ended.
     pub(crate) ending: Ending,
-    /// The last it said on standard error.
-    pub(crate) words: String,
-    /// The last it said on standard output that is no report.
+    /// The last part of its standard error.
+    pub(crate) stderr_tail: String,
+    /// The last part of its standard output, without reports.
     pub(crate) chatter: String,
 }
 
 /// The way to a host, for hints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// The remote shell, as one types it to come to that host.
+    /// The remote shell with user and port, as a command line for people.
     pub(crate) rsh: String,
     /// Path of the agent.
     pub(crate) agent: String,
-    /// The agent's standard use of ssh: then 255 is ssh's own failure.
+    /// Whether ssh is used, so that code 255 is a failure of ssh itself.
     pub(crate) is_ssh: bool,
 }
 
-/// What ssh says: the words, the step, the hint; `{host}` and `{rsh}` are replaced.
-const SSH_WORDS: &[(&str, Step, &str)] = &[
+/// Texts of ssh with their step and hint; `{host}` and `{rsh}` are replaced.
+const SSH_MESSAGES: &[(&str, Step, &str)] = &[
     ("Could not resolve hostname", Step::Resolve, RESOLVE_HINT),
     ("Permission denied", Step::Ssh, LOGIN_HINT),
     ("Too many authentication failures", Step::Ssh, LOGIN_HINT),
@@ -123,16 +123,15 @@ const SSH_WORDS: &[(&str, Step, &str)] = &[
 
 const RESOLVE_HINT: &str =
     "check the spelling in the list of hosts; 'getent hosts {host}' must find it";
-const LOGIN_HINT: &str = "passwords are not asked for; make '{rsh} -o BatchMode=yes {host} true' work (ssh-copy-id, ssh-agent)";
+const LOGIN_HINT: &str = "mpdboot uses no passwords; make '{rsh} -o BatchMode=yes {host} true' work (ssh-copy-id, ssh-agent)";
 const HOST_KEY_HINT: &str =
     "log in once by hand with '{rsh} {host}', or put its key into known_hosts";
-const CHANGED_HINT: &str =
-    "if the host was installed anew, 'ssh-keygen -R {host}' forgets its old key; else beware";
+const CHANGED_HINT: &str = "if the host was reinstalled, 'ssh-keygen -R {host}' removes its old key; if not, another host may pose as it";
 const OFF_HINT: &str = "is the host on, and does a firewall let ssh through?";
 const CLOSED_HINT: &str = "sshd there refuses connections: too many at once (MaxStartups; try a smaller --window), or not from here";
 
-/// Why a remote shell ended that had not brought its daemon into the ring. `at` is the step that its
-/// agent had told of, if it had spoken at all.
+/// The failure of a remote shell that ended before its daemon was in the ring. `at` is the last
+/// step that its agent reported; `None` without a report.
 pub(crate) fn classify(ended: &Ended, at: Option<Step>, host: &str, way: &Way) -> Failure {
     let fill = |hint: &str| hint.replace("{host}", host).replace("{rsh}", &way.rsh);
     if let Ending::NotStarted(reason) = &ended.ending {
@@ -140,13 +139,13 @@ pub(crate) fn classify(ended: &Ended, at: Option<Step>, host: &str, way: &Way) -
         return Failure::new(Step::Ssh, &problem, "install it, or name another with --rsh");
     }
     if way.is_ssh && ended.ending == Ending::Exited(255) {
-        for (words, step, hint) in SSH_WORDS {
-            if let Some(line) = ended.words.lines().rfind(|line| line.contains(words)) {
+        for (message, step, hint) in SSH_MESSAGES {
+            if let Some(line) = ended.stderr_tail.lines().rfind(|line| line.contains(message)) {
                 return Failure::new(*step, line, fill(hint));
             }
         }
     }
-    let said = last_line(&ended.words).or_else(|| last_line(&ended.chatter));
+    let said = last_line(&ended.stderr_tail).or_else(|| last_line(&ended.chatter));
     let problem =
         |what: String| said.map_or_else(|| what.clone(), |said| format!("{said} ({what})"));
     match (&ended.ending, at) {
@@ -170,7 +169,7 @@ pub(crate) fn classify(ended: &Ended, at: Option<Step>, host: &str, way: &Way) -
             Failure::new(Step::Exec, &problem("exit code 126".to_owned()), hint)
         }
         (Ending::Exited(2), None) => {
-            let hint = format!("is {} there of another version?", way.agent);
+            let hint = format!("does {} there have another version?", way.agent);
             Failure::new(Step::Exec, &problem("exit code 2".to_owned()), hint)
         }
         (Ending::Exited(code), None) => {
@@ -180,18 +179,18 @@ pub(crate) fn classify(ended: &Ended, at: Option<Step>, host: &str, way: &Way) -
         (Ending::Signaled(signal), None) => {
             Failure::new(Step::Ssh, &problem(format!("killed by signal {signal}")), "")
         }
-        (Ending::NotStarted(_), None) => unreachable!("told above"),
+        (Ending::NotStarted(_), None) => unreachable!("handled above"),
     }
 }
 
 fn not_there(agent: &str) -> String {
     format!(
-        "{agent} is not on that host: install the suite at the same place everywhere, or tell its place \
+        "{agent} is not on that host: install the suite in the same directory on all hosts, or give its path \
          with --mpd"
     )
 }
 
-/// The failure of a host that has been silent for too long at this step.
+/// The failure of a host that was silent for too long at this step.
 pub(crate) fn silence(at: Option<Step>, host: &str, way: &Way, seconds: u64) -> Failure {
     let problem = format!("no answer for {seconds} s");
     match at {
@@ -204,7 +203,7 @@ pub(crate) fn silence(at: Option<Step>, host: &str, way: &Way, seconds: u64) -> 
     }
 }
 
-/// The last line with something on it.
+/// The last line that is not blank.
 pub(crate) fn last_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).rfind(|line| !line.is_empty())
 }
@@ -222,14 +221,14 @@ mod tests {
         Way { rsh: "ssh".into(), agent: "/opt/bin/mpdboot".into(), is_ssh: true }
     }
 
-    fn said(ending: Ending, words: &str) -> Failure {
-        let ended = Ended { ending, words: words.into(), chatter: String::new() };
+    fn said(ending: Ending, stderr: &str) -> Failure {
+        let ended = Ended { ending, stderr_tail: stderr.into(), chatter: String::new() };
         classify(&ended, None, "h7", &way())
     }
 
     #[test]
-    fn the_words_of_ssh_tell_the_step() {
-        for (words, step) in [
+    fn the_text_of_ssh_determines_the_step() {
+        for (message, step) in [
             ("ssh: Could not resolve hostname h7: Name or service not known", Step::Resolve),
             ("ssh: connect to host h7 port 22: Connection refused", Step::Connect),
             ("ssh: connect to host h7 port 22: Connection timed out", Step::Connect),
@@ -239,12 +238,12 @@ mod tests {
             ("something new", Step::Ssh),
             ("", Step::Ssh),
         ] {
-            assert_eq!(said(Ending::Exited(255), words).step, step, "{words}");
+            assert_eq!(said(Ending::Exited(255), message).step, step, "{message}");
         }
     }
 
     #[test]
-    fn a_failure_has_the_hosts_words_and_a_hint_with_its_name() {
+    fn a_failure_has_the_hosts_text_and_a_hint_with_its_name() {
         let failure =
             said(Ending::Exited(255), "hello\r\nal@h7: Permission denied (publickey).\r\n");
         assert_eq!(failure.problem, "al@h7: Permission denied (publickey).");
@@ -256,25 +255,28 @@ mod tests {
     }
 
     #[test]
-    fn words_of_a_host_cannot_drive_the_terminal_or_fill_the_screen() {
+    fn text_of_a_host_cannot_control_the_terminal_or_fill_the_screen() {
         let failure = said(Ending::Exited(1), &format!("\u{1b}]0;x\u{7}{}", "y".repeat(5000)));
         assert!(failure.problem.starts_with("\\u{1b}]0;x\\u{7}yyy"));
         assert!(failure.problem.len() < 500);
     }
 
     #[test]
-    fn an_agent_that_spoke_and_was_lost_failed_at_its_step() {
-        let ended =
-            Ended { ending: Ending::Exited(255), words: String::new(), chatter: String::new() };
+    fn an_agent_that_was_lost_after_a_report_failed_at_the_reported_step() {
+        let ended = Ended {
+            ending: Ending::Exited(255),
+            stderr_tail: String::new(),
+            chatter: String::new(),
+        };
         assert_eq!(classify(&ended, Some(Step::Join), "h7", &way()).step, Step::Join);
     }
 
     #[test]
-    fn another_remote_shell_has_no_255_of_its_own() {
+    fn code_255_is_a_failure_of_the_remote_shell_only_with_ssh() {
         let way = Way { is_ssh: false, rsh: "rsh".into(), ..way() };
         let ended = Ended {
             ending: Ending::Exited(255),
-            words: "Permission denied".into(),
+            stderr_tail: "Permission denied".into(),
             chatter: String::new(),
         };
         assert_eq!(classify(&ended, None, "h7", &way).step, Step::Exec);

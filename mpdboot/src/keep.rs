@@ -1,16 +1,16 @@
-//! The recipe for `--keep`: what it takes to start any daemon of the ring again, and no key.
+//! The recipe for `--keep`: the data to restart any daemon of the ring, without the key.
 
 use std::path::Path;
 use std::{fs, io};
 
 use mpd_io::rundir::{self, RunDir};
 
-use crate::wire::{MAX_ORDER, Recipe, VERSION};
+use crate::wire::{MAX_REQUEST, Recipe, VERSION};
 
-/// Writes the recipe into the run directory, whole or not at all, and returns its path.
+/// Writes the recipe atomically into the run directory, and returns its path.
 ///
 /// # Errors
-/// Those of the system, with the path.
+/// The system's error, with the path.
 pub(crate) fn write(rundir: &RunDir, recipe: &Recipe) -> io::Result<String> {
     rundir.prepare().map_err(|error| io::Error::other(error.to_string()))?;
     let path = rundir.path().join("keep.json");
@@ -23,16 +23,16 @@ pub(crate) fn write(rundir: &RunDir, recipe: &Recipe) -> io::Result<String> {
 /// Reads a recipe.
 ///
 /// # Errors
-/// For people.
+/// A text for people.
 pub(crate) fn read(path: &Path) -> Result<Recipe, String> {
-    let words = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let text = fs::read(path).map_err(|error| words(&error))?;
-    if text.len() > MAX_ORDER {
-        return Err(words(&"larger than any recipe"));
+    let arguments = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = fs::read(path).map_err(|error| arguments(&error))?;
+    if text.len() > MAX_REQUEST {
+        return Err(arguments(&"larger than any recipe"));
     }
-    let recipe: Recipe = serde_json::from_slice(&text).map_err(|error| words(&error))?;
+    let recipe: Recipe = serde_json::from_slice(&text).map_err(|error| arguments(&error))?;
     if recipe.version != VERSION {
-        return Err(words(&format!("a recipe of version {}, not {VERSION}", recipe.version)));
+        return Err(arguments(&format!("a recipe of version {}, not {VERSION}", recipe.version)));
     }
     Ok(recipe)
 }

@@ -1,13 +1,13 @@
-//! Keys of this host and of others: whether two of them go together.
+//! Compares the keys of two hosts.
 
 use mpd_channel::KeyText;
 
-/// What stands in the key file of a ring without a name.
+/// Name of the ring without a name in its key file.
 pub(crate) const UNNAMED_RING: &str = "default";
 
-/// Whether each of the two accepts what the other connects with. While keys are being changed they
-/// may differ.
-pub(crate) fn go_together(one: &KeyText, other: &KeyText) -> bool {
+/// Whether each host accepts the key with which the other connects. During a change of keys the two
+/// texts may differ.
+pub(crate) fn are_compatible(one: &KeyText, other: &KeyText) -> bool {
     let accepts = |one: &KeyText, other: &KeyText| {
         one.keys().accept().any(|key| key.expose() == other.keys().connect().expose())
     };
@@ -30,10 +30,10 @@ mod tests {
     }
 
     #[test]
-    fn keys_go_together_if_each_side_accepts_the_others() {
-        assert!(go_together(&text(1, None), &text(1, None)));
-        assert!(go_together(&text(1, Some(2)), &text(2, Some(1))));
-        assert!(!go_together(&text(1, None), &text(2, None)));
-        assert!(!go_together(&text(1, Some(2)), &text(2, None)));
+    fn keys_are_compatible_if_each_side_accepts_the_key_of_the_other() {
+        assert!(are_compatible(&text(1, None), &text(1, None)));
+        assert!(are_compatible(&text(1, Some(2)), &text(2, Some(1))));
+        assert!(!are_compatible(&text(1, None), &text(2, None)));
+        assert!(!are_compatible(&text(1, Some(2)), &text(2, None)));
     }
 }

@@ -1,7 +1,7 @@
-//! `mpdboot`: raises a ring of daemons over ssh.
+//! `mpdboot`: starts a ring of daemons over ssh.
 //!
-//! On the host that boots it starts the local daemon and remote shells; at the far end of each it runs
-//! again, as an agent. Which of the two a process is, is decided here and nowhere else.
+//! On the booting host, `mpdboot` starts the local daemon and remote shells. At the far end of each
+//! remote shell it runs again as an agent. This file selects the role.
 
 mod agent;
 mod boot;
@@ -39,7 +39,7 @@ fn serve() -> ExitCode {
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    // Each role but that of the author of documents may come to hold the key of a ring.
+    // Every role except the generator of documents may hold a ring's key.
     if let Err(error) = Closed::begin().map(Closed::forever) {
         complain(&format!("cannot close /proc to others: {error}"));
         return ExitCode::from(cli::EXIT_NOTHING);
@@ -48,7 +48,7 @@ fn serve() -> ExitCode {
         Role::Agent => agent::run(),
         Role::Reviver { name, plan, join } => revive::run(&name, &plan, &join),
         Role::Docs(directory) => {
-            let variables = [&mpd_docs::OF_PLACE[..], &mpd_docs::OF_DAEMON].concat();
+            let variables = [&mpd_docs::OF_RING[..], &mpd_docs::OF_DAEMON].concat();
             mpd_docs::generate(&directory, [Cli::command()], &variables).map(|()| ExitCode::SUCCESS)
         }
         Role::Boot => up::run(&cli),

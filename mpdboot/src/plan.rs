@@ -1,28 +1,28 @@
-//! Who starts whom: pure.
+//! Decides which host starts which other hosts: pure.
 //!
-//! As long as there are remote shells enough, every host gets one. Beyond that the hosts are cut into
-//! groups of nearly one size, in their order: the first of a group is started from here and starts
-//! the others, cutting them in the same way.
+//! If there are enough remote shells, every host gets one. Otherwise the hosts are cut into groups
+//! of nearly equal size, in their order. The first host of a group is started from here. It starts
+//! the other hosts of the group in the same manner.
 
 /// A host that waits for its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// Which one.
+    /// Index of the host.
     pub(crate) host: usize,
-    /// It is started from here, and starts no other.
+    /// Whether the host is started from here and starts no others.
     pub(crate) alone: bool,
 }
 
-/// Hosts behind one remote shell.
+/// The hosts behind one remote shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
-    /// The one that the remote shell goes to.
+    /// The host of the remote shell.
     pub(crate) head: usize,
-    /// Those that it starts.
+    /// The hosts that the head starts.
     pub(crate) carried: Vec<usize>,
 }
 
-/// Takes from `waiting` what `slots` further remote shells can start.
+/// Removes from `waiting` the hosts that `slots` further remote shells can start, and groups them.
 pub(crate) fn share(waiting: &mut Vec<Waiting>, slots: usize) -> Vec<Group> {
     let mut groups = Vec::new();
     waiting.retain(|one| {
@@ -34,14 +34,14 @@ pub(crate) fn share(waiting: &mut Vec<Waiting>, slots: usize) -> Vec<Group> {
     });
     let free = slots - groups.len();
     if free > 0 {
-        // No lone one is left, or there would be no free slot.
+        // Only hosts without `alone` are left, because otherwise no slot would be free.
         let hosts: Vec<usize> = waiting.drain(..).map(|one| one.host).collect();
         groups.extend(cut(&hosts, free));
     }
     groups
 }
 
-/// At most `parts` groups, none empty, whose sizes differ by at most one.
+/// Cuts hosts into at most `parts` groups. No group is empty; the sizes differ by at most one.
 fn cut(hosts: &[usize], parts: usize) -> Vec<Group> {
     let mut rest = hosts;
     let mut groups = Vec::new();
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn with_shells_enough_everybody_gets_one() {
+    fn with_enough_shells_every_host_gets_one() {
         let groups = share(&mut waiting(3), 32);
         assert_eq!(groups.iter().map(|g| g.head).collect::<Vec<_>>(), [0, 1, 2]);
         assert!(groups.iter().all(|group| group.carried.is_empty()));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_that_groups_cover_each_host_once_in_order_with_sizes_alike() {
+    fn with_fewer_shells_groups_cover_each_host_once_in_order_with_similar_sizes() {
         for (hosts, slots) in [(5, 2), (33, 32), (1000, 32), (7, 1), (8192, 32)] {
             let groups = share(&mut waiting(hosts), slots);
             assert_eq!(groups.len(), slots);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn lone_ones_come_first_and_wait_for_a_shell_of_their_own() {
+    fn hosts_marked_alone_are_first_and_get_a_shell_of_their_own() {
         let mut waiting = waiting(4);
         waiting[1].alone = true;
         waiting[3].alone = true;

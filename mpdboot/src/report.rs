@@ -1,4 +1,4 @@
-//! What the user sees: the table of failures, the report in JSON, the progress bar. Pure.
+//! The output for users: the table of failures, the report in JSON, the progress bar. Pure.
 
 use std::fmt::Write as _;
 
@@ -6,23 +6,23 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Failures shown in a table; the report in JSON has all.
+/// Most failures in the table. The report in JSON has all.
 const MAX_SHOWN: usize = 20;
 
-/// What became of one host.
+/// The result on one host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It can be reached.
+    /// The host can be reached.
     Up,
-    /// Its daemon is in the ring.
+    /// The host's daemon is in the ring.
     InRing,
-    /// It failed.
+    /// The start failed.
     Failed(Failure),
-    /// It was not tried.
+    /// The host was not tried.
     NotStarted,
 }
 
-/// One host of the report.
+/// A host of the report.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
@@ -40,8 +40,8 @@ impl Row {
     }
 }
 
-/// The table of those that failed; empty if none did. What the failed hosts have in common to be done
-/// is said once.
+/// The table of failed hosts; empty without failures. A hint that consecutive hosts share is
+/// printed once.
 pub(crate) fn table(rows: &[Row]) -> String {
     let failed: Vec<(&Row, &Failure)> =
         rows.iter().filter_map(|row| Some((row, row.failure()?))).collect();
@@ -59,7 +59,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
             out,
             "mpdboot: host {:names$}  step {:7}  {}",
             row.name,
-            failure.step.word(),
+            failure.step.name(),
             failure.problem
         );
     }
@@ -99,7 +99,7 @@ struct HostReport<'a> {
     seconds: f64,
 }
 
-/// The report in JSON, as one line. `problem`: why nothing was started.
+/// The report in JSON, as one line. `problem` is the reason why nothing was started.
 pub(crate) fn json(ring: &str, rows: &[Row], problem: Option<&str>) -> String {
     let host = |row: &'_ Row| -> (&'static str, Option<Failure>) {
         match &row.fate {
@@ -113,7 +113,7 @@ pub(crate) fn json(ring: &str, rows: &[Row], problem: Option<&str>) -> String {
         name: &row.name,
         host: &row.host,
         state: host(row).0,
-        step: row.failure().map(|failure| failure.step.word()),
+        step: row.failure().map(|failure| failure.step.name()),
         problem: row.failure().map(|failure| failure.problem.as_str()),
         hint: row.failure().map(|failure| failure.hint.as_str()).filter(|hint| !hint.is_empty()),
         seconds: (row.seconds * 1000.0).round() / 1000.0,
@@ -131,7 +131,7 @@ pub(crate) fn json(ring: &str, rows: &[Row], problem: Option<&str>) -> String {
     serde_json::to_string(&report).unwrap_or_default()
 }
 
-/// The progress bar, without an end of line.
+/// The progress bar, without a newline.
 pub(crate) fn bar(total: usize, done: usize, failed: usize) -> String {
     const WIDTH: usize = 30;
     let filled = ((done + failed) * WIDTH).checked_div(total).unwrap_or(WIDTH);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_names_host_step_problem_and_says_a_common_hint_once() {
+    fn the_table_has_host_step_and_problem_and_a_common_hint_once() {
         let rows = [
             row("h1", Fate::InRing),
             failed("h2", Step::Exec, "not found", "install it"),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_table_is_cut_and_says_so() {
+    fn a_long_table_is_cut_and_reports_the_number_of_further_hosts() {
         let rows: Vec<Row> =
             (0..500).map(|n| failed(&format!("h{n}"), Step::Ssh, "no", "")).collect();
         let table = table(&rows);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_fills() {
+    fn the_bar_shows_the_progress() {
         assert_eq!(bar(4, 0, 0), "[..............................] 0 of 4 in the ring");
         assert_eq!(bar(4, 1, 1), "[###############...............] 1 of 4 in the ring, 1 failed");
         assert!(bar(0, 0, 0).starts_with("[####"));

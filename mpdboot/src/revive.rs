@@ -1,5 +1,6 @@
-//! `mpdboot --revive NAME --plan FILE --join ADDRESSES`: what a neighbour of a dead member runs.
-//! It exits with 0 if that daemon is in the ring or was running already, else with 1 and one line.
+//! `mpdboot --revive NAME --plan FILE --join ADDRESSES`, run by the neighbour of a dead member. The
+//! exit code is 0 if the daemon NAME is in the ring or was running already. Otherwise it is 1, with
+//! one line on standard error.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,9 +15,9 @@ use mpd_wire::Address;
 use crate::boot::State;
 use crate::drive::{Brief, Driver};
 use crate::keep;
-use crate::wire::{BootErrand, Running, SecretText};
+use crate::wire::{BootTask, Running, SecretText};
 
-/// How long ssh may take to connect: a host that is off is found out soon.
+/// Time for ssh to connect, in seconds; short, because the host may be off.
 const CONNECT_S: u32 = 5;
 
 pub(crate) fn run(name: &str, plan: &Path, join: &[String]) -> Result<ExitCode> {
@@ -37,7 +38,7 @@ pub(crate) fn run(name: &str, plan: &Path, join: &[String]) -> Result<ExitCode> 
     let brief = Brief {
         nonce: random::hex128()?,
         connect_s: CONNECT_S.min(manner.timeout_s),
-        boot: Some(BootErrand {
+        boot: Some(BootTask {
             key: SecretText(text.to_text()),
             manner: manner.clone(),
             member: member.clone(),
@@ -62,7 +63,7 @@ pub(crate) fn run(name: &str, plan: &Path, join: &[String]) -> Result<ExitCode> 
         Some((_, State::Failed { failure, .. })) => {
             bail!(
                 "host {name}: step {}: {}; {}",
-                failure.step.word(),
+                failure.step.name(),
                 failure.problem,
                 failure.hint
             )

@@ -1,6 +1,6 @@
-//! From a list of hosts to the daemons of a ring: pure.
+//! Derives the daemons of a ring from a list of hosts: pure.
 //!
-//! The host that boots gets the first daemon, whether it is in the list or not.
+//! The booting host gets the first daemon, even if the list does not name it.
 
 use std::collections::BTreeSet;
 
@@ -9,29 +9,29 @@ use mpd_placement::hosts::HostEntry;
 
 use crate::wire::Member;
 
-/// What the user asked for.
+/// The user's options.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wishes {
-    /// Daemons in all, this host's included; none: as many as the list gives.
+pub(crate) struct RosterOptions {
+    /// Number of daemons, including this host's; `None` for the whole list.
     pub(crate) total: Option<usize>,
-    /// Several daemons of one host are meant.
+    /// Whether a host may have several daemons.
     pub(crate) several: bool,
-    /// Processes that this host takes.
+    /// Number of processes of this host.
     pub(crate) ncpus: Option<u32>,
     /// This host's interface.
     pub(crate) ifhn: Option<String>,
-    /// Whom to log in as where the list does not say.
+    /// User to log in as, where the list names no user.
     pub(crate) user: Option<String>,
 }
 
 /// The daemons of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Roster {
-    /// This host's.
+    /// The daemon of this host.
     pub(crate) local: Member,
-    /// The others, in the order of the list.
+    /// The other daemons, in the order of the list.
     pub(crate) others: Vec<Member>,
-    /// Hosts that stood in the list again.
+    /// Hosts that the list named again.
     pub(crate) dropped: Vec<String>,
 }
 
@@ -47,13 +47,14 @@ pub(crate) struct NotEnough {
     there: usize,
 }
 
-/// Chooses the daemons. `here` is this host's name for a daemon, `is_here` tells its other names.
+/// Chooses the daemons. `here` is the daemon name of this host; `is_here` recognises other names of
+/// it.
 ///
 /// # Errors
 /// [`NotEnough`].
 pub(crate) fn choose(
     entries: &[HostEntry],
-    wishes: &Wishes,
+    options: &RosterOptions,
     here: &str,
     is_here: impl Fn(&str) -> bool,
 ) -> Result<Roster, NotEnough> {
@@ -62,14 +63,14 @@ pub(crate) fn choose(
     let name = own.map_or(here, |own| if is_loopback(&own.host) { here } else { &own.host });
     let local = Member {
         name: names.take(name),
-        ncpus: wishes.ncpus.or_else(|| own?.ncpus),
-        ifhn: wishes.ifhn.clone().or_else(|| own?.ifhn.clone()),
-        ..member(name, own, wishes)
+        ncpus: options.ncpus.or_else(|| own?.ncpus),
+        ifhn: options.ifhn.clone().or_else(|| own?.ifhn.clone()),
+        ..member(name, own, options)
     };
     let mut roster = Roster { local, others: Vec::new(), dropped: Vec::new() };
     let mut seen = BTreeSet::from([name.to_ascii_lowercase()]);
     let mut own_is_used = false;
-    let wanted = wishes.total.map_or(usize::MAX, |total| total.saturating_sub(1));
+    let wanted = options.total.map_or(usize::MAX, |total| total.saturating_sub(1));
     for entry in entries {
         let is_own = is_here(&entry.host);
         if is_own && !std::mem::replace(&mut own_is_used, true) {
@@ -77,16 +78,16 @@ pub(crate) fn choose(
         }
         let host = if is_own { name } else { entry.host.as_str() };
         let is_new = seen.insert(host.to_ascii_lowercase());
-        if !is_new && !wishes.several {
+        if !is_new && !options.several {
             roster.dropped.push(entry.host.clone());
         } else if roster.others.len() < wanted {
             let (name, nth) = if is_new { (names.take(host), 1) } else { names.take_next(host) };
-            let mut member = Member { name, nth, ..member(host, Some(entry), wishes) };
+            let mut member = Member { name, nth, ..member(host, Some(entry), options) };
             member.host = host.to_owned();
             roster.others.push(member);
         }
     }
-    match wishes.total {
+    match options.total {
         Some(total) if roster.others.len() + 1 < total => {
             Err(NotEnough { total, there: roster.others.len() })
         }
@@ -94,11 +95,11 @@ pub(crate) fn choose(
     }
 }
 
-fn member(host: &str, entry: Option<&HostEntry>, wishes: &Wishes) -> Member {
+fn member(host: &str, entry: Option<&HostEntry>, options: &RosterOptions) -> Member {
     Member {
         name: host.to_owned(),
         host: host.to_owned(),
-        user: entry.and_then(|entry| entry.user.clone()).or_else(|| wishes.user.clone()),
+        user: entry.and_then(|entry| entry.user.clone()).or_else(|| options.user.clone()),
         port: entry.and_then(|entry| entry.port),
         ifhn: entry.and_then(|entry| entry.ifhn.clone()),
         ncpus: entry.and_then(|entry| entry.ncpus),
@@ -107,7 +108,7 @@ fn member(host: &str, entry: Option<&HostEntry>, wishes: &Wishes) -> Member {
     }
 }
 
-/// Names of daemons, each given once.
+/// Names of daemons; each name is given once.
 #[derive(Debug, Default)]
 struct Names(BTreeSet<String>);
 
@@ -133,9 +134,9 @@ mod tests {
 
     use super::*;
 
-    fn roster(list: &str, wishes: &Wishes) -> Roster {
+    fn roster(list: &str, options: &RosterOptions) -> Roster {
         let is_here = |host: &str| is_loopback(host) || ["h0", "h0-ib"].contains(&host);
-        choose(&parse_list(list).unwrap(), wishes, "h0", is_here).unwrap()
+        choose(&parse_list(list).unwrap(), options, "h0", is_here).unwrap()
     }
 
     fn others(roster: &Roster) -> Vec<(&str, &str, u32)> {
@@ -143,10 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn this_host_is_first_and_takes_what_the_list_says_of_it() {
+    fn this_host_is_first_and_uses_its_options_in_the_list() {
         let entries = parse_file(b"h1:2\nh0-ib:8 ifhn=ib0\nh2 user=bo").unwrap();
-        let wishes = Wishes { user: Some("al".into()), ..Wishes::default() };
-        let roster = choose(&entries, &wishes, "h0", |host| host == "h0-ib").unwrap();
+        let options = RosterOptions { user: Some("al".into()), ..RosterOptions::default() };
+        let roster = choose(&entries, &options, "h0", |host| host == "h0-ib").unwrap();
         assert_eq!((roster.local.name.as_str(), roster.local.ncpus), ("h0-ib", Some(8)));
         assert_eq!(roster.local.ifhn.as_deref(), Some("ib0"));
         assert_eq!(others(&roster), [("h1", "h1", 1), ("h2", "h2", 1)]);
@@ -155,20 +156,21 @@ mod tests {
     }
 
     #[test]
-    fn options_win_over_the_list_and_localhost_is_no_name_for_a_daemon() {
-        let wishes = Wishes { ncpus: Some(3), ifhn: Some("x".into()), ..Wishes::default() };
-        let roster = roster("localhost:8,h1", &wishes);
+    fn options_override_the_list_and_localhost_is_no_daemon_name() {
+        let options =
+            RosterOptions { ncpus: Some(3), ifhn: Some("x".into()), ..RosterOptions::default() };
+        let roster = roster("localhost:8,h1", &options);
         assert_eq!((roster.local.name.as_str(), roster.local.ncpus), ("h0", Some(3)));
         assert_eq!(others(&roster), [("h1", "h1", 1)]);
     }
 
     #[test]
-    fn with_a_number_the_first_others_are_used() {
-        let wishes = |total| Wishes { total: Some(total), ..Wishes::default() };
-        assert_eq!(others(&roster("h1,h0,h2,h3", &wishes(3))), [("h1", "h1", 1), ("h2", "h2", 1)]);
-        assert_eq!(others(&roster("h1,h2", &wishes(1))), []);
+    fn a_number_of_daemons_selects_the_first_hosts_of_the_list() {
+        let options = |total| RosterOptions { total: Some(total), ..RosterOptions::default() };
+        assert_eq!(others(&roster("h1,h0,h2,h3", &options(3))), [("h1", "h1", 1), ("h2", "h2", 1)]);
+        assert_eq!(others(&roster("h1,h2", &options(1))), []);
         let entries = parse_list("h1,h1,h0").unwrap();
-        let error = choose(&entries, &wishes(3), "h0", |host| host == "h0").unwrap_err();
+        let error = choose(&entries, &options(3), "h0", |host| host == "h0").unwrap_err();
         assert!(
             error
                 .to_string()
@@ -177,12 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_there_twice_is_dropped_or_gets_a_second_daemon() {
+    fn a_repeated_host_is_dropped_or_gets_a_second_daemon() {
         let list = "h1,H1,h0,h1,h0,h0-ib,h2";
-        let once = roster(list, &Wishes::default());
+        let once = roster(list, &RosterOptions::default());
         assert_eq!(others(&once), [("h1", "h1", 1), ("h2", "h2", 1)]);
         assert_eq!(once.dropped, ["H1", "h1", "h0", "h0-ib"]);
-        let several = Wishes { several: true, ..Wishes::default() };
+        let several = RosterOptions { several: true, ..RosterOptions::default() };
         let all = roster("h1,h1,h0,h1,h1-2,h0", &several);
         assert_eq!(
             others(&all),

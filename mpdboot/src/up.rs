@@ -1,4 +1,4 @@
-//! `mpdboot` on the host that boots: from the command line to a ring that is verified.
+//! `mpdboot` on the booting host: from the command line to a verified ring.
 
 mod before;
 mod end;
@@ -27,18 +27,18 @@ use crate::drive::{Brief, Driver};
 use crate::failure::{Failure, Step};
 use crate::report::{self, Fate, Row};
 use crate::roster::Roster;
-use crate::wire::{BootErrand, Manner, Member, Running, SecretText};
+use crate::wire::{BootTask, Manner, Member, Running, SecretText};
 use crate::{command, daemon, key};
 
-use end::End;
-use private::Wanted;
+use end::StepEnd;
+use private::PrivateBoot;
 use progress::Progress;
 
-/// An mpdboot at work.
+/// A running mpdboot.
 struct Up<'a> {
     cli: &'a Cli,
-    /// By an mpirun, for its job alone.
-    wanted: Option<Wanted>,
+    /// Set for an mpirun that needs a ring for its job.
+    wanted: Option<PrivateBoot>,
     manner: Manner,
     roster: Roster,
     rundir: RunDir,
@@ -68,31 +68,31 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     Ok(summary(cli, &rows, &end))
 }
 
-/// Says how it ended, and gives the exit code.
-fn summary(cli: &Cli, rows: &[Row], end: &End) -> ExitCode {
+/// Prints the result; returns the exit code.
+fn summary(cli: &Cli, rows: &[Row], end: &StepEnd) -> ExitCode {
     let total = rows.len();
     let good = rows.iter().filter(|r| matches!(r.fate, Fate::InRing | Fate::Up)).count();
     let only_checked = rows.iter().all(|row| row.fate != Fate::InRing);
     match end {
-        End::Signal(signal) => {
-            complain("interrupted; what was started has been ended");
+        StepEnd::Signal(signal) => {
+            complain("interrupted; the started daemons have been ended");
             ExitCode::from(128 + u8::try_from(*signal).unwrap_or(0))
         }
-        End::Done | End::Failed if good == total => {
+        StepEnd::Done | StepEnd::Failed if good == total => {
             if cli.verbose {
                 let what = if only_checked { "can be reached" } else { "are in the ring" };
                 complain(&format!("all {total} {what}"));
             }
             ExitCode::SUCCESS
         }
-        End::Done | End::Failed if only_checked => {
+        StepEnd::Done | StepEnd::Failed if only_checked => {
             complain("nothing was started");
             ExitCode::from(EXIT_NOTHING)
         }
-        End::Done | End::Failed => {
+        StepEnd::Done | StepEnd::Failed => {
             complain(&format!(
-                "the ring runs with {good} of {total} daemons; 'mpdboot --add' adds the others once that \
-                 is repaired, mpdallexit ends the ring"
+                "the ring runs with {good} of {total} daemons; 'mpdboot --add' adds the others once the \
+                 problems are repaired, mpdallexit ends the ring"
             ));
             ExitCode::from(EXIT_PARTIAL)
         }
@@ -100,11 +100,11 @@ fn summary(cli: &Cli, rows: &[Row], end: &End) -> ExitCode {
 }
 
 impl<'a> Up<'a> {
-    /// Reads all that is needed, and starts nothing.
+    /// Reads and checks all inputs, and starts nothing.
     fn prepare(cli: &'a Cli, ring: &mpd_io::ringname::RingName) -> Result<Self> {
         let signals = Signals::catch(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
             .context("cannot catch signals")?;
-        let wanted = cli.private.then(private::order).transpose()?;
+        let wanted = cli.private.then(private::read_request).transpose()?;
         let roster = before::roster(cli, wanted.as_ref().map(|wanted| &wanted.hosts[..]))?;
         let manner = before::manner(cli, ring, &roster)?;
         let rundir = daemon::rundir(&manner, &roster.local)?;
@@ -120,15 +120,17 @@ impl<'a> Up<'a> {
         let up = Self { cli, wanted, manner, roster, rundir, signals, rows };
         if !up.roster.dropped.is_empty() {
             let again = up.roster.dropped.join(", ");
-            up.tell(&format!("named again, used once: {again} (-1 starts several daemons)"));
+            up.report(&format!(
+                "named several times, used once: {again} (-1 starts several daemons)"
+            ));
         }
         Ok(up)
     }
 
-    fn run(&mut self) -> Result<End> {
+    fn run(&mut self) -> Result<StepEnd> {
         if self.cli.chkup || self.cli.chkuponly {
             let end = self.check()?;
-            if self.cli.chkuponly || !matches!(end, End::Done) {
+            if self.cli.chkuponly || !matches!(end, StepEnd::Done) {
                 return Ok(end);
             }
         }
@@ -138,17 +140,17 @@ impl<'a> Up<'a> {
         let end = match existing {
             Some(view) => {
                 ring::mark_own(&view, &mut self.rows);
-                End::Done
+                StepEnd::Done
             }
             None => self.start_local()?,
         };
         match end {
-            End::Done => {}
-            End::Failed | End::Signal(_) => return Ok(end),
+            StepEnd::Done => {}
+            StepEnd::Failed | StepEnd::Signal(_) => return Ok(end),
         }
         let view = daemon::describe(&self.rundir).context("the daemon of this host")?;
         let join = ring::entries(&view);
-        let boot = BootErrand {
+        let boot = BootTask {
             key: SecretText(key.to_text()),
             manner: self.manner.clone(),
             member: self.roster.local.clone(),
@@ -162,9 +164,9 @@ impl<'a> Up<'a> {
         if self.wanted.is_some() {
             return Ok(end);
         }
-        if let End::Signal(signal) = end {
+        if let StepEnd::Signal(signal) = end {
             ring::undo(self.cli, &self.rundir, &self.rows);
-            return Ok(End::Signal(signal));
+            return Ok(StepEnd::Signal(signal));
         }
         let patience = Duration::from_secs(self.cli.timeout.into());
         ring::verify(&self.rundir, &mut self.rows, patience)?;
@@ -184,13 +186,13 @@ impl<'a> Up<'a> {
         std::iter::once(&self.roster.local).chain(&self.roster.others).cloned().collect()
     }
 
-    fn tell(&self, text: &str) {
+    fn report(&self, text: &str) {
         if self.cli.verbose {
             complain(text);
         }
     }
 
-    fn start_local(&mut self) -> Result<End> {
+    fn start_local(&mut self) -> Result<StepEnd> {
         let begin = Instant::now();
         let all = self.cli.keep.then(|| self.all());
         let start = Start {
@@ -208,33 +210,33 @@ impl<'a> Up<'a> {
         match started {
             Ok(_) => {
                 row.fate = Fate::InRing;
-                self.tell(&format!("host {}: running", self.roster.local.name));
-                Ok(End::Done)
+                self.report(&format!("host {}: running", self.roster.local.name));
+                Ok(StepEnd::Done)
             }
             Err(NotStarted::Failed(failure)) => {
                 row.fate = Fate::Failed(failure);
-                Ok(End::Failed)
+                Ok(StepEnd::Failed)
             }
-            Err(NotStarted::Aborted(Aborted::Signal(signal))) => Ok(End::Signal(signal)),
+            Err(NotStarted::Aborted(Aborted::Signal(signal))) => Ok(StepEnd::Signal(signal)),
             Err(NotStarted::Aborted(Aborted::Other)) => unreachable!("there is no other"),
         }
     }
 
-    /// Sees whether all hosts can be reached.
-    fn check(&mut self) -> Result<End> {
+    /// Tests whether all hosts can be reached.
+    fn check(&mut self) -> Result<StepEnd> {
         self.rows[0].fate = Fate::Up;
         let end = self.drive(None)?;
         let up = self.rows.iter().all(|row| row.fate == Fate::Up);
-        if up && matches!(end, End::Done) && !self.cli.chkuponly {
+        if up && matches!(end, StepEnd::Done) && !self.cli.chkuponly {
             for row in &mut self.rows {
                 row.fate = Fate::NotStarted;
             }
         }
-        Ok(if up { end } else { End::Failed })
+        Ok(if up { end } else { StepEnd::Failed })
     }
 
-    /// Starts the others, or only sees whether they can be reached.
-    fn drive(&mut self, boot: Option<BootErrand>) -> Result<End> {
+    /// Starts the other hosts, or only tests whether they can be reached.
+    fn drive(&mut self, boot: Option<BootTask>) -> Result<StepEnd> {
         let good = if boot.is_some() { Fate::InRing } else { Fate::Up };
         let is_member = |name: &str| {
             boot.is_some() && self.rows.iter().any(|r| r.name == name && r.fate == Fate::InRing)
@@ -250,7 +252,8 @@ impl<'a> Up<'a> {
         };
         let mut progress = Progress::new(self.cli, self.rows.len(), self.rows.len() - others.len());
         let mut driver = Driver::new(&mut self.signals, brief, others, true);
-        // Whose end means that nobody waits any more. It does not wait for the ends of remote shells.
+        // The end of standard input means that mpirun has ended. The end of mpirun does not wait
+        // for remote shells.
         let owner = self.wanted.is_some().then(stdin);
         let is_done = |driver: &Driver<'_>| match owner {
             Some(_) => driver.is_over() || driver.are_all_in_ring(),
@@ -275,7 +278,7 @@ impl<'a> Up<'a> {
             let waits = command::kills_at_end(&self.manner);
             return private::deliver(driver, waits, &self.rundir, &mut self.rows, patience);
         }
-        Ok(signal.map_or(End::Done, End::Signal))
+        Ok(signal.map_or(StepEnd::Done, StepEnd::Signal))
     }
 }
 
@@ -290,11 +293,11 @@ impl Row {
         self.seconds = took.as_secs_f64();
     }
 
-    /// The daemon said that it is in the ring, and the daemon of this host does not know it.
+    /// The daemon reported that it is in the ring, but the daemon of this host does not list it.
     fn is_unknown(&mut self) {
         let problem =
-            "it said that it is in the ring, and the daemon of this host does not know it";
-        let hint = "two rings? compare what mpdtrace says on both hosts";
+            "it reported that it is in the ring, but the daemon of this host does not list it";
+        let hint = "are there two rings? compare the output of mpdtrace on both hosts";
         self.fate = Fate::Failed(Failure::new(Step::Join, problem, hint));
     }
 }

@@ -1,8 +1,8 @@
-//! What `mpdboot` and its agents on the hosts say to each other through ssh.
+//! The messages between `mpdboot` and its agents, through a remote shell.
 //!
-//! The order goes in as one line of JSON on standard input, which then stays open: its end means that
-//! nobody waits any more. Reports come out as lines `MPDBOOT-<nonce> {json}`; the nonce tells them
-//! from banners and from what login scripts print.
+//! The request is one line of JSON on standard input, which then stays open. Its end means that the
+//! starter has ended. Reports are lines `MPDBOOT-<nonce> {json}`. The nonce distinguishes them from
+//! banners and from the output of login scripts.
 
 use std::fmt;
 
@@ -12,42 +12,42 @@ use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 
-/// Version of orders, reports and recipes.
-pub(crate) const VERSION: u32 = 1;
+/// Version of requests, reports and recipes.
+pub(crate) const VERSION: u32 = 2;
 
-/// Most bytes of an order: [`mpd_wire::job::MAX_HOSTS`] members twice, a few hundred bytes each.
-pub(crate) const MAX_ORDER: usize = 16 << 20;
+/// Most bytes of a request: [`mpd_wire::job::MAX_HOSTS`] members twice, a few hundred bytes each.
+pub(crate) const MAX_REQUEST: usize = 16 << 20;
 
-/// Most bytes of a report line; longer ones are chatter.
+/// Most bytes of a report line. A longer line is not a report.
 pub(crate) const MAX_REPORT: usize = 64 << 10;
 
-/// One daemon to be.
+/// A daemon to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Member {
     /// Its name in the ring.
     pub(crate) name: String,
-    /// Where ssh finds its host.
+    /// Its host, as the remote shell knows it.
     pub(crate) host: String,
-    /// Whom to log in as.
+    /// User to log in as.
     pub(crate) user: Option<String>,
     /// Port of ssh.
     pub(crate) port: Option<u16>,
-    /// Name of the interface that the others reach it by.
+    /// Name or address of the interface for the other hosts.
     pub(crate) ifhn: Option<String>,
-    /// Processes it takes before another is preferred.
+    /// Number of processes before other hosts are preferred.
     pub(crate) ncpus: Option<u32>,
-    /// Its place in the ring; none: behind all others.
+    /// Its ordinal in the ring; `None` for the last place.
     pub(crate) ordinal: Option<u64>,
-    /// Which daemon of its host it is, from 1.
+    /// Number of the daemon on its host, from 1.
     pub(crate) nth: u32,
 }
 
-/// How all daemons of a ring are started.
+/// The settings of all daemons of a ring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manner {
-    /// Name of the ring; empty for the one without.
+    /// Name of the ring; empty for the ring without a name.
     pub(crate) ring: String,
     /// The remote shell, with options.
     pub(crate) rsh: Vec<String>,
@@ -55,126 +55,128 @@ pub(crate) struct Manner {
     pub(crate) mpd: String,
     /// Port that all daemons listen on.
     pub(crate) listen: Option<u16>,
-    /// Path of the key file where it is not the default one.
+    /// Path of the key file, if it is not the default.
     pub(crate) key_file: Option<String>,
-    /// How long one host may take.
+    /// Time for one host to start, in seconds.
     pub(crate) timeout_s: u32,
-    /// Remote shells at once.
+    /// Most remote shells at a time.
     pub(crate) window: u32,
-    /// Whether every host is started by the first one itself.
+    /// Whether the booting host starts every host itself.
     pub(crate) flat: bool,
-    /// Whether the ring is made for one job: its key is in no file, and it ends with its first daemon.
+    /// Whether the ring is made for one job. Its key is then in no file, and it ends with its first
+    /// daemon.
     pub(crate) private: bool,
 }
 
-/// `keep.json`: what it takes to start any daemon of a ring again. No key.
+/// `keep.json`: the data to restart any daemon of a ring. It does not contain the key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Recipe {
     /// [`VERSION`].
     pub(crate) version: u32,
-    /// How.
+    /// Settings of all daemons.
     pub(crate) manner: Manner,
-    /// All daemons.
+    /// All daemons of the ring.
     pub(crate) hosts: Vec<Member>,
 }
 
 /// The line that an agent reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Order {
+pub(crate) struct AgentRequest {
     /// [`VERSION`].
     pub(crate) version: u32,
-    /// What report lines begin with: 32 hexadecimal digits.
+    /// Prefix of report lines: 32 hexadecimal digits.
     pub(crate) nonce: String,
-    /// What to do.
-    pub(crate) errand: Errand,
+    /// The task.
+    pub(crate) task: Task,
 }
 
-/// What an agent is to do.
+/// The task of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Errand {
-    /// Say that this host can be reached.
+pub(crate) enum Task {
+    /// Report that this host can be reached.
     Check {
         /// The member's name.
         name: String,
     },
-    /// Start the daemon of this host, then those of others.
-    Boot(Box<BootErrand>),
+    /// Start the daemon of this host, then the daemons of other hosts.
+    Boot(Box<BootTask>),
 }
 
-/// See [`Errand::Boot`].
+/// The data of [`Task::Boot`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BootErrand {
+pub(crate) struct BootTask {
     /// Text of the key file.
     pub(crate) key: SecretText,
-    /// How.
+    /// Settings of all daemons.
     pub(crate) manner: Manner,
     /// The daemon of this host.
     pub(crate) member: Member,
-    /// Daemons to enter the ring through.
+    /// Addresses of daemons through which to enter the ring.
     pub(crate) join: Vec<Address>,
-    /// The life of the daemon that this boot began with: whoever knows it to live is in its ring.
+    /// The incarnation of this boot's first daemon. A daemon that lists it as alive is in the same
+    /// ring.
     pub(crate) root: Option<Instance>,
-    /// What to do where a daemon of another ring is running.
+    /// How to treat a running daemon of another ring.
     pub(crate) running: Running,
-    /// Daemons that this agent starts itself, once its own is in the ring.
+    /// Daemons that this agent starts once its own is in the ring.
     pub(crate) hosts: Vec<Member>,
-    /// With `--keep` all daemons of the ring, for the recipe.
+    /// With `--keep`, all daemons of the ring, for the recipe.
     pub(crate) keep: Option<Vec<Member>>,
 }
 
-/// What to do where a daemon is running that is not in the ring of this boot.
+/// How to treat a running daemon that is not in the ring of this boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Running {
-    /// It is an error.
+    /// Fail.
     Refuse,
-    /// End it first.
+    /// End that daemon first.
     Replace,
-    /// It is what was wanted.
+    /// Accept that daemon.
     Welcome,
 }
 
-/// What an agent says.
+/// A report of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Report {
-    /// The order is read; the key comes next.
+    /// The request was read; the next step is the key.
     Reached,
-    /// The key is there; the daemon is being started.
+    /// The key is in place; the daemon is being started.
     Joining,
-    /// What became of the agent's own daemon, or of one that it started elsewhere.
+    /// The outcome of the agent's own daemon, or of a daemon that it started on another host.
     Host {
         /// The daemon.
         name: String,
-        /// What became of it.
+        /// The outcome.
         outcome: Outcome,
     },
-    /// Still at work.
+    /// The agent is still at work.
     Alive,
-    /// Nothing is left to be done.
+    /// The agent has no work left.
     Done,
 }
 
-/// What became of a daemon.
+/// The outcome of a daemon's start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Outcome {
     /// The host can be reached.
     Up,
-    /// It is in the ring.
+    /// The daemon is in the ring.
     InRing {
-        /// Where others reach it.
+        /// Addresses of the daemon.
         addresses: Vec<Address>,
     },
-    /// It is not.
+    /// The start failed.
     Failed(Failure),
 }
 
-/// Text that no log and no error message shows, wiped when dropped.
+/// A secret text: wiped when dropped, and hidden from logs and error messages.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SecretText(pub(crate) Zeroizing<String>);
 
@@ -196,18 +198,18 @@ impl<'de> Deserialize<'de> for SecretText {
     }
 }
 
-impl Order {
+impl AgentRequest {
     /// The line, wiped when dropped.
     pub(crate) fn to_line(&self) -> Zeroizing<Vec<u8>> {
-        // Large enough from the start: growing would leave copies behind.
+        // Large enough at the start, because growing would leave copies in memory.
         const ROOM: usize = 4096;
         const ROOM_PER_MEMBER: usize = 1024;
-        let members = match &self.errand {
-            Errand::Check { .. } => 0,
-            Errand::Boot(boot) => boot.hosts.len() + boot.keep.as_ref().map_or(0, Vec::len),
+        let members = match &self.task {
+            Task::Check { .. } => 0,
+            Task::Boot(boot) => boot.hosts.len() + boot.keep.as_ref().map_or(0, Vec::len),
         };
         let mut line = Zeroizing::new(Vec::with_capacity(ROOM + members * ROOM_PER_MEMBER));
-        // Strings and numbers are always JSON, and a Vec takes all.
+        // Strings and numbers can always be encoded, and a Vec accepts all bytes.
         let _ = serde_json::to_writer(&mut *line, self);
         line.push(b'\n');
         line
@@ -215,13 +217,13 @@ impl Order {
 }
 
 impl Report {
-    /// The line, with its end.
+    /// The line, with its newline.
     pub(crate) fn to_line(&self, nonce: &str) -> String {
         let json = serde_json::to_string(self).unwrap_or_default();
         format!("MPDBOOT-{nonce} {json}\n")
     }
 
-    /// Reads a line without its end; `None` if it is something else.
+    /// Parses a line without its newline; `None` if the line is not a report.
     pub(crate) fn parse(line: &[u8], nonce: &str) -> Option<Self> {
         let json =
             line.strip_prefix(b"MPDBOOT-")?.strip_prefix(nonce.as_bytes())?.strip_prefix(b" ")?;
@@ -233,7 +235,7 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn order() -> Order {
+    fn order() -> AgentRequest {
         let member = Member {
             name: "h1".into(),
             host: "h1".into(),
@@ -255,7 +257,7 @@ mod tests {
             flat: false,
             private: false,
         };
-        let errand = BootErrand {
+        let task = BootTask {
             key: SecretText(Zeroizing::new("ring blue\nc0ffee\n".into())),
             manner,
             member,
@@ -265,16 +267,16 @@ mod tests {
             hosts: Vec::new(),
             keep: None,
         };
-        Order { version: VERSION, nonce: "00ff".into(), errand: Errand::Boot(Box::new(errand)) }
+        AgentRequest { version: VERSION, nonce: "00ff".into(), task: Task::Boot(Box::new(task)) }
     }
 
     #[test]
-    fn an_order_is_one_line_of_json_that_reads_back() {
+    fn a_request_is_one_line_of_json_and_decodes_to_the_same_request() {
         let line = order().to_line();
         let text = str::from_utf8(&line).unwrap();
         assert_eq!(
             text,
-            "{\"version\":1,\"nonce\":\"00ff\",\"errand\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
+            "{\"version\":2,\"nonce\":\"00ff\",\"task\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
              \"manner\":{\"ring\":\"blue\",\"rsh\":[\"ssh\"],\"mpd\":\"/opt/mpd/bin/mpd\",\
              \"listen\":null,\"key_file\":null,\"timeout_s\":30,\"window\":32,\"flat\":false,\
              \"private\":false},\
@@ -282,16 +284,16 @@ mod tests {
              \"ncpus\":4,\"ordinal\":2,\"nth\":1},\"join\":[\"10.0.0.1:7000\"],\
              \"root\":\"abababababababababababababababab\",\"running\":\"refuse\",\"hosts\":[],\"keep\":null}}}\n"
         );
-        assert_eq!(serde_json::from_str::<Order>(text).unwrap(), order());
+        assert_eq!(serde_json::from_str::<AgentRequest>(text).unwrap(), order());
     }
 
     #[test]
-    fn an_order_does_not_print_its_key() {
+    fn the_debug_form_of_a_request_hides_its_key() {
         assert!(!format!("{:?}", order()).contains("c0ffee"));
     }
 
     #[test]
-    fn a_report_is_known_by_its_nonce_and_all_else_is_chatter() {
+    fn a_line_is_a_report_only_with_its_nonce() {
         let report = Report::Host {
             name: "h1".into(),
             outcome: Outcome::InRing { addresses: vec![Address::new("h1:1").unwrap()] },

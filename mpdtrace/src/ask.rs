@@ -1,35 +1,37 @@
-//! Questions to the daemon of this host, each with the one answer that fits it.
+//! Requests to the daemon of this host, each with its reply.
 
 use std::time::{Duration, Instant};
 
 use mpd_io::console::{Console, ConsoleError};
-use mpd_io::rings::{self, Door, FindError};
+use mpd_io::rings::{self, Endpoint, FindError};
 use mpd_io::rundir::RunDir;
 use mpd_wire::DaemonName;
-use mpd_wire::message::{ConsoleReply, HostedPart, JobRef, Published, RingRequest, RingView, Word};
+use mpd_wire::message::{
+    ConsoleReply, HostedPart, JobRef, MemberDescription, Published, RingRequest, RingView,
+};
 
 pub use mpd_io::console::PATIENCE;
 
-/// How long the ring may take for what concerns all its members: the daemon's own deadline for it
-/// is 10 s, and its answer wants to be heard.
+/// Deadline for a request that concerns all members of the ring. It exceeds the daemon's own
+/// deadline of 10 s, so that the daemon's answer arrives first.
 pub const RING_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Why there is no answer.
+/// Why a request has no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// No word from the daemon, or a refusal.
+    /// The daemon did not answer, or it refused.
     #[error(transparent)]
     Console(#[from] ConsoleError),
-    /// No ring has the job that is meant, or several have.
+    /// No ring has the job, or several rings have it.
     #[error(transparent)]
     Find(#[from] FindError),
 }
 
 impl AskError {
-    /// The daemon answered something else than it was asked.
+    /// The daemon's reply does not fit the request.
     pub const UNFIT: Self = Self::Console(ConsoleError::Unfit);
 
-    /// The daemon's own words, if it refused.
+    /// The text of the refusal, if the daemon refused.
     pub fn refusal(&self) -> Option<&str> {
         match self {
             Self::Console(ConsoleError::Refused(text)) => Some(text),
@@ -37,39 +39,39 @@ impl AskError {
         }
     }
 
-    /// Whether the daemon is there and has said nothing.
+    /// Whether the daemon accepted the connection but did not answer in time.
     pub const fn is_silence(&self) -> bool {
         matches!(self, Self::Console(ConsoleError::Silent(_)))
     }
 }
 
-/// How laps went.
+/// The result of laps: messages that went round the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Laps {
-    /// All came home.
+    /// All laps were completed.
     Home {
-        /// Hops of the last one.
+        /// Hops of the last lap.
         hops: u32,
-        /// Its way, if asked for.
+        /// The members on the way of the last lap, if they were requested.
         names: Vec<DaemonName>,
-        /// From request to end.
+        /// Time from the request to the end of the last lap.
         took: Duration,
     },
-    /// One was lost.
+    /// A lap was lost.
     Lost {
-        /// How many came home before it.
+        /// Number of laps that were completed before.
         home: u32,
     },
 }
 
-/// A word from every member.
+/// The answers of all members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Census {
-    /// Those who answered, in the order of the ring.
-    pub members: Vec<Word>,
-    /// Live members that did not.
+    /// Members that answered, in the order of the ring.
+    pub members: Vec<MemberDescription>,
+    /// Live members that did not answer.
     pub missing: Vec<DaemonName>,
-    /// Most forwarding steps to any member.
+    /// Largest number of forwarding steps to any member.
     pub depth: u32,
 }
 
@@ -84,7 +86,7 @@ pub fn describe(rundir: &RunDir, patience: Duration) -> Result<RingView, AskErro
     }
 }
 
-/// A message round the ring.
+/// Sends messages round the ring, one after the other.
 ///
 /// # Errors
 /// [`AskError`].
@@ -98,7 +100,7 @@ pub fn laps(rundir: &RunDir, laps: u32, trace: bool, patience: Duration) -> Resu
     }
 }
 
-/// A word from every member.
+/// Requests an answer from every member.
 ///
 /// # Errors
 /// [`AskError`].
@@ -109,12 +111,13 @@ pub fn census(rundir: &RunDir) -> Result<Census, AskError> {
     }
 }
 
-/// The jobs of all rings here.
+/// The jobs of all rings of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The standing daemon; none: only private rings are here.
+    /// The name of the standing daemon; `None` if only private rings run here.
     pub me: Option<DaemonName>,
-    /// What runs where, ring by ring, this host first, then in the order of the ring.
+    /// The parts of jobs on each host. Within a ring, this host comes first, then the order of the
+    /// ring.
     pub jobs: Vec<HostedPart>,
     /// Live members that did not answer.
     pub missing: Vec<DaemonName>,
@@ -122,7 +125,7 @@ pub struct Listing {
     pub problems: Vec<String>,
 }
 
-/// What runs in the rings that consoles of `rundir` can ask.
+/// The jobs of the rings that consoles of `rundir` can reach.
 ///
 /// # Errors
 /// [`AskError`].
@@ -131,7 +134,7 @@ pub fn jobs(rundir: &RunDir) -> Result<Listing, AskError> {
     let problems = all.problems;
     let mut listing = Listing { me: None, jobs: Vec::new(), missing: Vec::new(), problems };
     for ring in all.rings {
-        if let Door::Standing(_) = ring.door {
+        if let Endpoint::Standing(_) = ring.endpoint {
             listing.me = Some(ring.me);
         }
         listing.jobs.extend(by_host(ring.jobs));
@@ -140,7 +143,7 @@ pub fn jobs(rundir: &RunDir) -> Result<Listing, AskError> {
     Ok(listing)
 }
 
-/// Later parts of a host come behind it; a stable sort keeps their order.
+/// Puts the parts of one host together. The sort is stable, so their order is kept.
 fn by_host(mut parts: Vec<HostedPart>) -> Vec<HostedPart> {
     let mut hosts: Vec<DaemonName> = Vec::new();
     for part in &parts {
@@ -172,35 +175,57 @@ pub fn names(rundir: &RunDir) -> Result<Vec<Published>, AskError> {
     }
 }
 
-/// A command to members; gives those that could not be told.
+/// The state of the daemon's machine, or of the manager of a job here.
+///
+/// # Errors
+/// [`AskError`].
+pub fn state(rundir: &RunDir, job: Option<JobRef>) -> Result<String, AskError> {
+    let endpoint = match &job {
+        Some(job) => rings::find(rundir, job, RING_PATIENCE)?,
+        None => Endpoint::Standing(rundir.clone()),
+    };
+    let mut console = Console::ask_at(&endpoint, RingRequest::State { job })?;
+    let mut all = String::new();
+    loop {
+        let ConsoleReply::State { text, more } = console.answer(Some(PATIENCE))? else {
+            return Err(AskError::UNFIT);
+        };
+        all += &text;
+        if !more {
+            return Ok(all);
+        }
+    }
+}
+
+/// Sends a command to members; returns the members that did not confirm it.
 ///
 /// # Errors
 /// [`AskError`].
 pub fn command(rundir: &RunDir, request: RingRequest) -> Result<Vec<DaemonName>, AskError> {
-    command_at(&Door::Standing(rundir.clone()), request)
+    command_at(&Endpoint::Standing(rundir.clone()), request)
 }
 
-/// A command about a job, to the ring that has it.
+/// Sends a command about a job to the ring of that job.
 ///
 /// # Errors
-/// [`AskError`]: also if no ring has it, or several have one that is called so.
+/// [`AskError`], also if no ring has the job, or several rings have a job of this name.
 pub fn job_command(
     rundir: &RunDir,
     job: JobRef,
     request: impl FnOnce(JobRef) -> RingRequest,
 ) -> Result<Vec<DaemonName>, AskError> {
-    let door = rings::find(rundir, &job, RING_PATIENCE)?;
-    command_at(&door, request(job))
+    let endpoint = rings::find(rundir, &job, RING_PATIENCE)?;
+    command_at(&endpoint, request(job))
 }
 
-fn command_at(door: &Door, request: RingRequest) -> Result<Vec<DaemonName>, AskError> {
-    match Console::ask_at(door, request)?.answer(Some(RING_PATIENCE))? {
+fn command_at(endpoint: &Endpoint, request: RingRequest) -> Result<Vec<DaemonName>, AskError> {
+    match Console::ask_at(endpoint, request)?.answer(Some(RING_PATIENCE))? {
         ConsoleReply::Done { missing } => Ok(missing),
         _ => Err(AskError::UNFIT),
     }
 }
 
-/// One question and the answer to it, whatever it is.
+/// Sends one request and returns its reply.
 ///
 /// # Errors
 /// [`AskError::Console`].
@@ -212,7 +237,7 @@ pub fn one(
     Ok(Console::ask(rundir, request)?.answer(Some(patience))?)
 }
 
-/// What is left until `deadline`.
+/// The time left until `deadline`.
 pub fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }

@@ -1,12 +1,12 @@
-//! A list of members, and whether a message round the ring agreed with it.
+//! The list of members with the result of its check by a message round the ring.
 
 use mpd_wire::message::RingView;
 
-/// A ring, and whether a message went round it just so.
+/// The list of members with the result of its check.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// The list.
+    /// The list of members.
     pub view: RingView,
-    /// In what the last message round the ring did not agree.
+    /// How the last message round the ring differed from the list; `None` if it agreed.
     pub doubt: Option<String>,
 }

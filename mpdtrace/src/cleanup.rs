@@ -1,4 +1,4 @@
-//! What cleaning up did on each host, and how it is asked for on the others.
+//! Cleans up on this host and on other hosts.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::remote::{self, Shell};
 
-/// How long one host may take, connection included.
+/// Deadline for one host, connection included.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Hosts worked on at a time.
+/// Most hosts cleaned up at a time.
 const WIDTH: usize = 16;
 
-/// One host.
+/// The result on one host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cleaned {
-    /// Which.
+    /// Name of the host.
     pub host: String,
-    /// Files that were removed.
+    /// Paths of the removed files.
     pub removed: Vec<String>,
-    /// Why not, if not.
+    /// Why the clean-up failed.
     pub problem: Option<String>,
 }
 
@@ -36,13 +36,13 @@ pub fn local(host: String, rundir: &RunDir) -> Cleaned {
     }
 }
 
-/// Cleans up on `hosts`, each by the command `words`.
-pub fn remote(shell: &Shell, hosts: &[String], words: &[String]) -> Vec<Cleaned> {
+/// Cleans up on `hosts`; each host runs the command `arguments`.
+pub fn remote(shell: &Shell, hosts: &[String], arguments: &[String]) -> Vec<Cleaned> {
     remote::each(hosts, WIDTH, |host| {
-        let said = shell.run(host, words, PATIENCE);
-        // A host that refuses says so in its answer, with exit code 1.
+        let said = shell.run(host, arguments, PATIENCE);
+        // A host that refuses reports the reason in its answer and exits with code 1.
         let answer = said.and_then(|ended| {
-            parse(host, &ended.out).ok_or_else(|| shell.complaint(&ended, words))
+            parse(host, &ended.out).ok_or_else(|| shell.complaint(&ended, arguments))
         });
         let failed =
             |problem| Cleaned { host: host.clone(), removed: vec![], problem: Some(problem) };
@@ -50,14 +50,14 @@ pub fn remote(shell: &Shell, hosts: &[String], words: &[String]) -> Vec<Cleaned>
     })
 }
 
-/// What a host answered; it is called what we call it.
+/// The answer of a host, under the name by which this host knows it.
 fn parse(host: &str, out: &str) -> Option<Cleaned> {
     let line = out.lines().rfind(|line| !line.is_empty())?;
     let [cleaned]: [Cleaned; 1] = serde_json::from_str(line).ok()?;
     Some(Cleaned { host: host.to_owned(), ..cleaned })
 }
 
-/// What was removed, for people.
+/// The removed files as text for people.
 pub fn text(all: &[Cleaned]) -> String {
     let line = |host: &str, what: &str| one_line(&format!("{host}: {what}")) + "\n";
     let mut text = String::new();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_back_behind_whatever_a_login_shell_says() {
+    fn an_answer_is_found_behind_the_lines_of_a_login_shell() {
         let out = format!("Welcome!\n{}", crate::render::json(&[cleaned(&["/a"], None)]));
         assert_eq!(parse("h", &out), Some(cleaned(&["/a"], None)));
         assert_eq!(parse("h", "Welcome!\n"), None);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_names_files_and_hosts_without_any() {
+    fn the_text_names_removed_files_and_hosts_without_files() {
         let all = [cleaned(&["/a\n"], None), cleaned(&[], None), cleaned(&[], Some("x"))];
         assert_eq!(text(&all), "h: removed /a\\n\nh: nothing to remove\n");
     }

@@ -1,7 +1,7 @@
-//! The command lines of all tools. Their man pages and completions are made of the same tables.
+//! The command lines of all tools. Their man pages and completions are made from the same tables.
 //!
-//! Exit codes are those of `tool`: 0, 1 when something could not be done or is wrong, 2 for a wrong
-//! command line, 141 when nobody reads standard output any more.
+//! Exit codes are those of `tool`: 0; 1 for a failure or a problem; 2 for a wrong command line; 141 when the
+//! reader of standard output has closed it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,53 +14,54 @@ use mpd_io::rundir::{RunDir, host_name};
 use mpd_wire::RankSet;
 use mpd_wire::message::{InvalidJobRef, JobRef};
 
-use crate::jobs::Wish;
+use crate::jobs::JobFilter;
 
-/// Which daemon to ask.
+/// Selects the daemon to ask.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Place {
-    /// Which of your rings on this host [default: $MPD_RING, $MPD_CON_EXT, the batch job's id]
+pub struct RingOptions {
+    /// The name of the ring [default: $MPD_RING, $MPD_CON_EXT, the batch job's id]
     #[arg(long, value_name = "NAME")]
     pub ring: Option<String>,
 
-    /// Run directory of the daemon to ask
+    /// The run directory of the daemon
     #[arg(long, value_name = "DIR")]
     pub rundir: Option<PathBuf>,
 }
 
-impl Place {
+impl RingOptions {
     /// The run directory that applies.
     ///
     /// # Errors
-    /// When the name of the ring cannot be one.
+    /// When the name of the ring is not valid.
     pub fn rundir(&self) -> Result<RunDir> {
         let ring = RingName::resolve(self.ring.as_deref())?;
         Ok(RunDir::resolve(self.rundir.clone(), &ring, &host_name()))
     }
 
-    /// The same place as words for a command on another host, where our environment does not count.
+    /// The same options as arguments for a command on another host, where this environment does not
+    /// apply.
     ///
     /// # Errors
-    /// As for [`Place::rundir`].
-    pub fn words(&self) -> Result<Vec<String>> {
-        let mut words = Vec::new();
+    /// As for [`RingOptions::rundir`].
+    pub fn arguments(&self) -> Result<Vec<String>> {
+        let mut arguments = Vec::new();
         let ring = RingName::resolve(self.ring.as_deref())?;
         if !ring.as_str().is_empty() {
-            words.extend(["--ring".to_owned(), ring.to_string()]);
+            arguments.extend(["--ring".to_owned(), ring.to_string()]);
         }
         if let Some(rundir) = &self.rundir {
-            words.extend(["--rundir".to_owned(), rundir.display().to_string()]);
+            arguments.extend(["--rundir".to_owned(), rundir.display().to_string()]);
         }
-        Ok(words)
+        Ok(arguments)
     }
 }
 
-/// Which daemon to ask, and in which form to answer.
+/// Selects the daemon to ask and the form of the output.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Common {
-    /// Which daemon.
+    /// Selects the daemon to ask.
     #[command(flatten)]
-    pub place: Place,
+    pub ring_options: RingOptions,
 
     /// Print one line of JSON
     #[arg(long)]
@@ -69,13 +70,13 @@ pub struct Common {
 
 /// List the members of the ring.
 ///
-/// One line per host in the order of the ring, this one first. The list is checked by a real message
-/// round the ring; while the two disagree (the ring is healing) both are asked for again. If they do
-/// not agree in time, the list is printed as this host knows it, with a warning and exit code 1.
+/// Prints one line per host in the order of the ring, this host first. A message round the ring checks the list. If both
+/// disagree, because the ring is healing, mpdtrace repeats both. If they do not agree in time, it prints the list of this
+/// host, with a warning and exit code 1.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdtrace", version, after_help = PLACES)]
 pub struct TraceCli {
-    /// Long lines: NAME_PORT (ADDRESS), with 'draining' behind where mpddrain said so
+    /// Long lines: NAME_PORT (ADDRESS), and 'draining' after mpddrain
     #[arg(short = 'l', long)]
     pub long: bool,
 
@@ -83,11 +84,11 @@ pub struct TraceCli {
     #[arg(long, conflicts_with_all = ["long", "json"])]
     pub svg: bool,
 
-    /// Have a word from every member, and say over how many steps the question reached it
+    /// Ask every member, and print over how many steps the request reached it
     #[arg(long, conflicts_with_all = ["long", "svg"])]
     pub trace_hops: bool,
 
-    /// How long list and message may take to agree
+    /// Time limit for list and message to agree
     #[arg(long, value_name = "SECONDS", default_value = "8", value_parser = seconds)]
     pub patience: Duration,
 
@@ -100,11 +101,11 @@ pub struct TraceCli {
     pub generate_docs: Option<PathBuf>,
 }
 
-/// Measure how long a message takes round the ring.
+/// Measure the time of a message round the ring.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdringtest", version, after_help = PLACES)]
 pub struct RingtestCli {
-    /// How often round the ring
+    /// Number of laps round the ring
     #[arg(value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
     pub laps: u32,
 
@@ -119,7 +120,7 @@ pub struct RingtestCli {
 
 /// End all daemons of the ring.
 ///
-/// Silent if all members were told. Members that could not be told are named, with exit code 1.
+/// Prints nothing if all members received the order. Otherwise it names the other members, with exit code 1.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdallexit", version, after_help = PLACES)]
 pub struct AllexitCli {
@@ -130,7 +131,8 @@ pub struct AllexitCli {
 
 /// Let one daemon leave the ring.
 ///
-/// The ring closes behind it at once, and jobs that run there run on. Silent if all members were told.
+/// The other members continue as a ring at once, and jobs on this host continue. Prints nothing if all members received
+/// the message.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdexit", version, after_help = PLACES)]
 pub struct ExitCli {
@@ -143,12 +145,12 @@ pub struct ExitCli {
     pub common: Common,
 }
 
-/// Give hosts no new processes, and leave them what they run.
+/// Exclude hosts from new processes; running processes continue.
 ///
-/// New jobs and spawned processes go elsewhere, except where a job names such a host (-hosts, -f, -host),
-/// which its mpirun then says. Jobs that run there run on. It holds for all hosts of the ring, until
-/// --undo or until the daemon there is started again; 'mpdtrace -l' shows it. Silent if all daemons
-/// concerned were told; those that could not be told are named, with exit code 1.
+/// New jobs and spawned processes go to other hosts. A job that names such a host (-hosts, -f, -host) still uses it, and
+/// its mpirun reports this. All hosts of the ring know the state, and 'mpdtrace -l' shows it. It ends with --undo, or when
+/// the daemon there is started again. Prints nothing if all these daemons received the order. Otherwise it names the other
+/// daemons, with exit code 1.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpddrain", version, after_help = PLACES)]
 pub struct DrainCli {
@@ -156,7 +158,7 @@ pub struct DrainCli {
     #[arg(value_name = "MEMBER", required = true)]
     pub members: Vec<String>,
 
-    /// Let them have new processes again
+    /// Give these hosts new processes again
     #[arg(long)]
     pub undo: bool,
 
@@ -165,36 +167,35 @@ pub struct DrainCli {
     pub common: Common,
 }
 
-/// List the jobs of the ring, and those that run without a daemon.
+/// List the jobs of the ring, and the jobs without a daemon.
 ///
-/// A block of lines for each process of each job: the job's id, alias and user, the host, the process
-/// id, that of the manager there (sid), the rank and the program. With -u only jobs of that user, with
-/// -a or -j only those that have the alias or the id. No such job means no output. Hosts that did not
-/// answer are named, with exit code 1.
+/// Each process of each job has a block of lines: the job's id, alias and user, the host, the process id, the rank and the
+/// program. The sid is the process id of the manager there. -u selects a user, -a an alias, and -j a job. Without such a job
+/// there is no output. Hosts that did not answer are named, with exit code 1.
 ///
-/// A job that mpirun runs without a daemon is called pPID, PID being the process id of its mpirun. It is
-/// listed on the host of its mpirun, if mpirun could write to the run directory there. Sockets that killed
-/// daemons of such jobs left in the run directory are removed.
+/// A job that mpirun runs without a daemon has the name pPID, where PID is the process id of its mpirun. It is listed on
+/// the host of its mpirun, if the run directory there is writable. mpdlistjobs removes sockets that killed
+/// daemons of such jobs left in the run directory.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdlistjobs", version, after_help = PLACES)]
 pub struct ListjobsCli {
-    /// Only jobs of this user
+    /// List only jobs of this user
     #[arg(short, long, value_name = "USER")]
     pub user: Option<String>,
 
-    /// Only jobs that are called so
+    /// Only jobs with this alias
     #[arg(short, long, value_name = "ALIAS")]
     pub alias: Option<String>,
 
-    /// Only this job: its id, NUMBER for one that was started here, pPID for one without a daemon, or an alias
+    /// Only this job: its id, NUMBER if it was started here, pPID if it has no daemon, or an alias
     #[arg(short, long, value_name = "JOB", value_parser = job_or_alias)]
     pub jobid: Option<JobRef>,
 
-    /// A line for each process: HOST PID SID
+    /// Print one line for each process: HOST PID SID
     #[arg(long)]
     pub sss: bool,
 
-    /// Each job with its hosts, each host with its processes
+    /// Print each job with its hosts, and each host with its processes
     #[arg(long, conflicts_with = "sss")]
     pub tree: bool,
 
@@ -204,18 +205,17 @@ pub struct ListjobsCli {
 }
 
 impl ListjobsCli {
-    /// Which jobs are to be listed.
-    pub fn wish(&self) -> Wish {
-        Wish { user: self.user.clone(), alias: self.alias.clone(), job: self.jobid.clone() }
+    /// The jobs to list.
+    pub fn filter(&self) -> JobFilter {
+        JobFilter { user: self.user.clone(), alias: self.alias.clone(), job: self.jobid.clone() }
     }
 }
 
-/// List the names that jobs have published, by which other programs find them.
+/// List the names that jobs have published for other programs.
 ///
-/// A line for each name (MPI_Publish_name): the name in quotes, the job that has it, the host where it was
-/// published, and what it stands for, in quotes; behind that 'keyed' if only who has its key finds it.
-/// No name means no output. They vanish with their jobs. A program gives a name a key by what stands
-/// behind it, as in 'ocean#key=deep'; the key itself is not shown.
+/// Each name (MPI_Publish_name) has a line: the name in quotes, its job, the host where it was published, and its value in
+/// quotes. 'keyed' follows if the name has a key. Without names there is no output. Names vanish with their jobs. A program
+/// gives a name a key by a suffix, as in 'ocean#key=deep'; the key is not shown.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdnames", version, after_help = PLACES)]
 pub struct NamesCli {
@@ -224,28 +224,28 @@ pub struct NamesCli {
     pub common: Common,
 }
 
-/// Show what hosts and ranks use of their machines.
+/// Show the CPU time, memory and output of hosts and ranks.
 ///
-/// A screen that is drawn in place: each host with its load, each rank with the state of its process,
-/// the CPU time (100 is one CPU) and memory of that process and all that descend from it, and how much
-/// it writes to standard output and error in a second. q ends it. Where output is no terminal, one
-/// table is printed, as with --once; with --json alone, a line of JSON for each interval.
+/// The screen shows each host with its load, and each rank with the state of its process. CPU time (100 is one CPU) and
+/// memory include the descendants of that process. Output is the bytes per second on standard output and error. The key q
+/// ends the program. If the output is no terminal, mpdtop prints one table, as with --once. With --json but without
+/// --once, it prints a line of JSON for each interval.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdtop", version, after_help = PLACES)]
 pub struct TopCli {
-    /// Print it once, as it was in one interval, and exit
+    /// Print the values of one interval, and exit
     #[arg(long)]
     pub once: bool,
 
-    /// How long an interval is
+    /// Length of an interval
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub interval: Duration,
 
-    /// Only this job: NUMBER@HOST, NUMBER for one that was started here, or an alias
+    /// Only this job: NUMBER@HOST, NUMBER if it was started here, or an alias
     #[arg(short, long, value_name = "JOB", value_parser = job_or_alias)]
     pub jobid: Option<JobRef>,
 
-    /// Only jobs that are called so
+    /// Only jobs with this alias
     #[arg(short, long, value_name = "ALIAS", conflicts_with = "jobid")]
     pub alias: Option<String>,
 
@@ -255,7 +255,7 @@ pub struct TopCli {
 }
 
 impl TopCli {
-    /// Which jobs are to be shown, if not all.
+    /// The jobs to show; `None` for all jobs.
     pub fn job(&self) -> Option<JobRef> {
         self.jobid.clone().or_else(|| self.alias.clone().map(JobRef::Alias))
     }
@@ -263,23 +263,23 @@ impl TopCli {
 
 /// End a job of the ring.
 ///
-/// Its processes are killed on all hosts. Silent, and back as soon as the job's manager has been told;
-/// mpirun of that job says what became of it. A job without a daemon is found on the host of its mpirun. A name
-/// that jobs of several rings have is an error, which lists them.
+/// The manager kills the processes of the job on all hosts. mpdkilljob prints nothing, and returns when the manager has
+/// the order. The mpirun of that job reports the result. A job without a daemon is found on the host of its mpirun. If
+/// jobs of several rings have the name, this is an error with a list of these jobs.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdkilljob", version, after_help = PLACES)]
 #[command(group = ArgGroup::new("which").required(true))]
 pub struct KilljobCli {
-    /// The id as 'mpdlistjobs' lists it, NUMBER for a job that was started here, pPID for one without a
-    /// daemon, or an alias
+    /// The id as 'mpdlistjobs' lists it, NUMBER if the job was started here, pPID if it has no daemon,
+    /// or an alias
     #[arg(value_name = "JOB", group = "which", value_parser = job_or_alias)]
     pub job: Option<JobRef>,
 
-    /// The same
+    /// The same as JOB
     #[arg(short, long, value_name = "JOB", group = "which", value_parser = job_or_alias)]
     pub jobid: Option<JobRef>,
 
-    /// All jobs that are called so
+    /// All jobs with this alias
     #[arg(short, long, value_name = "ALIAS", group = "which")]
     pub alias: Option<String>,
 
@@ -289,42 +289,59 @@ pub struct KilljobCli {
 }
 
 impl KilljobCli {
-    /// Which job.
+    /// The job to end.
     pub fn job(&self) -> JobRef {
         meant(self.job.as_ref().or(self.jobid.as_ref()), self.alias.as_deref())
     }
 }
 
+/// Print the state of a daemon, or of a job's manager.
+///
+/// For bug reports: the state of the daemon's ring machine as text for developers. With JOB, the state of the machine of
+/// the manager that the job has on this host. Run the tool on another host for the manager there. The text has names and
+/// addresses of hosts. It has no keys, and at most 512 KiB.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdstate", version, after_help = PLACES)]
+pub struct StateCli {
+    /// The id that 'mpdlistjobs' lists, NUMBER for a job of this daemon, pPID for a job without a daemon, or an alias
+    #[arg(value_name = "JOB", value_parser = job_or_alias)]
+    pub job: Option<JobRef>,
+
+    /// Which daemon.
+    #[command(flatten)]
+    pub ring_options: RingOptions,
+}
+
 /// Send a signal to the ranks of a job.
 ///
-/// Silent, and back as soon as the job's manager has been told. A job without a daemon is found on the host
-/// of its mpirun. A name that jobs of several rings have is an error, which lists them.
+/// Prints nothing, and returns when the job's manager has the order. A job without a daemon is found on the host of its
+/// mpirun. If jobs of several rings have the name, this is an error with a list of these jobs.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdsigjob", version, after_help = PLACES)]
 #[command(group = ArgGroup::new("which").required(true))]
 pub struct SigjobCli {
-    /// A number, or a name: INT, SIGINT or -INT
+    /// The signal: a number or a name, for instance 2, INT, SIGINT or -INT
     #[arg(value_name = "SIGNAL", value_parser = crate::signal::parse)]
     pub signal: u8,
 
-    /// The id as 'mpdlistjobs' lists it, NUMBER for a job that was started here, pPID for one without a
-    /// daemon, or an alias
+    /// The id as 'mpdlistjobs' lists it, NUMBER if the job was started here, pPID if it has no daemon,
+    /// or an alias
     #[arg(value_name = "JOB", group = "which", value_parser = job_or_alias)]
     pub job: Option<JobRef>,
 
-    /// The same
+    /// The same as JOB
     #[arg(short, long, value_name = "JOB", group = "which", value_parser = job_or_alias)]
     pub jobid: Option<JobRef>,
 
-    /// All jobs that are called so
+    /// All jobs with this alias
     #[arg(short, long, value_name = "ALIAS", group = "which")]
     pub alias: Option<String>,
 
-    /// Only to the process of each rank
+    /// Signal only the process of each rank
     #[arg(short, long)]
     pub single: bool,
 
-    /// To the process group of each rank; this is the default
+    /// Signal the process group of each rank; this is the default
     #[arg(short, long, conflicts_with = "single")]
     pub group: bool,
 
@@ -334,7 +351,7 @@ pub struct SigjobCli {
 }
 
 impl SigjobCli {
-    /// Which job.
+    /// The job to signal.
     pub fn job(&self) -> JobRef {
         meant(self.job.as_ref().or(self.jobid.as_ref()), self.alias.as_deref())
     }
@@ -342,21 +359,20 @@ impl SigjobCli {
 
 /// Give the standard input of a job to other ranks.
 ///
-/// What mpirun reads from now on goes to RANKS; what it has read before still goes to those that received
-/// it. While nobody receives, mpirun reads nothing more, and what is under way is dropped. A rank can
-/// receive if the job's -s named it, or whichever it is if the job was started with -stdin-switch; one
-/// that closed its input or ended does not again. Silent, and back as soon as the job's manager has been
-/// told. A job without a daemon is found on the host of its mpirun. A name that jobs of several rings have is
-/// an error, which lists them.
+/// Input that mpirun reads from now on goes to RANKS. Input that it has already read goes to the earlier receivers.
+/// Without receivers, mpirun stops reading, and input on its way is dropped. A rank can receive input if the job's -s
+/// named it; with -stdin-switch every rank can. A rank that closed its input, or has ended, cannot. mpdstdin prints
+/// nothing, and returns when the job's manager has the order. A job without a daemon is found on the host of its mpirun.
+/// If jobs of several rings have the name, this is an error with a list of these jobs.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdstdin", version, after_help = PLACES)]
 pub struct StdinCli {
-    /// The id as 'mpdlistjobs' lists it, NUMBER for a job that was started here, pPID for one without a
-    /// daemon, or an alias
+    /// The id as 'mpdlistjobs' lists it, NUMBER if the job was started here, pPID if it has no daemon,
+    /// or an alias
     #[arg(value_name = "JOB", value_parser = job_or_alias)]
     pub job: JobRef,
 
-    /// The ranks: all, none, 3, or 0,2-4
+    /// The new receivers: all, none, 3, or 0,2-4
     #[arg(value_name = "RANKS", value_parser = str::parse::<RankSet>)]
     pub ranks: RankSet,
 
@@ -365,26 +381,26 @@ pub struct StdinCli {
     pub common: Common,
 }
 
-/// Remove what a daemon that died left behind, also the daemon of a job that ran without a standing one.
+/// Remove the leftovers of a dead daemon, also of the daemon of a private ring.
 ///
-/// Refuses where a daemon lives. Records of jobs stay: their managers may be running, and the next
-/// daemon takes care of them.
+/// Refuses if a daemon is alive there. Records of jobs stay, because their managers may be running; the next daemon handles
+/// them.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdcleanup", version, after_help = PLACES)]
 pub struct CleanupCli {
-    /// Clean up on these hosts too, one per line
+    /// Also clean up on the hosts of this file, one per line
     #[arg(short, long, value_name = "FILE")]
     pub file: Option<PathBuf>,
 
-    /// How to run a command on a host
+    /// The remote shell that runs a command on a host
     #[arg(short, long, value_name = "RSH", default_value = "ssh", requires = "file")]
     pub rsh: String,
 
-    /// As whom on the hosts [default: as RSH does]
+    /// User on the hosts [default: that of RSH]
     #[arg(short, long, value_name = "USER", requires = "file")]
     pub user: Option<String>,
 
-    /// Say what is removed
+    /// Print what is removed
     #[arg(short, long)]
     pub verbose: bool,
 
@@ -393,9 +409,9 @@ pub struct CleanupCli {
     pub common: Common,
 }
 
-/// See whether the daemon of another host answers, and how fast.
+/// Measure if the daemon of another host answers, and how fast.
 ///
-/// The daemon of this host makes the connection, with its key, as it would to enter that ring.
+/// The daemon of this host opens the connection with its key, as if it entered that ring.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdping", version, after_help = PLACES)]
 pub struct PingCli {
@@ -408,45 +424,45 @@ pub struct PingCli {
     pub common: Common,
 }
 
-/// Print what happens to the ring, as it happens.
+/// Print the events of the ring when they happen.
 ///
-/// Ends with ^C; with exit code 1 when the daemon ends.
+/// ^C ends it. It ends with exit code 1 when the daemon ends.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdwatch", version, after_help = PLACES)]
 pub struct WatchCli {
-    /// Options of all consoles; each event is a line of JSON.
+    /// Options of all consoles. With `--json`, each event is a line of JSON.
     #[command(flatten)]
     pub common: Common,
 }
 
-/// Find out what would keep this host, or several, from carrying a ring.
+/// Find problems that prevent a ring on this host or on several hosts.
 ///
-/// No output means no problem. Each problem is a line that begins with '*** ' and says what is wrong
-/// and how to mend it; with any, the exit code is 1.
+/// Without problems there is no output. Each problem has a line that begins with '*** ', names the problem and proposes a
+/// solution. The exit code is 1 then.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdcheck", version, after_help = PLACES)]
 pub struct CheckCli {
-    /// Other hosts to look at from here
+    /// Other hosts to check from here
     #[arg(value_name = "HOST")]
     pub hosts: Vec<String>,
 
-    /// Take further hosts from this file, one per line
+    /// Read further hosts from this file, one per line
     #[arg(short, long, value_name = "FILE")]
     pub file: Option<PathBuf>,
 
-    /// Let the hosts look at themselves over ssh, compare keys, and try connections both ways (-ssh)
+    /// Check the hosts themselves over ssh, compare keys, and try connections in both directions (-ssh)
     #[arg(long)]
     pub ssh: bool,
 
-    /// Also say what is in order
+    /// Also print what is correct
     #[arg(short, long)]
     pub verbose: bool,
 
-    /// Also say why problems matter
+    /// Also print why problems matter
     #[arg(short, long)]
     pub long: bool,
 
-    /// Print the configuration that host names depend on, and exit (-pc)
+    /// Print the configuration for host names, and exit (-pc)
     #[arg(long = "pc")]
     pub print_config: bool,
 
@@ -454,7 +470,7 @@ pub struct CheckCli {
     #[arg(short, long, conflicts_with_all = ["hosts", "file", "ssh", "print_config", "client"])]
     pub server: bool,
 
-    /// Connect to an 'mpdcheck -s', and exit
+    /// Connect to a waiting 'mpdcheck -s', and exit
     #[arg(short, long, num_args = 2, value_names = ["HOST", "PORT"])]
     pub client: Option<Vec<String>>,
 
@@ -464,7 +480,7 @@ pub struct CheckCli {
 }
 
 impl CheckCli {
-    /// `-pc` and `-ssh` as people know them, written with two dashes for the parser.
+    /// Replaces `-pc` and `-ssh` by `--pc` and `--ssh`, which the parser needs.
     pub fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
         let mut options = true;
         let mut long = |word: OsString| {
@@ -503,6 +519,7 @@ pub fn commands() -> Vec<Command> {
         KilljobCli::command(),
         SigjobCli::command(),
         StdinCli::command(),
+        StateCli::command(),
         CleanupCli::command(),
         CheckCli::command(),
         HelpCli::command(),
@@ -511,20 +528,20 @@ pub fn commands() -> Vec<Command> {
 
 const PLACES: &str = "\
 The run directory is --rundir, else $MPD_RUNDIR, else $XDG_RUNTIME_DIR/mpd, else /tmp/mpd-UID-HOST;
-the last two with -NAME behind for a ring that has a name.
-Exit codes: 0, 1 for a failure (told on standard error), 2 for a wrong command line.";
+the last two end in -NAME if the ring has a name.
+Exit codes: 0, 1 for a failure (reported on standard error), 2 for a wrong command line.";
 
-/// The one of the two that was given.
+/// The job or alias that was given.
 fn meant(job: Option<&JobRef>, alias: Option<&str>) -> JobRef {
     job.cloned().unwrap_or_else(|| JobRef::Alias(alias.unwrap_or_default().to_owned()))
 }
 
-/// `NUMBER`, `NUMBER@HOST`, or what is neither.
+/// `NUMBER`, `NUMBER@HOST`, or an alias.
 fn job_or_alias(text: &str) -> Result<JobRef, InvalidJobRef> {
     JobRef::or_alias(text).ok_or(InvalidJobRef)
 }
 
-/// A duration in seconds, fractions allowed.
+/// A duration in seconds; fractions are allowed.
 fn seconds(text: &str) -> Result<Duration, String> {
     const MAX: f64 = 86_400.0;
     match text.parse::<f64>() {
@@ -533,7 +550,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Time between samples: no daemon is to be kept busy by that.
+/// A time between samples, long enough to keep the load on daemons small.
 fn interval(text: &str) -> Result<Duration, String> {
     const LEAST: Duration = Duration::from_millis(100);
     match seconds(text)? {
@@ -555,14 +572,14 @@ mod tests {
     }
 
     #[test]
-    fn the_single_dashes_of_old_are_understood() {
-        let words = ["mpdcheck", "-pc", "-ssh", "-s", "--", "-pc"].map(OsString::from);
+    fn the_single_dashes_of_the_original_mpdcheck_are_understood() {
+        let arguments = ["mpdcheck", "-pc", "-ssh", "-s", "--", "-pc"].map(OsString::from);
         let expected = ["mpdcheck", "--pc", "--ssh", "-s", "--", "-pc"].map(OsString::from);
-        assert_eq!(CheckCli::arguments(words.into_iter()), expected);
+        assert_eq!(CheckCli::arguments(arguments.into_iter()), expected);
     }
 
     #[test]
-    fn the_tables_of_options_are_sound() {
+    fn the_tables_of_options_are_consistent() {
         for command in commands() {
             command.debug_assert();
         }

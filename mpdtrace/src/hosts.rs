@@ -1,14 +1,14 @@
-//! The hosts of a host file, as names that may become arguments of a remote shell.
+//! Host names of a host file, checked so that a remote shell can take them as arguments.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use mpd_placement::hosts;
 
-/// The names in a host file of `mpdboot`'s format, none twice.
+/// The names in a host file of `mpdboot`'s format, without duplicates.
 ///
 /// # Errors
-/// When the file cannot be read or is no host file; the error names the line.
+/// The file cannot be read or is not a host file; the error names the line.
 pub fn read(path: &Path) -> Result<Vec<String>> {
     let shown = path.display();
     let text = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;

@@ -1,5 +1,4 @@
-//! Jobs as they are listed: which of them, and in which form. Pure; whatever came from elsewhere is
-//! escaped.
+//! Lists of jobs: selection and output forms. Pure; text from other hosts is escaped.
 
 use std::collections::BTreeMap;
 
@@ -12,40 +11,40 @@ use serde::Serialize;
 use crate::ask::Listing;
 use crate::render;
 
-/// What stands for the alias of a job that has none: scripts of old count on it.
+/// Printed in place of a missing alias. Existing scripts depend on these spaces.
 const NO_ALIAS: &str = "          ";
 
-/// Which jobs a user wants to see: those of a user that have the alias or the id, or all of whoever.
+/// Selects jobs of a user that have the alias or the id. An empty filter selects all jobs.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
-    /// Whose.
+pub struct JobFilter {
+    /// Name of the jobs' user.
     pub user: Option<String>,
-    /// What they are called.
+    /// Alias of the jobs.
     pub alias: Option<String>,
-    /// Their id.
+    /// Id of the job.
     pub job: Option<JobRef>,
 }
 
-/// Leaves in `listing` what is wished for.
-pub fn choose(listing: &mut Listing, wish: &Wish) {
+/// Removes from `listing` all jobs that `filter` does not select.
+pub fn choose(listing: &mut Listing, filter: &JobFilter) {
     let asked = |job: JobRef| match &listing.me {
         Some(me) => job.as_asked_of(me),
         None => job,
     };
-    let job = wish.job.clone().map(asked);
-    let alias = wish.alias.clone().map(JobRef::Alias);
+    let job = filter.job.clone().map(asked);
+    let alias = filter.alias.clone().map(JobRef::Alias);
     let named: Vec<JobRef> = job.into_iter().chain(alias).collect();
     listing.jobs.retain(|HostedPart { part, .. }| {
-        wish.user.as_ref().is_none_or(|user| *user == part.user)
+        filter.user.as_ref().is_none_or(|user| *user == part.user)
             && (named.is_empty() || named.iter().any(|n| n.means(&part.job, part.alias.as_deref())))
     });
 }
 
-/// One process.
+/// A process of a job.
 #[derive(Serialize)]
 struct Process<'a> {
     rank: u32,
-    /// 0 is the one that its job began with.
+    /// Number of the world; 0 for the first world of a job.
     world: u32,
     pid: u32,
     program: &'a str,
@@ -101,7 +100,7 @@ pub fn short(jobs: &[HostedPart]) -> String {
     jobs.iter().map(lines).collect()
 }
 
-/// What runs of a job where.
+/// A job on all its hosts.
 #[derive(Serialize)]
 struct Job<'a> {
     job: &'a JobId,
@@ -117,14 +116,14 @@ struct Host<'a> {
     processes: Vec<Process<'a>>,
 }
 
-/// The parts put together: the hosts of a job in the order in which they come.
+/// Joins the parts of each job. Hosts of a job keep their order.
 fn by_job(jobs: &[HostedPart]) -> Vec<Job<'_>> {
     let mut all: BTreeMap<&JobId, Job<'_>> = BTreeMap::new();
     for HostedPart { host, part } in jobs {
         let JobPart { job, alias, user, manager, .. } = part;
         let new = || Job { job, alias: alias.as_deref(), user, hosts: Vec::new() };
         let entry = all.entry(job).or_insert_with(new);
-        // A host that has just begun may not know it yet.
+        // The part of a host on which the job has just begun may lack the alias.
         entry.alias = entry.alias.or(alias.as_deref());
         match entry.hosts.iter_mut().find(|known| known.host == host) {
             Some(known) => known.processes.extend(processes(part)),
@@ -137,7 +136,7 @@ fn by_job(jobs: &[HostedPart]) -> Vec<Job<'_>> {
     all.into_values().collect()
 }
 
-/// Each job, below it its hosts, below each the processes.
+/// Each job, followed by its hosts; each host is followed by its processes.
 pub fn tree(jobs: &[HostedPart]) -> String {
     let mut text = String::new();
     for Job { job, alias, user, hosts } in by_job(jobs) {
@@ -155,7 +154,7 @@ pub fn tree(jobs: &[HostedPart]) -> String {
     text
 }
 
-/// The same as one line of JSON.
+/// The listing as one line of JSON.
 pub fn json(listing: &Listing) -> String {
     #[derive(Serialize)]
     struct Out<'a> {
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_has_eight_lines_and_an_empty_one() {
+    fn a_block_has_eight_lines_and_an_empty_line() {
         let text = blocks(&listing().jobs[..1]);
         let expected = "jobid    = 2@h1\njobalias =           \nusername = ada\nhost     = h1\n\
                         pid      = 21\nsid      = 20\nrank     = 0\npgm      = a.out\\u{1b}\n\n";
@@ -211,11 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn user_and_names_choose_together_and_names_among_themselves_are_alternatives() {
+    fn a_job_must_have_the_user_and_either_the_alias_or_the_id() {
         let chosen = |user: Option<&str>, alias: Option<&str>, job: Option<JobRef>| {
             let mut all = listing();
-            let wish = Wish { user: user.map(str::to_owned), alias: alias.map(str::to_owned), job };
-            choose(&mut all, &wish);
+            let filter =
+                JobFilter { user: user.map(str::to_owned), alias: alias.map(str::to_owned), job };
+            choose(&mut all, &filter);
             short(&all.jobs)
         };
         assert_eq!(chosen(None, None, None).lines().count(), 5);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_puts_the_parts_of_a_job_together() {
+    fn a_tree_joins_the_parts_of_a_job() {
         let expected = "1@h1 'x' of ada\n  h1: manager 20\n    rank 0: 31 a.out\\u{1b}\n    \
                         rank 1: 32 a.out\\u{1b}\n  h2: manager 20\n    rank 2: 41 a.out\\u{1b}\n\
                         1@h2 of ada\n  h2: manager 20\n    rank 0: 51 a.out\\u{1b}\n\

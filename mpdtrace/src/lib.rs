@@ -1,9 +1,8 @@
 //! Consoles of the ring: `mpdtrace` and its siblings.
 //!
-//! Each tool is a short file in `src/tools` that says what is asked and what is shown. What they
-//! share is here: their options, the questions and answers, and everything that makes text of an
-//! answer. Text is made by pure functions; descriptors are touched in `tool`, `ask`, `live`, `remote`
-//! and the gathering half of `check`.
+//! Each tool is a short file in `src/tools`: its request and its output. This library holds the
+//! options, the requests, and the functions that turn replies into text. Text is made by pure
+//! functions. Only `tool`, `ask`, `live`, `remote`, and the collecting modules of `check` do I/O.
 
 pub mod ask;
 pub mod check;

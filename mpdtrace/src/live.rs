@@ -1,4 +1,4 @@
-//! Samples one after the other, on a screen that is drawn in place, or as lines.
+//! Repeated samples, shown on a screen or printed as lines.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,13 +18,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::ask::{AskError, RING_PATIENCE, left};
 use crate::top::{Sample, View};
 
-/// Samples that a view is made of: output is counted one sample later than the rest.
+/// Number of samples in a view: the rate of output needs three, other rates two.
 pub const SAMPLES: usize = 3;
 
-/// `q`, and what `^C` is where keys are not signals.
+/// Keys that end the display: `q`, and `^C` where the terminal does not turn it into a signal.
 const QUIT: [u8; 2] = [b'q', 3];
 
-/// One sample.
+/// Takes one sample.
 ///
 /// # Errors
 /// [`AskError`].
@@ -36,10 +36,10 @@ pub fn sample(rundir: &RunDir, job: Option<&JobRef>) -> Result<Sample, AskError>
     Ok(sample)
 }
 
-/// The view on a screen until its user has seen enough, or a signal ends it.
+/// Shows the view on a screen until a key or a signal ends it.
 ///
 /// # Errors
-/// When there is no answer, or the screen does not take what is drawn.
+/// When the daemon does not answer, or the screen cannot be written.
 pub fn show(
     screen: &Screen,
     rundir: &RunDir,
@@ -58,7 +58,7 @@ pub fn show(
             next = Instant::now() + interval;
         }
         if let Some((console, sample, until)) = &mut asking
-            && hear(console, sample, *until)?
+            && receive(console, sample, *until)?
         {
             sample.choose(job);
             samples.push_back(std::mem::take(sample));
@@ -77,8 +77,8 @@ pub fn show(
     }
 }
 
-/// Takes what has come; whether that was all.
-fn hear(console: &mut Console, sample: &mut Sample, until: Instant) -> Result<bool, AskError> {
+/// Takes the replies that have arrived; `true` after the last one.
+fn receive(console: &mut Console, sample: &mut Sample, until: Instant) -> Result<bool, AskError> {
     loop {
         match console.answer(Some(Duration::ZERO)) {
             Ok(reply) => match sample.take(reply) {
@@ -111,7 +111,7 @@ fn wait(console: Option<&Console>, signals: &Signals, most: Duration) -> Result<
         PollFd::new(signals.as_fd(), PollFlags::POLLIN),
     ];
     fds.extend(console.map(|console| PollFd::new(console.as_fd(), PollFlags::POLLIN)));
-    // Rounded up: a moment too late is better than many looks too early.
+    // Rounded up, so that the loop does not wake before the deadline.
     let most = PollTimeout::try_from(most + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
     match poll(&mut fds, most) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),

@@ -1,4 +1,4 @@
-//! Names of hosts to addresses, with a deadline: a resolver may take half a minute for a no.
+//! Resolves host names with a deadline, because a resolver may take half a minute to fail.
 
 use std::io;
 use std::net::IpAddr;
@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use mpd_io::addresses;
 
-/// How long a resolver may take.
+/// Deadline of a resolution.
 pub const PATIENCE: Duration = Duration::from_secs(8);
 
-/// The addresses of a host, in the resolver's order, none twice.
+/// The addresses of a host, in the resolver's order, without duplicates.
 ///
 /// # Errors
-/// In words for people, without the host.
+/// A text for people that does not name the host.
 pub fn addresses(host: &str) -> Result<Vec<IpAddr>, String> {
     let owned = host.to_owned();
     match bounded(move || addresses::look_up(&owned)) {
@@ -25,24 +25,24 @@ pub fn addresses(host: &str) -> Result<Vec<IpAddr>, String> {
     }
 }
 
-/// What `work` gives, unless that takes longer than [`PATIENCE`]. Its thread is left to itself then:
-/// there is no way to stop a resolver, and the process ends soon.
+/// The result of `work`, or `None` after [`PATIENCE`]. The thread then continues, because a
+/// resolver cannot be stopped; the process ends soon.
 pub fn bounded<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
-        // Nobody may be waiting any more.
+        // The receiver may have given up.
         let _ = sender.send(work());
     });
     receiver.recv_timeout(PATIENCE).ok()
 }
 
-/// `Name or service not known` without what std says before it.
+/// The cause alone, for instance `Name or service not known`, without the prefix of std.
 fn cause(error: &io::Error) -> String {
     let text = error.to_string();
     text.strip_prefix("failed to lookup address information: ").unwrap_or(&text).to_owned()
 }
 
-/// `HOST[:PORT]`, where HOST may be an IPv6 address in brackets, or a bare one without a port.
+/// Splits `HOST[:PORT]`. HOST may be an IPv6 address in brackets, or a bare one without a port.
 pub fn split_port(text: &str) -> (&str, Option<u16>) {
     if let Some((host, port)) = addresses::split_port(text) {
         return (host, Some(port));
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_split_off_and_addresses_of_six_stay_whole() {
+    fn ports_are_split_off_and_ipv6_addresses_stay_whole() {
         assert_eq!(split_port("h"), ("h", None));
         assert_eq!(split_port("h:80"), ("h", Some(80)));
         assert_eq!(split_port("::1"), ("::1", None));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_their_own_names() {
+    fn an_address_resolves_to_itself() {
         assert_eq!(addresses("127.0.0.1"), Ok(vec!["127.0.0.1".parse().unwrap()]));
         assert!(addresses("no host").is_err());
     }

@@ -1,4 +1,4 @@
-//! `mpdtrace` and its siblings are one program: the name under which it is started says which of them it is.
+//! `mpdtrace` and its siblings are one program. Its name on the command line selects the tool.
 
 mod tools;
 

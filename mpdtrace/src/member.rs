@@ -1,10 +1,10 @@
-//! Members as people write and read them: short names, `NAME_PORT`, hosts of addresses.
+//! Members in command lines and output: short names, `NAME_PORT`, and hosts of addresses.
 
 use anyhow::{Result, bail};
 use mpd_wire::message::{MemberView, RingView};
 use mpd_wire::{Address, DaemonName, Standing};
 
-/// What the daemon of this host is called on command lines.
+/// Name of the local daemon on command lines.
 pub const LOCAL: &str = "localmpd";
 
 /// The live members in the order of the ring, the local one first.
@@ -12,14 +12,14 @@ pub fn live(view: &RingView) -> impl Iterator<Item = &MemberView> {
     view.members.iter().filter(|m| m.standing == Standing::Live)
 }
 
-/// The name without its domain where that still tells one member from all others.
+/// The first label of the name if no other member has it, else the whole name.
 pub fn short_name<'a>(view: &RingView, name: &'a str) -> &'a str {
     let short = first_label(name);
     let same = view.members.iter().filter(|m| first_label(m.name.as_str()) == short).count();
     if same == 1 { short } else { name }
 }
 
-/// `h1` of `h1.example.org`; addresses have no first label.
+/// `h1` of `h1.example.org`. An address has no first label.
 fn first_label(name: &str) -> &str {
     match name.split_once('.') {
         Some((label, _)) if label.bytes().any(|b| b.is_ascii_alphabetic()) => label,
@@ -27,7 +27,7 @@ fn first_label(name: &str) -> &str {
     }
 }
 
-/// The member that `text` means: by its name, as `NAME_PORT`, or by a short name. Live ones first.
+/// Finds a member by its name, by `NAME_PORT`, or by a short name. Live members are preferred.
 pub fn find<'a>(view: &'a RingView, text: &str) -> Option<&'a MemberView> {
     let first = |fits: &dyn Fn(&MemberView) -> bool| {
         live(view).find(|m| fits(m)).or_else(|| view.members.iter().find(|m| fits(m)))
@@ -44,10 +44,10 @@ pub fn find<'a>(view: &'a RingView, text: &str) -> Option<&'a MemberView> {
         .or_else(|| first(&|m| short_name(view, m.name.as_str()) == text))
 }
 
-/// The live member that `text` means; [`LOCAL`] means the one that was asked.
+/// Finds a live member; [`LOCAL`] is the daemon that made the view.
 ///
 /// # Errors
-/// There is none, or it is not alive.
+/// No member has this name, or the member is dead or has left.
 pub fn resolve(view: &RingView, text: &str) -> Result<DaemonName> {
     if text == LOCAL {
         return Ok(view.me.clone());
@@ -62,7 +62,7 @@ pub fn resolve(view: &RingView, text: &str) -> Result<DaemonName> {
     }
 }
 
-/// `NAME_PORT`, the name alone for a member without an address.
+/// `NAME_PORT`, or the name alone if the member has no address.
 pub fn id(view: &MemberView) -> String {
     match view.addresses.first().and_then(port) {
         Some(port) => format!("{}_{port}", view.name),
@@ -70,13 +70,13 @@ pub fn id(view: &MemberView) -> String {
     }
 }
 
-/// The port of an address.
+/// The port in an address.
 pub fn port(address: &Address) -> Option<&str> {
     let (_, port) = address.as_str().rsplit_once(':')?;
     (!port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())).then_some(port)
 }
 
-/// The host of an address, without brackets.
+/// The host in an address, without brackets.
 pub fn host(address: &Address) -> &str {
     let text = address.as_str();
     let host = match port(address) {
@@ -92,7 +92,7 @@ mod tests {
     use crate::samples::{self, name};
 
     #[test]
-    fn hosts_and_ports_of_addresses() {
+    fn an_address_is_split_into_host_and_port() {
         let parts = |text| {
             let address = Address::new(text).unwrap();
             (host(&address).to_owned(), port(&address).map(str::to_owned))
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_is_left_out_where_that_is_clear() {
+    fn a_domain_is_left_out_where_the_short_name_is_unique() {
         let mut view = samples::ring(&["a.x.org", "b.x.org", "b.y.org", "10.0.0.7"]);
         let short = |view: &RingView| -> Vec<String> {
             view.members.iter().map(|m| short_name(view, m.name.as_str()).to_owned()).collect()

@@ -1,5 +1,5 @@
-/// The tools, each of which is this program under another name. The build script makes the names.
-pub const NAMES: [&str; 16] = [
+/// Names of the tools. The build script makes a link to this program for each.
+pub const NAMES: [&str; 17] = [
     "mpdtrace",
     "mpdringtest",
     "mpdwatch",
@@ -13,6 +13,7 @@ pub const NAMES: [&str; 16] = [
     "mpdkilljob",
     "mpdsigjob",
     "mpdstdin",
+    "mpdstate",
     "mpdcleanup",
     "mpdcheck",
     "mpdhelp",

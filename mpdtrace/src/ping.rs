@@ -1,4 +1,4 @@
-//! Whom a ping is for: a member by its name, or any host as the numeric addresses to try.
+//! Targets of a ping: a member by its name, or a host by its addresses.
 
 use std::net::IpAddr;
 
@@ -6,22 +6,22 @@ use mpd_wire::message::RingView;
 
 use crate::{lookup, member};
 
-/// What to ask the daemon for.
+/// The request to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Targets, one after the other until one answers.
+    /// Targets to try in this order, until one answers.
     pub targets: Vec<String>,
-    /// What was guessed, for people.
+    /// A note for people if the port was guessed.
     pub guess: Option<String>,
 }
 
-/// Most addresses of one host that are tried.
+/// Most addresses of one host to try.
 const MAX_TARGETS: usize = 8;
 
-/// The plan for `text`; `resolve` turns a host into addresses.
+/// The plan for `text`; `resolve` returns the addresses of a host.
 ///
 /// # Errors
-/// In words for people.
+/// A text for people.
 pub fn plan(
     view: &RingView,
     text: &str,
@@ -67,13 +67,13 @@ mod tests {
     }
 
     #[test]
-    fn members_go_by_their_names() {
+    fn a_member_is_pinged_by_its_name() {
         assert_eq!(planned("a").unwrap().targets, ["a.x.org"]);
         assert_eq!(planned("b_5001"), Ok(Plan { targets: vec!["b".into()], guess: None }));
     }
 
     #[test]
-    fn others_go_by_their_addresses_and_a_guessed_port_is_told() {
+    fn other_hosts_are_pinged_by_address_and_a_guessed_port_is_reported() {
         let plan = planned("far:7").unwrap();
         assert_eq!(
             (plan.targets, plan.guess),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_port_there_is_advice() {
+    fn a_missing_port_is_an_error_with_advice() {
         let mut view = samples::ring(&["a"]);
         view.members[0].addresses.clear();
         let refused = plan(&view, "far", |_| Ok(Vec::new()));

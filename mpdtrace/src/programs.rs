@@ -1,26 +1,26 @@
-//! What there is: one line per program, from the same tables that parse the command lines.
+//! The list of programs: one line per program, from the tables that parse the command lines.
 
 use serde::Serialize;
 
 use crate::cli;
 
-/// Programs of other crates, in the order in which people meet them.
+/// Programs of other crates, with their purposes.
 const OTHERS: [(&str, &str); 7] = [
     ("mpd", "Start the MPD daemon of this host"),
     ("mpdboot", "Start a ring of daemons on many hosts"),
     ("mpirun", "Run a parallel program"),
-    ("mpiexec", "The same, by the name in the MPI standard"),
+    ("mpiexec", "The same as mpirun, by its name in the MPI standard"),
     ("mpigdb", "Debug a parallel program: one gdb for each rank, one prompt for all"),
     ("mpdexec", "Run a command once on every host of the ring"),
-    ("pty", "Run a program on a terminal of its own"),
+    ("pty", "Run a program on its own terminal"),
 ];
 
-/// A program.
+/// A program of the list.
 #[derive(Clone, Debug, Serialize)]
 pub struct Program {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub about: String,
 }
 
@@ -34,13 +34,13 @@ pub fn all() -> Vec<Program> {
     others.chain(ours).map(|(name, about)| Program { name, about }).collect()
 }
 
-/// The list for people.
+/// The list as text for people.
 pub fn text() -> String {
     let programs = all();
     let width = programs.iter().map(|p| p.name.len()).max().unwrap_or(0);
     let line = |p: &Program| format!("  {:width$}  {}\n", p.name, p.about);
     let list: String = programs.iter().map(line).collect();
-    format!("The programs of MPD; each tells more with --help:\n{list}")
+    format!("The programs of MPD; --help of each program has details:\n{list}")
 }
 
 #[cfg(test)]

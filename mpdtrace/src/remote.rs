@@ -1,4 +1,4 @@
-//! Commands on other hosts through a remote shell: never a prompt, never without a deadline.
+//! Runs commands on other hosts through a remote shell, without prompts and with deadlines.
 
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,38 +12,38 @@ use nix::unistd::Pid;
 
 use crate::ask::left;
 
-/// Most bytes taken from each output of a command.
+/// Most bytes kept of each output of a command.
 const MAX_OUTPUT: u64 = 1 << 20;
 
-/// How long outputs may stay open behind a command that has ended: a process it left in the
-/// background may hold them for ever.
+/// How long outputs are read after the command has ended. A process in the background may hold them
+/// open forever.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How commands get to other hosts.
+/// The remote shell.
 #[derive(Clone, Debug)]
 pub struct Shell {
-    /// The program, `ssh` as a rule.
+    /// Its program, usually `ssh`.
     pub program: String,
-    /// As whom.
+    /// User on the other host.
     pub user: Option<String>,
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// How it ended.
+    /// Exit status.
     pub status: ExitStatus,
-    /// What it wrote.
+    /// Standard output.
     pub out: String,
-    /// What it complained of.
+    /// Standard error.
     pub err: String,
 }
 
 impl Shell {
-    /// Program and arguments that run `words` on `host`.
-    pub fn command_line(&self, host: &str, words: &[String]) -> Vec<String> {
+    /// The command line that runs `arguments` on `host`.
+    pub fn command_line(&self, host: &str, arguments: &[String]) -> Vec<String> {
         let mut line = vec![self.program.clone()];
-        let mut add = |words: &[&str]| line.extend(words.iter().map(|w| (*w).to_owned()));
+        let mut add = |arguments: &[&str]| line.extend(arguments.iter().map(|w| (*w).to_owned()));
         let is_ssh = self.program.rsplit('/').next() == Some("ssh");
         if is_ssh {
             add(&["-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
@@ -55,57 +55,64 @@ impl Shell {
             add(&["--"]);
         }
         add(&[host]);
-        line.push(words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" "));
+        line.push(arguments.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" "));
         line
     }
 
-    /// Runs `words` on `host`, at most for `patience`.
+    /// Runs `arguments` on `host`, for at most `patience`.
     ///
     /// # Errors
-    /// In words for people, without the host.
-    pub fn run(&self, host: &str, words: &[String], patience: Duration) -> Result<Ended, String> {
-        run(&self.command_line(host, words), patience)
+    /// A text for people that does not name the host.
+    pub fn run(
+        &self,
+        host: &str,
+        arguments: &[String],
+        patience: Duration,
+    ) -> Result<Ended, String> {
+        run(&self.command_line(host, arguments), patience)
     }
 
-    /// The same for a command that must succeed; gives what it wrote.
+    /// Runs a command that must succeed; returns its standard output.
     ///
     /// # Errors
-    /// As for [`Shell::run`], and when it fails, with the last line of its complaints.
+    /// As for [`Shell::run`]; for a failed command, the last line of its standard error.
     pub fn output(
         &self,
         host: &str,
-        words: &[String],
+        arguments: &[String],
         patience: Duration,
     ) -> Result<String, String> {
-        let ended = self.run(host, words, patience)?;
+        let ended = self.run(host, arguments, patience)?;
         match ended.status.code() {
             Some(0) => Ok(ended.out),
-            _ => Err(self.complaint(&ended, words)),
+            _ => Err(self.complaint(&ended, arguments)),
         }
     }
 
-    /// Why a command failed.
-    pub fn complaint(&self, ended: &Ended, words: &[String]) -> String {
+    /// Why a command failed, as text for people.
+    pub fn complaint(&self, ended: &Ended, arguments: &[String]) -> String {
         let said = ended.err.lines().map(str::trim).rfind(|line| !line.is_empty());
-        let command = words.first().map_or("the command", String::as_str);
+        let command = arguments.first().map_or("the command", String::as_str);
         match (ended.status.code(), said) {
-            (Some(127), _) => format!("there is no {command} there; install MPD at the same place"),
+            (Some(127), _) => {
+                format!("there is no {command} there; install MPD in the same directory")
+            }
             (Some(255), Some(line)) => format!("{} failed: {line}", self.program),
             (_, Some(line)) => line.to_owned(),
-            (_, None) => format!("{command} failed without a word ({})", ended.status),
+            (_, None) => format!("{command} failed without a message ({})", ended.status),
         }
     }
 }
 
-/// Runs a command of this host, at most for `patience`; its input is empty.
+/// Runs a command on this host with empty input, for at most `patience`.
 ///
 /// # Errors
-/// In words for people.
+/// A text for people.
 pub fn run(line: &[String], patience: Duration) -> Result<Ended, String> {
     Running::start(line)?.end(patience)
 }
 
-/// A command that runs. Dropped, it is killed.
+/// A running command. Dropping it kills the command.
 #[derive(Debug)]
 pub struct Running {
     program: String,
@@ -115,10 +122,10 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a command of this host; its input is empty.
+    /// Starts a command on this host with empty input.
     ///
     /// # Errors
-    /// In words for people.
+    /// A text for people.
     pub fn start(line: &[String]) -> Result<Self, String> {
         let (program, arguments) = line.split_first().ok_or("no command")?;
         let mut child = Command::new(program)
@@ -133,8 +140,8 @@ impl Running {
         Ok(Self { program: program.clone(), child, out, err })
     }
 
-    /// The first whole line of its output that `pick` takes; `None` if none has come in time, or
-    /// none will come.
+    /// The first whole line of standard output that `pick` accepts. `None` at the deadline or at
+    /// the end of the output.
     pub fn line<R>(&self, patience: Duration, pick: impl Fn(&str) -> Option<R>) -> Option<R> {
         self.out.until(Instant::now() + patience, |text| {
             let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -142,10 +149,10 @@ impl Running {
         })
     }
 
-    /// Waits for its end, at most for `patience`.
+    /// Waits for the end of the command, for at most `patience`.
     ///
     /// # Errors
-    /// In words for people.
+    /// A text for people.
     pub fn end(mut self, patience: Duration) -> Result<Ended, String> {
         let deadline = Instant::now() + patience;
         let Some(status) = wait(&mut self.child, deadline) else {
@@ -158,17 +165,18 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Harmless for a child that was reaped: std remembers that.
+        // Has no effect on a child that was reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits for a child; kills it at the deadline and gives `None`.
+/// Waits for a child. At the deadline, kills it and returns `None`.
 pub fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
     let (sender, receiver) = mpsc::channel();
-    // It only looks: the child stays a zombie until it is reaped here, so its number stays its own.
+    // WNOWAIT leaves the child a zombie, so its process id is not used again before it is reaped
+    // here.
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
     thread::spawn(move || sender.send(waitid(Id::Pid(pid), flags)));
     let ended = receiver.recv_timeout(left(deadline)).is_ok();
@@ -179,11 +187,11 @@ pub fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
     status.filter(|_| ended)
 }
 
-/// What comes out of a pipe, collected by a thread.
+/// The output of a pipe, collected by a thread.
 #[derive(Debug)]
 struct Capture {
     bytes: Arc<Mutex<Vec<u8>>>,
-    /// A word for each piece; disconnected at the end.
+    /// One message for each piece; disconnected at the end of the output.
     pieces: mpsc::Receiver<()>,
 }
 
@@ -198,7 +206,7 @@ impl Capture {
         Self { bytes, pieces }
     }
 
-    /// What `pick` takes out of all that has come, as soon as it does.
+    /// The first result that `pick` finds in the collected output.
     fn until<R>(&self, deadline: Instant, pick: impl Fn(&str) -> Option<R>) -> Option<R> {
         loop {
             if let Some(picked) = pick(&self.now()) {
@@ -210,7 +218,7 @@ impl Capture {
         }
     }
 
-    /// All of it, or what there is at `deadline`.
+    /// The whole output, or the part collected before `deadline`.
     fn text(&self, deadline: Instant) -> String {
         let _: Option<()> = self.until(deadline, |_| None);
         self.now()
@@ -226,12 +234,12 @@ fn collect(mut pipe: impl Read, bytes: &Mutex<Vec<u8>>, pieces: &mpsc::Sender<()
     let mut buffer = [0_u8; 8192];
     while let Ok(n @ 1..) = pipe.read(&mut buffer) {
         bytes.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..n]);
-        // Nobody may care any more; the pipe is emptied all the same.
+        // The receiver may be gone; the thread still empties the pipe.
         let _ = pieces.send(());
     }
 }
 
-/// A word as a Unix shell reads it back.
+/// Quotes an argument for a Unix shell.
 pub fn quoted(word: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._:=,@%+-".contains(&b);
     if !word.is_empty() && word.bytes().all(plain) {
@@ -241,7 +249,8 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// `work` for each item, at most `width` at a time; results in the order of the items.
+/// Calls `work` for each item, for at most `width` items at a time. The results have the order of
+/// the items.
 pub fn each<T: Sync, R: Send>(items: &[T], width: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
@@ -266,7 +275,7 @@ pub fn each<T: Sync, R: Send>(items: &[T], width: usize, work: impl Fn(&T) -> R 
 mod tests {
     use super::*;
 
-    fn words(line: &str) -> Vec<String> {
+    fn arguments(line: &str) -> Vec<String> {
         line.split(' ').map(str::to_owned).collect()
     }
 
@@ -275,10 +284,10 @@ mod tests {
     }
 
     #[test]
-    fn ssh_never_asks_and_never_takes_a_host_for_an_option() {
+    fn ssh_never_prompts_and_never_reads_a_host_as_an_option() {
         let shell = Shell { program: "/usr/bin/ssh".into(), user: Some("u".into()) };
         assert_eq!(
-            shell.command_line("h", &words("/a/b c'd")),
+            shell.command_line("h", &arguments("/a/b c'd")),
             [
                 "/usr/bin/ssh",
                 "-x",
@@ -295,19 +304,19 @@ mod tests {
             ]
         );
         let shell = Shell { program: "rsh".into(), user: None };
-        assert_eq!(shell.command_line("h", &words("a")), ["rsh", "h", "a"]);
+        assert_eq!(shell.command_line("h", &arguments("a")), ["rsh", "h", "a"]);
     }
 
     #[test]
-    fn output_and_code_come_back() {
+    fn output_and_exit_code_are_returned() {
         let ended = run(&sh("echo out; echo err >&2; exit 3"), Duration::from_secs(20)).unwrap();
         assert_eq!((ended.out.as_str(), ended.err.as_str()), ("out\n", "err\n"));
         assert_eq!(ended.status.code(), Some(3));
-        assert!(run(&words("/nowhere/x"), LINGER).unwrap_err().contains("/nowhere/x"));
+        assert!(run(&arguments("/nowhere/x"), LINGER).unwrap_err().contains("/nowhere/x"));
     }
 
     #[test]
-    fn a_line_is_heard_while_the_command_runs() {
+    fn a_line_is_received_while_the_command_runs() {
         let running = Running::start(&sh("echo no; echo port 77; exec sleep 60")).unwrap();
         let port = running
             .line(Duration::from_secs(20), |line| line.strip_prefix("port ").map(str::to_owned));
@@ -315,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_does_not_end_is_ended() {
+    fn a_command_is_killed_at_its_deadline() {
         let begin = Instant::now();
         let error = run(&sh("exec sleep 60"), Duration::from_millis(50)).unwrap_err();
         assert!(error.contains("has not ended"), "{error}");
@@ -323,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_left_in_the_background_holds_nobody_up() {
+    fn a_process_in_the_background_does_not_delay_the_result() {
         let begin = Instant::now();
         let ended = run(&sh("sleep 60 & echo $!"), Duration::from_secs(40)).unwrap();
         assert!(begin.elapsed() < Duration::from_secs(30));
@@ -332,20 +341,20 @@ mod tests {
     }
 
     #[test]
-    fn complaints_say_what_to_do() {
+    fn errors_of_remote_commands_advise_what_to_do() {
         let shell = Shell { program: "ssh".into(), user: None };
         let failed = |script: &str| {
             let ended = run(&sh(script), Duration::from_secs(20)).unwrap();
-            shell.complaint(&ended, &words("/p/mpdcheck"))
+            shell.complaint(&ended, &arguments("/p/mpdcheck"))
         };
         assert!(failed("exit 127").contains("no /p/mpdcheck there"));
         assert_eq!(failed("echo a >&2; echo No route >&2; exit 255"), "ssh failed: No route");
         assert_eq!(failed("echo b >&2; exit 1"), "b");
-        assert!(failed("exit 1").contains("without a word"));
+        assert!(failed("exit 1").contains("without a message"));
     }
 
     #[test]
-    fn all_items_are_worked_on_in_any_width() {
+    fn each_item_is_worked_on_with_any_width() {
         let items: Vec<u32> = (0..50).collect();
         for width in [1, 7, 100] {
             assert_eq!(each(&items, width, |i| i * 2), (0..100).step_by(2).collect::<Vec<_>>());

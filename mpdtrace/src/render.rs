@@ -1,4 +1,4 @@
-//! Answers as text and JSON. Pure; whatever came from elsewhere is escaped.
+//! Turns replies into text and JSON. Pure; text from other hosts is escaped.
 
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::ask::Census;
 use crate::checked::Checked;
 use crate::member;
 
-/// One line per live member: its name, without the domain where that is clear.
+/// One line per live member: its name, without the domain where the short name is unique.
 pub fn names(view: &RingView) -> String {
     lines(member::live(view).map(|m| one_line(member::short_name(view, m.name.as_str()))))
 }
 
-/// One line per live member: `NAME_PORT (ADDRESS)`, and ` draining` if it is.
+/// One line per live member: `NAME_PORT (ADDRESS)`, and ` draining` for a draining member.
 pub fn long(view: &RingView) -> String {
     lines(member::live(view).map(long_line))
 }
@@ -27,7 +27,7 @@ fn long_line(m: &MemberView) -> String {
     one_line(&format!("{} ({host}){draining}", member::id(m)))
 }
 
-/// A checked ring as one line of JSON, dead and departed members included.
+/// A checked ring as one line of JSON, including dead and departed members.
 pub fn ring_json(checked: &Checked) -> String {
     #[derive(Serialize)]
     struct Out<'a> {
@@ -39,7 +39,7 @@ pub fn ring_json(checked: &Checked) -> String {
     json(&Out { verified: doubt.is_none(), doubt, ring: &checked.view })
 }
 
-/// Who answered a census, over how many steps, and the depth of it all.
+/// The members that answered a census, the steps to each, and the largest number of steps.
 pub fn census(census: &Census) -> String {
     let width = census.members.iter().map(|w| w.name.as_str().len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -52,18 +52,18 @@ pub fn census(census: &Census) -> String {
     text
 }
 
-/// The same as one line of JSON.
+/// A census as one line of JSON.
 pub fn census_json(census: &Census) -> String {
     let Census { members, missing, depth } = census.clone();
     json(&ConsoleReply::Census { members, missing, depth })
 }
 
-/// How long laps took, in the words of the original.
+/// The time of laps, in the format of the original MPD.
 pub fn laps(laps: u32, took: Duration) -> String {
     format!("time for {laps} loops = {:.6} seconds\n", took.as_secs_f64())
 }
 
-/// How long it took from one member to the next.
+/// The time from one member to the next.
 pub fn per_hop(laps: u32, hops: u32, took: Duration) -> String {
     match per_hop_us(laps, hops, took) {
         None => "one member, no hops\n".to_owned(),
@@ -106,13 +106,13 @@ pub fn pong(reply: &ConsoleReply) -> String {
     one_line(&line) + "\n"
 }
 
-/// Any value as one line of JSON, of plain characters alone.
+/// A value as one line of JSON that contains only printable characters.
 pub fn json(value: &impl Serialize) -> String {
-    // Our own values: no maps with other keys than strings, no failing Serialize.
+    // The suite's own values have string keys and cannot fail to serialise.
     let text = serde_json::to_string(value).expect("an output serialises");
     let mut line = String::with_capacity(text.len() + 1);
     for c in text.chars() {
-        // serde_json leaves DEL, C1 and formats as they are; they can only stand inside of strings.
+        // serde_json does not escape DEL, C1 and format characters. They occur only inside strings.
         if is_plain(c) {
             line.push(c);
         } else {
@@ -131,7 +131,7 @@ pub fn enumerate(items: impl IntoIterator<Item = impl Display>) -> String {
     items.join(", ")
 }
 
-/// Members that did not answer, as a complaint; `None` if there are none.
+/// An error text that names the members that did not answer; `None` if all answered.
 pub fn missing(names: &[impl Display]) -> Option<String> {
     (!names.is_empty()).then(|| format!("no answer from {}", enumerate(names)))
 }
@@ -149,7 +149,7 @@ fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use mpd_wire::Standing;
-    use mpd_wire::message::Word;
+    use mpd_wire::message::MemberDescription;
 
     use super::*;
     use crate::samples::{self, name};
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn short_lines_are_names_of_the_living() {
+    fn short_lines_are_the_names_of_live_members() {
         assert_eq!(names(&view()), "h1\nh2\nh3\n");
     }
 
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_all_in_one_line() {
+    fn json_has_all_members_in_one_line() {
         let checked = Checked { view: samples::ring(&["a"]), doubt: Some("x".into()) };
         assert_eq!(
             ring_json(&checked),
@@ -197,8 +197,13 @@ mod tests {
 
     #[test]
     fn a_census_counts_the_missing_as_members() {
-        let word =
-            |n: &str, hops| Word { name: name(n), version: "1".into(), pid: 7, jobs: 0, hops };
+        let word = |n: &str, hops| MemberDescription {
+            name: name(n),
+            version: "1".into(),
+            pid: 7,
+            jobs: 0,
+            hops,
+        };
         let census = Census {
             members: vec![word("a", 0), word("long", 1), word("c", 2)],
             missing: vec![name("d")],
@@ -212,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn laps_are_told_as_ever() {
+    fn laps_are_printed_in_the_format_of_the_original() {
         let took = Duration::from_micros(1500);
         assert_eq!(laps(10, took), "time for 10 loops = 0.001500 seconds\n");
         assert_eq!(per_hop(10, 5, took), "5 hops a loop, 30.0 us a hop\n");
@@ -224,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pong_tells_who_where_and_how_fast() {
+    fn a_pong_names_the_member_its_address_and_the_times() {
         let reply = ConsoleReply::Pong {
             name: name("b"),
             instance: samples::member("b", 1).instance,
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line_whatever_it_says() {
+    fn an_event_is_one_line_for_any_text() {
         let happening = Happening {
             time: "2026-11-21T00:00:00.000000Z".into(),
             seen_by: name("a"),

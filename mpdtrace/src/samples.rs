@@ -1,14 +1,14 @@
-//! Rings for the tests of the pure parts.
+//! Rings for tests of the pure modules.
 
 use mpd_wire::message::{MemberView, RingView};
 use mpd_wire::{Address, DaemonName, Instance, Standing};
 
-/// A name.
+/// A name of a daemon.
 pub(crate) fn name(text: &str) -> DaemonName {
     DaemonName::new(text).unwrap()
 }
 
-/// A whole ring of live members; the first is the local one. Ports count from 5000.
+/// A whole ring of live members. The first member is the local one. Ports count from 5000.
 pub(crate) fn ring(names: &[&str]) -> RingView {
     let live = names.iter().enumerate();
     RingView {
@@ -22,7 +22,7 @@ pub(crate) fn ring(names: &[&str]) -> RingView {
     }
 }
 
-/// A live member, the `i`-th.
+/// The `i`-th live member.
 pub(crate) fn member(text: &str, i: usize) -> MemberView {
     MemberView {
         name: name(text),

@@ -1,17 +1,17 @@
-//! Signals as people write them: a number, a name with or without SIG, with or without a dash.
+//! Parses signals: a number or a name, with or without SIG, with or without a dash.
 
 use std::ffi::OsString;
 use std::str::FromStr as _;
 
 use nix::sys::signal::Signal;
 
-/// The last signal that Linux has.
+/// The highest signal number of Linux.
 const MAX: u8 = 64;
 
 /// The number of a signal.
 ///
 /// # Errors
-/// In words, when there is none of this number or name.
+/// A text for people if no signal has this number or name.
 pub fn parse(text: &str) -> Result<u8, String> {
     let word = text.strip_prefix('-').unwrap_or(text);
     if let Ok(number) = word.parse::<u8>() {
@@ -26,17 +26,17 @@ pub fn parse(text: &str) -> Result<u8, String> {
     signal.ok_or_else(|| "no signal has this name; 'kill -l' lists them".to_owned())
 }
 
-/// Arguments in which a first word like `-INT` or `-9` is a signal and no option.
+/// Marks a leading signal such as `-INT` or `-9`, so that the parser does not read it as an option.
 pub fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut words: Vec<OsString> = given.collect();
-    if let Some(first) = words.get_mut(1)
+    let mut arguments: Vec<OsString> = given.collect();
+    if let Some(first) = arguments.get_mut(1)
         && let Some(signal) = first.to_str().and_then(|word| word.strip_prefix('-'))
         && (signal.len() > 1 || signal.parse::<u8>().is_ok())
         && signal.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
     {
         *first = signal.to_owned().into();
     }
-    words
+    arguments
 }
 
 #[cfg(test)]
@@ -56,8 +56,8 @@ mod tests {
 
     #[test]
     fn a_signal_with_a_dash_is_no_option() {
-        let touched = |words: &[&str]| -> Vec<String> {
-            let given = words.iter().map(OsString::from);
+        let touched = |line: &[&str]| -> Vec<String> {
+            let given = line.iter().map(OsString::from);
             arguments(given).into_iter().map(|word| word.into_string().unwrap()).collect()
         };
         assert_eq!(touched(&["x", "-INT", "-j", "1"]), ["x", "INT", "-j", "1"]);

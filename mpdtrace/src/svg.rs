@@ -1,5 +1,5 @@
-//! A picture of the ring: the living on a circle in their order, clockwise from the top, the local
-//! daemon first; the dead and departed beside it. One file that needs no other.
+//! An SVG picture of the ring in one file. Live members form a circle, clockwise from the top, the
+//! local daemon first. Dead and departed members are in a column beside the circle.
 
 use std::f64::consts::TAU;
 use std::fmt::Write as _;
@@ -11,15 +11,15 @@ use mpd_wire::message::{MemberView, RingView};
 use crate::checked::Checked;
 use crate::member;
 
-/// Room that a member takes on the circle, and a dead one in its column.
+/// Room for one member on the circle or in the column, in pixels.
 const PITCH: f64 = 22.0;
-/// Smallest circle.
+/// Smallest radius of the circle, in pixels.
 const MIN_RADIUS: f64 = 110.0;
-/// Width of a letter of the font below, about.
+/// Approximate width of a letter, in pixels.
 const LETTER: f64 = 7.4;
-/// Most members whose names have room for standing level.
+/// Most members whose names are drawn horizontally.
 const MAX_LEVEL: usize = 24;
-/// Longest name that is shown in full; its tip says all.
+/// Longest name that is drawn in full. The tooltip has the whole name.
 const MAX_LETTERS: usize = 32;
 const MARGIN: f64 = 24.0;
 const HEAD: f64 = 56.0;
@@ -36,7 +36,7 @@ rect{fill:#fff}\
 circle{stroke:#0d1117}circle.departed{fill:#0d1117;stroke:#6e7681}circle.dead{fill:#6e7681}\
 .sub,.off{fill:#8d96a0}}";
 
-/// The picture.
+/// The picture as SVG text.
 pub fn ring(checked: &Checked) -> String {
     let view = &checked.view;
     let plan = Plan::new(view);
@@ -73,19 +73,19 @@ pub fn ring(checked: &Checked) -> String {
     out
 }
 
-/// Where things stand.
+/// Positions in the picture.
 struct Plan<'a> {
     live: Vec<&'a MemberView>,
     gone: Vec<&'a MemberView>,
     radius: f64,
     center: (f64, f64),
-    /// Where the column of the dead begins.
+    /// Left edge of the column of dead and departed members.
     column: f64,
     width: f64,
     height: f64,
 }
 
-/// A place on the circle, and the direction from its middle, clockwise from the top.
+/// A position on the circle and its direction from the centre, clockwise from the top.
 #[derive(Clone, Copy)]
 struct Spot {
     x: f64,
@@ -95,8 +95,8 @@ struct Spot {
 }
 
 impl Spot {
-    /// Where the name stands: level beside the dot while there is room, else pointing away from the
-    /// middle; never upside down.
+    /// The SVG attributes of the name. Few names are horizontal; many names point away from the
+    /// centre, never upside down.
     fn label(self) -> String {
         let (sin, cos) = self.angle.sin_cos();
         if !self.crowded {
@@ -138,7 +138,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Where the `i`-th live member stands.
+    /// Position of the `i`-th live member.
     fn spot(&self, i: usize) -> Spot {
         let angle = TAU * i as f64 / self.live.len().max(1) as f64;
         let (x, y) = self.center;
@@ -159,7 +159,7 @@ fn title(view: &RingView) -> String {
     format!("Ring{name} of {live} {members}, seen by {}{state}", view.me)
 }
 
-/// A line from each member to its rhs; those of the local daemon stand out while they are linked.
+/// Draws a line from each member to its rhs. The open links of the local daemon are highlighted.
 fn links(out: &mut String, view: &RingView, plan: &Plan<'_>) {
     let n = plan.live.len();
     if n < 2 {
@@ -179,7 +179,7 @@ fn links(out: &mut String, view: &RingView, plan: &Plan<'_>) {
             ),
         );
     }
-    // Which way messages go.
+    // An arrow shows the direction of messages.
     let (a, b) = (plan.spot(0), plan.spot(1));
     let turn = (b.y - a.y).atan2(b.x - a.x).to_degrees();
     put(
@@ -193,7 +193,7 @@ fn links(out: &mut String, view: &RingView, plan: &Plan<'_>) {
     );
 }
 
-/// A dot on the circle with its name beside it.
+/// Draws a dot on the circle with its name.
 fn live_member(out: &mut String, view: &RingView, m: &MemberView, spot: Spot) {
     let me = m.name == view.me;
     let class = match (me, m.suspect) {
@@ -202,13 +202,13 @@ fn live_member(out: &mut String, view: &RingView, m: &MemberView, spot: Spot) {
         (false, false) => "",
     };
     let radius = if me { 8 } else { 6 };
-    let place = spot.label();
+    let ring_options = spot.label();
     put(
         out,
         format_args!(
             "<g transform=\"translate({:.1} {:.1})\"><title>{}</title>\
          <circle{class} r=\"{radius}\"/>\
-         <text{class} {place}>{}</text></g>",
+         <text{class} {ring_options}>{}</text></g>",
             spot.x,
             spot.y,
             escape(&tip(m)),
@@ -258,7 +258,7 @@ fn put(out: &mut String, line: std::fmt::Arguments<'_>) {
     let _ = writeln!(out, "{line}");
 }
 
-/// Text for XML, in attributes too.
+/// Escapes text for XML elements and attributes.
 fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in one_line(text).chars() {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_are_grey_and_beside_and_the_local_links_stand_out() {
+    fn dead_members_are_grey_beside_the_circle_and_local_links_are_highlighted() {
         let mut view = samples::ring(&["a", "b", "c", "d", "e"]);
         view.members[3].standing = Standing::Dead;
         view.members[3].by = Some(name("b"));
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn text_from_elsewhere_cannot_leave_its_element() {
+    fn text_from_other_hosts_cannot_leave_its_element() {
         let mut view = samples::ring(&["a"]);
         view.ring = "<script>&\"'\u{1b}".into();
         let picture = ring(&Checked { view, doubt: Some("</text><x>".into()) });

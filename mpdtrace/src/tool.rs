@@ -1,4 +1,4 @@
-//! The way in and the way out of every tool: options, standard output, one line of error, exit code.
+//! The frame of every tool: options, standard output, errors, exit codes.
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -13,24 +13,25 @@ use mpd_wire::message::{ConsoleReply, JobRef, RingRequest};
 use crate::cli::Common;
 use crate::{ask, render};
 
-/// It could not be done, or something is wrong; the reason is on standard error.
+/// Exit code for a failed operation or a found problem. Standard error has the reason.
 pub const EXIT_FAILURE: u8 = 1;
 
-/// Nobody reads standard output any more: what a shell says of a program that `SIGPIPE` ended.
+/// Exit code when standard output has no reader. A shell reports it for a program that `SIGPIPE`
+/// ended.
 pub const EXIT_READER_GONE: u8 = 141;
 
-/// Standard output does not take what is written.
+/// Standard output cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output: {0}")]
 pub struct OutputError(#[from] io::Error);
 
-/// Runs a tool: its options are parsed (a wrong command line ends it with 2), `run` does the work,
-/// and an error is told in one line.
+/// Runs a tool: parses its options and calls `run`. A wrong command line exits with 2. An error is
+/// printed as one line.
 pub fn main<C: Parser>(run: impl FnOnce(&C) -> Result<ExitCode>) -> ExitCode {
     main_of(std::env::args_os(), run)
 }
 
-/// The same for arguments that were touched up before.
+/// Runs a tool with prepared arguments.
 pub fn main_of<C: Parser>(
     arguments: impl IntoIterator<Item = OsString>,
     run: impl FnOnce(&C) -> Result<ExitCode>,
@@ -51,11 +52,11 @@ pub fn main_of<C: Parser>(
     }
 }
 
-/// Where the tool `name` is, for another host on which the suite is installed at the same place. This very
-/// file has the name of another tool.
+/// The path of the tool `name`, valid on hosts with the suite in the same directory. The running
+/// file may have the name of another tool.
 ///
 /// # Errors
-/// When the system does not tell.
+/// When the system does not report the path of this program.
 pub fn own_path(name: &str) -> Result<String> {
     let own = std::env::current_exe().context("cannot find this program")?;
     Ok(own.with_file_name(name).display().to_string())
@@ -66,7 +67,7 @@ fn is_reader_gone(error: &anyhow::Error) -> bool {
     output.is_some_and(|OutputError(e)| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Writes `text` to standard output, at once.
+/// Writes `text` to standard output and flushes it.
 ///
 /// # Errors
 /// [`OutputError`].
@@ -77,9 +78,9 @@ pub fn print(text: &str) -> Result<(), OutputError> {
     Ok(())
 }
 
-/// Writes `NAME: TEXT` to standard error, as one line whatever `text` holds.
+/// Writes `NAME: TEXT` to standard error, always as one line.
 pub fn warn(name: &str, text: &str) {
-    // Nobody may be there to read it.
+    // Standard error may have no reader.
     let _ = writeln!(io::stderr(), "{name}: {}", one_line(text));
 }
 
@@ -88,28 +89,29 @@ pub fn code(problem: bool) -> ExitCode {
     if problem { ExitCode::from(EXIT_FAILURE) } else { ExitCode::SUCCESS }
 }
 
-/// Gives a command to members of the ring: silent if all were told, else the others are named.
+/// Sends a command to members of the ring. Prints nothing if all confirmed it, else names the other
+/// members.
 ///
 /// # Errors
-/// When the daemon does not carry it out, or standard output does not take the answer.
+/// When the daemon refuses, or standard output cannot be written.
 pub fn command(name: &str, common: &Common, request: RingRequest) -> Result<ExitCode> {
-    told(name, common, ask::command(&common.place.rundir()?, request)?)
+    reported(name, common, ask::command(&common.ring_options.rundir()?, request)?)
 }
 
-/// The same for a command about a job, to the ring that has it.
+/// Sends a command about a job to the ring of that job.
 ///
 /// # Errors
-/// As for [`command`]; also when no ring has the job, or several have one that is called so.
+/// As for [`command`]; also when no ring has the job, or several rings have a job of this name.
 pub fn job_command(
     name: &str,
     common: &Common,
     job: JobRef,
     request: impl FnOnce(JobRef) -> RingRequest,
 ) -> Result<ExitCode> {
-    told(name, common, ask::job_command(&common.place.rundir()?, job, request)?)
+    reported(name, common, ask::job_command(&common.ring_options.rundir()?, job, request)?)
 }
 
-fn told(name: &str, common: &Common, missing: Vec<DaemonName>) -> Result<ExitCode> {
+fn reported(name: &str, common: &Common, missing: Vec<DaemonName>) -> Result<ExitCode> {
     if common.json {
         print(&render::json(&ConsoleReply::Done { missing: missing.clone() }))?;
     }

@@ -1,8 +1,8 @@
-//! What hosts and ranks use, from samples to tables and JSON. Pure; whatever came from elsewhere is
-//! escaped.
+//! Resource usage of hosts and ranks, from samples to tables and JSON. Pure; text from other hosts
+//! is escaped.
 //!
-//! A daemon tells sums since the beginning. What is used *now* is the difference of two samples by the
-//! time between them, by the clock of that daemon.
+//! A daemon reports sums since the start of a process or host. A rate is the difference of two
+//! samples divided by the time between them. That time is measured by the daemon's clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::render;
 
-/// What was used until some moment.
+/// Sums at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
     hosts: Vec<HostTop>,
@@ -22,7 +22,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Takes one reply; whether it was the last one. None for another kind of reply.
+    /// Takes one reply. `Some(true)` after the last reply; `None` for a reply of another kind.
     pub fn take(&mut self, reply: ConsoleReply) -> Option<bool> {
         let ConsoleReply::Top { hosts, missing, more } = reply else { return None };
         for part in hosts {
@@ -35,7 +35,7 @@ impl Sample {
         Some(!more)
     }
 
-    /// Leaves out jobs that are not meant. A number means those of all daemons.
+    /// Removes all jobs except `job`. A number selects the jobs with this number of all daemons.
     pub fn choose(&mut self, job: Option<&JobRef>) {
         let Some(job) = job else { return };
         let means = |run: &RunUse| match job {
@@ -59,57 +59,57 @@ impl Sample {
     }
 }
 
-/// Which process is meant: its number alone may have had another owner.
+/// Identifies a process. The process id alone is not unique.
 type Key<'a> = (&'a JobId, Rank, u32, &'a DaemonName);
 
-/// What is used between samples.
+/// Usage between samples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct View<'a> {
-    /// In the order of the ring.
+    /// Hosts in the order of the ring.
     pub hosts: Vec<HostRow<'a>>,
-    /// By job and rank.
+    /// Ranks, ordered by job and rank.
     pub ranks: Vec<RankRow<'a>>,
-    /// Live members that did not answer the last time.
+    /// Live members that did not answer the last request.
     pub missing: &'a [DaemonName],
 }
 
-/// A host.
+/// Usage of a host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HostRow<'a> {
     host: &'a DaemonName,
     cpus: u32,
     load: f64,
-    /// 100 is one CPU; none with the first sample.
+    /// CPU usage; 100 is one CPU. `None` with the first sample.
     cpu_percent: Option<f64>,
     memory_kib: u64,
     available_kib: u64,
 }
 
-/// A rank.
+/// Usage of a rank.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RankRow<'a> {
     job: &'a JobId,
     rank: u32,
-    /// 0 is the one that its job began with.
+    /// Number of the world; 0 for the first world of a job.
     world: u32,
     #[serde(skip)]
     name: String,
     host: &'a DaemonName,
     pid: u32,
     state: char,
-    /// 100 is one CPU; none with the first sample.
+    /// CPU usage; 100 is one CPU. `None` with the first sample.
     cpu_percent: Option<f64>,
     cpu_seconds: f64,
     memory_kib: u64,
     processes: u32,
-    /// Bytes of output and error; none as long as they were not counted.
+    /// Bytes per second of standard output and error. `None` until they are counted.
     written: Option<u64>,
     written_per_second: Option<f64>,
     #[serde(flatten)]
     run: RunTexts<'a>,
 }
 
-/// What is the same for all ranks of a job on a host.
+/// Texts that all ranks of a job on a host share.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct RunTexts<'a> {
     alias: Option<&'a str>,
@@ -118,8 +118,8 @@ struct RunTexts<'a> {
 }
 
 impl<'a> View<'a> {
-    /// What was used from the first of these samples to the last one. Output is counted a sample later
-    /// than the rest, so that its rate needs three.
+    /// The usage from the first to the last sample. Output is counted one sample late, so its rate
+    /// needs three samples.
     pub fn of(samples: impl IntoIterator<Item = &'a Sample>) -> Option<Self> {
         let samples: Vec<&Sample> = samples.into_iter().collect();
         let last = samples.last()?;
@@ -187,12 +187,12 @@ impl<'a> View<'a> {
         })
     }
 
-    /// One line of JSON.
+    /// The view as one line of JSON.
     pub fn json(&self) -> String {
         render::json(self)
     }
 
-    /// The tables, line by line: at most `lines` of them, each of at most `columns` characters.
+    /// The view as tables of at most `lines` lines with at most `columns` characters.
     pub fn lines(&self, columns: usize, lines: usize) -> Vec<String> {
         let jobs: BTreeSet<&JobId> = self.ranks.iter().map(|row| row.job).collect();
         let (hosts, jobs, ranks) = (self.hosts.len(), jobs.len(), self.ranks.len());
@@ -203,7 +203,7 @@ impl<'a> View<'a> {
             plural(ranks)
         )];
         text.extend(render::missing(self.missing));
-        // As many hosts as leave room for as many ranks.
+        // Hosts take at most half of the lines if there are enough ranks for the other half.
         let room = match ranks {
             0 => lines.saturating_sub(text.len() + 2),
             _ => lines.saturating_sub(text.len() + 4) / 2,
@@ -257,7 +257,8 @@ impl RankRow<'_> {
     }
 }
 
-/// A heading and rows, in columns as wide as they must be; `>` in front of a heading sets it right.
+/// A heading and rows in columns of fitting width. A heading that begins with `>` aligns its column
+/// to the right.
 fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<String> {
     let (names, right): (Vec<String>, Vec<bool>) = heads
         .iter()
@@ -288,7 +289,7 @@ fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"))
 }
 
-/// Bytes with three digits or so.
+/// A number of bytes with about three digits and a unit.
 fn size(bytes: u64) -> String {
     let mut value = to_float(bytes);
     for unit in ["", "K", "M", "G"] {
@@ -301,14 +302,14 @@ fn size(bytes: u64) -> String {
     format!("{value:.1}T")
 }
 
-/// How much it grew in a second, from one (time in microseconds, sum) to another. None without a time
-/// between them, or if it shrank: a process that ended takes its part along.
+/// The growth per second between two pairs of (time in microseconds, sum). `None` if no time
+/// passed, or if the sum shrank because a process ended.
 fn per_second(first: (u64, u64), last: (u64, u64)) -> Option<f64> {
     let took = last.0.checked_sub(first.0).filter(|took| *took > 0)?;
     Some(to_float(last.1.checked_sub(first.1)?) * 1e6 / to_float(took))
 }
 
-#[expect(clippy::cast_precision_loss, reason = "nobody reads the sixteenth digit")]
+#[expect(clippy::cast_precision_loss, reason = "rates need fewer than 16 digits")]
 const fn to_float(number: u64) -> f64 {
     number as f64
 }
@@ -350,7 +351,8 @@ mod tests {
         }
     }
 
-    /// A second and a half a CPU, a second each for two ranks, and 4 KiB of output for the first.
+    /// Each second: 1.5 s of CPU time on the host, 1 s for each of two ranks, and 4 KiB of output
+    /// of the first rank.
     fn sample(second: u64) -> Sample {
         let at = second * 1_000_000;
         let host = |host: &str, runs| ConsoleReply::Top {
@@ -369,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_is_the_difference_of_samples() {
+    fn usage_is_the_difference_of_samples() {
         let samples = [sample(1), sample(2), sample(3)];
         let view = View::of(&samples).unwrap();
         assert_eq!(view.hosts.iter().map(|h| h.cpu_percent).collect::<Vec<_>>(), [Some(150.0); 2]);
@@ -407,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_chosen_by_number_id_or_alias() {
+    fn jobs_are_selected_by_number_id_or_alias() {
         let chosen = |job: JobRef| {
             let mut one = sample(2);
             one.choose(Some(&job));

@@ -1,7 +1,6 @@
-//! The list of members against a real message round the ring, until the two agree.
+//! Compares the list of members with a message round the ring until both agree.
 //!
-//! Between two attempts nothing sleeps: an event of the ring is waited for, as they are told to
-//! every console that watches.
+//! Between two attempts the tool waits for an event of the ring instead of sleeping.
 
 use std::time::{Duration, Instant};
 
@@ -14,19 +13,19 @@ use crate::ask::{self, AskError, Laps, left};
 use crate::checked::Checked;
 use crate::{member, render};
 
-/// A ring that heals without an event that is seen here is asked again in this rhythm.
+/// Longest time between two attempts, for a ring that heals without an event.
 const RHYTHM: Duration = Duration::from_secs(1);
 
-/// How long the daemon may take for what it knows itself, even when patience is short.
+/// Shortest deadline for the list of members, also if `patience` is shorter.
 const LIST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Events taken at once at most before asking again.
+/// Most events taken before the next attempt.
 const MAX_EVENTS: usize = 1000;
 
-/// Asks for list and message until they agree, at most for `patience`.
+/// Requests list and message until they agree, for at most `patience`.
 ///
 /// # Errors
-/// [`AskError`] when there is no list to be had at all.
+/// [`AskError`] if no request for the list succeeded.
 pub fn check(rundir: &RunDir, patience: Duration) -> Result<Checked, AskError> {
     let deadline = Instant::now() + patience;
     let mut watch: Option<Console> = None;
@@ -36,12 +35,12 @@ pub fn check(rundir: &RunDir, patience: Duration) -> Result<Checked, AskError> {
         match lap(rundir, &view, left(deadline))? {
             Lap::Agrees => return Ok(Checked { view, doubt: None }),
             Lap::Differs(text) => doubt = text,
-            // Perhaps for want of patience: what was found before says more.
+            // The rest of the patience may have been too short; the previous difference says more.
             Lap::Silent => {}
         }
         match &mut watch {
             Some(watch) => await_event(watch, left(deadline).min(RHYTHM))?,
-            // What happens from now on is seen; what happened before, the next attempt shows.
+            // The watch reports later events; the next attempt shows the effect of earlier ones.
             None => watch = open_watch(rundir, left(deadline)).ok(),
         }
         if watch.is_none() || left(deadline).is_zero() {
@@ -50,7 +49,7 @@ pub fn check(rundir: &RunDir, patience: Duration) -> Result<Checked, AskError> {
     }
 }
 
-/// How the way of a message fits the list.
+/// How the way of a message agrees with the list.
 enum Lap {
     Agrees,
     Differs(String),
@@ -77,7 +76,7 @@ fn open_watch(rundir: &RunDir, patience: Duration) -> Result<Console, ConsoleErr
     Ok(watch)
 }
 
-/// Waits for an event and takes all that are there.
+/// Waits for an event, and takes further pending events.
 fn await_event(watch: &mut Console, patience: Duration) -> Result<(), ConsoleError> {
     let mut patience = patience;
     for _ in 0..MAX_EVENTS {
@@ -90,7 +89,7 @@ fn await_event(watch: &mut Console, patience: Duration) -> Result<(), ConsoleErr
     Ok(())
 }
 
-/// In what the way of a message differs from the list; a way ends with the local daemon.
+/// How the way of a message differs from the list. A way ends with the local daemon.
 pub fn difference(view: &RingView, way: &[DaemonName]) -> Option<String> {
     let mut listed: Vec<&DaemonName> = member::live(view).map(|m| &m.name).collect();
     if !listed.is_empty() {
@@ -103,16 +102,16 @@ pub fn difference(view: &RingView, way: &[DaemonName]) -> Option<String> {
     let unknown = way.iter().filter(|name| !listed.contains(name));
     let (missed, unknown) = (render::enumerate(missed), render::enumerate(unknown));
     Some(match (missed.is_empty(), unknown.is_empty()) {
-        (false, true) => format!("a message round the ring did not come by {missed}"),
-        (true, false) => format!("a message round the ring came by {unknown}, not in the list"),
+        (false, true) => format!("a message round the ring did not visit {missed}"),
+        (true, false) => format!("a message round the ring visited {unknown}, not in the list"),
         (false, false) => format!(
-            "a message round the ring did not come by {missed} but by {unknown}, not in the list"
+            "a message round the ring did not visit {missed} but visited {unknown}, not in the list"
         ),
         (true, true) => "a message went round the ring in another order".to_owned(),
     })
 }
 
-/// What the list itself says against the ring, for the warning beside it.
+/// Signs in the list itself that the ring is not whole, for the warning.
 pub fn complaints(view: &RingView) -> Vec<String> {
     let mut complaints = Vec::new();
     if !view.whole {
@@ -129,7 +128,7 @@ pub fn complaints(view: &RingView) -> Vec<String> {
     }
     let suspects: Vec<_> = member::live(view).filter(|m| m.suspect).map(|m| &m.name).collect();
     if !suspects.is_empty() {
-        complaints.push(format!("not heard of for a while: {}", render::enumerate(suspects)));
+        complaints.push(format!("silent for a while: {}", render::enumerate(suspects)));
     }
     complaints
 }
@@ -145,23 +144,23 @@ mod tests {
     }
 
     #[test]
-    fn a_way_agrees_when_it_comes_by_all_in_order_and_ends_here() {
+    fn a_way_agrees_if_it_visits_all_members_in_order_and_ends_here() {
         assert_eq!(differs(&["b", "c", "a"]), None);
         assert_eq!(difference(&samples::ring(&["a"]), &[name("a")]), None);
     }
 
     #[test]
-    fn differences_are_named() {
+    fn each_difference_has_its_text() {
         let text = |way: &[&str]| differs(way).unwrap();
-        assert_eq!(text(&["b", "a"]), "a message round the ring did not come by c");
+        assert_eq!(text(&["b", "a"]), "a message round the ring did not visit c");
         assert_eq!(text(&["c", "b", "a"]), "a message went round the ring in another order");
         assert_eq!(
             text(&["b", "c", "d", "a"]),
-            "a message round the ring came by d, not in the list"
+            "a message round the ring visited d, not in the list"
         );
         assert_eq!(
             text(&["b", "x", "a"]),
-            "a message round the ring did not come by c but by x, not in the list"
+            "a message round the ring did not visit c but visited x, not in the list"
         );
         assert!(differs(&[]).is_some());
     }
@@ -175,7 +174,7 @@ mod tests {
         view.members[1].suspect = true;
         assert_eq!(
             complaints(&view),
-            ["the ring is not whole at a (lhs c, no rhs)", "not heard of for a while: b"]
+            ["the ring is not whole at a (lhs c, no rhs)", "silent for a while: b"]
         );
     }
 }

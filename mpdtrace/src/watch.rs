@@ -1,4 +1,4 @@
-//! Events of the ring as they come, until the daemon or our own reader is gone.
+//! Prints events of the ring until the daemon ends or standard output has no reader.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -13,10 +13,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::ask::AskError;
 use crate::tool::OutputError;
 
-/// Calls `show` with each event. Ends with an error only: the daemon's end, or that of `show`.
+/// Calls `show` with each event. Returns only with an error: of the daemon's connection or of
+/// `show`.
 ///
 /// # Errors
-/// As said; [`OutputError`] with `BrokenPipe` when nobody reads standard output any more.
+/// When the daemon ends; [`OutputError`] with `BrokenPipe` when standard output has no reader.
 pub fn follow(
     watch: &mut Console,
     mut show: impl FnMut(&Happening) -> Result<(), OutputError>,
@@ -32,7 +33,7 @@ pub fn follow(
     }
 }
 
-/// Waits until the daemon says something, or the reader of standard output goes.
+/// Waits for a message of the daemon or for the end of standard output's reader.
 fn await_either(watch: &Console) -> Result<()> {
     let out = io::stdout();
     let mut fds = [

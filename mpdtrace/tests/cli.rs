@@ -1,4 +1,4 @@
-//! The tools as users run them, against a daemon of the test's making.
+//! The tools as users run them, against a simulated daemon.
 
 mod support;
 
@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::RunDir;
 use mpd_wire::message::{
-    ConsoleReply, HostTop, HostUse, HostedPart, JobPart, JobRef, Published, RankRun, RankUse,
-    RingRequest, RunUse, Word,
+    ConsoleReply, HostTop, HostUse, HostedPart, JobPart, JobRef, MemberDescription, Published,
+    RankRun, RankUse, RingRequest, RunUse,
 };
 use mpd_wire::{Address, Instance, Rank, RankSet, Standing};
 use support::{Act, Daemon, command, done, event, finish, home, name, refusal, ring, run, way};
@@ -37,7 +37,7 @@ fn mpdtrace_lists_the_ring_that_a_message_went_round() {
 }
 
 #[test]
-fn mpdtrace_leaves_the_dead_out_of_the_list_and_in_the_json() {
+fn mpdtrace_lists_dead_members_in_json_only() {
     let mut view = ring(&["h1", "h2", "h3"]);
     view.members[2].standing = Standing::Dead;
     let daemon = Daemon::of(view);
@@ -84,13 +84,13 @@ fn mpdtrace_says_what_does_not_agree_when_patience_ends() {
     let ran = daemon.run("mpdtrace", &["--patience", "0.3"]);
     assert_eq!(ran.out, "h1\nh2\nh3\n");
     let err = ran.bad("mpdtrace");
-    assert!(err.contains("did not come by h2"), "{err}");
+    assert!(err.contains("did not visit h2"), "{err}");
     assert!(err.contains("not whole at h1 (lhs h3, no rhs)"), "{err}");
-    assert!(err.contains("not heard of for a while: h2"), "{err}");
+    assert!(err.contains("silent for a while: h2"), "{err}");
 }
 
 #[test]
-fn mpdtrace_takes_a_refused_lap_for_a_ring_that_is_not_whole_yet() {
+fn mpdtrace_treats_a_refused_lap_as_a_ring_that_is_not_whole() {
     let daemon = Daemon::new(|request| match request {
         RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(ring(&["h1"])))],
         RingRequest::Lap { .. } => refusal("it has not entered a ring"),
@@ -106,7 +106,13 @@ fn mpdtrace_shows_the_steps_to_each_member_and_names_the_missing() {
         members: ["h1", "h2"]
             .iter()
             .zip(0..)
-            .map(|(n, hops)| Word { name: name(n), version: NAUGHTY.into(), pid: 1, jobs: 0, hops })
+            .map(|(n, hops)| MemberDescription {
+                name: name(n),
+                version: NAUGHTY.into(),
+                pid: 1,
+                jobs: 0,
+                hops,
+            })
             .collect(),
         missing: missing.iter().map(|n| name(n)).collect(),
         depth: 1,
@@ -126,7 +132,7 @@ fn mpdtrace_shows_the_steps_to_each_member_and_names_the_missing() {
 #[test]
 fn text_of_the_daemon_cannot_drive_a_terminal_or_forge_lines() {
     let daemon = Daemon::new(|_| refusal(NAUGHTY));
-    for (program, words) in [
+    for (program, arguments) in [
         ("mpdtrace", &[][..]),
         ("mpdtrace", &["--trace-hops"]),
         ("mpdringtest", &[]),
@@ -136,23 +142,24 @@ fn text_of_the_daemon_cannot_drive_a_terminal_or_forge_lines() {
         ("mpdkilljob", &["1"]),
         ("mpdsigjob", &["INT", "-j", "1"]),
         ("mpdstdin", &["1", "all"]),
+        ("mpdstate", &["1"]),
         ("mpdping", &["h2"]),
         ("mpdwatch", &[]),
     ] {
-        let err = daemon.run(program, words).bad(program);
+        let err = daemon.run(program, arguments).bad(program);
         assert_eq!(err.lines().count(), 1, "{err}");
         assert!(err.contains("x\\nmpdtrace: FAKE \\u{1b}"), "{err}");
     }
     let mut view = ring(&["h1"]);
     (view.ring, view.key) = (NAUGHTY.into(), NAUGHTY.into());
     let daemon = Daemon::of(view);
-    for words in [&["--json"][..], &["--svg"], &["-l"], &[]] {
-        daemon.run("mpdtrace", words).good();
+    for arguments in [&["--json"][..], &["--svg"], &["-l"], &[]] {
+        daemon.run("mpdtrace", arguments).good();
     }
 }
 
 #[test]
-fn a_daemon_that_is_silent_closes_babbles_or_answers_beside_the_point_is_told_apart() {
+fn silence_a_closed_connection_garbage_and_an_unfit_reply_have_different_errors() {
     let closing = Daemon::new(|_| vec![]);
     assert!(closing.run("mpdtrace", &[]).bad("mpdtrace").contains("closed the connection"));
     let babbling = Daemon::new(|_| vec![Act::Bytes(vec![0xff; 64])]);
@@ -160,17 +167,17 @@ fn a_daemon_that_is_silent_closes_babbles_or_answers_beside_the_point_is_told_ap
     let alien = Daemon::new(|_| vec![Act::Bytes(b"\0\0\0\x0b\0{\"huh\":{}}".to_vec())]);
     assert!(alien.run("mpdallexit", &[]).bad("mpdallexit").contains("malformed message"));
     let beside = Daemon::new(|_| done(&[]));
-    for (program, words) in
+    for (program, arguments) in
         [("mpdtrace", &[][..]), ("mpdringtest", &[]), ("mpdping", &["h"]), ("mpdlistjobs", &[])]
     {
-        assert!(beside.run(program, words).bad(program).contains("does not fit the question"));
+        assert!(beside.run(program, arguments).bad(program).contains("does not fit the question"));
     }
 }
 
 #[test]
 fn without_a_daemon_each_tool_says_how_to_start_one() {
     let directory = tempfile::tempdir().unwrap();
-    for (program, words) in [
+    for (program, arguments) in [
         ("mpdtrace", &[][..]),
         ("mpdtrace", &["--trace-hops"]),
         ("mpdringtest", &["5"]),
@@ -181,16 +188,17 @@ fn without_a_daemon_each_tool_says_how_to_start_one() {
         ("mpdkilljob", &["1"]),
         ("mpdsigjob", &["INT", "-j", "1"]),
         ("mpdstdin", &["1", "all"]),
+        ("mpdstate", &["1"]),
         ("mpdping", &["h2"]),
         ("mpdwatch", &[]),
     ] {
-        let err = run(program, &directory.path().join("none"), words).bad(program);
+        let err = run(program, &directory.path().join("none"), arguments).bad(program);
         assert!(err.contains("no daemon is running with") && err.contains("mpdboot"), "{err}");
     }
 }
 
 #[test]
-fn mpdringtest_prints_the_line_of_old_and_the_time_of_a_hop() {
+fn mpdringtest_prints_the_line_of_the_original_and_the_time_of_a_hop() {
     let daemon = Daemon::of(ring(&["h1", "h2", "h3", "h4", "h5"]));
     assert_eq!(daemon.run("mpdringtest", &[]).good(), "time for 1 loops = 0.002500 seconds\n");
     assert_eq!(
@@ -203,7 +211,7 @@ fn mpdringtest_prints_the_line_of_old_and_the_time_of_a_hop() {
 }
 
 #[test]
-fn mpdringtest_counts_what_came_home_and_refuses_what_is_no_number() {
+fn mpdringtest_counts_completed_laps_and_refuses_bad_numbers() {
     let daemon = Daemon::new(|_| vec![Act::Say(ConsoleReply::LapLost { home: 3 })]);
     let err = daemon.run("mpdringtest", &["7"]).bad("mpdringtest");
     assert!(err.contains("3 of 7 loops came home"), "{err}");
@@ -234,7 +242,7 @@ fn mpdexit_finds_members_as_they_are_listed() {
 }
 
 #[test]
-fn mpddrain_tells_several_members_at_once_and_can_be_undone() {
+fn mpddrain_takes_several_members_and_can_be_undone() {
     let view = ring(&["h1", "h2.x.org", "h3"]);
     let daemon = Daemon::new(move |request| match request {
         RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(view.clone()))],
@@ -254,13 +262,13 @@ fn mpddrain_tells_several_members_at_once_and_can_be_undone() {
 }
 
 #[test]
-fn members_that_could_not_be_told_are_named() {
+fn members_that_did_not_confirm_are_named() {
     let view = ring(&["h1", "h4", "h7"]);
     let daemon = Daemon::new(move |request| match request {
         RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(view.clone()))],
         _ => done(&["h4", "h7"]),
     });
-    for (program, words) in [
+    for (program, arguments) in [
         ("mpdallexit", &[][..]),
         ("mpdexit", &["localmpd"]),
         ("mpddrain", &["h4", "h7"]),
@@ -268,10 +276,27 @@ fn members_that_could_not_be_told_are_named() {
         ("mpdsigjob", &["9", "-a", "x"]),
         ("mpdstdin", &["x", "0"]),
     ] {
-        let err = daemon.run(program, words).bad(program);
+        let err = daemon.run(program, arguments).bad(program);
         assert_eq!(err, format!("{program}: no answer from h4, h7\n"));
     }
     assert_eq!(Daemon::new(|_| done(&[])).run("mpdallexit", &[]).good(), "");
+}
+
+#[test]
+fn the_state_of_a_machine_comes_in_pieces_and_is_printed_line_by_line() {
+    let piece = |text: &str, more| Act::Say(ConsoleReply::State { text: text.into(), more });
+    let daemon = Daemon::new(move |request| match request {
+        RingRequest::State { job: None } => {
+            vec![piece("Ring {\n  na", true), piece("me\n}", false)]
+        }
+        RingRequest::State { job } => {
+            assert_eq!(*job, Some(JobRef::Number(3)));
+            vec![piece("Manager\u{1b}", false)]
+        }
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(daemon.run("mpdstate", &[]).good(), "Ring {\n  name\n}\n");
+    assert_eq!(daemon.run("mpdstate", &["3"]).good(), "Manager\\u{1b}\n");
 }
 
 /// One process of a job on a host.
@@ -335,16 +360,16 @@ fn mpdlistjobs_names_hosts_that_did_not_answer() {
 #[test]
 fn mpdkilljob_and_mpdsigjob_name_the_job_as_the_user_did() {
     let daemon = Daemon::new(|_| done(&[]));
-    let asked = |program, words: &[&str]| {
-        assert_eq!(daemon.run(program, words).good(), "", "{words:?}");
+    let asked = |program, arguments: &[&str]| {
+        assert_eq!(daemon.run(program, arguments).good(), "", "{arguments:?}");
         daemon.asked().last().cloned().unwrap()
     };
     let (number, id) = (JobRef::Number(3), JobRef::Id("3@h2".parse().unwrap()));
     let alias = JobRef::Alias("x".into());
     assert_eq!(asked("mpdkilljob", &["3"]), RingRequest::KillJob { job: number.clone() });
     assert_eq!(asked("mpdkilljob", &["3@h2"]), RingRequest::KillJob { job: id.clone() });
-    for words in [&["-a", "x"][..], &["x"], &["-j", "x"]] {
-        assert_eq!(asked("mpdkilljob", words), RingRequest::KillJob { job: alias.clone() });
+    for arguments in [&["-a", "x"][..], &["x"], &["-j", "x"]] {
+        assert_eq!(asked("mpdkilljob", arguments), RingRequest::KillJob { job: alias.clone() });
     }
     assert_eq!(asked("mpdkilljob", &["-j", "3"]), RingRequest::KillJob { job: number.clone() });
     let signal = |job, signal, single| RingRequest::SignalJob { job, signal, single };
@@ -362,11 +387,11 @@ fn mpdkilljob_and_mpdsigjob_name_the_job_as_the_user_did() {
         ("mpdsigjob", &["99", "-j", "3"]),
         ("mpdsigjob", &["INT", "-j", "3", "-s", "-g"]),
     ];
-    for (program, words) in wrong {
-        assert_eq!(daemon.run(program, words).code, 2, "{program} {words:?}");
+    for (program, arguments) in wrong {
+        assert_eq!(daemon.run(program, arguments).code, 2, "{program} {arguments:?}");
     }
-    let nobody = Daemon::new(|_| refusal("no job 3@h1; 'mpdlistjobs' lists them"));
-    assert!(nobody.run("mpdkilljob", &["3"]).bad("mpdkilljob").contains("no job 3@h1"));
+    let refusing = Daemon::new(|_| refusal("no job 3@h1; 'mpdlistjobs' lists them"));
+    assert!(refusing.run("mpdkilljob", &["3"]).bad("mpdkilljob").contains("no job 3@h1"));
 }
 
 #[test]
@@ -398,7 +423,7 @@ fn mpdping_asks_for_members_by_name_and_for_others_by_address() {
 }
 
 #[test]
-fn mpdwatch_prints_each_event_at_once_and_tells_the_daemons_end() {
+fn mpdwatch_prints_each_event_at_once_and_reports_the_daemons_end() {
     let end = Arc::new(AtomicBool::new(false));
     let until = Arc::clone(&end);
     let daemon = Daemon::new(move |_| {
@@ -415,7 +440,7 @@ fn mpdwatch_prints_each_event_at_once_and_tells_the_daemons_end() {
 }
 
 #[test]
-fn mpdwatch_ends_quietly_when_nobody_reads_it() {
+fn mpdwatch_ends_silently_when_its_reader_ends() {
     let daemon = Daemon::new(move |_| vec![event("watching", "w"), Act::Hold]);
     let mut watch = command("mpdwatch", &daemon.rundir(), &["--json"]);
     let mut watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -429,7 +454,7 @@ fn mpdwatch_ends_quietly_when_nobody_reads_it() {
 }
 
 #[test]
-fn mpdcleanup_removes_a_dead_daemons_socket_and_refuses_beside_a_living_one() {
+fn mpdcleanup_removes_the_socket_of_a_dead_daemon_and_refuses_beside_a_live_daemon() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("r");
     assert_eq!(run("mpdcleanup", &path, &[]).good(), "");
@@ -451,7 +476,7 @@ fn mpdcleanup_removes_a_dead_daemons_socket_and_refuses_beside_a_living_one() {
     assert!(answering.rundir().join("mpd.sock").exists());
 }
 
-/// A remote shell that stays at home: it drops options and host.
+/// A remote shell that runs the command on this host: it drops the options and the host.
 fn home_shell(directory: &Path, name: &str) -> String {
     const SCRIPT: &str = "#!/bin/sh\n\
         host=$1; [ \"$1\" = -x ] && { while [ \"$1\" != -- ]; do shift; done; shift; host=$1; }\n\
@@ -476,19 +501,19 @@ fn mpdcleanup_works_on_other_hosts_and_names_those_it_could_not_reach() {
     let rundir = RunDir::resolve(Some(path.clone()), &RingName::default(), "h");
     drop(rundir.serve().unwrap());
     std::fs::write(&file, "near # one\nfar\nbare\n").unwrap();
-    let words = ["-v", "-r", &rsh, "-f", file.to_str().unwrap()];
-    let ran = run("mpdcleanup", &path, &words);
+    let arguments = ["-v", "-r", &rsh, "-f", file.to_str().unwrap()];
+    let ran = run("mpdcleanup", &path, &arguments);
     assert!(ran.out.starts_with("near: removed "), "{}", ran.out);
     let err = ran.bad("mpdcleanup");
     assert!(err.contains("far: ") && err.contains("No route to host"), "{err}");
     assert!(err.contains("bare: there is no ") && err.contains("install MPD"), "{err}");
     std::fs::write(&file, "-oProxyCommand=x\n").unwrap();
-    assert!(run("mpdcleanup", &path, &words).bad("mpdcleanup").contains("-oProxyCommand=x"));
+    assert!(run("mpdcleanup", &path, &arguments).bad("mpdcleanup").contains("-oProxyCommand=x"));
 }
 
-fn check(directory: &Path, words: &[&str]) -> support::Ran {
+fn check(directory: &Path, arguments: &[&str]) -> support::Ran {
     home_shell(directory, "ssh");
-    let mut command = command("mpdcheck", &directory.join("r"), words);
+    let mut command = command("mpdcheck", &directory.join("r"), arguments);
     let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
     command.env("PATH", path).env("MPD_KEY_FILE", directory.join("key"));
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -496,7 +521,7 @@ fn check(directory: &Path, words: &[&str]) -> support::Ran {
 }
 
 #[test]
-fn mpdcheck_finds_an_open_key_and_hosts_that_cannot_be() {
+fn mpdcheck_finds_an_open_key_and_invalid_hosts() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("key"), "").unwrap();
     let mode = std::fs::Permissions::from_mode(0o644);
@@ -519,7 +544,7 @@ fn mpdcheck_finds_an_open_key_and_hosts_that_cannot_be() {
 }
 
 #[test]
-fn mpdcheck_has_other_hosts_look_at_themselves_and_tries_ports_both_ways() {
+fn mpdcheck_runs_on_other_hosts_and_tries_ports_in_both_directions() {
     let directory = tempfile::tempdir().unwrap();
     let ran = check(directory.path(), &["-v", "-ssh", "127.0.0.1", "far"]);
     assert_eq!(ran.err, "");
@@ -534,7 +559,7 @@ fn mpdcheck_has_other_hosts_look_at_themselves_and_tries_ports_both_ways() {
 }
 
 #[test]
-fn mpdcheck_serves_and_connects_in_the_words_of_old() {
+fn mpdcheck_serves_and_connects_with_the_messages_of_the_original() {
     let directory = tempfile::tempdir().unwrap();
     let mut server = command("mpdcheck", directory.path(), &["-s"]);
     let mut server = server.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -542,13 +567,15 @@ fn mpdcheck_serves_and_connects_in_the_words_of_old() {
     let first = lines.next().unwrap().unwrap();
     assert!(first.starts_with("server listening at INADDR_ANY on: "), "{first}");
     let port = first.rsplit(' ').next().unwrap();
-    let words = ["-c", "127.0.0.1", port];
+    let arguments = ["-c", "127.0.0.1", port];
     let expected = "client successfully recvd ack from server: ack_from_server_to_client\n";
-    assert_eq!(run("mpdcheck", directory.path(), &words).good(), expected);
+    assert_eq!(run("mpdcheck", directory.path(), &arguments).good(), expected);
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     assert!(rest[0].starts_with("server has conn on ") && rest.len() == 2, "{rest:?}");
     assert_eq!(finish(server).code, 0);
-    assert!(run("mpdcheck", directory.path(), &words).bad("mpdcheck").contains("cannot connect"));
+    assert!(
+        run("mpdcheck", directory.path(), &arguments).bad("mpdcheck").contains("cannot connect")
+    );
     assert_eq!(run("mpdcheck", directory.path(), &["-c", "h"]).code, 2);
 }
 
@@ -577,6 +604,7 @@ fn every_tool_gets_its_man_page_and_completions() {
         "mpdkilljob",
         "mpdsigjob",
         "mpdstdin",
+        "mpdstate",
         "mpdcleanup",
         "mpdping",
     ] {
@@ -588,7 +616,7 @@ fn every_tool_gets_its_man_page_and_completions() {
 }
 
 #[test]
-fn a_full_disk_is_told_and_a_reader_that_left_is_not() {
+fn a_full_disk_is_reported_and_a_lost_reader_is_not() {
     let directory = tempfile::tempdir().unwrap();
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = |out: Stdio| {
@@ -603,7 +631,7 @@ fn a_full_disk_is_told_and_a_reader_that_left_is_not() {
 }
 
 #[test]
-fn mpdnames_lists_names_on_a_line_each_whatever_is_in_them() {
+fn mpdnames_lists_each_name_on_one_line_also_with_control_characters() {
     let daemon = Daemon::new(|_| {
         let reply = |text: &str, more: bool| {
             let (job, host) = ("3@h2".parse().unwrap(), name("h2"));
@@ -624,7 +652,7 @@ fn mpdnames_lists_names_on_a_line_each_whatever_is_in_them() {
 }
 
 #[test]
-fn mpdtop_prints_what_three_samples_tell() {
+fn mpdtop_prints_what_three_samples_report() {
     let mut second = 0;
     let daemon = Daemon::new(move |_| {
         second += 1;
@@ -651,8 +679,8 @@ fn mpdtop_prints_what_three_samples_tell() {
         let hosts = vec![HostTop { host: name("h1"), machine, runs: vec![run] }];
         vec![Act::Say(ConsoleReply::Top { hosts, missing: vec![], more: false })]
     });
-    let words = ["--once", "--json", "-i", "0.1"];
-    let json = daemon.run("mpdtop", &words).good();
+    let arguments = ["--once", "--json", "-i", "0.1"];
+    let json = daemon.run("mpdtop", &arguments).good();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((json.lines().count(), value["ranks"][0]["cpu_percent"].as_f64()), (1, Some(25.0)));
     assert_eq!(daemon.asked(), [RingRequest::Top, RingRequest::Top, RingRequest::Top]);

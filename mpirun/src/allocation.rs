@@ -1,4 +1,5 @@
-//! The hosts that a batch system gave us, as its variables and files tell: Slurm, PBS, LSF, Grid Engine.
+//! The hosts that a batch system allocated to this process: Slurm, PBS, LSF, Grid Engine. They are
+//! read from the batch system's variables and files.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -6,7 +7,7 @@ use std::path::Path;
 
 use mpd_io::logging::plain;
 use mpd_placement::hosts::{is_host_name, parse_list};
-use mpd_wire::job::{HostWish, MAX_HOSTS};
+use mpd_wire::job::{HostChoice, MAX_HOSTS};
 
 use crate::caller::Caller;
 use crate::configfile;
@@ -15,20 +16,20 @@ use crate::usage::Usage;
 #[cfg(test)]
 mod tests;
 
-/// Hosts in their order, each once, with room for so many ranks.
+/// Hosts in their order, each once, with their numbers of slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
     /// The hosts.
-    pub hosts: Vec<HostWish>,
+    pub hosts: Vec<HostChoice>,
 }
 
 impl Allocation {
-    /// The one that this process is in, if any.
+    /// The allocation of this process, if there is one.
     ///
     /// # Errors
-    /// What the batch system tells makes no sense.
+    /// A variable or file of the batch system is not valid.
     pub fn find(caller: &Caller) -> Result<Option<Self>, Usage> {
-        let Some((origin, hosts)) = tell(caller) else { return Ok(None) };
+        let Some((origin, hosts)) = report(caller) else { return Ok(None) };
         let hosts = hosts.and_then(sound).map_err(|problem| {
             let advice = "name the hosts with -hosts, or unset the variable";
             Usage::new(format!("the batch system's {origin}: {problem}; {advice}"))
@@ -36,22 +37,22 @@ impl Allocation {
         Ok(Some(Self { hosts }))
     }
 
-    /// Room for ranks in all, if every host has a limit.
+    /// The number of slots of all hosts; `None` if a host has no limit.
     pub fn slots(&self) -> Option<u32> {
-        let add = |sum: u32, host: &HostWish| Some(sum.saturating_add(host.slots?));
+        let add = |sum: u32, host: &HostChoice| Some(sum.saturating_add(host.slots?));
         self.hosts.iter().try_fold(0, add)
     }
 }
 
-/// Whether Slurm runs us.
+/// Whether this process runs in a Slurm allocation.
 pub fn is_slurm(caller: &Caller) -> bool {
     set(caller, "SLURM_JOB_ID").is_some()
 }
 
-type Hosts = Result<Vec<HostWish>, String>;
+type Hosts = Result<Vec<HostChoice>, String>;
 
-/// The hosts, and the variable that tells them.
-fn tell(caller: &Caller) -> Option<(&'static str, Hosts)> {
+/// The hosts, and the name of the variable that lists them.
+fn report(caller: &Caller) -> Option<(&'static str, Hosts)> {
     let has = |name| set(caller, name).is_some();
     if let (true, Some(nodes)) = (is_slurm(caller), set(caller, "SLURM_JOB_NODELIST")) {
         let tasks = set(caller, "SLURM_TASKS_PER_NODE");
@@ -78,7 +79,7 @@ fn tell(caller: &Caller) -> Option<(&'static str, Hosts)> {
 
 fn set<'a>(caller: &'a Caller, name: &str) -> Option<&'a str> {
     let value = caller.variable(name.as_bytes()).filter(|value| !value.is_empty())?;
-    // What is not text becomes a word that no host can have.
+    // Text that is not UTF-8 becomes a name that no host can have.
     Some(str::from_utf8(value).unwrap_or("?"))
 }
 
@@ -88,7 +89,7 @@ fn contents(caller: &Caller, path: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&configfile::read(&path).map_err(failed)?).into_owned())
 }
 
-/// `n[001-003,7],m1` with `2(x3),1,4`: a list of hosts, and how many ranks each takes.
+/// Parses a list of hosts like `n[001-003,7],m1` with the slots of each, like `2(x3),1,4`.
 fn slurm(nodes: &str, counts: Option<&str>) -> Hosts {
     let names = parse_list(nodes).map_err(|e| e.to_string())?;
     let counts = counts.map(|text| {
@@ -96,10 +97,10 @@ fn slurm(nodes: &str, counts: Option<&str>) -> Hosts {
         repeated(text, names.len()).ok_or_else(wrong)
     });
     let mut counts = counts.transpose()?.into_iter().flatten();
-    Ok(names.into_iter().map(|name| HostWish { name: name.host, slots: counts.next() }).collect())
+    Ok(names.into_iter().map(|name| HostChoice { name: name.host, slots: counts.next() }).collect())
 }
 
-/// The numbers of `2(x3),1`, if they are exactly so many.
+/// The numbers in text like `2(x3),1`, if there are exactly `wanted`.
 fn repeated(text: &str, wanted: usize) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for word in text.split(',') {
@@ -115,12 +116,12 @@ fn repeated(text: &str, wanted: usize) -> Option<Vec<u32>> {
     (numbers.len() == wanted).then_some(numbers)
 }
 
-/// A word for each slot: `h1 h1 h2`.
+/// Parses a list with one name per slot: `h1 h1 h2`.
 fn one_per_slot(text: &str) -> Hosts {
     Ok(summed(text.split_ascii_whitespace().map(|name| (name, 1))))
 }
 
-/// `h1 4 h2 2`.
+/// Parses pairs of name and slots: `h1 4 h2 2`.
 fn pairs(text: &str) -> Hosts {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     let pair = |pair: &[&'_ str]| match pair {
@@ -128,11 +129,11 @@ fn pairs(text: &str) -> Hosts {
         _ => None,
     };
     let counts = words.chunks(2).map(pair).collect::<Option<Vec<u32>>>();
-    let counts = counts.ok_or("names and numbers in turn are wanted")?;
+    let counts = counts.ok_or("it must have names and numbers in turn")?;
     Ok(summed(words.iter().step_by(2).copied().zip(counts)))
 }
 
-/// Lines `HOST SLOTS QUEUE PROCESSORS`.
+/// Parses lines `HOST SLOTS QUEUE PROCESSORS`.
 fn grid_engine(text: &str) -> Hosts {
     let mut hosts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -144,22 +145,22 @@ fn grid_engine(text: &str) -> Hosts {
     Ok(summed(hosts.into_iter()))
 }
 
-/// Each host once, where it stood first.
-fn summed<'a>(all: impl Iterator<Item = (&'a str, u32)>) -> Vec<HostWish> {
-    let mut hosts: Vec<HostWish> = Vec::new();
+/// Each host once, in the order of first occurrence, with the sum of its slots.
+fn summed<'a>(all: impl Iterator<Item = (&'a str, u32)>) -> Vec<HostChoice> {
+    let mut hosts: Vec<HostChoice> = Vec::new();
     let mut places = BTreeMap::new();
     for (name, count) in all {
         let place = *places.entry(name).or_insert(hosts.len());
         match hosts.get_mut(place) {
             Some(host) => host.slots = host.slots.map(|slots| slots.saturating_add(count)),
-            None => hosts.push(HostWish { name: name.to_owned(), slots: Some(count) }),
+            None => hosts.push(HostChoice { name: name.to_owned(), slots: Some(count) }),
         }
     }
     hosts
 }
 
-/// What can be hosts of a job. One without slots is none for us.
-fn sound(mut hosts: Vec<HostWish>) -> Hosts {
+/// Checks the hosts of a job. Hosts without slots are removed.
+fn sound(mut hosts: Vec<HostChoice>) -> Hosts {
     hosts.retain(|host| host.slots != Some(0));
     if let Some(bad) = hosts.iter().find(|host| !is_host_name(&host.name)) {
         return Err(format!("{:?} is not the name of a host", bad.name));

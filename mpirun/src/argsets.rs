@@ -1,5 +1,6 @@
-//! Sections to a job: what each option of a program means, what holds for all programs, and the
-//! specification made of both. Pure: everything it knows of the world is in the [`Caller`].
+//! Turns sections of the command line into a job: the options of each program, the defaults for all
+//! programs, and the resulting specification. Pure: all facts about the process are in the
+//! [`Caller`].
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -21,20 +22,20 @@ use crate::options::{Key, Reach};
 use crate::scan::{Section, Setting};
 use crate::usage::Usage;
 
-/// Where a program is searched if there is no `PATH` at all.
+/// Search path for programs if there is no `PATH`.
 const DEFAULT_SEARCH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
-/// Collects sections until there is a job.
+/// Collects sections of the command line.
 #[derive(Debug)]
 pub struct Argsets<'a> {
     caller: &'a Caller,
-    /// The options of the job as a whole.
+    /// The options of the whole job.
     pub job: JobOptions,
     defaults: Local,
     programs: Vec<Program>,
 }
 
-/// A section with a program.
+/// A section that has a program.
 #[derive(Debug)]
 struct Program {
     local: Local,
@@ -43,13 +44,13 @@ struct Program {
 }
 
 impl<'a> Argsets<'a> {
-    /// Nothing yet.
+    /// A collection without sections.
     pub fn new(caller: &'a Caller) -> Self {
         let (job, defaults) = (JobOptions::default(), Local::default());
         Self { caller, job, defaults, programs: Vec::new() }
     }
 
-    /// Adds one section; `origin` is where it comes from, if not from the command line.
+    /// Adds a section; `origin` is its file and line, or `None` for the command line.
     pub fn add(&mut self, section: Section, origin: Option<String>) -> Result<(), Usage> {
         self.note(section, origin.clone()).map_err(|e| e.at(origin.as_ref()))
     }
@@ -81,13 +82,13 @@ impl<'a> Argsets<'a> {
         Ok(())
     }
 
-    /// Whether a program was given.
+    /// Whether any section has a program.
     pub fn has_programs(&self) -> bool {
         !self.programs.is_empty()
     }
 
-    /// The hosts that any option names, in the order in which they are asked for; none if no option does.
-    /// `all` names none, and is an option.
+    /// The hosts that options name, in order; `None` if no option names hosts. `all` is an option
+    /// that names no host.
     fn named_hosts(&self) -> Option<Vec<HostEntry>> {
         let of_programs = self.programs.iter().map(|p| p.local.hosts.or(&self.defaults.hosts));
         let lists =
@@ -95,7 +96,7 @@ impl<'a> Argsets<'a> {
         lists.fold(None, |all, list| Some([all.unwrap_or_default(), list.clone()].concat()))
     }
 
-    /// The job, and of what a ring for it alone would be made.
+    /// The specification of the job, and the hosts of a private ring for it.
     pub fn finish(&self) -> Result<(JobSpec, Demand), Usage> {
         if self.programs.is_empty() {
             return Err(Usage::syntax("there is no program to run"));
@@ -105,16 +106,16 @@ impl<'a> Argsets<'a> {
             Some(_) => None,
             None => Allocation::find(self.caller)?,
         };
-        let most = self.unsaid_processes(allocation.as_ref())?;
+        let most = self.default_processes(allocation.as_ref())?;
         let launcher = self.job.layout.launcher(allocation::is_slurm(self.caller));
         let named = named.unwrap_or_default();
         let demand = Demand::new(named, self.job.layout.excluded(), allocation, launcher);
         Ok((self.spec(most)?, demand))
     }
 
-    /// How many processes a program has whose number no option says: as many as the hosts take that are named, by
-    /// an option or by a batch system. Several such programs would all want to fill them, and have one each.
-    fn unsaid_processes(&self, allocation: Option<&Allocation>) -> Result<u32, Usage> {
+    /// The number of processes of a program without `-n`: as many as the hosts take that an option
+    /// or a batch system names. If several programs have no number, each gets one process.
+    fn default_processes(&self, allocation: Option<&Allocation>) -> Result<u32, Usage> {
         let [program] = &self.programs[..] else { return Ok(1) };
         if program.local.processes.or(&self.defaults.processes).get().is_some() {
             return Ok(1);
@@ -122,7 +123,7 @@ impl<'a> Argsets<'a> {
         let each = self.job.layout.of_each_host();
         let own = program.local.hosts.or(&self.defaults.hosts);
         match (own.get().or(self.job.layout.hosts.get()), each) {
-            // All are meant.
+            // `-hosts all` was given.
             (Some(hosts), Some(each)) if hosts.is_empty() => self.everywhere(each),
             (Some(hosts), _) => Ok(hosts::room(hosts, self.job.layout.excluded(), each)),
             (None, Some(each)) => {
@@ -133,13 +134,13 @@ impl<'a> Argsets<'a> {
         }
     }
 
-    /// How many processes the whole ring takes.
+    /// The number of processes that the whole ring takes.
     fn everywhere(&self, each: u32) -> Result<u32, Usage> {
         if !self.job.layout.excluded().is_empty() {
-            let text = "without -n every host of the ring is meant; say -n to leave some out";
+            let text = "without -n the job uses every host of the ring; use -n to leave hosts out";
             return Err(Usage::syntax(text));
         }
-        Ok((self.caller.ring)(&self.job.place).hosts.saturating_mul(each))
+        Ok((self.caller.ring)(&self.job.ring_options).hosts.saturating_mul(each))
     }
 
     fn spec(&self, most: u32) -> Result<JobSpec, Usage> {
@@ -166,9 +167,9 @@ impl<'a> Argsets<'a> {
             universe_size: match self.job.universe.get() {
                 None | Some(Universe::Infinite) => None,
                 Some(&Universe::Size(size)) => Some(size),
-                // A universe smaller than its first world would be none.
+                // A universe cannot be smaller than the first world.
                 Some(Universe::System) => Some(
-                    (self.caller.ring)(&self.job.place)
+                    (self.caller.ring)(&self.job.ring_options)
                         .cpus
                         .max(u32::try_from(size).unwrap_or(u32::MAX)),
                 ),
@@ -185,10 +186,12 @@ impl<'a> Argsets<'a> {
             closed: self.caller.closed,
             niceness: self.caller.niceness,
             allow_alone: self.job.allow_alone,
+            record: self
+                .job
+                .reports
+                .record()
+                .map(|directory| absolute(&self.caller.directory, directory)),
         };
-        if spec.on_crash.is_some() && spec.argsets.iter().any(|argset| argset.pty.is_some()) {
-            return Err(Usage::syntax("-on-crash makes no sense with -pty"));
-        }
         match spec.check() {
             Ok(()) => Ok(spec),
             Err(
@@ -198,7 +201,7 @@ impl<'a> Argsets<'a> {
         }
     }
 
-    /// The part of one program; `most` processes if no option says.
+    /// The specification of one program; `most` is its number of processes without `-n`.
     fn argset(
         &self,
         program: &Program,
@@ -230,13 +233,13 @@ impl<'a> Argsets<'a> {
             },
             umask: own.umask.or(&all.umask).get().copied().unwrap_or(caller.umask),
             limits,
-            hosts: own.hosts.or(&all.hosts).get().map(|entries| hosts::wishes(entries)),
+            hosts: own.hosts.or(&all.hosts).get().map(|entries| hosts::choices(entries)),
             pty: (own.pty || all.pty).then_some(caller.terminal),
         })
     }
 }
 
-/// What the options of one program say, or the defaults for all.
+/// The options of one program, or the defaults for all programs.
 #[derive(Debug, Default)]
 struct Local {
     processes: Once<u32>,
@@ -289,7 +292,7 @@ impl Local {
     }
 }
 
-/// The environments of a job, each once.
+/// The different environments of a job, each stored once.
 #[derive(Default)]
 struct Environments {
     distinct: Vec<Vec<Bytes>>,
@@ -297,7 +300,7 @@ struct Environments {
 
 impl Environments {
     fn index(&mut self, variables: Variables) -> u32 {
-        // Programs mostly share the environment of their neighbour: look there first.
+        // Neighbouring programs often share an environment, so the search starts at the last one.
         let at = self.distinct.iter().rposition(|known| *known == variables).unwrap_or_else(|| {
             self.distinct.push(variables);
             self.distinct.len() - 1
@@ -306,7 +309,7 @@ impl Environments {
     }
 }
 
-/// Of a program; `most` if no option says.
+/// The number of processes of a program; `most` without an option.
 fn size(own: &Local, all: &Local, most: u32) -> Result<u32, Usage> {
     let most = own.processes.or(&all.processes).get().copied().unwrap_or(most);
     let soft = own.soft.or(&all.soft);
@@ -320,7 +323,7 @@ fn size(own: &Local, all: &Local, most: u32) -> Result<u32, Usage> {
     }
 }
 
-/// The arguments of a program, of which each is a pattern if they are to be filled in.
+/// The arguments of a program. With `substitute` they are patterns, which are checked here.
 fn arguments(args: &[OsString], substitute: bool) -> Result<Vec<Bytes>, Usage> {
     let args = args.iter().map(|arg| match ArgumentFormat::new(arg.as_bytes()) {
         Err(field) if substitute => {
@@ -341,7 +344,8 @@ fn search(caller: &Caller, path: Option<&OsString>, variables: &Variables) -> By
     match path {
         None => inherited,
         Some(path) => {
-            // Relative directories are the caller's, who sees them; the ranks' may be elsewhere.
+            // Relative directories are completed here, because the working directory of ranks may
+            // differ.
             let dirs = path.as_bytes().split(|&b| b == b':').map(OsStr::from_bytes);
             let mut dirs: Vec<Bytes> = dirs.map(|d| absolute(&caller.directory, d)).collect();
             dirs.push(inherited);
@@ -350,8 +354,9 @@ fn search(caller: &Caller, path: Option<&OsString>, variables: &Variables) -> By
     }
 }
 
-/// Octal with a leading 0, hexadecimal with 0x. A bare number of several digits is refused: MPD
-/// took it as decimal and every shell takes it as octal, and a wrong mask bares files to others.
+/// Parses a mask: octal with a leading 0, hexadecimal with 0x. A number of several digits without
+/// prefix is refused. MPD read it as decimal, but shells read it as octal, and a wrong mask exposes
+/// files to other users.
 fn umask(setting: &Setting) -> Result<u32, Usage> {
     let text = setting.text()?;
     let lower = text.to_ascii_lowercase();

@@ -1,5 +1,5 @@
-//! What the process was started with, read once in `main` and passed down; nothing else in the
-//! command-line half looks at the process.
+//! The state with which the process was started: arguments, environment, limits. `main` reads it
+//! once and passes it on. No other module of the command line reads the process state.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,38 +12,39 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{Mode, umask};
 
 use crate::environment;
-use crate::place::Place;
 use crate::ring::{self, RingSize};
+use crate::ring_options::RingOptions;
 
-/// A snapshot of what the process inherited.
+/// A snapshot of the inherited state.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The words of the command line, without the program's own name.
+    /// The arguments of the command line, without the program's name.
     pub arguments: Vec<OsString>,
-    /// The name we were started as (`mpirun`, `mpiexec`), for messages.
+    /// The name of the program (`mpirun`, `mpiexec`), for messages.
     pub name: String,
-    /// The environment in its order, byte for byte: an entry need not have the form `NAME=VALUE`, and a name
-    /// may be there twice.
+    /// The environment in its order, byte for byte. An entry need not have the form `NAME=VALUE`,
+    /// and a name may occur twice.
     pub environment: Vec<Bytes>,
     /// The working directory.
     pub directory: PathBuf,
     /// The file mode creation mask.
     pub umask: u32,
-    /// The niceness, if the process is scheduled as ordinary ones are.
+    /// The niceness; `None` under a real-time or similar scheduling policy.
     pub niceness: Option<i8>,
-    /// All resource limits. Take the snapshot before raising any.
+    /// All resource limits, read before the process raises any.
     pub limits: Vec<Limit>,
-    /// Columns and lines of the terminal here, for ranks that get one of their own.
+    /// Columns and lines of the terminal, for ranks with a terminal of their own.
     pub terminal: (u16, u16),
-    /// Which of the descriptors 0, 1 and 2 the process was started without.
+    /// Whether the descriptors 0, 1 and 2 were closed at the start.
     pub closed: [bool; 3],
-    /// How large the ring here is. Asked only where that counts: the daemon has to answer.
-    pub ring: fn(&Place) -> RingSize,
+    /// Queries the size of the ring. A function, because the daemon must answer and few jobs need
+    /// it.
+    pub ring: fn(&RingOptions) -> RingSize,
 }
 
 impl Caller {
-    /// Reads everything. Call it while the process has one thread: the mask can only be read by
-    /// setting it.
+    /// Reads everything. Only a process with one thread may call it, because the mask can be read
+    /// only by setting it.
     ///
     /// # Errors
     /// The working directory or a limit cannot be read.
@@ -53,7 +54,7 @@ impl Caller {
         let mask = umask(Mode::from_bits_truncate(0o077));
         umask(mask);
         let directory = std::env::current_dir().map_err(|e| {
-            io::Error::new(e.kind(), format!("cannot tell the current directory: {e}"))
+            io::Error::new(e.kind(), format!("cannot read the current directory: {e}"))
         })?;
         Ok(Self {
             arguments: words.collect(),
@@ -69,7 +70,7 @@ impl Caller {
         })
     }
 
-    /// The value of a variable; of one that is there twice, the first.
+    /// The value of a variable. If the name occurs twice, the first value.
     pub fn variable(&self, name: &[u8]) -> Option<&[u8]> {
         environment::value_of(&self.environment, name)
     }
@@ -90,7 +91,7 @@ fn limits() -> io::Result<Vec<Limit>> {
     Ok(limits)
 }
 
-/// Every resource that Linux limits.
+/// All resources that Linux limits.
 const RESOURCES: [Resource; 16] = [
     Resource::RLIMIT_AS,
     Resource::RLIMIT_CORE,
@@ -127,6 +128,6 @@ mod tests {
             caller.variable(b"PATH").map(<[u8]>::to_vec),
             std::env::var_os("PATH").map(OsStringExt::into_vec)
         );
-        assert_eq!(Caller::snapshot().unwrap().umask, caller.umask, "the mask was put back");
+        assert_eq!(Caller::snapshot().unwrap().umask, caller.umask, "the mask was restored");
     }
 }

@@ -1,4 +1,4 @@
-//! The signals of one `mpirun`: which are caught, and what the terminal is like when one comes.
+//! The signals that `mpirun` catches, and the inputs that they become.
 
 use anyhow::{Context as _, Result};
 use mpd_io::signals::{self, Signals};
@@ -6,7 +6,7 @@ use mpd_io::{pty, terminal};
 
 use crate::run::Input;
 
-/// Signals that are passed on to the job, unless they were ignored when we were started (`nohup`).
+/// Signals that are forwarded to the job, except signals ignored at the start (`nohup`).
 const CAUGHT: [i32; 9] = [
     libc::SIGINT,
     libc::SIGTERM,
@@ -19,7 +19,7 @@ const CAUGHT: [i32; 9] = [
     libc::SIGCONT,
 ];
 
-/// Catches the signals that are passed on. Before the job exists, so that none is missed.
+/// Catches the signals. Called before the job exists, so that no signal is lost.
 ///
 /// # Errors
 /// When a signal cannot be caught.
@@ -29,22 +29,22 @@ pub fn catch_signals() -> Result<Signals> {
     Signals::catch(&wanted).context("cannot catch signals")
 }
 
-/// What turns signals into inputs.
+/// Turns signals into inputs.
 #[derive(Debug)]
 pub(crate) struct Caught {
     pub(crate) signals: Signals,
     had_terminal: bool,
-    /// Whether ranks have terminals, which follow ours.
+    /// Whether ranks have terminals, whose size follows this terminal.
     has_pty: bool,
 }
 
 impl Caught {
-    /// `has_pty`: ranks have terminals.
+    /// With `has_pty`, ranks have terminals.
     pub(crate) fn new(signals: Signals, has_pty: bool) -> Self {
         Self { signals, had_terminal: terminal::is_there(), has_pty }
     }
 
-    /// What a signal means now.
+    /// The input for a signal.
     pub(crate) fn input(&self, signal: i32) -> Input {
         let size = || self.has_pty.then(pty::own_size).flatten();
         match signal {

@@ -1,44 +1,44 @@
-//! The command line, from the words to what is to be done. Reads the configuration file and the host
-//! file, if they are named, and the batch system's list of hosts, and touches nothing else.
+//! Parses the command line into a request. It reads the configuration file and the host file if
+//! they are named, and the batch system's list of hosts. It does no other I/O.
 //!
-//! Why not clap alone: it knows neither `:` nor long options with one dash, and MPI users type
-//! both. So `scan` walks the words with the arity of our own table (`options`), and clap is built
-//! from the same table for what it does well: man pages (`docs`).
+//! clap supports neither `:` nor long options with one dash, and MPI users use both. So `scan`
+//! parses the arguments with the table of `options`. The man pages are made with clap from the same
+//! table (`docs`).
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use mpd_debug::numbers::Numbers;
 use mpd_io::logging::plain;
-use mpd_io::rings::Door;
+use mpd_io::rings::Endpoint;
 use mpd_wire::job::JobSpec;
 
 use crate::argsets::Argsets;
 use crate::caller::Caller;
 use crate::configfile::{self, Origin};
-use crate::debug::{self, Wish};
+use crate::debug::{self, DebugOptions};
 use crate::demand::Demand;
-pub use crate::job_options::{ExitReports, TraceWish};
+pub use crate::job_options::{ExitReports, TraceOptions};
 use crate::options::{Key, Reach};
-use crate::place::Place;
+use crate::ring_options::RingOptions;
 use crate::scan::{self, Section, Setting};
 use crate::singleton::Call;
 use crate::target::Target;
 pub use crate::usage::Usage;
 use crate::{dryrun, help, singleton};
 
-/// What the command line asks for.
+/// The request of the command line.
 #[derive(Debug)]
 pub enum Request {
     /// Run a job.
     Run(Box<Run>),
-    /// Print this text: the help.
+    /// Print the help.
     Help(String),
-    /// Print this text: the version.
+    /// Print the version.
     Version(String),
     /// Write man pages and completions into this directory.
     GenerateDocs(PathBuf),
-    /// Print this text: what the job would be.
+    /// Print the job without running it.
     DryRun(String),
 }
 
@@ -47,34 +47,34 @@ pub enum Request {
 pub struct Run {
     /// The job.
     pub spec: JobSpec,
-    /// The program that is its one rank, if that runs already.
+    /// Set if the job's only rank is a running program.
     pub call: Option<Call>,
-    /// The debugger that its ranks run under.
-    pub debug: Option<Wish>,
-    /// The job that its ranks are debuggers of, if that runs already.
+    /// The debugger of the ranks.
+    pub debug: Option<DebugOptions>,
+    /// Set if the ranks are debuggers: the job to which they attach.
     pub target: Option<Target>,
-    /// What those ranks are called, once they are found.
+    /// The labels of those ranks, once the job is found.
     pub numbers: Option<Numbers>,
-    /// Who runs that job, once it is found.
-    pub door: Option<Door>,
-    /// Of what a ring for this job alone would be made.
+    /// The daemon or mpirun of that job, once it is found.
+    pub endpoint: Option<Endpoint>,
+    /// The hosts of a private ring for this job.
     pub demand: Demand,
-    /// Which daemon is to run it.
-    pub place: Place,
-    /// Which reports of exit codes are wanted.
+    /// Selects the daemon that runs the job.
+    pub ring_options: RingOptions,
+    /// The reports of exit codes to make.
     pub exits: ExitReports,
-    /// What is wanted to be known of the launch.
-    pub trace: TraceWish,
-    /// Whether to say nothing of ranks that fail.
+    /// The reports on the launch to make.
+    pub trace: TraceOptions,
+    /// Whether messages about failed ranks are suppressed.
     pub is_silent: bool,
-    /// Whether to say what is being done.
+    /// Whether progress is printed.
     pub verbose: bool,
 }
 
-/// Makes sense of the command line.
+/// Parses the command line.
 ///
 /// # Errors
-/// It makes none; the error is the line to print.
+/// The command line is wrong; the error is the line to print.
 pub fn parse(caller: &Caller) -> Result<Request, Usage> {
     understand(caller).map_err(|e| e.by(&caller.name))
 }
@@ -87,16 +87,16 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     if let Some(request) = instead(caller, &sections)? {
         return Ok(request);
     }
-    if let Some((wish, target)) = debug::attached(&mut sections, &caller.directory)? {
-        return attaching(caller, &sections, wish, target);
+    if let Some((options, target)) = debug::attached(&mut sections, &caller.directory)? {
+        return attaching(caller, &sections, options, target);
     }
-    let debug = Wish::take(&mut sections, &caller.directory)?;
+    let debug = DebugOptions::take(&mut sections, &caller.directory)?;
     let call = Call::take(&mut sections)?;
     let mut argsets = Argsets::new(caller);
     let with_file = sections.iter().flat_map(|s| &s.settings).any(|s| s.opt.key == Key::ConfigFile);
     let count = sections.len();
     for (at, section) in sections.into_iter().enumerate() {
-        // Only the first section may have no program: MPD's way to write what concerns all.
+        // Only the first section may lack a program. In MPD such a section holds global options.
         let leading = at == 0 && count > 1 && !section.is_empty();
         if section.program.is_none() && !leading && !with_file {
             return Err(missing_program(at, count, &section));
@@ -114,8 +114,8 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     if call.is_some() {
         singleton::prepare(&mut spec);
     }
-    if let Some(wish) = &debug {
-        wish.prepare(&mut spec);
+    if let Some(options) = &debug {
+        options.prepare(&mut spec);
     }
     let exits = argsets.job.reports.exits();
     if argsets.job.dry_run {
@@ -128,17 +128,17 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     }
     let (is_silent, verbose) = (argsets.job.reports.is_silent, argsets.job.reports.verbose);
     let trace = argsets.job.reports.trace();
-    let (target, numbers, door) = (None, None, None);
-    let place = std::mem::take(&mut argsets.job.place);
+    let (target, numbers, endpoint) = (None, None, None);
+    let ring_options = std::mem::take(&mut argsets.job.ring_options);
     let run = Run {
         spec,
         call,
         debug,
         target,
         numbers,
-        door,
+        endpoint,
         demand,
-        place,
+        ring_options,
         exits,
         trace,
         is_silent,
@@ -147,40 +147,40 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     Ok(Request::Run(Box::new(run)))
 }
 
-/// A job of debuggers that attach to another one.
+/// A job of debuggers that attach to another job.
 fn attaching(
     caller: &Caller,
     sections: &[Section],
-    wish: Wish,
+    options: DebugOptions,
     target: Target,
 ) -> Result<Request, Usage> {
     let mut argsets = Argsets::new(caller);
-    for section in scan::sections(&wish.words(caller))? {
+    for section in scan::sections(&options.arguments(caller))? {
         argsets.add(section, None)?;
     }
     let (mut spec, demand) = argsets.finish()?;
-    wish.prepare(&mut spec);
+    options.prepare(&mut spec);
     let settings = || sections.iter().flat_map(|s| &s.settings);
     let verbose = settings().any(|s| s.opt.key == Key::Verbose);
-    let mut place = Place::default();
-    settings().try_for_each(|setting| place.note(setting, &caller.directory))?;
+    let mut ring_options = RingOptions::default();
+    settings().try_for_each(|setting| ring_options.note(setting, &caller.directory))?;
     Ok(Request::Run(Box::new(Run {
         spec,
         call: None,
-        debug: Some(wish),
+        debug: Some(options),
         target: Some(target),
         numbers: None,
-        door: None,
+        endpoint: None,
         demand,
-        place,
+        ring_options,
         exits: ExitReports::default(),
-        trace: TraceWish::default(),
+        trace: TraceOptions::default(),
         is_silent: false,
         verbose,
     })))
 }
 
-/// The words of the command line. What `mpdexec` and `mpigdb` stand for is written in front.
+/// The arguments of the command line, after the arguments that `mpdexec` and `mpigdb` stand for.
 fn arguments(caller: &Caller) -> Vec<OsString> {
     let given = caller.arguments.iter().cloned();
     match caller.name.as_str() {
@@ -192,7 +192,7 @@ fn arguments(caller: &Caller) -> Vec<OsString> {
     }
 }
 
-/// What is asked for instead of a job, if anything is.
+/// The request that replaces a job, such as help; `None` if there is no such option.
 fn instead(caller: &Caller, sections: &[Section]) -> Result<Option<Request>, Usage> {
     let mut settings = sections.iter().flat_map(|s| &s.settings);
     let Some(setting) = settings.find(|s| s.opt.reach == Reach::Instead) else { return Ok(None) };
@@ -226,7 +226,7 @@ fn read_programs(argsets: &mut Argsets<'_>, file: &Path) -> Result<(), Usage> {
     }
 }
 
-/// Whether an option makes no sense in a file.
+/// Whether an option is not allowed in a file.
 fn misplaced(setting: &Setting) -> bool {
     let key = setting.opt.key;
     setting.opt.reach == Reach::Instead || key == Key::ConfigFile || debug::is_own(key)

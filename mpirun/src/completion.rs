@@ -1,11 +1,11 @@
-//! The table of options as completions see it. Those that clap makes know neither options with one dash nor where the
-//! program's own arguments begin.
+//! The table of options in the form of the completions. Completions made by clap would know neither
+//! options with one dash nor the end of mpirun's own options.
 
 use mpd_docs::completion::Table;
 
 use crate::options::{Key, OPTIONS, Opt};
 
-/// The table.
+/// The table for all shells.
 pub(crate) fn table() -> Table {
     let shown = || OPTIONS.iter().filter(|opt| opt.is_shown());
     let spelled = |dashes: &str| {
@@ -21,10 +21,10 @@ pub(crate) fn table() -> Table {
     }
 }
 
-/// What each value of an option is.
+/// The kind of each value of an option.
 fn kinds(opt: &Opt) -> Vec<String> {
     let kind = match opt.key {
-        Key::Directory | Key::RunDir | Key::Path => "directory",
+        Key::Directory | Key::Record | Key::RunDir | Key::Path => "directory",
         Key::ConfigFile
         | Key::HostFile
         | Key::ExitCodeFile
@@ -46,7 +46,9 @@ fn kinds(opt: &Opt) -> Vec<String> {
     vec![kind.to_owned()]
 }
 
-/// The words that a value like `none|core|CMD` can be; a name in capitals stands for any text.
+/// The words that a value like `none
+/// core
+/// CMD` allows. A name in capitals stands for any text.
 fn listed(value: &str) -> String {
     let fixed = |word: &&str| word.bytes().all(|b| b.is_ascii_lowercase());
     let words: Vec<&str> = value.split('|').filter(fixed).collect();

@@ -1,6 +1,7 @@
-//! `-configfile`: lines to words. As the MPI standard has it, each line holds one program with its
-//! options, as between two colons of a command line. Quotes and backslashes work as in a shell and
-//! `#` starts a comment where a word could start; nothing is ever expanded or executed.
+//! Splits a `-configfile` into lines of arguments. As in the MPI standard, a line holds one program
+//! with its options, like a section between colons of the command line. Quotes and backslashes work
+//! as in a shell. `#` at the start of an argument begins a comment. Nothing is expanded or
+//! executed.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -11,32 +12,32 @@ use std::path::Path;
 
 use mpd_wire::job::MAX_SPEC;
 
-/// One line's words.
+/// The arguments of one line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Where the line begins, counted from 1.
+    /// Number of the line's first physical line, from 1.
     pub number: u32,
-    /// Its words, one at least.
+    /// Its arguments, at least one.
     pub words: Vec<OsString>,
 }
 
 /// Why the bytes are no configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidConfig {
-    /// A quote that is never closed.
+    /// A quote is not closed.
     #[error("line {0}: the quote {1} is not closed")]
     OpenQuote(u32, char),
-    /// No word of a command line can hold a NUL byte.
+    /// An argument of a command line cannot hold a NUL byte.
     #[error("line {0}: there is a NUL byte")]
     Nul(u32),
 }
 
-/// Where words come from, for messages.
+/// The position of arguments, for messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// The file as the user named it.
     pub file: &'a Path,
-    /// The line in it.
+    /// The line in the file.
     pub line: u32,
 }
 
@@ -46,10 +47,10 @@ impl fmt::Display for Origin<'_> {
     }
 }
 
-/// The contents of `file`, which may also be a pipe.
+/// The contents of `file`, which may be a pipe.
 ///
 /// # Errors
-/// It cannot be read, or is larger than any job can be.
+/// The file cannot be read, or is larger than any job can be.
 pub fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(file)?.take(MAX_SPEC as u64 + 1).read_to_end(&mut bytes)?;
@@ -60,10 +61,10 @@ pub fn read(file: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Splits the contents of a file into lines of words; empty lines are left out.
+/// Splits the contents of a file into lines of arguments. Empty lines are left out.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first error in the file.
 pub fn lines(bytes: &[u8]) -> Result<Vec<Line>, InvalidConfig> {
     let mut lines = Vec::new();
     let mut reader = Reader { bytes, at: 0, number: 1 };
@@ -84,10 +85,10 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The words up to the next line end that is not continued.
+    /// The arguments up to the next newline without a backslash.
     fn line(&mut self) -> Result<Vec<OsString>, InvalidConfig> {
         let mut words = Vec::new();
-        // A word can be empty and yet be there: ''.
+        // An argument can be empty, as in '', so `None` means that no argument has begun.
         let mut word: Option<Vec<u8>> = None;
         let mut finish = |word: &mut Option<Vec<u8>>| {
             words.extend(word.take().map(OsString::from_vec));
@@ -96,7 +97,7 @@ impl Reader<'_> {
             match byte {
                 b'\n' => break,
                 b' ' | b'\t' => finish(&mut word),
-                // Files written on other systems end their lines in two bytes.
+                // Files of other systems end lines with two bytes.
                 b'\r' if matches!(self.bytes.get(self.at), None | Some(b'\n')) => {}
                 b'#' if word.is_none() => {
                     let rest = &self.bytes[self.at..];
@@ -115,7 +116,7 @@ impl Reader<'_> {
         Ok(words)
     }
 
-    /// What follows a backslash; nothing, if that is the end of the line.
+    /// The byte after a backslash; `None` at the end of a line.
     fn escaped(&mut self) -> Result<Option<u8>, InvalidConfig> {
         if self.bytes[self.at..].starts_with(b"\r\n") {
             self.at += 1;
@@ -123,7 +124,7 @@ impl Reader<'_> {
         Ok(self.next()?.filter(|&b| b != b'\n'))
     }
 
-    /// Adds what is between here and the next `quote` to `word`.
+    /// Adds the bytes up to the next `quote` to `word`.
     fn quoted(&mut self, quote: u8, word: &mut Vec<u8>) -> Result<(), InvalidConfig> {
         let opened = self.number;
         loop {
@@ -135,7 +136,7 @@ impl Reader<'_> {
                     Some(b'"' | b'\\' | b'\n' | b'$' | b'`') => word.extend(self.escaped()?),
                     _ => word.push(b'\\'),
                 },
-                // Quoted line ends are almost always a quote forgotten, and would swallow programs.
+                // A newline in quotes is almost always a missing quote, and would hide programs.
                 Some(b'\n') => return Err(InvalidConfig::OpenQuote(opened, char::from(quote))),
                 Some(b) => word.push(b),
             }
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_starts_where_a_word_could() {
+    fn a_comment_starts_only_where_an_argument_could() {
         assert_eq!(
             one("# all of it 'here\n-n 2 a#b '#' \\# # the rest \\\n"),
             ["-n", "2", "a#b", "#", "#"]
@@ -189,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backslash_continues_the_line_and_the_count_goes_on() {
+    fn a_backslash_continues_the_line_and_physical_lines_are_counted() {
         assert_eq!(one("a \\\n  b\\\nc"), ["a", "bc"]);
         assert_eq!(words("a \\\n b\nc\n")[1].0, 3);
         assert_eq!(one("a \\\r\n b\r\n"), ["a", "b"]);
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_left_open_is_found_in_its_line() {
+    fn an_open_quote_is_reported_with_its_line() {
         assert_eq!(lines(b"a\nb 'c\nd"), Err(InvalidConfig::OpenQuote(2, '\'')));
         assert_eq!(lines(b"a \"b"), Err(InvalidConfig::OpenQuote(1, '"')));
         assert_eq!(lines(b"a\nb\0c"), Err(InvalidConfig::Nul(2)));
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backslash_at_the_very_end_is_no_word() {
+    fn a_backslash_at_the_end_of_the_file_is_no_argument() {
         assert_eq!(one("a \\"), ["a"]);
         assert!(words("\\\n").is_empty());
     }
@@ -240,12 +241,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_word_survives_single_quotes(word in "[^\0\n']{0,20}") {
+        fn any_text_in_single_quotes_is_unchanged(word in "[^\0\n']{0,20}") {
             prop_assert_eq!(one(&format!("x '{word}'")), ["x".to_owned(), word]);
         }
 
         #[test]
-        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn no_bytes_cause_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             let _ = lines(&bytes);
         }
     }

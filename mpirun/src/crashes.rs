@@ -1,4 +1,4 @@
-//! What is told of ranks that crashed and were caught: where they were, those that were in one place together.
+//! The messages about crashed ranks: the positions of the crashes, with equal positions joined.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use mpd_debug::stacks::Stacks;
 use mpd_wire::job::Crash;
 use mpd_wire::{Rank, RankSet};
 
-/// Crashes that were not told yet, by signal.
+/// Crashes without a message yet, by signal.
 #[derive(Debug, Default)]
 pub struct Crashes {
     stacks: BTreeMap<u8, Stacks>,
@@ -14,7 +14,7 @@ pub struct Crashes {
 }
 
 impl Crashes {
-    /// A process of the rank crashed.
+    /// Adds the crash of a process of the rank.
     pub fn add(&mut self, rank: Rank, crash: &Crash) {
         let ranks = RankSet::from_ranges(vec![(rank.0, rank.0)]);
         for stack in &crash.stacks {
@@ -25,16 +25,16 @@ impl Crashes {
         }
     }
 
-    /// The lines to tell, once.
+    /// The lines of the messages; each crash is reported once.
     pub fn lines(&mut self) -> impl Iterator<Item = String> + use<> {
         let mut lines = Vec::new();
         for (signal, stacks) in std::mem::take(&mut self.stacks) {
             let name = signal_name(signal);
-            lines.push(format!("where ranks were when {name} came:"));
+            lines.push(format!("positions of ranks at {name}:"));
             lines.extend(stacks.text().lines().map(|line| format!("  {line}")));
         }
         for (problem, ranks) in std::mem::take(&mut self.problems) {
-            lines.push(format!("ranks {ranks} crashed, and where is not known: {problem}"));
+            lines.push(format!("ranks {ranks} crashed; their positions are not known: {problem}"));
         }
         lines.into_iter()
     }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn crashes_in_one_place_are_told_together_and_once() {
+    fn crashes_at_one_position_are_reported_together_and_once() {
         let mut crashes = Crashes::default();
         let crash = |stack: &str| Crash {
             signal: 11,
@@ -68,10 +68,10 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "where ranks were when SIGSEGV came:",
+                "positions of ranks at SIGSEGV:",
                 "  1-3: main at a.c:9",
                 "    1-3: work at a.c:3",
-                "ranks 0 crashed, and where is not known: no gdb",
+                "ranks 0 crashed; their positions are not known: no gdb",
             ]
         );
         assert_eq!(crashes.lines().count(), 0);

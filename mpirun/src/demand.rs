@@ -1,36 +1,37 @@
-//! What a ring would be made of that is made for this job alone, should no daemon be running here: which
-//! hosts, and what starts a daemon there.
+//! The hosts and the launcher of a private ring, which is made for a job if no daemon runs on this
+//! host.
 
 use mpd_placement::hosts::HostEntry;
-use mpd_wire::job::HostWish;
+use mpd_wire::job::HostChoice;
 
 use crate::allocation::Allocation;
 
-/// See the module.
+/// The daemons of a private ring for a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Every host that the command line names, else those of the batch system; none: this host alone.
+    /// The hosts that the command line names, else those of the batch system; empty for this host
+    /// alone.
     pub hosts: Vec<HostEntry>,
-    /// Where the ranks go then, unless the user says.
-    pub allocated: Vec<HostWish>,
-    /// What starts daemons on other hosts.
+    /// The placement in that ring, if the user gives none.
+    pub allocated: Vec<HostChoice>,
+    /// The launcher of daemons on other hosts.
     pub launcher: Launcher,
 }
 
-/// What starts daemons on other hosts.
+/// The launcher of daemons on other hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launcher {
-    /// What the user calls it (`-launcher`).
+    /// Its name from the user (`-launcher`).
     pub name: Option<String>,
     /// Its program (`-launcher-exec`).
     pub program: Option<String>,
-    /// Slurm runs us.
+    /// Whether this process runs in a Slurm allocation.
     pub in_slurm: bool,
 }
 
 impl Demand {
-    /// For the hosts that are `named`, less those to avoid; if there are none, for those of the batch
-    /// system.
+    /// The ring for the `named` hosts without the excluded hosts. Without named hosts, the ring of
+    /// the batch system's hosts.
     pub fn new(
         named: Vec<HostEntry>,
         excluded: &[String],
@@ -38,25 +39,26 @@ impl Demand {
         launcher: Launcher,
     ) -> Self {
         let allocated = allocation.map(|allocation| allocation.hosts).unwrap_or_default();
-        let of_wish = |wish: &HostWish| HostEntry {
-            host: wish.name.clone(),
-            ncpus: wish.slots,
+        let of_request = |request: &HostChoice| HostEntry {
+            host: request.name.clone(),
+            ncpus: request.slots,
             ifhn: None,
             user: None,
             port: None,
         };
         let mut hosts = named;
-        hosts.extend(allocated.iter().map(of_wish));
+        hosts.extend(allocated.iter().map(of_request));
         hosts.retain(|entry| !excluded.contains(&entry.host));
         Self { hosts, allocated, launcher }
     }
 }
 
 impl Launcher {
-    /// The command, to which host and command are added. `is_there` tells which programs there are.
+    /// The launcher's command, to which host and command are appended. `is_there` reports which
+    /// programs exist.
     pub fn command(&self, is_there: impl Fn(&str) -> bool) -> String {
         let named = match self.name.as_deref() {
-            // Hydra's word for it.
+            // Hydra calls srun `slurm`.
             Some("slurm") => Some("srun"),
             name => name,
         };
@@ -68,7 +70,7 @@ impl Launcher {
     }
 }
 
-/// The line of a host file that means `entry`.
+/// The line of a host file for `entry`.
 pub(crate) fn line(entry: &HostEntry) -> String {
     use std::fmt::Write as _;
     let mut text = match (&entry.host, entry.ncpus) {
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_means_the_entry_that_it_was_made_of() {
+    fn a_line_of_a_host_file_parses_to_its_entry() {
         let file =
             b"h1\nh2:4 user=al port=2222\n[fe80::1]:2 ifhn=[fe80::2]\n[::7]\nc[1-2] ifhn=i[1-2]\n";
         let entries = parse_file(file).unwrap();
@@ -107,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn slurm_starts_daemons_inside_its_allocations_if_it_can_and_the_user_does_not_object() {
+    fn slurm_starts_daemons_in_its_allocation_unless_the_user_selects_another_launcher() {
         let command = |name: Option<&str>, program: Option<&str>, in_slurm, there: &str| {
             let (name, program) = (name.map(str::to_owned), program.map(str::to_owned));
             Launcher { name, program, in_slurm }.command(|program| program == there)
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_started_on_hosts_to_avoid() {
+    fn no_daemon_is_started_on_excluded_hosts() {
         let named = parse_file(b"a\nb\nc").unwrap();
         let demand = Demand::new(named, &["b".to_owned()], None, Launcher::default());
         let names: Vec<&str> = demand.hosts.iter().map(|entry| entry.host.as_str()).collect();

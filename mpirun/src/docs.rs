@@ -1,4 +1,4 @@
-//! Man pages and shell completions, made from our table of options for `scripts/install`.
+//! Man pages and shell completions, made from the table of options for `scripts/install`.
 
 use std::io;
 use std::path::Path;
@@ -31,8 +31,8 @@ pub fn generate(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The man page of `mpirun`. Its options are written from the table itself: clap would show two
-/// dashes only, and leave out the other spellings.
+/// The man page of `mpirun`. Its options are written from the table, because clap would show only
+/// two dashes and leave out the other spellings.
 fn man_page() -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let man = clap_mangen::Man::new(command("mpirun"));
@@ -98,7 +98,7 @@ fn man_page() -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// A list of words in bold, each with what it means.
+/// A list of terms in bold, each with its description.
 fn described(roff: &mut Roff, list: &[(&str, &str)]) {
     for (word, meaning) in list {
         roff.control("TP", []);
@@ -107,7 +107,7 @@ fn described(roff: &mut Roff, list: &[(&str, &str)]) {
     }
 }
 
-/// All ways to write an option, and its values.
+/// All spellings of an option, and its values.
 fn spellings(opt: &Opt) -> Vec<Inline> {
     let mut line = Vec::new();
     for name in opt.names {
@@ -122,7 +122,7 @@ fn spellings(opt: &Opt) -> Vec<Inline> {
     line
 }
 
-/// What clap needs for the first sections of the man page.
+/// The data of clap for the first sections of the man page.
 fn command(name: &'static str) -> Command {
     Command::new(name)
         .version(env!("CARGO_PKG_VERSION"))

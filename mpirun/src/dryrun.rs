@@ -1,5 +1,4 @@
-//! The text of `-dry-run`: what would be run, one block per program, in words that can be pasted
-//! into a shell.
+//! The text of `-dry-run`: the job with one block per program, quoted for a shell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,15 +7,20 @@ use std::os::unix::ffi::OsStrExt as _;
 use mpd_io::logging::is_plain;
 use mpd_wire::RankSet;
 use mpd_wire::job::{
-    Argset, Binding, Bytes, HostWish, JobSpec, LabelFormat, OnFailure, RankOrder, SpawnPolicy,
+    Argset, Binding, Bytes, HostChoice, JobSpec, LabelFormat, OnFailure, RankOrder, SpawnPolicy,
 };
 
 use crate::caller::Caller;
-use crate::job_options::{ExitReports, TraceWish};
+use crate::job_options::{ExitReports, TraceOptions};
 use crate::limits;
 
-/// The job as people read it.
-pub fn render(spec: &JobSpec, exits: &ExitReports, trace: &TraceWish, caller: &Caller) -> String {
+/// The job as text for people.
+pub fn render(
+    spec: &JobSpec,
+    exits: &ExitReports,
+    trace: &TraceOptions,
+    caller: &Caller,
+) -> String {
     let mut text = String::new();
     for (name, value) in job_lines(spec, exits, trace).into_iter().chain(host_lines(spec)) {
         line(&mut text, name, &value);
@@ -28,8 +32,8 @@ pub fn render(spec: &JobSpec, exits: &ExitReports, trace: &TraceWish, caller: &C
         // Writing to a String cannot fail.
         let plural = if argset.size == 1 { "" } else { "s" };
         let _ = writeln!(text, "rank{plural} {ranks}:");
-        let words = std::iter::once(&argset.program).chain(&argset.args);
-        let command: Vec<String> = words.map(|w| quoted(w)).collect();
+        let arguments = std::iter::once(&argset.program).chain(&argset.args);
+        let command: Vec<String> = arguments.map(|w| quoted(w)).collect();
         line(&mut text, "  program", &command.join(" "));
         if argset.substitute {
             line(&mut text, "  arguments", "filled in for each rank");
@@ -52,11 +56,11 @@ pub fn render(spec: &JobSpec, exits: &ExitReports, trace: &TraceWish, caller: &C
     text
 }
 
-/// What concerns the job as a whole, as far as it is not the default.
+/// The options of the whole job that differ from the default.
 fn job_lines(
     spec: &JobSpec,
     exits: &ExitReports,
-    trace: &TraceWish,
+    trace: &TraceOptions,
 ) -> Vec<(&'static str, String)> {
     let pattern = |p: &LabelFormat| quoted(p.as_bytes());
     let output = &spec.output;
@@ -83,39 +87,40 @@ fn job_lines(
         ("preload", flag(spec.preload)),
         ("processes to", trace.proctable.as_ref().map(path)),
         ("timeline", trace.file.as_ref().map(path)),
+        ("recordings", spec.record.as_deref().map(quoted)),
         ("print forwarding steps", flag(trace.hops)),
         ("temporary files", Some(quoted(&spec.tmpdir))),
     ];
     lines.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// Where the user wants the ranks to be.
+/// The options of the placement.
 fn host_lines(spec: &JobSpec) -> impl Iterator<Item = (&'static str, String)> {
-    let wish = &spec.placement;
+    let request = &spec.placement;
     let said = |set: bool, text: &str| set.then(|| text.to_owned());
     let lines = [
-        ("hosts", (!wish.hosts.is_empty()).then(|| listed(&wish.hosts))),
-        ("excluded hosts", (!wish.exclude.is_empty()).then(|| wish.exclude.join(" "))),
-        ("processes per host", wish.per_host.map(|n| n.to_string())),
-        ("order", said(wish.order == RankOrder::RoundRobin, "each host in turn")),
-        ("group size", wish.group.map(|n| n.to_string())),
-        ("first host", said(!wish.here_first, "the next in the ring")),
+        ("hosts", (!request.hosts.is_empty()).then(|| listed(&request.hosts))),
+        ("excluded hosts", (!request.exclude.is_empty()).then(|| request.exclude.join(" "))),
+        ("processes per host", request.per_host.map(|n| n.to_string())),
+        ("order", said(request.order == RankOrder::RoundRobin, "each host in turn")),
+        ("group size", request.group.map(|n| n.to_string())),
+        ("first host", said(!request.here_first, "the next in the ring")),
         (
             "spawned processes",
             said(spec.spawn_policy != SpawnPolicy::default(), spec.spawn_policy.name()),
         ),
-        ("bound to", said(wish.binding != Binding::None, wish.binding.name())),
-        ("print rank map", said(wish.print_rank_map, "yes")),
+        ("bound to", said(request.binding != Binding::None, request.binding.name())),
+        ("print rank map", said(request.print_rank_map, "yes")),
     ];
     lines.into_iter().filter_map(|(name, value)| Some((name, value?)))
 }
 
-/// Hosts with their slots, as they can stand in a host file.
-fn listed(hosts: &[HostWish]) -> String {
+/// Hosts with their slots, in the form of a host file.
+fn listed(hosts: &[HostChoice]) -> String {
     if hosts.is_empty() {
         return "all".into();
     }
-    let word = |host: &HostWish| match host.slots {
+    let word = |host: &HostChoice| match host.slots {
         // An address with colons needs brackets before a number.
         Some(slots) if host.name.contains(':') => format!("[{}]:{slots}", host.name),
         Some(slots) => format!("{}:{slots}", host.name),
@@ -133,7 +138,7 @@ fn limit_lines(text: &mut String, argset: &Argset, caller: &Caller) {
     }
 }
 
-/// The environment as differences to the caller's; in full, where that is less to read.
+/// The environment as differences from the caller's, or in full if that is shorter.
 fn environment_lines(text: &mut String, environment: &[Bytes], caller: &Caller) {
     let old: BTreeMap<&[u8], &[u8]> =
         caller.environment.iter().rev().map(|entry| split(entry)).collect();
@@ -170,7 +175,7 @@ fn split(variable: &[u8]) -> (&[u8], &[u8]) {
     (&variable[..at], variable.get(at + 1..).unwrap_or_default())
 }
 
-/// A word as it can be typed into a shell, whatever bytes it has.
+/// Quotes any bytes for a shell.
 fn quoted(word: &[u8]) -> String {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"_-+./:,=@%".contains(b);
     match std::str::from_utf8(word) {
@@ -186,7 +191,7 @@ fn quoted(word: &[u8]) -> String {
                     b'\t' => text.push_str("\\t"),
                     b'\\' | b'\'' => text.extend(['\\', char::from(byte)]),
                     b' '..=b'~' => text.push(char::from(byte)),
-                    // Octal, always of three digits: a hexadecimal one would swallow what follows.
+                    // Octal with three digits; a hexadecimal escape would include following digits.
                     _ => {
                         let _ = write!(text, "\\{byte:03o}");
                     }

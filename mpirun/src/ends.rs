@@ -1,34 +1,36 @@
-//! How the ranks of a job ended, as its manager tells it. Pure; bounded, since a job can spawn ranks as long as it runs.
+//! The ends of a job's ranks, as its manager reports them. Pure. Bounded, because a job can spawn
+//! ranks as long as it runs.
 
 use std::collections::BTreeSet;
 
 use mpd_wire::job::{RankEnd, World};
 use mpd_wire::{Rank, RankSet};
 
-/// Most spawned ranks that ended well which are remembered, and most others.
+/// Most spawned ranks kept that succeeded, and most that failed.
 const MAX_SPAWNED: usize = 100_000;
 
-/// How a rank ended.
+/// The end of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// The number of its world; 0 is the one that the job began with.
+    /// Number of its world; 0 is the first world.
     pub world: u32,
-    /// Which rank of it.
+    /// The rank in its world.
     pub rank: Rank,
-    /// Where it ran.
+    /// Host of the rank.
     pub host: String,
-    /// Its process id; 0 if it never had one.
+    /// Process id; 0 if the rank never ran.
     pub pid: u32,
-    /// How.
+    /// How the rank ended.
     pub end: RankEnd,
 }
 
-/// See the module.
+/// The ends of a job's ranks.
 #[derive(Debug)]
 pub struct Ends {
     first: Vec<Ended>,
     spawned: Vec<Ended>,
-    /// How many more of those that ended well, and of others, can be remembered.
+    /// Numbers of further spawned ranks that can be kept: those that succeeded, and those that
+    /// failed.
     room: [usize; 2],
     left_out: u64,
 }
@@ -44,8 +46,8 @@ impl Ends {
         Self { first: Vec::new(), spawned: Vec::new(), room: [room, room], left_out: 0 }
     }
 
-    /// Takes the process ids and ends of ranks of one host, numbered through the job, of the first world or of one
-    /// that was spawned.
+    /// Adds the process ids and ends of ranks on one host. Ranks are numbered through the job;
+    /// `world` is the spawned world, or `None` for the first world.
     pub fn add(
         &mut self,
         host: &str,
@@ -70,12 +72,12 @@ impl Ends {
         }
     }
 
-    /// So many spawned ranks were not told.
+    /// Counts spawned ranks that are left out.
     pub const fn leave_out(&mut self, ranks: u64) {
         self.left_out = self.left_out.saturating_add(ranks);
     }
 
-    /// Nothing more comes: puts all in order.
+    /// Sorts all ranks, after the last one was added.
     pub fn sort(&mut self) {
         self.first.sort_unstable_by_key(|ended| ended.rank);
         self.spawned.sort_unstable_by_key(|ended| (ended.world, ended.rank));
@@ -86,17 +88,17 @@ impl Ends {
         &self.first
     }
 
-    /// Ranks of worlds that were spawned, by world and rank.
+    /// Ranks of spawned worlds, by world and rank.
     pub fn spawned(&self) -> &[Ended] {
         &self.spawned
     }
 
-    /// How many of them are missing there.
+    /// Number of spawned ranks that are left out.
     pub const fn left_out(&self) -> u64 {
         self.left_out
     }
 
-    /// The highest code of `code` and of all ranks but those of worlds that could not be started.
+    /// The highest code of `code` and of all ranks, except ranks of worlds that did not start.
     pub fn highest(&self, code: u8) -> u8 {
         let never = self.spawned.iter().filter(|ended| ended.end == RankEnd::NotStarted);
         let never: BTreeSet<u32> = never.map(|ended| ended.world).collect();
@@ -110,15 +112,15 @@ impl Ends {
 mod tests {
     use super::*;
 
-    fn add(ends: &mut Ends, number: u32, told: &[RankEnd]) {
-        let size = u32::try_from(told.len()).unwrap();
+    fn add(ends: &mut Ends, number: u32, reported: &[RankEnd]) {
+        let size = u32::try_from(reported.len()).unwrap();
         let world = World { number, first: Rank(number * 10), size };
-        let pids = told.iter().map(|&end| (7, end)).collect();
+        let pids = reported.iter().map(|&end| (7, end)).collect();
         ends.add("h", (number > 0).then_some(world), &world.ranks(), pids);
     }
 
     #[test]
-    fn what_does_not_fit_is_counted_and_failures_have_room_of_their_own() {
+    fn further_ranks_are_counted_and_failures_have_a_bound_of_their_own() {
         let mut ends = Ends::with_room(2);
         add(&mut ends, 2, &[RankEnd::Exited(0); 3]);
         add(&mut ends, 1, &[RankEnd::Exited(0), RankEnd::Exited(5)]);
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_code_counts_signals_as_a_shell_does_and_no_world_that_never_was() {
+    fn the_highest_code_counts_signals_as_a_shell_does_and_ignores_worlds_that_did_not_start() {
         let killed = RankEnd::Signaled { signal: 9, core: false };
         let mut ends = Ends::default();
         assert_eq!(ends.highest(7), 7);

@@ -1,8 +1,8 @@
-//! Which variables a rank gets. Pure: the caller's environment and the options in, a list out.
+//! The environment of a rank. Pure: it is derived from the caller's environment and the options.
 //!
-//! The caller's whole environment, unless told otherwise, without what an enclosing launcher put
-//! there for *its* ranks; then `-genvlist`, `-envlist`, `-genv`, `-env` (and `-x`), of which the
-//! later wins. `PATH` always stays, because nothing is found without it.
+//! By default a rank gets the caller's whole environment, without the variables that an enclosing
+//! launcher set for *its* ranks. Then `-genvlist`, `-envlist`, `-genv`, `-env` (and `-x`) apply in
+//! this order; later ones win. `PATH` always stays, because programs are searched in it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,24 +15,24 @@ use crate::options::Key;
 use crate::scan::Setting;
 use crate::usage::Usage;
 
-/// What the options of one section, or the global ones, say.
+/// The environment options of one section, or the global ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
     /// `-envall`: true, `-envnone`: false.
     whole: Once<bool>,
-    /// Variables of the caller to pass, with the option that says so.
+    /// Variables of the caller to pass, with the option that names each.
     listed: Vec<(String, Bytes)>,
-    /// Whether naming variables means: only these.
+    /// Whether only the named variables are passed.
     selects: bool,
     /// Variables to set.
     set: Vec<(Bytes, Bytes)>,
 }
 
-/// The entries of an environment, `NAME=VALUE` most of them.
+/// The entries of an environment; most have the form `NAME=VALUE`.
 pub type Variables = Vec<Bytes>;
 
 impl Choice {
-    /// Takes note of one option.
+    /// Adds one option.
     pub fn note(&mut self, setting: &Setting) -> Result<(), Usage> {
         match setting.opt.key {
             Key::EnvAll => self.whole.set(true, setting)?,
@@ -67,18 +67,18 @@ impl Choice {
         Ok(())
     }
 
-    /// Whether the caller's environment is the base; nothing, if these options do not say.
+    /// Whether the caller's environment is the base; `None` if these options do not decide.
     fn inherits(&self) -> Option<bool> {
         self.whole.get().copied().or(self.selects.then_some(false))
     }
 }
 
-/// The environment of a section with the options `own`, under the global options `defaults`. What is
-/// inherited stays byte for byte: entries without a name or a value, and each one of a name that is there twice.
-/// What an option sets is there once.
+/// The environment of a section with the options `own` and the global options `defaults`. Inherited
+/// entries stay byte for byte, including entries without a name or value, and repeated names. A
+/// variable that an option sets occurs once.
 ///
 /// # Errors
-/// A listed variable that the caller does not have.
+/// A listed variable is missing in the caller's environment.
 pub fn assemble(caller: &[Bytes], defaults: &Choice, own: &Choice) -> Result<Variables, Usage> {
     let mut made = Environment::default();
     if own.inherits().or(defaults.inherits()).unwrap_or(true) {
@@ -100,22 +100,22 @@ pub fn assemble(caller: &[Bytes], defaults: &Choice, own: &Choice) -> Result<Var
     Ok(made.entries.into_iter().flatten().collect())
 }
 
-/// The value of a variable, as getenv finds it: of one that is there twice, the first.
+/// The value of a variable, as getenv finds it. If the name occurs twice, the first value.
 pub fn value_of<'a>(entries: &'a [Bytes], name: &[u8]) -> Option<&'a [u8]> {
     let found = entries.iter().find(|entry| name_of(entry) == Some(name))?;
     found.get(name.len() + 1..)
 }
 
-/// The name of a variable; none of an entry that is none.
+/// The name of a variable; `None` for an entry that is no variable.
 pub fn name_of(entry: &[u8]) -> Option<&[u8]> {
     let at = entry.iter().position(|&b| b == b'=')?;
     Some(&entry[..at]).filter(|name| !name.is_empty())
 }
 
-/// Entries in the order in which they came.
+/// Entries in their original order.
 #[derive(Default)]
 struct Environment {
-    /// None in the place of one that is no more.
+    /// `None` in place of a removed entry.
     entries: Vec<Option<Bytes>>,
     places: BTreeMap<Bytes, Vec<usize>>,
 }
@@ -128,7 +128,7 @@ impl Environment {
         self.entries.push(Some(entry.to_vec()));
     }
 
-    /// All that the caller has of this name, unless it was kept before.
+    /// Keeps all of the caller's entries with this name, unless they were kept before.
     fn keep_all(&mut self, caller: &[Bytes], name: &[u8]) {
         if !self.places.contains_key(name) {
             let named = caller.iter().filter(|entry| name_of(entry) == Some(name));
@@ -140,7 +140,7 @@ impl Environment {
         let entry = [name, value].join(&b'=');
         match self.places.get_mut(name) {
             Some(places) => {
-                // A second one would be found by who looks from the end.
+                // A program that searches from the end would find a second entry.
                 places.drain(1..).for_each(|place| self.entries[place] = None);
                 self.entries[places[0]] = Some(entry);
             }
@@ -149,7 +149,7 @@ impl Environment {
     }
 }
 
-/// `NAME=VALUE` or `NAME`.
+/// Splits `NAME=VALUE` or `NAME`.
 fn split(word: &OsStr) -> (&[u8], Option<&[u8]>) {
     let bytes = word.as_bytes();
     match bytes.iter().position(|&b| b == b'=') {
@@ -158,7 +158,7 @@ fn split(word: &OsStr) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Whether a variable belongs to the launcher, if any, that we were started under.
+/// Whether a variable belongs to an enclosing launcher.
 fn of_enclosing_launcher(name: &[u8]) -> bool {
     pmi_proto::is_launcher_variable(name)
 }

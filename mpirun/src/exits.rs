@@ -1,4 +1,4 @@
-//! The reports of how every rank ended, as text. Pure; the session writes and prints them.
+//! The reports about the ends of ranks, as text. Pure; the session writes and prints them.
 //!
 //! `ends` has one entry per rank of the first world, in rank order.
 
@@ -9,15 +9,19 @@ use mpd_wire::job::{RankEnd, exit};
 
 use crate::ends::{Ended, Ends};
 
-/// The `-status-file`. Line 1 names the format, line 2 the job and how many ranks its first world has; then one line
-/// per rank of that, of `name=value` fields: `rank host pid code`, or `signal` (and `core=1` if it left a core dump)
-/// instead of `code`; a rank that never ran has only `state=not-started` after its host, one
-/// that was lost with its host only `state=lost`. Then the same for each rank of each world that was spawned, with
-/// `world` in front, so that who looks for lines with `rank` in front finds the first world alone. If some of these
-/// are missing, there is a last line `left-out` with their number.
+/// The `-status-file`.
+///
+/// Line 1 names the format. Line 2 has the job and the number of ranks of its first world. Then
+/// each of these ranks has a line of `name=value` fields: `rank host pid code`. For a signal,
+/// `signal` replaces `code`, and `core=1` reports a core dump. A rank that never ran has only
+/// `state=not-started` after its host. A rank that was lost with its host has only `state=lost`.
+///
+/// Lines of spawned ranks follow. They begin with `world`, so that lines that begin with `rank` are
+/// those of the first world. If some spawned ranks are left out, a last line `left-out` has their
+/// number.
 pub fn render_status_file(job: &str, ends: &Ends) -> String {
     let mut text = format!("mpd-status 1\njob={job} ranks={}\n", ends.first().len());
-    // Writing to a String cannot fail, here and below.
+    // Writing to a String cannot fail.
     for ended in ends.first() {
         render_end(&mut text, ended);
     }
@@ -44,8 +48,8 @@ fn render_end(text: &mut String, Ended { rank, host, pid, end, .. }: &Ended) {
     };
 }
 
-/// The `-ecfn` file in MPD's format: the raw status that `wait` gives. MPD wrote the ranks in the
-/// order in which they ended, this is in rank order.
+/// The `-ecfn` file in MPD's format, with the raw status of `wait`. MPD wrote the ranks in the
+/// order of their ends; this file has rank order.
 pub fn render_ecfn(job: &str, ends: &[Ended]) -> String {
     let mut text = format!("exit-codes\njobid={job}\n");
     for Ended { rank, host, pid, end, .. } in ends {
@@ -55,8 +59,8 @@ pub fn render_ecfn(job: &str, ends: &[Ended]) -> String {
     text
 }
 
-/// What `-print-all-exitcodes` prints, in Hydra's form: a line per host, with the codes that a shell
-/// would show.
+/// The output of `-print-all-exitcodes`, in Hydra's form: one line per host, with the exit codes
+/// that a shell would show.
 pub fn render_all_exitcodes(ends: &[Ended]) -> String {
     let mut hosts: Vec<(&str, Vec<String>)> = Vec::new();
     let mut known = BTreeMap::new();
@@ -71,7 +75,7 @@ pub fn render_all_exitcodes(ends: &[Ended]) -> String {
     format!("Exit codes: {}", lines.collect::<String>())
 }
 
-/// The number in which Unix packs the end of a process.
+/// The status of `wait` for the end of a process.
 fn wait_status(end: RankEnd) -> u32 {
     match end {
         RankEnd::Exited(code) => u32::from(code) << 8,
@@ -87,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// Of five ranks, the last two on another host, and of two that were spawned.
+    /// The ends of five ranks, the last two on another host, and of two spawned ranks.
     fn ends() -> Ends {
         let mut ends = Ends::default();
         let here = [
@@ -105,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_file_has_a_line_per_rank_and_those_of_other_worlds_behind() {
+    fn the_status_file_has_a_line_per_rank_followed_by_those_of_other_worlds() {
         assert_eq!(
             render_status_file("3@h", &ends()),
             "mpd-status 1\n\

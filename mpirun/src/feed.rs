@@ -1,4 +1,4 @@
-//! Standard input on its way to the job.
+//! Reads standard input for the job.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -11,37 +11,39 @@ use mpd_io::logging::plain;
 use mpd_io::watch::watch;
 use mpd_wire::frame;
 
-/// How often a terminal that is not ours is looked at again while input waits in it.
+/// Interval between checks whether this process has the terminal, while input waits in the
+/// terminal.
 pub(crate) const BACKGROUND_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Standard input, as far as it is wanted.
+/// Standard input, if the job needs it.
 #[derive(Debug)]
 pub(crate) struct Feed {
     stdin: Option<Stdin>,
     is_ready: bool,
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Debug)]
 pub(crate) enum Fed {
-    /// These bytes.
+    /// These bytes were read.
     Bytes(Vec<u8>),
-    /// The end.
+    /// Standard input has ended.
     End,
-    /// It cannot be read any further, for this reason.
+    /// Standard input cannot be read any further, for this reason.
     Lost(String),
 }
 
 impl Feed {
-    /// Of a job that wants none.
+    /// The input of a job that needs none.
     pub(crate) const fn none() -> Self {
         Self { stdin: None, is_ready: false }
     }
 
-    /// Opens it, and says why it can never be read, if so: that is known before the job, however soon that ends.
+    /// Opens standard input. The second result is a reason why it can never be read; it is known
+    /// before the job starts.
     ///
     /// # Errors
-    /// It is not there, or cannot be watched.
+    /// Standard input is closed or cannot be watched.
     pub(crate) fn open(registry: &Registry, token: Token) -> Result<(Self, Option<String>)> {
         let fd = io::stdin().as_fd().try_clone_to_owned().context("standard input")?;
         let stdin = Stdin::new(fd).context("standard input")?;
@@ -57,12 +59,12 @@ impl Feed {
         Ok((feed, unreadable.map(|e| plain(&e))))
     }
 
-    /// There may be more to read.
+    /// Marks standard input as possibly readable.
     pub(crate) const fn wake(&mut self) {
         self.is_ready = true;
     }
 
-    /// Reads at most so many bytes, if that does not wait. Behind the end nothing comes.
+    /// Reads at most `credit` bytes without waiting. After the end there is no further result.
     pub(crate) fn read(&mut self, credit: usize) -> Option<Fed> {
         let stdin = self.stdin.as_ref().filter(|_| self.is_ready && credit > 0)?;
         if stdin.is_in_background() {
@@ -76,7 +78,7 @@ impl Feed {
                 return Some(Fed::Bytes(bytes));
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                // What waits in a terminal that is not ours makes no new event.
+                // Input that waits in a terminal of another process group causes no event.
                 self.is_ready = stdin.is_in_background();
                 return None;
             }
@@ -86,7 +88,7 @@ impl Feed {
         Some(fed)
     }
 
-    /// How long until [`Feed::read`] is to be tried again; none: when it is woken.
+    /// Time until the next call of [`Feed::read`]; `None` if an event will come.
     pub(crate) fn wait(&self, credit: usize) -> Option<Duration> {
         let stdin = self.stdin.as_ref().filter(|_| self.is_ready && credit > 0)?;
         Some(if stdin.is_in_background() { BACKGROUND_INTERVAL } else { Duration::ZERO })

@@ -1,5 +1,5 @@
-//! Ranks that crashed and are held as they were: who they are, and when the debugger opens at them. Those that
-//! crash together belong to one session; those that crash while it is open, to the next one.
+//! Crashed ranks whose processes are held for the debugger. Ranks that crash together belong to one
+//! session of the debugger. Ranks that crash during a session belong to the next session.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,45 +10,48 @@ use mpd_wire::{Rank, RankSet};
 use crate::crashes::signal_name;
 use crate::processes::Processes;
 
-/// From one crash to the next of those that crash together, and from the first to the session at most.
+/// Longest time between two crashes of one session; `GATHER_MOST` bounds the time from the first
+/// crash to the session.
 pub const GATHER: Duration = Duration::from_millis(300);
 const GATHER_MOST: Duration = Duration::from_secs(1);
 
-/// Most ranks that are looked at in one session, each with a debugger. Further ones that crashed with them go with them.
+/// Most ranks in one session, each with a debugger. Further ranks that crashed with them are
+/// released with them.
 const MAX_RANKS: usize = 64;
 
 /// Most hosts that are named in one line.
 const MAX_HOSTS: usize = 4;
 
-/// See the module.
+/// The crashed ranks of a job.
 #[derive(Debug, Default)]
-pub struct Held {
-    /// Those that no session was about, and of which signal they are about to die.
+pub struct CrashedRanks {
+    /// Crashed ranks without a session yet, with their signals.
     waiting: BTreeMap<Rank, u8>,
     due: Option<Time>,
-    /// When it is due at the latest.
+    /// Latest time for the next session.
     latest: Option<Time>,
-    /// A session is going on.
+    /// Whether a session is open.
     open: bool,
-    /// The job is about to end: there is no further session.
+    /// Whether the job is about to end, so that no further session follows.
     ends: bool,
 }
 
 /// A session of the debugger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// With whom.
+    /// The ranks of the session.
     pub ranks: RankSet,
-    /// What the user is told, without what comes of it.
-    pub who: String,
+    /// The crashes, as text for people.
+    pub text: String,
 }
 
-impl Held {
-    /// A process of the rank is held. Whether it is to be let go at once.
+impl CrashedRanks {
+    /// Handles the crash of a rank whose process is held. Returns whether to release all held
+    /// processes at once.
     #[must_use]
     pub fn add(&mut self, now: Time, rank: Rank, signal: u8) -> bool {
         if self.ends {
-            // With what is looked at, when that is over.
+            // During a session, the process is released after the session.
             return !self.open;
         }
         self.waiting.entry(rank).or_insert(signal);
@@ -59,43 +62,47 @@ impl Held {
         false
     }
 
-    /// Whether what is held is the debugger's now, or about to be.
+    /// Whether processes are held for the debugger.
     pub fn is_any(&self) -> bool {
         self.open || !self.waiting.is_empty()
     }
 
-    /// When [`Held::open`] has something to say.
+    /// The time for [`CrashedRanks::open`].
     pub const fn due(&self) -> Option<Time> {
         self.due
     }
 
-    /// The session that is due, if one is.
+    /// The next session, if its time has come.
     pub fn open(&mut self, now: Time, processes: &Processes) -> Option<Opening> {
         self.due.take_if(|due| *due <= now)?;
         (self.open, self.latest) = (true, None);
         let crashed = std::mem::take(&mut self.waiting);
-        let mut who = told(&crashed, processes);
+        let mut text = reported(&crashed, processes);
         if crashed.len() > MAX_RANKS {
-            who = format!("{who}; of these {} the first {MAX_RANKS} are looked at", crashed.len());
+            text = format!(
+                "{text}; of these {} the debugger opens at the first {MAX_RANKS}",
+                crashed.len()
+            );
         }
-        Some(Opening { ranks: crashed.keys().copied().take(MAX_RANKS).collect(), who })
+        Some(Opening { ranks: crashed.keys().copied().take(MAX_RANKS).collect(), text })
     }
 
-    /// The session is over; `more` if there may be another one now. Whether all that is held is to be let go.
+    /// Handles the end of a session; `more` allows a further session. Returns whether to release
+    /// all held processes.
     #[must_use]
-    pub fn close(&mut self, now: Time, more: bool, goes_on: bool) -> bool {
+    pub fn close(&mut self, now: Time, more: bool, continues_on_failure: bool) -> bool {
         self.open = false;
         if more && !self.waiting.is_empty() {
             self.due = Some(now);
             return false;
         }
         self.waiting.clear();
-        self.ends |= !goes_on;
+        self.ends |= !continues_on_failure;
         true
     }
 
-    /// The job is about to end. Whether all that is held is to be let go now; what a session is about is, when that
-    /// is over.
+    /// Handles the coming end of the job. Returns whether to release all held processes now; those
+    /// of an open session are released after the session.
     #[must_use]
     pub fn forget(&mut self) -> bool {
         self.due = None;
@@ -105,7 +112,7 @@ impl Held {
 }
 
 /// `rank 1 of host h1: SIGSEGV, ranks 3,5 of host h2: SIGABRT`
-fn told(held: &BTreeMap<Rank, u8>, processes: &Processes) -> String {
+fn reported(held: &BTreeMap<Rank, u8>, processes: &Processes) -> String {
     let mut places: BTreeMap<(u8, Option<&str>), RankSet> = BTreeMap::new();
     for (&rank, &signal) in held {
         let set = places.entry((signal, processes.host_of(rank)));
@@ -138,19 +145,19 @@ mod tests {
         processes
     }
 
-    fn opened(held: &mut Held, now: Time) -> Option<(String, String)> {
-        held.open(now, &processes()).map(|opening| (opening.ranks.to_string(), opening.who))
+    fn opened(held: &mut CrashedRanks, now: Time) -> Option<(String, String)> {
+        held.open(now, &processes()).map(|opening| (opening.ranks.to_string(), opening.text))
     }
 
     #[test]
-    fn those_that_crash_together_are_one_session_and_later_ones_the_next() {
-        let mut held = Held::default();
+    fn ranks_that_crash_together_are_one_session_and_later_ranks_the_next() {
+        let mut held = CrashedRanks::default();
         for (rank, signal) in [(3, 11), (1, 6), (5, 11), (3, 6)] {
             assert!(!held.add(NOW, Rank(rank), signal));
         }
         assert_eq!(opened(&mut held, NOW), None);
-        let who = "rank 1 of host h1: SIGABRT, ranks 3,5 of host h2: SIGSEGV";
-        assert_eq!(opened(&mut held, NOW + GATHER), Some(("1,3,5".into(), who.into())));
+        let text = "rank 1 of host h1: SIGABRT, ranks 3,5 of host h2: SIGSEGV";
+        assert_eq!(opened(&mut held, NOW + GATHER), Some(("1,3,5".into(), text.into())));
         assert!(!held.add(NOW, Rank(4), 8) && held.due().is_none());
         assert!(!held.close(NOW, true, false) && held.is_any());
         let next = Some(("4".into(), "rank 4 of host h2: SIGFPE".into()));
@@ -160,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn a_session_waits_while_ranks_go_on_crashing_but_not_for_long() {
-        let mut held = Held::default();
+    fn a_session_waits_a_bounded_time_for_further_crashes() {
+        let mut held = CrashedRanks::default();
         for tenths in 0..20 {
             let now = NOW + Duration::from_millis(100) * tenths;
             assert!(!held.add(now, Rank(tenths), 11));
@@ -171,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_goes_on_has_its_next_session_when_the_next_ranks_crash() {
-        let mut held = Held::default();
+    fn a_continuing_job_has_its_next_session_at_the_next_crash() {
+        let mut held = CrashedRanks::default();
         for _ in 0..2 {
             assert!(!held.add(NOW, Rank(0), 11));
             assert!(opened(&mut held, NOW + GATHER).is_some());
@@ -182,25 +189,25 @@ mod tests {
 
     #[test]
     fn a_job_that_is_about_to_end_has_no_further_session() {
-        let mut held = Held::default();
+        let mut held = CrashedRanks::default();
         assert!(!held.add(NOW, Rank(0), 11));
         assert!(held.forget() && held.add(NOW, Rank(1), 11));
         assert_eq!((held.due(), opened(&mut held, NOW + GATHER)), (None, None));
-        let mut held = Held::default();
+        let mut held = CrashedRanks::default();
         assert!(!held.add(NOW, Rank(0), 11));
         assert!(opened(&mut held, NOW + GATHER).is_some());
         assert!(!held.add(NOW, Rank(1), 11) && !held.forget() && !held.add(NOW, Rank(2), 11));
-        assert!(held.close(NOW, true, false), "only what is looked at was still held");
+        assert!(held.close(NOW, true, false), "only the ranks of the session were still held");
     }
 
     #[test]
-    fn a_session_is_of_a_bounded_number_of_ranks_and_few_hosts_are_named() {
-        let mut held = Held::default();
+    fn a_session_has_a_bounded_number_of_ranks_and_names_few_hosts() {
+        let mut held = CrashedRanks::default();
         (0..100).for_each(|rank| assert!(!held.add(NOW, Rank(rank), 4 + (rank % 3) as u8)));
-        let (ranks, who) = opened(&mut held, NOW + GATHER).unwrap();
+        let (ranks, text) = opened(&mut held, NOW + GATHER).unwrap();
         assert_eq!(ranks, "0-63");
-        assert!(who.starts_with("ranks 0,3,6,") && !who.contains("host"), "{who}");
-        assert!(who.ends_with("; of these 100 the first 64 are looked at"), "{who}");
+        assert!(text.starts_with("ranks 0,3,6,") && !text.contains("host"), "{text}");
+        assert!(text.ends_with("; of these 100 the debugger opens at the first 64"), "{text}");
         assert!(held.close(NOW, true, false), "the others go with them");
     }
 }

@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 use crate::debug;
 use crate::options::{Heading, Key, OPTIONS, Opt};
 
-/// Width of the texts: a terminal's default.
+/// Width of the texts, the default width of a terminal.
 const WIDTH: usize = 80;
 
-/// Where descriptions begin.
+/// Column of the descriptions.
 const COLUMN: usize = 30;
 
-/// The most used options; fits a screen.
+/// The most used options, which fit on a screen.
 pub fn short(name: &str) -> String {
     let mut text = usage(name);
     match name {
@@ -40,13 +40,13 @@ fn paragraphs(text: &mut String, paragraphs: &[&str]) {
     }
 }
 
-/// What `mpdexec` is for.
+/// The purpose of `mpdexec`.
 const EVERYWHERE_ABOUT: [&str; 2] = [
-    "Runs a command once on every host of the ring. Each line of output stands behind the name of its \
-     host; a line that several hosts have in common is printed once, behind the names of all of them. The \
-     command runs to its end on each host, and the exit code is the highest of all.",
-    "It is mpirun with '-hosts all -ppn 1 -m -prepend-pattern \"%h: \" -on-failure highest'. Other options \
-     of mpirun that do not contradict these can stand before the command.",
+    "Runs a command once on every host of the ring. The name of the host is in front of each line of output. A \
+     line that several hosts print appears once, with the names of all these hosts. The command runs to its end \
+     on each host. The exit code is the highest of all hosts.",
+    "mpdexec is mpirun with '-hosts all -ppn 1 -m -prepend-pattern \"%h: \" -on-failure highest'. Other options \
+     of mpirun may precede the command if they do not contradict these options.",
 ];
 
 const EVERYWHERE_EXAMPLES: [&str; 3] = [
@@ -55,7 +55,7 @@ const EVERYWHERE_EXAMPLES: [&str; 3] = [
     "mpdexec -ring work -timeout 10 uname -r",
 ];
 
-/// What `mpdexec` is used with.
+/// The options for `mpdexec`.
 fn of_everywhere(opt: &Opt) -> bool {
     let keys = [
         Key::Directory,
@@ -72,14 +72,14 @@ fn of_everywhere(opt: &Opt) -> bool {
     opt.is_shown() && keys.contains(&opt.key)
 }
 
-/// What `mpigdb` is for.
+/// The purpose of `mpigdb`.
 const DEBUGGER_ABOUT: [&str; 3] = [
-    "Runs every rank of a program under gdb, with one prompt for all of them, or attaches to a job that \
-     runs (-p JOB). It is mpirun with -d; options of mpirun can stand before the program.",
-    "At the prompt any command of gdb can be typed; it goes to the ranks that are addressed. 'z 0,2-4' \
-     addresses these ranks, z all again, and 'z ?' shows who is where. run starts the program, and ^C interrupts \
-     the ranks that run. 'help z' shows this, and quit ends the session.",
-    "The section DEBUGGING of the manual page says more: man mpigdb.",
+    "Runs every rank of a program under gdb, with one prompt for all ranks. With -p JOB it attaches to a \
+     running job. The name mpigdb means mpirun -d. Options of mpirun may precede the program.",
+    "You can type any command of gdb at the prompt. It goes to the addressed ranks. 'z 0,2-4' addresses these \
+     ranks, 'z' addresses all ranks, and 'z ?' lists the state of all ranks. 'run' starts the program, ^C \
+     interrupts the running ranks, and 'quit' ends the session. 'help z' shows this text.",
+    "The manual page, man mpigdb, has the details in its section DEBUGGING.",
 ];
 
 const DEBUGGER_EXAMPLES: [&str; 3] = [
@@ -88,7 +88,7 @@ const DEBUGGER_EXAMPLES: [&str; 3] = [
     "mpigdb -p 3 -r 0,2-4",
 ];
 
-/// What `mpigdb` is used with.
+/// The options for `mpigdb`.
 fn of_debugger(opt: &Opt) -> bool {
     let keys =
         [Key::Processes, Key::Hosts, Key::Directory, Key::EnvExport, Key::Ring, Key::HelpAll];
@@ -108,10 +108,10 @@ pub fn complete(name: &str) -> String {
     text
 }
 
-/// The name under which the program runs a command once on every host.
+/// The program name that runs a command once on every host.
 pub(crate) const EVERYWHERE: &str = "mpdexec";
 
-/// The words of `mpirun` that it stands for.
+/// The arguments of `mpirun` that this name stands for.
 pub(crate) const EVERYWHERE_MEANS: [&str; 9] =
     ["-hosts", "all", "-ppn", "1", "-m", "-prepend-pattern", "%h: ", "-on-failure", "highest"];
 
@@ -120,240 +120,253 @@ pub fn version(name: &str) -> String {
     format!("{name} (MPD) {}\n", env!("CARGO_PKG_VERSION"))
 }
 
-/// What the table cannot say.
-pub(crate) const NOTES: [&str; 10] = [
-    "Options end at the program; what follows it are the program's arguments, up to a ':' that is \
-     a word of its own. Options for one program stand in its section, before it; options for the \
-     job can stand in any section, or in a first one without a program. Each option can be \
-     written with one dash or two, and -option VALUE also as -option=VALUE. A '--' ends the \
-     options.",
-    "Exit code: 0 if all ranks exited with 0; else that of the first rank that failed, or 128 + \
-     the signal that killed it; 1 if each rank ran alone (see -allow-alone); 124 after -timeout; 125 if mpirun itself fails, \
-     if a process of the job has become another user's and cannot be killed, or if all ranks exited with 0 and a \
-     FILE of -status-file, -ecfn, -trace-startup or -proctable cannot be written; 126 and 127 if a \
-     program cannot be executed or found. With -on-failure continue \
-     the other ranks run on after a failure; with highest they do, too, and the exit code is the \
-     highest of all ranks', also of spawned ones.",
-    "A host takes one process for each of its CPUs, or as many as -ppn or its list says, then the \
-     next host does; when all are full the first begins again, and mpirun reports that on a terminal \
-     or with -v. Names may be short, and localhost \
-     is this host. Without -n a program has one process for each named host, N for HOST:N, or K for each with -ppn K; \
-     if none is named, one, or K; of several programs each one.",
-    "If standard input, output or errors are closed (>&-), they are closed in the ranks, too: output and errors in all \
-     of them, input in those that -s names; the others find it empty. A rank has open what a file \
-     (-outfile-pattern), a terminal (-pty) or -stdin-switch gives it instead. If standard input cannot be \
-     read to its end, the ranks get what came before, and the exit code is 125 if all of them exited with 0.",
-    "If no daemon is running here, the job has this host alone, or, if other hosts are named, daemons \
-     there that are started for it by ssh (-launcher) and end with it. A batch system (Slurm, PBS, LSF, \
-     Grid Engine) gives hosts, slots and the number of processes to whoever names no hosts.",
-    "A job without a daemon is called pPID, PID being the process id of its mpirun. On the host of its mpirun, \
-     mpdlistjobs, mpdkilljob, mpdsigjob, mpdstdin, -stacks and mpigdb -p find it by that name, if the run directory can be \
-     written. A debugger that is attached to it ends with it.",
-    "Every rank gets the caller's environment, directory, umask, niceness and limits unless told otherwise, \
-     less the variables of a launcher that mpirun itself was started under.",
-    "Started as mpdexec it runs a command once on every host of the ring and prints equal lines \
-     once, behind their hosts: 'mpdexec uptime' is \
-     'mpirun -hosts all -ppn 1 -m -prepend-pattern \"%h: \" -on-failure highest uptime'.",
-    "Started as mpigdb it debugs the program: 'mpigdb -np 3 ./cpi' is 'mpirun -d -np 3 ./cpi'. 'mpigdb -p JOB' \
-     debugs a job that runs.",
-    "'mpirun -stacks JOB' says where the ranks of a job are that does not go on.",
+/// Notes for the full help that are not in the table of options.
+pub(crate) const NOTES: [&str; 12] = [
+    "mpirun runs one or more programs as one parallel job, on the hosts of a ring of MPD daemons or on named \
+     hosts. A process of the job is called a rank.",
+    "Options end at the program. The following words are the program's arguments, up to a ':' that is a \
+     separate word. Options for one program precede it, in its section. Options for the job can be in any \
+     section, or in a first section without a program. Each option can be written with one dash or two, and \
+     -option VALUE also as -option=VALUE. '--' ends the options.",
+    "Exit code: 0 if all ranks exited with 0, otherwise the code of the first rank that failed, or 128 + the \
+     signal that killed it. Further codes: 1 if each rank ran alone (see -allow-alone); 124 after -timeout; 126 \
+     if a program cannot be executed, 127 if it is not found; 125 if mpirun itself fails. The code is also 125 \
+     if a process of the job has become another user's and cannot be killed. It is 125 as well if all ranks \
+     exited with 0 but a FILE of -status-file, -ecfn, -trace-startup or -proctable cannot be written. With \
+     -on-failure continue, the other ranks continue after a failure. With -on-failure highest they continue \
+     too, and the exit code is the highest of all ranks, spawned ranks included.",
+    "A host takes one process for each of its CPUs, or N with -ppn N or HOST:N. Then the next host takes \
+     processes. When all hosts are full, the first host takes processes again, and mpirun reports this on a \
+     terminal or with -v. Names of hosts may be short, and localhost is this host.",
+    "Without -n, a program has one process for each named host: N for HOST:N, or K with -ppn K. If no host is named, it has one process (K with -ppn K). If a job has several programs, each program without -n has one process.",
+    "If standard input, output or error of mpirun is closed (>&-), it is closed in the ranks too. If it is the \
+     input, it is closed only in the ranks of -s; the input of the other ranks is empty. A stream stays open in \
+     the ranks if a file (-outfile-pattern), a terminal (-pty) or -stdin-switch replaces it. If standard input \
+     cannot be read to its end, the ranks receive the part before the error. The exit code is then 125 if all \
+     ranks exited with 0.",
+    "If no daemon runs on this host, mpirun starts one for the job. If other hosts are named, it starts daemons \
+     there by ssh (see -launcher). They end with the job. A batch job (Slurm, PBS, LSF, Grid Engine) gives the \
+     hosts, their slots and the number of processes, unless you name hosts.",
+    "A job without a daemon has the name pPID, where PID is the process id of its mpirun. On the host of its \
+     mpirun, the tools mpdlistjobs, mpdkilljob, mpdsigjob and mpdstdin find it by this name. So do -stacks and \
+     mpigdb -p. For this, the run directory must be writable. A debugger that is attached to such a job ends \
+     with the job.",
+    "Every rank gets the caller's environment, directory, umask, niceness and limits, unless options say \
+     otherwise. The variables of another launcher, under which mpirun itself was started, are removed.",
+    "With the name mpdexec, mpirun runs a command once on every host of the ring and prints equal lines once, \
+     with their hosts. 'mpdexec uptime' is 'mpirun -hosts all -ppn 1 -m -prepend-pattern \"%h: \" -on-failure \
+     highest uptime'.",
+    "With the name mpigdb, mpirun debugs the program: 'mpigdb -np 3 ./cpi' is 'mpirun -d -np 3 ./cpi'. 'mpigdb \
+     -p JOB' debugs a running job.",
+    "'mpirun -stacks JOB' prints where the ranks of a hanging job are.",
 ];
 
-/// How a job is debugged, for the man page.
-pub(crate) const DEBUGGER: [&str; 13] = [
-    "With -d (also -gdb, or as mpigdb) every rank runs under a gdb of its own on its host, and one prompt, \
-     (mpigdb), stands for all: it appears when every addressed rank has answered. Any gdb command can be typed. \
-     What the debuggers and the programs say has the ranks in front; what several say alike is shown once, as in \
-     '0-2,5: Breakpoint 1, main ()'. The program's arguments may stand on the command line or behind run.",
-    "z addresses all ranks, 'z 0' or 'z 1-2,5' these alone, until the next z; 'z ?' shows who is addressed, who \
-     runs, and who is stopped where.",
-    "run starts the program on the addressed ranks. If one of them has run already, all ranks are killed and \
-     started again together, as a new parallel program under the same debuggers, which keep their breakpoints.",
-    "While the addressed ranks run, what is typed is their programs' input, and ^D its end. If some are stopped \
-     and others still run, z can be typed too: 'z 0' goes on with those that are ready. ^C interrupts the \
-     addressed ranks that run; a second ^C within two seconds offers to kill the job. An empty line repeats the \
-     last next, step, continue and the like.",
-    "quit, or ^D at the prompt, kills the programs, ends the debuggers and gives exit code 0.",
-    "Commands that go over several lines (commands, define, if, while, python) belong in a gdb script that every \
-     host can read: 'source FILE'. A rank whose debugger has ended is told once and left out.",
-    "-x FILE and -ex COMMAND, in their order, come before what is typed. A command that is refused ends its file. \
-     With -batch the session ends behind them.",
-    "Where standard input or output is no terminal, commands are read line by line, each when it can be carried \
-     out, and never given to the program; no prompt is printed, what gdb refuses goes to standard error, and the \
-     end of the input is quit. On a terminal lines are edited, TAB completes as gdb does, and ~/.mpigdb_history \
-     keeps what was typed.",
-    "-gdba JOB, with mpigdb also -p JOB, attaches to the ranks of a job that runs, on whatever hosts: JOB is what \
-     mpdlistjobs lists (3 or 3@host), or its alias. No program and no options for jobs are named; -r 0,2-4 attaches to \
-     these ranks alone, which keep their numbers. When it has said where they are stopped, the prompt appears. quit, and the \
-     end of the session for whatever reason, let the job go on; detach lets the addressed ranks go at once; kill kills \
-     them, as any signal would, with what comes of it for their job; run is refused. A second ^C offers to let the job go. \
-     Whoever may attach to the processes on their hosts may do this. What is attached to is the process that the rank \
-     was started as: if that is a script or a tool like valgrind, it is that one; use mpdlistjobs and gdb for its children. \
-     Ranks of a job with -on-crash are traced already, and cannot be attached to unless they crashed and are held.",
-    "-stacks JOB (with -r, some ranks) attaches for a moment to each rank, and prints the calls of all threads as one \
-     tree, each with the ranks that are in it: what leads to main and what goes on inside of libraries is left out, and \
-     where a rank has several threads in a call, these are counted. -json prints the whole stacks: a list of calls, with \
-     call, ranks, threads and calls. gdb runs without the user's settings. A thread that gdb cannot read is shown as \
-     '?? (thread NUMBER: why)', by gdb's number. Ranks of which no stack can be had are told on standard error, those \
-     whose debugger says nothing for 30 seconds, too; the exit code is 1 then.",
-    "With -on-crash gdb each rank is watched. When a process of it, wherever in its tree, is about to die of SIGSEGV, \
-     SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS or SIGTRAP, gdb looks where its threads are before it dies; \
-     mpirun prints that at the end of the job, ranks that crashed in one place together. Who handles such a signal is left \
-     alone; exit codes, output, input and signals are as without. Until then nothing runs slower but the start, by a \
-     process for each rank. -gdb-path names another gdb. It cannot be had together with -d or -pty.",
-    "On a terminal (input, output and errors, in the foreground) such a process is held as it \
-     was instead, and the debugger opens at the ranks that crashed together (300 ms), as mpigdb -p JOB -r RANKS would, 64 at \
-     most. Keys are the debugger's then; what the other ranks print still appears. Ranks that crash meanwhile have a \
-     session of their own behind it, and can be attached to from another terminal at once. After quit the processes die \
-     of their signals, and the job ends as without, with -on-failure continue if it would. 'signal 0', twice, goes on behind the \
-     signal; continue does not. A limit of time, mpdkilljob and SIGTERM end what is held, too. -batch has stacks printed on a terminal \
-     as elsewhere. So has a job without a daemon whose run directory cannot be written: a debugger would not find it.",
-    "Where hosts restrict ptrace (Yama), ranks let the debuggers of their daemon attach; their children do not.",
+/// Debugging a job, for the man page.
+pub(crate) const DEBUGGER: [&str; 19] = [
+    "With -d (also -gdb, or as mpigdb), every rank runs under its own gdb on its host. There is one prompt for \
+     all ranks, (mpigdb). It appears when every addressed rank has answered. You can type any gdb command. \
+     Lines of the debuggers and the programs have the ranks in front. A line of several ranks is shown once, as \
+     in '0-2,5: Breakpoint 1, main ()'. You can give the program's arguments on the command line or after \
+     'run'.",
+    "The command 'z' addresses all ranks. 'z 0' or 'z 1-2,5' addresses these ranks only, until the next 'z'. 'z \
+     ?' shows which ranks are addressed, which run, and where the others are stopped.",
+    "The command 'run' starts the program on the addressed ranks. If one of them has already run, all ranks are \
+     killed and started again together as a new parallel program. The debuggers stay and keep their \
+     breakpoints.",
+    "A spawned rank has a debugger from its start, and a number after those of the job. It gets the breakpoints \
+     that were set for all ranks, and its program starts at once. Its debugger ends with the program.",
+    "While the addressed ranks run, typed lines are the input of their programs, and ^D is its end. If only \
+     some ranks run, you can also type 'z': 'z 0' addresses rank 0, and the prompt appears if rank 0 is \
+     stopped. ^C interrupts the addressed ranks that run. A second ^C within two seconds offers to kill the \
+     job. An empty line repeats the last 'next', 'step', 'continue' and similar commands.",
+    "The command 'quit', or ^D at the prompt, kills the programs and ends the debuggers. The exit code is then 0.",
+    "Commands of several lines ('commands', 'define', 'if', 'while', 'python') must be in a gdb script that \
+     every host can read: 'source FILE'. If a debugger ends, the session reports it once and continues without \
+     its rank.",
+    "-x FILE and -ex COMMAND are executed in their order, before typed commands. If a command is refused, the \
+     rest of its file is skipped. With -batch, the session ends after these commands.",
+    "If standard input or output is no terminal, mpirun reads commands line by line, each when it can be \
+     executed. The program never receives them. No prompt is printed, errors of gdb go to standard error, and \
+     the end of the input means 'quit'. On a terminal, lines can be edited, TAB completes as in gdb, and \
+     ~/.mpigdb_history stores the typed lines.",
+    "-gdba JOB (with mpigdb also -p JOB) attaches to the ranks of a running job on all its hosts. JOB is an id \
+     of mpdlistjobs (3 or 3@host) or an alias. A program or options of a job are not allowed. -r 0,2-4 attaches \
+     to these ranks only, and they keep their numbers. The prompt appears after the lines that show where the \
+     ranks are stopped.",
+    "In such a session, 'quit' and any other end of the session let the job continue. 'detach' lets the \
+     addressed ranks continue at once. 'kill' kills them, and their job then ends as after any killed rank. \
+     'run' is refused. A second ^C offers to detach from the job.",
+    "The user of the session must be allowed to attach to the processes on their hosts. The session attaches to \
+     the process that was started for the rank, or with -pty to the program on the terminal. If this is a \
+     script or a tool like valgrind, use mpdlistjobs and gdb for its children. Ranks of a job with -on-crash \
+     are already traced. You can attach to them only when they have crashed and are held.",
+    "-stacks JOB attaches to each rank (with -r: to some ranks) for a moment. It prints the calls of all \
+     threads as one tree, each call with its ranks. Calls before main and calls inside libraries are left out. \
+     If several threads of a rank are in a call, their number is printed. The user's settings of gdb are not \
+     read. A thread that gdb cannot read is shown as '?? (thread NUMBER: reason)', with gdb's number.",
+    "-json prints the complete stacks: a list of calls, each with 'call', 'ranks', 'threads' and 'calls'. A \
+     stack cannot be read if the debugger does not answer for 30 seconds, for example. Then standard error has \
+     a message, and the exit code is 1.",
+    "With -on-crash gdb, mpirun reports where ranks crash. A crash is the death of a rank's process, or of a \
+     descendant, by SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS or SIGTRAP. Before the process dies, gdb \
+     reads the stacks of its threads. At the end of the job mpirun prints these stacks, equal stacks together. \
+     A process with its own handler for the signal is not affected. Exit codes, output, input and signals stay \
+     the same. Only the start is slower, by one process for each rank. Option -gdb-path names another gdb. \
+     Option -pty can be combined with -on-crash, option -d cannot.",
+    "On a terminal (input, output and error, in the foreground), such a process is held instead. The debugger \
+     opens at the ranks that crash within 300 ms, at most 64, like mpigdb -p JOB -r RANKS. The keyboard belongs \
+     to the debugger then, and output of other ranks still appears. The next session is for ranks that crash \
+     later. You can also attach to them from another terminal at once.",
+    "After 'quit', the processes die of their signals, and the job ends as without the debugger. With \
+     -on-failure continue, the job continues. The command 'signal 0', typed twice, continues a process without \
+     its signal; 'continue' does not. A time limit, mpdkilljob and SIGTERM also end held processes.",
+    "With -batch, mpirun opens no debugger on a terminal, and prints stacks at the end. The same holds for a \
+     job without a daemon whose run directory is not writable, because a debugger would not find it.",
+    "If a host restricts ptrace (Yama), ranks still allow the debuggers of their daemon to attach. Their \
+     children do not.",
 ];
 
-/// What `mpirun` itself reads, for the man page.
+/// The files and variables that `mpirun` reads, for the man page.
 pub(crate) const OWN_VARIABLES: [(&str, &str); 6] = [
-    ("MPD_RUNDIR", "the run directory of the daemon, where -rundir does not name it"),
+    ("MPD_RUNDIR", "the run directory of the daemon, unless -rundir names it"),
     (
         "MPD_RING, MPD_CON_EXT",
-        "the name of the ring, where -ring does not; the first one that is set counts",
+        "the name of the ring, unless -ring names it; the first variable that is set counts",
     ),
     (
         "SLURM_JOB_ID, PBS_JOBID, LSB_JOBID, JOB_ID, FLUX_JOB_ID, COBALT_JOBID",
-        "the batch job, whose id is the name of the ring if nothing else names it",
+        "the id of the batch job; it is the name of the ring if nothing else names it",
     ),
-    ("XDG_RUNTIME_DIR", "the directory in which the run directory is, if nothing names that"),
-    ("MPIEXEC_TIMEOUT", "the limit of time in seconds, where -timeout does not say it"),
-    (
-        "TMPDIR",
-        "where the temporary directory of the job is made on each host; /tmp if it is not set",
-    ),
+    ("XDG_RUNTIME_DIR", "the parent of the run directory, if nothing names the run directory"),
+    ("MPIEXEC_TIMEOUT", "the time limit in seconds, unless -timeout gives it"),
+    ("TMPDIR", "the directory of the job's temporary directory on each host (default: /tmp)"),
 ];
 
-/// Other pages.
+/// Related man pages.
 pub(crate) const SEE_ALSO: &str = "mpd(1), mpdboot(1), mpdlistjobs(1), mpdkilljob(1), mpdsigjob(1), mpdstdin(1), \
     mpdtop(1), mpdtrace(1), mpdhelp(1), pty(1), gdb(1)";
 
-/// What every rank finds in its environment, for the man page.
+/// The variables that every rank gets, for the man page.
 pub(crate) const VARIABLES: [(&str, &str); 11] = [
     ("PMI_RANK", "the rank"),
-    ("PMI_SIZE", "how many ranks the job has"),
-    ("MPI_LOCALRANKID", "the rank's number among those on its host, from 0"),
-    ("MPI_LOCALNRANKS", "how many ranks of the job are on its host"),
-    ("MPD_JOB_ID", "the job, as mpdlistjobs shows it"),
+    ("PMI_SIZE", "the number of ranks of the job"),
+    ("MPI_LOCALRANKID", "the number of the rank among the ranks of its host, from 0"),
+    ("MPI_LOCALNRANKS", "the number of ranks of the job on its host"),
+    ("MPD_JOB_ID", "the id of the job, as mpdlistjobs shows it"),
     (
         "MPD_JOB_TMPDIR",
-        "a directory on the rank's host, below TMPDIR/mpd-UID, that is removed with the job",
+        "a directory on the rank's host, below TMPDIR/mpd-UID; it is removed with the job",
     ),
     (
         "MPD_GROUP_DIR",
-        "with -g: a directory in memory (/dev/shm) that the rank's group shares and other users \
-         cannot enter, the recommended place for shared memory. It is removed with all that is in it \
-         at the end of the job",
+        "with -g: a directory in memory (/dev/shm) for the rank's group. Other users cannot enter it. It is the \
+         recommended place for shared memory, and is removed at the end of the job with all its files",
     ),
     (
         "MPD_GROUP_KEY",
-        "with -g: a random name for one object of the rank's group (/mpd- and 16 digits), for shm_open \
-         or sem_open with mode 0600. What is called so, or in /dev/shm begins so, is removed at the end \
-         of the job. The name is public as soon as the object exists: further objects belong in \
+        "with -g: a random name (/mpd- and 16 digits) for one object of the rank's group, for shm_open or sem_open \
+         with mode 0600. At the end of the job, the objects with this name, and the files in /dev/shm whose names \
+         begin with it, are removed. The name is public as soon as the object exists, so put further objects into \
          MPD_GROUP_DIR",
     ),
     (
         "MPD_GROUP_IPC_KEY",
-        "with -g: a random number above 0 that was free when the job began, as a key for shmget, semget \
-         and msgget with mode 0600. What has that key is removed at the end of the job",
+        "with -g: a random number above 0, as a key for shmget, semget and msgget with mode 0600. It was unused \
+         when the job began. Objects with this key are removed at the end of the job",
     ),
-    ("MPD_GROUP_RANK", "with -g: the rank's number in its group, from 0"),
-    ("MPD_GROUP_SIZE", "with -g: how many ranks its group has"),
+    ("MPD_GROUP_RANK", "with -g: the number of the rank in its group, from 0"),
+    ("MPD_GROUP_SIZE", "with -g: the number of ranks of its group"),
 ];
 
-/// What the files are that mpirun writes, for the man page.
+/// The files that mpirun writes, for the man page.
 pub(crate) const FILES: [(&str, &str); 6] = [
     (
         "-outfile-pattern FILE, -errfile-pattern FILE",
-        "%r is the rank, %h its host, %j the job's id, %a its alias, %% a percent sign. The files are on the host of \
-         mpirun, wherever ranks run, and are made before the ranks start; what was in them is lost. Ranks for which the pattern gives \
-         one name write to one file, line by line. Of a rank that was spawned %r is its rank and the number of its \
-         world, as in its label: out.0,2 with out.%r, beside out.0 of the job itself. Its file is closed when nobody \
-         writes to its output any more. If a file cannot be made, the spawn is an error for its spawner. A pattern without %r gives \
-         spawned ranks the files of the others.",
+        "%r is the rank, %h its host, %j the id of the job, %a its alias, %% a percent sign. The files are on the \
+         host of mpirun, for ranks of all hosts. They are created before the ranks start, and old content is lost. \
+         If the pattern gives the same name for several ranks, these ranks write to one file, line by line. For a \
+         spawned rank, %r is its rank and its world, as in its label. With out.%r, rank 0 of world 2 writes to \
+         out.0,2. Its file is closed when its output has ended. If a file cannot be created, the spawn returns an \
+         error. If the pattern has no %r, spawned ranks write to the files of the other ranks.",
     ),
     (
         "-status-file FILE",
-        "is written at the end of the job, in lines of NAME=VALUE with spaces between. The first two are 'mpd-status 1' and \
-         'job=ID ranks=NUMBER', with the ranks that the job began with; then comes one for each of these, in order: 'rank=0 host=h1 \
-         pid=4711 code=0', or instead of code signal=9 (with core=1 if it left a core dump); 'state=not-started' instead of pid and code for \
-         one that never ran, 'state=lost' for one that was lost with its host. Behind them comes the same for \
-         ranks that were spawned, with their world in front: 'world=2 rank=0 host=h1 pid=4712 code=0'; those of a spawn \
-         that failed never ran, or were killed at once. Of these at most 100,000 with code=0 and 100,000 others are listed, \
-         and a last line left-out=NUMBER says how many more there were.",
+        "is written at the end of the job. Each line has items NAME=VALUE, separated by spaces. The first two lines \
+         are 'mpd-status 1' and 'job=ID ranks=NUMBER', where NUMBER does not count spawned ranks. One line for each \
+         of these ranks follows, in order: 'rank=0 host=h1 pid=4711 code=0'. A rank that was killed has signal=9 \
+         instead of code, and core=1 if it left a core dump. A rank that never ran has 'state=not-started' instead \
+         of pid and code, and a rank that was lost with its host has 'state=lost'. Lines of spawned ranks follow, \
+         with their world: 'world=2 rank=0 host=h1 pid=4712 code=0'. Ranks of a failed spawn never ran, or were \
+         killed at once. At most 100,000 spawned ranks with code=0 and 100,000 others are listed. A last line \
+         left-out=NUMBER gives the number of missing ranks.",
     ),
     (
         "-ecfn FILE",
-        "as MPD wrote it, in order of the ranks: 'exit-codes', 'jobid=ID', and 'rank=0 status=0 pid=4711 host=h1' for each rank that the job \
-         began with, the status as wait gives it.",
+        "has the format of the original MPD, in order of the ranks: 'exit-codes', 'jobid=ID', and 'rank=0 status=0 \
+         pid=4711 host=h1' for each rank except spawned ranks. The status is that of wait(2).",
     ),
     (
         "-proctable FILE, -trace-startup FILE",
-        "tell of the ranks that the job began with alone, as -print-all-exitcodes does.",
+        "do not contain spawned ranks, and -print-all-exitcodes does not either.",
     ),
     (
         "-timeout SECONDS",
-        "bounds the wait for the reader of the output, too. 0.5 s after it, or after the end of the ranks if that comes later, \
-         output that nobody reads is thrown away; if some is, the job has failed with 124.",
+        "also limits the wait for the reader of the output. Output that nothing reads is discarded 0.5 s after the \
+         time limit, or 0.5 s after the end of the ranks if that is later. If output is discarded, the job has \
+         failed with 124.",
     ),
     (
         "FILE",
-        "of -status-file, -ecfn, -trace-startup and -proctable may be a FIFO that a process has open for reading. What it has not read \
-         after 2 s is an error, as any other reason why a file cannot be written. The job goes on then; mpirun prints \
-         'cannot write FILE: reason' and returns 125 if it would return 0.",
+        "of -status-file, -ecfn, -trace-startup and -proctable may be a FIFO that another process reads. If the \
+         reader does not read for 2 s, this is an error, like any failed write. The job continues then. mpirun \
+         prints 'cannot write FILE: reason' and returns 125 instead of 0.",
     ),
 ];
 
-/// Tools around the program, for the man page: what is typed, and what comes of it.
+/// Tools that run the ranks' program, for the man page: a command line and its result.
 pub(crate) const WRAPPERS: [(&str, &str); 5] = [
     (
         "mpirun -np 4 -subst valgrind --log-file=vg.%r ./cpi",
-        "a report of valgrind for each rank; without --log-file all go to standard error",
+        "a report of valgrind for each rank; without --log-file all reports go to standard error",
     ),
     ("mpirun -np 4 -subst strace -f -o out.%r ./cpi", "the system calls of each rank"),
     (
         "mpirun -np 4 -subst perf record -o perf.%r ./cpi",
-        "a profile of each rank, as far as the hosts let users record one",
+        "a profile of each rank, if the hosts permit users to record profiles",
     ),
-    ("mpirun -np 4 nice -n 5 ./cpi", "any program that runs another one"),
+    ("mpirun -np 4 nice -n 5 ./cpi", "any program that runs another program"),
     (
         "mpirun -np 4 ./wrap.sh ./cpi",
-        "a script that ends with exec \"$@\", or with \"$@\" if it has something to do afterwards; PMI_RANK \
-         tells it the rank, and its exit code counts",
+        "a script that ends with exec \"$@\", or with \"$@\" if it has to do something afterwards; it finds the \
+         rank in PMI_RANK, and its exit code counts",
     ),
 ];
 
-/// What is to be known of them.
-pub(crate) const WRAPPING: &str = "A tool that runs the program stands before it: the ranks run the \
-    tool. It has to leave the environment and descriptor 3 to the program, by which that speaks to its \
-    manager. Signals reach both, and at the end of the job whatever is left of either is killed. \
-    With -subst %r, %h, %j, %s and %% are filled in, in all arguments of the section's program; a percent sign \
-    that the program is to see is then written %%.";
+/// Rules for these tools.
+pub(crate) const WRAPPING: &str = "\
+    A tool that runs the program precedes it on the command line, so the ranks run the tool. The tool must pass \
+    on its environment and descriptor 3, by which the program speaks PMI. Signals reach both processes. At the \
+    end of the job, the remaining processes of both are killed. With -subst, %r, %h, %j, %s and %% are replaced \
+    in all arguments of the program's section. A percent sign for the program is then written %%.";
 
-/// What debuggers find, for the man page.
+/// The interface for debuggers, for the man page.
 pub(crate) const DEBUGGERS: [&str; 4] = [
-    "Parallel debuggers and tools (TotalView, DDT, LaunchMON) find the processes of a job in mpirun, by \
-     the MPIR Process Acquisition Interface 1.0: start mpirun under the debugger, as in 'totalview mpirun -a \
-     -np 4 ./cpi', or attach to a mpirun that runs. MPIR_proctable holds host, executable and process id of \
-     each rank, -proctable FILE writes the same as JSON.",
-    "Where the debugger has set MPIR_being_debugged before mpirun submits the job, ranks wait in \
-     MPI_Init, for the answer to their first PMI request, until the debugger goes on at MPIR_Breakpoint; nothing has to \
-     be set in the ranks (MPIR_partial_attach_ok). Programs that do not use PMI are not held. \
-     -timeout counts meanwhile.",
-    "When the job is ended for a failure, MPIR_debug_state is 2 (aborting) and MPIR_debug_abort_string says why. \
-     Processes that ranks spawn are not in the table. Paths are those of this host, or what was typed if \
-     the program is not here.",
-    "The symbols are in the symbol table of every build, with the types that the interface says, as C lays them out; \
-     no debug information describes them.",
+    "Parallel debuggers and tools (TotalView, DDT, LaunchMON) find the processes of a job in mpirun, by the \
+     MPIR Process Acquisition Interface 1.0. Start mpirun under the debugger, as in 'totalview mpirun -a -np 4 \
+     ./cpi', or attach to a running mpirun. MPIR_proctable has the host, executable and process id of each \
+     rank. -proctable FILE writes the same data as JSON.",
+    "If the debugger has set MPIR_being_debugged before mpirun submits the job, ranks wait in MPI_Init, until \
+     the debugger continues at MPIR_Breakpoint. They wait for the answer to their first PMI request. The \
+     debugger does not have to set anything in the ranks (MPIR_partial_attach_ok). Programs that do not use PMI \
+     do not wait. The time of -timeout runs meanwhile.",
+    "If a failure ends the job, MPIR_debug_state is 2 (aborting), and MPIR_debug_abort_string has the reason. \
+     Spawned processes are not in the table. Paths are those of this host, or as typed if the program is not on \
+     this host.",
+    "The symbols are in the symbol table of every build, and debug information describes their types. If mpirun \
+     was linked by mold or gold, tools do not find the type MPIR_PROCDESC there.",
 ];
 
-/// What people start with.
+/// Examples for a start.
 pub(crate) const EXAMPLES: [&str; 3] = [
     "mpirun -np 4 ./cpi",
     "mpirun -np 32 -ppn 2 -hosts c[01-16] ./cpi",
@@ -401,7 +414,7 @@ fn row(text: &mut String, opt: &Opt) {
     wrapped.words(opt.help);
 }
 
-/// Fills lines with words.
+/// Wraps words to lines.
 struct Wrapped<'a> {
     text: &'a mut String,
     at: usize,

@@ -1,18 +1,19 @@
-//! The options that name hosts: `-hosts`, `-host`, `-f` and `-exclude`. Which of them are in the ring
-//! the daemon knows; here they are only read. What else a host file says is for starting daemons there.
+//! The options that name hosts: `-hosts`, `-host`, `-f` and `-exclude`. They are only parsed here;
+//! the daemon knows which of the hosts are in the ring. Options of hosts in a file apply to the
+//! start of daemons.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use mpd_io::logging::plain;
 use mpd_placement::hosts::{HostEntry, parse_file, parse_list};
-use mpd_wire::job::HostWish;
+use mpd_wire::job::HostChoice;
 
 use crate::configfile;
 use crate::scan::Setting;
 use crate::usage::Usage;
 
-/// The hosts of a list like `a:4,b[1-9]`; none for `all`, which is every member.
+/// The hosts of a list like `a:4,b[1-9]`; empty for `all`, which stands for every member.
 pub(crate) fn list(setting: &Setting) -> Result<Vec<HostEntry>, Usage> {
     match entries(setting, setting.text()?)? {
         entries if entries.len() == 1 && setting.value() == "all" => Ok(Vec::new()),
@@ -20,7 +21,7 @@ pub(crate) fn list(setting: &Setting) -> Result<Vec<HostEntry>, Usage> {
     }
 }
 
-/// The names of a list of hosts to avoid, which other launchers begin with `^`.
+/// The names of a list of excluded hosts, which other launchers begin with `^`.
 pub(crate) fn excluded(setting: &Setting) -> Result<Vec<String>, Usage> {
     let text = setting.text()?;
     let entries = entries(setting, text.strip_prefix('^').unwrap_or(text))?;
@@ -40,8 +41,9 @@ fn entries(setting: &Setting, text: &str) -> Result<Vec<HostEntry>, Usage> {
     parse_list(text).map_err(|e| setting.error(e))
 }
 
-/// How many processes the hosts of a list take that are not excluded: `each` on every one, else as many as the list
-/// says, one where it says nothing. It is one at least: a job without a host is told of later.
+/// The number of processes on the hosts of a list without the excluded hosts: `each` on every host,
+/// otherwise the slots of each host, or one without a number. At least one: a job without hosts is
+/// refused later.
 pub(crate) fn room(hosts: &[HostEntry], excluded: &[String], each: Option<u32>) -> u32 {
     let listed = hosts.iter().filter(|entry| !excluded.contains(&entry.host));
     let room = match each {
@@ -54,8 +56,8 @@ pub(crate) fn room(hosts: &[HostEntry], excluded: &[String], each: Option<u32>) 
     room.max(1)
 }
 
-/// Where ranks are to run.
-pub(crate) fn wishes(entries: &[HostEntry]) -> Vec<HostWish> {
-    let wish = |entry: &HostEntry| HostWish { name: entry.host.clone(), slots: entry.ncpus };
-    entries.iter().map(wish).collect()
+/// The hosts as choices for the placement.
+pub(crate) fn choices(entries: &[HostEntry]) -> Vec<HostChoice> {
+    let request = |entry: &HostEntry| HostChoice { name: entry.host.clone(), slots: entry.ncpus };
+    entries.iter().map(request).collect()
 }

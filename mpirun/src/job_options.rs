@@ -1,5 +1,5 @@
-//! The options that concern the job as a whole: gathered from every section, whichever it is, and
-//! turned into the job-wide parts of the specification.
+//! The options of the whole job. They are collected from every section and become the job-wide
+//! parts of the specification.
 
 mod crash;
 mod layout;
@@ -17,7 +17,7 @@ use mpd_wire::{Rank, RankSet};
 
 use crate::once::Once;
 use crate::options::Key;
-use crate::place::Place;
+use crate::ring_options::RingOptions;
 use crate::scan::Setting;
 use crate::usage::Usage;
 use crash::CrashOptions;
@@ -25,23 +25,23 @@ use layout::LayoutOptions;
 pub(crate) use layout::processes;
 use output::OutputOptions;
 use reports::ReportOptions;
-pub use reports::{ExitReports, TraceWish};
+pub use reports::{ExitReports, TraceOptions};
 
-/// Longest time limit: about 30 years, so that it can be added to any clock.
+/// Longest time limit: about 30 years, so that the sum with any clock cannot overflow.
 const MAX_TIMEOUT: Duration = Duration::from_secs(1_000_000_000);
 
-/// What `-usize` says.
+/// The value of `-usize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Universe {
-    /// This many.
+    /// This number.
     Size(u32),
-    /// As many as there are CPUs.
+    /// The number of CPUs.
     System,
-    /// Not known.
+    /// Unlimited.
     Infinite,
 }
 
-/// The job's options as far as they were given.
+/// The given options of the job.
 #[derive(Debug, Default)]
 pub struct JobOptions {
     alias: Once<String>,
@@ -51,7 +51,7 @@ pub struct JobOptions {
     pub(crate) dry_run: bool,
     pub(crate) layout: LayoutOptions,
     pub(crate) output: OutputOptions,
-    pub(crate) place: Place,
+    pub(crate) ring_options: RingOptions,
     pub(crate) preload: bool,
     pub(crate) reports: ReportOptions,
     stdin: Once<RankSet>,
@@ -61,7 +61,7 @@ pub struct JobOptions {
 }
 
 impl JobOptions {
-    /// Takes note of one option; `directory` is what relative patterns of files are relative to.
+    /// Adds one option. Relative file patterns are relative to `directory`.
     pub fn note(&mut self, setting: &Setting, directory: &Path) -> Result<(), Usage> {
         match setting.opt.key {
             Key::Alias => self.alias.set(alias(setting)?, setting)?,
@@ -69,7 +69,7 @@ impl JobOptions {
             Key::ConfigFile => self.config_file.set(setting.nonempty()?.into(), setting)?,
             Key::DryRun => self.dry_run = true,
             Key::Preload => self.preload = true,
-            Key::Ring | Key::RunDir => self.place.note(setting, directory)?,
+            Key::Ring | Key::RunDir => self.ring_options.note(setting, directory)?,
             Key::Stdin => {
                 let ranks = setting.text()?.parse().map_err(|e| setting.error(e))?;
                 self.stdin.set(ranks, setting)?;
@@ -80,7 +80,7 @@ impl JobOptions {
                 self.timeout.set(limit, setting)?;
             }
             Key::UniverseSize => self.universe.set(universe(setting)?, setting)?,
-            // The other keys belong to programs, or ask for something other than a job.
+            // The other keys belong to programs, or request something other than a job.
             _ => {}
         }
         self.crash.note(setting)?;
@@ -89,7 +89,7 @@ impl JobOptions {
         self.reports.note(setting)
     }
 
-    /// The ranks that get standard input: the first, unless told otherwise.
+    /// The ranks that receive standard input; by default the first rank.
     pub fn stdin(&self) -> RankSet {
         self.stdin.get().cloned().unwrap_or_else(|| [Rank(0)].into_iter().collect())
     }
@@ -99,7 +99,7 @@ impl JobOptions {
         self.alias.get().cloned()
     }
 
-    /// The time limit: the option's, else that of the variable `MPIEXEC_TIMEOUT`.
+    /// The time limit of the option, or of the variable `MPIEXEC_TIMEOUT`.
     pub fn timeout(&self, variable: Option<&[u8]>) -> Result<Option<Duration>, Usage> {
         match (self.timeout.get(), variable) {
             (Some(&limit), _) => Ok(limit),
@@ -136,22 +136,22 @@ fn universe(setting: &Setting) -> Result<Universe, Usage> {
     }
 }
 
-/// A number of seconds; 0 means no limit.
+/// Parses a number of seconds; 0 means no limit.
 fn timeout(text: &str) -> Result<Option<Duration>, String> {
     let seconds = match text.parse::<f64>() {
         Ok(seconds) if text.starts_with(|c: char| c.is_ascii_digit() || c == '.') => seconds,
         _ => return Err("it must be a number of seconds, like 30 or 0.5; 0 means no limit".into()),
     };
     match Duration::try_from_secs_f64(seconds) {
-        Ok(limit) if limit > MAX_TIMEOUT => Err("nothing runs that long".into()),
-        // The limit is told in milliseconds; less than one must not become "no limit".
+        Ok(limit) if limit > MAX_TIMEOUT => Err("the time limit is too long".into()),
+        // The limit is sent in milliseconds; a shorter limit must not become "no limit".
         Ok(limit) if seconds > 0.0 => Ok(Some(limit.max(Duration::from_millis(1)))),
         Ok(_) => Ok(None),
-        Err(_) => Err("nothing runs that long".into()),
+        Err(_) => Err("the time limit is too long".into()),
     }
 }
 
-/// `path`, relative to `directory`, as bytes.
+/// `path`, made absolute with `directory`, as bytes.
 pub(crate) fn absolute(directory: &Path, path: impl Into<OsString>) -> Bytes {
     directory.join(path.into()).into_os_string().into_vec()
 }

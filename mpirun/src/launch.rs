@@ -1,5 +1,5 @@
 //! From a specification to a connection with the job's manager: through the daemon of this host, or
-//! private ones that are started for this job and end with it.
+//! through private daemons that end with the job.
 
 use std::borrow::Cow;
 use std::io::{self, Write as _};
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use anyhow::{Context, Result, bail};
 use mpd_io::conn::Conn;
 use mpd_io::listed;
-use mpd_io::rings::Door;
+use mpd_io::rings::Endpoint;
 use mpd_io::rundir::Found;
 use mpd_io::signals::Signals;
 use mpd_wire::frame::Kind;
@@ -24,49 +24,50 @@ use crate::singleton::Adopted;
 /// A submitted job.
 #[derive(Debug)]
 pub struct Submitted {
-    /// The connection, soon the manager's.
+    /// The connection to the daemon, which passes it to the manager.
     pub(crate) conn: Conn,
-    /// The private daemons, if some were started.
+    /// The private daemons, if there are any.
     pub(crate) private: Private,
 }
 
-/// Descriptors that go with a job. They are kept until it has started: it may have to be submitted again.
+/// Descriptors that are sent with a job. They are kept until it has started, because it may be
+/// submitted again.
 #[derive(Debug)]
 pub struct Passed(Vec<OwnedFd>);
 
-/// What came of submitting.
+/// The result of submitting a job.
 #[derive(Debug)]
 pub enum Submission {
-    /// The job is on its way.
+    /// The job was submitted.
     Done(Submitted),
-    /// This signal came before; nothing is left.
+    /// This signal arrived first; no process is left.
     Interrupted(i32),
 }
 
-/// What goes with a job: our standard output and error, or pipes if it is debugged, and the program that runs
-/// already if there is one. Behind it the other ends of the pipes.
+/// The descriptors of a job: standard output and error, or pipes if the job is debugged, and an
+/// adopted program. The second result is the other ends of the pipes.
 ///
 /// # Errors
-/// Descriptors have run out.
+/// No descriptors are left.
 pub fn passed(job: &Run, adopted: Option<Adopted>) -> Result<(Passed, Option<[OwnedFd; 2]>)> {
     let (mut passed, pipes) = outputs(job.debug.is_some()).context("cannot pass our output")?;
     passed.extend(adopted.into_iter().flat_map(|Adopted { pmi, process }| [pmi, process]));
     Ok((Passed(passed), pipes))
 }
 
-/// Submits the job. Where it runs may depend on whether daemons were started for it, so that is put into its
-/// specification. A daemon that dies meanwhile shows in the connection.
+/// Submits the job. The placement in the specification may depend on private daemons. If the daemon
+/// dies meanwhile, the connection ends.
 ///
 /// # Errors
-/// No daemon and none can be started, or its directory is not to be trusted.
+/// No daemon runs and none can be started, or the daemon's directory is not safe.
 pub fn submit(job: &Run, passed: &Passed, signals: &mut Signals) -> Result<Submission> {
     let mut spec = Cow::Borrowed(&job.spec);
-    let (mut conn, private) = match &job.door {
-        Some(door @ Door::Private(_)) => match door.connect()? {
+    let (mut conn, private) = match &job.endpoint {
+        Some(endpoint @ Endpoint::Private(_)) => match endpoint.connect()? {
             Some(conn) => (conn, Private::default()),
             None => bail!("the job has ended"),
         },
-        Some(Door::Standing(_)) | None => match connect(job, &mut spec, signals)? {
+        Some(Endpoint::Standing(_)) | None => match connect(job, &mut spec, signals)? {
             Started::Up(conn, private) => (conn, private),
             Started::Interrupted(signal) => return Ok(Submission::Interrupted(signal)),
         },
@@ -81,28 +82,31 @@ pub fn submit(job: &Run, passed: &Passed, signals: &mut Signals) -> Result<Submi
     }
 }
 
-/// Connects to the daemon of this host, else starts private ones, on the hosts of a batch job if there are some.
+/// Connects to the daemon of this host, or starts private daemons: in a batch job on its hosts.
 fn connect(job: &Run, spec: &mut Cow<'_, JobSpec>, signals: &mut Signals) -> Result<Started> {
-    let rundir = job.place.rundir()?;
+    let rundir = job.ring_options.rundir()?;
     let is_usable = match rundir.find() {
         Ok(Found::Daemon(conn)) => return Ok(Started::Up(conn, Private::default())),
         Ok(Found::Directory) => true,
-        // Without it the job runs, and consoles do not find it.
-        Ok(Found::Nothing) => job.place.is_missed(&rundir).is_none() && rundir.make().is_ok(),
-        // Somebody sits where our daemon would be: we can do without one.
+        // Without a usable directory the job runs, but consoles do not find it.
+        Ok(Found::Nothing) => {
+            job.ring_options.missing_daemon(&rundir).is_none() && rundir.make().is_ok()
+        }
+        // Another user occupies the directory of the daemon; the job runs without a standing
+        // daemon.
         Err(e) if !rundir.is_explicit() => {
-            let _ = writeln!(io::stderr(), "mpirun: {e}; going on without a daemon");
+            let _ = writeln!(io::stderr(), "mpirun: {e}; continuing without a daemon");
             false
         }
         Err(e) => return Err(e.into()),
     };
-    if let Some(error) = job.place.is_missed(&rundir) {
+    if let Some(error) = job.ring_options.missing_daemon(&rundir) {
         return Err(error);
     }
     if !job.demand.allocated.is_empty() {
         spec.to_mut().placement.hosts.extend(job.demand.allocated.iter().cloned());
     }
-    // A directory that the user chose stays.
+    // A directory that the user chose is not removed.
     let listed = is_usable.then(|| Listing {
         directory: listed::directory(rundir.path()),
         removes_rundir: !rundir.is_explicit(),
@@ -122,12 +126,12 @@ fn send(conn: &mut Conn, spec: &JobSpec, Passed(passed): &Passed) -> Result<()> 
     let copies: io::Result<_> = passed.iter().map(OwnedFd::try_clone).collect();
     conn.send_with(&opening, copies.context("cannot pass our output")?)?;
     conn.send_bulk(Kind::Spec, &encoded);
-    // What a daemon that is gone said last is still to be read.
+    // The last message of a daemon that has ended is still read.
     let _ = conn.flush();
     Ok(())
 }
 
-/// Where the job writes, and where we read that if it is not our own output and error.
+/// The outputs of the job, and the read ends if they are pipes.
 fn outputs(piped: bool) -> io::Result<(Vec<OwnedFd>, Option<[OwnedFd; 2]>)> {
     if piped {
         let (out, err) = (pipe2(OFlag::O_CLOEXEC)?, pipe2(OFlag::O_CLOEXEC)?);

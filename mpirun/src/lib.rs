@@ -1,10 +1,15 @@
 //! `mpirun`: the console of one job.
 //!
-//! The command-line half turns words into a job's specification and touches nothing but the
-//! configuration file and the host files: [`caller`] (what we were started with), [`scan`] (words to sections, by the
-//! table in [`options`]), [`argsets`] (sections to a job), and the texts for people ([`help`],
-//! [`docs`], [`dryrun`], [`exits`], [`trace`]). [`cli::parse`] is its door. [`debug`] is the terminal of a job that is
-//! debugged.
+//! The modules of the command line turn arguments into a job's specification. They read only the
+//! configuration file and host files.
+//!
+//! - [`caller`]: the inherited state of the process;
+//! - [`scan`]: arguments to sections, by the table in [`options`];
+//! - [`argsets`]: sections to a job;
+//! - [`help`], [`docs`], [`dryrun`], [`exits`], [`trace`]: texts for people;
+//! - [`cli::parse`]: the entry point.
+//!
+//! [`debug`] is the terminal part of a debugged job.
 
 pub mod allocation;
 pub mod argsets;
@@ -34,11 +39,11 @@ pub mod mpir;
 pub mod once;
 mod opened;
 pub mod options;
-pub mod place;
 pub mod private;
 pub mod processes;
 pub mod reports;
 pub mod ring;
+pub mod ring_options;
 pub mod run;
 pub mod scan;
 pub mod session;

@@ -1,5 +1,5 @@
-//! `-rlimit NAME=SOFT[:HARD]`: resource limits by the names that shells and manuals use. Values are
-//! in the kernel's units (bytes, seconds, counts); `K`, `M` and `G` stand for powers of 1024.
+//! `-rlimit NAME=SOFT[:HARD]`: resource limits by the names of shells and manuals. Values are in
+//! the kernel's units (bytes, seconds, counts); `K`, `M` and `G` are powers of 1024.
 
 use std::str::FromStr;
 
@@ -13,28 +13,28 @@ pub struct LimitChange {
     hard: Option<u64>,
 }
 
-/// Why a change cannot be made.
+/// Why a change is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLimit {
-    /// There is no `=`.
+    /// The `=` is missing.
     #[error("it must be NAME=SOFT or NAME=SOFT:HARD")]
     Form,
-    /// No resource is called that.
+    /// No resource has this name.
     #[error("there is no limit {0:?}; known are {known}", known = names())]
     Name(String),
-    /// A value is no number.
-    #[error("{0:?} is neither a number, with K, M or G if you like, nor 'unlimited'")]
+    /// A value is not a number.
+    #[error("{0:?} is neither a number (K, M, G may follow) nor 'unlimited'")]
     Value(String),
-    /// The soft limit is above the hard one that was given with it.
+    /// The soft limit is above the given hard limit.
     #[error("the soft limit is above the hard limit")]
     Order,
-    /// The soft limit is above the hard one that is in force.
+    /// The soft limit is above the current hard limit.
     #[error(
         "the soft limit is above the hard limit of {hard}; \
-         SOFT:HARD sets both, which only root may do beyond that"
+         SOFT:HARD sets both, and only root may raise the hard limit"
     )]
     AboveHard {
-        /// The limit in force.
+        /// The current hard limit.
         hard: u64,
     },
 }
@@ -48,7 +48,7 @@ impl LimitChange {
     /// Makes the change in `limits`.
     ///
     /// # Errors
-    /// The hard limit in force is lower than the soft limit asked for.
+    /// The current hard limit is lower than the new soft limit.
     pub fn apply(&self, limits: &mut Vec<Limit>) -> Result<(), InvalidLimit> {
         let position = limits.iter().position(|l| l.resource == self.resource);
         let in_force = position.map_or(u64::MAX, |at| limits[at].hard);
@@ -81,12 +81,12 @@ impl FromStr for LimitChange {
     }
 }
 
-/// What people call the limit with the kernel's number `resource`.
+/// The usual name of the limit with the kernel's number `resource`.
 pub fn name_of(resource: u8) -> &'static str {
     NAMES.iter().find(|&&(_, number)| number == resource).map_or("?", |&(name, _)| name)
 }
 
-/// A limit's value as it is written here.
+/// The value of a limit in the option's notation.
 pub fn shown(value: u64) -> String {
     if value == u64::MAX { "unlimited".into() } else { value.to_string() }
 }
@@ -112,7 +112,7 @@ fn value(text: &str) -> Result<u64, InvalidLimit> {
         return Err(bad());
     }
     let number: u64 = digits.parse().map_err(|_| bad())?;
-    // u64::MAX itself means "unlimited", so the largest number is one less.
+    // u64::MAX means "unlimited", so the largest number is one less.
     number.checked_mul(1 << shift).filter(|&n| n != u64::MAX).ok_or_else(bad)
 }
 
@@ -120,7 +120,7 @@ fn names() -> String {
     NAMES.map(|(name, _)| name).join(" ")
 }
 
-/// Linux' numbers of the limits; the preferred name of a number first.
+/// Linux's numbers of the limits. The preferred name of a number is first.
 const NAMES: [(&str, u8); 17] = [
     ("core", 4),
     ("cpu", 0),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_means_the_kernels_number() {
+    fn every_name_has_the_kernels_number() {
         use nix::sys::resource::Resource as R;
         for (name, resource) in [
             ("core", R::RLIMIT_CORE),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn values_have_suffixes_and_no_limit() {
+    fn values_have_suffixes_or_are_unlimited() {
         for (text, soft) in [
             ("nofile=4096", 4096),
             ("nofile=4k", 4096),
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_named() {
+    fn invalid_limits_are_quoted_in_the_error() {
         assert_eq!(applied("stack"), Err(InvalidLimit::Form));
         assert_eq!(applied("heap=1"), Err(InvalidLimit::Name("heap".into())));
         for bad in ["", "x", "-1", "+1", "1.5G", "K", "1T", "99999999999999999999", "17179869184G"]

@@ -1,4 +1,4 @@
-//! The connection to the daemon that starts the job, and soon to the job's manager.
+//! The connection to the daemon that starts the job, and later to the job's manager.
 
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
@@ -18,27 +18,27 @@ use crate::launch::{self, Passed, Submission, Submitted};
 use crate::private::Private;
 use crate::run::Input;
 
-/// How long a daemon that was killed may take to end.
+/// Time for a killed daemon to end.
 const DYING: Duration = Duration::from_millis(500);
 
-/// See the module.
+/// The connection of a job.
 #[derive(Debug)]
 pub(crate) struct Link {
     conn: Conn,
     token: Token,
-    /// The daemons that were started for the job.
+    /// The private daemons of the job.
     private: Private,
-    /// What goes with the job, until it has started.
+    /// The descriptors of the job, until it has started.
     passed: Option<Passed>,
     is_ready: bool,
     is_closed: bool,
 }
 
 impl Link {
-    /// Of a job that was submitted.
+    /// The connection of a submitted job.
     ///
     /// # Errors
-    /// It cannot be watched.
+    /// The connection cannot be watched.
     pub(crate) fn new(
         submitted: Submitted,
         passed: Passed,
@@ -50,17 +50,17 @@ impl Link {
         Ok(Self { conn, token, private, passed, is_ready: true, is_closed: false })
     }
 
-    /// There may be something to read.
+    /// Marks the connection as possibly readable.
     pub(crate) const fn wake(&mut self) {
         self.is_ready = true;
     }
 
-    /// Whether [`Link::hear`] is due.
+    /// Whether [`Link::receive`] should be called.
     pub(crate) const fn is_ready(&self) -> bool {
         self.is_ready
     }
 
-    /// Whether the other end has closed.
+    /// Whether the peer has closed the connection.
     pub(crate) const fn is_closed(&self) -> bool {
         self.is_closed
     }
@@ -69,31 +69,31 @@ impl Link {
         self.conn.send(input);
     }
 
-    /// Sends standard input; nothing is its end.
+    /// Sends standard input; an empty slice is its end.
     pub(crate) fn send_stdin(&mut self, bytes: &[u8]) {
         self.conn.send_frame(Kind::Stdin, bytes);
     }
 
-    /// Sends what waits.
+    /// Sends waiting data.
     pub(crate) fn flush(&mut self) {
         if !self.is_closed && self.conn.flush().is_err() {
-            // What the manager said last is still to be read.
+            // The last message of the manager is still to be read.
             self.is_ready = true;
         }
     }
 
-    /// The job is not going to be submitted again.
+    /// Drops the descriptors, because the job will not be submitted again.
     pub(crate) fn keep(&mut self) {
         self.passed = None;
     }
 
-    /// Nothing more is sent: the job ends by that.
+    /// Closes the sending direction, which ends the job.
     pub(crate) fn finish(&mut self) {
         self.conn.finish();
     }
 
-    /// What the manager, or before it the daemon, has to say.
-    pub(crate) fn hear(&mut self) -> Vec<Input> {
+    /// Reads messages of the daemon or the manager.
+    pub(crate) fn receive(&mut self) -> Vec<Input> {
         if !std::mem::take(&mut self.is_ready) || self.is_closed {
             return Vec::new();
         }
@@ -129,7 +129,8 @@ impl Link {
         })
     }
 
-    /// Submits the job to the daemon that is here now, or to private ones. An input if that is not done.
+    /// Submits the job to the present daemon, or to private daemons. Returns an input if that
+    /// fails.
     pub(crate) fn resubmit(
         &mut self,
         job: &Job,
@@ -146,7 +147,7 @@ impl Link {
         });
         match submission {
             Ok(Submission::Done(Submitted { conn, private })) => {
-                // The former daemon leaves when no console is connected to it.
+                // The previous private daemon exits when its last console disconnects.
                 self.conn = conn;
                 std::mem::replace(&mut self.private, private).wait();
                 (self.is_closed, self.is_ready) = (false, true);
@@ -157,11 +158,11 @@ impl Link {
         }
     }
 
-    /// Waits until a daemon that is dying has ended. The kernel closes the connections of a process before
-    /// its listening socket, which would accept the job once more.
+    /// Waits until a dying daemon has ended. The kernel closes a process's connections before its
+    /// listening socket. Until then, that socket would accept the job again.
     fn await_the_daemons_end(&self) {
         let Ok(pid) = self.conn.peer().map(|peer| Pid::from_raw(peer.pid())) else { return };
-        // A private daemon has a socket that this process made.
+        // The socket of a private daemon was made by this process.
         if pid != Pid::this()
             && let Ok(daemon) = Pidfd::open(pid)
         {
@@ -169,7 +170,7 @@ impl Link {
         }
     }
 
-    /// Reads until the manager closes the connection by ending, as far as that does not wait.
+    /// Reads without waiting until the manager ends and closes the connection.
     pub(crate) fn drain(&mut self) {
         let _ = self.conn.flush();
         match self.conn.fill() {
@@ -179,7 +180,7 @@ impl Link {
         while let Ok(Some(_)) = self.conn.next_frame() {}
     }
 
-    /// Closes the connection and waits for the daemons that were started for the job.
+    /// Closes the connection and waits for the private daemons of the job.
     pub(crate) fn close(self) {
         drop(self.conn);
         self.private.wait();

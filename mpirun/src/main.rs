@@ -1,4 +1,5 @@
-//! `mpirun` (also `mpiexec`, and `mpdexec` for a command on every host): starts a job and stands for all of its processes to the user.
+//! `mpirun` (also `mpiexec`, `mpigdb` and `mpdexec`): starts a job and represents all of its
+//! processes to the user.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
 fn console() -> ExitCode {
     mpd_io::identity::take_name();
     mpd_io::reserve_standard_descriptors();
-    // Reading a terminal that was taken away in the meantime is an error instead of a stop.
+    // Reading from a lost terminal is then an error instead of a stop.
     mpd_io::ignore_signal(libc::SIGTTIN);
     let (name, result) = match Caller::snapshot() {
         Ok(caller) => (caller.name.clone(), serve(&caller)),
@@ -41,7 +42,7 @@ fn serve(caller: &Caller) -> Result<ExitCode> {
             Ok(ExitCode::from(usage.exit_code()))
         }
         Ok(Request::Help(text) | Request::Version(text) | Request::DryRun(text)) => {
-            // A reader that left has seen enough.
+            // Standard output may have no reader.
             let _ = io::stdout().write_all(text.as_bytes());
             Ok(ExitCode::SUCCESS)
         }
@@ -57,19 +58,20 @@ fn serve(caller: &Caller) -> Result<ExitCode> {
 fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     let began = wall();
     if job.call.is_some() {
-        // What the program that forked us had open is none of ours, and may be waited for to be closed.
+        // Descriptors that the program had open belong to the program. Another process may wait for
+        // their end.
         mpd_io::close_inherited().context("cannot close what the program had open")?;
     }
-    // A tool that controls us attaches to the ranks before they leave MPI_Init.
+    // A controlling tool attaches to the ranks before they leave MPI_Init.
     job.spec.hold = mpir::is_being_debugged() && !job.spec.adopted;
     if let Some(on_crash) = &mut job.spec.on_crash {
-        // Else nobody could look, or somebody does already.
+        // Without a terminal no user can debug, and a controlling tool debugs already.
         on_crash.hold &= !job.spec.hold && terminal::is_ours();
     }
     let mut signals = caught::catch_signals()?;
     if let Some(target) = job.target.take() {
-        let (numbers, door) = target.aim(&job.place, &mut job.spec)?;
-        (job.numbers, job.door) = (Some(numbers), Some(door));
+        let (numbers, endpoint) = target.aim(&job.ring_options, &mut job.spec)?;
+        (job.numbers, job.endpoint) = (Some(numbers), Some(endpoint));
     }
     let adopted = job.call.map(|call| call.answer(&mut job.spec)).transpose()?;
     let (passed, pipes) = launch::passed(&job, adopted)?;
@@ -92,7 +94,7 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     }))
 }
 
-/// Writes the reports that were asked for; we began at `began`.
+/// Writes the requested reports; `began` is the start time of this process.
 fn report(name: &str, job: &Job, finished: &mut Finished, began: u64) {
     let (run, reports) = finished.parts();
     let wanted = &job.exits;

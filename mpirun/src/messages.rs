@@ -1,4 +1,4 @@
-//! Lines for the user on standard error, written without ever waiting for its reader.
+//! Lines for the user on standard error, written without waiting for its reader.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use mpd_io::output::Output;
 
-/// Bytes that may wait for the reader; further lines are dropped, and that is said.
+/// Most bytes that wait for the reader. Further lines are dropped, and a last line reports that.
 const MAX_WAITING: usize = 64 * 1024;
 
-/// How often a reader that does not read is tried again.
+/// Interval between attempts to write to a slow reader.
 pub const RETRY: Duration = Duration::from_millis(50);
 
-/// How often it is tried at the end: 2 s.
+/// Number of attempts at the end; together 2 s.
 const TRIES: u32 = 40;
 
-/// Standard error, and what waits for it.
+/// Standard error with its waiting bytes.
 #[derive(Debug)]
 pub struct Messages {
     name: String,
@@ -25,13 +25,13 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Lines with `name: ` in front.
+    /// Lines that begin with `name: `.
     pub fn new(name: &str) -> Self {
         let output = io::stderr().as_fd().try_clone_to_owned().and_then(Output::new).ok();
         Self { name: name.to_owned(), output, queue: Vec::new(), dropped: false }
     }
 
-    /// Writes a line, or as much as the reader takes now.
+    /// Writes a line, as far as the reader takes it now.
     pub fn print(&mut self, text: &str) {
         let line = format!("{}: {}\n", self.name, mpd_io::logging::one_line(text));
         if self.queue.len() + line.len() > MAX_WAITING {
@@ -42,21 +42,21 @@ impl Messages {
         self.flush();
     }
 
-    /// Writes the lines of a report as they are, or as much as the reader takes now. None of them is dropped: what asks
-    /// for them bounds them.
+    /// Writes the lines of a report without change, as far as the reader takes them now. No line is
+    /// dropped; the caller bounds the report.
     pub fn report(&mut self, text: &str) {
         self.queue.extend_from_slice(text.as_bytes());
         self.flush();
     }
 
-    /// Writes what waits.
+    /// Writes waiting bytes.
     pub fn flush(&mut self) {
         let Some(output) = &self.output else { return self.queue.clear() };
         while !self.queue.is_empty() {
             match output.write(&self.queue) {
                 Ok(n) => drop(self.queue.drain(..n)),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                // Nobody is there to read it.
+                // Standard error has no reader.
                 Err(_) => self.queue.clear(),
             }
         }
@@ -65,7 +65,7 @@ impl Messages {
         }
     }
 
-    /// Gives the reader of what waits a bounded time.
+    /// Waits a bounded time for the reader.
     pub fn finish(&mut self) {
         for _ in 0..TRIES {
             self.flush();
@@ -76,7 +76,7 @@ impl Messages {
         }
     }
 
-    /// Whether something waits.
+    /// Whether bytes are waiting.
     pub const fn is_waiting(&self) -> bool {
         !self.queue.is_empty()
     }

@@ -1,14 +1,15 @@
-//! What debuggers and other tools read in the memory of `mpirun`: the symbols of the MPIR Process
-//! Acquisition Interface, version 1.0, of the MPI Forum's tools working group.
+//! Symbols that debuggers and other tools read in the memory of `mpirun`. They follow the MPIR
+//! Process Acquisition Interface, version 1.0, of the MPI Forum's tools working group.
 //!
-//! Their names and types are its. They are read and written by another process, so every access of ours is
-//! volatile. `mpirun` has one thread; nobody else here touches them. Their types are told by debug information, and
-//! what Rust could say of them stands under `mpirun::mpir`, where no tool looks: `mpir.s` has it as C would say it.
-//! `build.rs` has that linked into releases, too, which have no other.
+//! The interface defines their names and types. Another process reads and writes them, so every
+//! access here is volatile. `mpirun` has one thread, and only this module accesses the symbols.
+//! Tools read the types from debug information. Rust's debug information has the symbols in the
+//! namespace `mpirun::mpir`, where tools do not look, so `mpir.s` has them as C would. `build.rs`
+//! links it into releases, too, which have no other debug information.
 //!
-//! What is absent says something, too. There is no `MPIR_acquired_pre_main`: ranks run when they are
-//! told, and wait in `MPI_Init` at the earliest. There is no `MPIR_ignore_queues`, for the libraries of
-//! the ranks may have message queues to show.
+//! The absence of symbols has a meaning. `MPIR_acquired_pre_main` is absent, because ranks run when
+//! they are reported, and are held in `MPI_Init` at the earliest. `MPIR_ignore_queues` is absent,
+//! because the libraries of the ranks may have message queues to show.
 #![expect(unsafe_code, reason = "symbols of a C interface; each block says why it is sound")]
 
 use std::ffi::{CString, c_char, c_int};
@@ -16,27 +17,27 @@ use std::mem::offset_of;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
-/// One process of the job, in the layout that C gives to three members.
+/// A process of the job, in the C layout of a struct with three members.
 #[repr(C)]
 #[derive(Debug)]
 pub struct MPIR_PROCDESC {
-    /// The host's name.
+    /// Name of the host.
     pub host_name: *const c_char,
-    /// The program's path there.
+    /// Path of the program on that host.
     pub executable_name: *const c_char,
-    /// Its process id there.
+    /// Process id on that host.
     pub pid: c_int,
 }
 
-// The type above and the variables below, for readers of debug information.
+// Debug information of the type above and the variables below.
 std::arch::global_asm!(include_str!("mpir.s"));
 const _: () = assert!(size_of::<MPIR_PROCDESC>() == 24 && offset_of!(MPIR_PROCDESC, pid) == 16);
 
-/// Nothing to tell yet.
+/// [`MPIR_debug_state`]: nothing was reported.
 pub const MPIR_NULL: c_int = 0;
-/// [`MPIR_debug_state`]: all processes were started, and are in the table.
+/// [`MPIR_debug_state`]: all processes were started and are in the table.
 pub const MPIR_DEBUG_SPAWNED: c_int = 1;
-/// [`MPIR_debug_state`]: the job is being ended; [`MPIR_debug_abort_string`] says why.
+/// [`MPIR_debug_state`]: the job is being ended; [`MPIR_debug_abort_string`] has the reason.
 pub const MPIR_DEBUG_ABORTING: c_int = 2;
 
 /// Set by a tool that controls this process.
@@ -49,12 +50,12 @@ pub static mut MPIR_being_debugged: c_int = 0;
 #[used]
 pub static mut MPIR_proctable: *mut MPIR_PROCDESC = ptr::null_mut();
 
-/// How many they are.
+/// Number of processes in the table.
 #[unsafe(no_mangle)]
 #[used]
 pub static mut MPIR_proctable_size: c_int = 0;
 
-/// Why a tool finds itself at [`MPIR_Breakpoint`].
+/// The reason of a stop at [`MPIR_Breakpoint`].
 #[unsafe(no_mangle)]
 #[used]
 pub static mut MPIR_debug_state: c_int = MPIR_NULL;
@@ -64,40 +65,42 @@ pub static mut MPIR_debug_state: c_int = MPIR_NULL;
 #[used]
 pub static mut MPIR_debug_abort_string: *const c_char = ptr::null();
 
-/// Its presence says that this process starts ranks and is none.
+/// Its presence means that this process starts ranks and is not a rank.
 #[unsafe(no_mangle)]
 #[used]
 pub static mut MPIR_i_am_starter: c_int = 1;
 
-/// Its presence says that we let the ranks go ourselves, so that a tool need not attach to all of them.
+/// Its presence means that `mpirun` releases the ranks, so a tool need not attach to all of them.
 #[unsafe(no_mangle)]
 #[used]
 pub static mut MPIR_partial_attach_ok: c_int = 1;
 
-/// Its presence says that a rank is best shown at `main`: where it is held is deep in its library.
+/// Its presence means that a tool should show a rank at `main`, because a held rank is inside its
+/// library.
 #[unsafe(no_mangle)]
 #[used]
 pub static mut MPIR_force_to_main: c_int = 1;
 
-/// How often a tool was told; also what makes [`MPIR_Breakpoint`] a function like no other, which no
-/// linker folds with another one.
-static TOLD: AtomicUsize = AtomicUsize::new(0);
+/// Number of reports to tools. It also makes [`MPIR_Breakpoint`] unique, so that no linker merges
+/// it with another function.
+static REPORTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Where a tool has its breakpoint.
+/// The function at which a tool sets its breakpoint.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn MPIR_Breakpoint() {
-    TOLD.fetch_add(1, Ordering::SeqCst);
+    REPORTED.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Whether a tool controls this process and wants to hear of the job.
+/// Whether a tool controls this process and requests reports.
 pub fn is_being_debugged() -> bool {
-    // SAFETY: an integer of static life, which the tool writes while we are stopped.
+    // SAFETY: a static integer, which the tool writes while this process is stopped.
     unsafe { (&raw const MPIR_being_debugged).read_volatile() != 0 }
 }
 
-/// Shows the processes of the job, by rank, to whoever attaches. Each is the numbers of its host and of its
-/// program in those lists, and its process id there. All of it is kept to the end of this process.
+/// Publishes the processes of the job, by rank, to tools that attach. A process is given by the
+/// indices of its host and its program in these lists, and by its process id. The table is kept
+/// until this process ends.
 pub fn show(hosts: Vec<CString>, programs: Vec<CString>, processes: &[(usize, usize, u32)]) {
     let kept = |text: CString| text.into_raw().cast_const();
     let hosts: Vec<_> = hosts.into_iter().map(kept).collect();
@@ -109,7 +112,7 @@ pub fn show(hosts: Vec<CString>, programs: Vec<CString>, processes: &[(usize, us
         pid: c_int::try_from(pid).unwrap_or(0),
     });
     let table = Box::leak(described.collect::<Box<[_]>>());
-    // SAFETY: variables of static life; what they point to is never freed.
+    // SAFETY: static variables; the memory that they point to is never freed.
     unsafe {
         (&raw mut MPIR_proctable).write_volatile(table.as_mut_ptr());
         let size = c_int::try_from(table.len()).unwrap_or(0);
@@ -117,24 +120,24 @@ pub fn show(hosts: Vec<CString>, programs: Vec<CString>, processes: &[(usize, us
     }
 }
 
-/// Stops at the breakpoint of a tool that is there: all processes were shown.
-pub fn tell_spawned() {
-    tell(MPIR_DEBUG_SPAWNED);
+/// Stops at the breakpoint of a tool, if there is one, after the processes were published.
+pub fn report_spawned() {
+    report(MPIR_DEBUG_SPAWNED);
 }
 
-/// Shows that the job is being ended, and why.
+/// Publishes that the job is being ended, and the reason.
 pub fn show_abort(why: &str) {
     let text = CString::new(why.replace('\0', " ")).unwrap_or_default();
-    // SAFETY: a variable of static life; what it points to is never freed.
+    // SAFETY: a static variable; the memory that it points to is never freed.
     unsafe { (&raw mut MPIR_debug_abort_string).write_volatile(text.into_raw()) };
-    tell(MPIR_DEBUG_ABORTING);
+    report(MPIR_DEBUG_ABORTING);
 }
 
-fn tell(state: c_int) {
-    // SAFETY: an integer of static life.
+fn report(state: c_int) {
+    // SAFETY: a static integer.
     unsafe { (&raw mut MPIR_debug_state).write_volatile(state) };
     if is_being_debugged() {
-        // All was written when the tool looks.
+        // All values must be in memory when the tool reads them.
         compiler_fence(Ordering::SeqCst);
         MPIR_Breakpoint();
     }

@@ -1,6 +1,6 @@
-/* What C would say of the symbols in mpir.rs to those who read debug information (DWARF 4): the type MPIR_PROCDESC, and
- * which type each variable has. Sections of these names are no debug information to who strips while linking;
- * mpir.ld puts them where it is looked for. */
+/* Debug information (DWARF 4) for the symbols in mpir.rs, as a C compiler would write it: the type MPIR_PROCDESC and
+ * the type of each variable. A linker that strips debug information keeps sections with these names, and mpir.ld puts
+ * them into the sections that debuggers read. */
 
     .macro mpir_abbreviation number, tag, children
     .uleb128 \number, \tag

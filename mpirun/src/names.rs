@@ -1,2 +1,2 @@
-/// The names under which the program is installed. The build script makes them.
+/// Names of the installed program. The build script makes a link for each.
 pub const NAMES: [&str; 4] = ["mpirun", "mpiexec", "mpdexec", "mpigdb"];

@@ -1,5 +1,6 @@
-//! A setting that can be made once. Making it again with the same value changes nothing; with
-//! another value one of the two would be ignored without a word, so it is an error.
+//! A setting with at most one value. A second setting with the same value has no effect. A
+//! different value is an error, because otherwise one of the two would be ignored without a
+//! message.
 
 use crate::scan::Setting;
 use crate::usage::Usage;
@@ -9,7 +10,7 @@ use crate::usage::Usage;
 pub struct Once<T>(Option<(T, String)>);
 
 impl<T: PartialEq> Once<T> {
-    /// Takes the value that `setting` gives.
+    /// Sets the value of `setting`.
     pub fn set(&mut self, value: T, setting: &Setting) -> Result<(), Usage> {
         match &self.0 {
             Some((old, by)) if *old != value => {
@@ -34,7 +35,7 @@ impl<T> Once<T> {
         self.0.as_ref().map_or("", |(_, by)| by)
     }
 
-    /// The value that counts if `self` is what a section says and `defaults` what holds for all.
+    /// The effective setting of a section: `self` of the section, else the global `defaults`.
     pub fn or<'a>(&'a self, defaults: &'a Self) -> &'a Self {
         if self.0.is_some() { self } else { defaults }
     }
@@ -47,7 +48,7 @@ impl<T> Default for Once<T> {
 }
 
 impl<T: PartialEq> PartialEq for Once<T> {
-    /// Compares the values, not the way they were written.
+    /// Compares only the values, not the options that gave them.
     fn eq(&self, other: &Self) -> bool {
         self.get() == other.get()
     }

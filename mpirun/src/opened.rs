@@ -1,5 +1,6 @@
-//! The debugger that opens at ranks which crashed: this executable as `mpigdb -p JOB -r RANKS`, on our terminal and
-//! in our process group, so that the terminal's keys reach both; we take no notice then.
+//! The debugger for crashed ranks: this executable as `mpigdb -p JOB -r RANKS`. It runs on the
+//! terminal of mpirun and in its process group, so that keys of the terminal signal both. While it
+//! runs, mpirun ignores these signals.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd, RawFd};
@@ -11,9 +12,9 @@ use mpd_wire::{JobId, RankSet};
 use nix::unistd::Pid;
 
 use crate::debug::NAME;
-use crate::place::Place;
+use crate::ring_options::RingOptions;
 
-/// A debugger that is open.
+/// A running debugger.
 #[derive(Debug)]
 pub(crate) struct Opened {
     process: Pid,
@@ -21,16 +22,21 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Opens it at ranks of our job.
+    /// Starts the debugger for ranks of the job.
     ///
     /// # Errors
-    /// There can be no process.
-    pub(crate) fn at(place: &Place, job: &JobId, ranks: &RankSet, gdb: &[u8]) -> Result<Self> {
-        let words = [NAME, "-p", &job.to_string(), "-r", &ranks.to_string(), "-gdb-path"];
-        let words = words.map(|word| word.as_bytes().to_vec()).into_iter();
-        let words = words.chain([gdb.to_vec()]).chain(place.words());
-        let mut spawn = Spawn::new(b"/proc/self/exe", words, own_environment())?;
-        // It puts the terminal in order before it ends.
+    /// The process cannot be started.
+    pub(crate) fn at(
+        ring_options: &RingOptions,
+        job: &JobId,
+        ranks: &RankSet,
+        gdb: &[u8],
+    ) -> Result<Self> {
+        let arguments = [NAME, "-p", &job.to_string(), "-r", &ranks.to_string(), "-gdb-path"];
+        let arguments = arguments.map(|word| word.as_bytes().to_vec()).into_iter();
+        let arguments = arguments.chain([gdb.to_vec()]).chain(ring_options.arguments());
+        let mut spawn = Spawn::new(b"/proc/self/exe", arguments, own_environment())?;
+        // The debugger restores the terminal before it ends.
         spawn.in_our_group().end_with_parent();
         let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
         let descriptors = [input.as_fd(), output.as_fd(), errors.as_fd()];
@@ -39,7 +45,7 @@ impl Opened {
         Ok(Self { process, pidfd })
     }
 
-    /// Whether it has ended, and then whether it was a session.
+    /// `None` while the debugger runs; otherwise whether there was a session.
     pub(crate) fn has_ended(&self) -> Option<bool> {
         match fate_of(self.process) {
             Ok(None | Some(Fate::Stopped)) => None,
@@ -48,14 +54,14 @@ impl Opened {
         }
     }
 
-    /// It is to end.
+    /// Asks the debugger to end.
     pub(crate) fn end(&self) {
         let _ = self.pidfd.signal(libc::SIGTERM);
     }
 }
 
 impl AsRawFd for Opened {
-    /// Readable when it has ended.
+    /// Readable when the debugger has ended.
     fn as_raw_fd(&self) -> RawFd {
         self.pidfd.as_raw_fd()
     }

@@ -1,33 +1,33 @@
-//! The one table of options: what the scanner accepts, what the help, the man page and the shell
-//! completions show. An option's meaning is its [`Key`]; what it applies to is its [`Reach`]. The
-//! code that gives a key its effect is in `argsets` and `job_options`.
+//! The table of options. The scanner, the help, the man page and the shell completions use it. An
+//! option's meaning is its [`Key`], and its scope is its [`Reach`]. The code for a key is in
+//! `argsets` and `job_options`.
 
-/// Which setting an option makes. Several options can make the same one.
+/// The setting that an option makes. Several options can make the same setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// `-a`: the job's alias.
     Alias,
     /// `-allow-alone`: ranks may use an MPI library that does not speak PMI.
     AllowAlone,
-    /// `-gdba`: what is debugged is a job that runs.
+    /// `-gdba`: debug a running job.
     Attach,
-    /// `-r`: some of its ranks.
+    /// `-r`: debug only these ranks.
     AttachRanks,
-    /// `-1`: ring order begins behind this host.
+    /// `-1`: ring order begins after this host.
     Behind,
     /// `-bind-to`.
     Binding,
     /// `-configfile`.
     ConfigFile,
-    /// `-on-failure continue` in other launchers' words.
+    /// `-on-failure continue` under the names of other launchers.
     ContinueOnFailure,
     /// `-d`: the ranks run under a debugger.
     Debug,
-    /// `-batch`: nothing is read behind its commands.
+    /// `-batch`: end the debugger after the commands of the command line.
     DebugBatch,
-    /// `-ex`: one of them.
+    /// `-ex`: a command of the debugger.
     DebugCommand,
-    /// `-gdb-path`: which debugger.
+    /// `-gdb-path`: path of the debugger.
     DebugPath,
     /// `-wdir`.
     Directory,
@@ -47,7 +47,7 @@ pub enum Key {
     EnvExport,
     /// `-errfile-pattern`.
     ErrFile,
-    /// `-exclude`: hosts to avoid.
+    /// `-exclude`: excluded hosts.
     Exclude,
     /// `--generate-docs`, for `scripts/install`.
     GenerateDocs,
@@ -63,27 +63,27 @@ pub enum Key {
     HostFile,
     /// `-hosts`: the job's hosts.
     Hosts,
-    /// Has no effect here.
+    /// An option without effect.
     Ignored,
     /// `-l`: labels.
     Label,
     /// `-label-fmt`: MPD's pattern, to which `": "` is added.
     LabelFormat,
-    /// `-prepend-pattern`: Hydra's pattern, taken as it is.
+    /// `-prepend-pattern`: Hydra's pattern, used without change.
     LabelPattern,
-    /// `-launcher`: what starts daemons on other hosts.
+    /// `-launcher`: the launcher of daemons on other hosts.
     Launcher,
     /// `-launcher-exec`: its program.
     LauncherProgram,
-    /// Recognised, so that it can be refused by name.
+    /// An option that is recognised only to refuse it with a reason.
     Later,
     /// `-rlimit`.
     Limit,
     /// `-m`: merge identical lines.
     Merge,
-    /// `-nolocal`: not on this host.
+    /// `-nolocal`: no rank on this host.
     NoLocal,
-    /// `-on-crash`: what is done about a rank that crashes.
+    /// `-on-crash`: the handling of crashed ranks.
     OnCrash,
     /// `-on-failure`.
     OnFailure,
@@ -103,29 +103,31 @@ pub enum Key {
     ProcTable,
     /// `-n`.
     Processes,
-    /// `-pty`: each rank on a terminal.
+    /// `-pty`: a terminal for each rank.
     Pty,
-    /// `-ring`: which of the user's rings.
+    /// `-record`: directory for recordings of the managers' inputs.
+    Record,
+    /// `-ring`: name of the user's ring.
     Ring,
-    /// `-rr`: hosts take ranks in turn.
+    /// `-rr`: place ranks on the hosts in turn.
     RoundRobin,
     /// `-rundir`: the run directory of the daemon.
     RunDir,
-    /// `-pmi_args`: the one rank is a program that runs already.
+    /// `-pmi_args`: the only rank is a running program.
     Singleton,
     /// `-soft`.
     Soft,
     /// `-spawn-policy`.
     SpawnPolicy,
-    /// `-stacks`: where the ranks of a job that runs are.
+    /// `-stacks`: print the stacks of a running job's ranks.
     Stacks,
-    /// `-json`: the same for programs.
+    /// `-json`: print the stacks as JSON.
     StacksJson,
     /// `-status-file`.
     StatusFile,
     /// `-s`: the receivers of standard input.
     Stdin,
-    /// `-stdin-switch`: they can be changed.
+    /// `-stdin-switch`: the receivers can be changed.
     StdinSwitch,
     /// `-timeout`.
     Timeout,
@@ -147,29 +149,29 @@ pub enum Key {
     Version,
 }
 
-/// What an option applies to.
+/// The scope of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// The program of its own section.
+    /// The program of its section.
     Argset,
-    /// Every section that does not say otherwise itself.
+    /// Every section without its own setting.
     Defaults,
-    /// The whole job, wherever it is written.
+    /// The whole job; the option may be in any section.
     Job,
-    /// There will be no job: something is printed or written instead.
+    /// No job: the option requests a text or files instead.
     Instead,
-    /// Nothing: the text says what this option needs that this version does not have.
+    /// A refused option; the text says what the option needs that this version lacks.
     Unavailable(&'static str),
 }
 
-/// Under which heading the help shows an option.
+/// The group of the help that lists an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heading {
-    /// What is run, how often and how.
+    /// The programs: what to run, and how many processes.
     Programs,
-    /// Which ranks run on which host.
+    /// The placement of ranks on hosts.
     Hosts,
-    /// The variables that ranks get.
+    /// The environment of ranks.
     Environment,
     /// Labels, files, standard input.
     Io,
@@ -177,13 +179,13 @@ pub enum Heading {
     Ending,
     /// The debugger of all ranks.
     Debugger,
-    /// All that concerns the job as such, and help.
+    /// The job itself, and help.
     Job,
     /// The defaults for several programs.
     Defaults,
-    /// What exists so that other launchers' command lines work.
+    /// Options that exist for the command lines of other launchers.
     Accepted,
-    /// Not shown.
+    /// Hidden options.
     Hidden,
 }
 
@@ -201,7 +203,7 @@ impl Heading {
         Self::Accepted,
     ];
 
-    /// The heading as it is printed.
+    /// The heading as text.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Programs => "Programs",
@@ -218,32 +220,32 @@ impl Heading {
     }
 }
 
-/// One option.
+/// An option.
 #[derive(Debug)]
 pub struct Opt {
-    /// What it sets.
+    /// The setting that it makes.
     pub key: Key,
-    /// All its spellings without dashes, the one we show first.
+    /// All its spellings without dashes. The help shows the first one.
     pub names: &'static [&'static str],
-    /// What its values are called; as many words follow it.
+    /// Names of its values. The same number of arguments follows the option.
     pub values: &'static [&'static str],
-    /// What it applies to.
+    /// Its scope.
     pub reach: Reach,
-    /// Where the help shows it.
+    /// The group of the help that lists it.
     pub heading: Heading,
     /// Whether the short help shows it.
     pub basic: bool,
-    /// What it does. The first line is for the short help.
+    /// Its description. The first line is for the short help.
     pub help: &'static str,
 }
 
 impl Opt {
-    /// Whether the two values `NAME VALUE` can also be the one word `NAME=VALUE`.
+    /// Whether the values `NAME VALUE` can also be one argument `NAME=VALUE`.
     pub fn takes_assignment(&self) -> bool {
         self.key == Key::EnvSet
     }
 
-    /// Whether people should hear of it.
+    /// Whether the help shows it.
     pub fn is_shown(&self) -> bool {
         self.heading != Heading::Hidden
     }
@@ -265,7 +267,7 @@ const fn opt(
     Opt { key, names, values, reach: Reach::Job, heading, basic: false, help }
 }
 
-/// What the table's rows are refined with.
+/// Functions that change an entry of the table.
 impl Opt {
     const fn basic(mut self) -> Self {
         self.basic = true;
@@ -278,12 +280,12 @@ impl Opt {
     }
 }
 
-/// An option that this version refuses, with what it needs.
+/// An option that this version refuses, with the missing feature.
 const fn later(names: &'static [&'static str], needs: &'static str) -> Opt {
     opt(Heading::Hidden, Key::Later, names, &[], "").of(Reach::Unavailable(needs))
 }
 
-/// The table.
+/// The table of options.
 #[rustfmt::skip]
 pub static OPTIONS: &[Opt] = {
     use Heading::{Accepted, Debugger, Defaults, Ending, Environment, Hidden, Hosts, Io, Job, Programs};
@@ -291,34 +293,33 @@ pub static OPTIONS: &[Opt] = {
     const ALL: Reach = Reach::Defaults;
     &[
     opt(Programs, Key::Processes, &["n", "np"], &["N"],
-        "run N processes (default: 1 for each host that is named, N for HOST:N; a batch job's slots; else 1)").of(Argset).basic(),
+        "run N processes (default: the number that the named hosts or the batch job give, else 1)").of(Argset).basic(),
     opt(Programs, Key::Soft, &["soft"], &["SPEC"],
-        "run the largest number of processes that SPEC names and that is not above -n; SPEC is a \
-         list like 1,4:8,16:64:16 of numbers, LOW:HIGH and LOW:HIGH:STEP").of(Argset),
+        "run the largest number of processes in SPEC that is not above -n; SPEC is a list of numbers, \
+         LOW:HIGH and LOW:HIGH:STEP, like 1,4:8,16:64:16").of(Argset),
     opt(Programs, Key::Directory, &["wdir", "wd"], &["DIR"],
         "run in directory DIR (default: the current one)").of(Argset).basic(),
     opt(Programs, Key::Path, &["path"], &["DIRS"],
-        "look for the program in DIRS, written as in PATH, before PATH").of(Argset),
+        "search for the program in DIRS before PATH; DIRS is written like PATH").of(Argset),
     opt(Programs, Key::Umask, &["umask"], &["MASK"],
-        "set the file mode creation mask: octal with a leading 0 (022) or hexadecimal with 0x; \
-         a single digit needs neither").of(Argset),
+        "set the file mode creation mask: octal with a leading 0 (022), hexadecimal with 0x, or a single \
+         digit").of(Argset),
     opt(Programs, Key::Limit, &["rlimit"], &["NAME=SOFT[:HARD]"],
-        "set a resource limit: core, cpu, fsize, data, stack, rss, nproc, nofile, memlock, as \
-         (or vmem), locks, sigpending, msgqueue, nice, rtprio, rttime; numbers may end in K, M, \
-         G or be 'unlimited'; can be repeated").of(Argset),
+        "set a resource limit: core, cpu, fsize, data, stack, rss, nproc, nofile, memlock, as (or vmem), \
+         locks, sigpending, msgqueue, nice, rtprio, rttime; numbers may end in K, M or G, or be \
+         'unlimited'; can be repeated").of(Argset),
     opt(Programs, Key::Substitute, &["subst"], &[],
-        "fill in the program's arguments for each rank: %r rank, %h host, %j job id, %s number of \
+        "replace in the program's arguments for each rank: %r rank, %h host, %j job id, %s number of \
          ranks, %% percent sign").of(Argset),
     opt(Programs, Key::Preload, &["preload", "preload-binary"], &[],
-        "bring the programs from this host to those that lack them, for as long as the job runs; \
-         interpreters and libraries have to be there"),
+        "send the programs from this host to hosts that lack them, until the job ends; interpreters and \
+         libraries are not sent"),
     opt(Programs, Key::ConfigFile, &["configfile"], &["FILE"],
-        "read options and programs from FILE, one program per line; # starts a comment, \\ at \
-         the end continues a line, quotes work as in a shell, and no shell is involved"),
+        "read options and programs from FILE, one program per line; # starts a comment, \\ at the end \
+         continues a line, quotes work as in a shell; no shell is used"),
 
     opt(Hosts, Key::Hosts, &["hosts"], &["LIST"],
-        "run on these hosts, in this order: a,b:4,c[01-16] or all (default); b:4 has room for 4 \
-         processes").basic(),
+        "run on these hosts, in this order: a,b:4,c[01-16] or all (default); b:4 has room for 4 processes").basic(),
     opt(Hosts, Key::HostFile, &["f", "machinefile", "hostfile"], &["FILE"],
         "the same from a file: HOST, HOST:N, HOST slots=N").basic(),
     opt(Hosts, Key::Host, &["host", "H"], &["LIST"],
@@ -328,59 +329,59 @@ pub static OPTIONS: &[Opt] = {
     opt(Hosts, Key::NoLocal, &["nolocal"], &[],
         "run nothing on this host"),
     opt(Hosts, Key::PerHost, &["ppn", "perhost", "N", "npernode"], &["N"],
-        "run N processes on a host, then as many on the next (default: one for each of its CPUs); \
-         with -hosts all and without -n, on each host of the ring"),
+        "run N processes on a host before the next host is used (default: its number of CPUs); with \
+         -hosts all and without -n: N processes on each host of the ring"),
     opt(Hosts, Key::RoundRobin, &["rr"], &[],
         "give each host one process in turn, as long as it has room"),
     opt(Hosts, Key::SpawnPolicy, &["spawn-policy"], &["rr|load|pack"],
-        "put each process that ranks spawn on the next host after the one used last (rr, default), on \
-         the one with the fewest processes of the job for each CPU, or fill the slots of the one used \
-         last and then of the next; MPICH's test spaiccreate2 hangs with rr, by a fault of MPICH that \
-         Hydra's default placement avoids, and does not hang with pack"),
+        "the host of each process that ranks spawn: rr (default): the next host after the one used last; \
+         load: the host with the fewest processes of the job for each CPU; pack: fill the slots of the \
+         host used last, then of the next; MPICH's test spaiccreate2 hangs with rr because of a fault of \
+         MPICH, but not with pack"),
     opt(Hosts, Key::Group, &["g"], &["K"],
         "keep groups of K ranks together on a host; they get MPD_GROUP_DIR for shared memory, \
-         MPD_GROUP_SIZE and MPD_GROUP_RANK, and the last group may be smaller"),
+         MPD_GROUP_SIZE and MPD_GROUP_RANK; the last group may be smaller"),
     opt(Hosts, Key::Behind, &["1"], &[],
         "begin with the next host of the ring instead of this one"),
     opt(Hosts, Key::Binding, &["bind-to", "binding"], &["none|core|numa|slots"],
-        "bind each rank to a core of its own, to the cores of a NUMA node, or to its share of the \
-         host's cores (default none), as far as the daemon may use them; when ranks outnumber \
-         cores, cores are given out again from the first"),
+        "bind each rank to one core (core), to the cores of a NUMA node (numa), or to an equal share of \
+         the host's cores (slots); default: none; only CPUs that the daemon may use count; if there are \
+         more ranks than cores, cores are used again from the first"),
     opt(Hosts, Key::Launcher, &["launcher", "bootstrap"], &["ssh|srun|rsh|CMD"],
-        "what starts daemons on named hosts if none is running here (default ssh; srun in an \
-         allocation of Slurm); CMD gets HOST and COMMAND"),
+        "the command that starts daemons on named hosts if no daemon runs here (default: ssh; srun in a \
+         Slurm job); CMD gets HOST and COMMAND as arguments"),
     opt(Hosts, Key::LauncherProgram, &["launcher-exec", "bootstrap-exec"], &["CMD"],
-        "the launcher's program, if it is another one; options can follow it"),
+        "the path of the launcher's program; options may follow"),
     opt(Hosts, Key::PrintRankMap, &["print-rank-map"], &[],
-        "print which ranks run where, as in (h1:0-3)(h2:4,6)"),
+        "print which ranks run on which host, as in (h1:0-3)(h2:4,6)"),
 
     opt(Environment, Key::EnvSet, &["genv"], &["NAME", "VALUE"],
         "set a variable for all programs; also NAME=VALUE").of(ALL).basic(),
     opt(Environment, Key::EnvSet, &["env"], &["NAME", "VALUE"],
         "set a variable for this program; also NAME=VALUE").of(Argset).basic(),
     opt(Environment, Key::EnvList, &["genvlist"], &["A,B,..."],
-        "pass only these variables and PATH, to all programs; after -genvall: these too").of(ALL),
+        "pass only these variables and PATH to all programs; after -genvall: these in addition").of(ALL),
     opt(Environment, Key::EnvList, &["envlist"], &["A,B,..."],
-        "the same for this program; after -envall: these too").of(Argset),
+        "the same for this program; after -envall: these in addition").of(Argset),
     opt(Environment, Key::EnvAll, &["genvall"], &[],
         "pass the whole environment to all programs (default)").of(ALL),
     opt(Environment, Key::EnvAll, &["envall"], &[],
         "pass the whole environment to this program").of(Argset),
     opt(Environment, Key::EnvNone, &["genvnone"], &[],
-        "pass nothing but PATH to all programs").of(ALL),
+        "pass only PATH to all programs").of(ALL),
     opt(Environment, Key::EnvNone, &["envnone"], &[],
-        "pass nothing but PATH to this program").of(Argset).basic(),
+        "pass only PATH to this program").of(Argset).basic(),
     opt(Environment, Key::EnvExport, &["x"], &["NAME[=VALUE]"],
-        "pass or set a variable for this program (Open MPI's spelling); with -d: -x FILE has commands for \
-         the debugger, carried out up to the first error; can be repeated").of(Argset),
+        "pass or set a variable for this program (option of Open MPI); with -d, the value is a file of \
+         debugger commands, and an error skips the rest of the file; can be repeated").of(Argset),
 
     opt(Io, Key::Label, &["l", "prepend-rank"], &[],
         "put the rank in front of each line of output").basic(),
     opt(Io, Key::LabelFormat, &["label-fmt"], &["FORMAT"],
-        "put FORMAT and ': ' in front of each line: %r rank, %h host, %p process id, %j job id, \
-         %a alias, %% a percent sign; implies -l"),
+        "put FORMAT and ': ' in front of each line: %r rank, %h host, %p process id, %j job id, %a alias, \
+         %% percent sign; implies -l"),
     opt(Io, Key::LabelPattern, &["prepend-pattern"], &["FORMAT"],
-        "the same with nothing added to FORMAT"),
+        "like -label-fmt, but without the added ': '"),
     opt(Io, Key::Merge, &["m"], &[],
         "print identical lines of ranks once; implies -l").basic(),
     opt(Io, Key::Timestamp, &["timestamp"], &[],
@@ -388,11 +389,11 @@ pub static OPTIONS: &[Opt] = {
     opt(Io, Key::Stdin, &["s"], &["RANKS"],
         "ranks that get standard input: all, none, 1,3 or 0-3 (default 0)").basic(),
     opt(Io, Key::Pty, &["pty"], &[],
-        "run each rank of this program on a terminal of its own, of the size of this one: it writes line \
-         by line, prompts and asks as for a person; its two outputs are one; see pty").of(Argset),
+        "run each rank of this program on its own terminal, of the size of this terminal; the program \
+         writes line by line, prints prompts, and standard error joins standard output; see pty(1)").of(Argset),
     opt(Io, Key::StdinSwitch, &["stdin-switch"], &[],
-        "let mpdstdin give standard input to any other ranks while the job runs; ranks that do not \
-         get it then wait for its end, instead of finding it empty"),
+        "allow mpdstdin to give standard input to all ranks while the job runs; a rank that does not \
+         receive it then waits for input, instead of reading an end of file"),
     opt(Io, Key::OutFile, &["outfile-pattern"], &["FILE"],
         "write standard output to files (%r is the rank)").basic(),
     opt(Io, Key::ErrFile, &["errfile-pattern"], &["FILE"],
@@ -401,60 +402,66 @@ pub static OPTIONS: &[Opt] = {
     opt(Ending, Key::Timeout, &["timeout"], &["SECONDS"],
         "end after SECONDS (MPIEXEC_TIMEOUT); 0: never").basic(),
     opt(Ending, Key::OnFailure, &["on-failure"], &["WHAT"],
-        "after a failure: end (default), continue, highest").basic(),
+        "after a failure: end the job (end, default), or let the other ranks run (continue, highest)").basic(),
     opt(Ending, Key::ContinueOnFailure, &["disable-auto-cleanup", "k"], &[],
-        "as -on-failure continue, and print no line about a failed rank (-v prints it); the exit code is that of the first \
-         rank that failed, never 0 then"),
+        "like -on-failure continue, but without messages about failed ranks (-v prints them); the exit \
+         code is that of the first failed rank"),
     opt(Ending, Key::AllowAlone, &["allow-alone"], &[],
-        "end with 0 although each rank was rank 0 of 1, because its MPI library does not speak PMI (Open MPI); without \
-         this option mpirun says so at the end, and the exit code is 1"),
+        "accept that each rank ran alone, as rank 0 of 1, because its MPI library does not speak PMI (Open \
+         MPI); without this option, mpirun reports it at the end and returns 1"),
     opt(Ending, Key::StatusFile, &["status-file"], &["FILE"],
         "write to FILE how each rank ended").basic(),
     opt(Ending, Key::ExitCodeFile, &["ecfn"], &["FILE"],
-        "the same in MPD's format, with the raw wait status"),
+        "the same in the format of the original MPD, with the raw wait status"),
     opt(Ending, Key::PrintExitCodes, &["print-all-exitcodes"], &[],
         "print the exit codes of all ranks at the end"),
 
     opt(Debugger, Key::Debug, &["d", "gdb"], &[],
-        "run every rank under gdb, with one prompt for all; also the meaning of the name mpigdb"),
+        "run every rank under gdb, with one prompt for all ranks; mpigdb is mpirun -d"),
     opt(Debugger, Key::DebugCommand, &["ex"], &["COMMAND"],
-        "with -d: carry out a command before those that are typed; can be repeated"),
+        "with -d: execute this debugger command before typed commands; can be repeated"),
     opt(Debugger, Key::DebugBatch, &["batch"], &[],
-        "with -d: end after these commands; the exit code is 1 if one of them was refused"),
+        "with -d: end after the commands of -x and -ex; the exit code is 1 if a command was refused"),
     opt(Debugger, Key::DebugPath, &["gdb-path"], &["PATH"],
         "use this gdb (default: gdb, as found on each host)"),
     opt(Debugger, Key::Attach, &["gdba", "p"], &["JOB"],
-        "debug a job that runs: an id, as mpdlistjobs lists it, or an alias; -p with -d (mpigdb)"),
+        "debug a running job: an id, as mpdlistjobs lists it, or an alias; -p only with -d or as mpigdb"),
     opt(Debugger, Key::Stacks, &["stacks"], &["JOB"],
-        "print where the ranks of a job that runs are, those in one place together; it goes on"),
+        "print the call stacks of a running job, equal stacks together; the job continues"),
     opt(Debugger, Key::AttachRanks, &["r"], &["RANKS"],
-        "with -gdba and -stacks: these ranks only, like 0,2-4"),
+        "with -gdba and -stacks: only these ranks, like 0,2-4"),
     opt(Debugger, Key::StacksJson, &["json"], &[],
-        "with -stacks: print the whole stacks, as JSON"),
+        "with -stacks: print complete stacks as JSON"),
     opt(Debugger, Key::OnCrash, &["on-crash"], &["gdb"],
-        "if ranks crash: on a terminal, open a debugger at them, else (and with -batch) say at the end where they were"),
+        "when ranks crash: on a terminal, open a debugger at them; otherwise, or with -batch, print their \
+         stacks at the end"),
 
     opt(Job, Key::Alias, &["a"], &["ALIAS"],
-        "give the job a name of your own"),
+        "give the job a name"),
     opt(Job, Key::Ring, &["ring"], &["NAME"],
-        "run in the ring of that name (default: MPD_RING, MPD_CON_EXT, the batch job's id); it must be up"),
+        "run in the ring with this name, which must exist (default: MPD_RING, MPD_CON_EXT, the id of the \
+         batch job)"),
     opt(Job, Key::RunDir, &["rundir"], &["DIR"],
-        "ask the daemon with that run directory (default: MPD_RUNDIR); it must be running"),
+        "use the running daemon with this run directory (default: MPD_RUNDIR)"),
     opt(Job, Key::UniverseSize, &["usize"], &["N|SYSTEM|INFINITE"],
-        "the universe size that MPI programs are told: a number, the number of CPUs of the ring \
-         (of this host, if no daemon is running here), or unknown (default)"),
+        "the universe size for MPI programs: a number; SYSTEM: the number of CPUs of the ring (of this \
+         host, if no daemon runs here); INFINITE: unknown (default)"),
     opt(Job, Key::DryRun, &["dry-run"], &[],
         "show what would be run, and run nothing").basic(),
     opt(Job, Key::Verbose, &["v", "verbose"], &[],
-        "say what is being done, and print every notice").basic(),
+        "print each step and every notice").basic(),
     opt(Job, Key::TraceStartup, &["trace-startup"], &["FILE"],
-        "write to FILE what each host and each rank did when, for Perfetto or chrome://tracing"),
+        "write the times of the actions of each host and rank to FILE, for Perfetto or chrome://tracing"),
     opt(Job, Key::TraceHops, &["trace-hops"], &[],
-        "say how many times the words of the launch were passed on"),
+        "print how many times the messages of the launch were forwarded"),
     opt(Job, Key::ProcTable, &["proctable"], &["FILE"],
-        "write to FILE, as JSON, the host, executable and process id of each rank once all are started"),
+        "write the host, executable and process id of each rank to FILE as JSON, when all ranks have \
+         started"),
+    opt(Job, Key::Record, &["record"], &["DIR"],
+        "for bug reports: each manager records its inputs in DIR/JOB.HOST.recording on its host"),
     opt(Job, Key::Singleton, &["pmi_args"], &["PORT", "INTERFACE", "KEY", "PID"],
-        "serve the program that waits at PORT; MPI libraries run this in programs started without mpirun"),
+        "serve the program that waits at PORT; MPI libraries use this option in programs started without \
+         mpirun"),
     opt(Job, Key::Version, &["V", "version"], &[],
         "print the version").of(Instead),
     opt(Job, Key::Help, &["h", "help"], &[],
@@ -475,9 +482,9 @@ pub static OPTIONS: &[Opt] = {
     opt(Defaults, Key::Limit, &["grlimit"], &["NAME=SOFT[:HARD]"], "as -rlimit").of(ALL),
 
     opt(Accepted, Key::Ignored, &["arch"], &["ARCH"],
-        "the host's architecture; all hosts count as alike").of(Argset),
+        "the architecture of the host; ignored, because all hosts must be equal").of(Argset),
     opt(Accepted, Key::Ignored, &["rmk"], &["NAME"],
-        "Hydra: the batch system; it is found out"),
+        "Hydra: the batch system; ignored, because it is detected"),
     opt(Accepted, Key::Ignored, &["oversubscribe"], &[],
         "Open MPI: more processes than CPUs; always allowed"),
     opt(Accepted, Key::Ignored, &["allow-run-as-root"], &[],

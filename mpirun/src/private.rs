@@ -1,8 +1,10 @@
-//! Daemons that run for this job alone: one here, which is our child and holds our connection, and if other
-//! hosts are wanted one on each of them, which `mpdboot` starts and brings into its ring.
+//! Private daemons, which run for one job. The daemon of this host is a child of mpirun and holds
+//! mpirun's connection. If the job needs other hosts, `mpdboot` starts one daemon on each and
+//! brings it into the same ring.
 //!
-//! The ring has a name and a key that are made now and stand in no file. It ends with the connection, or
-//! with the job that the connection was given to: then our daemon tells all others to leave.
+//! The ring has a new name and a new key, which is in no file. It ends with mpirun's connection, or
+//! with the job to which that connection was passed. The daemon of this host then asks all others
+//! to leave.
 
 use std::fs::OpenOptions;
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
@@ -30,10 +32,10 @@ use nix::unistd::Pid;
 
 use crate::demand::{self, Demand, Launcher};
 
-/// Signals that end a job which is not started yet.
+/// Signals that end mpirun before the job has started.
 const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// The processes that are ours.
+/// The processes of a private ring.
 #[derive(Debug, Default)]
 pub struct Private {
     daemon: Option<Pid>,
@@ -41,42 +43,44 @@ pub struct Private {
 }
 
 impl Private {
-    /// Waits until they have left, so that nothing is there when we are gone. To be called when our
-    /// connection is closed.
+    /// Waits until the processes have ended, so that none is left after mpirun. The caller must
+    /// have closed its connection.
     pub fn wait(self) {
         if let Some(pid) = self.daemon {
             let _ = waitpid(pid, None);
         }
-        if let Some(Boot { pid, order, words }) = self.boot {
-            // It ends the remote shells.
-            drop((order, words));
+        if let Some(Boot { pid, stdin, stdout }) = self.boot {
+            // The end of the pipe ends `mpdboot`, which ends the remote shells.
+            drop((stdin, stdout));
             let _ = waitpid(pid, None);
         }
     }
 }
 
-/// What came of starting daemons.
+/// The result of starting daemons.
 #[derive(Debug)]
 pub enum Started {
-    /// They are there.
+    /// The daemons are running.
     Up(Conn, Private),
-    /// This signal came before; nothing is left.
+    /// This signal arrived first; no process is left.
     Interrupted(i32),
 }
 
 /// Where consoles find a private ring.
 #[derive(Debug)]
 pub struct Listing {
-    /// Of the sockets.
+    /// Directory of the sockets.
     pub directory: PathBuf,
-    /// The run directory above goes with the last socket if nothing else is in it.
+    /// Whether the parent run directory is removed with the last socket, if it is then empty.
     pub removes_rundir: bool,
 }
 
-/// Starts a daemon here, and one on each other host that is wanted. Consoles find the ring where it is `listed`.
+/// Starts a daemon on this host, and one on each other host of the demand. `listed` is where
+/// consoles find the ring.
 ///
 /// # Errors
-/// One of them cannot be had. Nothing is left then, and who failed and why is told on standard error.
+/// A daemon could not be started. No process is left in that case; standard error has the failed
+/// hosts and reasons.
 pub fn start(
     demand: &Demand,
     verbose: bool,
@@ -90,14 +94,15 @@ pub fn start(
         let (conn, daemon) = Daemon::start(own, None, listed)?.ready()?;
         return Ok(Started::Up(conn, Private { daemon: Some(daemon), boot: None }));
     }
-    // A rank of another job, or another program of this user, could read the key in our memory or from a pipe.
+    // Otherwise a rank of another job, or another program of this user, could read the key in
+    // memory or from a pipe.
     let _closed = Closed::begin().context("cannot close /proc to others")?;
     let name = RingName::private()?;
     let key = keyfile::generate(name.as_str())?;
     let ring = Ring { rundir: RunDir::private(&name, &here), name, key };
     let others = demand.hosts.iter().filter(|entry| !ours.contains(&entry.host));
     let daemon = Daemon::start(own, Some(&ring), listed)?;
-    // Both take their time to begin.
+    // Both processes start in parallel.
     let boot = Boot::start(&ring, &demand.launcher, verbose);
     let (conn, daemon) = daemon.ready()?;
     let boot = boot.and_then(|boot| boot.raise(ring, others, signals));
@@ -118,7 +123,7 @@ pub fn start(
     problem
 }
 
-/// A ring that is to be.
+/// A ring to start.
 #[derive(Debug)]
 struct Ring {
     name: RingName,
@@ -126,17 +131,17 @@ struct Ring {
     rundir: RunDir,
 }
 
-/// A daemon here that is starting.
+/// A starting daemon of this host.
 #[derive(Debug)]
 struct Daemon {
     pid: Pid,
     conn: UnixStream,
-    /// Where it says that it serves, if others may enter: one alone need not.
-    told: Option<PipeReader>,
+    /// Pipe on which the daemon reports that it serves; `None` for a ring of one daemon.
+    reported: Option<PipeReader>,
 }
 
 impl Daemon {
-    /// Starts `mpd` for us alone; with `ring`, others may enter.
+    /// Starts `mpd` for this job; with `ring`, other daemons may join.
     fn start(
         own: Option<&HostEntry>,
         ring: Option<&Ring>,
@@ -144,52 +149,52 @@ impl Daemon {
     ) -> Result<Self> {
         let program = find("mpd")?;
         let (conn, theirs) = UnixStream::pair().context("cannot make a socket")?;
-        let words = daemon_words(own, ring, listed);
+        let arguments = daemon_arguments(own, ring, listed);
         let null: OwnedFd = OpenOptions::new().read(true).write(true).open("/dev/null")?.into();
         let (null, stderr) = (null.as_fd(), io::stderr());
-        let spawn = Spawn::new(program.as_os_str().as_bytes(), words, own_environment())?;
+        let spawn = Spawn::new(program.as_os_str().as_bytes(), arguments, own_environment())?;
         let failed = || format!("cannot start {}", program.display());
         let start = |descriptors: &[BorrowedFd<'_>]| {
             spawn.start(descriptors, Extra::default(), None).with_context(failed)
         };
         let Some(ring) = ring else {
             let pid = start(&[null, null, stderr.as_fd(), theirs.as_fd()])?;
-            return Ok(Self { pid, conn, told: None });
+            return Ok(Self { pid, conn, reported: None });
         };
-        let (told, ready) = io::pipe().context("cannot make a pipe")?;
+        let (reported, ready) = io::pipe().context("cannot make a pipe")?;
         let (input, mut key) = io::pipe().context("cannot make a pipe")?;
         let pid = start(&[input.as_fd(), null, null, theirs.as_fd(), ready.as_fd()])?;
         drop(input);
-        // If nobody reads it, the daemon's own words say why.
+        // If the daemon does not read the key, its own message has the reason.
         let _ = key.write_all(ring.key.to_text().as_bytes());
-        Ok(Self { pid, conn, told: Some(told) })
+        Ok(Self { pid, conn, reported: Some(reported) })
     }
 
-    /// Our connection and its process, when it serves. If it does not, it is gone.
+    /// The connection and the process id, when the daemon serves. On an error the daemon has ended.
     fn ready(self) -> Result<(Conn, Pid)> {
-        let Self { pid, conn, told } = self;
-        let Some(mut told) = told else { return Ok((Conn::new(conn)?, pid)) };
-        let mut word = String::new();
-        told.read_to_string(&mut word).context("cannot hear from the daemon")?;
-        if word.starts_with("ready") {
+        let Self { pid, conn, reported } = self;
+        let Some(mut reported) = reported else { return Ok((Conn::new(conn)?, pid)) };
+        let mut report = String::new();
+        reported.read_to_string(&mut report).context("cannot read from the daemon")?;
+        if report.starts_with("ready") {
             return Ok((Conn::new(conn)?, pid));
         }
         drop(conn);
         let _ = waitpid(pid, None);
-        match word.trim_end() {
+        match report.trim_end() {
             "" => bail!("the daemon for this job died at its start"),
             problem => bail!("the daemon for this job: {problem}"),
         }
     }
 }
 
-fn daemon_words(
+fn daemon_arguments(
     own: Option<&HostEntry>,
     ring: Option<&Ring>,
     listed: Option<&Listing>,
 ) -> Vec<Vec<u8>> {
-    let mut words = vec![b"mpd".to_vec(), b"--private".to_vec()];
-    let mut option = |name: &str, value: Vec<u8>| words.extend([name.into(), value]);
+    let mut arguments = vec![b"mpd".to_vec(), b"--private".to_vec()];
+    let mut option = |name: &str, value: Vec<u8>| arguments.extend([name.into(), value]);
     option("--owner", std::process::id().to_string().into_bytes());
     if let Some(listed) = listed {
         option("--listed", listed.directory.as_os_str().to_owned().into_vec());
@@ -210,42 +215,43 @@ fn daemon_words(
         option("--ring", ring.name.as_str().into());
         option("--rundir", ring.rundir.path().as_os_str().to_owned().into_vec());
         option("--key", keyfile::STANDARD_INPUT.into());
-        // Before all that enter.
+        // The first place in the ring.
         option("--ordinal", b"1".to_vec());
-        words.extend([b"--open".to_vec(), b"--tell-ready".to_vec()]);
+        arguments.extend([b"--open".to_vec(), b"--report-ready".to_vec()]);
     }
     if removes_rundir {
-        words.push(b"--removes-rundir".to_vec());
+        arguments.push(b"--removes-rundir".to_vec());
     }
-    words
+    arguments
 }
 
 /// A running `mpdboot`.
 #[derive(Debug)]
 struct Boot {
     pid: Pid,
-    /// Its standard input, whose end would tell that nobody waits any more.
-    order: PipeWriter,
-    /// Where it says that the ring is there; its end is that of the process.
-    words: PipeReader,
+    /// Standard input of `mpdboot`, whose end asks it to end.
+    stdin: PipeWriter,
+    /// Standard output of `mpdboot`, which reports the complete ring. Its end is the end of the
+    /// process.
+    stdout: PipeReader,
 }
 
-/// What came of it.
+/// The result of `mpdboot`.
 #[derive(Debug)]
 enum Booted {
-    /// All are in the ring. The process holds the remote shells.
+    /// All daemons are in the ring. The process holds the remote shells.
     Up(Boot),
-    /// It told why not.
+    /// It failed and has printed the reason.
     Failed,
     Interrupted(i32),
 }
 
 impl Boot {
-    /// It waits for its order.
+    /// Starts `mpdboot`, which waits for its request.
     fn start(ring: &Ring, launcher: &Launcher, verbose: bool) -> Result<Self> {
         let program = find("mpdboot")?;
-        let (words, said) = io::pipe().context("cannot make a pipe")?;
-        let (input, order) = io::pipe().context("cannot make a pipe")?;
+        let (stdout, output) = io::pipe().context("cannot make a pipe")?;
+        let (input, stdin) = io::pipe().context("cannot make a pipe")?;
         let launcher = launcher.command(|program| in_path(program).is_some());
         let mut argv =
             vec!["mpdboot", "--private", "--ring", ring.name.as_str(), "--rsh", &launcher];
@@ -253,15 +259,15 @@ impl Boot {
             argv.push("--verbose");
         }
         let spawn = Spawn::new(program.as_os_str().as_bytes(), argv, own_environment())?;
-        // In a session of its own: the terminal's signals are for us to judge.
+        // In a session of its own, because mpirun decides about signals of the terminal.
         let pid = spawn
-            .start(&[input.as_fd(), said.as_fd(), io::stderr().as_fd()], Extra::default(), None)
+            .start(&[input.as_fd(), output.as_fd(), io::stderr().as_fd()], Extra::default(), None)
             .with_context(|| format!("cannot start {}", program.display()))?;
-        Ok(Self { pid, order, words })
+        Ok(Self { pid, stdin, stdout })
     }
 
-    /// Has daemons started on `others` than this host, whose daemon serves, and waits until the ring is
-    /// there or cannot be had.
+    /// Starts daemons on the `others` hosts, when the daemon of this host serves. Waits until the
+    /// ring is complete or has failed.
     fn raise<'a>(
         mut self,
         ring: Ring,
@@ -270,51 +276,51 @@ impl Boot {
     ) -> Result<Booted> {
         let end = ["\n".to_owned()];
         let lines: String = others.map(demand::line).chain(end).collect();
-        // One that does not read it has told why.
+        // An `mpdboot` that does not read its request has printed the reason.
         let _ = self
-            .order
+            .stdin
             .write_all(ring.key.to_text().as_bytes())
-            .and_then(|()| self.order.write_all(lines.as_bytes()));
+            .and_then(|()| self.stdin.write_all(lines.as_bytes()));
         // Wipes the key.
         drop(ring);
         self.wait(signals)
     }
 
     fn wait(mut self, signals: &mut Signals) -> Result<Booted> {
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         let mut came = None;
         loop {
             let mut fds = [
                 PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-                PollFd::new(self.words.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.stdout.as_fd(), PollFlags::POLLIN),
             ];
             match poll(&mut fds, PollTimeout::NONE) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(error).context("cannot wait for mpdboot"),
             }
-            let speaks = fds[1].any().unwrap_or(false);
+            let is_readable = fds[1].any().unwrap_or(false);
             let ending = signals.pending().into_iter().find(|signal| ENDING.contains(signal));
             if let (None, Some(signal)) = (came, ending) {
                 came = Some(signal);
                 let _ = kill(self.pid, Signal::SIGTERM);
             }
-            if !speaks {
+            if !is_readable {
                 continue;
             }
             let mut buffer = [0; 64];
-            match self.words.read(&mut buffer) {
+            match self.stdout.read(&mut buffer) {
                 Ok(0) => return self.end(came),
-                Ok(n) => said.extend_from_slice(&buffer[..n]),
+                Ok(n) => output.extend_from_slice(&buffer[..n]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error).context("cannot hear from mpdboot"),
+                Err(error) => return Err(error).context("cannot read from mpdboot"),
             }
-            if said.ends_with(b"up\n") && came.is_none() {
+            if output.ends_with(b"up\n") && came.is_none() {
                 return Ok(Booted::Up(self));
             }
         }
     }
 
-    /// It said nothing and closed its output.
+    /// Handles the end of `mpdboot` without a report.
     fn end(self, came: Option<i32>) -> Result<Booted> {
         match (waitpid(self.pid, None), came) {
             (_, Some(signal)) => Ok(Booted::Interrupted(signal)),
@@ -326,7 +332,7 @@ impl Boot {
     }
 }
 
-/// A program of the suite: beside this executable, else in PATH.
+/// Path of a program of the suite: beside this executable, else in PATH.
 fn find(program: &str) -> Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find this program's own file")?;
     let beside = own.with_file_name(program);

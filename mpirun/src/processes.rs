@@ -1,5 +1,5 @@
-//! Which process runs each rank of the first world, as the manager tells it: for debuggers, in memory
-//! ([`crate::mpir`]) and as a file (`-proctable`).
+//! The process of each rank of the first world, as the manager reports it. Debuggers read it in
+//! memory ([`crate::mpir`]) or in a file (`-proctable`).
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
@@ -10,23 +10,23 @@ use mpd_wire::job::{Argset, JobSpec};
 use mpd_wire::{Rank, RankSet};
 use serde_json::json;
 
-/// The processes, as far as they were told.
+/// The reported processes.
 #[derive(Debug)]
 pub struct Processes {
-    /// In the order in which they were told.
+    /// Hosts in the order of the reports.
     hosts: Vec<String>,
-    /// By rank: the number of the host, and the process id; 0 if it is not known.
+    /// By rank: the index of the host, and the process id; 0 if it is not known.
     ranks: Vec<(usize, u32)>,
     known: usize,
 }
 
 impl Processes {
-    /// Of a job of so many ranks; none is known.
+    /// The table of a job of `size` ranks, with no process known.
     pub fn of(size: u32) -> Self {
         Self { hosts: Vec::new(), ranks: vec![(0, 0); size as usize], known: 0 }
     }
 
-    /// Learns of some ranks of a host. True as soon as all are known, once.
+    /// Adds ranks of a host. Returns true once, when all ranks are known.
     pub fn add(&mut self, host: &str, ranks: &RankSet, pids: &[u32]) -> bool {
         let was_whole = self.is_whole();
         let number = self.hosts.iter().rposition(|known| known == host).unwrap_or_else(|| {
@@ -42,18 +42,18 @@ impl Processes {
         self.is_whole() && !was_whole
     }
 
-    /// Whether all are known.
+    /// Whether all ranks are known.
     pub const fn is_whole(&self) -> bool {
         self.known == self.ranks.len()
     }
 
-    /// Where a rank runs, if that was told.
+    /// The host of a rank, if it is known.
     pub fn host_of(&self, rank: Rank) -> Option<&str> {
         let &(host, pid) = self.ranks.get(rank.index())?;
         self.hosts.get(host).filter(|_| pid != 0).map(String::as_str)
     }
 
-    /// By rank: the numbers of its host and of its argset, and its process id.
+    /// By rank: the index of its host, the index of its argset, and its process id.
     pub fn table(&self, spec: &JobSpec) -> Vec<(usize, usize, u32)> {
         let argsets = spec.argsets.iter().enumerate();
         let argsets = argsets.flat_map(|(number, a)| std::iter::repeat_n(number, a.size as usize));
@@ -61,12 +61,12 @@ impl Processes {
         entries.map(|(&(host, pid), argset)| (host, argset, pid)).collect()
     }
 
-    /// The names of the hosts, by their numbers.
+    /// The names of the hosts, by index.
     pub fn hosts(&self) -> Vec<CString> {
         self.hosts.iter().map(|host| text(host.as_bytes())).collect()
     }
 
-    /// The file that `-proctable` asks for; `programs` is by argset.
+    /// The file of `-proctable`; `programs` is indexed by argset.
     pub fn render(&self, spec: &JobSpec, programs: &[CString]) -> String {
         let entries = self.table(spec).into_iter().enumerate();
         let entry = |(rank, (host, argset, pid)): (usize, (usize, usize, u32))| {
@@ -74,13 +74,13 @@ impl Processes {
             let (host, executable) = (json!(self.hosts.get(host)), json!(executable));
             format!(r#"{{"rank":{rank},"host":{host},"executable":{executable},"pid":{pid}}}"#)
         };
-        // Rows of their own, which people can read and line tools can cut.
+        // One row per line, for people and for line-oriented tools.
         let rows: Vec<String> = entries.map(entry).collect();
         format!("[{}]\n", rows.join(",\n "))
     }
 }
 
-/// The path of each argset's program, as it is found on this host; where it is not, as the user wrote it.
+/// The path of each argset's program, if it is on this host, else the name that the user wrote.
 pub fn programs(spec: &JobSpec) -> Vec<CString> {
     let mut found = BTreeMap::new();
     let program = |argset: &Argset| {
@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_whole_once_and_by_rank() {
+    fn the_table_is_complete_once_and_ordered_by_rank() {
         let mut processes = Processes::of(3);
         assert!(!processes.add("h2", &"1-2".parse().unwrap(), &[7, 8]));
         assert!(!processes.add("h2", &"1".parse().unwrap(), &[7]), "again");
-        assert!(!processes.add("h9", &"5".parse().unwrap(), &[9]), "nobody of this world");
+        assert!(!processes.add("h9", &"5".parse().unwrap(), &[9]), "no rank of this world");
         assert!(processes.add("h1", &"0".parse().unwrap(), &[6]));
-        assert!(!processes.add("h1", &"0".parse().unwrap(), &[6]), "told before");
+        assert!(!processes.add("h1", &"0".parse().unwrap(), &[6]), "reported before");
         let spec = two_programs();
         assert_eq!(processes.table(&spec), [(2, 0, 6), (0, 1, 7), (0, 1, 8)]);
         assert_eq!(processes.hosts(), [c"h2".into(), c"h9".into(), CString::from(c"h1")]);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_here_has_the_name_that_the_user_wrote() {
+    fn a_program_missing_on_this_host_has_the_name_that_the_user_wrote() {
         let spec = JobSpec { argsets: vec![argset(1, "no-such-program")], ..JobSpec::default() };
         assert_eq!(programs(&spec), [CString::from(c"no-such-program")]);
     }

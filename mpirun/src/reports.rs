@@ -1,5 +1,5 @@
-//! Files that the user asks for: `-status-file`, `-ecfn`, `-trace-startup` and `-proctable`. A FIFO or a terminal
-//! whose reader does not read delays nothing for longer than [`PATIENCE`].
+//! Files for the user: `-status-file`, `-ecfn`, `-trace-startup` and `-proctable`. A FIFO or a
+//! terminal with a slow reader causes a delay of at most [`PATIENCE`].
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -13,7 +13,7 @@ use mpd_io::logging::plain;
 use mpd_machine::Time;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// How long the reader of a file may take for all of it.
+/// Time for the reader of a file to read all of it.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The files of one job.
@@ -33,24 +33,24 @@ impl Default for Reports {
 }
 
 impl Reports {
-    /// Writes as much of a file as goes without waiting.
+    /// Writes as much of a file as possible without waiting.
     pub fn write(&mut self, path: &Path, text: String) {
         let until = self.clock.now() + PATIENCE;
         match Report::open(path, text, until) {
             Ok(report) => self.unfinished.push(report),
             Err(error) => self.note(path, &error),
         }
-        self.go_on();
+        self.resume();
     }
 
-    /// Writes more of the files that are not yet whole.
-    pub fn go_on(&mut self) {
+    /// Continues to write incomplete files.
+    pub fn resume(&mut self) {
         let now = self.clock.now();
         for mut report in std::mem::take(&mut self.unfinished) {
-            match report.go_on(now) {
+            match report.resume(now) {
                 Ok(false) => self.unfinished.push(report),
                 Ok(true) => {
-                    // Some file systems refuse what was written only now.
+                    // Some file systems report errors of earlier writes only now.
                     if let Err(error) = nix::unistd::close(report.file) {
                         self.note(&report.path, &error.into());
                     }
@@ -60,23 +60,23 @@ impl Reports {
         }
     }
 
-    /// Whether a file is not yet whole: then [`Self::go_on`] is due soon.
+    /// Whether a file is incomplete, so that [`Self::resume`] should be called soon.
     pub const fn is_waiting(&self) -> bool {
         !self.unfinished.is_empty()
     }
 
-    /// Waits until all files are whole or given up.
+    /// Waits until all files are complete or given up.
     pub fn finish(&mut self) {
         while let Some(until) = self.unfinished.iter().map(|report| report.until).min() {
             let writable = |report| PollFd::new(File::as_fd(report), PollFlags::POLLOUT);
             let mut files: Vec<_> = self.unfinished.iter().map(|r| writable(&r.file)).collect();
             let wait = PollTimeout::try_from(self.clock.until(until)).unwrap_or(PollTimeout::ZERO);
             let _ = poll(&mut files, wait);
-            self.go_on();
+            self.resume();
         }
     }
 
-    /// What is to be said since it was last asked for: which file cannot be written, and why.
+    /// The new problems: which file cannot be written, and why.
     pub fn take_problems(&mut self) -> Vec<String> {
         std::mem::take(&mut self.problems)
     }
@@ -92,7 +92,7 @@ impl Reports {
     }
 }
 
-/// A file under way.
+/// A file that is being written.
 #[derive(Debug)]
 struct Report {
     path: PathBuf,
@@ -117,8 +117,8 @@ impl Report {
         Ok(Self { path: path.to_owned(), file, text: text.into_bytes(), written: 0, until })
     }
 
-    /// Whether it is whole now.
-    fn go_on(&mut self, now: Time) -> io::Result<bool> {
+    /// Continues to write. Returns whether the file is complete.
+    fn resume(&mut self, now: Time) -> io::Result<bool> {
         while self.written < self.text.len() {
             match self.file.write(&self.text[self.written..]) {
                 Ok(n) => self.written += n,
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// More than a FIFO holds.
+    /// More bytes than a FIFO holds.
     const MUCH: usize = 1 << 20;
 
     fn problems(path: &Path, text: &str) -> Vec<String> {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_the_text_and_nothing_of_what_it_had_before() {
+    fn a_file_is_truncated_before_the_text_is_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, "something longer").unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_without_a_reader_is_refused_and_a_socket_is_not_called_one() {
+    fn a_fifo_without_a_reader_is_refused_and_a_socket_has_another_error() {
         let (directory, path) = fifo();
         let said = format!("cannot write {}: no process reads this FIFO", path.display());
         assert_eq!(problems(&path, "text"), [said]);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_whose_reader_does_not_read_is_given_up() {
+    fn mpirun_does_not_wait_forever_for_the_reader_of_a_fifo() {
         let (_directory, path) = fifo();
         let _reader = reader(&path);
         let said = "its reader did not read all of it within 2 s";
@@ -235,7 +235,7 @@ mod tests {
             let path = path.clone();
             move || fs::read_to_string(path).unwrap()
         });
-        // The reader opens it at some time.
+        // The reader opens the FIFO at any time.
         let writer = File::options().write(true).open(&path).unwrap();
         reports.write(&path, text.clone());
         drop(writer);

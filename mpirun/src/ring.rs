@@ -1,4 +1,4 @@
-//! How large the ring is that a job would run in.
+//! The size of the ring in which a job would run.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use mpd_io::cpus;
 use mpd_wire::Standing;
 use mpd_wire::message::{ConsoleReply, RingRequest};
 
-use crate::place::Place;
+use crate::ring_options::RingOptions;
 
-/// How long the daemon of this host may take to say.
+/// Time for the daemon of this host to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the live members have together.
+/// The sums over the live members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingSize {
-    /// How many they are.
+    /// Number of members.
     pub hosts: u32,
-    /// Their CPUs, or what stands behind their names in the host file.
+    /// Their CPUs, or the numbers after their names in the host file.
     pub cpus: u32,
 }
 
-/// The ring that the daemon of this host is in; this host alone if none serves here, or does not say.
-pub fn size(place: &Place) -> RingSize {
-    of_daemon(place).unwrap_or_else(|| RingSize { hosts: 1, cpus: cpus::count() })
+/// The size of the ring of this host's daemon; of this host alone if no daemon answers.
+pub fn size(ring_options: &RingOptions) -> RingSize {
+    of_daemon(ring_options).unwrap_or_else(|| RingSize { hosts: 1, cpus: cpus::count() })
 }
 
-fn of_daemon(place: &Place) -> Option<RingSize> {
-    let mut console = Console::ask(&place.rundir().ok()?, RingRequest::Describe).ok()?;
+fn of_daemon(ring_options: &RingOptions) -> Option<RingSize> {
+    let mut console = Console::ask(&ring_options.rundir().ok()?, RingRequest::Describe).ok()?;
     let ConsoleReply::Ring(view) = console.answer(Some(PATIENCE)).ok()? else { return None };
     let live = view.members.iter().filter(|member| member.standing == Standing::Live);
     let sum = live.fold(RingSize { hosts: 0, cpus: 0 }, |sum, member| RingSize {

@@ -1,7 +1,8 @@
-//! The console of one job, as decisions only: signals and news in, requests and lines out.
+//! The console of one job as a state machine: signals and messages are inputs; requests and lines
+//! are outputs.
 //!
-//! The process around it ([`crate::session`]) owns the descriptors. Standard output and error of the
-//! ranks do not pass through here: the root manager writes them to our descriptors itself.
+//! The process ([`crate::session`]) owns the descriptors. Standard output and error of the ranks
+//! are not part of this machine, because the root manager writes them to mpirun's descriptors.
 
 mod debugger;
 mod failures;
@@ -24,14 +25,14 @@ use crate::processes::Processes;
 use crate::trace::{Hops, Timeline};
 use debugger::{Debugger, Turn};
 use failures::Failures;
-pub use failures::TELL_AFTER;
+pub use failures::REPORT_AFTER;
 pub use interface::{Beside, Input, Output, Settings};
 use signals::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGWINCH};
 use start::{Closed, Start};
 use stdin::Stdin;
 use stops::Stops;
 
-/// The console's machine.
+/// The state machine of the console.
 #[derive(Debug)]
 pub struct Run {
     settings: Settings,
@@ -39,7 +40,7 @@ pub struct Run {
     stdin: Stdin,
     stops: Stops,
     failures: Failures,
-    /// Of ranks that crashed and are held.
+    /// The debugger for crashed ranks that are held.
     debugger: Debugger,
     ends: Ends,
     processes: Processes,
@@ -49,7 +50,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The console of a job that was just submitted.
+    /// The console of a newly submitted job.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -57,7 +58,7 @@ impl Run {
             stdin: Stdin::default(),
             stops: Stops::default(),
             failures: Failures::new(settings),
-            debugger: Debugger::new(settings.goes_on),
+            debugger: Debugger::new(settings.continues_on_failure),
             ends: Ends::default(),
             processes: Processes::of(settings.size),
             timeline: Timeline::default(),
@@ -66,23 +67,25 @@ impl Run {
         }
     }
 
-    /// When [`Run::handle_timeout`] is due.
+    /// The time for [`Run::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
         let opening = self.debugger.due().filter(|_| self.processes.is_whole());
         [self.failures.due(), opening].into_iter().flatten().min()
     }
 
-    /// Bytes of standard input that may be sent now. While a debugger is open, what is typed is its own.
+    /// Bytes of standard input that may be sent now. While a debugger is open, the input belongs to
+    /// the debugger.
     pub const fn stdin_credit(&self) -> usize {
         if self.debugger.is_open() { 0 } else { self.stdin.credit() }
     }
 
-    /// Whether a debugger waits for the terminal: then [`Input::Terminal`] is wanted when this process has it.
+    /// Whether a debugger waits for the terminal. The caller then sends [`Input::Terminal`] when
+    /// this process has it.
     pub const fn wants_terminal(&self) -> bool {
         self.debugger.wants_terminal()
     }
 
-    /// Whether the job is over, and so is the debugger.
+    /// Whether job and debugger have ended.
     pub const fn is_over(&self) -> bool {
         self.finished && !self.debugger.is_open()
     }
@@ -92,17 +95,17 @@ impl Run {
         self.start.job()
     }
 
-    /// How the ranks ended, if that was asked for and the job is over.
+    /// The ends of the ranks, if they were requested and the job is over.
     pub const fn ends(&self) -> &Ends {
         &self.ends
     }
 
-    /// Which process runs each rank, as far as it was told.
+    /// The known processes of the ranks.
     pub const fn processes(&self) -> &Processes {
         &self.processes
     }
 
-    /// What hosts and ranks did when, if it was asked for and the job is over.
+    /// The timeline of hosts and ranks, if it was requested and the job is over.
     pub const fn timeline(&self) -> &Timeline {
         &self.timeline
     }
@@ -120,13 +123,13 @@ impl Run {
         self.push(Output::Print(text.into()));
     }
 
-    /// Sends it as soon as the manager listens.
+    /// Sends `input` to the manager, now or when the manager can receive it.
     fn send(&mut self, input: JobInput) {
         let now = self.start.send(input);
         self.outputs.extend(now.map(Output::Send));
     }
 
-    /// What is held goes on, if `is_let_go`.
+    /// Releases the held processes, if `is_let_go`.
     fn let_go(&mut self, is_let_go: bool) {
         if is_let_go {
             self.push(Output::Send(JobInput::GoOn));
@@ -161,7 +164,8 @@ impl Run {
             }
             JobNews::Crashed { rank, crash } => self.failures.crashes.add(rank, &crash),
             JobNews::Suspended => {
-                // We go on beside a program that stops: no shell would continue us when it is killed.
+                // This process continues although the adopted program stops, because no shell would
+                // continue it after that program is killed.
                 if self.stops.suspended() && !self.settings.adopted {
                     self.push(Output::Stop);
                 }
@@ -179,7 +183,7 @@ impl Run {
         }
     }
 
-    /// What is only passed on to the user.
+    /// Handles messages that are only shown to the user.
     fn report(&mut self, news: JobNews) {
         match news {
             JobNews::Ends { host, world, ranks, ends } => self.ends.add(&host, world, &ranks, ends),
@@ -197,7 +201,7 @@ impl Run {
             {
                 self.print(text);
             }
-            // A minor notice; the others were taken before.
+            // A minor notice; the caller has handled the other messages.
             _ => {}
         }
     }
@@ -222,14 +226,14 @@ impl Run {
         self.finish(exit::SUITE);
     }
 
-    fn tell(&mut self) {
+    fn report_failures(&mut self) {
         self.outputs.extend(self.failures.lines().map(Output::Print));
     }
 
     fn finish(&mut self, code: u8) {
         let code = if self.stdin.is_lost() && code == 0 { exit::SUITE } else { code };
         self.debugger.finish();
-        self.tell();
+        self.report_failures();
         self.ends.sort();
         self.finished = true;
         self.push(Output::Finish(code));
@@ -244,14 +248,14 @@ impl Run {
         }
     }
 
-    /// A signal is taken by what has the terminal, else it is for the job.
+    /// Handles a signal: it concerns the owner of the terminal, otherwise the job.
     fn signal(&mut self, now: Time, signal: i32) {
         self.failures.note_signal(signal);
         if self.debugger.is_open() && self.leave_to_debugger(signal) || self.finished {
             return;
         }
         if signals::ends(signal) {
-            // The user does not want to look any more.
+            // The user no longer wants the debugger.
             let is_let_go = self.debugger.give_up(now);
             self.let_go(is_let_go);
         }
@@ -260,10 +264,11 @@ impl Run {
         }
     }
 
-    /// What the terminal sends while a debugger is open is for that; what ends the job ends the debugger, too.
+    /// While a debugger is open, signals of the terminal concern the debugger. A signal that ends
+    /// the job also ends the debugger.
     fn leave_to_debugger(&mut self, signal: i32) -> bool {
         match signal {
-            // The shell waits until both have stopped.
+            // The shell waits until both processes have stopped.
             SIGTSTP => self.push(Output::Stop),
             SIGINT | SIGQUIT | SIGWINCH | SIGCONT => {}
             _ if signals::ends(signal) => {
@@ -275,16 +280,16 @@ impl Run {
         true
     }
 
-    /// Whether what is beside the job has taken the signal.
+    /// Whether the part beside the job has handled the signal.
     fn leave_to_beside(&mut self, signal: i32) -> bool {
         match (self.settings.beside, signal) {
             (Beside::Nothing, _) => false,
-            // Before there is a job it has no ranks that could be interrupted.
+            // Before the job has started, there are no ranks to interrupt.
             (beside, SIGINT) if self.job().is_some() => {
                 self.push(Output::Interrupt);
                 beside == Beside::Prompt
             }
-            // The programs are gdb's to stop and to continue.
+            // gdb stops and continues the programs.
             (_, SIGTSTP) => {
                 self.push(Output::Stop);
                 true
@@ -295,11 +300,12 @@ impl Run {
 
     fn signal_job(&mut self, signal: i32) {
         if self.settings.adopted && matches!(signal, SIGINT | SIGQUIT | SIGHUP | SIGWINCH) {
-            // The terminal has sent it to the program, too, which decides what becomes of it.
+            // The terminal has sent the signal to the program, too; the program decides how to
+            // react.
             return;
         }
         if self.debugger.is_any() && matches!(signal, SIGTSTP | SIGCONT) {
-            // What is held would go on with the others.
+            // Otherwise the held processes would continue with the others.
             let _ = self.stops.is_own();
             self.outputs.extend((signal == SIGTSTP).then_some(Output::Stop));
             return;
@@ -318,7 +324,7 @@ impl Run {
                 JobInput::Suspend
             }
             SIGCONT if self.settings.adopted => JobInput::Resume,
-            // The end of our own stop was an input before.
+            // The end of this process's own stop was an input before.
             SIGCONT if self.stops.is_own() => return,
             _ => JobInput::Signal { signal: u8::try_from(signal).unwrap_or(0) },
         };
@@ -351,7 +357,7 @@ impl Run {
         }
     }
 
-    /// As two ^C end a job that is not debugged: at once.
+    /// Ends the job at once, as two ^C end a job without debugger.
     fn kill(&mut self) {
         self.failures.note_signal(SIGINT);
         (0..2).for_each(|_| self.signal_job(SIGINT));
@@ -359,16 +365,18 @@ impl Run {
 
     // ----- the debugger of crashed ranks -----
 
-    /// The job is about to end: what is held goes on, but for ranks that the debugger is open at.
+    /// Handles the coming end of the job: held processes are released, except those of an open
+    /// debugger.
     fn forget_crashed(&mut self) {
         let is_let_go = self.debugger.forget();
         self.let_go(is_let_go);
     }
 
     fn want_debugger(&mut self, now: Time) {
-        let Some(who) = self.debugger.want(now, &self.processes) else { return };
-        let end = if self.settings.goes_on { "the job goes on" } else { "the job ends" };
-        self.print(format!("{who}; the debugger opens there, {end} when you quit it (q)"));
+        let Some(crashes) = self.debugger.want(now, &self.processes) else { return };
+        let end =
+            if self.settings.continues_on_failure { "the job continues" } else { "the job ends" };
+        self.print(format!("{crashes}; the debugger opens there, {end} when you quit it (q)"));
         self.push(Output::WantTerminal);
     }
 
@@ -393,7 +401,7 @@ impl Machine for Run {
     fn handle(&mut self, now: Time, input: Input) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         match input {
-            // The debugger outlives the job.
+            // The debugger may run longer than the job.
             Input::Signal(signal) => self.signal(now, signal),
             Input::DebuggerEnded { was_session } => self.debugger_ended(now, was_session),
             Input::TerminalGone if self.finished => {
@@ -413,19 +421,19 @@ impl Machine for Run {
             Input::Refused(problem) => self.lose_job(problem),
             Input::Closed => self.closed(),
             Input::Garbled => self.lose_job(
-                "what the daemon or the manager said cannot be understood; \
-                 mpd and mpirun must be of one release",
+                "a message of the daemon or the manager is not valid; \
+                 mpd and mpirun must have the same release",
             ),
         }
     }
 
-    /// Tells a failure whose time has come, and opens the debugger at ranks that crashed.
+    /// Reports a failure at its time, and opens the debugger for crashed ranks.
     fn handle_timeout(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         if self.failures.due().is_some_and(|at| at <= now) {
-            self.tell();
+            self.report_failures();
         }
-        // Before all were started the ring cannot say where they are.
+        // Before all ranks have started, the ring cannot locate them.
         if self.processes.is_whole() {
             self.want_debugger(now);
         }

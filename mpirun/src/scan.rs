@@ -1,6 +1,6 @@
-//! Words to sections: finds each section's options and program. Knows names and the number of
-//! values (from the table), not meanings. A section ends at a word that is only `:`; its options
-//! end at the program, so that the program's own words are never looked at.
+//! Splits arguments into sections, each with options and a program. It uses names and numbers of
+//! values from the table, not their meanings. A section ends at an argument `:`. Its options end at
+//! the program, so the program's own arguments are not parsed.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -10,10 +10,10 @@ use crate::options::{self, Opt, Reach};
 use crate::suggest;
 use crate::usage::Usage;
 
-/// An option with its values, as written.
+/// An option with its values, as the user wrote it.
 #[derive(Debug)]
 pub struct Setting {
-    /// What the table says about it.
+    /// The option's entry in the table.
     pub opt: &'static Opt,
     /// The option as written, with its dashes.
     written: String,
@@ -27,12 +27,12 @@ impl Setting {
         self.values.first().map_or(OsStr::new(""), OsString::as_os_str)
     }
 
-    /// The only value of an option whose values are text.
+    /// The only value, as text.
     pub fn text(&self) -> Result<&str, Usage> {
         self.value().to_str().ok_or_else(|| self.error("the value is not UTF-8 text"))
     }
 
-    /// The only value of an option that cannot do with an empty one.
+    /// The only value, which must not be empty.
     pub fn nonempty(&self) -> Result<&OsStr, Usage> {
         match self.value() {
             value if value.is_empty() => Err(self.error("the value is empty")),
@@ -40,7 +40,7 @@ impl Setting {
         }
     }
 
-    /// Something is wrong with the values.
+    /// The error for a wrong value.
     pub fn error(&self, problem: impl fmt::Display) -> Usage {
         Usage::syntax(format!("{self}: {problem}"))
     }
@@ -52,7 +52,7 @@ impl Setting {
 }
 
 impl fmt::Display for Setting {
-    /// The option and its values as people can read them.
+    /// The option with its values, for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.written)?;
         for value in &self.values {
@@ -69,27 +69,27 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The words between two colons.
+/// The arguments between two colons.
 #[derive(Debug, Default)]
 pub struct Section {
     /// Its options.
     pub settings: Vec<Setting>,
-    /// Its program and the program's arguments, unless it has options only.
+    /// Its program with the program's arguments; `None` if the section has only options.
     pub program: Option<Vec<OsString>>,
 }
 
 impl Section {
-    /// Whether there is nothing between the colons.
+    /// Whether there is no argument between the colons.
     pub fn is_empty(&self) -> bool {
         self.settings.is_empty() && self.program.is_none()
     }
 }
 
-/// All sections of `words`; always one at least. Scanning stops after an option that asks for
-/// something other than a job, so that help can be had in the middle of a wrong command line.
+/// All sections of `words`, at least one. Scanning stops after an option that requests something
+/// other than a job, so that help is printed even for a wrong command line.
 ///
 /// # Errors
-/// An unknown option, an option without its value, or a value for one that takes none.
+/// An unknown option, an option without its value, or a value for an option that takes none.
 pub fn sections(words: &[OsString]) -> Result<Vec<Section>, Usage> {
     let mut sections = Vec::new();
     for words in words.split(|w| w == ":") {
@@ -103,7 +103,7 @@ pub fn sections(words: &[OsString]) -> Result<Vec<Section>, Usage> {
     Ok(sections)
 }
 
-/// One section.
+/// Parses one section.
 fn section(words: &[OsString]) -> Result<Section, Usage> {
     let mut section = Section::default();
     let mut rest = words;
@@ -132,7 +132,7 @@ fn section(words: &[OsString]) -> Result<Section, Usage> {
     Ok(section)
 }
 
-/// The option that `word` names, with its values, and what follows them.
+/// The option that `word` names, with its values, and the remaining arguments.
 fn setting<'a>(word: &OsStr, after: &'a [OsString]) -> Result<(Setting, &'a [OsString]), Usage> {
     let bytes = word.as_bytes();
     let dashes = if bytes.starts_with(b"--") { 2 } else { 1 };
@@ -163,7 +163,7 @@ fn setting<'a>(word: &OsStr, after: &'a [OsString]) -> Result<(Setting, &'a [OsS
         (Some(value), [_]) => (vec![OsString::from_vec(value.to_vec())], after),
         (Some(_), []) => return Err(Usage::syntax(format!("{written} takes no value"))),
         (Some(_), [..]) => {
-            let text = format!("the values of {written} are words of their own, without '='");
+            let text = format!("the values of {written} are separate arguments, without '='");
             return Err(Usage::syntax(text));
         }
     };
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_two_words_or_one_with_an_equals_sign() {
+    fn a_variable_is_two_arguments_or_one_with_an_equals_sign() {
         assert_eq!(shown("-env A 1 -genv B=2 a"), one("-env A 1,-genv B=2", "a"));
         assert_eq!(shown("-env A x=y a"), one("-env A x=y", "a"));
     }
@@ -273,11 +273,11 @@ mod tests {
     #[test]
     fn a_value_too_many_is_an_error() {
         assert!(problem("-l=3 a").contains("-l takes no value"));
-        assert!(problem("-genv=A a").contains("the values of -genv are words of their own"));
+        assert!(problem("-genv=A a").contains("the values of -genv are separate arguments"));
     }
 
     #[test]
-    fn what_comes_later_is_refused_by_name() {
+    fn options_of_later_versions_are_refused_by_name() {
         assert_eq!(
             problem("-tv prog"),
             "mpirun: -tv needs a TotalView that mpirun starts (write totalview mpirun -a ... \
@@ -293,12 +293,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_after_a_request_for_help_is_looked_at() {
+    fn arguments_after_a_request_for_help_are_ignored() {
         assert_eq!(shown("-l -h -nonsense : -nonsense"), one("-l,-h", ""));
     }
 
     #[test]
-    fn words_need_not_be_text() {
+    fn arguments_need_not_be_text() {
         let program = OsString::from_vec(vec![b'p', 0xff]);
         let argument = OsString::from_vec(vec![0xfe]);
         let all = [program, argument];

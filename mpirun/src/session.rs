@@ -1,4 +1,5 @@
-//! The process of one `mpirun`: its loop, which passes what happens to [`crate::run`] and does what that decides.
+//! The process of one `mpirun`: its event loop, which passes inputs to [`crate::run`] and carries
+//! out the outputs.
 
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -18,7 +19,7 @@ use nix::sys::signal::{Signal, raise};
 
 use crate::caught::Caught;
 use crate::cli::Run as Job;
-use crate::debug::{self, Order};
+use crate::debug::{self, SessionAction};
 use crate::feed::{BACKGROUND_INTERVAL, Fed, Feed};
 use crate::launch::{Passed, Submitted};
 use crate::link::Link;
@@ -33,29 +34,29 @@ const SIGNALS: Token = Token(1);
 const STDIN: Token = Token(2);
 const OPENED: Token = Token(3);
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub struct Finished {
     /// Exit code.
     pub code: u8,
-    /// Its files, some of which may not be whole yet.
+    /// The files of the job; some may be incomplete.
     pub reports: Reports,
     pump: Pump<Run>,
 }
 
 impl Finished {
-    /// The machine, for reports.
+    /// The state machine, for reports.
     pub const fn run(&self) -> &Run {
         self.pump.machine()
     }
 
-    /// The same, and the files.
+    /// The state machine and the files.
     pub const fn parts(&mut self) -> (&Run, &mut Reports) {
         (self.pump.machine(), &mut self.reports)
     }
 }
 
-struct Session<'a> {
+struct Console<'a> {
     job: &'a Job,
     pump: Pump<Run>,
     clock: Clock,
@@ -63,19 +64,19 @@ struct Session<'a> {
     link: Link,
     caught: Caught,
     stdin: Feed,
-    /// What is there beside if the job is debugged.
-    desk: Option<Box<dyn debug::Beside>>,
-    /// The debugger that has the terminal.
+    /// The debug console, if the job is debugged.
+    debug_console: Option<Box<dyn debug::Beside>>,
+    /// The debugger for crashed ranks, while it has the terminal.
     opened: Option<Opened>,
     messages: Messages,
     reports: Reports,
     code: u8,
 }
 
-/// Accompanies the job to its end.
+/// Runs the console until the job has ended.
 ///
 /// # Errors
-/// When this process cannot do its part; the job is ended by the closing of the connection.
+/// When an operation of this process fails; the closed connection then ends the job.
 pub fn accompany(
     name: &str,
     job: &Job,
@@ -86,12 +87,13 @@ pub fn accompany(
     let poll = Poll::new().context("cannot make an event queue")?;
     let clock = Clock::start();
     let numbers = || job.numbers.clone().unwrap_or_else(|| Numbers::of_job(spec.size()));
-    let desk = job.debug.as_ref().zip(pipes);
-    let desk = desk
-        .map(|(wish, pipes)| debug::beside(wish, (numbers(), clock.now()), pipes, poll.registry()));
+    let debug_console = job.debug.as_ref().zip(pipes);
+    let debug_console = debug_console.map(|(options, pipes)| {
+        debug::beside(options, (numbers(), clock.now()), pipes, poll.registry())
+    });
     let link = Link::new(submitted, passed, (poll.registry(), CONN))?;
     let has_pty = spec.argsets.iter().any(|argset| argset.pty.is_some());
-    let mut session = Session {
+    let mut session = Console {
         job,
         pump: Pump::new(Run::new(settings(job))),
         clock,
@@ -99,7 +101,7 @@ pub fn accompany(
         link,
         caught: Caught::new(signals, has_pty),
         stdin: Feed::none(),
-        desk: desk.transpose()?,
+        debug_console: debug_console.transpose()?,
         opened: None,
         messages: Messages::new(name),
         reports: Reports::default(),
@@ -110,7 +112,10 @@ pub fn accompany(
         session.turn()?;
     }
     session.wait_for_close();
-    let own = session.desk.as_mut().and_then(|desk| desk.close(session.clock.now()));
+    let own = session
+        .debug_console
+        .as_mut()
+        .and_then(|debug_console| debug_console.close(session.clock.now()));
     let code = own.unwrap_or(session.code);
     session.link.close();
     Ok(Finished { code, reports: session.reports, pump: session.pump })
@@ -120,7 +125,7 @@ fn settings(job: &Job) -> Settings {
     let Job { spec, is_silent, verbose, trace, debug, .. } = job;
     Settings {
         size: spec.size(),
-        goes_on: spec.on_failure == mpd_wire::job::OnFailure::Continue,
+        continues_on_failure: spec.on_failure == mpd_wire::job::OnFailure::Continue,
         is_silent: *is_silent,
         verbose: *verbose,
         terminal: io::stderr().is_terminal(),
@@ -129,13 +134,13 @@ fn settings(job: &Job) -> Settings {
         hold: spec.hold,
         beside: match debug {
             None => Beside::Nothing,
-            Some(wish) if wish.stacks.is_some() => Beside::Survey,
+            Some(options) if options.stacks.is_some() => Beside::Survey,
             Some(_) => Beside::Prompt,
         },
     }
 }
 
-impl Session<'_> {
+impl Console<'_> {
     const fn run(&self) -> &Run {
         self.pump.machine()
     }
@@ -149,7 +154,7 @@ impl Session<'_> {
             let (stdin, unreadable) = Feed::open(registry, STDIN)?;
             self.stdin = stdin;
             if let Some(problem) = unreadable {
-                self.tell(Input::StdinLost(problem));
+                self.report(Input::StdinLost(problem));
             }
         }
         Ok(())
@@ -165,16 +170,19 @@ impl Session<'_> {
             match event.token() {
                 CONN => self.link.wake(),
                 STDIN => self.stdin.wake(),
-                token => self.desk.iter_mut().for_each(|desk| desk.wake(token)),
+                token => self
+                    .debug_console
+                    .iter_mut()
+                    .for_each(|debug_console| debug_console.wake(token)),
             }
         }
-        self.hear();
+        self.receive();
         self.feed();
-        self.serve_desk();
+        self.serve_debug_console();
         self.pump.handle_timeout(self.clock.now());
         self.drain();
         self.look_after_debugger();
-        self.reports.go_on();
+        self.reports.resume();
         self.reports.take_problems().iter().for_each(|problem| self.messages.print(problem));
         self.messages.flush();
         self.link.flush();
@@ -193,25 +201,28 @@ impl Session<'_> {
             run.wants_terminal().then_some(BACKGROUND_INTERVAL),
             self.stdin.wait(run.stdin_credit()),
         ];
-        if let Some((due, wait)) = self.desk.as_ref().map(|desk| desk.wait()) {
+        if let Some((due, wait)) =
+            self.debug_console.as_ref().map(|debug_console| debug_console.wait())
+        {
             waits.extend([due.map(|at| self.clock.until(at)), wait]);
         }
         waits.into_iter().flatten().min()
     }
 
-    /// What the manager says, and the signals.
-    fn hear(&mut self) {
+    /// Reads messages of the manager, and signals.
+    fn receive(&mut self) {
         let signals = self.caught.signals.pending();
         if !signals.is_empty() {
-            // Who sends one may have seen what ranks said: that there is a job has come before.
+            // The sender of a signal may have seen output of ranks. The message about the start,
+            // which was sent before, is read first.
             self.link.wake();
         }
-        // And what we hear of may have come of one.
+        // The messages may report the effect of a signal, so the signals are announced first.
         signals.iter().for_each(|&signal| self.pump.post(Input::SignalSeen(signal)));
-        self.link.hear().into_iter().for_each(|input| self.pump.post(input));
+        self.link.receive().into_iter().for_each(|input| self.pump.post(input));
         self.drain();
         for signal in signals {
-            self.tell(self.caught.input(signal));
+            self.report(self.caught.input(signal));
         }
     }
 
@@ -221,30 +232,32 @@ impl Session<'_> {
             match fed {
                 Fed::Bytes(bytes) => {
                     self.link.send_stdin(&bytes);
-                    self.tell(Input::StdinSent(bytes.len()));
+                    self.report(Input::StdinSent(bytes.len()));
                 }
                 Fed::End => self.link.send_stdin(&[]),
                 Fed::Lost(problem) => {
-                    self.tell(Input::StdinLost(problem));
+                    self.report(Input::StdinLost(problem));
                     self.link.send_stdin(&[]);
                 }
             }
         }
     }
 
-    /// What the user and the debuggers said, and what comes of it.
-    fn serve_desk(&mut self) {
-        let Some(desk) = &mut self.desk else { return };
-        desk.turn(self.clock.now());
-        while let Some(order) = self.desk.as_mut().and_then(|desk| desk.next_order()) {
+    /// Handles events of the user and of the debuggers.
+    fn serve_debug_console(&mut self) {
+        let Some(debug_console) = &mut self.debug_console else { return };
+        debug_console.turn(self.clock.now());
+        while let Some(order) =
+            self.debug_console.as_mut().and_then(|debug_console| debug_console.next_order())
+        {
             match order {
-                Order::Send(input) => self.link.send(&input),
-                Order::Kill => self.tell(Input::Kill),
+                SessionAction::Send(input) => self.link.send(&input),
+                SessionAction::Kill => self.report(Input::Kill),
             }
         }
     }
 
-    fn tell(&mut self, input: Input) {
+    fn report(&mut self, input: Input) {
         self.pump.post(input);
         self.drain();
     }
@@ -255,7 +268,7 @@ impl Session<'_> {
         }
     }
 
-    /// Does what was decided. What comes of it is posted, and never handled here.
+    /// Carries out an output. Results are posted as inputs and never handled here.
     fn perform(&mut self, output: Output) {
         let now = self.clock.now();
         match output {
@@ -263,8 +276,8 @@ impl Session<'_> {
             Output::Started => self.link.keep(),
             Output::ShowProcesses => self.show_processes(),
             Output::ShowAbort(why) => mpir::show_abort(&why),
-            Output::Print(text) => match &mut self.desk {
-                Some(desk) => desk.note(&text),
+            Output::Print(text) => match &mut self.debug_console {
+                Some(debug_console) => debug_console.note(&text),
                 None => self.messages.print(&text),
             },
             Output::WantTerminal => {
@@ -272,8 +285,12 @@ impl Session<'_> {
             }
             Output::OpenDebugger(ranks) => self.open_debugger(&ranks),
             Output::EndDebugger => self.opened.iter().for_each(Opened::end),
-            Output::Interrupt => self.desk.iter_mut().for_each(|desk| desk.interrupt(now)),
-            Output::Restarted => self.desk.iter_mut().for_each(|desk| desk.restarted(now)),
+            Output::Interrupt => {
+                self.debug_console.iter_mut().for_each(|debug_console| debug_console.interrupt(now))
+            }
+            Output::Restarted => {
+                self.debug_console.iter_mut().for_each(|debug_console| debug_console.restarted(now))
+            }
             Output::Stop => self.stop(),
             Output::Resubmit => {
                 let signals = &mut self.caught.signals;
@@ -292,24 +309,24 @@ impl Session<'_> {
         }
     }
 
-    /// Stops this process, and comes back when it goes on.
+    /// Stops this process; returns when it is continued.
     fn stop(&mut self) {
         self.link.flush();
-        match &mut self.desk {
-            Some(desk) => desk.stop(),
+        match &mut self.debug_console {
+            Some(debug_console) => debug_console.stop(),
             None => drop(raise(Signal::SIGSTOP)),
         }
         self.pump.post(Input::Continued);
     }
 
-    /// Sees when the debugger has ended, and whether one that waits can have the terminal.
+    /// Detects the end of the debugger, and whether a waiting debugger can have the terminal.
     fn look_after_debugger(&mut self) {
         if let Some(was_session) = self.opened.as_ref().and_then(Opened::has_ended) {
             self.opened = None;
-            self.tell(Input::DebuggerEnded { was_session });
+            self.report(Input::DebuggerEnded { was_session });
         }
         if self.run().wants_terminal() && terminal::is_ours() {
-            self.tell(Input::Terminal { is_ours: true });
+            self.report(Input::Terminal { is_ours: true });
         }
     }
 
@@ -326,27 +343,29 @@ impl Session<'_> {
 
     fn opened_at(&self, ranks: &RankSet) -> Result<Opened> {
         let (job, _) = self.run().job().context("there is no job yet")?;
-        let on_crash = self.job.spec.on_crash.as_ref().context("none is wanted")?;
-        let opened = Opened::at(&self.job.place, job, ranks, &on_crash.gdb)?;
+        let on_crash =
+            self.job.spec.on_crash.as_ref().context("the job has no option -on-crash")?;
+        let opened = Opened::at(&self.job.ring_options, job, ranks, &on_crash.gdb)?;
         watch(self.poll.registry(), opened.as_raw_fd(), OPENED, Interest::READABLE)?;
         Ok(opened)
     }
 
-    /// To debuggers, at whose breakpoint this may wait, and in a file.
+    /// Publishes the processes to debuggers, at whose breakpoint this may wait, and writes the
+    /// file.
     fn show_processes(&mut self) {
         let (spec, processes) = (&self.job.spec, self.pump.machine().processes());
         let programs = processes::programs(spec);
         let wanted = self.job.trace.proctable.as_deref();
         let file = wanted.map(|path| (path, processes.render(spec, &programs)));
         mpir::show(processes.hosts(), programs, &processes.table(spec));
-        // Who waits for the file finds the table in our memory.
+        // A tool that waits for the file can then find the table in memory.
         if let Some((path, text)) = file {
             self.reports.write(path, text);
         }
-        mpir::tell_spawned();
+        mpir::report_spawned();
     }
 
-    /// The manager closes the connection by ending: then nothing of the job is left.
+    /// Waits until the manager ends and closes the connection: then no process of the job is left.
     fn wait_for_close(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(2);
         let until = self.clock.now() + PATIENCE;

@@ -1,8 +1,8 @@
-//! A program that was started alone and calls for us: `-pmi_args PORT INTERFACE KEY PID`.
+//! A program that was started without mpirun and calls it: `-pmi_args PORT INTERFACE KEY PID`.
 //!
-//! Its MPI library has forked a child, which runs us, and waits at a port for us to connect. We find out who
-//! is there, and submit it as the one rank of a job: whoever manages that gets our connection and a
-//! descriptor that means this process and no other.
+//! The program's MPI library forks a child, which runs mpirun. The program waits at a port for a
+//! connection of mpirun. mpirun identifies the program and submits it as the only rank of a job.
+//! The job's manager gets the connection and a descriptor of the process.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -25,16 +25,16 @@ use crate::options::Key;
 use crate::scan::{Section, Setting};
 use crate::usage::Usage;
 
-/// What stands in a specification until it is known which program called.
+/// Name in a specification until the calling program is known.
 const UNKNOWN: &str = "(unknown)";
 
-/// How long the program may take to answer: it waits for us and does nothing else.
+/// Deadline for an answer of the program, which does nothing else than wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longest answer.
 const MAX_ANSWER: usize = 1024;
 
-/// What makes no sense for a program that runs already.
+/// Options that cannot apply to a running program.
 const MEANINGLESS: [Key; 8] = [
     Key::ConfigFile,
     Key::Host,
@@ -46,26 +46,26 @@ const MEANINGLESS: [Key; 8] = [
     Key::StdinSwitch,
 ];
 
-/// Who calls.
+/// A call of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Where it waits.
+    /// Port at which the program waits.
     port: u16,
-    /// The process that became us, a child of the one that calls.
+    /// The process that became mpirun, a child of the calling program.
     child: Pid,
 }
 
-/// The program, found and proven.
+/// The identified program.
 #[derive(Debug)]
 pub struct Adopted {
-    /// Our connection, on which it awaits the name of its key-value space.
+    /// The connection on which the program waits for the name of its key-value space.
     pub(crate) pmi: OwnedFd,
-    /// The process at its other end.
+    /// Descriptor of the program's process.
     pub(crate) process: OwnedFd,
 }
 
 impl Call {
-    /// The call in these sections, which are those of a job with a program then.
+    /// The call in these sections. If there is one, the sections get a program.
     pub(crate) fn take(sections: &mut [Section]) -> Result<Option<Self>, Usage> {
         let is_call = |setting: &&Setting| setting.opt.key == Key::Singleton;
         let found = sections.iter().flat_map(|section| &section.settings).find(is_call);
@@ -73,8 +73,8 @@ impl Call {
         let [section] = sections else {
             return Err(Usage::syntax("-pmi_args is for one program, which runs already"));
         };
-        if let Some(program) = section.program.as_ref().and_then(|words| words.first()) {
-            let text = format!("-pmi_args is for a program that runs already, not for {program:?}");
+        if let Some(program) = section.program.as_ref().and_then(|arguments| arguments.first()) {
+            let text = format!("-pmi_args is for a running program, not for {program:?}");
             return Err(Usage::syntax(text));
         }
         let mut settings = section.settings.iter();
@@ -100,43 +100,46 @@ impl Call {
         })
     }
 
-    /// Connects to the program, and makes `spec` tell of it.
+    /// Connects to the program, and adds its name to `spec`.
     ///
     /// # Errors
-    /// Nobody is there, does not speak PMI, or is not the process that has started us.
+    /// No process listens, the peer does not speak PMI, or it is not the process that started
+    /// mpirun.
     pub fn answer(&self, spec: &mut JobSpec) -> Result<Adopted> {
         let port = self.port;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let whom = || format!("the program that called, at port {port}");
+        let program = || format!("the program that called, at port {port}");
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)
-            .with_context(|| format!("cannot connect to {}", whom()))?;
-        // Questions and answers, each waited for.
+            .with_context(|| format!("cannot connect to {}", program()))?;
+        // Each message waits for its answer.
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(singleton::GREETING).with_context(whom)?;
-        let line = read_line(&mut stream).with_context(|| format!("no answer from {}", whom()))?;
-        singleton::check(&line).with_context(whom)?;
-        let (pid, process) = self.find(&stream).with_context(whom)?;
+        stream.write_all(singleton::GREETING).with_context(program)?;
+        let line =
+            read_line(&mut stream).with_context(|| format!("no answer from {}", program()))?;
+        singleton::check(&line).with_context(program)?;
+        let (pid, process) = self.find(&stream).with_context(program)?;
         describe(pid, spec);
         Ok(Adopted { pmi: stream.into(), process: process.into() })
     }
 
-    /// The process at the other end. It has answered, so it has accepted the connection.
+    /// Finds the process of the peer. It has answered, so it has accepted the connection.
     fn find(&self, stream: &TcpStream) -> Result<(Pid, Pidfd)> {
         let far = FarEnd::of(stream)?;
         if far.uid != geteuid().as_raw() {
             bail!("it belongs to another user");
         }
-        // The child that was forked for us runs us, or a script in our name that does.
+        // The forked child runs mpirun, or a script that runs mpirun.
         let parent = terminal::parent_of(self.child).context("the process that called is gone")?;
         for pid in [parent, self.child] {
             let Ok(process) = Pidfd::open(pid) else { continue };
             let is_held = match far.is_held_by(pid) {
-                // Who may not be looked at can still be our own parent, and is of our user.
+                // A process whose descriptors cannot be read may still be the parent, and belongs
+                // to the same user.
                 Err(e) if e.kind() == io::ErrorKind::PermissionDenied => pid == Pid::parent(),
                 result => result.unwrap_or(false),
             };
-            // It has lived until now, so it was looked at and no other of its number.
+            // The process still lives, so its process id was not used again during the check.
             if is_held && !process.is_over() {
                 return Ok((pid, process));
             }
@@ -145,7 +148,7 @@ impl Call {
     }
 }
 
-/// What a specification must be for a program that runs already.
+/// Changes a specification for a running program.
 pub(crate) fn prepare(spec: &mut JobSpec) {
     spec.adopted = true;
     spec.stdin = RankSet::none();
@@ -154,24 +157,25 @@ pub(crate) fn prepare(spec: &mut JobSpec) {
     }
 }
 
-/// Tells the program's name and arguments, for those who list jobs.
+/// Adds the program's name and arguments, which tools list.
 fn describe(pid: Pid, spec: &mut JobSpec) {
-    let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let words: Vec<_> = words.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect();
+    let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let arguments: Vec<_> = arguments.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect();
     let file = fs::read_link(format!("/proc/{pid}/exe"));
     let file = file.map(|path| path.into_os_string().into_vec()).unwrap_or_default();
     if let Some(argset) = spec.argsets.first_mut() {
-        let named = words.first().filter(|name| !name.is_empty()).cloned();
+        let named = arguments.first().filter(|name| !name.is_empty()).cloned();
         argset.program = named.filter(|_| file.is_empty()).unwrap_or(file);
-        // Behind the last there is one more end.
-        argset.args = words.get(1..words.len().saturating_sub(1)).unwrap_or_default().to_vec();
+        // The last argument ends with a separator, too.
+        argset.args =
+            arguments.get(1..arguments.len().saturating_sub(1)).unwrap_or_default().to_vec();
         if argset.program.is_empty() {
             argset.program = UNKNOWN.into();
         }
     }
 }
 
-/// Reads one line and nothing behind it.
+/// Reads exactly one line.
 fn read_line(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     let mut byte = [0];
@@ -187,7 +191,7 @@ fn read_line(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// A positive number.
+/// Parses a positive number.
 fn number(word: &OsStr) -> Option<u32> {
     let is_number = word.as_bytes().iter().all(u8::is_ascii_digit);
     word.to_str().filter(|_| is_number)?.parse().ok().filter(|&number| number > 0)

@@ -1,8 +1,8 @@
-//! What somebody may have meant who typed an option that does not exist.
+//! Suggests a known option for a mistyped one.
 
 use crate::options::OPTIONS;
 
-/// The known name nearest to `typed` (both without dashes), if one is near enough to be meant.
+/// The known name nearest to `typed` (both without dashes), if it is similar enough.
 pub fn nearest(typed: &str) -> Option<&'static str> {
     let letters = |name: &str| name.to_lowercase().chars().collect::<Vec<char>>();
     let typed = letters(typed);
@@ -12,16 +12,17 @@ pub fn nearest(typed: &str) -> Option<&'static str> {
         .filter_map(|name| {
             let known = letters(name);
             let distance = distance(&typed, &known);
-            // If every letter is another one, nothing of the name was meant.
+            // If all letters differ, the names are not similar.
             let near = distance <= tolerated && distance < typed.len().max(known.len());
-            // Of two equally near names the one of the same length is the likelier: a wrong key.
+            // Of two equally near names, one of the same length is more likely, because of a wrong
+            // key.
             near.then(|| ((distance, known.len().abs_diff(typed.len())), name))
         })
         .min_by_key(|&(rank, _)| rank)
         .map(|(_, name)| name)
 }
 
-/// How many letters must be added, removed, changed or swapped with their neighbour.
+/// Number of letters to add, remove, change or swap with their neighbour.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut rows = vec![(0..=b.len()).collect::<Vec<_>>()];
     for i in 1..=a.len() {
@@ -45,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_the_one_meant() {
+    fn the_nearest_name_is_suggested() {
         for (typed, meant) in [
             ("nq", "np"),
             ("enlist", "envlist"),
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_suggested_for_what_resembles_nothing() {
+    fn a_name_that_resembles_no_option_has_no_suggestion() {
         for typed in ["", "q", "zzz", "qqqqqqqq", "frobnicate", "-", "é"] {
             assert_eq!(nearest(typed), None, "{typed}");
         }

@@ -1,86 +1,90 @@
-//! The job that debuggers are attached to: which process on which host is which rank.
+//! The job that debuggers attach to: its ranks with their hosts and processes.
 
 use std::time::Duration;
 
 use mpd_debug::numbers::Numbers;
-use mpd_io::rings::{self, AllJobs, Door, RingJobs};
-use mpd_wire::job::{Argset, Debug, HostWish, JobSpec, MAX_ARGSETS};
+use mpd_io::rings::{self, AllJobs, Endpoint, RingJobs};
+use mpd_wire::job::{Argset, Debug, HostChoice, JobSpec, MAX_ARGSETS};
 use mpd_wire::message::{HostedPart, JobRef};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
-use crate::place::Place;
+use crate::ring_options::RingOptions;
 
-/// How long the ring may take to say what runs in it.
+/// Time for the ring to list its jobs.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// A rank of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Process {
-    /// Its number.
+    /// The rank.
     rank: Rank,
-    /// Where it runs.
+    /// Host of the rank.
     host: DaemonName,
-    /// Its process id there.
+    /// Process id on that host.
     pid: u32,
 }
 
-/// What is to be attached to.
+/// The target of an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The job.
     pub job: JobRef,
-    /// Some of its ranks only.
+    /// The selected ranks; `None` for all.
     pub ranks: Option<RankSet>,
 }
 
 impl Target {
-    /// Finds the processes and makes of `like` the job whose ranks debug them. What people call these ranks, and
-    /// the daemon that runs the processes.
+    /// Finds the processes and turns `like` into the job whose ranks debug them. Returns the labels
+    /// of these ranks, and the endpoint that runs the target job.
     ///
     /// # Errors
     /// [`TargetError`].
-    pub fn aim(self, place: &Place, like: &mut JobSpec) -> Result<(Numbers, Door), TargetError> {
-        let (processes, door) = find(place, self.job, self.ranks.as_ref())?;
+    pub fn aim(
+        self,
+        ring_options: &RingOptions,
+        like: &mut JobSpec,
+    ) -> Result<(Numbers, Endpoint), TargetError> {
+        let (processes, endpoint) = find(ring_options, self.job, self.ranks.as_ref())?;
         *like = attach(like.clone(), &processes);
         let numbers = Numbers::of_some(&processes.iter().map(|process| process.rank).collect());
-        Ok((numbers, door))
+        Ok((numbers, endpoint))
     }
 }
 
-/// Why there is nothing to attach to.
+/// Why debuggers cannot attach.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
-    /// The ring does not say.
-    #[error("cannot tell which jobs run")]
+    /// The ring does not answer.
+    #[error("cannot list the running jobs")]
     Ring(#[source] anyhow::Error),
-    /// There is no such job.
-    #[error("there is no {0}; 'mpdlistjobs' lists those that there are{1}")]
-    NoJob(JobRef, Unheard),
-    /// There are several.
+    /// The job does not exist.
+    #[error("there is no {0}; 'mpdlistjobs' lists the running jobs{1}")]
+    NoJob(JobRef, Unreported),
+    /// Several jobs have this name.
     #[error("there are several: {0}; name one by its id")]
     Several(String),
-    /// It has no such ranks.
+    /// The job does not have these ranks.
     #[error("{job} has no rank {wanted}; its ranks are {there}")]
     NoRanks {
         /// The job.
         job: JobRef,
-        /// Of those that were wanted, the ones that there are not.
+        /// The selected ranks that do not exist.
         wanted: RankSet,
-        /// Those that there are.
+        /// The existing ranks.
         there: RankSet,
     },
-    /// A session of a debugger that large cannot be.
+    /// There are too many processes for a session.
     #[error(
-        "{0} processes are more than the {MAX_ARGSETS} that debuggers can be attached to at once; name some with -r"
+        "{0} processes are more than the {MAX_ARGSETS} that debuggers can attach to at once; select some with -r"
     )]
     TooMany(usize),
 }
 
-/// Hosts that have not said what runs there, and why a ring has not.
+/// Hosts that have not listed their jobs, and the reasons of rings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unheard(Vec<DaemonName>, Vec<String>);
+pub struct Unreported(Vec<DaemonName>, Vec<String>);
 
-impl std::fmt::Display for Unheard {
+impl std::fmt::Display for Unreported {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !self.0.is_empty() {
             let names: Vec<&str> = self.0.iter().map(DaemonName::as_str).collect();
@@ -90,43 +94,43 @@ impl std::fmt::Display for Unheard {
     }
 }
 
-/// The processes of the job that is meant, in the order of their ranks, and who runs them; only `ranks` if given.
+/// The processes of the job in the order of ranks, and its endpoint; only `ranks` if given.
 ///
 /// # Errors
 /// [`TargetError`].
 fn find(
-    place: &Place,
+    ring_options: &RingOptions,
     job: JobRef,
     ranks: Option<&RankSet>,
-) -> Result<(Vec<Process>, Door), TargetError> {
-    let listed = |job| Ok(rings::jobs(&place.rundir()?, Some(job), PATIENCE)?);
+) -> Result<(Vec<Process>, Endpoint), TargetError> {
+    let listed = |job| Ok(rings::jobs(&ring_options.rundir()?, Some(job), PATIENCE)?);
     let all: AllJobs = listed(&job).map_err(TargetError::Ring)?;
     pick(job, ranks, all)
 }
 
-/// The same of all that runs in all rings.
+/// Finds the job among the jobs of all rings.
 fn pick(
     job: JobRef,
     ranks: Option<&RankSet>,
     all: AllJobs,
-) -> Result<(Vec<Process>, Door), TargetError> {
+) -> Result<(Vec<Process>, Endpoint), TargetError> {
     let AllJobs { rings, problems } = all;
     let ids = rings::ids(rings.iter().flat_map(|ring| ring.meant(&job)));
     if ids.len() > 1 {
         return Err(TargetError::Several(ids.join(", ")));
     }
     if let Some(ring) = rings.iter().find(|ring| !ring.meant(&job).is_empty()) {
-        return Ok((choose(job, ranks, ring)?, ring.door.clone()));
+        return Ok((choose(job, ranks, ring)?, ring.endpoint.clone()));
     }
     let missing = rings.iter().flat_map(|ring| ring.missing.clone()).collect();
     let job = match rings.first() {
         Some(ring) => job.as_asked_of(&ring.me),
         None => job,
     };
-    Err(TargetError::NoJob(job, Unheard(missing, problems)))
+    Err(TargetError::NoJob(job, Unreported(missing, problems)))
 }
 
-/// Of all that runs in a ring, the ranks of the job; those that it has spawned are not among them.
+/// The ranks of the job among the jobs of a ring, without spawned ranks.
 fn choose(
     job: JobRef,
     wanted: Option<&RankSet>,
@@ -141,14 +145,14 @@ fn choose(
         }
     }
     if processes.is_empty() {
-        return Err(TargetError::NoJob(job, Unheard(ring.missing.clone(), Vec::new())));
+        return Err(TargetError::NoJob(job, Unreported(ring.missing.clone(), Vec::new())));
     }
     processes.sort_by_key(|process| process.rank);
     if let Some(wanted) = wanted {
         let there: RankSet = processes.iter().map(|process| process.rank).collect();
         let mut none = wanted.clone();
         none.remove(&there);
-        // "all" are those that there are.
+        // "all" selects the existing ranks.
         if !none.is_empty() && *wanted != RankSet::all() {
             return Err(TargetError::NoRanks { job, wanted: none, there });
         }
@@ -160,8 +164,8 @@ fn choose(
     }
 }
 
-/// The job whose ranks are debuggers of these processes, on their hosts; the rest of it is as `like` says,
-/// which has one program, the debugger.
+/// The job whose ranks debug these processes, on their hosts. The rest of it is as in `like`, whose
+/// only program is the debugger.
 fn attach(like: JobSpec, processes: &[Process]) -> JobSpec {
     let mut spec = like;
     let Some(pattern) = spec.argsets.pop() else { return spec };
@@ -169,7 +173,7 @@ fn attach(like: JobSpec, processes: &[Process]) -> JobSpec {
         .iter()
         .map(|process| Argset {
             size: 1,
-            hosts: Some(vec![HostWish { name: process.host.to_string(), slots: None }]),
+            hosts: Some(vec![HostChoice { name: process.host.to_string(), slots: None }]),
             ..pattern.clone()
         })
         .collect();
@@ -210,8 +214,8 @@ mod tests {
     }
 
     fn ring(me: &str, jobs: Vec<HostedPart>) -> RingJobs {
-        let door = Door::Standing(RunDir::at(format!("/nowhere/{me}").into()));
-        RingJobs { door, me: name(me), jobs, missing: vec![name("h9")] }
+        let endpoint = Endpoint::Standing(RunDir::at(format!("/nowhere/{me}").into()));
+        RingJobs { endpoint, me: name(me), jobs, missing: vec![name("h9")] }
     }
 
     fn listed() -> AllJobs {
@@ -236,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ranks_of_a_job_are_found_wherever_they_run_and_those_that_it_spawned_left_out() {
+    fn the_ranks_of_a_job_are_found_on_all_hosts_without_spawned_ranks() {
         assert_eq!(chosen("1", None).unwrap(), "0:h1:10 1:h2:21 2:h1:12 3:h2:23");
         assert_eq!(chosen("1@h1", Some("1-2")).unwrap(), "1:h2:21 2:h1:12");
         assert_eq!(chosen("2@h2", Some("0")).unwrap(), "0:h1:77");
@@ -245,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn missing_jobs_and_ranks_are_named() {
         assert!(chosen("7", None).unwrap_err().contains("no job 7@h1"));
         assert!(chosen("7", None).unwrap_err().contains("no answer from h9"));
         assert!(chosen("ocean", None).unwrap_err().contains("1@h1, 2@h2, p5@h1"));

@@ -1,7 +1,8 @@
 //! The timeline of a job as a file for trace viewers (Perfetto, `chrome://tracing`). Pure.
 //!
-//! The format is that of Chrome: one object with a list of events. Each host is a process there, each
-//! rank a thread of its host; the manager and the daemon of a host are threads, too.
+//! The file has Chrome's format: one object with a list of events. Each host is a process of the
+//! file, and each rank is a thread of its host. The manager and the daemon of a host are threads,
+//! too.
 
 use std::collections::BTreeSet;
 
@@ -9,37 +10,38 @@ use mpd_wire::DaemonName;
 use mpd_wire::message::{Phase, Span};
 use serde_json::{Value, json};
 
-/// Threads of a process in the file: some viewers keep 0 for themselves.
+/// Threads of a process in the file start at 1, because some viewers reserve 0.
 const MANAGER: u32 = 1;
 const DAEMON: u32 = 2;
 const FIRST_RANK: u64 = 3;
 
-/// Most spans that are kept. Beyond, no viewer is of any use.
+/// Most spans that are kept; viewers cannot show more.
 const MAX_KEPT: usize = 1 << 22;
 
-/// What was told of a job.
+/// The reported timeline of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
-    /// The hosts in the order in which they told.
+    /// The hosts in the order of their reports.
     hosts: Vec<(DaemonName, Vec<Span>)>,
     spans: usize,
-    /// How far the words of the launch travelled.
+    /// Forwarding steps of the launch, if they were reported.
     pub hops: Option<Hops>,
 }
 
 /// Forwarding steps of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hops {
-    /// Hosts of the job.
+    /// Number of hosts of the job.
     pub hosts: u32,
-    /// From the daemon that accepted the job to the last host; none: no other host, or not known.
+    /// Steps from the daemon that accepted the job to the last host; `None` without other hosts, or
+    /// if not known.
     pub scatter: Option<u32>,
-    /// From the root manager to the deepest one.
+    /// Steps from the root manager to the deepest manager.
     pub tree: u32,
 }
 
 impl Timeline {
-    /// Adds spans of a host; those beyond a bound are forgotten.
+    /// Adds spans of a host. Spans beyond the bound are dropped.
     pub fn add(&mut self, host: DaemonName, mut spans: Vec<Span>) {
         spans.truncate(MAX_KEPT - self.spans);
         self.spans += spans.len();
@@ -49,7 +51,8 @@ impl Timeline {
         }
     }
 
-    /// The file. `own` are this console's beginning and length in microseconds, `job` the job's id.
+    /// The text of the file. `own` has the start and duration of this console in microseconds;
+    /// `job` is the job's id.
     pub fn render(&self, job: &str, own: (u64, u64)) -> String {
         let (began, took) = own;
         let all = self.hosts.iter().flat_map(|(_, spans)| spans).map(|span| span.began_us);
@@ -78,7 +81,7 @@ impl Timeline {
 }
 
 impl Hops {
-    /// The same for people.
+    /// The forwarding steps as text for people.
     pub fn line(&self) -> String {
         let hosts = match self.hosts {
             1 => "1 host".to_owned(),
@@ -116,7 +119,7 @@ fn threads(pid: u32, spans: &[Span]) -> Vec<Value> {
 fn event(pid: u32, span: &Span, first: u64) -> Value {
     let cat = match span.phase {
         Phase::Run | Phase::Fence => "run",
-        Phase::Kill | Phase::Drain | Phase::Tidy => "end",
+        Phase::Kill | Phase::Drain | Phase::CleanUp => "end",
         _ => "start",
     };
     json!({

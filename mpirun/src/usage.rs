@@ -1,11 +1,12 @@
-//! The error of the command line: one line for a person, with the program's name in front.
+//! Errors of the command line: one line for people that begins with the program's name.
 
 use std::fmt;
 
 use mpd_io::logging::one_line;
 use mpd_wire::job::exit;
 
-/// Why the command line is no job. [`fmt::Display`] is the whole line without line end.
+/// Why the command line does not describe a job. [`fmt::Display`] is the whole line without its
+/// newline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     name: String,
@@ -15,17 +16,17 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// What is wrong with something that the command line names: a file, a variable.
+    /// An error of something that the command line names, such as a file or a variable.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self { name: "mpirun".into(), origin: None, text: text.into(), hint: false }
     }
 
-    /// What is wrong with the command line itself; the line then mentions the help.
+    /// An error of the command line itself; the line then mentions the help.
     pub(crate) fn syntax(text: impl Into<String>) -> Self {
         Self { hint: true, ..Self::new(text) }
     }
 
-    /// Where the offending words come from, when not from the command line.
+    /// Adds the origin of the wrong arguments, if it is not the command line.
     pub(crate) fn at(mut self, origin: Option<&impl fmt::Display>) -> Self {
         if self.origin.is_none() {
             self.origin = origin.map(|o| o.to_string());
@@ -33,13 +34,13 @@ impl Usage {
         self
     }
 
-    /// Under which name the program was started.
+    /// Sets the name of the program.
     pub(crate) fn by(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
         self
     }
 
-    /// The exit code that goes with it.
+    /// The exit code for this error.
     pub const fn exit_code(&self) -> u8 {
         exit::SUITE
     }
@@ -51,7 +52,7 @@ impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.name)?;
         let parts = self.origin.iter().flat_map(|o| [o.as_str(), ": "]).chain([&*self.text]);
-        // Names that the user gave may hold anything; the message stays one line.
+        // Names from the user may have any bytes; the message stays one line.
         f.write_str(&one_line(&parts.collect::<String>()))?;
         if self.hint {
             write!(f, " (see {} --help)", self.name)?;
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_message_is_one_line_whatever_the_names_in_it() {
+    fn the_message_is_one_line_with_any_names() {
         assert_eq!(Usage::new("a\u{202e}\u{2028}").to_string(), "mpirun: a\\u{202e}\\u{2028}");
         let error = Usage::new("bad\nname\u{1b}[2J").at(Some(&"a\tb line 3")).by("mpiexec");
         assert_eq!(error.to_string(), "mpiexec: a\\tb line 3: bad\\nname\\u{1b}[2J");

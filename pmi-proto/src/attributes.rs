@@ -1,13 +1,13 @@
-//! NodeAttributes: what the ranks of a job on one node tell each other, and who waits for what.
+//! Node attributes: pairs that the ranks of a job share on one node, and the requests that wait for a pair.
 //!
-//! Knows nothing of other nodes, of how long a key may be on the wire, nor of who is gone meanwhile.
+//! This module has no knowledge of other nodes, of the length limits of the wire, or of ranks that have ended.
 
 use std::collections::BTreeMap;
 
 use crate::error::PutError;
 use crate::limits::{MAX_NODE_ATTRIBUTE_BYTES, MAX_NODE_WAITERS, NODE_ATTRIBUTE_COST};
 
-/// Pairs, and those who wait for a key that is not there; `W` says who that is.
+/// Pairs, and the requests that wait for a missing key. `W` identifies a waiting request.
 #[derive(Debug, Clone)]
 pub struct NodeAttributes<W> {
     values: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -17,18 +17,17 @@ pub struct NodeAttributes<W> {
 }
 
 impl<W> NodeAttributes<W> {
-    /// Nothing is there, and nobody waits.
+    /// An empty store without waiting requests.
     pub fn new() -> Self {
         Self { values: BTreeMap::new(), bytes: 0, waiting: BTreeMap::new(), waiters: 0 }
     }
 
-    /// Stores a pair, in the place of another with this key, and tells who has waited for it, in the
-    /// order they came.
+    /// Stores a pair and replaces an earlier pair with this key. Returns the requests that waited for it, in the order
+    /// of their arrival.
     ///
     /// # Errors
     ///
-    /// [`PutError::Full`] when the pair would take the whole past [`MAX_NODE_ATTRIBUTE_BYTES`];
-    /// nothing has changed then.
+    /// [`PutError::Full`] if all pairs together would pass [`MAX_NODE_ATTRIBUTE_BYTES`]; nothing changes then.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Vec<W>, PutError> {
         let freed = self.get(key).map_or(0, |old| cost(key, old));
         let bytes = self.bytes - freed + cost(key, value);
@@ -47,13 +46,13 @@ impl<W> NodeAttributes<W> {
         self.values.get(key).map(Vec::as_slice)
     }
 
-    /// Somebody waits for a key that is not there.
+    /// Adds a request that waits for a missing key.
     ///
     /// # Errors
     ///
-    /// [`PutError::Full`] when [`MAX_NODE_WAITERS`] wait already.
+    /// [`PutError::Full`] if [`MAX_NODE_WAITERS`] requests wait already.
     pub fn wait(&mut self, key: &[u8], waiter: W) -> Result<(), PutError> {
-        debug_assert!(self.get(key).is_none(), "nobody waits for what is there");
+        debug_assert!(self.get(key).is_none(), "no request waits for an existing key");
         if self.waiters >= MAX_NODE_WAITERS {
             return Err(PutError::Full);
         }
@@ -69,7 +68,7 @@ impl<W> Default for NodeAttributes<W> {
     }
 }
 
-/// What a pair counts towards [`MAX_NODE_ATTRIBUTE_BYTES`].
+/// The bytes that a pair counts towards [`MAX_NODE_ATTRIBUTE_BYTES`].
 fn cost(key: &[u8], value: &[u8]) -> usize {
     key.len() + value.len() + NODE_ATTRIBUTE_COST
 }
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_for_a_key_is_told_once_and_in_order() {
+    fn each_waiting_request_is_returned_once_and_in_order() {
         let mut attributes = NodeAttributes::new();
         attributes.wait(b"a", 1).unwrap();
         attributes.wait(b"b", 2).unwrap();
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_store_refuses_and_stays_as_it_was() {
+    fn a_full_store_refuses_a_pair_and_does_not_change() {
         let mut attributes = NodeAttributes::new();
         let half = vec![b'x'; MAX_NODE_ATTRIBUTE_BYTES / 2];
         assert_eq!(attributes.put(b"a", &half), Ok(vec![]));
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_waiters_and_room_again_when_some_have_gone() {
+    fn waiting_requests_are_bounded_and_leave_room_when_they_are_answered() {
         let mut attributes = NodeAttributes::new();
         for waiter in 0..MAX_NODE_WAITERS {
             attributes.wait(if waiter == 7 { b"b" } else { b"a" }, waiter).unwrap();

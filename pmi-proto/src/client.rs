@@ -1,8 +1,8 @@
-//! Client: the other side of the conversation, for tests and helper programs.
+//! Client: the client's side of a PMI-1 conversation, for tests and helper programs.
 //!
-//! Methods named for commands return the line to be written; replies come typed out of
-//! [`poll_reply`](Client::poll_reply). Does not keep its caller from asking twice at once, nor
-//! check lengths: a test may want either. MPI libraries bring their own client.
+//! Methods named for commands return the line to be written. [`poll_reply`](Client::poll_reply) returns the parsed
+//! replies. The machine neither prevents a second request before the answer nor checks lengths, because tests need
+//! both. MPI libraries have clients of their own.
 
 use std::collections::VecDeque;
 
@@ -14,18 +14,18 @@ use crate::spawn::SpawnRequest;
 
 /// The client's side of one conversation.
 ///
-/// Keys must not contain spaces, and nothing may contain a newline or, at its end, a carriage
-/// return: the protocol cannot say these. In debug builds such a request panics.
+/// Keys must not contain spaces. No text may contain a newline, or end with a carriage return: the protocol cannot
+/// represent these. In debug builds such a request panics.
 #[derive(Debug)]
 pub struct Client {
     input: InputBuffer,
     replies: VecDeque<Reply>,
-    /// Learned from the server's answer to [`get_my_kvsname`](Client::get_my_kvsname).
+    /// The server's answer to [`get_my_kvsname`](Client::get_my_kvsname).
     kvsname: Vec<u8>,
 }
 
 impl Client {
-    /// A client that has said nothing yet.
+    /// A client before its first request.
     pub fn new() -> Self {
         Self {
             input: InputBuffer::new(MAX_VALUE_REPLY),
@@ -54,12 +54,12 @@ impl Client {
         self.replies.pop_front()
     }
 
-    /// The name of the job's KVS; empty until the server has told it.
+    /// The name of the job's KVS; empty before the server has sent it.
     pub fn kvsname(&self) -> &[u8] {
         &self.kvsname
     }
 
-    /// The preamble of a client that came by `PMI_PORT`.
+    /// The first line of a client that connected to `PMI_PORT`.
     pub fn initack(&self, rank: u32) -> Vec<u8> {
         line("initack", &[("pmiid", rank.to_string().as_bytes())])
     }
@@ -82,7 +82,7 @@ impl Client {
         line("get_maxes", &[])
     }
 
-    /// Asks for the argset's number.
+    /// Asks for the number of the argset.
     pub fn get_appnum(&self) -> Vec<u8> {
         line("get_appnum", &[])
     }
@@ -118,12 +118,12 @@ impl Client {
         line("create_kvs", &[])
     }
 
-    /// Gives the KVS up.
+    /// Asks for the removal of the KVS.
     pub fn destroy_kvs(&self) -> Vec<u8> {
         line("destroy_kvs", &[("kvsname", &self.kvsname)])
     }
 
-    /// Enters the barrier; answered when all ranks have.
+    /// Enters the barrier. The answer comes when all ranks have entered.
     pub fn barrier_in(&self) -> Vec<u8> {
         line("barrier_in", &[])
     }
@@ -138,12 +138,12 @@ impl Client {
         line("lookup_name", &[("service", service)])
     }
 
-    /// Takes a service back.
+    /// Withdraws a service.
     pub fn unpublish_name(&self, service: &[u8]) -> Vec<u8> {
         line("unpublish_name", &[("service", service)])
     }
 
-    /// Wants the job killed; not answered.
+    /// Requests the end of the job; there is no answer.
     pub fn abort(&self, code: i32, message: &[u8]) -> Vec<u8> {
         let code = code.to_string();
         let mut pairs = vec![("exitcode", code.as_bytes())];
@@ -153,7 +153,7 @@ impl Client {
         line("abort", &pairs)
     }
 
-    /// Says goodbye.
+    /// Ends the conversation.
     pub fn finalize(&self) -> Vec<u8> {
         line("finalize", &[])
     }
@@ -165,9 +165,9 @@ impl Default for Client {
     }
 }
 
-/// Requests of many lines, and those that only MPD answers.
+/// Requests of several lines, and those that only MPD answers.
 impl Client {
-    /// Wants a job started.
+    /// Requests the start of a job.
     pub fn spawn(&self, request: &SpawnRequest) -> Vec<u8> {
         let mut blocks = Vec::new();
         let decimal = |number: usize| number.to_string().into_bytes();
@@ -196,7 +196,7 @@ impl Client {
         blocks
     }
 
-    /// Wants a signal sent to a rank of the job.
+    /// Requests a signal to a rank of the job.
     pub fn signal_rank(&self, rank: u32, signal: i32) -> Vec<u8> {
         let (rank, signal) = (rank.to_string(), signal.to_string());
         line("mpd_signal", &[("rank", rank.as_bytes()), ("signal", signal.as_bytes())])
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn replies_come_in_order_whatever_the_chunking() {
+    fn replies_come_in_order_with_any_chunking() {
         let mut client = Client::new();
         for byte in b"cmd=appnum appnum=0\r\ncmd=barrier_out\nwhat\n" {
             client.receive(&[*byte]);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_too_long_for_clients_is_not_understood() {
+    fn a_reply_longer_than_the_line_buffer_is_not_understood() {
         let mut client = Client::new();
         let mut line = b"cmd=get_result rc=0 msg=success value=".to_vec();
         line.resize(MAX_VALUE_REPLY + 1, b'x');
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_for_a_rank_is_answered_by_yes_or_no() {
+    fn a_signal_for_a_rank_is_confirmed_or_refused() {
         let mut client = Client::new();
         assert_eq!(client.signal_rank(7, 10), b"cmd=mpd_signal rank=7 signal=10\n");
         client.receive(b"cmd=mpd_signal_result rc=0\ncmd=mpd_signal_result rc=-1 msg=no\n");

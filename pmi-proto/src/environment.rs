@@ -1,25 +1,22 @@
-//! Which inherited variables belong to an enclosing launcher.
+//! Inherited variables that belong to an enclosing launcher.
 //!
-//! An mpirun started inside an MPI job, or inside srun, inherits variables that lead its clients
-//! to the outer job's server. The launching side drops them before it sets its own. What it sets
-//! is not decided here; nothing here reads the environment.
+//! An mpirun that runs inside an MPI job or inside srun inherits variables that would lead its clients to the outer
+//! job's server. The launching side removes them before it sets its own. This module reads no environment and does not
+//! decide which variables are set.
 
-/// Whether a variable of this name must not reach a client from the environment mpirun was
-/// started in.
+/// Whether a client must not inherit the variable of this name from the environment of mpirun.
 ///
-/// True for what launchers set for their ranks: everything of PMI, PMI-2 and PMIx, of PRRTE,
-/// Flux and Hydra's inner workings, the rank variables of Open MPI and MVAPICH, and of Slurm the
-/// variables of a step.
+/// True for variables that launchers set for their ranks: all of PMI, PMI-2 and PMIx, of PRRTE, of Flux, and the
+/// internal ones of Hydra. Also the rank variables of Open MPI and MVAPICH, and the variables of a step of Slurm.
 ///
-/// Two decisions worth knowing:
+/// Two decisions:
 ///
-/// * `HYDRA_*` and `MPIEXEC_*` stay, as `MPIR_CVAR_*`, `I_MPI_*` and `OMPI_MCA_*` do: people set
-///   them, no launcher does for its ranks. A second mpirun inside the job takes a `MPIEXEC_TIMEOUT` for
-///   itself, too, as under Hydra. `PMI_DEBUG` and `PMIX_MCA_*` go with their families, though
-///   people set these too: in those families dropping too much is the safe side, and who wants
-///   them in a job names them to mpirun.
-/// * Slurm's allocation (`SLURM_JOB_ID`, `SLURM_JOB_NODELIST`, …) stays: the job is still in it.
-///   Which rank of which step mpirun itself is does not describe its ranks.
+/// * `HYDRA_*` and `MPIEXEC_*` stay, as do `MPIR_CVAR_*`, `I_MPI_*` and `OMPI_MCA_*`: users set them, and no launcher
+///   does for its ranks. A second mpirun inside the job also obeys `MPIEXEC_TIMEOUT`, as under Hydra. `PMI_DEBUG` and
+///   `PMIX_MCA_*` are removed with their families, although users may set them. In those families it is safer to
+///   remove too much, and a user can name a variable to mpirun.
+/// * Slurm's allocation (`SLURM_JOB_ID`, `SLURM_JOB_NODELIST`, …) stays, because the job still belongs to it. The
+///   variables about mpirun's own rank and step are removed, because they do not describe its ranks.
 pub fn is_launcher_variable(name: &[u8]) -> bool {
     EXACT.iter().any(|exact| exact.as_bytes() == name)
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
@@ -36,13 +33,15 @@ const PREFIXES: &[&str] = &[
     "FLUX_",
     "HYDI_",
     "SLURM_STEP_",
-    // Where slurmstepd's own PMI-2 and PMIx servers listen.
+    // The addresses of the PMI-2 and PMIx servers of slurmstepd.
     "SLURM_PMI",
 ];
 
 const EXACT: &[&str] = &[
     "OMPI_UNIVERSE_SIZE",
-    // Makes MVAPICH write a binary frame into the middle of the line protocol.
+    // This variable makes Open MPI 4 expect a launcher with PMIx.
+    "JSM_JSRUN_PORT",
+    // This variable makes MVAPICH write a binary frame into the line protocol.
     "MPIRUN_RSH_LAUNCH",
     "SLURM_STEPID",
     "SLURM_PROCID",
@@ -60,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leads_to_an_outer_server_is_the_launcher_s() {
+    fn variables_that_lead_to_an_outer_server_belong_to_the_launcher() {
         for name in [
             "PMI_FD",
             "PMI_PORT",
@@ -74,6 +73,7 @@ mod tests {
             "MPI_LOCALNRANKS",
             "OMPI_COMM_WORLD_RANK",
             "OMPI_UNIVERSE_SIZE",
+            "JSM_JSRUN_PORT",
             "MV2_COMM_WORLD_RANK",
             "MPIRUN_RSH_LAUNCH",
             "PRTE_LAUNCHED",
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_allocation_and_the_user_s_settings_are_not_the_launcher_s() {
+    fn variables_of_the_allocation_and_of_the_user_do_not_belong_to_the_launcher() {
         for name in [
             "PATH",
             "PMI",

@@ -1,11 +1,11 @@
-//! What can be wrong with a client's line or message, and with a put.
+//! Errors in a client's line or message, and errors of a put.
 //!
-//! The texts are for a manager's log. What the client is told is one word, [`ProtocolError::msg`].
-//! Nothing here ends a connection: the session says which errors are fatal.
+//! The texts are for a manager's log. The client gets one word, [`ProtocolError::msg`]. The session decides which
+//! errors are fatal.
 
 use crate::limits::{MAX_EXCERPT, MAX_FRAME, MAX_KEY, MAX_LINE, MAX_PORT, MAX_VALUE};
 
-/// A client's line, message or stream that is not PMI as we speak it.
+/// A client's line, message or stream does not follow the protocol.
 ///
 /// Texts taken from the client are bounded and printable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,15 +22,15 @@ pub enum ProtocolError {
         /// The command as the client wrote it.
         name: String,
     },
-    /// A word of the line is not `key=value`.
+    /// A part of the line is not `key=value`.
     #[error("{command}: {word} is not key=value")]
     NotAPair {
         /// The command of the line.
         command: &'static str,
-        /// The offending word.
+        /// The invalid part.
         word: String,
     },
-    /// An attribute the command cannot do without is missing.
+    /// A required attribute of the command is missing.
     #[error("{command}: {attribute}= is missing")]
     MissingAttribute {
         /// The command of the line.
@@ -38,30 +38,29 @@ pub enum ProtocolError {
         /// The missing attribute.
         attribute: &'static str,
     },
-    /// An attribute that must be a number is none, or one out of range.
+    /// The value of a numeric attribute is no number, or is out of range.
     #[error("{command}: {attribute}={value} is not a usable number")]
     BadNumber {
         /// The command of the line.
         command: &'static str,
         /// The attribute.
         attribute: &'static str,
-        /// What it was given.
+        /// The value.
         value: String,
     },
-    /// The client asked for another PMI version than 1 and 2, or for one while it awaits answers in
-    /// the other.
+    /// The client asked for another PMI version than 1 and 2, or changed the version while answers are outstanding.
     #[error("client wants PMI {version}, which is not served now")]
     UnsupportedVersion {
         /// The version asked for.
         version: u32,
     },
-    /// The client introduced itself as another rank than the one this session is for.
+    /// The client introduced itself with another rank than the one of this session.
     #[error("client says it is rank {pmiid}")]
     WrongRank {
-        /// The rank it named.
+        /// The rank that it named.
         pmiid: u32,
     },
-    /// The command needs an `init` before it.
+    /// The command is allowed only after `init`.
     #[error("{command} outside of init and finalize")]
     NotInitialized {
         /// The command of the line.
@@ -116,13 +115,13 @@ pub enum ProtocolError {
         /// The command of the message.
         command: &'static str,
     },
-    /// A client is in a fence, or a ring, or a barrier.
+    /// The client is in a fence, a ring, or a barrier.
     #[error("{command}: the rank is in a fence already")]
     InFence {
         /// The command of the message.
         command: &'static str,
     },
-    /// A barrier is for a group that is none, or not for this client to name.
+    /// The text of a barrier's group is invalid, or this client may not name that group.
     #[error("barrier_in: {group} is no group of the world with this rank in it")]
     BadGroup {
         /// The beginning of the group.
@@ -134,7 +133,7 @@ pub enum ProtocolError {
         /// The key.
         key: String,
     },
-    /// What should begin a message of PMI-2 is no length, or one beyond [`MAX_FRAME`].
+    /// The header of a PMI-2 message is no length, or one beyond [`MAX_FRAME`].
     #[error("{header} is no length of a message, or one beyond {MAX_FRAME} bytes")]
     BadFrame {
         /// The six characters.
@@ -149,7 +148,7 @@ pub enum ProtocolError {
     /// The stream ended within a line or message.
     #[error("stream ended within a line or message, after {length} bytes of it")]
     PartialLine {
-        /// How many bytes of it had come.
+        /// How many bytes of it had arrived.
         length: usize,
     },
     /// The stream ended between `mcmd=` and `endcmd`.
@@ -158,7 +157,7 @@ pub enum ProtocolError {
 }
 
 impl ProtocolError {
-    /// The word a client finds in `msg=`.
+    /// The word that the client gets as `msg=`.
     pub fn msg(&self) -> &'static str {
         match self {
             Self::NoCommand { .. } => "no_command",
@@ -187,7 +186,7 @@ impl ProtocolError {
         }
     }
 
-    /// The command the line was meant for, where it named one.
+    /// The command of the line, if it named one.
     pub(crate) fn command(&self) -> Option<&str> {
         match self {
             Self::UnknownCommand { name } => Some(name),
@@ -217,7 +216,7 @@ impl ProtocolError {
     }
 }
 
-/// The server's no.
+/// The server's refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Never 0.
@@ -232,16 +231,16 @@ impl Refusal {
     }
 }
 
-/// Why a [`Kvs`](crate::Kvs) did not take a pair.
+/// Why a [`Kvs`](crate::Kvs) or [`NodeAttributes`](crate::NodeAttributes) did not store a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PutError {
-    /// The pair would take the KVS past [`MAX_KVS_BYTES`](crate::limits::MAX_KVS_BYTES).
+    /// The limit of the store would be passed, such as [`MAX_KVS_BYTES`](crate::limits::MAX_KVS_BYTES).
     #[error("the KVS of the job is full")]
     Full,
 }
 
 impl PutError {
-    /// The word a client finds in `msg=`.
+    /// The word that the client gets as `msg=`.
     pub(crate) fn msg(self) -> &'static str {
         match self {
             Self::Full => "kvs_full",
@@ -249,8 +248,8 @@ impl PutError {
     }
 }
 
-/// A client's bytes made fit for a log line or one word of a reply: printable ASCII without
-/// spaces, at most [`MAX_EXCERPT`] bytes.
+/// A client's bytes, changed to fit a log line or one word of a reply: printable ASCII without spaces, at most
+/// [`MAX_EXCERPT`] bytes.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     bytes
         .iter()

@@ -1,31 +1,30 @@
 //! Bytes in any chunking → lines, and PMI-2's frames between them.
 //!
-//! Bounded by the caller: a line beyond the maximum is reported once and skipped to its end. Does
-//! not look into lines, except that a carriage return before the newline is taken off, nor into
-//! frames. Used by both sides of both dialects.
+//! The caller bounds the length of lines. A longer line is reported once and skipped to its end. This module does not
+//! parse lines or frames; it only removes a carriage return before the newline. Both sides of both dialects use it.
 
 use crate::error::{ProtocolError, excerpt};
 use crate::limits::MAX_FRAME;
 
-/// How many characters of decimal length begin a frame.
+/// The number of characters of the decimal length that begins a frame.
 pub(crate) const HEADER: usize = 6;
 
-/// What a line begins with where a frame might begin: an `init` is a line at any time.
+/// The beginning of a line where a frame could begin: an `init` may come as a line at any time.
 const LINE: &[u8] = b"cmd=";
 
 /// Input not yet decoded.
 #[derive(Debug)]
 pub(crate) struct InputBuffer {
     bytes: Vec<u8>,
-    /// Where the next line begins.
+    /// The offset of the next line.
     start: usize,
-    /// Up to where no newline was found; saves looking twice at a line that arrives in pieces.
+    /// No newline precedes this offset, so a line that arrives in pieces is not searched twice.
     scanned: usize,
     max_line: usize,
     skipping: bool,
 }
 
-/// One thing out of a stream of PMI-2.
+/// One element of a PMI-2 stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// A line, without its end.
@@ -34,12 +33,12 @@ pub(crate) enum Unit {
     Body(Vec<u8>),
 }
 
-/// A line longer than the maximum. Its bytes are gone.
+/// A line is longer than the maximum. Its bytes are dropped.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
 impl InputBuffer {
-    /// `max_line` counts bytes without the newline.
+    /// An empty buffer. `max_line` counts bytes without the newline.
     pub(crate) fn new(max_line: usize) -> Self {
         Self { bytes: Vec::new(), start: 0, scanned: 0, max_line, skipping: false }
     }
@@ -81,7 +80,7 @@ impl InputBuffer {
         }
     }
 
-    /// The line [`next_line`](Self::next_line) would return, left where it is.
+    /// The line that [`next_line`](Self::next_line) would return. The buffer does not change.
     pub(crate) fn peek_line(&mut self) -> Option<&[u8]> {
         if self.skipping {
             return None;
@@ -90,8 +89,8 @@ impl InputBuffer {
         Some(without_return(&self.bytes[self.start..end]))
     }
 
-    /// The next frame, or the line in its place, or `None` until more bytes come. Behind an error
-    /// nothing can be found any more: where the next frame begins is not known.
+    /// The next frame, or a line at its place; `None` until more bytes come. After an error there is no further
+    /// element, because the beginning of the next frame is unknown.
     pub(crate) fn next_unit(&mut self) -> Option<Result<Unit, ProtocolError>> {
         let held = &self.bytes[self.start..];
         if held.starts_with(LINE) {
@@ -133,7 +132,7 @@ impl InputBuffer {
     }
 }
 
-/// The length in a frame's header, which has blanks before it or behind it.
+/// The length in a frame's header; spaces may precede or follow it.
 fn frame_length(header: &[u8; HEADER]) -> Option<usize> {
     let digits = header.trim_ascii();
     if !digits.iter().all(u8::is_ascii_digit) {
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_may_come_byte_by_byte_and_two_at_once() {
+    fn a_line_may_come_byte_by_byte_or_two_lines_at_once() {
         let mut buffer = InputBuffer::new(16);
         let mut lines = Vec::new();
         for byte in b"one\r\ntwo\n" {
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_with_either_padding_and_lines_between_them() {
+    fn frames_have_either_padding_and_lines_may_come_between_them() {
         let stream = b"cmd=init pmi_version=2\r\n     5cmd=a3     b\nccmd=init\n     0";
         let expected = [
             Unit::Line(b"cmd=init pmi_version=2".into()),
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_length_is_an_error_for_good() {
+    fn after_a_bad_length_there_is_no_further_element() {
         for header in ["      ", "12 456", "+    5", "-1    ", "hello,", "\0\0\0\0\0\0", "65537 "] {
             let mut buffer = InputBuffer::new(100);
             buffer.push(header.as_bytes());

@@ -1,8 +1,8 @@
-//! One pass over `key=value key=value …`, led by the list of attributes a command has.
+//! Parses `key=value key=value …` in one pass, by the list of attributes of a command.
 //!
-//! A pair is split at its first `=`. Most values are one word; a few run further, and only the
-//! command's row in the table knows which. Attributes that the row does not list are passed over,
-//! so that later subversions of clients still get served. Nothing is unescaped: nobody escapes.
+//! A pair is split at its first `=`. Most values are one word. A few are longer, and only the command's row in the
+//! table defines them. Attributes that the row does not list are ignored, so that clients of later subversions can be
+//! served. Values are not unescaped, because clients do not escape.
 
 use std::str::FromStr;
 
@@ -16,7 +16,7 @@ pub(crate) struct Attribute {
     pub(crate) extent: Extent,
 }
 
-/// How far an attribute's value reaches.
+/// The end of an attribute's value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Extent {
     /// To the next space.
@@ -53,7 +53,7 @@ pub(crate) struct Attributes<'l> {
 }
 
 impl<'l> Attributes<'l> {
-    /// Scans what follows the command's name. Of a repeated attribute the first counts.
+    /// Parses the text after the command's name. Of a repeated attribute the first one counts.
     pub(crate) fn parse(
         command: &'static str,
         attributes: &'static [Attribute],
@@ -83,12 +83,12 @@ impl<'l> Attributes<'l> {
         Self::from_pairs(command, attributes, pairs)
     }
 
-    /// Pairs found otherwise; what is required is not looked for.
+    /// Takes pairs from another parser. Required attributes are not checked.
     pub(crate) fn unchecked(command: &'static str, pairs: Vec<(&'static str, &'l [u8])>) -> Self {
         Self { command, pairs }
     }
 
-    /// Checks pairs found otherwise, as those of a message are.
+    /// Takes pairs from another parser, such as those of a message, and checks the required attributes.
     pub(crate) fn from_pairs(
         command: &'static str,
         attributes: &'static [Attribute],
@@ -105,18 +105,18 @@ impl<'l> Attributes<'l> {
         self.pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    /// How long all values are together.
+    /// The length of all values together.
     pub(crate) fn length(&self) -> usize {
         self.pairs.iter().map(|(_, value)| value.len()).sum()
     }
 
-    /// The attribute's value; an error where it is missing.
+    /// The attribute's value, or an error if it is missing.
     pub(crate) fn bytes(&self, attribute: &'static str) -> Result<&'l [u8], ProtocolError> {
         self.get(attribute)
             .ok_or(ProtocolError::MissingAttribute { command: self.command, attribute })
     }
 
-    /// As [`bytes`](Self::bytes), to be kept.
+    /// Like [`bytes`](Self::bytes), as an owned value.
     pub(crate) fn owned(&self, attribute: &'static str) -> Result<Vec<u8>, ProtocolError> {
         self.bytes(attribute).map(<[u8]>::to_vec)
     }
@@ -127,7 +127,7 @@ impl<'l> Attributes<'l> {
         parse_number(value).ok_or_else(|| self.bad_number(attribute, value))
     }
 
-    /// The error for a number that does not do.
+    /// The error for an invalid number.
     pub(crate) fn bad_number(&self, attribute: &'static str, value: &[u8]) -> ProtocolError {
         ProtocolError::BadNumber { command: self.command, attribute, value: excerpt(value) }
     }
@@ -139,12 +139,12 @@ pub(crate) fn split_pair(pair: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&pair[..equals], &pair[equals + 1..]))
 }
 
-/// A decimal number, as C's `atoi` callers write it.
+/// A decimal number.
 pub(crate) fn parse_number<T: FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Where the last ` name=` of `text` begins, at its space.
+/// The offset of the last ` name=` of `text`, at its space.
 fn last_pair(text: &[u8], name: &str) -> Option<usize> {
     text.windows(name.len() + 2).rposition(|window| {
         window[0] == b' '
@@ -169,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_runs_to_the_end_of_the_line() {
+    fn a_value_may_reach_to_the_end_of_the_line() {
         let found = Attributes::parse("put", PUT, b" key=k value= a  key=x - ").unwrap();
         assert_eq!(found.get("key"), Some(&b"k"[..]));
         assert_eq!(found.get("value"), Some(&b" a  key=x - "[..]));
     }
 
     #[test]
-    fn a_service_runs_to_the_last_port() {
+    fn a_service_reaches_to_the_last_port() {
         let line = b" service=my port=1 svc port=tag#0$ description";
         let found = Attributes::parse("publish_name", PUBLISH, line).unwrap();
         assert_eq!(found.get("service"), Some(&b"my port=1 svc"[..]));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn spaces_between_and_after_pairs_and_unlisted_attributes_are_passed_over() {
+    fn repeated_spaces_and_unlisted_attributes_are_ignored() {
         let found = Attributes::parse("put", PUT, b"  extra=1   key=k  value=").unwrap();
         assert_eq!(found.get("key"), Some(&b"k"[..]));
         assert_eq!(found.get("value"), Some(&b""[..]));

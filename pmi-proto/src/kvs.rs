@@ -1,14 +1,14 @@
-//! Kvs: what the ranks of one job have put, and what the manager puts beside it.
+//! Kvs: the pairs that the ranks of one job and its manager have put.
 //!
-//! Bytes in, bytes out; knows neither which keys are reserved nor how long a key may be on the
-//! wire. Nor does it exchange anything: the manager that owns it does that at each fence.
+//! Keys and values are bytes. This module knows neither reserved keys nor the length limits of the wire. The manager
+//! that owns the store exchanges it with other managers at each fence.
 
 use std::collections::BTreeMap;
 
 use crate::error::PutError;
 use crate::limits::{KVS_ENTRY_COST, MAX_KVS_BYTES};
 
-/// The key-value space of one job, found by key or by order of arrival.
+/// The key-value space of one job. Pairs are found by key or by their order of arrival.
 #[derive(Debug, Default, Clone)]
 pub struct Kvs {
     entries: Vec<(Vec<u8>, Vec<u8>)>,
@@ -17,17 +17,16 @@ pub struct Kvs {
 }
 
 impl Kvs {
-    /// An empty one.
+    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stores a pair. A key that is there gets the new value and keeps its index.
+    /// Stores a pair. An existing key gets the new value and keeps its index.
     ///
     /// # Errors
     ///
-    /// [`PutError::Full`] when the pair would take the whole past [`MAX_KVS_BYTES`]; nothing has
-    /// changed then.
+    /// [`PutError::Full`] if all pairs together would pass [`MAX_KVS_BYTES`]; nothing changes then.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), PutError> {
         let known = self.index_of.get(key).copied();
         let freed = known.map_or(0, |index| cost(key, &self.entries[index].1));
@@ -61,13 +60,13 @@ impl Kvs {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 }
 
-/// What a pair counts towards [`MAX_KVS_BYTES`]: the key is held twice.
+/// The bytes that a pair counts towards [`MAX_KVS_BYTES`]: the key is stored twice.
 fn cost(key: &[u8], value: &[u8]) -> usize {
     2 * key.len() + value.len() + KVS_ENTRY_COST
 }
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_kvs_refuses_and_stays_as_it_was() {
+    fn a_full_kvs_refuses_a_pair_and_does_not_change() {
         let mut kvs = Kvs::new();
         let half = vec![b'x'; MAX_KVS_BYTES / 2];
         kvs.put(b"a", &half).unwrap();

@@ -2,13 +2,13 @@
 //! lines of PMI-1.1 and the messages of PMI-2. The server side for a process manager, and the client
 //! side for libraries and tests.
 //!
-//! Pure state machines: bytes and answers go in, bytes and operations come out. No I/O, no clock,
-//! no threads; whoever owns the descriptors drives them.
+//! The crate contains pure state machines. Inputs are bytes and answers, outputs are bytes and operations. It has no
+//! I/O, no clock and no threads. The owner of the descriptors drives the machines.
 //!
 //! # The server side
 //!
-//! One [`Session`] per client. It answers by itself whatever concerns its client alone, and hands
-//! the rest to its manager as [`Operation`]s:
+//! There is one [`Session`] per client. It answers requests that concern only its client. Other requests go to its
+//! manager as [`Operation`]s:
 //!
 //! ```
 //! use pmi_proto::{Answer, Facts, Kvs, Operation, Session};
@@ -44,10 +44,10 @@
 //! session.consume(written);
 //! ```
 //!
-//! The manager polls operations to `None` and writes the output after each call that may have
-//! made some: `receive`, `answer`, `consume`, `end_of_stream`. A client of PMI-1 has one request open,
-//! one of PMI-2 up to [`MAX_OPEN`](limits::MAX_OPEN), one for each of its threads; tickets say which
-//! answer belongs to which, and answers may come in any order.
+//! The manager polls operations until `None` and writes the output. It does so after each call that may produce them:
+//! `receive`, `answer`, `consume`, `end_of_stream`. A client of PMI-1 has at most one open request. A client of PMI-2
+//! has up to [`MAX_OPEN`](limits::MAX_OPEN), one per thread. Tickets match answers with requests, and answers may come
+//! in any order.
 //!
 //! # The client side
 //!
@@ -55,14 +55,14 @@
 //!
 //! # What is served
 //!
-//! * All of PMI-1.1 on an inherited descriptor (`PMI_FD`), and the preamble of `PMI_PORT`. The
-//!   table is `protocol.txt`; a test holds it against the code. Every client of PMI 1 is told 1.1.
-//! * All of PMI-2 behind an `init` that asks for it, with Slurm's `ring`. The table is
-//!   `protocol2.txt`. A client may change its dialect by another `init`, while nothing is open.
-//! * `init` again, with or without a finalize before it; `finalize` again; anything at all after
-//!   finalize, since other processes may have inherited the descriptor by then.
-//! * A process that was started without a manager and called for one: [`singleton`].
-//! * An abort passes while an answer is outstanding, if it comes next.
+//! * All of PMI-1.1 on an inherited descriptor (`PMI_FD`), and the first lines of a connection to `PMI_PORT`. The table
+//!   is `protocol.txt`, and a test compares it with the code. A client that asks for 1.1 gets 1.1.
+//! * All of PMI-2 after an `init` that asks for it, with Slurm's `ring`. The table is `protocol2.txt`. A client may
+//!   change its dialect by another `init`, while no request is open.
+//! * A repeated `init`, with or without a finalize before it, and a repeated `finalize`. After a finalize, any bytes:
+//!   other processes may have inherited the descriptor by then.
+//! * A process that was started without a manager and has started one itself: [`singleton`].
+//! * An abort is served while an answer is outstanding, if it is the next line.
 //!
 //! # What is refused, and how
 //!
@@ -73,22 +73,21 @@
 //! | a port beyond [`MAX_PORT`](limits::MAX_PORT), published or found | rc=-1 or 1 and a msg |
 //! | a spawn of nothing, of no processes, or beyond [`MAX_SPAWN_BYTES`](limits::MAX_SPAWN_BYTES) | rc=-1 and a msg, once a call |
 //! | an unknown command | `NAME_result rc=-1 msg=unknown_command` |
-//! | in PMI-2 a second fence while in one; more open requests than are taken | rc=-1 and an errmsg |
-//! | a barrier of what is no group, without PMI-1.2, or in more barriers than are taken | `barrier_in_result rc=-1` and a msg |
+//! | in PMI-2 a second fence while in one; more open requests than the limit | rc=-1 and an errmsg |
+//! | a barrier of an invalid group, without PMI-1.2, or in more barriers than the limit | `barrier_in_result rc=-1` and a msg |
 //! | a line or message without `cmd=` | nothing |
-//! | a value that no client can put, in a reply beyond [`MAX_REPLY`](limits::MAX_REPLY) bytes | as not found |
+//! | a value that no client can put, in a reply beyond [`MAX_REPLY`](limits::MAX_REPLY) bytes | the answer "not found" |
 //! | a line beyond [`MAX_LINE`](limits::MAX_LINE), or endless sending without reading | fatal |
-//! | what is no length where a message should begin, or one beyond [`MAX_FRAME`](limits::MAX_FRAME) | fatal |
+//! | an invalid length where a message should begin, or one beyond [`MAX_FRAME`](limits::MAX_FRAME) | fatal |
 //!
-//! A refusal in PMI-2 is `NAME-response;rc=-1;errmsg=…`. Of all but the value that does not fit the
-//! manager hears by [`Operation::Misbehaved`]. None of them closes anything: libraries crash when their descriptor
-//! is closed, so a manager that wants to end a rank kills it.
+//! A refusal in PMI-2 is `NAME-response;rc=-1;errmsg=…`. The manager gets each refusal as [`Operation::Misbehaved`],
+//! except that of a value that does not fit. No refusal closes the connection: libraries crash when their descriptor is
+//! closed, so a manager that wants to end a rank kills it.
 //!
 //! # What is not here
 //!
-//! Starting processes, collecting a fence, exchanging the KVS between hosts, deciding when a rank
-//! is gone: all of it is the manager's; [`Kvs`] and [`NodeAttributes`] hold what it has to hold. PMIx is
-//! another protocol.
+//! The manager starts processes, collects fences, exchanges the KVS between hosts, and detects the end of a rank.
+//! [`Kvs`] and [`NodeAttributes`] store its data. PMIx is another protocol, in the crate `pmix-proto`.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

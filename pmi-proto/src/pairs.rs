@@ -1,17 +1,17 @@
-//! Keys and values on their way to the other hosts of a job: what managers send each other at a fence.
+//! Keys and values on their way to the other hosts of a job: the data that managers exchange at a fence.
 //!
-//! `key length u16 | key | value length u32 | value`, one after the other, numbers big-endian. What is
-//! read is bounded by the bytes that are there.
+//! Format: `key length u16 | key | value length u32 | value`, repeated, numbers big-endian. A reader never reads beyond
+//! the given bytes.
 
-/// Good size of one piece: beyond it a new one is begun.
+/// Size in bytes after which a new piece begins.
 pub const PIECE: usize = 64 * 1024;
 
-/// Pairs gathered for the next fence, in pieces that each hold whole pairs.
+/// Pairs collected for the next fence, in pieces of whole pairs.
 #[derive(Debug, Default)]
 pub struct Pieces(Vec<Vec<u8>>);
 
 impl Pieces {
-    /// Adds a pair. Keys and values of a key-value space fit by far.
+    /// Adds a pair. Keys and values of a key-value space are far below the limits of the format.
     pub fn put(&mut self, key: &[u8], value: &[u8]) {
         let (Ok(key_length), Ok(value_length)) =
             (u16::try_from(key.len()), u32::try_from(value.len()))
@@ -29,7 +29,7 @@ impl Pieces {
         piece.extend_from_slice(value);
     }
 
-    /// Gives out what was gathered.
+    /// Takes the collected pieces.
     pub fn take(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.0)
     }
@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pairs_read_back_in_order_whatever_the_pieces(
+        fn pairs_read_back_in_order_from_any_pieces(
             pairs in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..40), proptest::collection::vec(any::<u8>(), 0..9_000)), 0..12),
         ) {
             let mut pieces = Pieces::default();

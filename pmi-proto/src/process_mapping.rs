@@ -1,9 +1,9 @@
-//! The value of `PMI_process_mapping`: which rank runs on which node.
+//! The value of `PMI_process_mapping`: the node of each rank.
 //!
-//! `(vector,(first node,nodes,ranks per node),…)`, ranks dealt in order. Libraries read more
-//! than that, but only this much in the same way: every rank is named, nodes are numbered from 0
-//! without holes, and no shorter form is used. Does not know hosts: the manager that encodes has
-//! given two names of one machine the same number.
+//! The form is `(vector,(first node,nodes,ranks per node),…)`, with ranks in order. Libraries read further forms, but
+//! not in the same way. So this module writes only the common form: every rank is listed, nodes are numbered from 0
+//! without gaps, and no abbreviation is used. It does not know hosts: the caller gives two names of one machine the
+//! same number.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::limits::{MAX_MAPPED_RANKS, MAX_MAPPING};
 
 /// The mapping for ranks on these nodes, in order of rank.
 ///
-/// Nodes are renumbered from 0 in order of first use, so any numbers will do. `None` when there
-/// are no ranks, or when the placement is so irregular that the text passes [`MAX_MAPPING`]
-/// bytes; clients that find no mapping compare host names instead.
+/// Nodes are renumbered from 0 in order of first use, so the input may use any numbers. `None` if there are no ranks,
+/// or if the placement is so irregular that the text passes [`MAX_MAPPING`] bytes. Clients without a mapping compare
+/// host names instead.
 pub fn encode(nodes_of_ranks: &[u32]) -> Option<String> {
     if nodes_of_ranks.is_empty() {
         return None;
@@ -33,7 +33,7 @@ pub fn encode(nodes_of_ranks: &[u32]) -> Option<String> {
 ///
 /// # Errors
 ///
-/// When the text is not of the form [`encode`] gives, or names more than [`MAX_MAPPED_RANKS`].
+/// The text has not the form that [`encode`] writes, or has more than [`MAX_MAPPED_RANKS`] ranks.
 pub fn decode(text: &str) -> Result<Vec<u32>, InvalidMapping> {
     let inner = text
         .strip_prefix(BEGIN)
@@ -61,12 +61,12 @@ pub enum InvalidMapping {
     /// A block does not read `(a,b,c)` with three numbers, the last two above 0.
     #[error("a block of a process mapping reads (first node,nodes,ranks per node)")]
     NotABlock,
-    /// It names more ranks, or higher nodes, than any job has.
+    /// It has more ranks, or higher nodes, than any job.
     #[error("a process mapping of more than {MAX_MAPPED_RANKS} ranks")]
     TooManyRanks,
 }
 
-/// `ranks_per_node` ranks on each of `nodes` nodes, the first being `first`.
+/// `ranks_per_node` ranks on each of `nodes` nodes, beginning with node `first`.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     first: u32,
@@ -85,7 +85,7 @@ fn renumbered(nodes_of_ranks: &[u32]) -> Vec<u32> {
         .collect()
 }
 
-/// Runs of ranks on one node, then neighbouring runs of one length on consecutive nodes merged.
+/// Collects runs of ranks on one node, then merges neighbouring runs of one length on consecutive nodes.
 fn blocks(nodes_of_ranks: &[u32]) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for run in nodes_of_ranks.chunk_by(|a, b| a == b) {
@@ -134,7 +134,7 @@ mod tests {
     const B: u32 = 3;
 
     #[test]
-    fn the_placements_known_to_work_have_their_known_mapping() {
+    fn known_placements_have_the_mapping_that_libraries_accept() {
         let table: &[(&[u32], &str)] = &[
             (&[A, A, A, A], "(vector,(0,1,4))"),
             (&[A, A, B, B], "(vector,(0,2,2))"),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_numbered_by_first_use_whatever_they_are_called() {
+    fn nodes_are_numbered_by_first_use_for_any_input_numbers() {
         assert_eq!(encode(&[1, 1, 0, 0]).as_deref(), Some("(vector,(0,2,2))"));
         assert_eq!(encode(&[u32::MAX, 9]).as_deref(), Some("(vector,(0,2,1))"));
     }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_regular_placement_stays_short_however_large() {
+    fn a_regular_placement_has_a_short_mapping_at_any_size() {
         let nodes: Vec<u32> = (0..100_000).map(|rank| rank / 50).collect();
         assert_eq!(encode(&nodes).as_deref(), Some("(vector,(0,2000,50))"));
     }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn no_mapping_is_made_for_no_ranks_or_beyond_the_limit() {
         assert_eq!(encode(&[]), None);
-        // Runs of two and one in turn: no two of them merge, and each takes eight bytes.
+        // Runs of two and one alternate: no two of them merge, and each has eight bytes.
         let irregular = |runs: usize| -> Vec<u32> {
             [0, 0, 1].into_iter().cycle().take(runs / 2 * 3 + runs % 2 * 2).collect()
         };

@@ -1,4 +1,4 @@
-//! The service that a client publishes, looks up or takes back, and the key that it may say with it.
+//! The service that a client publishes, looks up or withdraws, with an optional key.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use crate::limits::MAX_SERVICE_KEY;
 
 /// A service, as a client names it.
 ///
-/// Whoever publishes a service may say a key, and only those who say the same key are to find it: by
-/// the info key `mpd_key` in PMI-2, or in both dialects behind the name, as `NAME#key=KEY`, which
-/// passes through every library. Neither is shown by `Debug`.
+/// A publisher may give a key. Then only lookups with the same key find the service. The key is the info key `mpd_key`
+/// in PMI-2, or follows the name in both dialects as `NAME#key=KEY`, a form that passes through every library. `Debug`
+/// shows neither name nor key.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Service {
-    /// The name; it may hold spaces and be of any length.
+    /// The name. It may contain spaces and have any length.
     pub name: Vec<u8>,
-    /// Further words about it.
+    /// Further pairs of the request.
     pub info: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A name, and the key that was said with it.
+/// A name and its key.
 pub type NameAndKey = (Vec<u8>, Option<Vec<u8>>);
 
 impl Service {
-    /// The name alone, and the key if there is one.
+    /// Splits off the key, if there is one.
     ///
     /// # Errors
     ///
-    /// Why the key is none, in a word for the client.
+    /// The reason why the key is invalid, as one word for the client.
     pub fn split(self) -> Result<NameAndKey, &'static str> {
         let mut name = self.name;
         let behind = name.windows(MARK.len()).rposition(|window| window == MARK).map(|at| {
@@ -57,10 +57,10 @@ impl fmt::Debug for Service {
     }
 }
 
-/// What stands between a name and its key.
+/// The text between a name and its key.
 const MARK: &[u8] = b"#key=";
 
-/// The info key of a key.
+/// The info key that holds the key.
 const INFO_KEY: &[u8] = b"mpd_key";
 
 #[cfg(test)]
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_stands_behind_the_name_or_in_the_info() {
+    fn a_key_follows_the_name_or_is_in_the_info() {
         let long = "x".repeat(MAX_SERVICE_KEY);
         let named = |name: &str, key: &str| Ok((name.to_owned(), Some(key.to_owned())));
         assert_eq!(split("a b", &[("host", "h1")]), Ok(("a b".to_owned(), None)));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_hold_a_key_is_not_shown() {
+    fn a_service_with_a_key_is_not_shown() {
         let service = Service { name: b"a#key=deep".into(), info: vec![] };
         assert_eq!(format!("{service:?}"), "Service(..)");
     }

@@ -1,7 +1,7 @@
-//! Which signals a rank may have sent to another one.
+//! The signals that a rank may have sent to another one.
 
-/// Whether programs send each other signals of this number on Linux. Nothing is sent by 0, and 32 and 33 are what the C
-/// library keeps for its threads, in front of the real-time signals.
+/// Whether programs send each other signals of this number on Linux. Signal 0 only tests a process. The C library
+/// reserves 32 and 33, the first real-time signals, for its threads.
 pub const fn is_for_programs(signal: i32) -> bool {
     matches!(signal, 1..=31 | 34..=64)
 }

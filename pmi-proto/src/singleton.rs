@@ -1,8 +1,7 @@
-//! How a process that was started without a process manager and one that it called for begin.
+//! The first lines between a process that was started without a process manager and the one that it starts later.
 //!
-//! A program that is started alone is a world of one. When its library needs a process manager after
-//! all, it listens at a port, runs `mpiexec -pmi_args PORT default_interface default_key PID`, and
-//! waits for that to connect:
+//! A program that is started alone is a world of one rank. If its library needs a process manager later, it listens
+//! at a port, runs `mpiexec -pmi_args PORT default_interface default_key PID`, and waits for a connection:
 //!
 //! ```text
 //! manager  cmd=singinit authtype=none
@@ -10,22 +9,21 @@
 //! manager  cmd=singinit_info rc=0 versionok=yes stdio=no kvsname=NAME
 //! ```
 //!
-//! What follows is PMI-1 as on any connection, from `init` on. Whoever connects says [`GREETING`], and looks
-//! at the answer with [`check`]; the third line is the first that a [`Session`](crate::Session) says which
-//! was made [`of_singleton`](crate::Session::of_singleton).
+//! Then PMI-1 follows as on any connection, beginning with `init`. The manager's side connects, sends [`GREETING`], and
+//! checks the answer with [`check`]. The third line is the first output of a [`Session`](crate::Session) made with
+//! [`of_singleton`](crate::Session::of_singleton).
 
 use crate::error::{ProtocolError, excerpt};
 use crate::keyval::{Attribute, Attributes};
 use crate::pmi1::reply::VERSION;
 
-/// What the manager says first.
+/// The first line of the manager.
 pub const GREETING: &[u8] = b"cmd=singinit authtype=none\n";
 
-/// Checks what the client answers, a line without its end. That it would have its standard input and
-/// output carried is not asked of it.
+/// Checks the client's answer, a line without its end. A request to carry standard input and output is ignored.
 ///
 /// # Errors
-/// It is no such answer, or the client does not speak PMI-1.
+/// The line is no such answer, or the client does not speak PMI-1.
 pub fn check(line: &[u8]) -> Result<(), ProtocolError> {
     let Some(rest) = line.strip_prefix(b"cmd=singinit ") else {
         return Err(ProtocolError::NoCommand { line: excerpt(line) });
@@ -36,7 +34,7 @@ pub fn check(line: &[u8]) -> Result<(), ProtocolError> {
     }
 }
 
-/// What the client is told of its key-value space; its standard input and output stay its own.
+/// The line with the name of the key-value space. The client keeps its standard input and output.
 pub(crate) fn welcome(kvsname: &str) -> Vec<u8> {
     format!("cmd=singinit_info rc=0 versionok=yes stdio=no kvsname={kvsname}\n").into_bytes()
 }
@@ -49,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_of_every_subversion_are_welcome_and_nobody_else() {
+    fn clients_of_every_subversion_are_accepted_and_other_peers_are_not() {
         for subversion in [1, 2] {
             let line = format!(
                 "cmd=singinit pmi_version=1 pmi_subversion={subversion} stdio=yes authtype=none"

@@ -1,4 +1,4 @@
-//! What a session does with the barriers of PMI-1.2: several at once, of groups, with tags.
+//! Tests of a session in the barriers of PMI-1.2: several at once, of groups, with tags.
 
 mod manager;
 
@@ -26,7 +26,7 @@ fn written(session: &mut Session) -> String {
     text
 }
 
-/// What the manager does about a barrier.
+/// The manager releases a barrier; returns the written bytes.
 fn release(session: &mut Session, ticket: Ticket) -> String {
     session.answer(ticket, Answer::Fence);
     written(session)
@@ -66,7 +66,7 @@ fn every_barrier_of_1_2_ends_with_its_tag_and_none_of_1_1_with_any() {
 }
 
 #[test]
-fn other_threads_ask_and_meet_while_one_waits() {
+fn while_one_thread_waits_others_send_requests_and_meet() {
     let mut session = client(2);
     say(&mut session, "cmd=barrier_in group=0,1:1");
     say(&mut session, "cmd=barrier_in group=0,1:2");
@@ -85,7 +85,7 @@ fn other_threads_ask_and_meet_while_one_waits() {
 }
 
 #[test]
-fn a_put_holds_up_what_comes_behind_it_in_1_2_too() {
+fn a_put_delays_the_requests_after_it_in_1_2_too() {
     let mut session = client(2);
     say(
         &mut session,
@@ -99,7 +99,7 @@ fn a_put_holds_up_what_comes_behind_it_in_1_2_too() {
 }
 
 #[test]
-fn who_enters_a_group_s_barrier_twice_enters_its_next_one() {
+fn a_second_entry_into_a_groups_barrier_enters_its_next_one() {
     let mut session = client(2);
     for line in ["cmd=barrier_in group=NODE:1", "cmd=barrier_in", "cmd=barrier_in"] {
         say(&mut session, line);
@@ -123,7 +123,7 @@ fn who_enters_a_group_s_barrier_twice_enters_its_next_one() {
 }
 
 #[test]
-fn what_is_no_group_is_refused_and_so_is_any_group_in_1_1() {
+fn an_invalid_group_is_refused_and_so_is_any_group_in_1_1() {
     for (subversion, group) in [(2, "1:0"), (2, "0,2:0"), (2, "0,,1"), (1, "NODE:0")] {
         let mut session = client(subversion);
         let answer = say(&mut session, &format!("cmd=barrier_in group={group}"));

@@ -1,4 +1,4 @@
-//! Starts of real libraries, line by line. `->` is the client, `<-` what it must be told.
+//! Starts of real libraries, line by line. `->` marks the client's line, `<-` the expected reply.
 
 mod manager;
 
@@ -39,8 +39,7 @@ const MPICH_4_0_2: &str = "
 <- cmd=finalize_ack rc=0
 ";
 
-/// The wheel of MPICH 5.0.2, a node leader of two nodes: asks for keys nobody has, puts its
-/// address in pieces.
+/// The wheel of MPICH 5.0.2, a node leader of two nodes. It asks for missing keys and puts its address in pieces.
 const MPICH_5_0_2: &str = "
 -> cmd=init pmi_version=1 pmi_subversion=1
 <- cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0
@@ -76,7 +75,7 @@ const MPICH_5_0_2: &str = "
 <- cmd=finalize_ack rc=0
 ";
 
-/// A client that came by `PMI_PORT`.
+/// A client that connected to `PMI_PORT`.
 const PREAMBLE: &str = "
 -> cmd=initack pmiid=0
 <- cmd=initack rc=0
@@ -87,7 +86,7 @@ const PREAMBLE: &str = "
 <- cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0
 ";
 
-/// The calls nobody living makes.
+/// Calls that no current library makes.
 const LEGACY: &str = "
 -> cmd=init pmi_version=1 pmi_subversion=1
 <- cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0
@@ -147,7 +146,7 @@ fn mpich_5_0_2_starts_as_it_did_in_the_lab() {
 }
 
 #[test]
-fn a_client_by_port_is_told_its_rank_before_init() {
+fn a_client_by_port_gets_its_rank_before_init() {
     let manager = play(PREAMBLE);
     assert_eq!(manager.operations, [FIRST]);
 }

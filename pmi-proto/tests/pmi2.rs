@@ -1,4 +1,4 @@
-//! PMI-2: what a session does with a real client, with several threads of one, and with broken ones.
+//! PMI-2: tests of a session with a real client, with several threads of one, and with faulty ones.
 
 mod manager;
 
@@ -29,7 +29,7 @@ const INTEL_MPI: &str = "
 <- finalize-response;rc=0;
 ";
 
-/// All else a client may ask, with and without the token of a thread.
+/// All other requests, with and without the token of a thread.
 const THE_OTHERS: &str = "
 -> kvs-put;thrid=7;key=a;value=b=c;;d;
 <- kvs-put-response;thrid=7;rc=0;
@@ -81,7 +81,7 @@ fn play(transcript: &str) -> Manager {
     manager
 }
 
-/// A session past its init, with nothing polled since.
+/// A session after its init. No operation was polled since.
 fn ready() -> Session {
     let mut session = Session::new(facts());
     session.receive(format!("{INIT}\n").as_bytes());
@@ -91,7 +91,7 @@ fn ready() -> Session {
     session
 }
 
-/// Gives messages, and returns the tickets of what is to be answered.
+/// Sends messages, and returns the tickets of the operations that need an answer.
 fn ask(session: &mut Session, messages: &[&str]) -> Vec<Ticket> {
     for message in messages {
         session.receive(&frame(message));
@@ -99,7 +99,7 @@ fn ask(session: &mut Session, messages: &[&str]) -> Vec<Ticket> {
     std::iter::from_fn(|| session.poll_operation()).map(|(ticket, _)| ticket).collect()
 }
 
-/// What is to be written, one body a line.
+/// The output, one body per line.
 fn written(session: &mut Session) -> String {
     let text = bodies(session.output());
     session.consume(session.output().len());
@@ -119,7 +119,7 @@ fn every_other_request_has_its_response() {
 }
 
 #[test]
-fn a_spawned_client_is_told_who_spawned_it() {
+fn a_spawned_client_gets_the_name_of_its_spawner() {
     let mut session = Session::new(pmi_proto::Facts {
         spawner: Some("kvs_parent".to_owned()),
         universe_size: Some(8),
@@ -139,7 +139,7 @@ fn a_spawned_client_is_told_who_spawned_it() {
 }
 
 #[test]
-fn requests_of_several_threads_are_answered_as_answers_come() {
+fn requests_of_several_threads_are_answered_in_the_order_of_the_answers() {
     let mut session = ready();
     let tickets = ask(
         &mut session,
@@ -186,7 +186,7 @@ fn a_second_fence_of_one_client_is_refused_while_it_is_in_one() {
 }
 
 #[test]
-fn there_is_an_end_to_open_requests_and_an_abort_passes_all() {
+fn open_requests_are_bounded_and_an_abort_is_served_at_once() {
     let mut session = ready();
     let wait = |number: usize| format!("info-getnodeattr;thrid={number};key=k;wait=TRUE;");
     let requests: Vec<String> = (0..MAX_OPEN).map(wait).collect();
@@ -268,7 +268,7 @@ fn a_client_may_change_the_dialect_while_nothing_is_open() {
 }
 
 #[test]
-fn a_request_of_wrong_form_is_refused_and_told_why() {
+fn a_request_of_wrong_form_is_refused_with_the_reason() {
     let mut manager = Manager::initialized_2();
     let (key, value) = ("k".repeat(MAX_KEY), "v".repeat(MAX_VALUE));
     let cases = [
@@ -319,7 +319,7 @@ fn a_message_without_a_command_is_reported_and_the_next_one_is_served() {
 }
 
 #[test]
-fn garbage_after_finalize_is_ignored_and_an_init_is_found_behind_it() {
+fn garbage_after_finalize_is_ignored_and_an_init_after_it_is_found() {
     let mut manager = Manager::initialized_2();
     manager.message("finalize;");
     manager.written.clear();

@@ -1,4 +1,4 @@
-//! What holds for any input in PMI-2: chunking, bounds, round trips through both machines.
+//! Properties of PMI-2 for any input: chunking, bounds, round trips through both machines.
 
 mod manager;
 

@@ -1,4 +1,4 @@
-//! What holds for any input: chunking, bounds, round trips.
+//! Properties of PMI-1 for any input: chunking, bounds, round trips.
 
 mod manager;
 
@@ -8,7 +8,7 @@ use pmi_proto::{Client, Reply, Session, process_mapping};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// A line a client might send: most are good, the others good in part.
+/// A line that a client might send. Most lines are valid, the others in part.
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
     let words = ["init pmi_version=1 pmi_subversion=1", "get_maxes", "barrier_in", "finalize"];
     let fixed = prop::sample::select(words.to_vec()).prop_map(|text| format!("cmd={text}").into());
@@ -38,7 +38,7 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A stream of such lines, ended in either way, the last perhaps not at all.
+/// A stream of such lines with either line end. The last end may be missing.
 fn any_stream() -> impl Strategy<Value = Vec<u8>> {
     (vec((any_line(), any::<bool>()), 0..40), any::<bool>(), any::<bool>()).prop_map(
         |(lines, partial, long)| {
@@ -58,7 +58,7 @@ fn any_stream() -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Bytes that are close enough to the protocol to get deep into the parser.
+/// Bytes similar to the protocol, to reach deep into the parser.
 fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
     let words = [
         "cmd=",

@@ -1,4 +1,4 @@
-//! What a session does with clients that are slow, odd, broken or hostile.
+//! Tests of a session with slow, unusual, faulty and hostile clients.
 
 mod manager;
 
@@ -27,7 +27,7 @@ fn fence(session: &mut Session) -> Ticket {
     ticket
 }
 
-/// A session past its init, with nothing polled since.
+/// A session after its init. No operation was polled since.
 fn ready() -> Session {
     let mut session = Session::new(facts());
     session.receive(format!("{INIT}\n").as_bytes());
@@ -48,11 +48,11 @@ fn an_init_may_come_again_without_a_finalize() {
 }
 
 #[test]
-fn a_client_is_told_the_lower_of_the_subversion_that_it_asks_for_and_2() {
-    for (asked, told) in [("0", 1), ("1", 1), ("x", 1), ("2", 2), ("9", 2)] {
+fn a_client_gets_the_lower_of_the_subversion_that_it_asks_for_and_2() {
+    for (asked, reported) in [("0", 1), ("1", 1), ("x", 1), ("2", 2), ("9", 2)] {
         let mut manager = Manager::new();
         let reply = manager.say(&format!("cmd=init pmi_version=1 pmi_subversion={asked}"));
-        let line = format!("cmd=response_to_init pmi_version=1 pmi_subversion={told} rc=0\n");
+        let line = format!("cmd=response_to_init pmi_version=1 pmi_subversion={reported} rc=0\n");
         assert_eq!(reply, line, "{asked}");
     }
     assert_eq!(Manager::new().say("cmd=init pmi_version=1"), INIT_REPLY);
@@ -256,7 +256,7 @@ fn a_client_that_does_not_read_is_not_served_until_it_does() {
 }
 
 #[test]
-fn a_manager_that_does_not_poll_is_not_buried() {
+fn a_manager_that_does_not_poll_does_not_get_unbounded_operations() {
     let mut session = ready();
     session.receive(&vec![b'\n'; MAX_LINE]);
     let mut reported = 0;
@@ -267,7 +267,7 @@ fn a_manager_that_does_not_poll_is_not_buried() {
 }
 
 #[test]
-fn another_kvs_than_the_job_s_is_refused() {
+fn a_kvs_of_another_job_is_refused() {
     let mut manager = Manager::initialized();
     assert_eq!(
         manager.say("cmd=put kvsname=other key=a value=b"),
@@ -330,7 +330,7 @@ fn every_value_that_can_be_put_can_be_got() {
 }
 
 #[test]
-fn a_value_that_no_client_can_put_keeps_to_the_shortest_line_buffer() {
+fn a_value_that_no_client_can_put_is_sent_only_within_the_shortest_line_buffer() {
     let mut manager = Manager::initialized();
     let room = MAX_REPLY - "cmd=get_result rc=0 msg=success value=".len();
     let refused = "cmd=get_result rc=-1 msg=value_too_long value=unknown\n";
@@ -357,7 +357,7 @@ fn a_value_of_several_lines_never_reaches_a_client() {
 }
 
 #[test]
-fn a_full_kvs_is_told_to_the_client() {
+fn the_client_gets_the_error_of_a_full_kvs() {
     let mut session = ready();
     session.receive(format!("cmd=put kvsname={KVSNAME} key=a value=b\n").as_bytes());
     let (ticket, _) = session.poll_operation().unwrap();
@@ -366,7 +366,7 @@ fn a_full_kvs_is_told_to_the_client() {
 }
 
 #[test]
-fn an_unknown_command_is_answered_by_its_own_name() {
+fn an_unknown_command_is_answered_with_its_own_name() {
     let mut manager = Manager::initialized();
     assert_eq!(manager.say("cmd=fly high"), "cmd=fly_result rc=-1 msg=unknown_command\n");
     assert_eq!(manager.say("mcmd=fly\nhow=high\nendcmd"), manager.say("cmd=fly"));
@@ -414,7 +414,7 @@ fn one_call_of_spawn_is_one_operation_and_is_answered_once() {
 }
 
 #[test]
-fn a_spawn_that_is_too_large_is_refused_and_the_session_goes_on() {
+fn after_a_too_large_spawn_is_refused_the_session_continues() {
     let mut manager = Manager::initialized();
     let arg = "x".repeat(MAX_LINE - 20);
     let args: String = (1..=20).map(|number| format!("arg{number}={arg}\n")).collect();
@@ -429,7 +429,7 @@ fn a_spawn_that_is_too_large_is_refused_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_block_cut_off_by_the_end_is_reported() {
+fn a_block_cut_off_by_the_end_of_the_stream_is_reported() {
     let mut manager = Manager::initialized();
     manager.receive(b"mcmd=spawn\nnprocs=1\n");
     manager.end_of_stream();
@@ -437,7 +437,7 @@ fn a_block_cut_off_by_the_end_is_reported() {
 }
 
 #[test]
-fn names_are_published_looked_up_and_taken_back_by_the_manager() {
+fn names_are_published_looked_up_and_withdrawn_by_the_manager() {
     let mut manager = Manager::initialized();
     let cases = [
         ("lookup_name service=my svc", "lookup_result rc=1 msg=service_not_found"),
@@ -473,7 +473,7 @@ fn a_port_longer_than_the_room_of_mpi_programs_is_neither_published_nor_sent() {
 #[test]
 #[should_panic(expected = "does not answer")]
 #[cfg(debug_assertions)]
-fn an_answer_nobody_asked_for_is_the_caller_s_error() {
+fn an_answer_without_an_open_operation_is_an_error_of_the_caller() {
     let mut session = ready();
     session.receive(b"cmd=barrier_in\n");
     let ticket = fence(&mut session);
@@ -482,7 +482,7 @@ fn an_answer_nobody_asked_for_is_the_caller_s_error() {
 }
 
 #[test]
-fn a_singleton_is_welcomed_and_its_put_of_nothing_is_no_mistake() {
+fn a_singleton_is_welcomed_and_its_put_of_nothing_is_accepted() {
     let mut session = Session::of_singleton(facts());
     let welcome = format!(
         "cmd=singinit_info rc=0 versionok=yes stdio=no kvsname={KVSNAME}\n{INIT_REPLY}cmd=put_result rc=0\n"

@@ -33,14 +33,6 @@ pub struct Cli {
     #[arg(long, value_name = "COLUMNSxLINES", value_parser = size)]
     pub size: Option<Size>,
 
-    /// Descriptor from which the size is taken again at each SIGWINCH where no terminal is.
-    #[arg(long, hide = true, value_name = "FD")]
-    pub size_fd: Option<i32>,
-
-    /// What the program is told that its name is.
-    #[arg(long, hide = true, value_name = "NAME")]
-    pub name: Option<OsString>,
-
     /// Write man page and completions.
     #[arg(long, hide = true, value_name = "DIR")]
     pub generate_docs: Option<PathBuf>,

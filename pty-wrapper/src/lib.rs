@@ -1,7 +1,6 @@
 //! `pty`: a program on a terminal of its own, whatever `pty` itself reads from and writes to.
 //!
-//! What goes where is decided by [`relay::Relay`], which knows no descriptor; `session` owns those.
+//! `mpd_io::pty_relay` passes the bytes on. `session` owns the program, the signals and the terminal of the user.
 
 pub mod cli;
-pub mod relay;
 pub mod session;

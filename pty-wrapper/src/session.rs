@@ -1,43 +1,26 @@
-//! The process of one `pty`: its loop and its descriptors.
+//! The process of one `pty`: its signals, its program, and its own terminal. The bytes are
+//! [`mpd_io::pty_relay`]'s.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use mio::{Events, Interest, Poll, Token};
 use mpd_io::input::Input;
 use mpd_io::output::Output;
-use mpd_io::pty::{self, Mode, Pty, RawTerminal, Settings};
+use mpd_io::pty::{self, Pty, RawTerminal, Settings};
+use mpd_io::pty_relay::PtyRelay;
 use mpd_io::signals::{self, Signals};
 use mpd_io::spawn::{self, Extra, Fate, Spawn, SpawnError, Step, own_environment};
-use mpd_io::watch::watch;
-use mpd_io::{adopt_inherited, terminal};
+use mpd_io::terminal;
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg, raise};
-use nix::unistd::{Pid, getpgid};
+use nix::unistd::Pid;
 
 use crate::cli::Cli;
-use crate::relay::{Feed, Relay};
-
-const SIGNALS: Token = Token(0);
-const STDIN: Token = Token(1);
-const STDOUT: Token = Token(2);
-const TERMINAL: Token = Token(3);
-
-/// How often a terminal that is not ours is looked at again while input waits in it.
-const BACKGROUND_INTERVAL: Duration = Duration::from_millis(200);
-
-/// After which time it is looked again whether the end of input can be told: nobody says when the program
-/// sets its terminal anew. Doubled each time, up to the second.
-const PATIENCE: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
-
-/// Bytes that are read at once.
-const AT_ONCE: usize = 16 << 10;
 
 /// How `pty` is to end.
 #[derive(Debug)]
@@ -55,7 +38,6 @@ pub enum Ending {
 /// # Errors
 /// When there is no terminal to be had for it, or ours cannot be used.
 pub fn run(cli: &Cli) -> Result<Ending> {
-    let window = cli.size_fd.map(adopt_inherited).transpose().context("--size-fd")?.map(File::from);
     let ignored = signals::ignored();
     let passed_on = signals::for_programs().chain([libc::SIGTSTP, libc::SIGCONT]);
     let wanted = passed_on.filter(|signal| ignored >> (signal - 1) & 1 == 0);
@@ -68,39 +50,22 @@ pub fn run(cli: &Cli) -> Result<Ending> {
     let settings = Settings {
         like: keyboard.as_ref().map(|keyboard| keyboard.before().clone()),
         processes_output: shows && keyboard.is_some(),
-        size: pty::own_size().or_else(|| told_size(window.as_ref())).unwrap_or_else(|| cli.size()),
+        size: pty::own_size().unwrap_or_else(|| cli.size()),
     };
     let pty = Pty::open(&settings).context("cannot make a terminal")?;
     let program = match start(cli, &pty) {
         Ok(program) => program,
         Err(error) => return Ok(not_started(cli, error)),
     };
-    let mut session = Session {
-        poll: Poll::new().context("cannot make an event queue")?,
-        signals,
-        relay: Relay::new(keyboard.is_some()),
-        keyboard,
-        window,
-        stdin: Some(stdin),
-        stdin_ready: true,
-        stdout,
-        stdout_ready: true,
-        lost: None,
-        pty: Some(pty),
-        output_ready: true,
-        feed_ready: true,
-        later: None,
-        patience: PATIENCE[0],
-        program,
-        ending: None,
-    };
-    session.register()?;
+    let relay = PtyRelay::new(pty, (stdin, stdout), keyboard.is_some());
+    let relay = relay.context("cannot make an event queue")?;
+    let mut session = Session { signals, relay, keyboard, program, ending: None };
     while !session.relay.is_over() {
         session.turn()?;
     }
-    Ok(match (session.lost, session.ending) {
+    Ok(match (session.relay.lost(), session.ending) {
         (Some(e), _) if e.kind() == io::ErrorKind::BrokenPipe => Ending::Signal(libc::SIGPIPE),
-        (Some(e), _) => Ending::Failed(anyhow!(e).context("cannot write to standard output"), 1),
+        (Some(e), _) => Ending::Failed(anyhow!("cannot write to standard output: {e}"), 1),
         (None, ending) => ending.unwrap_or(Ending::Exit(0)),
     })
 }
@@ -109,22 +74,13 @@ fn own(fd: BorrowedFd<'_>) -> Result<std::os::fd::OwnedFd> {
     fd.try_clone_to_owned().context("cannot use what pty was started with")
 }
 
-/// The size that who started us tells, if it ever changed.
-fn told_size(window: Option<&File>) -> Option<pty::Size> {
-    let mut bytes = [0; 4];
-    window?.read_exact_at(&mut bytes, 0).ok()?;
-    let [a, b, c, d] = bytes;
-    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
-}
-
 /// The first place in `PATH` where the program can be started, as `execvp` looks for it.
 fn start(cli: &Cli, pty: &Pty) -> Result<Pid, SpawnError> {
     let nul = |_| child_error(libc::EINVAL);
     let (program, arguments) =
         cli.command.split_first().ok_or_else(|| child_error(libc::ENOENT))?;
-    let name = cli.name.as_ref().unwrap_or(program);
     let argv: Vec<Vec<u8>> =
-        std::iter::once(name).chain(arguments).map(|w| w.clone().into_vec()).collect();
+        std::iter::once(program).chain(arguments).map(|w| w.clone().into_vec()).collect();
     let mut failed = child_error(libc::ENOENT);
     for path in places(program) {
         let mut spawn = Spawn::new(&path, argv.clone(), own_environment()).map_err(nul)?;
@@ -178,158 +134,65 @@ fn not_started(cli: &Cli, error: SpawnError) -> Ending {
 }
 
 struct Session {
-    poll: Poll,
     signals: Signals,
-    relay: Relay,
-    /// Our terminal, if standard input is one. Left as it was by drop.
+    relay: PtyRelay,
+    /// The terminal at standard input. Dropped, it is as it was before.
     keyboard: Option<RawTerminal>,
-    /// Where who started us tells its size.
-    window: Option<File>,
-    stdin: Option<Input>,
-    stdin_ready: bool,
-    stdout: Output,
-    stdout_ready: bool,
-    /// Why nobody takes output any more.
-    lost: Option<io::Error>,
-    /// None: hung up.
-    pty: Option<Pty>,
-    output_ready: bool,
-    feed_ready: bool,
-    /// How long it waits where nobody says when; set while it does.
-    later: Option<Duration>,
-    patience: Duration,
     program: Pid,
     ending: Option<Ending>,
 }
 
 impl Session {
-    fn register(&self) -> Result<()> {
-        self.watch(self.signals.as_raw_fd(), SIGNALS, Interest::READABLE)?;
-        if let Some(stdin) = &self.stdin
-            && !stdin.is_always_ready()
-        {
-            self.watch(stdin.as_raw_fd(), STDIN, Interest::READABLE)?;
-        }
-        if self.stdout.can_block() {
-            self.watch(self.stdout.as_raw_fd(), STDOUT, Interest::WRITABLE)?;
-        }
-        if let Some(pty) = &self.pty {
-            self.watch(pty.as_raw_fd(), TERMINAL, Interest::READABLE | Interest::WRITABLE)?;
-        }
-        Ok(())
-    }
-
-    fn watch(&self, fd: RawFd, token: Token, interest: Interest) -> Result<()> {
-        watch(self.poll.registry(), fd, token, interest).context("cannot wait for a descriptor")
-    }
-
     fn turn(&mut self) -> Result<()> {
-        let mut events = Events::with_capacity(8);
-        let wait = self.wait();
-        match self.poll.poll(&mut events, wait) {
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            result => result.context("cannot wait for events")?,
-        }
-        for event in &events {
-            match event.token() {
-                STDIN => self.stdin_ready = true,
-                STDOUT => self.stdout_ready = true,
-                TERMINAL => {
-                    self.output_ready |= event.is_readable();
-                    self.feed_ready |= event.is_writable();
-                }
-                _ => {}
-            }
-        }
-        let pressed = events.is_empty() && self.later.is_some();
-        if pressed {
-            self.feed_ready = true;
-            self.patience = PATIENCE[1].min(self.patience * 2);
-        }
+        self.wait()?;
         for signal in self.signals.pending() {
-            self.hear(signal)?;
+            self.take_signal(signal)?;
         }
-        self.read_stdin();
-        self.feed(pressed);
-        self.read_terminal();
-        self.show();
+        if self.relay.turn() && self.ending.is_none() {
+            self.relay.stop(self.program, self.can_wake());
+        }
         Ok(())
     }
 
-    fn wait(&self) -> Option<Duration> {
-        let background = self.stdin.as_ref().is_some_and(Input::is_in_background);
-        let can_read = self.stdin_ready && self.relay.room_for_input() > 0;
-        let can_move = (can_read && !background)
-            || (self.feed_ready && self.relay.has_feed() && self.pty.is_some())
-            || (self.output_ready && self.relay.room_for_output() > 0 && self.pty.is_some())
-            || (self.stdout_ready && !self.relay.shown().is_empty());
-        if can_move {
-            return Some(Duration::ZERO);
+    fn wait(&self) -> Result<()> {
+        let flags = PollFlags::POLLIN;
+        let fds = [self.signals.as_fd(), self.relay.as_fd()];
+        let mut fds = fds.map(|fd| PollFd::new(fd, flags));
+        match poll(&mut fds, timeout(self.relay.wait())) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(e) => Err(e).context("cannot wait for events"),
         }
-        let background = (can_read && background).then_some(BACKGROUND_INTERVAL);
-        [self.later, background].into_iter().flatten().min()
     }
 
-    fn hear(&mut self, signal: i32) -> Result<()> {
+    fn take_signal(&mut self, signal: i32) -> Result<()> {
         match signal {
-            libc::SIGCHLD => self.reap(),
-            libc::SIGWINCH => {
-                self.resize();
-                Ok(())
-            }
+            libc::SIGCHLD => self.reap()?,
+            libc::SIGWINCH => self.resize(),
             libc::SIGHUP if self.keyboard.is_some() && !terminal::is_there() => {
-                self.hang_up();
-                Ok(())
+                self.relay.hang_up();
             }
-            _ => {
-                self.pass_on(signal);
-                Ok(())
-            }
+            _ => self.pass_on(signal),
         }
+        Ok(())
     }
 
-    /// To the new terminal's size that of ours, or the news that somebody has another one.
+    /// The new terminal gets the size of the one here. Without one here, the program gets the signal.
     fn resize(&self) {
-        let size = pty::own_size().or_else(|| told_size(self.window.as_ref()));
-        match (size, &self.pty) {
-            (Some(size), Some(pty)) => drop(pty.set_size(size)),
-            _ => self.pass_on(libc::SIGWINCH),
+        if !pty::own_size().is_some_and(|size| self.relay.resize(size)) {
+            self.pass_on(libc::SIGWINCH);
         }
     }
 
-    fn foreground(&self) -> Pid {
-        self.pty.as_ref().and_then(Pty::foreground).unwrap_or(self.program)
-    }
-
-    /// To the foreground of the new terminal.
+    /// The number of a program that was reaped may belong to another process.
     fn pass_on(&self, signal: i32) {
-        if self.has_ended() {
-            return;
-        }
-        let foreground = self.foreground();
-        let _ = signals::send_to_group(foreground, signal);
-        if signal == libc::SIGHUP && foreground != self.program {
-            // Who leads the session has to know that it ends.
-            let _ = signals::send_to_group(self.program, signal);
-        }
-        if signal == libc::SIGTSTP {
-            self.stop_program();
+        if self.ending.is_none() {
+            self.relay.pass_on(self.program, signal, self.can_wake());
         }
     }
 
-    /// The number of a program that has been reaped may be somebody else's.
-    fn has_ended(&self) -> bool {
-        self.ending.is_some()
-    }
-
-    /// The kernel stops nobody by a key who has no parent in the session: it takes a signal that does not
-    /// ask. Only where somebody can wake us, and for a program that leaves it to the system.
-    fn stop_program(&self) {
-        let is_alone = self.foreground() == getpgid(Some(self.program)).unwrap_or(self.program);
-        let can_wake = self.keyboard.is_none() || terminal::has_job_control();
-        if is_alone && can_wake && signals::is_default(self.program, Signal::SIGTSTP) {
-            let _ = killpg(self.program, Signal::SIGSTOP);
-        }
+    /// Whether a shell continues the program, or the sender of a signal.
+    fn can_wake(&self) -> bool {
+        self.keyboard.is_none() || terminal::has_job_control()
     }
 
     fn reap(&mut self) -> Result<()> {
@@ -341,16 +204,14 @@ impl Session {
             None => return Ok(()),
             Some(Fate::Stopped) => return self.stop(),
             Some(Fate::Exited(code)) => Ending::Exit(code),
-            Some(Fate::Killed(signal)) => Ending::Signal(signal),
+            Some(Fate::Killed { signal, .. }) => Ending::Signal(signal),
         };
         self.ending = Some(ending);
         self.relay.end_program();
-        self.stdin = None;
-        self.output_ready = true;
         Ok(())
     }
 
-    /// Stops with the program, and goes on with it.
+    /// Stops with the program, and continues it.
     fn stop(&mut self) -> Result<()> {
         if !terminal::has_job_control() {
             return Ok(());
@@ -363,101 +224,11 @@ impl Session {
         let _ = killpg(self.program, Signal::SIGCONT);
         Ok(())
     }
-
-    fn hang_up(&mut self) {
-        // Closing our end is what tells the program.
-        self.pty = None;
-        self.stdin = None;
-        self.relay.hang_up();
-    }
-
-    fn read_stdin(&mut self) {
-        let room = self.relay.room_for_input();
-        let Some(stdin) = &self.stdin else { return };
-        if !self.stdin_ready || room == 0 || stdin.is_in_background() {
-            return;
-        }
-        let mut buffer = [0; AT_ONCE];
-        match stdin.read(&mut buffer[..room.min(AT_ONCE)]) {
-            Ok(n @ 1..) => self.relay.input(&buffer[..n]),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                // What waits in a terminal that is not ours makes no new event.
-                self.stdin_ready = stdin.is_in_background();
-            }
-            // A terminal that is ours has no end but its own.
-            Ok(_) | Err(_) if self.keyboard.is_some() => self.hang_up(),
-            Ok(_) | Err(_) => {
-                self.relay.end_input();
-                self.stdin = None;
-            }
-        }
-    }
-
-    /// Gives the terminal what it can take.
-    fn feed(&mut self, pressed: bool) {
-        let Some(pty) = &self.pty else { return };
-        if !self.feed_ready || !self.relay.has_feed() {
-            return;
-        }
-        let Ok(mode) = pty.mode() else { return };
-        let (bytes, is_end) = match self.relay.feed(mode, pressed, || pty.is_read()) {
-            Feed::Bytes(bytes) => (bytes, false),
-            Feed::End(key) => (&[key][..], true),
-            waiting @ (Feed::Nothing | Feed::WhenRead | Feed::Later) => {
-                self.feed_ready = false;
-                self.later = (waiting != Feed::Nothing).then_some(self.patience);
-                return;
-            }
-        };
-        self.later = None;
-        let Ok(count) = pty.write(bytes) else {
-            self.feed_ready = false;
-            return;
-        };
-        let stops = self.keyboard.is_some() && presses_suspend(mode, &bytes[..count]);
-        if is_end {
-            self.relay.ended();
-        } else {
-            self.relay.fed(count);
-            self.patience = PATIENCE[0];
-        }
-        if stops {
-            self.stop_program();
-        }
-    }
-
-    fn read_terminal(&mut self) {
-        let Some(pty) = &self.pty else { return };
-        let room = self.relay.room_for_output();
-        if !self.output_ready || room == 0 {
-            return;
-        }
-        let mut buffer = [0; AT_ONCE];
-        match pty.read(&mut buffer[..room.min(AT_ONCE)]) {
-            Ok(n @ 1..) => self.relay.output(&buffer[..n]),
-            Ok(_) | Err(_) => {
-                self.output_ready = false;
-                self.relay.no_output();
-            }
-        }
-    }
-
-    fn show(&mut self) {
-        if !self.stdout_ready || self.relay.shown().is_empty() {
-            return;
-        }
-        match self.stdout.write(self.relay.shown()) {
-            Ok(n) => self.relay.showed(n),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.stdout_ready = false,
-            Err(e) => {
-                self.lost = Some(e);
-                self.relay.lose_reader();
-                self.hang_up();
-            }
-        }
-    }
 }
 
-fn presses_suspend(mode: Mode, bytes: &[u8]) -> bool {
-    mode.signals && mode.suspend.is_some_and(|key| bytes.contains(&key))
+/// The next millisecond, so that the time has come then.
+fn timeout(wait: Option<Duration>) -> PollTimeout {
+    let Some(wait) = wait else { return PollTimeout::NONE };
+    let millis = if wait.is_zero() { 0 } else { wait.as_millis().saturating_add(1) };
+    PollTimeout::from(u16::try_from(millis).unwrap_or(u16::MAX))
 }

@@ -1,20 +1,20 @@
-//! Runs contestants in turn, and tells how they did.
+//! Runs the contestants in turn, and prints their results.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// How long one run took.
+/// The time of one run.
 pub(crate) type Measured = Duration;
 
 type Contestant = Box<dyn FnMut() -> Result<Measured, String>>;
 
-/// What is compared. The first contestant is what the others are measured by.
+/// A comparison. The other contestants are measured against the first one.
 pub(crate) struct Contest {
     title: String,
     contestants: Vec<(String, Contestant)>,
 }
 
-/// The runs of one contestant; none if one of them failed.
+/// The runs of one contestant; empty if one of them failed.
 pub(crate) struct Runs(Result<Vec<Measured>, String>);
 
 pub(crate) struct Results {
@@ -36,7 +36,7 @@ impl Contest {
         self.contestants.push((name.to_owned(), Box::new(run)));
     }
 
-    /// One run of each to warm up, then as many rounds as asked for.
+    /// Runs each contestant once as a warm-up, then in the requested number of rounds.
     pub(crate) fn run(mut self, repetitions: usize) -> Results {
         let count = self.contestants.len();
         let mut runs: Vec<_> = (0..count).map(|_| Runs(Ok(Vec::new()))).collect();
@@ -68,13 +68,13 @@ impl Runs {
     }
 }
 
-/// The time that this takes, if it succeeds.
+/// The time of this command, if it succeeds.
 pub(crate) fn time(what: impl FnOnce() -> Result<(), String>) -> Result<Measured, String> {
     let begin = Instant::now();
     what().map(|()| begin.elapsed())
 }
 
-/// A Markdown table. Times are shown in another unit, and the ratio is of what is shown.
+/// A Markdown table. Times are shown in another unit, and the ratio is that of the shown times.
 pub(crate) fn table(results: &Results, unit: &str, show: impl Fn(Measured) -> f64) -> String {
     let mut text = format!("\n### {} ({} runs each)\n\n", results.title, results.repetitions);
     let _ = writeln!(text, "| | median {unit} | best {unit} | ratio of medians |");

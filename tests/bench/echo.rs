@@ -1,5 +1,5 @@
-//! The floor of a lap: a ring of processes that do nothing but read a message from the left and write it
-//! to the right, over TCP; and the ring of daemons that is measured against it.
+//! The floor of a lap: a ring of processes that only read a message from the left and write it to the right, over
+//! TCP. The ring of daemons is measured against it.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use mpd_io::console::{Console, PATIENCE};
 use mpd_io::rundir::RunDir;
 use mpd_wire::message::{ConsoleReply, RingRequest};
 
-/// Bytes of a message: those of a sealed lap.
+/// Bytes of a message: the size of a sealed lap.
 const MESSAGE: usize = 128;
 
 /// A bare ring: this process and `members - 1` children.
@@ -55,7 +55,7 @@ impl Bare {
 
 impl Drop for Bare {
     fn drop(&mut self) {
-        // The end of the stream goes round.
+        // The end of the stream passes through all members.
         let _ = self.right.shutdown(std::net::Shutdown::Both);
         for child in &mut self.children {
             let _ = child.wait();
@@ -78,7 +78,7 @@ pub(crate) fn member(next: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A ring of daemons, raised by `scripts/localring`.
+/// A ring of daemons, started by `scripts/localring`.
 pub(crate) struct Daemons {
     script: PathBuf,
     directory: tempfile::TempDir,
@@ -94,9 +94,9 @@ impl Daemons {
         Ok(ring)
     }
 
-    fn run(&self, words: &[&str]) -> Result<(), String> {
+    fn run(&self, arguments: &[&str]) -> Result<(), String> {
         let mut command = Command::new(&self.script);
-        command.args(words).arg("--dir").arg(self.directory.path().join("ring"));
+        command.args(arguments).arg("--dir").arg(self.directory.path().join("ring"));
         let status = command.stdout(Stdio::null()).status().map_err(|e| e.to_string())?;
         if status.success() { Ok(()) } else { Err(format!("scripts/localring: {status}")) }
     }

@@ -1,5 +1,5 @@
-//! What no launcher can be faster than: starting processes with pipes, reading them to their end,
-//! waiting for them. `std::process::Command` uses posix_spawn(3) for what is asked of it here.
+//! The lower bound of every launcher: starting processes with pipes, reading the pipes to their end, and waiting
+//! for the processes. `std::process::Command` uses posix_spawn(3) for this.
 
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// Starts that many of /bin/true, reads the pipes of all to their end, waits for all.
+/// Starts `count` processes of /bin/true, reads all pipes to their end, and waits for all.
 pub(crate) fn start(count: usize) -> Result<Duration, String> {
     let begin = Instant::now();
     let mut children = Vec::with_capacity(count);
@@ -37,12 +37,12 @@ pub(crate) fn start(count: usize) -> Result<Duration, String> {
     Ok(begin.elapsed())
 }
 
-/// Runs a command whose output goes to a pipe and is read, and which has to succeed.
+/// Runs a command that must succeed, and reads its output through a pipe.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     count_output(command).map(drop)
 }
 
-/// The same, and how much it wrote.
+/// The same; returns the number of output bytes.
 pub(crate) fn count_output(command: &mut Command) -> Result<usize, String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| error.to_string())?;
@@ -51,7 +51,7 @@ pub(crate) fn count_output(command: &mut Command) -> Result<usize, String> {
     Ok(count)
 }
 
-/// Runs a program that writes nothing, without a pipe.
+/// Runs a program without output, without a pipe.
 pub(crate) fn wait_for(program: &str, arguments: &[&str]) -> Result<(), String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
@@ -69,7 +69,7 @@ impl Writers {
         Self { program: program.iter().map(|&word| word.to_owned()).collect(), count }
     }
 
-    /// Reads all of what they write, with `cat` between if wanted.
+    /// Reads all output of the writers, through `cat` if requested.
     pub(crate) fn run(&mut self, expected: usize, through_cat: bool) -> Result<Duration, String> {
         let error = |error: std::io::Error| error.to_string();
         let begin = Instant::now();

@@ -2,14 +2,14 @@
 //!
 //!     t-bench start  [ranks=1,16,64,256] [repetitions=N]   start and collect /bin/true
 //!     t-bench stdout [megabytes=200] [repetitions=N]       output of four ranks, plain and labelled
-//!     t-bench pmi    [ranks=64] [repetitions=N]            put, fence, get all, less the start
+//!     t-bench pmi    [ranks=64] [repetitions=N]            put, fence, get all, without the start
 //!     t-bench jobs   [count=200] [repetitions=N]           `mpirun -n 1 true`, one after the other
 //!     t-bench ring   [members=16,211] [laps=20] [repetitions=N]  laps round the ring of daemons
 //!     t-bench memory [ranks=1,16,64,256]                   PSS of daemon, manager and mpirun (as root)
 //!     t-bench spawn  [count=200] [repetitions=N]           a rank that spawns another, again and again
 //!
-//! Runs of all contestants alternate, and who begins changes; the table shows medians, minima and
-//! the ratio of the medians. It is Markdown. Nothing is decided here: budgets are DESIGN.md 7's.
+//! Runs of all contestants alternate in a changing order. The table shows medians, minima and the ratio of the
+//! medians, as Markdown. The program judges nothing: the budgets are in DESIGN.md 7.
 #![expect(clippy::print_stdout, reason = "prints its table")]
 
 mod contest;
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let what = arguments.next().unwrap_or_default();
     let options: Vec<_> = arguments.collect();
     if what == "echo" {
-        // One member of the bare ring.
+        // A member of the bare ring.
         let result = echo::member(options.first().map_or("", String::as_str));
         return if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
@@ -56,14 +56,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// `NAME=VALUE` words.
+/// `NAME=VALUE` arguments.
 struct Options(Vec<(String, String)>);
 
 impl Options {
     const KNOWN: [&str; 6] = ["ranks", "repetitions", "megabytes", "count", "members", "laps"];
 
-    fn parse(words: &[String]) -> Result<Self, String> {
-        let pairs = words.iter().map(|word| match word.split_once('=') {
+    fn parse(arguments: &[String]) -> Result<Self, String> {
+        let pairs = arguments.iter().map(|word| match word.split_once('=') {
             Some((name, value)) if Self::KNOWN.contains(&name) => Ok((name.into(), value.into())),
             _ => Err(format!("unknown option '{word}'")),
         });
@@ -106,7 +106,7 @@ fn stdout(options: &Options) -> Result<(), String> {
     let megabytes = options.number("megabytes", 200)?;
     let each = megabytes * 1_000_000 / WRITERS / 80 * 80;
     let all = each * WRITERS;
-    let flood = programs::beside("t-flood")?;
+    let flood = programs::own_program("t-flood")?;
     let arguments = [format!("bytes={each}")];
     let writer = [flood.as_str(), arguments[0].as_str()];
     let title = format!("stdout of {WRITERS} ranks, {megabytes} MB of 80-byte lines");
@@ -139,7 +139,7 @@ fn stdout(options: &Options) -> Result<(), String> {
 fn pmi(options: &Options) -> Result<(), String> {
     let ring = Ring::start()?;
     let ranks = options.number("ranks", 64)?;
-    let client = programs::beside("t-pmi")?;
+    let client = programs::own_program("t-pmi")?;
     let mut contest = Contest::new(format!("PMI: put, fence, get all of {ranks} ranks"));
     let launchers = Launcher::all(&ring);
     for launcher in &launchers {
@@ -221,11 +221,11 @@ fn mebibytes(kibibytes: u64) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-/// Each run is a job whose one rank spawns a light client `count` times, the start of that job included.
+/// Each run is a job whose only rank spawns a light client `count` times, including the start of that job.
 fn spawn(options: &Options) -> Result<(), String> {
     let ring = Ring::start()?;
     let count = options.number("count", 200)?;
-    let client = programs::beside("t-spawn")?;
+    let client = programs::own_program("t-spawn")?;
     let mut contest =
         Contest::new(format!("{count} spawns of one light client, one after the other"));
     let alone = client.clone();

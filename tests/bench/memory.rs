@@ -13,10 +13,10 @@ use crate::programs::{Launcher, Ring};
 /// How long a job may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long all processes are left alone after the last rank has started.
+/// How long all processes stay undisturbed after the last rank has started.
 const REST: Duration = Duration::from_secs(1);
 
-/// Sizes in KiB while a job runs whose ranks sleep.
+/// Sizes in KiB while a job of sleeping ranks runs.
 pub(crate) struct Sizes {
     pub(crate) daemon: u64,
     pub(crate) manager: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Those of a job of that many ranks on this ring.
+    /// The sizes for a job of `ranks` ranks on this ring.
     pub(crate) fn of_job(ring: &Ring, ranks: usize) -> Result<Self, String> {
         let daemon = ring.daemon().ok_or("no daemon")?.as_raw();
         let launcher = Launcher::all(ring).into_iter().next().ok_or("no mpirun")?;
@@ -49,7 +49,7 @@ impl Sizes {
     }
 }
 
-/// The manager under this daemon once all of its ranks run.
+/// The manager of this daemon after all its ranks run.
 fn manager_of(daemon: i32, console: &mut Child, ranks: usize) -> Result<i32, String> {
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
@@ -79,7 +79,7 @@ fn children(pid: i32) -> Vec<i32> {
     list.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// The proportional set size of a process in KiB. Only root may read that of one that is closed to others.
+/// The proportional set size of a process in KiB. Only root may read that of a protected process.
 fn pss(pid: i32) -> Result<u64, String> {
     let file = format!("/proc/{pid}/smaps_rollup");
     let text = fs::read_to_string(&file)

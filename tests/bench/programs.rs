@@ -1,4 +1,4 @@
-//! Where the contestants are, and a daemon for those that use one.
+//! The programs of the contestants, and a daemon for those that use one.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -9,8 +9,8 @@ use mpd_tests::surroundings::program;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// The path of a program of ours.
-pub(crate) fn beside(name: &str) -> Result<String, String> {
+/// The path of one of our programs.
+pub(crate) fn own_program(name: &str) -> Result<String, String> {
     let path = program(name);
     if path.exists() {
         Ok(path.display().to_string())
@@ -19,7 +19,7 @@ pub(crate) fn beside(name: &str) -> Result<String, String> {
     }
 }
 
-/// A daemon in a run directory of its own, and the directory of one that has none.
+/// A daemon with its own run directory, and a run directory without a daemon.
 pub(crate) struct Ring {
     directory: PathBuf,
     daemon: Option<Pid>,
@@ -28,7 +28,7 @@ pub(crate) struct Ring {
 
 impl Ring {
     pub(crate) fn start() -> Result<Self, String> {
-        let (mpd, mpirun) = (beside("mpd")?, beside("mpirun")?);
+        let (mpd, mpirun) = (own_program("mpd")?, own_program("mpirun")?);
         let directory = PathBuf::from(format!("/tmp/mpd-bench-{}", std::process::id()));
         let mut ring = Self { directory, daemon: None, mpirun };
         for name in ["", "run", "none", "tmp"] {
@@ -76,7 +76,7 @@ impl Drop for Ring {
     }
 }
 
-/// Something that starts parallel programs.
+/// A launcher of parallel programs.
 pub(crate) struct Launcher {
     pub(crate) name: String,
     program: String,
@@ -84,7 +84,7 @@ pub(crate) struct Launcher {
 }
 
 impl Launcher {
-    /// Ours with and without a daemon, and each Hydra that is installed.
+    /// Our launcher with and without a daemon, and each installed Hydra.
     pub(crate) fn all(ring: &Ring) -> Vec<Self> {
         let ours = |name: &str, rundir: &str| Self {
             name: name.to_owned(),
@@ -105,7 +105,7 @@ impl Launcher {
         all
     }
 
-    /// A command that starts that many ranks of a program.
+    /// A command that starts `ranks` ranks of a program.
     pub(crate) fn command(&self, ranks: usize, options: &[&str], program: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(options).args(["-n", &ranks.to_string()]).args(program);

@@ -1,4 +1,4 @@
-/* Crashes in the way that its first argument says; the second is the only rank that does. */
+/* Crashes in the way of its first argument; the second one is the only rank that crashes. */
 
 #include <pthread.h>
 #include <signal.h>

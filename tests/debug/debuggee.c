@@ -1,4 +1,4 @@
-/* What the driver of a debugger is tried with; the first argument says what to do. */
+/* A program for tests of a debugger; the first argument selects its behaviour. */
 
 #include <pthread.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ static void *worker(void *unused) {
     return unused;
 }
 
-/* Says what the far end of the PMI connection has sent. */
+/* Prints the bytes from the peer of the PMI connection. */
 static void tell_connection(void) {
     const char *number = getenv("PMI_FD");
     char text[64] = "none";
@@ -37,7 +37,7 @@ static void tell_connection(void) {
     printf("connection %s\n", text);
 }
 
-/* Takes no SIGINT, for ever. */
+/* Blocks SIGINT and never ends. */
 static void block_interrupts(void) {
     sigset_t set;
     sigemptyset(&set);
@@ -47,7 +47,7 @@ static void block_interrupts(void) {
     spin();
 }
 
-/* Waits for a signal that debuggers let through. */
+/* Waits for a signal that debuggers pass to the program. */
 static void wait_for_signal(void) {
     sigset_t set;
     int number = 0;
@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
         printf("spinning\n");
         spin();
     } else if (!strcmp(what, "environment"))
-        printf("%d %d %d\n", !!getenv("LINES"), !!getenv("COLUMNS"), !!getenv("MPD_DEBUGGEE_FD"));
+        printf("%d %d %d\n", !!getenv("LINES"), !!getenv("COLUMNS"), !!getenv("MPD_SHIM_FD"));
     for (int i = 0; i < 3; i++)
         total += work(i);
     return total == 6 ? 3 : 1;

@@ -1,4 +1,4 @@
-/* A rank that debuggers attach to: it goes on until one of them lets it go, or for a minute. */
+/* A rank that debuggers attach to: it runs until one of them releases it, or for a minute. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
-//! Ranks whose MPI library does not speak PMI: to it each of them is rank 0 of 1.
+//! Ranks whose MPI library does not use PMI: each rank is then rank 0 of 1.
 
 use std::fs;
 
 use crate::run::{Output, Run, wait_until};
 use crate::suite::Suite;
 
-/// Does to its memory what a program of Open MPI does: maps a library of that name, and `initialized` also a file of the
-/// session directory. Exits when the file `go` is there, rank 1 with the code that is given.
+/// Changes its memory maps like a program of Open MPI: maps a library of that name, and `initialized` also maps a
+/// file of the session directory. Exits when the file `go` exists; rank 1 exits with the given code.
 const PROGRAM: &str = r#"
 import mmap, os, sys, time
 kind, code = sys.argv[1:]
@@ -21,10 +21,10 @@ while not os.path.exists("go"):
 sys.exit(int(code) if os.environ["PMI_RANK"] == "1" else 0)
 "#;
 
-/// How long programs run that are not to be found: a manager has looked three times by then.
+/// Run time of programs that must not be detected: the manager has inspected them three times by then.
 const LOOKS: &str = "0.3";
 
-/// A suite with a daemon, the library and the file.
+/// A suite with a daemon, the library and the session file.
 fn suite() -> Suite {
     let suite = Suite::new();
     let session = format!("work/ompi.host.{}/pid.1", nix::unistd::geteuid());
@@ -41,17 +41,17 @@ fn job(suite: &Suite, options: &[&str], kind: &str, code: &str) -> Run {
     suite.mpirun([options, &program].concat())
 }
 
-/// The end of such a job whose library was found.
-fn found(suite: &Suite, options: &[&str], code: &str) -> Output {
+/// The end of such a job after the manager has detected the library.
+fn detected(suite: &Suite, options: &[&str], code: &str) -> Output {
     let running = job(suite, options, "initialized", code).start();
     let log = || fs::read_to_string(suite.path("mpd.log")).unwrap_or_default();
-    wait_until("the library is found", || log().contains("libmpi.so.40 without PMI"));
+    wait_until("the library is detected", || log().contains("libmpi.so.40 without PMI"));
     fs::write(suite.path("work/go"), "").expect("a file");
     running.wait()
 }
 
-/// The end of a job in which nothing is to be found.
-fn unfound(suite: &Suite, options: &[&str], kind: &str) -> Output {
+/// The end of a job in which the manager must not detect the library.
+fn undetected(suite: &Suite, options: &[&str], kind: &str) -> Output {
     let running = job(suite, options, kind, "0").start();
     suite.command("sleep").arg(LOOKS).output().code(0);
     fs::write(suite.path("work/go"), "").expect("a file");
@@ -59,39 +59,39 @@ fn unfound(suite: &Suite, options: &[&str], kind: &str) -> Output {
 }
 
 #[test]
-fn a_job_whose_ranks_each_ran_alone_names_their_library_and_ends_with_1() {
+fn mpirun_names_the_library_of_ranks_that_ran_alone_and_exits_1() {
     let suite = suite();
-    let output = found(&suite, &["-n", "2"], "0");
+    let output = detected(&suite, &["-n", "2"], "0");
     output.code(1).brief().says(&["ran alone", "work/libmpi.so.40)", "-allow-alone"]);
 }
 
 #[test]
-fn a_rank_that_ran_alone_and_failed_gives_its_own_code() {
+fn a_failed_rank_that_ran_alone_gives_its_own_exit_code() {
     let suite = suite();
-    let output = found(&suite, &["-n", "2"], "7");
+    let output = detected(&suite, &["-n", "2"], "7");
     output.code(7);
     assert!(!output.err().contains("alone"), "{output}");
 }
 
 #[test]
-fn the_library_is_found_in_a_descendant_of_a_rank() {
+fn the_library_is_detected_in_a_descendant_of_a_rank() {
     let suite = suite();
-    found(&suite, &["-n", "2", "sh", "-c", "\"$@\"; exit $?", "sh"], "0").code(1);
+    detected(&suite, &["-n", "2", "sh", "-c", "\"$@\"; exit $?", "sh"], "0").code(1);
 }
 
 #[test]
-fn ranks_may_run_alone_with_allow_alone_or_as_one() {
+fn ranks_may_run_alone_with_allow_alone_or_in_a_job_of_one() {
     let suite = suite();
-    unfound(&suite, &["-n", "2", "-allow-alone"], "initialized").code(0).quiet();
+    undetected(&suite, &["-n", "2", "-allow-alone"], "initialized").code(0).quiet();
     fs::remove_file(suite.path("work/go")).expect("a file");
-    unfound(&suite, &["-n", "1"], "initialized").code(0).quiet();
+    undetected(&suite, &["-n", "1"], "initialized").code(0).quiet();
 }
 
 #[test]
-fn programs_that_are_merely_linked_or_started_by_open_mpis_own_launcher_end_with_0() {
+fn programs_only_linked_or_started_by_open_mpis_launcher_exit_0() {
     let suite = suite();
-    unfound(&suite, &["-n", "2"], "linked").code(0).quiet();
+    undetected(&suite, &["-n", "2"], "linked").code(0).quiet();
     fs::remove_file(suite.path("work/go")).expect("a file");
     let launched = ["-n", "2", "-genv", "OMPI_COMM_WORLD_SIZE", "2"];
-    unfound(&suite, &launched, "initialized").code(0).quiet();
+    undetected(&suite, &launched, "initialized").code(0).quiet();
 }

@@ -1,11 +1,11 @@
-//! Debuggers that attach to a job that runs, on several hosts: it is looked at, and goes on.
+//! Debuggers that attach to a running job on several hosts: the user inspects the job, and it continues.
 
 use crate::members::Members;
 use crate::run::{Run, Running, wait_until};
 use crate::suite::{Suite, skip};
 use mpd_tests::surroundings::setting;
 
-/// The program that waits for a debugger to let it go, or nothing where there is no debugger.
+/// The program that waits until a debugger releases it; `None` if gdb is not installed.
 fn patient() -> Option<String> {
     setting("MPD_TEST_GDB")?;
     Some(format!("{}/patient", setting("MPD_TEST_DEBUG_DIR")?))
@@ -24,16 +24,16 @@ fn ring() -> Members {
     Members::new().option(&["--ncpus", "3"]).with(3)
 }
 
-/// A job of eight ranks on all hosts, which is called `target` and where all are ready.
+/// A job of eight ranks on all hosts with the alias `target`, in which all ranks are ready.
 fn target(ring: &Members, program: &str) -> Running {
     let job = ring.mpirun(1, &["-a", "target", "-n", "8", program]).deadline(120).start();
     wait_until("eight ranks", || job.stdout().matches("ready").count() == 8);
     job
 }
 
-/// A session that carries out these commands.
-fn session(ring: &Members, words: &[&str], commands: &str) -> Run {
-    ring.mpirun(2, words).input(commands).deadline(120)
+/// A session that executes these commands.
+fn session(ring: &Members, arguments: &[&str], commands: &str) -> Run {
+    ring.mpirun(2, arguments).input(commands).deadline(120)
 }
 
 fn only_daemons_are_left(ring: &Members) {
@@ -44,7 +44,7 @@ fn only_daemons_are_left(ring: &Members) {
 const LET_GO: &str = "set var released = 1\n";
 
 #[test]
-fn all_ranks_of_a_job_are_looked_at_and_the_job_ends_as_it_would_have() {
+fn gdba_inspects_all_ranks_of_a_job_without_changing_its_end() {
     let program = patient!();
     let ring = ring();
     let job = target(&ring, &program);
@@ -61,7 +61,7 @@ fn all_ranks_of_a_job_are_looked_at_and_the_job_ends_as_it_would_have() {
 }
 
 #[test]
-fn some_ranks_keep_their_numbers_and_the_others_are_left_alone() {
+fn gdba_to_some_ranks_keeps_their_numbers_and_does_not_stop_others() {
     let program = patient!();
     let ring = ring();
     let job = target(&ring, &program);
@@ -81,7 +81,7 @@ fn some_ranks_keep_their_numbers_and_the_others_are_left_alone() {
 }
 
 #[test]
-fn a_rank_that_is_killed_ends_its_job() {
+fn a_rank_killed_in_a_debugger_session_ends_its_job() {
     let program = patient!();
     let ring = ring();
     let job = target(&ring, &program);
@@ -92,7 +92,7 @@ fn a_rank_that_is_killed_ends_its_job() {
 }
 
 #[test]
-fn a_session_that_is_killed_leaves_the_job_alone() {
+fn a_job_continues_after_its_debugger_session_is_killed() {
     let program = patient!();
     let ring = ring();
     let job = target(&ring, &program);
@@ -107,9 +107,9 @@ fn a_session_that_is_killed_leaves_the_job_alone() {
 }
 
 #[test]
-fn what_is_not_there_cannot_be_attached_to() {
+fn attaching_to_an_unknown_job_is_refused_with_its_name() {
     let ring = ring();
-    let problem = |words: &[&str]| ring.mpirun(1, words).output().code(125).brief().err();
+    let problem = |arguments: &[&str]| ring.mpirun(1, arguments).output().code(125).brief().err();
     assert!(problem(&["-gdba", "77"]).contains("there is no job 77@d1; 'mpdlistjobs' lists"));
     assert!(problem(&["-stacks", "77@nowhere"]).contains("there is no job 77@nowhere"));
     assert!(problem(&["-gdba", "nobody"]).contains("no job called 'nobody'"));

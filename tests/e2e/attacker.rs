@@ -1,5 +1,5 @@
-//! Those who knock at a daemon's port: with the key, by another implementation of the channel, or
-//! without; and those who sit between two daemons.
+//! Connections to a daemon's port by a second implementation of the channel, with or without the key; and
+//! relays between two daemons.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,19 +14,19 @@ use mpd_wire::message::{Greeting, RingMessage};
 
 use crate::naive::{self, Bytes32, Secrets};
 
-/// Bytes of the three messages of a handshake.
+/// Lengths in bytes of the three messages of a handshake.
 pub(crate) const M1: usize = 136;
 pub(crate) const M2: usize = 112;
 pub(crate) const M3: usize = 32;
 
-/// What a hello says of its purpose.
+/// The purposes that a hello can state.
 pub(crate) const RING: u8 = 1;
 pub(crate) const JOIN: u8 = 2;
 pub(crate) const CHORD: u8 = 3;
 pub(crate) const JOB_LINK: u8 = 4;
 pub(crate) const PROBE: u8 = 5;
 
-/// Longer than any deadline of the product's.
+/// Longer than every deadline of the suite.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The secret in a key file.
@@ -44,7 +44,7 @@ pub(crate) fn connect(to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// All that still comes until the other side closes. Fails if it does not.
+/// All bytes until the peer closes. Fails if it does not close.
 pub(crate) fn rest(stream: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
@@ -54,16 +54,16 @@ pub(crate) fn rest(stream: &mut TcpStream) -> Vec<u8> {
     bytes
 }
 
-/// Sends these bytes to a new connection and returns all that ever comes back.
+/// Sends these bytes to a new connection and returns the whole answer.
 pub(crate) fn answer_to(to: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = connect(to);
-    // It may close before it has read all.
+    // The daemon may close before it has read all bytes.
     let _ = stream.write_all(bytes);
     let _ = stream.shutdown(Shutdown::Write);
     rest(&mut stream)
 }
 
-/// Who it claims to be, and for what.
+/// The name and purpose that a peer claims.
 #[derive(Clone)]
 pub(crate) struct Claim {
     pub(crate) key: Bytes32,
@@ -72,7 +72,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// An honest one, of an instance that is different each time.
+    /// A valid claim, of the instance with this number.
     pub(crate) fn new(key: Bytes32, purpose: u8, seed: u8) -> Self {
         let private = [seed.wrapping_add(7); 32];
         let hello = naive::Hello {
@@ -93,36 +93,36 @@ impl Claim {
     }
 }
 
-/// One who holds the key: an open channel to a daemon.
+/// A peer with the key: an open channel to a daemon.
 pub(crate) struct Guest {
     pub(crate) stream: TcpStream,
     secrets: Secrets,
     sent: u64,
-    heard: u64,
-    /// All that was sent and received, as it was on the wire.
+    received: u64,
+    /// All bytes sent and received on the wire.
     pub(crate) wire: Vec<u8>,
 }
 
 impl Guest {
-    /// Proves the key; `None` if the daemon does not, or closes.
-    pub(crate) fn knock(mut stream: TcpStream, claim: &Claim) -> Option<Self> {
+    /// Proves the key; `None` if the daemon does not prove it, or closes.
+    pub(crate) fn open(mut stream: TcpStream, claim: &Claim) -> Option<Self> {
         let m1 = claim.m1();
         stream.write_all(&m1).ok()?;
         let mut m2 = [0; M2];
         stream.read_exact(&mut m2).ok()?;
-        let secrets = naive::heard_answer(&claim.key, &m1, &m2, &claim.private)?;
+        let secrets = naive::received_answer(&claim.key, &m1, &m2, &claim.private)?;
         stream.write_all(&secrets.mac_i).ok()?;
         let wire = [&m1[..], &m2, &secrets.mac_i].concat();
-        Some(Self { stream, secrets, sent: 0, heard: 0, wire })
+        Some(Self { stream, secrets, sent: 0, received: 0, wire })
     }
 
-    /// Knocks and exchanges greetings.
+    /// Opens a channel and exchanges greetings.
     pub(crate) fn enter(to: SocketAddr, claim: &Claim, name: &str, ring: &str) -> Self {
-        let mut guest = Self::knock(connect(to), claim).expect("it proves the key");
+        let mut guest = Self::open(connect(to), claim).expect("the daemon proves the key");
         guest.send(&greeting(name, ring));
-        let heard = guest.hear().expect("a greeting");
-        let heard: Greeting = serde_json::from_slice(&heard).expect("a greeting");
-        assert_eq!(heard.ring, ring);
+        let received = guest.receive().expect("a greeting");
+        let received: Greeting = serde_json::from_slice(&received).expect("a greeting");
+        assert_eq!(received.ring, ring);
         guest
     }
 
@@ -138,31 +138,31 @@ impl Guest {
         self.send_raw(&frame);
     }
 
-    /// It may have closed already: what it thinks of it is told by what it does.
+    /// The daemon may have closed already. The test checks the daemon's behaviour, not this write.
     pub(crate) fn send_raw(&mut self, bytes: &[u8]) {
         self.wire.extend_from_slice(bytes);
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Sends the last word.
+    /// Ends the channel properly.
     pub(crate) fn bye(&mut self) {
         self.send(b"");
     }
 
     /// The text of the next frame; `None` when the daemon has closed.
-    pub(crate) fn hear(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn receive(&mut self) -> Option<Vec<u8>> {
         let mut frame = vec![0; 4];
         self.stream.read_exact(&mut frame).ok()?;
         let length = u32::from_be_bytes(frame[..4].try_into().expect("four")) as usize;
         frame.resize(4 + length + 16, 0);
         self.stream.read_exact(&mut frame[4..]).ok()?;
         self.wire.extend_from_slice(&frame);
-        let (text, _) = naive::open(&self.secrets.key_r, self.heard, &frame);
-        self.heard += 1;
+        let (text, _) = naive::open(&self.secrets.key_r, self.received, &frame);
+        self.received += 1;
         (length > 0).then_some(text)
     }
 
-    /// Hears until the daemon closes.
+    /// Receives until the daemon closes.
     pub(crate) fn is_closed(&mut self) -> bool {
         let _ = rest(&mut self.stream);
         true
@@ -179,22 +179,22 @@ pub(crate) fn text(message: &RingMessage) -> Vec<u8> {
     serde_json::to_vec(message).expect("JSON")
 }
 
-/// Which way bytes go through a [`Relay`].
+/// The direction of bytes through a [`Relay`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// From who connected.
+    /// From the side that connected.
     There,
     Back,
 }
 
 type Change = dyn Fn(Way, usize, &mut [u8]) + Send + Sync;
 
-/// Hands on what comes to its port, changed or not, and takes it down.
+/// Forwards and records the bytes that arrive at its port, changed or unchanged.
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
     over: Arc<AtomicBool>,
     acceptor: Option<JoinHandle<()>>,
-    heard: Arc<Mutex<[Vec<u8>; 2]>>,
+    received: Arc<Mutex<[Vec<u8>; 2]>>,
 }
 
 impl Relay {
@@ -202,15 +202,15 @@ impl Relay {
         Self::new(to, |_, _, _| {})
     }
 
-    /// `change` gets a piece of the bytes of a way, and how many came before it.
+    /// `change` gets a piece of the bytes of a direction, and the number of bytes before it.
     pub(crate) fn new(
         to: SocketAddr,
         change: impl Fn(Way, usize, &mut [u8]) + Send + Sync + 'static,
     ) -> Self {
         let change: Arc<Change> = Arc::new(change);
-        let heard = Arc::new(Mutex::new([Vec::new(), Vec::new()]));
-        let sink = Arc::clone(&heard);
-        Self::serving(heard, move |stream| {
+        let received = Arc::new(Mutex::new([Vec::new(), Vec::new()]));
+        let sink = Arc::clone(&received);
+        Self::serving(received, move |stream| {
             let Ok(onward) = TcpStream::connect(to) else { return };
             for (from, to, way) in [(&stream, &onward, Way::There), (&onward, &stream, Way::Back)] {
                 let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) else { return };
@@ -220,13 +220,13 @@ impl Relay {
         })
     }
 
-    /// Answers each connection in its own way.
+    /// Answers each connection with this function.
     pub(crate) fn answering(serve: impl Fn(TcpStream) + Send + 'static) -> Self {
         Self::serving(Arc::default(), serve)
     }
 
     fn serving(
-        heard: Arc<Mutex<[Vec<u8>; 2]>>,
+        received: Arc<Mutex<[Vec<u8>; 2]>>,
         serve: impl Fn(TcpStream) + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
@@ -243,12 +243,12 @@ impl Relay {
                 serve(stream);
             }
         });
-        Self { address, over, acceptor: Some(acceptor), heard }
+        Self { address, over, acceptor: Some(acceptor), received }
     }
 
-    /// What went this way so far.
-    pub(crate) fn heard(&self, way: Way) -> Vec<u8> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)[way as usize].clone()
+    /// The bytes of this direction so far.
+    pub(crate) fn received(&self, way: Way) -> Vec<u8> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)[way as usize].clone()
     }
 }
 
@@ -267,13 +267,14 @@ fn carry(
     mut to: TcpStream,
     way: Way,
     change: &Change,
-    heard: &Mutex<[Vec<u8>; 2]>,
+    received: &Mutex<[Vec<u8>; 2]>,
 ) {
     let mut before = 0;
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         let piece = &mut buffer[..count];
-        heard.lock().unwrap_or_else(PoisonError::into_inner)[way as usize].extend_from_slice(piece);
+        received.lock().unwrap_or_else(PoisonError::into_inner)[way as usize]
+            .extend_from_slice(piece);
         change(way, before, piece);
         before += count;
         if to.write_all(piece).is_err() {
@@ -283,12 +284,12 @@ fn carry(
     let _ = to.shutdown(Shutdown::Write);
 }
 
-/// Connections that say nothing, each from the next of these addresses of this machine.
+/// Silent connections, each from the next of these addresses of this machine.
 pub(crate) fn idle(to: SocketAddr, count: usize, addresses: usize) -> Vec<TcpStream> {
     (0..count).map(|number| one_idle(to, number % addresses)).collect()
 }
 
-/// One of them, from the address of this number.
+/// One such connection, from the address of this number.
 pub(crate) fn one_idle(to: SocketAddr, number: usize) -> TcpStream {
     let low = u8::try_from(number % 250 + 1).expect("a byte");
     let high = u8::try_from(number / 250 % 250).expect("a byte");

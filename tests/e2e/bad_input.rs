@@ -1,5 +1,5 @@
-//! Whatever is wrong: one clear line that names it, the documented code, nothing left, and a
-//! daemon that works on.
+//! Wrong input: `mpirun` prints one clear line that names the problem and exits with the documented code.
+//! No process is left, and the daemon continues to serve.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -8,7 +8,7 @@ use nix::sys::stat::Mode;
 use crate::run::{Output, Run};
 use crate::suite::{Suite, is_root, skip, tell};
 
-/// A suite with a daemon, a directory of unusual programs, and a check that all is well after.
+/// A suite with a daemon, a directory of unusual programs, and a check of the daemon after each refusal.
 struct Bad {
     suite: Suite,
     daemon: i32,
@@ -32,7 +32,7 @@ impl Bad {
         path.display().to_string()
     }
 
-    /// A named pipe that nobody has open, with the mode of a program.
+    /// A named pipe with an executable mode, which no process has open.
     fn pipe(&self, name: &str) -> String {
         let path = self.suite.path("work").join(name);
         nix::unistd::mkfifo(&path, Mode::from_bits_truncate(0o755)).expect("mkfifo");
@@ -40,7 +40,7 @@ impl Bad {
         path.display().to_string()
     }
 
-    /// One line with all of these, that code, and nothing left or hurt.
+    /// Checks for one line with all these texts, this exit code, no remaining process and the same daemon.
     fn refused(&self, output: &Output, code: i32, fragments: &[&str]) {
         output.code(code).says(fragments).brief();
         self.suite.only_the_daemon_is_left();
@@ -63,7 +63,7 @@ fn a_missing_program_gives_127_and_no_rank_runs() {
 }
 
 #[test]
-fn a_program_that_may_not_be_executed_gives_126() {
+fn a_program_without_execute_permission_gives_126() {
     let bad = Bad::new();
     let program = bad.file("plain", "#!/bin/sh\nexit 0\n", 0o644);
     let output = bad.mpirun(&["-n", "2", &program]).output();
@@ -71,7 +71,7 @@ fn a_program_that_may_not_be_executed_gives_126() {
 }
 
 #[test]
-fn a_directory_is_no_program() {
+fn a_directory_as_the_program_is_refused_with_126() {
     let bad = Bad::new();
     let output = bad.mpirun(&["-n", "2", "/tmp"]).output();
     bad.refused(&output, 126, &["/tmp"]);
@@ -87,9 +87,9 @@ fn a_script_whose_interpreter_is_missing_is_named() {
 }
 
 #[test]
-fn a_file_that_is_no_program_gives_126() {
+fn a_file_that_is_not_a_program_gives_126() {
     let bad = Bad::new();
-    // Nor a script without its first line, which a shell would take: it has zeros in it.
+    // A script without its first line, which a shell would run, is also refused, because it contains zeros.
     let program = bad.file("rubbish", "\x7fELF\0\0\0\0\0\0\0\0\n", 0o755);
     let output = bad.mpirun(&["-n", "2", &program]).output();
     bad.refused(&output, 126, &["rubbish", "Exec format error"]);
@@ -122,16 +122,16 @@ fn an_unknown_option_names_the_nearest_known_one() {
 }
 
 #[test]
-fn a_missing_program_name_is_said() {
+fn a_command_line_without_a_program_is_refused() {
     let bad = Bad::new();
-    for words in [&["-n", "2"][..], &[], &["-n", "2", "true", ":"], &["-n"]] {
-        let output = bad.mpirun(words).output();
+    for arguments in [&["-n", "2"][..], &[], &["-n", "2", "true", ":"], &["-n"]] {
+        let output = bad.mpirun(arguments).output();
         bad.refused(&output, 125, &["mpirun: "]);
     }
 }
 
 #[test]
-fn a_configuration_file_that_cannot_be_read_is_named() {
+fn an_unreadable_configuration_file_is_named() {
     let bad = Bad::new();
     for (path, why) in [("/no/such/file", "No such file"), ("/tmp", "directory")] {
         let output = bad.mpirun(&["-configfile", path]).output();
@@ -154,7 +154,7 @@ fn a_configuration_file_without_permission_is_named() {
 }
 
 #[test]
-fn bad_values_of_options_are_named() {
+fn an_option_with_a_bad_value_is_named() {
     let bad = Bad::new();
     let table: [&[&str]; 8] = [
         &["-s", "none-such"],
@@ -166,16 +166,16 @@ fn bad_values_of_options_are_named() {
         &["-envlist", "NO_SUCH_VARIABLE_HERE"],
         &["-on-failure", "whatever"],
     ];
-    for words in table {
-        let output = bad.mpirun(&[words, &["-n", "2", "true"]].concat()).output();
-        bad.refused(&output, 125, &[words[1]]);
+    for arguments in table {
+        let output = bad.mpirun(&[arguments, &["-n", "2", "true"]].concat()).output();
+        bad.refused(&output, 125, &[arguments[1]]);
     }
 }
 
 #[test]
-fn an_environment_of_two_megabytes_works() {
+fn an_environment_of_two_megabytes_reaches_the_ranks() {
     let bad = Bad::new();
-    // A variable may have 128 KiB, and all together what the stack's limit allows: a bit over 2 MB.
+    // A variable may have 128 KiB, and all of them together what the stack limit permits: a bit over 2 MB.
     let value = "e".repeat(99_900);
     let mut run = bad.mpirun(&["-n", "2"]).arg(bad.suite.program("t-env")).arg("BIG_19");
     for number in 0..20 {
@@ -183,21 +183,21 @@ fn an_environment_of_two_megabytes_works() {
     }
     let output = run.output();
     output.code(0).quiet();
-    assert_eq!(output.out().matches("env BIG_19 length 99900 ").count(), 2, "not twice");
+    assert_eq!(output.out().matches("env BIG_19 length 99900 ").count(), 2, "not on two ranks");
 }
 
 #[test]
-fn an_environment_beyond_what_the_kernel_takes_is_refused() {
+fn an_environment_beyond_the_limit_of_the_kernel_is_refused() {
     let bad = Bad::new();
     let value = "e".repeat(100_000);
-    let words: Vec<String> =
+    let arguments: Vec<String> =
         (0..25).flat_map(|n| ["-env".into(), format!("MORE_{n}"), value.clone()]).collect();
     let mut run = bad.suite.mpirun(["-n", "1"]);
-    // The half of it by the environment, the half on the command line: mpirun itself can start.
+    // One half comes by the environment, the other by the command line, so that mpirun itself can start.
     for number in 0..10 {
         run = run.env(format!("BIG_{number}"), &value);
     }
-    let output = run.args(&words[..30]).args(["true"]).output();
+    let output = run.args(&arguments[..30]).args(["true"]).output();
     if output.exit_code() == Some(0) {
         return tell("note: this kernel takes an environment of 3 MB");
     }
@@ -205,7 +205,7 @@ fn an_environment_beyond_what_the_kernel_takes_is_refused() {
 }
 
 #[test]
-fn garbage_on_the_pmi_descriptor_ends_the_job_and_names_the_rank() {
+fn invalid_data_on_the_pmi_descriptor_ends_the_job_and_names_the_rank() {
     let bad = Bad::new();
     for mode in ["garbage", "huge-line"] {
         let output = bad.suite.ranks(3, "t-pmi", &[mode, "1"]).output();
@@ -216,7 +216,7 @@ fn garbage_on_the_pmi_descriptor_ends_the_job_and_names_the_rank() {
 }
 
 #[test]
-fn a_full_disk_under_stdout_is_named() {
+fn a_full_disk_at_stdout_is_reported_with_125() {
     let bad = Bad::new();
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let output = bad.mpirun(&["-n", "2", "echo", "text"]).stdout(full).output();
@@ -224,7 +224,7 @@ fn a_full_disk_under_stdout_is_named() {
 }
 
 #[test]
-fn a_full_tmpdir_does_not_keep_a_job_from_running() {
+fn a_job_runs_with_a_full_tmpdir() {
     if !is_root() {
         return skip("a full file system: needs root, to mount one");
     }
@@ -242,7 +242,7 @@ fn a_full_tmpdir_does_not_keep_a_job_from_running() {
 }
 
 #[test]
-fn a_missing_tmpdir_is_named_or_done_without() {
+fn with_a_missing_tmpdir_a_job_runs_or_names_it() {
     let bad = Bad::new();
     let output = bad.mpirun(&["-n", "2", "true"]).env("TMPDIR", "/no/such/tmp").output();
     if output.exit_code() != Some(0) {
@@ -251,7 +251,7 @@ fn a_missing_tmpdir_is_named_or_done_without() {
 }
 
 #[test]
-fn a_pipe_is_no_program() {
+fn a_named_pipe_as_the_program_is_refused_with_126() {
     let bad = Bad::new();
     let pipe = bad.pipe("pipe");
     let output = bad.mpirun(&["-n", "2", &pipe]).deadline(10).output();
@@ -279,7 +279,7 @@ fn an_output_file_cannot_be_named_after_a_process_id() {
 }
 
 #[test]
-fn output_beyond_the_limit_of_file_size_is_named() {
+fn output_beyond_the_file_size_limit_is_reported_with_125() {
     let suite = Suite::new();
     let limited = || {
         let run = suite.command(suite.program("t-run")).arg("file-size=1000000");

@@ -1,4 +1,4 @@
-//! What every job is promised: it runs, it knows who it is, it keeps what its caller had.
+//! Basic guarantees of every job: it runs, each rank knows its identity, and ranks keep the settings of the caller.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,8 +21,8 @@ fn four_ranks_of_an_ordinary_program_run_without_a_daemon() {
 }
 
 #[test]
-fn a_home_without_room_for_a_key_hinders_no_job_and_a_daemon_says_what_to_do() {
-    // Root's key is not in its home.
+fn without_room_for_a_key_a_job_runs_and_a_daemon_prints_a_hint() {
+    // The key of root is not in its home directory.
     let suite = if is_root() { Suite::as_user(60_209) } else { Suite::new() };
     let home = suite.path("home");
     fs::set_permissions(&home, PermissionsExt::from_mode(0o500)).expect("chmod");
@@ -49,7 +49,7 @@ fn four_ranks_of_an_ordinary_program_run_through_a_daemon() {
 }
 
 #[test]
-fn mpiexec_is_the_same_program() {
+fn mpiexec_behaves_like_mpirun() {
     let suite = Suite::new();
     let mpiexec = suite.program("mpiexec");
     suite
@@ -61,13 +61,13 @@ fn mpiexec_is_the_same_program() {
 }
 
 #[test]
-fn one_rank_is_the_default() {
+fn without_a_number_mpirun_starts_one_rank() {
     let suite = Suite::new();
     suite.mpirun(["echo", "x", "-n", "4"]).output().code(0).quiet().prints("x -n 4\n");
 }
 
 #[test]
-fn every_rank_knows_its_place() {
+fn every_rank_knows_its_rank_and_the_size() {
     let suite = Suite::new();
     let script = "echo $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS ${PMI_FD:+fd}";
     let output = suite.mpirun(["-n", "3", "sh", "-c", script]).output();
@@ -76,7 +76,7 @@ fn every_rank_knows_its_place() {
 }
 
 #[test]
-fn every_job_has_an_id_a_cookie_and_a_private_directory_of_its_own() {
+fn every_job_has_its_own_id_cookie_and_private_directory() {
     let suite = Suite::new();
     suite.start_daemon();
     let script = "stat -c %a $MPD_JOB_TMPDIR; echo $MPD_JOB_ID $MPD_JOB_COOKIE $MPD_JOB_TMPDIR; \
@@ -91,20 +91,21 @@ fn every_job_has_an_id_a_cookie_and_a_private_directory_of_its_own() {
         })
         .collect();
     for lines in &seen {
-        assert_eq!(lines.len(), 2, "both ranks see the same: {lines:?}");
+        assert_eq!(lines.len(), 2, "both ranks have equal values: {lines:?}");
         assert!(lines.contains(&"700".to_owned()), "{lines:?}");
-        let words: Vec<_> = lines.iter().find(|l| *l != "700").expect("ids").split(' ').collect();
-        assert_eq!(words.len(), 3, "{words:?}");
-        assert!(words.iter().all(|word| !word.is_empty()), "{words:?}");
-        assert!(Path::new(words[2]).starts_with(suite.path("tmp")), "{words:?}");
-        assert!(!Path::new(words[2]).exists(), "{words:?} is removed with its job");
+        let arguments: Vec<_> =
+            lines.iter().find(|l| *l != "700").expect("ids").split(' ').collect();
+        assert_eq!(arguments.len(), 3, "{arguments:?}");
+        assert!(arguments.iter().all(|word| !word.is_empty()), "{arguments:?}");
+        assert!(Path::new(arguments[2]).starts_with(suite.path("tmp")), "{arguments:?}");
+        assert!(!Path::new(arguments[2]).exists(), "{arguments:?} must be removed with its job");
     }
     let ids = |lines: &[String]| lines.iter().find(|line| *line != "700").cloned();
     assert_ne!(ids(&seen[0]), ids(&seen[1]));
 }
 
 #[test]
-fn removing_the_private_directory_follows_no_link() {
+fn removal_of_the_jobs_directory_follows_no_link() {
     let suite = Suite::new();
     let precious = suite.new_directory("precious");
     fs::write(suite.path("precious/file"), "keep").expect("a file");
@@ -115,7 +116,7 @@ fn removing_the_private_directory_follows_no_link() {
 }
 
 #[test]
-fn a_rank_keeps_the_callers_environment_as_bytes() {
+fn a_rank_keeps_the_callers_environment_byte_for_byte() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     let suite = Suite::new();
@@ -150,7 +151,7 @@ fn a_rank_keeps_the_callers_directory_umask_limits_and_signal_mask() {
 }
 
 #[test]
-fn a_rank_has_the_three_streams_and_the_pmi_descriptor_and_no_other() {
+fn a_rank_has_only_the_three_streams_and_the_pmi_descriptor() {
     let suite = Suite::new();
     suite.start_daemon();
     let output = suite.mpirun(["-n", "2", "bash", "-c", LIST_DESCRIPTORS]).output();
@@ -159,10 +160,10 @@ fn a_rank_has_the_three_streams_and_the_pmi_descriptor_and_no_other() {
 }
 
 #[test]
-fn a_rank_has_no_other_descriptor_where_the_kernel_has_no_close_range_either() {
+fn without_close_range_a_rank_still_has_no_other_descriptor() {
     let Some(strace) = setting("MPD_TEST_STRACE") else { return skip("no strace") };
     let suite = Suite::new();
-    // A descriptor that nobody in the suite knows comes from the shell.
+    // A descriptor that the shell opened and that no program of the suite knows.
     let run = suite.command("bash").args(["-c", "exec \"$@\" 9</dev/null", "bash", &strace]);
     let run = run.args(["-f", "-o", "trace", "-e", "inject=close_range:error=ENOSYS"]);
     let run = run.arg(suite.program("mpirun")).args(["-n", "2", "bash", "-c", LIST_DESCRIPTORS]);
@@ -175,12 +176,12 @@ fn a_rank_has_no_other_descriptor_where_the_kernel_has_no_close_range_either() {
 
 const LIST_DESCRIPTORS: &str = "echo $PMI_FD: /proc/self/fd/*";
 
-/// Each line names the three streams, the PMI descriptor and no other.
+/// Each line names the three streams, the PMI descriptor and no other descriptor.
 fn check_descriptors(output: &Output) {
     for line in output.out().lines() {
         let (number, open) = line.split_once(": ").expect("two parts");
         let open: Vec<_> = open.split(' ').filter_map(|p| p.rsplit('/').next()).collect();
-        // The shell that lists them has one more open, the directory itself.
+        // The listing shell has one more descriptor open: the directory itself.
         let known = ["0", "1", "2", number];
         let unknown = open.iter().filter(|fd| !known.contains(fd)).count();
         assert!(known.iter().all(|fd| open.contains(fd)) && unknown <= 1, "{output}");
@@ -188,7 +189,7 @@ fn check_descriptors(output: &Output) {
 }
 
 #[test]
-fn every_rank_leads_a_process_group_of_its_own_in_its_managers_session() {
+fn every_rank_leads_its_own_process_group_in_its_managers_session() {
     let suite = Suite::new();
     let output = suite.ranks(2, "t-env", &["NONE"]).output();
     output.code(0);
@@ -199,14 +200,14 @@ fn every_rank_leads_a_process_group_of_its_own_in_its_managers_session() {
         .map(|line| line.split(' ').collect())
         .collect();
     assert_eq!(lines.len(), 2);
-    for words in &lines {
-        assert_eq!(words[1], words[5], "its group is its own: {words:?}");
-        assert_eq!(words[7], words[3], "the session is its parent's: {words:?}");
+    for arguments in &lines {
+        assert_eq!(arguments[1], arguments[5], "its group is its own: {arguments:?}");
+        assert_eq!(arguments[7], arguments[3], "the session is its parent's: {arguments:?}");
     }
 }
 
 #[test]
-fn the_standard_streams_reach_a_rank_without_a_change() {
+fn bytes_pass_unchanged_through_the_standard_streams_of_a_rank() {
     let suite = Suite::new();
     let bytes: Vec<u8> = (0..64).flat_map(mpd_tests::digest::block).collect();
     let output = suite.ranks(1, "t-stdin", &["cat"]).input(bytes.clone()).output();
@@ -215,7 +216,7 @@ fn the_standard_streams_reach_a_rank_without_a_change() {
 }
 
 #[test]
-fn an_mpirun_within_a_rank_starts_a_job_of_its_own() {
+fn mpirun_within_a_rank_starts_a_separate_job() {
     let suite = Suite::new();
     suite.start_daemon();
     let mpirun = suite.program("mpirun");
@@ -236,7 +237,7 @@ fn a_private_ring_leaves_nothing_in_the_run_directory() {
 }
 
 #[test]
-fn the_run_directory_is_made_private() {
+fn a_new_run_directory_is_accessible_only_to_its_user() {
     let suite = Suite::new();
     let rundir = suite.path("work/new");
     let path = rundir.display().to_string();

@@ -1,4 +1,4 @@
-//! Ranks bound to CPUs, and the map of who runs where.
+//! Ranks bound to CPUs, and the map of ranks and hosts.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -14,7 +14,7 @@ use crate::suite::Suite;
 
 const SHOW: [&str; 3] = ["sh", "-c", "echo $PMI_RANK $(grep Cpus_allowed_list /proc/self/status)"];
 
-/// The numbers of a list like `0-3,8`.
+/// The numbers of a list such as `0-3,8`.
 fn numbers(list: &str) -> BTreeSet<u32> {
     let range = |part: &str| {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
@@ -24,18 +24,18 @@ fn numbers(list: &str) -> BTreeSet<u32> {
     list.split(',').flat_map(range).collect()
 }
 
-/// What each rank may use.
+/// The CPUs that each rank may use.
 fn masks(output: &Output) -> Vec<BTreeSet<u32>> {
     let mut lines: Vec<(u32, BTreeSet<u32>)> = Vec::new();
     for line in output.code(0).quiet().out().lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        lines.push((words[0].parse().expect("a rank"), numbers(words[2])));
+        let arguments: Vec<&str> = line.split_whitespace().collect();
+        lines.push((arguments[0].parse().expect("a rank"), numbers(arguments[2])));
     }
     lines.sort();
     lines.into_iter().map(|(_, mask)| mask).collect()
 }
 
-/// What whoever runs the tests may use.
+/// The CPUs that the caller of the tests may use.
 fn allowed() -> BTreeSet<u32> {
     let status = std::fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
@@ -48,17 +48,17 @@ fn bound(suite: &Suite, to: &str, ranks: usize) -> Vec<BTreeSet<u32>> {
 }
 
 #[test]
-fn without_a_wish_ranks_may_use_what_the_daemon_may() {
+fn without_bind_to_ranks_may_use_all_cpus_of_the_daemon() {
     let suite = Suite::new();
     assert_eq!(bound(&suite, "none", 2), [allowed(), allowed()]);
     assert_eq!(masks(&suite.mpirun(SHOW).output()), [allowed()]);
 }
 
 #[test]
-fn each_rank_has_a_core_of_its_own_until_there_are_no_more() {
+fn each_rank_gets_its_own_core_while_unused_cores_remain() {
     let suite = Suite::new();
     let all = allowed();
-    // As many ranks as there are CPUs, and one more, begin again at some place.
+    // With one rank more than there are CPUs, a later rank gets the same core as the first.
     let masks = bound(&suite, "core", all.len() + 1);
     let cores = masks[1..].iter().position(|mask| *mask == masks[0]).map_or(0, |at| at + 1);
     assert!(cores > 0, "no rank shares a core with the first: {masks:?}");
@@ -69,7 +69,7 @@ fn each_rank_has_a_core_of_its_own_until_there_are_no_more() {
 }
 
 #[test]
-fn one_rank_has_all_slots_and_a_node_is_part_of_them() {
+fn a_single_rank_is_bound_to_all_slots_or_to_one_numa_node() {
     let suite = Suite::new();
     assert_eq!(bound(&suite, "slots", 1), [allowed()]);
     let node = &bound(&suite, "numa", 1)[0];
@@ -77,14 +77,14 @@ fn one_rank_has_all_slots_and_a_node_is_part_of_them() {
 }
 
 #[test]
-fn ranks_stay_within_what_their_daemon_was_given() {
+fn ranks_are_bound_only_to_cpus_of_their_daemon() {
     let suite = Suite::new();
     let cpu = allowed().pop_last().expect("a CPU");
     let number = cpu.to_string();
     let log = suite.path("mpd.log");
     let mpd = suite.program("mpd");
-    let words = ["-c", &number, &mpd, "--daemon", "--log-file", &log.display().to_string()];
-    suite.command("taskset").args(words).output().code(0);
+    let arguments = ["-c", &number, &mpd, "--daemon", "--log-file", &log.display().to_string()];
+    suite.command("taskset").args(arguments).output().code(0);
     suite.adopt(suite.daemon().pid, &suite.rundir(), &log);
     for to in ["core", "numa", "slots", "none"] {
         assert_eq!(bound(&suite, to, 3), [(); 3].map(|()| BTreeSet::from([cpu])), "{to}");
@@ -92,10 +92,10 @@ fn ranks_stay_within_what_their_daemon_was_given() {
 }
 
 #[test]
-fn the_rank_map_is_printed_once_before_all_that_ranks_print() {
+fn the_rank_map_is_printed_once_before_all_output_of_ranks() {
     let ring = Members::of(3);
-    let words = ["-n", "6", "-ppn", "2", "-print-rank-map", "-l", "echo", "x"];
-    let output = ring.mpirun(2, &words).output();
+    let arguments = ["-n", "6", "-ppn", "2", "-print-rank-map", "-l", "echo", "x"];
+    let output = ring.mpirun(2, &arguments).output();
     let out = output.code(0).quiet().out();
     let lines: Vec<&str> = out.lines().collect();
     assert_eq!(lines[0], "(d2:0-1)(d3:2-3)(d1:4-5)");
@@ -104,9 +104,9 @@ fn the_rank_map_is_printed_once_before_all_that_ranks_print() {
 }
 
 #[test]
-fn more_ranks_than_slots_are_reported_with_verbose_or_on_a_terminal_only() {
+fn oversubscription_is_reported_only_with_verbose_or_on_a_terminal() {
     let ring = Members::of(2);
-    let told = "mpirun: 5 processes share 2 hosts with slots for 4";
+    let notice = "mpirun: 5 processes share 2 hosts with slots for 4";
     let run = |options: &[&str]| {
         let options = [&["-n", "5", "-ppn", "2"], options].concat();
         ring.mpirun(1, &options).arg("true")
@@ -114,12 +114,12 @@ fn more_ranks_than_slots_are_reported_with_verbose_or_on_a_terminal_only() {
     run(&[]).output().code(0).quiet();
     let verbose = run(&["-v"]).output();
     let err = verbose.code(0).err();
-    assert_eq!(err.lines().filter(|line| *line == told).count(), 1, "{verbose}");
+    assert_eq!(err.lines().filter(|line| *line == notice).count(), 1, "{verbose}");
     let (master, name) = pty::open();
     let (mut options, flags) = (OpenOptions::new(), OFlag::O_NOCTTY.bits());
     let terminal = options.write(true).custom_flags(flags).open(name).unwrap();
     run(&[]).stderr(terminal).output().code(0);
     let mut line = String::new();
     BufReader::new(master).read_line(&mut line).unwrap();
-    assert_eq!(line.trim_end(), told);
+    assert_eq!(line.trim_end(), notice);
 }

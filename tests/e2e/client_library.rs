@@ -1,5 +1,5 @@
-//! Our client libraries: programs that are linked with libpmi and libpmi2, or look for them when
-//! they run, as far as scripts/prepare-test-env could build them.
+//! Our client libraries: programs that are linked with libpmi and libpmi2, or that open them at run time, if
+//! scripts/prepare-test-env could build them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use crate::run::{Output, Run};
 use crate::suite::Suite;
 use mpd_tests::surroundings::{setting, skip};
 
-/// Hydra, which speaks PMI-1 and PMI-2 in its own way.
+/// Hydra, a second implementation of PMI-1 and PMI-2.
 const HYDRA: &str = "MPD_TEST_MPICH4_MPIEXEC";
 
-/// Compiled with our headers, and with Slurm's.
+/// Compiled with our headers, and with Slurm's headers.
 const DIRECTORIES: [&str; 2] = ["MPD_TEST_PMI_DIR", "MPD_TEST_PMI_SLURM_DIR"];
 
 fn source(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-/// Runs a program of each directory that is there, on one rank and on four, through a daemon.
+/// Runs a program of each existing directory, on one rank and on four, through a daemon.
 fn with_each(program: &str, check: impl Fn(usize, &Output)) {
     for directory in DIRECTORIES {
         let Some(directory) = setting(directory) else {
@@ -37,14 +37,14 @@ fn with_each(program: &str, check: impl Fn(usize, &Output)) {
     }
 }
 
-/// That every rank has said this line, with its number, and nothing else was said.
+/// Checks that every rank printed this line with its number, and nothing else.
 fn each_rank_says(begin: &str, ranks: usize, output: &Output) {
     output.code(0);
     let expected: Vec<_> = (0..ranks).map(|rank| format!("{begin} {rank}")).collect();
     assert_eq!(output.sorted_lines(), expected, "{output}");
 }
 
-/// That every rank has found its neighbour, all on one node.
+/// Checks that every rank found its neighbour, and all are on one node.
 fn each_rank_found_its_neighbour(ranks: usize, output: &Output) {
     output.code(0);
     let lines = output.sorted_lines();
@@ -62,25 +62,25 @@ fn ranks_linked_with_libpmi_find_their_neighbours() {
 }
 
 #[test]
-fn what_libpmi_cannot_use_is_an_error() {
+fn libpmi_returns_an_error_for_invalid_arguments() {
     with_each("edges", |ranks, output| each_rank_says("edges ok", ranks, output));
 }
 
 #[test]
-fn a_lookup_writes_no_more_than_an_mpi_program_provides() {
+fn a_lookup_writes_no_more_than_the_buffer_of_the_program() {
     for directory in DIRECTORIES {
         let Some(directory) = setting(directory) else {
             skip(&format!("nothing in {directory}"));
             continue;
         };
-        // The program is its own process manager, which answers with ports of any length.
+        // The program is its own process manager and answers with ports of any length.
         let program = Command::new(Path::new(&directory).join("edges_port"));
         Run::new(program).output().code(0);
     }
 }
 
 #[test]
-fn names_go_through_libpmi() {
+fn ranks_publish_and_look_up_names_through_libpmi() {
     with_each("names", |ranks, output| each_rank_says("names ok", ranks, output));
 }
 
@@ -104,22 +104,22 @@ fn ranks_linked_with_libpmi2_find_their_neighbours() {
 }
 
 #[test]
-fn what_libpmi2_cannot_use_is_an_error() {
+fn libpmi2_returns_an_error_for_invalid_arguments() {
     with_each("edges2", |ranks, output| each_rank_says("edges ok", ranks, output));
 }
 
 #[test]
-fn threads_share_libpmi2() {
+fn threads_of_a_rank_share_libpmi2() {
     with_each("threads", |ranks, output| each_rank_says("threads ok", ranks, output));
 }
 
 #[test]
-fn a_rank_has_signals_sent_to_its_peers_real_time_ones_too() {
+fn a_rank_sends_signals_including_real_time_signals_to_its_peers() {
     with_each("signal_peer", |ranks, output| each_rank_says("signalled", ranks, output));
 }
 
 #[test]
-fn programs_without_mpirun_are_alone_with_either_library() {
+fn without_mpirun_a_program_is_rank_0_of_1_with_either_library() {
     let Some(directory) = setting("MPD_TEST_PMI_DIR") else { return skip("no client libraries") };
     for name in ["pmi_ring", "pmi2_hello", "edges", "edges2", "names", "threads", "signal_peer"] {
         let mut command = Command::new(Path::new(&directory).join(name));
@@ -131,7 +131,7 @@ fn programs_without_mpirun_are_alone_with_either_library() {
 }
 
 #[test]
-fn hydra_s_ranks_find_their_neighbours_too() {
+fn ranks_started_by_hydra_find_their_neighbours() {
     let (Some(mpiexec), Some(directory)) = (setting(HYDRA), setting("MPD_TEST_PMI_DIR")) else {
         return skip("no Hydra, or no client libraries");
     };
@@ -143,7 +143,7 @@ fn hydra_s_ranks_find_their_neighbours_too() {
 }
 
 #[test]
-fn a_program_that_is_led_astray_says_by_which_variable() {
+fn a_wrong_pmi_variable_is_named_in_the_error() {
     let Some(directory) = setting("MPD_TEST_PMI_DIR") else { return skip("no client libraries") };
     for (name, value) in [("PMI_FD", "1000"), ("PMI_FD", "x"), ("PMI_PORT", "127.0.0.1:1")] {
         for program in ["pmi_ring", "pmi2_hello"] {
@@ -154,24 +154,24 @@ fn a_program_that_is_led_astray_says_by_which_variable() {
     }
 }
 
-/// A program that is not linked with the library finds it where `LD_LIBRARY_PATH` says.
+/// A program that is not linked with the library finds it through `LD_LIBRARY_PATH`.
 fn found_by_path(suite: &Suite, program: &[PathBuf]) -> Option<Output> {
     let path = setting("MPD_TEST_PMI_LIB")?;
     Some(suite.mpirun(["-n", "3"]).args(program).env("LD_LIBRARY_PATH", path).output())
 }
 
 #[test]
-fn a_program_that_opens_libpmi_by_name_gets_ours() {
+fn a_program_that_opens_libpmi_by_name_gets_our_library() {
     let Some(directory) = setting("MPD_TEST_PMI_DIR") else { return skip("no client libraries") };
     let suite = Suite::new();
     let program = Path::new(&directory).join("dlopen");
-    let output = found_by_path(&suite, &[program]).expect("a library beside its programs");
+    let output = found_by_path(&suite, &[program]).expect("a library next to its programs");
     output.code(0);
     assert_eq!(output.sorted_lines(), ["dlopen ok 0 3", "dlopen ok 1 3", "dlopen ok 2 3"]);
 }
 
 #[test]
-fn a_program_linked_with_slurm_s_libpmi2_runs_with_ours() {
+fn a_program_linked_with_slurms_libpmi2_runs_with_our_library() {
     let Some(directory) = setting("MPD_TEST_PMI2_DIR") else { return skip("no libpmi2 of Slurm") };
     let suite = Suite::new();
     let Some(output) = found_by_path(&suite, &[Path::new(&directory).join("pmi2")]) else {
@@ -183,7 +183,7 @@ fn a_program_linked_with_slurm_s_libpmi2_runs_with_ours() {
 }
 
 #[test]
-fn intel_mpi_speaks_pmi_2_by_our_library() {
+fn intel_mpi_uses_pmi_2_through_our_library() {
     let (Some(directory), Some(mpi), Some(ours)) =
         (setting("MPD_TEST_IMPI_DIR"), setting("MPD_TEST_IMPI_LIB"), setting("MPD_TEST_PMI_LIB"))
     else {
@@ -200,11 +200,11 @@ fn intel_mpi_speaks_pmi_2_by_our_library() {
 }
 
 #[test]
-fn a_python_program_and_a_rust_program_find_their_neighbours() {
+fn ranks_in_python_and_in_rust_find_their_neighbours() {
     let Some(directory) = setting("MPD_TEST_PMI_DIR") else { return skip("no client libraries") };
     let suite = Suite::new();
     let program = [PathBuf::from("python3"), source("examples/pmi_ctypes.py")];
-    let output = found_by_path(&suite, &program).expect("a library beside its programs");
+    let output = found_by_path(&suite, &program).expect("a library next to its programs");
     each_rank_found_its_neighbour(3, &output);
     let program = Path::new(&directory).join("pmi_ring_rs");
     let output = suite.mpirun(["-n", "3"]).arg(&program).output();
@@ -214,7 +214,7 @@ fn a_python_program_and_a_rust_program_find_their_neighbours() {
 }
 
 #[test]
-fn everything_that_slurm_s_headers_declare_is_in_our_libraries_and_nothing_foreign() {
+fn our_libraries_export_exactly_the_functions_of_slurms_headers() {
     let Some(libraries) = setting("MPD_TEST_PMI_LIB") else { return skip("no client libraries") };
     for (header, library, own) in [
         ("/usr/include/slurm/pmi.h", "libpmi.so.0", "MPD_Signal_rank"),
@@ -236,14 +236,14 @@ fn everything_that_slurm_s_headers_declare_is_in_our_libraries_and_nothing_forei
     }
 }
 
-/// The function of a line like `int PMI_Init( int *spawned );`.
+/// The name of the function of a line such as `int PMI_Init( int *spawned );`.
 fn declared_function(line: &str) -> Option<String> {
     let name = line.strip_prefix("int ")?.split('(').next()?.trim();
     name.starts_with("PMI").then(|| name.to_owned())
 }
 
 #[test]
-fn our_headers_and_slurm_s_agree() {
+fn our_headers_and_slurms_headers_define_the_same_abi() {
     let include = source("include");
     let compile = |ours: bool, is_two: bool| {
         let mut command = Command::new("cc");

@@ -1,4 +1,4 @@
-//! The daemon outlives whatever a console does, and there is one of it.
+//! The daemon continues whatever a console does, and only one daemon serves a run directory.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -15,7 +15,7 @@ use crate::signals::Recorders;
 use crate::suite::{Suite, is_root, skip};
 
 #[test]
-fn it_serves_as_soon_as_its_command_has_returned() {
+fn a_daemon_serves_as_soon_as_its_command_returns() {
     let suite = Suite::new();
     for _ in 0..sample(10, 100) {
         let daemon = suite.start_daemon();
@@ -27,18 +27,18 @@ fn it_serves_as_soon_as_its_command_has_returned() {
 }
 
 #[test]
-fn ps_and_pgrep_find_daemons_managers_and_watchers_by_their_names() {
+fn ps_and_pgrep_find_daemons_managers_and_shims_by_name() {
     for has_daemon in [true, false] {
         let suite = Suite::new();
         if has_daemon {
             assert_eq!(suite.start_daemon().name, "mpd");
         }
         let watched = setting("MPD_TEST_GDB").is_some();
-        let words: &[&str] = if watched { &["-on-crash", "gdb"] } else { &[] };
-        let job = suite.mpirun(words).args(["-n", "2", "sleep", "60"]).start();
+        let arguments: &[&str] = if watched { &["-on-crash", "gdb"] } else { &[] };
+        let job = suite.mpirun(arguments).args(["-n", "2", "sleep", "60"]).start();
         let mut expected = vec!["mpd", "mpdman", "mpirun", "sleep", "sleep"];
         if watched {
-            expected.extend(["mpdcatch", "mpdcatch"]);
+            expected.extend(["mpdshim", "mpdshim"]);
         }
         expected.sort_unstable();
         wait_until("every process has its name", || {
@@ -52,7 +52,7 @@ fn ps_and_pgrep_find_daemons_managers_and_watchers_by_their_names() {
 }
 
 #[test]
-fn its_status_names_it_and_its_jobs() {
+fn the_status_of_a_daemon_shows_its_pid_and_its_jobs() {
     let suite = Suite::new();
     assert_eq!(suite.status_output().failed().exit_code(), Some(1), "no daemon yet");
     let daemon = suite.start_daemon_with(&["--name", "my-ring"]);
@@ -68,32 +68,32 @@ fn its_status_names_it_and_its_jobs() {
 }
 
 #[test]
-fn a_second_one_is_refused_and_says_why() {
+fn a_second_daemon_of_a_run_directory_is_refused_with_a_reason() {
     let suite = Suite::new();
     let first = suite.start_daemon();
-    for words in [&["--daemon"][..], &[]] {
-        let output = suite.mpd(words).output();
+    for arguments in [&["--daemon"][..], &[]] {
+        let output = suite.mpd(arguments).output();
         output.failed().says(&[&suite.rundir().display().to_string()]).brief();
     }
     assert_eq!(suite.daemon().pid, first.pid);
 }
 
 #[test]
-fn a_stale_socket_is_replaced() {
+fn a_daemon_replaces_a_stale_socket() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();
     process::send(daemon.pid, Signal::SIGKILL);
     wait_until("it is dead", || suite.processes().is_empty());
     assert!(suite.socket().exists());
     assert_eq!(suite.status_output().exit_code(), Some(1));
-    // mpirun does not mind it either.
+    // mpirun also works with a stale socket.
     suite.mpirun(["-n", "2", "echo", "x"]).output().code(0).quiet().prints("x\nx\n");
     assert_ne!(suite.start_daemon().pid, daemon.pid);
     suite.mpirun(["-n", "2", "echo", "x"]).output().code(0).quiet().prints("x\nx\n");
 }
 
 #[test]
-fn a_run_directory_that_cannot_be_is_named() {
+fn an_unusable_run_directory_is_named_in_the_error() {
     let suite = Suite::new();
     let long = format!("/tmp/{}", "x".repeat(200));
     for directory in ["/proc/no-such/dir", "/dev/null", long.as_str()] {
@@ -104,7 +104,7 @@ fn a_run_directory_that_cannot_be_is_named() {
 }
 
 #[test]
-fn a_run_directory_that_others_may_enter_is_refused_or_closed() {
+fn a_run_directory_open_to_other_users_is_refused_or_closed() {
     let suite = Suite::new();
     let mode = PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(suite.rundir(), mode).expect("chmod");
@@ -119,7 +119,7 @@ fn a_run_directory_that_others_may_enter_is_refused_or_closed() {
 }
 
 #[test]
-fn every_way_to_ask_it_to_end_ends_it_tidily() {
+fn sigterm_sigint_and_sighup_end_a_daemon_and_remove_its_files() {
     let suite = Suite::new();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let log = suite.path("foreground.log").display().to_string();
@@ -134,7 +134,7 @@ fn every_way_to_ask_it_to_end_ends_it_tidily() {
 }
 
 #[test]
-fn garbage_from_consoles_hurts_nobody() {
+fn invalid_bytes_from_consoles_affect_neither_daemon_nor_jobs() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();
     let (recorders, job) = Recorders::start(&suite, 2, "d");
@@ -144,12 +144,12 @@ fn garbage_from_consoles_hurts_nobody() {
         let length = random.size(100_000);
         let mut bytes: Vec<u8> = (0..length).map(|_| random.bits().to_le_bytes()[0]).collect();
         if random.below(2) == 0 && length > 5 {
-            // A header that is right, with something else behind it.
+            // A correct header with invalid content.
             let inside = u32::try_from(length - 4).expect("it is short").to_be_bytes();
             bytes[..4].copy_from_slice(&inside);
             bytes[4] = 0;
         }
-        // It may close at the first bytes.
+        // The daemon may close at the first bytes.
         let _ = console.write_all(&bytes);
     }
     assert_serves(&suite, &daemon);
@@ -159,7 +159,7 @@ fn garbage_from_consoles_hurts_nobody() {
 }
 
 #[test]
-fn garbage_from_a_console_is_answered_by_the_end_of_its_connection() {
+fn a_daemon_closes_the_connection_of_a_console_that_sends_invalid_bytes() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();
     for bytes in
@@ -177,7 +177,7 @@ fn garbage_from_a_console_is_answered_by_the_end_of_its_connection() {
 }
 
 #[test]
-fn consoles_that_send_half_a_frame_or_nothing_and_stay_keep_nobody_waiting() {
+fn consoles_that_send_half_a_frame_or_nothing_delay_no_other_console() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();
     let mut silent = Vec::new();
@@ -196,15 +196,15 @@ fn consoles_that_send_half_a_frame_or_nothing_and_stay_keep_nobody_waiting() {
 }
 
 #[test]
-fn consoles_that_vanish_at_any_moment_leave_nothing() {
+fn an_mpirun_killed_at_any_moment_leaves_no_process() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();
     let mut random = Random::new(7);
     for _ in 0..sample(40, 1_000) {
         let job = suite.mpirun(["-n", "4", "sleep", "60"]).start();
-        // Anywhere in its start, or in the midst of its life.
+        // At any moment of its start or of its run.
         std::thread::sleep(Duration::from_micros(random.bits() % 20_000));
-        // Killed, and waited for.
+        // The drop kills it and waits for its end.
         drop(job);
     }
     suite.only_the_daemon_is_left();
@@ -212,7 +212,7 @@ fn consoles_that_vanish_at_any_moment_leave_nothing() {
 }
 
 #[test]
-fn fifty_consoles_at_once_are_served() {
+fn fifty_simultaneous_consoles_are_all_served() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();
     let asking: Vec<_> = (0..50).map(|_| suite.mpd(&["--status"]).deadline(60).start()).collect();
@@ -223,7 +223,7 @@ fn fifty_consoles_at_once_are_served() {
 }
 
 #[test]
-fn it_stays_when_the_shell_that_started_it_goes() {
+fn a_daemon_outlives_the_shell_that_started_it() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();
     let parent = Process::read(daemon.pid).expect("it lives").parent;
@@ -241,13 +241,13 @@ fn it_stays_when_the_shell_that_started_it_goes() {
 }
 
 #[test]
-fn another_user_gets_nothing_from_it() {
+fn a_daemon_does_not_answer_another_user() {
     if !is_root() {
         return skip("another user's console: needs root, to become another user");
     }
     let suite = Suite::as_user(60_204);
     suite.start_daemon();
-    // Even where the directories would let them in.
+    // Even if the directories permit access.
     for path in ["", "bin", "run", "run/mpd.sock"] {
         allow(&suite, path, 0o777);
     }
@@ -271,7 +271,7 @@ fn assert_serves(suite: &Suite, daemon: &Process) {
 }
 
 #[test]
-fn a_manager_that_a_new_daemon_does_not_know_leaves_it_in_peace() {
+fn a_manager_unknown_to_a_new_daemon_does_not_flood_its_log() {
     let suite = Suite::new();
     let old = suite.start_daemon();
     let script = "echo ready; until [ -e stop ]; do sleep 0.02; done; exit 7";
@@ -288,7 +288,7 @@ fn a_manager_that_a_new_daemon_does_not_know_leaves_it_in_peace() {
     };
     let before = lines();
     let new = suite.start_daemon();
-    // What is looked for is something that goes on, so that the time is what it needs.
+    // The test looks for repeated lines, so it needs this time.
     let many = comes_true(Duration::from_secs(1), || lines() > before + 50);
     assert!(!many, "{} lines in its log", lines() - before);
     std::fs::write(suite.path("work/stop"), "").expect("the stop file");
@@ -297,14 +297,14 @@ fn a_manager_that_a_new_daemon_does_not_know_leaves_it_in_peace() {
 }
 
 #[test]
-fn a_run_directory_may_be_relative_to_where_it_is_named() {
+fn a_relative_run_directory_is_resolved_in_the_callers_directory() {
     let suite = Suite::new();
     let socket = suite.path("work/r/mpd.sock");
     let asked = |run: Run| run.output().exit_code() == Some(0);
     let job = || suite.mpirun(["-n", "2", "echo", "x"]).env("MPD_RUNDIR", "r");
     for option in [true, false] {
-        let daemon = |words: &[&str]| {
-            let run = suite.mpd(words);
+        let daemon = |arguments: &[&str]| {
+            let run = suite.mpd(arguments);
             if option { run.args(["--rundir", "r"]) } else { run.env("MPD_RUNDIR", "r") }
         };
         let log = suite.path("relative.log").display().to_string();
@@ -325,7 +325,7 @@ fn a_run_directory_may_be_relative_to_where_it_is_named() {
 }
 
 #[test]
-fn a_default_run_directory_of_somebody_else_does_not_keep_a_job_from_running() {
+fn a_job_runs_although_the_default_run_directory_belongs_to_another_user() {
     if !is_root() {
         return skip("directories of two users: needs root, to be both");
     }
@@ -339,7 +339,7 @@ fn a_default_run_directory_of_somebody_else_does_not_keep_a_job_from_running() {
         run.env("XDG_RUNTIME_DIR", suite.path("theirs")).output()
     };
     job().code(0).quiet().prints("x\nx\n");
-    // The next to be looked for. The job has made it, to be found there by consoles, and removed it.
+    // The next candidate directory. The job created it, so that consoles find the job, and removed it.
     let host = suite.command("hostname").output().out();
     let name = format!("mpd-60206-{}", host.trim());
     assert!(

@@ -7,7 +7,7 @@ mod session;
 use std::path::PathBuf;
 
 use mpd_machine::Time;
-use mpd_stdio::leaf::Record;
+use mpd_stdio::line_splitter::Record;
 use mpd_stdio::merge::Merger;
 use mpd_tests::surroundings::{setting, tell};
 use mpd_wire::RankSet;
@@ -19,10 +19,10 @@ use crate::suite::{Suite, skip};
 
 const PROMPT: &str = "(mpigdb) ";
 
-/// What is said in lines that depend on how fast the machine is.
+/// A part of lines owners presence depends on the speed of the machine.
 const HINT: &str = "addresses those that are ready alone";
 
-/// The MPI libraries whose `world` can be debugged here.
+/// The MPI libraries owners `world` can be debugged here.
 fn all_libraries() -> Vec<Library> {
     if setting("MPD_TEST_GDB").is_none() {
         skip("no gdb");
@@ -31,7 +31,7 @@ fn all_libraries() -> Vec<Library> {
     libraries().into_iter().filter(|library| library.program("world").exists()).collect()
 }
 
-/// The first of them.
+/// The first of these libraries.
 fn library() -> Option<Library> {
     all_libraries().into_iter().next()
 }
@@ -39,21 +39,22 @@ fn library() -> Option<Library> {
 /// A session at a terminal.
 struct Session {
     terminal: Terminal,
-    /// Where the program is.
+    /// The directory of the program.
     directory: String,
     begin: usize,
 }
 
 impl Session {
-    /// `mpirun -d -n RANKS world`, through whatever daemon the words before it say, up to its first prompt.
-    fn start(suite: &Suite, library: &Library, before: &str, words: &str) -> Self {
+    /// `mpirun -d -n RANKS world` with `before` as environment, up to its first prompt.
+    fn start(suite: &Suite, library: &Library, before: &str, arguments: &str) -> Self {
         let program = library.program("world");
         let directory = PathBuf::from(&program).parent().expect("a directory").to_owned();
         let directory = directory.display().to_string();
         let mut terminal = Terminal::with_shell(suite, "");
         let search_path = library.search_path().map(|path| format!("LD_LIBRARY_PATH={path} "));
         let search_path = search_path.unwrap_or_default();
-        terminal.enter(&format!("{search_path}{before} $MPIRUN -d {words} {}", program.display()));
+        terminal
+            .enter(&format!("{search_path}{before} $MPIRUN -d {arguments} {}", program.display()));
         terminal.shows("world\n");
         let begin = terminal.screen().len();
         Self { terminal, directory, begin }
@@ -76,19 +77,19 @@ impl Session {
         self.prompts();
     }
 
-    /// Types a command that is not waited for.
+    /// Types a command without waiting for a prompt.
     fn begins(&mut self, command: &str) {
         self.terminal.enter(command);
         self.terminal.shows(&format!("{command}\n"));
     }
 
-    /// Ends it, and gives what was on the screen.
+    /// Quits the session and returns the screen.
     fn quits(mut self) -> String {
         self.begins("quit");
         self.ends(0)
     }
 
-    /// It ends by itself.
+    /// Waits for the end of the session, checks the exit code, and returns the screen.
     fn ends(mut self, code: i32) -> String {
         self.terminal.shows_prompt();
         let screen = self.shown();
@@ -97,7 +98,7 @@ impl Session {
         screen
     }
 
-    /// What the session has shown: without the directory of the program, addresses, and hints.
+    /// The screen of the session without the directory of the program, addresses, and hints.
     fn shown(&self) -> String {
         let screen = self.terminal.screen().split_off(self.begin).replace(&self.directory, "DIR");
         let screen = screen.split("READY> ").next().unwrap_or_default();
@@ -106,7 +107,7 @@ impl Session {
     }
 }
 
-/// Numbers in hexadecimal are of the machine.
+/// Replaces hexadecimal numbers, which depend on the machine.
 fn without_addresses(line: &str) -> String {
     let mut pieces = line.split("0x");
     let mut text = pieces.next().unwrap_or_default().to_owned();
@@ -117,17 +118,17 @@ fn without_addresses(line: &str) -> String {
     text
 }
 
-/// The text as it would be on a machine that gives every rank its turn in time: between two lines without
-/// ranks, equal lines of all ranks are one.
+/// The text of a machine that runs every rank in time: between two lines without ranks, equal lines of all
+/// ranks are merged.
 fn merged(text: &str, ranks: u32) -> String {
     let (mut out, mut lines) = (String::new(), vec![String::new(); ranks as usize]);
     for line in text.lines().chain([""]) {
         let labelled = line.split_once(": ").and_then(|(label, text)| {
-            let whose: RankSet = label.parse().ok()?;
-            whose.is_within(&RankSet::below(ranks)).then_some((whose, text))
+            let owners: RankSet = label.parse().ok()?;
+            owners.is_within(&RankSet::below(ranks)).then_some((owners, text))
         });
-        if let Some((whose, text)) = labelled {
-            whose.ranks().for_each(|rank| lines[rank.index()] += &format!("{text}\n"));
+        if let Some((owners, text)) = labelled {
+            owners.ranks().for_each(|rank| lines[rank.index()] += &format!("{text}\n"));
             continue;
         }
         out += &merge(&mut lines);
@@ -163,7 +164,7 @@ fn merge(lines: &mut [String]) -> String {
     out
 }
 
-/// Fails if the session has not shown this, give or take what a slow machine leaves apart.
+/// Fails if the screen is not the golden text, except for lines that a slow machine did not merge.
 fn is_golden(shown: &str, golden: &str, ranks: u32) {
     if shown != golden {
         tell(&format!("put together anew:\n{shown}"));
@@ -172,16 +173,16 @@ fn is_golden(shown: &str, golden: &str, ranks: u32) {
 }
 
 /// `mpirun -d` without a terminal.
-fn debug(suite: &Suite, library: &Library, words: &[&str]) -> Run {
-    library.dress(suite.mpirun(["-d"]).args(words).arg(library.program("world"))).deadline(180)
+fn debug(suite: &Suite, library: &Library, arguments: &[&str]) -> Run {
+    library.dress(suite.mpirun(["-d"]).args(arguments).arg(library.program("world"))).deadline(180)
 }
 
-/// Nothing of the session is left, but the shell.
+/// Checks that only the shell is left of the session.
 fn nothing_is_left(suite: &Suite) {
     suite.no_job_is_left_but(&["bash"]);
 }
 
-/// Waits until so many programs are being debugged.
+/// Waits until `count` programs are being debugged.
 fn run_together(suite: &Suite, count: usize) {
     wait_until(&format!("{count} ranks"), || suite.running("world").len() == count);
 }

@@ -1,5 +1,5 @@
-//! Rings that mpirun makes for its own job: the remote shell is a script that runs its command here, as
-//! the host that it is given.
+//! Rings that mpirun starts for its own job. The remote shell is a script that runs its command on this machine
+//! and plays the given host.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use crate::run::{Output, Run, wait_until};
 use crate::suite::{Suite, is_root, skip};
 
-/// Each host has its own place for run directories. What the shell got is kept for the test to look at.
+/// Each host has its own directory for run directories. The script records the commands for the test.
 const SHELL: &str = r#"#!/bin/sh
 host=$1
 shift
@@ -43,19 +43,19 @@ impl World {
     }
 
     /// `mpirun` on a host without a daemon.
-    fn mpirun(&self, words: &[&str]) -> Run {
+    fn mpirun(&self, arguments: &[&str]) -> Run {
         let shell = self.suite.path("shell");
         self.suite
             .mpirun(["-launcher", shell.to_str().expect("a path")])
-            .args(words)
+            .args(arguments)
             .env("WORLD", self.suite.path(""))
             .env("MPD_RUNDIR", self.suite.path("hosts/here"))
-            // What is lost is found to be so sooner.
+            // Shorter time limits detect a lost host sooner.
             .env("MPD_TIME_SCALE", "4")
     }
 
-    fn ran(&self, words: &[&str]) -> Output {
-        self.mpirun(words).output()
+    fn ran(&self, arguments: &[&str]) -> Output {
+        self.mpirun(arguments).output()
     }
 
     fn reached(&self) -> Vec<String> {
@@ -65,8 +65,8 @@ impl World {
         hosts
     }
 
-    /// No process of it, and no directory of it, unless its daemon was killed. What stays is the run directory
-    /// that its user chose, which is empty.
+    /// Neither a process nor a directory of the ring is left, except if its daemon was killed. The run directory
+    /// that the user chose stays, and is empty.
     #[track_caller]
     fn is_gone(&self) {
         self.suite.gone(&[]);
@@ -79,32 +79,32 @@ impl World {
     }
 
     /// A console on the host of mpirun.
-    fn console(&self, name: &str, words: &[&str]) -> Run {
-        let run = self.suite.command(self.suite.program(name)).args(words);
+    fn console(&self, name: &str, arguments: &[&str]) -> Run {
+        let run = self.suite.command(self.suite.program(name)).args(arguments);
         run.env("MPD_RUNDIR", self.suite.path("hosts/here"))
     }
 
-    /// The only process with these words.
-    fn with_words(&self, words: &[&str]) -> i32 {
-        let has = |text: String| words.iter().all(|word| text.contains(word));
+    /// The only process with these arguments.
+    fn with_arguments(&self, arguments: &[&str]) -> i32 {
+        let has = |text: String| arguments.iter().all(|word| text.contains(word));
         let of = |pid: &i32| {
             let text = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             has(String::from_utf8_lossy(&text).replace('\0', " "))
         };
         let all: Vec<i32> = self.suite.processes().iter().map(|p| p.pid).filter(of).collect();
-        assert_eq!(all.len(), 1, "{words:?}");
+        assert_eq!(all.len(), 1, "{arguments:?}");
         all[0]
     }
 }
 
-/// Prints which host of the job it is on: 0 is where mpirun runs.
+/// Prints the host index of the job: 0 is the host of mpirun.
 const WHERE: [&str; 3] = ["sh", "-c", "echo ${MPD_JOB_COOKIE##*-}"];
 
 #[test]
-fn named_hosts_get_daemons_for_the_job_and_lose_them_with_it() {
+fn named_hosts_run_a_daemon_only_during_the_job() {
     let world = World::new();
-    let words = ["-hosts", "h1:2,h2", "-n", "3", "-l"];
-    let output = world.ran(&[&words[..], &WHERE[..]].concat());
+    let arguments = ["-hosts", "h1:2,h2", "-n", "3", "-l"];
+    let output = world.ran(&[&arguments[..], &WHERE[..]].concat());
     output.code(0).quiet();
     assert_eq!(output.sorted_lines(), ["0: 1", "1: 1", "2: 2"]);
     assert_eq!(world.reached(), ["h1", "h2"]);
@@ -112,10 +112,10 @@ fn named_hosts_get_daemons_for_the_job_and_lose_them_with_it() {
 }
 
 #[test]
-fn hosts_that_are_named_give_the_number_of_processes() {
+fn the_named_hosts_determine_the_number_of_processes() {
     let world = World::new();
-    let ran = |words: &[&str]| {
-        let output = world.ran(&[words, &["-l"], &WHERE[..]].concat());
+    let ran = |arguments: &[&str]| {
+        let output = world.ran(&[arguments, &["-l"], &WHERE[..]].concat());
         output.code(0).quiet();
         output.sorted_lines()
     };
@@ -126,17 +126,17 @@ fn hosts_that_are_named_give_the_number_of_processes() {
 }
 
 #[test]
-fn the_key_is_in_no_file_and_no_word_and_no_variable() {
+fn the_key_of_a_temporary_ring_is_in_no_file_argument_or_variable() {
     let world = World::new();
     world.ran(&["-hosts", "h1,h2", "true"]).code(0).quiet();
     assert!(!world.suite.path("home/key").exists());
-    let seen = fs::read_to_string(world.suite.path("seen")).expect("what the shells saw");
+    let seen = fs::read_to_string(world.suite.path("seen")).expect("the record of the shells");
     let longest = seen.split(|c: char| !c.is_ascii_hexdigit()).map(str::len).max();
     assert!(longest < Some(64), "{seen}");
 }
 
 #[test]
-fn a_host_file_tells_how_its_hosts_are_reached() {
+fn a_host_file_lists_hosts_and_slots_of_a_temporary_ring() {
     let world = World::new();
     fs::write(world.suite.path("work/file"), "# ours\nh1:2\nlocalhost:1\n\nh2 slots=2\n").unwrap();
     world.ran(&["-f", "file", "-n", "5", "-l", "true"]).code(0).quiet();
@@ -145,7 +145,7 @@ fn a_host_file_tells_how_its_hosts_are_reached() {
 }
 
 #[test]
-fn this_host_alone_needs_no_remote_shell() {
+fn a_job_on_this_host_alone_uses_no_remote_shell() {
     let world = World::new();
     world.ran(&["-hosts", "localhost:2,127.0.0.1", "-n", "2", "true"]).code(0).quiet();
     assert!(world.reached().is_empty());
@@ -153,7 +153,7 @@ fn this_host_alone_needs_no_remote_shell() {
 }
 
 #[test]
-fn a_ring_that_is_there_is_used() {
+fn mpirun_uses_an_existing_ring_instead_of_starting_one() {
     let world = World::new();
     let _daemon = world.suite.start_daemon();
     let output = world.mpirun(&["-hosts", "h1", "true"]).env("MPD_RUNDIR", world.suite.rundir());
@@ -162,22 +162,22 @@ fn a_ring_that_is_there_is_used() {
 }
 
 #[test]
-fn another_ring_of_the_user_on_these_hosts_is_not_disturbed() {
+fn a_temporary_ring_does_not_affect_another_ring_of_the_user() {
     let world = World::new();
     let daemon = world.suite.start_daemon();
     let key = fs::read(world.suite.path("home/key")).expect("a key");
-    let words = ["-hosts", "taken,h1", "-n", "4", "true"];
-    world.ran(&words).code(0).quiet();
+    let arguments = ["-hosts", "taken,h1", "-n", "4", "true"];
+    world.ran(&arguments).code(0).quiet();
     assert_eq!(world.suite.daemon().pid, daemon.pid);
     assert_eq!(fs::read(world.suite.path("home/key")).expect("a key"), key);
     world.suite.only_the_daemon_is_left();
 }
 
 #[test]
-fn without_a_host_there_is_no_job_and_nothing_is_left() {
+fn if_a_host_cannot_be_reached_no_rank_runs_and_nothing_is_left() {
     let world = World::new();
-    let words = ["-hosts", "h1,down1,h2,down2", "-n", "4", "touch", "ran"];
-    world.ran(&words).code(125).says(&[
+    let arguments = ["-hosts", "h1,down1,h2,down2", "-n", "4", "touch", "ran"];
+    world.ran(&arguments).code(125).says(&[
         "mpdboot: host down1  step exec     no route to down1",
         "mpdboot: host down2",
         "mpirun: there is no ring for the job without a daemon on every host; nothing was run",
@@ -187,35 +187,35 @@ fn without_a_host_there_is_no_job_and_nothing_is_left() {
 }
 
 #[test]
-fn hosts_to_avoid_are_not_asked() {
+fn excluded_hosts_get_no_daemon() {
     let world = World::new();
-    let words = ["-hosts", "h1,down1", "-exclude", "down1", "-n", "2", "true"];
-    world.ran(&words).code(0);
+    let arguments = ["-hosts", "h1,down1", "-exclude", "down1", "-n", "2", "true"];
+    world.ran(&arguments).code(0);
     assert_eq!(world.reached(), ["h1"]);
     world.is_gone();
 }
 
 #[test]
-fn a_batch_system_gives_the_hosts_and_the_number_of_processes() {
+fn a_batch_system_determines_the_hosts_and_the_number_of_processes() {
     let world = World::new();
     let file = world.suite.path("work/nodes");
     fs::write(&file, "h1\nh1\nh2\n").expect("a file");
-    let pbs = |words: &[&str]| {
-        world.mpirun(words).env("PBS_JOBID", "7.srv").env("PBS_NODEFILE", &file).output()
+    let pbs = |arguments: &[&str]| {
+        world.mpirun(arguments).env("PBS_JOBID", "7.srv").env("PBS_NODEFILE", &file).output()
     };
     let output = pbs(&["sh", "-c", "echo $PMI_SIZE"]);
     output.code(0).quiet();
     assert_eq!(output.sorted_lines(), ["3", "3", "3"]);
     pbs(&["-n", "1", "sh", "-c", "echo $PMI_SIZE"]).code(0).prints("1\n");
     assert_eq!(world.reached(), ["h1", "h1", "h2", "h2"]);
-    // Who names hosts means those.
+    // Hosts named by the user replace those of the batch system.
     pbs(&["-hosts", "h3", "sh", "-c", "echo $PMI_SIZE"]).code(0).prints("1\n");
     assert_eq!(world.reached()[4..], ["h3"]);
     world.is_gone();
 }
 
 #[test]
-fn an_interrupt_while_daemons_are_started_leaves_nothing() {
+fn a_signal_during_the_start_of_daemons_leaves_no_process() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
         let world = World::new();
         nix::unistd::mkfifo(&world.suite.path("hanging"), nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -232,14 +232,14 @@ fn an_interrupt_while_daemons_are_started_leaves_nothing() {
 
 /// A job on three hosts, up to its first line.
 fn sleeping(world: &World) -> crate::run::Running {
-    let words = ["-hosts", "h1,h2,h3", "-n", "6", "sh", "-c", "echo up; exec sleep 1000"];
-    let mpirun = world.mpirun(&words).start();
+    let arguments = ["-hosts", "h1,h2,h3", "-n", "6", "sh", "-c", "echo up; exec sleep 1000"];
+    let mpirun = world.mpirun(&arguments).start();
     mpirun.shows(&"up\n".repeat(6));
     mpirun
 }
 
 #[test]
-fn a_job_of_a_ring_of_its_own_is_listed_and_killed_on_all_its_hosts() {
+fn consoles_list_and_kill_a_job_of_a_temporary_ring_on_all_hosts() {
     let world = World::new();
     let mpirun = sleeping(&world);
     let name = format!("p{}", mpirun.pid());
@@ -254,7 +254,7 @@ fn a_job_of_a_ring_of_its_own_is_listed_and_killed_on_all_its_hosts() {
 }
 
 #[test]
-fn a_ring_vanishes_when_its_mpirun_is_killed() {
+fn a_temporary_ring_ends_when_its_mpirun_is_killed() {
     let world = World::new();
     let mpirun = sleeping(&world);
     mpirun.send(Signal::SIGKILL);
@@ -263,7 +263,7 @@ fn a_ring_vanishes_when_its_mpirun_is_killed() {
 }
 
 #[test]
-fn a_ring_whose_first_daemon_was_killed_sees_its_job_off_and_vanishes() {
+fn a_temporary_ring_without_its_first_daemon_completes_its_job_and_ends() {
     for signal in [Signal::SIGKILL, Signal::SIGTERM] {
         first_daemon_ends(signal);
     }
@@ -272,7 +272,7 @@ fn a_ring_whose_first_daemon_was_killed_sees_its_job_off_and_vanishes() {
 fn first_daemon_ends(signal: Signal) {
     let world = World::new();
     let mpirun = sleeping(&world);
-    crate::process::send(world.with_words(&["mpd --private"]), signal);
+    crate::process::send(world.with_arguments(&["mpd --private"]), signal);
     let daemons = || world.suite.processes().iter().filter(|p| p.is_daemon()).count();
     wait_until("the first daemon is gone", || daemons() == 3);
     mpirun.send(Signal::SIGTERM);
@@ -281,19 +281,19 @@ fn first_daemon_ends(signal: Signal) {
 }
 
 #[test]
-fn a_daemon_that_is_killed_is_missed_by_nobody_at_the_end() {
+fn a_killed_daemon_of_a_temporary_ring_does_not_delay_its_end() {
     let world = World::new();
     let mpirun = sleeping(&world);
-    crate::process::send(world.with_words(&["--name h2", "--launched-by"]), Signal::SIGKILL);
+    crate::process::send(world.with_arguments(&["--name h2", "--launched-by"]), Signal::SIGKILL);
     mpirun.send(Signal::SIGTERM);
     mpirun.wait().code(143);
     world.suite.gone(&[]);
 }
 
 #[test]
-fn nobody_reads_the_key_of_a_ring_while_its_mpirun_holds_it_and_debuggers_reach_that_afterwards() {
+fn a_temporary_rings_key_is_unreadable_in_proc_and_later_debuggers_reach_mpirun() {
     if !is_root() {
-        return skip("it takes another user, whom the system shows who may trace whom");
+        return skip("access to /proc of another user: needs root");
     }
     let world = World::of(Suite::as_user(60_207));
     let suite = &world.suite;
@@ -302,9 +302,10 @@ fn nobody_reads_the_key_of_a_ring_while_its_mpirun_holds_it_and_debuggers_reach_
         let process = suite.processes().into_iter().find(|p| p.name == program)?;
         Some(fs::metadata(format!("/proc/{}/mem", process.pid)).ok()?.uid())
     };
-    // Where that user may write.
+    // A directory that this user may write to.
     suite.new_directory("work/hosts");
-    let mpirun = |words: &[&str]| world.mpirun(words).env("WORLD", suite.path("work")).start();
+    let mpirun =
+        |arguments: &[&str]| world.mpirun(arguments).env("WORLD", suite.path("work")).start();
     let job = mpirun(&["-hosts", "hangs1", "-n", "1", "true"]);
     wait_until("the shell runs", || suite.path("work/hanging").exists());
     assert_eq!(["mpirun", "mpdboot"].map(owner), [Some(0); 2]);

@@ -7,13 +7,13 @@ use crate::run::{sample, wait_until};
 use crate::suite::Suite;
 use mpd_tests::surroundings::{setting, skip};
 
-/// Those whose default action ends a process, and those that do nothing to one. The rest stop it.
+/// Signals whose default action ends a process, and signals without effect. The other signals stop a process.
 const DEADLY: [i32; 23] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 24, 25, 26, 27, 29, 30, 31];
 const HARMLESS: [i32; 4] = [17, 18, 23, 28];
 
 #[test]
-fn all_256_codes_of_a_rank_become_the_code_of_mpirun() {
+fn mpirun_exits_with_any_of_the_256_codes_of_a_rank() {
     let suite = Suite::new();
     suite.start_daemon();
     for code in 0..=255 {
@@ -28,7 +28,7 @@ fn all_256_codes_of_a_rank_become_the_code_of_mpirun() {
 }
 
 #[test]
-fn a_deadly_signal_becomes_128_and_its_number_and_is_named() {
+fn a_fatal_signal_of_a_rank_is_named_and_gives_128_plus_its_number() {
     let suite = Suite::new();
     suite.start_daemon();
     for number in DEADLY {
@@ -42,7 +42,7 @@ fn a_deadly_signal_becomes_128_and_its_number_and_is_named() {
 }
 
 #[test]
-fn a_harmless_signal_changes_nothing() {
+fn a_signal_without_a_fatal_default_action_leaves_exit_code_0() {
     let suite = Suite::new();
     suite.start_daemon();
     for number in HARMLESS {
@@ -52,7 +52,7 @@ fn a_harmless_signal_changes_nothing() {
 }
 
 #[test]
-fn a_rank_that_stops_itself_goes_on_when_it_is_continued() {
+fn a_rank_that_stops_itself_continues_after_sigcont() {
     let suite = Suite::new();
     let job = suite.ranks(2, "t-exit-with", &["1", "sig19"]).start();
     let stopped = || suite.running("t-exit-with").into_iter().find(Process::is_stopped);
@@ -74,13 +74,13 @@ fn sigsegv_in_one_of_eight_names_the_rank_and_ends_the_others() {
 }
 
 #[test]
-fn the_first_failure_ends_ranks_that_spin() {
+fn a_failed_rank_ends_ranks_in_a_busy_loop() {
     let suite = Suite::new();
     suite.ranks(3, "t-exit-with", &["1", "7", "spin"]).output().code(7).says(&["rank 1"]);
 }
 
 #[test]
-fn several_failing_ranks_give_the_code_of_one_of_them() {
+fn several_failing_ranks_give_the_exit_code_of_one_of_them() {
     let suite = Suite::new();
     let script = "exit $((PMI_RANK + 3))";
     let output = suite.mpirun(["-n", "4", "sh", "-c", script]).output();
@@ -88,7 +88,7 @@ fn several_failing_ranks_give_the_code_of_one_of_them() {
 }
 
 #[test]
-fn mpi_abort_gives_its_code_and_ends_the_others() {
+fn a_pmi_abort_gives_its_code_and_ends_the_other_ranks() {
     let suite = Suite::new();
     suite.start_daemon();
     let table =
@@ -101,7 +101,7 @@ fn mpi_abort_gives_its_code_and_ends_the_others() {
 }
 
 #[test]
-fn exit_0_after_init_and_without_finalize_is_1_and_ends_the_job() {
+fn exit_0_after_init_without_finalize_gives_1_and_ends_the_job() {
     let suite = Suite::new();
     suite
         .ranks(3, "t-pmi", &["no-finalize", "2", "0"])
@@ -111,31 +111,31 @@ fn exit_0_after_init_and_without_finalize_is_1_and_ends_the_job() {
 }
 
 #[test]
-fn another_code_without_finalize_is_kept() {
+fn a_nonzero_code_without_finalize_is_kept() {
     let suite = Suite::new();
     suite.ranks(3, "t-pmi", &["no-finalize", "2", "9"]).output().code(9).says(&["rank 2"]);
 }
 
 #[test]
-fn leaving_before_init_while_others_wait_in_a_fence_is_1_and_ends_the_job() {
+fn an_exit_before_init_gives_1_while_others_wait_in_a_fence() {
     let suite = Suite::new();
     suite.ranks(3, "t-pmi", &["leave", "1", "0"]).output().code(1).says(&["rank 1"]);
 }
 
 #[test]
-fn a_program_that_never_asks_for_pmi_may_exit_0_while_others_do() {
+fn programs_without_pmi_exit_0() {
     let suite = Suite::new();
     suite.mpirun(["-n", "3", "true", ":", "-n", "2", "true"]).output().code(0).quiet();
 }
 
 #[test]
-fn a_code_after_finalize_counts() {
+fn an_exit_code_after_finalize_is_the_code_of_mpirun() {
     let suite = Suite::new();
     suite.ranks(3, "t-pmi", &["finalize-then", "1", "6"]).output().code(6).says(&["rank 1"]);
 }
 
 #[test]
-fn a_time_limit_gives_124() {
+fn a_job_beyond_its_time_limit_gives_124() {
     let suite = Suite::new();
     let output = suite.mpirun(["-timeout", "1", "-n", "2", "sleep", "60"]).output();
     output.code(124).brief();
@@ -143,9 +143,9 @@ fn a_time_limit_gives_124() {
 }
 
 #[test]
-fn a_time_limit_holds_while_nobody_reads_the_output() {
+fn a_time_limit_ends_a_job_whose_output_is_not_read() {
     let suite = Suite::new();
-    // The second ends by itself: only its output waits, of which the pipe takes at most 1 MiB.
+    // The second rank ends by itself: only its output waits, of which the pipe holds at most 1 MiB.
     for script in ["exec yes", "head -c 1100000 /dev/zero"] {
         let limited = suite.mpirun(["-timeout", "1", "sh", "-c", script]).start_unread();
         let output = limited.wait();
@@ -155,13 +155,13 @@ fn a_time_limit_holds_while_nobody_reads_the_output() {
 }
 
 #[test]
-fn a_time_limit_that_is_not_reached_changes_nothing() {
+fn an_unreached_time_limit_does_not_change_the_exit_code() {
     let suite = Suite::new();
     suite.mpirun(["-timeout", "60", "-n", "2", "true"]).output().code(0).quiet();
 }
 
 #[test]
-fn a_reader_that_has_gone_gives_141_quietly_and_at_once() {
+fn a_closed_stdout_gives_141_at_once_without_a_message() {
     let suite = Suite::new();
     for _ in 0..sample(10, 100) {
         let script = "$MPIRUN -np 2 yes | head -1; echo ${PIPESTATUS[*]}";
@@ -171,7 +171,7 @@ fn a_reader_that_has_gone_gives_141_quietly_and_at_once() {
 }
 
 #[test]
-fn failures_of_the_suite_itself_give_125_with_text() {
+fn a_killed_manager_gives_125_with_a_message() {
     let suite = Suite::new();
     suite.start_daemon();
     let job = suite.mpirun(["-n", "2", "sleep", "60"]).start();
@@ -182,7 +182,7 @@ fn failures_of_the_suite_itself_give_125_with_text() {
 }
 
 #[test]
-fn on_failure_continue_lets_the_others_finish() {
+fn with_on_failure_continue_the_other_ranks_finish() {
     let suite = Suite::new();
     let script = "[ $PMI_RANK = 1 ] && exit 5; sleep 0.3; echo done $PMI_RANK";
     let output = suite.mpirun(["-on-failure=continue", "-n", "3", "sh", "-c", script]).output();
@@ -191,16 +191,16 @@ fn on_failure_continue_lets_the_others_finish() {
 }
 
 #[test]
-fn without_auto_cleanup_a_failed_rank_gives_its_code_as_it_does_under_hydra() {
+fn without_auto_cleanup_a_failed_rank_gives_its_code_as_under_hydra() {
     const HYDRAS: [&str; 2] = ["MPD_TEST_MPICH4_MPIEXEC", "MPD_TEST_MPICH5_MPIEXEC"];
     let suite = Suite::new();
     let helper = suite.program("t-exit-with");
     for failed in ["0", "1"] {
-        let words = ["-disable-auto-cleanup", "-n", "2", &helper, failed, "8"];
-        suite.mpirun(words).output().code(8).quiet();
+        let arguments = ["-disable-auto-cleanup", "-n", "2", &helper, failed, "8"];
+        suite.mpirun(arguments).output().code(8).quiet();
         for hydra in HYDRAS {
             match setting(hydra) {
-                Some(hydra) => drop(suite.as_self(hydra).args(words).output().code(8)),
+                Some(hydra) => drop(suite.as_self(hydra).args(arguments).output().code(8)),
                 None => skip(&format!("nothing in {hydra}")),
             }
         }

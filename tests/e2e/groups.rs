@@ -1,4 +1,4 @@
-//! Groups of ranks that share memory by names and a directory of their own.
+//! Groups of ranks that share memory through common names and a common directory.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,9 +10,9 @@ use crate::process::{self, Process};
 use crate::run::wait_until;
 use crate::suite::Suite;
 
-const TOLD: &str = "echo $PMI_RANK $MPD_GROUP_RANK/$MPD_GROUP_SIZE $MPD_GROUP_KEY $MPD_GROUP_IPC_KEY $MPD_GROUP_DIR";
+const SHOW: &str = "echo $PMI_RANK $MPD_GROUP_RANK/$MPD_GROUP_SIZE $MPD_GROUP_KEY $MPD_GROUP_IPC_KEY $MPD_GROUP_DIR";
 
-/// What a group was told, by its name for POSIX objects.
+/// The values that a group received, with its name for POSIX objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Shared {
     name: String,
@@ -21,9 +21,9 @@ struct Shared {
 }
 
 impl Shared {
-    /// From the words that [`TOLD`] prints behind the first two.
-    fn of(words: &[&str]) -> Self {
-        let [name, key, directory] = *words else { panic!("{words:?}") };
+    /// From the fields that [`SHOW`] prints after the first two.
+    fn of(arguments: &[&str]) -> Self {
+        let [name, key, directory] = *arguments else { panic!("{arguments:?}") };
         let digits = name.strip_prefix("/mpd-").expect("a name");
         assert!(digits.len() == 16 && digits.bytes().all(|b| b.is_ascii_hexdigit()), "{name}");
         let key = key.parse().expect("a number");
@@ -32,7 +32,7 @@ impl Shared {
         Self { name: name.to_owned(), key, directory: directory.to_owned() }
     }
 
-    /// What of it is still there: files, System V objects, the directory.
+    /// The group's remaining objects: files, System V objects, the directory.
     fn left(&self) -> Vec<String> {
         let files = std::fs::read_dir("/dev/shm").expect("/dev/shm").flatten();
         let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
@@ -52,17 +52,17 @@ impl Shared {
     }
 }
 
-/// The example, compiled.
+/// The compiled example.
 fn pairs(suite: &Suite) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/pairs.c");
     let program = suite.path("work/pairs").display().to_string();
-    let words = ["-Wall", "-Wextra", "-Werror", "-o", &program];
-    suite.as_self("cc").args(words).arg(source).output().code(0).quiet();
+    let arguments = ["-Wall", "-Wextra", "-Werror", "-o", &program];
+    suite.as_self("cc").args(arguments).arg(source).output().code(0).quiet();
     program
 }
 
 #[test]
-fn the_ranks_of_a_pair_share_memory_by_both_forms_of_their_key() {
+fn ranks_of_a_group_share_posix_and_system_v_memory_by_their_keys() {
     let suite = Suite::new();
     let program = pairs(&suite);
     let output = suite.mpirun(["-n", "5", "-g", "2", &program]).output();
@@ -77,11 +77,11 @@ fn the_ranks_of_a_pair_share_memory_by_both_forms_of_their_key() {
     assert_eq!(output.sorted_lines(), expected);
 }
 
-/// What each group was told, in the lines that [`TOLD`] made.
+/// The values of each group, from the lines that [`SHOW`] printed.
 fn groups_in(text: &str) -> BTreeSet<Shared> {
     let lines = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let told = lines.filter(|words| words.len() == 5);
-    told.map(|words| Shared::of(&words[2..])).collect()
+    let shared = lines.filter(|arguments| arguments.len() == 5);
+    shared.map(|arguments| Shared::of(&arguments[2..])).collect()
 }
 
 fn assert_nothing_is_left(groups: &BTreeSet<Shared>) {
@@ -90,9 +90,9 @@ fn assert_nothing_is_left(groups: &BTreeSet<Shared>) {
 }
 
 #[test]
-fn what_bears_the_names_of_a_group_is_removed_even_if_nobody_had_it_open_for_long() {
+fn briefly_opened_objects_of_a_group_are_removed_at_the_end() {
     let suite = Suite::new();
-    let script = format!("{TOLD}; exec {} exit", suite.program("t-group"));
+    let script = format!("{SHOW}; exec {} exit", suite.program("t-group"));
     let output = suite.mpirun(["-n", "4", "-g", "2", "sh", "-c", &script]).output();
     output.code(0).quiet();
     let groups = groups_in(&output.out());
@@ -101,11 +101,11 @@ fn what_bears_the_names_of_a_group_is_removed_even_if_nobody_had_it_open_for_lon
 }
 
 #[test]
-fn what_bears_the_names_of_a_group_is_removed_after_the_death_of_its_manager_and_its_daemon() {
+fn objects_of_a_group_are_removed_after_its_manager_and_daemon_are_killed() {
     for with_daemon in [false, true] {
         let suite = Suite::new();
         let daemon = suite.start_daemon();
-        let script = format!("{TOLD}; exec {} wait", suite.program("t-group"));
+        let script = format!("{SHOW}; exec {} wait", suite.program("t-group"));
         let job = suite.mpirun(["-n", "2", "-g", "2", "sh", "-c", &script]).start();
         wait_until("all is made", || job.stdout().matches("made").count() == 2);
         let groups = groups_in(&job.stdout());
@@ -129,18 +129,18 @@ fn what_bears_the_names_of_a_group_is_removed_after_the_death_of_its_manager_and
 }
 
 #[test]
-fn groups_stay_together_on_the_hosts_of_a_ring_with_a_key_each() {
+fn every_group_is_on_one_host_of_a_ring_with_its_own_key() {
     let ring = Members::of(2);
-    let script = format!("{TOLD} $MPI_LOCALNRANKS");
-    let words = ["-n", "5", "-g", "2", "-ppn", "2", "sh", "-c", &script];
-    let output = ring.mpirun(1, &words).output();
+    let script = format!("{SHOW} $MPI_LOCALNRANKS");
+    let arguments = ["-n", "5", "-g", "2", "-ppn", "2", "sh", "-c", &script];
+    let output = ring.mpirun(1, &arguments).output();
     output.code(0);
     let mut ends = Vec::new();
     let mut keys = Vec::new();
     for line in output.sorted_lines() {
-        let words: Vec<&str> = line.split(' ').collect();
-        ends.push(format!("{} {} of {} here", words[0], words[1], words[5]));
-        keys.push(Shared::of(&words[2..5]));
+        let arguments: Vec<&str> = line.split(' ').collect();
+        ends.push(format!("{} {} of {} here", arguments[0], arguments[1], arguments[5]));
+        keys.push(Shared::of(&arguments[2..5]));
     }
     let expected = [
         "0 0/2 of 3 here",
@@ -155,7 +155,7 @@ fn groups_stay_together_on_the_hosts_of_a_ring_with_a_key_each() {
 }
 
 #[test]
-fn without_groups_there_are_no_such_variables_even_if_the_caller_has_them() {
+fn without_groups_ranks_get_no_group_variables_from_the_caller() {
     let suite = Suite::new();
     let run = suite.mpirun(["sh", "-c", "env | grep MPD_GROUP; true"]);
     run.env("MPD_GROUP_KEY", "/mpd-0000000000000001")

@@ -1,5 +1,5 @@
-//! Clients that write what no library does, or in pieces that none does: each is served, or ends its job
-//! with one fact, and the daemon goes on.
+//! Clients that write lines unknown to libraries, or write in unusual pieces. Each client is served, or ends its job
+//! with a message of one line, and the daemon continues.
 
 use crate::suite::Suite;
 
@@ -10,14 +10,14 @@ const ENDED: &str = "cmd=barrier_out\ncmd=finalize_ack rc=0\n";
 const INIT_2: &str = r"cmd=init pmi_version=2 pmi_subversion=0\n";
 const WELCOME_2: &str = "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n";
 
-/// A job of three, the middle one of which takes these steps.
+/// A job of three ranks, the middle one of which performs these steps.
 fn raw(suite: &Suite, steps: &[String]) -> crate::run::Output {
     let output = suite.ranks(3, "t-raw", &["1"]).args(steps).output();
     suite.only_the_daemon_is_left();
     output
 }
 
-/// A message of PMI-2 as one step.
+/// A PMI-2 message as one step.
 fn message(text: &str) -> String {
     let body = format!("cmd={text}");
     format!("send={:<6}{body}", body.len())
@@ -27,37 +27,37 @@ fn send(text: &str) -> String {
     format!("send={text}")
 }
 
-fn words<const N: usize>(words: [&str; N]) -> [String; N] {
-    words.map(str::to_owned)
+fn arguments<const N: usize>(arguments: [&str; N]) -> [String; N] {
+    arguments.map(str::to_owned)
 }
 
-/// Checks jobs that end well, with what the rank is told and what the user reads.
+/// Checks jobs that succeed: the answers to the rank and the messages to the user.
 fn are_served(cases: &[(&[String], &str, &str)]) {
     let suite = Suite::new();
     let daemon = suite.start_daemon().pid;
-    for (steps, answers, told) in cases {
+    for (steps, answers, warning) in cases {
         let output = raw(&suite, steps);
-        output.code(0).prints(answers).says(&[told]);
-        assert_eq!(output.err().lines().count(), usize::from(!told.is_empty()), "{output}");
+        output.code(0).prints(answers).says(&[warning]);
+        assert_eq!(output.err().lines().count(), usize::from(!warning.is_empty()), "{output}");
     }
     assert_eq!(suite.daemon().pid, daemon);
 }
 
-/// Checks jobs that are ended because of the rank, and what is said of it.
+/// Checks jobs that end because of the rank, and the messages about it.
 fn are_ended(cases: &[(Vec<String>, &str)]) {
     let suite = Suite::new();
     let daemon = suite.start_daemon().pid;
-    for (steps, told) in cases {
-        raw(&suite, steps).code(1).says(&["rank 1", told]).brief();
+    for (steps, warning) in cases {
+        raw(&suite, steps).code(1).says(&["rank 1", warning]).brief();
     }
     assert_eq!(suite.daemon().pid, daemon);
 }
 
 #[test]
-fn commands_may_come_in_any_pieces() {
+fn pmi_1_lines_may_arrive_in_any_pieces() {
     let bytes =
         [format!("bytes={INIT}"), "lines=1".into(), format!("bytes={END}"), "lines=2".into()];
-    let halves = words([
+    let halves = arguments([
         "send=cmd=init pmi_vers",
         r"send=ion=1 pmi_subversion=1\ncmd=barr",
         r"send=ier_in\ncmd=finali",
@@ -70,7 +70,7 @@ fn commands_may_come_in_any_pieces() {
 }
 
 #[test]
-fn odd_lines_are_answered_and_told_once() {
+fn unknown_pmi_1_commands_are_answered_and_reported_once() {
     let returns = [send(&format!("{INIT}{END}").replace(r"\n", r"\r\n")), "lines=3".into()];
     let unknown = r"cmd=make_tea\ncmd=make_coffee\n";
     let unknown = [send(&format!("{INIT}{unknown}{END}")), "lines=5".into()];
@@ -95,7 +95,7 @@ fn odd_lines_are_answered_and_told_once() {
 }
 
 #[test]
-fn what_a_child_writes_to_the_descriptor_afterwards_is_nobody_s() {
+fn bytes_written_to_pmi_by_a_child_after_finalize_are_ignored() {
     let steps = [
         send(&format!("{INIT}{END}")),
         "lines=3".into(),
@@ -106,7 +106,7 @@ fn what_a_child_writes_to_the_descriptor_afterwards_is_nobody_s() {
 }
 
 #[test]
-fn lines_that_are_none_end_the_job() {
+fn malformed_pmi_1_lines_end_the_job_with_a_reason() {
     let begun = |steps: &[&str]| {
         let begin = [send(INIT), "lines=1".to_owned()];
         begin.into_iter().chain(steps.iter().map(|step| (*step).to_owned())).collect()
@@ -120,8 +120,8 @@ fn lines_that_are_none_end_the_job() {
         ),
         (begun(&["close", "stay"]), "closed its PMI connection before MPI_Finalize"),
         (begun(&["send=cmd=barr"]), "without MPI_Finalize"),
-        (words(["send=cmd=init pmi_ver"]).to_vec(), "stream ended within a line"),
-        (words([r"send=\x00\x01\n", "stay"]).to_vec(), "does not begin with a command"),
+        (arguments(["send=cmd=init pmi_ver"]).to_vec(), "stream ended within a line"),
+        (arguments([r"send=\x00\x01\n", "stay"]).to_vec(), "does not begin with a command"),
         (
             begun(&[r"child=no such thing\n", "stay"]),
             "does not begin with a command: no_such_thing",
@@ -134,7 +134,7 @@ fn lines_that_are_none_end_the_job() {
 }
 
 #[test]
-fn messages_that_are_none_end_the_job() {
+fn malformed_pmi_2_messages_end_the_job_with_a_reason() {
     let begun = |steps: &[&str]| {
         let begin = [send(INIT_2), "lines=1".to_owned()];
         begin.into_iter().chain(steps.iter().map(|step| (*step).to_owned())).collect()
@@ -153,7 +153,7 @@ fn messages_that_are_none_end_the_job() {
 }
 
 #[test]
-fn odd_messages_are_answered_and_told_once() {
+fn unknown_pmi_2_messages_are_answered_and_reported_once() {
     let begin = [send(INIT_2), "lines=1".into(), message("fullinit;pmirank=1;"), "frames=1".into()];
     let end = [message("kvs-fence;"), "frames=1".into(), message("finalize;"), "frames=1".into()];
     let with = |steps: &[String]| -> Vec<String> { [&begin[..], steps, &end].concat() };

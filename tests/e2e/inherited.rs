@@ -1,4 +1,5 @@
-//! What ranks have of mpirun's caller, whoever started their daemon; and what daemon and manager have not.
+//! Settings that ranks inherit from mpirun's caller whatever their daemon inherited, and settings that daemon and
+//! manager do not inherit.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -9,12 +10,12 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use crate::run::Output;
 use crate::suite::{Suite, is_root};
 
-/// Anybody but root.
-const SOMEBODY: u32 = 12345;
+/// The id of an ordinary user.
+const ORDINARY_USER: u32 = 12345;
 
-/// Somebody who is not root, if we may become one.
-fn of_somebody() -> Suite {
-    if is_root() { Suite::as_user(SOMEBODY) } else { Suite::new() }
+/// A suite of an ordinary user, if the tests run as root.
+fn as_ordinary_user() -> Suite {
+    if is_root() { Suite::as_user(ORDINARY_USER) } else { Suite::new() }
 }
 
 /// Without a daemon first, and then with one.
@@ -30,7 +31,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn an_environment_reaches_ranks_byte_for_byte() {
+fn the_callers_environment_reaches_ranks_byte_for_byte() {
     let suite = Suite::new();
     with_and_without_daemon(&suite, |suite| {
         let around = suite.bash("env -0").output();
@@ -39,8 +40,8 @@ fn an_environment_reaches_ranks_byte_for_byte() {
         let odd = [&b"=x"[..], b"NOEQ", b"A=1", b"A=2", b"MPIEXEC_MINE=3"];
         entries.extend(odd.map(<[u8]>::to_vec));
         let mpirun = suite.program("mpirun");
-        let words = ["mpirun", "-n", "1", "cat", "/proc/self/environ"];
-        let mut spawn = Spawn::new(mpirun.as_bytes(), words, entries).expect("a spawn");
+        let arguments = ["mpirun", "-n", "1", "cat", "/proc/self/environ"];
+        let mut spawn = Spawn::new(mpirun.as_bytes(), arguments, entries).expect("a spawn");
         let work = suite.path("work").display().to_string();
         spawn.directory(work.as_bytes()).expect("a directory");
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
@@ -57,9 +58,9 @@ fn an_environment_reaches_ranks_byte_for_byte() {
 }
 
 #[test]
-fn a_mask_that_takes_files_from_their_owner_hurts_no_daemon_and_is_the_ranks() {
+fn a_umask_without_owner_permissions_reaches_ranks_but_does_not_affect_daemons() {
     for mask in ["0277", "0777"] {
-        let suite = of_somebody();
+        let suite = as_ordinary_user();
         let rundir: PathBuf = suite.path("home/run");
         let key = suite.path("home/keys/key").display().to_string();
         let log = suite.path("home/log").display().to_string();
@@ -82,7 +83,7 @@ fn a_mask_that_takes_files_from_their_owner_hurts_no_daemon_and_is_the_ranks() {
 }
 
 #[test]
-fn ranks_have_the_niceness_of_mpirun() {
+fn ranks_run_with_the_niceness_of_mpirun() {
     let suite = Suite::new();
     with_and_without_daemon(&suite, |suite| {
         let own = said(&suite.bash("nice").output()).parse::<i32>().expect("a number");
@@ -95,8 +96,8 @@ fn ranks_have_the_niceness_of_mpirun() {
 }
 
 #[test]
-fn a_niceness_that_is_not_permitted_is_told_and_the_job_runs() {
-    let suite = of_somebody();
+fn a_niceness_that_is_not_permitted_is_reported_and_the_job_runs() {
+    let suite = as_ordinary_user();
     let own = said(&suite.bash("nice").output()).parse::<i32>().expect("a number");
     let log = suite.path("home/log").display().to_string();
     suite.bash(&format!("nice -n 7 $T/mpd --daemon --log-file {log}")).output().code(0);
@@ -104,20 +105,20 @@ fn a_niceness_that_is_not_permitted_is_told_and_the_job_runs() {
     let output = suite.bash("$MPIRUN -n 2 nice").output();
     let had = (own + 7).min(19);
     assert_eq!(said(&output), format!("{had}\n{had}"));
-    let told = format!("ranks have niceness {had}: the daemon there is not permitted");
-    assert!(output.err().contains(&told), "{output}");
+    let warning = format!("ranks have niceness {had}: the daemon there is not permitted");
+    assert!(output.err().contains(&warning), "{output}");
     assert_eq!(output.err().lines().count(), 1, "{output}");
 }
 
 #[test]
-fn no_signal_that_the_caller_ignores_is_ignored_by_ranks() {
+fn ranks_do_not_ignore_the_signals_that_the_caller_ignores() {
     let suite = Suite::new();
     let text = "trap '' USR1 RTMIN RTMIN+7 RTMAX; $MPIRUN -n 1 grep SigIgn /proc/self/status";
     assert_eq!(said(&suite.bash(text).output()), "SigIgn:\t0000000000000000");
 }
 
 #[test]
-fn the_callers_limit_of_cpu_time_is_for_ranks_and_not_for_their_manager() {
+fn the_callers_cpu_time_limit_applies_to_ranks_and_not_to_their_manager() {
     let suite = Suite::new();
     let text = "ulimit -St 3; $MPIRUN -n 1 sh -c 'ulimit -St; grep \"Max cpu\" /proc/$PPID/limits'";
     let output = suite.bash(text).output();
@@ -130,8 +131,8 @@ fn the_callers_limit_of_cpu_time_is_for_ranks_and_not_for_their_manager() {
 }
 
 #[test]
-fn a_stack_of_64_kib_is_the_ranks_and_enough_for_us() {
-    let suite = of_somebody();
+fn the_suite_works_with_a_stack_limit_of_64_kib_which_ranks_get() {
+    let suite = as_ordinary_user();
     let check = |text: &str, expected: &str| {
         let output = suite.bash(&format!("ulimit -s 64; {text}")).output();
         assert_eq!(said(output.quiet()), expected, "{text}");

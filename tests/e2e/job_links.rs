@@ -1,4 +1,4 @@
-//! Job links: connections between managers by way of a daemon's port.
+//! Job links: connections between managers through a daemon's port.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -9,12 +9,12 @@ use mpd_wire::message::ManagerOrder;
 use crate::attacker::{Claim, JOB_LINK, M2, connect, key_in, rest};
 use crate::manager::{KEY, MANAGER, Orphaned, order};
 
-/// A job link to the manager of this instance, its hello sent.
+/// A job link to the manager of this instance, after its hello was sent.
 fn link(host: &Orphaned, key: [u8; 32], manager: [u8; 16]) -> TcpStream {
     numbered_link(host, key, manager, 0)
 }
 
-/// The same. A hello of a number that was used before is a recording.
+/// The same with a number in its hello. A repeated number looks like a recording.
 fn numbered_link(host: &Orphaned, key: [u8; 32], manager: [u8; 16], number: u8) -> TcpStream {
     let mut claim = Claim::new(key, JOB_LINK, 3);
     claim.hello.to = manager;
@@ -24,7 +24,7 @@ fn numbered_link(host: &Orphaned, key: [u8; 32], manager: [u8; 16], number: u8) 
     stream
 }
 
-/// Waits for a link; its hello, and the connection.
+/// Waits for a link; returns its hello and the connection.
 fn passed(manager: &mut Conn) -> (Vec<u8>, TcpStream) {
     let ManagerOrder::Link { hello } = order(manager) else { panic!("another order") };
     let byte = |i: usize| u8::from_str_radix(&hello[2 * i..2 * i + 2], 16).expect("digits");
@@ -33,7 +33,7 @@ fn passed(manager: &mut Conn) -> (Vec<u8>, TcpStream) {
 }
 
 #[test]
-fn a_job_link_reaches_its_manager_with_its_hello_and_nothing_else() {
+fn a_daemon_passes_a_job_link_with_its_hello_to_the_manager() {
     let host = Orphaned::new("7@elsewhere", 1);
     let mut manager = host.register();
     let mut far = link(&host, KEY, MANAGER);
@@ -47,7 +47,7 @@ fn a_job_link_reaches_its_manager_with_its_hello_and_nothing_else() {
 }
 
 #[test]
-fn a_job_link_waits_for_its_manager_to_register() {
+fn a_job_link_waits_until_its_manager_registers() {
     let host = Orphaned::new("7@elsewhere", 1);
     let links = [0, 1, 2].map(|number| numbered_link(&host, KEY, MANAGER, number));
     host.ring.lap(1);
@@ -58,7 +58,7 @@ fn a_job_link_waits_for_its_manager_to_register() {
 }
 
 #[test]
-fn a_recorded_hello_of_a_job_link_is_not_passed_on_again() {
+fn a_replayed_hello_of_a_job_link_is_not_passed_on() {
     let host = Orphaned::new("7@elsewhere", 1);
     let mut manager = host.register();
     let _first = link(&host, KEY, MANAGER);
@@ -69,7 +69,7 @@ fn a_recorded_hello_of_a_job_link_is_not_passed_on_again() {
 }
 
 #[test]
-fn a_job_link_with_another_key_gets_no_byte_and_its_manager_hears_nothing() {
+fn a_job_link_with_a_wrong_key_gets_no_byte_and_reaches_no_manager() {
     let host = Orphaned::new("7@elsewhere", 1);
     let mut manager = host.register();
     assert!(rest(&mut link(&host, [9; 32], MANAGER)).is_empty());
@@ -79,7 +79,7 @@ fn a_job_link_with_another_key_gets_no_byte_and_its_manager_hears_nothing() {
 }
 
 #[test]
-fn a_job_link_for_a_manager_that_never_comes_is_closed_without_a_byte() {
+fn a_job_link_for_an_absent_manager_is_closed_without_a_byte() {
     let host = Orphaned::new("7@elsewhere", 1);
     let mut waiting = [link(&host, KEY, [4; 16]), link(&host, KEY, MANAGER)];
     for link in &mut waiting {

@@ -1,4 +1,4 @@
-//! Jobs of the ring: listed, killed and signalled by way of any daemon.
+//! Jobs of the ring: consoles list, kill and signal them through any daemon.
 
 use mpd_wire::RankSet;
 use mpd_wire::message::{
@@ -10,7 +10,7 @@ use crate::members::Members;
 use crate::run::wait_until;
 
 #[test]
-fn the_ranks_that_a_manager_reports_are_listed_by_every_daemon_however_many() {
+fn every_daemon_lists_all_3000_reported_ranks_of_a_manager() {
     let host = Orphaned::new("7@elsewhere", 1);
     host.ring.start(2);
     host.ring.agree();
@@ -37,7 +37,7 @@ fn the_ranks_that_a_manager_reports_are_listed_by_every_daemon_however_many() {
 }
 
 #[test]
-fn a_job_is_killed_and_signalled_where_its_root_is_and_nowhere_else() {
+fn a_kill_or_signal_request_reaches_only_the_root_manager_of_the_job() {
     let host = Orphaned::new("7@d1", 0);
     host.ring.start(2);
     host.ring.agree();
@@ -52,14 +52,14 @@ fn a_job_is_killed_and_signalled_where_its_root_is_and_nowhere_else() {
     assert_eq!(order(&mut manager), ManagerOrder::Kill);
     assert_eq!(host.ring.ask(2, kill(id)).expect("an answer"), done());
     assert_eq!(order(&mut manager), ManagerOrder::Kill);
-    let nobodys = host.ring.refusal(2, kill(JobRef::Number(7)));
-    assert!(nobodys.contains("no job 7@d2"), "{nobodys}");
-    let uncalled = host.ring.refusal(1, kill(JobRef::Alias("x".to_owned())));
-    assert!(uncalled.contains("'x'"), "{uncalled}");
+    let unknown = host.ring.refusal(2, kill(JobRef::Number(7)));
+    assert!(unknown.contains("no job 7@d2"), "{unknown}");
+    let unknown_alias = host.ring.refusal(1, kill(JobRef::Alias("x".to_owned())));
+    assert!(unknown_alias.contains("'x'"), "{unknown_alias}");
 }
 
 #[test]
-fn a_branch_of_a_job_takes_no_orders_but_from_its_root() {
+fn a_manager_that_is_not_the_root_gets_no_kill_request() {
     let host = Orphaned::new("7@elsewhere", 1);
     let _manager = host.register();
     let job = JobRef::Id(host.job.clone());
@@ -68,10 +68,10 @@ fn a_branch_of_a_job_takes_no_orders_but_from_its_root() {
 }
 
 #[test]
-fn a_job_that_runs_is_listed_with_its_ranks_also_by_the_next_daemon() {
+fn a_restarted_daemon_lists_a_running_job_with_its_ranks() {
     let ring = Members::of(2);
-    let words = ["-n", "2", "-host", "d1", "-a", "x", "sleep", "1000"];
-    let job = ring.mpirun(1, &words).start();
+    let arguments = ["-n", "2", "-host", "d1", "-a", "x", "sleep", "1000"];
+    let job = ring.mpirun(1, &arguments).start();
     let ranks = || -> Vec<String> {
         let all = ring.listed(2);
         let runs = all.iter().flat_map(|hosted| &hosted.part.runs);
@@ -82,6 +82,6 @@ fn a_job_that_runs_is_listed_with_its_ranks_also_by_the_next_daemon() {
     ring.start_again(1);
     ring.agree();
     wait_until("the next daemon lists it", || ranks() == ["sleep 0-1"]);
-    ring.ask(2, RingRequest::KillJob { job: JobRef::Alias("x".to_owned()) }).expect("it is told");
+    ring.ask(2, RingRequest::KillJob { job: JobRef::Alias("x".to_owned()) }).expect("an answer");
     job.wait().failed().says(&["killed on request"]);
 }

@@ -1,5 +1,5 @@
-//! kill -9 of each kind of process, with ranks that do what they can to get away. Nothing of the
-//! job may be left, and other jobs may not notice.
+//! kill -9 of each kind of process, with ranks that try to escape. Nothing of the job is left, and other jobs
+//! continue undisturbed.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,10 +14,10 @@ use crate::suite::{Suite, is_root, skip};
 const ROUNDS: usize = 5;
 const FULL_ROUNDS: usize = 50;
 const RANKS: usize = 3;
-/// How long an escaped process would live: longer than anybody waits for it to be gone.
+/// How long an escaped process would live: longer than any test waits for its end.
 pub(crate) const TREE_SECONDS: &str = "40";
 
-/// A daemon, and a job of its own that has to survive whatever happens to another.
+/// A daemon, and a bystander job that must survive the end of any other job.
 struct Rounds {
     suite: Suite,
     bystander: Option<Running>,
@@ -33,7 +33,7 @@ impl Rounds {
         Self { suite, bystander: Some(bystander) }
     }
 
-    /// A job of hopping trees, and its manager once all of them have begun.
+    /// A job of hopping process trees, and its manager once all trees have started.
     fn start(&self) -> (Running, Process) {
         let before = self.managers();
         let job = start_trees(&self.suite);
@@ -51,7 +51,7 @@ impl Rounds {
         assert_trees_are_gone(&self.suite, &[manager]);
     }
 
-    /// The bystander ends well.
+    /// The bystander ends with code 0.
     fn end(mut self) {
         fs::write(self.suite.path("other/stop"), "").expect("the stop file");
         self.bystander.take().expect("it runs until now").wait().code(0).quiet();
@@ -70,7 +70,7 @@ fn start_trees(suite: &Suite) -> Running {
 pub(crate) fn assert_trees_are_gone(suite: &Suite, and: &[i32]) {
     let counts = |p: &Process| p.name.starts_with("t-tree") || and.contains(&p.pid);
     let mut left = Vec::new();
-    // Several looks: one can miss a process that forks and ends all the time.
+    // One look can overlook a process that forks and ends all the time, so there are several looks.
     let gone = crate::run::comes_true(std::time::Duration::from_secs(8), || {
         (0..5).all(|_| {
             left = suite.processes().into_iter().filter(counts).collect();
@@ -81,7 +81,7 @@ pub(crate) fn assert_trees_are_gone(suite: &Suite, and: &[i32]) {
 }
 
 #[test]
-fn killing_mpirun_ends_its_job_and_no_other() {
+fn killing_mpirun_ends_its_job_and_no_other_job() {
     let rounds = Rounds::new();
     for _ in 0..sample(ROUNDS, FULL_ROUNDS) {
         let (job, manager) = rounds.start();
@@ -92,7 +92,7 @@ fn killing_mpirun_ends_its_job_and_no_other() {
 }
 
 #[test]
-fn killing_a_manager_ends_its_job_and_no_other() {
+fn killing_a_manager_ends_its_job_and_no_other_job() {
     let rounds = Rounds::new();
     for _ in 0..sample(ROUNDS, FULL_ROUNDS) {
         let (job, manager) = rounds.start();
@@ -104,13 +104,13 @@ fn killing_a_manager_ends_its_job_and_no_other() {
 }
 
 #[test]
-fn killing_a_rank_ends_its_job_and_no_other() {
+fn killing_a_rank_ends_its_job_and_no_other_job() {
     let rounds = Rounds::new();
     for _ in 0..sample(ROUNDS, FULL_ROUNDS) {
         let (job, manager) = rounds.start();
         let mut ranks = rounds.suite.processes();
         ranks.retain(|process| process.parent == manager.pid && process.name == "t-tree");
-        // Hopping ones may have the manager as their parent, too; the ranks have the lowest pids.
+        // A hopping process may also have the manager as its parent; the ranks have the lowest pids.
         ranks.sort_unstable_by_key(|process| process.pid);
         process::send(ranks[1].pid, Signal::SIGKILL);
         job.wait().code(137).says(&["rank", "killed by signal 9"]);
@@ -146,7 +146,7 @@ fn killing_the_daemon_ends_no_job() {
 }
 
 #[test]
-fn killing_the_daemon_and_then_the_adopted_manager_leaves_nothing() {
+fn killing_the_daemon_and_then_the_adopted_manager_leaves_no_process() {
     let rounds = Rounds::new();
     for _ in 0..sample(ROUNDS, FULL_ROUNDS) {
         let (job, manager) = rounds.start();
@@ -163,7 +163,7 @@ fn killing_the_daemon_and_then_the_adopted_manager_leaves_nothing() {
 }
 
 #[test]
-fn what_a_daemon_and_its_manager_left_is_gone_once_a_daemon_is_back() {
+fn a_restarted_daemon_removes_the_remains_of_a_daemon_and_manager() {
     let rounds = Rounds::new();
     for _ in 0..sample(2, FULL_ROUNDS) {
         let (job, manager) = rounds.start();
@@ -178,7 +178,7 @@ fn what_a_daemon_and_its_manager_left_is_gone_once_a_daemon_is_back() {
 }
 
 #[test]
-fn nothing_of_a_private_ring_is_left_whoever_is_killed() {
+fn a_killed_process_of_a_private_ring_leaves_nothing_behind() {
     let suite = Suite::new();
     for _ in 0..sample(2, FULL_ROUNDS) {
         for victim in ["mpirun", "daemon", "manager", "rank"] {
@@ -194,7 +194,7 @@ fn nothing_of_a_private_ring_is_left_whoever_is_killed() {
             let chosen = chosen.unwrap_or_else(|| panic!("no {victim} among {all:?}"));
             process::send(chosen.pid, Signal::SIGKILL);
             if victim == "daemon" {
-                // Jobs outlive their daemon, a private one's too: this one is ended by its user.
+                // A job outlives its daemon, also a private one. This job is ended by its user.
                 job.send(Signal::SIGINT);
             }
             if victim != "mpirun" {
@@ -202,7 +202,7 @@ fn nothing_of_a_private_ring_is_left_whoever_is_killed() {
             }
             suite.gone(&[]);
             if victim == "daemon" {
-                // A console removes the socket, by which it was to be found.
+                // A console removes the stale socket of the private ring.
                 suite.command(suite.program("mpdlistjobs")).output().code(1);
             }
         }
@@ -210,7 +210,7 @@ fn nothing_of_a_private_ring_is_left_whoever_is_killed() {
 }
 
 #[test]
-fn trees_that_their_rank_left_behind_are_gone_with_the_job() {
+fn process_trees_left_by_a_rank_are_killed_at_the_end_of_the_job() {
     let suite = Suite::new();
     suite.start_daemon();
     for _ in 0..sample(ROUNDS, FULL_ROUNDS) {
@@ -222,7 +222,7 @@ fn trees_that_their_rank_left_behind_are_gone_with_the_job() {
 }
 
 #[test]
-fn sixteen_ranks_of_fast_hopping_trees_are_all_ended() {
+fn sixteen_ranks_with_fast_hopping_process_trees_are_all_killed() {
     let suite = Suite::new();
     let job = suite.ranks(16, "t-tree", &["1", "2", TREE_SECONDS, "stay"]).start();
     for rank in 0..16 {
@@ -234,7 +234,7 @@ fn sixteen_ranks_of_fast_hopping_trees_are_all_ended() {
 }
 
 #[test]
-fn a_grandchild_that_holds_everything_does_not_delay_the_end() {
+fn a_grandchild_that_holds_all_descriptors_does_not_delay_the_end() {
     let suite = Suite::new();
     let output = suite.ranks(2, "t-pmi", &["grandchild"]).output();
     output.code(0).quiet();
@@ -242,7 +242,7 @@ fn a_grandchild_that_holds_everything_does_not_delay_the_end() {
 }
 
 #[test]
-fn system_v_ipc_and_posix_shared_memory_of_a_job_are_swept() {
+fn system_v_ipc_and_posix_shared_memory_of_a_job_are_removed() {
     let suite = Suite::new();
     suite.start_daemon();
     let (bystander, theirs) = start_ipc(&suite);
@@ -279,7 +279,7 @@ fn wait_until_noted(suite: &Suite, made: &Made) {
 }
 
 #[test]
-fn system_v_ipc_and_posix_shared_memory_are_swept_after_the_kill_of_a_manager_and_of_its_daemon() {
+fn ipc_objects_of_a_job_are_removed_after_its_manager_and_daemon_are_killed() {
     let suite = Suite::new();
     for kills_daemon in [false, true] {
         suite.start_daemon();
@@ -315,10 +315,10 @@ fn system_v_ipc_and_posix_shared_memory_are_swept_after_the_kill_of_a_manager_an
 }
 
 #[test]
-fn what_a_job_of_a_private_ring_left_in_memory_is_swept_after_the_kill_of_its_manager() {
+fn ipc_objects_of_a_private_job_are_removed_after_its_manager_is_killed() {
     let suite = Suite::new();
     let (job, made) = start_ipc(&suite);
-    // The manager notes a rank at once. Whether it has seen the file yet does not show outside.
+    // The manager notes a rank at once. Whether it has noted the file is not visible from outside.
     let left = || [made.shm(), made.sem(), made.msg()];
     process::send(suite.manager().pid, Signal::SIGKILL);
     job.wait().code(125);
@@ -327,7 +327,7 @@ fn what_a_job_of_a_private_ring_left_in_memory_is_swept_after_the_kill_of_its_ma
 }
 
 #[test]
-fn shared_memory_made_up_to_the_moment_of_the_kill_is_swept() {
+fn shared_memory_created_up_to_the_moment_of_the_kill_is_removed() {
     let suite = Suite::new();
     suite.start_daemon();
     for round in 0..12 {
@@ -355,7 +355,7 @@ fn start_ipc(suite: &Suite) -> (Running, Made) {
     (job, made)
 }
 
-/// What a `t-ipc` has made.
+/// The objects that a `t-ipc` has created.
 #[derive(Debug)]
 struct Made {
     shm: String,
@@ -366,8 +366,8 @@ struct Made {
 
 impl Made {
     fn parse(line: &str) -> Self {
-        let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
-        let [_, shm, _, sem, _, msg, _, posix] = words.try_into().expect("eight words");
+        let arguments: Vec<_> = line.split(' ').map(str::to_owned).collect();
+        let [_, shm, _, sem, _, msg, _, posix] = arguments.try_into().expect("eight words");
         Self { shm, sem, msg, posix }
     }
 
@@ -389,7 +389,7 @@ impl Made {
 }
 
 impl Drop for Made {
-    /// What the product should have removed does not pile up on the machine if it did not.
+    /// Removes objects that the suite failed to remove, so that they do not accumulate on the machine.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.posix);
         for (option, id) in [("-m", &self.shm), ("-s", &self.sem), ("-q", &self.msg)] {
@@ -398,13 +398,13 @@ impl Drop for Made {
     }
 }
 
-/// Whether this object of that kind exists.
+/// Whether this object of this kind exists.
 fn listed(kind: &str, id: &str) -> bool {
     let table = fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default();
     table.lines().skip(1).any(|line| line.split_whitespace().nth(1) == Some(id))
 }
 
-/// A program of root with the setuid bit: a copy of `t-run`.
+/// A setuid program of root: a copy of `t-run`.
 fn rooted(suite: &Suite) -> String {
     let path = suite.path("bin/rooted");
     fs::copy(suite.program("t-run"), &path).expect("a copy");
@@ -426,15 +426,15 @@ fn owner(pid: i32) -> Option<u32> {
 }
 
 #[test]
-fn a_rank_that_has_become_root_is_named_and_left_running_after_a_signal() {
+fn a_rank_that_has_become_root_is_named_and_keeps_running_after_a_signal() {
     if !is_root() {
         return skip("a program with the setuid bit: needs root, to make one");
     }
     let suite = Suite::as_user(60_214);
     let rooted = rooted(&suite);
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
-        let words = ["uid=0", "sh", "-c", "echo $$; exec sleep 60"];
-        let job = suite.mpirun(["-n", "1"]).arg(&rooted).args(words).start();
+        let arguments = ["uid=0", "sh", "-c", "echo $$; exec sleep 60"];
+        let job = suite.mpirun(["-n", "1"]).arg(&rooted).args(arguments).start();
         wait_until("it is root", || job.stdout().ends_with('\n'));
         let pid = job.stdout().trim().to_owned();
         job.send(signal);
@@ -446,7 +446,7 @@ fn a_rank_that_has_become_root_is_named_and_left_running_after_a_signal() {
 }
 
 #[test]
-fn a_process_of_root_that_a_rank_left_behind_is_named_and_left_running() {
+fn a_root_process_left_by_a_rank_is_named_and_keeps_running() {
     if !is_root() {
         return skip("a program with the setuid bit: needs root, to make one");
     }
@@ -459,8 +459,8 @@ fn a_process_of_root_that_a_rank_left_behind_is_named_and_left_running() {
         exit "$3""#;
     for code in ["0", "3"] {
         let _ = fs::remove_file(&file);
-        let words = ["-n", "1", "sh", "-c", script, "sh", &rooted(&suite), &file, code];
-        let job = suite.mpirun(words).start();
+        let arguments = ["-n", "1", "sh", "-c", script, "sh", &rooted(&suite), &file, code];
+        let job = suite.mpirun(arguments).start();
         wait_until("it is root", || fs::read_to_string(&file).is_ok_and(|t| t.ends_with('\n')));
         let pid = fs::read_to_string(&file).expect("a file");
         let output = end_of_job_that_leaves(&pid, job);

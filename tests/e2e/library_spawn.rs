@@ -1,4 +1,4 @@
-//! Real MPI libraries whose ranks start further ones.
+//! Real MPI libraries whose ranks spawn further ranks.
 
 use std::path::Path;
 
@@ -17,14 +17,14 @@ fn with_each(check: impl Fn(&Suite, &Library)) {
     }
 }
 
-/// tests/mpi/spawn.c on so many ranks.
-fn spawn(suite: &Suite, library: &Library, ranks: &str, words: &[&str]) -> Run {
-    let run = suite.mpirun(["-n", ranks]).arg(library.program("spawn")).args(words);
+/// tests/mpi/spawn.c on `ranks` ranks.
+fn spawn(suite: &Suite, library: &Library, ranks: &str, arguments: &[&str]) -> Run {
+    let run = suite.mpirun(["-n", ranks]).arg(library.program("spawn")).args(arguments);
     library.dress_for_ports(run).deadline(120)
 }
 
 #[test]
-fn spawned_ranks_are_a_world_of_their_own_and_reach_their_parents() {
+fn spawned_mpi_ranks_form_a_new_world_and_communicate_with_their_parents() {
     with_each(|suite, library| {
         let output = spawn(suite, library, "2", &["one", "3"]).output();
         let lines = output.code(0).quiet().sorted_lines();
@@ -38,7 +38,7 @@ fn spawned_ranks_are_a_world_of_their_own_and_reach_their_parents() {
 }
 
 #[test]
-fn two_programs_are_spawned_with_awkward_arguments() {
+fn mpi_comm_spawn_multiple_passes_unusual_arguments_unchanged() {
     with_each(|suite, library| {
         let output = spawn(suite, library, "1", &["two"]).output();
         let lines = output.code(0).quiet().sorted_lines();
@@ -55,12 +55,12 @@ fn two_programs_are_spawned_with_awkward_arguments() {
 }
 
 #[test]
-fn hints_of_a_spawn_are_followed_and_unknown_ones_ignored() {
+fn known_hints_of_an_mpi_spawn_are_followed_and_unknown_hints_ignored() {
     with_each(|suite, library| {
         suite.new_directory("work/below");
         let hints = ["wdir=below", "env=SPAWN_TEST=sky blue", "appnum=7", "tea=green one"];
-        let words = [&["one", "1"][..], &hints].concat();
-        let output = spawn(suite, library, "1", &words).output();
+        let arguments = [&["one", "1"][..], &hints].concat();
+        let output = spawn(suite, library, "1", &arguments).output();
         let lines = output.code(0).quiet().sorted_lines();
         assert!(lines[0].starts_with("child 0 of 1 appnum 7 in "), "{}: {output}", library.name);
         assert!(lines[0].ends_with("/work/below: [args] sky blue"), "{output}");
@@ -73,7 +73,7 @@ fn hints_of_a_spawn_are_followed_and_unknown_ones_ignored() {
 }
 
 #[test]
-fn a_program_that_cannot_be_spawned_is_an_error_of_all_who_wanted_it() {
+fn a_missing_program_is_an_error_on_all_spawning_ranks() {
     with_each(|suite, library| {
         for mode in ["missing", "half"] {
             let output = spawn(suite, library, "2", &[mode]).output();
@@ -86,7 +86,7 @@ fn a_program_that_cannot_be_spawned_is_an_error_of_all_who_wanted_it() {
 }
 
 #[test]
-fn a_spawn_that_fails_ends_a_job_that_does_not_ask_for_errors() {
+fn a_failed_spawn_ends_a_job_without_an_mpi_error_handler() {
     with_each(|suite, library| {
         for (hint, named) in [
             ("wdir=/no-such-directory", "/no-such-directory: No such file or directory"),
@@ -102,7 +102,7 @@ fn a_spawn_that_fails_ends_a_job_that_does_not_ask_for_errors() {
 }
 
 #[test]
-fn who_was_spawned_may_spawn() {
+fn spawned_mpi_ranks_may_spawn_again() {
     with_each(|suite, library| {
         let output = spawn(suite, library, "1", &["nested", "3"]).output();
         let said = (1..=3).map(|depth| format!("spawn: depth {depth}: 2 together"));
@@ -112,7 +112,7 @@ fn who_was_spawned_may_spawn() {
 }
 
 #[test]
-fn the_example_says_hello_from_parent_and_children_in_rank_order() {
+fn the_spawn_example_prints_parents_and_children_in_rank_order() {
     let Some(mpiexec) = setting("MPD_TEST_MPICH5_MPIEXEC") else {
         return skip("MPICH 5 is not there");
     };
@@ -121,8 +121,8 @@ fn the_example_says_hello_from_parent_and_children_in_rank_order() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/spawn.c");
     let program = suite.path("work/spawn").display().to_string();
     let compiler = Path::new(&mpiexec).with_file_name("mpicc");
-    let words = ["-Wall", "-Wextra", "-Werror", "-o", &program];
-    suite.as_self(compiler).args(words).arg(source).output().code(0).quiet();
+    let arguments = ["-Wall", "-Wextra", "-Werror", "-o", &program];
+    suite.as_self(compiler).args(arguments).arg(source).output().code(0).quiet();
     for (parents, children) in [(1, 3), (2, 2)] {
         let run = suite.mpirun(["-n", &parents.to_string(), &program, &children.to_string()]);
         let output = run.env("MPIR_CVAR_CH4_NETMOD", "ofi").deadline(120).output();

@@ -1,4 +1,4 @@
-//! Many ranks under small limits, and refusals where a limit is in the way.
+//! Many ranks under small limits, and refusals if a limit is too small.
 
 use nix::sys::signal::Signal;
 
@@ -32,7 +32,7 @@ fn many_ranks_run_through_a_daemon_with_a_soft_limit_of_1024_descriptors() {
 }
 
 #[test]
-fn a_thousand_ranks_meet_in_a_fence_under_a_soft_limit_of_1024_descriptors() {
+fn a_thousand_ranks_pass_a_fence_under_a_soft_limit_of_1024_descriptors() {
     let suite = Suite::new();
     let run = suite.command(suite.program("t-run")).arg(SOFT).arg(suite.program("mpirun"));
     let output = run.args(["-n", "1000", &suite.program("t-pmi"), "hello"]).deadline(120).output();
@@ -56,14 +56,14 @@ fn every_rank_of_a_large_job_writes_its_line() {
 }
 
 #[test]
-fn fifty_mpiruns_at_once_all_get_their_own_output() {
+fn fifty_simultaneous_mpiruns_each_print_only_their_own_output() {
     let suite = Suite::new();
     suite.start_daemon();
     let count = sample(50, 200);
     let jobs: Vec<_> = (0..count)
         .map(|number| {
-            let words = ["-n", "2", "echo", &number.to_string()].map(str::to_owned);
-            suite.mpirun(words).deadline(120).start()
+            let arguments = ["-n", "2", "echo", &number.to_string()].map(str::to_owned);
+            suite.mpirun(arguments).deadline(120).start()
         })
         .collect();
     for (number, job) in jobs.into_iter().enumerate() {
@@ -73,7 +73,7 @@ fn fifty_mpiruns_at_once_all_get_their_own_output() {
 }
 
 #[test]
-fn fifty_private_rings_at_once_do_not_meet() {
+fn fifty_simultaneous_private_rings_stay_separate() {
     let suite = Suite::new();
     let jobs: Vec<_> = (0..50)
         .map(|number| suite.mpirun(["-n".into(), "1".into(), "echo".into(), format!("{number}")]))
@@ -86,7 +86,7 @@ fn fifty_private_rings_at_once_do_not_meet() {
 }
 
 #[test]
-fn a_job_that_needs_more_descriptors_than_there_can_be_is_refused() {
+fn a_job_that_needs_more_descriptors_than_the_limit_is_refused() {
     let suite = Suite::new();
     let run = suite.command(suite.program("t-run")).arg("files=64").arg(suite.program("mpirun"));
     let output = run.args(["-n", "100", "true"]).output();
@@ -95,7 +95,7 @@ fn a_job_that_needs_more_descriptors_than_there_can_be_is_refused() {
 }
 
 #[test]
-fn a_daemon_short_of_descriptors_refuses_a_job_and_serves_on() {
+fn a_daemon_short_of_descriptors_refuses_a_job_and_continues_to_serve() {
     let suite = Suite::new();
     let log = suite.path("mpd.log").display().to_string();
     let started = suite.command(suite.program("t-run")).arg("files=256").arg(suite.program("mpd"));
@@ -104,18 +104,18 @@ fn a_daemon_short_of_descriptors_refuses_a_job_and_serves_on() {
     suite.mpirun(["-n", "500", "true"]).output().code(125).says(&["descriptors"]).brief();
     suite.only_the_daemon_is_left();
     assert_eq!(suite.daemon().pid, daemon);
-    // Ranks keep their caller's limits, which only somebody who has no more than the daemon can have.
+    // Ranks keep their caller's limits, so the caller must not have a higher limit than the daemon.
     let run = suite.command(suite.program("t-run")).arg("files=256").arg(suite.program("mpirun"));
     run.args(["-n", "2", "true"]).output().code(0).quiet();
     end_daemon(&suite);
 }
 
 #[test]
-fn a_user_who_may_have_no_more_processes_is_told_so() {
+fn a_job_beyond_the_users_process_limit_ends_with_an_error() {
     if !is_root() {
         return skip("RLIMIT_NPROC: needs root, to become an ordinary user");
     }
-    // A user of this test's own, as the limit counts all processes of a user.
+    // A separate user, because the limit counts all processes of a user.
     let suite = Suite::as_user(60_202);
     let limited = |processes: u32, ranks: &str| {
         let run = suite.command(suite.program("t-run")).arg(format!("processes={processes}"));
@@ -125,8 +125,8 @@ fn a_user_who_may_have_no_more_processes_is_told_so() {
     let output = limited(20, "40");
     output.code(125).says(&["process", "Resource temporarily unavailable"]).brief();
     suite.gone(&[]);
-    // However few there may be, it ends with a word and leaves nothing. Four ranks, their manager,
-    // the daemon and mpirun itself would fit into seven.
+    // With fewer processes mpirun ends with a message and leaves nothing. Four ranks, their manager, the daemon
+    // and mpirun itself would fit into seven.
     for processes in 1..7 {
         let output = limited(processes, "4");
         assert!(output.exit_code().is_some_and(|code| code == 125), "{processes}: {output}");
@@ -135,7 +135,7 @@ fn a_user_who_may_have_no_more_processes_is_told_so() {
 }
 
 #[test]
-fn an_ordinary_user_without_a_name_can_use_it() {
+fn an_ordinary_user_without_a_name_can_run_jobs() {
     if !is_root() {
         return skip("an unnamed user: needs root, to become one");
     }

@@ -1,8 +1,8 @@
-//! End-to-end tests: the real programs, started as a user starts them.
+//! End-to-end tests: the real programs, started like a user starts them.
 //!
-//! Each test makes a [`suite::Suite`]: a directory, a run directory and a mark in the environment of
-//! everything it starts. When the suite is dropped it stops its daemon and proves that no process,
-//! socket or job directory is left. README.md tells how to run them.
+//! Each test creates a [`suite::Suite`]: a directory, a run directory and a mark in the environment of every
+//! process that the test starts. When the suite is dropped, it stops its daemon and proves that no process, socket
+//! or job directory is left. README.md explains how to run the tests.
 
 mod across;
 mod alone;
@@ -16,10 +16,10 @@ mod binding;
 mod client_library;
 mod daemon;
 mod debugger;
-mod debugger_driver;
 mod demand;
 mod everywhere;
 mod exit_codes;
+mod gdb_shim;
 mod groups;
 mod hostile;
 mod inherited;
@@ -32,7 +32,7 @@ mod manager;
 mod members;
 mod mpi;
 mod mpir;
-#[expect(dead_code, reason = "the attackers connect, and nobody connects to them")]
+#[expect(dead_code, reason = "the attackers only connect and never listen")]
 #[path = "../../libs/channel/tests/channel/naive.rs"]
 mod naive;
 mod on_crash;
@@ -40,11 +40,13 @@ mod options;
 mod output;
 mod pmi;
 mod pmi2;
+mod pmix;
 mod preload;
 mod private;
 mod process;
 mod programs;
 mod pty;
+mod recording;
 mod report_files;
 mod resubmit;
 mod ring;
@@ -53,6 +55,7 @@ mod signals;
 mod singleton;
 mod spawn;
 mod stacks;
+mod state;
 mod stdin;
 mod steering;
 mod stress;

@@ -1,4 +1,4 @@
-//! A manager played by the test: it registers for a job that a daemon finds on disk.
+//! A manager played by the test: it registers for a job that a daemon found on disk.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -17,32 +17,32 @@ pub(crate) const MANAGER: [u8; 16] = [5; 16];
 pub(crate) const KEY: [u8; 32] = [6; 32];
 const COOKIE: Cookie = Cookie::from_bytes([7; 16]);
 
-/// A daemon with a job of a former one whose manager has not registered yet.
+/// A daemon with a job of an earlier daemon whose manager has not registered yet.
 pub(crate) struct Orphaned {
     pub(crate) ring: Members,
     pub(crate) member: Member,
     pub(crate) job: JobId,
-    place: u32,
-    /// As long as it is locked the manager lives.
+    tree_index: u32,
+    /// The manager counts as living while this file is locked.
     _record: File,
 }
 
 impl Orphaned {
-    /// This test is to be the manager at `place` of that job.
-    pub(crate) fn new(job: &str, place: u32) -> Self {
+    /// Prepares a job whose manager at `tree_index` is this test.
+    pub(crate) fn new(job: &str, tree_index: u32) -> Self {
         let ring = Members::new();
         let rundir = RunDir::at(ring.rundir(1));
         rundir.prepare().expect("a run directory");
         let job: JobId = job.parse().expect("an id");
-        let record = JobRecord { job: job.clone(), cookie: COOKIE, place, cgroup: None };
+        let record = JobRecord { job: job.clone(), cookie: COOKIE, tree_index, cgroup: None };
         let mut file = File::create(rundir.record(&job)).expect("a record");
         file.write_all(&serde_json::to_vec(&record).expect("JSON")).expect("a record");
         file.lock().expect("a lock");
         let member = ring.start(1);
-        Self { ring, member, job, place, _record: file }
+        Self { ring, member, job, tree_index, _record: file }
     }
 
-    /// The manager, as it registers.
+    /// The connection of the manager after it has registered.
     pub(crate) fn register(&self) -> Conn {
         let socket = RunDir::at(self.ring.rundir(1)).socket();
         let stream = UnixStream::connect(socket).expect("a daemon");
@@ -51,11 +51,11 @@ impl Orphaned {
             version: VERSION,
             job: self.job.clone(),
             cookie: COOKIE,
-            place: self.place,
+            tree_index: self.tree_index,
             manager: Instance::from_bytes(MANAGER),
             key: JobKey::from_bytes(KEY),
         });
-        conn.flush().expect("it takes a word");
+        conn.flush().expect("it accepts a message");
         conn
     }
 }
@@ -66,7 +66,7 @@ impl Drop for Orphaned {
     }
 }
 
-/// The next order of the daemon.
+/// The next order from the daemon.
 pub(crate) fn order(manager: &mut Conn) -> ManagerOrder {
     loop {
         if let Some((_, payload)) = manager.next_frame().expect("frames") {

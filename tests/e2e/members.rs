@@ -1,4 +1,4 @@
-//! A ring of daemons on this machine: each with a run directory and a loopback address of its own.
+//! A ring of daemons on this machine, each with its own run directory and loopback address.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,10 +19,10 @@ use crate::process::{self, Process};
 use crate::run::{Run, comes_true, scaled, wait_until};
 use crate::suite::Suite;
 
-/// How long an answer of a daemon may take. Those about itself take a millisecond.
+/// How long an answer of a daemon may take. Answers about itself take a millisecond.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A daemon that was started.
+/// A started daemon.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member {
     pub(crate) pid: i32,
@@ -39,14 +39,14 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// None yet.
+    /// A ring without members.
     pub(crate) fn new() -> Self {
         Self::within(Suite::new())
     }
 
-    /// None yet, in surroundings that were made before.
+    /// A ring without members, in an existing suite.
     pub(crate) fn within(suite: Suite) -> Self {
-        // No two tests share addresses, so that a port stays free for who had it before.
+        // No two tests share addresses, so that a port stays free for its earlier owner.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = std::process::id().wrapping_mul(8) + NEXT.fetch_add(1, Ordering::Relaxed);
         let [.., high, low] = number.to_be_bytes();
@@ -54,12 +54,12 @@ impl Members {
         Self { suite, network, members: Mutex::default(), scale: None, options: Vec::new() }
     }
 
-    /// So many, in the ring.
+    /// A ring of `count` members.
     pub(crate) fn of(count: usize) -> Self {
         Self::new().with(count)
     }
 
-    /// Starts so many, one after the other.
+    /// Starts `count` members, one after the other.
     pub(crate) fn with(self, count: usize) -> Self {
         for index in 1..=count {
             self.start(index);
@@ -68,15 +68,15 @@ impl Members {
         self
     }
 
-    /// All times of the ring divided by this.
+    /// Divides all time limits of the ring by this factor.
     pub(crate) fn faster(mut self, scale: u32) -> Self {
         self.scale = Some(scale);
         self
     }
 
-    /// Words for every daemon.
-    pub(crate) fn option(mut self, words: &[&str]) -> Self {
-        self.options.extend(words.iter().map(|word| (*word).to_owned()));
+    /// Further arguments for every daemon.
+    pub(crate) fn option(mut self, arguments: &[&str]) -> Self {
+        self.options.extend(arguments.iter().map(|word| (*word).to_owned()));
         self
     }
 
@@ -93,18 +93,18 @@ impl Members {
         format!("127.{a}.{b}.{index}")
     }
 
-    /// `mpd --daemon` for this member; more words may follow.
+    /// `mpd --daemon` for this member; the caller may append arguments.
     pub(crate) fn mpd(&self, index: usize) -> Run {
         self.dress(self.suite.mpd(&[]), index)
     }
 
-    /// The same behind a program that runs it.
+    /// The same, run by another program.
     pub(crate) fn mpd_under(&self, index: usize, conditions: &[&str]) -> Run {
         let run = self.suite.command(self.suite.program("t-run")).args(conditions);
         self.dress(run.arg(self.suite.program("mpd")), index)
     }
 
-    /// Adds the words and the environment of this member to a command that starts `mpd`.
+    /// Adds the arguments and the environment of this member to a command that starts `mpd`.
     pub(crate) fn dress(&self, run: Run, index: usize) -> Run {
         let run = run
             .args(["--daemon", "--echo", "--name", &format!("d{index}"), "--ifhn"])
@@ -118,24 +118,24 @@ impl Members {
         }
     }
 
-    /// `mpirun` with these words, through this member.
-    pub(crate) fn mpirun(&self, index: usize, words: &[&str]) -> Run {
-        self.suite.mpirun(words).env("MPD_RUNDIR", self.rundir(index))
+    /// `mpirun` with these arguments, through this member.
+    pub(crate) fn mpirun(&self, index: usize, arguments: &[&str]) -> Run {
+        self.suite.mpirun(arguments).env("MPD_RUNDIR", self.rundir(index))
     }
 
-    /// Starts this one; it enters through the first of those that run.
+    /// Starts this member; it enters through the first running member.
     pub(crate) fn start(&self, index: usize) -> Member {
         let entry = self.lock().values().next().map(|member| member.address.to_string());
-        let words = entry.iter().flat_map(|entry| ["--join", entry]);
-        self.started(index, self.mpd(index).args(words))
+        let arguments = entry.iter().flat_map(|entry| ["--join", entry]);
+        self.started(index, self.mpd(index).args(arguments))
     }
 
-    /// Starts this one as it is started after it died: told nothing.
+    /// Starts this member after its death, without the address of another member.
     pub(crate) fn start_again(&self, index: usize) -> Member {
         self.started(index, self.mpd(index))
     }
 
-    /// Runs the command that starts this one, and takes it in.
+    /// Runs the command that starts this member, and registers the member.
     pub(crate) fn started(&self, index: usize, run: Run) -> Member {
         let output = run.output();
         let line = output.code(0).quiet().out();
@@ -162,7 +162,7 @@ impl Members {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those that run.
+    /// The running members.
     pub(crate) fn indices(&self) -> Vec<usize> {
         self.lock().keys().copied().collect()
     }
@@ -179,14 +179,14 @@ impl Members {
         process::send(self.member(index).pid, signal);
     }
 
-    /// Kills it and waits until it is dead.
+    /// Kills this member and waits until it is dead.
     pub(crate) fn kill(&self, index: usize) {
         self.send(index, Signal::SIGKILL);
         self.forget(index);
-        self.suite.expect_ruins(&self.rundir(index));
+        self.suite.expect_stale_socket(&self.rundir(index));
     }
 
-    /// It ends for some reason: waits for that.
+    /// Removes an ended member after its process has gone.
     pub(crate) fn forget(&self, index: usize) {
         let member = self.member(index);
         let gone = || Process::read(member.pid).is_none_or(|process| !process.is_alive());
@@ -194,8 +194,8 @@ impl Members {
         self.lock().remove(&index);
     }
 
-    /// Nothing tells of this daemon any more.
-    pub(crate) fn is_tidy(&self, index: usize) -> bool {
+    /// Checks that no file of this daemon is left.
+    pub(crate) fn is_clean(&self, index: usize) -> bool {
         let there = |name| self.rundir(index).join(name).exists();
         !there("mpd.sock") && !there("ring.json")
     }
@@ -217,11 +217,11 @@ impl Members {
         self.try_console(index, request)?.answer(Some(scaled(PATIENCE)))
     }
 
-    /// What the daemon says to a request that it refuses.
+    /// The daemon's reason for refusing a request.
     pub(crate) fn refusal(&self, index: usize, request: RingRequest) -> String {
         match self.ask(index, request) {
             Err(ConsoleError::Refused(problem)) => problem,
-            other => panic!("d{index} did not refuse: {other:?}"),
+            other => panic!("d{index} did not refuse the request: {other:?}"),
         }
     }
 
@@ -241,8 +241,8 @@ impl Members {
         self.record(index, &format!("d{of}")).map(|member| member.standing)
     }
 
-    /// Waits until all that run list each other, in one order, and nobody else, and are linked; returns
-    /// that order, beginning with the first of them.
+    /// Waits until all running members list exactly each other, in one order, and are linked. Returns that order,
+    /// beginning with the first member.
     pub(crate) fn agree(&self) -> Vec<String> {
         let indices = self.indices();
         let mut names: Vec<String> = indices.iter().map(|index| format!("d{index}")).collect();
@@ -255,13 +255,14 @@ impl Members {
             let mut sorted = orders[0].clone();
             sorted.sort_unstable();
             let same = orders.iter().all(|order| *order == orders[0]);
-            same && sorted == names && views.iter().all(|view| view.whole && knit(view))
+            same && sorted == names
+                && views.iter().all(|view| view.whole && has_listed_neighbours(view))
         });
         assert!(agreed, "{names:?} never agreed: {orders:#?}");
         orders.remove(0)
     }
 
-    /// The names that a lap from this daemon meets.
+    /// The names that a lap from this daemon collects.
     pub(crate) fn lap(&self, index: usize) -> Vec<String> {
         match self.ask(index, RingRequest::Lap { laps: 1, trace: true }) {
             Ok(ConsoleReply::LapsHome { names, .. }) => texts(&names),
@@ -269,7 +270,7 @@ impl Members {
         }
     }
 
-    /// All jobs, as this daemon lists them, until there are no more replies.
+    /// All jobs, as this daemon lists them.
     pub(crate) fn listed(&self, index: usize) -> Vec<HostedPart> {
         let mut console = self.console(index, RingRequest::Jobs);
         let mut all = Vec::new();
@@ -287,7 +288,7 @@ impl Members {
         }
     }
 
-    /// Asks for events; the first one is there when this returns.
+    /// Subscribes to events; the first event has arrived when this returns.
     pub(crate) fn watch(&self, index: usize) -> Watch {
         let mut watch = Watch(self.console(index, RingRequest::Watch));
         assert_eq!(watch.next().event, "watching");
@@ -295,7 +296,7 @@ impl Members {
     }
 }
 
-/// A console that is told what happens.
+/// A console that receives the events of the ring.
 pub(crate) struct Watch(Console);
 
 impl Watch {
@@ -307,7 +308,7 @@ impl Watch {
     }
 
     /// Waits for this event about that member.
-    pub(crate) fn tells(&mut self, event: &str, member: Option<&str>) -> Happening {
+    pub(crate) fn reports(&mut self, event: &str, member: Option<&str>) -> Happening {
         loop {
             let happening = self.next();
             let about = happening.member.as_ref().map(DaemonName::as_str);
@@ -317,7 +318,7 @@ impl Watch {
         }
     }
 
-    /// All events that have come and were not taken yet.
+    /// All events that have arrived and were not read yet.
     pub(crate) fn so_far(&mut self) -> Vec<String> {
         let mut events = Vec::new();
         while let Ok(ConsoleReply::Event(happening)) = self.0.answer(Some(Duration::ZERO)) {
@@ -327,7 +328,7 @@ impl Watch {
     }
 }
 
-/// The living in the order of the ring, beginning with this one.
+/// The live members in ring order, beginning with this one.
 fn order(view: &RingView, first: &str) -> Vec<String> {
     let live = view.members.iter().filter(|member| member.standing == Standing::Live);
     let mut names: Vec<String> = live.map(|member| member.name.to_string()).collect();
@@ -336,8 +337,8 @@ fn order(view: &RingView, first: &str) -> Vec<String> {
     names
 }
 
-/// Whether the neighbours linked are those of the list.
-fn knit(view: &RingView) -> bool {
+/// Whether the linked neighbours equal the neighbours of the list.
+fn has_listed_neighbours(view: &RingView) -> bool {
     let live = order(view, view.me.as_str());
     let [me, .., last] = &live[..] else { return true };
     let next = live.get(1).unwrap_or(me);
@@ -351,7 +352,7 @@ fn texts(names: &[DaemonName]) -> Vec<String> {
     names.iter().map(DaemonName::to_string).collect()
 }
 
-/// Whether a file holds this text.
+/// Whether a file contains this text.
 pub(crate) fn holds(path: &Path, text: &str) -> bool {
     std::fs::read_to_string(path).is_ok_and(|content| content.contains(text))
 }

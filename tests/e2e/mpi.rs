@@ -1,5 +1,5 @@
-//! Real MPI libraries, as far as scripts/prepare-test-env could get them. A library that is not
-//! there gives a line that says so.
+//! Real MPI libraries, if scripts/prepare-test-env could fetch them. For a missing library the test prints
+//! a line.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub(crate) struct Library {
     search_path: Option<String>,
 }
 
-/// Name, variable with the directory of the programs, variable with that of the library.
+/// The name, the variable with the directory of the programs, and the variable with that of the library.
 const LIBRARIES: [(&str, &str, &str); 3] = [
     ("Debian's MPICH 4", "MPD_TEST_MPICH4_DIR", ""),
     ("MPICH 5", "MPD_TEST_MPICH5_DIR", "MPD_TEST_MPICH5_LIB"),
@@ -28,12 +28,12 @@ impl Library {
         Path::new(&self.directory).join(name)
     }
 
-    /// Where its programs have to look for it, if that has to be said.
+    /// The library path that its programs need, if they need one.
     pub(crate) fn search_path(&self) -> Option<&str> {
         self.search_path.as_deref()
     }
 
-    /// Adds what its programs need to find it.
+    /// Adds the environment in which its programs find the library.
     pub(crate) fn dress(&self, run: Run) -> Run {
         match &self.search_path {
             Some(path) => run.env("LD_LIBRARY_PATH", path),
@@ -41,8 +41,8 @@ impl Library {
         }
     }
 
-    /// The same, and what it takes to open ports, with which ranks reach others that were started apart from
-    /// them or by them.
+    /// The same, with the settings that are necessary for ports, through which ranks reach separately started
+    /// ranks and spawned ranks.
     pub(crate) fn dress_for_ports(&self, run: Run) -> Run {
         let run = self.dress(run).env("MPIR_CVAR_CH4_NETMOD", "ofi").env("FI_PROVIDER", "tcp");
         run.env("I_MPI_SPAWN", "on").env("I_MPI_FABRICS", "ofi")
@@ -54,7 +54,7 @@ impl Library {
     }
 }
 
-/// Those that are there.
+/// The installed libraries.
 pub(crate) fn libraries() -> Vec<Library> {
     let mut libraries = Vec::new();
     for (name, directory, search_path) in LIBRARIES {
@@ -68,12 +68,12 @@ pub(crate) fn libraries() -> Vec<Library> {
     libraries
 }
 
-/// Those that are there and can open ports: Debian's build cannot, under any launcher.
+/// The installed libraries that can open ports: Debian's build cannot, under any launcher.
 pub(crate) fn libraries_with_ports() -> Vec<Library> {
     libraries().into_iter().filter(|library| library.name != LIBRARIES[0].0).collect()
 }
 
-/// Runs a check with each library that is there, through a daemon of its own.
+/// Runs a check with each installed library, through its own daemon.
 fn with_each(check: impl Fn(&Suite, &Library)) {
     for library in libraries() {
         let suite = Suite::new();
@@ -84,7 +84,7 @@ fn with_each(check: impl Fn(&Suite, &Library)) {
 }
 
 #[test]
-fn cpi_runs_on_four_ranks() {
+fn cpi_computes_pi_on_four_ranks() {
     with_each(|suite, library| {
         let output = library.run(suite, 4, "cpi", &[]).output();
         output.code(0);
@@ -93,7 +93,7 @@ fn cpi_runs_on_four_ranks() {
 }
 
 #[test]
-fn every_rank_of_a_library_knows_its_place() {
+fn every_mpi_rank_knows_its_rank_size_and_node() {
     with_each(|suite, library| {
         for ranks in [1, 2, 4, 8] {
             let output = library.run(suite, ranks, "hello", &[]).output();
@@ -110,7 +110,7 @@ fn every_rank_of_a_library_knows_its_place() {
 }
 
 #[test]
-fn many_ranks_agree_on_a_sum() {
+fn many_mpi_ranks_agree_on_a_sum() {
     let ranks = sample(16, 64);
     with_each(|suite, library| {
         let output = library.run(suite, ranks, "allreduce", &[]).deadline(300).output();
@@ -124,14 +124,14 @@ fn many_ranks_agree_on_a_sum() {
 }
 
 #[test]
-fn mpi_abort_gives_its_code() {
+fn mpi_abort_gives_its_exit_code() {
     with_each(|suite, library| {
         library.run(suite, 3, "abort", &["1", "7"]).output().code(7).says(&["rank 1"]);
     });
 }
 
 #[test]
-fn half_of_a_world_is_aborted_without_auto_cleanup_and_its_code_is_not_lost() {
+fn without_auto_cleanup_an_aborted_communicator_gives_its_code() {
     let Some(mpiexec) = setting("MPD_TEST_MPICH5_MPIEXEC") else {
         return skip("MPICH 5 is not there");
     };
@@ -148,7 +148,7 @@ fn half_of_a_world_is_aborted_without_auto_cleanup_and_its_code_is_not_lost() {
 }
 
 #[test]
-fn a_rank_that_leaves_without_finalize_ends_the_job() {
+fn an_mpi_rank_that_exits_without_finalize_ends_the_job() {
     with_each(|suite, library| {
         library.run(suite, 3, "nofinalize", &["2", "0"]).output().code(1).says(&["rank 2"]);
         library.run(suite, 3, "nofinalize", &["0", "5"]).output().code(5).says(&["rank 0"]);
@@ -158,7 +158,7 @@ fn a_rank_that_leaves_without_finalize_ends_the_job() {
 }
 
 #[test]
-fn a_name_is_published_once_and_gone_when_it_was_taken_back() {
+fn mpi_publishes_a_name_once_and_does_not_find_it_after_unpublish() {
     with_each(|suite, library| {
         let output = library.run(suite, 2, "names", &[]).output();
         output.code(0).prints(
@@ -175,7 +175,7 @@ fn a_name_is_published_once_and_gone_when_it_was_taken_back() {
 }
 
 #[test]
-fn a_code_after_mpi_finalize_counts() {
+fn an_exit_code_after_mpi_finalize_is_the_code_of_mpirun() {
     with_each(|suite, library| {
         library.run(suite, 3, "exit_after", &["1", "9"]).output().code(9).says(&["rank 1"]);
         library.run(suite, 3, "exit_after", &["1", "0"]).output().code(0);
@@ -183,7 +183,7 @@ fn a_code_after_mpi_finalize_counts() {
 }
 
 #[test]
-fn a_child_that_a_rank_left_behind_does_not_keep_the_job() {
+fn a_child_left_by_a_rank_does_not_delay_the_end_of_the_job() {
     with_each(|suite, library| {
         let output = library.run(suite, 2, "grandchild", &[]).output();
         output.code(0);
@@ -193,7 +193,7 @@ fn a_child_that_a_rank_left_behind_does_not_keep_the_job() {
 }
 
 #[test]
-fn two_programs_make_one_world() {
+fn two_mpi_programs_form_one_world() {
     with_each(|suite, library| {
         let hello = library.program("hello").display().to_string();
         let output = library.run(suite, 2, "hello", &[":", "-n", "1", &hello]).output();
@@ -205,7 +205,7 @@ fn two_programs_make_one_world() {
 }
 
 #[test]
-fn the_universe_is_as_large_as_is_said() {
+fn mpi_ranks_see_the_universe_size_of_usize() {
     with_each(|suite, library| {
         for (said, universe) in [("16", "16"), ("INFINITE", "-1")] {
             let run = suite.mpirun(["-usize", said, "-n", "2"]).arg(library.program("hello"));
@@ -220,11 +220,11 @@ fn the_universe_is_as_large_as_is_said() {
 }
 
 #[test]
-fn a_job_works_after_the_one_before_was_killed_twenty_times() {
+fn a_job_works_after_each_of_twenty_killed_jobs() {
     with_each(|suite, library| {
         for _ in 0..sample(5, 20) {
             let mut killed = library.run(suite, 4, "abort", &["99", "0"]).start();
-            // Nobody aborts, so the ranks may be through before they are seen.
+            // No rank aborts, so the ranks may end before the test sees them.
             wait_until("four ranks", || killed.has_ended() || suite.running("abort").len() == 4);
             killed.send(Signal::SIGKILL);
             drop(killed.wait());
@@ -236,7 +236,7 @@ fn a_job_works_after_the_one_before_was_killed_twenty_times() {
 }
 
 #[test]
-fn python_runs_on_three_ranks() {
+fn mpi4py_runs_on_three_ranks() {
     for (library, python) in [("MPICH", "MPD_TEST_PYTHON"), ("Intel", "MPD_TEST_IMPI_PYTHON")] {
         let (Some(python), Some(script)) = (setting(python), setting("MPD_TEST_HELLO_PY")) else {
             skip(&format!("mpi4py on {library} is not there"));

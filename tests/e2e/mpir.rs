@@ -1,5 +1,5 @@
-//! What debuggers find in `mpirun`: the symbols of MPIR, read by gdb as TotalView and its like do, with the debug
-//! information there is of them and by those who know the types; and the same as a file.
+//! The MPIR symbols of `mpirun` as debuggers such as TotalView read them. In the tests gdb reads them with and without
+//! the debug information of `mpirun`. The option `-proctable` writes the same table to a file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,10 +23,10 @@ while $rank < *(int*)&MPIR_proctable_size
 end
 "#;
 
-/// What every script begins with.
+/// The beginning of every script.
 const BEGIN: &str = "set pagination off\nset confirm off\nset language c\n";
 
-/// As debuggers begin: stopped before `main`, they say that they are there.
+/// The beginning of a debugger's launch: stopped before `main`, it sets its mark.
 const LAUNCH: &str =
     "starti\nset *(int*)&MPIR_being_debugged = 1\nbreak MPIR_Breakpoint\ncontinue\n";
 
@@ -38,14 +38,14 @@ fn gdb() -> Option<String> {
     gdb
 }
 
-/// `gdb` with a script for `mpirun`; the program's words may follow.
+/// `gdb` with a script for `mpirun`; the caller appends the program's arguments.
 fn debug(suite: &Suite, gdb: &str, script: &str) -> Run {
     let file = suite.path("script.gdb");
     std::fs::write(&file, [BEGIN, script].concat()).expect("a script");
     suite.command(gdb).args(["-q", "-nx", "-batch", "-x"]).arg(file).deadline(90)
 }
 
-/// `gdb` with a script on `mpirun`, whose words may follow.
+/// `gdb` with a script that starts `mpirun`; the caller appends arguments.
 fn launch(suite: &Suite, gdb: &str, script: &str) -> Run {
     debug(suite, gdb, script).arg("--args").arg(suite.program("mpirun"))
 }
@@ -64,16 +64,16 @@ fn rows(output: &Output) -> BTreeMap<u32, (String, String, u32)> {
     rows.map(row).collect()
 }
 
-/// A program that writes its process id to a file: on the screen it could stand within a line of gdb.
+/// A program that writes its process id to a file: on the screen it could be within a line of gdb.
 const TELLS_ITS_PID: [&str; 5] = ["-outfile-pattern", "out.%r", "sh", "-c", "echo $$"];
 
-/// What a rank has written there.
+/// The process id in the file of a rank.
 fn pid_of(suite: &Suite, rank: u32) -> u32 {
     let text = std::fs::read_to_string(suite.path(format!("work/out.{rank}")));
     text.expect("its output").trim_end().parse().expect("a number")
 }
 
-/// The file that `-proctable` wrote, in the same form, once it is whole.
+/// The complete file of `-proctable`, in the same form.
 fn table(path: &Path) -> BTreeMap<u32, (String, String, u32)> {
     let mut whole = None;
     wait_until("the table of processes", || {
@@ -91,7 +91,7 @@ fn table(path: &Path) -> BTreeMap<u32, (String, String, u32)> {
 }
 
 #[test]
-fn a_debugger_that_starts_mpirun_is_told_of_every_rank_of_real_mpi_programs() {
+fn a_debugger_that_starts_mpirun_reads_every_rank_of_mpi_programs() {
     let Some(gdb) = gdb() else { return };
     for library in libraries() {
         let suite = Suite::new();
@@ -110,9 +110,9 @@ fn a_debugger_that_starts_mpirun_is_told_of_every_rank_of_real_mpi_programs() {
         for (host, found, _) in rows.values() {
             assert!(!host.is_empty() && Path::new(found) == program, "{output}");
         }
-        // None of them was through MPI_Init before.
-        let (told, said) = (out.find("mpir size"), out.find("rank 0 of 4"));
-        assert!(told < said && said.is_some(), "{}: {output}", library.name);
+        // No rank had passed MPI_Init before.
+        let (listed, said) = (out.find("mpir size"), out.find("rank 0 of 4"));
+        assert!(listed < said && said.is_some(), "{}: {output}", library.name);
         assert_eq!(out.lines().filter(|line| line.starts_with("rank ")).count(), 4, "{output}");
         assert!(out.contains("exited normally"), "{output}");
         suite.only_the_daemon_is_left();
@@ -120,7 +120,7 @@ fn a_debugger_that_starts_mpirun_is_told_of_every_rank_of_real_mpi_programs() {
 }
 
 #[test]
-fn a_debugger_finds_the_types_in_mpirun_and_reads_the_table_without_a_cast() {
+fn a_debugger_reads_the_mpir_table_without_a_cast() {
     let Some(gdb) = gdb() else { return };
     let suite = Suite::new();
     suite.start_daemon();
@@ -146,7 +146,7 @@ fn a_debugger_finds_the_types_in_mpirun_and_reads_the_table_without_a_cast() {
 }
 
 #[test]
-fn a_debugger_of_an_ordinary_user_is_told_the_right_process_ids() {
+fn a_debugger_of_an_ordinary_user_reads_the_right_process_ids() {
     let Some(gdb) = gdb() else { return };
     let suite = if is_root() { Suite::as_user(60_207) } else { Suite::new() };
     let script = [LAUNCH, READ, "delete\ncontinue\n"].concat();
@@ -160,17 +160,17 @@ fn a_debugger_of_an_ordinary_user_is_told_the_right_process_ids() {
 }
 
 #[test]
-fn ranks_on_many_hosts_wait_for_their_first_answer_until_the_debugger_goes_on() {
+fn ranks_on_many_hosts_wait_in_init_until_the_debugger_continues() {
     let Some(gdb) = gdb() else { return };
     let ring = Members::new().option(&["--ncpus", "1"]).with(3);
-    // Each says that it is there, and would be through its fence and say more soon.
+    // Each rank reports that it runs; without the debugger it would soon pass its fence and print more.
     let all = "shell timeout 30 sh -c 'until grep -q up out.0 && grep -q up out.1 && grep -q up out.2; \
                do sleep 0.05; done'\nshell echo before $(cat out.? | grep -c hello)\n";
     let end = "delete\ncontinue\nshell echo after $(cat out.? | grep -c hello)\n";
     let script = [LAUNCH, all, end].concat();
-    let words =
+    let arguments =
         ["-np", "3", "-outfile-pattern", "out.%r", "sh", "-c", "echo up; exec \"$0\" hello"];
-    let run = launch(&ring.suite, &gdb, &script).env("MPD_RUNDIR", ring.rundir(1)).args(words);
+    let run = launch(&ring.suite, &gdb, &script).env("MPD_RUNDIR", ring.rundir(1)).args(arguments);
     let output = run.arg(ring.suite.program("t-pmi")).output();
     let out = output.out();
     assert!(out.contains("before 0\n") && out.contains("after 3\n"), "{output}");
@@ -178,7 +178,7 @@ fn ranks_on_many_hosts_wait_for_their_first_answer_until_the_debugger_goes_on() 
 }
 
 #[test]
-fn a_debugger_is_told_why_a_job_is_ended() {
+fn a_debugger_reads_the_reason_for_the_end_of_a_job() {
     let Some(gdb) = gdb() else { return };
     let suite = Suite::new();
     let why = "printf \"mpir state %d\\nmpir why %s\\n\", *(int*)&MPIR_debug_state, \
@@ -187,13 +187,13 @@ fn a_debugger_is_told_why_a_job_is_ended() {
     let run =
         launch(&suite, &gdb, &script).args(["-np", "2", "sh", "-c", "exit $((PMI_RANK * 7))"]);
     let output = run.output();
-    let told = "mpir state 2\nmpir why rank 1: exited with code 7\n";
-    assert!(output.out().contains(told), "{output}");
+    let listed = "mpir state 2\nmpir why rank 1: exited with code 7\n";
+    assert!(output.out().contains(listed), "{output}");
     assert!(output.out().contains("exited with code 07"), "{output}");
 }
 
 #[test]
-fn a_user_who_attaches_a_debugger_to_a_running_mpirun_finds_the_table() {
+fn a_debugger_attached_to_a_running_mpirun_reads_the_table() {
     let Some(gdb) = gdb() else { return };
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     let suite = match (is_root(), matches!(scope.trim(), "" | "0")) {
@@ -202,34 +202,34 @@ fn a_user_who_attaches_a_debugger_to_a_running_mpirun_finds_the_table() {
         (false, false) => return skip("only root may attach to a program that runs (Yama)"),
     };
     suite.start_daemon();
-    let words = ["-np", "4", "-s", "all", "-proctable", "table.json"];
-    let run = suite.mpirun(words).args(["sh", "-c", "cat; exit 3"]).input_pipe();
+    let arguments = ["-np", "4", "-s", "all", "-proctable", "table.json"];
+    let run = suite.mpirun(arguments).args(["sh", "-c", "cat; exit 3"]).input_pipe();
     let mut job = run.start();
     let stdin = job.stdin();
-    let told = table(&suite.path("work/table.json"));
-    assert_eq!(told.len(), 4);
+    let listed = table(&suite.path("work/table.json"));
+    assert_eq!(listed.len(), 4);
     let script = [READ, "printf \"mpir debugged %d\\n\", *(int*)&MPIR_being_debugged\n"].concat();
     let output = debug(&suite, &gdb, &script).args(["-p", &job.pid().to_string()]).output();
     output.code(0);
     assert!(output.out().contains("mpir state 1\nmpir size 4\n"), "{output}");
     assert!(output.out().contains("mpir debugged 0\n"), "{output}");
-    assert_eq!(rows(&output), told, "{output}");
+    assert_eq!(rows(&output), listed, "{output}");
     drop(stdin);
     job.wait().code(3);
     suite.only_the_daemon_is_left();
 }
 
 #[test]
-fn the_table_of_a_job_on_many_hosts_has_the_processes_of_each() {
+fn the_table_of_a_job_on_many_hosts_lists_the_processes_of_every_host() {
     let ring = Members::new().option(&["--ncpus", "2"]).with(3);
-    let words = ["-np", "4", "-proctable", "table.json", "sh", "-c", "echo $$"];
+    let arguments = ["-np", "4", "-proctable", "table.json", "sh", "-c", "echo $$"];
     let more = [":", "-n", "2", "sh", "-c", "echo $$"];
-    let output = ring.mpirun(1, &words).args(more).output();
+    let output = ring.mpirun(1, &arguments).args(more).output();
     output.code(0).quiet();
-    let told = table(&ring.suite.path("work/table.json"));
-    let hosts: Vec<&str> = told.values().map(|(host, ..)| host.as_str()).collect();
+    let listed = table(&ring.suite.path("work/table.json"));
+    let hosts: Vec<&str> = listed.values().map(|(host, ..)| host.as_str()).collect();
     assert_eq!(hosts, ["d1", "d1", "d2", "d2", "d3", "d3"]);
-    let mut pids: Vec<String> = told.values().map(|(.., pid)| pid.to_string()).collect();
+    let mut pids: Vec<String> = listed.values().map(|(.., pid)| pid.to_string()).collect();
     pids.sort_unstable();
     assert_eq!(output.sorted_lines(), pids);
 }

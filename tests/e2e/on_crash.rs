@@ -1,4 +1,4 @@
-//! `mpirun -on-crash gdb`: where ranks were that crash, and nothing else is different, unless a user sits there.
+//! `mpirun -on-crash gdb`: the places of crashed ranks. Everything else stays the same, unless a user can debug.
 
 use nix::sys::signal::Signal;
 
@@ -8,7 +8,7 @@ use crate::run::{Output, Run, wait_until};
 use crate::suite::{Suite, skip};
 use mpd_tests::surroundings::setting;
 
-/// The program that crashes, or nothing where there is no debugger.
+/// The program that crashes, or `None` if gdb is not installed.
 fn crasher() -> Option<String> {
     setting("MPD_TEST_GDB")?;
     Some(format!("{}/crasher", setting("MPD_TEST_DEBUG_DIR")?))
@@ -23,83 +23,88 @@ macro_rules! crasher {
     };
 }
 
-// Behind the macro, which it uses.
+// After the macro, which they use.
 mod opened;
+mod terminal;
 
 fn caught(suite: &Suite, ranks: &str) -> Run {
     suite.mpirun(["-n", ranks, "-on-crash", "gdb"]).deadline(120)
 }
 
-/// What is told of crashes, without our name.
-fn told(output: &Output) -> Vec<String> {
+/// The lines about crashes, without the program name `mpirun`.
+fn crash_report(output: &Output) -> Vec<String> {
     let lines = output.err();
     let lines = lines.lines().filter_map(|line| line.strip_prefix("mpirun: "));
     lines.map(str::to_owned).take_while(|line| !line.starts_with("host ")).collect()
 }
 
 #[test]
-fn the_place_of_a_crash_is_told_and_the_exit_code_is_that_of_the_signal() {
+fn on_crash_reports_the_place_of_a_crash_and_keeps_its_exit_code() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
     let output = caught(&suite, "3").args([&program, "segv", "1"]).output();
-    let told_of = told(output.code(139));
-    assert_eq!(told_of[0], "where ranks were when SIGSEGV came:");
-    assert!(told_of[1].starts_with("  1: main at crasher.c:"), "{told_of:?}");
-    assert!(told_of[2].starts_with("    1: broken at crasher.c:"), "{told_of:?}");
+    let places = crash_report(output.code(139));
+    assert_eq!(places[0], "positions of ranks at SIGSEGV:");
+    assert!(places[1].starts_with("  1: main at crasher.c:"), "{places:?}");
+    assert!(places[2].starts_with("    1: broken at crasher.c:"), "{places:?}");
     let output = caught(&suite, "3").args([&program, "abort", "2"]).output();
-    let told_of = told(output.code(134));
-    assert_eq!(told_of[0], "where ranks were when SIGABRT came:");
-    assert!(told_of[1].starts_with("  2: main at crasher.c:"), "{told_of:?}");
+    let places = crash_report(output.code(134));
+    assert_eq!(places[0], "positions of ranks at SIGABRT:");
+    assert!(places[1].starts_with("  2: main at crasher.c:"), "{places:?}");
     suite.only_the_daemon_is_left();
 }
 
 #[test]
-fn all_threads_of_a_rank_that_crashes_are_told() {
+fn on_crash_reports_all_threads_of_a_crashed_rank() {
     let program = crasher!();
     let suite = Suite::new();
     let output = caught(&suite, "1").args([&program, "threads"]).output();
-    let text = told(output.code(139)).join("\n");
+    let text = crash_report(output.code(139)).join("\n");
     assert!(text.contains("0: broken at crasher.c:") && text.contains("0: sleeper at"), "{text}");
     suite.gone(&[]);
 }
 
 #[test]
-fn the_thread_that_crashed_is_told_of_however_many_there_are() {
+fn on_crash_reports_the_crashed_thread_among_many() {
     let program = crasher!();
     let suite = Suite::new();
     let output = caught(&suite, "1").args([&program, "last"]).output();
-    let text = told(output.code(139)).join("\n");
+    let text = crash_report(output.code(139)).join("\n");
     assert!(text.contains("0: broken at crasher.c:"), "{text}");
     suite.gone(&[]);
 }
 
 #[test]
-fn threads_that_crash_together_are_one_crash() {
+fn threads_that_crash_together_are_reported_as_one_crash() {
     let program = crasher!();
     let suite = Suite::new();
     for _ in 0..5 {
         let output = caught(&suite, "1").args([&program, "together"]).output();
-        let text = told(output.code(139)).join("\n");
+        let text = crash_report(output.code(139)).join("\n");
         assert!(text.contains("0: broken at crasher.c:"), "{text}");
     }
     suite.gone(&[]);
 }
 
 #[test]
-fn a_crash_below_a_script_is_told_and_the_scripts_code_counts() {
+fn a_crash_below_a_script_is_reported_and_keeps_the_scripts_code() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
     let script = format!("{program} segv; echo \"ended with $?\"; exit 5");
     let output = caught(&suite, "1").args(["sh", "-c", &script]).output();
     output.code(5).prints("ended with 139\n");
-    assert!(told(&output).join("\n").contains("0: broken at crasher.c:"), "{}", output.err());
+    assert!(
+        crash_report(&output).join("\n").contains("0: broken at crasher.c:"),
+        "{}",
+        output.err()
+    );
     suite.only_the_daemon_is_left();
 }
 
 #[test]
-fn who_handles_a_crash_or_has_none_is_left_alone() {
+fn programs_with_a_handler_or_without_a_crash_run_unchanged() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
@@ -114,7 +119,7 @@ fn who_handles_a_crash_or_has_none_is_left_alone() {
 }
 
 #[test]
-fn signals_reach_the_program_and_stop_it() {
+fn signals_reach_a_traced_program_and_stop_it() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
@@ -127,7 +132,7 @@ fn signals_reach_the_program_and_stop_it() {
     let job = caught(&suite, "1").args([&program, "wait"]).start();
     job.shows("waiting");
     job.send(Signal::SIGTSTP);
-    // Of the watched ones that is another letter.
+    // The kernel shows stopped traced processes with another letter.
     let is_stopped = || {
         let ranks = suite.running("crasher");
         let state = |rank: &Process| std::fs::read_to_string(format!("/proc/{}/stat", rank.pid));
@@ -137,38 +142,38 @@ fn signals_reach_the_program_and_stop_it() {
     let mpirun = || Process::read(job.pid()).is_some_and(|mpirun| mpirun.is_stopped());
     wait_until("mpirun has stopped itself", mpirun);
     job.send(Signal::SIGCONT);
-    wait_until("it goes on", || !is_stopped());
+    wait_until("it continues", || !is_stopped());
     job.send(Signal::SIGINT);
     job.wait().code(130);
     suite.only_the_daemon_is_left();
 }
 
 #[test]
-fn mpi_programs_run_and_crash_as_without() {
+fn mpi_programs_run_and_crash_with_the_same_exit_codes() {
     if setting("MPD_TEST_GDB").is_none() {
         return skip("no gdb");
     }
     let suite = Suite::new();
     suite.start_daemon();
     for library in libraries() {
-        let run = |program: &str, words: &[&str]| {
+        let run = |program: &str, arguments: &[&str]| {
             let run = library.dress(caught(&suite, "3")).arg(library.program(program));
-            run.args(words).output()
+            run.args(arguments).output()
         };
         run("hello", &[]).code(0);
         let output = run("stuck", &["crash"]);
         output.code(139);
-        let text = told(&output).join("\n");
+        let text = crash_report(&output).join("\n");
         assert!(text.contains("1: broken"), "{}: {}", library.name, output.err());
     }
     suite.only_the_daemon_is_left();
 }
 
 #[test]
-fn a_debugger_that_is_not_there_is_told_before_anything_runs() {
+fn a_missing_debugger_is_reported_before_any_rank_runs() {
     let suite = Suite::new();
-    let words = ["-gdb-path", "/no/such/gdb", "true"];
-    let output = caught(&suite, "1").args(words).output();
+    let arguments = ["-gdb-path", "/no/such/gdb", "true"];
+    let output = caught(&suite, "1").args(arguments).output();
     output.code(125).says(&["/no/such/gdb"]).brief();
     suite.gone(&[]);
 }

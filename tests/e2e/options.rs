@@ -21,7 +21,7 @@ fn both_spellings_of_the_number_of_ranks_work() {
 }
 
 #[test]
-fn options_end_at_the_name_of_the_program() {
+fn arguments_after_the_program_name_belong_to_the_program() {
     let suite = Suite::new();
     suite
         .mpirun(["-n", "1", "echo", "-l", "-n", ":x", "--help"])
@@ -30,7 +30,7 @@ fn options_end_at_the_name_of_the_program() {
 }
 
 #[test]
-fn labels_name_the_rank_on_both_streams() {
+fn labels_show_the_rank_on_both_streams() {
     let suite = Suite::new();
     let script = "echo out; echo err >&2";
     let output = suite.mpirun(["-l", "-n", "3", "sh", "-c", script]).output();
@@ -42,7 +42,7 @@ fn labels_name_the_rank_on_both_streams() {
 }
 
 #[test]
-fn the_label_can_be_chosen() {
+fn label_fmt_determines_the_label() {
     let suite = Suite::new();
     let host = suite.command("hostname").output().out();
     let output = suite.mpirun(["-label-fmt", "%r on %h", "-n", "2", "echo", "x"]).output();
@@ -51,7 +51,7 @@ fn the_label_can_be_chosen() {
 }
 
 #[test]
-fn argsets_have_programs_and_environments_of_their_own() {
+fn each_argset_has_its_own_program_and_environment() {
     let suite = Suite::new();
     let script = "echo $0 $PMI_RANK/$PMI_SIZE ${A-none} ${G-none}";
     let first = ["-genv", "G", "all", "-n", "2", "-env", "A", "one", "sh", "-c", script, "first"];
@@ -65,7 +65,7 @@ fn argsets_have_programs_and_environments_of_their_own() {
 }
 
 #[test]
-fn the_working_directory_can_be_chosen() {
+fn wdir_sets_the_working_directory_of_ranks() {
     let suite = Suite::new();
     let directory = suite.new_directory("elsewhere");
     let expected = format!("{directory}\n");
@@ -75,28 +75,29 @@ fn the_working_directory_can_be_chosen() {
 }
 
 #[test]
-fn programs_are_looked_for_in_path() {
+fn programs_are_searched_in_the_directories_of_path() {
     let suite = Suite::new();
     let directory = suite.new_directory("elsewhere");
     fs::copy("/bin/echo", suite.path("elsewhere/my-program")).expect("a copy");
-    let words = ["-path", &directory, "-n", "1", "my-program", "found"];
-    suite.mpirun(words).output().code(0).prints("found\n");
+    let arguments = ["-path", &directory, "-n", "1", "my-program", "found"];
+    suite.mpirun(arguments).output().code(0).prints("found\n");
     suite.mpirun(["-n", "1", "my-program", "found"]).output().code(127);
 }
 
 #[test]
-fn umask_and_limits_can_be_chosen() {
+fn umask_and_rlimit_set_umask_and_limits_of_ranks() {
     let suite = Suite::new();
-    let words = ["-umask", "027", "-rlimit", "core=0", "-n", "1", "bash", "-c", "umask; ulimit -c"];
-    suite.mpirun(words).output().code(0).quiet().prints("0027\n0\n");
+    let arguments =
+        ["-umask", "027", "-rlimit", "core=0", "-n", "1", "bash", "-c", "umask; ulimit -c"];
+    suite.mpirun(arguments).output().code(0).quiet().prints("0027\n0\n");
 }
 
 #[test]
-fn the_environment_can_be_emptied_and_listed() {
+fn envnone_and_envlist_select_the_environment_of_ranks() {
     let suite = Suite::new();
     let script = "echo ${ONE-none} ${TWO-none} ${THREE-none}";
-    let with = |words: &[&str]| {
-        let run = suite.mpirun(words).args(["-n", "1", "sh", "-c", script]);
+    let with = |arguments: &[&str]| {
+        let run = suite.mpirun(arguments).args(["-n", "1", "sh", "-c", script]);
         run.env("ONE", "1").env("TWO", "2").output()
     };
     with(&[]).prints("1 2 none\n");
@@ -112,7 +113,7 @@ fn the_environment_can_be_emptied_and_listed() {
 }
 
 #[test]
-fn the_universe_size_can_be_chosen() {
+fn usize_sets_the_universe_size() {
     let suite = Suite::new();
     let helper = suite.program("t-pmi");
     let output = suite.mpirun(["-usize", "17", "-n", "2", &helper, "hello"]).output();
@@ -121,20 +122,20 @@ fn the_universe_size_can_be_chosen() {
 }
 
 #[test]
-fn soft_takes_a_number_that_the_argset_may_have() {
+fn soft_selects_an_allowed_number_of_ranks() {
     let suite = Suite::new();
     let output = suite.mpirun(["-soft", "1:3", "-n", "3", "echo", "x"]).output();
     output.code(0).quiet().prints("x\nx\nx\n");
 }
 
 #[test]
-fn a_job_can_have_an_alias() {
+fn a_job_accepts_an_alias() {
     let suite = Suite::new();
     suite.mpirun(["-a", "my-job", "-n", "1", "true"]).output().code(0).quiet();
 }
 
 #[test]
-fn a_configuration_file_has_one_argset_a_line() {
+fn each_line_of_a_configuration_file_is_an_argset() {
     let suite = Suite::new();
     let path = suite.path("work/config");
     let script = "# a comment\n\n-n 2 -env A 'one two' sh -c 'echo $A $PMI_RANK'\n\
@@ -151,8 +152,8 @@ fn a_status_file_lists_every_rank() {
     let suite = Suite::new();
     let path = suite.path("work/status").display().to_string();
     let helper = suite.program("t-exit-with");
-    let words = ["-status-file", &path, "-on-failure=continue", "-n", "3", &helper, "1", "6"];
-    suite.mpirun(words).output().code(6);
+    let arguments = ["-status-file", &path, "-on-failure=continue", "-n", "3", &helper, "1", "6"];
+    suite.mpirun(arguments).output().code(6);
     let text = fs::read_to_string(&path).expect("the status file");
     let lines: Vec<_> = text.lines().filter(|line| line.starts_with("rank=")).collect();
     assert_eq!(lines.len(), 3, "{text}");
@@ -164,12 +165,12 @@ fn a_status_file_lists_every_rank() {
 }
 
 #[test]
-fn a_status_file_tells_signals_and_ranks_that_never_ran() {
+fn a_status_file_shows_signals_and_ranks_that_never_ran() {
     let suite = Suite::new();
     let path = suite.path("work/status").display().to_string();
     let helper = suite.program("t-exit-with");
-    let words = ["-status-file", &path, "-n", "2", &helper, "1", "sig11", "sleep"];
-    suite.mpirun(words).output().code(139);
+    let arguments = ["-status-file", &path, "-n", "2", &helper, "1", "sig11", "sleep"];
+    suite.mpirun(arguments).output().code(139);
     let text = fs::read_to_string(&path).expect("the status file");
     assert!(text.contains("signal=11") && text.contains("rank=0 "), "{text}");
     suite.mpirun(["-status-file", &path, "-n", "2", "./missing"]).output().code(127);
@@ -178,7 +179,7 @@ fn a_status_file_tells_signals_and_ranks_that_never_ran() {
 }
 
 #[test]
-fn an_exit_code_file_has_the_form_of_the_original() {
+fn an_exit_code_file_has_the_format_of_the_original_mpd() {
     let suite = Suite::new();
     let path = suite.path("work/codes").display().to_string();
     let helper = suite.program("t-exit-with");
@@ -194,21 +195,21 @@ fn an_exit_code_file_has_the_form_of_the_original() {
 }
 
 #[test]
-fn all_exit_codes_can_be_printed() {
+fn print_all_exitcodes_prints_the_code_of_each_rank() {
     let suite = Suite::new();
     let helper = suite.program("t-exit-with");
-    let words = ["-print-all-exitcodes", "-on-failure=continue", "-n", "2", &helper, "1", "77"];
-    let output = suite.mpirun(words).output();
+    let arguments = ["-print-all-exitcodes", "-on-failure=continue", "-n", "2", &helper, "1", "77"];
+    let output = suite.mpirun(arguments).output();
     output.code(77);
     let printed = format!("{}{}", output.out(), output.err());
     assert!(printed.contains("Exit codes: ") && printed.contains(" 0,77"), "{output}");
 }
 
 #[test]
-fn exit_codes_that_no_reader_takes_do_not_keep_mpirun_from_ending() {
+fn unread_exit_codes_do_not_delay_the_end_of_mpirun() {
     let suite = Suite::new();
     let (_reader, mut writer) = UnixStream::pair().expect("a socket");
-    // mpirun gets it in the blocking mode, and so full that not one byte goes in.
+    // The socket is in blocking mode and full, so that mpirun cannot write one byte.
     writer.set_nonblocking(true).expect("its mode");
     while writer.write(b"x").is_ok() {}
     writer.set_nonblocking(false).expect("its mode");
@@ -218,7 +219,7 @@ fn exit_codes_that_no_reader_takes_do_not_keep_mpirun_from_ending() {
 }
 
 #[test]
-fn output_can_go_to_a_file_for_each_rank() {
+fn outfile_pattern_writes_one_file_for_each_rank() {
     let suite = Suite::new();
     let (out, err) = (suite.path("work/out.%r"), suite.path("work/err.%r"));
     let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2";
@@ -233,7 +234,7 @@ fn output_can_go_to_a_file_for_each_rank() {
 }
 
 #[test]
-fn lines_can_bear_a_timestamp() {
+fn timestamp_prefixes_each_line_with_a_time() {
     let suite = Suite::new();
     let output = suite.mpirun(["-timestamp", "-n", "2", "echo", "text"]).output();
     output.code(0).quiet();
@@ -244,12 +245,12 @@ fn lines_can_bear_a_timestamp() {
 }
 
 #[test]
-fn identical_lines_can_be_merged() {
+fn merge_prints_identical_lines_with_all_their_ranks() {
     let suite = Suite::new();
     let script = "echo same; [ $PMI_RANK = 2 ] && echo other; echo end";
     let output = suite.mpirun(["-m", "-n", "8", "sh", "-c", script]).output();
     output.code(0).quiet();
-    // How much is merged depends on when the lines come; what is said about each rank does not.
+    // The number of merged lines depends on the arrival of the lines; the ranks of each text do not.
     for (text, ranks) in [("same", 8), ("other", 1), ("end", 8)] {
         let lines: Vec<_> =
             output.out().lines().filter(|line| line.ends_with(text)).map(str::to_owned).collect();
@@ -260,7 +261,7 @@ fn identical_lines_can_be_merged() {
 }
 
 #[test]
-fn a_dry_run_starts_nothing() {
+fn a_dry_run_starts_no_process() {
     let suite = Suite::new();
     let witness = suite.path("work/witness").display().to_string();
     let output = suite.mpirun(["-dry-run", "-n", "2", "touch", &witness]).output();
@@ -270,7 +271,7 @@ fn a_dry_run_starts_nothing() {
 }
 
 #[test]
-fn help_is_short_and_complete_on_request() {
+fn help_is_short_and_help_all_lists_every_option() {
     let suite = Suite::new();
     let (short, all) = (suite.mpirun(["--help"]).output(), suite.mpirun(["--help-all"]).output());
     short.code(0).quiet();
@@ -287,7 +288,7 @@ fn help_is_short_and_complete_on_request() {
     suite.mpd(&["--help"]).output().code(0).quiet();
 }
 
-/// How many ranks a set such as `0-2,5` has.
+/// The number of ranks in a set such as `0-2,5`.
 fn count(set: &str) -> usize {
     let number = |text: &str| text.trim().parse::<usize>().expect("a rank");
     set.split(',')
@@ -296,12 +297,12 @@ fn count(set: &str) -> usize {
 }
 
 #[test]
-fn output_files_have_the_umask_of_mpiruns_caller() {
+fn output_files_are_created_with_the_umask_of_mpiruns_caller() {
     check_umask("022", "077", 0o600);
 }
 
 #[test]
-fn output_files_do_not_have_the_umask_of_the_daemon() {
+fn output_files_are_created_without_the_umask_of_the_daemon() {
     check_umask("077", "022", 0o644);
 }
 
@@ -313,8 +314,8 @@ fn check_umask(daemons: &str, callers: &str, expected: u32) {
     };
     with(daemons, "mpd").arg("--daemon").output().code(0);
     let daemon = suite.daemon().pid;
-    let words = ["-outfile-pattern", "out", "-n", "1", "echo", "x"];
-    with(callers, "mpirun").args(words).output().code(0).quiet();
+    let arguments = ["-outfile-pattern", "out", "-n", "1", "echo", "x"];
+    with(callers, "mpirun").args(arguments).output().code(0).quiet();
     process::send(daemon, Signal::SIGTERM);
     let mode = fs::metadata(suite.path("work/out")).expect("the file").permissions().mode();
     assert_eq!(mode & 0o777, expected, "{mode:o}");

@@ -1,4 +1,4 @@
-//! Output arrives whole, in the order of its rank, and soon; a reader that stops costs no memory.
+//! Output arrives whole, in the order of its rank, and without delay; a stopped reader costs no memory.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,17 +17,17 @@ const RANKS: usize = 16;
 const MEGABYTE: usize = 1 << 20;
 
 #[test]
-fn sixteen_ranks_write_lines_of_any_length_and_none_is_torn() {
+fn lines_of_any_length_of_sixteen_ranks_arrive_whole() {
     check_lines(&[], 11, sample(30, 300), MEGABYTE);
 }
 
 #[test]
-fn sixteen_labelled_ranks_write_lines_of_any_length_and_none_is_torn() {
+fn labelled_lines_of_any_length_of_sixteen_ranks_arrive_whole() {
     check_lines(&["-l"], 12, sample(30, 300), MEGABYTE);
 }
 
 #[test]
-fn many_short_lines_keep_their_order() {
+fn many_short_lines_of_a_rank_keep_their_order() {
     check_lines(&[], 13, sample(2_000, 50_000), 300);
     check_lines(&["-l"], 14, sample(2_000, 50_000), 300);
 }
@@ -49,7 +49,7 @@ fn check_lines(options: &[&str], seed: u64, count: usize, max: usize) {
     }
 }
 
-/// Checks that `bytes` are `count` whole lines of each of so many ranks, each rank's in their order.
+/// Checks that `bytes` are `count` whole lines of each of `ranks` ranks, in the order of each rank.
 pub(crate) fn check_stream(
     bytes: &[u8],
     ranks: usize,
@@ -64,7 +64,7 @@ pub(crate) fn check_stream(
 }
 
 #[test]
-fn a_prompt_without_a_newline_appears_and_can_be_answered() {
+fn a_prompt_without_a_newline_is_shown_and_can_be_answered() {
     let suite = Suite::new();
     for (options, prompt) in [(&["-n", "1"][..], "prompt> "), (&["-l", "-n", "3"], "0: prompt> ")] {
         let run = suite.mpirun(options).arg(suite.program("t-prompt")).input_pipe();
@@ -78,7 +78,7 @@ fn a_prompt_without_a_newline_appears_and_can_be_answered() {
 }
 
 #[test]
-fn a_prompt_appears_soon() {
+fn a_prompt_without_a_newline_appears_within_seconds() {
     let suite = Suite::new();
     suite.start_daemon();
     let script = "printf \"$(date +%s%N) prompt> \"; read -r answer";
@@ -96,12 +96,12 @@ fn a_prompt_appears_soon() {
 }
 
 #[test]
-fn a_rank_that_gets_no_cpu_in_the_middle_of_its_line_does_not_end_it() {
+fn a_partial_line_is_not_flushed_while_its_rank_waits_for_the_cpu() {
     let suite = Suite::new();
     let directory = suite.new_directory("shared");
     let mkfifo = suite.command("mkfifo").arg(format!("{directory}/go")).output();
     mkfifo.code(0).quiet();
-    // Once the line has begun, this one takes the CPU for a second, if it may.
+    // After the line has begun, this rank takes the CPU for a second, if it is permitted.
     let take = "chrt -f 1 sh -c 'read x <go; ulimit -t 1; while :; do :; done' || true";
     let hog = format!("chrt -f 1 true 2>/dev/null || exec cat go; taskset -c 0 {take}");
     let other = "for i in $(seq 15); do sleep 0.1; echo other; done";
@@ -113,7 +113,7 @@ fn a_rank_that_gets_no_cpu_in_the_middle_of_its_line_does_not_end_it() {
 }
 
 #[test]
-fn an_endless_progress_line_starves_nobody() {
+fn an_endless_progress_line_does_not_block_lines_of_other_ranks() {
     let suite = Suite::new();
     for options in [&["-n", "4"][..], &["-l", "-n", "4"]] {
         let helper = suite.program("t-progress");
@@ -136,7 +136,7 @@ fn an_endless_progress_line_starves_nobody() {
 }
 
 #[test]
-fn the_last_bytes_before_the_end_are_not_lost() {
+fn the_last_bytes_before_the_exit_of_a_rank_are_printed() {
     let suite = Suite::new();
     suite.start_daemon();
     for round in 0..sample(50, 1_000) {
@@ -155,7 +155,7 @@ fn the_last_bytes_before_the_end_are_not_lost() {
 }
 
 #[test]
-fn one_rank_without_labels_passes_bytes_as_they_come() {
+fn bytes_of_one_rank_without_labels_pass_unchanged() {
     let suite = Suite::new();
     let output = suite.ranks(1, "t-lastbytes", &["77777", "both"]).output();
     output.code(0);
@@ -163,7 +163,7 @@ fn one_rank_without_labels_passes_bytes_as_they_come() {
 }
 
 #[test]
-fn errors_go_to_stderr_and_the_rest_to_stdout() {
+fn stdout_and_stderr_of_ranks_stay_separate() {
     let suite = Suite::new();
     let output = suite.mpirun(["-n", "2", "sh", "-c", "echo out; echo err >&2"]).output();
     output.code(0).prints("out\nout\n");
@@ -171,7 +171,7 @@ fn errors_go_to_stderr_and_the_rest_to_stdout() {
 }
 
 #[test]
-fn a_reader_that_stops_makes_nobody_grow_and_keeps_stderr_flowing() {
+fn a_stopped_reader_of_stdout_grows_no_process_and_stderr_continues() {
     let suite = Suite::new();
     suite.start_daemon();
     let mut job = suite.ranks(RANKS, "t-flood", &["tick", "seconds=300"]).start_unread();
@@ -196,8 +196,8 @@ fn a_reader_that_stops_makes_nobody_grow_and_keeps_stderr_flowing() {
     suite.only_the_daemon_is_left();
 }
 
-/// Every process of the suite keeps to DESIGN.md 7: 8 MiB for the console, 6 for the daemon, 6 and 64 KiB
-/// a rank for the manager, of which the pages of an optimised program and its libraries take 4.
+/// Every process of the suite stays within DESIGN.md 7: 8 MiB for the console, 6 for the daemon, 6 and 64 KiB
+/// a rank for the manager. The pages of an optimised program and its libraries take 4 MiB of these.
 fn assert_sizes(suite: &Suite, console: &Process) {
     let manager = 2 * 1024 + 64 * RANKS as u64;
     for (process, most) in
@@ -209,12 +209,12 @@ fn assert_sizes(suite: &Suite, console: &Process) {
 }
 
 #[test]
-fn a_reader_that_stops_and_goes_on_gets_every_byte() {
+fn a_reader_that_stops_and_continues_receives_every_byte() {
     let suite = Suite::new();
-    let words = ["21", "500", "100000", "out"];
-    let mut job = suite.ranks(RANKS, "t-lines", &words).start_unread();
+    let arguments = ["21", "500", "100000", "out"];
+    let mut job = suite.ranks(RANKS, "t-lines", &arguments).start_unread();
     let mut pipe = job.take_stdout();
-    // Everything on the way is full when nobody gets on with writing: all sleep.
+    // Every buffer on the way is full when no writer makes progress: all of them sleep.
     let writing = || suite.running("t-lines").iter().any(|process| process.state == 'R');
     wait_until("writers that sleep", || {
         suite.running("t-lines").len() == RANKS && !(0..20).any(|_| writing())
@@ -226,7 +226,7 @@ fn a_reader_that_stops_and_goes_on_gets_every_byte() {
 }
 
 #[test]
-fn what_is_closed_in_mpirun_is_closed_in_its_ranks_whose_codes_count() {
+fn streams_closed_in_mpirun_are_closed_in_its_ranks() {
     let suite = Suite::new();
     for with_daemon in [false, true] {
         if with_daemon {
@@ -242,7 +242,7 @@ fn what_is_closed_in_mpirun_is_closed_in_its_ranks_whose_codes_count() {
         let (out, err) = (is_open(1), is_open(2));
         code(&format!("$MPIRUN -n 2 sh -c '{out} || {err} && exit 9' >&-"), 9);
         code(&format!("$MPIRUN -n 2 sh -c '{out} || {err} && exit 9; true' >&- 2>&-"), 0);
-        // Rank 0 receives standard input, the other never does.
+        // Rank 0 receives standard input, the other rank never does.
         let script = "if [ $PMI_RANK = 0 ]; then cat || echo none; else wc -c; fi";
         let output = suite.bash(&format!("$MPIRUN -n 2 sh -c '{script}' <&- 2>&1")).output();
         output.code(0);
@@ -252,7 +252,7 @@ fn what_is_closed_in_mpirun_is_closed_in_its_ranks_whose_codes_count() {
 }
 
 #[test]
-fn a_rank_whose_output_goes_to_a_file_or_a_terminal_has_it_open_although_mpirun_has_not() {
+fn an_output_file_or_pty_is_open_although_mpiruns_stdout_is_closed() {
     let suite = Suite::new();
     let text = "$MPIRUN -n 2 -outfile-pattern out.%r sh -c 'echo $PMI_RANK || exit 7' >&-";
     suite.bash(text).output().code(0).quiet();
@@ -264,14 +264,14 @@ fn a_rank_whose_output_goes_to_a_file_or_a_terminal_has_it_open_although_mpirun_
 }
 
 #[test]
-fn a_program_whose_crash_would_be_caught_has_closed_what_mpirun_has_closed() {
+fn with_on_crash_streams_closed_in_mpirun_are_closed_in_the_program() {
     let suite = Suite::new();
     let text = "$MPIRUN -n 1 -on-crash gdb -gdb-path /bin/true sh -c 'echo x || exit 7' >&-";
     suite.bash(text).output().code(7);
 }
 
 #[test]
-fn a_slow_and_steady_reader_makes_the_manager_no_larger() {
+fn a_slow_reader_does_not_grow_the_manager() {
     let suite = Suite::new();
     for options in [&["-n", "4"][..], &["-l", "-n", "4"]] {
         let run = suite.mpirun(options).arg(suite.program("t-flood")).arg("seconds=60");
@@ -297,7 +297,7 @@ fn a_slow_and_steady_reader_makes_the_manager_no_larger() {
 }
 
 #[test]
-fn what_is_written_after_the_reader_of_stdout_has_left_reaches_stderr() {
+fn stderr_is_printed_after_the_reader_of_stdout_has_closed() {
     let suite = Suite::new();
     let script = "[ $PMI_RANK = 0 ] && while :; do echo y; sleep 0.01; done; \
                   trap 'sleep 0.2; echo important >&2; exit 0' TERM; echo ready; \
@@ -306,7 +306,7 @@ fn what_is_written_after_the_reader_of_stdout_has_left_reaches_stderr() {
     let run = suite.mpirun(["-n", "2", "bash", "-c", script]).stderr(file);
     let mut job = run.start_unread();
     let lines = BufReader::new(job.take_stdout()).lines();
-    // The pipe is closed with the iterator, as `| grep -m1 ready` would.
+    // The pipe is closed with the iterator, as `| grep -m1 ready` would close it.
     assert!({ lines }.any(|line| line.expect("a line") == "ready"));
     job.wait().code(141);
     let errors = std::fs::read_to_string(suite.path("work/errors")).expect("the file");
@@ -315,9 +315,9 @@ fn what_is_written_after_the_reader_of_stdout_has_left_reaches_stderr() {
 }
 
 #[test]
-fn merged_output_whose_reader_leaves_ends_the_job() {
+fn a_closed_reader_of_merged_output_ends_the_job() {
     let suite = Suite::new();
-    // What all have in common, and what waits for the others in vain.
+    // Lines that all ranks have in common, and lines that wait for equal lines of the other ranks forever.
     for script in ["while :; do echo y; done", "while :; do i=$((i + PMI_RANK)); echo $i; done"] {
         let mut job = suite.mpirun(["-m", "-n", "4", "bash", "-c", script]).start_unread();
         let mut pipe = job.take_stdout();
@@ -329,7 +329,7 @@ fn merged_output_whose_reader_leaves_ends_the_job() {
 }
 
 #[test]
-fn a_full_pipe_for_both_streams_that_nobody_reads_does_not_keep_mpirun_from_ending() {
+fn an_unread_full_pipe_does_not_delay_the_end_of_mpirun() {
     let suite = Suite::new();
     let (_reader, writer) = std::io::pipe().expect("a pipe");
     let fail = "until [ -e fail ]; do sleep 0.02; done; exit 3";
@@ -340,7 +340,7 @@ fn a_full_pipe_for_both_streams_that_nobody_reads_does_not_keep_mpirun_from_endi
     std::fs::write(suite.path("work/fail"), "").expect("a file");
     wait_until("the ranks are gone", || suite.running("t-flood").is_empty());
     job.send(Signal::SIGINT);
-    // Of two that are sent at once, one would be seen.
+    // Of two signals sent at once, the process would receive only one.
     wait_until("the first is taken", || {
         job.has_ended() || !job.process().is_yet_to_take(Signal::SIGINT)
     });
@@ -350,10 +350,10 @@ fn a_full_pipe_for_both_streams_that_nobody_reads_does_not_keep_mpirun_from_endi
 }
 
 #[test]
-fn a_job_that_is_over_and_waits_for_its_reader_ends_on_sigterm() {
+fn sigterm_ends_an_mpirun_whose_ended_job_waits_for_its_reader() {
     let suite = Suite::new();
     suite.start_daemon();
-    // Each rank's output fits into its pipe, that of all does not fit into the reader's.
+    // Each rank's output fits into its pipe; the output of all ranks does not fit into the reader's pipe.
     let done = PathBuf::from(suite.new_directory("done"));
     let script = "\"$0\" 60000 && touch ../done/$PMI_RANK";
     let run = suite.mpirun(["-n", "60", "sh", "-c", script]).arg(suite.program("t-lastbytes"));
@@ -363,16 +363,16 @@ fn a_job_that_is_over_and_waits_for_its_reader_ends_on_sigterm() {
     wait_until("the ranks have come and gone", || {
         let all = std::fs::read_dir(&done).expect("a directory").count() == 60;
         let living = || suite.processes().into_iter().any(|p| p.parent == manager.pid);
-        // Before the manager has taken notice of the last end, the signal is one for the ranks.
+        // Before the manager has reaped the last rank, it would forward the signal to the ranks.
         all && !living() && manager.zombies() == 0
     });
-    assert!(!job.has_ended(), "it waits for its reader");
+    assert!(!job.has_ended(), "mpirun must wait for its reader");
     job.send(Signal::SIGTERM);
     job.wait().quiet();
     suite.only_the_daemon_is_left();
 }
 
-/// Whether the one flooding rank waits, in many looks.
+/// Whether the only flooding rank sleeps in each of many looks.
 fn sleeps(suite: &Suite) -> bool {
     let asleep = || suite.running("t-flood").iter().all(|process| process.state == 'S');
     suite.running("t-flood").len() == 1 && (0..20).all(|_| asleep())

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::run::sample;
 use crate::suite::Suite;
 
-/// What `t-pmi` does that libraries do not, and how it says that it went well.
-pub(crate) const STRANGE: [(&str, &str); 5] = [
+/// Unusual modes of `t-pmi`, and the lines with which they report success.
+pub(crate) const UNUSUAL: [(&str, &str); 5] = [
     ("again", "again ok "),
     ("odd-values", "odd ok "),
     ("index", "index ok "),
@@ -15,7 +15,7 @@ pub(crate) const STRANGE: [(&str, &str); 5] = [
 ];
 
 #[test]
-fn every_rank_is_told_its_place_and_all_the_same_name() {
+fn every_rank_gets_its_own_rank_and_the_common_kvs_name() {
     let suite = Suite::new();
     suite.start_daemon();
     let output = suite.ranks(4, "t-pmi", &["hello"]).output();
@@ -29,7 +29,7 @@ fn every_rank_is_told_its_place_and_all_the_same_name() {
 }
 
 #[test]
-fn key_value_space_names_are_never_used_again() {
+fn the_name_of_a_key_value_space_is_never_reused() {
     let suite = Suite::new();
     let name = || {
         let output = suite.ranks(1, "t-pmi", &["hello"]).output();
@@ -37,7 +37,7 @@ fn key_value_space_names_are_never_used_again() {
         names(&output.out()).pop_first().expect("a name")
     };
     let mut seen = BTreeSet::new();
-    // Without a daemon, with one, and with its successor.
+    // Without a daemon, with a daemon, and with its successor.
     seen.extend((0..3).map(|_| name()));
     let daemon = suite.start_daemon();
     seen.extend((0..3).map(|_| name()));
@@ -49,7 +49,7 @@ fn key_value_space_names_are_never_used_again() {
 }
 
 #[test]
-fn what_was_put_is_got_by_all_after_a_fence() {
+fn a_put_key_is_readable_by_all_ranks_after_a_fence() {
     let suite = Suite::new();
     suite.start_daemon();
     for (ranks, keys) in [(1, "1"), (2, "40"), (16, "4"), (64, "1")] {
@@ -60,7 +60,7 @@ fn what_was_put_is_got_by_all_after_a_fence() {
 }
 
 #[test]
-fn fences_follow_each_other() {
+fn many_fences_in_sequence_complete() {
     let suite = Suite::new();
     let output = suite.ranks(8, "t-pmi", &["fences", sample("100", "5000")]).output();
     output.code(0).quiet();
@@ -68,11 +68,11 @@ fn fences_follow_each_other() {
 }
 
 #[test]
-fn every_argset_has_its_application_number() {
+fn each_argset_has_its_own_application_number() {
     let suite = Suite::new();
     let helper = suite.program("t-pmi");
-    let words = ["-n", "2", &helper, "hello", ":", "-n", "1", &helper, "hello"];
-    let output = suite.mpirun(words).output();
+    let arguments = ["-n", "2", &helper, "hello", ":", "-n", "1", &helper, "hello"];
+    let output = suite.mpirun(arguments).output();
     output.code(0);
     let numbers: Vec<_> = output
         .sorted_lines()
@@ -91,10 +91,10 @@ fn the_mapping_puts_all_ranks_on_one_node() {
 }
 
 #[test]
-fn clients_may_be_strange() {
+fn unusual_but_valid_pmi_clients_succeed() {
     let suite = Suite::new();
     suite.start_daemon();
-    for (mode, said) in STRANGE {
+    for (mode, said) in UNUSUAL {
         let output = suite.ranks(3, "t-pmi", &[mode]).output();
         output.code(0);
         assert_eq!(output.out().matches(said).count(), 3, "{mode}: {output}");
@@ -103,7 +103,7 @@ fn clients_may_be_strange() {
 }
 
 #[test]
-fn a_rank_that_closes_its_descriptor_and_stays_is_not_taken_for_dead() {
+fn a_rank_that_closes_its_pmi_descriptor_continues_to_run() {
     let suite = Suite::new();
     let script = "eval \"exec $PMI_FD>&-\"; sleep 0.2; echo still here";
     let output = suite.mpirun(["-n", "2", "bash", "-c", script]).output();
@@ -111,7 +111,7 @@ fn a_rank_that_closes_its_descriptor_and_stays_is_not_taken_for_dead() {
 }
 
 #[test]
-fn a_job_has_nothing_to_do_with_the_keys_of_another() {
+fn simultaneous_jobs_do_not_see_each_others_keys() {
     let suite = Suite::new();
     suite.start_daemon();
     let jobs: Vec<_> = (0..8)
@@ -127,7 +127,7 @@ fn names(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_port_too_long_for_the_room_of_mpi_programs_is_refused_and_the_reason_is_on_stderr() {
+fn a_port_of_more_than_255_bytes_is_refused_with_a_reason() {
     let suite = Suite::new();
     suite.start_daemon();
     let port =
@@ -140,25 +140,25 @@ fn a_port_too_long_for_the_room_of_mpi_programs_is_refused_and_the_reason_is_on_
 }
 
 #[test]
-fn without_auto_cleanup_a_failed_rank_is_told_to_verbose_users_alone_and_ends_nobody_else() {
+fn without_auto_cleanup_a_failed_rank_is_only_reported_with_verbose() {
     let suite = Suite::new();
     suite.start_daemon();
-    // The other ranks meet in a fence, which does not wait for the rank that has left.
+    // The other ranks wait in a fence, which does not wait for the rank that has exited.
     let run = |options: &[&str]| {
         let run = suite.mpirun(["-disable-auto-cleanup", "-n", "3"]).args(options);
         run.arg(suite.program("t-pmi")).args(["no-finalize", "1", "0"]).output()
     };
     run(&[]).code(1).quiet();
-    let told = run(&["-v"]);
-    told.code(1).says(&["rank 1: exited with code 0 after MPI_Init without MPI_Finalize"]);
-    assert!(!told.err().contains("the job was ended"), "{told}");
+    let verbose = run(&["-v"]);
+    verbose.code(1).says(&["rank 1: exited with code 0 after MPI_Init without MPI_Finalize"]);
+    assert!(!verbose.err().contains("the job was ended"), "{verbose}");
 }
 
 #[test]
-fn without_auto_cleanup_a_rank_that_leaves_early_gives_its_code_although_the_others_end_with_0() {
+fn without_auto_cleanup_an_early_exit_of_a_rank_gives_its_code() {
     let suite = Suite::new();
     suite.start_daemon();
-    // So a rank of MPICH ends whose communicator was aborted: it is not the whole world.
+    // A rank of MPICH ends like this if an aborted communicator is not the whole world.
     let run = suite.mpirun(["-disable-auto-cleanup", "-n", "4"]).arg(suite.program("t-pmi"));
     run.args(["no-finalize", "1", "8"]).output().code(8).quiet();
     suite.only_the_daemon_is_left();

@@ -7,7 +7,7 @@ use crate::suite::Suite;
 use mpd_tests::surroundings::{setting, skip};
 
 #[test]
-fn every_rank_is_told_its_place_in_pmi_2() {
+fn every_rank_gets_its_rank_and_size_in_pmi_2() {
     let suite = Suite::new();
     suite.start_daemon();
     let output = suite.ranks(4, "t-pmi2", &["hello"]).output();
@@ -22,7 +22,7 @@ fn every_rank_is_told_its_place_in_pmi_2() {
 }
 
 #[test]
-fn what_was_put_in_pmi_2_is_got_by_all_after_a_fence() {
+fn a_key_put_in_pmi_2_is_readable_by_all_ranks_after_a_fence() {
     let suite = Suite::new();
     suite.start_daemon();
     for (ranks, keys) in [(1, "1"), (2, "40"), (16, "4")] {
@@ -33,7 +33,7 @@ fn what_was_put_in_pmi_2_is_got_by_all_after_a_fence() {
 }
 
 #[test]
-fn threads_of_a_client_do_not_wait_for_each_other() {
+fn threads_of_a_pmi_2_client_do_not_wait_for_each_other() {
     let suite = Suite::new();
     suite.start_daemon();
     for (mode, said) in [
@@ -50,7 +50,7 @@ fn threads_of_a_client_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn a_daemon_that_is_to_say_more_logs_which_dialect_each_rank_speaks() {
+fn a_verbose_daemon_logs_the_pmi_version_of_each_rank() {
     let suite = Suite::new();
     suite.start_daemon_with(&["--verbose"]);
     suite.ranks(3, "t-pmi2", &["mixed"]).output().code(0).quiet();
@@ -67,12 +67,12 @@ fn an_abort_in_pmi_2_ends_the_job_with_its_code() {
     let suite = Suite::new();
     suite.start_daemon();
     let output = suite.ranks(3, "t-pmi2", &["abort", "1", "7"]).output();
-    output.code(7).says(&["rank 1", "as told"]);
+    output.code(7).says(&["rank 1", "as requested"]);
     suite.only_the_daemon_is_left();
 }
 
 #[test]
-fn a_rank_that_sends_no_messages_ends_the_job() {
+fn a_rank_that_sends_invalid_pmi_2_messages_ends_the_job() {
     let suite = Suite::new();
     suite.start_daemon();
     let output = suite.ranks(3, "t-pmi2", &["garbage", "2"]).output();
@@ -81,7 +81,7 @@ fn a_rank_that_sends_no_messages_ends_the_job() {
 }
 
 #[test]
-fn names_are_the_same_in_both_dialects() {
+fn pmi_2_publishes_looks_up_and_unpublishes_names() {
     let suite = Suite::new();
     suite.start_daemon();
     let output = suite
@@ -111,7 +111,7 @@ fn names_are_the_same_in_both_dialects() {
 }
 
 #[test]
-fn the_key_of_a_name_stands_in_the_info_or_behind_the_name() {
+fn the_key_of_a_name_comes_from_the_info_or_the_name() {
     let suite = Suite::new();
     suite.start_daemon();
     let lines = [
@@ -140,7 +140,7 @@ fn the_key_of_a_name_stands_in_the_info_or_behind_the_name() {
 }
 
 #[test]
-fn a_program_with_slurm_s_library_makes_every_call() {
+fn a_program_linked_with_slurms_libpmi2_makes_every_call() {
     let Some(directory) = setting("MPD_TEST_PMI2_DIR") else {
         return skip("Slurm's libpmi2 is not there");
     };
@@ -159,7 +159,7 @@ fn a_program_with_slurm_s_library_makes_every_call() {
 }
 
 #[test]
-fn intel_mpi_runs_over_slurm_s_library() {
+fn intel_mpi_runs_through_slurms_libpmi2() {
     let libraries = libraries();
     let intel = libraries.iter().find(|library| library.name == "Intel MPI");
     let (Some(intel), Some(library)) = (intel, setting("MPD_TEST_PMI2_LIB")) else {

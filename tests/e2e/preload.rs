@@ -1,6 +1,7 @@
-//! `-preload`: a program that is on the console's host alone runs on all, and is gone with the job.
+//! `-preload`: a program that exists only on the console's host runs on all hosts, and its copies are removed
+//! with the job.
 //!
-//! What one host has and another has not is made by mounts that one daemon alone sees.
+//! A mount that only one daemon sees makes the hosts different.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,22 +10,23 @@ use std::path::PathBuf;
 use crate::members::Members;
 use crate::suite::{is_root, skip};
 
-/// Three daemons; the second has another file system at `hidden`, of so many KiB.
+/// Three daemons; the second sees another file system at `hidden`, of this size in KiB.
 fn ring(hidden: &str, kib: usize) -> Option<Members> {
     let ring = Members::new();
     let place = ring.suite.path(hidden);
     fs::create_dir_all(&place).expect("a directory");
     let mount = format!("mount -t tmpfs -o size={kib}k,mode=777 none '{}'", place.display());
-    let words = ["--mount", "sh", "-c"];
+    let arguments = ["--mount", "sh", "-c"];
     let allowed = is_root()
-        && ring.suite.command("unshare").args(words).arg(&mount).output().exit_code() == Some(0);
+        && ring.suite.command("unshare").args(arguments).arg(&mount).output().exit_code()
+            == Some(0);
     if !allowed {
         skip("mounts need root");
         return None;
     }
     ring.start(1);
     let script = format!("{mount} && exec \"$@\"");
-    let run = ring.suite.command("unshare").args(words).args([&script, "sh"]);
+    let run = ring.suite.command("unshare").args(arguments).args([&script, "sh"]);
     let run = ring.dress(run.arg(ring.suite.program("mpd")), 2);
     let entry = ring.member(1).address.to_string();
     ring.started(2, run.args(["--join", &entry]));
@@ -33,7 +35,7 @@ fn ring(hidden: &str, kib: usize) -> Option<Members> {
     Some(ring)
 }
 
-/// A program that only those who have the directory have.
+/// A program that exists only on hosts that see the directory.
 fn program(ring: &Members, text: &[u8]) -> PathBuf {
     let path = ring.suite.path("only/here");
     fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
@@ -43,27 +45,27 @@ fn program(ring: &Members, text: &[u8]) -> PathBuf {
 }
 
 #[test]
-fn a_program_comes_to_the_host_that_lacks_it_and_goes_with_the_job() {
+fn preload_copies_a_program_to_hosts_that_lack_it_for_the_job() {
     let Some(ring) = ring("only", 64) else { return };
     let script = b"#!/bin/sh\necho $PMI_RANK $0 $MPD_JOB_TMPDIR\n";
     let path = program(&ring, script);
     let path = path.to_str().expect("text");
-    let words = ["-n", "3", "-ppn", "1", path];
-    let without = ring.mpirun(1, &words).output();
+    let arguments = ["-n", "3", "-ppn", "1", path];
+    let without = ring.mpirun(1, &arguments).output();
     without.code(127).says(&["host d2", "No such file"]);
-    let output = ring.mpirun(1, &["-preload"]).args(words).output();
+    let output = ring.mpirun(1, &["-preload"]).args(arguments).output();
     let lines = output.code(0).quiet().sorted_lines();
     let at: Vec<Vec<&str>> = lines.iter().map(|line| line.split(' ').collect()).collect();
-    assert_eq!((at[0][1], at[2][1]), (path, path), "those who have it run their own");
+    assert_eq!((at[0][1], at[2][1]), (path, path), "hosts with the program run their own file");
     let [_, copy, tmpdir] = at[1][..] else { panic!("{lines:?}") };
     assert!(copy.starts_with(tmpdir) && copy.ends_with("/here"), "{copy}");
     assert!(!PathBuf::from(tmpdir).exists(), "{tmpdir} is left");
 }
 
 #[test]
-fn a_large_binary_comes_whole_also_to_hosts_that_have_another_one_of_that_name() {
+fn preload_replaces_a_different_program_of_the_same_name() {
     let Some(ring) = ring("other", 64) else { return };
-    // What d1 and d3 see, d2 does not: there the name means another program.
+    // d2 does not see the file of d1 and d3: on d2 the name is another program.
     let path = ring.suite.path("other/t-exit-with");
     let copy = format!("cp /bin/false '{}'", path.display());
     let pid = ring.member(2).pid.to_string();
@@ -71,30 +73,30 @@ fn a_large_binary_comes_whole_also_to_hosts_that_have_another_one_of_that_name()
     ring.suite.command("nsenter").args(inside).output().code(0);
     fs::copy(ring.suite.program("t-exit-with"), &path).expect("a program");
     let path = path.to_str().expect("text");
-    let words = ["-preload-binary", "-trace-startup", "x", "-n", "3", "-ppn", "1", path];
-    ring.mpirun(1, &words).args(["all", "0"]).output().code(0).quiet();
+    let arguments = ["-preload-binary", "-trace-startup", "x", "-n", "3", "-ppn", "1", path];
+    ring.mpirun(1, &arguments).args(["all", "0"]).output().code(0).quiet();
     let traced = fs::read_to_string(ring.suite.path("work/x")).expect("a timeline");
     assert!(traced.contains("\"preload\""), "{traced}");
 }
 
 #[test]
-fn a_host_without_room_for_the_program_is_named_with_the_path() {
+fn a_host_without_disk_space_for_the_program_is_named_with_the_path() {
     let Some(ring) = ring("tmp", 256) else { return };
     let path = program(&ring, &[0_u8; 1 << 20]);
     let path = path.to_str().expect("text");
-    // It has the same program; only a changed one has to come.
-    let words = ["-preload", "-n", "3", "-ppn", "1", path];
+    // d2 has the same program. Only a different program is copied.
+    let arguments = ["-preload", "-n", "3", "-ppn", "1", path];
     let hide = format!("mount -t tmpfs none '{}'", ring.suite.path("only").display());
     let pid = ring.member(2).pid.to_string();
     let inside = ["-m", "-t", &pid, "sh", "-c", &hide];
     ring.suite.command("nsenter").args(inside).output().code(0);
-    let output = ring.mpirun(1, &words).output();
+    let output = ring.mpirun(1, &arguments).output();
     output.code(125).says(&["host d2", "cannot write", "/preload/", "No space left on device"]);
 }
 
 #[test]
-fn a_program_that_the_console_s_host_lacks_is_told_at_once() {
+fn preload_of_a_program_missing_on_the_consoles_host_gives_127() {
     let ring = Members::of(2);
-    let words = ["-preload", "-n", "2", "-ppn", "1", "/no/such/program"];
-    ring.mpirun(1, &words).output().code(127).says(&["cannot execute \"/no/such/program\""]);
+    let arguments = ["-preload", "-n", "2", "-ppn", "1", "/no/such/program"];
+    ring.mpirun(1, &arguments).output().code(127).says(&["cannot execute \"/no/such/program\""]);
 }

@@ -1,4 +1,4 @@
-//! Jobs without a daemon: consoles of the run directory find them, and reach them as those of a standing daemon.
+//! Jobs without a daemon: consoles of the run directory find and reach them like jobs of a normal daemon.
 
 use std::fs;
 use std::io::Write as _;
@@ -15,31 +15,31 @@ use crate::run::{Output, Run, Running, wait_until};
 use crate::suite::{Suite, is_root, skip};
 
 /// A console of the run directory.
-fn console(suite: &Suite, name: &str, words: &[&str]) -> Run {
-    suite.command(suite.program(name)).args(words)
+fn console(suite: &Suite, name: &str, arguments: &[&str]) -> Run {
+    suite.command(suite.program(name)).args(arguments)
 }
 
-/// What runs: a line `PID SID` of each process of these jobs.
-fn listed(suite: &Suite, words: &[&str]) -> Vec<String> {
-    let output = console(suite, "mpdlistjobs", words).arg("--tree").output();
+/// The listed jobs: a line `PID SID` for each process.
+fn listed(suite: &Suite, arguments: &[&str]) -> Vec<String> {
+    let output = console(suite, "mpdlistjobs", arguments).arg("--tree").output();
     let lines = output.code(0).quiet().out();
     lines.lines().map(|line| line.trim().to_owned()).collect()
 }
 
-/// The sockets by which private rings are found.
+/// The sockets of private rings.
 fn sockets(suite: &Suite) -> Vec<PathBuf> {
     let entries = fs::read_dir(suite.rundir().join("private")).into_iter().flatten().flatten();
     let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));
     sockets.map(|entry| entry.path()).collect()
 }
 
-/// A job that sleeps when it has said `up`, and what it is called.
+/// A job that sleeps after it has printed `up`, and its name.
 fn sleeping(suite: &Suite, options: &[&str]) -> (Running, String) {
-    let words = ["sh", "-c", "echo up; exec sleep 1000"];
-    let job = suite.mpirun(options).args(words).deadline(60).start();
+    let arguments = ["sh", "-c", "echo up; exec sleep 1000"];
+    let job = suite.mpirun(options).args(arguments).deadline(60).start();
     job.shows("up");
     let name = format!("p{}", job.pid());
-    // The daemon is told of the ranks beside the console.
+    // The manager reports its ranks to the daemon independently of the console.
     wait_until("it is listed", || {
         listed(suite, &["-j", &name]).iter().any(|line| line.starts_with("rank "))
     });
@@ -51,7 +51,7 @@ fn ended_on_request(job: Running) {
 }
 
 #[test]
-fn jobs_without_a_daemon_are_listed_signalled_and_killed_each_by_its_name() {
+fn consoles_list_signal_and_kill_jobs_without_a_daemon_by_name() {
     let suite = Suite::new();
     let (first, one) = sleeping(&suite, &["-n", "2"]);
     let (second, two) = sleeping(&suite, &["-n", "1", "-a", "ocean"]);
@@ -71,10 +71,10 @@ fn jobs_without_a_daemon_are_listed_signalled_and_killed_each_by_its_name() {
 }
 
 #[test]
-fn the_id_that_mpirun_tells_is_the_one_that_consoles_know() {
+fn consoles_accept_the_job_id_that_mpirun_prints() {
     let suite = Suite::new();
-    let words = ["-v", "-n", "1", "sh", "-c", "echo up; exec sleep 1000"];
-    let job = suite.mpirun(words).start();
+    let arguments = ["-v", "-n", "1", "sh", "-c", "echo up; exec sleep 1000"];
+    let job = suite.mpirun(arguments).start();
     job.shows("up");
     let id = job.stderr().split_whitespace().find(|word| word.contains('@')).map(str::to_owned);
     let id = id.expect("an id");
@@ -85,27 +85,27 @@ fn the_id_that_mpirun_tells_is_the_one_that_consoles_know() {
 }
 
 #[test]
-fn private_jobs_stand_beside_those_of_a_daemon_and_a_name_that_several_have_is_refused() {
+fn private_jobs_are_listed_with_daemon_jobs_and_ambiguous_names_refused() {
     let suite = Suite::new();
     let (private, name) = sleeping(&suite, &["-n", "1", "-a", "ocean"]);
     suite.start_daemon();
-    let words = ["-n", "1", "-a", "ocean", "sh", "-c", "echo up; exec sleep 1000"];
-    let standing = suite.mpirun(words).deadline(60).start();
+    let arguments = ["-n", "1", "-a", "ocean", "sh", "-c", "echo up; exec sleep 1000"];
+    let standing = suite.mpirun(arguments).deadline(60).start();
     standing.shows("up");
     wait_until("both are listed", || {
         let all = listed(&suite, &[]);
         let of = |start: &str| all.iter().any(|l| l.starts_with(start) && l.contains("'ocean'"));
         of("1@") && of(&format!("{name}@"))
     });
-    for words in [&["mpdkilljob", "-a", "ocean"][..], &["mpdsigjob", "INT", "-a", "ocean"]] {
-        let refused = console(&suite, words[0], &words[1..]).output();
+    for arguments in [&["mpdkilljob", "-a", "ocean"][..], &["mpdsigjob", "INT", "-a", "ocean"]] {
+        let refused = console(&suite, arguments[0], &arguments[1..]).output();
         refused.code(1).brief().says(&["there are several: 1@", &format!("{name}@"), "by its id"]);
     }
     let refused = suite.mpirun(["-stacks", "ocean"]).output();
     refused.code(125).brief().says(&["there are several: 1@", &format!("{name}@")]);
     console(&suite, "mpdkilljob", &["1"]).output().code(0).quiet();
     ended_on_request(standing);
-    // The daemon reaps the manager beside the end of mpirun.
+    // The daemon reaps the manager independently of the end of mpirun.
     wait_until("one of them is left", || {
         listed(&suite, &[]).iter().filter(|line| line.contains("'ocean'")).count() == 1
     });
@@ -115,15 +115,16 @@ fn private_jobs_stand_beside_those_of_a_daemon_and_a_name_that_several_have_is_r
 }
 
 #[test]
-fn no_console_suggests_a_daemon_while_a_private_job_runs() {
+fn no_console_suggests_to_start_a_daemon_while_a_private_job_runs() {
     let suite = Suite::new();
-    let advice = |name: &str, words: &[&str]| console(&suite, name, words).output().code(1).err();
+    let advice =
+        |name: &str, arguments: &[&str]| console(&suite, name, arguments).output().code(1).err();
     assert!(advice("mpdtrace", &[]).contains("start one with 'mpd --daemon'"));
     let (job, name) = sleeping(&suite, &["-n", "1"]);
-    for (program, words) in
+    for (program, arguments) in
         [("mpdtrace", &[][..]), ("mpdtop", &["--once"]), ("mpdkilljob", &["7"]), ("mpdnames", &[])]
     {
-        let error = advice(program, words);
+        let error = advice(program, arguments);
         assert!(error.contains(&name) && !error.contains("mpd --daemon"), "{error}");
     }
     job.send(Signal::SIGTERM);
@@ -132,14 +133,15 @@ fn no_console_suggests_a_daemon_while_a_private_job_runs() {
 }
 
 #[test]
-fn standard_input_of_a_private_job_goes_to_another_rank() {
+fn mpdstdin_switches_the_input_of_a_private_job_to_another_rank() {
     let suite = Suite::new();
-    let words = ["-n", "2", "-s", "none", "-stdin-switch", "-l", "sh", "-c", "echo up; exec cat"];
-    let mut job = suite.mpirun(words).input_pipe().start();
+    let arguments =
+        ["-n", "2", "-s", "none", "-stdin-switch", "-l", "sh", "-c", "echo up; exec cat"];
+    let mut job = suite.mpirun(arguments).input_pipe().start();
     job.shows("0: up").shows("1: up");
     let name = format!("p{}", job.pid());
     let switch = || console(&suite, "mpdstdin", &[&name, "1"]).output();
-    // The daemon is told of pipes beside the console.
+    // The manager reports its pipes to the daemon independently of the console.
     wait_until("it is switched", || switch().exit_code() == Some(0));
     job.stdin().write_all(b"hello\n").expect("mpirun reads");
     let output = job.wait();
@@ -148,7 +150,7 @@ fn standard_input_of_a_private_job_goes_to_another_rank() {
     suite.gone(&[]);
 }
 
-/// The program that waits for a debugger to let it go, or nothing where there is no debugger.
+/// The program that waits until a debugger releases it; `None` if gdb is not installed.
 fn patient() -> Option<String> {
     setting("MPD_TEST_GDB")?;
     Some(format!("{}/patient", setting("MPD_TEST_DEBUG_DIR")?))
@@ -164,7 +166,7 @@ macro_rules! patient {
 }
 
 #[test]
-fn stacks_of_a_private_job_are_told_and_a_debugger_attaches_to_it() {
+fn stacks_and_gdba_work_for_a_private_job() {
     let program = patient!();
     let suite = Suite::new();
     let job = suite.mpirun(["-n", "2", &program]).deadline(120).start();
@@ -174,14 +176,14 @@ fn stacks_of_a_private_job_are_told_and_a_debugger_attaches_to_it() {
     assert!(stacks.code(0).quiet().out().contains("0-1: main"), "{stacks}");
     let look = suite.mpirun(["-gdba", &name]).input("print answer\nquit\n").deadline(60).output();
     assert!(look.code(0).out().contains("1: $1 = 43\n"), "{look}");
-    let let_go = suite.mpirun(["-gdba", &name]).input("set var released = 1\ndetach\n");
-    let_go.deadline(60).output().code(0);
+    let release = suite.mpirun(["-gdba", &name]).input("set var released = 1\ndetach\n");
+    release.deadline(60).output().code(0);
     job.wait().code(3);
     suite.gone(&[]);
 }
 
 #[test]
-fn a_debugger_that_is_open_does_not_keep_a_private_job_that_has_ended() {
+fn an_open_debugger_does_not_delay_the_end_of_a_private_job() {
     let program = patient!();
     let suite = Suite::new();
     let job = suite.mpirun(["-n", "1", &program]).deadline(60).start();
@@ -192,17 +194,17 @@ fn a_debugger_that_is_open_does_not_keep_a_private_job_that_has_ended() {
     let mut input = session.stdin();
     input.write_all(b"set var released = 1\ncontinue\n").expect("the session reads");
     job.wait().code(3);
-    // Its input is still open.
+    // The session's input is still open.
     session.wait().failed().says(&["killed on request"]);
     drop(input);
     suite.gone(&[]);
 }
 
 #[test]
-fn a_private_ring_takes_no_job_and_is_not_told_to_end() {
+fn a_private_ring_refuses_other_jobs_and_exit_requests() {
     let suite = Suite::new();
     let (job, _) = sleeping(&suite, &["-n", "1"]);
-    // A run directory whose daemon is the private one.
+    // A run directory whose daemon is the private daemon.
     let false_one = suite.new_directory("false");
     fs::set_permissions(&false_one, PermissionsExt::from_mode(0o700)).expect("chmod");
     symlink(&sockets(&suite)[0], suite.path("false/mpd.sock")).expect("a link");
@@ -220,7 +222,7 @@ fn a_private_ring_takes_no_job_and_is_not_told_to_end() {
     suite.gone(&[]);
 }
 
-/// Connects to a socket, sends bytes, and prints whether an answer came.
+/// Connects to a socket, sends bytes, and prints whether an answer arrived.
 const ASK: &str = "import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.connect(sys.argv[1])
@@ -252,7 +254,7 @@ fn another_user_gets_no_answer_from_a_private_ring() {
     };
     ask("uid=60211").code(0).prints("answered\n");
     ask("uid=60212").failed().says(&["PermissionError"]);
-    // Even where the directories would let them in.
+    // Even if the directories permit access.
     let allow = |path: &str, mode| {
         let mode = PermissionsExt::from_mode(mode);
         fs::set_permissions(suite.path(path), mode).expect("chmod");
@@ -267,7 +269,7 @@ fn another_user_gets_no_answer_from_a_private_ring() {
 }
 
 #[test]
-fn the_socket_of_a_killed_daemon_is_removed_by_the_next_console_and_no_other_is() {
+fn the_next_console_removes_only_the_socket_of_a_killed_daemon() {
     let suite = Suite::new();
     let (killed, name) = sleeping(&suite, &["-n", "1"]);
     let daemon = suite.processes().into_iter().find(Process::is_daemon).expect("a daemon");
@@ -285,19 +287,19 @@ fn the_socket_of_a_killed_daemon_is_removed_by_the_next_console_and_no_other_is(
 }
 
 #[test]
-fn without_a_directory_that_can_be_written_a_job_runs_and_is_not_listed() {
+fn with_an_unwritable_run_directory_a_job_runs_unlisted() {
     let suite = if is_root() { Suite::as_user(60_213) } else { Suite::new() };
     fs::set_permissions(suite.rundir(), PermissionsExt::from_mode(0o500)).expect("chmod");
     suite.mpirun(["-n", "2", "echo", "x"]).output().code(0).quiet().prints("x\nx\n");
     fs::set_permissions(suite.rundir(), PermissionsExt::from_mode(0o700)).expect("chmod");
     assert!(!suite.rundir().join("private").exists());
-    // Neither can what is no directory.
+    // A file in the place of the directory is also not writable.
     fs::write(suite.rundir().join("private"), "").expect("a file");
     suite.mpirun(["-n", "2", "echo", "x"]).output().code(0).quiet().prints("x\nx\n");
 }
 
 #[test]
-fn a_run_directory_that_is_missing_is_made_for_its_user_alone() {
+fn a_missing_run_directory_is_created_with_mode_700() {
     let suite = Suite::new();
     let rundir = suite.path("tmp/new");
     let job = suite.mpirun(["-n", "1", "sh", "-c", "echo up; exec sleep 1000"]);
@@ -311,12 +313,12 @@ fn a_run_directory_that_is_missing_is_made_for_its_user_alone() {
     let kill = console(&suite, "mpdkilljob", &[&name]).env("MPD_RUNDIR", &rundir);
     kill.output().code(0).quiet();
     ended_on_request(job);
-    fs::remove_dir_all(rundir).expect("nobody uses it");
+    fs::remove_dir_all(rundir).expect("an unused directory");
     suite.gone(&[]);
 }
 
 #[test]
-fn what_a_mask_takes_from_its_owner_a_private_job_has_all_the_same() {
+fn a_umask_without_owner_permissions_does_not_affect_a_private_job() {
     let suite = Suite::new();
     let run = suite.command(suite.program("t-run")).arg("umask=777").arg(suite.program("mpirun"));
     let job = run.args(["-n", "1", "sh", "-c", "echo up; exec sleep 1000"]).start();
@@ -329,8 +331,8 @@ fn what_a_mask_takes_from_its_owner_a_private_job_has_all_the_same() {
     ended_on_request(job);
 }
 
-/// The system calls of a daemon that name what its private ring has in the run directory: the descriptor of its
-/// socket is written with its path.
+/// The system calls of a daemon that name an object of its private ring in the run directory. The trace shows
+/// the descriptor of the socket with its path.
 fn calls_for_the_listing(suite: &Suite, strace: &str) -> Vec<String> {
     let run = suite.command(strace).args(["-f", "-yy", "-o", "trace", "-e", "trace=!execve"]);
     let run = run.arg(suite.program("mpirun")).args(["-n", "1", "true"]);
@@ -339,14 +341,14 @@ fn calls_for_the_listing(suite: &Suite, strace: &str) -> Vec<String> {
     let directory = suite.rundir().join("private").display().to_string();
     let calls = trace.lines().filter(|line| line.contains(&directory));
     let calls: Vec<(&str, &str)> = calls.filter_map(|line| line.split_once(' ')).collect();
-    // A child has other descriptors under their numbers.
+    // A child uses the same numbers for other descriptors.
     let daemon = calls.iter().find(|(_, call)| call.trim_start().starts_with("bind("));
     let daemon = daemon.expect("a socket").0;
     calls.iter().filter(|(pid, _)| *pid == daemon).map(|(_, call)| (*call).to_owned()).collect()
 }
 
 #[test]
-fn to_be_found_costs_a_job_six_system_calls_and_the_first_and_last_one_their_directory() {
+fn listing_a_private_job_costs_six_system_calls_and_two_for_its_directory() {
     let Some(strace) = setting("MPD_TEST_STRACE") else { return skip("no strace") };
     let suite = Suite::new();
     let socket = 1;
@@ -360,23 +362,23 @@ fn to_be_found_costs_a_job_six_system_calls_and_the_first_and_last_one_their_dir
 }
 
 #[test]
-fn the_last_private_job_removes_an_empty_run_directory_that_its_user_did_not_choose() {
+fn the_last_private_job_removes_an_empty_default_run_directory() {
     let suite = Suite::new();
     let session = suite.path("tmp/session");
     fs::create_dir(&session).expect("a directory");
     fs::set_permissions(&session, PermissionsExt::from_mode(0o700)).expect("chmod");
-    let job = |words: &[&str]| {
-        let run = suite.mpirun(words).without_env("MPD_RUNDIR");
+    let job = |arguments: &[&str]| {
+        let run = suite.mpirun(arguments).without_env("MPD_RUNDIR");
         run.env("XDG_RUNTIME_DIR", &session)
     };
     let first = job(&["-n", "1", "sh", "-c", "echo up; exec sleep 1000"]).deadline(60).start();
     first.shows("up");
     job(&["-n", "1", "true"]).output().code(0).quiet();
-    assert!(session.join("mpd/private").exists(), "another job is found there");
+    assert!(session.join("mpd/private").exists(), "another job uses it");
     first.send(Signal::SIGTERM);
     first.wait().code(143);
     assert_eq!(fs::read_dir(&session).expect("it is there").count(), 0);
-    // Jobs that begin while others end are found, and all are gone at last.
+    // Consoles find jobs that begin while others end, and at last no job is left.
     let many: Vec<Running> =
         (0..12).map(|_| job(&["-n", "1", "true"]).deadline(60).start()).collect();
     for job in many {

@@ -1,4 +1,4 @@
-//! What /proc says about processes. Nothing here changes anything, `send` excepted.
+//! Facts from /proc about processes. No function here except `send` changes anything.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// One line of `ps`, as of when it was read.
+/// A process, like a line of `ps`, at the time of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
@@ -20,7 +20,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// None once it is gone, or if it is none of ours to read.
+    /// `None` if the process has gone, or if /proc denies access.
     pub(crate) fn read(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (before, after) = stat.rsplit_once(')')?;
@@ -48,8 +48,8 @@ impl Process {
         self.state == 'T'
     }
 
-    /// Whether it was started by the suite with this mark: by its environment, or by its directory
-    /// for one that was given another environment.
+    /// Whether the suite with this mark started the process: by its environment, or by its directory if it has
+    /// another environment.
     pub(crate) fn bears(&self, mark: &str, directory: &Path) -> bool {
         let environment = fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_default();
         let marked = environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes());
@@ -69,8 +69,8 @@ impl Process {
         self.runs("mpd") && self.is_called_manager() && !self.is_below_manager()
     }
 
-    /// Whether a manager has it find out whose shared memory is whose, or will make something of it that is yet
-    /// the same program.
+    /// Whether it is a helper of a manager that lists the users of shared memory, or a child before its `exec`, which
+    /// still runs the same program.
     pub(crate) fn is_helper(&self) -> bool {
         let is_called_helper = self.arguments.first().is_some_and(|name| name == "mpdusers");
         self.runs("mpd")
@@ -89,8 +89,8 @@ impl Process {
         Self::read(self.parent).is_some_and(|parent| parent.is_called_manager())
     }
 
-    /// Greatest size so far in KiB of what it keeps in memory, about: its program's own pages, which all
-    /// processes that run it share and whose number depends on how it was built, are not counted.
+    /// Greatest size so far in KiB of the memory that it keeps, approximately. The pages of its program are not
+    /// counted: all its processes share them, and their number depends on the build.
     pub(crate) fn peak_kib(&self) -> u64 {
         self.status("VmHWM:").saturating_sub(self.status("RssFile:"))
     }
@@ -100,8 +100,8 @@ impl Process {
         self.status("VmRSS:")
     }
 
-    /// What it keeps in memory of its own now, in KiB: nothing of files, its program among them, of which more is
-    /// resident in a debug build.
+    /// Size in KiB of its anonymous memory now. Pages of files, also of its program, are not counted, because
+    /// a debug build has more of them.
     pub(crate) fn anonymous_kib(&self) -> u64 {
         self.status("RssAnon:")
     }
@@ -126,14 +126,14 @@ impl Process {
         fs::read_dir(format!("/proc/{}/fd", self.pid)).map_or(0, Iterator::count)
     }
 
-    /// Its children, the dead ones among them.
+    /// Its children, including dead ones.
     pub(crate) fn children(&self) -> Vec<Self> {
         let path = format!("/proc/{0}/task/{0}/children", self.pid);
         let pids = fs::read_to_string(path).unwrap_or_default();
         pids.split_whitespace().filter_map(|pid| Self::read(pid.parse().ok()?)).collect()
     }
 
-    /// Children that are dead and not waited for.
+    /// Its dead children that were not waited for.
     pub(crate) fn zombies(&self) -> usize {
         let zombie = |p: &Self| p.parent == self.pid && p.state == 'Z';
         pids().into_iter().filter_map(Self::read).filter(zombie).count()
@@ -144,7 +144,7 @@ impl Process {
         self.has_in("SigCgt:", signal)
     }
 
-    /// Whether this signal was sent to it and not yet taken.
+    /// Whether this signal was sent to it and is still pending.
     pub(crate) fn is_yet_to_take(&self, signal: Signal) -> bool {
         self.has_in("ShdPnd:", signal)
     }
@@ -170,7 +170,7 @@ impl std::fmt::Display for Process {
     }
 }
 
-/// Sends a signal to one process that a test has started, or to something that one started.
+/// Sends a signal to a process that a test has started, or to a descendant of one.
 pub(crate) fn send(pid: i32, signal: Signal) {
     let _ = kill(Pid::from_raw(pid), signal);
 }

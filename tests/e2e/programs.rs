@@ -17,7 +17,7 @@ fn names(suite: &Suite) -> Vec<String> {
 }
 
 #[test]
-fn every_name_of_the_suite_is_a_program_after_the_build_and_knows_its_name() {
+fn every_program_name_of_the_suite_is_an_executable_that_prints_its_name() {
     let suite = Suite::new();
     let names = names(&suite);
     for name in ["mpd", "mpirun", "mpiexec", "mpigdb", "mpdexec", "mpdcheck", "pty"] {
@@ -25,7 +25,7 @@ fn every_name_of_the_suite_is_a_program_after_the_build_and_knows_its_name() {
     }
     for name in names {
         let file = std::fs::read(program(&name)).unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert!(file.starts_with(ELF), "{name} is no program but needs another to run it");
+        assert!(file.starts_with(ELF), "{name} is not an executable but a script");
         let version = suite.command(program(&name)).arg("--version").output();
         version.code(0).quiet();
         let said = version.out();
@@ -34,35 +34,35 @@ fn every_name_of_the_suite_is_a_program_after_the_build_and_knows_its_name() {
 }
 
 #[test]
-fn every_program_refuses_a_wrong_option_under_its_name() {
+fn every_program_refuses_an_unknown_option_and_prints_its_own_name() {
     let suite = Suite::new();
     for name in names(&suite) {
         let output = suite.command(program(&name)).arg("--no-such-option").output();
-        let told = output.err();
-        // To pty it is the name of a program.
+        let errors = output.err();
+        // `pty` interprets the option as the name of a program.
         let problem = if name == "pty" { "cannot run --no-such-option" } else { "un" };
-        assert!(told.starts_with(&format!("{name}: {problem}")), "{name}: {told}");
-        assert!(told.contains("--no-such-option"), "{name}: {told}");
+        assert!(errors.starts_with(&format!("{name}: {problem}")), "{name}: {errors}");
+        assert!(errors.contains("--no-such-option"), "{name}: {errors}");
     }
 }
 
 #[test]
-fn a_host_file_without_a_host_is_refused_by_every_program_that_reads_one() {
+fn every_program_refuses_a_host_file_without_hosts() {
     let suite = Suite::new();
     std::fs::write(suite.path("work/none"), "# none yet\n").expect("a file");
-    for (name, code, words) in [
+    for (name, code, arguments) in [
         ("mpdboot", 1, &["-f", "none"][..]),
         ("mpdcheck", 1, &["-f", "none"]),
         ("mpdcleanup", 1, &["-f", "none"]),
         ("mpirun", 125, &["-f", "none", "true"]),
     ] {
-        let output = suite.command(suite.program(name)).args(words).output();
+        let output = suite.command(suite.program(name)).args(arguments).output();
         output.code(code).says(&[name, "none: there is no host in the file"]).brief();
     }
 }
 
 #[test]
-fn a_tool_under_a_foreign_name_is_mpdtrace() {
+fn a_console_under_an_unknown_name_runs_mpdtrace() {
     let suite = Suite::new();
     let foreign = suite.path("bin/members");
     std::os::unix::fs::symlink(suite.program("mpdtrace"), &foreign).expect("a link");
@@ -72,18 +72,17 @@ fn a_tool_under_a_foreign_name_is_mpdtrace() {
 }
 
 #[test]
-fn a_ring_is_chosen_by_name_and_those_that_are_up_are_named_if_it_is_not() {
+fn ring_selects_a_ring_by_name_and_an_error_lists_running_rings() {
     let suite = Suite::new();
-    let at = |program: &str, words: &[&str]| {
+    let at = |program: &str, arguments: &[&str]| {
         let run = suite.command(suite.program(program)).without_env("MPD_RUNDIR");
-        run.env("XDG_RUNTIME_DIR", suite.path("tmp")).args(words)
+        run.env("XDG_RUNTIME_DIR", suite.path("tmp")).args(arguments)
     };
     at("mpd", &["--daemon", "--ring", "work"]).output().code(0);
     at("mpd", &["--daemon", "--ring", "play"]).output().code(0);
-    let told =
-        at("mpirun", &["--ring", "work", "-n", "1", "sh", "-c", "echo $MPD_JOB_ID"]).output();
-    told.code(0).quiet();
-    assert!(told.out().starts_with("1@"), "{told}");
+    let job = at("mpirun", &["--ring", "work", "-n", "1", "sh", "-c", "echo $MPD_JOB_ID"]).output();
+    job.code(0).quiet();
+    assert!(job.out().starts_with("1@"), "{job}");
     let wrong = at("mpirun", &["--ring", "wrok", "-n", "1", "echo", "x"]).output();
     wrong.code(125).prints("");
     assert!(wrong.err().contains("no ring called 'wrok' is up"), "{wrong}");

@@ -1,4 +1,4 @@
-//! A terminal with a shell in it: keys go in, the screen is read back.
+//! A terminal with a shell: tests press keys and read the screen.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -21,7 +21,7 @@ pub(crate) const SUSPEND: &str = "\x1a";
 /// What the shell prints when it waits for a command.
 const PROMPT: &str = "READY> ";
 
-/// An interactive shell on a terminal of its own.
+/// An interactive shell on its own terminal.
 pub(crate) struct Terminal {
     master: Option<PtyMaster>,
     shell: Running,
@@ -32,8 +32,8 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// bash with job control. `$MPIRUN` is the program, `$T` the directory of the helpers, `$D` the
-    /// given one.
+    /// bash with job control. `$MPIRUN` is the program, `$T` the directory of the helpers, `$D` the directory
+    /// argument.
     pub(crate) fn with_shell(suite: &Suite, directory: &str) -> Self {
         let (master, name) = open();
         let helpers = suite.program("t-run").trim_end_matches("/t-run").to_owned();
@@ -63,7 +63,7 @@ impl Terminal {
         master.write_all(keys.as_bytes()).expect("writing to a terminal");
     }
 
-    /// Drags the corner of its window.
+    /// Changes the size of its window.
     pub(crate) fn resize(&mut self, columns: u16, lines: u16) {
         let master = self.master.as_ref().expect("the terminal is there until the end");
         mpd_io::pty::resize(master.as_fd(), (columns, lines)).expect("the size of a terminal");
@@ -74,7 +74,7 @@ impl Terminal {
         self.press(&format!("{command}\n"));
     }
 
-    /// Waits until this text is on the screen, below all that was waited for before.
+    /// Waits until this text is on the screen, after all texts of earlier waits.
     pub(crate) fn shows(&mut self, text: &str) {
         let mut found = None;
         comes_true(Duration::from_secs(20), || {
@@ -92,7 +92,7 @@ impl Terminal {
         self.shows(PROMPT);
     }
 
-    /// The exit code of the command before, as the shell knows it. Call it after `shows_prompt`.
+    /// The exit code of the last command in the view of the shell. Call it after `shows_prompt`.
     pub(crate) fn exit_code(&mut self) -> i32 {
         self.enter("echo \"code\"=$?.");
         self.shows("code=");
@@ -106,20 +106,20 @@ impl Terminal {
         code.expect("an exit code on the screen")
     }
 
-    /// Everything that was ever on the screen, without carriage returns.
+    /// The whole text that was ever on the screen, without carriage returns.
     pub(crate) fn screen(&self) -> String {
         let bytes = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&bytes).replace('\r', "")
     }
 
-    /// Leaves the shell by its own command.
+    /// Ends the shell by its own command.
     pub(crate) fn leave(mut self) {
         self.enter("exit");
         let ended = comes_true(Duration::from_secs(10), || self.shell.has_ended());
         assert!(ended, "the shell does not exit:\n{}", self.screen());
     }
 
-    /// Takes the terminal away from under everything that runs in it.
+    /// Closes the terminal while programs run in it.
     pub(crate) fn hang_up(mut self) {
         self.close();
         let ended = comes_true(Duration::from_secs(10), || self.shell.has_ended());
@@ -141,7 +141,7 @@ impl Drop for Terminal {
     }
 }
 
-/// A new terminal: the side where the keys are, and its name for those who run in it.
+/// A new terminal: its master side, and the name of its slave side.
 pub(crate) fn open() -> (PtyMaster, String) {
     let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC);
     let master = master.expect("a terminal");
@@ -151,7 +151,7 @@ pub(crate) fn open() -> (PtyMaster, String) {
     (master, name)
 }
 
-/// Never blocks in a read, so that it can let go of the terminal.
+/// Never blocks in a read, so that it can close the terminal.
 fn spawn_reader(
     mut terminal: std::fs::File,
     screen: Arc<Mutex<Vec<u8>>>,
@@ -165,7 +165,7 @@ fn spawn_reader(
                 continue;
             }
             let Ok(count @ 1..) = terminal.read(&mut buffer) else {
-                // Nobody has it open: not yet, or no longer.
+                // No process has the slave side open: not yet, or no longer.
                 std::thread::sleep(Duration::from_millis(10));
                 continue;
             };

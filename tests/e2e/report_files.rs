@@ -1,4 +1,4 @@
-//! The files that `mpirun` writes for its user, where they cannot be written.
+//! The files that `mpirun` writes for its user, when they cannot be written.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -17,7 +17,7 @@ fn fifo(suite: &Suite) -> PathBuf {
     path
 }
 
-/// A reader that does not read, of a FIFO that takes no more bytes.
+/// A reader that does not read, of a FIFO that is full.
 fn full(path: &Path) -> File {
     let flags = libc::O_NONBLOCK;
     let mut file =
@@ -32,7 +32,7 @@ fn full(path: &Path) -> File {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_one_line_and_125_after_a_job_that_succeeded() {
+fn an_unwritable_report_file_gives_one_line_and_125() {
     let suite = Suite::new();
     for (file, reason) in
         [("/dev/full", "No space left on device"), ("/no/such/file", "No such file or directory")]
@@ -46,7 +46,7 @@ fn a_file_that_cannot_be_written_is_one_line_and_125_after_a_job_that_succeeded(
 }
 
 #[test]
-fn a_job_that_failed_keeps_its_code_and_each_file_has_its_line() {
+fn a_failed_job_keeps_its_code_with_a_line_for_each_unwritable_file() {
     let suite = Suite::new();
     let options = OPTIONS.map(|option| [option, "/dev/full"]).concat();
     let output = suite.mpirun(options).args(["sh", "-c", "exit 3"]).output();
@@ -57,7 +57,7 @@ fn a_job_that_failed_keeps_its_code_and_each_file_has_its_line() {
 }
 
 #[test]
-fn a_fifo_without_a_reader_is_refused() {
+fn a_fifo_without_a_reader_is_refused_as_a_report_file() {
     let suite = Suite::new();
     let path = fifo(&suite);
     for option in OPTIONS {
@@ -68,12 +68,12 @@ fn a_fifo_without_a_reader_is_refused() {
 }
 
 #[test]
-fn a_fifo_whose_reader_does_not_read_is_given_up() {
+fn mpirun_does_not_wait_forever_for_the_reader_of_a_fifo() {
     let suite = Suite::new();
     let path = fifo(&suite);
     let _reader = full(&path);
     let options = OPTIONS.map(|option| vec![option.to_owned(), path.display().to_string()]);
-    // Ranks run on while the table of processes waits for its reader.
+    // Ranks continue to run while the process table waits for its reader.
     let output = suite.mpirun(options.concat()).args(["echo", "ran"]).output();
     output.code(125).prints("ran\n");
     let said = format!("cannot write {}: its reader did not read all of it", path.display());

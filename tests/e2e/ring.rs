@@ -1,4 +1,4 @@
-//! Daemons in a ring: who is in it, what happens when some die, and what stands in the way of entering.
+//! Daemons in a ring: its members, the loss of members, and refused entries.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddrV4, TcpListener};
@@ -17,7 +17,7 @@ use crate::naive;
 use crate::run::{Output, Run, sample, scaled, wait_until};
 use crate::suite::{Suite, skip, tell};
 
-/// A second is what is promised, and ten of them what a test on a busy machine may allow.
+/// The suite promises one second; a test on a busy machine allows ten.
 const SOON: Duration = Duration::from_secs(10);
 
 fn exit(member: usize) -> RingRequest {
@@ -33,18 +33,18 @@ fn names(indices: &[usize]) -> Vec<String> {
 }
 
 #[test]
-fn all_of_five_list_the_same_order_from_anywhere() {
+fn every_member_of_a_ring_of_five_lists_the_same_order() {
     let ring = Members::of(5);
     assert_eq!(ring.agree(), names(&[1, 2, 3, 4, 5]), "newcomers come last");
     for index in ring.indices() {
         let view = ring.view(index);
         assert_eq!(view.me, name(index));
-        assert_eq!(view.members[0].name, name(index), "it begins with itself");
+        assert_eq!(view.members[0].name, name(index), "the list begins with the daemon itself");
     }
 }
 
 #[test]
-fn ordinals_decide_the_order_and_not_who_came_first() {
+fn ordinals_decide_the_order_regardless_of_the_order_of_entry() {
     let ring = Members::new();
     for (index, ordinal) in [(1, "30"), (2, "10"), (3, "40"), (4, "20")] {
         let entry = ring.indices().first().map(|first| ring.member(*first).address.to_string());
@@ -55,11 +55,11 @@ fn ordinals_decide_the_order_and_not_who_came_first() {
 }
 
 #[test]
-fn whoever_is_killed_is_missed_by_all_and_comes_back_to_its_place() {
+fn all_members_detect_a_killed_daemon_and_it_returns_to_its_position() {
     let ring = Members::of(5);
     for victim in 1..=5 {
         let before = ring.member(victim);
-        // A link that is lost in its first second is not dialed again before that is over.
+        // A link that is lost in its first second is not dialed again before that second is over.
         let linked = Instant::now();
         wait_until("no link is young", || linked.elapsed() > Duration::from_millis(1_100));
         ring.kill(victim);
@@ -70,23 +70,23 @@ fn whoever_is_killed_is_missed_by_all_and_comes_back_to_its_place() {
             });
         }
         let took = killed.elapsed();
-        tell(&format!("d{victim} was missed by all after {took:?} (1 s is promised)"));
-        assert!(took < scaled(SOON), "missed after {took:?}");
+        tell(&format!("d{victim} was declared dead by all after {took:?} (1 s is promised)"));
+        assert!(took < scaled(SOON), "detected after {took:?}");
         ring.agree();
         let after = ring.start_again(victim);
-        assert_eq!(after.address, before.address, "it has its port again");
-        assert_eq!(ring.agree(), names(&[1, 2, 3, 4, 5]), "it has its place again");
+        assert_eq!(after.address, before.address, "the daemon has the same port");
+        assert_eq!(ring.agree(), names(&[1, 2, 3, 4, 5]), "the daemon has its old position");
     }
 }
 
 #[test]
-fn daemons_that_all_died_meet_again() {
+fn daemons_that_all_died_form_one_ring_after_their_restart() {
     let ring = Members::of(4);
     for index in ring.indices() {
         let file = ring.rundir(index).join("ring.json");
         wait_until("the list is saved", || (1..=4).all(|i| holds(&file, &format!("\"d{i}\""))));
     }
-    // While one is started, the others are dead: each begins alone, and they meet.
+    // While one daemon starts, the others are dead: each begins alone, and then they merge.
     (1..=4).for_each(|index| ring.kill(index));
     for index in 1..=4 {
         ring.start_again(index);
@@ -95,7 +95,7 @@ fn daemons_that_all_died_meet_again() {
 }
 
 #[test]
-fn a_daemon_that_exits_leaves_nothing_and_is_not_looked_for() {
+fn a_daemon_that_exits_leaves_no_file_and_counts_as_departed() {
     let ring = Members::of(4);
     for (asked, leaver) in [(1, 3), (2, 1), (2, 2)] {
         match ring.ask(asked, exit(leaver)) {
@@ -103,7 +103,7 @@ fn a_daemon_that_exits_leaves_nothing_and_is_not_looked_for() {
             other => panic!("{other:?}"),
         }
         ring.forget(leaver);
-        wait_until("its files are gone", || ring.is_tidy(leaver));
+        wait_until("its files are gone", || ring.is_clean(leaver));
         ring.agree();
         assert_eq!(ring.standing(4, leaver), Some(Standing::Departed));
     }
@@ -112,7 +112,7 @@ fn a_daemon_that_exits_leaves_nothing_and_is_not_looked_for() {
 }
 
 #[test]
-fn all_exit_at_one_word() {
+fn one_exit_request_ends_all_members() {
     let ring = Members::of(5);
     match ring.ask(3, RingRequest::ExitAll) {
         Ok(ConsoleReply::Done { missing }) => assert!(missing.is_empty(), "{missing:?}"),
@@ -120,13 +120,13 @@ fn all_exit_at_one_word() {
     }
     for index in ring.indices() {
         ring.forget(index);
-        wait_until("its files are gone", || ring.is_tidy(index));
+        wait_until("its files are gone", || ring.is_clean(index));
     }
     ring.suite.gone(&[]);
 }
 
 #[test]
-fn a_signal_ends_a_daemon_and_its_successor_takes_its_place() {
+fn a_signal_ends_a_daemon_and_its_successor_takes_its_position() {
     let ring = Members::of(3);
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let before = ring.member(2);
@@ -140,7 +140,7 @@ fn a_signal_ends_a_daemon_and_its_successor_takes_its_place() {
 }
 
 #[test]
-fn laps_and_census_count_everybody() {
+fn laps_and_census_reach_every_member_exactly_once() {
     let ring = Members::of(5);
     assert_eq!(ring.lap(2), names(&[3, 4, 5, 1, 2]));
     match ring.ask(4, RingRequest::Lap { laps: 100, trace: false }) {
@@ -165,24 +165,24 @@ fn laps_and_census_count_everybody() {
 }
 
 #[test]
-fn who_watches_is_told_what_happens() {
+fn a_watching_console_receives_each_event_of_the_ring() {
     let ring = Members::of(3);
     let mut watch = ring.watch(1);
     ring.start(4);
-    assert_eq!(watch.tells("member_entered", Some("d4")).live, 4);
+    assert_eq!(watch.reports("member_entered", Some("d4")).live, 4);
     ring.kill(4);
-    watch.tells("member_died", Some("d4"));
+    watch.reports("member_died", Some("d4"));
     ring.start_again(4);
-    watch.tells("member_returned", Some("d4"));
+    watch.reports("member_returned", Some("d4"));
     ring.ask(2, exit(3)).expect("it leaves");
     ring.forget(3);
-    assert_eq!(watch.tells("member_left", Some("d3")).live, 3);
+    assert_eq!(watch.reports("member_left", Some("d3")).live, 3);
     drop(watch);
     ring.agree();
 }
 
 #[test]
-fn one_that_stands_still_for_long_is_out_and_then_back_in_its_place() {
+fn a_daemon_stopped_for_long_is_declared_dead_and_returns_to_its_position() {
     let ring = Members::new().faster(5).with(4);
     ring.send(2, Signal::SIGSTOP);
     for index in [1, 3, 4] {
@@ -193,12 +193,12 @@ fn one_that_stands_still_for_long_is_out_and_then_back_in_its_place() {
 }
 
 #[test]
-fn a_lap_whose_origin_stands_still_ends_and_hurts_nobody() {
+fn laps_of_a_stopped_daemon_end_and_do_not_affect_other_laps() {
     let ring = Members::new().faster(5).with(4);
     let mut console = ring.console(2, RingRequest::Lap { laps: 1_000_000_000, trace: false });
     ring.send(2, Signal::SIGSTOP);
     wait_until("it is missed", || ring.standing(1, 2) == Some(Standing::Dead));
-    // The others' laps come home, after some that met the hole.
+    // Laps of the other daemons return, after some laps that met the stopped daemon.
     wait_until("a lap of three", || {
         let lap = RingRequest::Lap { laps: 1, trace: false };
         matches!(ring.ask(4, lap), Ok(ConsoleReply::LapsHome { hops: 3, .. }))
@@ -211,15 +211,15 @@ fn a_lap_whose_origin_stands_still_ends_and_hurts_nobody() {
 }
 
 #[test]
-fn two_rings_of_one_user_on_one_host_never_meet() {
+fn two_rings_of_one_user_on_one_host_stay_separate() {
     let suite = Suite::new();
-    let run = |ring: &str, words: &[&str]| {
-        let run = suite.mpd(words).without_env("MPD_RUNDIR").env("MPD_CON_EXT", ring);
+    let run = |ring: &str, arguments: &[&str]| {
+        let run = suite.mpd(arguments).without_env("MPD_RUNDIR").env("MPD_CON_EXT", ring);
         run.env("XDG_RUNTIME_DIR", suite.path("run"))
     };
     let start = |ring: &str, name: &str, ip: &str, join: &[&str]| {
-        let words = ["--daemon", "--echo", "--name", name, "--ifhn", ip];
-        run(ring, &words).args(join).output()
+        let arguments = ["--daemon", "--echo", "--name", name, "--ifhn", ip];
+        run(ring, &arguments).args(join).output()
     };
     let port = |output: &Output| {
         let text = output.code(0).out();
@@ -237,7 +237,7 @@ fn two_rings_of_one_user_on_one_host_never_meet() {
         let pid = pid["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("a pid");
         suite.adopt(pid, &rundir, &log);
     }
-    // Who is told to enter there is told what is there.
+    // The refused entry is explained by the name of the ring at that address.
     let third = run("c", &["--daemon", "--ifhn", "127.0.0.5", "--name", "three", "--join"]);
     let third = third.arg(format!("127.0.0.3:{first}")).env("MPD_TIME_SCALE", "20").output();
     third.code(1).says(&["\"a\"", "\"c\"", "127.0.0.3"]).brief();
@@ -245,7 +245,7 @@ fn two_rings_of_one_user_on_one_host_never_meet() {
 }
 
 #[test]
-fn a_second_daemon_of_a_name_is_refused_and_told_so() {
+fn a_second_daemon_of_the_same_name_is_refused_with_a_hint() {
     let ring = Members::new().faster(5).with(3);
     let entry = ring.member(1).address.to_string();
     for double in 1..=3 {
@@ -259,17 +259,17 @@ fn a_second_daemon_of_a_name_is_refused_and_told_so() {
     assert_eq!(ring.agree(), names(&[1, 2, 3]));
 }
 
-/// A ring of one whose port others knock at, and the command of one that does.
-struct Door {
+/// A ring of one member, and the command of a newcomer that connects to its port.
+struct RingOfOne {
     ring: Members,
 }
 
-impl Door {
+impl RingOfOne {
     fn new() -> Self {
         Self { ring: Members::of(1) }
     }
 
-    /// A newcomer that does not try for long.
+    /// A newcomer with short time limits.
     fn newcomer(&self, entry: &str) -> Run {
         self.ring.mpd(2).args(["--join", entry]).env("MPD_TIME_SCALE", "20")
     }
@@ -278,27 +278,27 @@ impl Door {
         self.ring.member(1).address.to_string()
     }
 
-    /// The newcomer ended with one line, this one, and nothing of it is left.
+    /// The newcomer ended with one line that contains these fragments, and left nothing.
     fn refused(&self, output: &Output, fragments: &[&str]) {
         output.code(1).says(fragments).brief();
         self.ring.suite.gone(&[self.ring.member(1).pid]);
-        assert!(self.ring.is_tidy(2), "files of it are left");
+        assert!(self.ring.is_clean(2), "files of it are left");
         assert_eq!(self.ring.agree(), names(&[1]));
     }
 }
 
 #[test]
-fn a_newcomer_with_another_key_is_told_which_keys_to_compare() {
-    let door = Door::new();
-    let key = door.ring.suite.path("home/other-key");
-    let output = door.newcomer(&door.entry()).arg("--key").arg(&key).output();
+fn a_refused_newcomer_with_another_key_prints_the_ids_of_the_keys() {
+    let ring_of_one = RingOfOne::new();
+    let key = ring_of_one.ring.suite.path("home/other-key");
+    let output = ring_of_one.newcomer(&ring_of_one.entry()).arg("--key").arg(&key).output();
     let [ours, theirs] = ["other-key", "key"]
-        .map(|file| naive::id(&key_in(&door.ring.suite.path("home").join(file))));
-    assert_eq!(door.ring.view(1).key, theirs);
-    door.refused(&output, &[&door.entry(), "another key", &ours]);
+        .map(|file| naive::id(&key_in(&ring_of_one.ring.suite.path("home").join(file))));
+    assert_eq!(ring_of_one.ring.view(1).key, theirs);
+    ring_of_one.refused(&output, &[&ring_of_one.entry(), "another key", &ours]);
 }
 
-/// A port that is taken, so that no other test listens there, and that refuses connections.
+/// A taken port, so that no other test listens there, which refuses connections.
 fn closed_port() -> (OwnedFd, SocketAddrV4) {
     let socket = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None);
     let socket = socket.expect("a socket");
@@ -308,55 +308,55 @@ fn closed_port() -> (OwnedFd, SocketAddrV4) {
 }
 
 #[test]
-fn a_port_at_which_nobody_listens_is_named() {
-    let door = Door::new();
+fn an_entry_port_without_a_listener_is_named() {
+    let ring_of_one = RingOfOne::new();
     let (_taken, closed) = closed_port();
-    let output = door.newcomer(&closed.to_string()).output();
-    door.refused(&output, &[&closed.to_string(), "onnection refused"]);
+    let output = ring_of_one.newcomer(&closed.to_string()).output();
+    ring_of_one.refused(&output, &[&closed.to_string(), "onnection refused"]);
 }
 
 #[test]
-fn a_port_of_something_else_is_told_from_a_daemon() {
-    let door = Door::new();
+fn an_entry_port_of_a_program_other_than_mpd_is_named() {
+    let ring_of_one = RingOfOne::new();
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("an address").to_string();
-    let output = door.newcomer(&address).output();
-    door.refused(&output, &[&address]);
+    let output = ring_of_one.newcomer(&address).output();
+    ring_of_one.refused(&output, &[&address]);
     drop(silent);
 }
 
 #[test]
-fn an_entry_that_cannot_be_found_is_named() {
-    let door = Door::new();
+fn an_entry_whose_host_is_unknown_is_named() {
+    let ring_of_one = RingOfOne::new();
     for entry in ["no-such-host.invalid:7", "nothing", "h:0", "h:99999", ":7"] {
-        let output = door.newcomer(entry).deadline(60).output();
+        let output = ring_of_one.newcomer(entry).deadline(60).output();
         let host = entry.split(':').next().filter(|host| !host.is_empty()).unwrap_or(entry);
-        door.refused(&output, &[host]);
+        ring_of_one.refused(&output, &[host]);
     }
 }
 
 #[test]
-fn an_interface_that_is_not_of_this_host_is_named() {
+fn an_interface_address_of_another_host_is_named() {
     let suite = Suite::new();
     for port in [&[][..], &["--port", "45678"]] {
-        let words = [&["--daemon", "--ifhn", "192.0.2.1"], port].concat();
-        suite.mpd(&words).output().code(1).says(&["192.0.2.1", "--ifhn"]).brief();
+        let arguments = [&["--daemon", "--ifhn", "192.0.2.1"], port].concat();
+        suite.mpd(&arguments).output().code(1).says(&["192.0.2.1", "--ifhn"]).brief();
     }
     suite.gone(&[]);
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn a_taken_listening_port_is_named_in_the_error() {
     let suite = Suite::new();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port().to_string();
-    let words = ["--daemon", "--ifhn", "127.0.0.1", "--port", &port];
-    suite.mpd(&words).output().code(1).says(&[&port, "--port", "taken"]).brief();
+    let arguments = ["--daemon", "--ifhn", "127.0.0.1", "--port", &port];
+    suite.mpd(&arguments).output().code(1).says(&[&port, "--port", "taken"]).brief();
     suite.gone(&[]);
 }
 
 #[test]
-fn an_entry_by_host_and_port_is_as_good() {
+fn an_entry_may_be_given_by_host_and_port_options() {
     let ring = Members::of(1);
     let address = ring.member(1).address;
     let (host, port) = (address.ip().to_string(), address.port().to_string());
@@ -367,7 +367,7 @@ fn an_entry_by_host_and_port_is_as_good() {
 }
 
 #[test]
-fn the_first_of_several_entries_that_answers_lets_in() {
+fn a_newcomer_enters_through_the_first_entry_that_answers() {
     let ring = Members::of(1);
     let (_taken, closed) = closed_port();
     let entries = format!("{closed},{}", ring.member(1).address);
@@ -376,14 +376,14 @@ fn the_first_of_several_entries_that_answers_lets_in() {
 }
 
 #[test]
-fn a_ring_may_speak_ipv6() {
+fn daemons_form_a_ring_over_ipv6() {
     if TcpListener::bind("[::1]:0").is_err() {
         return skip("a ring over IPv6: this host has none");
     }
     let suite = Suite::new();
     let log = suite.path("mpd.log").display().to_string();
-    let words = ["--daemon", "--echo", "--ifhn", "::1", "--log-file", &log, "--name"];
-    let first = suite.mpd(&words).arg("d1").output();
+    let arguments = ["--daemon", "--echo", "--ifhn", "::1", "--log-file", &log, "--name"];
+    let first = suite.mpd(&arguments).arg("d1").output();
     let port = first.code(0).out().trim().replace("mpd_port=", "");
     suite.adopt(suite.daemon().pid, &suite.rundir(), log.as_ref());
     let members = Members::within(suite);
@@ -393,7 +393,7 @@ fn a_ring_may_speak_ipv6() {
         ("d3", vec!["-h".to_owned(), "::1".to_owned(), "-p".to_owned(), port.clone()]),
     ] {
         let rundir = suite.path(name);
-        let run = suite.mpd(&words[..4]).args(["--name", name]).args(entry);
+        let run = suite.mpd(&arguments[..4]).args(["--name", name]).args(entry);
         run.arg("--rundir").arg(&rundir).output().code(0);
         let daemon = suite.processes().into_iter().find(|process| {
             process.is_daemon() && process.arguments.iter().any(|word| word == name)
@@ -405,7 +405,7 @@ fn a_ring_may_speak_ipv6() {
     }
 }
 
-/// What the random test does to a ring.
+/// One random operation on a ring.
 fn disturb(ring: &Members, random: &mut Random, most: usize) -> String {
     let running = ring.indices();
     let one = running[random.below(running.len())];
@@ -413,7 +413,7 @@ fn disturb(ring: &Members, random: &mut Random, most: usize) -> String {
     let action = random.below(4);
     if running.len() < most / 2 || (action == 0 && !out.is_empty()) {
         let newcomer = out[random.below(out.len())];
-        // Who crashed knows the others; who never was there, or left, has to be told.
+        // A crashed daemon knows the other members. A new daemon, or one that left, needs an entry address.
         if ring.rundir(newcomer).join("ring.json").exists() {
             ring.start_again(newcomer);
             return format!("d{newcomer} is started again");
@@ -424,14 +424,14 @@ fn disturb(ring: &Members, random: &mut Random, most: usize) -> String {
     match action {
         1 => {
             let asked = running[random.below(running.len())];
-            // It may be the one that is asked, and the ring may be healing.
+            // The leaver may be the asked daemon, and the ring may be healing.
             let answer = ring.ask(asked, exit(one));
             let left =
                 !matches!(&answer, Ok(ConsoleReply::Done { missing }) if !missing.is_empty());
             if left && !matches!(&answer, Err(mpd_io::console::ConsoleError::Refused(_))) {
                 ring.forget(one);
             }
-            format!("d{one} is told to leave by d{asked}: {answer:?}")
+            format!("d{one} leaves by a request to d{asked}: {answer:?}")
         }
         2 => {
             ring.kill(one);
@@ -446,7 +446,7 @@ fn disturb(ring: &Members, random: &mut Random, most: usize) -> String {
 }
 
 #[test]
-fn whatever_is_done_to_a_ring_it_is_one_ring_again() {
+fn a_ring_is_whole_again_after_random_entries_exits_and_kills() {
     let (count, most) = sample((8, 10), (12, 16));
     let seed = sample(4, u64::from(std::process::id()));
     tell(&format!("seed {seed}"));

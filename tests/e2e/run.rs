@@ -1,5 +1,5 @@
-//! One program of the suite, started, watched and ended: [`Run`] before, [`Running`] while, and
-//! [`Output`] after.
+//! A program of the suite that a test starts, observes and ends: [`Run`] before the start, [`Running`]
+//! meanwhile, and [`Output`] afterwards.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -14,17 +14,17 @@ use nix::sys::signal::Signal;
 
 use crate::process::{self, Process};
 
-/// How long a program may take unless its test says otherwise.
+/// How long a program may run unless its test sets another limit.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// How much of an output a failure shows.
+/// How much of an output a failure prints.
 const SHOWN: usize = 4000;
 
-/// The figure of a short run, or the full one with `MPD_TEST_FULL=1`.
+/// The number for a short run, or the full number with `MPD_TEST_FULL=1`.
 pub(crate) fn sample<T>(short: T, full: T) -> T {
     if std::env::var_os("MPD_TEST_FULL").is_some_and(|value| value == "1") { full } else { short }
 }
 
-/// A program to be started. stdin is empty, stdout and stderr are collected, unless told otherwise.
+/// A program to be started. By default stdin is empty, and stdout and stderr are collected.
 pub(crate) struct Run {
     command: Command,
     input: Option<Vec<u8>>,
@@ -62,14 +62,14 @@ impl Run {
         self
     }
 
-    /// These bytes and then the end.
+    /// Standard input consists of these bytes.
     pub(crate) fn input(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.command.stdin(Stdio::piped());
         self.input = Some(bytes.into());
         self
     }
 
-    /// A pipe that the test writes to: [`Running::stdin`].
+    /// Standard input is a pipe that the test writes to: [`Running::stdin`].
     pub(crate) fn input_pipe(mut self) -> Self {
         self.command.stdin(Stdio::piped());
         self
@@ -96,13 +96,13 @@ impl Run {
     }
 
     pub(crate) fn start(self) -> Running {
-        let what = format!("{:?} {:?}", self.command.get_program(), words(&self.command));
+        let what = format!("{:?} {:?}", self.command.get_program(), arguments(&self.command));
         self.start_collecting(what, true)
     }
 
-    /// Nobody reads stdout, until the test does: [`Running::take_stdout`].
+    /// No reader takes stdout until the test calls [`Running::take_stdout`].
     pub(crate) fn start_unread(self) -> Running {
-        let what = format!("{:?} {:?}", self.command.get_program(), words(&self.command));
+        let what = format!("{:?} {:?}", self.command.get_program(), arguments(&self.command));
         self.start_collecting(what, false)
     }
 
@@ -121,18 +121,18 @@ impl Run {
         let stderr = child.stderr.take().map(Collector::new);
         if let Some(bytes) = self.input {
             let mut stdin = child.stdin.take().expect("stdin is a pipe");
-            // That it is not read to its end may be what the test is about.
+            // A test may expect that the program does not read its whole input.
             std::thread::spawn(move || drop(stdin.write_all(&bytes)));
         }
         Running { child, what, stdout, stderr, deadline: self.deadline, status: None }
     }
 }
 
-fn words(command: &Command) -> Vec<String> {
+fn arguments(command: &Command) -> Vec<String> {
     command.get_args().map(|word| word.to_string_lossy().chars().take(200).collect()).collect()
 }
 
-/// A program that runs. It is killed when this is dropped before its end was seen.
+/// A running program. Dropping it before its end kills it.
 pub(crate) struct Running {
     child: Child,
     what: String,
@@ -155,12 +155,12 @@ impl Running {
         process::send(self.pid(), signal);
     }
 
-    /// The pipe to its stdin; dropping it is the end of input.
+    /// The pipe to its stdin; dropping the pipe ends the input.
     pub(crate) fn stdin(&mut self) -> ChildStdin {
         self.child.stdin.take().expect("stdin is a pipe and was not taken")
     }
 
-    /// The pipe from its stdout, of one started unread.
+    /// The pipe from its stdout, if it was started unread.
     pub(crate) fn take_stdout(&mut self) -> std::process::ChildStdout {
         match &mut self.stdout {
             Err(pipe) => pipe.take().expect("stdout is a pipe and was not taken"),
@@ -168,17 +168,17 @@ impl Running {
         }
     }
 
-    /// What has come from stdout so far.
+    /// The text on stdout so far.
     pub(crate) fn stdout(&self) -> String {
         self.stdout.as_ref().map_or_else(|_| String::new(), Collector::text)
     }
 
-    /// What has come from stderr so far.
+    /// The text on stderr so far.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.as_ref().map_or_else(String::new, Collector::text)
     }
 
-    /// Waits until this piece of text has come from stdout.
+    /// Waits until this text has arrived on stdout.
     pub(crate) fn shows(&self, text: &str) -> &Self {
         let shown = comes_true(self.deadline, || self.stdout().contains(text));
         assert!(
@@ -199,7 +199,7 @@ impl Running {
         self.status.is_some()
     }
 
-    /// Its end and all it wrote.
+    /// Waits for its end and returns its whole output.
     pub(crate) fn wait(mut self) -> Output {
         let limit = self.deadline;
         drop(self.child.stdin.take());
@@ -230,7 +230,7 @@ impl Drop for Running {
     }
 }
 
-/// Reads a pipe to its end in a thread of its own.
+/// Reads a pipe to its end in a separate thread.
 struct Collector {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
@@ -255,15 +255,15 @@ impl Collector {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// All bytes. Fails if somebody still holds the other end after the program has ended.
+    /// All bytes. Fails if a process still holds the other end after the program has ended.
     fn finish(self, what: &str, name: &str) -> Vec<u8> {
         let closed = comes_true(DEADLINE, || self.reader.is_finished());
-        assert!(closed, "{what} has ended and somebody still holds its {name}");
+        assert!(closed, "{what} has ended and another process still holds its {name}");
         std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// How a program ended and what it wrote.
+/// How a program ended, and its output.
 #[derive(Debug)]
 pub(crate) struct Output {
     what: String,
@@ -273,7 +273,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Its exit code; one that was killed by a signal has none.
+    /// Its exit code, or `None` if a signal killed it.
     pub(crate) fn exit_code(&self) -> Option<i32> {
         self.status.code()
     }
@@ -286,7 +286,7 @@ impl Output {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 
-    /// stdout's lines in the order of the alphabet, as several ranks write in any order.
+    /// The lines of stdout in alphabetical order, because ranks write in any order.
     pub(crate) fn sorted_lines(&self) -> Vec<String> {
         let mut lines: Vec<_> = self.out().lines().map(str::to_owned).collect();
         lines.sort_unstable();
@@ -299,7 +299,7 @@ impl Output {
         self
     }
 
-    /// Fails unless this signal ended it, before it could catch it or as a shell would report it.
+    /// Fails unless this signal ended it, directly or as a shell would report it.
     pub(crate) fn ended_by(&self, signal: Signal) -> &Self {
         let number = signal as i32;
         let ended = self.status.code() == Some(128 + number);
@@ -307,13 +307,13 @@ impl Output {
         self
     }
 
-    /// Fails unless it exited, with a code other than 0.
+    /// Fails unless it exited with a code other than 0.
     pub(crate) fn failed(&self) -> &Self {
         assert!(self.status.code().is_some_and(|code| code != 0), "it did not fail: {self}");
         self
     }
 
-    /// Fails unless each of these is to be read on stderr.
+    /// Fails unless stderr contains each of these texts.
     pub(crate) fn says(&self, fragments: &[&str]) -> &Self {
         for fragment in fragments {
             assert!(self.err().contains(fragment), "no '{fragment}' on stderr of {self}");
@@ -321,7 +321,7 @@ impl Output {
         self
     }
 
-    /// Fails unless this and nothing else is on stdout.
+    /// Fails unless stdout is exactly this text.
     pub(crate) fn prints(&self, expected: &str) -> &Self {
         assert_eq!(self.out(), expected, "stdout of {self}");
         self
@@ -333,7 +333,7 @@ impl Output {
         self
     }
 
-    /// Fails if stderr holds more than a few lines: one fact, said once.
+    /// Fails if stderr has more than a few lines: a message reports one fact once.
     pub(crate) fn brief(&self) -> &Self {
         let lines = self.err().lines().count();
         assert!((1..=4).contains(&lines), "{lines} lines on stderr of {self}");

@@ -1,4 +1,4 @@
-//! Signals to mpirun reach each rank once, and end what they ought to end.
+//! Signals to mpirun reach each rank once, and end the processes that they should end.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +11,11 @@ use crate::process::{self, Process};
 use crate::run::{Running, wait_until};
 use crate::suite::Suite;
 
-/// Signals that are passed on and end nothing.
+/// Signals that are forwarded and end no process.
 pub(crate) const ORDINARY: [Signal; 5] =
     [Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP, Signal::SIGTERM, Signal::SIGWINCH];
 
-/// A job of `t-signals`, all of whose processes have said that they are ready.
+/// A job of `t-signals`, all of whose processes have reported that they are ready.
 pub(crate) struct Recorders<'a> {
     suite: &'a Suite,
     pub(crate) directory: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct Recorders<'a> {
 }
 
 impl<'a> Recorders<'a> {
-    /// Those that such a job will have; each rank has a child in a session of its own.
+    /// The expected processes of such a job; each rank has a child in a separate session.
     pub(crate) fn new(suite: &'a Suite, ranks: usize, name: &str) -> Self {
         let directory = PathBuf::from(suite.new_directory(name));
         let names = (0..ranks).flat_map(|rank| [format!("{rank}"), format!("{rank}.child")]);
@@ -51,7 +51,7 @@ impl<'a> Recorders<'a> {
         pids.filter_map(Process::read).filter(Process::is_alive).collect()
     }
 
-    /// What each has received so far, and how often.
+    /// The signals that each process has received so far, with their numbers.
     pub(crate) fn got(&self, name: &str) -> BTreeMap<String, usize> {
         let text = fs::read_to_string(self.directory.join(format!("got.{name}")));
         let mut counts = BTreeMap::new();
@@ -61,7 +61,7 @@ impl<'a> Recorders<'a> {
         counts
     }
 
-    /// What the ranks themselves, not their children, have received.
+    /// The signals that the ranks themselves, not their children, have received.
     pub(crate) fn ranks_got(&self) -> Vec<BTreeMap<String, usize>> {
         let ranks = self.names.iter().filter(|name| !name.contains('.'));
         ranks.map(|name| self.got(name)).collect()
@@ -72,26 +72,26 @@ impl<'a> Recorders<'a> {
         wait_until(&what, || self.ranks_got().iter().all(|got| got.contains_key(signal.as_str())));
     }
 
-    /// Sends signals one after the other; every rank gets each of them, and once.
+    /// Sends signals in sequence; checks that every rank gets each of them once.
     pub(crate) fn get_each_once(&self, job: &Running, signals: &[Signal]) {
         for &signal in signals {
             job.send(signal);
             self.wait_until_ranks_got(signal);
         }
-        // A second copy of the first ones would have come before the last.
+        // A second copy of the first signals would have arrived before the last one.
         let expected: BTreeMap<_, _> =
             signals.iter().map(|signal| (signal.as_str().to_owned(), 1)).collect();
         let got = self.ranks_got();
         assert!(got.iter().all(|got| *got == expected), "{got:?}");
     }
 
-    /// Lets all end with 0.
+    /// Lets all processes end with 0.
     pub(crate) fn stop(&self) {
         fs::write(self.directory.join("stop"), "").expect("the stop file");
         wait_until("all recorders have ended", || self.processes().is_empty());
     }
 
-    /// Nothing of this job is left.
+    /// Waits until no process of this job is left.
     pub(crate) fn are_gone(&self) {
         wait_until("all recorders are gone", || self.processes().is_empty());
         self.suite.no_job_is_left();
@@ -99,7 +99,7 @@ impl<'a> Recorders<'a> {
 }
 
 #[test]
-fn ordinary_signals_reach_every_rank_once_and_the_job_goes_on() {
+fn ordinary_signals_reach_every_rank_once_and_the_job_continues() {
     let suite = Suite::new();
     suite.start_daemon();
     let (recorders, job) = Recorders::start(&suite, 4, "d");
@@ -124,11 +124,11 @@ fn a_signal_sent_twice_arrives_twice() {
 }
 
 #[test]
-fn who_survives_a_signal_is_not_stopped_before_it_nor_is_what_it_watches() {
+fn ranks_and_their_children_are_not_stopped_before_a_forwarded_signal() {
     let suite = Suite::new();
     suite.start_daemon();
-    // With job control a shell that sees its child stop takes it for that, and goes on. The children end
-    // when the signal has reached the last rank, which is behind the others.
+    // A job-control shell that sees its child stop continues as if the child had ended. The children end when the
+    // signal has reached the last rank, which follows the others.
     let child = "sh -c 'echo ready; until [ -e '$0' ]; do sleep 0.02; done'";
     let watching = format!("trap 'echo got it' USR1; set -m; {child}; echo rc $?");
     let last = "trap 'echo last; >$0; exit' USR1; echo ready; while :; do :; done";
@@ -161,7 +161,7 @@ fn a_signal_reaches_the_whole_process_group_of_a_rank() {
 }
 
 #[test]
-fn sigquit_is_forwarded() {
+fn sigquit_is_forwarded_to_the_ranks() {
     let suite = Suite::new();
     let (recorders, job) = Recorders::start(&suite, 2, "d");
     job.send(Signal::SIGQUIT);
@@ -171,7 +171,7 @@ fn sigquit_is_forwarded() {
 }
 
 #[test]
-fn a_forwarded_signal_that_kills_the_ranks_is_the_jobs_end() {
+fn a_forwarded_signal_that_kills_the_ranks_ends_the_job() {
     let suite = Suite::new();
     for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGUSR1, 138)] {
         let job = suite.mpirun(["-n", "3", "sleep", "60"]).start();
@@ -183,7 +183,7 @@ fn a_forwarded_signal_that_kills_the_ranks_is_the_jobs_end() {
 }
 
 #[test]
-fn sigint_is_followed_by_sigterm_and_sigkill_for_those_who_do_not_end() {
+fn sigint_is_followed_by_sigterm_and_sigkill_for_surviving_ranks() {
     let suite = Suite::new();
     suite.start_daemon();
     let (recorders, job) = Recorders::start(&suite, 3, "d");
@@ -197,7 +197,7 @@ fn sigint_is_followed_by_sigterm_and_sigkill_for_those_who_do_not_end() {
 }
 
 #[test]
-fn a_second_sigint_kills_at_once() {
+fn a_second_sigint_kills_all_ranks_at_once() {
     let suite = Suite::new();
     let (recorders, job) = Recorders::start(&suite, 3, "d");
     job.send(Signal::SIGINT);
@@ -205,7 +205,7 @@ fn a_second_sigint_kills_at_once() {
     let first = std::time::Instant::now();
     job.send(Signal::SIGINT);
     job.wait().code(130);
-    // On a machine so slow that the grace was over, nothing can be said.
+    // On a machine so slow that the grace period has passed, this cannot be checked.
     if first.elapsed() < Duration::from_secs(1) {
         assert!(recorders.ranks_got().iter().all(|got| !got.contains_key("SIGTERM")));
     }
@@ -223,7 +223,7 @@ fn sigint_ends_ordinary_ranks_with_130() {
 }
 
 #[test]
-fn a_rank_may_end_in_its_own_way_after_sigint() {
+fn a_rank_may_save_its_work_after_sigint() {
     let suite = Suite::new();
     let script = "trap 'echo saved; exit 0' INT; echo ready; while :; do sleep 0.05; done";
     let job = suite.mpirun(["-n", "1", "bash", "-c", script]).start();
@@ -235,7 +235,7 @@ fn a_rank_may_end_in_its_own_way_after_sigint() {
 }
 
 #[test]
-fn sigtstp_stops_every_process_and_sigcont_wakes_them_all() {
+fn sigtstp_stops_every_process_and_sigcont_continues_all() {
     let suite = Suite::new();
     suite.start_daemon();
     let (recorders, job) = Recorders::start(&suite, 3, "d");
@@ -245,7 +245,7 @@ fn sigtstp_stops_every_process_and_sigcont_wakes_them_all() {
             recorders.processes().iter().all(Process::is_stopped) && job.process().is_stopped()
         });
         job.send(Signal::SIGCONT);
-        wait_until("the ranks, their children and mpirun go on", || {
+        wait_until("the ranks, their children and mpirun continue", || {
             let stopped = recorders.processes().into_iter().find(Process::is_stopped);
             stopped.is_none() && !job.process().is_stopped()
         });
@@ -268,7 +268,7 @@ fn a_stopped_job_can_be_killed() {
 }
 
 #[test]
-fn an_ignored_sighup_stays_ignored() {
+fn mpirun_does_not_forward_an_ignored_sighup() {
     let suite = Suite::new();
     let directory = suite.new_directory("d");
     let run = suite.command(suite.program("t-run")).arg("ignore=SIGHUP");
@@ -276,7 +276,7 @@ fn an_ignored_sighup_stays_ignored() {
     let job = run.arg(suite.program("t-signals")).arg(&directory).start();
     job.shows("ready 0");
     job.send(Signal::SIGHUP);
-    // A later signal is not overtaken: had the first been forwarded, it would be there.
+    // Signals arrive in order: if mpirun had forwarded the first one, it would have arrived.
     job.send(Signal::SIGUSR1);
     let got = || fs::read_to_string(suite.path("d/got.0")).unwrap_or_default();
     wait_until("SIGUSR1 has come", || got().contains("SIGUSR1"));
@@ -286,7 +286,7 @@ fn an_ignored_sighup_stays_ignored() {
 }
 
 #[test]
-fn other_jobs_are_not_signalled() {
+fn signals_to_one_mpirun_do_not_reach_other_jobs() {
     let suite = Suite::new();
     suite.start_daemon();
     let (others, other) = Recorders::start(&suite, 2, "other");
@@ -302,14 +302,14 @@ fn other_jobs_are_not_signalled() {
 }
 
 impl Recorders<'_> {
-    /// These are gone, and others may be there.
+    /// Waits until these processes have gone; others may still run.
     pub(crate) fn are_gone_alone(&self) {
         wait_until("all recorders are gone", || self.processes().is_empty());
     }
 }
 
 #[test]
-fn a_rank_that_stops_does_not_disturb_the_kill() {
+fn a_stopped_rank_does_not_delay_the_kill_of_the_job() {
     let suite = Suite::new();
     let job = suite.mpirun(["-n", "3", "sleep", "60"]).start();
     wait_until("three ranks", || suite.running("sleep").len() == 3);
@@ -321,7 +321,7 @@ fn a_rank_that_stops_does_not_disturb_the_kill() {
 }
 
 #[test]
-fn no_signal_is_lost_in_the_first_milliseconds() {
+fn no_signal_is_lost_in_the_first_milliseconds_of_mpirun() {
     let suite = Suite::new();
     for served in [false, true] {
         if served {
@@ -331,7 +331,7 @@ fn no_signal_is_lost_in_the_first_milliseconds() {
             .flat_map(|milliseconds| [Signal::SIGTERM, Signal::SIGINT].map(|s| (milliseconds, s)))
         {
             let job = suite.mpirun(["-n", "2", "sleep", "60"]).deadline(20).start();
-            // Anywhere in its start.
+            // At different moments of the start.
             std::thread::sleep(Duration::from_millis(milliseconds));
             job.send(signal);
             job.wait().ended_by(signal);
@@ -341,7 +341,7 @@ fn no_signal_is_lost_in_the_first_milliseconds() {
 }
 
 #[test]
-fn a_signal_before_the_daemon_answers_keeps_the_job_from_running_on() {
+fn a_signal_before_the_daemons_answer_ends_the_job() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();
     process::send(daemon.pid, Signal::SIGSTOP);
@@ -364,7 +364,7 @@ fn a_signal_before_the_daemon_answers_keeps_the_job_from_running_on() {
 }
 
 #[test]
-fn ranks_that_meet_in_a_fence_after_sigint_and_exit_0_give_0() {
+fn ranks_that_pass_a_fence_after_sigint_and_exit_0_give_0() {
     let suite = Suite::new();
     let job = suite.ranks(3, "t-pmi", &["interrupted"]).start();
     job.shows("ready 0").shows("ready 1").shows("ready 2");
@@ -375,22 +375,22 @@ fn ranks_that_meet_in_a_fence_after_sigint_and_exit_0_give_0() {
 }
 
 #[test]
-fn sigtstp_while_ranks_are_being_started_stops_everything() {
+fn sigtstp_during_the_start_of_ranks_stops_all_of_them() {
     let suite = Suite::new();
     suite.start_daemon();
     for already in [1, 100, 300] {
-        // They end with their input, which is when the test waits for the job.
+        // The ranks end with their input, when the test waits for the job.
         let job = suite.mpirun(["-s", "all", "-n", "300", "cat"]).input_pipe().start();
         let manager = suite.manager();
         wait_until("some ranks", || children(manager.pid).len() >= already);
         job.send(Signal::SIGTSTP);
         wait_until("mpirun has stopped", || job.process().is_stopped());
-        let going: Vec<_> =
+        let running: Vec<_> =
             children(manager.pid).into_iter().filter(|rank| !rank.is_stopped()).collect();
-        assert!(going.is_empty(), "not stopped by then: {going:?}");
+        assert!(running.is_empty(), "not stopped by then: {running:?}");
         job.send(Signal::SIGCONT);
         job.wait().code(0).quiet();
-        // Or the next round would look at its children.
+        // Otherwise the next round would inspect the children of this manager.
         let gone = || Process::read(manager.pid).is_none_or(|process| !process.is_alive());
         wait_until("its manager has gone", gone);
     }

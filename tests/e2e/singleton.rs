@@ -1,4 +1,4 @@
-//! Programs that were started without mpirun and call for it when they need a process manager.
+//! Programs started without mpirun that start `mpiexec` when they need a process manager.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -28,16 +28,16 @@ fn alone(suite: &Suite, run: Run) -> Run {
 }
 
 fn make_mpiexec(suite: &Suite) {
-    // It may be there.
+    // The link may exist already.
     let _ = symlink(suite.program("mpirun"), suite.path("bin").join("mpiexec"));
 }
 
-/// The helper that plays such a program.
-fn singleton(suite: &Suite, words: &[&str]) -> Run {
-    alone(suite, suite.command(suite.program("t-singleton")).args(words))
+/// The helper that acts as such a program.
+fn singleton(suite: &Suite, arguments: &[&str]) -> Run {
+    alone(suite, suite.command(suite.program("t-singleton")).args(arguments))
 }
 
-/// A suite with a daemon, and one without; the second word tells.
+/// Runs the check in a suite with a daemon and in one without.
 fn with_daemon_and_without(check: impl Fn(&Suite)) {
     for has_daemon in [true, false] {
         let suite = Suite::new();
@@ -53,10 +53,10 @@ fn with_daemon_and_without(check: impl Fn(&Suite)) {
 }
 
 #[test]
-fn a_program_that_runs_already_is_served_as_rank_0() {
+fn a_program_started_without_mpirun_is_served_as_rank_0() {
     with_daemon_and_without(|suite| {
         for (subversion, option) in [("subversion=1", "option=-v"), ("subversion=2", "option=-l")] {
-            let words = [
+            let arguments = [
                 subversion,
                 option,
                 "call",
@@ -72,7 +72,7 @@ fn a_program_that_runs_already_is_served_as_rank_0() {
                 "ask=unpublish_name service=s",
                 "ask=finalize",
             ];
-            let output = singleton(suite, &words).output();
+            let output = singleton(suite, &arguments).output();
             output.code(0);
             let expected = "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n\
                 cmd=universe_size size=-1\ncmd=put_result rc=0\ncmd=put_result rc=0\ncmd=barrier_out\n\
@@ -90,10 +90,10 @@ fn a_program_that_runs_already_is_served_as_rank_0() {
 }
 
 #[test]
-fn the_output_of_what_it_spawns_goes_where_its_own_goes() {
+fn children_of_a_singleton_write_to_its_own_streams() {
     with_daemon_and_without(|suite| {
-        let words = ["call", INIT, "spawn=/bin/echo from a child", "ask=finalize"];
-        let output = singleton(suite, &words).output();
+        let arguments = ["call", INIT, "spawn=/bin/echo from a child", "ask=finalize"];
+        let output = singleton(suite, &arguments).output();
         output.code(0).quiet();
         assert_eq!(output.out().matches("from a child\n").count(), 1, "{output}");
         assert!(output.out().contains(SPAWNED), "{output}");
@@ -101,7 +101,7 @@ fn the_output_of_what_it_spawns_goes_where_its_own_goes() {
 }
 
 #[test]
-fn what_it_has_spawned_runs_on_after_its_end() {
+fn children_of_a_singleton_continue_after_its_end() {
     with_daemon_and_without(|suite| {
         let file = suite.path("work/go").display().to_string();
         let script = format!("spawn={} until={file} print=late", suite.program("t-singleton"));
@@ -116,18 +116,22 @@ fn what_it_has_spawned_runs_on_after_its_end() {
 }
 
 #[test]
-fn its_end_without_finalize_ends_all_that_it_has_spawned() {
+fn an_exit_of_a_singleton_without_finalize_ends_its_children() {
     with_daemon_and_without(|suite| {
-        let words = ["call", INIT, "spawn=/bin/sleep 600", "exit=5"];
-        singleton(suite, &words).output().code(5).says(&["mpiexec: ", "rank 0", "MPI_Finalize"]);
+        let arguments = ["call", INIT, "spawn=/bin/sleep 600", "exit=5"];
+        singleton(suite, &arguments).output().code(5).says(&[
+            "mpiexec: ",
+            "rank 0",
+            "MPI_Finalize",
+        ]);
     });
 }
 
 #[test]
-fn when_it_is_killed_all_that_it_has_spawned_goes() {
+fn a_killed_singleton_takes_its_children_along() {
     with_daemon_and_without(|suite| {
-        let words = ["call", INIT, "spawn=/bin/sleep 600", "spawn=/bin/sleep 600", "wait"];
-        let running = singleton(suite, &words).start();
+        let arguments = ["call", INIT, "spawn=/bin/sleep 600", "spawn=/bin/sleep 600", "wait"];
+        let running = singleton(suite, &arguments).start();
         wait_until("two children", || suite.running("sleep").len() == 2);
         running.send(Signal::SIGKILL);
         assert!(comes_true(std::time::Duration::from_secs(5), || suite
@@ -138,26 +142,26 @@ fn when_it_is_killed_all_that_it_has_spawned_goes() {
 }
 
 #[test]
-fn it_is_killed_with_its_job_and_exits_by_itself_after_an_abort() {
+fn a_singleton_is_killed_with_its_job_but_may_exit_after_an_abort() {
     with_daemon_and_without(|suite| {
-        // What it has spawned fails.
-        let words = ["call", INIT, "spawn=/bin/sleep 600", "spawn=/bin/false", "wait"];
-        let output = singleton(suite, &words).output();
+        // A child of the program fails.
+        let arguments = ["call", INIT, "spawn=/bin/sleep 600", "spawn=/bin/false", "wait"];
+        let output = singleton(suite, &arguments).output();
         output.ended_by(Signal::SIGTERM).says(&["exited with code 1"]);
         assert!(suite.running("sleep").is_empty());
-        // One that takes its time after an abort is killed, and one that does not has its own code.
-        let words = ["call", INIT, "spawn=/bin/sleep 600", "say=abort exitcode=7", "wait"];
-        singleton(suite, &words).output().ended_by(Signal::SIGKILL).says(&["rank 0", "7"]);
-        let words = ["call", INIT, "say=abort exitcode=7", "exit=7"];
-        singleton(suite, &words).output().code(7).says(&["rank 0", "7"]);
+        // A program that does not exit after an abort is killed; a program that exits keeps its own code.
+        let arguments = ["call", INIT, "spawn=/bin/sleep 600", "say=abort exitcode=7", "wait"];
+        singleton(suite, &arguments).output().ended_by(Signal::SIGKILL).says(&["rank 0", "7"]);
+        let arguments = ["call", INIT, "say=abort exitcode=7", "exit=7"];
+        singleton(suite, &arguments).output().code(7).says(&["rank 0", "7"]);
     });
 }
 
 #[test]
-fn it_may_outlive_its_job_and_begin_another() {
+fn a_singleton_outlives_its_job_and_may_start_another() {
     with_daemon_and_without(|suite| {
         let daemon: Vec<i32> = suite.processes().iter().map(|process| process.pid).collect();
-        let words = [
+        let arguments = [
             "call",
             INIT,
             "ask=finalize",
@@ -170,7 +174,7 @@ fn it_may_outlive_its_job_and_begin_another() {
             "print=twice",
             "wait",
         ];
-        let running = singleton(suite, &words).start();
+        let running = singleton(suite, &arguments).start();
         running.shows("finalize_ack");
         let own = [running.pid()];
         suite.gone(&[&daemon[..], &own].concat());
@@ -186,7 +190,7 @@ fn it_may_outlive_its_job_and_begin_another() {
 }
 
 #[test]
-fn a_connection_that_closes_early_ends_it() {
+fn a_singleton_that_closes_its_pmi_connection_early_is_ended() {
     with_daemon_and_without(|suite| {
         let output = singleton(suite, &["call", INIT, "close", "wait"]).output();
         output.ended_by(Signal::SIGTERM).says(&["closed its PMI connection before MPI_Finalize"]);
@@ -194,10 +198,10 @@ fn a_connection_that_closes_early_ends_it() {
 }
 
 #[test]
-fn signals_of_the_terminal_are_left_to_it_and_others_are_not() {
+fn only_signals_that_do_not_come_from_the_terminal_end_a_singleton() {
     let suite = Suite::new();
-    let words = ["call", INIT, "spawn=/bin/sleep 600", "until=go", "ask=finalize", "wait"];
-    let running = singleton(&suite, &words).start();
+    let arguments = ["call", INIT, "spawn=/bin/sleep 600", "until=go", "ask=finalize", "wait"];
+    let running = singleton(&suite, &arguments).start();
     wait_until("a child", || suite.running("sleep").len() == 1);
     let mpirun = suite.running("mpirun").remove(0);
     process::send(mpirun.pid, Signal::SIGINT);
@@ -213,7 +217,7 @@ fn signals_of_the_terminal_are_left_to_it_and_others_are_not() {
 }
 
 #[test]
-fn a_person_at_a_terminal_stops_continues_and_ends_it_with_what_it_has_spawned() {
+fn terminal_keys_stop_continue_and_end_a_singleton_with_its_children() {
     let suite = Suite::new();
     make_mpiexec(&suite);
     let mut terminal = Terminal::with_shell(&suite, &suite.path("bin").display().to_string());
@@ -235,7 +239,7 @@ fn a_person_at_a_terminal_stops_continues_and_ends_it_with_what_it_has_spawned()
     assert_eq!(terminal.exit_code(), 130);
     suite.no_job_is_left_but(&["bash"]);
     assert!(!terminal.screen().contains("mpiexec:"), "{}", terminal.screen());
-    // Killed while it is stopped.
+    // Kills the program while it is stopped.
     terminal
         .enter(&format!("PATH=$D:$PATH $T/t-singleton call '{INIT}' 'spawn=/bin/sleep 600' wait"));
     wait_until("a child", || all().len() == 2);
@@ -247,7 +251,7 @@ fn a_person_at_a_terminal_stops_continues_and_ends_it_with_what_it_has_spawned()
 }
 
 #[test]
-fn it_ends_with_its_mpirun() {
+fn a_singleton_ends_when_its_mpirun_is_killed() {
     with_daemon_and_without(|suite| {
         let running = singleton(suite, &["call", INIT, "spawn=/bin/sleep 600", "wait"]).start();
         wait_until("a child", || suite.running("sleep").len() == 1);
@@ -258,15 +262,15 @@ fn it_ends_with_its_mpirun() {
 }
 
 #[test]
-fn what_it_spawns_runs_on_all_hosts_and_it_is_served_where_it_is() {
+fn children_of_a_singleton_run_on_all_hosts_of_the_ring() {
     let ring = Members::of(3);
-    // No job would be given a rank here.
+    // A draining host gets no ranks of jobs.
     let request =
         RingRequest::Drain { members: vec![DaemonName::new("d1").unwrap()], draining: true };
     ring.ask(1, request).unwrap();
     let sleep = "spawn=/bin/sleep 600";
-    let words = ["call", INIT, sleep, sleep, sleep, sleep, "wait"];
-    let running = singleton(&ring.suite, &words).env("MPD_RUNDIR", ring.rundir(1)).start();
+    let arguments = ["call", INIT, sleep, sleep, sleep, sleep, "wait"];
+    let running = singleton(&ring.suite, &arguments).env("MPD_RUNDIR", ring.rundir(1)).start();
     wait_until("four children", || ring.suite.running("sleep").len() == 4);
     let managers = |index| ring.process(index).children().into_iter().filter(Process::is_manager);
     for (index, wanted) in [(1, 0), (2, 2), (3, 2)] {
@@ -282,9 +286,9 @@ fn what_it_spawns_runs_on_all_hosts_and_it_is_served_where_it_is() {
 }
 
 #[test]
-fn what_cannot_be_served_is_told() {
+fn invalid_pmi_args_are_refused_with_a_reason() {
     let suite = Suite::new();
-    for (words, problem) in [
+    for (arguments, problem) in [
         (&["-pmi_args", "1"][..], "-pmi_args needs a value: INTERFACE KEY PID"),
         (&["-pmi_args", "no", "i", "k", "7"], "the first value is no port"),
         (&["-v", "-pmi_args", "65536", "i", "k", "7"], "the first value is no port"),
@@ -294,7 +298,7 @@ fn what_cannot_be_served_is_told() {
         (&["-n", "2", "-pmi_args", "7", "i", "k", "7"], "-n makes no sense with -pmi_args"),
         (&["-pmi_args", "7", "i", "k", "7", ":", "prog"], "for one program"),
     ] {
-        suite.mpirun(words).output().code(125).brief().says(&[problem]);
+        suite.mpirun(arguments).output().code(125).brief().says(&[problem]);
     }
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
@@ -305,7 +309,7 @@ fn what_cannot_be_served_is_told() {
 }
 
 #[test]
-fn whoever_waits_at_the_port_and_is_not_the_program_is_not_served() {
+fn mpirun_does_not_serve_another_process_at_the_port() {
     let suite = Suite::new();
     for (answer, problem) in [
         ("cmd=singinit pmi_version=1 pmi_subversion=2 authtype=none\n", "not the program that has"),
@@ -315,7 +319,7 @@ fn whoever_waits_at_the_port_and_is_not_the_program_is_not_served() {
     ] {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        // Neither the shell that runs it nor the shell's parent has the port.
+        // Neither the shell that runs mpirun nor the parent of this shell owns the port.
         let inner =
             format!("$MPIRUN -pmi_args {port} default_interface default_key \\$\\$; exit \\$?");
         let running = suite.bash(&format!("bash -c \"{inner}\"; exit $?")).start();
@@ -348,7 +352,7 @@ fn program(suite: &Suite, library: &Library, name: &str, arguments: &[&str]) -> 
 }
 
 #[test]
-fn real_libraries_ask_how_large_the_universe_is() {
+fn an_mpi_singleton_asks_for_the_universe_size() {
     with_each(|suite, library| {
         let output = program(suite, library, "hello", &[]).output();
         output.code(0).quiet();
@@ -357,7 +361,7 @@ fn real_libraries_ask_how_large_the_universe_is() {
 }
 
 #[test]
-fn real_libraries_spawn_without_mpirun() {
+fn an_mpi_singleton_spawns_ranks_without_mpirun() {
     with_each(|suite, library| {
         let output = program(suite, library, "spawn", &["one", "3"]).output();
         output.code(0).quiet();
@@ -372,9 +376,9 @@ fn real_libraries_spawn_without_mpirun() {
 }
 
 #[test]
-fn a_real_library_publishes_names_without_mpirun() {
+fn an_mpi_singleton_publishes_names_without_mpirun() {
     with_each(|suite, library| {
-        // Intel MPI calls for nothing but a spawn.
+        // Intel MPI starts mpiexec only for a spawn.
         if library.name == "MPICH 5" {
             let output = program(suite, library, "named", &["here"]).output();
             output.code(0).quiet().prints("named: ok\n");
@@ -383,7 +387,7 @@ fn a_real_library_publishes_names_without_mpirun() {
 }
 
 #[test]
-fn a_spawn_that_fails_is_told_to_a_program_without_mpirun() {
+fn an_mpi_singleton_gets_an_error_for_a_failed_spawn() {
     with_each(|suite, library| {
         let output = program(suite, library, "spawn", &["missing"]).output();
         output.code(0);

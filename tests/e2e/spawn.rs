@@ -5,14 +5,14 @@ use nix::sys::signal::Signal;
 use crate::run::{Output, Run};
 use crate::suite::Suite;
 
-/// The lines of one command of a spawn, and its place among so many.
+/// The lines of one command of a spawn: command `number` of `of`.
 pub(crate) fn command(
     (number, of): (usize, usize),
     size: u32,
-    words: &[&str],
+    arguments: &[&str],
     info: &[(&str, &str)],
 ) -> Vec<String> {
-    let [program, arguments @ ..] = words else { panic!("no program") };
+    let [program, arguments @ ..] = arguments else { panic!("no program") };
     let mut lines = vec![
         "mcmd=spawn".to_owned(),
         format!("nprocs={size}"),
@@ -34,18 +34,18 @@ pub(crate) fn command(
 }
 
 /// The lines of a spawn of one program.
-pub(crate) fn one(size: u32, words: &[&str], info: &[(&str, &str)]) -> Vec<String> {
-    command((1, 1), size, words, info)
+pub(crate) fn one(size: u32, arguments: &[&str], info: &[(&str, &str)]) -> Vec<String> {
+    command((1, 1), size, arguments, info)
 }
 
-/// A job of one rank that says these lines, with options in front.
+/// A job of one rank that sends these lines, with `options` for mpirun.
 pub(crate) fn job(suite: &Suite, options: &[&str], lines: &[Vec<String>]) -> Run {
     let helper = suite.program("t-pmi");
-    let words = options.iter().copied().chain(["-n", "1", &helper, "lines", "0"]);
-    suite.mpirun(words).args(lines.concat())
+    let arguments = options.iter().copied().chain(["-n", "1", &helper, "lines", "0"]);
+    suite.mpirun(arguments).args(lines.concat())
 }
 
-/// Runs it through a daemon of its own; nothing is left.
+/// Runs it through its own daemon and checks that nothing is left.
 fn spawned(options: &[&str], lines: impl Fn(&Suite) -> Vec<Vec<String>>) -> Output {
     let suite = Suite::new();
     suite.start_daemon();
@@ -58,7 +58,7 @@ pub(crate) const DONE: &str = "cmd=spawn_result rc=0 errcodes=";
 pub(crate) const REFUSED: &str = "cmd=spawn_result rc=-1 msg=cannot_spawn\n";
 
 #[test]
-fn spawned_ranks_are_a_world_of_their_own() {
+fn spawned_ranks_form_a_new_world() {
     let output = spawned(&["-l"], |suite| vec![one(3, &[&suite.program("t-pmi"), "hello"], &[])]);
     output.code(0);
     let lines = output.sorted_lines();
@@ -71,7 +71,7 @@ fn spawned_ranks_are_a_world_of_their_own() {
 }
 
 #[test]
-fn spawned_ranks_exchange_keys_and_do_all_that_others_do() {
+fn spawned_ranks_exchange_keys_and_pass_fences_like_other_ranks() {
     let output = spawned(&[], |suite| {
         let helper = suite.program("t-pmi");
         let modes = [&["put-fence-get-all", "5"][..], &["fences", "20"], &["again"], &["index"]];
@@ -84,7 +84,7 @@ fn spawned_ranks_exchange_keys_and_do_all_that_others_do() {
 }
 
 #[test]
-fn programs_of_one_spawn_are_one_world_with_numbers_of_their_own() {
+fn programs_of_one_spawn_form_one_world_with_their_own_appnums() {
     let output = spawned(&["-l"], |suite| {
         let helper = suite.program("t-pmi");
         let hello = [&*helper, "hello"];
@@ -98,7 +98,7 @@ fn programs_of_one_spawn_are_one_world_with_numbers_of_their_own() {
 }
 
 #[test]
-fn what_the_parent_put_beforehand_is_got_by_its_children() {
+fn children_read_the_key_that_the_parent_passed_with_the_spawn() {
     let output = spawned(&[], |suite| {
         vec![one(1, &[&suite.program("t-pmi"), "get", "0", "PARENT_ROOT_PORT_NAME"], &[])]
     });
@@ -107,14 +107,14 @@ fn what_the_parent_put_beforehand_is_got_by_its_children() {
 }
 
 #[test]
-fn arguments_and_hints_arrive_as_they_were_given() {
+fn arguments_and_hints_of_a_spawn_arrive_unchanged() {
     let output = spawned(&[], |suite| {
         let directory = suite.new_directory("elsewhere");
         let show = "echo \"$PWD|$GREETING|$PMI_SPAWNED|$#|$1|$2|$3\"; cat";
-        let words = ["sh", "-c", show, "sh", "a b", "", "x=y \\\"q\\\""];
+        let arguments = ["sh", "-c", show, "sh", "a b", "", "x=y \\\"q\\\""];
         let info =
             [("wdir", &*directory), ("env", "GREETING=good day"), ("soft", "1:2"), ("x y", "z")];
-        vec![one(4, &words, &info)]
+        vec![one(4, &arguments, &info)]
     });
     output.code(0).quiet();
     let line = "/elsewhere|good day|1|3|a b||x=y \\\"q\\\"\n";
@@ -123,7 +123,7 @@ fn arguments_and_hints_arrive_as_they_were_given() {
 }
 
 #[test]
-fn programs_are_searched_beside_the_directory_and_where_path_says() {
+fn spawned_programs_are_searched_in_wdir_and_in_path() {
     let output = spawned(&[], |suite| {
         let directory = suite.new_directory("programs");
         let script = format!("{directory}/greet");
@@ -140,7 +140,7 @@ fn programs_are_searched_beside_the_directory_and_where_path_says() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_an_error_for_the_spawner_and_not_for_the_job() {
+fn a_missing_program_of_a_spawn_is_an_error_only_for_the_spawner() {
     let output = spawned(&[], |_| {
         vec![
             [command((1, 2), 1, &["true"], &[]), command((2, 2), 2, &["./missing"], &[])].concat(),
@@ -154,7 +154,7 @@ fn a_program_that_is_not_there_is_an_error_for_the_spawner_and_not_for_the_job()
 }
 
 #[test]
-fn a_hint_that_cannot_be_followed_refuses_the_spawn_with_a_reason() {
+fn a_spawn_with_an_impossible_hint_is_refused_with_a_reason() {
     for (hint, reason) in [
         (("hosts", "nobody-knows-me"), "nobody-knows-me"),
         (("mpd_policy", "best"), "not rr, load or pack"),
@@ -169,14 +169,14 @@ fn a_hint_that_cannot_be_followed_refuses_the_spawn_with_a_reason() {
 }
 
 #[test]
-fn children_without_mpi_do_not_hold_their_spawner_up() {
+fn children_without_mpi_do_not_delay_their_spawner() {
     let output = spawned(&[], |_| (0..20).map(|_| one(2, &["true"], &[])).collect());
     output.code(0).quiet();
     assert_eq!(output.out(), format!("{DONE}0,0\n").repeat(20));
 }
 
 #[test]
-fn a_failure_in_a_spawned_world_ends_the_job_and_is_told() {
+fn a_failure_in_a_spawned_world_ends_the_job_and_is_reported() {
     let output = spawned(&[], |suite| {
         let never = format!("until={}", suite.path("never").display());
         vec![one(2, &["sh", "-c", "exit $((PMI_RANK * 3))"], &[]), vec![never]]
@@ -185,7 +185,7 @@ fn a_failure_in_a_spawned_world_ends_the_job_and_is_told() {
 }
 
 #[test]
-fn a_child_that_leaves_its_world_waiting_ends_the_job() {
+fn a_child_that_exits_without_finalize_ends_the_job() {
     let output = spawned(&[], |suite| {
         let never = format!("until={}", suite.path("never").display());
         vec![one(2, &[&suite.program("t-pmi"), "no-finalize", "1", "0"], &[]), vec![never]]
@@ -205,7 +205,7 @@ fn the_job_lasts_until_its_last_world_has_ended() {
 }
 
 #[test]
-fn control_c_and_the_loss_of_mpirun_end_spawned_ranks_too() {
+fn a_signal_or_the_death_of_mpirun_ends_spawned_ranks() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
         let suite = Suite::new();
         suite.start_daemon();
@@ -221,11 +221,11 @@ fn control_c_and_the_loss_of_mpirun_end_spawned_ranks_too() {
 }
 
 #[test]
-fn where_others_go_on_they_hear_who_has_failed() {
+fn with_on_failure_continue_the_other_ranks_learn_which_rank_failed() {
     let suite = Suite::new();
     suite.start_daemon();
-    let words = ["-on-failure=continue", "-n", "3", &suite.program("t-pmi"), "dead", "1", "5"];
-    let output = suite.mpirun(words).output();
+    let arguments = ["-on-failure=continue", "-n", "3", &suite.program("t-pmi"), "dead", "1", "5"];
+    let output = suite.mpirun(arguments).output();
     output.code(5);
     assert_eq!(output.out(), "dead 1\ndead 1\n", "{output}");
     suite.only_the_daemon_is_left();

@@ -1,4 +1,4 @@
-//! `mpirun -stacks`: where the ranks of a job are that does not go on.
+//! `mpirun -stacks`: the functions in which the ranks of a hanging job are.
 
 use crate::members::Members;
 use crate::mpi::libraries;
@@ -7,14 +7,14 @@ use crate::suite::skip;
 use mpd_tests::surroundings::setting;
 
 #[test]
-fn who_waits_where_is_told_on_a_screen_and_the_job_goes_on() {
+fn stacks_show_where_each_rank_waits_and_the_job_continues() {
     if setting("MPD_TEST_GDB").is_none() {
         return skip("no gdb");
     }
     let ring = Members::new().option(&["--ncpus", "3"]).with(2);
     for library in libraries() {
-        let words = ["-a", "stuck", "-n", "6"];
-        let job = library.dress(ring.mpirun(1, &words)).arg(library.program("stuck"));
+        let arguments = ["-a", "stuck", "-n", "6"];
+        let job = library.dress(ring.mpirun(1, &arguments)).arg(library.program("stuck"));
         let job = job.deadline(120).start();
         job.shows("all are there");
         let mut text = String::new();
@@ -36,8 +36,8 @@ fn who_waits_where_is_told_on_a_screen_and_the_job_goes_on() {
     ring.suite.gone(&pids);
 }
 
-fn stacks(ring: &Members, words: &[&str]) -> Run {
-    ring.mpirun(2, &["-stacks", "stuck"]).args(words).deadline(120)
+fn stacks(ring: &Members, arguments: &[&str]) -> Run {
+    ring.mpirun(2, &["-stacks", "stuck"]).args(arguments).deadline(120)
 }
 
 /// The line of a function, from its ranks on.

@@ -1,5 +1,5 @@
-//! Input reaches its receivers, whole and in order, and nobody else; a receiver that does not want
-//! it holds up nothing.
+//! Input reaches exactly its receivers, whole and in order. A receiver that does not read delays neither
+//! the other receivers nor the end of the job.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -13,14 +13,14 @@ use crate::run::{Running, comes_true, sample, wait_until};
 use crate::suite::Suite;
 
 const MEBIBYTE: u64 = 1 << 20;
-/// DESIGN.md 7: 8 MiB for the console, 6 for the daemon, 6 and 64 KiB for a manager of one rank, of which
-/// the pages of an optimised program and its libraries take 4.
+/// DESIGN.md 7: 8 MiB for the console, 6 for the daemon, 6 and 64 KiB for a manager of one rank. The pages of an
+/// optimised program and its libraries take 4 MiB of these.
 const CONSOLE_KIB: u64 = 4 * 1024;
 const DAEMON_KIB: u64 = 2 * 1024;
 const MANAGER_KIB: u64 = 2 * 1024 + 64;
 
 #[test]
-fn much_input_reaches_rank_0_whole_and_memory_stays_flat() {
+fn much_input_reaches_rank_0_whole_and_memory_stays_constant() {
     let suite = Suite::new();
     suite.start_daemon();
     let mut job = suite.ranks(1, "t-stdin", &["sum", "600"]).input_pipe().deadline(300).start();
@@ -37,7 +37,7 @@ fn much_input_reaches_rank_0_whole_and_memory_stays_flat() {
             }
             stdin.write_all(&bytes)
         })
-        .expect("mpirun reads all of it");
+        .expect("mpirun reads the whole input");
     drop(stdin);
     job.wait().code(0).quiet().prints(&format!("0: {digest}\n"));
 }
@@ -45,13 +45,13 @@ fn much_input_reaches_rank_0_whole_and_memory_stays_flat() {
 fn assert_flat(suite: &Suite, job: &Running) {
     let console = job.process().peak_kib();
     let (daemon, manager) = (suite.daemon().peak_kib(), suite.manager().peak_kib());
-    assert!(console <= CONSOLE_KIB, "the console has had {console} KiB");
-    assert!(daemon <= DAEMON_KIB, "the daemon has had {daemon} KiB");
-    assert!(manager <= MANAGER_KIB, "the manager has had {manager} KiB");
+    assert!(console <= CONSOLE_KIB, "the peak of the console was {console} KiB");
+    assert!(daemon <= DAEMON_KIB, "the peak of the daemon was {daemon} KiB");
+    assert!(manager <= MANAGER_KIB, "the peak of the manager was {manager} KiB");
 }
 
 #[test]
-fn only_rank_0_receives_by_default() {
+fn by_default_only_rank_0_receives_input() {
     let suite = Suite::new();
     let output = suite.ranks(3, "t-stdin", &["lines"]).input("one\ntwo\n").output();
     output.code(0).quiet();
@@ -59,7 +59,7 @@ fn only_rank_0_receives_by_default() {
 }
 
 #[test]
-fn the_receivers_can_be_chosen() {
+fn the_option_s_selects_the_ranks_that_receive_input() {
     let suite = Suite::new();
     suite.start_daemon();
     let table: [(&str, &[usize]); 6] = [
@@ -83,7 +83,7 @@ fn the_receivers_can_be_chosen() {
 }
 
 #[test]
-fn all_receivers_get_the_same_bytes() {
+fn all_receivers_of_input_get_the_same_bytes() {
     let suite = Suite::new();
     let mut digest = Digest::default();
     let bytes: Vec<u8> = (0..256).flat_map(block).collect();
@@ -96,7 +96,7 @@ fn all_receivers_get_the_same_bytes() {
 }
 
 #[test]
-fn lines_typed_by_and_by_arrive_by_and_by() {
+fn each_typed_line_reaches_its_rank_at_once() {
     let suite = Suite::new();
     let mut job = suite.ranks(2, "t-stdin", &["lines"]).input_pipe().start();
     let mut stdin = job.stdin();
@@ -109,7 +109,7 @@ fn lines_typed_by_and_by_arrive_by_and_by() {
 }
 
 #[test]
-fn a_receiver_that_never_reads_does_not_keep_the_job_from_ending() {
+fn a_rank_that_never_reads_its_input_does_not_delay_the_end() {
     let suite = Suite::new();
     let bytes = vec![b'x'; 4 << 20];
     let output = suite.ranks(2, "t-stdin", &["never", "1"]).input(bytes).output();
@@ -117,7 +117,7 @@ fn a_receiver_that_never_reads_does_not_keep_the_job_from_ending() {
 }
 
 #[test]
-fn a_receiver_that_never_reads_does_not_make_anybody_grow() {
+fn a_rank_that_never_reads_its_input_grows_no_process() {
     let suite = Suite::new();
     suite.start_daemon();
     let mut job = suite.ranks(1, "t-stdin", &["never", "60"]).input_pipe().start();
@@ -127,7 +127,7 @@ fn a_receiver_that_never_reads_does_not_make_anybody_grow() {
         let bytes = vec![b'x'; 1 << 20];
         while stdin.write_all(&bytes).is_ok() {}
     });
-    // Whatever is taken in is taken in within a moment; then all three sizes stand still.
+    // The buffers fill within a moment; then all three sizes stay constant.
     let sizes = || [job.process(), suite.daemon(), suite.manager()].map(|p| p.resident_kib());
     let mut before = sizes();
     wait_until("sizes that stand still", || {
@@ -142,7 +142,7 @@ fn a_receiver_that_never_reads_does_not_make_anybody_grow() {
 }
 
 #[test]
-fn a_receiver_that_closes_or_leaves_holds_up_nobody() {
+fn a_rank_that_closes_its_input_or_exits_delays_no_other_rank() {
     let suite = Suite::new();
     suite.start_daemon();
     let mut digest = Digest::default();
@@ -160,7 +160,7 @@ fn a_receiver_that_closes_or_leaves_holds_up_nobody() {
 }
 
 #[test]
-fn input_for_a_job_that_has_ended_is_no_error() {
+fn unread_input_of_an_ended_job_is_no_error() {
     let suite = Suite::new();
     let bytes = vec![b'x'; 1 << 20];
     suite.mpirun(["-n", "2", "true"]).input(bytes.clone()).output().code(0).quiet();
@@ -168,13 +168,13 @@ fn input_for_a_job_that_has_ended_is_no_error() {
 }
 
 #[test]
-fn an_endless_input_does_not_keep_a_job_from_ending() {
+fn an_endless_input_does_not_delay_the_end_of_a_job() {
     let suite = Suite::new();
     suite.bash("yes | $MPIRUN -n 2 true").output().code(0).quiet();
 }
 
 #[test]
-fn a_closed_stdin_is_an_empty_one_for_programs_that_open_something_in_its_place() {
+fn a_closed_stdin_of_mpirun_is_an_empty_input_for_ranks() {
     let suite = Suite::new();
     for how in ["<&-", "</dev/null"] {
         let output = suite.bash(&format!("$MPIRUN -n 2 $T/t-stdin lines {how}")).output();
@@ -184,7 +184,7 @@ fn a_closed_stdin_is_an_empty_one_for_programs_that_open_something_in_its_place(
 }
 
 #[test]
-fn a_job_whose_input_cannot_be_read_has_failed() {
+fn unreadable_input_gives_exit_code_125() {
     let suite = Suite::new();
     let said = "mpirun: cannot read standard input: Is a directory\n";
     for (program, code) in [("cat", 125), ("true", 125), ("sh -c 'cat; exit 3'", 3)] {
@@ -198,7 +198,7 @@ fn a_job_whose_input_cannot_be_read_has_failed() {
 }
 
 #[test]
-fn a_job_whose_input_is_reset_has_failed_behind_what_came_before() {
+fn input_that_is_reset_gives_125_after_the_earlier_bytes() {
     let suite = Suite::new();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let ours = TcpStream::connect(listener.local_addr().expect("an address")).expect("a stream");
@@ -206,7 +206,7 @@ fn a_job_whose_input_is_reset_has_failed_behind_what_came_before() {
     let job = suite.mpirun(["-n", "2", "cat"]).stdin(OwnedFd::from(ours)).start();
     theirs.write_all(b"first\n").expect("a stream");
     job.shows("first\n");
-    // The end of a stream that lingers for no time is a reset.
+    // Closing a stream with a linger time of zero resets the connection.
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
     setsockopt(&theirs, sockopt::Linger, &linger).expect("a stream");
     drop(theirs);
@@ -217,7 +217,7 @@ fn a_job_whose_input_is_reset_has_failed_behind_what_came_before() {
 }
 
 #[test]
-fn a_file_as_stdin_is_read_to_its_end() {
+fn a_file_as_input_is_read_to_its_end() {
     let suite = Suite::new();
     let path = suite.path("work/file");
     let bytes: Vec<u8> = (0..100).flat_map(block).collect();
@@ -231,7 +231,7 @@ fn a_file_as_stdin_is_read_to_its_end() {
 }
 
 #[test]
-fn the_callers_stdin_is_not_made_non_blocking() {
+fn mpirun_does_not_make_the_callers_stdin_non_blocking() {
     let suite = Suite::new();
     let script = "$MPIRUN -n 1 true; grep flags /proc/self/fdinfo/0";
     let output = suite.bash(script).input_pipe().output();
@@ -241,7 +241,7 @@ fn the_callers_stdin_is_not_made_non_blocking() {
 }
 
 #[test]
-fn input_is_not_lost_by_a_rank_that_starts_reading_late() {
+fn a_rank_that_starts_to_read_late_gets_all_input() {
     let suite = Suite::new();
     let script = "[ $PMI_RANK = 0 ] && sleep 0.3; cat";
     let output = suite.mpirun(["-n", "2", "sh", "-c", script]).input("late\n").output();

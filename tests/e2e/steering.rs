@@ -1,4 +1,4 @@
-//! A running job that is steered from outside, by consoles of the ring.
+//! Consoles of the ring that send signals and input to a running job.
 
 use std::fs;
 use std::io::Write;
@@ -7,26 +7,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::members::Members;
 use crate::run::{Run, wait_until};
 
-/// A console of the ring, asking this member.
-fn console(ring: &Members, index: usize, name: &str, words: &[&str]) -> Run {
-    let run = ring.suite.command(ring.suite.program(name)).args(words);
+/// A console of the ring that asks this member.
+fn console(ring: &Members, index: usize, name: &str, arguments: &[&str]) -> Run {
+    let run = ring.suite.command(ring.suite.program(name)).args(arguments);
     run.env("MPD_RUNDIR", ring.rundir(index))
 }
 
 #[test]
-fn mpdsigjob_reaches_process_groups_or_with_s_the_ranks_alone_on_all_hosts() {
+fn mpdsigjob_signals_process_groups_or_with_s_only_the_ranks() {
     let ring = Members::of(2);
     let script = ring.suite.path("work/rank");
     let text = "trap 'echo rank; kill -KILL $child; exit 0' USR1\n\
                 sh -c 'trap \"echo child\" USR2 USR1; trap \"echo forty\" 40; echo ready; while :; do sleep 1; done' &\n\
                 child=$!\ntrap : USR2 40\nwhile :; do wait; done\n";
     fs::write(&script, text).expect("a script");
-    let words =
+    let arguments =
         ["-n", "2", "-ppn", "1", "-a", "steered", "-l", "sh", &script.display().to_string()];
-    let job = ring.mpirun(1, &words).start();
+    let job = ring.mpirun(1, &arguments).start();
     job.shows("0: ready").shows("1: ready");
-    let signal = |words: &[&str]| {
-        console(&ring, 2, "mpdsigjob", words).output().code(0).quiet();
+    let signal = |arguments: &[&str]| {
+        console(&ring, 2, "mpdsigjob", arguments).output().code(0).quiet();
     };
     signal(&["USR2", "-a", "steered"]);
     job.shows("0: child").shows("1: child");
@@ -38,10 +38,10 @@ fn mpdsigjob_reaches_process_groups_or_with_s_the_ranks_alone_on_all_hosts() {
     let expected = ["child", "forty", "rank", "ready"];
     let expected: Vec<String> =
         ["0", "1"].iter().flat_map(|rank| expected.map(|word| format!("{rank}: {word}"))).collect();
-    assert_eq!(output.sorted_lines(), expected, "children did not hear of the last signal");
+    assert_eq!(output.sorted_lines(), expected, "children must not receive the last signal");
 }
 
-/// Bytes of which few neighbours are alike, so that a piece is recognised.
+/// Pseudo-random bytes, so that every piece is recognisable.
 struct Noise(u32);
 
 impl Noise {
@@ -54,7 +54,7 @@ impl Noise {
     }
 }
 
-/// Writes until `stop`, never far ahead of what `got` says was received; gives what it wrote.
+/// Writes until `stop`, at most a little more than `got` bytes ahead; returns the written bytes.
 fn write_until(stop: &AtomicBool, mut to: impl Write, got: impl Fn() -> usize) -> Vec<u8> {
     const AHEAD: usize = 64 * 1024;
     let (mut noise, mut written) = (Noise(1), Vec::new());
@@ -70,21 +70,21 @@ fn write_until(stop: &AtomicBool, mut to: impl Write, got: impl Fn() -> usize) -
     written
 }
 
-/// Whether `outer` with `inner` put in somewhere is `whole`.
+/// Whether `whole` is `outer` with `inner` inserted somewhere.
 fn is_within(outer: &[u8], inner: &[u8], whole: &[u8]) -> bool {
     let alike = outer.iter().zip(whole).take_while(|(a, b)| a == b).count();
-    // A few bytes may be alike by chance.
+    // A few bytes may be equal by chance.
     (alike.saturating_sub(8)..=alike)
         .any(|cut| [&outer[..cut], inner, &outer[cut..]].concat() == whole)
 }
 
 #[test]
-fn mpdstdin_switches_in_the_middle_of_input_and_no_byte_is_lost_or_doubled() {
+fn mpdstdin_switches_running_input_without_lost_or_doubled_bytes() {
     let ring = Members::of(2);
     let directory = ring.suite.new_directory("got");
     let script = format!("cat > {directory}/$PMI_RANK");
-    let words = ["-n", "3", "-ppn", "2", "-stdin-switch", "-a", "fed", "sh", "-c", &script];
-    let mut job = ring.mpirun(1, &words).input_pipe().start();
+    let arguments = ["-n", "3", "-ppn", "2", "-stdin-switch", "-a", "fed", "sh", "-c", &script];
+    let mut job = ring.mpirun(1, &arguments).input_pipe().start();
     let path = |rank: u32| format!("{directory}/{rank}");
     let got = |rank: u32| fs::metadata(path(rank)).map_or(0, |file| file.len() as usize);
     let stop = AtomicBool::new(false);
@@ -102,25 +102,25 @@ fn mpdstdin_switches_in_the_middle_of_input_and_no_byte_is_lost_or_doubled() {
         writer.join().expect("all is written")
     });
     job.wait().code(0).quiet();
-    assert_eq!(got(1), 0, "nobody gave it any");
-    let read = |rank| fs::read(path(rank)).expect("what a rank got");
+    assert_eq!(got(1), 0, "rank 1 got no input");
+    let read = |rank| fs::read(path(rank)).expect("the input of a rank");
     let (outer, inner) = (read(0), read(2));
     assert!(!inner.is_empty() && outer.len() + inner.len() == whole.len());
     assert!(is_within(&outer, &inner, &whole));
 }
 
 #[test]
-fn input_that_nobody_gets_stays_where_it_is_until_somebody_does() {
+fn input_without_a_receiver_waits_until_mpdstdin_names_one() {
     let ring = Members::of(1);
-    let words = ["-n", "2", "-s", "none", "-stdin-switch", "-a", "fed", "-l", "cat"];
-    let job = ring.mpirun(1, &words).input("one line\n").start();
+    let arguments = ["-n", "2", "-s", "none", "-stdin-switch", "-a", "fed", "-l", "cat"];
+    let job = ring.mpirun(1, &arguments).input("one line\n").start();
     let switch = |ranks: &str| console(&ring, 1, "mpdstdin", &["fed", ranks]).output();
     wait_until("it runs", || switch("1").exit_code() == Some(0));
     job.wait().code(0).quiet().prints("1: one line\n");
 }
 
 #[test]
-fn a_rank_without_a_pipe_is_refused_and_so_is_one_that_is_not_there() {
+fn mpdstdin_refuses_a_rank_without_a_pipe_and_an_unknown_rank() {
     let ring = Members::of(2);
     let mut job =
         ring.mpirun(1, &["-n", "2", "-ppn", "1", "-a", "fed", "-l", "cat"]).input_pipe().start();

@@ -1,16 +1,16 @@
-//! Many jobs one after the other leave a daemon as it was.
+//! Many jobs in sequence leave processes, descriptors and memory of a daemon unchanged.
 
 use crate::process::Process;
 use crate::run::{comes_true, sample};
 use crate::suite::Suite;
 
-/// What the daemon's memory may have grown by.
+/// How much the daemon's memory may grow.
 const GROWTH_KIB: u64 = 1024;
-/// Jobs after which all that is allocated once has been.
+/// Number of jobs after which all one-time allocations have happened.
 const WARM_UP: usize = 20;
 
 #[test]
-fn many_jobs_in_sequence_leave_the_daemon_as_it_was() {
+fn a_daemon_does_not_grow_over_many_jobs_in_sequence() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();
     let job = |number: usize| {
@@ -33,7 +33,7 @@ fn many_jobs_in_sequence_leave_the_daemon_as_it_was() {
 }
 
 #[test]
-fn failing_jobs_leave_the_daemon_as_it_was() {
+fn a_daemon_does_not_grow_over_many_failing_jobs() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();
     let job = |number: usize| {
@@ -54,11 +54,11 @@ fn failing_jobs_leave_the_daemon_as_it_was() {
     suite.only_the_daemon_is_left();
 }
 
-/// What the last job held has been let go of, and no child of the daemon is a zombie.
+/// Waits until the last job's descriptors are closed and the daemon has no zombie.
 fn settle(daemon: &Process, descriptors: Option<usize>) {
     let settled = comes_true(std::time::Duration::from_secs(10), || {
-        daemon.zombies() == 0 && descriptors.is_none_or(|count| daemon.descriptors() == count)
+        daemon.zombies() == 0 && descriptors.is_none_or(|count| daemon.descriptors() <= count)
     });
     let (zombies, now) = (daemon.zombies(), daemon.descriptors());
-    assert!(settled, "{zombies} zombies, {now} descriptors instead of {descriptors:?}");
+    assert!(settled, "{zombies} zombies, {now} descriptors, at most {descriptors:?} expected");
 }

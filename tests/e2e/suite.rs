@@ -1,4 +1,4 @@
-//! The surroundings of one test: a private directory, a run directory, an environment with a mark,
+//! The environment of one test: a private directory, a run directory, a mark in the environment variables,
 //! the daemons, and at the end the proof that nothing is left.
 
 use std::collections::BTreeSet;
@@ -18,12 +18,12 @@ use tempfile::TempDir;
 use crate::process::{self, Process};
 use crate::run::{Output, Run, comes_true, wait_until};
 
-/// How long everything may take to be gone after a job's end.
+/// How long after the end of a job all its objects may exist.
 const LEAVE: Duration = Duration::from_secs(8);
-/// What another user needs copies of.
+/// The programs that another user needs copies of.
 const PROGRAMS: [&str; 9] =
     ["mpd", "mpdboot", "mpirun", "t-env", "t-exit-with", "t-group", "t-ipc", "t-run", "t-signals"];
-/// A process that forks and ends all the time can be missed by one look, not by this many.
+/// One look can overlook a process that forks and ends all the time; this number of looks cannot.
 const LOOKS: usize = 5;
 
 pub(crate) struct Suite {
@@ -33,7 +33,7 @@ pub(crate) struct Suite {
     started: Mutex<Started>,
 }
 
-/// The daemons that a suite was told of.
+/// The daemons that belong to a suite.
 #[derive(Default)]
 struct Started {
     pids: Vec<i32>,
@@ -46,7 +46,7 @@ impl Suite {
         Self::owned_by(None)
     }
 
-    /// Runs everything as this user, who owns the directory and gets copies of the programs.
+    /// Runs all programs as this user. He owns the directory and gets copies of the programs.
     pub(crate) fn as_user(user: u32) -> Self {
         let suite = Self::owned_by(Some(user));
         for name in PROGRAMS {
@@ -84,7 +84,7 @@ impl Suite {
         self.path(name).display().to_string()
     }
 
-    /// Where the daemon's socket is.
+    /// The directory of the daemon's socket.
     pub(crate) fn rundir(&self) -> PathBuf {
         self.path("run")
     }
@@ -93,7 +93,7 @@ impl Suite {
         self.rundir().join("mpd.sock")
     }
 
-    /// Where one of the programs is, ours or a helper. An argument for others, too.
+    /// The path of one of our programs or helpers, as an argument for other programs.
     pub(crate) fn program(&self, name: &str) -> String {
         let path = if self.user.is_some() {
             self.path("bin").join(name)
@@ -104,13 +104,13 @@ impl Suite {
         path.display().to_string()
     }
 
-    /// Any program in the surroundings of this test.
+    /// Any program in the environment of this test.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Run {
         let Some(user) = self.user else { return self.as_self(program) };
         self.as_self(self.program("t-run")).arg(format!("uid={user}")).arg(program)
     }
 
-    /// The same as whoever runs the tests, in a suite of another user.
+    /// The same as the user of the tests, in a suite of another user.
     pub(crate) fn as_self(&self, program: impl AsRef<OsStr>) -> Run {
         let mut command = Command::new(program);
         let foreign = |name: &OsStr| {
@@ -134,23 +134,23 @@ impl Suite {
         Run::new(command)
     }
 
-    /// `mpirun` with these words.
+    /// `mpirun` with these arguments.
     pub(crate) fn mpirun<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Run {
         self.command(self.program("mpirun")).args(arguments)
     }
 
-    /// `mpirun -n COUNT` of a helper program with these words.
+    /// `mpirun -n COUNT` of a helper program with these arguments.
     pub(crate) fn ranks(&self, count: usize, helper: &str, arguments: &[&str]) -> Run {
         let count = count.to_string();
         self.mpirun(["-n", &count]).arg(self.program(helper)).args(arguments)
     }
 
-    /// `mpd` with these words.
+    /// `mpd` with these arguments.
     pub(crate) fn mpd(&self, arguments: &[&str]) -> Run {
         self.command(self.program("mpd")).args(arguments)
     }
 
-    /// Text run by bash, `$MPIRUN` and `$T` (directory of the helpers) set.
+    /// A script for bash with the variables `$MPIRUN` and `$T` (directory of the helpers).
     pub(crate) fn bash(&self, text: &str) -> Run {
         let helpers = Path::new(&self.program("t-run")).parent().map(Path::to_owned);
         self.command("bash")
@@ -159,7 +159,7 @@ impl Suite {
             .env("T", helpers.expect("a directory"))
     }
 
-    /// Starts the daemon and returns it. It is stopped when the suite is dropped.
+    /// Starts the daemon and returns it. Dropping the suite stops it.
     pub(crate) fn start_daemon(&self) -> Process {
         self.start_daemon_with(&[])
     }
@@ -176,7 +176,7 @@ impl Suite {
         daemon
     }
 
-    /// A daemon that serves from `rundir` is ended with the suite; nothing of it may be left there.
+    /// A daemon that serves `rundir` is ended with the suite and must leave nothing there.
     pub(crate) fn adopt(&self, pid: i32, rundir: &Path, log: &Path) {
         let mut started = self.started();
         started.pids.push(pid);
@@ -184,8 +184,8 @@ impl Suite {
         started.logs.insert(log.to_owned());
     }
 
-    /// Whoever served from `rundir` was killed: its socket stays there.
-    pub(crate) fn expect_ruins(&self, rundir: &Path) {
+    /// The daemon of `rundir` was killed: its socket stays.
+    pub(crate) fn expect_stale_socket(&self, rundir: &Path) {
         self.started().rundirs.remove(rundir);
     }
 
@@ -200,7 +200,7 @@ impl Suite {
         Process::read(pid).unwrap_or_else(|| panic!("the daemon's pid {pid} is no process"))
     }
 
-    /// What `mpd --status` says.
+    /// The output of `mpd --status`.
     pub(crate) fn status(&self) -> serde_json::Value {
         let output = self.status_output();
         serde_json::from_slice(&output.code(0).stdout)
@@ -226,12 +226,12 @@ impl Suite {
         Process::all().into_iter().filter(ours).collect()
     }
 
-    /// Those that run one of the helper programs, or another by its file name.
+    /// The processes that run this helper program, or another program by its file name.
     pub(crate) fn running(&self, program: &str) -> Vec<Process> {
         self.processes().into_iter().filter(|process| process.runs(program)).collect()
     }
 
-    /// The one process that is the manager of the one job.
+    /// The only process that is a manager.
     pub(crate) fn manager(&self) -> Process {
         let mut managers = Vec::new();
         wait_until("a manager", || {
@@ -241,17 +241,17 @@ impl Suite {
         managers.remove(0)
     }
 
-    /// Everything but the daemon is gone, and so are the directories of jobs; or the test fails.
+    /// Fails unless all processes except the daemon, and all directories of jobs, are removed.
     pub(crate) fn only_the_daemon_is_left(&self) {
         self.gone(&[self.daemon().pid]);
     }
 
-    /// Everything of the jobs is gone, daemon or not.
+    /// Fails unless everything of the jobs is removed, with or without a daemon.
     pub(crate) fn no_job_is_left(&self) {
         self.no_job_is_left_but(&[]);
     }
 
-    /// Everything of the jobs is gone, except processes that run one of these programs.
+    /// The same, except for processes that run one of these programs.
     pub(crate) fn no_job_is_left_but(&self, programs: &[&str]) {
         let left = self.stays(|process| {
             !process.is_daemon() && !programs.iter().any(|program| process.runs(program))
@@ -259,8 +259,7 @@ impl Suite {
         assert!(left.is_empty(), "left of the job:\n{}", listed(&left));
     }
 
-    /// Everything but these processes is gone, and so are the directories of jobs; or the test
-    /// fails.
+    /// Fails unless all processes except these, and all directories of jobs, are removed.
     pub(crate) fn gone(&self, except: &[i32]) {
         let left = self.stays(|process| !except.contains(&process.pid));
         assert!(left.is_empty(), "left behind:\n{}", listed(&left));
@@ -272,14 +271,14 @@ impl Suite {
         assert!(empty, "left in TMPDIR: {files:?}");
     }
 
-    /// Those that are still there when the time is over.
+    /// The processes that are still there at the end of the time limit.
     fn stays(&self, counts: impl Fn(&Process) -> bool) -> Vec<Process> {
         let look = || self.processes().into_iter().filter(|process| counts(process));
         comes_true(LEAVE, || (0..LOOKS).all(|_| look().next().is_none()));
         look().collect()
     }
 
-    /// Asks those to end that this suite was told to start; private ones have to end by themselves.
+    /// Asks the daemons of this suite to end; private daemons must end by themselves.
     fn stop_daemons(&self) {
         let started = self.started();
         for process in self.processes() {
@@ -321,7 +320,7 @@ impl Suite {
         records.iter().filter_map(|path| fs::read_to_string(path).ok()).collect()
     }
 
-    /// What is in this directory of each run directory.
+    /// The entries of this directory in each run directory.
     fn in_rundirs(&self, name: &str) -> Vec<PathBuf> {
         let started = self.started();
         let own = self.rundir();

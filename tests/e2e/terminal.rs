@@ -1,4 +1,4 @@
-//! What a person at a terminal sees, with a real shell that does job control.
+//! mpirun at a terminal, with a real shell that does job control.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::signals::Recorders;
 use crate::suite::Suite;
 
 #[test]
-fn ctrl_c_ends_the_job_and_gives_the_prompt_back() {
+fn ctrl_c_ends_the_job_and_the_shell_prompts_again() {
     let suite = Suite::new();
     suite.start_daemon();
     let mut terminal = Terminal::with_shell(&suite, "");
@@ -25,7 +25,7 @@ fn ctrl_c_ends_the_job_and_gives_the_prompt_back() {
 }
 
 #[test]
-fn ctrl_c_is_sigint_once_and_a_second_one_kills() {
+fn ctrl_c_sends_one_sigint_and_a_second_ctrl_c_kills() {
     let suite = Suite::new();
     let recorders = Recorders::new(&suite, 3, "d");
     let mut terminal = Terminal::with_shell(&suite, &suite.path("d").display().to_string());
@@ -42,7 +42,7 @@ fn ctrl_c_is_sigint_once_and_a_second_one_kills() {
 }
 
 #[test]
-fn ctrl_z_stops_every_process_and_fg_wakes_them() {
+fn ctrl_z_stops_every_process_and_fg_continues_them() {
     let suite = Suite::new();
     suite.start_daemon();
     let recorders = Recorders::new(&suite, 3, "d");
@@ -53,10 +53,13 @@ fn ctrl_z_stops_every_process_and_fg_wakes_them() {
         terminal.press(SUSPEND);
         terminal.shows("Stopped");
         terminal.shows_prompt();
-        assert!(recorders.processes().iter().all(Process::is_stopped), "all are stopped by then");
+        assert!(
+            recorders.processes().iter().all(Process::is_stopped),
+            "all processes must be stopped"
+        );
         assert!(suite.running("mpirun").iter().all(Process::is_stopped));
         terminal.enter("fg");
-        wait_until("all processes go on", || {
+        wait_until("all processes continue", || {
             !recorders.processes().iter().any(Process::is_stopped)
                 && !suite.running("mpirun").iter().any(Process::is_stopped)
         });
@@ -69,7 +72,7 @@ fn ctrl_z_stops_every_process_and_fg_wakes_them() {
 }
 
 #[test]
-fn ctrl_z_stops_ranks_that_compute() {
+fn ctrl_z_stops_ranks_in_a_busy_loop() {
     let suite = Suite::new();
     let mut terminal = Terminal::with_shell(&suite, "");
     terminal.enter("$MPIRUN -n 2 $T/t-exit-with 9 0 spin");
@@ -78,14 +81,14 @@ fn ctrl_z_stops_ranks_that_compute() {
     terminal.shows("Stopped");
     assert!(suite.running("t-exit-with").iter().all(Process::is_stopped));
     terminal.enter("bg");
-    wait_until("they go on", || !suite.running("t-exit-with").iter().any(Process::is_stopped));
+    wait_until("they continue", || !suite.running("t-exit-with").iter().any(Process::is_stopped));
     terminal.enter("kill -INT %1");
     wait_until("they are gone", || suite.running("t-exit-with").is_empty());
     terminal.leave();
 }
 
 #[test]
-fn a_terminal_that_is_closed_leaves_nothing() {
+fn closing_the_terminal_leaves_no_process() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();
     let recorders = Recorders::new(&suite, 2, "d");
@@ -99,7 +102,7 @@ fn a_terminal_that_is_closed_leaves_nothing() {
 }
 
 #[test]
-fn a_terminal_that_is_closed_does_not_end_a_job_under_nohup() {
+fn closing_the_terminal_does_not_end_a_job_under_nohup() {
     let suite = Suite::new();
     let recorders = Recorders::new(&suite, 2, "d");
     let mut terminal = Terminal::with_shell(&suite, &suite.path("d").display().to_string());
@@ -111,17 +114,17 @@ fn a_terminal_that_is_closed_does_not_end_a_job_under_nohup() {
     suite.gone(&[]);
 }
 
-/// Starts a job in the background of which that rank alone has standard input; nobody takes the shell's lines.
-pub(crate) fn is_heard_in_the_foreground_alone(
+/// Runs a background job in which only `rank` has standard input; no rank takes the shell's lines.
+pub(crate) fn check_only_the_foreground_job_reads_the_terminal(
     suite: &Suite,
     mut terminal: Terminal,
     options: &str,
     rank: usize,
 ) {
     terminal.enter(&format!("$MPIRUN {options} $T/t-stdin lines &"));
-    // Others end at once, if there are any.
+    // The other ranks, if any, end at once.
     wait_until("the rank", || suite.running("t-stdin").len() == 1);
-    // The shell takes this line although the job in the background would like to have it.
+    // The shell receives this line although the background job also waits for input.
     terminal.enter("echo mine | tr a-z A-Z");
     terminal.shows("MINE");
     terminal.enter("jobs");
@@ -140,14 +143,14 @@ pub(crate) fn is_heard_in_the_foreground_alone(
 }
 
 #[test]
-fn a_job_in_the_background_is_never_stopped_for_its_input() {
+fn a_background_job_is_never_stopped_for_terminal_input() {
     let suite = Suite::new();
     let terminal = Terminal::with_shell(&suite, "");
-    is_heard_in_the_foreground_alone(&suite, terminal, "-n 1", 0);
+    check_only_the_foreground_job_reads_the_terminal(&suite, terminal, "-n 1", 0);
 }
 
 #[test]
-fn a_prompt_on_the_terminal_can_be_answered() {
+fn a_prompt_of_a_rank_can_be_answered_at_the_terminal() {
     let suite = Suite::new();
     let mut terminal = Terminal::with_shell(&suite, "");
     terminal.enter("$MPIRUN -n 2 $T/t-prompt colour?");
@@ -160,7 +163,7 @@ fn a_prompt_on_the_terminal_can_be_answered() {
 }
 
 #[test]
-fn the_terminals_settings_are_as_before() {
+fn mpirun_leaves_the_terminal_settings_unchanged() {
     let suite = Suite::new();
     let mut terminal = Terminal::with_shell(&suite, "");
     terminal.enter("stty -g > before; $MPIRUN -n 2 true; stty -g > after");
@@ -171,11 +174,11 @@ fn the_terminals_settings_are_as_before() {
 }
 
 #[test]
-fn without_a_shell_that_could_wake_it_ctrl_z_does_not_stop_mpirun() {
+fn without_a_job_control_shell_ctrl_z_does_not_stop_mpirun() {
     let suite = Suite::new();
     let (mut keys, name) = pty::open();
     let recorders = Recorders::new(&suite, 2, "d");
-    // It leads the session, as a terminal emulator's or a container's only program does.
+    // It leads the session, like the only program of a terminal emulator or a container.
     let run = suite.command(suite.program("t-run")).arg(format!("tty={name}"));
     let run = run.arg(suite.program("mpirun")).args(["-n", "2", &suite.program("t-signals")]);
     let job = run.args([&recorders.directory.display().to_string(), "60", "child"]).start();

@@ -1,4 +1,4 @@
-//! What `mpirun` tells of a launch: the timeline for trace viewers, and the forwarding steps.
+//! The reports of `mpirun` about a launch: the timeline for trace viewers, and the forwarding steps.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ fn read(path: &std::path::Path) -> Value {
     serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("no JSON: {error}"))
 }
 
-/// Of each event of this kind: the process's name, and the event.
+/// Each event of this kind with the name of its process.
 fn events<'a>(file: &'a Value, kind: &str) -> Vec<(&'a str, &'a Value)> {
     let all = file["traceEvents"].as_array().expect("events");
     let name = |pid: &Value| {
@@ -23,15 +23,15 @@ fn events<'a>(file: &'a Value, kind: &str) -> Vec<(&'a str, &'a Value)> {
 }
 
 #[test]
-fn the_timeline_has_spans_of_every_host_and_every_rank_and_none_ends_before_it_begins() {
+fn the_timeline_has_valid_spans_of_every_host_and_every_rank() {
     let ring = Members::of(4);
     let path = ring.suite.path("work/launch.json");
     let program = ring.suite.program("t-pmi");
-    let words = ["--trace-startup", "launch.json", "--trace-hops", "-n", "8", "-ppn", "2"];
-    let output = ring.mpirun(1, &words).args([&program, "fences", "3"]).output();
-    let told = output.code(0).err();
-    assert!(told.contains("forwarding steps to 4 hosts: launch "), "{told}");
-    assert!(told.contains("ready 1, go 1, results 1"), "{told}");
+    let arguments = ["--trace-startup", "launch.json", "--trace-hops", "-n", "8", "-ppn", "2"];
+    let output = ring.mpirun(1, &arguments).args([&program, "fences", "3"]).output();
+    let steps = output.code(0).err();
+    assert!(steps.contains("forwarding steps to 4 hosts: launch "), "{steps}");
+    assert!(steps.contains("ready 1, go 1, results 1"), "{steps}");
     let file = read(&path);
     let spans = events(&file, "X");
     let of = |host: &str| -> BTreeSet<&str> {
@@ -40,7 +40,7 @@ fn the_timeline_has_spans_of_every_host_and_every_rank_and_none_ends_before_it_b
     };
     for host in ["d1", "d2", "d3", "d4"] {
         let mut expected =
-            vec!["manager", "checks", "ready", "go", "spawn", "run", "fence", "kill", "tidy"];
+            vec!["manager", "checks", "ready", "go", "spawn", "run", "fence", "kill", "clean-up"];
         expected.extend(match host {
             "d1" => ["placement", "scatter"],
             _ => ["link", "specification"],
@@ -55,7 +55,7 @@ fn the_timeline_has_spans_of_every_host_and_every_rank_and_none_ends_before_it_b
         assert_eq!(ranks, (0..8).collect(), "{phase}");
     }
     for (_, event) in &spans {
-        // Numbers without a sign.
+        // Unsigned numbers.
         assert!(event["ts"].is_u64() && event["dur"].is_u64(), "{event}");
     }
     let at = |host: &str, phase: &str| -> u64 {
@@ -63,12 +63,12 @@ fn the_timeline_has_spans_of_every_host_and_every_rank_and_none_ends_before_it_b
         found.expect("a span").1["ts"].as_u64().expect("a time")
     };
     for host in ["d2", "d3", "d4"] {
-        assert!(at("d1", "go") <= at(host, "go"), "nobody goes before the word to go");
+        assert!(at("d1", "go") <= at(host, "go"), "no host starts before the root's start message");
     }
 }
 
 #[test]
-fn a_job_of_one_host_without_a_daemon_has_its_timeline_too_and_nobody_else_gets_one() {
+fn a_job_without_a_daemon_has_a_timeline() {
     let suite = Suite::new();
     let program = suite.program("t-exit-with");
     let output =

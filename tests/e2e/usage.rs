@@ -1,4 +1,4 @@
-//! `mpdtop`: what it says of ranks is what `/proc` says of them.
+//! `mpdtop` shows the same values of ranks as `/proc`.
 
 use std::fs;
 use std::time::Instant;
@@ -27,19 +27,19 @@ fn number(row: &Value, name: &str) -> f64 {
     row[name].as_f64().unwrap_or_else(|| panic!("no {name}: {row}"))
 }
 
-fn top(ring: &Members, index: usize, words: &[&str]) -> Value {
+fn top(ring: &Members, index: usize, arguments: &[&str]) -> Value {
     let program = ring.suite.program("mpdtop");
     let run = ring.suite.command(program).env("MPD_RUNDIR", ring.rundir(index));
-    let output = run.args(["--once", "--json"]).args(words).output();
+    let output = run.args(["--once", "--json"]).args(arguments).output();
     serde_json::from_slice(&output.code(0).quiet().stdout).expect("JSON")
 }
 
 #[test]
-fn a_busy_rank_and_one_that_holds_memory_are_seen_as_proc_sees_them() {
+fn mpdtop_shows_cpu_time_and_memory_of_ranks_like_proc() {
     let ring = Members::of(2);
     let program = ring.suite.program("t-use");
-    let words = ["-a", "load", "-ppn", "1", "-n", "1", &program, "1", "spin", ":"];
-    let job = ring.mpirun(1, &words).args(["-n", "1", &program, "256", "sleep"]).start();
+    let arguments = ["-a", "load", "-ppn", "1", "-n", "1", &program, "1", "spin", ":"];
+    let job = ring.mpirun(1, &arguments).args(["-n", "1", &program, "256", "sleep"]).start();
     job.shows("held\nheld\n");
     let rows = top(&ring, 2, &["--interval", "0.1"]);
     let pid = &rows["ranks"][0]["pid"];
@@ -50,8 +50,8 @@ fn a_busy_rank_and_one_that_holds_memory_are_seen_as_proc_sees_them() {
     assert_eq!(view["hosts"].as_array().expect("hosts").len(), 2);
     assert_eq!(view["missing"], serde_json::json!([]));
 
-    // The interval of the view lies within ours. In what is left of ours the rank worked for no time or
-    // all the time, so these bounds hold however busy this machine is. A tick is lost at either end.
+    // The interval of the view lies within the measured interval. In the remaining time the rank worked between
+    // 0 and 100 %, so these bounds are valid on any busy machine. One tick is lost at either end.
     let busy = &view["ranks"][0];
     let said = number(busy, "cpu_percent") / 100.0;
     let worked = after - before;

@@ -1,4 +1,4 @@
-//! Files of output and of status where ranks spawn others.
+//! Output files and status files of jobs whose ranks spawn others.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::run::wait_until;
 use crate::spawn::{DONE, REFUSED, job, one};
 use crate::suite::Suite;
 
-/// What a rank of a spawned world writes to both of its streams.
+/// The output of a rank of a spawned world on both of its streams.
 const SAY: [&str; 3] = ["sh", "-c", "echo out $PMI_RANK; echo err $PMI_RANK >&2"];
 
 /// A suite with a daemon.
@@ -24,13 +24,13 @@ fn read(suite: &Suite, name: &str) -> String {
     fs::read_to_string(path(suite, name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// Lines of a file of status that begin so, up to the host and behind it.
+/// The parts before and after the host of status lines with this prefix.
 fn statuses(text: &str, begin: &str) -> Vec<(String, String)> {
     let lines = text.lines().filter(|line| line.starts_with(begin));
     let parts = lines.map(|line| line.split_once(" host=").expect("a host"));
     let behind = |rest: &str| {
-        let words = rest.split(' ').skip(1).filter(|word| !word.starts_with("pid="));
-        words.collect::<Vec<_>>().join(" ")
+        let arguments = rest.split(' ').skip(1).filter(|word| !word.starts_with("pid="));
+        arguments.collect::<Vec<_>>().join(" ")
     };
     parts.map(|(front, rest)| (front.to_owned(), behind(rest))).collect()
 }
@@ -40,7 +40,7 @@ fn expected(lines: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn spawned_ranks_write_to_files_of_their_own() {
+fn spawned_ranks_write_to_their_own_output_files() {
     let suite = suite();
     let options =
         ["-outfile-pattern", &path(&suite, "out.%r"), "-errfile-pattern", &path(&suite, "err.%r")];
@@ -55,7 +55,7 @@ fn spawned_ranks_write_to_files_of_their_own() {
 }
 
 #[test]
-fn a_pattern_without_a_rank_is_one_file_for_all_worlds() {
+fn a_pattern_without_a_rank_names_one_file_for_all_worlds() {
     let suite = suite();
     let errors = path(&suite, "errors");
     let output =
@@ -71,7 +71,7 @@ fn a_pattern_without_a_rank_is_one_file_for_all_worlds() {
 }
 
 #[test]
-fn a_world_whose_files_cannot_be_opened_is_an_error_for_its_spawner() {
+fn a_spawn_whose_output_files_cannot_be_opened_is_refused() {
     let suite = suite();
     fs::create_dir(path(&suite, "0")).expect("a directory");
     let pattern = path(&suite, "%r/out");
@@ -82,7 +82,7 @@ fn a_world_whose_files_cannot_be_opened_is_an_error_for_its_spawner() {
 }
 
 #[test]
-fn spawns_that_fail_leave_no_file_open() {
+fn failed_spawns_leave_no_output_file_open() {
     let suite = suite();
     let go = path(&suite, "go");
     let mut lines = vec![one(2, &["./missing"], &[]); 10];
@@ -104,7 +104,7 @@ fn spawns_that_fail_leave_no_file_open() {
 }
 
 #[test]
-fn what_is_written_behind_the_end_of_a_rank_still_goes_to_its_file() {
+fn output_after_the_exit_of_a_rank_still_reaches_its_file() {
     let suite = suite();
     let (go, late) = (path(&suite, "go"), path(&suite, "late"));
     let script = format!(
@@ -123,7 +123,7 @@ fn what_is_written_behind_the_end_of_a_rank_still_goes_to_its_file() {
 }
 
 #[test]
-fn a_status_file_has_the_ranks_of_all_worlds_behind_those_of_the_first() {
+fn a_status_file_lists_the_ranks_of_all_worlds_after_the_first() {
     let suite = suite();
     let script = "case $PMI_RANK in 1) exit 5;; 2) kill -9 $$;; esac";
     let lines = [one(3, &["sh", "-c", script], &[]), one(1, &["true"], &[])];
@@ -147,7 +147,7 @@ fn a_status_file_has_the_ranks_of_all_worlds_behind_those_of_the_first() {
 }
 
 #[test]
-fn a_status_file_tells_worlds_that_never_ran_and_those_that_were_ended() {
+fn a_status_file_shows_worlds_that_never_ran_or_were_ended() {
     let suite = suite();
     let never = format!("until={}", path(&suite, "never"));
     let lines = [
@@ -170,7 +170,7 @@ fn a_status_file_tells_worlds_that_never_ran_and_those_that_were_ended() {
 }
 
 #[test]
-fn the_highest_code_is_that_of_any_world() {
+fn on_failure_highest_takes_the_highest_code_of_all_worlds() {
     let suite = suite();
     let lines = [one(2, &["sh", "-c", "exit $((PMI_RANK * 3 + 1))"], &[]), one(1, &["./no"], &[])];
     job(&suite, &["-on-failure", "highest"], &lines).output().code(4);

@@ -10,7 +10,7 @@ use crate::suite::Suite;
 
 const RANKS: usize = 4;
 
-/// A tool of this machine.
+/// The path of an installed tool.
 fn tool(name: &str) -> Option<PathBuf> {
     let places = ["/usr/bin", "/bin", "/usr/local/bin"].map(|place| Path::new(place).join(name));
     let found = places.into_iter().find(|path| path.exists());
@@ -20,19 +20,19 @@ fn tool(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// The first library that is there: what is tried is the launcher.
+/// The first installed library; the test checks the launcher.
 fn library() -> Option<Library> {
     libraries().into_iter().next()
 }
 
-/// A run of so many ranks, with these words before the program.
-fn wrapped(suite: &Suite, library: &Library, words: &[&str], program: &[&str]) -> Output {
-    let run = suite.mpirun(["-np", &RANKS.to_string()]).args(words);
+/// A run of all ranks with these arguments before the program.
+fn wrapped(suite: &Suite, library: &Library, arguments: &[&str], program: &[&str]) -> Output {
+    let run = suite.mpirun(["-np", &RANKS.to_string()]).args(arguments);
     let run: Run = run.arg(library.program(program[0])).args(&program[1..]);
     library.dress(run).deadline(240).output()
 }
 
-/// Every rank has said its line of `hello`, in whatever order.
+/// Checks that every rank printed its line of `hello`, in any order.
 fn check_hello(output: &Output) {
     output.code(0);
     let lines = output.sorted_lines();
@@ -43,13 +43,13 @@ fn check_hello(output: &Output) {
     }
 }
 
-/// `hello` in a wrapper, and that a rank's exit code comes through it.
-fn check_wrapped(suite: &Suite, library: &Library, words: &[&str]) {
-    check_hello(&wrapped(suite, library, words, &["hello"]));
-    wrapped(suite, library, words, &["exit_after", "2", "9"]).code(9);
+/// `hello` in a wrapper, and a rank's exit code through the wrapper.
+fn check_wrapped(suite: &Suite, library: &Library, arguments: &[&str]) {
+    check_hello(&wrapped(suite, library, arguments, &["hello"]));
+    wrapped(suite, library, arguments, &["exit_after", "2", "9"]).code(9);
 }
 
-/// Whether there is a file of this name for each rank, with something in it.
+/// Checks that each rank has a non-empty file of this name.
 fn check_files(suite: &Suite, stem: &str) {
     for rank in 0..RANKS {
         let path = suite.path(format!("work/{stem}.{rank}"));
@@ -62,8 +62,8 @@ fn check_files(suite: &Suite, stem: &str) {
 fn valgrind_checks_every_rank_of_an_mpi_program() {
     let (Some(library), Some(_)) = (library(), tool("valgrind")) else { return };
     let suite = Suite::new();
-    let words = ["-subst", "valgrind", "--log-file=vg.%r", "--error-exitcode=0"];
-    check_hello(&wrapped(&suite, &library, &words, &["hello"]));
+    let arguments = ["-subst", "valgrind", "--log-file=vg.%r", "--error-exitcode=0"];
+    check_hello(&wrapped(&suite, &library, &arguments, &["hello"]));
     check_files(&suite, "vg");
     let log = std::fs::read_to_string(suite.path("work/vg.3")).expect("a log");
     assert!(log.contains("ERROR SUMMARY"), "{log}");
@@ -87,15 +87,15 @@ fn perf_records_a_file_for_each_rank_of_an_mpi_program() {
     let suite = Suite::new();
     let trial = suite.command("perf").args(["record", "-o", "trial", "true"]).output();
     if trial.exit_code() != Some(0) {
-        return skip("this machine lets nobody record with perf");
+        return skip("this machine does not permit to record with perf");
     }
-    let words = ["-subst", "perf", "record", "-o", "perf.%r"];
-    check_hello(&wrapped(&suite, &library, &words, &["hello"]));
+    let arguments = ["-subst", "perf", "record", "-o", "perf.%r"];
+    check_hello(&wrapped(&suite, &library, &arguments, &["hello"]));
     check_files(&suite, "perf");
 }
 
 #[test]
-fn nice_and_a_script_give_an_mpi_program_its_place_and_return_its_code() {
+fn mpi_programs_under_nice_or_a_script_keep_rank_and_exit_code() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
     suite.start_daemon();
@@ -105,7 +105,7 @@ fn nice_and_a_script_give_an_mpi_program_its_place_and_return_its_code() {
         .expect("a script");
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .expect("chmod");
-    // The program is the child of the script here, which has not replaced itself.
+    // The script runs the program as its child, not by `exec`.
     check_wrapped(&suite, &library, &["-subst", "./wrap", "%r of %s"]);
     check_files(&suite, "seen");
     for rank in 0..RANKS {
@@ -116,10 +116,10 @@ fn nice_and_a_script_give_an_mpi_program_its_place_and_return_its_code() {
 }
 
 #[test]
-fn arguments_are_filled_in_where_that_is_asked_for_and_nowhere_else() {
+fn subst_replaces_fields_only_in_the_requested_arguments() {
     let suite = Suite::new();
-    let words = ["-np", "2", "-subst", "echo", "%r/%s", "%%r"];
-    let output = suite.mpirun(words).args([":", "echo", "%r", "100%"]).output();
+    let arguments = ["-np", "2", "-subst", "echo", "%r/%s", "%%r"];
+    let output = suite.mpirun(arguments).args([":", "echo", "%r", "100%"]).output();
     output.code(0).quiet();
     assert_eq!(output.sorted_lines(), ["%r 100%", "0/3 %r", "1/3 %r"]);
     let output = suite.mpirun(["-gsubst", ":", "echo", "%j %h"]).output();

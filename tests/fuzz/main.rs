@@ -1,5 +1,5 @@
-//! What the fuzz targets check, for every run of the tests: the seeds of each, and mutations of them
-//! from a seeded generator. `fuzz/` and scripts/fuzz look for what nobody thought of.
+//! The checks of the fuzz targets for every run of the tests: the seeds of each target, and mutations of them from
+//! a seeded generator. `fuzz/` and scripts/fuzz search for further inputs.
 //!
 //! `MPD_FUZZ_MUTATIONS=N` makes N mutations of each target instead.
 
@@ -14,7 +14,7 @@ use mpd_tests::random::Random;
 use crate::bodies::TARGETS;
 
 const MUTATIONS: usize = 3000;
-/// Most bytes of an input.
+/// Maximum length of an input.
 const MAX_INPUT: usize = 4096;
 
 fn seeds(target: &str) -> Vec<Vec<u8>> {
@@ -48,7 +48,7 @@ fn mutate(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
     data
 }
 
-/// Runs one input; the one that fails is written down first.
+/// Runs one input; a failing input is saved first.
 fn run(target: &str, body: bodies::Body, data: &[u8]) {
     if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| body(data))) {
         let path = std::env::temp_dir().join(format!("mpd-fuzz-{target}-{}", std::process::id()));
@@ -59,7 +59,7 @@ fn run(target: &str, body: bodies::Body, data: &[u8]) {
 }
 
 #[test]
-fn every_target_holds_for_its_seeds_and_for_mutations_of_them() {
+fn every_fuzz_target_accepts_its_seeds_and_their_mutations() {
     let wanted = std::env::var("MPD_FUZZ_MUTATIONS").ok();
     let mutations = wanted.map_or(MUTATIONS, |text| text.parse().expect("a number"));
     for (target, body) in TARGETS {

@@ -1,8 +1,8 @@
-//! Checks on its standard input what ranks of `t-lines` have written, with labels, as it comes.
+//! Checks on its standard input the labelled lines that ranks of `t-lines` have written, as they arrive.
 //!
 //!     t-check-lines SEED COUNT MAX RANKS
 //!
-//! Prints "exact: N lines, M bytes", or panics with what is wrong.
+//! Prints "exact: N lines, M bytes", or panics with the first error.
 
 use std::io::{self, BufRead, BufReader};
 

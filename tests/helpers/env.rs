@@ -1,6 +1,6 @@
-//! Says what it was given: `t-env [NAME...]`.
+//! Prints its process attributes: `t-env [NAME...]`.
 //!
-//! One fact per line: arguments and the named variables (all, when none is named) in hexadecimal,
+//! One fact per line: arguments and the named variables (all variables without a NAME) in hexadecimal,
 //! directory, umask, limits, descriptors, signal masks, ids.
 #![expect(clippy::print_stdout, reason = "its purpose")]
 
@@ -53,7 +53,7 @@ fn main() {
     }
 }
 
-/// Those open at the start: the one that lists them is left out.
+/// The descriptors open at the start, without the one that lists them.
 fn descriptors() -> Vec<(i32, String)> {
     let mut all: Vec<(i32, String)> = std::fs::read_dir("/proc/self/fd")
         .expect("/proc/self/fd")

@@ -3,8 +3,8 @@
 //!     t-exit-with RANK|all CODE|sigN [OTHERS]
 //!
 //! That rank exits with the code or raises the signal (and exits 0 if the signal did not end it).
-//! OTHERS is what the other ranks do: `exit0` (the default), `sleep` or `spin` until they are ended.
-#![expect(clippy::exit, reason = "ends the way it is told to")]
+//! OTHERS is the action of the other ranks: `exit0` (the default), or `sleep` or `spin` until they are killed.
+#![expect(clippy::exit, reason = "ends in the requested way")]
 #![expect(unsafe_code, reason = "resetting a signal's action: nix marks it unsafe")]
 
 use std::process::exit;
@@ -44,8 +44,8 @@ fn end_by(number: c_int) -> ! {
     let number = Signal::try_from(number).expect("a signal number");
     setrlimit(Resource::RLIMIT_CORE, 0, 0).expect("no core files");
     // SAFETY: the default action runs no code of this process.
-    // That the library changed some actions (SIGPIPE, SIGSEGV) is why it is done; SIGKILL and
-    // SIGSTOP refuse, and need nothing.
+    // The library changed some actions (SIGPIPE, SIGSEGV), so they are reset. SIGKILL and SIGSTOP cannot be reset and
+    // need no reset.
     let _ = unsafe { signal(number, SigHandler::SigDfl) };
     raise(number).expect("raise");
     exit(0);

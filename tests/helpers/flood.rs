@@ -1,4 +1,4 @@
-//! Writes for ever, or a given number of bytes.
+//! Writes without end, or a given number of bytes.
 //!
 //!     t-flood [bytes=N] [line=L] [chunk=C] [tick] [seconds=S]
 //!

@@ -1,10 +1,10 @@
-//! A rank of a group (`-g`) that makes one object of each kind by the names of its group.
+//! A rank of a group (`-g`) that creates one object of each kind with the names of its group.
 //!
 //!     t-group exit|wait
 //!
-//! Makes a POSIX object of the group's name, one whose name goes on behind it, a semaphore's file, a file in the
-//! group's directory, and by the group's key a System V segment, a semaphore set and a message queue. All are closed
-//! to others. Prints "made", and exits or waits to be ended. Removes nothing.
+//! With the group's name it creates a POSIX object, another one with a longer name, and a semaphore's file, and in the
+//! group's directory a file. With the group's key it creates a System V segment, a semaphore set and a message
+//! queue. All objects are closed to other users. Prints "made", and exits or waits to be killed. Removes nothing.
 #![expect(unsafe_code, reason = "System V IPC has no safe form")]
 
 use std::fs::OpenOptions;

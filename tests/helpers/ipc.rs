@@ -1,15 +1,15 @@
-//! Makes what outlives a process: System V shared memory, a semaphore set, a message queue, and a
+//! Creates objects that outlive a process: System V shared memory, a semaphore set, a message queue, and a
 //! POSIX shared memory object.
 //!
 //!     t-ipc exit|kill|wait [SECONDS]
 //!     t-ipc renew|insist
 //!
-//! Prints "shm ID sem ID msg ID posix NAME", keeps the memory mapped, and then exits with 0, ends
-//! itself by SIGKILL, or waits to be ended. Removes nothing.
+//! Prints "shm ID sem ID msg ID posix NAME", keeps the memory mapped, and then exits with 0, kills itself by
+//! SIGKILL, or waits to be killed. Removes nothing.
 //!
-//! The second form says "renewing PID", and makes a POSIX object every millisecond for a minute, whose name begins
-//! as that of the first form and goes on with a number. It removes the last one then. With `insist` it ignores
-//! SIGINT and SIGTERM.
+//! The second form prints "renewing PID". Every millisecond for a minute it creates a POSIX object and removes the
+//! previous one. The names are the name of the first form followed by a number. With `insist` it ignores SIGINT and
+//! SIGTERM.
 #![expect(unsafe_code, reason = "System V IPC and mmap have no safe form")]
 
 use std::ffi::{c_int, c_void};
@@ -59,7 +59,7 @@ fn make_shm() -> c_int {
     id
 }
 
-/// With one operation done, so that the kernel knows this process as the last to use it.
+/// With one operation done, so that the kernel records this process as the last user.
 fn make_sem() -> c_int {
     let mut raise_by_one = libc::sembuf { sem_num: 0, sem_op: 1, sem_flg: 0 };
     // SAFETY: the one operation is in a live buffer that is as long as the count says.
@@ -91,7 +91,7 @@ fn renew() {
         let at = make_posix(&name);
         if let Some((name, at)) = last.replace((name, at)) {
             std::fs::remove_file(name).expect("it is there");
-            // SAFETY: nothing refers to that mapping, which make_posix has made of this size.
+            // SAFETY: nothing refers to the mapping, which make_posix created with this size.
             let done = unsafe { libc::munmap(at, SIZE) };
             assert!(done == 0, "munmap: {}", std::io::Error::last_os_error());
         }

@@ -1,6 +1,6 @@
-//! Writes N bytes without a newline and is gone: `t-lastbytes N [out|err|both]`.
+//! Writes N bytes without a newline and exits: `t-lastbytes N [out|err|both]`.
 //!
-//! The bytes are the rank's letter repeated, written past every buffer of the library.
+//! The bytes are the rank's letter repeated, written without any buffer of the library.
 
 use std::io;
 

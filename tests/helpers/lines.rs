@@ -1,10 +1,9 @@
-//! Writes lines that the reader knows to the byte, in pieces that nobody knows.
+//! Writes lines whose bytes the reader knows, in pieces of unknown sizes.
 //!
 //!     t-lines SEED COUNT MAX [out|err|both]
 //!
-//! COUNT lines of 1 to MAX bytes on each stream, cut anywhere; a thread for each stream. Everything
-//! is made before the first byte is written, so that no line is interrupted for long: silence ends
-//! an unfinished line, and rightly so.
+//! COUNT lines of 1 to MAX bytes on each stream, cut anywhere; a thread for each stream. All lines are made before
+//! the first byte is written, so that no line pauses for long: a silent writer ends an unfinished line.
 
 use std::io;
 

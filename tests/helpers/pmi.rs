@@ -1,29 +1,29 @@
-//! A PMI-1 client that needs no MPI library, and misbehaves when told to.
+//! A PMI-1 client without an MPI library, which misbehaves on request.
 //!
 //!     t-pmi nothing               exits at once, for comparison
-//!     t-pmi hello                 init to finalize; prints what it was told
+//!     t-pmi hello                 init to finalize; prints the answers
 //!     t-pmi put-fence-get-all K   every rank puts K keys and reads those of all
-//!     t-pmi fences COUNT          as many fences, each with a new value to be seen by all
-//!     t-pmi groups COUNT          so many rounds of barriers of groups of PMI-1.2, several at once
-//!     t-pmi again                 inits twice, finalizes, and does all of it once more
+//!     t-pmi fences COUNT          COUNT fences, each with a new value that all ranks must see
+//!     t-pmi groups COUNT          COUNT rounds of barriers of groups of PMI-1.2, several at once
+//!     t-pmi again                 inits twice, finalizes, and repeats all of it
 //!     t-pmi odd-values            values with blanks, '=', and of the greatest length
 //!     t-pmi index                 walks the key-value space by index
 //!     t-pmi mapping               prints the process mapping
 //!     t-pmi chunks                sends its commands byte by byte
-//!     t-pmi unknown               sends an unknown command and goes on
+//!     t-pmi unknown               sends an unknown command and continues
 //!     t-pmi no-finalize RANK CODE that rank exits without finalize, the others wait in a fence
 //!     t-pmi leave RANK CODE       that rank exits before init, the others wait in a fence
 //!     t-pmi abort RANK CODE       that rank aborts, the others wait in a fence
 //!     t-pmi finalize-then RANK CODE   all finalize, then that rank exits with CODE
-//!     t-pmi garbage|huge-line|close RANK  that rank sends bytes that are no PMI, a line without
-//!                                 end, or closes the descriptor and stays; the others wait
-//!     t-pmi interrupted           says "ready RANK" and waits for SIGINT, then meets all in a fence
-//!     t-pmi say RANK LINE...      that rank sends these lines, each behind "cmd=", and prints the answers; in
-//!                                 the place of a line "until=FILE" waits for that file
-//!     t-pmi lines RANK LINE...    the same with whole lines; what is answered is a "cmd=" or an "endcmd"
+//!     t-pmi garbage|huge-line|close RANK  that rank sends invalid bytes, a line without end, or closes
+//!                                 the descriptor and stays; the others wait
+//!     t-pmi interrupted           prints "ready RANK", waits for SIGINT, then all pass a fence
+//!     t-pmi say RANK LINE...      that rank sends these lines, each with "cmd=" before it, and prints the answers;
+//!                                 instead of sending "until=FILE" it waits for that file
+//!     t-pmi lines RANK LINE...    the same with whole lines; the server answers each "cmd=" and "endcmd"
 //!     t-pmi get RANK KEY          that rank prints the value of the key
-//!     t-pmi dead RANK CODE        that rank exits when all are there; the others hear of it and meet in a fence
-//!     t-pmi lookups RANK COUNT SERVICE   that rank looks a service up so often: its port, and how long it took
+//!     t-pmi dead RANK CODE        that rank exits after all have started; the others are notified and pass a fence
+//!     t-pmi lookups RANK COUNT SERVICE   that rank looks a service up COUNT times; prints its port and the times
 //!     t-pmi grandchild            leaves a child behind that holds PMI_FD, stdout and stderr
 #![expect(unsafe_code, reason = "taking over the descriptor number in PMI_FD")]
 
@@ -42,7 +42,7 @@ use mpd_tests::{argument, rank, say, size};
 const BOUND_S: u32 = 60;
 const BOUND: Duration = Duration::from_secs(60);
 const MAX_VALUE: usize = 1024;
-/// How the longest value of all begins.
+/// The beginning of the longest values.
 const LONGEST_BEGINS: &str = "the longest value: ";
 
 fn main() {
@@ -82,7 +82,7 @@ fn main() {
         "interrupted" => interrupted(&mut client),
         "get" if chosen => report(&client.get(&argument(2, String::new()))),
         "get" => {}
-        "dead" => hear_of_death(&mut client, chosen),
+        "dead" => wait_for_death(&mut client, chosen),
         "say" if chosen => say_all(&mut client),
         "lines" if chosen => say_lines(&mut client),
         "lookups" if chosen => lookups(&mut client, argument(2, 1), &argument(3, String::new())),
@@ -113,8 +113,8 @@ fn hello(client: &mut Client) {
     report(&format!("hello rank {rank} of {size} appnum {appnum} universe {universe} kvs {kvs}"));
 }
 
-/// Each rank meets its neighbour, the one half a world away, those of its node, and if it is even the other
-/// even ones, who go on without the odd ones.
+/// Each rank shares barriers with its neighbour, with the rank half a world away, and with the ranks of its node. The
+/// even ranks share one more, without the odd ranks.
 fn groups(client: &mut Client, rounds: usize) {
     assert_eq!(client.version, "1.2");
     let (me, size) = (rank(), size());
@@ -124,17 +124,22 @@ fn groups(client: &mut Client, rounds: usize) {
     let even: Vec<String> = (0..size).step_by(2).map(|rank| rank.to_string()).collect();
     for round in 0..rounds {
         client.put(&format!("near-{round}-{me}"), &round.to_string());
-        client.meet(&[&format!("{}:{round}", pair(me, near))]);
+        client.pass_group_barriers(&[&format!("{}:{round}", pair(me, near))]);
         assert_eq!(client.get(&format!("near-{round}-{near}")), round.to_string());
         if me % 2 == 0 {
             client.put(&format!("even-{round}-{me}"), &round.to_string());
-            client.meet(&[&format!("{}:7", even.join(","))]);
+            client.pass_group_barriers(&[&format!("{}:7", even.join(","))]);
             for other in (0..size).step_by(2) {
                 assert_eq!(client.get(&format!("even-{round}-{other}")), round.to_string());
             }
         }
         client.put(&format!("far-{round}-{me}"), &round.to_string());
-        client.meet(&["NODE:1", &format!("{}:2", pair(me, far)), "WORLD:3", "WORLD:0"]);
+        client.pass_group_barriers(&[
+            "NODE:1",
+            &format!("{}:2", pair(me, far)),
+            "WORLD:3",
+            "WORLD:0",
+        ]);
         assert_eq!(client.get(&format!("far-{round}-{far}")), round.to_string());
     }
     report(&format!("groups ok {me}"));
@@ -148,7 +153,7 @@ fn wait_for(signal: Signal) {
     SigSet::from_iter([signal]).wait().expect("sigwait");
 }
 
-fn hear_of_death(client: &mut Client, dies: bool) {
+fn wait_for_death(client: &mut Client, dies: bool) {
     assert_eq!(client.get("PMI_dead_processes"), "");
     client.fence();
     if dies {
@@ -209,7 +214,7 @@ fn again(client: &mut Client) {
 }
 
 fn odd_values(client: &mut Client) {
-    // The first leaves room for the names in the shortest line buffer of the real libraries.
+    // The length leaves space for the names in the shortest line buffer of the real libraries.
     let filled = "v".repeat(MAX_VALUE - 1 - LONGEST_BEGINS.len());
     let (long, longest) = ("v".repeat(MAX_VALUE - 200), format!("{LONGEST_BEGINS}{filled}"));
     let values =
@@ -282,7 +287,7 @@ fn say_lines(client: &mut Client) {
 fn waits_for_file(line: &str) -> bool {
     let Some(file) = line.strip_prefix("until=") else { return false };
     let file = std::path::Path::new(file);
-    assert!(comes_true(BOUND, || file.exists()), "{} does not come", file.display());
+    assert!(comes_true(BOUND, || file.exists()), "{} does not appear", file.display());
     true
 }
 
@@ -300,7 +305,7 @@ fn lookups(client: &mut Client, count: usize, service: &str) {
     report(&format!("{answer}\nmedian {median} us, worst {worst} us"));
 }
 
-/// Like a real library, does not rely on ending itself.
+/// Like a real library, does not rely on its own exit.
 fn abort(client: &mut Client, code: i32) {
     client.send(&format!("cmd=abort exitcode={code}"));
     std::thread::sleep(Duration::from_secs(u64::from(BOUND_S)));
@@ -334,8 +339,7 @@ impl Client {
     fn connect() -> Self {
         let number = std::env::var("PMI_FD").expect("PMI_FD in the environment");
         let number = number.parse().expect("PMI_FD is a number");
-        // SAFETY: the descriptor was left to this process by its parent and nobody else here
-        // knows of it.
+        // SAFETY: the parent passed the descriptor to this process, and no other code here uses it.
         let stream = unsafe { UnixStream::from_raw_fd(number) };
         let (kvs, version) = (String::new(), String::new());
         Self { stream: BufReader::new(stream), kvs, version, byte_by_byte: false }
@@ -345,7 +349,7 @@ impl Client {
         let answer = self.ask(&format!("cmd=init pmi_version=1 pmi_subversion={subversion}"));
         assert!(answer.starts_with("cmd=response_to_init "), "{answer}");
         assert_eq!([value_of(&answer, "pmi_version"), value_of(&answer, "rc")], ["1", "0"]);
-        // Some clients insist on exactly 1.1.
+        // Some clients accept only version 1.1.
         self.version = format!("1.{}", value_of(&answer, "pmi_subversion"));
         self.kvs = value_of(&self.ask("cmd=get_my_kvsname"), "kvsname");
     }
@@ -366,8 +370,8 @@ impl Client {
         assert!(answer.starts_with("cmd=barrier_out"), "{answer}");
     }
 
-    /// Waits in the barriers of all these groups, as many threads would.
-    fn meet(&mut self, groups: &[&str]) {
+    /// Waits in the barriers of all these groups at once, like several threads.
+    fn pass_group_barriers(&mut self, groups: &[&str]) {
         let mut tags: Vec<&str> = Vec::new();
         for group in groups {
             self.send(&format!("cmd=barrier_in group={group}"));
@@ -394,7 +398,7 @@ impl Client {
         let mut answer = String::new();
         let count = self.stream.read_line(&mut answer).expect("an answer");
         assert!(count > 0, "the server closed the connection after '{asked}'");
-        // Only a value that fits no put of a client with a line buffer of 1024 bytes has a longer answer.
+        // Only a value too long for a put of a client with a line buffer of 1024 bytes has a longer answer.
         let longest = if answer.contains(LONGEST_BEGINS) { MAX_VALUE + 40 } else { MAX_VALUE };
         assert!(count <= longest, "an answer of {count} bytes");
         answer.trim_end_matches('\n').to_owned()
@@ -408,12 +412,12 @@ impl Client {
         let stream = self.stream.get_mut();
         let size = if self.byte_by_byte { 1 } else { bytes.len() };
         for piece in bytes.chunks(size) {
-            // A server that has had enough of garbage may close; how this rank is ended is its say.
+            // A server may close after invalid bytes; it decides how this rank ends.
             let _ = stream.write_all(piece);
         }
     }
 
-    /// The descriptor stays open, as far as this process is concerned; the server sees the end.
+    /// The descriptor stays open in this process, but the server sees the end of the connection.
     fn close(&self) {
         let _ = self.stream.get_ref().shutdown(Shutdown::Both);
     }

@@ -1,14 +1,14 @@
 //! A PMI-2 client that needs no library.
 //!
-//!     t-pmi2 hello                init to finalize; prints what it was told
+//!     t-pmi2 hello                init to finalize; prints the answers
 //!     t-pmi2 put-fence-get-all K  every rank puts K keys and reads those of all
-//!     t-pmi2 threads              has many requests open at once, answered as it can be
-//!     t-pmi2 ring                 what its neighbours gave
-//!     t-pmi2 mixed                the odd ranks speak PMI-1, and all meet in a fence
+//!     t-pmi2 threads              has many requests open at once, answered in any order
+//!     t-pmi2 ring                 exchanges values with its neighbours
+//!     t-pmi2 mixed                the odd ranks use PMI-1, and all pass a fence
 //!     t-pmi2 again                a second init on the same descriptor
-//!     t-pmi2 abort RANK CODE      that rank aborts, the others wait for a node attribute nobody puts
-//!     t-pmi2 garbage RANK         that rank sends what is no message; the others wait in a fence
-//!     t-pmi2 say RANK MESSAGE...  that rank sends these messages, each behind "cmd=", prints the answers
+//!     t-pmi2 abort RANK CODE      that rank aborts, the others wait for a node attribute that no rank puts
+//!     t-pmi2 garbage RANK         that rank sends an invalid message; the others wait in a fence
+//!     t-pmi2 say RANK MESSAGE...  that rank sends these messages with "cmd=" before them, and prints the answers
 #![expect(unsafe_code, reason = "taking over the descriptor number in PMI_FD")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -38,7 +38,7 @@ fn main() {
         "mixed" => mixed(&mut client),
         "abort" if chosen => {
             let code: i32 = argument(2, 1);
-            client.send(&format!("abort;exitcode={code};message=as told;"));
+            client.send(&format!("abort;exitcode={code};message=as requested;"));
             std::thread::sleep(Duration::from_secs(u64::from(BOUND_S)));
         }
         "abort" => drop(client.ask("info-getnodeattr;key=nobody;wait=TRUE;")),
@@ -88,14 +88,14 @@ fn put_fence_get_all(client: &mut Client, keys: usize) {
     report(&format!("pmi2 ok {rank}"));
 }
 
-/// Answers come in any order; each brings back its token.
+/// Answers arrive in any order; each has the token of its request.
 fn threads(client: &mut Client) {
     for thread in 0..20 {
         client.send(&format!("info-getnodeattr;thrid=w{thread};key=late-{thread};wait=TRUE;"));
     }
     client.send("name-lookup;thrid=n;name=nobody has published this;");
     client.send("kvs-fence;thrid=f;");
-    // This one is served while all those wait, or some of them: which come first is not said.
+    // This request is answered while the others wait, or some of them; their order is not defined.
     client.send("job-getid;thrid=j;");
     for thread in 0..20 {
         client.send(&format!("info-putnodeattr;thrid=p{thread};key=late-{thread};value={thread};"));
@@ -161,7 +161,7 @@ fn report(line: &str) {
     say(line).expect("stdout");
 }
 
-/// What stands behind `name=` in a message without odd values.
+/// The value of `name=` in a message without unusual values.
 fn value_of<'m>(message: &'m str, name: &str) -> &'m str {
     let pair = message.split(';').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
     pair.unwrap_or_else(|| panic!("no {name} in '{message}'"))
@@ -177,8 +177,7 @@ impl Client {
     fn connect() -> Self {
         let number = std::env::var("PMI_FD").expect("PMI_FD in the environment");
         let number = number.parse().expect("PMI_FD is a number");
-        // SAFETY: the descriptor was left to this process by its parent and nobody else here
-        // knows of it.
+        // SAFETY: the parent passed the descriptor to this process, and no other code here uses it.
         let stream = unsafe { UnixStream::from_raw_fd(number) };
         Self { stream: BufReader::new(stream), welcome: String::new(), job: String::new() }
     }
@@ -252,7 +251,7 @@ impl Client {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        // A server that has had enough of garbage may close; how this rank is ended is its say.
+        // A server may close after invalid bytes; it decides how this rank ends.
         let _ = self.stream.get_mut().write_all(bytes);
     }
 }

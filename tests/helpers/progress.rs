@@ -2,7 +2,7 @@
 //!
 //!     t-progress RANK COUNT [SECONDS]
 //!
-//! That rank writes "\rprogress NUMBER" until it is ended (or SECONDS have passed, 30); each of the
+//! That rank writes "\rprogress NUMBER" until it is killed (or SECONDS have passed, 30); each of the
 //! others writes COUNT lines "line RANK NUMBER" and exits.
 
 use std::io;

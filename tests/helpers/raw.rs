@@ -1,15 +1,15 @@
-//! A client of either dialect that writes what it is told, in the pieces it is told, and prints what comes.
+//! A client of PMI-1 or PMI-2 that writes given bytes in given pieces, and prints the answers.
 //!
-//!     t-raw RANK STEP...    that rank takes these steps; the others meet in a fence and finalize
+//!     t-raw RANK STEP...    that rank performs these steps; the others pass a fence and finalize
 //!
-//!     send=TEXT             in one write; \n and \r stand for what they do in C
+//!     send=TEXT             in one write; \n and \r have the same meaning as in C
 //!     bytes=TEXT            byte by byte
-//!     fill=COUNT            as many times the letter x
-//!     lines=COUNT           as many lines are read and printed
-//!     frames=COUNT          as many messages of PMI-2 are read and printed
-//!     child=TEXT            a child of this process sends it, and ends
-//!     close                 both directions of the descriptor
-//!     stay                  waits to be ended
+//!     fill=COUNT            COUNT times the letter x
+//!     lines=COUNT           reads and prints COUNT lines
+//!     frames=COUNT          reads and prints COUNT messages of PMI-2
+//!     child=TEXT            a child of this process sends the text and exits
+//!     close                 shuts down both directions of the connection
+//!     stay                  waits to be killed
 #![expect(unsafe_code, reason = "taking over the descriptor number in PMI_FD")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -27,7 +27,7 @@ fn main() {
     mpd_tests::bound(BOUND_S);
     let number = std::env::var("PMI_FD").expect("PMI_FD in the environment");
     let number = number.parse().expect("PMI_FD is a number");
-    // SAFETY: the descriptor was left to this process by its parent and nobody else here knows of it.
+    // SAFETY: the parent passed the descriptor to this process, and no other code here uses it.
     let stream = unsafe { UnixStream::from_raw_fd(number) };
     let mut client = Client(BufReader::new(stream));
     if argument(0, 0) == rank() {
@@ -64,7 +64,7 @@ impl Client {
     }
 
     fn send(&mut self, bytes: &[u8]) {
-        // A server that has had enough may close; how this rank is ended is its say.
+        // A server may close after invalid bytes; it decides how this rank ends.
         let _ = self.0.get_mut().write_all(bytes);
     }
 

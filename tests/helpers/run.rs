@@ -3,10 +3,10 @@
 //!     t-run [soft-files=N] [files=N] [processes=N] [uid=N] [tty=PATH] [setsid] [umask=OCTAL]
 //!           [core=N] [file-size=BYTES] [stdin-closed] [ignore=SIGNAL] [group] PROGRAM [ARGUMENT...]
 //!
-//! `files` and `processes` set both limits, `soft-files` the lower one. `tty` makes that terminal
-//! the controlling one of a new session and opens it as 0, 1 and 2. The conditions are applied in
-//! the order given. The program replaces this process; with `group` it is started as a shell at a terminal
-//! does, in a process group of its own so that it may be stopped and continued, and waited for.
+//! `files` and `processes` set both limits, `soft-files` the soft one. `tty` makes that terminal the controlling
+//! terminal of a new session and opens it as 0, 1 and 2. The conditions are applied in the given order. The program
+//! replaces this process. With `group` this process starts it in a separate process group, like a shell at a
+//! terminal, and waits for it. Then it can be stopped and continued.
 #![expect(unsafe_code, reason = "ignoring a signal: nix marks it unsafe")]
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -71,6 +71,6 @@ fn become_user(id: u32) -> nix::Result<()> {
 }
 
 fn ignore(which: Signal) -> nix::Result<()> {
-    // SAFETY: to ignore a signal runs no code of this process.
+    // SAFETY: an ignored signal runs no code of this process.
     unsafe { signal(which, SigHandler::SigIgn) }.map(drop)
 }

@@ -1,12 +1,11 @@
-//! Records every signal that reaches it, in a directory.
+//! Records every signal that it receives, in a directory.
 //!
 //!     t-signals DIRECTORY [SECONDS] [child|group]
 //!
-//! Catches INT TERM HUP QUIT USR1 USR2 WINCH TSTP CONT. Writes `ready.NAME` (its pid) once it does,
-//! one line per signal to `got.NAME`, and ends with 0 when a file `stop` appears (or after SECONDS,
-//! 30). NAME is the rank; with `child` a second process in a session of its own does the same under
-//! the name RANK.child, with `group` one in the process group of the rank. stdin is left alone, stdout
-//! gets "ready NAME".
+//! Catches INT TERM HUP QUIT USR1 USR2 WINCH TSTP CONT. Then writes `ready.NAME` (its pid), one line per signal to
+//! `got.NAME`, and ends with 0 when a file `stop` appears (or after SECONDS, 30). NAME is the rank. With `child` a
+//! second process in its own session does the same under the name RANK.child, with `group` one in the process group
+//! of the rank. It does not read stdin, and prints "ready NAME" on stdout.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -51,7 +50,7 @@ fn main() {
         .expect("a file for the signals");
     fs::write(directory.join(format!("ready.{name}")), std::process::id().to_string())
         .expect("the ready file");
-    // Whoever reads stdout may be gone; the files are what counts.
+    // The reader of stdout may have closed; the test reads the files.
     let _ = mpd_tests::say(&format!("ready {name}"));
     while !directory.join("stop").exists() {
         let mut waiting = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
@@ -64,7 +63,7 @@ fn main() {
     }
 }
 
-/// In a session of its own if it is to be `apart`, and with nothing to do with the rank's descriptors.
+/// In its own session if `apart`, and without the rank's descriptors.
 fn start_child(name: &str, directory: &Path, seconds: u32, apart: bool) {
     let here = std::env::current_exe().expect("its own path");
     let child = Command::new(here.with_file_name("t-run"))
@@ -77,6 +76,6 @@ fn start_child(name: &str, directory: &Path, seconds: u32, apart: bool) {
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
         .spawn();
-    // Not waited for: it is to outlive its parent if nobody ends it.
+    // Not waited for: it must outlive its parent.
     drop(child.expect("a child"));
 }

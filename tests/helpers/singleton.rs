@@ -1,20 +1,20 @@
-//! A program that was started alone and calls for a process manager as MPI libraries do: it listens at a
+//! A program that was started without mpirun and starts a process manager like MPI libraries: it listens at a
 //! port and runs `mpiexec [OPTION…] -pmi_args PORT default_interface default_key PID` from PATH.
 //!
 //!     t-singleton WORD...
 //!
-//! Each word is done in turn:
+//! Performs each step in turn:
 //!
-//!     option=WORD     a word in front of -pmi_args
-//!     subversion=N    the PMI-1 that it says it speaks (2 if not told)
-//!     call            calls, and waits until it is answered; prints "called"
+//!     option=ARGUMENT an argument before -pmi_args
+//!     subversion=N    the PMI-1 version that it reports (default 2)
+//!     call            starts mpiexec and waits for its connection; prints "called"
 //!     ask=LINE        sends that line, without "cmd=", and prints the answer; KVS is the key-value space
-//!     spawn=WORDS     spawns one process of this program and these arguments, and prints the answer
-//!     say=LINE        sends that line and waits for no answer
+//!     spawn=COMMAND   spawns one process of this program with these arguments, and prints the answer
+//!     say=LINE        sends that line without waiting for an answer
 //!     until=FILE      waits for that file
 //!     close           closes the connection
-//!     print=TEXT      prints it
-//!     handle=SIGNAL   lives on when that signal comes
+//!     print=TEXT      prints the text
+//!     handle=SIGNAL   survives that signal
 //!     wait            until it is killed
 //!     exit=CODE       exits
 
@@ -37,7 +37,7 @@ fn main() {
         Singleton { options: String::new(), subversion: 2, pmi: None, called: Vec::new() };
     for word in std::env::args().skip(1) {
         let (verb, rest) = word.split_once('=').unwrap_or((&word, ""));
-        singleton.obey(verb, rest);
+        singleton.perform(verb, rest);
     }
 }
 
@@ -54,11 +54,11 @@ struct Pmi {
 }
 
 impl Singleton {
-    fn obey(&mut self, verb: &str, rest: &str) {
+    fn perform(&mut self, verb: &str, rest: &str) {
         match verb {
             "option" => self.options = format!("{} {rest}", self.options),
             "subversion" => self.subversion = rest.parse().expect("a number"),
-            "call" => self.call(),
+            "call" => self.start_mpiexec(),
             "ask" => {
                 let pmi = self.pmi();
                 pmi.send(rest);
@@ -81,7 +81,7 @@ impl Singleton {
             }
             "wait" => std::thread::sleep(BOUND),
             "exit" => exit(rest.parse().expect("a code")),
-            other => panic!("unknown word '{other}'"),
+            other => panic!("unknown step '{other}'"),
         }
     }
 
@@ -89,10 +89,10 @@ impl Singleton {
         self.pmi.as_mut().expect("call first")
     }
 
-    fn call(&mut self) {
+    fn start_mpiexec(&mut self) {
         let listener = TcpListener::bind(("0.0.0.0", 0)).expect("a port");
         let port = listener.local_addr().expect("a port").port();
-        // The process that becomes mpiexec tells its own number.
+        // The process that becomes mpiexec passes its own process id.
         let command = format!(
             "exec mpiexec{} -pmi_args {port} default_interface default_key $$",
             self.options
@@ -121,10 +121,10 @@ impl Pmi {
         self.write(&format!("cmd={line}\n"));
     }
 
-    fn spawn(&mut self, words: &str) {
-        let mut words = words.split(' ');
-        let program = words.next().expect("a program");
-        let arguments: Vec<&str> = words.collect();
+    fn spawn(&mut self, arguments: &str) {
+        let mut arguments = arguments.split(' ');
+        let program = arguments.next().expect("a program");
+        let arguments: Vec<&str> = arguments.collect();
         let mut block = format!(
             "mcmd=spawn\nnprocs=1\nexecname={program}\ntotspawns=1\nspawnssofar=1\nargcnt={}\n",
             arguments.len()
@@ -139,7 +139,7 @@ impl Pmi {
         self.reader.get_mut().write_all(text.as_bytes()).expect("a connection");
     }
 
-    /// One line; "(end)" for the end of the connection.
+    /// One line, or "(end)" for the end of the connection.
     fn answer(&mut self) -> String {
         let mut line = String::new();
         match self.reader.read_line(&mut line) {

@@ -1,18 +1,18 @@
 //! A light program that spawns others: a PMI client without an MPI library.
 //!
-//!     t-spawn many COUNT SIZES PROGRAM...     spawns PROGRAM COUNT times, one spawn after the other, of as many
-//!                                         processes as SIZES says in turn ("3,1,2"); prints how long that took
-//!     t-spawn hold DIRECTORY COUNTS SIZES PROGRAM...  the same for each of the COUNTS; after the first it makes
+//!     t-spawn many COUNT SIZES PROGRAM...     spawns PROGRAM COUNT times, one spawn after the other; SIZES are the
+//!                                         numbers of processes in turn ("3,1,2"); prints the time
+//!     t-spawn hold DIRECTORY COUNTS SIZES PROGRAM...  the same for each of the COUNTS; after the first it creates
 //!                                         DIRECTORY/held.1 and waits for DIRECTORY/go.1, and so on
-//!     t-spawn until DIRECTORY SIZE PROGRAM...     spawns until that file is there; says "spawned NUMBER" each time
-//!     t-spawn fib N                       a tree: prints its host, spawns fib N-1 and fib N-2, adds up what they
-//!                                         send; the first of them prints the sum
+//!     t-spawn until DIRECTORY SIZE PROGRAM...     spawns until that file exists; prints "spawned NUMBER" each time
+//!     t-spawn fib N                       a tree: prints its host, spawns fib N-1 and fib N-2, adds their
+//!                                         results; the first process prints the sum
 //!     t-spawn leaf                        prints its host
-//!     t-spawn quiet                       does nothing but meet its manager
-//!     t-spawn stay DIRECTORY              makes DIRECTORY/ready.HOST.PID and stays until the file `stop` is there
+//!     t-spawn quiet                       only inits and finalizes
+//!     t-spawn stay DIRECTORY              creates DIRECTORY/ready.HOST.PID and stays until the file `stop` exists
 //!
-//! PROGRAM is any program with its arguments; `self` stands for this one. A spawn that fails is told on stderr,
-//! and the code is 3.
+//! PROGRAM is any program with its arguments; `self` means this program. A failed spawn is reported on stderr,
+//! with exit code 3.
 #![expect(clippy::exit, reason = "the code of a failed spawn")]
 
 use std::io::{Read, Write};
@@ -26,22 +26,22 @@ use pmi_client::{Client, SpawnCommand, SpawnRequest, Version};
 
 /// No process of a test lives longer.
 const BOUND_S: u32 = 600;
-/// Looking for a file that ends it.
+/// Pause between looks for the file that ends it.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Where a child of a tree finds its parent.
+/// The key with the address of the parent of a child.
 const PARENT: &[u8] = b"parent";
 
 fn main() {
     mpd_tests::bound(BOUND_S);
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let client = Client::connect(Version::One).expect("a manager");
-    match words[..] {
+    match arguments[..] {
         ["many", count, sizes, ref program @ ..] => many(&client, count, sizes, program),
         ["hold", directory, counts, sizes, ref program @ ..] => {
             for (step, count) in (1..).zip(counts.split(',')) {
                 many(&client, count, sizes, program);
-                tell(directory, &format!("held.{step}"));
+                create(directory, &format!("held.{step}"));
                 wait_for(directory, &format!("go.{step}"));
             }
         }
@@ -52,10 +52,10 @@ fn main() {
         ["leaf"] => report(&host()),
         ["quiet"] => {}
         ["stay", directory] => {
-            tell(directory, &format!("ready.{}.{}", host(), std::process::id()));
+            create(directory, &format!("ready.{}.{}", host(), std::process::id()));
             wait_for(directory, "stop");
         }
-        _ => panic!("unknown words {words:?}"),
+        _ => panic!("unknown words {arguments:?}"),
     }
     client.finalize().expect("its goodbye");
 }
@@ -73,8 +73,8 @@ fn number(text: &str) -> u32 {
     text.parse().unwrap_or_else(|_| panic!("'{text}' is no number"))
 }
 
-fn tell(directory: &str, file: &str) {
-    std::fs::write(Path::new(directory).join(file), "").expect("the file that tells");
+fn create(directory: &str, file: &str) {
+    std::fs::write(Path::new(directory).join(file), "").expect("the marker file");
 }
 
 fn wait_for(directory: &str, file: &str) {
@@ -83,7 +83,7 @@ fn wait_for(directory: &str, file: &str) {
     }
 }
 
-/// Spawns a program; ends this one if that fails.
+/// Spawns a program; exits if that fails.
 fn spawn(client: &Client, size: u32, program: &[&str], preput: &[(&[u8], &[u8])]) {
     let own = std::env::current_exe().expect("its own path").display().to_string();
     let Some((name, arguments)) = program.split_first() else { panic!("spawn what?") };
@@ -128,11 +128,11 @@ fn until(client: &Client, directory: &str, size: u32, program: &[&str]) {
     }
 }
 
-/// The tree of calls of a recursive function, each a process: as many as 1 + C(n-1) + C(n-2).
+/// The call tree of a recursive function with a process for each call: 1 + C(n-1) + C(n-2) processes.
 fn fib(client: &Client, n: u32) {
     report(&format!("fib({n}) on {}", host()));
     let sum = if n < 2 { u64::from(n) } else { sum_of_two(client, n) };
-    if client.place().is_spawned {
+    if client.process_info().is_spawned {
         let parent = client.get(PARENT).expect("an answer").expect("the address of its parent");
         let address = String::from_utf8(parent).expect("an address");
         let mut parent = TcpStream::connect(&*address).expect("its parent");
@@ -145,7 +145,7 @@ fn fib(client: &Client, n: u32) {
 fn sum_of_two(client: &Client, n: u32) -> u64 {
     let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = listener.local_addr().expect("a port").port();
-    // Daemons that share a host have names that are nobody's address.
+    // The names of daemons that share a host are not addresses.
     let name = host();
     let is_known = (&*name, port).to_socket_addrs().is_ok_and(|mut found| found.next().is_some());
     let address = format!("{}:{port}", if is_known { &name } else { "127.0.0.1" });

@@ -2,9 +2,9 @@
 //!
 //!     t-stdin sum|lines|cat|never|close|exit [SECONDS]
 //!
-//! `sum` reads to the end and prints "RANK: COUNT bytes, sum HEX". `lines` prints "RANK got LINE"
-//! as each comes, then "RANK end". `cat` copies. `never` reads nothing, `close` closes it after the
-//! first bytes; both then wait for SECONDS (60) or to be ended. `exit` exits after the first bytes.
+//! `sum` reads to the end and prints "RANK: COUNT bytes, sum HEX". `lines` prints "RANK got LINE" for each line as it
+//! arrives, then "RANK end". `cat` copies. `never` reads nothing, and `close` closes it after the first bytes; both
+//! then wait for SECONDS (60) or to be killed. `exit` exits after the first bytes.
 
 use std::io::{self, BufRead, Read};
 use std::time::Duration;

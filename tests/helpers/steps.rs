@@ -1,15 +1,15 @@
-//! Counts aloud until it is told to stop.
+//! Prints numbers until a file asks it to stop.
 //!
 //!     t-steps DIRECTORY [MS] [BYTES] [SECONDS]
 //!
-//! Makes `ready.RANK` in DIRECTORY, then writes lines "RANK NUMBER" to stdout, from 0 on, one every MS milliseconds
-//! (100), filled up with dots to BYTES bytes (0: not). When DIRECTORY has a file `stop`, it writes "RANK end NUMBER"
-//! with the number of lines before and exits with 0. Ends by itself after SECONDS (300).
+//! Creates `ready.RANK` in DIRECTORY, then writes lines "RANK NUMBER" to stdout, from 0 on, one every MS milliseconds
+//! (100), padded with dots to BYTES bytes (0: no padding). When DIRECTORY has a file `stop`, it writes "RANK end
+//! NUMBER" with the number of lines before and exits with 0. Ends by itself after SECONDS (300).
 
 use std::path::Path;
 use std::time::Duration;
 
-/// Lines of one write, where there is no pause between them.
+/// Lines of one write if there is no pause between them.
 const BATCH: u64 = 100;
 
 fn main() {
@@ -19,7 +19,7 @@ fn main() {
     mpd_tests::bound(mpd_tests::argument(3, 300));
     let rank = mpd_tests::rank();
     let directory = Path::new(&directory);
-    std::fs::write(directory.join(format!("ready.{rank}")), "").expect("the file that tells");
+    std::fs::write(directory.join(format!("ready.{rank}")), "").expect("the marker file");
     let mut number = 0_u64;
     while !directory.join("stop").exists() {
         let behind = number + if pause.is_zero() { BATCH } else { 1 };

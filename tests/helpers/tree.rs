@@ -1,12 +1,12 @@
-//! Processes that try to get away.
+//! Processes that try to escape from their job.
 //!
 //!     t-tree WIDTH HOP_MS SECONDS [stay|leave]
 //!
-//! Starts WIDTH children. Each leaves the session and closes every descriptor, then, every HOP_MS
-//! milliseconds, forks and lets the parent go, so that its pid and its parent change all the time.
-//! After the first second it hops every 50 ms, lest one that did get away fills the machine with
-//! dead processes. All end by themselves SECONDS after the start. The rank prints "tree RANK" when its children
-//! have begun, and stays as long as they do or, told to leave, exits with 0 at once.
+//! Starts WIDTH children. Each leaves the session and closes every descriptor. Then, every HOP_MS milliseconds, it
+//! forks and its parent exits, so that its pid and its parent change all the time. After the first second it forks
+//! every 50 ms, so that an escaped process does not fill the machine with dead processes. All end by themselves
+//! SECONDS after the start. The rank prints "tree RANK" when its children have started. It stays until they
+//! end or, with `leave`, exits with 0 at once.
 #![expect(unsafe_code, reason = "fork; the process has one thread")]
 
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ fn main() {
     let begin = Instant::now();
     for _ in 0..width {
         if is_child() {
-            return run_away(hop, begin, seconds);
+            return escape(hop, begin, seconds);
         }
     }
     mpd_tests::say(&format!("tree {}", mpd_tests::rank())).expect("stdout");
@@ -33,12 +33,12 @@ fn main() {
     }
 }
 
-fn run_away(hop: Duration, begin: Instant, seconds: u32) {
+fn escape(hop: Duration, begin: Instant, seconds: u32) {
     for descriptor in 0..1024 {
         let _ = nix::unistd::close(descriptor);
     }
     while begin.elapsed() < Duration::from_secs(u64::from(seconds)) {
-        // Never refused: a child leads no group yet.
+        // This call never fails, because a child leads no group yet.
         let _ = setsid();
         let fresh = begin.elapsed() < Duration::from_secs(1);
         std::thread::sleep(if fresh { hop } else { hop.max(SLOW) });
@@ -53,7 +53,7 @@ fn is_child() -> bool {
     match unsafe { fork() } {
         Ok(ForkResult::Child) => true,
         Ok(ForkResult::Parent { .. }) => false,
-        // No process left to be had: this one stays what it is and tries again.
+        // If no process can be created, this process stays and tries again.
         Err(_) => true,
     }
 }

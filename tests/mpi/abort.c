@@ -1,5 +1,5 @@
-/* abort RANK CODE: that rank calls MPI_Abort with that code, the others wait in a barrier that
- * can never be left. */
+/* abort RANK CODE: that rank calls MPI_Abort with that code, the others wait in a barrier that never
+ * completes. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

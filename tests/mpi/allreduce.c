@@ -1,5 +1,5 @@
-/* Sums vectors of several lengths over all ranks and compares each element with the sum known
- * beforehand. Rank 0 prints "allreduce ok N"; a wrong element ends its rank with 1. */
+/* Sums vectors of several lengths over all ranks and compares each element with the expected
+ * sum. Rank 0 prints "allreduce ok N"; a wrong element ends its rank with 1. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

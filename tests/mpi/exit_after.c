@@ -1,5 +1,5 @@
-/* exit_after RANK CODE: everybody finalizes in good order, then that rank ends with that code and
- * the others with 0. */
+/* exit_after RANK CODE: all ranks finalize, then that rank exits with that code and the others
+ * with 0. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  *
  *   fib N           every process prints "fib(n) on HOST", the first one "sum SUM" at its end
  *
- * Who waits sleeps between looks, so that those who wait leave the CPUs to those who work. */
+ * Waiting processes sleep between polls, so that the CPUs are free for working processes. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

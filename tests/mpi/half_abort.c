@@ -1,5 +1,5 @@
-/* half_abort CODE: rank 1 aborts the communicator of the odd ranks with that code. Rank 0 then speaks
- * with rank 2, and the even ranks end in good order. */
+/* half_abort CODE: rank 1 aborts the communicator of the odd ranks with that code. Rank 0 then exchanges
+ * a message with rank 2, and the even ranks finalize. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     MPI_Barrier(half);
     if (rank == 1)
         MPI_Abort(half, atoi(argv[1]));
-    /* The other odd ranks are aborted here, and the even ones meet. */
+    /* The other odd ranks are aborted here; the even ranks pass the barrier. */
     MPI_Barrier(half);
     if (rank == 0)
         MPI_Send(&value, 1, MPI_INT, 1, 0, half);

@@ -1,7 +1,7 @@
-/* Every rank says who it is and what the process manager told it.
+/* Every rank prints its rank and the values from the process manager.
  *
- * Asking for the universe size makes a program that was started by hand look for mpiexec;
- * "-no-universe" leaves the question out. */
+ * A program that was started by hand starts mpiexec when it asks for the universe size;
+ * "-no-universe" omits the question. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -10,6 +10,6 @@ size = world.Get_size()
 library = MPI.Get_library_version().split("\n", 1)[0].strip("\0 ")
 total = world.allreduce(rank)
 assert total == size * (size - 1) // 2, (total, size)
-# One write: print() makes two of a line where Python does not buffer.
+# One write: print() writes a line in two parts if Python does not buffer.
 sys.stdout.write(f"rank {rank} of {size} sum {total} library {library}\n")
 sys.stdout.flush()

@@ -1,6 +1,6 @@
-/* Two programs of one rank, started apart, join over a socket. "listen FILE" listens on the loopback address
- * and writes its port to FILE; "connect FILE" reads it there, once it is there. Both make one communicator of
- * it, exchange a number, and print "join: N of the other". */
+/* Two separately started programs of one rank join over a socket. "listen FILE" listens on the loopback address
+ * and writes its port to FILE; "connect FILE" reads it when FILE exists. Both create one communicator,
+ * exchange a number, and print "join: N of the other". */
 #include <arpa/inet.h>
 #include <mpi.h>
 #include <netinet/in.h>
@@ -16,7 +16,7 @@ static void give_up(const char *what)
     MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
-/* The file appears with all its content. */
+/* The file appears with its complete content. */
 static void write_port(const char *path, int port)
 {
     char fresh[4096];

@@ -1,6 +1,6 @@
-/* Two programs that were started apart meet: "publish NAME" opens a port, publishes it under that name, and
- * accepts; "lookup NAME" looks it up, as often as it takes, and connects. Both add up, over all ranks of both, 1
- * for each, print "meet: N together", and part. The one that published takes the name back. */
+/* Two separately started programs connect: "publish NAME" opens a port, publishes it under that name, and
+ * accepts; "lookup NAME" repeats its lookup until it finds the port, and connects. Both count all ranks of both
+ * programs, print "meet: N together", and disconnect. The publisher unpublishes the name. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* "named NAME": asks how large the universe is, for which MPICH calls mpirun if the program was started alone;
- * publishes a port under that name, looks it up, takes it back, and prints "named: ok". */
+/* "named NAME": asks for the universe size, for which MPICH starts mpirun if the program was started alone;
+ * publishes a port under that name, looks it up, unpublishes it, and prints "named: ok". */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

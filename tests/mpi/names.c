@@ -1,5 +1,5 @@
-/* Rank 0 publishes a name with a blank in it, with everything that may go wrong: each line is the class of an
- * error, or "ok". The last rank looks it up while it is there. */
+/* Rank 0 publishes a name with a blank in it and tries every error: each line is the class of an error, or
+ * "ok". The last rank looks the name up while it is published. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* nofinalize RANK CODE: that rank exits with that code and without MPI_Finalize, or, if the code is that of a
- * signal with a minus, by that; the others wait in a barrier that can never be left. */
+/* nofinalize RANK CODE: that rank exits with that code and without MPI_Finalize. A negative code is the number of
+ * a signal that kills it instead. The others wait in a barrier that never completes. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* PMI-2 through Slurm's libpmi2, without MPI: each call once, with what it must give. Prints "pmi2 ok RANK of
- * SIZE", or says what went wrong and aborts. Not for mpicc: see scripts/prepare-test-env. */
+/* PMI-2 through Slurm's libpmi2, without MPI: each call once, with its expected result. Prints "pmi2 ok RANK
+ * of SIZE", or the error and aborts. Not for mpicc: see scripts/prepare-test-env. */
 #include <slurm/pmi2.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static void node_attributes(void)
     CHECK(PMI2_Info_GetNodeAttr("nobody-put-this", value, sizeof value, &found, 0) == PMI2_SUCCESS);
     CHECK(!found);
     if (rank == size - 1) {
-        /* The others wait by now, or soon. */
+        /* The other ranks wait now, or soon. */
         usleep(100 * 1000);
         CHECK(PMI2_Info_PutNodeAttr("from-the-last", "a = b") == PMI2_SUCCESS);
     }

@@ -1,10 +1,10 @@
-/* Counts primes by dividing and conquering: a process that has more than one block of the interval spawns one
- * for either half and adds up what they count; with one block it counts itself. 2 * BLOCKS - 1 processes.
+/* Counts primes by dividing and conquering: a process with more than one block of the interval spawns one
+ * process for each half and adds their counts; with one block it counts itself. 2 * BLOCKS - 1 processes.
  *
  *   primes LIMIT BLOCKS         every process prints "blocks FIRST+COUNT on HOST", the first one "primes COUNT"
  *
- * Children are told their part behind that: primes LIMIT BLOCKS FIRST COUNT. Who waits sleeps between looks, so
- * that those who wait leave the CPUs to those who count. */
+ * Children get their part as further arguments: primes LIMIT BLOCKS FIRST COUNT. Waiting processes sleep between
+ * polls, so that the CPUs are free for counting processes. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void wait_for(MPI_Comm both)
     }
 }
 
-/* What processes for both halves of these blocks count. */
+/* The sum of the counts of two processes, one for each half of these blocks. */
 static unsigned long halves(char **argv, int first, int count)
 {
     MPI_Comm children[2];

@@ -1,12 +1,12 @@
 /* Dynamic processes. As a parent, with all ranks together:
  *
- *   spawn one N [KEY=VALUE]...      N of this program; all of both worlds add up 1
- *   spawn two                       one of this program with awkward arguments, and two with others
- *   spawn missing                   a program that is not there; each rank says whether that is an error
- *   spawn half                      one of this program and two of one that is not there; the same
+ *   spawn one N [KEY=VALUE]...      N of this program; all ranks of both worlds are counted
+ *   spawn two                       one of this program with unusual arguments, and two with others
+ *   spawn missing                   a missing program; each rank prints whether that is an error
+ *   spawn half                      one of this program and two of a missing one; the same
  *   spawn nested DEPTH              each generation spawns the next one
  *
- * A child whose first argument is "args" says what it was given, SPAWN_TEST included. */
+ * A child whose first argument is "args" prints its arguments and the variable SPAWN_TEST. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 static int rank, size;
 
-/* All of both worlds add up 1 and part. */
+/* All ranks of both worlds are counted; then the worlds disconnect. */
 static int together(MPI_Comm both, int high)
 {
     MPI_Comm merged;

@@ -1,4 +1,4 @@
-/* Without an argument, a deadlock: rank 0 waits for a word that nobody says, the others at a barrier.
+/* Without an argument, a deadlock: rank 0 waits for a message that no rank sends, the others at a barrier.
    With "crash" rank 1 crashes instead. */
 
 #include <mpi.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Called from elsewhere, they stay calls that a debugger sees. */
+/* Functions of their own, so that a debugger sees the calls. */
 int wait_for_word(int rank);
 int meet(void);
 int broken(const volatile int *nowhere);

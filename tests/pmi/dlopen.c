@@ -1,4 +1,4 @@
-/* Finds libpmi.so.0 as programs do that are not linked with it; says "dlopen ok RANK SIZE". */
+/* Opens libpmi.so.0 like programs that are not linked with it; prints "dlopen ok RANK SIZE". */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

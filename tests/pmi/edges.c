@@ -1,5 +1,5 @@
-/* libpmi with NULL, with rooms too small, and in the wrong order: errors, and nothing worse.
- * Run alone or by mpirun; says "edges ok RANK". */
+/* libpmi with NULL, with buffers that are too small, and in the wrong order: errors, no crash.
+ * Run alone or by mpirun; prints "edges ok RANK". */
 #include <mpd/pmi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ static void key_value_space(void) {
     gives(1, found);
 }
 
-/* The longest port fits the room of MPI programs, and nothing behind that room is touched. */
+/* The longest port fits the buffer of MPI programs, and no byte after that buffer is written. */
 static void names(int rank) {
     struct {
         char port[256], canary[1024];

@@ -1,5 +1,5 @@
-/* libpmi2 with NULL, with rooms too small, and in the wrong order: errors, and nothing worse.
- * Run alone or by mpirun; says "edges ok RANK". */
+/* libpmi2 with NULL, with buffers that are too small, and in the wrong order: errors, no crash.
+ * Run alone or by mpirun; prints "edges ok RANK". */
 #include <mpd/pmi2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ int main(void) {
     gives(PMI2_SUCCESS, PMI2_Init(&spawned, &size, &rank, &appnum));
     gives(PMI2_SUCCESS, PMI2_Init(&spawned, &size, &rank, &appnum));
     gives(1, PMI2_Initialized());
-    /* One place for all results is the caller's mistake, and no fault of the library. */
+    /* One buffer for all results is a mistake of the caller; the library must not fail. */
     gives(PMI2_SUCCESS, PMI2_Init(&number, &number, &number, &number));
     gives(appnum, number);
     char both[64];

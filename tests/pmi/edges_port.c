@@ -1,5 +1,5 @@
-/* PMI_Lookup_name against a process manager that answers with ports of any length: nothing behind the
- * MPI_MAX_PORT_NAME characters of the caller is written, and a longer port is an error. Run alone; says "edges ok 0". */
+/* PMI_Lookup_name against a process manager that answers with ports of any length: no byte after the
+ * MPI_MAX_PORT_NAME characters of the caller is written, and a longer port is an error. Run alone; prints "edges ok 0". */
 #include <mpd/pmi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* interrupt_peer FROM TO: rank FROM has SIGUSR2 sent to rank TO, whose handler runs, be it while TO waits for the
- * others in a barrier. TO says "handler of TO ran once on HOST", FROM "FROM is on HOST". */
+/* interrupt_peer FROM TO: rank FROM sends SIGUSR2 to rank TO, whose handler runs, also while TO waits for the
+ * others in a barrier. TO prints "handler of TO ran once on HOST", FROM "FROM is on HOST". */
 #include <mpd/mpd.h>
 #include <mpd/pmi.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
 {
     int spawned, rank, from, to;
     char *host = getenv("PMI_HOSTNAME");
-    /* No SA_RESTART: the library has to go on by itself. */
+    /* No SA_RESTART: the library must repeat the call by itself. */
     struct sigaction action = { .sa_handler = handler };
 
     if (argc != 3)

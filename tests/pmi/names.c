@@ -1,5 +1,5 @@
-/* Rank 0 publishes, the last rank finds, rank 0 takes back; then the last rank aborts with the code in
- * the argument, or all finalize. Says "names ok RANK". */
+/* Rank 0 publishes, the last rank looks up, rank 0 unpublishes; then the last rank aborts with the code in
+ * the argument, or all finalize. Prints "names ok RANK". */
 #include <mpd/pmi.h>
 #include <stdio.h>
 #include <stdlib.h>

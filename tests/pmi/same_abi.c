@@ -1,6 +1,6 @@
-/* Compiled and never run: our headers and Slurm's agree on every number, layout and signature. With
- * -DOURS=1 the assertions are held against ours, with -DOURS=0 against Slurm's; with -DPMI_TWO those
- * of PMI-2, else of PMI-1.
+/* Only compiled, never run: our headers and Slurm's have the same numbers, layouts and signatures. With
+ * -DOURS=1 the assertions check our headers, with -DOURS=0 Slurm's. With -DPMI_TWO they check PMI-2, else
+ * PMI-1.
  */
 #include <stddef.h>
 #define is(name, value) _Static_assert((name) == (value), #name)

@@ -1,4 +1,4 @@
-/* Rank 0 has a named and two real-time signals sent to every rank, itself among them; each says "signalled RANK". */
+/* Rank 0 sends a named and two real-time signals to every rank, including itself; each rank prints "signalled RANK". */
 #include <mpd/mpd.h>
 #include <mpd/pmi.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 int main(void) {
     int spawned, rank, size, got;
     const int sent[] = {SIGUSR1, SIGRTMIN, SIGRTMAX};
-    /* Of nobody, or no signal: 0 only asks, below SIGRTMIN are those of the C library. */
+    /* An unknown rank, or no valid signal: 0 only tests, and those below SIGRTMIN belong to the C library. */
     const int wrong[] = {0, SIGRTMIN - 1, SIGRTMAX + 1};
     sigset_t set;
     sigemptyset(&set);
@@ -30,7 +30,7 @@ int main(void) {
             return 3;
         if (sigwait(&set, &got) || got != sent[i])
             return 4;
-        /* Of two that wait, the lower number would come first. */
+        /* Of two pending signals, the lower number would arrive first. */
         if (PMI_Barrier())
             return 5;
     }

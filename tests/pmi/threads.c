@@ -1,5 +1,5 @@
-/* libpmi2 from several threads: one waits for an attribute of the node that another puts later, while
- * more put and get pairs. Says "threads ok RANK". */
+/* libpmi2 from several threads: one waits for a node attribute that another one puts later, while
+ * others put and get pairs. Prints "threads ok RANK". */
 #include <mpd/pmi2.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-//! One command raises the ring, wherever it is asked from everybody lists it, and it keeps itself.
+//! One command starts the ring, every host lists it, and the ring survives the loss of hosts.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use mpd_tests::surroundings::tell;
 use crate::rig::{Rig, kills_first, up, without};
 
 #[test]
-fn mpdboot_raises_the_ring_and_every_host_lists_it_in_the_order_of_the_file() {
+fn mpdboot_raises_a_ring_that_every_host_lists_in_file_order() {
     let Some(rig) = up() else { return };
     let others = rig.circle()[1..].join(" ");
     let ssh = format!("for host in {others}; do ssh $host true & done; wait");
@@ -36,12 +36,12 @@ fn mpdboot_raises_the_ring_and_every_host_lists_it_in_the_order_of_the_file() {
 }
 
 #[test]
-fn a_host_that_is_powered_on_again_is_back_without_a_command() {
+fn a_host_that_is_powered_on_again_returns_without_a_command() {
     let Some(mut rig) = up() else { return };
     let hosts = rig.circle();
     rig.boot(&["--keep"]);
     rig.heals("booted with --keep", &hosts);
-    // The booting host is a host like others, and its daemon, the first one, a daemon like others.
+    // The booting host and its daemon, the first one, have no special role.
     let kill_daemon = |rig: &Rig, host: &str| {
         rig.kill_daemon(host);
         rig.heals(&format!("kill -9 of the daemon of {host}, started again"), &hosts);
@@ -60,7 +60,7 @@ fn a_host_that_is_powered_on_again_is_back_without_a_command() {
 }
 
 #[test]
-fn hosts_can_be_added_and_taken_away_and_the_ring_replaced() {
+fn mpdboot_adds_hosts_and_replaces_a_ring_and_mpdexit_removes_hosts() {
     let Some(rig) = up() else { return };
     let hosts = rig.circle();
     let entry = rig.entry();
@@ -73,9 +73,9 @@ fn hosts_can_be_added_and_taken_away_and_the_ring_replaced() {
     let more = rig.file("more", &(hosts[4..].join("\n") + "\n"));
     rig.run(&entry, &["mpdboot", "--add", "-f", &more]);
     rig.heals("the others added", &hosts);
-    let (asked, told) = (&hosts[4], &hosts[1]);
-    rig.run(asked, &["mpdexit", told]);
-    rig.heals(&format!("{told} told to leave"), &without(&hosts, &[told]));
+    let (asked, leaver) = (&hosts[4], &hosts[1]);
+    rig.run(asked, &["mpdexit", leaver]);
+    rig.heals(&format!("{leaver} leaves on request"), &without(&hosts, &[leaver]));
     let all = rig.host_file(&rig.all());
     rig.run(&entry, &["mpdboot", "--replace", "-f", &all]);
     rig.heals("replaced", &hosts);

@@ -1,4 +1,4 @@
-//! `mpirun -d` across hosts: one session for the gdbs of all of them.
+//! `mpirun -d` across hosts: one session for the gdbs of all hosts.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -11,13 +11,13 @@ use nix::sys::signal::Signal;
 use crate::jobs::booted;
 use crate::mpi::test_environment;
 use crate::process;
-use crate::rig::{Rig, Wish, number};
+use crate::rig::{Rig, RigOptions, number};
 use crate::run::{Run, Running, sample, wait_until};
 
-/// What a step of 64 ranks may take on a machine that does much else; promised is a second.
+/// How long a step of 64 ranks may take on a busy machine; the promise is one second.
 const STEP: Duration = Duration::from_secs(20);
 
-/// A session whose commands come through a pipe.
+/// A session with commands from a pipe.
 struct Session {
     job: Running,
     stdin: ChildStdin,
@@ -31,7 +31,7 @@ impl Session {
         Self { job, stdin, done: 0 }
     }
 
-    /// Commands, and one that is carried out behind them. Says how long all of them took.
+    /// Runs commands and waits for the result of the last one. Returns the time of all commands.
     fn does(&mut self, commands: &[&str]) -> Duration {
         let begin = Instant::now();
         self.done += 1;
@@ -53,22 +53,22 @@ impl Session {
     }
 }
 
-/// Hosts, and the program to debug, or nothing if one of them cannot be had.
+/// The hosts and the program to debug, or `None` if one of them is not available.
 fn hosts(count: usize) -> Option<(Rig, Vec<String>, String)> {
     let Some(directory) = setting("MPD_TEST_DEBUG_DIR") else {
         skip("no gdb, or no program to debug");
         return None;
     };
     let above = Path::new(&directory).parent().expect("a directory").display().to_string();
-    let wish = Wish { hosts: Some(count), share: vec![above], ..Wish::default() };
-    let (rig, hosts) = booted(wish)?;
+    let options = RigOptions { hosts: Some(count), share: vec![above], ..RigOptions::default() };
+    let (rig, hosts) = booted(options)?;
     Some((rig, hosts, format!("{directory}/debuggee")))
 }
 
 fn debug(rig: &Rig, host: &str, ranks: usize, each: usize, program: &[&str]) -> Session {
     let (ranks, each) = (ranks.to_string(), each.to_string());
-    let words = [&["-d", "-np", &ranks, "-ppn", &each][..], program].concat();
-    Session::start(rig.mpirun(host, &words))
+    let arguments = [&["-d", "-np", &ranks, "-ppn", &each][..], program].concat();
+    Session::start(rig.mpirun(host, &arguments))
 }
 
 #[test]
@@ -78,12 +78,13 @@ fn a_session_of_mpi_ranks_on_four_hosts_reads_like_one_of_gdb() {
     else {
         return skip("MPICH 5 is not there");
     };
-    let wish = Wish { hosts: Some(4), share: test_environment(), ..Wish::default() };
-    let Some((rig, hosts)) = booted(wish) else { return };
+    let options = RigOptions { hosts: Some(4), share: test_environment(), ..RigOptions::default() };
+    let Some((rig, hosts)) = booted(options) else { return };
     let program = format!("{directory}/world");
     for (ranks, each, sum) in [(3, 1, 6), (8, 2, 56)] {
-        let words = ["-genv", "FI_PROVIDER", "tcp", "-genv", "LD_LIBRARY_PATH", &library, &program];
-        let mut session = debug(&rig, &hosts[0], ranks, each, &words);
+        let arguments =
+            ["-genv", "FI_PROVIDER", "tcp", "-genv", "LD_LIBRARY_PATH", &library, &program];
+        let mut session = debug(&rig, &hosts[0], ranks, each, &arguments);
         let begin = Instant::now();
         session.does(&["break work", "run", "z 0", "next", "z", "next", "print twice"]);
         session.does(&["continue"]);
@@ -111,7 +112,7 @@ fn a_session_of_mpi_ranks_on_four_hosts_reads_like_one_of_gdb() {
 }
 
 #[test]
-fn a_step_of_sixty_four_ranks_shows_what_one_would() {
+fn a_step_of_sixty_four_ranks_prints_the_same_as_a_step_of_one() {
     let Some((rig, hosts, program)) = hosts(number("MPD_RIG_HOSTS", 4)) else { return };
     let ranks: usize = number("MPD_RIG_RANKS", sample(16, 64));
     let mut shown = Vec::new();
@@ -143,7 +144,7 @@ fn a_step_of_sixty_four_ranks_shows_what_one_would() {
 }
 
 #[test]
-fn a_power_cut_ends_a_session_by_the_hosts_name_and_nothing_is_left() {
+fn a_power_cut_ends_a_debugger_session_with_the_name_of_the_host() {
     let Some((mut rig, hosts, program)) = hosts(number("MPD_RIG_HOSTS", 4)) else { return };
     let mut session = debug(&rig, &hosts[0], 8, 2, &[&program]);
     session.does(&["break work", "run", "next"]);
@@ -161,7 +162,7 @@ fn a_power_cut_ends_a_session_by_the_hosts_name_and_nothing_is_left() {
 }
 
 #[test]
-fn mpirun_that_is_killed_leaves_no_gdb_and_no_program() {
+fn a_killed_mpirun_of_a_session_leaves_no_gdb_and_no_program() {
     let Some((rig, hosts, program)) = hosts(number("MPD_RIG_HOSTS", 4)) else { return };
     for runs in [false, true] {
         let mut session =

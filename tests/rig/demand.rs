@@ -1,4 +1,4 @@
-//! Rings that mpirun makes for one job, over real ssh, from a host without a daemon.
+//! Rings that mpirun starts for one job, over real ssh, from a host without a daemon.
 
 use std::time::{Duration, Instant};
 
@@ -6,20 +6,20 @@ use mpd_tests::surroundings::tell;
 
 use crate::rig::{up, without};
 
-/// A job on the other hosts prints where it ran, and nothing of it is left anywhere.
+/// A job on the other hosts prints its hosts and leaves nothing anywhere.
 #[test]
-fn a_job_on_named_hosts_needs_no_ring_and_leaves_none() {
+fn a_job_on_named_hosts_runs_without_a_ring_and_leaves_none() {
     let Some(mut rig) = up() else { return };
     let entry = rig.entry();
     let mut others = without(&rig.all(), &[&entry]);
     others.sort();
     let (list, count) = (others.join(","), others.len().to_string());
-    let words = ["mpirun", "-hosts", &list, "-ppn", "1", "-n", &count, "hostname"];
+    let arguments = ["mpirun", "-hosts", &list, "-ppn", "1", "-n", &count, "hostname"];
     let ssh = format!("for host in {}; do ssh $host true & done; wait", others.join(" "));
     let mut times = [Duration::ZERO; 2];
     for _ in 0..3 {
         let begin = Instant::now();
-        let printed = rig.run(&entry, &words);
+        let printed = rig.run(&entry, &arguments);
         times[0] += begin.elapsed();
         let mut printed: Vec<&str> = printed.lines().collect();
         printed.sort_unstable();
@@ -33,10 +33,10 @@ fn a_job_on_named_hosts_needs_no_ring_and_leaves_none() {
     tell(&format!(
         "job on {count} hosts without a ring {ours:.2} s, bare parallel ssh {bare:.2} s"
     ));
-    // A host that is off: no job.
+    // A host that is off prevents the job.
     let lost = others[0].clone();
     rig.control(&["kill", &lost]);
-    let refused = rig.exec(&entry, &words);
+    let refused = rig.exec(&entry, &arguments);
     assert_eq!(refused.status.code(), Some(125), "{}", crate::rig::text(&refused));
     assert!(crate::rig::text(&refused).contains(&format!("host {lost}")));
     rig.nothing_is_left();

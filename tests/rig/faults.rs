@@ -1,4 +1,4 @@
-//! What becomes of a job when a process or a host of it, or the cable between them, fails.
+//! The end of a job after the failure of a process, of a host, or of a cable between hosts.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use nix::sys::socket::sockopt::GetUsize;
 use crate::hosts::counted;
 use crate::jobs::booted;
 use crate::process;
-use crate::rig::{Rig, Wish, number, without};
+use crate::rig::{Rig, RigOptions, number, without};
 use crate::run::{Output, sample, wait_until};
 
 const STEP: [usize; 2] = [20, 0];
 
-/// Fails unless `mpirun` ended for the loss of that host, soon enough.
+/// Fails unless `mpirun` ended within the limit and named the lost host.
 fn ended_for(output: &Output, host: &str, took: Duration) {
     output.code(125).says(&[host]);
     counted(&output.stdout, false);
@@ -30,15 +30,15 @@ fn seconds(time: Duration) -> String {
 }
 
 #[test]
-fn a_manager_killed_on_any_host_ends_the_job_and_nothing_is_left() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+fn a_manager_killed_on_any_host_ends_the_job_and_leaves_nothing() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let tree = program("t-tree").display().to_string();
     let ranks = 2 * hosts.len();
     let mut worst = Duration::ZERO;
     for lost in &hosts {
-        // Beside its ranks each host has grandchildren that hide.
-        let words = ["-np", &ranks.to_string(), "-ppn", "2", &tree, "2", "20", "200"];
-        let job = rig.mpirun(&hosts[0], &words).start();
+        // In addition to its ranks, each host has hidden grandchildren.
+        let arguments = ["-np", &ranks.to_string(), "-ppn", "2", &tree, "2", "20", "200"];
+        let job = rig.mpirun(&hosts[0], &arguments).start();
         wait_until("all trees have begun", || job.stdout().matches("tree ").count() == ranks);
         let begin = Instant::now();
         process::send(rig.manager(lost).expect("a manager").pid, Signal::SIGKILL);
@@ -57,13 +57,13 @@ fn a_manager_killed_on_any_host_ends_the_job_and_nothing_is_left() {
 }
 
 #[test]
-fn a_daemon_and_its_manager_killed_at_once_leave_nothing_once_a_daemon_is_back() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+fn a_restarted_daemon_removes_ranks_after_daemon_and_manager_were_killed() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let ranks = 2 * hosts.len();
     let tree = program("t-tree").display().to_string();
     for lost in [&hosts[3], &hosts[0]] {
-        let words = ["-np", &ranks.to_string(), "-ppn", "2", &tree, "2", "20", "200"];
-        let job = rig.mpirun(&hosts[0], &words).start();
+        let arguments = ["-np", &ranks.to_string(), "-ppn", "2", &tree, "2", "20", "200"];
+        let job = rig.mpirun(&hosts[0], &arguments).start();
         wait_until("all trees have begun", || job.stdout().matches("tree ").count() == ranks);
         for found in rig.processes(std::slice::from_ref(lost)) {
             if found.process.runs("mpd") {
@@ -82,8 +82,8 @@ fn a_daemon_and_its_manager_killed_at_once_leave_nothing_once_a_daemon_is_back()
 }
 
 #[test]
-fn a_console_killed_leaves_nothing_on_any_host() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+fn a_killed_mpirun_leaves_no_process_on_any_host() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let ranks = 2 * hosts.len();
     let mut worst = Duration::ZERO;
     for round in 0..3 {
@@ -103,8 +103,8 @@ fn a_console_killed_leaves_nothing_on_any_host() {
 }
 
 #[test]
-fn a_power_cut_of_a_host_ends_the_job_by_its_name_and_the_others_are_clean() {
-    let Some((mut rig, hosts)) = booted(Wish::default()) else { return };
+fn a_power_cut_of_a_host_ends_the_job_with_its_name() {
+    let Some((mut rig, hosts)) = booted(RigOptions::default()) else { return };
     let ranks = 2 * hosts.len();
     let mut left = hosts.clone();
     for lost in [&hosts[2], &hosts[hosts.len() - 1]] {
@@ -128,7 +128,7 @@ fn a_power_cut_of_a_host_ends_the_job_by_its_name_and_the_others_are_clean() {
 
 #[test]
 fn a_power_cut_of_the_consoles_host_ends_the_job_everywhere() {
-    let Some((mut rig, hosts)) = booted(Wish::default()) else { return };
+    let Some((mut rig, hosts)) = booted(RigOptions::default()) else { return };
     let job = rig.counts(&hosts[1], "steps", 2 * hosts.len(), STEP);
     let begin = Instant::now();
     rig.control(&["kill", &hosts[1]]);
@@ -142,8 +142,8 @@ fn a_power_cut_of_the_consoles_host_ends_the_job_everywhere() {
 }
 
 #[test]
-fn a_cable_cut_for_five_seconds_costs_a_job_nothing() {
-    let Some((mut rig, hosts)) = booted(Wish::default()) else { return };
+fn a_cable_cut_for_five_seconds_does_not_affect_a_job() {
+    let Some((mut rig, hosts)) = booted(RigOptions::default()) else { return };
     let ranks = 2 * hosts.len();
     let job = rig.counts(&hosts[0], "steps", ranks, [5, 200]);
     rig.control(&["cut", &hosts[3]]);
@@ -151,9 +151,9 @@ fn a_cable_cut_for_five_seconds_costs_a_job_nothing() {
     rig.control(&["heal"]);
     let healed = Instant::now();
     let before = job.running.stdout().lines().filter(|l| l.starts_with("6 ")).count();
-    let goes_on =
+    let continues =
         || job.running.stdout().lines().filter(|l| l.starts_with("6 ")).count() > before + 10;
-    assert!(comes_true(Duration::from_secs(60), goes_on), "nothing more from rank 6 of h4");
+    assert!(comes_true(Duration::from_secs(60), continues), "nothing more from rank 6 of h4");
     rig.figure(&format!("5 s cut: output again {} after it was healed", seconds(healed.elapsed())));
     job.ends_whole(ranks);
     rig.heals("after the cut", &hosts);
@@ -161,27 +161,27 @@ fn a_cable_cut_for_five_seconds_costs_a_job_nothing() {
     rig.ends(&hosts[0]);
 }
 
-/// Since Linux 6.15, as in `mpd_io::tcp`.
+/// The value since Linux 6.15, as in `mpd_io::tcp`.
 const TCP_RTO_MAX_MS: libc::c_int = 44;
 
 #[derive(Clone, Copy)]
 struct RtoMax;
 nix::getsockopt_impl!(RtoMax, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, usize, GetUsize);
 
-/// Whether this kernel bounds the pause between retransmissions of a connection.
+/// Whether this kernel limits the pause between retransmissions of a connection.
 fn retransmission_is_bounded() -> bool {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
     getsockopt(&listener, RtoMax).is_ok()
 }
 
-/// Jobs of a group, and the pause between their starts.
+/// The number of jobs of a group, and the pause between their starts.
 const GROUP: usize = 30;
 const STAGGER: Duration = Duration::from_millis(30);
-/// A cut that lasted longer, with the time that cutting and mending take, is no short one.
+/// A cut that lasted longer, including the time to cut and to heal, is not a short cut.
 const LONGEST_CUT: Duration = Duration::from_millis(5500);
 
 /// Starts a group of jobs of one second, each with a rank on two hosts. `fault` runs when all ranks have
-/// begun. Gives one line for each job that failed.
+/// started. Returns one line for each failed job.
 fn group_of_jobs(
     rig: &mut Rig,
     on: [&str; 2],
@@ -199,8 +199,8 @@ fn group_of_jobs(
             (STAGGER * u32::try_from(job).expect("few")).saturating_sub(begin.elapsed()),
         );
         let rank = format!(": >{place}/{job}.$PMI_RANK; sleep 1; echo ok");
-        let words = ["-hosts", &hosts, "-ppn", "1", "-n", "2", "bash", "-c", &rank];
-        jobs.push(rig.mpirun(on[0], &words).start());
+        let arguments = ["-hosts", &hosts, "-ppn", "1", "-n", "2", "bash", "-c", &rank];
+        jobs.push(rig.mpirun(on[0], &arguments).start());
     }
     let begun = |job, rank| directory.join(format!("{job}.{rank}")).exists();
     wait_until("all ranks have begun", || {
@@ -218,17 +218,20 @@ fn group_of_jobs(
     failed
 }
 
-/// A time between two bounds, in milliseconds.
+/// A random time between two bounds, in milliseconds.
 fn drawn(random: &mut Random, least: usize, most: usize) -> Duration {
     Duration::from_millis((least + random.below(most - least + 1)) as u64)
 }
 
 #[test]
-fn a_short_cut_while_jobs_end_fails_none_of_them() {
+fn a_short_cable_cut_while_jobs_end_fails_no_job() {
     if !retransmission_is_bounded() {
         return skip("short cuts while jobs end: the kernel has no TCP_RTO_MAX_MS (Linux 6.15)");
     }
-    let Some((mut rig, hosts)) = booted(Wish { hosts: Some(4), ..Wish::default() }) else { return };
+    let Some((mut rig, hosts)) = booted(RigOptions { hosts: Some(4), ..RigOptions::default() })
+    else {
+        return;
+    };
     let (groups, seed) = (sample(1, 10), number("MPD_RIG_SEED", 1));
     tell(&format!("rig: {groups} groups, MPD_RIG_SEED={seed}"));
     let mut random = Random::new(seed);
@@ -249,7 +252,7 @@ fn a_short_cut_while_jobs_end_fails_none_of_them() {
         tell(&format!("group {round}: cut at {moment:?} for {}", seconds(lasted)));
         rig.is_clean(&format!("after group {round}"), &hosts);
         rig.heals(&format!("after group {round}"), &hosts);
-        // A busy machine may mend the cable so late that nothing is promised.
+        // A busy machine may heal the cable so late that the promise does not apply.
         if lasted < LONGEST_CUT {
             failed.extend(lost);
             counted += 1;
@@ -265,13 +268,13 @@ fn a_short_cut_while_jobs_end_fails_none_of_them() {
 }
 
 #[test]
-fn both_sides_of_a_lasting_partition_are_clean_before_it_heals() {
-    let Some((mut rig, hosts)) = booted(Wish::default()) else { return };
+fn both_sides_of_a_lasting_partition_end_the_job_before_it_heals() {
+    let Some((mut rig, hosts)) = booted(RigOptions::default()) else { return };
     let job = rig.counts(&hosts[0], "steps", 2 * hosts.len(), STEP);
     let begin = Instant::now();
-    let mut words = vec!["split"];
-    words.extend(hosts[..hosts.len() / 2].iter().map(String::as_str));
-    rig.control(&words);
+    let mut arguments = vec!["split"];
+    arguments.extend(hosts[..hosts.len() / 2].iter().map(String::as_str));
+    rig.control(&arguments);
     rig.is_clean("both sides of the partition", &hosts);
     let took = begin.elapsed();
     job.running.wait().code(125).says(&["lost"]);
@@ -283,8 +286,8 @@ fn both_sides_of_a_lasting_partition_are_clean_before_it_heals() {
 }
 
 #[test]
-fn a_host_that_stood_still_kills_its_part_when_it_goes_on() {
-    let Some((mut rig, hosts)) = booted(Wish::default()) else { return };
+fn a_frozen_host_kills_its_part_of_the_job_after_the_thaw() {
+    let Some((mut rig, hosts)) = booted(RigOptions::default()) else { return };
     let frozen = sample(Duration::from_secs(12), Duration::from_secs(60));
     // A branch of the tree, and the host of the root.
     for still in [&hosts[3], &hosts[0]] {
@@ -303,10 +306,10 @@ fn a_host_that_stood_still_kills_its_part_when_it_goes_on() {
         let output = job.running.wait();
         output.code(125).says(&["lost"]);
         if *still != hosts[0] {
-            assert_eq!(output.out(), before, "output was added to a job that is over");
+            assert_eq!(output.out(), before, "an ended job printed output");
         }
         rig.figure(&format!(
-            "{still} frozen: the others clean after {}, itself {} after it went on",
+            "{still} frozen: the others clean after {}, itself {} after its thaw",
             seconds(others),
             seconds(took)
         ));
@@ -316,8 +319,8 @@ fn a_host_that_stood_still_kills_its_part_when_it_goes_on() {
 }
 
 #[test]
-fn a_start_that_is_hurt_at_any_moment_ends_with_a_word_and_leaves_nothing() {
-    let Some((mut rig, hosts)) = booted(Wish::default()) else { return };
+fn a_fault_at_any_moment_of_a_start_ends_the_job_with_a_message() {
+    let Some((mut rig, hosts)) = booted(RigOptions::default()) else { return };
     let seed: u64 = number("MPD_RIG_SEED", 1);
     let mut random = Random::new(seed);
     let ranks = 4 * hosts.len();
@@ -332,10 +335,10 @@ fn a_start_that_is_hurt_at_any_moment_ends_with_a_word_and_leaves_nothing() {
         match fault {
             "manager" => match rig.manager(&lost) {
                 Some(manager) => process::send(manager.pid, Signal::SIGKILL),
-                // It was too early.
+                // The fault came before the manager started.
                 None => job.stop(),
             },
-            // The job may be whole.
+            // The job may have survived the fault.
             "daemon" => {
                 rig.kill_daemon(&lost);
                 job.stop();

@@ -1,10 +1,10 @@
-//! What happens to a ring when hosts, daemons and cables fail: it is whole again by itself.
+//! A ring after failures of hosts, daemons and cables: it becomes whole by itself.
 
 use std::time::{Duration, Instant};
 
 use crate::rig::{Rig, up, without};
 
-/// A rig with a ring, and its members as they follow each other, the host it was booted from first.
+/// A rig with a ring, and its members in ring order, beginning with the host of `mpdboot`.
 fn booted() -> Option<(Rig, Vec<String>)> {
     let rig = up()?;
     rig.boot(&[]);
@@ -12,13 +12,13 @@ fn booted() -> Option<(Rig, Vec<String>)> {
     Some((rig, hosts))
 }
 
-/// Whoever is told of nothing else: the host the ring was booted from, one beside it, one far away.
+/// A sample of hosts: the host of `mpdboot`, its neighbour, and a distant host.
 fn some(hosts: &[String]) -> [String; 3] {
     [0, 1, hosts.len() / 2].map(|at| hosts[at].clone())
 }
 
 #[test]
-fn a_daemon_killed_is_missed_at_once_and_back_in_its_place_when_started_again() {
+fn a_killed_daemon_is_detected_at_once_and_returns_to_its_position() {
     let Some((rig, hosts)) = booted() else { return };
     let mut worst = Duration::ZERO;
     for lost in some(&hosts) {
@@ -32,14 +32,14 @@ fn a_daemon_killed_is_missed_at_once_and_back_in_its_place_when_started_again() 
         let listed = rig.run(&hosts[2], &["mpdtrace"]);
         let mut wanted = hosts.clone();
         wanted.rotate_left(2);
-        assert_eq!(listed.lines().collect::<Vec<_>>(), wanted, "everybody in the old place");
+        assert_eq!(listed.lines().collect::<Vec<_>>(), wanted, "every host has its old position");
     }
     assert!(worst < Duration::from_secs(10), "1 s is promised, it took {worst:?}");
     rig.ends(&hosts[0]);
 }
 
 #[test]
-fn a_power_cut_of_any_host_heals_in_seconds() {
+fn the_ring_is_whole_seconds_after_a_power_cut_of_any_host() {
     let Some((mut rig, mut left)) = booted() else { return };
     for lost in some(&left) {
         left = without(&left, &[&lost]);
@@ -51,9 +51,9 @@ fn a_power_cut_of_any_host_heals_in_seconds() {
 }
 
 #[test]
-fn a_power_cut_of_neighbours_heals_in_seconds() {
+fn the_ring_is_whole_seconds_after_a_power_cut_of_neighbours() {
     let Some((mut rig, hosts)) = booted() else { return };
-    // Half of a small rig, eight adjacent ones of a large one.
+    // Half of a small rig, eight adjacent hosts of a large one.
     let lost: Vec<String> = hosts.iter().skip(2).take((rig.hosts() / 2).min(8)).cloned().collect();
     for host in &lost {
         rig.control(&["kill", host]);
@@ -66,7 +66,7 @@ fn a_power_cut_of_neighbours_heals_in_seconds() {
 }
 
 #[test]
-fn a_host_that_stood_still_is_out_and_back() {
+fn a_frozen_host_leaves_the_ring_and_returns_after_the_thaw() {
     let Some((mut rig, hosts)) = booted() else { return };
     let still = &hosts[2];
     rig.control(&["freeze", still]);
@@ -77,7 +77,7 @@ fn a_host_that_stood_still_is_out_and_back() {
 }
 
 #[test]
-fn a_cable_cut_both_ways_or_one_way_heals_and_so_does_its_mending() {
+fn the_ring_is_whole_after_a_cable_is_cut_and_after_its_repair() {
     let Some((mut rig, hosts)) = booted() else { return };
     let lost = &hosts[1];
     for fault in ["cut", "mute", "deaf"] {
@@ -90,12 +90,12 @@ fn a_cable_cut_both_ways_or_one_way_heals_and_so_does_its_mending() {
 }
 
 #[test]
-fn halves_that_are_parted_are_two_rings_and_become_one_again() {
+fn a_partition_makes_two_rings_which_merge_after_it_heals() {
     let Some((mut rig, hosts)) = booted() else { return };
     let (one, two) = hosts.split_at(hosts.len() / 2);
-    let mut words = vec!["split"];
-    words.extend(one.iter().map(String::as_str));
-    rig.control(&words);
+    let mut arguments = vec!["split"];
+    arguments.extend(one.iter().map(String::as_str));
+    rig.control(&arguments);
     rig.heals("the first half", one);
     rig.heals("the second half", two);
     assert_eq!(rig.run(&one[0], &["mpdtrace"]).lines().count(), one.len());

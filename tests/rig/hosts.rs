@@ -1,4 +1,4 @@
-//! What runs on the hosts of a rig: the processes of the suite there, jobs and what is left of them.
+//! Processes on the hosts of a rig: those of the suite, jobs and their remains.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,11 +13,11 @@ use crate::process::{self, Process};
 use crate::rig::Rig;
 use crate::run::{Output, Run, Running, wait_until};
 
-/// How long a job may take to come to its end.
+/// How long a job may take until its end.
 const DEADLINE: u64 = 120;
-/// How long what is left of a job may take to be gone, if a test says nothing else: promised is a tenth.
+/// How long the remains of a job may exist, unless a test sets another limit; the promise is a tenth of it.
 const LEAVE: Duration = Duration::from_secs(40);
-/// Looking goes through all processes of the machine.
+/// Each look reads all processes of the machine.
 const PAUSE: Duration = Duration::from_millis(30);
 
 /// A process on a host.
@@ -31,12 +31,12 @@ pub(crate) struct Found {
 pub(crate) struct Job {
     pub(crate) running: Running,
     pub(crate) host: String,
-    /// What its ranks were given to meet in: `t-steps` says there that it is ready and looks for its end.
+    /// A common directory of its ranks: `t-steps` reports there that it is ready, and waits there for its end.
     pub(crate) directory: PathBuf,
 }
 
 impl Rig {
-    /// Every living process on these hosts, but for what makes a host of them.
+    /// Every living process on these hosts, except the processes of the rig itself.
     pub(crate) fn processes(&self, hosts: &[String]) -> Vec<Found> {
         let mut spaces = BTreeMap::new();
         for host in hosts {
@@ -57,7 +57,7 @@ impl Rig {
         found
     }
 
-    /// What there is on these hosts besides their daemons.
+    /// The processes of these hosts other than their daemons.
     pub(crate) fn strays(&self, hosts: &[String]) -> Vec<String> {
         let all = self.processes(hosts).into_iter();
         all.filter(|found| !found.process.is_daemon())
@@ -65,7 +65,7 @@ impl Rig {
             .collect()
     }
 
-    /// Waits until these hosts run nothing but their daemons; says how long that took.
+    /// Waits until these hosts run only their daemons; returns the time that this took.
     pub(crate) fn is_clean(&self, what: &str, hosts: &[String]) -> Duration {
         let begin = Instant::now();
         let mut left = Vec::new();
@@ -77,7 +77,7 @@ impl Rig {
         begin.elapsed()
     }
 
-    /// The last words of the daemons there.
+    /// The ends of the logs of these daemons.
     pub(crate) fn logs(&self, hosts: &[String]) -> String {
         let log = |host: &String| {
             let path = format!("/proc/{}/root/tmp/mpd-0-{host}/mpd.log", self.first(host));
@@ -89,28 +89,28 @@ impl Rig {
         hosts.iter().map(log).collect::<Vec<_>>().join("\n")
     }
 
-    /// The one manager on a host.
+    /// The only manager on a host.
     pub(crate) fn manager(&self, host: &str) -> Option<Process> {
         let here = self.processes(&[host.to_owned()]);
         here.into_iter().map(|found| found.process).find(Process::is_manager)
     }
 
-    /// `mpirun` on a host, to be started: in a process group of its own, so that it may be stopped and continued.
-    /// (Not by bash: with `set -m`, its `wait -f` may spin for ever over a job that has ended.)
-    pub(crate) fn mpirun(&self, host: &str, words: &[&str]) -> Run {
+    /// `mpirun` on a host, to be started in its own process group, so that a test can stop and continue it.
+    /// (Not by bash: with `set -m`, its `wait -f` may loop forever for a job that has ended.)
+    pub(crate) fn mpirun(&self, host: &str, arguments: &[&str]) -> Run {
         let mut command = self.script();
-        command.args(["exec", host, "t-run", "group", "mpirun"]).args(words);
+        command.args(["exec", host, "t-run", "group", "mpirun"]).args(arguments);
         Run::new(command).deadline(DEADLINE)
     }
 
-    /// A job of `ranks` ranks that count in a directory of this name, two on each host, begun: all have said so.
+    /// A job of `ranks` ranks, two on each host, that count in a directory of this name, after all have reported.
     pub(crate) fn counts(&self, host: &str, name: &str, ranks: usize, how: [usize; 2]) -> Job {
         let job = self.begins(host, name, &[], ranks, how);
         job.is_ready(ranks);
         job
     }
 
-    /// The same, with more options, and whoever waits for its ranks does so later.
+    /// The same with more options; the caller waits for its ranks later.
     pub(crate) fn begins(
         &self,
         host: &str,
@@ -125,27 +125,27 @@ impl Rig {
         let steps = program("t-steps").display().to_string();
         let place = directory.display().to_string();
         let [ranks, pause, width] = [ranks, how[0], how[1]].map(|number| number.to_string());
-        let mut words = options.to_vec();
-        words.extend(["-np", &ranks, "-ppn", "2", &steps, &place, &pause, &width]);
-        let running = self.mpirun(host, &words).start();
+        let mut arguments = options.to_vec();
+        arguments.extend(["-np", &ranks, "-ppn", "2", &steps, &place, &pause, &width]);
+        let running = self.mpirun(host, &arguments).start();
         Job { running, host: host.to_owned(), directory }
     }
 
-    /// Says a figure of this rig.
+    /// Prints a figure of this rig.
     pub(crate) fn figure(&self, text: &str) {
         tell(&format!("rig of {}: {text}", self.hosts()));
     }
 }
 
 impl Job {
-    /// Waits until that many ranks have begun.
+    /// Waits until that many ranks have started.
     pub(crate) fn is_ready(&self, ranks: usize) {
         let ready = |rank| self.directory.join(format!("ready.{rank}")).exists();
         let all = comes_true_slowly(PAUSE, LEAVE, || (0..ranks).all(ready));
         assert!(all, "not all of {ranks} ranks have begun: {}", self.running.stderr());
     }
 
-    /// Tells the ranks to end.
+    /// Asks the ranks to end.
     pub(crate) fn stop(&self) {
         fs::write(self.directory.join("stop"), "").expect("the file that ends it");
     }
@@ -164,7 +164,7 @@ impl Job {
         found.expect("just seen")
     }
 
-    /// `^Z`: waits until all is stopped.
+    /// `^Z`: waits until all processes are stopped.
     pub(crate) fn suspend(&self, rig: &Rig) -> Process {
         let console = self.console(rig);
         process::send(console.pid, Signal::SIGTSTP);
@@ -174,7 +174,7 @@ impl Job {
         console
     }
 
-    /// The end of ranks that were told to stop: all they counted is there.
+    /// Waits for the end of ranks that were asked to stop, and checks that the output has all numbers.
     pub(crate) fn ends_whole(self, ranks: usize) -> Output {
         self.stop();
         let output = self.running.wait();
@@ -184,23 +184,23 @@ impl Job {
     }
 }
 
-/// Checks that the lines of each rank follow each other; gives the number of ranks that were heard to their end.
+/// Checks that the lines of each rank are in sequence; returns the number of ranks with complete output.
 pub(crate) fn counted(bytes: &[u8], whole: bool) -> usize {
     let mut next: BTreeMap<usize, u64> = BTreeMap::new();
     let mut ended = 0;
     let mut lines = bytes.split(|byte| *byte == b'\n').peekable();
     while let Some(line) = lines.next() {
-        // What a lost rank said last may lack its end.
+        // The last line of a lost rank may be incomplete.
         let last = lines.peek().is_none();
         if last && (line.is_empty() || !whole) {
             break;
         }
         let text = String::from_utf8_lossy(line);
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
+        let arguments: Vec<&str> = text.split_whitespace().collect();
+        let number = |at: usize| arguments.get(at).and_then(|word| word.parse::<u64>().ok());
         let rank = number(0).unwrap_or_else(|| panic!("whose line is '{text}'?"));
         let expected = next.entry(usize::try_from(rank).expect("a rank")).or_default();
-        if words.get(1) == Some(&"end") {
+        if arguments.get(1) == Some(&"end") {
             assert_eq!(number(2), Some(*expected), "the last line of rank {rank}");
             *expected = u64::MAX;
             ended += 1;

@@ -1,4 +1,4 @@
-//! Jobs on many hosts on which nothing fails, or nothing but the job itself.
+//! Jobs on many hosts without failures of hosts or cables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -9,12 +9,12 @@ use nix::sys::signal::Signal;
 
 use crate::hosts::median;
 use crate::process::{self, Process};
-use crate::rig::{Rig, Wish, number, up_as, without};
+use crate::rig::{Rig, RigOptions, number, up_as, without};
 use crate::run::{comes_true, sample, wait_until};
 
 /// A rig with a ring.
-pub(crate) fn booted(wish: Wish) -> Option<(Rig, Vec<String>)> {
-    let rig = up_as(wish)?;
+pub(crate) fn booted(options: RigOptions) -> Option<(Rig, Vec<String>)> {
+    let rig = up_as(options)?;
     rig.boot(&[]);
     let hosts = rig.booted();
     Some((rig, hosts))
@@ -25,8 +25,8 @@ fn helper(name: &str) -> String {
 }
 
 #[test]
-fn every_rank_is_heard_once_with_its_label_from_the_host_where_it_runs() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+fn every_rank_prints_once_with_its_label_from_its_host() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let ranks: usize = number("MPD_RIG_RANKS", 2 * hosts.len());
     let each = ranks.div_ceil(hosts.len());
     let (count, share) = (ranks.to_string(), each.to_string());
@@ -34,14 +34,14 @@ fn every_rank_is_heard_once_with_its_label_from_the_host_where_it_runs() {
     let output = rig.mpirun(&hosts[1], &["-np", &count, "-ppn", &share, "-l", "hostname"]).output();
     let took = begin.elapsed();
     output.code(0).quiet();
-    let mut heard: BTreeMap<usize, String> = BTreeMap::new();
+    let mut received: BTreeMap<usize, String> = BTreeMap::new();
     for line in output.out().lines() {
         let (label, host) = line.split_once(": ").unwrap_or_else(|| panic!("no label: {line}"));
         let rank = label.trim().parse().unwrap_or_else(|_| panic!("no rank: {line}"));
-        assert!(heard.insert(rank, host.to_owned()).is_none(), "twice: {line}");
+        assert!(received.insert(rank, host.to_owned()).is_none(), "twice: {line}");
     }
-    assert!(heard.keys().copied().eq(0..ranks), "labels: {heard:?}");
-    let places: BTreeSet<&String> = heard.values().collect();
+    assert!(received.keys().copied().eq(0..ranks), "labels: {received:?}");
+    let places: BTreeSet<&String> = received.values().collect();
     assert_eq!(places.len(), ranks.div_ceil(each), "{places:?}");
     rig.figure(&format!("mpirun -np {ranks} -l hostname: {:.2} s", took.as_secs_f64()));
     rig.is_clean("after the job", &hosts);
@@ -49,8 +49,10 @@ fn every_rank_is_heard_once_with_its_label_from_the_host_where_it_runs() {
 }
 
 #[test]
-fn thirty_two_ranks_on_five_hosts_start_and_end_in_a_moment() {
-    let Some((rig, hosts)) = booted(Wish { hosts: Some(5), ..Wish::default() }) else { return };
+fn thirty_two_ranks_on_five_hosts_start_and_end_within_a_second() {
+    let Some((rig, hosts)) = booted(RigOptions { hosts: Some(5), ..RigOptions::default() }) else {
+        return;
+    };
     let runs = "for run in 1 2 3 4 5 6 7 8 9 10 11; do begin=$EPOCHREALTIME; \
                 mpirun -np 32 hostname | wc -l; echo $begin $EPOCHREALTIME; done";
     let text = rig.run(&hosts[0], &["bash", "-c", runs]);
@@ -71,8 +73,8 @@ fn thirty_two_ranks_on_five_hosts_start_and_end_in_a_moment() {
 }
 
 #[test]
-fn a_job_outlives_its_daemons_while_new_ones_run_on_the_rest_at_once() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+fn a_job_outlives_its_daemons_and_new_jobs_run_on_other_hosts() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let ranks = 2 * hosts.len();
     let job = rig.counts(&hosts[0], "steps", ranks, [20, 0]);
     let listed = |host: &str| rig.run(host, &["mpdlistjobs", "--sss"]).lines().count();
@@ -83,14 +85,14 @@ fn a_job_outlives_its_daemons_while_new_ones_run_on_the_rest_at_once() {
         let rest = without(&hosts, &[lost]);
         rig.kill_daemon(lost);
         let begin = Instant::now();
-        // The ring may still be learning of it: what counts is that somebody's new job runs soon.
+        // The ring may not have detected the loss everywhere yet; a new job must run soon.
         let other = || {
             rig.mpirun(&rest[2], &["-np", "12", "-ppn", "2", "-l", "hostname"]).output().exit_code()
                 == Some(0)
         };
         assert!(comes_true(Duration::from_secs(30), other), "no new job without {lost}");
         rig.figure(&format!(
-            "a new job beside a killed daemon: {:.2} s after the kill",
+            "a new job with a killed daemon: {:.2} s after the kill",
             begin.elapsed().as_secs_f64()
         ));
         rig.heals(&format!("without {lost}"), &rest);
@@ -106,15 +108,15 @@ fn a_job_outlives_its_daemons_while_new_ones_run_on_the_rest_at_once() {
 }
 
 #[test]
-fn many_jobs_at_once_from_all_hosts_get_their_own_output() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+fn many_simultaneous_jobs_of_all_hosts_print_only_their_own_output() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let count = hosts.len().to_string();
     let mut jobs = Vec::new();
     for host in hosts.iter().take(8) {
         for number in 0..6 {
             let own = format!("{host}-{number}");
-            let words = ["-np", &count, "-ppn", "1", "echo", &own];
-            jobs.push((rig.mpirun(host, &words).start(), own));
+            let arguments = ["-np", &count, "-ppn", "1", "echo", &own];
+            jobs.push((rig.mpirun(host, &arguments).start(), own));
         }
     }
     for (job, own) in jobs {
@@ -125,24 +127,24 @@ fn many_jobs_at_once_from_all_hosts_get_their_own_output() {
 }
 
 #[test]
-fn a_job_is_signalled_and_killed_from_any_host() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+fn any_host_can_signal_and_kill_a_job() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let directory = rig.share().join("signals");
     std::fs::create_dir(&directory).expect("a directory");
     let ranks = 8 * hosts.len();
     let (count, place) = (ranks.to_string(), directory.display().to_string());
-    let words = ["-np", &count, "-ppn", "8", "-a", "x", &helper("t-signals"), &place, "200"];
-    let job = rig.mpirun(&hosts[0], &words).start();
+    let arguments = ["-np", &count, "-ppn", "8", "-a", "x", &helper("t-signals"), &place, "200"];
+    let job = rig.mpirun(&hosts[0], &arguments).start();
     let ready = |rank: usize| directory.join(format!("ready.{rank}")).exists();
     wait_until("all ranks are ready", || (0..ranks).all(ready));
-    let heard = |rank: usize| {
+    let received = |rank: usize| {
         std::fs::read_to_string(directory.join(format!("got.{rank}"))).unwrap_or_default()
     };
     let last = hosts.len() - 1;
     rig.run(&hosts[last], &["mpdsigjob", "USR1", "-a", "x"]);
-    wait_until("all got the signal", || (0..ranks).all(|rank| heard(rank) == "SIGUSR1\n"));
+    wait_until("all got the signal", || (0..ranks).all(|rank| received(rank) == "SIGUSR1\n"));
     rig.run(&hosts[last], &["mpdsigjob", "USR2", "-a", "x"]);
-    wait_until("and the next", || (0..ranks).all(|rank| heard(rank) == "SIGUSR1\nSIGUSR2\n"));
+    wait_until("and the next", || (0..ranks).all(|rank| received(rank) == "SIGUSR1\nSIGUSR2\n"));
     rig.run(&hosts[1], &["mpdkilljob", "-a", "x"]);
     job.wait().failed().says(&["killed on request"]);
     rig.is_clean("after mpdkilljob", &hosts);
@@ -150,8 +152,8 @@ fn a_job_is_signalled_and_killed_from_any_host() {
 }
 
 #[test]
-fn a_program_that_one_host_lacks_is_told_and_no_rank_runs() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+fn no_rank_runs_if_one_host_lacks_the_program() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let trace = rig.share().join("ran");
     let program = "#!/bin/sh\ntouch \"$1\"\n";
     for host in without(&hosts, &[&hosts[2]]) {
@@ -159,8 +161,8 @@ fn a_program_that_one_host_lacks_is_told_and_no_rank_runs() {
         rig.run(&host, &["sh", "-c", &write]);
     }
     let count = (2 * hosts.len()).to_string();
-    let words = ["-np", &count, "-ppn", "2", "/tmp/here", &trace.display().to_string()];
-    let output = rig.mpirun(&hosts[0], &words).output();
+    let arguments = ["-np", &count, "-ppn", "2", "/tmp/here", &trace.display().to_string()];
+    let output = rig.mpirun(&hosts[0], &arguments).output();
     output.code(127).says(&[&hosts[2], "/tmp/here", "No such file"]).brief();
     assert!(!trace.exists(), "a rank ran");
     rig.is_clean("after the start that failed", &hosts);
@@ -168,9 +170,9 @@ fn a_program_that_one_host_lacks_is_told_and_no_rank_runs() {
 }
 
 #[test]
-fn a_host_short_of_descriptors_refuses_and_serves_on() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
-    // The daemon of one host is started again with a limit that a few ranks fit into.
+fn a_host_short_of_descriptors_refuses_a_job_and_continues_to_serve() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
+    // The daemon of one host is started again with a limit that permits a few ranks.
     let poor = &hosts[2];
     rig.kill_daemon(poor);
     rig.heals("without it", &without(&hosts, &[poor]));
@@ -188,12 +190,12 @@ fn a_host_short_of_descriptors_refuses_and_serves_on() {
 }
 
 #[test]
-fn processes_that_hop_away_on_every_host_are_gone_with_the_job() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+fn hopping_processes_on_every_host_are_killed_with_the_job() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let ranks = 2 * hosts.len();
-    let words =
+    let arguments =
         ["-np", &ranks.to_string(), "-ppn", "2", "-a", "x", &helper("t-tree"), "4", "5", "100"];
-    let job = rig.mpirun(&hosts[0], &words).start();
+    let job = rig.mpirun(&hosts[0], &arguments).start();
     wait_until("all trees have begun", || job.stdout().matches("tree ").count() == ranks);
     let begin = Instant::now();
     rig.run(&hosts[1], &["mpdkilljob", "-a", "x"]);
@@ -204,27 +206,27 @@ fn processes_that_hop_away_on_every_host_are_gone_with_the_job() {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_a_job_of_many_hosts_with_141() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+fn a_closed_stdout_ends_a_job_on_the_rig_with_code_141() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let count = (2 * hosts.len()).to_string();
     let flood = helper("t-flood");
-    let words = format!(
+    let arguments = format!(
         "set -o pipefail; mpirun -np {count} -ppn 2 {flood} | head -n 1 >/dev/null; echo ${{PIPESTATUS[0]}}"
     );
     let begin = Instant::now();
-    assert_eq!(rig.run(&hosts[0], &["bash", "-c", &words]).trim(), "141");
+    assert_eq!(rig.run(&hosts[0], &["bash", "-c", &arguments]).trim(), "141");
     rig.figure(&format!("| head -n 1: over after {:.2} s", begin.elapsed().as_secs_f64()));
     rig.is_clean("after | head", &hosts);
     rig.ends(&hosts[0]);
 }
 
 #[test]
-fn a_rank_that_crashes_ends_the_job_everywhere() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+fn a_rank_that_crashes_ends_the_job_on_all_hosts() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let count = (2 * hosts.len()).to_string();
-    let words = ["-np", &count, "-ppn", "2", &helper("t-exit-with"), "5", "sig11", "sleep"];
+    let arguments = ["-np", &count, "-ppn", "2", &helper("t-exit-with"), "5", "sig11", "sleep"];
     let begin = Instant::now();
-    let output = rig.mpirun(&hosts[0], &words).output();
+    let output = rig.mpirun(&hosts[0], &arguments).output();
     output.code(139).says(&["rank 5", "h3"]);
     rig.figure(&format!("a crash: over after {:.2} s", begin.elapsed().as_secs_f64()));
     rig.is_clean("after the crash", &hosts);
@@ -232,8 +234,11 @@ fn a_rank_that_crashes_ends_the_job_everywhere() {
 }
 
 #[test]
-fn hosts_whose_disk_is_full_run_jobs_and_a_full_file_is_named() {
-    let Some((rig, hosts)) = booted(Wish { room: Some("1m"), ..Wish::default() }) else { return };
+fn hosts_with_a_full_disk_run_jobs_and_a_full_output_file_is_named() {
+    let Some((rig, hosts)) = booted(RigOptions { room: Some("1m"), ..RigOptions::default() })
+    else {
+        return;
+    };
     for host in &hosts {
         rig.exec(host, &["sh", "-c", "cat /dev/zero >/tmp/fill"]);
         let more = rig.exec(host, &["sh", "-c", "echo more >>/tmp/fill"]);
@@ -243,8 +248,8 @@ fn hosts_whose_disk_is_full_run_jobs_and_a_full_file_is_named() {
     let output = rig.mpirun(&hosts[0], &["-np", &count, "-ppn", "2", "echo", "there"]).output();
     output.code(0);
     assert_eq!(output.out().lines().count(), 2 * hosts.len(), "{output}");
-    let words = format!("mpirun -np {count} -ppn 2 echo there >/tmp/full");
-    let full = rig.exec(&hosts[0], &["bash", "-c", &words]);
+    let arguments = format!("mpirun -np {count} -ppn 2 echo there >/tmp/full");
+    let full = rig.exec(&hosts[0], &["bash", "-c", &arguments]);
     assert_eq!(full.status.code(), Some(125), "{}", crate::rig::text(&full));
     assert!(crate::rig::text(&full).contains("No space left"), "{}", crate::rig::text(&full));
     rig.is_clean("with full disks", &hosts);
@@ -252,22 +257,22 @@ fn hosts_whose_disk_is_full_run_jobs_and_a_full_file_is_named() {
 }
 
 #[test]
-fn signals_of_the_console_reach_sixty_four_ranks_once_and_stop_wakes_again() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+fn signals_to_mpirun_reach_sixty_four_ranks_once_including_stop_and_continue() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let directory = rig.share().join("signals");
     std::fs::create_dir(&directory).expect("a directory");
     let (count, place) = ((8 * hosts.len()).to_string(), directory.display().to_string());
-    let words = ["-np", &count, "-ppn", "8", &helper("t-signals"), &place, "200"];
-    let running = rig.mpirun(&hosts[0], &words).start();
+    let arguments = ["-np", &count, "-ppn", "8", &helper("t-signals"), &place, "200"];
+    let running = rig.mpirun(&hosts[0], &arguments).start();
     let job = crate::hosts::Job { running, host: hosts[0].clone(), directory: directory.clone() };
     job.is_ready(8 * hosts.len());
     let console = job.console(&rig);
-    let heard = |rank: usize| {
+    let received = |rank: usize| {
         std::fs::read_to_string(directory.join(format!("got.{rank}"))).unwrap_or_default()
     };
     let all = |wanted: &str| {
         let wanted = wanted.to_owned();
-        wait_until("all got it", || (0..8 * hosts.len()).all(|rank| heard(rank) == wanted));
+        wait_until("all got it", || (0..8 * hosts.len()).all(|rank| received(rank) == wanted));
     };
     process::send(console.pid, Signal::SIGUSR1);
     all("SIGUSR1\n");
@@ -277,7 +282,7 @@ fn signals_of_the_console_reach_sixty_four_ranks_once_and_stop_wakes_again() {
         found.filter(|process| process.runs("t-signals")).collect()
     };
     assert_eq!(ranks().len(), 8 * hosts.len());
-    assert!(ranks().iter().all(Process::is_stopped), "all are stopped before mpirun is");
+    assert!(ranks().iter().all(Process::is_stopped), "all ranks must be stopped before mpirun");
     process::send(console.pid, Signal::SIGCONT);
     all("SIGUSR1\nSIGTSTP\nSIGCONT\n");
     process::send(console.pid, Signal::SIGWINCH);
@@ -289,11 +294,11 @@ fn signals_of_the_console_reach_sixty_four_ranks_once_and_stop_wakes_again() {
 }
 
 #[test]
-fn what_ranks_of_many_hosts_made_in_memory_is_swept() {
-    let Some((rig, hosts)) = booted(Wish::default()) else { return };
+fn shared_memory_of_ranks_on_many_hosts_is_removed() {
+    let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let count = hosts.len().to_string();
-    let words = ["-np", &count, "-ppn", "1", "-a", "x", &helper("t-ipc"), "wait"];
-    let job = rig.mpirun(&hosts[0], &words).start();
+    let arguments = ["-np", &count, "-ppn", "1", "-a", "x", &helper("t-ipc"), "wait"];
+    let job = rig.mpirun(&hosts[0], &arguments).start();
     wait_until("all have made theirs", || job.stdout().lines().count() == hosts.len());
     let made = |host: &str| {
         rig.run(host, &["sh", "-c", "ipcs -a | grep '^0x'; ls /dev/shm"]).lines().count()
@@ -309,13 +314,15 @@ fn what_ranks_of_many_hosts_made_in_memory_is_swept() {
 }
 
 #[test]
-fn thousands_of_ranks_on_sixteen_hosts_start_meet_and_end_as_one_job() {
-    let Some((rig, hosts)) = booted(Wish { hosts: Some(16), ..Wish::default() }) else { return };
+fn thousands_of_ranks_on_sixteen_hosts_start_and_pass_fences_as_one_job() {
+    let Some((rig, hosts)) = booted(RigOptions { hosts: Some(16), ..RigOptions::default() }) else {
+        return;
+    };
     let ranks: usize = sample(480, 10_000);
     let (count, each) = (ranks.to_string(), ranks.div_ceil(hosts.len()).to_string());
     let begin = Instant::now();
-    let words = ["-np", &count, "-ppn", &each, &helper("t-pmi"), "fences", "1"];
-    let output = rig.mpirun(&hosts[0], &words).deadline(300).output();
+    let arguments = ["-np", &count, "-ppn", &each, &helper("t-pmi"), "fences", "1"];
+    let output = rig.mpirun(&hosts[0], &arguments).deadline(300).output();
     let took = begin.elapsed().as_secs_f64();
     output.code(0).quiet();
     let said: BTreeSet<String> = output.out().lines().map(str::to_owned).collect();
@@ -326,7 +333,7 @@ fn thousands_of_ranks_on_sixteen_hosts_start_meet_and_end_as_one_job() {
     rig.ends(&hosts[0]);
 }
 
-/// Whether each PID namespace has a `pid_max` of its own, as since Linux 6.14.
+/// Whether each PID namespace has its own `pid_max`, as since Linux 6.14.
 fn pid_max_is_a_hosts_own() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
@@ -334,40 +341,42 @@ fn pid_max_is_a_hosts_own() -> bool {
 }
 
 #[test]
-fn process_ids_that_come_again_cost_no_other_job_a_signal() {
+fn reused_process_ids_direct_no_signal_to_another_job() {
     if !pid_max_is_a_hosts_own() {
         return skip("process ids that come again: needs Linux 6.14");
     }
-    let Some((rig, hosts)) = booted(Wish { hosts: Some(2), ..Wish::default() }) else { return };
+    let Some((rig, hosts)) = booted(RigOptions { hosts: Some(2), ..RigOptions::default() }) else {
+        return;
+    };
     for host in &hosts {
         rig.run(host, &["sh", "-c", "echo 400 >/proc/sys/kernel/pid_max"]);
     }
     let directory = rig.share().join("canaries");
     std::fs::create_dir(&directory).expect("a directory");
     let place = directory.display().to_string();
-    let words = ["-np", "8", "-ppn", "4", &helper("t-signals"), &place, "200"];
-    let running = rig.mpirun(&hosts[0], &words).start();
+    let arguments = ["-np", "8", "-ppn", "4", &helper("t-signals"), &place, "200"];
+    let running = rig.mpirun(&hosts[0], &arguments).start();
     let canaries =
         crate::hosts::Job { running, host: hosts[0].clone(), directory: directory.clone() };
     canaries.is_ready(8);
-    // Goes through all process ids of its host many times a minute.
+    // Uses all process ids of its host many times a minute.
     let spin = format!("while [ ! -e {place}/stop ]; do /bin/true; done");
     let churn = rig.mpirun(&hosts[1], &["-np", "2", "-ppn", "1", "sh", "-c", &spin]).start();
     let mut random = Random::new(21);
     let mut code = BTreeSet::new();
     for round in 0..sample(40, 1000) {
-        // Some have ended by themselves when they are killed.
+        // Some had ended before they were killed.
         let rank = "/bin/true & /bin/true & sleep 0.0$((PMI_RANK + 1)); /bin/true";
-        let words = ["-np", "8", "-ppn", "4", "-a", "racer", "sh", "-c", rank];
-        let job = rig.mpirun(&hosts[round % 2], &words).start();
+        let arguments = ["-np", "8", "-ppn", "4", "-a", "racer", "sh", "-c", rank];
+        let job = rig.mpirun(&hosts[round % 2], &arguments).start();
         std::thread::sleep(Duration::from_micros(random.below(120_000) as u64));
         rig.exec(&hosts[(round + 1) % 2], &["mpdkilljob", "-a", "racer"]);
         code.insert(job.wait().exit_code());
     }
     assert_eq!(code, BTreeSet::from([Some(0), Some(137)]), "some were killed, some had ended");
-    let heard = |rank: usize| std::fs::read_to_string(directory.join(format!("got.{rank}")));
-    let heard: Vec<String> = (0..8).map(|rank| heard(rank).expect("a record")).collect();
-    assert!(heard.iter().all(String::is_empty), "canaries got signals: {heard:?}");
+    let received = |rank: usize| std::fs::read_to_string(directory.join(format!("got.{rank}")));
+    let received: Vec<String> = (0..8).map(|rank| received(rank).expect("a record")).collect();
+    assert!(received.iter().all(String::is_empty), "canaries got signals: {received:?}");
     canaries.stop();
     canaries.running.wait().code(0);
     churn.wait().code(0);

@@ -1,11 +1,11 @@
-//! The ring, and jobs on it, on a cluster of hosts that are made by `scripts/rig.sh`: real sshd, power cuts,
-//! partitions, frozen hosts. Eight hosts unless MPD_RIG_HOSTS says otherwise, booted from the first one unless
-//! MPD_RIG_ENTRY gives the number of another; whom the tests hurt counts from there. With
-//! MPD_RIG_KILL_FIRST=1 the daemon of that host is killed before the lines of a test. `scripts/rig-full` runs
-//! the ring's part with 64 hosts, `scripts/rig-jobs` that of jobs, `scripts/rig-spawns` that of processes that spawn.
+//! The ring, and jobs on it, on a cluster of hosts made by `scripts/rig.sh`: real sshd, power cuts, partitions
+//! and frozen hosts. MPD_RIG_HOSTS sets the number of hosts (default 8) and MPD_RIG_ENTRY the number of the host
+//! of `mpdboot` (default 1). Host numbers in faults count from that host. With MPD_RIG_KILL_FIRST=1 the daemon of
+//! that host is killed before the steps of a test. `scripts/rig-full` runs the tests of the ring with 64 hosts,
+//! `scripts/rig-jobs` the tests of jobs, `scripts/rig-spawns` the tests of spawns.
 //!
-//! A bound in a test is a multiple of what is promised; what was measured is printed. Without root or
-//! the tools of the rig, the tests say so and pass.
+//! A bound in a test is a multiple of the promise, and the test prints the measured time. Without root or the
+//! tools of the rig, the tests print a note and pass.
 
 mod boot;
 mod chaos;
@@ -19,7 +19,7 @@ mod matrix;
 mod mistakes;
 mod mpi;
 mod names;
-#[expect(dead_code, reason = "of the tests on one host; not all of it is needed here")]
+#[expect(dead_code, reason = "written for the tests on one host; the rig uses a part")]
 #[path = "../e2e/process.rs"]
 mod process;
 mod random;

@@ -1,6 +1,6 @@
-//! Every fault in every phase of a job, as `matrix.txt` expects it. One fault hurts six jobs at once, each in a
-//! phase of its own. A third of the faults unless MPD_TEST_FULL=1 asks for all or MPD_RIG_FAULT for one; which third
-//! changes from day to day, or is the one that MPD_RIG_THIRD says (0, 1, 2).
+//! Every fault in every phase of a job, with the outcomes of `matrix.txt`. One fault affects six jobs at once, each
+//! in a different phase. By default a third of the faults runs, a different one each day; MPD_RIG_THIRD (0, 1, 2)
+//! chooses it. MPD_TEST_FULL=1 runs all faults, MPD_RIG_FAULT one fault.
 
 use std::io::Write as _;
 use std::process::ChildStdin;
@@ -14,17 +14,17 @@ use nix::sys::signal::Signal;
 use crate::hosts::{Job, counted};
 use crate::jobs::booted;
 use crate::process::{self, Process};
-use crate::rig::{Rig, Wish, number, without};
+use crate::rig::{Rig, RigOptions, number, without};
 use crate::run::{Output, sample};
 
 const TABLE: &str = include_str!("matrix.txt");
 const PHASES: [&str; 6] = ["start", "run", "flood", "stdin", "stop", "end"];
-/// Blocks of standard input that are sent before the fault and after it.
+/// Numbers of blocks of standard input before and after the fault.
 const BLOCKS: u64 = 8;
-/// How long faults last that the job is to live with.
+/// How long a fault lasts that jobs must survive.
 const RIDDEN_OUT: Duration = Duration::from_secs(3);
 
-/// A fault and what is expected of a job in each phase.
+/// A fault, and the expected outcome of a job in each phase.
 struct Row {
     fault: &'static str,
     outcomes: [&'static str; 6],
@@ -33,14 +33,14 @@ struct Row {
 fn table() -> Vec<Row> {
     let rows = TABLE.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     rows.map(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [fault, outcomes @ ..] = &words[..] else { panic!("no row: {line}") };
-        Row { fault, outcomes: outcomes.try_into().expect("a word for each phase") }
+        let arguments: Vec<&str> = line.split_whitespace().collect();
+        let [fault, outcomes @ ..] = &arguments[..] else { panic!("no row: {line}") };
+        Row { fault, outcomes: outcomes.try_into().expect("an outcome for each phase") }
     })
     .collect()
 }
 
-/// The rows that are to be run now.
+/// The rows of this run.
 fn chosen() -> Vec<Row> {
     let mut rows = table();
     if let Ok(fault) = std::env::var("MPD_RIG_FAULT") {
@@ -57,15 +57,15 @@ fn chosen() -> Vec<Row> {
     rows
 }
 
-/// Six jobs, in the order of [`PHASES`], and what feeds one of them.
+/// Six jobs, in the order of [`PHASES`], and the feeder of one of them.
 struct Jobs {
     all: Vec<Job>,
     stdin: ChildStdin,
     stopped: Process,
 }
 
-/// The jobs in their phases, but for the one that is to start in a moment.
-fn bring_about(rig: &Rig, hosts: &[String]) -> Jobs {
+/// Starts the jobs and brings them into their phases, except the job of the phase `start`.
+fn start_jobs(rig: &Rig, hosts: &[String]) -> Jobs {
     let ranks = 2 * hosts.len();
     let run = rig.counts(&hosts[0], "run", ranks, [50, 0]);
     let flood = rig.counts(&hosts[0], "flood", ranks, [2, 200]);
@@ -82,25 +82,25 @@ fn bring_about(rig: &Rig, hosts: &[String]) -> Jobs {
     Jobs { all: vec![start, run, flood, stdin, stop, end], stdin: pipe, stopped }
 }
 
-/// A job of one rank on the host that is hurt, which sums its standard input; beside it on each host one that waits.
+/// A job with one rank on the affected host, which sums its standard input, and one waiting rank on each other host.
 fn reads(rig: &Rig, hosts: &[String]) -> Job {
     let directory = rig.share().join("stdin");
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir(&directory).expect("a directory");
     let (helper, last) = (program("t-stdin").display().to_string(), hurt_at(hosts).to_string());
     let ranks = hosts.len().to_string();
-    let words = ["-np", &ranks, "-ppn", "1", "-s", &last, &helper, "sum"];
-    let running = rig.mpirun(&hosts[0], &words).input_pipe().start();
+    let arguments = ["-np", &ranks, "-ppn", "1", "-s", &last, &helper, "sum"];
+    let running = rig.mpirun(&hosts[0], &arguments).input_pipe().start();
     Job { running, host: hosts[0].clone(), directory }
 }
 
-/// Which host is hurt.
+/// The affected host.
 fn hurt_at(hosts: &[String]) -> usize {
     hosts.len() - 2
 }
 
-/// Brings the fault about; gives the hosts that it concerns.
-fn strike(rig: &mut Rig, fault: &str, hosts: &[String]) -> Vec<String> {
+/// Causes the fault; returns the affected hosts.
+fn cause(rig: &mut Rig, fault: &str, hosts: &[String]) -> Vec<String> {
     let hurt = hosts[hurt_at(hosts)].clone();
     match fault {
         "kill" => {
@@ -113,9 +113,9 @@ fn strike(rig: &mut Rig, fault: &str, hosts: &[String]) -> Vec<String> {
         "power-cut" => rig.control(&["kill", &hurt]),
         "split" => {
             let far = hosts[hosts.len() / 2..].to_vec();
-            let words: Vec<&str> =
+            let arguments: Vec<&str> =
                 std::iter::once("split").chain(far.iter().map(String::as_str)).collect();
-            rig.control(&words);
+            rig.control(&arguments);
             return far;
         }
         "delay" => rig.control(&["delay", &hurt, "200"]),
@@ -141,7 +141,7 @@ fn undo(rig: &mut Rig, fault: &str, hurt: &str, from: &str) {
     }
 }
 
-/// What is to come of a job: whether it did, in words if not.
+/// Checks the outcome of a job; returns the problem, if there is one.
 fn check(
     cell: &str,
     expected: &str,
@@ -166,19 +166,19 @@ fn check(
 fn run_row(rig: &mut Rig, hosts: &[String], row: &Row) -> Vec<String> {
     let Row { fault, outcomes } = row;
     let begin = Instant::now();
-    let Jobs { all, mut stdin, stopped } = bring_about(rig, hosts);
-    let hurt = strike(rig, fault, hosts);
+    let Jobs { all, mut stdin, stopped } = start_jobs(rig, hosts);
+    let hurt = cause(rig, fault, hosts);
     let struck = Instant::now();
     if *fault == "kill" {
-        // It may have had no manager there yet.
+        // The host may have had no manager yet.
         all[0].stop();
     }
     let rides_out = outcomes.contains(&"whole");
     if rides_out {
         std::thread::sleep(RIDDEN_OUT);
     } else {
-        // Its mpirun is stopped and says nothing, but its ranks are gone, with those of the others; only consoles
-        // are left.
+        // Its mpirun is stopped and prints nothing, but its ranks are gone, like the ranks of the others. Only
+        // consoles are left.
         let rest = match *fault {
             "kill" | "split" => hosts.to_vec(),
             _ => without(hosts, &[&hurt[0]]),
@@ -190,7 +190,7 @@ fn run_row(rig: &mut Rig, hosts: &[String], row: &Row) -> Vec<String> {
             left.retain(|line| is_rank(line) && !line.contains("mpirun"));
             left.is_empty()
         });
-        assert!(clean, "{fault}: left beside it:\n{}", left.join("\n"));
+        assert!(clean, "{fault}: left on other hosts:\n{}", left.join("\n"));
     }
     let clean = struck.elapsed();
     let mut wanted = Digest::default();
@@ -224,7 +224,7 @@ fn run_row(rig: &mut Rig, hosts: &[String], row: &Row) -> Vec<String> {
     rig.heals(&format!("after {fault}"), hosts);
     rig.is_clean(fault, hosts);
     rig.figure(&format!(
-        "{fault} in six phases: ranks beside it gone (or job ridden out) after {:.1} s, all of {:.1} s",
+        "{fault} in six phases: ranks on other hosts gone (or the job survived) after {:.1} s, all of {:.1} s",
         clean.as_secs_f64(),
         begin.elapsed().as_secs_f64()
     ));
@@ -232,9 +232,12 @@ fn run_row(rig: &mut Rig, hosts: &[String], row: &Row) -> Vec<String> {
 }
 
 #[test]
-fn every_fault_in_every_phase_ends_as_the_table_says() {
+fn every_fault_in_every_phase_has_the_outcome_of_the_table() {
     let rows = chosen();
-    let Some((mut rig, hosts)) = booted(Wish { hosts: Some(8), ..Wish::default() }) else { return };
+    let Some((mut rig, hosts)) = booted(RigOptions { hosts: Some(8), ..RigOptions::default() })
+    else {
+        return;
+    };
     let mut wrong = Vec::new();
     for _ in 0..number("MPD_RIG_ROUNDS", 1) {
         for row in &rows {

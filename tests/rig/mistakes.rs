@@ -1,14 +1,14 @@
-//! What a newcomer does wrong, on real hosts: each message, read alone, tells what to do.
+//! Mistakes of a new user, on real hosts: each message by itself explains the solution.
 
 use mpd_tests::surroundings::tell;
 
 use crate::rig::{text, up};
 
 #[test]
-fn each_mistake_is_told_with_its_host_its_step_and_what_to_do() {
+fn each_mistake_is_reported_with_its_host_its_step_and_a_hint() {
     let Some(rig) = up() else { return };
-    // h2: nothing listens where ssh is expected. h3: another key. h4: no space, which is no reason. h5: its shell prints a
-    // banner. h6: its own name is 127.0.1.1. h7: a daemon runs already.
+    // Mistakes: h2, no process listens at the expected ssh port; h3, another key; h4, no disk space, which prevents
+    // nothing. Also h5, its shell prints a banner; h6, its own name is 127.0.1.1; h7, a daemon runs already.
     let other_key = "mount -t tmpfs none /etc/mpd && mpd --daemon && mpdallexit";
     rig.run("h1", &["sh", "-c", "mpd --daemon && mpdallexit"]);
     rig.run("h3", &["sh", "-c", other_key]);
@@ -22,18 +22,22 @@ fn each_mistake_is_told_with_its_host_its_step_and_what_to_do() {
     let file = rig.file("hosts", lines);
     let output = rig.exec("h1", &["mpdboot", "-f", &file]);
     rig.run("h5", &["rm", "/home/root/.bashrc"]);
-    let told = text(&output);
-    tell(&told);
-    assert_eq!(output.status.code(), Some(3), "some are in the ring, some not: {told}");
-    for (host, step, words) in [
+    let printed = text(&output);
+    tell(&printed);
+    assert_eq!(
+        output.status.code(),
+        Some(3),
+        "some hosts are in the ring, some are not: {printed}"
+    );
+    for (host, step, arguments) in [
         ("h2", "connect", "Connection refused"),
         ("h3", "key", "another key"),
         ("h7", "join", "already running"),
         ("nosuchhost", "resolve", "nosuchhost"),
     ] {
-        let line = told.lines().find(|line| line.contains(&format!("host {host} ")));
-        let line = line.unwrap_or_else(|| panic!("nothing about {host}: {told}"));
-        assert!(line.contains(step) && line.contains(words), "{host}: {line}");
+        let line = printed.lines().find(|line| line.contains(&format!("host {host} ")));
+        let line = line.unwrap_or_else(|| panic!("nothing about {host}: {printed}"));
+        assert!(line.contains(step) && line.contains(arguments), "{host}: {line}");
     }
     let members: Vec<String> = ["h1", "h4", "h5", "h6"].map(String::from).to_vec();
     rig.heals("those without a mistake", &members);
@@ -42,18 +46,18 @@ fn each_mistake_is_told_with_its_host_its_step_and_what_to_do() {
 }
 
 #[test]
-fn a_program_that_is_not_where_it_is_looked_for_is_told_for_each_host() {
+fn a_missing_mpd_is_reported_with_the_host_and_the_option() {
     let Some(rig) = up() else { return };
     let file = rig.file("hosts", "h1\nh2\n");
-    // Here the programs are beside mpdboot; there they are looked for at the same place.
+    // Here the programs are in the directory of mpdboot; on the other hosts they are searched in the same directory.
     let copy = rig.share().join("bin");
     let here = copy.display().to_string();
     let install = format!("mkdir {here} && cp $(command -v mpd) $(command -v mpdboot) {here}");
     rig.run("h1", &["sh", "-c", &install]);
     rig.run("h2", &["sh", "-c", &format!("mount -t tmpfs none {here}")]);
     let output = rig.exec("h1", &[&format!("{here}/mpdboot"), "-f", &file]);
-    let told = text(&output);
-    tell(&told);
-    assert!(told.contains("step exec") && told.contains("--mpd"), "{told}");
+    let printed = text(&output);
+    tell(&printed);
+    assert!(printed.contains("step exec") && printed.contains("--mpd"), "{printed}");
     rig.ends("h1");
 }

@@ -1,5 +1,5 @@
-//! Names that jobs of different hosts publish and look up: their keys, the deaths that they outlive and those
-//! that they do not, and what becomes of two who want one.
+//! Names that jobs of different hosts publish and look up: their keys, the deaths of daemons and jobs, and
+//! two publishers of one name.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use mpd_tests::surroundings::program;
 use nix::sys::signal::Signal;
 
 use crate::jobs::booted;
-use crate::rig::{Rig, Wish, without};
+use crate::rig::{Rig, RigOptions, without};
 use crate::run::{Running, wait_until};
 
 const DONE: &str = "cmd=publish_result rc=0 msg=success\n";
@@ -18,7 +18,7 @@ fn found(port: &str) -> String {
     format!("cmd=lookup_result rc=0 msg=success port={port}\n")
 }
 
-/// A file for which ranks wait.
+/// A file whose existence ranks wait for.
 fn file(rig: &Rig, name: &str) -> (PathBuf, String) {
     let path = rig.share().join(name);
     let line = format!("until={}", path.display());
@@ -29,11 +29,11 @@ fn appears(path: &PathBuf) {
     std::fs::write(path, "").expect("a file");
 }
 
-/// A job of one rank, on this host, that says these lines.
+/// A job of one rank on this host that sends these PMI lines.
 fn says(rig: &Rig, host: &str, lines: &[&str]) -> Running {
     let client = program("t-pmi").display().to_string();
-    let words = ["-n", "1", &client, "say", "0"];
-    rig.mpirun(host, &[&words[..], lines].concat()).start()
+    let arguments = ["-n", "1", &client, "say", "0"];
+    rig.mpirun(host, &[&arguments[..], lines].concat()).start()
 }
 
 fn look_up(rig: &Rig, host: &str, service: &str) -> String {
@@ -46,11 +46,11 @@ fn listed(rig: &Rig, host: &str) -> String {
 }
 
 fn five() -> Option<(Rig, Vec<String>)> {
-    booted(Wish { hosts: Some(5), ..Wish::default() })
+    booted(RigOptions { hosts: Some(5), ..RigOptions::default() })
 }
 
 #[test]
-fn a_name_is_found_at_once_from_another_host_by_who_has_its_key() {
+fn a_name_is_found_at_once_on_another_host_with_its_key() {
     let Some((rig, hosts)) = five() else { return };
     let (first, last) = (&hosts[0], &hosts[hosts.len() - 1]);
     let (end, end_line) = file(&rig, "end");
@@ -59,8 +59,8 @@ fn a_name_is_found_at_once_from_another_host_by_who_has_its_key() {
     wait_until("they are published", || job.stdout() == DONE.repeat(2));
     let client = program("t-pmi").display().to_string();
     for (service, port) in [("ocean#key=deep", "p"), ("air", "q")] {
-        let words = ["-n", "1", &client, "lookups", "0", "200", service];
-        let out = rig.mpirun(last, &words).output().code(0).out();
+        let arguments = ["-n", "1", &client, "lookups", "0", "200", service];
+        let out = rig.mpirun(last, &arguments).output().code(0).out();
         let (answer, times) = out.split_once("\nmedian ").expect("times");
         assert_eq!(format!("{answer}\n"), found(port), "{service}");
         rig.figure(&format!("published on {first}, looked up on {last}: median {}", times.trim()));
@@ -77,16 +77,16 @@ fn a_name_is_found_at_once_from_another_host_by_who_has_its_key() {
 }
 
 #[test]
-fn a_name_outlives_every_daemon_and_goes_with_its_job() {
+fn a_name_outlives_every_daemon_and_is_removed_with_its_job() {
     let Some((rig, hosts)) = five() else { return };
     let (_, end_line) = file(&rig, "end");
     let job = says(&rig, &hosts[1], &["publish_name service=ocean port=p", &end_line]);
     wait_until("it is published", || job.stdout() == DONE);
-    // One that has stored it.
+    // A daemon that has stored the name.
     rig.kill_daemon(&hosts[3]);
     rig.heals("another daemon is killed", &without(&hosts, &[&hosts[3]]));
     assert_eq!(look_up(&rig, &hosts[4], "ocean"), found("p"));
-    // The one through which it was published.
+    // The daemon through which the name was published.
     rig.kill_daemon(&hosts[1]);
     rig.run(&hosts[1], &["mpd", "--daemon"]);
     rig.run(&hosts[3], &["mpd", "--daemon"]);
@@ -103,7 +103,7 @@ fn a_name_outlives_every_daemon_and_goes_with_its_job() {
 }
 
 #[test]
-fn of_two_who_publish_one_name_one_has_it_at_once_or_when_the_halves_meet() {
+fn of_two_publishers_of_a_name_one_succeeds_also_across_a_partition() {
     let Some((mut rig, hosts)) = five() else { return };
     let both = [hosts[0].clone(), hosts[4].clone()];
     let (go, go_line) = file(&rig, "go");
@@ -119,8 +119,8 @@ fn of_two_who_publish_one_name_one_has_it_at_once_or_when_the_halves_meet() {
         .collect();
     wait_until("both are there", || both.iter().all(|host| rig.manager(host).is_some()));
     appears(&go);
-    let told = |job: &Running| [DONE, TAKEN].contains(&job.stdout().as_str());
-    wait_until("both are told", || jobs.iter().all(told));
+    let answered = |job: &Running| [DONE, TAKEN].contains(&job.stdout().as_str());
+    wait_until("both have an answer", || jobs.iter().all(answered));
     let winners: Vec<&str> = both
         .iter()
         .zip(&jobs)
@@ -137,9 +137,9 @@ fn of_two_who_publish_one_name_one_has_it_at_once_or_when_the_halves_meet() {
     rig.control(&["heal"]);
     rig.heals("the halves together again", &hosts);
     let lost = |job: &Running| job.stderr().contains("\"land\" is job");
-    wait_until("one of them is told", || jobs.iter().any(lost));
+    wait_until("one of them has an error", || jobs.iter().any(lost));
     assert_eq!(jobs.iter().filter(|job| lost(job)).count(), 1);
-    // The lower number has it.
+    // The publication with the lower number is kept.
     let owner = if lost(&jobs[0]) { &both[1] } else { &both[0] };
     for host in [&hosts[1], &hosts[3]] {
         wait_until("all know the owner", || {

@@ -1,4 +1,4 @@
-//! Whatever is done to the members, in whatever order: at the end there is one ring, and nothing else.
+//! Random operations on the members: at the end one ring exists, and no other process is left.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use mpd_tests::surroundings::tell;
 use crate::rig::{number, up};
 
 #[test]
-fn after_any_operations_lists_agree_and_nothing_is_left() {
+fn after_any_operations_all_hosts_list_one_ring() {
     let Some(mut rig) = up() else { return };
     let (operations, seed) = (number("MPD_RIG_OPERATIONS", 50), number("MPD_RIG_SEED", 1));
     tell(&format!("rig: {operations} operations, MPD_RIG_SEED={seed}"));
@@ -22,7 +22,7 @@ fn after_any_operations_lists_agree_and_nothing_is_left() {
     for operation in 0..operations {
         let host = hosts[random.below(hosts.len())].clone();
         let is_live = live.contains(&host);
-        // Somebody must be there to enter through.
+        // An entering daemon needs a live member.
         let others: Vec<String> = live.iter().filter(|other| **other != host).cloned().collect();
         let chance = random.below(3);
         tell(&format!(

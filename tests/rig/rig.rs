@@ -1,4 +1,4 @@
-//! A cluster for one test, and what the daemons on it say.
+//! A cluster for one test, and the views of its daemons.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,15 +16,15 @@ use mpd_wire::Standing;
 use mpd_wire::message::{ConsoleReply, RingRequest, RingView};
 use nix::fcntl::{Flock, FlockArg};
 
-/// How long anything may take before it counts as never.
+/// How long any step may take before it counts as failed.
 const NEVER: Duration = Duration::from_secs(90);
 
 pub(crate) struct Rig {
     hosts: usize,
-    /// Number of the host that the ring is booted from: everybody else enters through its daemon.
+    /// The number of the host of `mpdboot`: all others enter through its daemon.
     entry: usize,
     name: String,
-    /// Process ids of the hosts' first processes, by number less one; 0 for one that is off.
+    /// Process ids of the hosts' first processes, by number minus one; 0 for a host that is off.
     first: Vec<u32>,
     share: tempfile::TempDir,
     /// Further directories that the hosts see.
@@ -35,35 +35,34 @@ pub(crate) struct Rig {
     _turn: Flock<File>,
 }
 
-/// What a test wants of its cluster.
+/// The options of a test for its cluster.
 #[derive(Default)]
-pub(crate) struct Wish {
-    /// How many hosts; as many as asked for unless given.
+pub(crate) struct RigOptions {
+    /// The number of hosts; by default `MPD_RIG_HOSTS`.
     pub(crate) hosts: Option<usize>,
     /// Size of each host's /tmp.
     pub(crate) room: Option<&'static str>,
     /// Size of each host's /dev/shm.
     pub(crate) memory: Option<&'static str>,
-    /// Directories of this machine that the hosts see besides.
+    /// Further directories of this machine that the hosts see.
     pub(crate) share: Vec<String>,
 }
 
-/// A cluster of as many hosts as asked for, or none if this machine cannot carry one.
+/// A cluster with default options, or `None` if this machine cannot run one.
 pub(crate) fn up() -> Option<Rig> {
-    up_as(Wish::default())
+    up_as(RigOptions::default())
 }
 
-/// The same, with more to wish.
-pub(crate) fn up_as(wish: Wish) -> Option<Rig> {
+/// The same with options.
+pub(crate) fn up_as(options: RigOptions) -> Option<Rig> {
     if setting("MPD_TEST_RIG").is_none() {
         skip("no rig here: it takes root, iproute2, nftables, openssh-server");
         return None;
     }
-    Some(Rig::new(wish))
+    Some(Rig::new(options))
 }
 
-/// Whether the daemon that was there first, through which all others entered, is killed before the lines of a
-/// test.
+/// Whether the first daemon, through which all others entered, is killed before the steps of a test.
 pub(crate) fn kills_first() -> bool {
     number("MPD_RIG_KILL_FIRST", 0) != 0
 }
@@ -74,7 +73,7 @@ pub(crate) fn number<T: FromStr>(name: &str, default: T) -> T {
     std::env::var(name).map_or(default, parse)
 }
 
-/// Waits until one more rig may stand on this machine: one at a time, or as many as `MPD_RIGS` says.
+/// Waits until this machine has room for one more rig: one at a time, or `MPD_RIGS`.
 fn turn() -> Flock<File> {
     let lock = |slot: usize| {
         let file = File::create(format!("/tmp/mpd-rig-tests.lock{slot}")).expect("a lock file");
@@ -90,14 +89,14 @@ fn turn() -> Flock<File> {
 }
 
 impl Rig {
-    fn new(wish: Wish) -> Self {
-        let Wish { hosts, room, memory, share: more } = wish;
+    fn new(options: RigOptions) -> Self {
+        let RigOptions { hosts, room, memory, share: more } = options;
         let (hosts, entry) = match hosts {
             Some(hosts) => (hosts, 1),
             None => (number("MPD_RIG_HOSTS", 8), number("MPD_RIG_ENTRY", 1)),
         };
         assert!((1..=hosts).contains(&entry), "MPD_RIG_ENTRY: no host {entry} of {hosts}");
-        // The hosts do not see this machine's /tmp, but for what is shared with them.
+        // The hosts do not see this machine's /tmp, except for the shared directories.
         let share =
             tempfile::Builder::new().prefix("mpd-rig-").tempdir_in("/tmp").expect("a directory");
         let name = format!("t{}", std::process::id());
@@ -129,13 +128,12 @@ impl Rig {
         (1..=self.hosts).map(|n| format!("h{n}")).collect()
     }
 
-    /// The host that the ring is booted from.
+    /// The host of `mpdboot`.
     pub(crate) fn entry(&self) -> String {
         format!("h{}", self.entry)
     }
 
-    /// The names of all hosts as they follow each other in the ring: the one it is booted from is the first,
-    /// then the others in the order of the file.
+    /// The names of all hosts in ring order: first the host of `mpdboot`, then the others in the order of the file.
     pub(crate) fn circle(&self) -> Vec<String> {
         let entry = self.entry();
         let others = without(&self.all(), &[&entry]);
@@ -159,7 +157,7 @@ impl Rig {
         command
     }
 
-    /// What the hosts see of this machine's /tmp.
+    /// The part of this machine's /tmp that the hosts see.
     fn shared(&self) -> String {
         let mut all = vec![self.share.path().display().to_string()];
         all.extend(self.more.iter().cloned());
@@ -172,12 +170,12 @@ impl Rig {
         all.join(" ")
     }
 
-    /// One of the rig's own commands, which has to succeed.
-    pub(crate) fn control(&mut self, words: &[&str]) {
-        let output = self.script().args(words).output().expect("scripts/rig.sh");
+    /// Runs a command of the rig itself, which must succeed.
+    pub(crate) fn control(&mut self, arguments: &[&str]) {
+        let output = self.script().args(arguments).output().expect("scripts/rig.sh");
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "rig.sh {}: {said}", words.join(" "));
-        if let ["kill" | "boot", ..] = words {
+        assert!(output.status.success(), "rig.sh {}: {said}", arguments.join(" "));
+        if let ["kill" | "boot", ..] = arguments {
             self.look_up();
         }
     }
@@ -186,8 +184,8 @@ impl Rig {
         let output = self.script().arg("list").output().expect("scripts/rig.sh list");
         self.first.fill(0);
         for line in String::from_utf8_lossy(&output.stdout).lines() {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            if let [host, _, pid, ..] = words[..]
+            let arguments: Vec<&str> = line.split_whitespace().collect();
+            if let [host, _, pid, ..] = arguments[..]
                 && let Ok(number) = host.trim_start_matches('h').parse::<usize>()
             {
                 self.first[number - 1] = pid.parse().unwrap_or(0);
@@ -196,14 +194,14 @@ impl Rig {
     }
 
     /// Runs a command on a host.
-    pub(crate) fn exec(&self, host: &str, words: &[&str]) -> Output {
-        self.script().arg("exec").arg(host).args(words).output().expect("scripts/rig.sh exec")
+    pub(crate) fn exec(&self, host: &str, arguments: &[&str]) -> Output {
+        self.script().arg("exec").arg(host).args(arguments).output().expect("scripts/rig.sh exec")
     }
 
-    /// The same, and it has to succeed.
-    pub(crate) fn run(&self, host: &str, words: &[&str]) -> String {
-        let output = self.exec(host, words);
-        assert!(output.status.success(), "{host}: {}: {}", words.join(" "), text(&output));
+    /// The same; the command must succeed.
+    pub(crate) fn run(&self, host: &str, arguments: &[&str]) -> String {
+        let output = self.exec(host, arguments);
+        assert!(output.status.success(), "{host}: {}: {}", arguments.join(" "), text(&output));
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
@@ -220,18 +218,18 @@ impl Rig {
         self.file("hosts", &(hosts.join("\n") + "\n"))
     }
 
-    /// Runs `mpdboot` for all hosts; says how long that took.
+    /// Runs `mpdboot` for all hosts; returns the time that it took.
     pub(crate) fn boot(&self, options: &[&str]) -> Duration {
         let file = self.host_file(&self.all());
-        let words: Vec<&str> = ["mpdboot", "-f", &file].iter().chain(options).copied().collect();
+        let arguments: Vec<&str> =
+            ["mpdboot", "-f", &file].iter().chain(options).copied().collect();
         let begin = Instant::now();
-        self.run(&self.entry(), &words);
+        self.run(&self.entry(), &arguments);
         begin.elapsed()
     }
 
-    /// Waits until those that were booted are one ring, and kills the first daemon if that is asked for: what
-    /// follows is up to the rest. Gives the members as they follow each other, the host that the ring was
-    /// booted from first, or the one beside it.
+    /// Waits until the booted hosts form one ring, and kills the first daemon if that is requested. Returns the
+    /// members in ring order, beginning with the host of `mpdboot` or its right neighbour.
     pub(crate) fn booted(&self) -> Vec<String> {
         let hosts = self.circle();
         self.heals("booted", &hosts);
@@ -257,20 +255,20 @@ impl Rig {
         }
     }
 
-    /// Kills the daemon of a host as nothing else does.
+    /// Kills only the daemon of a host.
     pub(crate) fn kill_daemon(&self, host: &str) {
         let output = self.exec(host, &["sh", "-c", "kill -9 $(pidof mpd)"]);
         let log = || self.run(host, &["tail", "-n", "30", &format!("/tmp/mpd-0-{host}/mpd.log")]);
         assert!(output.status.success(), "{host} has no daemon\n{}", log());
     }
 
-    /// Waits until `from` can log in to `to`: that somebody is back is not known to all at once.
+    /// Waits until `from` can log in to `to`, because hosts detect a returned host at different times.
     pub(crate) fn can_log_in(&self, from: &str, to: &str) {
         let logs_in = || self.exec(from, &["ssh", to, "true"]).status.success();
         assert!(comes_true(NEVER, logs_in), "{from} cannot log in to {to}");
     }
 
-    /// Whether these hosts form one ring, as each of them sees it: in one order, both links up.
+    /// Whether these hosts form one ring in the view of each of them: in one order, with both links up.
     pub(crate) fn is_one_ring(&self, hosts: &[String]) -> bool {
         let wanted: BTreeSet<&str> = hosts.iter().map(String::as_str).collect();
         let mut circle: Option<Vec<String>> = None;
@@ -289,10 +287,10 @@ impl Rig {
         })
     }
 
-    /// Waits until these hosts are one ring; says how long that took.
+    /// Waits until these hosts form one ring; returns the time that this took.
     pub(crate) fn heals(&self, what: &str, hosts: &[String]) -> Duration {
         let begin = Instant::now();
-        // Looking costs the hosts what they need to heal.
+        // Each look takes CPU time that the hosts need to heal.
         let pause = Duration::from_millis(50);
         if !comes_true_slowly(pause, NEVER, || self.is_one_ring(hosts)) {
             let views: Vec<String> =
@@ -351,7 +349,7 @@ pub(crate) fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }
 
-/// `all` less some.
+/// `all` without some hosts.
 pub(crate) fn without(all: &[String], gone: &[&str]) -> Vec<String> {
     all.iter().filter(|host| !gone.contains(&host.as_str())).cloned().collect()
 }

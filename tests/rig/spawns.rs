@@ -1,6 +1,5 @@
-//! On which hosts the processes run that a job spawns: the tables of "Scheduling dynamically spawned processes in
-//! MPI-2" (Cera and others, 2006) on five hosts; spawns beside each other, on hosts that drain, and signals
-//! between the ranks.
+//! Hosts of spawned processes: the tables of "Scheduling dynamically spawned processes in MPI-2" (Cera and
+//! others, 2006) on five hosts. Also simultaneous spawns, draining hosts, and signals between ranks.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,27 +9,27 @@ use mpd_tests::surroundings::{program, setting, skip};
 
 use crate::jobs::booted;
 use crate::mpi::test_environment;
-use crate::rig::{Rig, Wish};
+use crate::rig::{Rig, RigOptions};
 use crate::run::{Output, Run, sample, wait_until};
 
-/// Name, variable with the directory of the programs, variable with that of the library, variables for ranks
-/// that must not think that they share memory.
+/// The name, the variable with the directory of the programs, the variable with that of the library, and variables
+/// that forbid shared memory to the ranks.
 const LIBRARIES: [(&str, &str, &str, [&str; 2]); 2] = [
     ("MPICH 5", "MPD_TEST_MPICH5_DIR", "MPD_TEST_MPICH5_LIB", ["MPIR_CVAR_CH4_NETMOD", "ofi"]),
     ("Intel MPI", "MPD_TEST_IMPI_DIR", "MPD_TEST_IMPI_LIB", ["I_MPI_FABRICS", "ofi"]),
 ];
 
-/// What processes of a tree of 753 need of each host's /dev/shm.
+/// The size of each host's /dev/shm that a tree of 753 processes needs.
 const MEMORY: &str = "512m";
 
-pub(crate) fn five() -> Wish {
-    Wish { hosts: Some(5), memory: Some(MEMORY), ..Wish::default() }
+pub(crate) fn five() -> RigOptions {
+    RigOptions { hosts: Some(5), memory: Some(MEMORY), ..RigOptions::default() }
 }
 
-/// `mpirun` of one rank of `t-spawn`, with these options in front.
-pub(crate) fn spawner(rig: &Rig, host: &str, options: &[&str], words: &[&str]) -> Run {
+/// `mpirun` of one rank of `t-spawn`, with these options.
+pub(crate) fn spawner(rig: &Rig, host: &str, options: &[&str], arguments: &[&str]) -> Run {
     let program = program("t-spawn").display().to_string();
-    rig.mpirun(host, &[options, &["-n", "1", &program], words].concat())
+    rig.mpirun(host, &[options, &["-n", "1", &program], arguments].concat())
 }
 
 /// How many of these lines end with the name of each host, as `4/4/4/4/4`.
@@ -55,56 +54,56 @@ fn seconds(begin: Instant) -> String {
 }
 
 #[test]
-fn light_processes_are_spread_evenly_however_they_are_spawned() {
+fn spawned_processes_are_spread_evenly_for_any_sizes_of_spawns() {
     let Some((rig, hosts)) = booted(five()) else { return };
     let cases = [
         (&["many", "20", "1", "self", "leaf"][..], "4/4/4/4/4"),
         (&["many", "1", "20", "self", "leaf"], "4/4/4/4/4"),
-        // Behind the first host, which runs the spawner.
+        // After the first host, which runs the spawner.
         (&["many", "8", "3,1,2,5", "self", "leaf"], "4/5/5/4/4"),
         (&["fib", "6"], "5/5/5/5/5"),
         (&["fib", "13"], "151/151/151/150/150"),
     ];
-    for (words, expected) in cases {
+    for (arguments, expected) in cases {
         let begin = Instant::now();
-        let output = spawner(&rig, &hosts[0], &[], words).output();
+        let output = spawner(&rig, &hosts[0], &[], arguments).output();
         let table = table_of(&hosts, &output);
-        rig.figure(&format!("t-spawn {}: {table} in {}", words.join(" "), seconds(begin)));
-        assert_eq!(table, expected, "{words:?}");
-        if words[0] == "fib" {
-            let sum = if words[1] == "6" { 8 } else { 233 };
+        rig.figure(&format!("t-spawn {}: {table} in {}", arguments.join(" "), seconds(begin)));
+        assert_eq!(table, expected, "{arguments:?}");
+        if arguments[0] == "fib" {
+            let sum = if arguments[1] == "6" { 8 } else { 233 };
             assert!(output.out().contains(&format!("sum {sum}\n")), "{output}");
         }
-        rig.is_clean(&words.join(" "), &hosts);
+        rig.is_clean(&arguments.join(" "), &hosts);
     }
     rig.ends(&hosts[0]);
 }
 
-/// A program of an MPI library, from the first host. None if the library is not there.
+/// A program of an MPI library, from the first host; `None` if the library is not installed.
 fn of_library(
     rig: &Rig,
     host: &str,
     library: usize,
     options: &[&str],
-    words: &[&str],
+    arguments: &[&str],
 ) -> Option<Run> {
     let (_, directory, search_path, [name, value]) = LIBRARIES[library];
-    let program = Path::new(&setting(directory)?).join(words[0]).display().to_string();
+    let program = Path::new(&setting(directory)?).join(arguments[0]).display().to_string();
     let search_path = setting(search_path)?;
     let variables = ["-genv", "FI_PROVIDER", "tcp", "-genv", name, value];
     let more = ["-genv", "MPIR_CVAR_NOLOCAL", "1", "-genv", "LD_LIBRARY_PATH", &search_path];
     let rank = ["-n", "1", &program];
-    let all = [options, &variables, &more, &rank, &words[1..]].concat();
+    let all = [options, &variables, &more, &rank, &arguments[1..]].concat();
     Some(rig.mpirun(host, &all).deadline(sample(120, 1200)))
 }
 
 #[test]
-fn processes_of_real_mpi_libraries_are_spread_evenly_and_find_others_by_a_name() {
+fn processes_of_real_mpi_libraries_are_spread_evenly_and_connect_by_a_name() {
     let share = test_environment();
     if share.is_empty() {
         return skip("no MPI library is there");
     }
-    let Some((rig, hosts)) = booted(Wish { share, ..five() }) else { return };
+    let Some((rig, hosts)) = booted(RigOptions { share, ..five() }) else { return };
     for (library, (name, ..)) in LIBRARIES.iter().enumerate() {
         let mut cases = vec![(vec!["fib", "6"], "5/5/5/5/5", "sum 8\n")];
         if sample(false, true) {
@@ -113,16 +112,16 @@ fn processes_of_real_mpi_libraries_are_spread_evenly_and_find_others_by_a_name()
         if sample(false, true) && *name == "MPICH 5" {
             cases.push((vec!["fib", "13"], "151/151/151/150/150", "sum 233\n"));
         }
-        for (words, expected, result) in cases {
-            let Some(run) = of_library(&rig, &hosts[0], library, &[], &words) else {
+        for (arguments, expected, result) in cases {
+            let Some(run) = of_library(&rig, &hosts[0], library, &[], &arguments) else {
                 skip(&format!("{name} is not there"));
                 break;
             };
             let begin = Instant::now();
             let output = run.output();
             let table = table_of(&hosts, &output);
-            rig.figure(&format!("{name}: {}: {table} in {}", words.join(" "), seconds(begin)));
-            assert_eq!(table, expected, "{name}: {words:?}");
+            rig.figure(&format!("{name}: {}: {table} in {}", arguments.join(" "), seconds(begin)));
+            assert_eq!(table, expected, "{name}: {arguments:?}");
             assert!(output.out().contains(result), "{name}: {output}");
             rig.is_clean(name, &hosts);
         }
@@ -131,7 +130,7 @@ fn processes_of_real_mpi_libraries_are_spread_evenly_and_find_others_by_a_name()
     rig.ends(&hosts[0]);
 }
 
-/// Two jobs of a library, each of another host's mpirun, publish a name and find it, connect, and part.
+/// Two jobs of a library, started on different hosts, publish a name, find it, connect, and disconnect.
 fn meet(rig: &Rig, hosts: &[String], library: usize) {
     let half = |host: &String, how| of_library(rig, host, library, &[], &["meet", how, "a place"]);
     let (Some(one), Some(other)) = (half(&hosts[0], "publish"), half(&hosts[4], "lookup")) else {
@@ -150,20 +149,20 @@ fn meet(rig: &Rig, hosts: &[String], library: usize) {
 }
 
 #[test]
-fn primes_are_counted_on_all_hosts_or_packed_on_one_by_the_policy() {
+fn primes_run_on_all_hosts_or_on_one_according_to_the_policy() {
     let share = test_environment();
     if share.is_empty() {
         return skip("no MPI library is there");
     }
-    let Some((mut rig, hosts)) = booted(Wish { share, ..five() }) else { return };
-    // Only the full run measures: the sample looks where the processes are.
+    let Some((mut rig, hosts)) = booted(RigOptions { share, ..five() }) else { return };
+    // Only the full run measures times; the short run checks the hosts of the processes.
     let limit = sample("200000", "8000000");
     if sample(false, true) {
         for host in &hosts {
             rig.control(&["cpu", host, "25"]);
         }
     }
-    let words = ["primes", limit, "20"];
+    let arguments = ["primes", limit, "20"];
     let roomy: Vec<String> = hosts.iter().map(|host| format!("{host}:64")).collect();
     let roomy = roomy.join(",");
     let cases = [
@@ -173,7 +172,7 @@ fn primes_are_counted_on_all_hosts_or_packed_on_one_by_the_policy() {
     let mut times = Vec::new();
     for round in 0..sample(1, 3) {
         for (policy, options, expected) in &cases {
-            let Some(run) = of_library(&rig, &hosts[0], 0, options, &words) else {
+            let Some(run) = of_library(&rig, &hosts[0], 0, options, &arguments) else {
                 return skip("MPICH 5 is not there");
             };
             let begin = Instant::now();
@@ -194,11 +193,11 @@ fn primes_are_counted_on_all_hosts_or_packed_on_one_by_the_policy() {
 }
 
 #[test]
-fn two_jobs_that_spawn_at_once_are_spread_each_for_itself() {
+fn two_jobs_that_spawn_simultaneously_are_each_spread_evenly() {
     let Some((rig, hosts)) = booted(five()) else { return };
-    let words = ["many", "40", "1", "self", "leaf"];
+    let arguments = ["many", "40", "1", "self", "leaf"];
     let jobs: Vec<_> =
-        [0, 1].map(|at| spawner(&rig, &hosts[at], &[], &words).start()).into_iter().collect();
+        [0, 1].map(|at| spawner(&rig, &hosts[at], &[], &arguments).start()).into_iter().collect();
     for job in jobs {
         assert_eq!(table_of(&hosts, &job.wait()), "8/8/8/8/8");
     }
@@ -207,11 +206,11 @@ fn two_jobs_that_spawn_at_once_are_spread_each_for_itself() {
 }
 
 #[test]
-fn a_host_that_drains_while_a_job_spawns_gets_no_more_of_it_until_that_is_undone() {
+fn a_draining_host_gets_no_spawned_ranks_until_it_is_released() {
     let Some((rig, hosts)) = booted(five()) else { return };
     let place = rig.share().display().to_string();
-    let words = ["hold", &place, "20,20,20", "1", "self", "leaf"];
-    let job = spawner(&rig, &hosts[0], &[], &words).start();
+    let arguments = ["hold", &place, "20,20,20", "1", "self", "leaf"];
+    let job = spawner(&rig, &hosts[0], &[], &arguments).start();
     let holds = |step: usize| {
         let file = rig.share().join(format!("held.{step}"));
         wait_until("it holds", || file.exists());
@@ -232,12 +231,13 @@ fn a_host_that_drains_while_a_job_spawns_gets_no_more_of_it_until_that_is_undone
 }
 
 #[test]
-fn a_rank_interrupts_one_of_another_host_through_the_library_and_its_handler_runs() {
+fn a_rank_signals_a_rank_of_another_host_through_the_library() {
     let Some(directory) = setting("MPD_TEST_PMI_DIR") else {
         return skip("no client libraries");
     };
     let share = test_environment();
-    let Some((rig, hosts)) = booted(Wish { hosts: Some(4), share, ..Wish::default() }) else {
+    let Some((rig, hosts)) = booted(RigOptions { hosts: Some(4), share, ..RigOptions::default() })
+    else {
         return;
     };
     let program = Path::new(&directory).join("interrupt_peer").display().to_string();

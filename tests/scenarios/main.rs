@@ -1,8 +1,8 @@
-//! Stories of rings as transcripts: commands, and what the daemons said to them.
+//! Transcripts of rings: commands, and the reports of the daemons.
 //!
-//! Each `*.txt` beside this file holds lines `> COMMAND`; all other lines are what followed. The test
-//! plays the commands on the simulator and compares; `UPDATE=1` writes what it saw. Lines with `#` at
-//! their head tell what the story is about.
+//! Each `*.txt` in this directory has lines `> COMMAND`; all other lines are the results. The test runs the commands
+//! on the simulator and compares the results; `UPDATE=1` writes the actual ones. Lines with `#` at the beginning
+//! of a file describe the scenario.
 
 #[allow(dead_code, reason = "the stories use a part of the simulator")]
 #[path = "../sim/checks.rs"]
@@ -15,6 +15,9 @@ mod names;
 #[allow(dead_code, reason = "the stories use a part of the simulator")]
 #[path = "../sim/network.rs"]
 mod network;
+#[allow(dead_code, reason = "the stories use a part of the simulator")]
+#[path = "../sim/recordings.rs"]
+mod recordings;
 #[path = "../sim/trace.rs"]
 mod trace;
 #[allow(dead_code, reason = "the stories use a part of the simulator")]
@@ -35,7 +38,7 @@ fn a_newcomer_enters_through_any_member() {
 }
 
 #[test]
-fn two_who_enter_at_once_both_get_in() {
+fn two_newcomers_that_enter_simultaneously_both_become_members() {
     play("two_at_once");
 }
 
@@ -45,32 +48,32 @@ fn the_ring_heals_after_a_kill_and_a_power_cut() {
 }
 
 #[test]
-fn two_halves_go_on_and_merge_when_the_network_is_whole() {
+fn two_halves_continue_and_merge_when_the_network_is_whole() {
     play("split_and_merge");
 }
 
 #[test]
-fn who_leaves_is_not_looked_for() {
+fn a_member_that_leaves_counts_as_departed_and_is_not_probed() {
     play("leave");
 }
 
 #[test]
-fn who_restarts_without_memory_is_back_in_its_place() {
+fn a_member_restarted_without_memory_returns_to_its_position() {
     play("restart");
 }
 
 #[test]
-fn a_lap_during_a_loss_comes_home_or_is_reported_lost() {
+fn a_lap_during_a_loss_returns_or_is_reported_lost() {
     play("lap_during_loss");
 }
 
 #[test]
-fn a_scatter_reaches_all_and_names_who_is_missing() {
+fn a_scatter_reaches_all_members_and_names_the_missing_ones() {
     play("scatter");
 }
 
 #[test]
-fn a_published_name_is_known_to_all_and_vanishes_with_its_job_and_its_daemon() {
+fn a_published_name_is_known_to_all_until_its_job_or_daemon_ends() {
     play("names");
 }
 
@@ -89,14 +92,14 @@ fn play(name: &str) {
     }
 }
 
-/// The script with what follows from its commands.
+/// The script with the results of its commands.
 fn transcribe(script: &str) -> String {
     let mut world = World::new(1, 0);
     let mut transcript = String::new();
     for line in script.lines() {
         if let Some(command) = line.strip_prefix("> ") {
             writeln!(transcript, "{line}").expect("a string takes it");
-            obey(&mut world, command);
+            perform(&mut world, command);
         } else if line.starts_with('#') {
             writeln!(transcript, "{line}").expect("a string takes it");
         }
@@ -108,10 +111,10 @@ fn transcribe(script: &str) -> String {
     transcript
 }
 
-fn obey(world: &mut World, command: &str) {
-    let words: Vec<&str> = command.split_whitespace().collect();
+fn perform(world: &mut World, command: &str) {
+    let arguments: Vec<&str> = command.split_whitespace().collect();
     let host = |word: &str| word.strip_prefix('h').and_then(|n| n.parse().ok()).expect("a host");
-    match words.as_slice() {
+    match arguments.as_slice() {
         ["hosts", count] => {
             *world = World::new(1, count.parse().expect("a number"));
             world.trace.records = true;

@@ -1,11 +1,11 @@
-//! Byte streams that are made on one side and recognised on the other.
+//! Byte streams that one side generates and the other side verifies.
 
 use crate::random::Random;
 
 /// Size of the blocks that [`block`] makes.
 pub const BLOCK: usize = 64 * 1024;
 
-/// Count and FNV-1a sum of a stream, independent of how it was cut.
+/// Length and FNV-1a sum of a stream, independent of its division into pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest {
     /// How many bytes were added.
@@ -36,7 +36,7 @@ impl std::fmt::Display for Digest {
     }
 }
 
-/// The block at `index` of an endless stream of binary bytes, no two blocks alike.
+/// The block at `index` of an endless stream of binary bytes; no two blocks are equal.
 #[must_use]
 pub fn block(index: u64) -> Vec<u8> {
     let mut random = Random::new(index);
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_does_not_depend_on_the_cuts() {
+    fn a_digest_does_not_depend_on_the_division_into_pieces() {
         let bytes = block(7);
         let mut whole = Digest::default();
         whole.add(&bytes);

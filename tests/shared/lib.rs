@@ -1,5 +1,5 @@
-//! What the helper programs and the tests have to agree on: the bytes that one side writes and the
-//! other side expects, and the bounds that keep a lost helper from staying for ever.
+//! Agreements between the helper programs and the tests: the bytes that one side writes and the other side
+//! expects, and the time limits that end a lost helper.
 
 pub mod digest;
 pub mod lines;
@@ -10,13 +10,13 @@ pub mod waiting;
 use std::io::Write;
 use std::os::fd::AsFd;
 
-/// Ends this process by SIGALRM after that many seconds, whatever it is doing then. Children made
-/// by `fork` need a bound of their own.
+/// Ends this process by SIGALRM after that many seconds, in any state. Children made by `fork` need their
+/// own limit.
 pub fn bound(seconds: u32) {
     nix::unistd::alarm::set(seconds);
 }
 
-/// The rank of this process, 0 for one that was started by hand.
+/// The rank of this process, 0 for a process that was started by hand.
 #[must_use]
 pub fn rank() -> usize {
     from_env("PMI_RANK").unwrap_or(0)
@@ -28,11 +28,11 @@ pub fn size() -> usize {
     from_env("PMI_SIZE").unwrap_or(1)
 }
 
-/// The command line argument at `index` (0 is the first after the program), read as what the caller
-/// wants; `default` if it is missing.
+/// The command line argument at `index` (0 is the first after the program), parsed as the caller's type;
+/// `default` if it is missing.
 ///
 /// # Panics
-/// When the argument is there and cannot be read.
+/// When the argument exists and cannot be parsed.
 #[must_use]
 pub fn argument<T: std::str::FromStr>(index: usize, default: T) -> T {
     match std::env::args().nth(index + 1) {
@@ -44,7 +44,7 @@ pub fn argument<T: std::str::FromStr>(index: usize, default: T) -> T {
 /// Writes all bytes straight to a descriptor, without any buffer of the library.
 ///
 /// # Errors
-/// Those of `write(2)`, interruption excepted.
+/// Those of `write(2)`, except interruption.
 pub fn write_all(to: impl AsFd, mut bytes: &[u8]) -> nix::Result<()> {
     while !bytes.is_empty() {
         match nix::unistd::write(to.as_fd(), bytes) {

@@ -1,5 +1,5 @@
-//! The lines of `t-lines`: known to the byte from seed, rank and stream. Each begins with a letter
-//! or digit that names its rank, so that a line can be told even where no label is printed.
+//! The lines of `t-lines`: every byte follows from seed, rank and stream. Each line begins with a letter or digit that
+//! names its rank, so that a line without a label is recognisable.
 
 use crate::random::Random;
 
@@ -50,7 +50,7 @@ impl Iterator for Lines {
     }
 }
 
-/// Whether a stream holds the lines of all ranks, each rank's in order, and nothing else.
+/// Whether a stream consists exactly of the lines of all ranks, each rank's in order.
 #[derive(Debug)]
 pub struct Check {
     expected: Vec<std::iter::Take<Lines>>,
@@ -59,7 +59,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// For `count` lines of each of `ranks` ranks; `labelled`: behind their rank, a colon and a space.
+    /// For `count` lines of each of `ranks` ranks; if `labelled`, rank, colon and space precede each line.
     pub fn new(ranks: usize, labelled: bool, lines: impl Fn(usize) -> Lines, count: usize) -> Self {
         let expected = (0..ranks).map(|rank| lines(rank).take(count)).collect();
         Self { expected, labelled, lines: 0 }
@@ -68,14 +68,14 @@ impl Check {
     /// The next line of the stream, without its newline.
     ///
     /// # Panics
-    /// When it is not the next line of its rank.
+    /// If it is not the next line of its rank.
     pub fn add(&mut self, line: &[u8]) {
         let number = self.lines;
         self.lines += 1;
         let (label, line) = if self.labelled { split_label(line) } else { (None, line) };
         let shown = String::from_utf8_lossy(&line[..line.len().min(60)]);
         let rank = rank_of(line).filter(|rank| *rank < self.expected.len());
-        let rank = rank.unwrap_or_else(|| panic!("line {number} is of nobody: {shown}"));
+        let rank = rank.unwrap_or_else(|| panic!("line {number} has no rank: {shown}"));
         if self.labelled {
             assert_eq!(label, Some(rank), "line {number} bears another's label: {shown}");
         }
@@ -84,10 +84,10 @@ impl Check {
         assert!(whole, "line {number} is not the next of rank {rank}: {shown}");
     }
 
-    /// The stream has ended; gives the number of its lines.
+    /// The stream has ended; returns the number of its lines.
     ///
     /// # Panics
-    /// When lines are missing.
+    /// If lines are missing.
     pub fn end(mut self) -> u64 {
         let missing = |lines: &mut std::iter::Take<Lines>| lines.next().is_some();
         let ranks: Vec<usize> =
@@ -105,7 +105,7 @@ fn split_label(line: &[u8]) -> (Option<usize>, &[u8]) {
     )
 }
 
-/// The rank that a line begins with.
+/// The rank at the beginning of a line.
 #[must_use]
 pub fn rank_of(line: &[u8]) -> Option<usize> {
     let name = line.first()?;
@@ -114,7 +114,7 @@ pub fn rank_of(line: &[u8]) -> Option<usize> {
 
 const NAMES: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
 
-/// A tab, a carriage return and bytes that are no UTF-8 are among them; a newline is not.
+/// The bytes include a tab, a carriage return and invalid UTF-8, but no newline.
 const ALPHABET: &[u8] =
     b"abcdefghijklmnopqrstuvwxyz0123456789 :=[]{}%\\\"'\t\r\x1b\x7f\x80\xc3\xff";
 
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_the_same_on_both_sides_and_bear_their_rank() {
+    fn lines_are_equal_on_both_sides_and_begin_with_their_rank() {
         let ours: Vec<_> = Lines::new(3, 5, Stream::Out, 1 << 20).take(40).collect();
         let theirs: Vec<_> = Lines::new(3, 5, Stream::Out, 1 << 20).take(40).collect();
         assert_eq!(ours, theirs);

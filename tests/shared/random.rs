@@ -26,12 +26,12 @@ impl Random {
         usize::try_from(self.bits() % limit).expect("below a usize")
     }
 
-    /// True once in so many calls.
+    /// True once in `many` calls on average.
     pub fn one_in(&mut self, many: usize) -> bool {
         self.below(many) == 0
     }
 
-    /// A number from 1 to `max`, each power of two as likely as the other.
+    /// A number from 1 to `max`; every power of two is equally likely.
     pub fn size(&mut self, max: usize) -> usize {
         let magnitude = self.below(max.ilog2() as usize + 2);
         1 + self.below((1 << magnitude).min(max))

@@ -1,25 +1,25 @@
-//! What this machine has for the tests, and what to say where it has not.
+//! Programs and settings of this machine for the tests, and notes about missing ones.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// A line that is seen although the test passes.
+/// Prints a line that is visible although the test passes.
 pub fn tell(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Says visibly why a test does nothing here.
+/// Prints the reason why a test does nothing here.
 ///
 /// # Panics
 /// With `MPD_TEST_NO_SKIP=1`.
 pub fn skip(why: &str) {
     let forbidden = std::env::var_os("MPD_TEST_NO_SKIP").is_some_and(|value| value == "1");
-    assert!(!forbidden, "nothing may be skipped, and this cannot run: {why}");
+    assert!(!forbidden, "no test may be skipped, but this one cannot run: {why}");
     tell(&format!("SKIP: {why}"));
 }
 
-/// Where a program of ours is, or a helper: beside this executable, or beside the directory of a test's;
-/// ours are where `MPD_BIN_DIR` says, if it does.
+/// The path of one of our programs or a helper: in the directory of this executable, or in its parent if a test
+/// runs. `MPD_BIN_DIR` overrides the directory of our programs.
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
     let here = std::env::current_exe().expect("its own path");
@@ -30,7 +30,7 @@ pub fn program(name: &str) -> PathBuf {
     elsewhere.map_or(directory, PathBuf::from).join(name)
 }
 
-/// A setting of target/test-env/env.sh, unless the environment has one.
+/// A variable of the environment, or else a setting of target/test-env/env.sh.
 #[must_use]
 pub fn setting(name: &str) -> Option<String> {
     if let Ok(value) = std::env::var(name) {
@@ -41,8 +41,7 @@ pub fn setting(name: &str) -> Option<String> {
     text.lines().find_map(|line| Some(line.strip_prefix(&prefix)?.to_owned()))
 }
 
-/// Where scripts/prepare-test-env may have written: below the target directory in use, or the
-/// ordinary one.
+/// Where scripts/prepare-test-env may have written: below the target directory in use, or the default one.
 fn env_files() -> Vec<PathBuf> {
     let name = "test-env/env.sh";
     let here = std::env::current_exe().expect("its own path");

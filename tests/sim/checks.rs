@@ -1,4 +1,4 @@
-//! What must always hold, and what must hold when the faults have stopped.
+//! Invariants that are valid at all times, and invariants that are valid after the faults have stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,31 +10,31 @@ use mpd_wire::{DaemonName, Instance, Standing};
 use crate::names::{Published, names_agree};
 use crate::world::{SECOND, World};
 
-/// A request is answered after its deadline at the latest; a frozen daemon answers when it thaws.
+/// A request is answered by its deadline; a frozen daemon answers when it thaws.
 type Version = (u64, Standing, Instance, u64);
 
 #[derive(Debug)]
 struct Request {
     host: usize,
-    life: u32,
+    incarnation: u32,
     at: u64,
 }
 
-/// What was seen so far. Violations are collected, not thrown: the schedule reports the first.
+/// The observations so far. Violations are collected, not thrown: the schedule reports the first.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) violations: Vec<String>,
-    /// Lists are compared with their former selves; off for rings of hundreds.
+    /// Lists are compared with their earlier versions; off for rings of hundreds.
     pub(crate) sparse: bool,
     seen: BTreeMap<usize, (u64, BTreeMap<DaemonName, Version>)>,
-    /// Highest incarnation that the owner itself ever had.
+    /// The highest incarnation that the owner itself ever had.
     owned: BTreeMap<DaemonName, u64>,
     requests: BTreeMap<RequestId, Request>,
     delivered: BTreeSet<(usize, u32, ScatterId)>,
     pub(crate) names: Published,
     pub(crate) changed: u64,
     pub(crate) most_hops: u32,
-    /// Requests answered: whole scatters, partial ones, laps home, laps lost, names published, not.
+    /// Answered requests: whole scatters, partial ones, returned laps, lost laps, names published, names refused.
     pub(crate) replies: [u64; 6],
 }
 
@@ -43,9 +43,9 @@ impl Watch {
         self.violations.push(format!("{:.3} h{host}: {text}", now as f64 / 1e6));
     }
 
-    pub(crate) fn after_step(&mut self, now: u64, host: usize, life: u32, ring: &Ring) {
+    pub(crate) fn after_step(&mut self, now: u64, host: usize, incarnation: u32, ring: &Ring) {
         self.descriptors_stay_bounded(now, host, ring);
-        let _ = life;
+        let _ = incarnation;
         let revision = self.seen.get(&host).map(|(revision, _)| *revision);
         if revision == Some(ring.revision()) {
             return;
@@ -59,7 +59,7 @@ impl Watch {
         }
     }
 
-    /// A member's (incarnation, standing, instance, position) of any name never goes back.
+    /// A member's (incarnation, standing, instance, position) of any name never decreases.
     fn records_never_go_back(&mut self, now: u64, host: usize, ring: &Ring) {
         let old = self.seen.remove(&host).unwrap_or_default().1;
         let mut new = BTreeMap::new();
@@ -90,7 +90,7 @@ impl Watch {
     }
 
     fn descriptors_stay_bounded(&mut self, now: u64, host: usize, ring: &Ring) {
-        // Few are always right, and members are costly to count at each step.
+        // A few are always permitted, and members are costly to count at each step.
         if ring.descriptors() <= 16 {
             return;
         }
@@ -101,11 +101,11 @@ impl Watch {
         }
     }
 
-    pub(crate) fn asked(&mut self, request: RequestId, host: usize, life: u32, at: u64) {
-        self.requests.insert(request, Request { host, life, at });
+    pub(crate) fn asked(&mut self, request: RequestId, host: usize, incarnation: u32, at: u64) {
+        self.requests.insert(request, Request { host, incarnation, at });
     }
 
-    /// A scatter, a lap is answered once.
+    /// A scatter or a lap is answered once.
     pub(crate) fn replied(&mut self, host: usize, now: u64, output: &Output) {
         self.names.said(host, output);
         let (request, kind) = match output {
@@ -132,9 +132,9 @@ impl Watch {
     }
 
     /// A member acts once on a scatter.
-    pub(crate) fn delivered(&mut self, host: usize, life: u32, id: ScatterId, hops: u32) {
+    pub(crate) fn delivered(&mut self, host: usize, incarnation: u32, id: ScatterId, hops: u32) {
         self.most_hops = self.most_hops.max(hops);
-        if !self.delivered.insert((host, life, id)) {
+        if !self.delivered.insert((host, incarnation, id)) {
             self.violations.push(format!("h{host} acted twice on {id:?}"));
         }
     }
@@ -145,12 +145,12 @@ impl Watch {
     }
 }
 
-/// Every violation of what must hold after a calm time, among the daemons of `group`.
+/// Checks every invariant after a calm time, among the daemons of `group`.
 pub(crate) fn after_calm(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     let mut violations = Vec::new();
     let checks = [
         lists_equal_the_reachable,
-        who_drains_is_known,
+        draining_hosts_are_known,
         links_agree,
         one_cycle,
         nothing_is_pending,
@@ -162,7 +162,7 @@ pub(crate) fn after_calm(world: &World, group: &BTreeSet<usize>) -> Vec<String> 
     violations
 }
 
-/// The list of every daemon holds as live exactly those who run and can be reached.
+/// The list of every daemon has as live exactly the running and reachable daemons.
 pub(crate) fn lists_equal_the_reachable(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     let expected: BTreeSet<DaemonName> =
         group.iter().map(|&host| world.hosts[host].name.clone()).collect();
@@ -179,8 +179,8 @@ pub(crate) fn lists_equal_the_reachable(world: &World, group: &BTreeSet<usize>) 
     violations
 }
 
-/// Everybody knows of everybody whether it is draining.
-fn who_drains_is_known(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
+/// Every daemon knows which daemons drain.
+fn draining_hosts_are_known(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     let drains = |host: usize, of: usize| {
         let record = world.ring(host).record(&world.hosts[of].name);
         record.is_some_and(|record| record.draining)
@@ -196,7 +196,7 @@ fn names(names: &BTreeSet<DaemonName>) -> String {
     names.iter().map(DaemonName::as_str).collect::<Vec<_>>().join(" ")
 }
 
-/// Who is my rhs has me as its lhs, and both hold an end of one link.
+/// A daemon's rhs has that daemon as its lhs, and both hold one end of the same link.
 fn links_agree(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     let mut violations = Vec::new();
     for &host in group.iter().filter(|_| group.len() > 1) {
@@ -221,7 +221,7 @@ fn links_agree(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     violations
 }
 
-/// From rhs to rhs, everybody is met once.
+/// From rhs to rhs, every daemon is visited once.
 fn one_cycle(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     let Some(&first) = group.first() else { return Vec::new() };
     let mut at = first;
@@ -239,7 +239,7 @@ fn one_cycle(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     }
 }
 
-/// No request, no share of a scatter, no lap and no connection beyond the bound is left.
+/// No request, no scatter, no lap and no connection beyond the bound is left.
 fn nothing_is_pending(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     let mut violations = Vec::new();
     let log = group.len().max(2).ilog2() as usize;
@@ -253,7 +253,7 @@ fn nothing_is_pending(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
         }
     }
     for (id, asked) in &world.watch.requests {
-        let same = world.hosts[asked.host].life == asked.life;
+        let same = world.hosts[asked.host].incarnation == asked.incarnation;
         if same && world.now - asked.at > 12 * SECOND {
             violations.push(format!("{id:?} of h{} was never answered", asked.host));
         }

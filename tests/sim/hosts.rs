@@ -1,9 +1,10 @@
-//! What may be done to a host: its daemon starts, is killed, is frozen; its power fails.
+//! Operations on a host: its daemon starts, is killed or is frozen; its power fails.
 
 use mpd_machine::Pump;
 use mpd_ring::{Ring, RingConfig, Seed};
 use mpd_wire::{Address, Instance};
 
+use crate::recordings::{Memory, recorded};
 use crate::world::{Happening, MS, Start, World};
 
 impl World {
@@ -30,19 +31,26 @@ impl World {
             chance: self.random.bits(),
             rules: self.rules,
         };
-        let ring = Ring::new(self.time(), config);
+        let ring = if self.trace.records {
+            let memory = Memory::default();
+            let ring = recorded(self.time(), config, &memory);
+            self.trace.recordings.push(memory);
+            ring
+        } else {
+            Pump::new(Ring::new(self.time(), config))
+        };
         let machine = &mut self.hosts[host];
         machine.instance = instance;
-        machine.life += 1;
+        machine.incarnation += 1;
         machine.frozen = false;
         machine.alarm = u64::MAX;
-        machine.ring = Some(Pump::new(ring));
+        machine.ring = Some(ring);
         self.note(host, "boots", 0);
         self.perform(host);
     }
 
-    /// The host is seen under another address from now on; its connections are gone. The daemon hears
-    /// of it in a while.
+    /// The host has another address from now on, and its connections are lost. The daemon learns of the new address
+    /// later.
     pub(crate) fn readdress(&mut self, host: usize) {
         let machine = &mut self.hosts[host];
         machine.moves += 1;
@@ -55,11 +63,11 @@ impl World {
         self.learn(host);
     }
 
-    /// The daemon is going to learn its address.
+    /// The daemon will learn its address.
     pub(crate) fn learn(&mut self, host: usize) {
-        let life = self.hosts[host].life;
+        let incarnation = self.hosts[host].incarnation;
         let at = self.now + self.random.below(3000) as u64 * MS;
-        self.push(at, Happening::Learn { host, life });
+        self.push(at, Happening::Learn { host, incarnation });
     }
 
     pub(crate) fn thaw(&mut self, host: usize) {
@@ -80,7 +88,7 @@ impl World {
         }
     }
 
-    /// The process is gone; its kernel says so to all peers.
+    /// The process is gone; its kernel notifies all peers.
     pub(crate) fn kill(&mut self, host: usize) {
         if self.hosts[host].ring.is_some() {
             self.note(host, "is killed", 0);
@@ -90,7 +98,7 @@ impl World {
         }
     }
 
-    /// The machine is gone without a word.
+    /// The machine is gone without notifying its peers.
     pub(crate) fn power_off(&mut self, host: usize) {
         self.note(host, "loses power", 0);
         self.hosts[host].powered = false;

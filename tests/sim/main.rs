@@ -1,9 +1,9 @@
-//! The ring machine of the daemons among made-up hosts.
+//! The ring machine of the daemons on simulated hosts.
 //!
-//! `sweep` runs random fault schedules (`schedule`) and replays one by its seed; `rules` tells one story
-//! for each rule of the ring; `mass` takes rings of many. `world`, `hosts` and `network` are the hosts and what
-//! lies between them, `checks` and `names` say what must hold. `jobs` does the same with the managers of a job.
-//! scripts/sim and scripts/replay are the way in.
+//! `sweep` runs random fault schedules (`schedule`) and replays one by its seed. `rules` has one scenario for each rule
+//! of the ring, and `mass` has large rings. `world`, `hosts` and `network` are the hosts and the network between
+//! them, `checks` and `names` the invariants. `jobs` does the same with the managers of a job. `recordings` replays
+//! recordings of simulated machines. scripts/sim and scripts/replay run these tests.
 
 mod checks;
 mod hosts;
@@ -11,6 +11,7 @@ mod jobs;
 mod mass;
 mod names;
 mod network;
+mod recordings;
 mod rules;
 mod schedule;
 mod sweep;

@@ -1,5 +1,5 @@
-//! Rings of many: they come together, a scatter takes no more steps than it may, and half of the hosts
-//! lost at once do no lasting harm. `MPD_SIM_MASS=N` takes rings of N as well.
+//! Large rings: they form, a scatter takes a bounded number of steps, and the loss of half of the hosts at once does
+//! no lasting harm. `MPD_SIM_MASS=N` also tests rings of N hosts.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ fn violations(world: &World, hosts: impl Iterator<Item = usize>) -> Vec<String> 
     checks::after_calm(world, &group)
 }
 
-/// Runs until the ring of these hosts is whole; how long that took.
+/// Runs until the ring of these hosts is whole; returns the time.
 fn until_whole(world: &mut World, hosts: impl Iterator<Item = usize> + Clone) -> u64 {
     let from = world.now;
     while !violations(world, hosts.clone()).is_empty() {
@@ -63,7 +63,7 @@ fn story(size: usize) -> String {
 }
 
 #[test]
-fn rings_of_every_size_come_together_scatter_in_few_steps_and_lose_half() {
+fn large_rings_form_scatter_in_few_steps_and_survive_the_loss_of_half() {
     let wanted = number("MPD_SIM_MASS").map(|size| usize::try_from(size).expect("a size"));
     for size in [1, 2, 3, 5, 16, 64].into_iter().chain(wanted) {
         println!("{}", story(size));
@@ -71,13 +71,13 @@ fn rings_of_every_size_come_together_scatter_in_few_steps_and_lose_half() {
 }
 
 #[test]
-fn before_there_are_chords_a_scatter_goes_all_the_way_round_and_reaches_everybody_at_once() {
+fn without_chords_a_scatter_passes_all_members_in_one_round() {
     const SIZE: usize = 200;
     let mut world = booted(SIZE);
     until_whole(&mut world, 0..SIZE);
     world.latency = 1000;
     world.scatter(0, b"to all");
-    // Asked only once: the second round begins after 3 s.
+    // Requested only once, because the second round begins after 3 s.
     world.pass(2 * SECOND);
     assert_eq!(world.watch.replies[..2], [1, 0], "whole, partial");
     let steps = world.watch.most_hops;
@@ -85,7 +85,7 @@ fn before_there_are_chords_a_scatter_goes_all_the_way_round_and_reaches_everybod
 }
 
 #[test]
-fn a_ring_that_is_left_by_all_but_one_is_a_ring_of_one() {
+fn the_last_member_forms_a_ring_of_one() {
     let mut world = booted(5);
     until_whole(&mut world, 0..5);
     (1..5).for_each(|host| world.input(host, Input::Leave));

@@ -1,4 +1,4 @@
-//! Names: what the daemons were told to publish, and what every member must know of it.
+//! Names: the publications through the daemons, and the names that every member must know.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use mpd_wire::names::Claim;
 
 use crate::world::World;
 
-/// What was published and not taken back, as the daemons said it to those who asked.
+/// Published names that were not unpublished, according to the daemons' answers.
 #[derive(Debug, Default)]
 pub(crate) struct Published {
     asked: BTreeMap<RequestId, Claim>,
@@ -20,7 +20,7 @@ impl Published {
         self.asked.insert(request, claim.clone());
     }
 
-    /// A daemon is handed this.
+    /// An input of a daemon.
     pub(crate) fn given(&mut self, host: usize, input: &Input) {
         match input {
             Input::Unpublish { name, job, .. } => {
@@ -34,11 +34,11 @@ impl Published {
         }
     }
 
-    /// A daemon said this.
+    /// An output of a daemon.
     pub(crate) fn said(&mut self, host: usize, output: &Output) {
         match output {
             Output::Published { request, result } => {
-                let claim = self.asked.remove(request).expect("a publication that was asked for");
+                let claim = self.asked.remove(request).expect("the request of a publication");
                 if *result == Publication::Done {
                     self.claims.insert((host, claim.name.clone()), claim);
                 }
@@ -55,8 +55,8 @@ impl Published {
     }
 }
 
-/// After a calm time every member knows the same names: those published and not taken back through
-/// the daemons of the group.
+/// After a calm time every member knows the same names: those published and not unpublished through the daemons
+/// of the group.
 pub(crate) fn names_agree(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     let published = world.watch.names.claims.iter();
     let ours = published.filter(|((host, _), _)| group.contains(host));

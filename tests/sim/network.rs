@@ -1,4 +1,4 @@
-//! Connections: how they come up, what they carry, how they end.
+//! Connections: how they are established, what they carry, how they end.
 
 use std::collections::VecDeque;
 
@@ -11,48 +11,48 @@ use crate::world::{Happening, SECOND, World};
 /// `TCP_USER_TIMEOUT` of every connection.
 pub(crate) const UNACKNOWLEDGED: u64 = 3 * SECOND;
 
-/// What travels.
+/// Contents of packets.
 #[derive(Clone, Debug)]
 pub(crate) enum Packet {
-    /// The third message of the handshake: the acceptor may begin.
+    /// The third message of the handshake: the acceptor may send.
     Proved,
     Message(RingMessage),
-    /// The sender closed, or its process is gone.
+    /// The sender closed, or its process has ended.
     End,
 }
 
-/// A connection of two hosts. Side 0 opened it.
+/// A connection between two hosts. Side 0 opened it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     hosts: [usize; 2],
-    lives: [u32; 2],
+    incarnations: [u32; 2],
     token: Token,
     purpose: Purpose,
-    /// The one life of the other side that will do.
+    /// The only accepted incarnation of the other side.
     wanted: Option<Instance>,
     links: [Option<LinkId>; 2],
-    /// What each side sent and the other has not got, with its time of arrival.
+    /// Messages of each side that the other has not received, with their times of arrival.
     queues: [VecDeque<(u64, Packet)>; 2],
     last: [u64; 2],
-    /// Since when what a side sent is not acknowledged.
+    /// The time since which a side's messages are not acknowledged.
     stuck: [Option<u64>; 2],
-    /// The side has closed: it hears nothing more.
+    /// The side has closed and receives nothing more.
     closed: [bool; 2],
-    /// The side is gone without a word: its host answers with a reset.
+    /// The side is gone without notice: its host answers with a reset.
     vanished: [bool; 2],
 }
 
 impl Connection {
     pub(crate) fn new(
         hosts: [usize; 2],
-        lives: [u32; 2],
+        incarnations: [u32; 2],
         token: Token,
         purpose: Purpose,
         wanted: Option<Instance>,
     ) -> Self {
         Self {
             hosts,
-            lives,
+            incarnations,
             token,
             purpose,
             wanted,
@@ -80,7 +80,7 @@ impl World {
     pub(crate) fn syn(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let ([from, to], wanted) = (connection.hosts, connection.wanted);
-        connection.lives[1] = self.hosts[to].life;
+        connection.incarnations[1] = self.hosts[to].incarnation;
         let machine = &self.hosts[to];
         if !machine.powered || machine.frozen || !self.connected(from, to) {
             return;
@@ -99,17 +99,19 @@ impl World {
     pub(crate) fn refused(&mut self, id: u64, failure: DialFailure) {
         let Some(connection) = self.connections.remove(&id) else { return };
         let [from, to] = connection.hosts;
-        let there = self.hosts[from].life == connection.lives[0] && self.reach[to][from];
+        let there =
+            self.hosts[from].incarnation == connection.incarnations[0] && self.reach[to][from];
         if there && self.hosts[from].dials.remove(&connection.token).is_some() {
             self.input(from, Input::ConnectFailed(connection.token, failure));
         }
     }
 
-    /// The second message of the handshake is there: the dialer has its link, the acceptor not yet.
+    /// The second message of the handshake has arrived: the dialer has its link, the acceptor not yet.
     pub(crate) fn established(&mut self, id: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let ([from, to], token, purpose) = (connection.hosts, connection.token, connection.purpose);
-        let alive = self.hosts[from].life == connection.lives[0] && self.hosts[from].powered;
+        let alive =
+            self.hosts[from].incarnation == connection.incarnations[0] && self.hosts[from].powered;
         if !alive || !self.reach[to][from] || self.hosts[from].dials.remove(&token).is_none() {
             self.connections.remove(&id);
             return;
@@ -125,7 +127,7 @@ impl World {
         self.input(from, up);
     }
 
-    /// Sends in order; what cannot pass now waits.
+    /// Sends in order; messages that cannot pass now wait.
     pub(crate) fn send(&mut self, id: u64, side: usize, packet: Packet) {
         let Some(connection) = self.connections.get(&id) else { return };
         let from = connection.hosts[side];
@@ -138,7 +140,7 @@ impl World {
         self.push(at, Happening::Arrival { connection: id, side });
     }
 
-    /// A side closes: it hears nothing more, the other hears of it behind all that was sent.
+    /// A side closes: it receives nothing more. The other side detects this after all earlier messages.
     pub(crate) fn end(&mut self, id: u64, side: usize) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.closed[side] = true;
@@ -169,7 +171,7 @@ impl World {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let Some((_, packet)) = connection.queues[side].pop_front() else { return };
         if connection.vanished[1 - side] {
-            // The host is up again and knows nothing of this connection.
+            // The host is up again and does not know this connection.
             connection.queues[side].clear();
             self.close_end(id, side);
         } else if !connection.closed[1 - side] {
@@ -183,11 +185,12 @@ impl World {
 
     fn deliver(&mut self, id: u64, side: usize, packet: Packet) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let (hosts, purpose, lives) = (connection.hosts, connection.purpose, connection.lives);
+        let (hosts, purpose, incarnations) =
+            (connection.hosts, connection.purpose, connection.incarnations);
         let to = hosts[1 - side];
         match (packet, connection.links[1 - side]) {
             (Packet::Proved, _) => {
-                if self.hosts[to].life != lives[1] || self.hosts[to].ring.is_none() {
+                if self.hosts[to].incarnation != incarnations[1] || self.hosts[to].ring.is_none() {
                     connection.closed[1] = true;
                     self.close_end(id, 0);
                     return;
@@ -209,11 +212,11 @@ impl World {
         }
     }
 
-    /// The dialer as it was when it proved itself; it may be another by now.
+    /// The identity of the dialer at the time of its proof; the host may run another daemon now.
     fn proved_peer(&self, id: u64, host: usize) -> mpd_ring::Peer {
         let mut peer = self.peer(host);
-        let life = self.connections.get(&id).map(|connection| connection.lives[0]);
-        if life != Some(self.hosts[host].life) {
+        let incarnation = self.connections.get(&id).map(|connection| connection.incarnations[0]);
+        if incarnation != Some(self.hosts[host].incarnation) {
             peer.instance = Instance::from_bytes([0xff; 16]);
         }
         peer
@@ -238,7 +241,7 @@ impl World {
             let gone = connection.closed[side];
             connection.queues[side].clear();
             if gone {
-                // Nobody is left who could care; the other side finds out by its own means.
+                // This side has ended; the other side detects the loss by itself.
                 connection.vanished[side] = true;
             } else {
                 self.close_end(id, side);
@@ -249,7 +252,7 @@ impl World {
         }
     }
 
-    /// One side's address is gone: it hears of that at once, the other when it sends.
+    /// One side's address is gone: it is notified at once, the other side when it sends.
     pub(crate) fn tear(&mut self, id: u64, side: usize) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         connection.vanish(side);
@@ -259,7 +262,7 @@ impl World {
         }
     }
 
-    /// After a change of the network: kernels send again what waits.
+    /// After a change of the network: kernels retransmit waiting messages.
     pub(crate) fn kick(&mut self) {
         let ids: Vec<u64> = self.connections.keys().copied().collect();
         for id in ids {
@@ -273,7 +276,7 @@ impl World {
         }
     }
 
-    /// A connection torn by something between the hosts: both sides hear of it.
+    /// A connection reset between the hosts: both sides are notified.
     pub(crate) fn reset(&mut self, id: u64) {
         for side in 0..2 {
             self.close_end(id, side);

@@ -1,4 +1,4 @@
-//! One story for each rule of the ring: it ends well, and does not when the rule is taken out.
+//! One scenario for each rule of the ring: it succeeds, and fails without the rule.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ fn booted(size: usize, rules: Rules) -> World {
         let seeds = (0..size).collect();
         world.boot(host, &Start { ordinal: Some(host as u64), seeds, ..Start::default() });
     }
-    // Without widening, or with a rule less, rings of many are slow to find themselves.
+    // Without widening, or without a rule, large rings form slowly.
     world.pass(10 * SECOND);
-    assert!(is_whole(&world, 0..size), "the ring is whole at first");
+    assert!(is_whole(&world, 0..size), "the ring must be whole at first");
     world
 }
 
-/// A ring of `size` who know nothing but their entry.
+/// A ring of `size` daemons that know only their entry.
 fn entered(size: usize, rules: Rules) -> World {
     let mut world = World::new(7, size);
     world.rules = rules;
@@ -32,7 +32,7 @@ fn entered(size: usize, rules: Rules) -> World {
         world.pass(SECOND);
     }
     world.pass(5 * SECOND);
-    assert!(is_whole(&world, 0..size), "the ring is whole at first");
+    assert!(is_whole(&world, 0..size), "the ring must be whole at first");
     world
 }
 
@@ -51,14 +51,14 @@ fn heal(world: &mut World) {
     world.kick();
 }
 
-/// The story ends well by all rules, and badly without the one.
+/// The scenario succeeds with all rules, and fails without this one.
 fn needs(without: Rules, story: impl Fn(Rules) -> bool) {
     assert!(story(Rules::default()), "by all rules");
     assert!(!story(without), "without the rule");
 }
 
 #[test]
-fn who_has_a_place_in_the_host_file_and_an_entry_enters_there_and_sits_in_its_place() {
+fn an_entry_does_not_change_the_position_from_the_host_file() {
     let mut world = World::new(7, 4);
     world.boot(0, &Start { ordinal: Some(0), ..Start::default() });
     for host in [3, 1, 2] {
@@ -73,12 +73,12 @@ fn who_has_a_place_in_the_host_file_and_an_entry_enters_there_and_sits_in_its_pl
 }
 
 #[test]
-fn r1_two_records_of_one_incarnation_are_merged_alike_everywhere() {
+fn r1_every_member_merges_two_records_of_one_incarnation_equally() {
     let story = |rules| {
         let mut world = World::new(7, 3);
         world.rules = rules;
         cut(&mut world, 0, 1);
-        // h2 is first with h0, then, without memory, with h1; then it is gone for good.
+        // h2 is first with h0, then, without memory, with h1; then it never returns.
         world.boot(0, &Start::default());
         world.boot(1, &Start { seeds: vec![0], ..Start::default() });
         for entry in [0, 1] {
@@ -100,12 +100,12 @@ fn r1_two_records_of_one_incarnation_are_merged_alike_everywhere() {
 }
 
 #[test]
-fn r2_a_frozen_daemon_refutes_its_death_when_it_thaws() {
+fn r2_a_frozen_daemon_refutes_its_death_after_the_thaw() {
     let story = |rules| {
         let mut world = entered(3, rules);
         world.freeze(1);
         world.pass(10 * SECOND);
-        assert!(!is_whole(&world, 0..3), "it is taken for dead");
+        assert!(!is_whole(&world, 0..3), "it is declared dead");
         world.thaw(1);
         world.pass(10 * SECOND);
         is_whole(&world, 0..3)
@@ -114,7 +114,7 @@ fn r2_a_frozen_daemon_refutes_its_death_when_it_thaws() {
 }
 
 #[test]
-fn r2_a_daemon_without_memory_takes_its_former_place() {
+fn r2_a_daemon_without_memory_returns_to_its_former_position() {
     let story = |rules| {
         let mut world = entered(4, rules);
         world.kill(1);
@@ -128,7 +128,7 @@ fn r2_a_daemon_without_memory_takes_its_former_place() {
 }
 
 #[test]
-fn r3_who_loses_its_rhs_takes_the_next() {
+fn r3_a_daemon_that_loses_its_rhs_connects_to_the_next() {
     let story = |rules| {
         let mut world = booted(4, rules);
         world.power_off(1);
@@ -139,7 +139,7 @@ fn r3_who_loses_its_rhs_takes_the_next() {
 }
 
 #[test]
-fn r3_many_neighbours_lost_at_once_are_tried_side_by_side() {
+fn r3_a_daemon_dials_many_lost_neighbours_in_parallel() {
     let story = |rules| {
         let mut world = booted(24, rules);
         (1..21).for_each(|host| world.power_off(host));
@@ -150,7 +150,7 @@ fn r3_many_neighbours_lost_at_once_are_tried_side_by_side() {
 }
 
 #[test]
-fn r4_two_halves_find_each_other_again() {
+fn r4_two_separated_halves_merge_when_the_network_is_whole() {
     let story = |rules| {
         let mut world = entered(4, rules);
         for (one, two) in [(0, 1), (0, 3), (2, 1), (2, 3)] {
@@ -166,14 +166,14 @@ fn r4_two_halves_find_each_other_again() {
 }
 
 #[test]
-fn r5_islands_that_restarted_from_nothing_meet_by_the_host_file() {
+fn r5_daemons_restarted_without_memory_merge_through_the_host_file() {
     let story = |rules| {
         let mut world = World::new(7, 4);
         world.rules = rules;
         for (one, two) in [(0, 1), (0, 3), (2, 1), (2, 3)] {
             cut(&mut world, one, two);
         }
-        // h2 and h3 enter by hand; only the two who began have the file.
+        // h2 and h3 enter by hand; only the two first daemons have the file.
         for host in [0, 1] {
             world.boot(host, &Start { seeds: vec![0, 1], ..Start::default() });
             world.boot(host + 2, &Start { entry: vec![host], ..Start::default() });
@@ -187,7 +187,7 @@ fn r5_islands_that_restarted_from_nothing_meet_by_the_host_file() {
 }
 
 #[test]
-fn r6_two_who_cannot_reach_each_other_move_apart() {
+fn r6_two_neighbours_that_cannot_connect_change_their_positions() {
     let story = |rules| {
         let mut world = booted(5, rules);
         cut(&mut world, 1, 2);
@@ -200,7 +200,7 @@ fn r6_two_who_cannot_reach_each_other_move_apart() {
 }
 
 #[test]
-fn r5_two_who_both_moved_while_apart_meet_again_by_the_host_file() {
+fn r5_two_daemons_with_new_addresses_merge_through_the_host_file() {
     let mut world = World::new(7, 2);
     (0..2).for_each(|host| world.readdress(host));
     for host in 0..2 {
@@ -208,7 +208,7 @@ fn r5_two_who_both_moved_while_apart_meet_again_by_the_host_file() {
         world.boot(host, &start);
     }
     world.pass(5 * SECOND);
-    assert!(is_whole(&world, 0..2), "the ring is whole at first");
+    assert!(is_whole(&world, 0..2), "the ring must be whole at first");
     cut(&mut world, 0, 1);
     (0..2).for_each(|host| world.readdress(host));
     world.pass(15 * SECOND);
@@ -219,19 +219,19 @@ fn r5_two_who_both_moved_while_apart_meet_again_by_the_host_file() {
 }
 
 #[test]
-fn who_moves_is_back_as_soon_as_it_knows_its_address() {
+fn a_daemon_with_a_new_address_returns_when_it_learns_the_address() {
     let mut world = entered(4, Rules::default());
     for host in [1, 2, 1] {
         world.readdress(host);
         world.pass(20 * SECOND);
         assert!(is_whole(&world, 0..4));
         let address = &world.hosts[host].address;
-        let told = world.ring(0).record(&world.hosts[host].name).expect("a record");
-        assert_eq!(told.addresses, std::slice::from_ref(address));
+        let record = world.ring(0).record(&world.hosts[host].name).expect("a record");
+        assert_eq!(record.addresses, std::slice::from_ref(address));
     }
 }
 
-/// Two hosts whose daemons bear one name, and a third; all start at once. Who runs after a while.
+/// Two hosts whose daemons have the same name, and a third; all start at once. Returns the running ones later.
 fn doubles(seed: u64, entries: [Vec<usize>; 3]) -> (World, Vec<usize>) {
     let mut world = World::new(seed, 3);
     world.hosts[1].name = world.hosts[0].name.clone();
@@ -240,13 +240,13 @@ fn doubles(seed: u64, entries: [Vec<usize>; 3]) -> (World, Vec<usize>) {
     }
     world.pass(30 * SECOND);
     let running: Vec<usize> = world.running().into_iter().filter(|host| *host < 2).collect();
-    // Hosts are found by their names from here on.
+    // From here on, hosts are found by their names.
     world.hosts[1 - running[0]].name = DaemonName::new("nobody").expect("a name");
     (world, running)
 }
 
 #[test]
-fn of_two_newcomers_of_one_name_that_ask_each_other_one_stays() {
+fn of_two_newcomers_of_one_name_that_join_each_other_one_stays() {
     for seed in 0..64 {
         let (_, running) = doubles(seed, [vec![1], vec![0], vec![]]);
         assert_eq!(running.len(), 1, "seed {seed}");
@@ -254,7 +254,7 @@ fn of_two_newcomers_of_one_name_that_ask_each_other_one_stays() {
 }
 
 #[test]
-fn of_two_of_one_name_that_enter_at_once_one_gets_in() {
+fn of_two_simultaneous_newcomers_of_one_name_one_enters() {
     for seed in 0..64 {
         for entries in [[vec![1, 2], vec![0, 2], vec![]], [vec![2], vec![2], vec![]]] {
             let (world, running) = doubles(seed, entries);
@@ -265,7 +265,7 @@ fn of_two_of_one_name_that_enter_at_once_one_gets_in() {
 }
 
 #[test]
-fn a_newcomer_of_a_name_that_is_taken_goes_whoever_asks() {
+fn a_newcomer_with_a_taken_name_ends_through_any_entry() {
     for seed in 0..64 {
         let mut world = World::new(seed, 3);
         world.hosts[2].name = world.hosts[0].name.clone();
@@ -280,8 +280,8 @@ fn a_newcomer_of_a_name_that_is_taken_goes_whoever_asks() {
 }
 
 #[test]
-fn r5_two_who_left_and_came_back_apart_meet_again() {
-    // Each has the other as departed, and nobody else is left who could tell.
+fn r5_two_departed_daemons_that_return_separately_merge() {
+    // Each has the other as departed, and no other member could correct it.
     let mut world = booted(4, Rules::default());
     let file =
         |host| Start { ordinal: Some(host as u64), seeds: (0..4).collect(), ..Start::default() };

@@ -1,4 +1,4 @@
-//! One random schedule: daemons start, a minute of faults, calm in one of three shapes, judgement.
+//! One random schedule: daemons start, a minute of faults, calm in one of three network shapes, then the checks.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -6,14 +6,15 @@ use std::ops::RangeInclusive;
 use mpd_ring::Input;
 
 use crate::checks;
+use crate::recordings::Memory;
 use crate::world::{Happening, MS, SECOND, Start, World};
 
 const CHAOS_FROM: u64 = 6 * SECOND;
 const CHAOS_UNTIL: u64 = 61 * SECOND;
-/// 30 s and twice the time to declare somebody dead.
+/// 30 s and twice the time until a daemon is declared dead.
 const CALM: u64 = 40 * SECOND;
 
-/// How the network is when the faults have stopped.
+/// The network after the faults have stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Healed,
@@ -21,7 +22,7 @@ pub(crate) enum Shape {
     PairCut,
 }
 
-/// How a schedule went.
+/// The result of a schedule.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) violations: Vec<String>,
@@ -29,18 +30,21 @@ pub(crate) struct Outcome {
     pub(crate) settled: u64,
     pub(crate) fingerprint: u64,
     pub(crate) lines: Vec<String>,
+    /// The recording of each daemon, if lines are kept.
+    pub(crate) recordings: Vec<Vec<u8>>,
     pub(crate) replies: [u64; 6],
     pub(crate) shape: Shape,
 }
 
 impl Outcome {
-    /// Of a schedule that could not be finished.
+    /// For a schedule that panicked.
     pub(crate) fn panicked(text: String) -> Self {
         Self {
             violations: vec![format!("panicked: {text}")],
             settled: 0,
             fingerprint: 0,
             lines: Vec::new(),
+            recordings: Vec::new(),
             replies: [0; 6],
             shape: Shape::Healed,
         }
@@ -63,14 +67,14 @@ pub(crate) fn run(seed: u64, members: Option<RangeInclusive<usize>>, record: boo
     world.watch.sparse = size > 64;
     world.trace.records = record;
     let booted = world.random.below(2) == 0;
-    // Without a host file nobody finds hosts that have all moved.
+    // Without a host file no daemon finds hosts that have all moved.
     let moves = booted && world.random.below(3) == 0;
     if moves {
         (0..size).for_each(|host| world.readdress(host));
     }
     for host in 0..size {
         world.boot(host, &first_start(host, size, booted));
-        // Half of the time before the chaos, at most.
+        // At most half of the time before the chaos.
         let pause = world.random.below(300.min(3000 / size)) as u64 * MS;
         world.pass(pause);
     }
@@ -96,6 +100,7 @@ pub(crate) fn run(seed: u64, members: Option<RangeInclusive<usize>>, record: boo
         settled: world.watch.changed.saturating_sub(from),
         fingerprint: world.trace.fingerprint,
         lines: world.trace.lines,
+        recordings: world.trace.recordings.iter().map(Memory::bytes).collect(),
         replies: world.watch.replies,
         shape,
     }
@@ -112,7 +117,7 @@ fn first_start(host: usize, size: usize, booted: bool) -> Start {
     }
 }
 
-/// A daemon comes back by itself: from the host file, or through some other.
+/// A daemon returns by itself: from the host file, or through another daemon.
 fn restart(world: &mut World, host: usize, booted: bool) {
     let size = world.hosts.len();
     let mut start = first_start(host, size, booted);
@@ -130,13 +135,13 @@ fn fault(world: &mut World, booted: bool, moves: bool) {
     match world.random.below(24) {
         0 => world.power_off(host),
         1 => {
-            // In a ring of many, up to a half at once.
+            // In a large ring, up to half at once.
             let rack = 1 + world.random.below(4.max(size / 2));
             (0..rack).for_each(|next| world.power_off((host + next) % size));
         }
         2 | 3 => world.kill(host),
         4..=6 => {
-            // As many come back at once as may have gone.
+            // At most as many return at once as may have been lost.
             for next in 0..=world.random.below(size.div_ceil(32)) {
                 let host = (host + next) % size;
                 world.power_on(host);
@@ -163,12 +168,12 @@ fn fault(world: &mut World, booted: bool, moves: bool) {
             world.scatter(host, b"faults");
         }
         16 => {
-            // Few enough to be home in the calm time, however large the ring.
+            // Few enough to return in the calm time, in a ring of any size.
             let laps = 1 + u32::try_from(other % 4).expect("a small number");
             world.lap(host, laps, true);
         }
         17 => world.input(host, Input::Leave),
-        // Few names, so that some are wanted by several.
+        // Few names, so that several daemons publish the same name.
         18..=20 => drop(world.publish(host, &format!("name {}", other % 4))),
         21 => take_back(world),
         22 => swizzle(world),
@@ -177,7 +182,7 @@ fn fault(world: &mut World, booted: bool, moves: bool) {
     }
 }
 
-/// A name is unpublished, or its job is over.
+/// A name is unpublished, or its job ends.
 fn take_back(world: &mut World) {
     let published = world.watch.names.claims.len().max(1);
     let chosen = world.random.below(published);
@@ -192,7 +197,7 @@ fn take_back(world: &mut World) {
     }
 }
 
-/// Hosts are clogged one after the other, and are free again in another order.
+/// Hosts are delayed one after the other, and are released in another order.
 fn swizzle(world: &mut World) {
     for host in 0..world.hosts.len() {
         if world.random.below(2) == 0 {
@@ -205,8 +210,7 @@ fn swizzle(world: &mut World) {
     }
 }
 
-/// A host is seen under another address from now on; its daemon may have restarted meanwhile, and may
-/// still believe in the old one.
+/// A host has another address from now on; its daemon may have restarted meanwhile, and may still use the old one.
 fn move_away(world: &mut World, host: usize) {
     let old = world.hosts[host].address.clone();
     if world.random.below(2) == 0 {
@@ -241,10 +245,10 @@ fn heal(world: &mut World) {
     world.kick();
 }
 
-/// Ends the faults; the groups that remain.
+/// Ends the faults; returns the remaining groups.
 fn calm(world: &mut World, shape: Shape, booted: bool) -> Vec<BTreeSet<usize>> {
     let size = world.hosts.len();
-    // Whatever was to be clogged later is not.
+    // Delays that were planned for later are dropped.
     world.pass(10 * SECOND);
     heal(world);
     for host in 0..size {

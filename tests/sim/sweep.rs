@@ -1,4 +1,4 @@
-//! Many schedules, a few of hundreds of daemons, and the proof that a seed is all that matters.
+//! Many schedules, a few of hundreds of daemons, and the proof that the seed determines everything.
 //!
 //! `MPD_SIM_SCHEDULES=N` runs N schedules, `MPD_SIM_FROM=SEED` begins there, `MPD_SIM_MEMBERS=M` or
 //! `MPD_SIM_MEMBERS=FROM-TO` bounds the number of hosts, `MPD_SIM_SEED=SEED` replays one with its trace.
@@ -6,10 +6,13 @@
 use std::ops::RangeInclusive;
 use std::thread;
 
+use mpd_ring::Ring;
+
+use crate::recordings::replays;
 use crate::schedule::{self, Outcome};
 
 const SCHEDULES: u64 = 2000;
-/// Violations told in full.
+/// Number of violations printed in full.
 const SHOWN: usize = 10;
 
 pub(crate) fn number(name: &str) -> Option<u64> {
@@ -25,7 +28,7 @@ fn members() -> Option<RangeInclusive<usize>> {
     Some(number(from)..=number(to))
 }
 
-/// An assertion that failed within a daemon is a violation like others.
+/// An assertion that fails within a daemon is a violation like others.
 fn outcome(seed: u64) -> Outcome {
     let run = || schedule::run(seed, members(), false);
     std::panic::catch_unwind(run).unwrap_or_else(|panic| {
@@ -49,7 +52,7 @@ fn run_all(from: u64, count: u64) -> Vec<(u64, Outcome)> {
 }
 
 #[test]
-fn whatever_happens_the_ring_is_whole_again_when_it_stops() {
+fn the_ring_is_whole_again_after_random_faults() {
     let from = number("MPD_SIM_FROM").unwrap_or(1);
     let count = number("MPD_SIM_SCHEDULES").unwrap_or(SCHEDULES);
     let outcomes = run_all(from, count);
@@ -83,7 +86,7 @@ fn whatever_happens_the_ring_is_whole_again_when_it_stops() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_trace() {
+fn a_seed_of_a_simulated_ring_determines_its_trace() {
     for seed in 1000..1006 {
         let one = schedule::run(seed, None, true);
         let two = schedule::run(seed, None, true);
@@ -91,6 +94,17 @@ fn the_same_seed_gives_the_same_trace() {
         assert_eq!(one.lines, two.lines, "seed {seed}");
         assert_ne!(one.fingerprint, schedule::run(seed + 3, None, false).fingerprint);
     }
+}
+
+#[test]
+fn every_daemon_of_a_simulated_ring_replays_from_its_recording() {
+    let mut steps = 0;
+    for seed in 1..=12 {
+        let outcome = schedule::run(seed, None, true);
+        assert!(outcome.recordings.len() >= 2, "seed {seed}");
+        steps += outcome.recordings.iter().map(|one| replays::<Ring>(one)).sum::<u64>();
+    }
+    assert!(steps > 5_000, "{steps} steps");
 }
 
 #[test]

@@ -1,20 +1,25 @@
-//! What happened, as lines for people and as a fingerprint for comparison.
+//! The events, as lines for people and as a fingerprint for comparison.
 
 use mpd_ring::{Event, Input, Output, Publication};
 use mpd_wire::DaemonName;
 
-/// Collects lines if asked to, and always the fingerprint.
+use crate::recordings::Memory;
+
+/// Collects lines if requested, and always the fingerprint.
 #[derive(Debug)]
 pub(crate) struct Trace {
     /// Whether lines are kept.
     pub(crate) records: bool,
     pub(crate) lines: Vec<String>,
     pub(crate) fingerprint: u64,
+    /// The recording of each started daemon, if lines are kept.
+    pub(crate) recordings: Vec<Memory>,
 }
 
 impl Default for Trace {
     fn default() -> Self {
-        Self { records: false, lines: Vec::new(), fingerprint: 0xcbf2_9ce4_8422_2325 }
+        let fingerprint = 0xcbf2_9ce4_8422_2325;
+        Self { records: false, lines: Vec::new(), fingerprint, recordings: Vec::new() }
     }
 }
 

@@ -1,8 +1,8 @@
-//! Hosts, a network and time, all of them made up; the daemons' rings in them are the real ones.
+//! Simulated hosts, network and time; the rings of the daemons are the real ones.
 //!
-//! The network stands above the channel: connections carry ordered messages with delay. A cut holds
-//! them back, as a kernel that sends again would; three seconds without acknowledgement reset the
-//! side that waits for one. Everything that happens is drawn from one seeded generator.
+//! The network is above the channel: connections carry ordered messages with delay. A cut holds them back, like a
+//! kernel that retransmits. After three seconds without acknowledgement the waiting side resets its connection. One
+//! seeded generator determines everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,30 +19,30 @@ use crate::checks::Watch;
 use crate::network::{Connection, Packet};
 use crate::trace::Trace;
 
-/// One microsecond to the next millisecond, in the world's unit.
+/// From one microsecond to the next millisecond, in the world's unit.
 pub(crate) const MS: u64 = 1000;
 /// One second.
 pub(crate) const SECOND: u64 = 1000 * MS;
 
-/// How a host's daemon begins.
+/// The configuration of a host's daemon at its start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Start {
-    /// Its place in the host file.
+    /// Its position in the host file.
     pub(crate) ordinal: Option<u64>,
     /// Hosts to enter through.
     pub(crate) entry: Vec<usize>,
     /// Hosts of its host file.
     pub(crate) seeds: Vec<usize>,
-    /// The address that it takes for its own, if not the right one.
+    /// The address that it assumes to be its own, if not the right one.
     pub(crate) address: Option<Address>,
 }
 
-/// What the queue holds.
+/// An entry of the event queue.
 #[derive(Clone, Debug)]
 pub(crate) enum Happening {
     Alarm {
         host: usize,
-        life: u32,
+        incarnation: u32,
     },
     Syn(u64),
     Refusal(u64, DialFailure),
@@ -58,15 +58,15 @@ pub(crate) enum Happening {
     },
     Answer {
         host: usize,
-        life: u32,
+        incarnation: u32,
         id: ScatterId,
     },
-    /// The daemon learns under which address it is seen.
+    /// The daemon learns the address at which its peers see it.
     Learn {
         host: usize,
-        life: u32,
+        incarnation: u32,
     },
-    /// What the host sends takes that much longer from now on.
+    /// Messages of the host take longer by this delay from now on.
     Clog {
         host: usize,
         extra: u64,
@@ -77,28 +77,28 @@ pub(crate) enum Happening {
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) name: DaemonName,
-    /// Where it is now.
+    /// Its current address.
     pub(crate) address: Address,
-    /// A name that leads there, wherever that is: what host files hold.
+    /// A name that always resolves to its current address, as in host files.
     pub(crate) alias: Address,
-    /// How often it moved.
+    /// The number of its moves.
     pub(crate) moves: u32,
     pub(crate) powered: bool,
     pub(crate) frozen: bool,
     pub(crate) ring: Option<Pump<Ring>>,
     pub(crate) instance: Instance,
     /// Counts its daemons.
-    pub(crate) life: u32,
+    pub(crate) incarnation: u32,
     pub(crate) ends: BTreeMap<LinkId, (u64, usize)>,
     pub(crate) dials: BTreeMap<Token, u64>,
-    /// What came while it was frozen.
+    /// Inputs that arrived while it was frozen.
     pub(crate) backlog: Vec<Input>,
     pub(crate) alarm: u64,
-    /// Extra delay of everything that it sends.
+    /// Extra delay of all its messages.
     pub(crate) clog: u64,
 }
 
-/// All there is.
+/// The whole simulation.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) now: u64,
@@ -106,12 +106,12 @@ pub(crate) struct World {
     queue: BTreeMap<(u64, u64), Happening>,
     pub(crate) hosts: Vec<Host>,
     pub(crate) connections: BTreeMap<u64, Connection>,
-    /// `reach[a][b]`: what a sends comes to b.
+    /// `reach[a][b]`: messages of a reach b.
     pub(crate) reach: Vec<Vec<bool>>,
     pub(crate) random: Random,
     pub(crate) rules: Rules,
     pub(crate) timing: Timing,
-    /// Most microseconds on the way; at least a tenth of it.
+    /// Maximum delay in microseconds; the minimum is a tenth of it.
     pub(crate) latency: u64,
     pub(crate) watch: Watch,
     pub(crate) trace: Trace,
@@ -131,7 +131,7 @@ impl World {
             frozen: false,
             ring: None,
             instance: Instance::from_bytes([0; 16]),
-            life: 0,
+            incarnation: 0,
             ends: BTreeMap::new(),
             dials: BTreeMap::new(),
             backlog: Vec::new(),
@@ -176,7 +176,7 @@ impl World {
         self.latency / 10 + self.random.below(span) as u64 + self.hosts[from].clog
     }
 
-    /// Both ways.
+    /// Both directions.
     pub(crate) fn connected(&self, a: usize, b: usize) -> bool {
         self.reach[a][b] && self.reach[b][a]
     }
@@ -190,13 +190,13 @@ impl World {
         self.last_request += 1;
         let request = RequestId(self.last_request);
         if self.hosts[host].ring.is_some() {
-            self.watch.asked(request, host, self.hosts[host].life, self.now);
+            self.watch.asked(request, host, self.hosts[host].incarnation, self.now);
         }
         self.input(host, make(request));
         request
     }
 
-    /// Hands an input to a daemon, or keeps it for the thaw.
+    /// Passes an input to a daemon, or keeps it for the thaw.
     pub(crate) fn input(&mut self, host: usize, input: Input) {
         let machine = &mut self.hosts[host];
         if machine.frozen {
@@ -211,14 +211,14 @@ impl World {
         self.perform(host);
     }
 
-    /// Cuts or mends what `from` sends to `to`.
+    /// Cuts or restores the direction from `from` to `to`.
     pub(crate) fn set_reach(&mut self, from: usize, to: usize, reach: bool) {
         if from != to {
             self.reach[from][to] = reach;
         }
     }
 
-    /// Runs until `until`.
+    /// Runs until the time `until`.
     pub(crate) fn run(&mut self, until: u64) {
         while let Some(entry) = self.queue.first_entry() {
             let (at, _) = *entry.key();
@@ -239,7 +239,7 @@ impl World {
 
     fn happen(&mut self, happening: Happening) {
         match happening {
-            Happening::Alarm { host, life } => self.alarm(host, life),
+            Happening::Alarm { host, incarnation } => self.alarm(host, incarnation),
             Happening::Syn(connection) => self.syn(connection),
             Happening::Refusal(connection, failure) => self.refused(connection, failure),
             Happening::Established(connection) => self.established(connection),
@@ -247,14 +247,14 @@ impl World {
             Happening::Unacknowledged { connection, side, since } => {
                 self.unacknowledged(connection, side, since);
             }
-            Happening::Answer { host, life, id } => {
-                if self.hosts[host].life == life {
+            Happening::Answer { host, incarnation, id } => {
+                if self.hosts[host].incarnation == incarnation {
                     let answer = self.answer_of(host, id);
                     self.input(host, answer);
                 }
             }
-            Happening::Learn { host, life } => {
-                if self.hosts[host].life == life {
+            Happening::Learn { host, incarnation } => {
+                if self.hosts[host].incarnation == incarnation {
                     let addresses = vec![self.hosts[host].address.clone()];
                     self.input(host, Input::Readdress(addresses));
                 }
@@ -263,10 +263,10 @@ impl World {
         }
     }
 
-    fn alarm(&mut self, host: usize, life: u32) {
+    fn alarm(&mut self, host: usize, incarnation: u32) {
         let now = self.time();
         let machine = &mut self.hosts[host];
-        if machine.life != life || machine.alarm != self.now {
+        if machine.incarnation != incarnation || machine.alarm != self.now {
             return;
         }
         machine.alarm = u64::MAX;
@@ -289,12 +289,12 @@ impl World {
         let due = u64::try_from((due - start).as_micros()).expect("a time").max(now);
         if due < machine.alarm {
             machine.alarm = due;
-            let life = machine.life;
-            self.push(due, Happening::Alarm { host, life });
+            let incarnation = machine.incarnation;
+            self.push(due, Happening::Alarm { host, incarnation });
         }
     }
 
-    /// Does what the daemon of `host` wants done.
+    /// Performs the outputs of the daemon of `host`.
     pub(crate) fn perform(&mut self, host: usize) {
         let now = self.time();
         while let Some(output) = self.hosts[host].ring.as_mut().and_then(|ring| ring.next(now)) {
@@ -316,9 +316,9 @@ impl World {
                     }
                 }
                 Output::Deliver { id, hops, .. } => {
-                    let life = self.hosts[host].life;
-                    self.watch.delivered(host, life, id, hops);
-                    self.answer(host, life, id);
+                    let incarnation = self.hosts[host].incarnation;
+                    self.watch.delivered(host, incarnation, id, hops);
+                    self.answer(host, incarnation, id);
                 }
                 Output::Scattered { .. }
                 | Output::LapsHome { .. }
@@ -334,7 +334,7 @@ impl World {
                     self.trace.event(self.now, &self.hosts[host].name, &event);
                 }
                 Output::Over => {
-                    // Links that came up in the same moment and were not handed in yet.
+                    // Links that came up in the same moment and were not reported to the daemon yet.
                     for (connection, side) in self.forget_daemon(host) {
                         self.end(connection, side);
                     }
@@ -344,15 +344,15 @@ impl World {
         self.set_alarm(host);
         let machine = &self.hosts[host];
         if let Some(ring) = &machine.ring {
-            self.watch.after_step(self.now, host, machine.life, ring.machine());
+            self.watch.after_step(self.now, host, machine.incarnation, ring.machine());
         }
     }
 
     /// A daemon answers most orders while it still performs outputs, and some later.
-    fn answer(&mut self, host: usize, life: u32, id: ScatterId) {
+    fn answer(&mut self, host: usize, incarnation: u32, id: ScatterId) {
         if self.random.one_in(4) {
             let at = self.now + self.delay(host);
-            return self.push(at, Happening::Answer { host, life, id });
+            return self.push(at, Happening::Answer { host, incarnation, id });
         }
         let answer = self.answer_of(host, id);
         if let Some(ring) = &mut self.hosts[host].ring {
@@ -367,7 +367,7 @@ impl World {
     pub(crate) fn forget_daemon(&mut self, host: usize) -> Vec<(u64, usize)> {
         let machine = &mut self.hosts[host];
         machine.ring = None;
-        machine.life += 1;
+        machine.incarnation += 1;
         machine.frozen = false;
         machine.backlog.clear();
         machine.dials.clear();
@@ -389,8 +389,8 @@ impl World {
         let to = addresses.iter().find_map(there);
         let id = self.next_id();
         let Some(to) = to else { return };
-        let lives = [self.hosts[host].life, 0];
-        let connection = Connection::new([host, to], lives, token, purpose, wanted);
+        let incarnations = [self.hosts[host].incarnation, 0];
+        let connection = Connection::new([host, to], incarnations, token, purpose, wanted);
         self.connections.insert(id, connection);
         self.hosts[host].dials.insert(token, id);
         let at = self.now + self.delay(host);
@@ -405,7 +405,7 @@ impl World {
         Peer { name: self.hosts[host].name.clone(), instance: self.hosts[host].instance }
     }
 
-    /// Something that was done to a host, for the trace.
+    /// An operation on a host, for the trace.
     pub(crate) fn note(&mut self, host: usize, what: &str, detail: u64) {
         self.trace.fold(&[self.now, host as u64, what.len() as u64, detail]);
         self.trace.say(self.now, &self.hosts[host].name, what);
@@ -426,7 +426,7 @@ impl World {
         self.request(host, |request| Input::Scatter(request, payload))
     }
 
-    /// A job of its own publishes a name through the daemon of `host`.
+    /// A separate job publishes a name through the daemon of `host`.
     pub(crate) fn publish(&mut self, host: usize, name: &str) -> JobId {
         let number = self.last_request + 1;
         let job = JobId::new(number, self.hosts[host].name.as_str()).expect("a job");

@@ -35,7 +35,7 @@ impl Root {
 }
 
 /// The secrets that both sides derive from the pre-shared secret, the agreement and the transcript.
-pub(super) struct Session {
+pub(super) struct HandshakeSecrets {
     transcript: Tag,
     responder_proof: Secret,
     initiator_proof: Secret,
@@ -45,7 +45,7 @@ pub(super) struct Session {
     pub(super) responder_key: Secret,
 }
 
-impl Session {
+impl HandshakeSecrets {
     pub(super) fn derive(psk: &Secret, agreement: &[u8], transcript: Tag) -> Self {
         let prk = extract(&psk[..], agreement);
         let bound = |label| expand(&prk, &[label, &transcript]);

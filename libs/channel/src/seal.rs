@@ -111,11 +111,11 @@ pub struct Opener {
     direction: Direction,
     buffer: Vec<u8>,
     start: usize,
-    end: End,
+    end: OpenerState,
 }
 
 #[derive(Clone, Copy)]
-enum End {
+enum OpenerState {
     Open,
     Bye,
     Failed(ChannelError),
@@ -123,13 +123,18 @@ enum End {
 
 impl Opener {
     pub(super) fn new(key: Secret) -> Self {
-        Self { direction: Direction::new(key), buffer: Vec::new(), start: 0, end: End::Open }
+        Self {
+            direction: Direction::new(key),
+            buffer: Vec::new(),
+            start: 0,
+            end: OpenerState::Open,
+        }
     }
 
     /// Adds received bytes. Call [`Opener::next_frame`] until it returns `None` before the next
     /// call. The opener then holds at most one frame and these bytes.
     pub fn push(&mut self, bytes: &[u8]) {
-        if matches!(self.end, End::Failed(_)) {
+        if matches!(self.end, OpenerState::Failed(_)) {
             return;
         }
         if self.start == self.buffer.len() {
@@ -149,10 +154,10 @@ impl Opener {
     /// [`ChannelError`]; every later call returns the same error.
     pub fn next_frame(&mut self) -> Result<Option<Opened<'_>>, ChannelError> {
         match self.end {
-            End::Open => {}
-            End::Bye if self.start == self.buffer.len() => return Ok(None),
-            End::Bye => return Err(self.fail(ChannelError::AfterBye)),
-            End::Failed(error) => return Err(error),
+            OpenerState::Open => {}
+            OpenerState::Bye if self.start == self.buffer.len() => return Ok(None),
+            OpenerState::Bye => return Err(self.fail(ChannelError::AfterBye)),
+            OpenerState::Failed(error) => return Err(error),
         }
         let waiting = &self.buffer[self.start..];
         let Some(&header) = waiting.first_chunk::<HEADER>() else { return Ok(None) };
@@ -175,7 +180,7 @@ impl Opener {
             return Err(self.fail(ChannelError::Forged));
         }
         if length == 0 {
-            self.end = End::Bye;
+            self.end = OpenerState::Bye;
             return Ok(Some(Opened::Bye));
         }
         Ok(Some(Opened::Frame(&self.buffer[from..from + length])))
@@ -188,15 +193,15 @@ impl Opener {
     /// one.
     pub fn peer_closed(&mut self) -> Result<(), ChannelError> {
         match self.end {
-            End::Bye if self.start == self.buffer.len() => Ok(()),
-            End::Bye => Err(self.fail(ChannelError::AfterBye)),
-            End::Open => Err(self.fail(ChannelError::Truncated)),
-            End::Failed(error) => Err(error),
+            OpenerState::Bye if self.start == self.buffer.len() => Ok(()),
+            OpenerState::Bye => Err(self.fail(ChannelError::AfterBye)),
+            OpenerState::Open => Err(self.fail(ChannelError::Truncated)),
+            OpenerState::Failed(error) => Err(error),
         }
     }
 
     fn fail(&mut self, error: ChannelError) -> ChannelError {
-        self.end = End::Failed(error);
+        self.end = OpenerState::Failed(error);
         self.buffer = Vec::new();
         self.start = 0;
         error

@@ -30,13 +30,11 @@ impl Numbers {
     }
 
     /// The user's numbers for these ranks of the debuggers' job; `None` if one of them does not
-    /// belong to it.
+    /// belong to it. Ranks that a program spawns have numbers after those of the job.
     pub fn shown(&self, ranks: &RankSet) -> Option<RankSet> {
-        if !ranks.is_within(&RankSet::below(self.shown.count())) {
-            return None;
-        }
         Some(match &self.listed {
-            None => ranks.clone(),
+            None => Some(ranks.clone()).filter(|ranks| *ranks != RankSet::all())?,
+            Some(_) if !ranks.is_within(&RankSet::below(self.shown.count())) => return None,
             Some(listed) => {
                 let of = |&(low, high): &(u32, u32)| &listed[low as usize..=high as usize];
                 ranks.ranges().iter().flat_map(of).copied().collect()

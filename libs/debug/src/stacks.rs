@@ -94,12 +94,12 @@ impl Stacks {
             }
             shown.put(essential(stack).iter().copied(), ranks, threads);
         });
-        let told = shown.top.calls.values().fold(RankSet::none(), |mut told, branch| {
-            told.join(&branch.ranks);
-            told
+        let reported = shown.top.calls.values().fold(RankSet::none(), |mut reported, branch| {
+            reported.join(&branch.ranks);
+            reported
         });
         for (call, mut ranks) in nowhere {
-            ranks.remove(&told);
+            ranks.remove(&reported);
             if !ranks.is_empty() {
                 shown.put(std::iter::once(&call[..]), &ranks, ranks.count());
             }

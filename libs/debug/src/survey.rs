@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::front::{Mark, QUIT_WITHIN, Said, State, What};
 use super::numbers::Numbers;
+use super::prompt::{Mark, QUIT_WITHIN, Said, State, What};
 use super::stacks::{self, Stacks};
 use mpd_machine::{Time, UNDRAINED};
 use mpd_wire::{Rank, RankSet};
@@ -55,7 +55,7 @@ pub struct Survey {
     /// The ranks that did not answer in time.
     silent: RankSet,
     /// The time of the last line of a debugger.
-    heard: Time,
+    received: Time,
     /// The time at which the last debugger got the command to leave.
     left: Option<Time>,
     outputs: VecDeque<Output>,
@@ -73,7 +73,7 @@ impl Survey {
             refusals: Vec::new(),
             refused: RankSet::none(),
             silent: RankSet::none(),
-            heard: now,
+            received: now,
             left: None,
             outputs: VecDeque::new(),
         }
@@ -109,7 +109,7 @@ impl Survey {
     }
 
     fn mark(&mut self, now: Time, ranks: &RankSet, mark: &Mark) {
-        self.heard = now;
+        self.received = now;
         let (mut ask, mut dismiss) = (RankSet::none(), RankSet::none());
         for rank in ranks.ranks() {
             let Some(stage) = self.stages.get_mut(&rank) else { continue };
@@ -165,7 +165,7 @@ impl Survey {
 
     /// The time at which [`Survey::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Time {
-        self.left.map_or(self.heard + ANSWER_WITHIN, |left| left + QUIT_WITHIN)
+        self.left.map_or(self.received + ANSWER_WITHIN, |left| left + QUIT_WITHIN)
     }
 
     /// The next action.
@@ -212,7 +212,7 @@ mod tests {
     }
 
     /// The commands that it sends because of lines.
-    fn told(survey: &mut Survey, lines: &[&str]) -> Vec<String> {
+    fn reported(survey: &mut Survey, lines: &[&str]) -> Vec<String> {
         let mut all = Vec::new();
         for line in lines {
             survey.said(Time::ZERO, line.as_bytes());
@@ -232,12 +232,12 @@ mod tests {
     #[test]
     fn each_rank_is_asked_when_its_debugger_has_attached_and_left_when_it_has_answered() {
         let mut survey = survey("4-6");
-        assert_eq!(told(&mut survey, &["0,2: =0 stopped poll ? ?"]), ["0,2: 1 stacks"]);
+        assert_eq!(reported(&mut survey, &["0,2: =0 stopped poll ? ?"]), ["0,2: 1 stacks"]);
         let lines = ["0,2: #main at a.c:3\twork at a.c:1", "2: =1 stopped poll ? ?"];
-        assert_eq!(told(&mut survey, &lines), ["2: 2 quit"]);
+        assert_eq!(reported(&mut survey, &lines), ["2: 2 quit"]);
         let lines =
             ["1: !ptrace: Operation not permitted.", "1: =0 idle", "0: =1 stopped poll ? ?"];
-        assert_eq!(told(&mut survey, &lines), ["1: 2 quit", "0: 2 quit"]);
+        assert_eq!(reported(&mut survey, &lines), ["1: 2 quit", "0: 2 quit"]);
         assert_eq!(survey.stacks().text(), "4,6: main at a.c:3\n  4,6: work at a.c:1\n");
         let why = "ptrace: Operation not permitted.".to_owned();
         assert_eq!(survey.missing(), [("5".parse().unwrap(), why)]);
@@ -246,10 +246,10 @@ mod tests {
     #[test]
     fn a_rank_is_missing_when_none_of_its_threads_could_be_read() {
         let mut survey = survey("0-1");
-        told(&mut survey, &["0-1: =0 stopped poll ? ?"]);
+        reported(&mut survey, &["0-1: =0 stopped poll ? ?"]);
         let unread = ["?? (thread 1: gone)", "?? (thread 2: no such memory)"];
-        told(&mut survey, &["0: #main at a.c:3", &format!("0-1: #{}", unread[1])]);
-        told(&mut survey, &[&format!("1: #{}", unread[0]), "0-1: =1 stopped poll ? ?"]);
+        reported(&mut survey, &["0: #main at a.c:3", &format!("0-1: #{}", unread[1])]);
+        reported(&mut survey, &[&format!("1: #{}", unread[0]), "0-1: =1 stopped poll ? ?"]);
         let expected = format!("0-1: {}\n0: main at a.c:3\n1: {}\n", unread[1], unread[0]);
         assert_eq!(survey.stacks().text(), expected);
         let why = "thread 2: no such memory".to_owned();
@@ -260,7 +260,7 @@ mod tests {
     fn a_rank_that_does_not_answer_is_given_up_and_reported() {
         let mut survey = survey("0-1");
         let lines = ["0: =0 stopped poll ? ?", "0: #main at a.c:3", "0: =1 stopped poll ? ?"];
-        assert_eq!(told(&mut survey, &lines).len(), 2);
+        assert_eq!(reported(&mut survey, &lines).len(), 2);
         let late = Time::ZERO + ANSWER_WITHIN;
         survey.handle_timeout(late);
         assert_eq!(sent(&mut survey), ["1: 2 quit"]);

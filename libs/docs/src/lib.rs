@@ -17,7 +17,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 pub type Variable = (&'static str, &'static str);
 
 /// By what a program finds the daemon of this host.
-pub const OF_PLACE: [Variable; 4] = [
+pub const OF_RING: [Variable; 4] = [
     ("MPD_RUNDIR", "the run directory of the daemon, where --rundir does not name it"),
     (
         "MPD_RING, MPD_CON_EXT",
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn every_page_has_its_variables_and_names_others() {
-        let page = references("mpd", &[OF_PLACE.as_slice(), &OF_DAEMON].concat()).render();
+        let page = references("mpd", &[OF_RING.as_slice(), &OF_DAEMON].concat()).render();
         for part in
             [".SH ENVIRONMENT", "MPD_RUNDIR", "MPD_KEY_FILE", ".SH \"SEE ALSO\"", "mpdboot(1)"]
         {

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 
-/// The addresses of `host`, a name or an address, in brackets or not. Waits for the resolver: for the
-/// start of a program only.
+/// The addresses of `host`, a name or an address, with or without brackets. The call waits for the resolver, so it is
+/// for the start of a program only.
 ///
 /// # Errors
 /// The resolver's, with the name.
@@ -17,7 +17,7 @@ pub fn resolve(host: &str) -> io::Result<Vec<IpAddr>> {
     })
 }
 
-/// The addresses of `host`, a name or an address, in the resolver's order, none twice. Waits for the
+/// The addresses of `host`, a name or an address, in the resolver's order, each once. The call waits for the
 /// resolver.
 ///
 /// # Errors
@@ -45,8 +45,8 @@ pub fn split_port(text: &str) -> Option<(&str, u16)> {
     (!host.is_empty()).then_some((host, port))
 }
 
-/// The addresses of this host's interfaces that others may reach, IPv4 first. Those of the loopback
-/// interface only if there are no others.
+/// The addresses of this host's interfaces that other hosts may reach, IPv4 first. If there are no such addresses:
+/// those of the loopback interface.
 pub fn own() -> Vec<IpAddr> {
     let all = interfaces().into_iter().map(|(_, address)| address);
     let mut found: Vec<IpAddr> = all.filter(is_reachable).collect();
@@ -70,8 +70,8 @@ pub fn interfaces() -> Vec<(String, IpAddr)> {
     .collect()
 }
 
-/// Whether it is an address of one host that means the same on other hosts: not loopback, not
-/// link-local, no group.
+/// Whether the address belongs to one host and means the same on other hosts: it is not a loopback, link-local or
+/// multicast address.
 pub fn is_reachable(address: &IpAddr) -> bool {
     if address.is_unspecified() || address.is_multicast() {
         return false;
@@ -82,8 +82,8 @@ pub fn is_reachable(address: &IpAddr) -> bool {
     }
 }
 
-/// The address with which this host would speak to `peer`: what `peer` sees, unless somebody
-/// translates on the way. Sends nothing.
+/// The source address with which this host would connect to `peer`. It is the address that `peer` sees, unless
+/// the network translates addresses. Sends nothing.
 pub fn towards(peer: SocketAddr) -> Option<IpAddr> {
     let any: SocketAddr =
         if peer.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_to_oneself_starts_at_oneself() {
+    fn the_source_address_towards_this_host_is_its_own() {
         let there = SocketAddr::from(([127, 0, 0, 9], 9));
         assert!(towards(there).is_some_and(|address| address.is_loopback()));
         assert!(!own().is_empty());

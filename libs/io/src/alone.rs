@@ -1,11 +1,12 @@
 //! Programs of MPI libraries that do not speak PMI. Each process of such a program is rank 0 of 1, unless the library's
 //! own launcher has started it.
 //!
-//! That a library is mapped does not say that `MPI_Init` was called: many programs are merely linked. Files of Open MPI
-//! say so: in version 4 those of the session directory `ompi.HOST.UID`, which it maps, in version 5 `open_mpi.*` in
-//! `/dev/shm`, which it holds open. A process has them only while it lives, so one that ends soon can be missed.
+//! A mapped library does not prove a call of `MPI_Init`: many programs are only linked with it. Two kinds of files of
+//! Open MPI prove the call. Version 4 maps files of the session directory `ompi.HOST.UID`. Version 5 holds
+//! `open_mpi.*` in `/dev/shm` open. A process has these files only while it lives, so the search can miss a process
+//! that ends soon.
 //!
-//! A reader of `/proc/PID/maps` may have to wait, as [`crate::shm`] says.
+//! A reader of `/proc/PID/maps` may have to wait; [`crate::shm`] describes when.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -21,7 +22,8 @@ use crate::tree;
 /// Variables that launchers of Open MPI and of PMIx give their processes.
 const LAUNCHED: [&[u8]; 2] = [b"OMPI_COMM_WORLD_SIZE=", b"PMIX_NAMESPACE="];
 
-/// The first of these processes that runs Open MPI as rank 0 of 1, itself or in a descendant, and the library's file.
+/// The first of these processes that runs Open MPI as rank 0 of 1, itself or in a descendant, with the file of the
+/// library.
 pub fn find(ranks: &[Pid]) -> Option<(Pid, PathBuf)> {
     ranks.iter().find_map(|&rank| {
         let mut processes = iter::once(rank).chain(tree::descendants_of(rank));
@@ -51,14 +53,14 @@ fn library_in(maps: &[u8]) -> Option<&Path> {
     mappings(maps).map(|(_, path)| path).find(is_mpi)
 }
 
-/// Whether a file is shared that Open MPI makes when it is initialised by this user.
+/// Whether the process has mapped a shared file that Open MPI creates at its initialisation for this user.
 fn maps_session(maps: &[u8], uid: u32) -> bool {
     let of_user = format!(".{uid}");
     let is_session = |part: &OsStr| {
         let part = part.as_bytes();
         part.starts_with(b"ompi.") && part.ends_with(of_user.as_bytes())
     };
-    // A program or a library below a directory of that name is not shared.
+    // A program or a library in a directory of that name is not mapped as shared.
     let mut shared = mappings(maps).filter(|(mode, _)| mode.ends_with(b"s"));
     shared.any(|(_, path)| path.iter().any(is_session) || is_segment(path))
 }
@@ -69,7 +71,7 @@ fn holds_session(pid: Pid) -> bool {
     links.any(|path| is_segment(&path))
 }
 
-/// Shared memory of Open MPI, which may have been removed already.
+/// Whether this is shared memory of Open MPI. The file may have been removed already.
 fn is_segment(path: &Path) -> bool {
     const NAMES: [&[u8]; 3] = [b"open_mpi.", b"sm_segment.", b"vader_segment."];
     path.starts_with(SHM) && has_name(path, |name| NAMES.iter().any(|of| name.starts_with(of)))
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_session_tell_a_program_that_has_initialised_open_mpi_from_one_that_is_linked() {
+    fn files_of_a_session_distinguish_an_initialised_open_mpi_from_a_linked_one() {
         let with = |line: &str| maps_session(format!("{LIBRARY}{line}").as_bytes(), 0);
         assert!(!with(""), "a library in a directory of such a name");
         assert!(with(

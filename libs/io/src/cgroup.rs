@@ -1,7 +1,7 @@
-//! A control group (v2) for the ranks of a job, where one can be had: it can be killed atomically.
+//! A control group (v2) for the ranks of a job, where the system permits one: the kernel kills a group atomically.
 //!
-//! Only the core files of v2 are needed, no controller. The group is made below our own, which an
-//! ordinary user may do only in a delegated subtree; without it the tree kill does the work.
+//! Only the core files of v2 are needed, no controller. The group is made below the group of this process. An
+//! ordinary user may do that only in a delegated subtree. Without a group the job is killed by its process tree.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// A control group made for one job. Removed by [`Cgroup::remove`], not by drop: its job may outlive
-/// the process that made it.
+/// A control group made for one job. [`Cgroup::remove`] removes it, drop does not: its job may outlive the process
+/// that made it.
 #[derive(Debug)]
 pub struct Cgroup {
     path: PathBuf,
@@ -30,10 +30,10 @@ impl Cgroup {
         group
     }
 
-    /// Opens a group that exists. Only a directory with a `cgroup.kill` is one.
+    /// Opens an existing group. A directory is a group if it has a file `cgroup.kill`.
     ///
     /// # Errors
-    /// When it does not.
+    /// The directory is not a group, or cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         if !path.join("cgroup.kill").try_exists()? {
             return Err(io::ErrorKind::NotFound.into());
@@ -62,8 +62,8 @@ impl Cgroup {
     }
 }
 
-/// Removes a group and those that its processes made below it. The files in a group's directory are
-/// no files: only directories are removed.
+/// Removes a group and those that its processes made below it. Only directories are removed: the files in the
+/// directory of a group go with it.
 fn remove_groups(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)?.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

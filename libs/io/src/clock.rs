@@ -5,37 +5,37 @@ use std::time::{Duration, Instant, SystemTime};
 use mpd_machine::Time;
 use mpd_stdio::format::utc;
 
-/// Times since this process asked for its clock.
+/// Times since the start of this clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     epoch: Instant,
 }
 
 impl Clock {
-    /// A clock that starts now, one second after the epoch (so that "a while ago" exists).
+    /// A clock that starts now, at one second after the epoch, so that earlier times can be represented.
     pub fn start() -> Self {
         Self { epoch: Instant::now() }
     }
 
-    /// Now.
+    /// The time now.
     pub fn now(&self) -> Time {
         let elapsed = self.epoch.elapsed() + Duration::from_secs(1);
         Time::ZERO + elapsed
     }
 
-    /// How long to sleep until `deadline`.
+    /// The time left until `deadline`.
     pub fn until(&self, deadline: Time) -> Duration {
         deadline.since(self.now())
     }
 }
 
-/// Microseconds since 1970, by the clock on the wall.
+/// Microseconds since 1970, by the wall clock.
 pub fn wall() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Now as RFC 3339 in UTC with microseconds.
+/// The time now as RFC 3339 in UTC with microseconds.
 pub fn timestamp() -> String {
     utc(wall())
 }

@@ -19,19 +19,19 @@ use nix::sys::socket::{
     sockopt,
 };
 
-/// Bytes read per turn at most, so that one busy peer cannot starve the others.
+/// Most bytes read per turn, so that one busy peer cannot starve the others.
 const READ_PER_TURN: usize = 1 << 20;
 
-/// Descriptors with one message at most, and those that may wait for their message to be understood.
+/// Most descriptors with one message, and most that may wait until their message is decoded.
 const MAX_DESCRIPTORS: usize = 8;
 
-/// Messages with descriptors that may wait to be sent.
+/// Most messages with descriptors that may wait to be sent.
 const MAX_PASSING: usize = 64;
 
 /// How a turn of reading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
-    /// Nothing more is there now; the poll will tell.
+    /// Nothing more is there now; the poll reports when more arrives.
     Empty,
     /// More may be there; call again.
     More,
@@ -45,7 +45,7 @@ pub struct Conn {
     stream: UnixStream,
     decoder: Decoder,
     out: Outgoing,
-    /// Descriptors to send, and how many bytes are sent before them and after those in front.
+    /// Descriptors to send, and the number of bytes that precede them, counted from the entry before.
     passing: VecDeque<(usize, Vec<OwnedFd>)>,
     descriptors: VecDeque<OwnedFd>,
 }
@@ -54,7 +54,7 @@ impl Conn {
     /// Takes over a connected stream and makes it non-blocking.
     ///
     /// # Errors
-    /// When that fails.
+    /// The stream refuses the non-blocking mode.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         Ok(Self {
@@ -66,19 +66,19 @@ impl Conn {
         })
     }
 
-    /// Who is at the other end, as the kernel knows it.
+    /// The credentials of the process at the other end, as the kernel knows them.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// The kernel does not know them.
     pub fn peer(&self) -> io::Result<UnixCredentials> {
         Ok(getsockopt(&self.stream, sockopt::PeerCredentials)?)
     }
 
-    /// Reads what is there. A descriptor is there no later than the first byte of its message.
+    /// Reads the bytes that have arrived. A descriptor arrives no later than the first byte of its message.
     ///
     /// # Errors
-    /// Those of the socket; a reset counts as closed. Descriptors that nobody took, or that this process
-    /// has no room for: which belongs to which message cannot be known any more.
+    /// Those of the socket, except a reset, which counts as closed. Also too many descriptors: more wait than the
+    /// bound, or this process has no free number for them. Then descriptors cannot be matched with messages.
     pub fn fill(&mut self) -> io::Result<Filled> {
         if self.descriptors.len() >= MAX_DESCRIPTORS {
             return Err(io::Error::other("descriptors that are not expected here"));
@@ -119,8 +119,8 @@ impl Conn {
         Ok(message.bytes)
     }
 
-    /// Waits until something can be read, at most `patience_ms` milliseconds, and reads it; `None` for
-    /// silence. Only for programs that have nothing else to do.
+    /// Waits until something can be read, at most `patience_ms` milliseconds, and reads it; `None` after that time.
+    /// Only for programs that have nothing else to do.
     ///
     /// # Errors
     /// Those of the socket.
@@ -141,7 +141,7 @@ impl Conn {
     /// The next whole frame.
     ///
     /// # Errors
-    /// When the bytes are no frames.
+    /// The bytes are no frame.
     pub fn next_frame(&mut self) -> Result<Option<(Kind, &[u8])>, InvalidFrame> {
         self.decoder.next_frame()
     }
@@ -151,21 +151,21 @@ impl Conn {
         self.decoder.is_partial()
     }
 
-    /// The descriptor that the peer passed first of those that were not taken yet. A message that comes
-    /// with some takes as many as belong to it.
+    /// The first passed descriptor that was not taken yet. The receiver of a message takes as many as belong to the
+    /// message.
     pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
         self.descriptors.pop_front()
     }
 
-    /// Queues a message; [`Conn::flush`] writes it.
+    /// Queues a message. [`Conn::flush`] writes it.
     pub fn send(&mut self, message: &impl serde::Serialize) {
         frame::encode_message(message, self.out.buffer());
     }
 
-    /// Queues a message with the `descriptors` that travel with it, if any; they are closed here when they are sent.
+    /// Queues a message with its `descriptors`, if any. They are closed here when they have been sent.
     ///
     /// # Errors
-    /// Too many wait already; nothing is queued.
+    /// Too many descriptors wait already; nothing is queued.
     pub fn send_with(
         &mut self,
         message: &impl serde::Serialize,
@@ -182,10 +182,10 @@ impl Conn {
         Ok(())
     }
 
-    /// Queues a message whose size nobody bounds.
+    /// Queues a message of unbounded size.
     ///
     /// # Errors
-    /// It is longer than a frame; nothing is queued.
+    /// The message is longer than a frame; nothing is queued.
     pub fn try_send(&mut self, message: &impl serde::Serialize) -> Result<(), InvalidFrame> {
         frame::try_encode_message(message, self.out.buffer())
     }
@@ -205,10 +205,10 @@ impl Conn {
         self.out.len()
     }
 
-    /// Writes what the socket takes. A writable event calls for it again while bytes are queued.
+    /// Writes as much as the socket accepts. Call again at a writable event while bytes are queued.
     ///
     /// # Errors
-    /// Those of the socket: the peer is gone.
+    /// Those of the socket: the peer has closed it.
     pub fn flush(&mut self) -> io::Result<()> {
         while !self.passing.is_empty() {
             match self.flush_passing() {
@@ -220,7 +220,7 @@ impl Conn {
         self.out.flush(&mut &self.stream)
     }
 
-    /// Writes once: up to the next message with descriptors, or from its first byte on with them.
+    /// Writes once: either up to the next message with descriptors, or that message's first bytes with them.
     fn flush_passing(&mut self) -> nix::Result<()> {
         let Some((before, descriptors)) = self.passing.front() else { return Ok(()) };
         let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
@@ -242,7 +242,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Writes everything, waiting if need be. Only for programs that have nothing else to do.
+    /// Writes all queued bytes and waits if necessary. Only for programs that have nothing else to do.
     ///
     /// # Errors
     /// Those of the socket.
@@ -253,7 +253,7 @@ impl Conn {
         result
     }
 
-    /// Says that nothing more will be sent. What the peer still says can be read.
+    /// Ends the sending direction. What the peer still sends can be read.
     pub fn finish(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
@@ -283,7 +283,7 @@ mod tests {
         (Conn::new(one).unwrap(), Conn::new(other).unwrap())
     }
 
-    /// A file that says its number.
+    /// A file that contains its number.
     fn numbered(number: usize) -> OwnedFd {
         let mut file = tempfile::tempfile().unwrap();
         write!(file, "{number}").unwrap();
@@ -297,7 +297,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Takes messages until the one that says `last`: a number below 100 came with its descriptor.
+    /// Takes messages up to the message `last`. Messages with a number below 100 come with their descriptor.
     fn take_until(conn: &mut Conn, last: usize, flush: &mut Conn) -> Vec<usize> {
         let mut taken = Vec::new();
         while taken.last() != Some(&last) {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn each_descriptor_comes_with_its_message_however_many_are_read_at_once() {
+    fn each_descriptor_comes_with_its_message_at_any_size_of_reads() {
         let (mut ours, mut theirs) = pair();
         for number in 0..50 {
             ours.send_with(&number, vec![numbered(number)]).unwrap();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_keep_their_place_when_the_socket_is_full() {
+    fn descriptors_keep_their_order_when_the_socket_is_full() {
         let (mut ours, mut theirs) = pair();
         for number in 0..5 {
             ours.send_bulk(Kind::Spec, &vec![7; 300_000]);
@@ -342,13 +342,13 @@ mod tests {
     }
 
     #[test]
-    fn no_more_descriptors_wait_than_the_bound() {
+    fn at_most_the_bounded_number_of_descriptors_waits() {
         let (mut ours, mut theirs) = pair();
         for number in 0..MAX_PASSING {
             ours.send_with(&number, vec![numbered(number)]).unwrap();
         }
         assert!(ours.send_with(&99, vec![numbered(99)]).is_err());
-        // A reader that takes none of them stops after a few.
+        // A reader that takes no descriptors stops after a few.
         ours.flush().unwrap();
         assert_eq!(theirs.fill().unwrap(), Filled::More);
         assert!(theirs.descriptors.len() < 2 * MAX_DESCRIPTORS);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn more_descriptors_with_one_message_than_may_be_are_an_error() {
+    fn too_many_descriptors_with_one_message_are_an_error() {
         let (mut ours, mut theirs) = pair();
         ours.send_with(&0, (0..=MAX_DESCRIPTORS).map(numbered).collect()).unwrap();
         ours.flush().unwrap();

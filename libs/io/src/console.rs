@@ -1,4 +1,4 @@
-//! What every console has in common: find the daemon, ask, wait for the answer.
+//! The common part of all consoles: find the daemon, send a request, wait for the answer.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -8,16 +8,16 @@ use mpd_wire::frame::InvalidFrame;
 use mpd_wire::message::{ConsoleReply, Opening, RingRequest, VERSION};
 
 use crate::conn::{Conn, Filled};
-use crate::rings::Door;
+use crate::rings::Endpoint;
 use crate::rundir::{RunDir, RunDirError};
 
-/// How long a daemon may take to answer what it knows itself.
+/// The longest time for an answer that a daemon gives without asking other daemons.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why there is no answer.
+/// Why a console has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleError {
-    /// Nobody serves that directory.
+    /// No daemon serves that directory.
     #[error("no daemon is running with {path}{}", instead(.private))]
     NoDaemon {
         /// The directory.
@@ -25,27 +25,27 @@ pub enum ConsoleError {
         /// The processes that began private rings there.
         private: Vec<u32>,
     },
-    /// The directory is not to be trusted.
+    /// The directory is not safe to use.
     #[error(transparent)]
     RunDir(#[from] RunDirError),
     /// The connection failed.
     #[error("cannot speak with the daemon: {0}")]
     System(#[from] std::io::Error),
-    /// What came is no frame or no reply.
+    /// The bytes received are no frame or no reply.
     #[error("the daemon speaks another language: {0}")]
     Frame(#[from] InvalidFrame),
     /// The daemon closed the connection.
     #[error("the daemon closed the connection without an answer")]
     Closed,
-    /// Silence.
+    /// No answer came in this time.
     #[error("the daemon has not answered for {0:?}")]
     Silent(Duration),
-    /// The daemon answered something else.
+    /// The daemon sent an answer of another kind.
     #[error(
         "the daemon's answer does not fit the question; mpd and this program must be of one release"
     )]
     Unfit,
-    /// The daemon's own words.
+    /// The refusal, as the daemon sent it.
     #[error("{0}")]
     Refused(String),
 }
@@ -53,7 +53,7 @@ pub enum ConsoleError {
 /// Most private jobs that an error names.
 const MAX_NAMED: usize = 8;
 
-/// What there is instead of a daemon, else how to start one.
+/// The end of the message for [`ConsoleError::NoDaemon`]: the private rings there, else how to start a daemon.
 fn instead(private: &[u32]) -> String {
     if private.is_empty() {
         return "; start one with 'mpd --daemon', or a ring with 'mpdboot'".to_owned();
@@ -74,38 +74,38 @@ pub struct Console {
 }
 
 impl Console {
-    /// Connects to the daemon of `rundir` and says `opening`.
+    /// Connects to the daemon of `rundir` and sends `opening`.
     ///
     /// # Errors
     /// [`ConsoleError`].
     pub fn open(rundir: &RunDir, opening: &Opening) -> Result<Self, ConsoleError> {
-        Self::enter(&Door::Standing(rundir.clone()), opening)
+        Self::enter(&Endpoint::Standing(rundir.clone()), opening)
     }
 
-    fn enter(door: &Door, opening: &Opening) -> Result<Self, ConsoleError> {
-        let Some(mut conn) = door.connect()? else { return Err(door.nobody()) };
+    fn enter(endpoint: &Endpoint, opening: &Opening) -> Result<Self, ConsoleError> {
+        let Some(mut conn) = endpoint.connect()? else { return Err(endpoint.no_daemon_error()) };
         conn.send(opening);
         conn.flush_blocking()?;
         Ok(Self { conn, closed: false })
     }
 
-    /// Connects and asks for something of the ring.
+    /// Connects and sends a request about the ring.
     ///
     /// # Errors
     /// [`ConsoleError`].
     pub fn ask(rundir: &RunDir, request: RingRequest) -> Result<Self, ConsoleError> {
-        Self::ask_at(&Door::Standing(rundir.clone()), request)
+        Self::ask_at(&Endpoint::Standing(rundir.clone()), request)
     }
 
-    /// The same of any daemon.
+    /// Does the same with any daemon.
     ///
     /// # Errors
     /// [`ConsoleError`].
-    pub fn ask_at(door: &Door, request: RingRequest) -> Result<Self, ConsoleError> {
-        Self::enter(door, &Opening::Ring { version: VERSION, request })
+    pub fn ask_at(endpoint: &Endpoint, request: RingRequest) -> Result<Self, ConsoleError> {
+        Self::enter(endpoint, &Opening::Ring { version: VERSION, request })
     }
 
-    /// The next answer; a refusal is an error. Waits at most `patience`, for ever if that is `None`.
+    /// The next answer; a refusal is an error. Waits at most `patience`; if that is `None`, without a limit.
     ///
     /// # Errors
     /// [`ConsoleError`].

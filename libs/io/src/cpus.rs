@@ -1,4 +1,4 @@
-//! The CPUs that this process may use, and how they make up cores and NUMA nodes.
+//! The CPUs that this process may use, and the cores and NUMA nodes to which they belong.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,15 +11,15 @@ use crate::status::field;
 
 const SYSTEM: &str = "/sys/devices/system";
 
-/// More CPUs than any kernel can have: a list with higher numbers is none.
+/// More CPUs than any kernel supports. A list with a higher number is invalid.
 const MAX_CPUS: u32 = 1 << 16;
 
-/// A mask of CPUs as the kernel takes it.
+/// A mask of CPUs in the kernel's format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuMask(Vec<libc::c_ulong>);
 
 impl CpuMask {
-    /// These CPUs; of none: no mask.
+    /// The mask of these CPUs; `None` for an empty list.
     pub fn of(cpus: &[u32]) -> Option<Self> {
         let bits = libc::c_ulong::BITS;
         let mut words = vec![0; (cpus.iter().max()? / bits) as usize + 1];
@@ -29,24 +29,24 @@ impl CpuMask {
         Some(Self(words))
     }
 
-    /// Its words, the lowest CPUs first.
+    /// The machine words of the mask, the lowest CPUs first.
     pub(crate) fn words(&self) -> &[libc::c_ulong] {
         &self.0
     }
 }
 
-/// How many CPUs this process may use, by its mask and its share of their time; 1 if that is unknown.
+/// How many CPUs this process may use, by its mask and its quota of CPU time; 1 if that is unknown.
 pub fn count() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
 }
 
-/// The CPUs that this process may use: control groups and masks are heeded. Where the system does not
-/// say how they are built, each is a core, and all are one node.
+/// The CPUs that this process may use, by control group and mask. If the system does not describe their topology, each
+/// CPU counts as a core, and all are one node.
 ///
 /// # Errors
-/// The system does not tell which they are.
+/// The system does not list the CPUs.
 pub fn allowed() -> io::Result<Vec<Cpu>> {
-    // The system call needs a buffer as large as the kernel's own masks, which it does not tell.
+    // The system call needs a buffer as large as the kernel's own masks, and no call gives that size.
     let status = fs::read_to_string("/proc/self/status")?;
     let list = field(&status, "Cpus_allowed_list:");
     let numbers = list.and_then(numbers).ok_or(io::ErrorKind::InvalidData)?;
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_the_kernel_are_understood() {
+    fn lists_of_the_kernel_are_parsed() {
         assert_eq!(numbers("0-2,8\n"), Some(vec![0, 1, 2, 8]));
         assert_eq!(numbers("\t5\n"), Some(vec![5]));
         assert_eq!(numbers("\n"), Some(vec![]), "a node of memory alone");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_is_read_as_it_describes_itself() {
+    fn the_topology_is_read_from_sysfs() {
         let system = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
             let path = system.path().join(name);

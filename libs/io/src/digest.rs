@@ -1,4 +1,4 @@
-//! SHA-256 of files, a piece at a time, so that whoever computes it can look at other things between.
+//! SHA-256 of files, a piece at a time, so that an event loop can handle other events between the pieces.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -7,7 +7,7 @@ use std::path::Path;
 use crypto::digest::{Context, SHA256};
 use mpd_wire::job::Digest;
 
-/// A digest under way.
+/// A SHA-256 computation in progress.
 #[derive(Clone)]
 pub struct Hasher {
     context: Context,
@@ -27,18 +27,18 @@ impl std::fmt::Debug for Hasher {
 }
 
 impl Hasher {
-    /// Takes the next piece.
+    /// Adds the next piece.
     pub fn update(&mut self, piece: &[u8]) {
         self.context.update(piece);
         self.bytes += piece.len() as u64;
     }
 
-    /// How many bytes it has taken.
+    /// How many bytes were added.
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The digest of all that was taken.
+    /// The digest of all bytes added.
     pub fn finish(self) -> Digest {
         let mut bytes = [0; 32];
         // SHA-256 has 32 bytes.
@@ -58,15 +58,15 @@ impl Hashing {
     /// Opens a file.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// The file cannot be opened.
     pub fn begin(path: &Path) -> io::Result<Self> {
         Ok(Self { file: File::open(path)?, hasher: Hasher::default() })
     }
 
-    /// Reads as much as the buffer holds; at the end of the file its digest and length.
+    /// Reads at most one buffer of bytes. At the end of the file: its digest and length.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// The file cannot be read.
     pub fn step(&mut self, buffer: &mut [u8]) -> io::Result<Option<(Digest, u64)>> {
         match self.file.read(buffer) {
             Ok(0) => Ok(Some((self.hasher.clone().finish(), self.hasher.bytes()))),
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_has_the_digest_of_its_content_however_it_is_read() {
+    fn a_file_has_the_digest_of_its_content_at_any_size_of_reads() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "abc").unwrap();
         let mut hashing = Hashing::begin(file.path()).unwrap();

@@ -1,5 +1,5 @@
-//! Which process holds the far end of a TCP connection on this host. TCP knows no credentials; the kernel's table
-//! of sockets and the descriptors of a process tell.
+//! Which process holds the far end of a TCP connection on this host. TCP has no credentials. The kernel's table of
+//! sockets and the list of descriptors of a process give the answer.
 
 use std::fs;
 use std::io;
@@ -7,20 +7,20 @@ use std::net::TcpStream;
 
 use nix::unistd::Pid;
 
-/// The far end, as the kernel's table shows it.
+/// The far end, by its row in the kernel's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FarEnd {
-    /// Whose socket it is.
+    /// The user that owns the socket.
     pub uid: u32,
-    /// Its number in `/proc/PID/fd`; 0 until it was accepted.
+    /// The socket's inode, as in `/proc/PID/fd`; 0 until the connection is accepted.
     pub inode: u64,
 }
 
 impl FarEnd {
-    /// Looks for the far end of `stream`, which leads to this host.
+    /// Finds the far end of `stream`, a connection within this host.
     ///
     /// # Errors
-    /// The table cannot be read, or does not have it.
+    /// The table cannot be read, or does not contain the connection.
     pub fn of(stream: &TcpStream) -> io::Result<Self> {
         let ports = (stream.peer_addr()?.port(), stream.local_addr()?.port());
         for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
@@ -32,13 +32,14 @@ impl FarEnd {
         Err(io::Error::new(io::ErrorKind::NotFound, "the kernel does not show its far end"))
     }
 
-    /// From one line of the table, if that is a connection of `ports`, near and far as seen from there.
+    /// Parses one line of the table. `None` unless it is the connection between these ports, near and far as seen
+    /// from the far end.
     fn in_line(line: &str, (near, far): (u16, u16)) -> Option<Self> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let [_, local, remote, state, _, _, _, uid, _, inode, ..] = fields[..] else { return None };
         let is = |address: &str, port: u16| {
             let (host, number) = address.split_once(':')?;
-            // Written as the machine has it; an IPv4 address in the other table is its last part.
+            // Hexadecimal, in the byte order of the machine. An IPv4 address in the table of IPv6 is the last part.
             let loopback = u32::from_str_radix(host.get(host.len() - 8..)?, 16).ok()?;
             let is_here = loopback.to_ne_bytes()[0] == 127;
             (is_here && u16::from_str_radix(number, 16) == Ok(port)).then_some(())
@@ -49,10 +50,10 @@ impl FarEnd {
         Some(Self { uid: uid.parse().ok()?, inode: inode.parse().ok()? })
     }
 
-    /// Whether the process has it open.
+    /// Whether the process has the socket open.
     ///
     /// # Errors
-    /// It does not let us look.
+    /// This process may not inspect the other one.
     pub fn is_held_by(self, pid: Pid) -> io::Result<bool> {
         let wanted = format!("socket:[{}]", self.inode);
         let names = fs::read_dir(format!("/proc/{pid}/fd"))?;
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_accepted_a_connection_holds_its_far_end() {
+    fn the_process_that_accepted_a_connection_holds_its_far_end() {
         for host in ["127.0.0.1:0", "[::ffff:127.0.0.1]:0"] {
             let listener = TcpListener::bind(host).unwrap();
             let port = listener.local_addr().unwrap().port();

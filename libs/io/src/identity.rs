@@ -7,8 +7,8 @@ use std::path::Path;
 
 use nix::sys::prctl;
 
-/// Gives this process the name that its first argument says. A process that executes `/proc/self/exe` has
-/// the name `exe` in `ps`, `top` and `pgrep` otherwise.
+/// Sets the name of this process to the file name of its first argument. Otherwise a process that executes
+/// `/proc/self/exe` has the name `exe` in `ps`, `top` and `pgrep`.
 pub fn take_name() {
     let Some(called) = std::env::args_os().next() else { return };
     let name = Path::new(&called).file_name().map(OsStrExt::as_bytes).map(CString::new);
@@ -17,14 +17,15 @@ pub fn take_name() {
     }
 }
 
-/// While it lives, no process without privileges reads our memory and descriptors or traces us, and we leave no core.
+/// While this value lives, no process without privileges can read our memory and descriptors or trace us, and the
+/// kernel writes no core of us.
 #[derive(Debug)]
 pub struct Closed {
     was_open: bool,
 }
 
 impl Closed {
-    /// Begins now.
+    /// Closes this process to others.
     ///
     /// # Errors
     /// The system refuses.
@@ -34,7 +35,7 @@ impl Closed {
         Ok(Self { was_open })
     }
 
-    /// For the rest of this process's life.
+    /// Keeps this process closed until its end.
     pub fn forever(mut self) {
         self.was_open = false;
     }
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_closed_for_as_long_as_it_says() {
+    fn a_process_is_closed_while_the_value_lives() {
         assert!(prctl::get_dumpable().unwrap(), "a test is an ordinary process");
         let outer = Closed::begin().unwrap();
         drop(Closed::begin().unwrap());

@@ -1,9 +1,9 @@
-//! A standard stream that a user gave us, to be used without blocking and without touching flags that
-//! other processes share.
+//! A standard stream that this process inherited, used without blocking and without changing flags that other
+//! processes share.
 //!
-//! A pipe or terminal is opened a second time through `/proc/self/fd`, which gives a descriptor with
-//! flags of its own. A socket is used with `MSG_DONTWAIT`. A regular file never blocks. Where a second
-//! opening is refused, the descriptor is polled before each use.
+//! A pipe or terminal is opened a second time through `/proc/self/fd`, which gives a descriptor with flags of its
+//! own. A socket is used with `MSG_DONTWAIT`. A regular file never blocks. If the second opening is refused, the
+//! descriptor is polled before each use.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -15,20 +15,20 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{SFlag, fstat};
 use nix::unistd::isatty;
 
-/// How the descriptor has to be used.
+/// How the descriptor is used without blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// Never blocks, and epoll does not take it.
+    /// A file: it never blocks, and epoll does not accept it.
     File,
-    /// Opened by ourselves, non-blocking.
+    /// Opened again by this process, non-blocking.
     Own,
-    /// With flags per call.
+    /// A socket, with flags per call.
     Socket,
-    /// Shared flags, not ours to set: polled first.
+    /// With flags shared with other processes: polled before each use.
     Polled,
 }
 
-/// Which way the bytes go.
+/// The direction of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     In,
@@ -51,7 +51,7 @@ impl Inherited {
     /// Takes over `fd`.
     ///
     /// # Errors
-    /// When the kernel cannot say what it is.
+    /// The kernel gives no status of the descriptor.
     pub(crate) fn new(fd: OwnedFd, way: Way) -> io::Result<Self> {
         let stat = fstat(&fd)?;
         let kind = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
@@ -68,7 +68,7 @@ impl Inherited {
         Ok(Self { fd, how, way, identity, is_terminal, is_pipe: kind == SFlag::S_IFIFO })
     }
 
-    /// Whether it can be used now without blocking.
+    /// Whether a read or write would not block now.
     pub(crate) fn is_ready(&self) -> nix::Result<bool> {
         let wanted = match self.way {
             Way::In => PollFlags::POLLIN,
@@ -79,7 +79,8 @@ impl Inherited {
     }
 }
 
-/// The same open file with a description of its own, so that the flag set here is seen by nobody else.
+/// Opens the same file again, with an open file description of its own. So a flag set here does not affect other
+/// processes.
 fn reopen(fd: &impl AsFd, way: Way) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;

@@ -1,7 +1,7 @@
-//! Reading a standard input that a user gave us, without ever blocking. See `inherited.rs`.
+//! Reads an inherited standard input without blocking. `inherited.rs` describes the method.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
@@ -19,24 +19,23 @@ impl Input {
     /// Takes over `fd`.
     ///
     /// # Errors
-    /// When the kernel cannot say what it is.
+    /// The kernel gives no status of the descriptor.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
         Ok(Self { stream: Inherited::new(fd, Way::In)? })
     }
 
-    /// Whether there is never anything to wait for.
+    /// Whether reading never has to wait.
     pub fn is_always_ready(&self) -> bool {
         self.stream.how == How::File
     }
 
-    /// Whether this is a terminal whose input belongs to another process group now. Reading it would
-    /// stop us.
+    /// Whether this is a terminal whose foreground is another process group now. A read would stop this process.
     pub fn is_in_background(&self) -> bool {
         self.stream.is_terminal
             && tcgetpgrp(&self.stream).is_ok_and(|foreground| foreground != getpgrp())
     }
 
-    /// Reads what is there now; 0 bytes mean the end.
+    /// Reads the available bytes; 0 bytes mean the end.
     ///
     /// # Errors
     /// `WouldBlock`, or the system's.
@@ -50,13 +49,19 @@ impl Input {
             };
             match result {
                 Err(Errno::EINTR) => {}
-                // The terminal went to another group between look and read.
+                // The foreground changed between the check and the read.
                 Err(Errno::EIO) if self.is_in_background() => {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
                 other => return Ok(other?),
             }
         }
+    }
+}
+
+impl AsFd for Input {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 

@@ -1,7 +1,7 @@
-//! System V objects: which exist, and the removal of those that a job left.
+//! System V objects: those that exist, and the removal of those that a job left.
 //!
-//! They do not die with their maker. [`Known`] decide which were made by the job. What bears the key of one
-//! of the job's groups goes in any case, files of shared memory, too; of others, see [`crate::shm`].
+//! System V objects outlive their creator. [`Known`] decides which the job has created. Objects with the key of one of
+//! the job's groups are removed in any case, also files of shared memory. [`crate::shm`] handles other files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::shm::{files, remove};
 
 const KINDS: [Kind; 3] = [Kind::Memory, Kind::Semaphores, Kind::Messages];
 
-/// Most semaphores of a set that are asked for their last user; the kernel's usual bound.
+/// Most semaphores of one set whose last user is asked for; the kernel's usual bound of a set.
 const MAX_MEMBERS: i32 = 32_000;
 
 /// The objects that exist now.
@@ -30,13 +30,13 @@ pub fn existing() -> Before {
     }
 }
 
-/// Removes the System V objects that are the job's by these notes. Gives how many of them are kept because a
+/// Removes the System V objects that belong to the job by these notes. Returns how many of them are kept because a
 /// process is attached.
 pub fn sweep(notes: &Known) -> usize {
     let uid = geteuid().as_raw();
     let mut attached = 0;
     for row in KINDS.into_iter().flat_map(table) {
-        // Which process used a semaphore is asked only where it may matter.
+        // The last users of semaphores are asked for only if the answer can matter.
         let object = if row.users == [uid; 2] { row.object() } else { continue };
         match notes.judge(&object, uid) {
             Ok(()) => row.remove(),
@@ -50,8 +50,8 @@ pub fn sweep(notes: &Known) -> usize {
     attached
 }
 
-/// Removes the user's objects that are called by the keys of `groups`: System V objects, and shared
-/// memory and semaphores of POSIX whose name begins so. To be called when no process of the groups lives.
+/// Removes the user's objects whose names are the keys of `groups`: System V objects, and POSIX shared memory and
+/// semaphores whose name begins with a key. Call it when no process of the groups lives.
 pub fn sweep_groups(groups: &[GroupKey]) {
     if groups.is_empty() {
         return;
@@ -70,16 +70,16 @@ pub fn sweep_groups(groups: &[GroupKey]) {
     }
 }
 
-/// The keys of all System V objects there are.
+/// The keys of all System V objects of this host.
 pub fn keys_in_use() -> BTreeSet<i64> {
     KINDS.into_iter().flat_map(table).map(|row| row.key).collect()
 }
 
-/// What can be the name of a [`GroupKey`] at the beginning of the name of a file in `/dev/shm`.
+/// The part of a file name in `/dev/shm` that can be the name of a [`GroupKey`].
 fn key_in(path: &Path) -> Option<String> {
     const LENGTH: usize = "mpd-0123456789abcdef".len();
     let name = path.file_name()?.to_str()?;
-    // A POSIX semaphore is a file, too.
+    // A POSIX semaphore is also a file.
     let name = name.strip_prefix("sem.").unwrap_or(name);
     Some(format!("/{}", name.get(..LENGTH)?))
 }
@@ -95,11 +95,11 @@ struct Row {
     /// Members of a semaphore set.
     members: i32,
     attached: u64,
-    /// Process ids by the names of their columns in the table; 0 for those that it does not have.
+    /// Process ids, by the names of their columns; 0 if the table does not have the column.
     creator: u32,
     sender: u32,
     receiver: u32,
-    /// Seconds since 1970, likewise.
+    /// Seconds since 1970; 0 if the table does not have the column.
     changed: u64,
     operated: u64,
     sent: u64,
@@ -113,7 +113,7 @@ impl Row {
                 made: Use { pid: self.creator, at: self.changed },
                 attached: self.attached,
             },
-            // To set a semaphore is a use of it, and changes the time of change alone.
+            // SETVAL and SETALL are uses of a semaphore. They change only the time of change.
             Kind::Semaphores => State::Semaphores {
                 pids: self.semaphore_pids(),
                 at: self.operated.max(self.changed),
@@ -126,7 +126,7 @@ impl Row {
         Object { id: self.id, users: self.users, state }
     }
 
-    /// The last user of each semaphore of a set that has one.
+    /// The last user of each semaphore of the set, without those never used. `None` if the set is too large.
     fn semaphore_pids(&self) -> Option<Vec<u32>> {
         if self.members > MAX_MEMBERS {
             return None;
@@ -147,7 +147,7 @@ impl Row {
     }
 }
 
-/// What the kernel calls a kind: its table, and the column of the id.
+/// The kernel's name of a kind: its table, and the column of the id.
 const fn names(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Memory => ("shm", "shmid"),
@@ -156,7 +156,7 @@ const fn names(kind: Kind) -> (&'static str, &'static str) {
     }
 }
 
-/// Reads one of the kernel's three tables; columns are found by the names in its first line.
+/// Reads one of the kernel's three tables. Columns are found by the names in its first line.
 fn table(kind: Kind) -> Vec<Row> {
     let (name, id_column) = names(kind);
     let Ok(text) = fs::read_to_string(format!("/proc/sysvipc/{name}")) else { return Vec::new() };
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_groups_names_in_dev_shm_those_that_begin_with_its_key_are_its_own() {
+    fn names_in_dev_shm_that_begin_with_a_groups_key_belong_to_the_group() {
         let key = |name: &str| key_in(&Path::new(SHM).join(name));
         let ours = GroupKey::new(0x1_e240, 1).name();
         for name in [&ours[1..], &format!("{}.second", &ours[1..]), &format!("sem.{}", &ours[1..])]

@@ -1,8 +1,7 @@
-//! The file that holds a ring's key: found, checked, read, and made where there is none.
+//! The key file of a ring: where it is, the checks of it, reading it, and creating it if it is missing.
 //!
-//! Whoever reads the key may command the ring, so a file that others could have read or written is
-//! refused, with words that say how to repair it. What its text means is in
-//! [`mpd_channel::keytext`].
+//! A reader of the key can command the ring. So a file that other users could have read or written is refused, with
+//! a message that says how to repair it. [`mpd_channel::keytext`] defines the format of the text.
 
 #[cfg(test)]
 mod tests;
@@ -28,13 +27,13 @@ use crate::random;
 /// Variable that names the key file.
 pub const VARIABLE: &str = "MPD_KEY_FILE";
 
-/// In the place of a path: the key stands on standard input, and in no file.
+/// Instead of a path: the key is on standard input, not in a file.
 pub const STANDARD_INPUT: &str = "-";
 
-/// Where root's key is.
+/// The key file of root.
 pub const ROOT_PATH: &str = "/etc/mpd/key";
 
-/// Where everybody else's is, below the home directory.
+/// The key file of every other user, below the home directory.
 pub const USER_FILE: &str = ".mpd.key";
 
 /// Largest key file: two keys, a name, and room for comments.
@@ -46,19 +45,19 @@ pub struct KeyFile {
     path: PathBuf,
 }
 
-/// Whether a key was there.
+/// Whether the key file existed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It was there.
+    /// The file existed.
     Found,
-    /// It was made now.
+    /// The file was created by this call.
     Created,
 }
 
 /// Why a key file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
-    /// What is there is not to be trusted, or is no key.
+    /// The file is not safe, or is no key file.
     #[error("{path}: {problem}; {}", .problem.repair(.path))]
     Refused {
         /// The file.
@@ -66,31 +65,31 @@ pub enum KeyFileError {
         /// What is wrong with it.
         problem: Problem,
     },
-    /// The ring's name cannot stand in a file.
+    /// The name of the ring contains a character that a key file cannot hold.
     #[error("'{0}' cannot be the name of a ring: letters, digits and . _ - : can stand in it")]
     RingName(String),
-    /// The home directory is not known.
+    /// The user has no known home directory.
     #[error("no home directory is known for the key file; {ELSEWHERE}")]
     NoHome,
-    /// The file cannot be read or made where it belongs.
+    /// The file cannot be read or created at its place.
     #[error("{path}: {}; {ELSEWHERE}", plain(.error))]
     Place {
         /// The key file.
         path: String,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
-    /// The system refuses.
+    /// Another system error.
     #[error("{path}: {error}")]
     System {
         /// The file concerned.
         path: String,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// What to do if the place of the key file cannot be used.
+/// The advice for a key file that cannot be used at its place.
 const ELSEWHERE: &str = "name another key file with --key or MPD_KEY_FILE";
 
 /// What is wrong with a key file.
@@ -102,13 +101,13 @@ pub enum Problem {
     /// A directory, FIFO, socket or device.
     #[error("is not a regular file")]
     NotRegular,
-    /// Somebody else's.
+    /// Another user owns the file.
     #[error("belongs to {0}")]
     Owner(String),
-    /// Others may read or write it.
+    /// Other users may read or write the file.
     #[error("is open to other users (mode {0:o})")]
     Mode(u32),
-    /// It has other names.
+    /// The file has further names.
     #[error("has {0} hard links")]
     Links(u64),
     /// Larger than [`MAX_SIZE`].
@@ -120,7 +119,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// What to do about it.
+    /// What the user can do about the problem.
     fn repair(&self, path: &str) -> String {
         match self {
             Self::Symlink => "put the file itself there".to_owned(),
@@ -149,8 +148,8 @@ impl KeyFile {
         Self { path }
     }
 
-    /// The key file that applies: `option` if the user named one, else what the environment names, else
-    /// that of the effective user.
+    /// The key file in force: `option` if the user named one, else the file that the environment names, else the file
+    /// of the effective user.
     ///
     /// # Errors
     /// [`KeyFileError::NoHome`].
@@ -186,8 +185,8 @@ impl KeyFile {
         Ok(Some(key))
     }
 
-    /// Reads the key; if there is no file, makes one with a new key for `ring`. When several processes
-    /// do so at once, on whatever hosts share the directory, one makes the key and all get that one.
+    /// Reads the key; if there is no file, creates one with a new key for `ring`. If several processes do this at
+    /// once, also on hosts that share the directory, one of them makes the key and all of them return it.
     ///
     /// # Errors
     /// [`KeyFileError`].
@@ -198,7 +197,7 @@ impl KeyFile {
         self.load_or_store(&generate(ring)?)
     }
 
-    /// Reads the key; if there is no file, makes one with this text, which came from another host.
+    /// Reads the key; if there is no file, creates one with this text, which another host has sent.
     ///
     /// # Errors
     /// [`KeyFileError`].
@@ -214,15 +213,15 @@ impl KeyFile {
         }
     }
 
-    /// Makes the file with this text, whole or not at all; `false` if another one is there. `O_EXCL` is
-    /// not to be relied on over NFS, `link` is, even if its answer is lost.
+    /// Creates the file with this text, whole or not at all; `false` if another file is there. `O_EXCL` is not reliable
+    /// over NFS. `link` is, even if its answer is lost.
     fn create(&self, text: &KeyText) -> io::Result<bool> {
         if let Some(directory) = self.path.parent()
             && !directory.as_os_str().is_empty()
             && !directory.exists()
         {
             DirBuilder::new().mode(0o755).create(directory)?;
-            // Whatever the mask of file modes takes from its owner.
+            // The file mode mask may have taken permissions from the owner.
             let mode = fs::metadata(directory)?.permissions().mode();
             fs::set_permissions(directory, Permissions::from_mode(mode | 0o700))?;
         }
@@ -230,7 +229,7 @@ impl KeyFile {
         name.push(format!("{}-{}", std::process::id(), random::hex128()?));
         let temporary = self.path.with_file_name(name);
         let result = self.write_and_link(&temporary, text);
-        // A reader that saw both names may have removed this one.
+        // A reader that saw both names may have removed this one already.
         let _ = fs::remove_file(&temporary);
         result
     }
@@ -238,7 +237,7 @@ impl KeyFile {
     fn write_and_link(&self, temporary: &Path, text: &KeyText) -> io::Result<bool> {
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create_new(true).mode(0o600).open(temporary)?;
-        // Whatever the mask of file modes takes away.
+        // The file mode mask may have taken permissions away.
         file.set_permissions(Permissions::from_mode(0o600))?;
         file.write_all(text.to_text().as_bytes())?;
         file.sync_all()?;
@@ -251,14 +250,14 @@ impl KeyFile {
         }
     }
 
-    /// What the names of files begin with that will become this one.
+    /// The common beginning of the names of temporary files that will become this file.
     fn temporary_prefix(&self) -> OsString {
         let mut prefix = self.path.file_name().unwrap_or_default().to_owned();
         prefix.push(".new-");
         prefix
     }
 
-    /// Removes the temporary name of this file, which its maker is about to remove or died with.
+    /// Removes the temporary name of this file. Its maker is about to remove it, or has died.
     fn forget_temporary(&self, metadata: &Metadata) {
         let directory = match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -276,10 +275,10 @@ impl KeyFile {
     }
 }
 
-/// A new key for `ring`, in no file.
+/// A new key for `ring`, not written to a file.
 ///
 /// # Errors
-/// [`KeyFileError`] when no ring can be called so, or the system has no randomness to give.
+/// [`KeyFileError`] if a ring cannot have this name, or the system has no randomness.
 pub fn generate(ring: &str) -> Result<KeyText, KeyFileError> {
     let key = Key::generate(&SystemRandom::new())
         .map_err(|e| system(Path::new("a new key"), io::Error::other(e)))?;
@@ -303,11 +302,11 @@ pub fn in_environment() -> Option<PathBuf> {
     std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// Reads a small file that must be nobody else's business; `None` when there is none.
+/// Reads a small file that only this user may read; `None` if there is no file.
 ///
 /// # Errors
-/// [`KeyFileError`] when it is not a regular file of ours (or root's) with one name, closed to others,
-/// and at most [`MAX_SIZE`] long.
+/// [`KeyFileError`] unless it is a regular file of this user or of root, with one name, closed to other users, and at
+/// most [`MAX_SIZE`] bytes long.
 pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, KeyFileError> {
     for attempt in 0.. {
         let Some(file) = open(path)? else { return Ok(None) };
@@ -323,7 +322,7 @@ pub fn read_private(path: &Path) -> Result<Option<Vec<u8>>, KeyFileError> {
     unreachable!("the third attempt returns")
 }
 
-/// Opens without following a link, and without waiting for the other end of a FIFO.
+/// Opens the file. Does not follow a symbolic link, and does not wait for the other end of a FIFO.
 fn open(path: &Path) -> Result<Option<File>, KeyFileError> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let error = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -334,7 +333,7 @@ fn open(path: &Path) -> Result<Option<File>, KeyFileError> {
         Some(libc::ENOENT) => Ok(None),
         Some(libc::ELOOP) => Err(refused(path, Problem::Symlink)),
         Some(libc::ENXIO) => Err(refused(path, Problem::NotRegular)),
-        // It cannot be read, and perhaps it can be said why.
+        // The file cannot be read; its owner or mode may explain why.
         Some(libc::EACCES) => match fs::symlink_metadata(path) {
             Ok(there) if there.uid() != geteuid().as_raw() => {
                 Err(refused(path, Problem::Owner(user_name(there.uid()))))
@@ -346,7 +345,7 @@ fn open(path: &Path) -> Result<Option<File>, KeyFileError> {
 }
 
 fn read(path: &Path, file: &File) -> Result<Vec<u8>, KeyFileError> {
-    // Large enough from the start: growing would leave copies behind.
+    // Large enough from the start: growing the buffer would leave copies of the key in memory.
     let mut text = Vec::with_capacity(usize::try_from(MAX_SIZE).unwrap_or(0) + 64);
     file.take(MAX_SIZE + 1).read_to_end(&mut text).map_err(|error| system(path, error))?;
     if text.len() as u64 > MAX_SIZE {
@@ -355,7 +354,7 @@ fn read(path: &Path, file: &File) -> Result<Vec<u8>, KeyFileError> {
     Ok(text)
 }
 
-/// What is known of an open file.
+/// The status of an open file.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
     regular: bool,
@@ -405,7 +404,7 @@ fn system(path: &Path, error: io::Error) -> KeyFileError {
     KeyFileError::System { path: path.display().to_string(), error }
 }
 
-/// The same error for a key file, which may be in another place.
+/// The same error with the advice to name another key file.
 fn with_advice(error: KeyFileError) -> KeyFileError {
     match error {
         KeyFileError::System { path, error } => KeyFileError::Place { path, error },

@@ -1,19 +1,19 @@
-//! What a manager notes on what its job may leave, see [`mpd_job::leftovers`].
+//! A manager's notes about objects that its job may leave; [`mpd_job::leftovers`] defines them.
 
 use std::time::Duration;
 
-use mpd_job::leftovers::{Life, Reading};
+use mpd_job::leftovers::{Lifetime, Reading};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use crate::clock::wall;
 use crate::stat::Stat;
 
-/// A reading of the clocks that took longer is repeated.
+/// A reading of the clocks that takes longer than this is repeated.
 const QUICK_MS: u64 = 5;
 const READINGS: usize = 3;
 
-/// What the clocks show.
+/// One reading of the wall clock and of the time since boot.
 pub fn clocks() -> Reading {
     let mut readings = (0..READINGS).map(|_| {
         let before = since_boot();
@@ -24,25 +24,25 @@ pub fn clocks() -> Reading {
     first.or_else(|| readings.min_by_key(took)).unwrap_or_else(|| unreachable!("several readings"))
 }
 
-/// Milliseconds since this host was booted.
+/// Milliseconds since this host booted.
 pub fn since_boot() -> u64 {
-    // It cannot fail with a clock that exists.
+    // The call cannot fail for a clock that exists.
     let time = clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default();
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The life of a process until now; none if it is gone. It is `over` if its parent is about to reap it.
-pub fn life(pid: Pid, over: bool) -> Option<Life> {
+/// The lifetime of a process until now; `None` if the process is gone. `over` says that its parent is about to reap it.
+pub fn lifetime(pid: Pid, over: bool) -> Option<Lifetime> {
     let begin = Stat::of(pid)?.began_ms;
-    Some(Life { pid: pid.as_raw().unsigned_abs(), begin, seen: since_boot(), over })
+    Some(Lifetime { pid: pid.as_raw().unsigned_abs(), begin, seen: since_boot(), over })
 }
 
-/// Whether the process has its number that began then.
+/// Whether a process with this number exists that began at this time.
 pub fn exists(pid: u32, begin: u64) -> bool {
     stat(pid).is_some_and(|stat| stat.began_ms == begin)
 }
 
-/// Whether that process can still use anything: a zombie cannot.
+/// Whether that process can still use an object: a zombie cannot.
 pub fn is_active(pid: u32, begin: u64) -> bool {
     stat(pid).is_some_and(|stat| stat.began_ms == begin && !"ZX".contains(stat.state))
 }
@@ -58,19 +58,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_life_of_a_process_begins_before_it_is_seen_and_lasts_until_it_is_reaped() {
+    fn the_lifetime_of_a_process_lasts_from_before_its_first_sight_until_it_is_reaped() {
         let begun = since_boot();
         let mut child = Command::new("true").spawn().unwrap();
         let pid = Pid::from_raw(child.id().cast_signed());
-        let known = life(pid, false).unwrap();
+        let known = lifetime(pid, false).unwrap();
         assert!(known.begin + 10 >= begun && known.begin <= known.seen, "{known:?} from {begun}");
-        assert_eq!(life(pid, true).unwrap().begin, known.begin);
+        assert_eq!(lifetime(pid, true).unwrap().begin, known.begin);
         while is_active(known.pid, known.begin) {
             std::thread::yield_now();
         }
         assert!(exists(known.pid, known.begin) && !exists(known.pid, known.begin + 10));
         child.wait().unwrap();
-        assert!(!exists(known.pid, known.begin) && life(pid, true).is_none());
+        assert!(!exists(known.pid, known.begin) && lifetime(pid, true).is_none());
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! Descriptors: everything in the suite that reads, writes, waits, signals or spawns.
 //!
-//! Nothing here decides: owners in the programs translate readiness and bytes into inputs of the
-//! pure machines of the other crates, and perform their outputs with what is offered here. Rules that hold for
-//! every owner:
+//! Nothing here decides. Owners in the programs translate readiness and bytes into inputs of the pure machines of the
+//! other crates, and perform their outputs with the functions of this crate. Rules for every owner:
 //!
 //! - One descriptor, one owner, closed by drop. All are close-on-exec.
-//! - mio is edge-triggered: an owner reads until `WouldBlock` or remembers that it did not.
-//! - `O_NONBLOCK` is never set on an inherited 0, 1 or 2: the flag belongs to whoever shares them.
-//! - All `unsafe` of the daemons and consoles is in `raw.rs`, but for the symbols that debuggers find in `mpirun`.
+//! - mio is edge-triggered: an owner reads until `WouldBlock`, or remembers that more may be there.
+//! - `O_NONBLOCK` is never set on an inherited 0, 1 or 2: other processes share the flag.
+//! - All `unsafe` of the daemons and consoles is in `raw.rs`, except for the symbols that debuggers find in `mpirun`.
 
 pub mod addresses;
 pub mod alone;
@@ -15,6 +14,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod conn;
 pub mod console;
+pub mod control;
 pub mod cpus;
 pub mod digest;
 pub mod farend;
@@ -32,12 +32,15 @@ pub mod made;
 pub mod oom;
 pub mod outgoing;
 pub mod output;
+mod ownfile;
 pub mod passing;
 pub mod pidfd;
 pub mod plain_terminal;
 pub mod priority;
 pub mod pty;
+pub mod pty_relay;
 pub mod random;
+pub mod recording;
 pub mod ringname;
 pub mod rings;
 pub mod rundir;
@@ -62,7 +65,7 @@ pub mod watch;
 mod raw;
 
 pub use raw::{
-    adopt_inherited, close_inherited, close_standard, closed_at_start, ignore_signal,
-    part_large_blocks, place_for_exec, reserve_standard_descriptors, trim_memory,
+    adopt_inherited, close_inherited, close_standard, closed_at_start, default_signal,
+    ignore_signal, part_large_blocks, place_for_exec, reserve_standard_descriptors, trim_memory,
     with_enough_stack,
 };

@@ -1,5 +1,5 @@
-//! One TCP connection under the channel of [`mpd_channel`]: connecting, handshake, sealed
-//! frames, a tidy end. Before the peer has proved the key, no more is read than the handshake wants.
+//! One TCP connection under the channel of [`mpd_channel`]: connecting, handshake, sealed frames, and an orderly end.
+//! Until the peer has proved the key, the link reads no more bytes than the handshake needs.
 
 use std::fmt;
 use std::io::{self, Read as _};
@@ -19,39 +19,39 @@ use mpd_machine::Time;
 use crate::outgoing::Outgoing;
 use crate::tcp;
 
-/// Bytes read in one turn at most, so that one busy peer cannot starve the others.
+/// Most bytes read in one turn, so that one busy peer cannot starve the others.
 const READ_PER_TURN: usize = 1 << 20;
 
-/// Good size of the buffer for [`Link::turn`].
+/// A good size of the buffer for [`Link::turn`].
 pub const CHUNK: usize = 64 * 1024;
 
-/// What a link has to say.
+/// An event of a link.
 #[derive(Debug)]
-pub enum Heard {
-    /// The connection is up; nothing is proved yet.
+pub enum LinkReport {
+    /// The TCP connection exists; nothing is proved yet.
     Connected,
     /// Both sides proved the key.
     Established {
-        /// Who is there.
+        /// The peer.
         peer: Instance,
-        /// What the side that connected wants.
+        /// The purpose of the link, as the connecting side stated it.
         purpose: Purpose,
-        /// Under which key.
+        /// The key that both sides proved.
         key: KeyId,
     },
-    /// A job link: the manager of this instance is wanted. Nothing more happens until
-    /// [`Link::prove`], or the handshake's deadline.
+    /// The peer asks for the manager of this instance (job links). The handshake continues at [`Link::prove`], or fails
+    /// at its deadline.
     FindManager(Instance),
-    /// A first message that was made with the key. Nothing more happens until [`Link::admit`].
+    /// A first message that was made with the key. The handshake continues at [`Link::admit`].
     Hello(Mark),
-    /// A frame of the peer.
+    /// A frame from the peer.
     Frame(Vec<u8>),
 }
 
-/// Why a link is over.
+/// Why a link has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// There was never a connection.
+    /// No connection was established.
     #[error("{0}")]
     Connect(io::Error),
     /// The connection broke.
@@ -60,10 +60,10 @@ pub enum LinkError {
     /// The handshake failed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    /// The frames were not the peer's.
+    /// The peer's frames cannot be opened.
     #[error(transparent)]
     Channel(#[from] ChannelError),
-    /// The peer said bye.
+    /// The peer closed the link in order.
     #[error("the peer closed")]
     Bye,
 }
@@ -73,8 +73,8 @@ enum Phase {
     Initiating(Initiator),
     Responding(Box<Responder>),
     Open(Box<Channel>),
-    /// What comes is read and dropped, until the peer closes too: closing with bytes unread would
-    /// tear what we sent last out of the peer's hands.
+    /// Received bytes are dropped until the peer closes, too. Closing with unread bytes would reset the connection and
+    /// could destroy the last bytes sent.
     Draining,
 }
 
@@ -83,7 +83,7 @@ struct Channel {
     opener: Opener,
 }
 
-/// One connection. See the module.
+/// One connection under a channel.
 pub struct Link {
     stream: TcpStream,
     remote: SocketAddr,
@@ -101,7 +101,7 @@ impl Link {
     /// Begins to connect to `to`, from the address `from` of this host if one is given.
     ///
     /// # Errors
-    /// [`LinkError::Connect`] when it is known at once, [`LinkError::Handshake`] without randomness.
+    /// [`LinkError::Connect`] if the system refuses at once, [`LinkError::Handshake`] without randomness.
     pub fn dial(to: SocketAddr, from: Option<IpAddr>, opening: Opening) -> Result<Self, LinkError> {
         let initiator =
             Initiator::new(opening, &SystemRandom::new()).map_err(HandshakeError::from)?;
@@ -110,7 +110,7 @@ impl Link {
         Ok(Self { stream, remote: to, out: Outgoing::default(), phase })
     }
 
-    /// Takes an accepted connection.
+    /// Makes a link from an accepted connection.
     ///
     /// # Errors
     /// Those of the socket.
@@ -128,7 +128,7 @@ impl Link {
         })
     }
 
-    /// Takes a connection that a daemon accepted, and what it read from it.
+    /// Makes a link from a connection that a daemon accepted, and the bytes that the daemon read from it.
     ///
     /// # Errors
     /// Those of the socket.
@@ -139,12 +139,12 @@ impl Link {
     ) -> Result<Self, LinkError> {
         let remote = stream.peer_addr().map_err(LinkError::Broken)?;
         let mut link = Self::accept(stream, remote, responder)?;
-        // A hello alone establishes nothing, so there is nothing to hear yet.
+        // A hello alone establishes nothing, so there is no report yet.
         link.take(read, &mut Vec::new())?;
         Ok(link)
     }
 
-    /// How long the peer's host may leave data unacknowledged, instead of [`tcp::USER_TIMEOUT`].
+    /// Replaces [`tcp::USER_TIMEOUT`], the time for which the peer's host may leave data unacknowledged.
     ///
     /// # Errors
     /// Those of the socket.
@@ -152,11 +152,11 @@ impl Link {
         tcp::set_user_timeout(&self.stream, timeout).map_err(LinkError::Broken)
     }
 
-    /// Checks a job link with the key of the manager's job; gives the hello that the manager is to
-    /// receive first, on [`Link::into_stream`].
+    /// Checks a job link with the key of the manager's job. Returns the hello that goes to the manager with
+    /// [`Link::into_stream`].
     ///
     /// # Errors
-    /// It was not made with that key, or this is no job link that waits.
+    /// The hello was not made with that key, or no job link waits here.
     pub fn prove(&mut self, key: &Key) -> Result<[u8; HELLO], LinkError> {
         let stranger = || LinkError::Handshake(HandshakeError::Stranger);
         let Phase::Responding(responder) = &mut self.phase else { return Err(stranger()) };
@@ -168,10 +168,10 @@ impl Link {
         }
     }
 
-    /// Goes on after [`Heard::Hello`], if that message is new.
+    /// Continues after [`LinkReport::Hello`]. `is_new` says whether the message was not seen before.
     ///
     /// # Errors
-    /// It is not.
+    /// The message is not new.
     pub fn admit(&mut self, is_new: bool) -> Result<(), LinkError> {
         if let Phase::Responding(responder) = &mut self.phase {
             responder.admit(is_new, &SystemRandom::new());
@@ -179,17 +179,17 @@ impl Link {
         self.advance(&mut Vec::new())
     }
 
-    /// The bare connection, from which no byte was read but the hello, and on which none was written.
+    /// The bare connection. No byte was read from it except the hello, and none was written.
     pub fn into_stream(self) -> TcpStream {
         self.stream
     }
 
-    /// The other end.
+    /// The address of the other end.
     pub const fn remote(&self) -> SocketAddr {
         self.remote
     }
 
-    /// Our end, as soon as there is one.
+    /// The address of this end, once it is known.
     pub fn local(&self) -> Option<SocketAddr> {
         self.stream.local_addr().ok()
     }
@@ -199,7 +199,7 @@ impl Link {
         self.out.len()
     }
 
-    /// When [`Link::expire`] is due.
+    /// The time at which [`Link::expire`] is due.
     pub const fn deadline(&self) -> Option<Time> {
         match &self.phase {
             Phase::Connecting(initiator) | Phase::Initiating(initiator) => initiator.poll_timeout(),
@@ -208,7 +208,7 @@ impl Link {
         }
     }
 
-    /// Lets time pass.
+    /// Handles the passing of time.
     ///
     /// # Errors
     /// The handshake took too long.
@@ -223,7 +223,7 @@ impl Link {
         self.advance(&mut Vec::new())
     }
 
-    /// Seals and queues one frame. Nothing happens unless the channel is open.
+    /// Seals and queues one frame. Does nothing unless the channel is open.
     ///
     /// # Errors
     /// [`ChannelError::Exhausted`], after 2^63 frames.
@@ -234,7 +234,8 @@ impl Link {
         Ok(())
     }
 
-    /// Queues the last word; what still comes is dropped. [`Link::is_drained`] tells when all is out.
+    /// Queues the end of the channel. Bytes that arrive later are dropped. [`Link::is_drained`] reports when all bytes
+    /// are sent.
     pub fn finish(&mut self) {
         let phase = std::mem::replace(&mut self.phase, Phase::Draining);
         if let Phase::Open(channel) = phase {
@@ -245,12 +246,12 @@ impl Link {
         }
     }
 
-    /// Whether everything was handed to the kernel.
+    /// Whether all queued bytes were given to the kernel.
     pub const fn is_drained(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// Writes what the socket takes.
+    /// Writes as much as the socket accepts.
     ///
     /// # Errors
     /// [`LinkError::Broken`].
@@ -265,21 +266,22 @@ impl Link {
         Ok(())
     }
 
-    /// Writes what waits, then reads what is there, a bounded amount, by way of `buffer`, and appends what
-    /// it says to `heard`. `true`: more may be there, call again. A read that does not fill the buffer is
-    /// the last one (what comes later makes an event of its own) unless the peer `hung_up`: then the end
-    /// is read, too.
+    /// Writes queued bytes, then reads a bounded number of bytes through `buffer`, and appends the resulting reports to
+    /// `received`. `true`: more bytes may be there, call again.
+    ///
+    /// A read that does not fill the buffer is the last one, because later bytes cause an event of their own. If the
+    /// peer `hung_up`, reading continues to the end of the stream.
     ///
     /// # Errors
-    /// [`LinkError`]: the link is over. What was heard before counts.
+    /// [`LinkError`]: the link has ended. The reports received before are valid.
     pub fn turn(
         &mut self,
         buffer: &mut [u8],
         hung_up: bool,
-        heard: &mut Vec<Heard>,
+        received: &mut Vec<LinkReport>,
     ) -> Result<bool, LinkError> {
-        self.connected(heard)?;
-        self.advance(heard)?;
+        self.connected(received)?;
+        self.advance(received)?;
         let mut total = 0;
         while total < READ_PER_TURN {
             let wanted = self.wanted().min(buffer.len());
@@ -290,7 +292,7 @@ impl Link {
                 Ok(0) => return Err(self.ended()),
                 Ok(n) => {
                     total += n;
-                    self.take(&buffer[..n], heard)?;
+                    self.take(&buffer[..n], received)?;
                     if n < wanted && !hung_up {
                         return Ok(false);
                     }
@@ -312,8 +314,8 @@ impl Link {
         }
     }
 
-    /// Whether the connection has come up meanwhile.
-    fn connected(&mut self, heard: &mut Vec<Heard>) -> Result<(), LinkError> {
+    /// Checks whether the TCP connection is established now.
+    fn connected(&mut self, received: &mut Vec<LinkReport>) -> Result<(), LinkError> {
         if !matches!(self.phase, Phase::Connecting(_)) {
             return Ok(());
         }
@@ -325,12 +327,12 @@ impl Link {
                 std::mem::replace(&mut self.phase, Phase::Draining)
         {
             self.phase = Phase::Initiating(initiator);
-            heard.push(Heard::Connected);
+            received.push(LinkReport::Connected);
         }
         Ok(())
     }
 
-    fn take(&mut self, bytes: &[u8], heard: &mut Vec<Heard>) -> Result<(), LinkError> {
+    fn take(&mut self, bytes: &[u8], received: &mut Vec<LinkReport>) -> Result<(), LinkError> {
         match &mut self.phase {
             Phase::Connecting(_) | Phase::Draining => return Ok(()),
             Phase::Initiating(initiator) => {
@@ -343,17 +345,17 @@ impl Link {
                 channel.opener.push(bytes);
                 while let Some(opened) = channel.opener.next_frame()? {
                     match opened {
-                        Opened::Frame(frame) => heard.push(Heard::Frame(frame.to_vec())),
+                        Opened::Frame(frame) => received.push(LinkReport::Frame(frame.to_vec())),
                         Opened::Bye => return Err(LinkError::Bye),
                     }
                 }
             }
         }
-        self.advance(heard)
+        self.advance(received)
     }
 
-    /// Does what the handshake says.
-    fn advance(&mut self, heard: &mut Vec<Heard>) -> Result<(), LinkError> {
+    /// Performs the outputs of the handshake.
+    fn advance(&mut self, received: &mut Vec<LinkReport>) -> Result<(), LinkError> {
         loop {
             let established = match &mut self.phase {
                 Phase::Connecting(initiator) | Phase::Initiating(initiator) => {
@@ -373,18 +375,18 @@ impl Link {
                         continue;
                     }
                     Some(ResponderOutput::Admit(mark)) => {
-                        heard.push(Heard::Hello(mark));
+                        received.push(LinkReport::Hello(mark));
                         continue;
                     }
                     Some(ResponderOutput::FindManager(manager)) => {
-                        heard.push(Heard::FindManager(manager));
+                        received.push(LinkReport::FindManager(manager));
                         continue;
                     }
-                    // Link::prove takes it.
+                    // `Link::prove` handles this output.
                     Some(ResponderOutput::PassOn { .. }) => continue,
                     Some(ResponderOutput::Established(established)) => established,
                     Some(ResponderOutput::Close(error)) => {
-                        // A refusal may be on its way.
+                        // A refusal may still be queued.
                         let _ = self.flush();
                         return Err(error.into());
                     }
@@ -392,7 +394,7 @@ impl Link {
                 },
                 Phase::Open(_) | Phase::Draining => break,
             };
-            heard.push(Heard::Established {
+            received.push(LinkReport::Established {
                 peer: established.peer,
                 purpose: established.purpose,
                 key: established.key,
@@ -403,7 +405,7 @@ impl Link {
         self.flush()
     }
 
-    /// The stream ended.
+    /// The error for the end of the stream in this phase.
     fn ended(&mut self) -> LinkError {
         match &mut self.phase {
             Phase::Connecting(initiator) | Phase::Initiating(initiator) => initiator.peer_closed(),
@@ -420,7 +422,7 @@ impl Link {
         self.advance(&mut Vec::new()).err().unwrap_or_else(nothing)
     }
 
-    /// A reset in the handshake is a close without a word.
+    /// The error for a broken connection. A reset during the handshake counts as a close.
     fn broken(&mut self, error: io::Error) -> LinkError {
         if error.kind() == io::ErrorKind::ConnectionReset
             && matches!(self.phase, Phase::Initiating(_) | Phase::Responding(_))

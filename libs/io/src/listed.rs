@@ -1,11 +1,10 @@
-//! The sockets by which consoles reach private rings: `RUNDIR/private/pPID`, where PID is the process that began
-//! the ring.
+//! The sockets by which consoles reach private rings: `RUNDIR/private/pPID`. PID is the process that began the ring.
 //!
-//! That its daemon listens is the lock of a socket: the kernel lifts it when the daemon ends. A socket that refuses
-//! connections is what a killed daemon left, or one whose daemon is about to listen: it is removed when the process
-//! that began the ring is gone, too.
+//! A socket on which a daemon listens is in use. The kernel ends that state with the daemon, so no lock file is needed.
+//! A socket that refuses connections belongs to a killed daemon, or to a daemon that is about to listen. It is removed
+//! if the process that began the ring is gone, too.
 //!
-//! The last daemon removes the directory. Another one may be about to use it, and makes it again then.
+//! The last daemon removes the directory. Another daemon that is about to use it creates it again.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
@@ -28,34 +27,34 @@ use crate::rundir::{RunDir, RunDirError};
 /// The directory of these sockets in a run directory.
 const DIRECTORY: &str = "private";
 
-/// Most sockets that a console looks at.
+/// Most sockets that a console examines.
 const MAX_LISTED: usize = 4096;
 
-/// How often a daemon makes a directory that others remove again.
+/// Most attempts of a daemon to create a directory that other daemons remove again.
 const MAX_TRIES: usize = 16;
 
-/// Where the sockets of private rings are in the run directory `rundir`.
+/// The directory of the sockets of private rings in the run directory `rundir`.
 pub fn directory(rundir: &Path) -> PathBuf {
     rundir.join(DIRECTORY)
 }
 
-/// A socket that consoles find while this value lives. The kernel closes it with the process: a daemon ends with its
-/// ring, and each system call delays the end of its job.
+/// A socket that consoles find while this value lives. Drop removes its file. The descriptor is left to the kernel,
+/// which closes it with the process: a daemon ends with its ring, and each system call delays the end of its job.
 #[derive(Debug)]
 pub struct Listed {
     path: PathBuf,
     listener: ManuallyDrop<UnixListener>,
-    /// The run directory goes with the last socket if nothing else is in it.
+    /// Whether the last socket's removal also removes the run directory if that is empty.
     removes_rundir: bool,
 }
 
 impl Listed {
-    /// Listens in `directory` for the ring that the process `owner` began. Makes the directory and the run directory
-    /// above it if they are not there; with `removes_rundir` it removes both if they are empty at the end, else its
-    /// own. Waits for nothing.
+    /// Listens in `directory` for the ring that the process `owner` began. Creates the directory and the run directory
+    /// above it if they are missing. At the end it removes its directory if that is empty; with `removes_rundir` also
+    /// the run directory. Waits for nothing.
     ///
     /// # Errors
-    /// Those of the system. The ring cannot be found by consoles then.
+    /// Those of the system. Then consoles cannot find the ring.
     pub fn open(directory: &Path, owner: u32, removes_rundir: bool) -> io::Result<Self> {
         let path = directory.join(format!("p{owner}"));
         let address = UnixAddr::new(&path)?;
@@ -65,7 +64,7 @@ impl Listed {
             match errno {
                 _ if tries.next().is_none() => return Err(errno.into()),
                 Errno::ENOENT => make(directory)?,
-                // Of an earlier daemon of the same process.
+                // The socket of an earlier daemon of the same process.
                 Errno::EADDRINUSE if is_refused(&address) => fs::remove_file(&path)?,
                 errno => return Err(errno.into()),
             }
@@ -76,7 +75,7 @@ impl Listed {
         Ok(listed)
     }
 
-    /// The socket, which does not block.
+    /// The socket, which is non-blocking.
     pub fn listener(&self) -> &UnixListener {
         &self.listener
     }
@@ -95,12 +94,12 @@ impl Drop for Listed {
     }
 }
 
-/// Makes the directory of the sockets in a run directory. Another daemon may have made it, or remove it again.
+/// Creates the directory of the sockets in a run directory. Another daemon may create or remove it at the same time.
 fn make(directory: &Path) -> io::Result<()> {
     let new = || DirBuilder::new().mode(0o700).create(directory);
     let made = match (new(), directory.parent()) {
         (Err(error), Some(rundir)) if error.kind() == ErrorKind::NotFound => {
-            // Others may have made it in the meantime: it is trusted only if it is ours.
+            // Another user may have created it in the meantime: it must belong to this user.
             match RunDir::at(rundir.to_owned()).make() {
                 Err(RunDirError::System { error, .. }) => Err(error),
                 made => made.map_err(io::Error::other).and_then(|()| new()),
@@ -116,8 +115,8 @@ fn make(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// The sockets in `directory` whose daemons live, in the order of their owners. Removes those of dead rings and gives
-/// them.
+/// The sockets in `directory` whose daemons live, ordered by owner, and the sockets of dead rings, which this call
+/// removes.
 pub fn look(directory: &Path) -> (Vec<(u32, PathBuf)>, Vec<PathBuf>) {
     let owner = |path: &PathBuf| console_of(path.file_name()?.to_str()?);
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -135,7 +134,7 @@ pub fn look(directory: &Path) -> (Vec<(u32, PathBuf)>, Vec<PathBuf>) {
     (listed, removed)
 }
 
-/// Whether no daemon listens at the socket. One that does may see a connection that closes at once.
+/// Whether no daemon listens at the socket. A daemon that listens may see a connection that closes at once.
 fn is_refused(address: &UnixAddr) -> bool {
     new_socket()
         .is_ok_and(|socket| connect(socket.as_raw_fd(), address) == Err(Errno::ECONNREFUSED))
@@ -174,7 +173,7 @@ mod tests {
         child.id()
     }
 
-    /// A socket in its place whose daemon is dead.
+    /// The socket of a dead daemon at its usual path.
     fn leftover(directory: &Path, owner: u32) -> PathBuf {
         fs::create_dir_all(directory).unwrap();
         let path = directory.join(format!("p{owner}"));
@@ -201,7 +200,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let directory = directory(dir.path());
         let dead = leftover(&directory, gone());
-        // Its daemon may be about to listen.
+        // The daemon of this socket may be about to listen.
         let begins = leftover(&directory, std::process::id());
         let alive = open(&directory, 1).unwrap();
         fs::write(directory.join("other"), "").unwrap();
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_dead_daemon_is_taken_and_that_of_a_living_one_is_not() {
+    fn the_socket_of_a_dead_daemon_is_replaced_and_that_of_a_living_one_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let directory = directory(dir.path());
         leftover(&directory, 5);
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_removes_what_is_empty_and_nothing_else() {
+    fn the_last_daemon_removes_only_empty_directories() {
         let dir = tempfile::tempdir().unwrap();
         let rundir = dir.path().join("run");
         let directory = directory(&rundir);
@@ -242,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_while_the_last_one_leaves_finds_a_directory() {
+    fn a_daemon_that_begins_while_the_last_one_ends_finds_a_directory() {
         let dir = tempfile::tempdir().unwrap();
         let directory = directory(&dir.path().join("run"));
         std::thread::scope(|scope| {
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_too_long_and_a_directory_that_cannot_be_made_are_errors() {
+    fn a_too_long_path_and_an_impossible_directory_are_errors() {
         let dir = tempfile::tempdir().unwrap();
         let long = dir.path().join("x".repeat(120));
         fs::create_dir(&long).unwrap();

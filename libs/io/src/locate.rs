@@ -1,4 +1,4 @@
-//! Finding the program of an argset and telling what is wrong with it before anything is started.
+//! Finds the program of an argset and reports its problem before any process starts.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -16,25 +16,25 @@ use crate::logging::plain;
 /// Why a program cannot be executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable {
-    /// In the system's words where it has some.
+    /// The problem; the system's text if it comes from the system.
     pub problem: String,
-    /// Not found, as opposed to found and not executable.
+    /// Whether the program was not found. Otherwise it was found and is not executable.
     pub missing: bool,
 }
 
-/// A program that can be executed, as far as can be told.
+/// A program that can be executed, as far as this can be checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its path, as seen from the argset's directory.
+    /// Its path, relative to the argset's directory.
     pub path: Vec<u8>,
-    /// Text without an interpreter line, which the shell would run.
+    /// Whether it is text without an interpreter line, which the shell would run.
     pub script: bool,
 }
 
 /// The program to execute.
 ///
 /// # Errors
-/// [`Unusable`], with the first candidate that exists if there is one.
+/// [`Unusable`], about the first existing candidate if there is one.
 pub fn program(argset: &Argset) -> Result<Program, Unusable> {
     let directory = Path::new(OsStr::from_bytes(&argset.directory));
     if argset.program.contains(&b'/') {
@@ -82,7 +82,7 @@ fn not_in_path() -> Unusable {
     Unusable { problem, missing: true }
 }
 
-/// What to do with a file that is source code by its name.
+/// Advice for a file that is source code by its name.
 fn source_hint(path: &Path) -> Option<String> {
     let compiler = match path.extension()?.to_str()? {
         "c" => "mpicc",
@@ -97,7 +97,7 @@ fn source_hint(path: &Path) -> Option<String> {
     path.is_file().then(advice)
 }
 
-/// The program at a known place.
+/// The program at a given path.
 ///
 /// # Errors
 /// [`Unusable`].
@@ -109,25 +109,7 @@ pub fn at(path: &Path) -> Result<Program, Unusable> {
     Ok(Program { path: path.as_os_str().as_bytes().to_vec(), script })
 }
 
-/// The program that gives a rank its terminal: beside our own, or in our `PATH`.
-///
-/// # Errors
-/// That there is none, for people.
-pub fn wrapper() -> Result<Vec<u8>, String> {
-    const NAME: &str = "pty";
-    let own = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.to_owned()));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = own.clone().into_iter().chain(std::env::split_paths(&path));
-    let found = places.map(|place| place.join(NAME)).find(|path| check(path).is_ok());
-    found.map(|path| path.into_os_string().into_vec()).ok_or_else(|| {
-        let own = own.map_or_else(String::new, |own| format!(" in {} nor", own.display()));
-        format!(
-            "-pty needs the program {NAME}, which is neither{own} in PATH of mpd: install it there"
-        )
-    })
-}
-
-/// Whether the program may be executed; if so, whether it is a script without interpreter line.
+/// Checks whether the program may be executed. Returns whether it is a script without interpreter line.
 fn check(path: &Path) -> Result<bool, Unusable> {
     let unusable = |e: Errno| Unusable {
         problem: plain(&e.into()),
@@ -139,7 +121,7 @@ fn check(path: &Path) -> Result<bool, Unusable> {
         return Err(unusable(Errno::EISDIR));
     }
     if !metadata.is_file() {
-        // As the kernel would say; opening a pipe to look into it would wait for a writer.
+        // The error that the kernel would give. Opening a pipe to look into it would wait for a writer.
         return Err(unusable(Errno::EACCES));
     }
     faccessat(nix::fcntl::AT_FDCWD, path, AccessFlags::X_OK, AtFlags::AT_EACCESS)
@@ -160,7 +142,7 @@ fn check(path: &Path) -> Result<bool, Unusable> {
     }
 }
 
-/// The first bytes of a file; none if it cannot be read, which executing it does not need.
+/// The first bytes of a file; empty if it cannot be read. Execution does not need the permission to read.
 fn beginning(path: &Path) -> Vec<u8> {
     let mut start = Vec::new();
     let _ = File::open(path).and_then(|file| file.take(256).read_to_end(&mut start));
@@ -175,7 +157,7 @@ fn interpreter(start: &[u8]) -> Option<PathBuf> {
 }
 
 fn check_interpreter(script: &Path, interpreter: &Path) -> Option<String> {
-    // A relative interpreter is relative to the directory at exec: leave it to the kernel.
+    // A relative interpreter is relative to the directory at exec: the kernel decides.
     if !interpreter.is_absolute() || script == interpreter {
         return None;
     }
@@ -218,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_found_as_execvp_would_and_refused_with_the_systems_words() {
+    fn programs_are_found_as_execvp_would_and_refused_with_the_systems_text() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         file(dir, "good", "#!/bin/sh\n", 0o755);
@@ -250,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn source_code_is_to_be_compiled_first() {
+    fn source_code_is_refused_with_the_advice_to_compile_it() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path();
         for (name, mode, compiler) in

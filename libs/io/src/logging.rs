@@ -1,79 +1,45 @@
 //! Log lines with the process's role in front, to standard error or a file.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::ops::RangeInclusive;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt};
 use std::path::Path;
 
 use env_logger::Builder;
 use log::LevelFilter;
-use nix::unistd::{dup2_stderr, geteuid};
+use nix::unistd::dup2_stderr;
 
-/// Starts logging as `who` (`mpd h1`, `mpdman 3@h1`). `MPD_LOG` overrides `level`
-/// (env_logger's syntax).
+use crate::ownfile::{self, Devices};
+
+/// Starts logging; each line begins with `role` (`mpd h1`, `mpdman 3@h1`) and the process id. `MPD_LOG` overrides
+/// `level` with a filter in the syntax of env_logger.
 ///
 /// # Errors
-/// When the file cannot be opened, or is not an own regular file with one name or a character device.
-pub fn start(who: &str, level: LevelFilter, file: Option<&Path>) -> io::Result<()> {
-    let who = format!("{who}[{}]", std::process::id());
+/// The file cannot be opened, or is neither a character device nor a regular file of this user with one name.
+pub fn start(role: &str, level: LevelFilter, file: Option<&Path>) -> io::Result<()> {
+    let role = format!("{role}[{}]", std::process::id());
     let mut builder = Builder::new();
     builder.filter_level(level).parse_env("MPD_LOG");
     builder.format(move |out, record| {
         let text = one_line(&record.args().to_string());
-        writeln!(out, "{} {who} {}: {text}", out.timestamp_millis(), record.level())
+        writeln!(out, "{} {role} {}: {text}", out.timestamp_millis(), record.level())
     });
     if let Some(path) = file {
-        let file = open(path)?;
-        // Managers and helpers inherit it, and a panic is not lost.
+        let file = ownfile::open(path, Devices::Accepted)?;
+        // Managers and helper processes inherit it, and the message of a panic is kept.
         dup2_stderr(&file)?;
     }
     builder.init();
     Ok(())
 }
 
-/// Opens the file of a log. Another user may have prepared its place, so it has to be a regular file of this
-/// user, with one name, that no symbolic link leads to. A device such as `/dev/null` will do.
-fn open(path: &Path) -> io::Result<File> {
-    let flags = libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_NONBLOCK;
-    let mut options = OpenOptions::new();
-    let file = options.create(true).append(true).mode(0o600).custom_flags(flags).open(path);
-    let file = file.map_err(|error| match error.raw_os_error() {
-        Some(libc::ELOOP) => unfit("it is a symbolic link; give the file that it leads to"),
-        Some(libc::ENXIO) => unfit("it is a pipe or a socket; give a regular file"),
-        _ => error,
-    })?;
-    let facts = file.metadata()?;
-    let kind = facts.file_type();
-    if std::os::unix::fs::FileTypeExt::is_char_device(&kind) {
-        return Ok(file);
-    }
-    if !kind.is_file() {
-        return Err(unfit("it is a pipe or a socket; give a regular file"));
-    }
-    if facts.uid() != geteuid().as_raw() {
-        return Err(unfit(&format!(
-            "it belongs to uid {}; remove it or give another",
-            facts.uid()
-        )));
-    }
-    if facts.nlink() != 1 {
-        return Err(unfit("it has more than one name (hard links); remove it or give another"));
-    }
-    Ok(file)
-}
-
-fn unfit(why: &str) -> io::Error {
-    io::Error::other(why.to_owned())
-}
-
-/// The system's words, without Rust's "(os error N)" behind them, which tells people nothing.
+/// The system's text without the suffix "(os error N)" that Rust appends.
 pub fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// Text from elsewhere made safe for a terminal and a line: what is not [plain](is_plain) is escaped.
+/// Text from elsewhere, made safe for a terminal and a single line: characters that are not [plain](is_plain) are
+/// escaped.
 pub fn one_line(text: &str) -> String {
     if text.chars().all(is_plain) {
         return text.to_owned();
@@ -83,8 +49,8 @@ pub fn one_line(text: &str) -> String {
         .collect()
 }
 
-/// Whether a character only shows itself: it is no control character, separates no lines or paragraphs,
-/// turns no text around, and is not invisible.
+/// Whether a character has no effect but its own display. Not plain are control characters, separators of lines and
+/// paragraphs, marks of text direction, and invisible characters.
 pub fn is_plain(c: char) -> bool {
     !c.is_control() && !FORMATS.iter().any(|range| range.contains(&c))
 }
@@ -122,7 +88,13 @@ const FORMATS: [RangeInclusive<char>; 26] = [
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
+
+    fn open_log(path: &Path) -> io::Result<File> {
+        ownfile::open(path, Devices::Accepted)
+    }
 
     #[test]
     fn control_characters_cannot_forge_lines_or_drive_terminals() {
@@ -142,12 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_a_file_of_its_user_with_one_name_and_no_link_leads_to_it() {
+    fn a_log_file_belongs_to_its_user_has_one_name_and_is_reached_without_a_link() {
         let directory = std::env::temp_dir().join(format!("mpd-log-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let at = |name: &str| directory.join(name);
-        writeln!(open(&at("log")).unwrap(), "one").unwrap();
-        writeln!(open(&at("log")).unwrap(), "two").unwrap();
+        writeln!(open_log(&at("log")).unwrap(), "one").unwrap();
+        writeln!(open_log(&at("log")).unwrap(), "two").unwrap();
         assert_eq!(std::fs::read_to_string(at("log")).unwrap(), "one\ntwo\n");
         std::os::unix::fs::symlink(at("log"), at("link")).unwrap();
         nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -156,11 +128,11 @@ mod tests {
         for (name, why) in
             [("link", "symbolic link"), ("pipe", "pipe or a socket"), ("again", "hard links")]
         {
-            let problem = open(&at(name)).unwrap_err().to_string();
+            let problem = open_log(&at(name)).unwrap_err().to_string();
             assert!(problem.contains(why), "{name}: {problem}");
         }
         assert_eq!(std::fs::read_to_string(at("log")).unwrap(), "one\ntwo\n");
-        open(Path::new("/dev/null")).unwrap();
+        open_log(Path::new("/dev/null")).unwrap();
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

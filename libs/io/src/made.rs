@@ -1,11 +1,11 @@
-//! Directories of jobs: made below a directory of the user that is closed to others, and removed by their maker.
+//! Directories of jobs: created below a directory of the user that is closed to others, and removed by their maker.
 //!
-//! The user's directory is `BASE/mpd-UID`, mode 0700, so that nobody else can list or reach what is in it. If
-//! somebody else has put something there, one with a random name takes its place. It is removed when it is empty.
+//! The user's directory is `BASE/mpd-UID`, mode 0700, so other users can neither list nor reach its content. If
+//! another user has put something at that path, a directory with a random name replaces it. The user's directory is
+//! removed when it is empty.
 //!
-//! A directory is removed only if it is still the one that was made: it is looked up in the descriptor of its
-//! parent, without following symbolic links, and its owner, device and inode are compared. A path alone is never
-//! enough.
+//! A directory is removed only if it is still the one that was created. It is looked up in the descriptor of its
+//! parent, without following symbolic links. Its owner, device and inode are compared. A path alone is never enough.
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use crate::random;
 
-/// Attempts to make a directory while others remove the user's directory because it is empty.
+/// Most attempts to create a directory while others remove the empty user's directory.
 const MAX_TRIES: usize = 100;
 
 const CLOSED: Mode = Mode::S_IRWXU;
@@ -29,15 +29,15 @@ const CLOSED: Mode = Mode::S_IRWXU;
 #[derive(Debug)]
 pub struct Made {
     parent: OwnedFd,
-    /// Open, so that its inode is nobody else's.
+    /// Open, so that no other directory can get its inode.
     directory: OwnedFd,
     note: MadeDirectory,
     path: PathBuf,
 }
 
 impl Made {
-    /// Makes a directory with a random name below the user's directory in `base`. `note` is told of it before it is
-    /// made and again afterwards.
+    /// Creates a directory with a random name below the user's directory in `base`. `note` is called before it is
+    /// created and again afterwards.
     ///
     /// # Errors
     /// Those of the system.
@@ -51,7 +51,7 @@ impl Made {
             let mut made = MadeDirectory { parent: text, name: name.clone(), identity: None };
             note(&made);
             match mkdirat(&parent, &*name, CLOSED) {
-                // The end of another job has removed the user's directory.
+                // The end of another job has just removed the user's directory.
                 Err(Errno::ENOENT) => continue,
                 result => result?,
             }
@@ -64,12 +64,12 @@ impl Made {
         Err(io::Error::other("it is removed again and again"))
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes a directory in it, closed to others.
+    /// Creates a subdirectory that is closed to other users.
     ///
     /// # Errors
     /// Those of the system.
@@ -78,17 +78,17 @@ impl Made {
         Ok(self.path.join(name))
     }
 
-    /// Removes it with all that is in it.
+    /// Removes the directory with its content.
     ///
     /// # Errors
-    /// What stands at its place is another directory, or the system refuses.
+    /// Another directory is at its path, or the system refuses.
     pub fn remove(&self) -> io::Result<()> {
         remove_in(&self.parent, &self.note)
     }
 }
 
-/// Removes a directory that a process which is gone has noted. Of one that was only about to be made it is not known
-/// whether it was: it is removed if it is empty.
+/// Removes a directory that a dead process has noted. If the note was made before the creation, the directory is
+/// removed only if it is empty.
 ///
 /// # Errors
 /// As for [`Made::remove`].
@@ -115,7 +115,7 @@ fn remove_in(parent: &OwnedFd, note: &MadeDirectory) -> io::Result<()> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    // Other jobs may have theirs in it.
+    // Other jobs may have directories there.
     let _ = fs::remove_dir(&note.parent);
     Ok(())
 }
@@ -125,7 +125,7 @@ fn remove_all(parent: &OwnedFd, name: &str, wanted: (u64, u64)) -> io::Result<()
     if !is_own_directory(&found) || identity(&found) != wanted {
         return Err(io::Error::other("another one stands at its place and is left alone"));
     }
-    // Relative to the descriptor, wherever the parent may be by now; no symbolic link is followed.
+    // Relative to the descriptor, even if the parent was moved; no symbolic link is followed.
     fs::remove_dir_all(format!("/proc/self/fd/{}/{name}", parent.as_raw_fd()))
 }
 
@@ -145,7 +145,7 @@ fn users_directory(base: &Path) -> io::Result<(OwnedFd, PathBuf)> {
     }
 }
 
-/// `AlreadyExists`: it is there, and not to be trusted.
+/// Creates or opens the user's directory. `AlreadyExists`: something there is not safe to use.
 fn make_own(base: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
     for _ in 0..MAX_TRIES {
         match mkdirat(base, name, CLOSED) {
@@ -153,7 +153,7 @@ fn make_own(base: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
             Err(e) => return Err(e.into()),
         }
         let directory = match open_directory(base, name) {
-            // Removed meanwhile.
+            // Another process has removed it meanwhile.
             Err(Errno::ENOENT) => continue,
             Err(e @ (Errno::ENOTDIR | Errno::ELOOP | Errno::EACCES)) => {
                 return Err(io::Error::new(io::ErrorKind::AlreadyExists, e));
@@ -194,8 +194,8 @@ fn identity(stat: &FileStat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// 64 random bits as 16 hexadecimal digits: enough for a name that nobody guesses, and short, since paths of sockets
-/// are.
+/// 64 random bits as 16 hexadecimal digits. That is enough for a name that cannot be guessed, and short, because paths
+/// of sockets must be short.
 fn hex64() -> io::Result<String> {
     Ok(mpd_wire::hex::encode(&random::bytes::<8>()?))
 }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_noted_before_it_is_there_lies_below_a_closed_one_and_leaves_nothing() {
+    fn a_directory_is_noted_before_its_creation_is_below_a_closed_one_and_leaves_nothing() {
         let base = base();
         let mut notes = Vec::new();
         let first = Made::below(base.path(), |note| {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_way_of_the_users_directory_is_left_alone_and_not_followed() {
+    fn a_foreign_entry_in_place_of_the_users_directory_is_neither_used_nor_followed() {
         for kind in ["file", "link", "open"] {
             let (base, precious) = (base(), base());
             let path = users(base.path());
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn another_directory_at_the_place_of_one_that_was_made_stays() {
+    fn another_directory_at_the_path_of_a_made_one_stays() {
         let (base, precious) = (base(), base());
         fs::write(precious.path().join("file"), "x").unwrap();
         let mut last = None;
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_directory_that_was_about_to_be_made_only_an_empty_one_is_removed() {
+    fn a_directory_noted_before_its_creation_is_removed_only_if_empty() {
         let base = base();
         let directory = made(base.path());
         let note = MadeDirectory { identity: None, ..directory.note.clone() };

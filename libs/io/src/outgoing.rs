@@ -1,14 +1,14 @@
-//! Bytes that wait for a socket to take them.
+//! Bytes that wait until a socket accepts them.
 
 use std::io::{self, Write};
 
-/// Sent bytes are dropped from the front when that many have gathered there.
+/// Sent bytes are dropped from the front when this many have gathered there.
 const COMPACT_AT: usize = 1 << 20;
 
-/// What an empty queue keeps.
+/// The capacity that an empty queue keeps.
 const RETAINED: usize = 4096;
 
-/// A queue in front of a non-blocking stream. Its owner sets the bound, by [`Outgoing::len`].
+/// A queue in front of a non-blocking stream. Its owner bounds it with the help of [`Outgoing::len`].
 #[derive(Debug, Default)]
 pub struct Outgoing {
     queue: Vec<u8>,
@@ -16,27 +16,27 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Where to append what is to be sent.
+    /// The buffer to which bytes to be sent are appended.
     pub const fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.queue
     }
 
-    /// What waits.
+    /// The bytes that wait.
     pub fn waiting(&self) -> &[u8] {
         &self.queue[self.sent..]
     }
 
-    /// Bytes that wait.
+    /// How many bytes wait.
     pub const fn len(&self) -> usize {
         self.queue.len() - self.sent
     }
 
-    /// Whether nothing waits.
+    /// Whether no byte waits.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Counts bytes of the front as sent by other means.
+    /// Counts bytes of the front as sent by another function.
     pub fn advance(&mut self, bytes: usize) {
         self.sent += bytes;
         if self.is_empty() || self.sent >= COMPACT_AT {
@@ -48,10 +48,10 @@ impl Outgoing {
         }
     }
 
-    /// Writes what `stream` takes now.
+    /// Writes as many bytes as `stream` accepts now.
     ///
     /// # Errors
-    /// Those of the stream: the peer is gone.
+    /// Those of the stream: the peer has closed it.
     pub fn flush(&mut self, stream: &mut impl Write) -> io::Result<()> {
         while !self.is_empty() {
             match stream.write(self.waiting()) {

@@ -1,5 +1,4 @@
-//! Writing to a standard output or error that a user gave us, without ever blocking. See
-//! `inherited.rs`.
+//! Writes to an inherited standard output or error without blocking. `inherited.rs` describes the method.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -12,8 +11,8 @@ use nix::unistd::write;
 
 use crate::inherited::{How, Inherited, Way};
 
-/// Capacity asked for an output that is a pipe: fewer switches between us and its reader. It changes
-/// nothing that its other users can tell, and a refusal is harmless.
+/// The capacity requested for an output that is a pipe, for fewer switches between this process and the reader. Other
+/// users of the pipe notice no difference, and a refusal is harmless.
 const PIPE_BYTES: i32 = 1 << 20;
 
 /// A standard output or error.
@@ -26,7 +25,7 @@ impl Output {
     /// Takes over `fd`.
     ///
     /// # Errors
-    /// When the kernel cannot say what it is.
+    /// The kernel gives no status of the descriptor.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
         let stream = Inherited::new(fd, Way::Out)?;
         if stream.is_pipe {
@@ -45,15 +44,15 @@ impl Output {
         self.stream.is_terminal
     }
 
-    /// Whether readiness has to be polled for at all.
+    /// Whether a write may have to wait for readiness.
     pub fn can_block(&self) -> bool {
         self.stream.how != How::File
     }
 
-    /// Writes what it takes now.
+    /// Writes as many bytes as fit now.
     ///
     /// # Errors
-    /// `WouldBlock`, or what the reader's end did.
+    /// `WouldBlock`, or the error that the reading end has caused.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             let result = match self.stream.how {
@@ -62,7 +61,7 @@ impl Output {
                     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
                     send(self.stream.as_raw_fd(), bytes, flags)
                 }
-                // A pipe that is ready always takes this much.
+                // A pipe that is ready accepts at least this many bytes.
                 How::Polled if self.stream.is_ready()? => {
                     write(&self.stream, &bytes[..bytes.len().min(PIPE_BUF)])
                 }
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_polled_pipe_does_not_block_either() {
+    fn a_full_polled_pipe_does_not_block() {
         let (_reader, writer) = io::pipe().unwrap();
         let mut output = Output::new(writer.into()).unwrap();
         let (_reader, writer) = io::pipe().unwrap();

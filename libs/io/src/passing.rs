@@ -1,4 +1,4 @@
-//! Single descriptors over Unix sockets, one with each byte or datagram.
+//! Descriptors over Unix sockets, one with each byte or datagram.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -9,12 +9,12 @@ use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, s
 
 use crate::raw::adopt_received;
 
-/// What came.
+/// What was received.
 #[derive(Debug)]
 pub enum Passed {
     /// A byte, and the descriptor that came with it.
     Message(u8, Option<OwnedFd>),
-    /// Nothing now.
+    /// Nothing has arrived.
     Nothing,
     /// The other end is closed.
     Closed,
@@ -34,10 +34,10 @@ pub fn pass(socket: impl AsFd, byte: u8, descriptor: impl AsFd) -> io::Result<()
     Ok(())
 }
 
-/// The next byte with its descriptor, without waiting.
+/// Receives the next byte with its descriptor, without waiting.
 ///
 /// # Errors
-/// Those of the socket; a reset is its end.
+/// Those of the socket. A reset counts as the end.
 pub fn receive(socket: impl AsFd) -> io::Result<Passed> {
     let mut byte = [0];
     let mut space = cmsg_space!([RawFd; 8]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_wait_for_who_takes_them() {
+    fn datagrams_wait_until_they_are_received() {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         let null = std::fs::File::open("/dev/null").unwrap();
         pass(&ours, 1, &null).unwrap();

@@ -1,7 +1,7 @@
-//! A process that is no child of ours, held so that nobody else can be taken for it.
+//! A process that is no child of this one, held so that no other process is mistaken for it.
 //!
-//! The number of such a process may be given to another one at any time. A pidfd stays with the process that
-//! it was opened for, also when it is passed on.
+//! The number of such a process may be given to another process at any time. A pidfd refers to the process for which
+//! it was opened, also after it was passed on.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use crate::raw;
 
-/// A process.
+/// A process, held by a pidfd.
 #[derive(Debug)]
 pub struct Pidfd(OwnedFd);
 
@@ -21,15 +21,15 @@ impl Pidfd {
     /// The process that has this number now.
     ///
     /// # Errors
-    /// There is none, or the kernel knows no pidfds.
+    /// There is no such process, or the kernel knows no pidfds.
     pub fn open(pid: Pid) -> io::Result<Self> {
         raw::pidfd_open(pid.as_raw().unsigned_abs()).map(Self)
     }
 
-    /// One that was opened elsewhere.
+    /// Takes a pidfd that another process has opened.
     ///
     /// # Errors
-    /// It is another kind of descriptor.
+    /// The descriptor is not a pidfd.
     pub fn received(fd: OwnedFd) -> io::Result<Self> {
         let pidfd = Self(fd);
         match pidfd.line()? {
@@ -49,22 +49,22 @@ impl Pidfd {
         self.wait(Duration::ZERO)
     }
 
-    /// Waits for the end of the process, at most that long. Says whether it has ended.
+    /// Waits for the end of the process, at most `patience`. Returns whether it has ended.
     pub fn wait(&self, patience: Duration) -> bool {
         let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
         let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         matches!(poll(&mut fds, patience), Ok(1..))
     }
 
-    /// Sends it a signal.
+    /// Sends the process a signal.
     ///
     /// # Errors
-    /// It is gone, or not ours to signal.
+    /// The process is gone, or this process may not send it signals.
     pub fn signal(&self, signal: i32) -> io::Result<()> {
         raw::pidfd_signal(self.0.as_raw_fd(), signal)
     }
 
-    /// What the kernel says of the process behind a pidfd; `None` of other descriptors.
+    /// The line of the kernel about the process of a pidfd; `None` for other descriptors.
     fn line(&self) -> io::Result<Option<String>> {
         let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", self.0.as_raw_fd()))?;
         Ok(text.lines().find_map(|line| line.strip_prefix("Pid:")).map(str::to_owned))

@@ -12,23 +12,23 @@ use nix::sys::termios::{
 };
 use nix::unistd::ttyname;
 
-/// What programs are told of the size of their terminal.
+/// The size that programs read from this terminal.
 const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
 
 /// No control character.
 const NONE: u8 = 0;
 
-/// A terminal: our end of it, and the path by which others open theirs.
+/// A terminal: our end, and the path of the other end.
 #[derive(Debug)]
 pub struct Pair {
-    /// Does not block, and dies with exec.
+    /// Non-blocking and close-on-exec.
     pub master: OwnedFd,
     /// Path of the other end.
     pub slave: PathBuf,
 }
 
-/// A new terminal. Its settings last until its other end is closed: whoever opens that makes them again,
-/// see [`make_plain`].
+/// A new terminal. Its settings last until its other end is closed. The process that opens the other end again sets
+/// them with [`make_plain`].
 ///
 /// # Errors
 /// Those of the system.
@@ -40,11 +40,11 @@ pub fn open() -> io::Result<Pair> {
     Ok(Pair { master: pair.master, slave: path })
 }
 
-/// Has the terminal at `fd` give on bytes as they are, but for input: that is read by lines and has an
-/// end, at Control-D. It echoes nothing, and no byte is a signal.
+/// Sets the terminal at `fd` to pass bytes unchanged. Input is still read by lines, and Control-D ends it. The
+/// terminal echoes nothing, and no byte causes a signal.
 ///
 /// # Errors
-/// It is no terminal.
+/// The descriptor is no terminal.
 pub fn make_plain(fd: impl AsFd) -> io::Result<()> {
     let mut settings = tcgetattr(&fd)?;
     settings.input_flags = InputFlags::empty();
@@ -58,7 +58,7 @@ pub fn make_plain(fd: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a read or write failed since nobody has the other end open.
+/// Whether a read or write failed because the other end is not open.
 pub fn is_closed(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EIO)
 }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_terminal_gives_bytes_on_as_they_are_and_lines_of_input_with_an_end() {
+    fn a_plain_terminal_passes_bytes_unchanged_and_lines_of_input_with_an_end() {
         let pair = open().unwrap();
         let mut slave = OpenOptions::new().read(true).write(true).open(&pair.slave).unwrap();
         make_plain(&slave).unwrap();

@@ -1,19 +1,19 @@
-//! Processor time for daemons and managers: they need little of it, but soon.
+//! CPU time for daemons and managers: they need little of it, but soon.
 //!
-//! Beside hundreds of ranks that poll, a process that is like them gets a few milliseconds a second, and whoever
-//! listens to it takes its host for lost.
+//! On a host with hundreds of busy ranks, a process of ordinary priority gets a few milliseconds per second. Its peers
+//! would then declare the host lost.
 
 use std::time::Duration;
 
 use crate::raw;
 
-/// The niceness of a server, if the system lets it have one below zero (a root's, or one with `RLIMIT_NICE`).
+/// The niceness of a server, if the system permits it: a negative one needs root or `RLIMIT_NICE`.
 const NICENESS: i32 = -10;
 
-/// For how long it wants a processor at a time. Who asks for little gets it sooner (Linux 6.12 and later).
+/// The time slice of a server. A process with a short slice is scheduled sooner (Linux 6.12 and later).
 const SLICE: Duration = Duration::from_micros(200);
 
-/// Our niceness, if we are scheduled by the rules for ordinary processes.
+/// The niceness of this process; `None` under another scheduling policy than the ordinary one.
 pub fn niceness() -> Option<i8> {
     raw::niceness().and_then(|nice| i8::try_from(nice).ok())
 }
@@ -23,15 +23,15 @@ pub fn may_have(niceness: i8) -> bool {
     raw::may_have_niceness(niceness.into())
 }
 
-/// Asks for it. Who was given a niceness keeps it, and children never inherit what is asked for here. What the system
-/// refuses is done without.
+/// Requests niceness and slice of a server. A niceness that was set for this process stays, and children never inherit
+/// the request. A refusal of the system is ignored.
 pub fn of_a_server() {
     match raw::niceness() {
         Some(0) if raw::schedule(NICENESS, SLICE).is_ok() => {}
         Some(nice @ 0..) => {
             let _ = raw::schedule(nice, SLICE);
         }
-        // It is somebody's will, as are other rules than those for ordinary processes.
+        // A niceness or scheduling policy that a user has chosen stays.
         Some(_) | None => {}
     }
 }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_niceness_is_always_permitted_and_looking_changes_nothing() {
+    fn more_niceness_is_always_permitted_and_the_question_changes_nothing() {
         let own = niceness().unwrap();
         assert!(may_have(own.max(0)) && may_have(19));
         let less = may_have(-20);

@@ -1,9 +1,8 @@
-//! Pseudo-terminals: a pair of ends, what its user set, and the terminal that we run on ourselves.
+//! Pseudo-terminals: a pair of ends, the settings of the user's terminal, and the terminal of this process.
 //!
-//! A terminal whose bytes come from no terminal is set to `EXTPROC` (RFC 1143): the kernel leaves what
-//! comes in as it is, with no key that means something, whatever the program there sets later and
-//! whenever it does. One thing remains: where lines are read, an end-of-file key that a read finds alone
-//! is the end of the file.
+//! A terminal whose input comes from a pipe or file is set to `EXTPROC` (RFC 1143). Then the kernel passes the input
+//! unchanged, and no key has a meaning, regardless of later settings by the program. One exception remains: in line
+//! mode, an end-of-file key that a read finds alone is the end of the file.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -20,36 +19,25 @@ use nix::sys::termios::{
 };
 use nix::unistd::{Pid, getpgrp, read, tcgetpgrp, write};
 
+pub use mpd_stdio::relay::Mode;
+
 use crate::raw;
 
 /// Columns and lines of a terminal.
 pub type Size = (u16, u16);
 
-/// What a terminal has that does not tell.
+/// The size for a terminal that does not report one.
 pub const USUAL_SIZE: Size = (80, 24);
 
-/// How a new terminal is set.
+/// The settings of a new terminal.
 #[derive(Debug)]
 pub struct Settings {
-    /// The terminal to take them from; none: bytes come from a pipe or file, so there is no echo.
+    /// The terminal to copy settings from. `None`: input comes from a pipe or file, so there is no echo.
     pub like: Option<Termios>,
-    /// Whether ends of lines become carriage return and line feed, as far as `like` has it.
+    /// Whether ends of lines become carriage return and line feed, if `like` has that setting.
     pub processes_output: bool,
     /// Its size.
     pub size: Size,
-}
-
-/// What keys mean on a terminal now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mode {
-    /// Lines are read, and the end-of-file key is the end.
-    pub lines: bool,
-    /// Keys make signals.
-    pub signals: bool,
-    /// The end-of-file key, if there is one.
-    pub end: Option<u8>,
-    /// The key that stops, if there is one.
-    pub suspend: Option<u8>,
 }
 
 /// A pseudo-terminal, with both ends open here.
@@ -60,10 +48,10 @@ pub struct Pty {
 }
 
 impl Pty {
-    /// Makes one.
+    /// Opens a new pseudo-terminal.
     ///
     /// # Errors
-    /// When the system has none left, or none at all.
+    /// The system has no free pseudo-terminal, or does not support them.
     pub fn open(settings: &Settings) -> io::Result<Self> {
         let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
         let keys = posix_openpt(flags)?;
@@ -85,12 +73,12 @@ impl Pty {
         Ok(terminal)
     }
 
-    /// The end for the program that runs on it.
+    /// The end for the program that uses the terminal.
     pub fn program(&self) -> BorrowedFd<'_> {
         self.program.as_fd()
     }
 
-    /// Sets the size; the processes in the foreground get `SIGWINCH` if that is another one.
+    /// Sets the size. If it differs, the processes in the foreground get `SIGWINCH`.
     ///
     /// # Errors
     /// The system's.
@@ -103,7 +91,7 @@ impl Pty {
         tcgetpgrp(&self.keys).ok().filter(|group| group.as_raw() > 0)
     }
 
-    /// What keys mean now.
+    /// What keys cause now.
     ///
     /// # Errors
     /// The system's.
@@ -122,29 +110,35 @@ impl Pty {
         })
     }
 
-    /// Whether all that was written here has been read there, but for the beginning of a line where
-    /// lines are read. When a program has read nearly all, this end becomes writable anew.
+    /// Whether the program has read all bytes written here; in line mode without the unfinished line. When the program
+    /// has read nearly all bytes, this end becomes writable again.
     pub fn is_read(&self) -> bool {
-        // To be asked first: it has the kernel move what is on its way.
+        // The poll comes first: it makes the kernel deliver bytes on their way.
         let mut fds = [PollFd::new(self.program.as_fd(), PollFlags::POLLIN)];
         matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
             && raw::readable_bytes(self.program.as_raw_fd()).is_ok_and(|count| count == 0)
     }
 
-    /// Reads what the program wrote.
+    /// Reads output of the program.
     ///
     /// # Errors
-    /// `WouldBlock` when there is nothing, or the system's.
+    /// `WouldBlock` if there is nothing, or the system's.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         retry(|| read(&self.keys, buffer))
     }
 
-    /// Writes as much as fits now.
+    /// Writes as many bytes as fit now.
     ///
     /// # Errors
     /// `WouldBlock`, or the system's.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         retry(|| write(&self.keys, bytes))
+    }
+}
+
+impl AsFd for Pty {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.keys.as_fd()
     }
 }
 
@@ -154,7 +148,7 @@ impl AsRawFd for Pty {
     }
 }
 
-/// For bytes that nobody types: see the module.
+/// Settings for input from a pipe or file, with `EXTPROC`.
 fn piped(mut termios: Termios) -> Termios {
     termios.input_flags.insert(InputFlags::IUTF8);
     termios.local_flags.remove(LocalFlags::ECHO);
@@ -171,13 +165,13 @@ fn retry(mut call: impl FnMut() -> nix::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// The size of the terminal at our standard input, else output, else error.
+/// The size of the terminal at standard input, else output, else error.
 pub fn own_size() -> Option<Size> {
     let mut sizes = (0..=2).filter_map(raw::window_size);
     sizes.find(|&(columns, lines)| columns > 0 && lines > 0)
 }
 
-/// Sets the size of a terminal, as its emulator does.
+/// Sets the size of a terminal, as its emulator does. The foreground processes get `SIGWINCH`.
 ///
 /// # Errors
 /// The system's.
@@ -185,14 +179,14 @@ pub fn resize(terminal: BorrowedFd<'_>, size: Size) -> io::Result<()> {
     raw::set_window_size(terminal.as_raw_fd(), size)
 }
 
-/// The size that `COLUMNS` and `LINES` say, or the usual one.
+/// The size that `COLUMNS` and `LINES` state, else the usual one.
 pub fn size_of_environment() -> Size {
     let number = |name| std::env::var(name).ok()?.parse().ok().filter(|&n: &u16| n > 0);
     let (columns, lines) = USUAL_SIZE;
     (number("COLUMNS").unwrap_or(columns), number("LINES").unwrap_or(lines))
 }
 
-/// The terminal at our standard input, which passes keys on as they are until this is dropped.
+/// The terminal at standard input, set to pass keys unchanged until this value is dropped.
 #[derive(Debug)]
 pub struct RawTerminal {
     before: Termios,
@@ -200,11 +194,11 @@ pub struct RawTerminal {
 }
 
 impl RawTerminal {
-    /// Sets it; none if standard input is no terminal, or one where nobody types, as of a [`Pty`]. What it shows is left as it comes, unless
-    /// `processes_output`. In the background this waits until somebody brings us to the foreground.
+    /// Sets the terminal. `None` if standard input is no terminal, or one with `EXTPROC`, such as a [`Pty`]. Output
+    /// is not processed unless `processes_output`. A process in the background waits here for the foreground.
     ///
     /// # Errors
-    /// When it does not let itself be set.
+    /// The terminal refuses the settings.
     pub fn open(processes_output: bool) -> io::Result<Option<Self>> {
         let Ok(before) = tcgetattr(io::stdin()) else { return Ok(None) };
         if before.local_flags.contains(LocalFlags::EXTPROC) {
@@ -220,15 +214,15 @@ impl RawTerminal {
         Ok(Some(terminal))
     }
 
-    /// As it was before.
+    /// The settings before this value was made.
     pub fn before(&self) -> &Termios {
         &self.before
     }
 
-    /// Sets it again.
+    /// Sets the terminal again.
     ///
     /// # Errors
-    /// When it does not let itself be set.
+    /// The terminal refuses the settings.
     pub fn enter(&self) -> io::Result<()> {
         loop {
             match tcsetattr(io::stdin(), SetArg::TCSANOW, &self.raw) {
@@ -238,7 +232,7 @@ impl RawTerminal {
         }
     }
 
-    /// Leaves it as it was, unless it belongs to others now.
+    /// Restores the former settings, unless the terminal belongs to another process group now.
     pub fn leave(&self) {
         // Without a controlling terminal there is no foreground.
         let is_of_others = tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground != getpgrp());

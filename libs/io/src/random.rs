@@ -5,10 +5,10 @@ use std::io;
 
 use crypto::rand::{SecureRandom, SystemRandom};
 
-/// That many random bytes.
+/// `N` random bytes.
 ///
 /// # Errors
-/// When the system has no randomness to give.
+/// The system has no randomness.
 pub fn bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0_u8; N];
     SystemRandom::new()
@@ -20,7 +20,7 @@ pub fn bytes<const N: usize>() -> io::Result<[u8; N]> {
 /// 128 random bits as 32 hexadecimal digits.
 ///
 /// # Errors
-/// When the system has no randomness to give.
+/// The system has no randomness.
 pub fn hex128() -> io::Result<String> {
     let bytes: [u8; 16] = bytes()?;
     let mut text = String::with_capacity(32);

@@ -1,8 +1,8 @@
 //! Every `unsafe` block of this crate: the child's half of a spawn, inherited descriptors, System V IPC.
 //!
-//! The rules of the child routine: it runs on the parent's memory and stack while the parent is
-//! suspended (`CLONE_VM | CLONE_VFORK`), so between clone and exec it only makes async-signal-safe
-//! system calls on data prepared before, never allocates, never returns.
+//! Rules of the child routine: it runs on the parent's memory and stack while the parent is suspended
+//! (`CLONE_VM | CLONE_VFORK`). So between clone and exec it makes only async-signal-safe system calls on data prepared
+//! before, never allocates, and never returns.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong};
 use std::io;
@@ -17,70 +17,70 @@ mod start;
 pub(crate) use start::environment;
 pub use start::{closed_at_start, with_enough_stack};
 
-/// What the child does before exec, all prepared by the parent.
+/// The steps of the child before exec, all prepared by the parent.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     pub(crate) program: &'a CStr,
-    /// NULL-terminated.
+    /// Ends with NULL.
     pub(crate) argv: &'a [*const c_char],
     /// `/bin/sh`, program, arguments, NULL: for scripts without an interpreter line.
     pub(crate) shell_argv: Option<&'a [*const c_char]>,
-    /// NULL-terminated.
+    /// Ends with NULL.
     pub(crate) envp: &'a [*const c_char],
     pub(crate) directory: Option<&'a CStr>,
-    /// (descriptor here, number there); numbers there are 0, 1, 2 … without gaps.
+    /// (descriptor of the parent, number in the child); the numbers are 0, 1, 2 … without gaps.
     pub(crate) descriptors: &'a [(RawFd, RawFd)],
-    /// Which of 0, 1 and 2 are closed after all.
+    /// Which of 0, 1 and 2 the child closes at last.
     pub(crate) closed: [bool; 3],
     /// Kernel number, soft, hard.
     pub(crate) limits: &'a [(u8, u64, u64)],
     pub(crate) umask: Option<u32>,
-    /// Its niceness, if it may have that; none: as the parent.
+    /// Its niceness, if the system permits it; `None`: that of the parent.
     pub(crate) niceness: Option<c_int>,
-    /// The CPUs that it may use, a bit for each; empty: as the parent.
+    /// The CPUs that it may use, a bit for each; empty: those of the parent.
     pub(crate) cpus: &'a [c_ulong],
-    pub(crate) company: Company,
+    pub(crate) signal_scope: SignalScope,
     /// Descriptor 0 becomes the controlling terminal of the new session.
     pub(crate) terminal: bool,
-    /// What is open here and not close-on-exec is open there too, besides the given ones.
+    /// Whether it inherits further open descriptors without close-on-exec, besides the given ones.
     pub(crate) keeps_inherited: bool,
-    /// What the kernel sends it when its parent dies; 0: nothing.
+    /// The signal that the kernel sends it when its parent dies; 0: no signal.
     pub(crate) at_parents_end: c_int,
     pub(crate) parent: libc::pid_t,
-    /// Whose descendants may trace the child where others may not; 0: nobody's.
+    /// The process whose descendants may trace the child where tracing is restricted; 0: no process.
     pub(crate) tracer: libc::pid_t,
-    /// Set by the child: which step failed, and errno.
+    /// Set by the child: the step that failed, and errno.
     pub(crate) failed: Option<(Step, c_int)>,
 }
 
-/// With whom the child hears signals of the terminal, and those for a group.
+/// The processes that get signals of the terminal, or of a process group, together with the child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Company {
-    /// Alone, in a session of its own.
+pub(crate) enum SignalScope {
+    /// No others: it has a session of its own.
     #[default]
     OwnSession,
-    /// Alone, in a process group of its own in our session.
+    /// No others: it has a process group of its own in our session.
     OwnGroup,
-    /// With us.
+    /// Those of our process group.
     OurGroup,
 }
 
 /// The steps of the child that can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A session or process group of its own.
+    /// Making a session or process group.
     Session,
-    /// A descriptor to its number.
+    /// Moving a descriptor to its number.
     Descriptors,
-    /// A controlling terminal.
+    /// Setting the controlling terminal.
     Terminal,
-    /// A resource limit, by the kernel's number.
+    /// Setting a resource limit, by the kernel's number.
     Limit(u8),
-    /// The CPUs that it may use.
+    /// Setting the CPUs that it may use.
     Binding,
-    /// The working directory.
+    /// Changing to the working directory.
     Directory,
-    /// The program itself.
+    /// Executing the program.
     Exec,
 }
 
@@ -115,19 +115,19 @@ pub(crate) fn spawn(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> Result<libc::
     }
 }
 
-/// Why [`spawn`] gave no running child.
+/// Why [`spawn`] started no child.
 #[derive(Debug)]
 pub(crate) enum SpawnFault {
     /// The kernel made no process.
     Clone(io::Error),
-    /// The process is there, as a zombie that the caller must reap.
+    /// The process exists as a zombie that the caller must reap.
     Child { pid: libc::pid_t, step: Step, error: io::Error },
 }
 
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 const CLONE_FLAGS: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
 
-/// Linux' `struct clone_args`, as of its second version (cgroup included).
+/// `struct clone_args` of Linux in its second version, which includes the control group.
 #[repr(C)]
 #[derive(Default)]
 struct CloneArgs {
@@ -158,7 +158,7 @@ fn clone_child(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> c_long {
         // SAFETY: see `vfork_call`; clone3 reads `args`, which lives across the call.
         let result =
             unsafe { vfork_call(libc::SYS_clone3, &raw const args as u64, size, plan.cast()) };
-        // Containers may forbid clone3 or this group; the plain clone is always there.
+        // Containers may forbid clone3 or this group; the plain clone always exists.
         if result >= 0 || result == -c_long::from(libc::EAGAIN) {
             return result;
         }
@@ -168,7 +168,7 @@ fn clone_child(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> c_long {
     unsafe { vfork_call(libc::SYS_clone, flags, 0, plan.cast()) }
 }
 
-/// The system call `number(a, b, 0, 0, 0)` which clones; the child calls [`child_entry`] with `plan`.
+/// Makes the system call `number(a, b, 0, 0, 0)`, which clones. The child calls [`child_entry`] with `plan`.
 ///
 /// # Safety
 /// The call must be clone or clone3 with `CLONE_VM | CLONE_VFORK` and no stack of its own, all signals
@@ -205,10 +205,10 @@ unsafe fn vfork_call(number: c_long, a: u64, b: u64, plan: *mut libc::c_void) ->
     result
 }
 
-/// As for x86_64.
+/// The same for aarch64.
 ///
 /// # Safety
-/// As for x86_64.
+/// The same as for x86_64.
 #[cfg(target_arch = "aarch64")]
 unsafe fn vfork_call(number: c_long, a: u64, b: u64, plan: *mut libc::c_void) -> c_long {
     let result: c_long;
@@ -237,7 +237,7 @@ unsafe fn vfork_call(number: c_long, a: u64, b: u64, plan: *mut libc::c_void) ->
 /// The number of the last real-time signal.
 const LAST_SIGNAL: c_int = 64;
 
-/// The child's half. Async-signal-safe calls only; see the module.
+/// The child's half. Async-signal-safe calls only, by the rules at the top of this file.
 unsafe extern "C" fn child_entry(plan: *mut libc::c_void) -> ! {
     // SAFETY: `vfork_call` passes its Plan, alive and untouched by the suspended parent.
     let plan = unsafe { &mut *plan.cast::<Plan<'_>>() };
@@ -260,18 +260,19 @@ fn check(step: Step, result: c_int) -> Result<(), (Step, c_int)> {
 }
 
 fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
-    // SAFETY: plain system calls on prepared data; sigset_t is plain data, and `default` as large as what the kernel reads.
+    // SAFETY: plain system calls on prepared data; sigset_t is plain data, and `default` is as large as the struct
+    // that the kernel reads.
     unsafe {
-        // The C library leaves two of them to itself, so the kernel is asked: its struct of zeros is the default.
+        // The C library reserves two signals, so the kernel is called. Its struct of zeros is the default action.
         let default = [0_u64; 4];
         for signal in 1..=LAST_SIGNAL {
             let none = std::ptr::null_mut::<u64>();
             libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, size_of::<u64>());
         }
-        let place = match plan.company {
-            Company::OwnSession => libc::setsid(),
-            Company::OwnGroup => libc::setpgid(0, 0),
-            Company::OurGroup => 0,
+        let place = match plan.signal_scope {
+            SignalScope::OwnSession => libc::setsid(),
+            SignalScope::OwnGroup => libc::setpgid(0, 0),
+            SignalScope::OurGroup => 0,
         };
         check(Step::Session, place)?;
         if plan.at_parents_end != 0 {
@@ -281,7 +282,7 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
             }
         }
         if plan.tracer != 0 {
-            // Unknown to kernels that restrict nothing.
+            // Kernels without this restriction do not know the call.
             libc::prctl(libc::PR_SET_PTRACER, plan.tracer as c_ulong, 0, 0, 0);
         }
         place_descriptors(plan.descriptors)?;
@@ -296,7 +297,7 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
             libc::umask(umask);
         }
         if let Some(niceness) = plan.niceness {
-            // Whether that is permitted was found out before.
+            // The parent has checked that this is permitted.
             libc::setpriority(libc::PRIO_PROCESS, 0, niceness);
         }
         if let Some(directory) = plan.directory {
@@ -322,18 +323,18 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
 /// Puts every descriptor at its number.
 fn place_descriptors(wanted: &[(RawFd, RawFd)]) -> Result<(), (Step, c_int)> {
     for &(from, to) in wanted {
-        // SAFETY: system calls on numbers. A source that stands in the way of a later target was
-        // moved out of the way by the caller (see `Spawn::start`): sources are all behind the targets.
+        // SAFETY: system calls on numbers. `Spawn::start` has moved every source behind all targets, so no call
+        // overwrites a source that is still needed.
         let result = unsafe { libc::dup2(from, to) };
         check(Step::Descriptors, result)?;
     }
     Ok(())
 }
 
-/// Closes those of 0, 1 and 2, in a process that owns none of them and is about to become another program.
+/// Closes those of 0, 1 and 2 that `closed` names. The process must own none of them and be about to exec.
 pub fn close_standard(closed: [bool; 3]) {
     for (number, _) in (0..).zip(closed).filter(|(_, closed)| *closed) {
-        // SAFETY: a system call on a number; the caller owns nothing there, as it promises by asking.
+        // SAFETY: a system call on a number; by contract the caller owns no descriptor of that number.
         unsafe { libc::close(number) };
     }
 }
@@ -348,8 +349,8 @@ fn close_others(count: usize) -> Result<(), (Step, c_int)> {
     close_listed(first).map_err(|errno| (Step::Descriptors, errno))
 }
 
-/// Closes the descriptors from `first` on that `/proc` lists. Linux before 5.9 has no `close_range`, and filters of
-/// system calls refuse it. Returns errno if there is no list.
+/// Closes the descriptors from `first` on that `/proc` lists: Linux before 5.9 has no `close_range`, and filters of
+/// system calls may refuse it. Returns errno if there is no list.
 fn close_listed(first: c_uint) -> Result<(), c_int> {
     #[repr(C, align(8))]
     struct Entries([u8; 2048]);
@@ -385,8 +386,8 @@ fn close_listed(first: c_uint) -> Result<(), c_int> {
     }
 }
 
-/// The number that the first of these `struct linux_dirent64` has as its name, if it is a number, and the entries
-/// behind it.
+/// Parses the first of these `struct linux_dirent64`. Returns its name as a number, if it is a number, and the
+/// following entries.
 fn first_entry(entries: &[u8]) -> Option<(Option<c_uint>, &[u8])> {
     let (_inode_and_offset, rest) = entries.split_at_checked(16)?;
     let (length, _) = rest.split_first_chunk()?;
@@ -413,12 +414,12 @@ fn exec(plan: &Plan<'_>) -> c_int {
 
 /// Takes over a descriptor that this process was started with, and makes it close-on-exec.
 ///
-/// A descriptor without the flag close-on-exec came through the exec of this process, and has no owner yet: every
-/// descriptor that this process opens has the flag, and so has one that was taken over. With the flag the number is
+/// A descriptor without the flag close-on-exec came through the exec of this process, and has no owner yet. Every
+/// descriptor that this process opens has the flag, and so has one that was taken over. A number with the flag is
 /// refused.
 ///
 /// # Errors
-/// When there is no such descriptor, or it has an owner.
+/// There is no such descriptor, or it has an owner.
 pub fn adopt_inherited(number: RawFd) -> io::Result<OwnedFd> {
     static ADOPTING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = ADOPTING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -434,14 +435,14 @@ pub fn adopt_inherited(number: RawFd) -> io::Result<OwnedFd> {
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open and had no owner, and nobody else takes it from now on.
+    // SAFETY: the descriptor is open and had no owner, and from now on this call refuses it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Closes all descriptors but the first three that this process was started with.
+/// Closes all descriptors except 0, 1 and 2 that this process was started with.
 ///
 /// # Errors
-/// When `/proc` does not list them.
+/// `/proc` does not list them.
 pub fn close_inherited() -> io::Result<()> {
     let list = std::fs::read_dir("/proc/self/fd")?;
     let numbers: Vec<RawFd> = list
@@ -449,37 +450,37 @@ pub fn close_inherited() -> io::Result<()> {
         .filter(|&number| number > 2)
         .collect();
     for number in numbers {
-        // Those that this process has opened are refused, and stay open.
+        // Descriptors that this process has opened are refused, and stay open.
         drop(adopt_inherited(number));
     }
     Ok(())
 }
 
-/// Puts a descriptor at `number`, in the place of what is there, for a program that this process is about to
-/// become.
+/// Puts a descriptor at `number`, for a program that this process is about to become. A descriptor that has this
+/// number is closed.
 ///
 /// # Errors
 /// The number is too large.
 pub fn place_for_exec(descriptor: OwnedFd, number: RawFd) -> io::Result<()> {
     use std::os::fd::{AsRawFd, IntoRawFd};
     let result = if descriptor.as_raw_fd() == number {
-        // SAFETY: as below; it is at its place already, and stays open when its owner has gone.
+        // SAFETY: as below. The descriptor has that number already, and stays open without its owner.
         unsafe { libc::fcntl(descriptor.into_raw_fd(), libc::F_SETFD, 0) }
     } else {
-        // SAFETY: a system call on numbers; the caller owns nothing at the target, as it promises by asking
+        // SAFETY: a system call on numbers; by contract the caller owns no descriptor of the target number and calls
         // right before exec.
         unsafe { libc::dup2(descriptor.as_raw_fd(), number) }
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Takes over a descriptor that the kernel just made for us (received over a socket).
+/// Takes over a descriptor that the kernel has just made for this process (received over a socket).
 pub(crate) fn adopt_received(number: RawFd) -> OwnedFd {
-    // SAFETY: recvmsg made it for this process and nobody else has seen the number.
+    // SAFETY: recvmsg made it for this process, and no other code knows the number.
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
-/// Opens `/dev/null` at 0, 1 and 2 where nothing is open, so that no other file lands there.
+/// Opens `/dev/null` at those of 0, 1 and 2 that are closed, so that no other file gets these numbers.
 pub fn reserve_standard_descriptors() {
     for number in 0..=2 {
         // SAFETY: system calls on numbers and a constant path; open takes the lowest free number.
@@ -491,7 +492,15 @@ pub fn reserve_standard_descriptors() {
     }
 }
 
-/// Ignores a signal from now on; children that are spawned have its default again.
+/// Gives a signal its default effect.
+pub fn default_signal(signal: c_int) {
+    // SAFETY: no handler is given.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+    }
+}
+
+/// Ignores a signal from now on. Spawned children have its default effect again.
 pub fn ignore_signal(signal: c_int) {
     // SAFETY: SIG_IGN is no handler, so nothing can run in a wrong place.
     unsafe {
@@ -499,7 +508,7 @@ pub fn ignore_signal(signal: c_int) {
     }
 }
 
-/// Sends a signal by its number, which may be a real-time one: those have no names, and `nix` no words for them.
+/// Sends a signal by its number. It may be a real-time signal, for which `nix` has no type.
 pub(crate) fn kill(pid: libc::pid_t, signal: c_int) -> io::Result<()> {
     // SAFETY: the call takes and returns plain numbers.
     match unsafe { libc::kill(pid, signal) } {
@@ -517,7 +526,8 @@ pub(crate) fn tgkill(pid: libc::pid_t, tid: libc::pid_t, signal: c_int) -> io::R
     }
 }
 
-/// Raises a signal with its default effect, whatever was set for it. Returns if that ends nobody.
+/// Raises a signal with its default effect, regardless of the present action. Returns if the signal does not end the
+/// process.
 pub(crate) fn raise_default(signal: c_int) {
     // SAFETY: SIG_DFL is no handler; sigset_t is plain data, and the calls write only the set given.
     unsafe {
@@ -540,7 +550,7 @@ pub(crate) fn window_size(fd: RawFd) -> Option<(u16, u16)> {
     }
 }
 
-/// Sets columns and lines of the terminal open at `fd`; whoever runs in its foreground is told.
+/// Sets columns and lines of the terminal open at `fd`. The kernel sends its foreground processes `SIGWINCH`.
 pub(crate) fn set_window_size(fd: RawFd, (columns, lines): (u16, u16)) -> io::Result<()> {
     let size = libc::winsize { ws_row: lines, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: the call reads one winsize.
@@ -548,7 +558,7 @@ pub(crate) fn set_window_size(fd: RawFd, (columns, lines): (u16, u16)) -> io::Re
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Bytes that a read of the terminal open at `fd` would give now.
+/// How many bytes a read of the terminal open at `fd` would return now.
 pub(crate) fn readable_bytes(fd: RawFd) -> io::Result<usize> {
     let mut count: c_int = 0;
     // SAFETY: the call writes one int.
@@ -559,7 +569,7 @@ pub(crate) fn readable_bytes(fd: RawFd) -> io::Result<usize> {
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
-/// Gives memory that is free in the middle of the heap back to the system, where the allocator can.
+/// Returns free memory in the middle of the heap to the system, if the allocator supports it.
 pub fn trim_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: the allocator's own function, which touches free memory alone.
@@ -568,19 +578,19 @@ pub fn trim_memory() {
     }
 }
 
-/// Keeps large blocks out of the heap, where the allocator can: small ones that outlive them would hold
-/// their memory. Left alone, it puts blocks of up to 32 MiB there as soon as one was freed.
+/// Keeps large blocks out of the heap, if the allocator supports it: small blocks that live longer would keep their
+/// memory from the system. By default glibc puts blocks of up to 32 MiB there after the first one was freed.
 pub fn part_large_blocks() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: sets a number of the allocator's own.
+    // SAFETY: sets a parameter of the allocator.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 10);
     }
 }
 
-/// Our niceness; none where we are scheduled by other rules than those for ordinary processes.
+/// The niceness of this process; `None` under another scheduling policy than the ordinary one.
 pub(crate) fn niceness() -> Option<c_int> {
-    // SAFETY: system calls without pointers; -1 is a niceness, too.
+    // SAFETY: system calls without pointers. -1 is also a valid niceness, so errno is cleared first.
     unsafe {
         *libc::__errno_location() = 0;
         let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
@@ -593,11 +603,11 @@ pub(crate) fn niceness() -> Option<c_int> {
 /// Whether a child of this process may have that niceness.
 pub(crate) fn may_have_niceness(wanted: c_int) -> bool {
     let Some(own) = niceness() else { return true };
-    // A child begins at 0 where this process has less; towards more it is free to go.
+    // A child begins at 0 if this process has less. A higher niceness is always permitted.
     if wanted >= own.max(0) {
         return true;
     }
-    // SAFETY: system calls without pointers, on this process alone, which has its own niceness again afterwards.
+    // SAFETY: system calls without pointers, on this process alone, which gets its own niceness back.
     unsafe {
         let may = libc::setpriority(libc::PRIO_PROCESS, 0, wanted) == 0;
         if may {
@@ -607,27 +617,27 @@ pub(crate) fn may_have_niceness(wanted: c_int) -> bool {
     }
 }
 
-/// Makes this an ordinary process of that niceness that wants a processor for `slice` at a time; its children start
-/// with neither. See sched_setattr(2); kernels before 6.12 take no notice of the slice.
+/// Sets the ordinary scheduling policy with this niceness and time slice; children inherit neither. The system call is
+/// sched_setattr(2). Kernels before 6.12 ignore the slice.
 pub(crate) fn schedule(nice: c_int, slice: Duration) -> io::Result<()> {
     // SAFETY: plain data, all zeros are valid, and a system call that reads it.
     unsafe {
-        let mut wish: libc::sched_attr = std::mem::zeroed();
-        wish.size = size_of::<libc::sched_attr>() as c_uint;
-        wish.sched_policy = libc::SCHED_OTHER as c_uint;
-        wish.sched_flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
-        wish.sched_nice = nice;
-        wish.sched_runtime = slice.as_nanos() as u64;
-        match libc::syscall(libc::SYS_sched_setattr, 0, &raw const wish, 0) {
+        let mut request: libc::sched_attr = std::mem::zeroed();
+        request.size = size_of::<libc::sched_attr>() as c_uint;
+        request.sched_policy = libc::SCHED_OTHER as c_uint;
+        request.sched_flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        request.sched_nice = nice;
+        request.sched_runtime = slice.as_nanos() as u64;
+        match libc::syscall(libc::SYS_sched_setattr, 0, &raw const request, 0) {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
     }
 }
 
-/// A pidfd for a process that need not be our child.
+/// A pidfd for a process, which need not be a child.
 pub(crate) fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
-    // SAFETY: a system call on a number; what it returns is ours.
+    // SAFETY: a system call on a number; the returned descriptor has no other owner.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
@@ -635,7 +645,7 @@ pub(crate) fn pidfd_open(pid: u32) -> io::Result<OwnedFd> {
     Ok(adopt_received(RawFd::try_from(fd).unwrap_or(-1)))
 }
 
-/// Sends a signal through a pidfd: never to a process that reused the number.
+/// Sends a signal through a pidfd. It never reaches another process that has got the number.
 pub(crate) fn pidfd_signal(pidfd: RawFd, signal: c_int) -> io::Result<()> {
     // SAFETY: a system call on numbers and a null pointer.
     let result = unsafe {
@@ -657,16 +667,16 @@ pub(crate) fn remove_system_v(kind: Kind, id: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The process that last operated on a semaphore of a set; 0 for none.
+/// The process that last operated on a semaphore of a set; 0 if no process did.
 pub(crate) fn semaphore_pid(id: c_int, number: c_int) -> io::Result<u32> {
     // SAFETY: GETPID takes no argument besides set and number.
     let pid = unsafe { libc::semctl(id, number, libc::GETPID) };
     u32::try_from(pid).map_err(|_| io::Error::last_os_error())
 }
 
-/// ptrace(2) with a request that takes a number.
+/// ptrace(2) with a request whose argument is a number.
 pub(crate) fn ptrace(request: c_uint, pid: libc::pid_t, number: c_int) -> io::Result<()> {
-    // SAFETY: none of the requests that the tracer makes writes to memory of ours.
+    // SAFETY: none of the tracer's requests writes to memory of this process.
     let result = unsafe {
         libc::ptrace(
             request,
@@ -678,12 +688,12 @@ pub(crate) fn ptrace(request: c_uint, pid: libc::pid_t, number: c_int) -> io::Re
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What waitpid(2) tells of a child or tracee, of any with -1: who it is, and its status as the kernel has it,
-/// since `nix` knows no signals beyond 31. `None`, with `WNOHANG` among the options, if there is nothing now.
+/// waitpid(2) for a child or tracee, or any of them with -1: its pid and the kernel's status. `nix` cannot represent
+/// signals beyond 31. With `WNOHANG` among the options: `None` if there is nothing now.
 pub(crate) fn wait(pid: libc::pid_t, options: c_int) -> io::Result<Option<(libc::pid_t, c_int)>> {
     let mut status = 0;
     loop {
-        // SAFETY: writes to the one number given.
+        // SAFETY: the call writes to the one number given.
         match unsafe { libc::waitpid(pid, &raw mut status, options) } {
             0 => return Ok(None),
             -1 => {
@@ -704,7 +714,7 @@ mod tests {
 
     use super::*;
 
-    /// A descriptor at `number` that looks as one that came through exec.
+    /// Makes a descriptor at `number` that looks like an inherited one.
     fn inherited(number: RawFd) {
         place_for_exec(File::open("/dev/null").unwrap().into(), number).unwrap();
     }

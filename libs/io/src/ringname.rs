@@ -1,8 +1,7 @@
-//! Which of a user's rings on this host is meant.
+//! The name of a ring: which of a user's rings on this host is meant.
 //!
-//! Found by: `--ring`, else `MPD_RING`, else `MPD_CON_EXT` (the name it had in the original), else the
-//! id of the batch job that this process is part of, else the one without a name. So two batch jobs of
-//! one user on one host never meet.
+//! The name is that of `--ring`, else `MPD_RING`, else `MPD_CON_EXT` (the variable of the original MPD), else the id of
+//! the batch job that contains this process, else empty. So two batch jobs of one user on one host never share a ring.
 
 use std::fmt;
 use std::io;
@@ -17,11 +16,11 @@ pub const VARIABLE: &str = "MPD_RING";
 /// Longest name: it becomes part of the path of a socket.
 pub const MAX_LENGTH: usize = 40;
 
-/// Variables in which batch systems tell the id of the job: Slurm, PBS, LSF, Grid Engine, Flux, Cobalt.
+/// Variables in which batch systems set the id of the job: Slurm, PBS, LSF, Grid Engine, Flux, Cobalt.
 const BATCH_JOBS: [&str; 6] =
     ["SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", "FLUX_JOB_ID", "COBALT_JOBID"];
 
-/// The name of a ring; empty for the one that has none.
+/// The name of a ring; empty for the ring without a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RingName(String);
 
@@ -36,7 +35,7 @@ pub struct InvalidRingName {
 }
 
 impl RingName {
-    /// The name in force, `option` being what the user asked for.
+    /// The name in force; `option` is the user's choice.
     ///
     /// # Errors
     /// [`InvalidRingName`], which says where the name came from.
@@ -57,8 +56,8 @@ impl RingName {
                 return Self::new(&text, name);
             }
         }
-        // A batch system's own idea of an id is not the user's mistake: what cannot stand in a path
-        // is replaced.
+        // The user does not choose the id of a batch job. So characters that cannot be in a path are replaced instead
+        // of refused.
         let job = BATCH_JOBS.iter().find_map(|name| set(name)).unwrap_or_default();
         let fits = |c: char| if is_word(c) { c } else { '_' };
         Ok(Self(job.chars().take(MAX_LENGTH).map(fits).collect()))
@@ -75,26 +74,26 @@ impl RingName {
         }
     }
 
-    /// A name that no other ring has, for one that is made for a single job.
+    /// A new random name, for a ring that is made for a single job.
     ///
     /// # Errors
-    /// When the system has no randomness to give.
+    /// The system has no randomness.
     pub fn private() -> io::Result<Self> {
         Ok(Self(format!("job-{}", hex::encode(&random::bytes::<8>()?))))
     }
 
-    /// The name; empty for the ring that has none.
+    /// The name; empty for the ring without a name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The variables that tell the name where no option does. Whoever starts a daemon for a certain
-    /// ring takes them out of its environment.
+    /// The variables that set the name if no option does. A program that starts a daemon for a certain ring removes
+    /// them from its environment.
     pub fn variables() -> impl Iterator<Item = &'static str> {
         [VARIABLE, "MPD_CON_EXT"].into_iter().chain(BATCH_JOBS)
     }
 
-    /// What it adds to the name of a directory.
+    /// The suffix of a directory's name for this ring.
     pub fn suffix(&self) -> String {
         if self.0.is_empty() { String::new() } else { format!("-{}", self.0) }
     }

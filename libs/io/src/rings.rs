@@ -1,4 +1,4 @@
-//! All rings that consoles of one run directory can ask: that of the standing daemon, and private ones.
+//! All rings that consoles of one run directory can ask: the ring of the standing daemon, and private rings.
 
 use std::time::{Duration, Instant};
 
@@ -10,20 +10,20 @@ use crate::console::{Console, ConsoleError};
 use crate::rundir::{PrivateRing, RunDir, RunDirError};
 use crate::siblings;
 
-/// How long the daemon of a private ring may take, which asks the hosts of its one job.
+/// The longest time for an answer of a private ring's daemon, which asks the hosts of its one job.
 const PRIVATE_PATIENCE: Duration = Duration::from_secs(12);
 const LEAST: Duration = Duration::from_millis(100);
 
 /// A daemon that a console can ask.
 #[derive(Clone, Debug)]
-pub enum Door {
+pub enum Endpoint {
     /// The daemon that serves this directory.
     Standing(RunDir),
     /// The first daemon of a private ring.
     Private(PrivateRing),
 }
 
-impl Door {
+impl Endpoint {
     /// Connects; `None` when no daemon is there.
     ///
     /// # Errors
@@ -35,13 +35,13 @@ impl Door {
         }
     }
 
-    /// Why nobody is there.
-    pub(crate) fn nobody(&self) -> ConsoleError {
+    /// The error for a daemon that cannot be reached.
+    pub(crate) fn no_daemon_error(&self) -> ConsoleError {
         match self {
             Self::Standing(rundir) => {
                 let private = rundir.private_rings().unwrap_or_default();
                 ConsoleError::NoDaemon {
-                    path: format!("{}{}", rundir.path().display(), siblings::told(rundir)),
+                    path: format!("{}{}", rundir.path().display(), siblings::running_rings(rundir)),
                     private: private.iter().map(|ring| ring.owner).collect(),
                 }
             }
@@ -53,18 +53,18 @@ impl Door {
 /// The jobs of one ring.
 #[derive(Clone, Debug)]
 pub struct RingJobs {
-    /// The daemon that was asked, and its name.
-    pub door: Door,
-    /// See `door`.
+    /// The daemon that was asked.
+    pub endpoint: Endpoint,
+    /// Its name.
     pub me: DaemonName,
-    /// What runs where.
+    /// The jobs, with the hosts where they run.
     pub jobs: Vec<HostedPart>,
     /// Live members that did not answer.
     pub missing: Vec<DaemonName>,
 }
 
 impl RingJobs {
-    /// The jobs that are meant, each once, in order.
+    /// The jobs that `job` names, each once, in order.
     pub fn meant(&self, job: &JobRef) -> Vec<&HostedPart> {
         let job = job.clone().as_asked_of(&self.me);
         let is_meant =
@@ -76,16 +76,17 @@ impl RingJobs {
 /// The jobs of all rings that consoles of a run directory can ask.
 #[derive(Clone, Debug, Default)]
 pub struct AllJobs {
-    /// By ring, that of the standing daemon first.
+    /// The jobs by ring, the ring of the standing daemon first.
     pub rings: Vec<RingJobs>,
-    /// Why a ring is not among them although it is there.
+    /// The errors of rings that exist and could not be asked.
     pub problems: Vec<String>,
 }
 
-/// What runs in the rings of `rundir`, in those of them where the job `wanted` can be. Waits at most `patience` for
-/// each answer of the standing daemon. A ring that ends meanwhile is left out.
+/// The jobs in the rings of `rundir` in which the job `wanted` can be. Waits at most `patience` for each answer of the
+/// standing daemon. A ring that ends meanwhile is left out.
 ///
 /// # Errors
+/// No ring can be asked; the error is that of the standing daemon.
 /// No ring can be asked, and why the standing daemon cannot.
 pub fn jobs(
     rundir: &RunDir,
@@ -97,34 +98,36 @@ pub fn jobs(
         Some(false) => Vec::new(),
         _ => rundir.private_rings()?,
     };
-    let standing = (kind != Some(true)).then(|| Door::Standing(rundir.clone()));
-    let doors = standing.into_iter().chain(private.into_iter().map(Door::Private));
+    let standing = (kind != Some(true)).then(|| Endpoint::Standing(rundir.clone()));
+    let endpoints = standing.into_iter().chain(private.into_iter().map(Endpoint::Private));
     let began = Instant::now();
-    // All are asked before the first is waited for.
-    let asked: Vec<(Door, Result<Console, ConsoleError>)> = doors
-        .map(|door| {
-            let console = Console::ask_at(&door, RingRequest::Jobs);
-            (door, console)
+    // All daemons are asked before the wait for the first answer.
+    let asked: Vec<(Endpoint, Result<Console, ConsoleError>)> = endpoints
+        .map(|endpoint| {
+            let console = Console::ask_at(&endpoint, RingRequest::Jobs);
+            (endpoint, console)
         })
         .collect();
     let mut all = AllJobs::default();
     let mut first_error = None;
-    for (door, console) in asked {
-        let patience = match &door {
-            Door::Standing(_) => patience,
-            // One deadline for all of them, and a moment for what has come already.
-            Door::Private(_) => PRIVATE_PATIENCE.saturating_sub(began.elapsed()).max(LEAST),
+    for (endpoint, console) in asked {
+        let patience = match &endpoint {
+            Endpoint::Standing(_) => patience,
+            // One deadline for all of them, and at least a moment for answers that have arrived.
+            Endpoint::Private(_) => PRIVATE_PATIENCE.saturating_sub(began.elapsed()).max(LEAST),
         };
-        match (console.and_then(|console| told_jobs(console, patience)), &door) {
-            (Ok((me, jobs, missing)), _) => all.rings.push(RingJobs { door, me, jobs, missing }),
-            (Err(ConsoleError::Closed | ConsoleError::System(_)), Door::Private(_)) => {}
-            (Err(ConsoleError::Silent(_)), Door::Private(ring)) => {
+        match (console.and_then(|console| read_jobs(console, patience)), &endpoint) {
+            (Ok((me, jobs, missing)), _) => {
+                all.rings.push(RingJobs { endpoint, me, jobs, missing })
+            }
+            (Err(ConsoleError::Closed | ConsoleError::System(_)), Endpoint::Private(_)) => {}
+            (Err(ConsoleError::Silent(_)), Endpoint::Private(ring)) => {
                 all.problems.push(format!("job p{}: its daemon has not answered", ring.owner));
             }
-            (Err(error), Door::Private(ring)) => {
+            (Err(error), Endpoint::Private(ring)) => {
                 all.problems.push(format!("job p{}: {error}", ring.owner));
             }
-            (Err(error), Door::Standing(_)) => first_error = Some(error),
+            (Err(error), Endpoint::Standing(_)) => first_error = Some(error),
         }
     }
     match first_error {
@@ -135,10 +138,10 @@ pub fn jobs(
     Ok(all)
 }
 
-type Told = (DaemonName, Vec<HostedPart>, Vec<DaemonName>);
+type JobsAnswer = (DaemonName, Vec<HostedPart>, Vec<DaemonName>);
 
 /// All answers of one daemon.
-fn told_jobs(mut console: Console, patience: Duration) -> Result<Told, ConsoleError> {
+fn read_jobs(mut console: Console, patience: Duration) -> Result<JobsAnswer, ConsoleError> {
     let mut all = Vec::new();
     loop {
         let ConsoleReply::Jobs { me, jobs, missing, more } = console.answer(Some(patience))? else {
@@ -151,31 +154,31 @@ fn told_jobs(mut console: Console, patience: Duration) -> Result<Told, ConsoleEr
     }
 }
 
-/// Why a job is in no ring that can be asked for it.
+/// Why no ring can be asked for a job.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// A ring does not say.
+    /// A ring gives no answer.
     #[error(transparent)]
     Console(#[from] ConsoleError),
     /// There is no such job.
     #[error("no {job}; 'mpdlistjobs' lists them{}", .problems.iter().map(|p| format!(" ({p})")).collect::<String>())]
     NoJob {
-        /// What was wanted.
+        /// The job that was wanted.
         job: JobRef,
         /// Rings that did not answer.
         problems: Vec<String>,
     },
-    /// Jobs of several rings are meant.
+    /// Several rings have a job with this name.
     #[error("there are several: {}; name one by its id", .0.join(", "))]
     Several(Vec<String>),
 }
 
-/// The daemon that can be asked for something of `job`. Asks the private rings only if there are some.
+/// The daemon that can be asked about `job`. Asks the private rings only if there are any.
 ///
 /// # Errors
-/// [`FindError`]: no ring has the job, or several have one that is called so.
-pub fn find(rundir: &RunDir, job: &JobRef, patience: Duration) -> Result<Door, FindError> {
-    let standing = Door::Standing(rundir.clone());
+/// [`FindError`]: no ring has the job, or several have a job of this name.
+pub fn find(rundir: &RunDir, job: &JobRef, patience: Duration) -> Result<Endpoint, FindError> {
+    let standing = Endpoint::Standing(rundir.clone());
     if job.is_of_private_ring() == Some(false) {
         return Ok(standing);
     }
@@ -188,7 +191,7 @@ pub fn find(rundir: &RunDir, job: &JobRef, patience: Duration) -> Result<Door, F
     let found: Vec<&RingJobs> = rings.iter().filter(has_it).collect();
     match &found[..] {
         [] => Err(FindError::NoJob { job: job.clone(), problems }),
-        [one] => Ok(one.door.clone()),
+        [one] => Ok(one.endpoint.clone()),
         several => Err(FindError::Several(ids(several.iter().flat_map(|ring| ring.meant(job))))),
     }
 }

@@ -1,8 +1,7 @@
-//! The run directory of a daemon: socket, lock, records of jobs. Nobody else may enter it.
+//! The run directory of a daemon: socket, lock, records of jobs. Other users cannot enter it.
 //!
-//! Found by: `--rundir`, else `MPD_RUNDIR`, else `$XDG_RUNTIME_DIR/mpd`, else `/tmp/mpd-UID-HOST`;
-//! the last two with `-RING` behind for a ring that has a name. A private ring has a directory of its own
-//! beside whichever that is.
+//! Its path is that of `--rundir`, else `MPD_RUNDIR`, else `$XDG_RUNTIME_DIR/mpd`, else `/tmp/mpd-UID-HOST`. For a ring
+//! with a name the last two have the suffix `-RING`. A private ring has a directory of its own beside that path.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -25,7 +24,7 @@ use crate::ringname::RingName;
 /// Variable that names the run directory.
 pub const VARIABLE: &str = "MPD_RUNDIR";
 
-/// Longest path of a Unix socket, less its final NUL (`sun_path`).
+/// Longest path of a Unix socket without its final NUL (`sun_path`).
 const MAX_SOCKET_PATH: usize = 107;
 
 /// A run directory, existing or not.
@@ -38,7 +37,7 @@ pub struct RunDir {
 /// Why a run directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
-    /// The path is taken by something else.
+    /// The directory is not safe to use.
     #[error("{path}: {problem}; remove it or choose another directory with --rundir or {VARIABLE}")]
     Unsafe {
         /// The directory.
@@ -60,7 +59,7 @@ pub enum RunDirError {
         /// The directory.
         path: String,
     },
-    /// Nothing is stale: a daemon lives.
+    /// A daemon lives, so no file is stale.
     #[error(
         "a daemon is running with {path}, so nothing is removed; 'mpdexit localmpd' ends that daemon"
     )]
@@ -73,12 +72,12 @@ pub enum RunDirError {
     System {
         /// The file concerned.
         path: String,
-        /// The system's words.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// Writes a file of a run directory, whole or not at all: whoever writes may be killed at any time.
+/// Writes a file of a run directory, whole or not at all, even if the writer is killed.
 ///
 /// # Errors
 /// Those of the system.
@@ -91,10 +90,10 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     fs::rename(&temporary, path)
 }
 
-/// Where run directories are that nobody chose: the directory above, and what their names begin with. The first
-/// one is used; a daemon that was started in another kind of session may be in another.
+/// The default places of run directories: the directory above, and the common beginning of their names. The first
+/// place is used. A daemon that was started in another kind of session may use another one.
 pub(crate) fn default_places(host: &str) -> Vec<(PathBuf, String)> {
-    // After su it may still be the former user's.
+    // After su the variable may still name the former user's directory.
     let ours = |d: &OsString| fs::metadata(d).is_ok_and(|m| m.uid() == geteuid().as_raw());
     let session = variable("XDG_RUNTIME_DIR").filter(ours);
     let session = session.map(|directory| (PathBuf::from(directory), "mpd".to_owned()));
@@ -107,17 +106,17 @@ fn variable(name: &str) -> Option<OsString> {
 }
 
 impl RunDir {
-    /// The run directory at `path`, whatever the environment says.
+    /// The run directory at `path`, regardless of the environment.
     pub const fn at(path: PathBuf) -> Self {
         Self { path, explicit: true }
     }
 
-    /// Whether the user named it, as opposed to a default.
+    /// Whether the user has named it, instead of a default.
     pub const fn is_explicit(&self) -> bool {
         self.explicit
     }
 
-    /// The run directory of `ring` that applies, `option` being what the user asked for.
+    /// The run directory in force for `ring`; `option` is the user's choice.
     pub fn resolve(option: Option<PathBuf>, ring: &RingName, host: &str) -> Self {
         let chosen = option.or_else(|| variable(VARIABLE).map(PathBuf::from));
         let explicit = chosen.is_some();
@@ -126,11 +125,11 @@ impl RunDir {
             let (directory, name) = default_places(host).swap_remove(0);
             directory.join(name + &suffix)
         });
-        // A daemon moves to / later.
+        // Absolute, because a daemon changes its working directory to /.
         Self { path: std::path::absolute(&path).unwrap_or(path), explicit }
     }
 
-    /// The run directory of a private ring, which no other daemon has: its name is random.
+    /// The run directory of a private ring. Its name is random, so no other daemon has it.
     pub fn private(ring: &RingName, host: &str) -> Self {
         let beside = variable(VARIABLE).map(|mut path| {
             path.push(ring.suffix());
@@ -163,13 +162,13 @@ impl RunDir {
         RunDirError::System { path: path.display().to_string(), error }
     }
 
-    /// Checks that the directory is one, is ours, and is closed to others.
+    /// Checks that the path is a directory, belongs to this user, and is closed to others.
     fn check(&self) -> Result<(), RunDirError> {
         self.is_there()?;
         Ok(())
     }
 
-    /// Whether the directory is there. If so, it is one, is ours, and is closed to others.
+    /// Whether the directory exists. An existing one is checked: a directory of this user, closed to others.
     fn is_there(&self) -> Result<bool, RunDirError> {
         let metadata = match fs::symlink_metadata(&self.path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -190,12 +189,12 @@ impl RunDir {
         Err(RunDirError::Unsafe { path: self.path.display().to_string(), problem })
     }
 
-    /// Makes the directory and the one of the records, if needed.
+    /// Creates the directory and the directory of the records, if needed.
     ///
     /// # Errors
-    /// [`RunDirError`] when one is not to be trusted or cannot be made.
+    /// [`RunDirError`] if a directory is not safe or cannot be created.
     pub fn prepare(&self) -> Result<(), RunDirError> {
-        // A private ring that ends removes the directory while it is empty.
+        // A private ring that ends removes the directory if it is empty.
         const MAX_TRIES: usize = 16;
         let mut tries = 0..MAX_TRIES;
         loop {
@@ -207,10 +206,10 @@ impl RunDir {
         }
     }
 
-    /// Makes the directory itself, if needed.
+    /// Creates the directory itself, if needed.
     ///
     /// # Errors
-    /// [`RunDirError`] when it is not to be trusted or cannot be made.
+    /// [`RunDirError`] if the directory is not safe or cannot be created.
     pub fn make(&self) -> Result<(), RunDirError> {
         Self::make_directory(&self.path)?;
         self.check()
@@ -218,7 +217,7 @@ impl RunDir {
 
     fn make_directory(path: &Path) -> Result<(), RunDirError> {
         match DirBuilder::new().mode(0o700).create(path) {
-            // Whatever the mask of file modes took away.
+            // The file mode mask may have taken permissions away.
             Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(0o700))
                 .map_err(|e| Self::system(path, e)),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -226,7 +225,7 @@ impl RunDir {
         }
     }
 
-    /// Makes the directory if needed, takes its lock, and listens on its socket.
+    /// Creates the directory if needed, takes its lock, and listens on its socket.
     ///
     /// # Errors
     /// [`RunDirError`].
@@ -241,7 +240,7 @@ impl RunDir {
             Errno::EWOULDBLOCK => RunDirError::Busy { path: self.path.display().to_string() },
             e => Self::system(&path, e.into()),
         })?;
-        // We hold the lock: whatever socket is there belongs to nobody.
+        // This process holds the lock, so no daemon uses an existing socket.
         match fs::remove_file(&socket) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(Self::system(&socket, e)),
             _ => {}
@@ -254,8 +253,8 @@ impl RunDir {
         Ok((lock, listener))
     }
 
-    /// Removes what a daemon that died left behind: its socket, and whatever its lock file says. Gives
-    /// what was removed. Records of jobs stay: managers may live, and the next daemon sees to them.
+    /// Removes the files that a dead daemon left: its socket and its lock file. Returns the removed paths. Records of
+    /// jobs stay: their managers may live, and the next daemon handles them.
     ///
     /// # Errors
     /// [`RunDirError::Alive`] while a daemon lives; others as for [`RunDir::serve`].
@@ -269,7 +268,7 @@ impl RunDir {
             return Ok(removed);
         }
         let alive = || RunDirError::Alive { path: self.path.display().to_string() };
-        // Held until the end, so that no daemon begins meanwhile.
+        // Held until the end, so that no daemon starts meanwhile.
         let lock = self.open_lock()?;
         let lock = self.lock(lock).map_err(|e| match e {
             Errno::EWOULDBLOCK => alive(),
@@ -290,7 +289,7 @@ impl RunDir {
         Ok(removed)
     }
 
-    /// Where the lock is.
+    /// The path of the lock file.
     fn lock_file(&self) -> PathBuf {
         self.path.join("mpd.lock")
     }
@@ -302,8 +301,8 @@ impl RunDir {
         options.open(&path).map_err(|e| Self::system(&path, e))
     }
 
-    /// Takes the lock. A holder that serves nobody is just starting or just dying (the kernel lifts the
-    /// lock of a killed process a little later): it is waited for.
+    /// Takes the lock. Waits for a holder that does not serve yet or any more: the kernel releases the lock of a killed
+    /// process a little later than its socket.
     fn lock(&self, mut file: File) -> Result<Flock<File>, Errno> {
         const TRIES: usize = 100;
         const INTERVAL: Duration = Duration::from_millis(20);
@@ -319,8 +318,8 @@ impl RunDir {
         Err(Errno::EWOULDBLOCK)
     }
 
-    /// Whether the daemon here answers, or at least keeps silent: one that was killed accepts for some
-    /// moments more, and then closes.
+    /// Whether a daemon here answers, or keeps the connection open without an answer. A killed daemon accepts for a
+    /// few moments more, and then closes.
     fn is_served(&self) -> bool {
         const PATIENCE_MS: u16 = 2_000;
         let Ok(Some(mut conn)) = self.connect() else { return false };
@@ -335,10 +334,10 @@ impl RunDir {
         }
     }
 
-    /// Connects to the daemon of this directory; `None` when there is none.
+    /// Connects to the daemon of this directory; `None` if there is no daemon.
     ///
     /// # Errors
-    /// When the directory is not to be trusted or the system refuses.
+    /// The directory is not safe, or the system refuses.
     pub fn connect(&self) -> Result<Option<Conn>, RunDirError> {
         match self.find()? {
             Found::Daemon(conn) => Ok(Some(conn)),
@@ -346,7 +345,7 @@ impl RunDir {
         }
     }
 
-    /// The same, and whether the directory is there where no daemon is.
+    /// Does the same, and reports whether the directory exists if there is no daemon.
     ///
     /// # Errors
     /// As for [`RunDir::connect`].
@@ -357,11 +356,11 @@ impl RunDir {
         Ok(self.connect_to(&self.socket())?.map_or(Found::Directory, Found::Daemon))
     }
 
-    /// The private rings that were begun by processes of this directory's user, in the order of these. Removes
-    /// sockets that killed daemons left.
+    /// The private rings that processes of this directory's user have begun, ordered by process. Removes sockets that
+    /// killed daemons left.
     ///
     /// # Errors
-    /// When the directory is not to be trusted.
+    /// The directory is not safe.
     pub fn private_rings(&self) -> Result<Vec<PrivateRing>, RunDirError> {
         if !self.is_there()? {
             return Ok(Vec::new());
@@ -371,7 +370,7 @@ impl RunDir {
         Ok(found.into_iter().map(ring).collect())
     }
 
-    /// Connects to a socket in this directory, which was checked; `None` when nobody serves it.
+    /// Connects to a socket in this directory, which was checked; `None` if no daemon serves it.
     fn connect_to(&self, socket: &Path) -> Result<Option<Conn>, RunDirError> {
         let conn = match UnixStream::connect(socket) {
             Ok(stream) => Conn::new(stream).map_err(|e| Self::system(socket, e))?,
@@ -389,12 +388,12 @@ impl RunDir {
     }
 }
 
-/// What is at a run directory.
+/// The state of a run directory.
 #[derive(Debug)]
 pub enum Found {
     /// A daemon serves there.
     Daemon(Conn),
-    /// The directory is there and no daemon.
+    /// The directory exists without a daemon.
     Directory,
     /// There is no directory.
     Nothing,
@@ -403,7 +402,7 @@ pub enum Found {
 /// A private ring of this host, as consoles find it.
 #[derive(Clone, Debug)]
 pub struct PrivateRing {
-    /// The process that began it.
+    /// The process that began the ring.
     pub owner: u32,
     socket: PathBuf,
     rundir: RunDir,
@@ -419,7 +418,7 @@ impl PrivateRing {
     }
 }
 
-/// The name of this host, as far as the kernel knows one that can stand in ids.
+/// The name of this host from the kernel, if it can be part of an id.
 pub fn host_name() -> String {
     nix::unistd::gethostname()
         .ok()
@@ -428,7 +427,7 @@ pub fn host_name() -> String {
         .unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// What this user is called; the number, if nobody knows.
+/// The name of this user; the number if the user database has no name.
 pub fn user_name(uid: u32) -> String {
     match User::from_uid(uid.into()) {
         Ok(Some(user)) => user.name,
@@ -453,7 +452,7 @@ mod tests {
         assert!(rundir.connect().unwrap().is_some());
         assert!(matches!(rundir.serve(), Err(RunDirError::Busy { .. })));
         drop(first);
-        // A child that another test is starting may hold the descriptors for an instant.
+        // A child of another test may inherit the descriptors for an instant.
         let gone = || rundir.connect().unwrap().is_none();
         let begin = std::time::Instant::now();
         while !gone() && begin.elapsed() < Duration::from_secs(10) {
@@ -464,14 +463,14 @@ mod tests {
     }
 
     #[test]
-    fn stale_files_are_removed_and_those_of_a_living_daemon_and_of_jobs_are_not() {
+    fn stale_files_are_removed_but_not_those_of_a_living_daemon_and_of_jobs() {
         let dir = tempfile::tempdir().unwrap();
         let rundir = at(dir.path().join("r"));
         assert!(rundir.clean().unwrap().is_empty(), "there is no directory");
         let daemon = rundir.serve().unwrap();
         let job = "7@h1".parse().unwrap();
         fs::write(rundir.record(&job), "{}").unwrap();
-        // Whoever connects is not answered, as by a daemon that hangs.
+        // No connection gets an answer, as from a daemon that hangs.
         assert!(matches!(rundir.clean(), Err(RunDirError::Alive { .. })));
         assert!(rundir.socket().exists());
         drop(daemon);

@@ -1,5 +1,4 @@
-//! A terminal that a program has to itself for a while: drawn in place, read key by key, and left as it
-//! was found.
+//! A terminal used by one program for a while: drawn in place, read key by key, and restored at the end.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -9,11 +8,11 @@ use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 
 use crate::raw;
 
-/// Another screen without a cursor, and back.
+/// Switches to the alternate screen without a cursor, and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// What a terminal has that does not tell.
+/// The size for a terminal that does not report one.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
 /// The terminal at standard input and output.
@@ -23,10 +22,10 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal; none if standard input or output is something else.
+    /// Takes the terminal; `None` if standard input or output is no terminal.
     ///
     /// # Errors
-    /// When it does not let itself be set.
+    /// The terminal refuses the settings.
     pub fn open() -> io::Result<Option<Self>> {
         let is_terminal = io::IsTerminal::is_terminal(&io::stdout());
         let before = match tcgetattr(io::stdin()) {
@@ -49,18 +48,18 @@ impl Screen {
         }
     }
 
-    /// Shows these lines from the top, and nothing else. They have to fit the size.
+    /// Shows these lines from the top, and nothing else. They must fit the size.
     ///
     /// # Errors
-    /// When the terminal does not take them.
+    /// The terminal cannot be written.
     pub fn draw(&self, lines: &[String]) -> io::Result<()> {
         write(&format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\n")))
     }
 
-    /// The keys that were typed, if any. Waits for the first one: ask when there is something to read.
+    /// The keys that were typed. Waits for the first one, so call it when there is something to read.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// The terminal is gone.
     pub fn keys(&self) -> io::Result<Vec<u8>> {
         let mut buffer = [0; 64];
         match nix::unistd::read(io::stdin(), &mut buffer) {

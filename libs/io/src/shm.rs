@@ -1,15 +1,15 @@
 //! POSIX shared memory that a job leaves behind.
 //!
-//! It does not die with its maker, and the kernel does not say which job a file belongs to. So the manager looks,
-//! while the job's processes live, who uses the new files of `/dev/shm`. A file is the job's if it belongs to the
-//! job's user, was created after the job began, and the first known user was a process of the job. At the
-//! end such files are removed, under each name that they have there, unless a process still uses them. Symbolic
-//! links are never followed.
+//! Shared memory outlives its creator, and the kernel does not know the job of a file. So the manager searches, while
+//! the job's processes live, for the users of the new files in `/dev/shm`. A file is the job's under three
+//! conditions. It belongs to the job's user, it was created after the job began, and its first known user was a
+//! process of the job. At the end such files are removed under all their names in that directory, unless a process
+//! still uses them. Symbolic links are never followed.
 //!
-//! `/proc/PID/maps` tells what a process has mapped. Its reader waits while that process stands in a system call that
-//! changes its memory, which can be long for a process that gets no CPU, or whose file server is gone. So the
-//! manager does not read it. [`ShmWatch`] says for which files users are to be found, a helper process finds them
-//! with [`tell_users`], and its owner limits the helper's time.
+//! `/proc/PID/maps` lists the mapped files of a process. A reader of it waits while that process is in a system call
+//! that changes its memory. That can be long: the process may get no CPU, or its file server may be gone. So the
+//! manager does not read it. [`ShmWatch`] names the files whose users are to be found. A helper process finds the
+//! users with [`report_users`], and its owner limits the helper's time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -26,51 +26,51 @@ use crate::tree;
 
 pub(crate) const SHM: &str = "/dev/shm";
 
-/// Most files whose users are looked for at a time. Those of further ones are looked for next.
+/// Most files whose users one search looks for. Further files follow in the next search.
 const MAX_WANTED: usize = 4096;
 
-/// Looks after which a file without a user is taken for a stranger's.
+/// Searches after which a file without a known user is treated as a stranger's.
 const MAX_LOOKS: u8 = 4;
 
-/// The kernel's clock for times of files is so coarse: a file that is made so soon after another may leave the
-/// directory's time of change as it was.
+/// The resolution of the kernel's clock for times of files. A file created within this time after another one may not
+/// change the directory's time.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The permissions without which nobody but the owner can change a file, or link to it where links are protected.
+/// Permissions that let other users change a file. Without them, protected hard links also keep others from linking it.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Which files of `/dev/shm` a job was the first to use.
 ///
-/// Files are noticed by the directory's time of change, looked at now and then: an inotify instance
-/// would tell at once, but closing one takes the kernel several milliseconds.
+/// New files are detected by the directory's time of change, which is examined from time to time. An inotify instance
+/// would report them at once, but closing one takes the kernel several milliseconds.
 #[derive(Debug)]
 pub struct ShmWatch {
     began: SystemTime,
     changed: Option<SystemTime>,
     noted: BTreeSet<FileId>,
-    /// Noted, and not yet taken.
+    /// Found to be the job's, and not yet taken.
     fresh: Vec<FileId>,
-    /// Files that are not the job's: older, used by others first, or never seen in use.
+    /// Files that are not the job's: older, first used by others, or never seen in use.
     foreign: BTreeSet<FileId>,
     looks: BTreeMap<FileId, u8>,
     search: Option<Search>,
 }
 
-/// For the users of new files.
+/// A search for the users of new files.
 #[derive(Debug)]
 struct Search {
-    /// When it began, as [`changed`] has it.
+    /// The directory's time of change at the beginning, from [`changed`].
     changed: Option<SystemTime>,
-    /// By inode: all are in one directory.
+    /// Files without a known user, by inode: all are in one directory.
     unknown: BTreeMap<u64, FileId>,
-    /// Used by the job, and as far as is known by nobody else.
+    /// Files that the job uses, and no other process as far as is known.
     claimed: BTreeMap<u64, FileId>,
-    /// There may be more than is looked for.
+    /// Whether there may be further files.
     is_partial: bool,
 }
 
 impl ShmWatch {
-    /// Notes what is there before the job.
+    /// Notes the files that exist before the job.
     pub fn start() -> Self {
         let began = SystemTime::now();
         let foreign = files().map(|(_, metadata)| id_of(&metadata)).collect();
@@ -85,8 +85,8 @@ impl ShmWatch {
         }
     }
 
-    /// The inodes of files that were made since the last search, at most 4096, if there are any. Their users
-    /// are to be found; a search that was on is given up.
+    /// Begins a search and returns the inodes of files that were made since the last one, at most 4096, if there are
+    /// any. The caller finds their users. A search in progress is ended.
     pub fn begin(&mut self) -> Option<Vec<u64>> {
         self.settle();
         let changed = changed();
@@ -107,7 +107,7 @@ impl ShmWatch {
         Some(wanted)
     }
 
-    /// Files that may be the job's and are not known yet, and whether these are all.
+    /// Files that may be the job's and are not known yet, and whether the list is complete.
     fn new_files(&mut self) -> (BTreeMap<u64, FileId>, bool) {
         let uid = geteuid().as_raw();
         let mut unknown = BTreeMap::new();
@@ -129,7 +129,7 @@ impl ShmWatch {
         (unknown, true)
     }
 
-    /// This one is used.
+    /// Takes the report that `user` uses the file `inode`.
     pub fn found(&mut self, inode: u64, user: User) {
         let Some(search) = &mut self.search else { return };
         match user {
@@ -146,7 +146,7 @@ impl ShmWatch {
         }
     }
 
-    /// All processes were looked at.
+    /// Ends the search after all processes were examined.
     pub fn conclude(&mut self) {
         let Some(mut search) = self.close() else { return };
         search.unknown.retain(|_, &mut id| {
@@ -159,13 +159,13 @@ impl ShmWatch {
             }
             !is_foreign
         });
-        // A file made but not yet mapped is looked at again next time.
+        // A file that is created and not yet mapped is searched for again the next time.
         if search.unknown.is_empty() && !search.is_partial {
             self.changed = search.changed;
         }
     }
 
-    /// The search is over. What it found counts, whether it was complete or not.
+    /// Ends the search, complete or not. Its findings are kept.
     pub fn settle(&mut self) {
         self.close();
     }
@@ -186,8 +186,8 @@ impl ShmWatch {
     }
 }
 
-/// Whether a file was created before that moment. Where the file system does not record it, it is new if it was not
-/// there then.
+/// Whether a file was created before that moment. If the file system does not record the creation, the answer is no:
+/// the caller has noted the files that existed then.
 fn is_older(metadata: &fs::Metadata, moment: SystemTime) -> bool {
     metadata.created().is_ok_and(|born| born + TICK < moment)
 }
@@ -199,12 +199,12 @@ fn id_of(metadata: &fs::Metadata) -> FileId {
     FileId { device: metadata.dev(), inode: metadata.ino(), born }
 }
 
-/// The inodes of those of these files that are still there.
+/// The inodes of those `noted` files that still exist.
 pub fn left(noted: &BTreeSet<FileId>) -> Vec<u64> {
     named(noted).into_keys().map(|id| id.inode).collect()
 }
 
-/// Removes those of these files that no process uses, under all their names. Gives how many are in use.
+/// Removes those `noted` files that no process uses, under all their names. Returns how many are in use.
 pub fn sweep(noted: &BTreeSet<FileId>, in_use: &BTreeSet<u64>) -> usize {
     let mut used = 0;
     for (id, names) in named(noted) {
@@ -219,7 +219,8 @@ pub fn sweep(noted: &BTreeSet<FileId>, in_use: &BTreeSet<u64>) -> usize {
     used
 }
 
-/// Those that are still there and ours, with all names that they have in the directory: hard links are names, too.
+/// The `noted` files that still exist and belong to this user, with all their names in the directory: each hard link is
+/// a name.
 fn named(noted: &BTreeSet<FileId>) -> BTreeMap<FileId, Vec<PathBuf>> {
     let uid = geteuid().as_raw();
     let mut named: BTreeMap<FileId, Vec<PathBuf>> = BTreeMap::new();
@@ -235,9 +236,9 @@ fn named(noted: &BTreeSet<FileId>) -> BTreeMap<FileId, Vec<PathBuf>> {
     named
 }
 
-/// Removes a file. Another user who may write to it may have given it a name where we cannot remove it; then it
-/// is closed to others and emptied. A file that only its owner may write to is not emptied: such a name is most
-/// likely its owner's.
+/// Removes a file. Another user with write permission may have linked it to a name that this process cannot remove.
+/// Then the file is closed to others and emptied. A file that only its owner can write is not emptied, because such a
+/// name is most likely its owner's.
 fn remove_all(id: FileId, names: &[PathBuf]) {
     let file = names.iter().find_map(|name| open(id, name));
     names.iter().for_each(|name| remove(name));
@@ -256,7 +257,7 @@ fn remove_all(id: FileId, names: &[PathBuf]) {
     }
 }
 
-/// Opens a file if it is the one that is meant. No link is followed, and no device waited for.
+/// Opens a file if it has this id. Follows no link and waits for no device.
 fn open(id: FileId, name: &Path) -> Option<File> {
     let mut options = OpenOptions::new();
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
@@ -273,7 +274,7 @@ pub(crate) fn remove(path: &Path) {
     }
 }
 
-/// When a file was last made or removed.
+/// The time when a file of the directory was last created or removed.
 fn changed() -> Option<SystemTime> {
     fs::metadata(SHM).and_then(|m| m.modified()).ok()
 }
@@ -286,63 +287,63 @@ pub(crate) fn files() -> impl Iterator<Item = (PathBuf, fs::Metadata)> {
     })
 }
 
-/// Which processes are looked at.
+/// Which processes are examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Users {
-    /// Descendants of this process, which are the job's, and then all others.
+    /// First the descendants of this process, which are the job's, and then all others.
     Family(Pid),
-    /// All, and none is the job's.
-    Anybody,
+    /// All processes, and none of them is the job's.
+    All,
 }
 
-/// Who uses a file.
+/// The kind of a process that uses a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum User {
     /// A process of the job.
     Job,
-    /// Another one.
+    /// Another process.
     Stranger,
 }
 
-/// Tells who uses the `wanted` inodes of files of `/dev/shm`, as far as we may inspect processes, each as soon as it is
-/// found. Waits for processes that stand in system calls; see the module.
+/// Reports the users of the `wanted` inodes of files in `/dev/shm`, each as soon as it is found. Processes that this
+/// one may not inspect are left out. Waits for processes in system calls, as described at the top of this file.
 ///
 /// # Errors
-/// Those of `tell`.
-pub fn tell_users(
+/// Those of `report`.
+pub fn report_users(
     users: Users,
     wanted: &BTreeSet<u64>,
-    mut tell: impl FnMut(u64, User) -> io::Result<()>,
+    mut report: impl FnMut(u64, User) -> io::Result<()>,
 ) -> io::Result<()> {
     let Ok(device) = fs::metadata(SHM).map(|metadata| metadata.dev()) else { return Ok(()) };
     let root = match users {
         Users::Family(of) => Some(of),
-        Users::Anybody => None,
+        Users::All => None,
     };
     let family: BTreeSet<Pid> = root.map(tree::descendants_of).unwrap_or_default();
     let is_other = |pid: &Pid| !family.contains(pid) && Some(*pid) != root;
-    let others: BTreeSet<Pid> = tree::everybody().filter(is_other).collect();
-    // It may have been forked since, or be gone.
+    let others: BTreeSet<Pid> = tree::all_processes().filter(is_other).collect();
+    // The process may have been forked since, or be gone.
     let user_among_others = |pid| match root.map(|root| tree::descends(pid, root)) {
         Some(Some(true)) => Some(User::Job),
         Some(None) => None,
         None | Some(Some(false)) => Some(User::Stranger),
     };
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for (pids, usual) in [(&family, User::Job), (&others, User::Stranger)] {
-        // To see who has a file open does not take waiting.
+        // The list of open files can be read without waiting, so it comes first.
         let looks: [fn(Pid, u64) -> Vec<u64>; 2] = [open_files, mapped];
-        // A new file is most likely of a young process.
+        // A new file most likely belongs to a young process.
         let pids = || pids.iter().rev().copied().filter(|&pid| pid != Pid::this());
         for (look, pid) in looks.into_iter().flat_map(|look| pids().map(move |pid| (look, pid))) {
-            if wanted.iter().all(|&inode| told.contains(&(inode, usual))) {
+            if wanted.iter().all(|&inode| reported.contains(&(inode, usual))) {
                 break;
             }
             let used: BTreeSet<u64> = look(pid, device).into_iter().collect();
             for &inode in used.intersection(wanted) {
                 let user = if usual == User::Job { Some(usual) } else { user_among_others(pid) };
-                if let Some(user) = user.filter(|&user| told.insert((inode, user))) {
-                    tell(inode, user)?;
+                if let Some(user) = user.filter(|&user| reported.insert((inode, user))) {
+                    report(inode, user)?;
                 }
             }
         }
@@ -368,7 +369,7 @@ fn open_files(pid: Pid, device: u64) -> Vec<u64> {
         .filter_map(|entry| {
             let link = entry.ok()?.path();
             let target = fs::read_link(&link).ok()?;
-            // Another file may be on a server that does not answer.
+            // The status of another file could have to wait for a server that does not answer.
             let metadata = target.starts_with(SHM).then(|| fs::metadata(&link).ok())??;
             (metadata.dev() == device).then(|| metadata.ino())
         })
@@ -406,18 +407,18 @@ mod tests {
         fs::metadata(path).unwrap().ino()
     }
 
-    /// Who uses files, for a job whose manager is this process.
+    /// The users of files, for a job whose manager is this process.
     fn users_of(users: Users, wanted: &[u64]) -> Vec<(u64, User)> {
         let mut found = Vec::new();
-        let tell = |inode, user| {
+        let report = |inode, user| {
             found.push((inode, user));
             Ok(())
         };
-        tell_users(users, &wanted.iter().copied().collect(), tell).unwrap();
+        report_users(users, &wanted.iter().copied().collect(), report).unwrap();
         found
     }
 
-    /// What the job has noted, of this file alone: other programs may make files meanwhile.
+    /// The job's notes about this file alone: other programs may create files meanwhile.
     fn noted(watch: &mut ShmWatch, path: &Path) -> BTreeSet<FileId> {
         watch.settle();
         watch.take_fresh().into_iter().filter(|id| id.inode == inode(path)).collect()
@@ -436,11 +437,11 @@ mod tests {
         watch.conclude();
         let noted = noted(&mut watch, &path);
         assert_eq!(left(&noted), [inode(&path)]);
-        assert_eq!(users_of(Users::Anybody, &[inode(&path)]), [(inode(&path), User::Stranger)]);
+        assert_eq!(users_of(Users::All, &[inode(&path)]), [(inode(&path), User::Stranger)]);
         assert_eq!(sweep(&noted, &[inode(&path)].into()), 1);
         assert!(path.exists());
         end(child);
-        assert_eq!(users_of(Users::Anybody, &[inode(&path)]), []);
+        assert_eq!(users_of(Users::All, &[inode(&path)]), []);
         assert_eq!(sweep(&noted, &BTreeSet::new()), 0);
         assert!(!path.exists() && left(&noted).is_empty());
     }
@@ -495,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn all_names_of_a_file_go_and_where_one_cannot_be_reached_others_find_it_closed_and_empty() {
+    fn a_file_is_removed_under_all_its_names_and_emptied_if_another_name_cannot_be_reached() {
         let directory = path_of("elsewhere");
         fs::create_dir(&directory).unwrap();
         for (mode, length) in [(0o666, 0), (0o600, 4)] {
@@ -518,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_nobody_was_found_for_is_looked_for_again_and_then_left_alone() {
+    fn a_file_without_a_known_user_is_searched_for_again_and_then_ignored() {
         let mut watch = ShmWatch::start();
         let path = path_of("foreign");
         fs::write(&path, "").unwrap();
@@ -532,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_was_given_up_is_no_look() {
+    fn a_search_that_ended_early_does_not_count() {
         let mut watch = ShmWatch::start();
         let path = path_of("given-up");
         fs::write(&path, "").unwrap();

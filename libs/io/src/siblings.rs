@@ -1,25 +1,24 @@
-//! The rings of this user that are up on this host, for messages about a ring that is not.
+//! The running rings of this user on this host, for messages about a ring that is not running.
 //!
-//! Looked for are daemons in the places that a run directory has by default; a directory that was chosen by
-//! its user is found by its user alone.
+//! The search covers daemons in default run directories. A directory that the user has chosen is not found.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::rundir::{RunDir, default_places, host_name};
 
-/// How many entries of a directory are looked at.
+/// Most entries of a directory that are examined.
 const MAX_ENTRIES: usize = 10_000;
 
-/// How many rings are named.
+/// Most rings that a message names.
 const MAX_NAMED: usize = 8;
 
-/// What is told of them behind a statement about `missed`, which is not up; empty if there are none.
-pub fn told(missed: &RunDir) -> String {
+/// The end of a message about `missed`, which is not running: the running rings; empty if there are none.
+pub fn running_rings(missed: &RunDir) -> String {
     text(&up(missed.path(), &default_places(&host_name())))
 }
 
-/// The names of the rings whose daemons serve; the empty one is that of the ring without a name.
+/// The names of the rings whose daemons serve; an empty name is that of the ring without a name.
 fn up(missed: &Path, places: &[(std::path::PathBuf, String)]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (directory, prefix) in places {
@@ -36,7 +35,7 @@ fn up(missed: &Path, places: &[(std::path::PathBuf, String)]) -> BTreeSet<String
     names
 }
 
-/// The ring whose run directory has this name.
+/// The name of the ring whose run directory has this name.
 fn ring_of<'a>(file: &'a str, prefix: &str) -> Option<&'a str> {
     match file.strip_prefix(prefix)? {
         "" => Some(""),
@@ -70,18 +69,18 @@ fn text(names: &BTreeSet<String>) -> String {
 mod tests {
     use super::*;
 
-    fn told_of(names: &[&str]) -> String {
+    fn reported_of(names: &[&str]) -> String {
         text(&names.iter().map(|name| (*name).to_owned()).collect())
     }
 
     #[test]
     fn rings_are_listed_as_in_a_sentence() {
-        assert_eq!(told_of(&[]), "");
-        assert_eq!(told_of(&["work"]), " (up is work)");
-        assert_eq!(told_of(&["", "b", "a"]), " (up are a, b and one without a name)");
+        assert_eq!(reported_of(&[]), "");
+        assert_eq!(reported_of(&["work"]), " (up is work)");
+        assert_eq!(reported_of(&["", "b", "a"]), " (up are a, b and one without a name)");
         let many: Vec<String> = (10..30).map(|n| format!("r{n}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert!(told_of(&many).ends_with("r17 and others)"), "{}", told_of(&many));
+        assert!(reported_of(&many).ends_with("r17 and others)"), "{}", reported_of(&many));
     }
 
     #[test]

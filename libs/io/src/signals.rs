@@ -1,4 +1,4 @@
-//! Signals as events of the loop: the handler does no more than note the number and wake the loop.
+//! Signals as events of the loop. The handler only notes the number and wakes the loop.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -14,9 +14,9 @@ use signal_hook::iterator::exfiltrator::SignalOnly;
 use crate::raw;
 use crate::status::{self, field};
 
-/// Signals that are meant for a program when they come to who runs it: what people, batch systems and timers
-/// send and what can be caught. Not what the kernel tells a process of its own mistakes, children and files, and
-/// not what stops, continues and resizes, which is more than to pass it on.
+/// Signals that a launcher passes on to its program: those that users, batch systems and timers send and that can be
+/// caught. Left out are signals that the kernel sends about errors, children and files of a process. Also left out are
+/// those that stop, continue and resize, which need more than passing on.
 pub fn for_programs() -> impl Iterator<Item = i32> {
     const NAMED: [i32; 15] = [
         libc::SIGHUP,
@@ -38,36 +38,36 @@ pub fn for_programs() -> impl Iterator<Item = i32> {
     NAMED.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }
 
-/// Sends a process a signal of any number.
+/// Sends a process a signal, given by its number.
 ///
 /// # Errors
-/// There is no such signal or process, or it is not ours.
+/// There is no such signal or process, or this process may not signal it.
 pub fn send(process: Pid, signal: i32) -> io::Result<()> {
     send_to(process, 1, signal)
 }
 
-/// Sends a process group a signal of any number.
+/// Sends a process group a signal, given by its number.
 ///
 /// # Errors
-/// There is no such signal or group, or it is not ours.
+/// There is no such signal or group, or this process may not signal it.
 pub fn send_to_group(group: Pid, signal: i32) -> io::Result<()> {
     send_to(group, -1, signal)
 }
 
-fn send_to(whom: Pid, sign: i32, signal: i32) -> io::Result<()> {
-    // What is below means many others, or everybody.
-    if whom.as_raw() <= 1 {
+fn send_to(target: Pid, sign: i32, signal: i32) -> io::Result<()> {
+    // 0, 1 and negative numbers mean many other processes, or all.
+    if target.as_raw() <= 1 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    raw::kill(sign * whom.as_raw(), signal)
+    raw::kill(sign * target.as_raw(), signal)
 }
 
-/// The mask of signals that this process ignores, as `/proc` tells it; bit 0 is signal 1.
+/// The mask of signals that this process ignores, from `/proc`; bit 0 is signal 1.
 pub fn ignored() -> u64 {
     mask_of(Pid::this(), "SigIgn:").unwrap_or(0)
 }
 
-/// The mask of signals that a thread blocks; none if it is gone.
+/// The mask of signals that a thread blocks; `None` if the thread is gone.
 pub fn blocked(thread: Pid) -> Option<u64> {
     mask_of(thread, "SigBlk:")
 }
@@ -79,8 +79,8 @@ pub fn is_default(pid: Pid, signal: Signal) -> bool {
     !has(mask("SigIgn:") | mask("SigCgt:"), signal as i32)
 }
 
-/// Whether that signal, if it came now, would have its default effect on a process: it is neither handled nor ignored,
-/// nor blocked.
+/// Whether that signal would have its default effect on a process now: it is neither handled, nor ignored, nor
+/// blocked.
 pub fn takes_effect(pid: Pid, signal: i32) -> bool {
     has_effect(&status::of(pid), signal)
 }
@@ -102,16 +102,16 @@ fn mask_in(status: &str, name: &str) -> Option<u64> {
     u64::from_str_radix(field(status, name)?, 16).ok()
 }
 
-/// Ends this process by a signal, as a child of it was, without a core of our own. Returns if the signal
-/// ends nobody.
+/// Ends this process by the signal that ended its child, without a core file of its own. Returns if the signal does not
+/// end a process.
 pub fn die_of(signal: i32) {
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
-    // Where cores go to a program, the limit does not count.
+    // If a program collects cores, the limit has no effect.
     let _ = nix::sys::prctl::set_dumpable(false);
     raw::raise_default(signal);
 }
 
-/// The signals a process wants to hear of. The descriptor is readable when some are waiting.
+/// The signals that a process catches. The descriptor is readable while some are pending.
 #[derive(Debug)]
 pub struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
@@ -121,20 +121,20 @@ impl Signals {
     /// Catches `signals` from now on.
     ///
     /// # Errors
-    /// When one of them cannot be caught or no descriptors are left.
+    /// One of them cannot be caught, or no descriptors are left.
     pub fn catch(signals: &[i32]) -> io::Result<Self> {
         let (reader, writer) = UnixStream::pair()?;
         reader.set_nonblocking(true)?;
         writer.set_nonblocking(true)?;
-        // One that comes when its handler is there and nobody is known to it yet would get lost: it
-        // waits until then.
+        // All signals are blocked during the setup. One that arrives between the installation of its handler and the
+        // registration of the pipe would get lost.
         let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let delivery = SignalDelivery::with_pipe(reader, writer, SignalOnly, signals);
         before.thread_set_mask()?;
         Ok(Self { delivery: delivery? })
     }
 
-    /// The signals that came since the last call, each once.
+    /// The signals that arrived since the last call, each once.
     pub fn pending(&mut self) -> Vec<i32> {
         self.delivery.pending().collect()
     }
@@ -152,7 +152,7 @@ impl AsRawFd for Signals {
     }
 }
 
-/// News of children for a process that has all signals blocked.
+/// Reports of SIGCHLD for a process that has all signals blocked.
 #[derive(Debug)]
 pub struct ChildSignals(SignalFd);
 
@@ -167,14 +167,14 @@ impl ChildSignals {
         Ok(Self(SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?))
     }
 
-    /// Forgets what has come.
+    /// Discards the reports that have arrived.
     pub fn clear(&self) {
         while matches!(self.0.read_signal(), Ok(Some(_))) {}
     }
 }
 
 impl AsFd for ChildSignals {
-    /// Readable when something has come.
+    /// Readable when a report has arrived.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_has_an_effect_where_nothing_was_done_about_it() {
+    fn a_signal_takes_effect_unless_it_is_handled_ignored_or_blocked() {
         let status =
             "SigBlk:\t0000000000000400\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000020000\n";
         for (signal, expected) in [

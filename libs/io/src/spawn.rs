@@ -1,7 +1,8 @@
-//! Starting a child process: one way, for ranks and for managers.
+//! Starts a child process; one way for ranks and for managers.
 //!
-//! The child leads a session or process group of its own, dies with its parent if asked, has exactly the descriptors it
-//! was given (a wrapper's also those that the wrapper was started with), default signal handling, and the limits, directory, mask and environment of its [`Spawn`].
+//! The child leads a session or process group of its own, and dies with its parent on request. It has exactly the given
+//! descriptors; a wrapper's child also has those that the wrapper was started with. Signal handling is the default.
+//! Limits, directory, mask and environment are those of its [`Spawn`].
 
 use std::ffi::{CString, NulError, c_char};
 use std::io;
@@ -11,11 +12,11 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::Pid;
 
 use crate::cpus::CpuMask;
-use crate::raw::{self, Company, Plan, SpawnFault};
+use crate::raw::{self, Plan, SignalScope, SpawnFault};
 
 pub use crate::raw::Step;
 
-/// What to start. Reusable: descriptors and single variables differ per rank, the rest stays.
+/// The description of children to start. It can be used for several ranks; what differs between them is in [`Extra`].
 #[derive(Debug)]
 pub struct Spawn {
     program: CString,
@@ -25,11 +26,11 @@ pub struct Spawn {
     limits: Vec<(u8, u64, u64)>,
     umask: Option<u32>,
     niceness: Option<i32>,
-    /// See [`Plan`].
+    /// The fields of [`Plan`] with these names.
     at_parents_end: i32,
     tracer: Option<Pid>,
     script: bool,
-    company: Company,
+    signal_scope: SignalScope,
     terminal: bool,
     keeps_inherited: bool,
 }
@@ -37,16 +38,14 @@ pub struct Spawn {
 /// What differs from one child of a [`Spawn`] to the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extra<'a> {
-    /// Added to the environment.
+    /// Variables added to the environment.
     pub variables: &'a [CString],
-    /// The last arguments, in place of as many of the [`Spawn`].
+    /// The last arguments. They replace as many arguments of the [`Spawn`].
     pub arguments: &'a [CString],
-    /// The CPUs that the child may use; none: as this process.
+    /// The CPUs that the child may use; `None`: those of this process.
     pub cpus: Option<&'a CpuMask>,
-    /// Which of 0, 1 and 2 are closed in the child, whatever was given for them.
+    /// Which of 0, 1 and 2 are closed in the child, regardless of the descriptors given for them.
     pub closed: [bool; 3],
-    /// A descriptor behind those that all have.
-    pub further: Option<BorrowedFd<'a>>,
 }
 
 /// Why a child did not start.
@@ -55,10 +54,10 @@ pub enum SpawnError {
     /// The system made no process.
     #[error("cannot start a process")]
     Fork(#[source] io::Error),
-    /// The process could not be made ready, or its program not executed.
+    /// The process could not be prepared, or its program could not be executed.
     #[error("cannot start the program ({step:?})")]
     Child {
-        /// What failed.
+        /// The step that failed.
         step: Step,
         /// Why.
         #[source]
@@ -70,11 +69,10 @@ pub enum SpawnError {
 }
 
 impl Spawn {
-    /// A child that runs `program` (a path) with `argv` (the first is its name) and `environment`
-    /// (`NAME=VALUE` each).
+    /// A child that runs `program` (a path) with `argv` (the first is its name) and `environment` (`NAME=VALUE` each).
     ///
     /// # Errors
-    /// When a text contains a NUL byte.
+    /// A text contains a NUL byte.
     pub fn new<A, E>(program: &[u8], argv: A, environment: E) -> Result<Self, NulError>
     where
         A: IntoIterator<Item: Into<Vec<u8>>>,
@@ -91,7 +89,7 @@ impl Spawn {
             at_parents_end: 0,
             tracer: None,
             script: false,
-            company: Company::default(),
+            signal_scope: SignalScope::default(),
             terminal: false,
             keeps_inherited: false,
         })
@@ -100,13 +98,13 @@ impl Spawn {
     /// The child's working directory.
     ///
     /// # Errors
-    /// When it contains a NUL byte.
+    /// The path contains a NUL byte.
     pub fn directory(&mut self, directory: &[u8]) -> Result<&mut Self, NulError> {
         self.directory = Some(CString::new(directory)?);
         Ok(self)
     }
 
-    /// Limits to set: kernel number, soft, hard.
+    /// The resource limits: kernel number, soft, hard.
     pub fn limits(&mut self, limits: Vec<(u8, u64, u64)>) -> &mut Self {
         self.limits = limits;
         self
@@ -118,13 +116,13 @@ impl Spawn {
         self
     }
 
-    /// The niceness, see [`crate::priority::may_have`]; none: as this process, or 0 if that has less.
+    /// The niceness, see [`crate::priority::may_have`]; `None`: that of this process, but at least 0.
     pub fn niceness(&mut self, niceness: Option<i8>) -> &mut Self {
         self.niceness = niceness.map(i32::from);
         self
     }
 
-    /// The program is text without an interpreter line: `/bin/sh` runs it if the kernel will not.
+    /// The program is text without an interpreter line: `/bin/sh` runs it if the kernel refuses.
     pub fn script(&mut self, yes: bool) -> &mut Self {
         self.script = yes;
         self
@@ -132,24 +130,24 @@ impl Spawn {
 
     /// The child leads a process group in our session instead of a session of its own.
     pub fn in_our_session(&mut self) -> &mut Self {
-        self.company = Company::OwnGroup;
+        self.signal_scope = SignalScope::OwnGroup;
         self
     }
 
     /// The child stays in our process group.
     pub fn in_our_group(&mut self) -> &mut Self {
-        self.company = Company::OurGroup;
+        self.signal_scope = SignalScope::OurGroup;
         self
     }
 
-    /// Its descriptor 0, a terminal that no session has, becomes that of its session.
+    /// Its descriptor 0, a terminal without a session, becomes the controlling terminal of its session.
     pub fn on_terminal(&mut self) -> &mut Self {
-        self.company = Company::OwnSession;
+        self.signal_scope = SignalScope::OwnSession;
         self.terminal = true;
         self
     }
 
-    /// It also has what this process has that is not close-on-exec: what we were started with.
+    /// It also gets the descriptors that this process was started with, which are not close-on-exec.
     pub fn with_inherited(&mut self) -> &mut Self {
         self.keeps_inherited = true;
         self
@@ -167,14 +165,14 @@ impl Spawn {
         self
     }
 
-    /// Where ptrace is restricted to descendants (Yama), those of this process may trace the child, too.
+    /// Where ptrace is restricted to descendants (Yama), descendants of `tracer` may also trace the child.
     pub fn traced_by(&mut self, tracer: Pid) -> &mut Self {
         self.tracer = Some(tracer);
         self
     }
 
-    /// Starts the child with `descriptors` as its 0, 1, 2 … and with `extra`, in `cgroup` (a directory
-    /// open for reading) if given. Returns when its program runs.
+    /// Starts the child with `descriptors` as its 0, 1, 2 … and with `extra`. If `cgroup` is given, a directory open
+    /// for reading, the child is in that control group. Returns when its program runs.
     ///
     /// # Errors
     /// [`SpawnError`]; no process is left then.
@@ -185,10 +183,9 @@ impl Spawn {
         cgroup: Option<BorrowedFd<'_>>,
     ) -> Result<Pid, SpawnError> {
         let mut moved: Vec<OwnedFd> = Vec::new();
-        let mut placed: Vec<(RawFd, RawFd)> = Vec::with_capacity(descriptors.len() + 1);
-        let count = descriptors.len() + usize::from(extra.further.is_some());
-        let count = RawFd::try_from(count).unwrap_or(RawFd::MAX);
-        for (to, from) in (0..).zip(descriptors.iter().copied().chain(extra.further)) {
+        let mut placed: Vec<(RawFd, RawFd)> = Vec::with_capacity(descriptors.len());
+        let count = RawFd::try_from(descriptors.len()).unwrap_or(RawFd::MAX);
+        for (to, from) in (0..).zip(descriptors.iter().copied()) {
             let mut from_number = from.as_raw_fd();
             if from_number < count {
                 let fd = fcntl(from, FcntlArg::F_DUPFD_CLOEXEC(count))
@@ -215,7 +212,7 @@ impl Spawn {
             umask: self.umask,
             niceness: self.niceness,
             cpus: extra.cpus.map_or(&[], CpuMask::words),
-            company: self.company,
+            signal_scope: self.signal_scope,
             terminal: self.terminal,
             keeps_inherited: self.keeps_inherited,
             at_parents_end: self.at_parents_end,
@@ -234,36 +231,43 @@ impl Spawn {
     }
 }
 
-/// What became of a child.
+/// A change of state of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It exited with this code.
     Exited(u8),
-    /// This signal ended it, which may be a real-time signal.
-    Killed(i32),
+    /// A signal ended it.
+    Killed {
+        /// Its number, which may be that of a real-time signal.
+        signal: i32,
+        /// Whether it left a core.
+        core: bool,
+    },
     /// It was stopped.
     Stopped,
 }
 
-/// What became of a child since the last call, if anything did. One that has ended is reaped.
+/// The change of state of a child since the last call, if there is one. A child that has ended is reaped.
 ///
 /// # Errors
-/// When there is no such child.
+/// There is no such child.
 pub fn fate_of(child: Pid) -> io::Result<Option<Fate>> {
-    let told = raw::wait(child.as_raw(), libc::WNOHANG | libc::WUNTRACED)?;
-    Ok(told.map(|(_, status)| {
-        if libc::WIFEXITED(status) {
-            Fate::Exited(u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(u8::MAX))
-        } else if libc::WIFSIGNALED(status) {
-            Fate::Killed(libc::WTERMSIG(status))
-        } else {
-            Fate::Stopped
-        }
-    }))
+    let waited = raw::wait(child.as_raw(), libc::WNOHANG | libc::WUNTRACED)?;
+    Ok(waited.map(|(_, status)| fate_in(status).unwrap_or(Fate::Stopped)))
 }
 
-/// Our own environment, byte for byte, for children that get it unchanged. Entries without a name or without a
-/// value are among it, and names may be there twice.
+/// How a process ended, by its wait status; `None` if it has not ended.
+pub(crate) fn fate_in(status: i32) -> Option<Fate> {
+    if libc::WIFEXITED(status) {
+        let code = u8::try_from(libc::WEXITSTATUS(status)).unwrap_or(u8::MAX);
+        return Some(Fate::Exited(code));
+    }
+    let killed = libc::WIFSIGNALED(status);
+    killed.then(|| Fate::Killed { signal: libc::WTERMSIG(status), core: libc::WCOREDUMP(status) })
+}
+
+/// The environment of this process, byte for byte, for children that get it unchanged. It includes entries without a
+/// name or value, and names that occur twice.
 pub fn own_environment() -> Vec<Vec<u8>> {
     raw::environment()
 }
@@ -309,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_may_use_the_cpus_that_it_is_bound_to_and_none_that_are_not_there() {
+    fn a_child_uses_the_cpus_it_is_bound_to_and_missing_cpus_are_an_error() {
         let cpu = crate::cpus::allowed().unwrap().last().unwrap().number;
         let none: [&str; 0] = [];
         let argv = ["grep", "Cpus_allowed_list", "/proc/self/status"];
@@ -327,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_in_the_child_is_told_by_step_and_error() {
+    fn a_failure_in_the_child_is_reported_by_step_and_error() {
         let null = null();
         let fds = [null.as_fd(), null.as_fd(), null.as_fd()];
         let none: [&str; 0] = [];
@@ -359,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn many_children_one_after_the_other_leave_nothing() {
+    fn many_children_one_after_the_other_leave_no_process() {
         let none: [&str; 0] = [];
         let spawn = Spawn::new(b"/bin/true", ["true"], none).unwrap();
         let null = null();

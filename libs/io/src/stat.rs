@@ -4,28 +4,28 @@ use std::fs;
 
 use nix::unistd::Pid;
 
-/// The kernel counts time in hundredths of a second wherever the suite runs.
+/// Milliseconds per clock tick: the kernel reports times in hundredths of a second on all supported machines.
 pub(crate) const TICK_MS: u64 = 10;
 
-/// What the kernel says of a process.
+/// The kernel's data about a process.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) state: char,
     pub(crate) parent: i32,
-    /// CPU time, its own and that of children that it waited for.
+    /// CPU time in ticks: its own, and that of children that it has reaped.
     pub(crate) ticks: u64,
-    /// When it began, in milliseconds since boot.
+    /// The time of its start in milliseconds since boot.
     pub(crate) began_ms: u64,
 }
 
 impl Stat {
-    /// None if there is no such process.
+    /// `None` if there is no such process.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
         Self::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
     fn read(text: &str) -> Option<Self> {
-        // The name may contain anything; what follows it does not contain a bracket.
+        // The name may contain any byte; the rest of the line contains no bracket.
         let rest = text.rsplit_once(") ")?.1;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         let times = fields.get(11..15)?.iter().map(|ticks| ticks.parse::<u64>());

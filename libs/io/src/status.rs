@@ -4,12 +4,12 @@ use std::fs;
 
 use nix::unistd::Pid;
 
-/// What the kernel says of a process or thread; nothing if it is gone.
+/// The text for a process or thread; empty if it is gone.
 pub(crate) fn of(pid: Pid) -> String {
     fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default()
 }
 
-/// What stands behind a name, which ends in a colon.
+/// The value of a field, given by its name with the colon.
 pub(crate) fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_is_found_by_its_name_and_a_process_that_is_gone_has_none() {
+    fn a_field_is_found_by_its_name_and_a_dead_process_has_no_fields() {
         let ours = of(Pid::this());
         assert_eq!(field(&ours, "Pid:"), Some(Pid::this().to_string().as_str()));
         assert_eq!(field(&ours, "Nothing:"), None);

@@ -1,9 +1,8 @@
-//! Killing what is left of a job that has no manager any more, by the cookie in its environment.
+//! Kills the remaining processes of a job without a manager, by the cookie in their environment.
 //!
-//! Used only when the kernel's parent-child relation is lost: a daemon and its manager both died and
-//! orphans went to init. A process is recognised by `MPD_JOB_COOKIE=` in `/proc/PID/environ`, held by
-//! a pidfd while it is looked at, and killed through that pidfd: never by a number that may have been
-//! reused.
+//! This is used only if the kernel's parent-child relation is lost: a daemon and its manager both died, and init
+//! adopted the orphans. A process of the job has `MPD_JOB_COOKIE=` in `/proc/PID/environ`. A pidfd holds the process
+//! during this check, and the kill goes through that pidfd, never to a number that may have been reused.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -12,19 +11,19 @@ use nix::libc::SIGKILL;
 use nix::unistd::Pid;
 
 use crate::raw::{pidfd_open, pidfd_signal};
-use crate::tree::everybody;
+use crate::tree::all_processes;
 
-/// Variable that every process of a job carries.
+/// Variable in the environment of every process of a job.
 pub const COOKIE: &str = "MPD_JOB_COOKIE";
 
-/// Rounds of looking after which the sweep gives up.
+/// Most rounds over all processes; then the sweep gives up.
 const MAX_ROUNDS: usize = 200;
 
-/// Kills every process whose environment has this cookie, until a round over all processes finds
-/// none. Returns how many were killed, and whether the last round was clean.
+/// Kills every process whose environment has this cookie, until a round over all processes finds no further one.
+/// Returns how many were killed, and whether the last round was clean.
 ///
-/// Processes are visited in order of their number and new ones are looked for behind the last, so
-/// that a process that keeps forking (new numbers grow) is overtaken.
+/// Processes are visited in order of their number, and new numbers beyond the last one are visited, too. So a process
+/// that keeps forking, whose numbers grow, is overtaken.
 pub fn kill_by_cookie(cookie: &str) -> (usize, bool) {
     let wanted = format!("{COOKIE}={cookie}");
     let mut killed = 0;
@@ -33,7 +32,7 @@ pub fn kill_by_cookie(cookie: &str) -> (usize, bool) {
         let found = sweep_once(wanted.as_bytes());
         killed += found;
         clean = if found == 0 { clean + 1 } else { 0 };
-        // A process may have forked behind the first clean round's back.
+        // A process may have forked during the first clean round.
         if clean == 2 {
             return (killed, true);
         }
@@ -42,7 +41,7 @@ pub fn kill_by_cookie(cookie: &str) -> (usize, bool) {
 }
 
 fn sweep_once(wanted: &[u8]) -> usize {
-    let others = everybody().filter(|&pid| pid != Pid::this());
+    let others = all_processes().filter(|&pid| pid != Pid::this());
     others.filter(|pid| kill_if_carries(pid.as_raw().unsigned_abs(), wanted)).count()
 }
 

@@ -1,4 +1,4 @@
-//! TCP sockets as the ring wants them: never blocking, prompt, and quick to notice a dead host.
+//! TCP sockets for the ring: non-blocking, without delay, and quick to detect a dead host.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -12,24 +12,24 @@ use nix::sys::socket::{
     listen as start_listening, setsockopt, socket, sockopt,
 };
 
-/// Data that a peer's kernel has not acknowledged for so long means that its host is gone. A power cut
-/// is found no later than this, a frozen process is not: its kernel goes on acknowledging.
+/// Data that the peer's kernel does not acknowledge for this long means that its host is gone. A power failure is
+/// detected within this time. A frozen process is not: its kernel still acknowledges data.
 pub const USER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Connections that may wait to be accepted.
+/// Most connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// Listens on `port` of `address`; without an address on all there are, of both families if the host
-/// has them.
+/// Listens on `port` of `address`; without an address on all addresses, of IPv4 and IPv6 if the host has both.
 ///
 /// # Errors
+/// Those of the system: the port is in use, or the address is not this host's.
 /// Those of the system: the port is taken, the address is not this host's.
 pub fn listen(address: Option<IpAddr>, port: u16) -> io::Result<TcpListener> {
     if let Some(address) = address {
         return listen_at(SocketAddr::new(address, port));
     }
     match listen_at(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port)) {
-        // No IPv6 here.
+        // This host has no IPv6.
         Err(e) if e.kind() != io::ErrorKind::AddrInUse => {
             listen_at(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port))
         }
@@ -48,11 +48,11 @@ fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(fd.into())
 }
 
-/// Begins to connect. Whether it came to anything is known when the stream is writable:
-/// [`TcpStream::take_error`], then [`TcpStream::peer_addr`].
+/// Begins to connect. The result is known when the stream is writable: [`TcpStream::take_error`], then
+/// [`TcpStream::peer_addr`].
 ///
 /// # Errors
-/// Those that are known at once.
+/// Errors that the system reports at once.
 pub fn begin_connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
     let fd = open(&to)?;
     if let Some(from) = from.filter(|from| from.is_ipv4() == to.is_ipv4()) {
@@ -67,7 +67,7 @@ pub fn begin_connect(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStre
     Ok(stream)
 }
 
-/// Makes an accepted stream like a connected one.
+/// Sets the options of an accepted stream to those of a connected one.
 ///
 /// # Errors
 /// Those of the system.
@@ -78,7 +78,7 @@ pub fn tune(stream: &TcpStream) -> io::Result<()> {
     set_user_timeout(stream, USER_TIMEOUT)
 }
 
-/// The longest pause between retransmissions, in milliseconds: the least that the kernel takes.
+/// The longest pause between retransmissions, in milliseconds; the least value that the kernel accepts.
 const RTO_MAX_MS: usize = 1000;
 
 const TCP_THIN_LINEAR_TIMEOUTS: libc::c_int = 16;
@@ -99,8 +99,8 @@ nix::setsockopt_impl!(
 );
 nix::setsockopt_impl!(RtoMax, libc::IPPROTO_TCP, TCP_RTO_MAX_MS, usize, SetUsize);
 
-/// Where a network works half of the time, pauses that double with each lost retransmission meet its gaps
-/// again and again. Kernels that have no such option go on as they did.
+/// Limits the pauses between retransmissions. By default they double with each lost retransmission, so on an unstable
+/// network they can meet its gaps again and again. Kernels without the option keep their default.
 fn retransmit_often(stream: &TcpStream) {
     let _ = setsockopt(stream, ThinLinearTimeouts, &true);
     let _ = setsockopt(stream, RtoMax, &RTO_MAX_MS);

@@ -1,4 +1,4 @@
-//! Our place under a terminal: whether it is there, and whether a shell could wake us from a stop.
+//! The controlling terminal of this process: whether it exists, and whether a shell could continue us after a stop.
 
 use std::fs;
 use std::io::{self, IsTerminal as _};
@@ -7,21 +7,21 @@ use nix::unistd::{Pid, getpgid, getpgrp, getppid, getsid, tcgetpgrp};
 
 use crate::status::{self, field};
 
-/// Whether we have a controlling terminal that still works.
+/// Whether this process has a controlling terminal that still works.
 pub fn is_there() -> bool {
     fs::File::open("/dev/tty").is_ok()
 }
 
-/// Whether a user can talk with us: input, output and errors are terminals, and our process group is in the
-/// foreground.
+/// Whether a user can interact with this process: input, output and errors are terminals, and its process group is in
+/// the foreground.
 pub fn is_ours() -> bool {
     let are_terminals =
         io::stdin().is_terminal() && io::stdout().is_terminal() && io::stderr().is_terminal();
     are_terminals && tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground == getpgrp())
 }
 
-/// Whether our process group has a parent in another group of the session: a shell with job control.
-/// Without one the kernel ignores SIGTSTP, since nobody could continue what it stops.
+/// Whether our process group has a parent in another group of the session: a shell with job control. Without one the
+/// kernel ignores SIGTSTP, because no process could continue the stopped one.
 pub fn has_job_control() -> bool {
     const MAX_ANCESTORS: usize = 64;
     let own = getpgrp();
@@ -38,7 +38,7 @@ pub fn has_job_control() -> bool {
     false
 }
 
-/// The parent of a process, if that is there.
+/// The parent of a process, if the process exists.
 pub fn parent_of(pid: Pid) -> Option<Pid> {
     field(&status::of(pid), "PPid:")?.parse().ok().map(Pid::from_raw)
 }

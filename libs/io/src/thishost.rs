@@ -1,8 +1,8 @@
-//! Which of the hosts in a list is the one that this process is on.
+//! Finds the host of this process in a list of hosts.
 //!
-//! First by name. If none is, by address, which needs the names to be looked up: that is done by a
-//! few threads for a bounded time, because the system's resolver cannot be interrupted. Names that
-//! nobody knows are left to ssh, which may know them from its configuration.
+//! First the names are compared. If no name matches, the addresses are, which needs lookups. A few threads do them for
+//! a bounded time, because the system's resolver cannot be interrupted. Names that the resolver does not know are left
+//! to ssh, whose configuration may define them.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
@@ -13,10 +13,10 @@ use mpd_placement::hosts::HostEntry;
 
 use crate::addresses;
 
-/// How long looking up may take altogether.
+/// The longest time for all lookups together.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Lookups at once.
+/// Most lookups at once.
 const THREADS: usize = 16;
 
 /// The names in `entries` that mean this host, whose own name is `host`.
@@ -30,7 +30,7 @@ pub fn names_of_this_host(entries: &[HostEntry], host: &str) -> BTreeSet<String>
     look_up(all().map(str::to_owned).collect())
 }
 
-/// Whether this names every host alike.
+/// Whether this is a name by which every host means itself.
 pub fn is_loopback(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     host == "localhost"
@@ -39,7 +39,7 @@ pub fn is_loopback(host: &str) -> bool {
         || host == "::1"
 }
 
-/// Whether `name` is the name `host`, one of them perhaps without the domain.
+/// Whether `name` equals `host`, where one of them may lack the domain.
 fn is_name(name: &str, host: &str) -> bool {
     let (name, host) = (name.to_ascii_lowercase(), host.to_ascii_lowercase());
     let first = |text: &str| text.split('.').next().unwrap_or_default().to_owned();
@@ -56,7 +56,7 @@ fn look_up(names: Vec<String>) -> BTreeSet<String> {
     let (found, results) = mpsc::channel();
     for _ in 0..threads {
         let (work, found) = (Arc::clone(&work), found.clone());
-        // Not joined: who hangs in the resolver ends with the process.
+        // Not joined: a thread that waits in the resolver ends with the process.
         std::thread::spawn(move || {
             while let Some(name) = work.lock().ok().and_then(|mut names| names.pop()) {
                 if resolves_to_us(&name) && found.send(name).is_err() {
@@ -74,7 +74,7 @@ fn resolves_to_us(name: &str) -> bool {
     (name, 0).to_socket_addrs().is_ok_and(|mut all| all.any(|address| is_ours(address.ip())))
 }
 
-/// Whether the kernel would speak to `address` from that same address. Nothing is sent.
+/// Whether the kernel would use `address` as the source for a connection to it. Nothing is sent.
 fn is_ours(address: IpAddr) -> bool {
     const DISCARD: u16 = 9;
     addresses::towards(SocketAddr::new(address, DISCARD)) == Some(address)
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_ours_with_and_without_domain_and_in_any_case() {
+    fn a_name_matches_with_and_without_domain_and_in_any_case() {
         for (name, host) in [
             ("h1", "h1"),
             ("H1", "h1"),
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn an_address_is_ours_if_an_interface_has_it() {
         assert!(is_ours([127, 0, 0, 1].into()));
-        // Of a block for documentation.
+        // An address of a block for documentation (RFC 5737).
         assert!(!is_ours([192, 0, 2, 1].into()));
     }
 }

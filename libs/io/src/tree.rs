@@ -1,8 +1,8 @@
 //! All descendants of this process: found through `/proc`, stopped, continued, killed.
 //!
-//! This process is a child subreaper, so whatever a descendant does (new sessions, double forks,
-//! closed descriptors), it stays a descendant until we reap it. That nothing is left is *proved* by
-//! the kernel saying that we have no child.
+//! This process is a child subreaper. So a descendant stays one until it is reaped, in spite of new sessions, double
+//! forks and closed descriptors. The proof that no process is left is the kernel's answer that this process has no
+//! child.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,15 +19,15 @@ use crate::rundir::user_name;
 use crate::stat::Stat;
 use crate::status;
 
-/// Orphans among our descendants become our children from now on.
+/// Makes orphans among our descendants our children from now on.
 ///
 /// # Errors
-/// When the kernel refuses.
+/// The kernel refuses.
 pub fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
 }
 
-/// The children of `pid`, of whichever of its threads. Empty when the process is gone.
+/// The children of all threads of `pid`. Empty if the process is gone.
 pub fn children(pid: Pid) -> Vec<Pid> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     threads
@@ -39,8 +39,8 @@ pub fn children(pid: Pid) -> Vec<Pid> {
         .collect()
 }
 
-/// Every process of this host that can be seen now.
-pub(crate) fn everybody() -> impl Iterator<Item = Pid> {
+/// Every process of this host that `/proc` lists now.
+pub(crate) fn all_processes() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Pid::from_raw))
 }
@@ -62,13 +62,13 @@ pub fn descendants_of(pid: Pid) -> BTreeSet<Pid> {
     found
 }
 
-/// Whether a process is a descendant of another; none if it is gone, or was orphaned again and again meanwhile.
+/// Whether a process is a descendant of another; `None` if it is gone, or was orphaned again and again meanwhile.
 pub(crate) fn descends(pid: Pid, ancestor: Pid) -> Option<bool> {
     const TRIES: usize = 5;
     (0..TRIES).find_map(|_| ancestry_has(pid, ancestor))
 }
 
-/// Goes up from `pid`. None if a process on the way has ended: its child has another parent now.
+/// Follows the parents from `pid`. `None` if a process on the way has ended: its child has another parent now.
 fn ancestry_has(pid: Pid, ancestor: Pid) -> Option<bool> {
     let mut at = pid;
     while at.as_raw() > 1 {
@@ -80,12 +80,12 @@ fn ancestry_has(pid: Pid, ancestor: Pid) -> Option<bool> {
     Some(false)
 }
 
-/// Sends SIGKILL to every child but `spared`. Grandchildren become children and come next time. Returns the living
-/// children of another user, which cannot be killed. Their descendants get SIGKILL, too.
+/// Sends SIGKILL to every child except the `spared` ones. Orphaned grandchildren become children, for the next call.
+/// Returns the living children of other users, which cannot be killed. Their descendants get SIGKILL, too.
 pub fn kill_children(spared: impl Fn(Pid) -> bool) -> Vec<Pid> {
     let mut immune = Vec::new();
     for pid in children(Pid::this()) {
-        // A pid in this list cannot be reused before we reap it.
+        // A pid in this list cannot be reused before this process reaps it.
         if !spared(pid) && kill(pid, Signal::SIGKILL) == Err(Errno::EPERM) && lives(pid) {
             immune.push(pid);
             for below in descendants_of(pid) {
@@ -96,12 +96,12 @@ pub fn kill_children(spared: impl Fn(Pid) -> bool) -> Vec<Pid> {
     immune
 }
 
-/// Whether there is such a process that has not ended.
+/// Whether this process exists and has not ended.
 pub fn lives(pid: Pid) -> bool {
     state_of(pid).is_some_and(|state| !"ZX".contains(state))
 }
 
-/// A process for a message: its number, the name of its program, its user.
+/// A description of a process for messages: its number, the name of its program, its user.
 pub fn describe(pid: Pid) -> String {
     let name = status::field(&status::of(pid), "Name:").unwrap_or("?").to_owned();
     let owner = fs::metadata(format!("/proc/{pid}")).map(|metadata| user_name(metadata.uid()));
@@ -109,10 +109,10 @@ pub fn describe(pid: Pid) -> String {
     format!("process {pid} ({name}) of user {owner}")
 }
 
-/// Passes over all descendants that are to be stopped.
+/// Most passes over all descendants that are to be stopped.
 const MAX_PASSES: usize = 50;
 
-/// Descendants that were stopped, and are to go on later.
+/// Descendants that this process has stopped and will continue later.
 #[derive(Debug, Default)]
 pub struct Stopped {
     seen: BTreeSet<Pid>,
@@ -121,9 +121,9 @@ pub struct Stopped {
 }
 
 impl Stopped {
-    /// Stops those that are wanted, but for what is below one that is not, and says whether any was new. Passes go
-    /// on until one finds nobody new, since a process may fork between being found and being stopped; their bound
-    /// is for a race that cannot be won.
+    /// Stops the descendants that are `wanted`, but none below an unwanted one. Returns whether any was new. Passes are
+    /// repeated until one finds no new process, because a process may fork before it is stopped. The number of passes
+    /// is bounded.
     pub fn add(&mut self, wanted: impl Fn(Pid) -> bool) -> bool {
         let before = self.seen.len();
         for _ in 0..MAX_PASSES {
@@ -153,25 +153,25 @@ impl Stopped {
         }
     }
 
-    /// Whether nobody was wanted.
+    /// Whether no descendant was wanted.
     pub fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }
 
-    /// Whether the signal has reached all of them: it takes effect when a process is next scheduled.
+    /// Whether all of them have stopped: the signal takes effect when a process is next scheduled.
     pub fn are_still(&self) -> bool {
         self.ours.iter().all(|&pid| is_still(pid))
     }
 
-    /// This one was reaped: its number may become another's.
+    /// Removes a process that was reaped: its number may be reused.
     pub fn forget(&mut self, pid: Pid) {
         self.seen.remove(&pid);
         self.ours.remove(&pid);
     }
 
-    /// Lets them go on.
-    pub fn go_on(self) {
-        go_on(self.ours);
+    /// Continues the processes.
+    pub fn resume(self) {
+        send_continue(self.ours);
     }
 }
 
@@ -180,28 +180,27 @@ pub fn stop_descendants() {
     Stopped::default().add(|_| true);
 }
 
-/// Whether every descendant is stopped, or dead. A signal takes effect only when its process is next
-/// scheduled.
+/// Whether every descendant is stopped or dead. A signal takes effect only when its process is next scheduled.
 pub fn descendants_are_stopped() -> bool {
     descendants().into_iter().all(is_still)
 }
 
-/// Whether a process is stopped, or dead.
+/// Whether a process is stopped or dead.
 fn is_still(pid: Pid) -> bool {
     state_of(pid).is_none_or(|state| "TtZX".contains(state))
 }
 
-/// The kernel's letter for what a process does; none if it is gone.
+/// The kernel's letter for the state of a process; `None` if it is gone.
 fn state_of(pid: Pid) -> Option<char> {
     status::field(&status::of(pid), "State:")?.chars().next()
 }
 
 /// Lets every descendant continue.
 pub fn continue_descendants() {
-    go_on(descendants());
+    send_continue(descendants());
 }
 
-fn go_on(pids: BTreeSet<Pid>) {
+fn send_continue(pids: BTreeSet<Pid>) {
     for pid in pids {
         let _ = kill(pid, Signal::SIGCONT);
     }
@@ -218,7 +217,7 @@ pub enum Dead {
     NoChildren,
 }
 
-/// Looks for a child that has ended, without reaping it: until then its number is its own.
+/// Finds a child that has ended, without reaping it: until then its number is not reused.
 pub fn next_dead() -> Dead {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     loop {

@@ -1,4 +1,4 @@
-//! What processes and this host use of CPUs and memory, as `/proc` tells it.
+//! The use of CPUs and memory by processes and by this host, from `/proc`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,23 +11,23 @@ use crate::stat::{Stat, TICK_MS};
 use crate::tree::children;
 use crate::{cpus, status};
 
-/// Processes of one tree that are looked at.
+/// Most processes of one tree that are examined.
 const MAX_PROCESSES: usize = 512;
 
-/// A process and all that descend from it.
+/// The use of a process and all its descendants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeUse {
-    /// The first one's, by the kernel's letter.
+    /// The state of the first process, by the kernel's letter.
     pub state: char,
-    /// CPU time of all, and of those that they have reaped.
+    /// CPU time of all, and of the processes that they have reaped.
     pub cpu_ms: u64,
     /// Resident memory of all.
     pub memory_kib: u64,
-    /// How many they are.
+    /// How many processes they are.
     pub processes: u32,
 }
 
-/// What the tree of `root` uses; none if it is no living child of `parent` any more.
+/// The use of the tree of `root`; `None` if it is not a living child of `parent`.
 pub fn of_tree(root: Pid, parent: Pid) -> Option<TreeUse> {
     let first =
         Stat::of(root).filter(|stat| stat.parent == parent.as_raw() && stat.state != 'Z')?;
@@ -40,8 +40,8 @@ pub fn of_tree(root: Pid, parent: Pid) -> Option<TreeUse> {
     Some(all)
 }
 
-/// What a process and those below it have had of a CPU, if one of them would run now if it had one, or
-/// were not stopped. Of a process with several threads the first one counts.
+/// The CPU time of a process and its descendants; `None` unless one of them is ready to run or stopped. Of a process
+/// with several threads only the first thread counts.
 pub fn ready(root: Pid) -> Option<Duration> {
     let tree = tree(root);
     let is_ready = tree.iter().any(|(_, stat)| matches!(stat.state, 'R' | 'T'));
@@ -51,7 +51,7 @@ pub fn ready(root: Pid) -> Option<Duration> {
     is_ready.then(|| tree.iter().map(ran).sum())
 }
 
-/// A process and those below it.
+/// A process and its descendants.
 fn tree(root: Pid) -> Vec<(Pid, Stat)> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
@@ -67,7 +67,7 @@ fn tree(root: Pid) -> Vec<(Pid, Stat)> {
     found
 }
 
-/// What this host uses. The time is the caller's to fill in.
+/// The use of this host. The caller fills in the time.
 pub fn of_host() -> HostUse {
     let load = read("/proc/loadavg");
     let memory = read("/proc/meminfo");
@@ -81,7 +81,7 @@ pub fn of_host() -> HostUse {
     }
 }
 
-/// Time on a CPU, which not every kernel counts so exactly.
+/// CPU time in nanoseconds; `None` if the kernel does not count it.
 fn nanoseconds(pid: Pid) -> Option<u64> {
     read(&format!("/proc/{pid}/schedstat")).split_ascii_whitespace().next()?.parse().ok()
 }
@@ -94,19 +94,19 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The number behind a name.
+/// The number of a field.
 fn field(text: &str, name: &str) -> u64 {
     let number = status::field(text, name).and_then(|rest| rest.split_ascii_whitespace().next());
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// `0.52 …` as 52.
+/// The first number of a text in hundredths: `0.52 …` gives 52.
 fn load_hundredths(text: &str) -> u64 {
     let number = text.split_ascii_whitespace().next().unwrap_or_default();
     number.replacen('.', "", 1).parse().unwrap_or(0)
 }
 
-/// All of the first line but idle time and waiting for I/O. Guests are in the first two numbers.
+/// The sum of the first line without idle time and time of waiting for I/O. The first two numbers include guests.
 fn busy_ticks(text: &str) -> u64 {
     let line = text.lines().next().unwrap_or_default();
     let numbers = line.split_ascii_whitespace().skip(1).take(8);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_has_had_time_on_a_cpu_and_who_waits_has_no_say() {
+    fn a_running_process_has_had_time_on_a_cpu_and_a_waiting_one_gives_none() {
         let run = |script: &str| {
             let child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
             (Pid::from_raw(child.id().cast_signed()), child)

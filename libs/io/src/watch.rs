@@ -1,4 +1,4 @@
-//! Descriptors of whatever kind in an event queue.
+//! Registers inherited descriptors of any kind with an event queue.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -6,8 +6,8 @@ use std::os::fd::RawFd;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
-/// Has the queue tell of a descriptor that somebody handed to us. Of `/dev/null` and its like, which are always
-/// ready, it will not tell.
+/// Has the queue report events of an inherited descriptor. Descriptors that are always ready, such as `/dev/null`,
+/// cannot be registered; the call succeeds without an effect.
 ///
 /// # Errors
 /// The system's.

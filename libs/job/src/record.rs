@@ -18,8 +18,8 @@ pub struct JobRecord {
     pub job: JobId,
     /// See [`mpd_wire::message::StartJob::cookie`].
     pub cookie: Cookie,
-    /// See [`mpd_wire::message::StartJob::place`].
-    pub place: u32,
+    /// See [`mpd_wire::message::StartJob::tree_index`].
+    pub tree_index: u32,
     /// Control group of the ranks.
     pub cgroup: Option<String>,
 }
@@ -32,7 +32,7 @@ pub enum Note {
     Directory(MadeDirectory),
     /// The keys of the groups that run here.
     Groups(Vec<GroupKey>),
-    /// What proves whose System V objects and files of shared memory are.
+    /// A fact that proves which System V objects and files of shared memory are the job's.
     Leftovers(leftovers::Note),
 }
 
@@ -68,7 +68,7 @@ mod tests {
         let record = JobRecord {
             job: "7@h1".parse().unwrap(),
             cookie: Cookie::from_bytes([3; 16]),
-            place: 2,
+            tree_index: 2,
             cgroup: None,
         };
         let directory = |identity| {

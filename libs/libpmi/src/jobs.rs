@@ -117,14 +117,14 @@ pub unsafe extern "C" fn PMI_Spawn_multiple(
             request.commands.iter().map(|command| command.size).fold(0, u32::saturating_add);
         // SAFETY: the caller vouches for the room, or there is none.
         if let Some(room) = unsafe { room(errors, int(total)) } {
-            tell(&room, &spawned.codes);
+            report(&room, &spawned.codes);
         }
         Ok(())
     })
 }
 
 /// A code for each process; the processes without a code were started.
-fn tell(room: &Room<c_int>, codes: &[i32]) {
+fn report(room: &Room<c_int>, codes: &[i32]) {
     room.fill(codes.iter().copied().chain(std::iter::repeat(0)));
 }
 

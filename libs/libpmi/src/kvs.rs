@@ -9,7 +9,7 @@ use pmi_client::c::{
     ERR_INVALID_VAL_LENGTH, FAIL, Out, Outcome, code, int, room, set_text, text,
 };
 
-use crate::place::{name, number};
+use crate::process_info::{name, number};
 use crate::{ERR_INVALID_KVS, client};
 
 /// The name of the job's keyval space.
@@ -187,5 +187,5 @@ unsafe fn next_pair(
 unsafe fn check_name(kvsname: *const c_char) -> Outcome {
     // SAFETY: the caller vouches for the text.
     let name = unsafe { text(kvsname) }.ok_or(ERR_INVALID_ARG)?;
-    if client()?.place().job == name { Ok(()) } else { Err(ERR_INVALID_KVS) }
+    if client()?.process_info().job == name { Ok(()) } else { Err(ERR_INVALID_KVS) }
 }

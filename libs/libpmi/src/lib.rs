@@ -7,7 +7,7 @@
 pub mod jobs;
 pub mod kvs;
 pub mod options;
-pub mod place;
+pub mod process_info;
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -23,7 +23,7 @@ pub unsafe extern "C" fn PMI2_Info_GetNodeAttr(
 ) -> c_int {
     let find = |name: &[u8]| Ok(client()?.node_attribute(name, waitfor != 0)?);
     // SAFETY: the caller vouches for text and room.
-    code(|| unsafe { tell(name, (value, valuelen), found, find) })
+    code(|| unsafe { report(name, (value, valuelen), found, find) })
 }
 
 /// An attribute of the node that is a list of numbers.
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn PMI2_Info_GetNodeAttrIntArray(
 ) -> c_int {
     let find = |name: &[u8]| Ok(client()?.node_attribute(name, false)?);
     // SAFETY: the caller vouches for text and room.
-    code(|| unsafe { tell_numbers(name, (array, arraylen), outlen, found, find) })
+    code(|| unsafe { report_numbers(name, (array, arraylen), outlen, found, find) })
 }
 
 /// Puts an attribute for all processes of this job on this node.
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn PMI2_Info_GetJobAttr(
 ) -> c_int {
     let find = |name: &[u8]| Ok(client()?.job_attribute(name)?);
     // SAFETY: the caller vouches for text and room.
-    code(|| unsafe { tell(name, (value, valuelen), found, find) })
+    code(|| unsafe { report(name, (value, valuelen), found, find) })
 }
 
 /// An attribute of the job that is a list of numbers.
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn PMI2_Info_GetJobAttrIntArray(
 ) -> c_int {
     let find = |name: &[u8]| Ok(client()?.job_attribute(name)?);
     // SAFETY: the caller vouches for text and room.
-    code(|| unsafe { tell_numbers(name, (array, arraylen), outlen, found, find) })
+    code(|| unsafe { report_numbers(name, (array, arraylen), outlen, found, find) })
 }
 
 /// What finds an attribute.
@@ -95,7 +95,7 @@ type Found = Result<Option<Vec<u8>>, c_int>;
 
 /// # Safety
 /// `name` is NULL or a text; `value` is NULL or has that much room.
-unsafe fn tell(
+unsafe fn report(
     name: *const c_char,
     value: (*mut c_char, c_int),
     found: Out,
@@ -115,7 +115,7 @@ unsafe fn tell(
 
 /// # Safety
 /// `name` is NULL or a text; `array` is NULL or has that much room.
-unsafe fn tell_numbers(
+unsafe fn report_numbers(
     name: *const c_char,
     array: (*mut c_int, c_int),
     outlen: Out,

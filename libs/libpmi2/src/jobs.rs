@@ -83,7 +83,7 @@ pub unsafe extern "C" fn PMI2_Job_Spawn(
         // SAFETY: the caller vouches for the rooms, or there are none.
         let (id, errors) = unsafe { (room(jobId, jobIdSize), room(errors, int(total))) };
         if let Some(room) = errors {
-            tell(&room, &spawned.codes);
+            report(&room, &spawned.codes);
         }
         id.map_or(Ok(()), |room| {
             set_text(&room, spawned.job.as_deref().unwrap_or_default(), ERR_INVALID_LENGTH)
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn PMI2_Nameserv_unpublish(
 }
 
 /// A code for each process; the processes without a code were started.
-fn tell(room: &Room<c_int>, codes: &[i32]) {
+fn report(room: &Room<c_int>, codes: &[i32]) {
     room.fill(codes.iter().copied().chain(std::iter::repeat(0)));
 }
 

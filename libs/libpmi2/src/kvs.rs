@@ -83,7 +83,7 @@ pub unsafe extern "C" fn PMIX_Ring(
         let ring = client()?.ring(value)?;
         set_text(&left, &ring.left, ERR_INVALID_LENGTH)?;
         set_text(&right, &ring.right, ERR_INVALID_LENGTH)?;
-        rank.write(int(ring.place));
+        rank.write(int(ring.process_info));
         ranks.write(int(ring.size));
         Ok(())
     })

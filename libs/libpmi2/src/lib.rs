@@ -9,7 +9,7 @@
 pub mod attributes;
 pub mod jobs;
 pub mod kvs;
-pub mod place;
+pub mod process_info;
 
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

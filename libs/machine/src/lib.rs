@@ -14,6 +14,7 @@
 //! | [`Time`] | a point in time, counted from an epoch that the owner chose |
 //! | [`Timers`] | at most one deadline for each key |
 //! | [`Pump`], [`Machine`] | a machine, and its queue of inputs |
+//! | [`Observer`], [`Step`] | sees every step of a pump |
 //! | [`Stagger`] | connection attempts to the addresses of one peer |
 #![forbid(unsafe_code)]
 
@@ -22,7 +23,7 @@ mod stagger;
 mod time;
 mod timers;
 
-pub use pump::{Machine, Pump, UNDRAINED};
+pub use pump::{Machine, Observer, Pump, Step, UNDRAINED};
 pub use stagger::Stagger;
 pub use time::Time;
 pub use timers::Timers;

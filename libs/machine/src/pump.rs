@@ -34,20 +34,53 @@ pub trait Machine {
     /// Acts on every deadline at or before `now`. Debug builds panic as for [`Machine::handle`].
     fn handle_timeout(&mut self, now: Time);
 
+    /// The owner's turn ends. Machines that collect reports during a turn send them now. Debug builds
+    /// panic as for [`Machine::handle`].
+    fn end_turn(&mut self, now: Time) {
+        let _ = now;
+    }
+
     /// The next output; `None` when all are taken.
     fn poll_output(&mut self) -> Option<Self::Output>;
+}
+
+/// One call of a machine, as an [`Observer`] sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a, I> {
+    /// [`Machine::handle`] with this input.
+    Input(&'a I),
+    /// [`Machine::handle_timeout`].
+    Timeout,
+    /// [`Machine::end_turn`].
+    EndOfTurn,
+}
+
+/// Sees every call of a machine before the machine does, and every output.
+pub trait Observer<M: Machine> {
+    /// The machine is about to take this step.
+    fn before(&mut self, machine: &M, now: Time, step: Step<'_, M::Input>);
+
+    /// The machine has this output, as a result of the last step or of its construction.
+    fn output(&mut self, output: &M::Output);
 }
 
 /// A machine and its queue of inputs; see the module.
 pub struct Pump<M: Machine> {
     machine: M,
     inbox: VecDeque<M::Input>,
+    observer: Option<Box<dyn Observer<M>>>,
 }
 
 impl<M: Machine> Pump<M> {
     /// A pump without inputs. The machine may have outputs already.
     pub const fn new(machine: M) -> Self {
-        Self { machine, inbox: VecDeque::new() }
+        Self { machine, inbox: VecDeque::new(), observer: None }
+    }
+
+    /// The same pump with an observer. The machine has taken no step yet.
+    #[must_use]
+    pub fn observed(self, observer: impl Observer<M> + 'static) -> Self {
+        Self { observer: Some(Box::new(observer)), ..self }
     }
 
     /// Queues an input behind the earlier ones.
@@ -60,9 +93,15 @@ impl<M: Machine> Pump<M> {
     pub fn next(&mut self, now: Time) -> Option<M::Output> {
         loop {
             if let Some(output) = self.machine.poll_output() {
+                if let Some(observer) = &mut self.observer {
+                    observer.output(&output);
+                }
                 return Some(output);
             }
             let input = self.inbox.pop_front()?;
+            if let Some(observer) = &mut self.observer {
+                observer.before(&self.machine, now, Step::Input(&input));
+            }
             self.machine.handle(now, input);
         }
     }
@@ -70,14 +109,21 @@ impl<M: Machine> Pump<M> {
     /// Lets time pass for the machine. Call when [`Pump::next`] has returned `None`, then drain it
     /// again.
     pub fn handle_timeout(&mut self, now: Time) {
-        self.advance(|machine| machine.handle_timeout(now));
+        self.announce(now, Step::Timeout);
+        self.machine.handle_timeout(now);
     }
 
-    /// Changes the machine directly, without an input. Call when [`Pump::next`] has returned `None`,
-    /// then drain it again.
-    pub fn advance(&mut self, step: impl FnOnce(&mut M)) {
+    /// Ends the owner's turn. Call when [`Pump::next`] has returned `None`, then drain it again.
+    pub fn end_turn(&mut self, now: Time) {
+        self.announce(now, Step::EndOfTurn);
+        self.machine.end_turn(now);
+    }
+
+    fn announce(&mut self, now: Time, step: Step<'_, M::Input>) {
         debug_assert!(self.inbox.is_empty(), "inputs are handled before anything else");
-        step(&mut self.machine);
+        if let Some(observer) = &mut self.observer {
+            observer.before(&self.machine, now, step);
+        }
     }
 
     /// Whether no input is queued. The machine may still have outputs.
@@ -102,6 +148,9 @@ impl<M: Machine + fmt::Debug> fmt::Debug for Pump<M> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
     use super::*;
 
     /// Outputs each number that many times, and logs the order of calls.
@@ -146,5 +195,32 @@ mod tests {
         assert_eq!(pump.machine().log, ["in 2", "out 2", "out 2", "in 1", "out 1"]);
         pump.handle_timeout(Time::ZERO);
         assert_eq!((pump.next(Time::ZERO), pump.next(Time::ZERO)), (Some(0), None));
+    }
+
+    /// Keeps what it sees as text.
+    struct Witness(Rc<RefCell<Vec<String>>>);
+
+    impl Observer<Echo> for Witness {
+        fn before(&mut self, machine: &Echo, _: Time, step: Step<'_, u32>) {
+            self.0.borrow_mut().push(format!("{step:?} after {}", machine.log.len()));
+        }
+
+        fn output(&mut self, output: &u32) {
+            self.0.borrow_mut().push(format!("out {output}"));
+        }
+    }
+
+    #[test]
+    fn an_observer_sees_each_step_before_the_machine_and_each_output() {
+        let seen = Rc::new(RefCell::new(Vec::new()));
+        let mut pump = Pump::new(Echo::default()).observed(Witness(Rc::clone(&seen)));
+        pump.post(1);
+        while pump.next(Time::ZERO).is_some() {}
+        pump.handle_timeout(Time::ZERO);
+        while pump.next(Time::ZERO).is_some() {}
+        pump.end_turn(Time::ZERO);
+        let expected =
+            ["Input(1) after 0", "out 1", "Timeout after 2", "out 0", "EndOfTurn after 3"];
+        assert_eq!(*seen.borrow(), expected);
     }
 }

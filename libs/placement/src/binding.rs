@@ -41,12 +41,13 @@ impl Bindings {
         if count == 0 {
             return Self::default();
         }
-        // The first core of a rank's share. No overflow: both factors are far below 2^32.
-        let share = |rank: usize| rank * count / ranks;
+        // The first core of a rank's host slice. No overflow: both factors are far below 2^32.
+        let host_slice = |rank: usize| rank * count / ranks;
         match binding {
             Binding::None => Self::default(),
             Binding::Slots if ranks <= count => {
-                let joined = |rank| cores[share(rank)..share(rank + 1)].iter().map(|c| &c.cpus);
+                let joined =
+                    |rank| cores[host_slice(rank)..host_slice(rank + 1)].iter().map(|c| &c.cpus);
                 let sets = (0..ranks).map(|rank| sorted(joined(rank).flatten())).collect();
                 Self { sets, of_rank: (0..ranks).collect() }
             }
@@ -57,7 +58,7 @@ impl Bindings {
             Binding::Numa => {
                 let nodes = nodes(allowed);
                 let place = |node: u32| nodes.keys().position(|&known| known == node);
-                let place = |rank| place(cores[share(rank)].node).unwrap_or(0);
+                let place = |rank| place(cores[host_slice(rank)].node).unwrap_or(0);
                 let of_rank = (0..ranks).map(place).collect();
                 Self { sets: nodes.into_values().collect(), of_rank }
             }

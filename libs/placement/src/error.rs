@@ -3,7 +3,7 @@
 use std::fmt;
 
 use mpd_wire::DaemonName;
-use mpd_wire::job::{MAX_SHARES, Misfit};
+use mpd_wire::job::{MAX_HOST_SLICES, Misfit};
 
 /// Most names of a longer list that a message shows.
 const SHOWN: usize = 20;
@@ -71,7 +71,7 @@ pub enum PlacementError {
         high: u32,
     },
     /// More hosts than a job may have.
-    #[error("{0} hosts are more than the {MAX_SHARES} that a job may have; put more on each")]
+    #[error("{0} hosts are more than the {MAX_HOST_SLICES} that a job may have; put more on each")]
     TooManyHosts(usize),
     /// The console's host is not among the members: an error of the caller.
     #[error("{0} is not a member of its own ring")]

@@ -17,7 +17,7 @@
 //!
 //! A *draining* host gets new processes only if it is named.
 //!
-//! This crate does not use instances, managers or links: the daemon makes [`mpd_wire::job::Shares`]
+//! This crate does not use instances, managers or links: the daemon makes [`mpd_wire::job::HostSlices`]
 //! of the result.
 //!
 //! **Users.** The daemon that accepts a job, and the programs that read host files.
@@ -51,7 +51,7 @@ pub use error::PlacementError;
 
 use error::Names;
 use members::Members;
-use mpd_wire::job::{HostWish, JobSpec, MAX_SHARES, Notice, PlacementSpec};
+use mpd_wire::job::{HostChoice, JobSpec, MAX_HOST_SLICES, Notice, PlacementSpec};
 use mpd_wire::{Address, DaemonName, RankSet};
 use pool::Pool;
 
@@ -128,7 +128,7 @@ pub fn rank_map<'a>(hosts: impl IntoIterator<Item = (&'a DaemonName, &'a RankSet
 
 /// The lists of hosts of the programs: each list once, with a number.
 struct Lists<'a> {
-    distinct: Vec<&'a [HostWish]>,
+    distinct: Vec<&'a [HostChoice]>,
     /// For each argset the end of its ranks, and the number of its list.
     argsets: Vec<(u32, usize)>,
     /// The argset of the latest requested rank.
@@ -168,7 +168,7 @@ struct Taken {
 }
 
 struct Places<'a> {
-    wish: &'a PlacementSpec,
+    request: &'a PlacementSpec,
     members: Members<'a>,
     /// The pools, by the number of the list.
     pools: BTreeMap<usize, Pool>,
@@ -179,21 +179,21 @@ struct Places<'a> {
 impl<'a> Places<'a> {
     fn new(spec: &'a JobSpec, members: Members<'a>) -> Self {
         let taken = vec![Taken::default(); members.len()];
-        Self { wish: &spec.placement, members, pools: BTreeMap::new(), taken }
+        Self { request: &spec.placement, members, pools: BTreeMap::new(), taken }
     }
 
     /// Gives the ranks `low` to `high` to the next host of a list.
     fn take(
         &mut self,
         number: usize,
-        list: &[HostWish],
+        list: &[HostChoice],
         (low, high): (u32, u32),
     ) -> Result<(), PlacementError> {
         let pool = match self.pools.entry(number) {
             Entry::Occupied(pool) => pool.into_mut(),
             Entry::Vacant(place) => {
                 let taken = |member: usize| self.taken[member].groups;
-                place.insert(Pool::new(&self.members.listed(list)?, self.wish, taken))
+                place.insert(Pool::new(&self.members.listed(list)?, self.request, taken))
             }
         };
         let taken = &mut self.taken[pool.next()];
@@ -222,7 +222,7 @@ impl<'a> Places<'a> {
         let origin = self.members.origin();
         let mut hosts: Vec<(usize, Taken)> = self.taken.into_iter().enumerate().collect();
         hosts.retain(|(member, taken)| *member == origin || !taken.ranges.is_empty());
-        if hosts.len() > MAX_SHARES {
+        if hosts.len() > MAX_HOST_SLICES {
             return Err(PlacementError::TooManyHosts(hosts.len()));
         }
         hosts.sort_by_key(|(member, taken)| (*member != origin, taken.ranges.first().copied()));

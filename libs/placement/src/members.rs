@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::Candidate;
 use super::error::{Names, PlacementError};
-use mpd_wire::job::{HostWish, Notice};
+use mpd_wire::job::{HostChoice, Notice};
 use mpd_wire::{Address, DaemonName};
 
 /// A host of a list: its number in [`Members`], and the slots given in the list.
@@ -101,15 +101,15 @@ impl<'a> Members<'a> {
         self.origin
     }
 
-    /// The hosts that `wishes` means, in its order, without the excluded ones. If it is empty: all
+    /// The hosts that `requests` means, in its order, without the excluded ones. If it is empty: all
     /// members that are neither excluded nor draining. A draining host that is named is used.
-    pub(super) fn listed(&self, wishes: &[HostWish]) -> Result<Vec<Listed>, PlacementError> {
+    pub(super) fn listed(&self, requests: &[HostChoice]) -> Result<Vec<Listed>, PlacementError> {
         let mut hosts = Vec::new();
         let mut unknown = Vec::new();
-        for wish in wishes {
-            match self.find(&wish.name)? {
-                Some(member) => hosts.push(self.host(member, wish.slots)),
-                None => unknown.push(wish.name.clone()),
+        for request in requests {
+            match self.find(&request.name)? {
+                Some(member) => hosts.push(self.host(member, request.slots)),
+                None => unknown.push(request.name.clone()),
             }
         }
         // A name that is excluded and belongs to no member is not reported as unknown.
@@ -119,7 +119,7 @@ impl<'a> Members<'a> {
         if !unknown.is_empty() {
             return Err(self.unknown(unknown));
         }
-        if wishes.is_empty() {
+        if requests.is_empty() {
             hosts = (0..self.len()).map(|member| self.host(member, None)).collect();
         }
         let mut left = hosts.clone();
@@ -128,7 +128,7 @@ impl<'a> Members<'a> {
             let names = self.names(hosts.iter().map(|host| host.member));
             return Err(PlacementError::NobodyLeft(names));
         }
-        if wishes.is_empty() {
+        if requests.is_empty() {
             let draining = self.names(left.iter().map(|host| host.member));
             left.retain(|host| !self.list[host.member].draining);
             if left.is_empty() {

@@ -30,17 +30,17 @@ impl Pool {
     /// member.
     pub(super) fn new(
         hosts: &[Listed],
-        wish: &PlacementSpec,
+        request: &PlacementSpec,
         taken: impl Fn(usize) -> u32,
     ) -> Self {
-        let group = wish.group.unwrap_or(1).max(1);
-        let hosts: Vec<Host> = with_slots(hosts, wish.per_host)
+        let group = request.group.unwrap_or(1).max(1);
+        let hosts: Vec<Host> = with_slots(hosts, request.per_host)
             .into_iter()
             .map(|(member, slots)| Host { member, room: (slots / group).max(1) })
             .collect();
         let room = |host: &Host| host.room.saturating_sub(taken(host.member));
         let turns = hosts.iter().map(room).enumerate().filter(|&(_, room)| room > 0).collect();
-        Self { hosts, order: wish.order, group, turns, given: 0 }
+        Self { hosts, order: request.order, group, turns, given: 0 }
     }
 
     /// The member that takes the next group.

@@ -27,10 +27,10 @@ fn ring(text: &str) -> Vec<Candidate> {
 }
 
 /// `a:4 b` as a list of hosts.
-fn list(text: &str) -> Vec<HostWish> {
+fn list(text: &str) -> Vec<HostChoice> {
     let host = |word: &str| match word.split_once(':') {
-        Some((name, slots)) => HostWish { name: name.into(), slots: slots.parse().ok() },
-        None => HostWish { name: word.into(), slots: None },
+        Some((name, slots)) => HostChoice { name: name.into(), slots: slots.parse().ok() },
+        None => HostChoice { name: word.into(), slots: None },
     };
     text.split_whitespace().map(host).collect()
 }
@@ -79,21 +79,21 @@ fn map_of(placed: &Placed) -> String {
 }
 
 /// The map of `size` ranks started from the first of `members`.
-fn map(size: u32, members: &str, wish: PlacementSpec) -> String {
+fn map(size: u32, members: &str, request: PlacementSpec) -> String {
     let origin = members.split([':', ' ']).next().unwrap();
-    let spec = job(vec![program(size, None)], wish);
+    let spec = job(vec![program(size, None)], request);
     map_of(&placed_from(origin, members, &spec).unwrap())
 }
 
-fn problem(members: &str, wish: PlacementSpec) -> String {
+fn problem(members: &str, request: PlacementSpec) -> String {
     let origin = members.split([':', ' ']).next().unwrap();
-    let spec = job(vec![program(4, None)], wish);
+    let spec = job(vec![program(4, None)], request);
     placed_from(origin, members, &spec).unwrap_err().to_string()
 }
 
-fn notices(size: u32, members: &str, wish: PlacementSpec) -> Vec<Notice> {
+fn notices(size: u32, members: &str, request: PlacementSpec) -> Vec<Notice> {
     let origin = members.split([':', ' ']).next().unwrap();
-    placed_from(origin, members, &job(vec![program(size, None)], wish)).unwrap().notices
+    placed_from(origin, members, &job(vec![program(size, None)], request)).unwrap().notices
 }
 
 #[test]
@@ -107,10 +107,10 @@ fn hosts_fill_in_ring_order_from_the_consoles_host_and_begin_again() {
 
 #[test]
 fn draining_hosts_are_left_out_unless_they_are_named() {
-    let drained = |name: &str, size, wish: PlacementSpec| {
+    let drained = |name: &str, size, request: PlacementSpec| {
         let mut members = ring("a:2 b:2 c:2");
         members.iter_mut().filter(|m| m.member.as_str() == name).for_each(|m| m.draining = true);
-        let spec = job(vec![program(size, None)], wish);
+        let spec = job(vec![program(size, None)], request);
         place(&spec, &members, &DaemonName::new("a").unwrap()).unwrap()
     };
     assert_eq!(map_of(&drained("b", 5, plain())), "(a:0-1,4)(c:2-3)");
@@ -119,8 +119,8 @@ fn draining_hosts_are_left_out_unless_they_are_named() {
     assert_eq!(without_its_own.hosts[0].member.as_str(), "a", "the root is there all the same");
     let named = drained("b", 3, on("b a"));
     assert_eq!(map_of(&named), "(a:2)(b:0-1)");
-    let told = "draining, and used because you named them: b";
-    assert_eq!(named.notices, [Notice::major(told.into())]);
+    let reported = "draining, and used because you named them: b";
+    assert_eq!(named.notices, [Notice::major(reported.into())]);
     assert!(drained("b", 1, on("a b")).notices.is_empty());
 }
 
@@ -158,7 +158,7 @@ fn ranks_per_host_count_instead_of_slots() {
 
 #[test]
 fn in_turn_a_host_takes_ranks_until_its_slots_are_full() {
-    let turns = |wish| PlacementSpec { order: RankOrder::RoundRobin, ..wish };
+    let turns = |request| PlacementSpec { order: RankOrder::RoundRobin, ..request };
     assert_eq!(map(6, "a:2 b:4 c:1", turns(plain())), "(a:0,3)(b:1,4-5)(c:2)");
     assert_eq!(map(9, "a:2 b:4 c:1", turns(plain())), "(a:0,3,7)(b:1,4-6,8)(c:2)");
     assert_eq!(map(4, "a:8 b:8", turns(on("b a"))), "(a:1,3)(b:0,2)");
@@ -167,8 +167,8 @@ fn in_turn_a_host_takes_ranks_until_its_slots_are_full() {
 #[test]
 fn groups_of_two_on_211_hosts_make_422_ranks() {
     let members: Vec<String> = (0..211).map(|n| format!("h{n}")).collect();
-    let wish = PlacementSpec { group: Some(2), ..plain() };
-    let spec = job(vec![program(422, None)], wish);
+    let request = PlacementSpec { group: Some(2), ..plain() };
+    let spec = job(vec![program(422, None)], request);
     let placed = placed_from("h0", &members.join(" "), &spec).unwrap();
     for (number, host) in (0..).zip(&placed.hosts) {
         assert_eq!(host.ranks.ranges(), [(2 * number, 2 * number + 1)]);
@@ -179,7 +179,7 @@ fn groups_of_two_on_211_hosts_make_422_ranks() {
 
 #[test]
 fn a_host_has_room_for_whole_groups_and_the_last_group_may_be_small() {
-    let groups = |k, wish| PlacementSpec { group: Some(k), ..wish };
+    let groups = |k, request| PlacementSpec { group: Some(k), ..request };
     assert_eq!(map(7, "a:5 b:3", groups(2, plain())), "(a:0-3,6)(b:4-5)");
     assert_eq!(map(6, "a:2 b:2", groups(3, plain())), "(a:0-2)(b:3-5)", "one group fits anywhere");
     assert_eq!(map(9, "a:9 b:9", groups(2, on("b:4 a"))), "(a:4-8)(b:0-3)");
@@ -189,8 +189,8 @@ fn a_host_has_room_for_whole_groups_and_the_last_group_may_be_small() {
 
 #[test]
 fn the_group_of_a_rank_is_counted_over_the_whole_job() {
-    let wish = PlacementSpec { group: Some(4), ..plain() };
-    let spec = job(vec![program(3, None), program(7, None)], wish);
+    let request = PlacementSpec { group: Some(4), ..plain() };
+    let spec = job(vec![program(3, None), program(7, None)], request);
     let group = |rank| group_of(&spec, Rank(rank));
     assert_eq!(group(5), Some(Group { number: 1, rank: 1, size: 4 }));
     assert_eq!(group(9), Some(Group { number: 2, rank: 1, size: 2 }), "the last one is smaller");
@@ -217,9 +217,9 @@ fn a_list_with_a_line_for_every_slot_is_understood() {
 
 #[test]
 fn excluded_hosts_get_no_rank() {
-    let without = |names: &[&str], wish: PlacementSpec| PlacementSpec {
+    let without = |names: &[&str], request: PlacementSpec| PlacementSpec {
         exclude: names.iter().map(|&name| name.into()).collect(),
-        ..wish
+        ..request
     };
     assert_eq!(map(3, "a b c", without(&["b"], plain())), "(a:0,2)(c:1)");
     assert_eq!(map(3, "a b c", without(&["a", "c"], on("a b c"))), "(b:0-2)");
@@ -274,14 +274,14 @@ fn an_error_names_the_unknown_hosts_and_the_members() {
 
 #[test]
 fn more_ranks_than_slots_make_a_minor_notice_if_there_was_a_choice_of_hosts() {
-    let told = |text: &str| [Notice::minor(text.into())];
-    let five = told("5 processes share 2 hosts with slots for 4");
+    let reported = |text: &str| [Notice::minor(text.into())];
+    let five = reported("5 processes share 2 hosts with slots for 4");
     assert_eq!(notices(5, "a:2 b:2", plain()), five);
     assert!(notices(4, "a:2 b:2", plain()).is_empty());
     assert!(notices(9, "a:2", plain()).is_empty());
     assert!(notices(9, "a:2 b:2", on("b")).is_empty());
     let groups = PlacementSpec { group: Some(2), ..plain() };
-    assert_eq!(notices(5, "a b", groups), told("3 groups share 2 hosts with slots for 2"));
+    assert_eq!(notices(5, "a b", groups), reported("3 groups share 2 hosts with slots for 2"));
 }
 
 #[test]
@@ -302,21 +302,21 @@ fn a_program_with_hosts_of_its_own_leaves_the_others_their_slots() {
 
 #[test]
 fn a_group_is_not_split_between_programs_on_different_hosts() {
-    let wish = PlacementSpec { group: Some(2), ..plain() };
-    let torn = job(vec![program(3, Some("a")), program(3, Some("b"))], wish.clone());
+    let request = PlacementSpec { group: Some(2), ..plain() };
+    let torn = job(vec![program(3, Some("a")), program(3, Some("b"))], request.clone());
     assert_eq!(
         placed_from("a", "a b", &torn).unwrap_err(),
         PlacementError::Group { low: 2, high: 3 }
     );
-    let whole = job(vec![program(2, Some("a")), program(3, Some("b"))], wish.clone());
+    let whole = job(vec![program(2, Some("a")), program(3, Some("b"))], request.clone());
     assert_eq!(map_of(&placed_from("a", "a b", &whole).unwrap()), "(a:0-1)(b:2-4)");
-    let shared = job(vec![program(3, None), program(3, None)], wish);
+    let shared = job(vec![program(3, None), program(3, None)], request);
     assert!(placed_from("a", "a b", &shared).is_ok());
 }
 
 #[test]
 fn impossible_requests_are_refused_before_placement() {
-    let bad = |wish| job(vec![program(1, None)], wish).check().unwrap_err().to_string();
+    let bad = |request| job(vec![program(1, None)], request).check().unwrap_err().to_string();
     assert_eq!(
         bad(PlacementSpec { per_host: Some(3), group: Some(2), ..plain() }),
         "3 processes on each host cannot be groups of 2: make it a multiple"
@@ -341,10 +341,10 @@ fn the_number_of_hosts_is_limited() {
 }
 
 /// The hosts in the order in which one lap gives them groups, computed in the simple way.
-fn lap(members: &[Candidate], wish: &PlacementSpec) -> Vec<DaemonName> {
-    let slots = |c: &Candidate| wish.per_host.unwrap_or(c.ncpus) / wish.group.unwrap_or(1);
+fn lap(members: &[Candidate], request: &PlacementSpec) -> Vec<DaemonName> {
+    let slots = |c: &Candidate| request.per_host.unwrap_or(c.ncpus) / request.group.unwrap_or(1);
     let mut lap = Vec::new();
-    match wish.order {
+    match request.order {
         RankOrder::BySlot => {
             for c in members {
                 lap.extend((0..slots(c).max(1)).map(|_| c.member.clone()));
@@ -375,20 +375,20 @@ proptest! {
             .collect();
         let at = origin.index(members.len());
         let name = members[at].member.clone();
-        let wish = PlacementSpec {
+        let request = PlacementSpec {
             group,
             per_host: groups_per_host.map(|n| n * group.unwrap_or(1)),
             order: if turns { RankOrder::RoundRobin } else { RankOrder::BySlot },
             here_first,
             ..plain()
         };
-        let spec = job(vec![program(size, None)], wish.clone());
+        let spec = job(vec![program(size, None)], request.clone());
         prop_assert_eq!(spec.check(), Ok(()));
         let placed = place(&spec, &members, &name).unwrap();
 
         let mut in_order = members.clone();
         in_order.rotate_left((at + usize::from(!here_first)) % cpus.len());
-        let lap = lap(&in_order, &wish);
+        let lap = lap(&in_order, &request);
         let mut seen = vec![0; size as usize];
         for host in &placed.hosts {
             for rank in host.ranks.ranks() {
@@ -415,14 +415,14 @@ proptest! {
         group in 1u32..4,
         turns in any::<bool>(),
     ) {
-        let wish = PlacementSpec {
+        let request = PlacementSpec {
             exclude: exclude.chars().map(String::from).collect(),
             group: Some(group),
             order: if turns { RankOrder::RoundRobin } else { RankOrder::BySlot },
             ..on(&hosts)
         };
         let argsets = lists.iter().map(|(size, hosts)| program(*size, hosts.as_deref())).collect();
-        let spec = job(argsets, wish);
+        let spec = job(argsets, request);
         let Ok(placed) = placed_from("b", "a:2 b:3 c:1 d:4", &spec) else { return Ok(()) };
         let mut home = vec![None; spec.size() as usize];
         for host in &placed.hosts {
@@ -431,7 +431,7 @@ proptest! {
                 prop_assert_eq!(home[rank.index()].replace(&host.member), None);
                 let own = spec.argsets[spec.argset_of(rank)].hosts.as_ref();
                 let list = own.unwrap_or(&spec.placement.hosts);
-                let listed = list.iter().any(|wish| wish.name == host.member.as_str());
+                let listed = list.iter().any(|request| request.name == host.member.as_str());
                 prop_assert!(list.is_empty() || listed);
             }
         }

@@ -9,7 +9,7 @@ use pmi_proto::signal::is_for_programs;
 
 use crate::error::Error;
 use crate::raw;
-use crate::server::{Limits, Pair, Place, Ring, Server, Source};
+use crate::server::{Limits, Pair, ProcessInfo, Ring, Server, Source};
 
 /// What takes the place of a process manager.
 #[derive(Debug, Default)]
@@ -26,9 +26,9 @@ struct Kept {
 }
 
 impl Alone {
-    pub(crate) fn place() -> Place {
+    pub(crate) fn process_info() -> ProcessInfo {
         let job = format!("singleton_{}", std::process::id()).into_bytes();
-        Place { rank: 0, size: 1, appnum: 0, is_spawned: false, job }
+        ProcessInfo { rank: 0, size: 1, appnum: 0, is_spawned: false, job }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -50,7 +50,7 @@ impl Server for Alone {
     }
 
     fn get(&self, from: Source<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        if from.job.is_some_and(|job| job != Self::place().job) {
+        if from.job.is_some_and(|job| job != Self::process_info().job) {
             return Err(Error::Unsupported("the key-value space of another job"));
         }
         if key == MAPPING {
@@ -119,7 +119,7 @@ impl Server for Alone {
     }
 
     fn ring(&self, value: &[u8]) -> Result<Ring, Error> {
-        Ok(Ring { place: 0, size: 1, left: value.to_vec(), right: value.to_vec() })
+        Ok(Ring { process_info: 0, size: 1, left: value.to_vec(), right: value.to_vec() })
     }
 
     fn signal_rank(&self, rank: u32, signal: i32) -> Result<(), Error> {

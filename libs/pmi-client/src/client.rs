@@ -8,7 +8,7 @@ use crate::environment::{Surroundings, Where};
 use crate::error::Error;
 use crate::frames::Frames;
 use crate::lines::Lines;
-use crate::server::{Limits, Pair, Place, Ring, Server, Source, Spawned};
+use crate::server::{Limits, Pair, ProcessInfo, Ring, Server, Source, Spawned};
 use crate::wire::Wire;
 
 /// Which version of PMI to speak.
@@ -25,7 +25,7 @@ pub enum Version {
 /// Every call waits for its answer. Threads may share a client; see [`Version`] for who waits for
 /// whom. To drop one without [`finalize`](Self::finalize) is to leave the job in disorder.
 pub struct Client {
-    place: Place,
+    process_info: ProcessInfo,
     limits: Limits,
     server: Box<dyn Server>,
 }
@@ -52,27 +52,27 @@ impl Client {
         let (wire, id) = match &around.server {
             Where::Descriptor(fd) => (Wire::inherited(*fd)?, None),
             Where::Port { address, id } => (Wire::connect(address)?, *id),
-            Where::Nowhere => return Ok(Self::over(Alone::default(), Alone::place())),
+            Where::Nowhere => return Ok(Self::over(Alone::default(), Alone::process_info())),
         };
         match version {
             Version::One => {
-                let (lines, place) = Lines::begin(wire, id, &around)?;
-                Ok(Self::over(lines, place))
+                let (lines, process_info) = Lines::begin(wire, id, &around)?;
+                Ok(Self::over(lines, process_info))
             }
             Version::Two => {
-                let (frames, place) = Frames::begin(wire, &around)?;
-                Ok(Self::over(frames, place))
+                let (frames, process_info) = Frames::begin(wire, &around)?;
+                Ok(Self::over(frames, process_info))
             }
         }
     }
 
-    fn over(server: impl Server + 'static, place: Place) -> Self {
-        Self { place, limits: server.limits(), server: Box::new(server) }
+    fn over(server: impl Server + 'static, process_info: ProcessInfo) -> Self {
+        Self { process_info, limits: server.limits(), server: Box::new(server) }
     }
 
     /// This process in its job.
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn process_info(&self) -> &ProcessInfo {
+        &self.process_info
     }
 
     /// How long things may be.
@@ -166,16 +166,16 @@ impl Client {
     /// # Errors
     /// When the process manager refuses or is gone.
     pub fn ranks_of_node(&self) -> Result<Vec<u32>, Error> {
-        let alone = vec![self.place.rank];
+        let alone = vec![self.process_info.rank];
         let Some(mapping) = self.server.job_attribute(MAPPING)? else { return Ok(alone) };
         let text = String::from_utf8_lossy(&mapping);
         let Ok(nodes) = process_mapping::decode(&text) else { return Ok(alone) };
         // A mapping that is too short begins again, in the reading of MPICH.
         let node = |rank: u32| nodes.get(rank as usize % nodes.len().max(1));
-        let mine = node(self.place.rank);
+        let mine = node(self.process_info.rank);
         Ok(match mine {
             None => alone,
-            Some(_) => (0..self.place.size).filter(|&rank| node(rank) == mine).collect(),
+            Some(_) => (0..self.process_info.size).filter(|&rank| node(rank) == mine).collect(),
         })
     }
 
@@ -327,7 +327,7 @@ impl Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_struct("Client").field("place", &self.place).finish_non_exhaustive()
+        to.debug_struct("Client").field("place", &self.process_info).finish_non_exhaustive()
     }
 }
 

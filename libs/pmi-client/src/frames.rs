@@ -13,7 +13,7 @@ use pmi_proto::{Client as Codec, Reply, SpawnRequest};
 
 use crate::environment::Surroundings;
 use crate::error::Error;
-use crate::server::{Limits, Place, Ring, Server, Source, Spawned};
+use crate::server::{Limits, ProcessInfo, Ring, Server, Source, Spawned};
 use crate::wire::Wire;
 
 /// A conversation by messages.
@@ -50,7 +50,7 @@ struct Open {
 
 impl Frames {
     /// Says what every client says first.
-    pub(crate) fn begin(wire: Wire, around: &Surroundings) -> Result<(Self, Place), Error> {
+    pub(crate) fn begin(wire: Wire, around: &Surroundings) -> Result<(Self, ProcessInfo), Error> {
         wire.send(&Codec::new().init_version(2, 0))?;
         let mut decoder = Decoder::new();
         match read_line(&wire, &mut decoder)? {
@@ -71,18 +71,18 @@ impl Frames {
         if let Some(job) = &around.job {
             pairs.insert(0, ("pmijobid", job.as_bytes()));
         }
-        let told = frames.ask("fullinit", &pairs)?;
+        let reported = frames.ask("fullinit", &pairs)?;
         let job = frames.ask("job-getid", &[])?;
         frames.job = wanted("job-getid", &job, "jobid")?.to_vec();
-        let place = Place {
-            rank: number("fullinit", &told, "rank")?,
-            size: number("fullinit", &told, "size")?,
-            appnum: number("fullinit", &told, "appnum").unwrap_or(-1),
-            is_spawned: told.get("spawner-jobid").is_some(),
+        let process_info = ProcessInfo {
+            rank: number("fullinit", &reported, "rank")?,
+            size: number("fullinit", &reported, "size")?,
+            appnum: number("fullinit", &reported, "appnum").unwrap_or(-1),
+            is_spawned: reported.get("spawner-jobid").is_some(),
             job: frames.job.clone(),
         };
-        frames.size = place.size;
-        Ok((frames, place))
+        frames.size = process_info.size;
+        Ok((frames, process_info))
     }
 
     /// Sends a request and waits for its answer, which is a yes.
@@ -300,11 +300,11 @@ impl Server for Frames {
         let pairs = [("ring-count", &b"1"[..]), ("ring-left", value), ("ring-right", value)];
         let answer = self.ask("ring", &pairs)?;
         // Slurm calls the place a count.
-        let place = number("ring", &answer, "ring-rank");
-        let place = place.or_else(|_| number("ring", &answer, "ring-count"))?;
+        let process_info = number("ring", &answer, "ring-rank");
+        let process_info = process_info.or_else(|_| number("ring", &answer, "ring-count"))?;
         let neighbour = |key| Ok::<_, Error>(wanted("ring", &answer, key)?.to_vec());
         let (left, right) = (neighbour("ring-left")?, neighbour("ring-right")?);
-        Ok(Ring { place, size: self.size, left, right })
+        Ok(Ring { process_info, size: self.size, left, right })
     }
 
     fn signal_rank(&self, rank: u32, signal: i32) -> Result<(), Error> {

@@ -37,4 +37,4 @@ pub mod c;
 pub use client::{Client, Version};
 pub use error::Error;
 pub use pmi_proto::{SpawnCommand, SpawnRequest};
-pub use server::{Limits, Pair, Place, Ring, Source, Spawned};
+pub use server::{Limits, Pair, ProcessInfo, Ring, Source, Spawned};

@@ -10,7 +10,7 @@ use pmi_proto::{Client as Codec, Refusal, Reply, Setting, SpawnRequest};
 
 use crate::environment::Surroundings;
 use crate::error::Error;
-use crate::server::{Limits, Pair, Place, Server, Source, Spawned};
+use crate::server::{Limits, Pair, ProcessInfo, Server, Source, Spawned};
 use crate::wire::Wire;
 
 /// A conversation by lines.
@@ -27,9 +27,9 @@ impl Lines {
         wire: Wire,
         id: Option<u32>,
         around: &Surroundings,
-    ) -> Result<(Self, Place), Error> {
+    ) -> Result<(Self, ProcessInfo), Error> {
         let mut codec = Codec::new();
-        let mut place = Place {
+        let mut process_info = ProcessInfo {
             rank: around.rank,
             size: around.size,
             appnum: -1,
@@ -37,7 +37,7 @@ impl Lines {
             job: Vec::new(),
         };
         if let Some(id) = id {
-            introduce(&wire, &mut codec, id, &mut place)?;
+            introduce(&wire, &mut codec, id, &mut process_info)?;
         }
         match ask(&wire, &mut codec, "init", Codec::init)? {
             Reply::ResponseToInit { rc: 0, .. } => {}
@@ -52,16 +52,16 @@ impl Lines {
             other => return Err(wrong("get_maxes", &other)),
         };
         match ask(&wire, &mut codec, "get_appnum", Codec::get_appnum)? {
-            Reply::Appnum(appnum) => place.appnum = appnum,
+            Reply::Appnum(appnum) => process_info.appnum = appnum,
             other => return Err(wrong("get_appnum", &other)),
         }
         match ask(&wire, &mut codec, "get_my_kvsname", Codec::get_my_kvsname)? {
-            Reply::MyKvsname(name) => place.job = name,
+            Reply::MyKvsname(name) => process_info.job = name,
             other => return Err(wrong("get_my_kvsname", &other)),
         }
-        let value = value.min(fitting_value(place.job.len(), key));
+        let value = value.min(fitting_value(process_info.job.len(), key));
         let limits = Limits { job, key, value };
-        Ok((Self { wire, codec: Mutex::new(codec), limits }, place))
+        Ok((Self { wire, codec: Mutex::new(codec), limits }, process_info))
     }
 
     fn ask(
@@ -194,7 +194,12 @@ impl Server for Lines {
 }
 
 /// How a client that came by a port says which it is, and hears its place.
-fn introduce(wire: &Wire, codec: &mut Codec, id: u32, place: &mut Place) -> Result<(), Error> {
+fn introduce(
+    wire: &Wire,
+    codec: &mut Codec,
+    id: u32,
+    process_info: &mut ProcessInfo,
+) -> Result<(), Error> {
     match ask(wire, codec, "initack", |codec| codec.initack(id))? {
         Reply::InitAck { rc: 0 } => {}
         Reply::InitAck { rc } => {
@@ -204,8 +209,8 @@ fn introduce(wire: &Wire, codec: &mut Codec, id: u32, place: &mut Place) -> Resu
     }
     for _ in 0..3 {
         match next(wire, codec)? {
-            Reply::Set { setting: Setting::Size, value } => place.size = value,
-            Reply::Set { setting: Setting::Rank, value } => place.rank = value,
+            Reply::Set { setting: Setting::Size, value } => process_info.size = value,
+            Reply::Set { setting: Setting::Rank, value } => process_info.rank = value,
             Reply::Set { setting: Setting::Debug, .. } => {}
             other => return Err(wrong("initack", &other)),
         }

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_results_may_have_one_place() {
+    fn two_results_may_have_one_address() {
         let mut number: c_int = 0;
         let slot = Slot(NonNull::from(&mut number));
         let (one, other) = (slot, slot);

@@ -12,7 +12,7 @@ pub type Pair = (Vec<u8>, Vec<u8>);
 
 /// The place of a process in its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct ProcessInfo {
     /// Counted from 0.
     pub rank: u32,
     /// How many ranks the job has.
@@ -100,7 +100,7 @@ pub(crate) trait Server: Send + Sync {
 
     fn signal_rank(&self, rank: u32, signal: i32) -> Result<(), Error>;
 
-    /// Returns when the wish is on its way; nobody answers it.
+    /// Returns when the request is on its way; nobody answers it.
     fn abort(&self, code: i32, message: &[u8]) -> Result<(), Error>;
 
     fn finalize(&self) -> Result<(), Error>;
@@ -119,7 +119,7 @@ pub struct Source<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ring {
     /// The place in the ring, which need not be the rank.
-    pub place: u32,
+    pub process_info: u32,
     /// How many are in it.
     pub size: u32,
     /// What the neighbour before gave.

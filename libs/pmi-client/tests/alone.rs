@@ -6,8 +6,8 @@ use pmi_client::{Client, Error, SpawnRequest, Version};
 fn a_process_alone_is_rank_0_of_1_in_either_version() {
     for version in [Version::One, Version::Two] {
         let client = Client::connect_by(version, |_| None).unwrap();
-        assert_eq!((client.place().rank, client.place().size), (0, 1));
-        assert!(!client.place().job.is_empty());
+        assert_eq!((client.process_info().rank, client.process_info().size), (0, 1));
+        assert!(!client.process_info().job.is_empty());
         client.put(b"a", b"1").unwrap();
         client.fence().unwrap();
         assert_eq!(client.get(b"a").unwrap(), Some(b"1".to_vec()));

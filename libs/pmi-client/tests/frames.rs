@@ -15,7 +15,7 @@ struct Server {
 }
 
 impl Server {
-    fn hear(&mut self) -> Option<Said> {
+    fn receive(&mut self) -> Option<Said> {
         let mut buffer = [0; 16];
         loop {
             if let Some(said) = self.decoder.poll() {
@@ -29,7 +29,7 @@ impl Server {
     }
 
     fn request(&mut self) -> Option<Message> {
-        match self.hear()? {
+        match self.receive()? {
             Said::Message(message) => Some(message),
             Said::Line(line) => panic!("a line: {line:?}"),
         }
@@ -50,15 +50,15 @@ impl Server {
 
     /// The first words of every conversation.
     fn welcome(&mut self) {
-        let Some(Said::Line(line)) = self.hear() else { panic!("no init") };
+        let Some(Said::Line(line)) = self.receive() else { panic!("no init") };
         assert_eq!(line, b"cmd=init pmi_version=2 pmi_subversion=0");
         let answer = b"cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n";
         self.stream.write_all(answer).unwrap();
         let request = self.request().unwrap();
         assert_eq!(request.command(), b"fullinit");
         assert_eq!(request.get("pmirank"), Some(&b"1"[..]));
-        let place = [("rank", "1"), ("size", "2"), ("appnum", "4"), ("spawner-jobid", "k")];
-        self.answer(&request, true, &place);
+        let process_info = [("rank", "1"), ("size", "2"), ("appnum", "4"), ("spawner-jobid", "k")];
+        self.answer(&request, true, &process_info);
         let request = self.request().unwrap();
         assert_eq!(request.command(), b"job-getid");
         self.answer(&request, true, &[("jobid", "kvs_1")]);
@@ -85,9 +85,12 @@ fn with_server<T: Send + 'static>(
 #[test]
 fn a_client_learns_its_place() {
     let (client, _server) = with_server(|_| ());
-    let place = client.place();
-    assert_eq!((place.rank, place.size, place.appnum, place.is_spawned), (1, 2, 4, true));
-    assert_eq!(place.job, b"kvs_1");
+    let process_info = client.process_info();
+    assert_eq!(
+        (process_info.rank, process_info.size, process_info.appnum, process_info.is_spawned),
+        (1, 2, 4, true)
+    );
+    assert_eq!(process_info.job, b"kvs_1");
 }
 
 #[test]
@@ -109,7 +112,7 @@ fn values_may_hold_what_separates_pairs() {
 
 /// One thread waits for an attribute that another one puts; the server answers the wait last.
 fn a_waiting_thread_blocks_nobody(repeats_token: bool) {
-    let (say, heard) = std::sync::mpsc::channel();
+    let (say, received) = std::sync::mpsc::channel();
     let (client, server) = with_server(move |server| {
         let wait = server.request().unwrap();
         say.send(()).unwrap();
@@ -128,7 +131,7 @@ fn a_waiting_thread_blocks_nobody(repeats_token: bool) {
     });
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| client.node_attribute(b"a", true).unwrap());
-        heard.recv().unwrap();
+        received.recv().unwrap();
         for _ in 0..3 {
             client.put_node_attribute(b"a", b"here").unwrap();
         }

@@ -143,9 +143,12 @@ fn two_ranks_meet_and_read_each_other_s_values() {
 fn a_rank_knows_its_place_and_its_node() {
     let job = Job::new(4);
     let (client, _server) = rank(&job, 3);
-    let place = client.place();
-    assert_eq!((place.rank, place.size, place.appnum, place.is_spawned), (3, 4, 3, true));
-    assert_eq!(place.job, b"kvs_7_0");
+    let process_info = client.process_info();
+    assert_eq!(
+        (process_info.rank, process_info.size, process_info.appnum, process_info.is_spawned),
+        (3, 4, 3, true)
+    );
+    assert_eq!(process_info.job, b"kvs_7_0");
     assert_eq!(client.universe_size().unwrap(), Some(9));
     // The mapping names two ranks and begins again.
     assert_eq!(client.ranks_of_node().unwrap(), [1, 3]);
@@ -256,7 +259,7 @@ fn with_terse_server() -> (Client, JoinHandle<String>) {
 #[test]
 fn an_abort_passes_a_thread_that_waits_in_a_barrier() {
     let (client, server) = with_terse_server();
-    assert_eq!((client.limits().value, client.place().size), (64, 1));
+    assert_eq!((client.limits().value, client.process_info().size), (64, 1));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| client.fence());
         client.abort(7, b"out of\nluck").unwrap();
@@ -286,7 +289,7 @@ fn a_client_that_comes_by_a_port_is_told_its_place() {
         _ => None,
     });
     let client = client.unwrap();
-    assert_eq!((client.place().rank, client.place().size), (2, 5));
+    assert_eq!((client.process_info().rank, client.process_info().size), (2, 5));
     client.finalize().unwrap();
     assert_eq!(server.join().unwrap().last(), Some(&Operation::Finalized));
 }

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use mpd_wire::{Address, DaemonName, Instance, MAX_MEMBERS};
 
 /// Distance between the positions of neighbours in the host file: room for 32 halvings.
@@ -38,7 +40,8 @@ pub const MAX_HOPS: u32 = MAX_MEMBERS as u32;
 pub const MAX_PARKED_LAPS: usize = 16;
 
 /// The configuration of a daemon's part in a ring.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RingConfig {
     /// The daemon's name, unique in the ring.
     pub name: DaemonName,
@@ -62,12 +65,14 @@ pub struct RingConfig {
     pub chance: u64,
     /// The rules in force.
     #[doc(hidden)]
+    #[serde(skip)]
     pub rules: Rules,
 }
 
 /// A host that may run a daemon of this ring, from the host file or from the list saved by the
 /// previous ring.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Seed {
     /// Its line in the file.
     pub ordinal: u64,
@@ -76,7 +81,8 @@ pub struct Seed {
 }
 
 /// Durations of the ring. Tests divide them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Timing {
     /// The interval between pulses. The search for the dead has the same interval.
     pub pulse: Duration,

@@ -6,7 +6,7 @@ use mpd_machine::Time;
 
 impl Ring {
     /// Detects a stall: this daemon was woken far too late. The silence of every neighbour is then
-    /// measured anew, because their messages may not have been read yet.
+    /// measured from now, because their messages may not have been read yet.
     pub(super) fn notice_stall(&mut self, now: Time) {
         let idle = now - std::mem::replace(&mut self.now, now);
         let Some(due) = self.timers.next() else { return };
@@ -16,7 +16,7 @@ impl Ring {
         }
         self.event(Event::Stalled);
         for (_, link) in self.links.iter_mut() {
-            link.heard = now;
+            link.received = now;
         }
         let dials: Vec<_> = self.dials.iter().map(|(token, _)| token).collect();
         for token in dials {
@@ -30,7 +30,7 @@ impl Ring {
         let timing = &self.config.timing;
         let limit = |link: &Link| {
             let patience = if link.suspected { timing.dead } else { timing.suspect };
-            link.heard + patience
+            link.received + patience
         };
         let ring = self.links.iter().filter(|(_, link)| link.purpose == Purpose::Ring);
         if let Some(first) = ring.map(|(_, link)| limit(link)).min() {
@@ -43,8 +43,8 @@ impl Ring {
         let silent: Vec<(LinkId, bool)> = self
             .links
             .iter()
-            .filter(|(_, link)| link.purpose == Purpose::Ring && now - link.heard >= suspect)
-            .map(|(id, link)| (id, now - link.heard >= dead))
+            .filter(|(_, link)| link.purpose == Purpose::Ring && now - link.received >= suspect)
+            .map(|(id, link)| (id, now - link.received >= dead))
             .collect();
         for (id, too_long) in silent {
             if too_long && self.reknit.rhs == Some(id) {

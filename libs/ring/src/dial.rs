@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::links::{LinkId, Peer, Purpose};
 use crate::{Output, Phase, Ring, Timer, Token};
 use mpd_machine::Time;
 use mpd_wire::{Address, DaemonName, Instance};
 
 /// The reason why a connection did not come up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DialFailure {
     /// The host refuses the connection, or the network reports it unreachable.
     Refused,

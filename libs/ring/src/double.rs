@@ -25,14 +25,14 @@ pub(crate) struct Hearing {
 impl Ring {
     /// Dials the addresses of a record that has our name, to find a living daemon there. False if
     /// the record can only be one of a former instance of ours: it has one of our addresses.
-    pub(super) fn look_for_double(&mut self, now: Time, told: &Record) -> bool {
+    pub(super) fn look_for_double(&mut self, now: Time, reported: &Record) -> bool {
         let ours = |address| self.config.addresses.contains(address);
-        let possible = told.standing == Standing::Live
-            && !told.addresses.is_empty()
-            && !told.addresses.iter().any(ours);
+        let possible = reported.standing == Standing::Live
+            && !reported.addresses.is_empty()
+            && !reported.addresses.iter().any(ours);
         let asks = self.hearing.is_some() || self.dials.any(|aim| matches!(aim, Aim::Double(_)));
         if possible && !asks {
-            self.dial(now, Aim::Double(told.incarnation), told.addresses.clone());
+            self.dial(now, Aim::Double(reported.incarnation), reported.addresses.clone());
         }
         possible
     }
@@ -97,7 +97,7 @@ impl Ring {
     }
 
     /// Whether a message came from a double that is being examined. If so, it is handled.
-    pub(super) fn heard_double(&mut self, now: Time, id: LinkId, message: &RingMessage) -> bool {
+    pub(super) fn received_double(&mut self, now: Time, id: LinkId, message: &RingMessage) -> bool {
         if self.hearing.as_ref().is_none_or(|hearing| hearing.link != id) {
             return false;
         }
@@ -119,9 +119,9 @@ impl Ring {
     /// A link is gone. If it was that of a double that showed no record that counts, the daemon
     /// there is no double. False if it was another link.
     pub(super) fn double_gone(&mut self, now: Time, id: LinkId) -> bool {
-        let heard = self.hearing.take_if(|hearing| hearing.link == id);
-        let was_heard = heard.is_some();
-        self.aim_missed(now, heard.map(|hearing| hearing.aim));
-        was_heard
+        let received = self.hearing.take_if(|hearing| hearing.link == id);
+        let was_received = received.is_some();
+        self.aim_missed(now, received.map(|hearing| hearing.aim));
+        was_received
     }
 }

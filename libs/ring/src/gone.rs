@@ -58,9 +58,9 @@ impl Timing {
 
 impl Ring {
     /// Whether a record that is not known here is too old to be accepted.
-    pub(super) fn is_stale(&self, told: &Record) -> bool {
-        let age = Duration::from_secs(told.age_s.into());
-        age >= self.config.timing.discretion(told.standing)
+    pub(super) fn is_stale(&self, reported: &Record) -> bool {
+        let age = Duration::from_secs(reported.age_s.into());
+        age >= self.config.timing.discretion(reported.standing)
     }
 
     /// The record as it is sent: with its age.
@@ -92,7 +92,7 @@ impl Ring {
         for name in forgotten {
             self.gone.since.remove(&name);
             self.list.remove(&name);
-            self.review_sheet(&name);
+            self.review_name_record(&name);
             self.revision += 1;
         }
     }

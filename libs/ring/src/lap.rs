@@ -61,7 +61,7 @@ impl Ring {
         self.pass_lap(Lap { origin, sequence, hops: 0, trace, names: Vec::new() });
     }
 
-    pub(super) fn heard_lap(&mut self, now: Time, mut lap: Lap) {
+    pub(super) fn received_lap(&mut self, now: Time, mut lap: Lap) {
         let named: usize = lap.names.iter().map(|name| name.as_str().len() + 3).sum();
         if lap.trace && named < MAX_NAMED {
             lap.names.push(self.config.name.clone());

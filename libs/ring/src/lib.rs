@@ -33,6 +33,7 @@ mod probe;
 mod proof;
 mod publish;
 mod random;
+mod recorded;
 mod scatter;
 mod spread;
 #[cfg(test)]
@@ -51,21 +52,23 @@ pub use config::{
 pub use dial::DialFailure;
 pub use event::Event;
 pub use links::{LinkId, Peer, Purpose};
-pub use names::MAX_SHEETS;
+pub use names::MAX_NAME_RECORDS;
 pub use publish::Publication;
+pub use recorded::Entry;
 
 use mpd_machine::{Machine, Time, Timers, UNDRAINED};
 use mpd_wire::message::{Answer, Payload, RingMessage, ScatterId};
 use mpd_wire::names::{Claim, NameKey};
 use mpd_wire::{Address, DaemonName, Instance, JobId, Record, Seat};
+use serde::{Deserialize, Serialize};
 
 /// The number of an attempt to connect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Token(pub u64);
 
 /// The number of a console's request. The owner chooses the number, and the answer has the same
 /// number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RequestId(pub u64);
 
 /// An event that the owner hands in.
@@ -258,7 +261,7 @@ enum Timer {
     /// Deadline of this daemon's own scatter.
     Scatter(u64),
     /// Deadline of a share.
-    Share(ScatterId, u32),
+    ScatterPart(ScatterId, u32),
     Lap(u64),
 }
 
@@ -349,7 +352,7 @@ impl Ring {
             self.review_rhs(now);
             self.review_entered();
             self.review_names();
-            self.tell_news();
+            self.report_news();
         }
         if cfg!(debug_assertions) {
             self.check_invariants();
@@ -464,7 +467,7 @@ impl Machine for Ring {
                 Timer::Hold => {}
                 Timer::Resend(sequence) => self.resend(now, sequence),
                 Timer::Scatter(sequence) => self.scatter_expired(sequence),
-                Timer::Share(id, round) => self.share_expired(now, id, round),
+                Timer::ScatterPart(id, round) => self.scatter_part_expired(now, id, round),
                 Timer::Lap(sequence) => self.lap_expired(sequence),
             }
         }

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::{MAX_CHORD_GUESTS, MAX_GUESTS, MAX_RING_GUESTS};
 use crate::{Event, Output, Ring, Token};
 use mpd_machine::Time;
@@ -12,11 +14,12 @@ use mpd_wire::message::RingMessage;
 use mpd_wire::{Address, DaemonName, Instance};
 
 /// The number of a link, given by the owner of the connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LinkId(pub u64);
 
 /// The daemon at the other end, as the channel proved it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Peer {
     /// Its name.
     pub name: DaemonName,
@@ -25,7 +28,8 @@ pub struct Peer {
 }
 
 /// The use that the connecting side makes of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// To become the peer's lhs.
     Ring,
@@ -58,7 +62,7 @@ pub(crate) struct Link {
     /// Records came by it that were not accepted.
     pub(crate) dropped: bool,
     pub(crate) up: Time,
-    pub(crate) heard: Time,
+    pub(crate) received: Time,
     pub(crate) suspected: bool,
     /// Pulses in a row whose digest differed.
     pub(crate) mismatches: u32,
@@ -139,7 +143,7 @@ impl Ring {
             proved: own || !self.config.rules.prove,
             dropped: false,
             up: now,
-            heard: now,
+            received: now,
             suspected: false,
             mismatches: 0,
         };
@@ -199,17 +203,17 @@ impl Ring {
     pub(super) fn received(&mut self, now: Time, id: LinkId, message: RingMessage) {
         // Messages that were on their way when this daemon closed the link are ignored.
         let Some(link) = self.links.get_mut(id) else { return };
-        link.heard = now;
+        link.received = now;
         let proved = link.proved;
         if std::mem::replace(&mut link.suspected, false) && proved {
             let name = link.peer.name.clone();
             self.event(Event::Recovered(name));
         }
-        if self.heard_double(now, id, &message) {
+        if self.received_double(now, id, &message) {
             return;
         }
         match message {
-            RingMessage::Pulse { digest } => self.heard_pulse(id, digest),
+            RingMessage::Pulse { digest } => self.received_pulse(id, digest),
             RingMessage::List { records } | RingMessage::Update { records } if !proved => {
                 self.dial_back(now, id, &records);
             }
@@ -217,12 +221,12 @@ impl Ring {
             RingMessage::Lap(_) if !proved => {
                 self.refuse_frame(id, "a lap", "the sender is no live member");
             }
-            RingMessage::List { records } => self.heard_list(now, id, records),
-            RingMessage::Update { records } => self.heard_update(now, id, records),
-            RingMessage::Scatter(scatter) => self.heard_scatter(now, id, scatter),
-            RingMessage::Gathered(gathered) => self.heard_gathered(now, id, gathered),
-            RingMessage::Names { sheets } => self.heard_names(id, sheets),
-            RingMessage::Lap(lap) => self.heard_lap(now, lap),
+            RingMessage::List { records } => self.received_list(now, id, records),
+            RingMessage::Update { records } => self.received_update(now, id, records),
+            RingMessage::Scatter(scatter) => self.received_scatter(now, id, scatter),
+            RingMessage::Gathered(gathered) => self.received_gathered(now, id, gathered),
+            RingMessage::Names { name_records } => self.received_names(id, name_records),
+            RingMessage::Lap(lap) => self.received_lap(now, lap),
         }
     }
 
@@ -247,7 +251,7 @@ impl Ring {
                 self.event(Event::LostLhs(link.peer.name.clone()));
             }
         }
-        self.share_carrier_gone(now, id);
+        self.scatter_part_carrier_gone(now, id);
         if !self.double_gone(now, id) && link.is_own(Purpose::Join) {
             // The daemon that answered did not admit this daemon.
             self.entry_failed(now);

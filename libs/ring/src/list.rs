@@ -47,7 +47,7 @@ impl List {
         }
     }
 
-    /// Takes a record out of the digest and out of [`List::told`].
+    /// Takes a record out of the digest and out of [`List::reported`].
     pub(crate) fn fade(&mut self, name: &DaemonName) {
         let Some(record) = self.records.get(name) else { return };
         if self.faded.insert(name.clone()) {
@@ -56,7 +56,7 @@ impl List {
     }
 
     /// The records that are sent to others.
-    pub(crate) fn told(&self) -> impl Iterator<Item = &Record> {
+    pub(crate) fn reported(&self) -> impl Iterator<Item = &Record> {
         self.iter().filter(|record| !self.faded.contains(&record.name))
     }
 
@@ -113,7 +113,7 @@ impl List {
 
     /// Whether the derived fields agree with the records.
     pub(crate) fn is_consistent(&self) -> bool {
-        let digest = self.told().map(weight).fold(0, u64::wrapping_add);
+        let digest = self.reported().map(weight).fold(0, u64::wrapping_add);
         let live = self.iter().filter(|record| record.standing == Standing::Live);
         let circle: BTreeSet<Seat> = live.map(Record::seat).collect();
         digest == self.digest && circle == self.circle

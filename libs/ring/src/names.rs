@@ -1,85 +1,87 @@
 //! Published names: the names that each daemon has published for its jobs, and the owner of each
 //! name.
 //!
-//! All names of one daemon are on one [`Sheet`]. Only its owner changes the sheet, and increases
+//! All names of one daemon are on one [`NameRecord`]. Only its owner changes the name record, and increases
 //! its version each time. A name that is taken back is absent from the next version, so no record
-//! of its end is needed. A sheet belongs to one instance of its owner. It counts while that
+//! of its end is needed. A name record belongs to one instance of its owner. It counts while that
 //! instance is a live member. It is kept while that instance is dead, since the instance may refute
 //! its death. It is dropped when the owner departs, is forgotten, or has another instance.
 //!
 //! Two owners may claim one name, each in a half of the ring. The lowest job id has the name
-//! everywhere, and the other owner takes its claim back. `publish` describes how sheets travel and
+//! everywhere, and the other owner takes its claim back. `publish` describes how name records travel and
 //! how a claim is made.
 
 use std::collections::BTreeMap;
 
 use crate::links::LinkId;
 use crate::list::List;
-use mpd_wire::names::{Claim, Sheet};
+use mpd_wire::names::{Claim, NameRecord};
 use mpd_wire::{DaemonName, Standing};
 
-/// Most bytes of all sheets that a daemon keeps.
-pub const MAX_SHEETS: usize = 16 * 1024 * 1024;
+/// Most bytes of all name records that a daemon keeps.
+pub const MAX_NAME_RECORDS: usize = 16 * 1024 * 1024;
 
-/// A sheet and derived values that are often needed.
+/// A name record and derived values that are often needed.
 #[derive(Debug)]
-struct Held {
-    sheet: Sheet,
+struct StoredRecord {
+    name_record: NameRecord,
     bytes: usize,
     digest: u64,
 }
 
-/// The sheets of all members.
+/// The name records of all members.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    sheets: BTreeMap<DaemonName, Held>,
+    name_records: BTreeMap<DaemonName, StoredRecord>,
     bytes: usize,
-    /// Owners of sheets that others must receive, with the link by which each sheet came.
+    /// Owners of name records that others must receive, with the link by which each name record came.
     pub(crate) untold: BTreeMap<DaemonName, Option<LinkId>>,
-    /// Whether a sheet or a member has changed since the own claims were compared with those of
+    /// Whether a name record or a member has changed since the own claims were compared with those of
     /// others.
     pub(crate) unreviewed: bool,
 }
 
 impl Names {
-    pub(crate) fn get(&self, owner: &DaemonName) -> Option<&Sheet> {
-        self.sheets.get(owner).map(|held| &held.sheet)
+    pub(crate) fn get(&self, owner: &DaemonName) -> Option<&NameRecord> {
+        self.name_records.get(owner).map(|held| &held.name_record)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Sheet> {
-        self.sheets.values().map(|held| &held.sheet)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &NameRecord> {
+        self.name_records.values().map(|held| &held.name_record)
     }
 
-    /// Whether this sheet fits in the place of its predecessor.
-    pub(crate) fn has_room(&self, sheet: &Sheet) -> bool {
-        let old = self.sheets.get(&sheet.owner).map_or(0, |held| held.bytes);
-        self.bytes - old + sheet.bytes() <= MAX_SHEETS
+    /// Whether this name record fits in the place of its predecessor.
+    pub(crate) fn has_room(&self, name_record: &NameRecord) -> bool {
+        let old = self.name_records.get(&name_record.owner).map_or(0, |held| held.bytes);
+        self.bytes - old + name_record.bytes() <= MAX_NAME_RECORDS
     }
 
-    pub(crate) fn put(&mut self, sheet: Sheet, from: Option<LinkId>) {
-        self.drop_sheet(&sheet.owner);
-        let (bytes, digest) = (sheet.bytes(), sheet.digest());
+    pub(crate) fn put(&mut self, name_record: NameRecord, from: Option<LinkId>) {
+        self.drop_name_record(&name_record.owner);
+        let (bytes, digest) = (name_record.bytes(), name_record.digest());
         self.bytes += bytes;
-        self.untold.insert(sheet.owner.clone(), from);
+        self.untold.insert(name_record.owner.clone(), from);
         self.unreviewed = true;
-        self.sheets.insert(sheet.owner.clone(), Held { sheet, bytes, digest });
+        self.name_records
+            .insert(name_record.owner.clone(), StoredRecord { name_record, bytes, digest });
     }
 
-    pub(crate) fn drop_sheet(&mut self, owner: &DaemonName) {
-        if let Some(old) = self.sheets.remove(owner) {
+    pub(crate) fn drop_name_record(&mut self, owner: &DaemonName) {
+        if let Some(old) = self.name_records.remove(owner) {
             self.bytes -= old.bytes;
             self.unreviewed = true;
         }
     }
 
-    /// The sheets of the live members.
-    fn live<'a>(&'a self, list: &'a List) -> impl Iterator<Item = &'a Held> {
-        self.sheets.values().filter(|Held { sheet, .. }| {
-            list.live(&sheet.owner).is_some_and(|record| record.instance == sheet.instance)
+    /// The name records of the live members.
+    fn live<'a>(&'a self, list: &'a List) -> impl Iterator<Item = &'a StoredRecord> {
+        self.name_records.values().filter(|StoredRecord { name_record, .. }| {
+            list.live(&name_record.owner)
+                .is_some_and(|record| record.instance == name_record.instance)
         })
     }
 
-    /// A digest of the sheets that count.
+    /// A digest of the name records that count.
     pub(crate) fn digest(&self, list: &List) -> u64 {
         self.live(list).fold(0, |sum, held| sum.wrapping_add(held.digest))
     }
@@ -90,35 +92,38 @@ impl Names {
         list: &'a List,
         name: &str,
     ) -> Option<(&'a DaemonName, &'a Claim)> {
-        let sheets = self.live(list).map(|held| &held.sheet);
-        let claims = sheets.filter_map(|sheet| Some((sheet, sheet.claim(name)?)));
-        let first = claims.min_by_key(|(sheet, claim)| (&claim.job, sheet.instance));
-        first.map(|(sheet, claim)| (&sheet.owner, claim))
+        let name_records = self.live(list).map(|held| &held.name_record);
+        let claims =
+            name_records.filter_map(|name_record| Some((name_record, name_record.claim(name)?)));
+        let first = claims.min_by_key(|(name_record, claim)| (&claim.job, name_record.instance));
+        first.map(|(name_record, claim)| (&name_record.owner, claim))
     }
 
     /// Every name and its owner, in order.
     pub(crate) fn all<'a>(&'a self, list: &'a List) -> Vec<(&'a DaemonName, &'a Claim)> {
-        let mut best: BTreeMap<&str, (&Sheet, &Claim)> = BTreeMap::new();
-        for sheet in self.live(list).map(|held| &held.sheet) {
-            for claim in &sheet.claims {
-                let rank = |(sheet, claim): &(&Sheet, &Claim)| (claim.job.clone(), sheet.instance);
+        let mut best: BTreeMap<&str, (&NameRecord, &Claim)> = BTreeMap::new();
+        for name_record in self.live(list).map(|held| &held.name_record) {
+            for claim in &name_record.claims {
+                let rank = |(name_record, claim): &(&NameRecord, &Claim)| {
+                    (claim.job.clone(), name_record.instance)
+                };
                 let known = best.get(claim.name.as_str());
-                if known.is_none_or(|known| rank(&(sheet, claim)) < rank(known)) {
-                    best.insert(&claim.name, (sheet, claim));
+                if known.is_none_or(|known| rank(&(name_record, claim)) < rank(known)) {
+                    best.insert(&claim.name, (name_record, claim));
                 }
             }
         }
-        best.into_values().map(|(sheet, claim)| (&sheet.owner, claim)).collect()
+        best.into_values().map(|(name_record, claim)| (&name_record.owner, claim)).collect()
     }
 
-    /// Whether the sizes are right and every sheet belongs to a member that may still have it.
+    /// Whether the sizes are right and every name record belongs to a member that may still have it.
     pub(crate) fn is_consistent(&self, list: &List) -> bool {
-        let held = self.sheets.values().map(|held| held.bytes).sum::<usize>();
+        let held = self.name_records.values().map(|held| held.bytes).sum::<usize>();
         held == self.bytes
-            && self.bytes <= MAX_SHEETS
-            && self.iter().all(|sheet| {
-                list.get(&sheet.owner).is_some_and(|record| {
-                    record.instance == sheet.instance && record.standing != Standing::Departed
+            && self.bytes <= MAX_NAME_RECORDS
+            && self.iter().all(|name_record| {
+                list.get(&name_record.owner).is_some_and(|record| {
+                    record.instance == name_record.instance && record.standing != Standing::Departed
                 })
             })
     }

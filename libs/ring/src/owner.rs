@@ -89,61 +89,63 @@ impl Ring {
     }
 
     /// Handles what others say about this daemon; true if their record is older than its own.
-    pub(super) fn heard_of_me(&mut self, now: Time, told: &Record) -> bool {
+    pub(super) fn received_of_me(&mut self, now: Time, reported: &Record) -> bool {
         let own = self.list.get(&self.config.name).cloned();
-        let another = told.instance != self.config.instance;
+        let another = reported.instance != self.config.instance;
         let Some(own) = own else {
             self.owner.inherits = true;
-            if !(another && self.look_for_double(now, told)) {
-                self.overrule(now, told, None);
+            if !(another && self.look_for_double(now, reported)) {
+                self.overrule(now, reported, None);
             }
             return false;
         };
-        let unlike = told.standing != Standing::Live || another;
-        if told.incarnation < own.incarnation || (told.incarnation == own.incarnation && !unlike) {
-            return told.incarnation < own.incarnation;
+        let unlike = reported.standing != Standing::Live || another;
+        if reported.incarnation < own.incarnation
+            || (reported.incarnation == own.incarnation && !unlike)
+        {
+            return reported.incarnation < own.incarnation;
         }
         if another {
-            if own.incarnation > 1 && told.standing == Standing::Live {
-                self.look_for_double(now, told);
+            if own.incarnation > 1 && reported.standing == Standing::Live {
+                self.look_for_double(now, reported);
             }
             if self.owner.overruled.is_some_and(|at| now - at < self.config.timing.pulse) {
                 // Against a living double this would never end: once per pulse is enough.
                 return false;
             }
         }
-        self.overrule(now, told, Some(&own));
+        self.overrule(now, reported, Some(&own));
         false
     }
 
     /// R2, which also handles the return of a daemon under the same name.
-    fn overrule(&mut self, now: Time, told: &Record, own: Option<&Record>) {
+    fn overrule(&mut self, now: Time, reported: &Record, own: Option<&Record>) {
         if !self.config.rules.refute {
             if own.is_none() {
-                self.place(now, told.incarnation, told.position, told.ordinal);
+                self.place(now, reported.incarnation, reported.position, reported.ordinal);
             }
             return;
         }
-        let another = told.instance != self.config.instance;
+        let another = reported.instance != self.config.instance;
         let inherits = another && std::mem::replace(&mut self.owner.inherits, false);
-        let from = own.filter(|_| !inherits).unwrap_or(told);
+        let from = own.filter(|_| !inherits).unwrap_or(reported);
         let (mut position, ordinal) = (from.position, from.ordinal);
         if another {
             self.owner.overruled = Some(now);
         }
         let memory = self.config.timing.accusers;
-        let accused = told.standing == Standing::Dead && !another;
+        let accused = reported.standing == Standing::Dead && !another;
         if accused
-            && self.owner.accused(now, told.by.as_ref(), memory)
+            && self.owner.accused(now, reported.by.as_ref(), memory)
             && self.config.rules.reseat
             && let Some(better) = self.better_position()
         {
             position = better;
             self.event(Event::Reseated);
         }
-        let by = told.by.clone().filter(|_| accused);
+        let by = reported.by.clone().filter(|_| accused);
         self.event(Event::Refuted { by });
-        self.place(now, told.incarnation + 1, position, ordinal);
+        self.place(now, reported.incarnation + 1, position, ordinal);
     }
 
     /// R6: the middle of a random gap that has no accuser at its ends; a random position if there
@@ -199,7 +201,7 @@ impl Ring {
 
     /// Leaves the ring, without return.
     pub(super) fn end(&mut self, now: Time) {
-        self.tell_news();
+        self.report_news();
         self.phase = super::Phase::Over;
         self.abandon(|_| true);
         for id in self.links.which(|_| true) {

@@ -104,8 +104,9 @@ impl Ring {
         let end = self.list.after(&me).unwrap_or(&me);
         let mut missing: Vec<(Seat, Aim)> = Vec::new();
         if self.config.rules.probe_dead {
-            let wards = self.wards().into_iter().filter_map(|name| self.list.get(&name));
-            missing.extend(wards.map(|r| (r.seat(), Aim::Dead(r.name.clone()))));
+            let watched_dead =
+                self.watched_dead().into_iter().filter_map(|name| self.list.get(&name));
+            missing.extend(watched_dead.map(|r| (r.seat(), Aim::Dead(r.name.clone()))));
         }
         if self.config.rules.probe_seeds {
             for (index, seed) in self.search.seeds.iter().enumerate() {
@@ -200,7 +201,7 @@ impl Ring {
 
     /// The dead members that this daemon searches: those between it and its derived rhs. In a whole
     /// ring, exactly one member searches each dead member.
-    pub fn wards(&self) -> Vec<DaemonName> {
+    pub fn watched_dead(&self) -> Vec<DaemonName> {
         let Some(me) = self.seat() else { return Vec::new() };
         let end = self.list.after(&me).unwrap_or(&me);
         let dead = self.list.iter().filter(|record| record.standing == Standing::Dead);

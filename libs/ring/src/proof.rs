@@ -70,18 +70,18 @@ impl Ring {
         let own = |r: &&Record| {
             r.name == peer.name && r.instance == peer.instance && r.standing == Standing::Live
         };
-        let told = records.iter().find(own).filter(|record| record.is_sound()).cloned();
+        let reported = records.iter().find(own).filter(|record| record.is_sound()).cloned();
         if let Some(link) = self.links.get_mut(id).filter(|_| !records.is_empty()) {
             link.dropped = true;
         }
-        let Some(told) = told else { return };
+        let Some(reported) = reported else { return };
         let known = self.list.live(&peer.name);
         let is_news = known.is_none_or(|known| {
-            known.instance != told.instance || known.addresses != told.addresses
+            known.instance != reported.instance || known.addresses != reported.addresses
         });
         let proofs = self.dials.iter().filter(|(_, aim)| matches!(aim, Aim::Proof(_))).count();
         if is_news && proofs < MAX_PROOFS && !self.is_dialed_back(&peer.name) {
-            self.dial(now, Aim::Proof(peer.name), told.addresses);
+            self.dial(now, Aim::Proof(peer.name), reported.addresses);
         }
     }
 

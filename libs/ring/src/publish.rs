@@ -1,18 +1,18 @@
 //! How names reach all members, and how they are taken back. `names` keeps the names.
 //!
-//! A claim is added to the owner's sheet, which is sent like any change. A scatter asks every live
-//! member whether it has that sheet and knows no better claim to the name. If all members agree,
+//! A claim is added to the owner's name record, which is sent like any change. A scatter asks every live
+//! member whether it has that name record and knows no better claim to the name. If all members agree,
 //! the name is published. If a member knows a better claim, or a member does not answer in time,
 //! the claim is taken back. If two jobs want one name in a whole ring, at most one of them receives
 //! a success.
 
 use crate::config::MAX_REQUESTS;
 use crate::links::{Link, LinkId};
-use crate::scatter::Asker;
+use crate::scatter::ScatterOrigin;
 use crate::{Event, Output, RequestId, Ring};
 use mpd_machine::Time;
 use mpd_wire::message::{Naming, Payload, RingMessage};
-use mpd_wire::names::{Claim, MAX_SHEET, NameKey, Sheet, TOO_MANY_OF_JOB};
+use mpd_wire::names::{Claim, MAX_NAME_RECORD, NameKey, NameRecord, TOO_MANY_OF_JOB};
 use mpd_wire::{DaemonName, JobId, Standing};
 
 /// The result of a publication. The name is published only if the result is `Done`.
@@ -48,7 +48,7 @@ impl Publication {
 }
 
 /// The answer of a member that knows a better claim to a name.
-const TAKEN: &[u8] = b"taken";
+pub(super) const TAKEN: &[u8] = b"taken";
 
 impl Ring {
     /// The owner of this name, and its claim.
@@ -67,23 +67,23 @@ impl Ring {
             return;
         }
         let name = claim.name.clone();
-        self.change_sheet(|claims| claims.push(claim));
-        self.begin_scatter(now, Asker::Name(request, name), Payload::from(&b""[..]));
+        self.change_name_record(|claims| claims.push(claim));
+        self.begin_scatter(now, ScatterOrigin::Name(request, name), Payload::from(&b""[..]));
     }
 
     fn may_publish(&self, claim: &Claim) -> Result<(), Publication> {
-        let mut sheet = self.own_sheet();
-        sheet.claims.push(claim.clone());
-        sheet.claims.sort();
+        let mut name_record = self.own_name_record();
+        name_record.claims.push(claim.clone());
+        name_record.claims.sort();
         if let Some(problem) = claim.problem() {
             Err(Publication::Refused(problem))
         } else if self.seat().is_none() {
             Err(Publication::Refused(NO_RING))
         } else if self.lookup(&claim.name).is_some() {
             Err(Publication::Taken)
-        } else if !claim.is_within_share(&self.own_sheet().claims) {
+        } else if !claim.is_within_share(&self.own_name_record().claims) {
             Err(Publication::Refused(TOO_MANY_OF_JOB))
-        } else if !sheet.is_sound() || !self.names.has_room(&sheet) {
+        } else if !name_record.is_sound() || !self.names.has_room(&name_record) {
             Err(Publication::Refused("too many names"))
         } else if self.scatters.requests() >= MAX_REQUESTS {
             Err(Publication::Refused(BUSY))
@@ -100,7 +100,7 @@ impl Ring {
         key: Option<&NameKey>,
     ) {
         let ours = |claim: &Claim| claim.job == *job && claim.opens_with(key);
-        let found = self.own_sheet().claim(name).is_some_and(ours);
+        let found = self.own_name_record().claim(name).is_some_and(ours);
         if found {
             self.withdraw("unpublished", |claim| claim.name == name);
         }
@@ -114,8 +114,8 @@ impl Ring {
     /// Takes back the own claims for which `over` is true. Their publications in progress end with
     /// `reason`.
     fn withdraw(&mut self, reason: &'static str, over: impl Fn(&Claim) -> bool) {
-        let sheet = self.own_sheet();
-        let gone: Vec<&Claim> = sheet.claims.iter().filter(|claim| over(claim)).collect();
+        let name_record = self.own_name_record();
+        let gone: Vec<&Claim> = name_record.claims.iter().filter(|claim| over(claim)).collect();
         if gone.is_empty() {
             return;
         }
@@ -125,38 +125,38 @@ impl Ring {
                 self.outputs.push_back(Output::Published { request, result });
             }
         }
-        self.change_sheet(|claims| claims.retain(|claim| !over(claim)));
+        self.change_name_record(|claims| claims.retain(|claim| !over(claim)));
     }
 
-    /// This daemon's sheet; an empty one if it has published nothing.
-    fn own_sheet(&self) -> Sheet {
+    /// This daemon's name record; an empty one if it has published nothing.
+    fn own_name_record(&self) -> NameRecord {
         let own = self.names.get(&self.config.name).cloned();
-        own.unwrap_or_else(|| Sheet::new(self.config.name.clone(), self.config.instance))
+        own.unwrap_or_else(|| NameRecord::new(self.config.name.clone(), self.config.instance))
     }
 
-    fn change_sheet(&mut self, change: impl FnOnce(&mut Vec<Claim>)) {
-        let mut sheet = self.own_sheet();
-        change(&mut sheet.claims);
-        sheet.claims.sort();
-        sheet.version += 1;
-        self.names.put(sheet, None);
+    fn change_name_record(&mut self, change: impl FnOnce(&mut Vec<Claim>)) {
+        let mut name_record = self.own_name_record();
+        change(&mut name_record.claims);
+        name_record.claims.sort();
+        name_record.version += 1;
+        self.names.put(name_record, None);
     }
 
-    /// The content of a naming scatter: the present sheet.
+    /// The content of a naming scatter: the present name record.
     pub(super) fn naming(&self, name: &str) -> Naming {
-        Naming { name: name.to_owned(), sheet: self.own_sheet() }
+        Naming { name: name.to_owned(), name_record: self.own_name_record() }
     }
 
-    /// Answers a daemon that asks for a name. There is no answer if its sheet cannot be accepted,
+    /// Answers a daemon that asks for a name. There is no answer if its name record cannot be accepted,
     /// or does not count because its record has not arrived here yet. The daemon asks again.
     pub(super) fn consent(&mut self, naming: &Naming, from: Option<LinkId>) -> Option<Payload> {
-        let Naming { name, sheet } = naming;
-        if !sheet.is_sound() || !self.take_sheet(sheet.clone(), from) {
+        let Naming { name, name_record } = naming;
+        if !name_record.is_sound() || !self.take_name_record(name_record.clone(), from) {
             return None;
         }
         // A name has no owner here while this daemon has its owner recorded as dead.
         let (winner, _) = self.lookup(name)?;
-        Some(Payload::from(if *winner == sheet.owner { &b""[..] } else { TAKEN }))
+        Some(Payload::from(if *winner == name_record.owner { &b""[..] } else { TAKEN }))
     }
 
     /// The scatter that asked for a name is over.
@@ -173,7 +173,7 @@ impl Ring {
             (false, true) => Publication::Done,
         };
         if result != Publication::Done {
-            self.change_sheet(|claims| claims.retain(|claim| claim.name != name));
+            self.change_name_record(|claims| claims.retain(|claim| claim.name != name));
         }
         self.outputs.push_back(Output::Published { request, result });
     }
@@ -183,43 +183,47 @@ impl Ring {
         answer.as_bytes() == TAKEN
     }
 
-    pub(super) fn heard_names(&mut self, id: LinkId, sheets: Vec<Sheet>) {
-        for sheet in sheets.into_iter().filter(Sheet::is_sound) {
-            self.take_sheet(sheet, Some(id));
+    pub(super) fn received_names(&mut self, id: LinkId, name_records: Vec<NameRecord>) {
+        for name_record in name_records.into_iter().filter(NameRecord::is_sound) {
+            self.take_name_record(name_record, Some(id));
         }
     }
 
-    /// Accepts a sheet if it is new. True if this daemon has that sheet or a later one.
-    fn take_sheet(&mut self, sheet: Sheet, from: Option<LinkId>) -> bool {
-        if sheet.owner == self.config.name {
-            // Only this daemon changes its own sheet.
-            return sheet.instance == self.config.instance;
+    /// Accepts a name record if it is new. True if this daemon has that name record or a later one.
+    fn take_name_record(&mut self, name_record: NameRecord, from: Option<LinkId>) -> bool {
+        if name_record.owner == self.config.name {
+            // Only this daemon changes its own name record.
+            return name_record.instance == self.config.instance;
         }
-        let Some(record) = self.list.get(&sheet.owner) else { return false };
-        if record.instance != sheet.instance || record.standing == Standing::Departed {
+        let Some(record) = self.list.get(&name_record.owner) else { return false };
+        if record.instance != name_record.instance || record.standing == Standing::Departed {
             return false;
         }
-        let news = |known: &Sheet| (sheet.version, &sheet.claims) > (known.version, &known.claims);
-        if !self.names.get(&sheet.owner).is_none_or(news) {
+        let news = |known: &NameRecord| {
+            (name_record.version, &name_record.claims) > (known.version, &known.claims)
+        };
+        if !self.names.get(&name_record.owner).is_none_or(news) {
             return true;
         }
-        let room = self.names.has_room(&sheet);
+        let room = self.names.has_room(&name_record);
         if room {
-            self.names.put(sheet, from);
+            self.names.put(name_record, from);
         } else {
             self.event(Event::Full("names"));
         }
         room
     }
 
-    /// A member's record has changed: its sheet may be that of a former instance.
-    pub(super) fn review_sheet(&mut self, owner: &DaemonName) {
+    /// A member's record has changed: its name record may be that of a former instance.
+    pub(super) fn review_name_record(&mut self, owner: &DaemonName) {
         self.names.unreviewed = true;
         let record = self.list.get(owner);
         let record = record.filter(|record| record.standing != Standing::Departed);
-        let sheet = self.names.get(owner);
-        if sheet.is_some_and(|sheet| record.is_none_or(|r| r.instance != sheet.instance)) {
-            self.names.drop_sheet(owner);
+        let name_record = self.names.get(owner);
+        if name_record
+            .is_some_and(|name_record| record.is_none_or(|r| r.instance != name_record.instance))
+        {
+            self.names.drop_name_record(owner);
         }
     }
 
@@ -228,9 +232,9 @@ impl Ring {
         if !std::mem::take(&mut self.names.unreviewed) {
             return;
         }
-        let Some(sheet) = self.names.get(&self.config.name) else { return };
+        let Some(name_record) = self.names.get(&self.config.name) else { return };
         let mut lost: Vec<(Claim, JobId)> = Vec::new();
-        for claim in &sheet.claims {
+        for claim in &name_record.claims {
             if let Some((owner, winner)) = self.lookup(&claim.name)
                 && *owner != self.config.name
             {
@@ -240,7 +244,7 @@ impl Ring {
         if lost.is_empty() {
             return;
         }
-        self.change_sheet(|claims| {
+        self.change_name_record(|claims| {
             claims.retain(|claim| !lost.iter().any(|(gone, _)| gone.name == claim.name));
         });
         for (Claim { name, job, .. }, to) in lost {
@@ -254,43 +258,44 @@ impl Ring {
         self.names.unreviewed = false;
     }
 
-    /// Sends all sheets to a peer whose digest differs.
-    pub(super) fn send_sheets(&mut self, id: LinkId) {
-        let sheets = self.names.iter().cloned().collect();
-        self.send_in_parts(id, sheets);
+    /// Sends all name records to a peer whose digest differs.
+    pub(super) fn send_name_records(&mut self, id: LinkId) {
+        let name_records = self.names.iter().cloned().collect();
+        self.send_in_parts(id, name_records);
     }
 
-    /// Sends every link the sheets that changed since the last call.
-    pub(super) fn tell_sheets(&mut self) {
+    /// Sends every link the name records that changed since the last call.
+    pub(super) fn report_name_records(&mut self) {
         let untold = std::mem::take(&mut self.names.untold);
         if untold.is_empty() {
             return;
         }
         for id in self.links.which(Link::carries_list) {
             let fresh = untold.iter().filter(|(_, from)| **from != Some(id));
-            let sheets = fresh.filter_map(|(owner, _)| self.names.get(owner)).cloned().collect();
-            self.send_in_parts(id, sheets);
+            let name_records =
+                fresh.filter_map(|(owner, _)| self.names.get(owner)).cloned().collect();
+            self.send_in_parts(id, name_records);
         }
     }
 
-    /// Puts as many sheets into a message as fit if each were of the largest size.
-    fn send_in_parts(&mut self, id: LinkId, sheets: Vec<Sheet>) {
+    /// Puts as many name records into a message as fit if each were of the largest size.
+    fn send_in_parts(&mut self, id: LinkId, name_records: Vec<NameRecord>) {
         let mut part = Vec::new();
         let mut bytes = 0;
-        for sheet in sheets {
-            let more = sheet.bytes() + SHEET_FRAME;
-            if bytes + more > MAX_SHEET && !part.is_empty() {
-                self.send(id, RingMessage::Names { sheets: std::mem::take(&mut part) });
+        for name_record in name_records {
+            let more = name_record.bytes() + NAME_RECORD_FRAME;
+            if bytes + more > MAX_NAME_RECORD && !part.is_empty() {
+                self.send(id, RingMessage::Names { name_records: std::mem::take(&mut part) });
                 bytes = 0;
             }
             bytes += more;
-            part.push(sheet);
+            part.push(name_record);
         }
         if !part.is_empty() {
-            self.send(id, RingMessage::Names { sheets: part });
+            self.send(id, RingMessage::Names { name_records: part });
         }
     }
 }
 
-/// Most bytes of a sheet besides its names and values: owner, instance, version.
-const SHEET_FRAME: usize = 400;
+/// Most bytes of a name record besides its names and values: owner, instance, version.
+const NAME_RECORD_FRAME: usize = 400;

@@ -23,7 +23,7 @@ const MAX_ORIGINS: usize = 8192;
 
 /// The asker of a scatter.
 #[derive(Debug)]
-pub(crate) enum Asker {
+pub(crate) enum ScatterOrigin {
     /// A console, or the daemon itself.
     Console(RequestId),
     /// A job that publishes this name.
@@ -33,9 +33,9 @@ pub(crate) enum Asker {
 /// A scatter of this daemon.
 #[derive(Debug)]
 struct Asked {
-    asker: Asker,
+    asker: ScatterOrigin,
     payload: Payload,
-    heard: BTreeMap<DaemonName, Payload>,
+    received: BTreeMap<DaemonName, Payload>,
     round: u32,
     depth: u32,
     deadline: Time,
@@ -43,7 +43,7 @@ struct Asked {
 
 /// A member's part in a scatter.
 #[derive(Debug)]
-struct Share {
+struct ScatterPart {
     /// The link by which the answers go back; `None` at the origin.
     parent: Option<LinkId>,
     children: BTreeMap<LinkId, Vec<DaemonName>>,
@@ -54,7 +54,7 @@ struct Share {
     depth: u32,
 }
 
-impl Share {
+impl ScatterPart {
     fn is_complete(&self) -> bool {
         self.children.is_empty() && !self.waits_for_own
     }
@@ -64,13 +64,13 @@ impl Share {
 pub(crate) struct Scatters {
     last: u64,
     asked: BTreeMap<u64, Asked>,
-    shares: BTreeMap<(ScatterId, u32), Share>,
+    scatter_parts: BTreeMap<(ScatterId, u32), ScatterPart>,
     windows: BTreeMap<Instance, Window>,
 }
 
 impl Scatters {
     pub(crate) fn len(&self) -> usize {
-        self.asked.len() + self.shares.len()
+        self.asked.len() + self.scatter_parts.len()
     }
 
     /// The number of scatters of this daemon's consoles and jobs.
@@ -80,7 +80,7 @@ impl Scatters {
 
     pub(crate) fn is_bounded(&self) -> bool {
         self.asked.len() <= MAX_REQUESTS
-            && self.shares.len() <= MAX_CARRIED
+            && self.scatter_parts.len() <= MAX_CARRIED
             && self.windows.len() <= MAX_ORIGINS
     }
 }
@@ -100,17 +100,17 @@ impl Ring {
             self.outputs.push_back(Output::Refused(request));
             return;
         }
-        self.begin_scatter(now, Asker::Console(request), payload);
+        self.begin_scatter(now, ScatterOrigin::Console(request), payload);
     }
 
     /// Asks all members for an answer.
-    pub(super) fn begin_scatter(&mut self, now: Time, asker: Asker, payload: Payload) {
+    pub(super) fn begin_scatter(&mut self, now: Time, asker: ScatterOrigin, payload: Payload) {
         self.scatters.last += 1;
         let sequence = self.scatters.last;
         let deadline = now + self.config.timing.scatter;
         self.timers.set(Timer::Scatter(sequence), deadline);
-        let heard = BTreeMap::new();
-        let asked = Asked { asker, payload, heard, round: 0, depth: 0, deadline };
+        let received = BTreeMap::new();
+        let asked = Asked { asker, payload, received, round: 0, depth: 0, deadline };
         self.scatters.asked.insert(sequence, asked);
         self.send_round(now, sequence, Vec::new());
     }
@@ -122,8 +122,8 @@ impl Ring {
         };
         let left = asked.deadline - now;
         let naming = match &asked.asker {
-            Asker::Console(_) => None,
-            Asker::Name(_, name) => Some(Box::new(self.naming(name))),
+            ScatterOrigin::Console(_) => None,
+            ScatterOrigin::Name(_, name) => Some(Box::new(self.naming(name))),
         };
         let scatter = Scatter {
             id: ScatterId { origin: self.config.instance, sequence },
@@ -142,14 +142,14 @@ impl Ring {
         self.carry(now, None, scatter);
     }
 
-    pub(super) fn heard_scatter(&mut self, now: Time, from: LinkId, scatter: Scatter) {
+    pub(super) fn received_scatter(&mut self, now: Time, from: LinkId, scatter: Scatter) {
         let key = (scatter.id, scatter.round);
         let objection = self.objection_to(from, &scatter);
         if let Some(why) = objection {
             self.refuse_frame(from, "an order", why);
         }
-        let full = self.scatters.shares.len() >= MAX_CARRIED;
-        let known = self.scatters.shares.contains_key(&key);
+        let full = self.scatters.scatter_parts.len() >= MAX_CARRIED;
+        let known = self.scatters.scatter_parts.contains_key(&key);
         let unfit = full || known || scatter.hops > MAX_HOPS || self.seat().is_none();
         if unfit || objection.is_some() {
             if full {
@@ -196,7 +196,7 @@ impl Ring {
     /// Acts, sends the parts on, and waits for their answers.
     fn carry(&mut self, now: Time, parent: Option<LinkId>, scatter: Scatter) {
         let key = (scatter.id, scatter.round);
-        let mut share = Share {
+        let mut scatter_part = ScatterPart {
             parent,
             children: BTreeMap::new(),
             answers: Vec::new(),
@@ -211,18 +211,18 @@ impl Ring {
                 Some(naming) => self.consent(naming, parent),
             };
             match answer {
-                Some(answer) => share.answers.push(Answer { name, answer }),
+                Some(answer) => scatter_part.answers.push(Answer { name, answer }),
                 None if scatter.naming.is_some() => {
-                    share.lost.insert(name);
+                    scatter_part.lost.insert(name);
                 }
-                None => share.waits_for_own = true,
+                None => scatter_part.waits_for_own = true,
             }
         }
-        self.hand_on(&mut share, &scatter);
+        self.hand_on(&mut scatter_part, &scatter);
         let patience = Duration::from_millis(scatter.patience_ms.into());
-        self.timers.set(Timer::Share(key.0, key.1), now + patience);
-        self.scatters.shares.insert(key, share);
-        self.review_share(now, key);
+        self.timers.set(Timer::ScatterPart(key.0, key.1), now + patience);
+        self.scatters.scatter_parts.insert(key, scatter_part);
+        self.review_scatter_part(now, key);
     }
 
     /// Delivers the scatter once. Returns the answer if it is known already.
@@ -254,7 +254,7 @@ impl Ring {
 
     /// Cuts the range at this daemon's links. Each link gets the members from its own peer up to
     /// the peer of the next link.
-    fn hand_on(&mut self, share: &mut Share, scatter: &Scatter) {
+    fn hand_on(&mut self, scatter_part: &mut ScatterPart, scatter: &Scatter) {
         let seats: Vec<Seat> = self
             .list
             .between(&scatter.after, &scatter.until)
@@ -274,7 +274,7 @@ impl Ring {
             let carrier = carriers.get(&part[0].name);
             match carrier {
                 _ if names.is_empty() => {}
-                None => share.lost.extend(names),
+                None => scatter_part.lost.extend(names),
                 Some(&link) => {
                     let only = match &scatter.only[..] {
                         [] => Vec::new(),
@@ -289,7 +289,7 @@ impl Ring {
                         patience_ms: less(scatter.patience_ms, part.len()),
                         ..scatter.clone()
                     };
-                    share.children.insert(link, names);
+                    scatter_part.children.insert(link, names);
                     self.introduce(link, scatter.id.origin);
                     self.send(link, RingMessage::Scatter(part));
                 }
@@ -327,69 +327,74 @@ impl Ring {
             return;
         }
         window.answers.insert(id.sequence, answer.clone());
-        let keys: Vec<(ScatterId, u32)> =
-            self.scatters.shares.range((id, 0)..=(id, u32::MAX)).map(|(key, _)| *key).collect();
+        let keys: Vec<(ScatterId, u32)> = self
+            .scatters
+            .scatter_parts
+            .range((id, 0)..=(id, u32::MAX))
+            .map(|(key, _)| *key)
+            .collect();
         for key in keys {
-            let Some(share) = self.scatters.shares.get_mut(&key) else { continue };
-            if std::mem::replace(&mut share.waits_for_own, false) {
+            let Some(scatter_part) = self.scatters.scatter_parts.get_mut(&key) else { continue };
+            if std::mem::replace(&mut scatter_part.waits_for_own, false) {
                 let name = self.config.name.clone();
-                share.answers.push(Answer { name, answer: answer.clone() });
+                scatter_part.answers.push(Answer { name, answer: answer.clone() });
             }
-            self.review_share(now, key);
+            self.review_scatter_part(now, key);
         }
     }
 
-    pub(super) fn heard_gathered(&mut self, now: Time, from: LinkId, gathered: Gathered) {
+    pub(super) fn received_gathered(&mut self, now: Time, from: LinkId, gathered: Gathered) {
         let key = (gathered.id, gathered.round);
-        let Some(share) = self.scatters.shares.get_mut(&key) else { return };
-        let Some(expected) = share.children.remove(&from) else { return };
+        let Some(scatter_part) = self.scatters.scatter_parts.get_mut(&key) else { return };
+        let Some(expected) = scatter_part.children.remove(&from) else { return };
         let answered = |name: &DaemonName| gathered.answers.iter().any(|a| a.name == *name);
-        share.lost.extend(expected.into_iter().filter(|name| !answered(name)));
-        share.answers.extend(gathered.answers);
-        share.lost.extend(gathered.lost);
-        share.depth = share.depth.max(gathered.depth);
-        self.review_share(now, key);
+        scatter_part.lost.extend(expected.into_iter().filter(|name| !answered(name)));
+        scatter_part.answers.extend(gathered.answers);
+        scatter_part.lost.extend(gathered.lost);
+        scatter_part.depth = scatter_part.depth.max(gathered.depth);
+        self.review_scatter_part(now, key);
     }
 
     /// A link is gone: the answers that it owed are lost, and the answers for its peer are not
     /// needed.
-    pub(super) fn share_carrier_gone(&mut self, now: Time, link: LinkId) {
-        let keys: Vec<(ScatterId, u32)> = self.scatters.shares.keys().copied().collect();
+    pub(super) fn scatter_part_carrier_gone(&mut self, now: Time, link: LinkId) {
+        let keys: Vec<(ScatterId, u32)> = self.scatters.scatter_parts.keys().copied().collect();
         for key in keys {
-            let Some(share) = self.scatters.shares.get_mut(&key) else { continue };
-            if share.parent == Some(link) {
-                self.drop_share(key);
-            } else if let Some(names) = share.children.remove(&link) {
-                share.lost.extend(names);
-                self.review_share(now, key);
+            let Some(scatter_part) = self.scatters.scatter_parts.get_mut(&key) else { continue };
+            if scatter_part.parent == Some(link) {
+                self.drop_scatter_part(key);
+            } else if let Some(names) = scatter_part.children.remove(&link) {
+                scatter_part.lost.extend(names);
+                self.review_scatter_part(now, key);
             }
         }
     }
 
-    pub(super) fn share_expired(&mut self, now: Time, id: ScatterId, round: u32) {
-        if let Some(share) = self.scatters.shares.get_mut(&(id, round)) {
-            let children = std::mem::take(&mut share.children);
-            share.lost.extend(children.into_values().flatten());
-            if std::mem::replace(&mut share.waits_for_own, false) {
-                share.lost.insert(self.config.name.clone());
+    pub(super) fn scatter_part_expired(&mut self, now: Time, id: ScatterId, round: u32) {
+        if let Some(scatter_part) = self.scatters.scatter_parts.get_mut(&(id, round)) {
+            let children = std::mem::take(&mut scatter_part.children);
+            scatter_part.lost.extend(children.into_values().flatten());
+            if std::mem::replace(&mut scatter_part.waits_for_own, false) {
+                scatter_part.lost.insert(self.config.name.clone());
             }
-            self.review_share(now, (id, round));
+            self.review_scatter_part(now, (id, round));
         }
     }
 
-    fn drop_share(&mut self, key: (ScatterId, u32)) -> Option<Share> {
-        self.timers.stop(Timer::Share(key.0, key.1));
-        self.scatters.shares.remove(&key)
+    fn drop_scatter_part(&mut self, key: (ScatterId, u32)) -> Option<ScatterPart> {
+        self.timers.stop(Timer::ScatterPart(key.0, key.1));
+        self.scatters.scatter_parts.remove(&key)
     }
 
     /// Reports a share that is complete.
-    fn review_share(&mut self, now: Time, (id, round): (ScatterId, u32)) {
-        let complete = self.scatters.shares.get(&(id, round)).is_some_and(Share::is_complete);
+    fn review_scatter_part(&mut self, now: Time, (id, round): (ScatterId, u32)) {
+        let complete =
+            self.scatters.scatter_parts.get(&(id, round)).is_some_and(ScatterPart::is_complete);
         if !complete {
             return;
         }
-        let Some(share) = self.drop_share((id, round)) else { return };
-        let Share { parent, answers, lost, depth, .. } = share;
+        let Some(scatter_part) = self.drop_scatter_part((id, round)) else { return };
+        let ScatterPart { parent, answers, lost, depth, .. } = scatter_part;
         match parent {
             Some(link) => {
                 let lost = fitting(lost);
@@ -404,10 +409,10 @@ impl Ring {
     /// A round of this daemon came back. The scatter is complete if all live members answered.
     fn absorb(&mut self, now: Time, sequence: u64, answers: Vec<Answer>, depth: u32) {
         let Some(asked) = self.scatters.asked.get_mut(&sequence) else { return };
-        asked.heard.extend(answers.into_iter().map(|answer| (answer.name, answer.answer)));
+        asked.received.extend(answers.into_iter().map(|answer| (answer.name, answer.answer)));
         asked.depth = asked.depth.max(depth);
         let round = asked.round;
-        if self.unheard(sequence).is_empty() || self.is_opposed(sequence) {
+        if self.unreported(sequence).is_empty() || self.is_opposed(sequence) {
             self.finish_scatter(sequence);
         } else {
             // Soon at first; each further round leaves the ring more time to heal.
@@ -416,23 +421,23 @@ impl Ring {
         }
     }
 
-    fn unheard(&self, sequence: u64) -> Vec<DaemonName> {
+    fn unreported(&self, sequence: u64) -> Vec<DaemonName> {
         let Some(asked) = self.scatters.asked.get(&sequence) else { return Vec::new() };
         let live = self.members();
-        live.into_iter().filter(|name| !asked.heard.contains_key(name)).collect()
+        live.into_iter().filter(|name| !asked.received.contains_key(name)).collect()
     }
 
     /// Whether the scatter asked for a name that another daemon has.
     fn is_opposed(&self, sequence: u64) -> bool {
         let asked = self.scatters.asked.get(&sequence);
         asked.is_some_and(|asked| match asked.asker {
-            Asker::Console(_) => false,
-            Asker::Name(..) => asked.heard.values().any(Self::is_dissent),
+            ScatterOrigin::Console(_) => false,
+            ScatterOrigin::Name(..) => asked.received.values().any(Self::is_dissent),
         })
     }
 
     pub(super) fn resend(&mut self, now: Time, sequence: u64) {
-        let missing = self.unheard(sequence);
+        let missing = self.unreported(sequence);
         if missing.is_empty() {
             self.finish_scatter(sequence);
         } else if let Some(asked) = self.scatters.asked.get_mut(&sequence) {
@@ -446,13 +451,15 @@ impl Ring {
     }
 
     fn finish_scatter(&mut self, sequence: u64) {
-        let (missing, opposed) = (self.unheard(sequence), self.is_opposed(sequence));
+        let (missing, opposed) = (self.unreported(sequence), self.is_opposed(sequence));
         let Some(asked) = self.end_scatter(sequence) else { return };
         let request = match asked.asker {
-            Asker::Console(request) => request,
-            Asker::Name(request, name) => return self.named(request, &name, opposed, missing),
+            ScatterOrigin::Console(request) => request,
+            ScatterOrigin::Name(request, name) => {
+                return self.named(request, &name, opposed, missing);
+            }
         };
-        let answers = asked.heard.into_iter().map(|(name, answer)| Answer { name, answer });
+        let answers = asked.received.into_iter().map(|(name, answer)| Answer { name, answer });
         let (answers, depth) = (answers.collect(), asked.depth);
         self.outputs.push_back(Output::Scattered { request, answers, missing, depth });
     }
@@ -460,8 +467,8 @@ impl Ring {
     /// Ends the scatter that asks for a name. Returns its request.
     pub(super) fn end_naming(&mut self, wanted: &str) -> Option<RequestId> {
         let naming = |asked: &Asked| match &asked.asker {
-            Asker::Name(request, name) if name == wanted => Some(*request),
-            Asker::Name(..) | Asker::Console(_) => None,
+            ScatterOrigin::Name(request, name) if name == wanted => Some(*request),
+            ScatterOrigin::Name(..) | ScatterOrigin::Console(_) => None,
         };
         let mut asked = self.scatters.asked.iter();
         let found = asked.find_map(|(sequence, asked)| Some((*sequence, naming(asked)?)));
@@ -477,7 +484,7 @@ impl Ring {
         self.timers.stop(Timer::Scatter(sequence));
         let id = ScatterId { origin: self.config.instance, sequence };
         for round in 0..=asked.round {
-            self.drop_share((id, round));
+            self.drop_scatter_part((id, round));
         }
         Some(asked)
     }
@@ -488,7 +495,7 @@ impl Ring {
         for sequence in sequences {
             self.finish_scatter(sequence);
         }
-        self.scatters.shares.clear();
+        self.scatters.scatter_parts.clear();
         self.give_up_laps();
     }
 }

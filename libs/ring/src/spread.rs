@@ -32,7 +32,7 @@ impl Ring {
         }
     }
 
-    pub(super) fn heard_pulse(&mut self, id: LinkId, digest: u64) {
+    pub(super) fn received_pulse(&mut self, id: LinkId, digest: u64) {
         let same = digest == self.digest();
         let Some(link) = self.links.get_mut(id) else { return };
         link.mismatches = match (same, link.mismatches) {
@@ -47,16 +47,16 @@ impl Ring {
     }
 
     fn send_list(&mut self, id: LinkId) {
-        let told: Vec<&Record> = self.list.told().collect();
+        let reported: Vec<&Record> = self.list.reported().collect();
         let aged = |chunk: &[&Record]| chunk.iter().map(|record| self.aged(record)).collect();
-        let mut chunks: Vec<Vec<Record>> = told.chunks(LIST_CHUNK).map(aged).collect();
+        let mut chunks: Vec<Vec<Record>> = reported.chunks(LIST_CHUNK).map(aged).collect();
         if chunks.is_empty() {
             chunks.push(Vec::new());
         }
         for records in chunks {
             self.send(id, RingMessage::List { records });
         }
-        self.send_sheets(id);
+        self.send_name_records(id);
     }
 
     /// A digest of everything on which two daemons must agree: the list, and the names of the live
@@ -65,7 +65,7 @@ impl Ring {
         self.list.digest().wrapping_add(self.names.digest(&self.list))
     }
 
-    pub(super) fn heard_list(&mut self, now: Time, id: LinkId, records: Vec<Record>) {
+    pub(super) fn received_list(&mut self, now: Time, id: LinkId, records: Vec<Record>) {
         let of_me = records.iter().any(|record| record.name == self.config.name);
         self.merge(now, id, records, false);
         if self.seat().is_none() && !of_me {
@@ -73,7 +73,7 @@ impl Ring {
         }
     }
 
-    pub(super) fn heard_update(&mut self, now: Time, id: LinkId, records: Vec<Record>) {
+    pub(super) fn received_update(&mut self, now: Time, id: LinkId, records: Vec<Record>) {
         self.merge(now, id, records, true);
     }
 
@@ -82,7 +82,7 @@ impl Ring {
         let mut better = Vec::new();
         for record in records.into_iter().take(LIST_CHUNK).filter(Record::is_sound) {
             if record.name == self.config.name {
-                if self.heard_of_me(now, &record) && answer {
+                if self.received_of_me(now, &record) && answer {
                     better.extend(self.list.get(&record.name).cloned());
                 }
                 continue;
@@ -120,7 +120,7 @@ impl Ring {
         if let Some(peer) = replaced {
             self.instance_changed(now, &name, peer);
         }
-        self.review_sheet(&name);
+        self.review_name_record(&name);
         self.review_proofs(&name);
         if name == self.config.name {
             return;
@@ -145,7 +145,7 @@ impl Ring {
     }
 
     /// Sends every link the changes since the last call.
-    pub(super) fn tell_news(&mut self) {
+    pub(super) fn report_news(&mut self) {
         let untold = std::mem::take(&mut self.untold);
         let links =
             if untold.is_empty() { Vec::new() } else { self.links.which(Link::carries_list) };
@@ -157,7 +157,7 @@ impl Ring {
                 self.send(id, RingMessage::Update { records: chunk.to_vec() });
             }
         }
-        // After the records: a sheet of an unknown owner would not be accepted.
-        self.tell_sheets();
+        // After the records: a name record of an unknown owner would not be accepted.
+        self.report_name_records();
     }
 }

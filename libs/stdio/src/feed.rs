@@ -20,7 +20,7 @@ pub enum Receiver {
     /// A rank of this host.
     Rank(Rank),
     /// The child manager at this tree index.
-    Below(usize),
+    Child(usize),
 }
 
 impl Receiver {
@@ -29,12 +29,12 @@ impl Receiver {
     pub fn of<'a>(
         ranks: &RankSet,
         here: &RankSet,
-        below: impl IntoIterator<Item = (usize, &'a RankSet)>,
+        children: impl IntoIterator<Item = (usize, &'a RankSet)>,
     ) -> Vec<Self> {
         let here = here.ranks().filter(|&rank| ranks.contains(rank)).map(Self::Rank);
         let touched = |other: &RankSet| other.ranks().any(|rank| ranks.contains(rank));
-        let below = below.into_iter().filter(|(_, other)| touched(other));
-        here.chain(below.map(|(place, _)| Self::Below(place))).collect()
+        let children = children.into_iter().filter(|(_, other)| touched(other));
+        here.chain(children.map(|(tree_index, _)| Self::Child(tree_index))).collect()
     }
 }
 
@@ -59,7 +59,7 @@ struct Course {
 
 impl Course {
     fn new(receiver: Receiver) -> Self {
-        let credit = matches!(receiver, Receiver::Below(_)).then_some(0);
+        let credit = matches!(receiver, Receiver::Child(_)).then_some(0);
         Self { credit, ..Self::default() }
     }
 
@@ -96,7 +96,7 @@ impl Course {
 
     /// Adds a switch at this position. A switch that was not yet sent, and after which there was no
     /// byte, is replaced.
-    fn tell(&mut self, ranks: &RankSet) {
+    fn report(&mut self, ranks: &RankSet) {
         if let Some(Step::Switch(_)) = self.steps.back() {
             self.steps.pop_back();
         }
@@ -200,8 +200,8 @@ impl Feed {
         }
         for (receiver, course) in &mut self.courses {
             course.cease(here);
-            if matches!(receiver, Receiver::Below(_)) {
-                course.tell(ranks);
+            if matches!(receiver, Receiver::Child(_)) {
+                course.report(ranks);
             }
             if wanted.contains(receiver) {
                 course.begin(here);
@@ -213,7 +213,7 @@ impl Feed {
     }
 
     /// The next item for `receiver`, if one can be given to it now: bytes, of which it may
-    /// [take](Feed::took) a part, or a message that it must [be sent](Feed::told).
+    /// [take](Feed::took) a part, or a message that it must [be sent](Feed::reported).
     pub fn next(&self, receiver: Receiver) -> Option<Stdin<'_>> {
         let course = self.courses.get(&receiver)?;
         match course.steps.front() {
@@ -250,7 +250,7 @@ impl Feed {
     }
 
     /// `receiver` was sent the next message. After the end it is gone.
-    pub fn told(&mut self, receiver: Receiver) {
+    pub fn reported(&mut self, receiver: Receiver) {
         let Some(course) = self.courses.get_mut(&receiver) else { return };
         if let Some(Step::Switch(_)) = course.steps.front() {
             course.steps.pop_front();
@@ -260,9 +260,9 @@ impl Feed {
         }
     }
 
-    /// The manager at tree index `place` takes `bytes` more.
-    pub fn grant(&mut self, place: usize, bytes: u32) {
-        let course = self.courses.get_mut(&Receiver::Below(place));
+    /// The manager at tree index `tree_index` takes `bytes` more.
+    pub fn grant(&mut self, tree_index: usize, bytes: u32) {
+        let course = self.courses.get_mut(&Receiver::Child(tree_index));
         if let Some(credit) = course.and_then(|course| course.credit.as_mut()) {
             *credit = credit.saturating_add(bytes as usize);
         }
@@ -275,11 +275,11 @@ impl Feed {
         self.trim();
     }
 
-    /// No rank at or below `place` receives now, until a switch adds one. The manager there had
+    /// No rank at or below `tree_index` receives now, until a switch adds one. The manager there had
     /// received `switches` switches when it sent this. A later switch makes its message void, and
     /// it will send the message again.
-    pub fn drop_out_below(&mut self, place: usize, switches: u32) {
-        let Some(course) = self.courses.get_mut(&Receiver::Below(place)) else { return };
+    pub fn drop_out_child(&mut self, tree_index: usize, switches: u32) {
+        let Some(course) = self.courses.get_mut(&Receiver::Child(tree_index)) else { return };
         if course.switches == switches {
             while let Some(Step::Bytes { .. }) = course.steps.front() {
                 course.steps.pop_front();
@@ -364,7 +364,7 @@ mod tests {
 
     const R0: Receiver = Receiver::Rank(Rank(0));
     const R1: Receiver = Receiver::Rank(Rank(1));
-    const B3: Receiver = Receiver::Below(3);
+    const B3: Receiver = Receiver::Child(3);
 
     fn bytes(feed: &Feed, receiver: Receiver) -> Vec<u8> {
         match feed.next(receiver) {
@@ -405,7 +405,7 @@ mod tests {
         feed.took(R0, 2);
         assert_eq!(feed.next(R0), Some(Stdin::End));
         assert_eq!(feed.next(R1), Some(Stdin::End));
-        feed.told(R0);
+        feed.reported(R0);
         assert_eq!(feed.next(R0), None, "it is said once");
     }
 
@@ -453,7 +453,7 @@ mod tests {
         assert_eq!(take_all(&mut feed, R1), b"new");
         assert_eq!(take_all(&mut feed, B3), b"old");
         assert_eq!(feed.next(B3), Some(Stdin::Switch(ranks)));
-        feed.told(B3);
+        feed.reported(B3);
         assert_eq!(take_all(&mut feed, B3), b"new");
         feed.switch(&RankSet::none(), []).unwrap();
         feed.switch(&RankSet::below(1), [R0]).unwrap();
@@ -466,10 +466,10 @@ mod tests {
         feed.take_credit();
         feed.grant(3, 100);
         feed.switch(&RankSet::all(), [B3]).unwrap();
-        feed.told(B3);
-        feed.drop_out_below(3, 0);
+        feed.reported(B3);
+        feed.drop_out_child(3, 0);
         assert!(!feed.is_unwanted(), "it did not know of the switch");
-        feed.drop_out_below(3, 1);
+        feed.drop_out_child(3, 1);
         assert!(feed.is_unwanted());
         feed.switch(&RankSet::all(), [B3]).unwrap();
         assert!(!feed.is_unwanted());

@@ -1,6 +1,6 @@
 //! Labels and timestamps in front of lines.
 
-use crate::leaf::Record;
+use crate::line_splitter::Record;
 use mpd_wire::RankSet;
 
 /// Puts a prefix before each line of one output. It keeps track of the start of lines, so that a

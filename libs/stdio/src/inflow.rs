@@ -1,12 +1,12 @@
 //! One output stream of one child manager: the payloads that arrived and were not yet taken, under
 //! credit.
 //!
-//! The owner looks at the source of the next item, asks the gate, and takes the item. Bytes that
+//! The owner looks at the source of the next item, asks the write admission, and takes the item. Bytes that
 //! were taken go back as credit, so the bytes that wait here never exceed the window.
 
 use std::collections::VecDeque;
 
-use crate::leaf::Record;
+use crate::line_splitter::Record;
 use crate::record::{InvalidItem, Item, Items, MAX_PAYLOAD};
 use mpd_wire::{Rank, RankSet};
 
@@ -94,7 +94,7 @@ impl Inflow {
         Ok((!record.end).then_some(source))
     }
 
-    /// The next item, so that the owner can ask the gate about its [source](Item::source).
+    /// The next item, so that the owner can ask the write admission about its [source](Item::source).
     pub fn peek(&self) -> Option<Item<'_>> {
         let payload = self.payloads.front()?;
         match payload.get(self.at..) {

@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::leaf::Record;
+use crate::line_splitter::Record;
 use mpd_machine::Time;
 use mpd_wire::{Rank, RankSet};
 
@@ -90,7 +90,7 @@ struct Course {
     /// It has not yet answered.
     asked: bool,
     /// The time at which it last wrote, or began; `None` if it has not begun.
-    heard: Option<Time>,
+    received: Option<Time>,
 }
 
 /// The number of ranks that have not ended and for which one entry is the first that they may join.
@@ -116,7 +116,7 @@ impl Due {
 /// Collects lines of one output stream of some ranks.
 #[derive(Debug)]
 pub struct Merger {
-    places: Places,
+    tree_indices: TreeIndices,
     courses: Vec<Course>,
     entries: VecDeque<Entry>,
     /// One for each entry, and one for the entry that follows them.
@@ -143,10 +143,10 @@ pub struct Merger {
 impl Merger {
     /// A merger for `ranks`, in a manager with this many levels of managers below it.
     pub fn new(ranks: &RankSet, levels: u32) -> Self {
-        let places = Places::new(ranks);
+        let tree_indices = TreeIndices::new(ranks);
         Self {
-            courses: vec![Course::default(); places.len()],
-            places,
+            courses: vec![Course::default(); tree_indices.len()],
+            tree_indices,
             entries: VecDeque::new(),
             due: VecDeque::from([Due { all: ranks.count(), prompt: ranks.count() }]),
             first: 0,
@@ -164,8 +164,8 @@ impl Merger {
     /// These ranks have begun: from now on lines wait for them.
     pub fn begin(&mut self, now: Time, ranks: &RankSet) {
         for rank in ranks.ranks() {
-            if let Some(place) = self.places.of(rank) {
-                self.courses[place].heard.get_or_insert(now);
+            if let Some(tree_index) = self.tree_indices.of(rank) {
+                self.courses[tree_index].received.get_or_insert(now);
             }
         }
     }
@@ -173,14 +173,14 @@ impl Merger {
     /// These ranks were asked: lines wait for them until they have answered.
     pub fn ask(&mut self, now: Time, ranks: &RankSet) {
         for rank in ranks.ranks() {
-            let Some(place) = self.places.of(rank) else { continue };
-            let at = self.index(self.courses[place].next);
-            self.due[at].remove(&self.courses[place]);
-            let course = &mut self.courses[place];
-            (course.late, course.heard) = (false, Some(now));
+            let Some(tree_index) = self.tree_indices.of(rank) else { continue };
+            let at = self.index(self.courses[tree_index].next);
+            self.due[at].remove(&self.courses[tree_index]);
+            let course = &mut self.courses[tree_index];
+            (course.late, course.received) = (false, Some(now));
             let is_new = !course.ended && !std::mem::replace(&mut course.asked, true);
             self.asked += u32::from(is_new);
-            self.due[at].add(&self.courses[place]);
+            self.due[at].add(&self.courses[tree_index]);
         }
     }
 
@@ -191,7 +191,9 @@ impl Merger {
     pub fn holds_back(&self, ranks: &RankSet) -> bool {
         self.gathered >= HOLD_BACK
             && self.due[0].prompt > 0
-            && self.places_of(ranks).all(|place| self.courses[place].next > self.first)
+            && self
+                .tree_indices_of(ranks)
+                .all(|tree_index| self.courses[tree_index].next > self.first)
     }
 
     /// Takes the output that all of `ranks` wrote, which are ranks of this merger. Calls `emit`
@@ -234,12 +236,12 @@ impl Merger {
     /// `ranks` will write no more. Their last record had its end mark.
     pub fn end(&mut self, ranks: &RankSet, emit: &mut impl FnMut(&RankSet, &[u8])) {
         for rank in ranks.ranks() {
-            let Some(place) = self.places.of(rank) else { continue };
-            if !self.courses[place].ended {
-                let at = self.index(self.courses[place].next);
-                self.due[at].remove(&self.courses[place]);
-                self.courses[place].ended = true;
-                self.answered(place);
+            let Some(tree_index) = self.tree_indices.of(rank) else { continue };
+            if !self.courses[tree_index].ended {
+                let at = self.index(self.courses[tree_index].next);
+                self.due[at].remove(&self.courses[tree_index]);
+                self.courses[tree_index].ended = true;
+                self.answered(tree_index);
                 self.leaving.push(rank);
             }
         }
@@ -249,11 +251,13 @@ impl Merger {
     /// Ranks that ended and whose lines were all emitted. Each rank is returned once.
     pub fn take_ended(&mut self) -> RankSet {
         let gone = |rank: &Rank| {
-            self.places.of(*rank).is_none_or(|place| self.courses[place].next <= self.first)
+            self.tree_indices
+                .of(*rank)
+                .is_none_or(|tree_index| self.courses[tree_index].next <= self.first)
         };
-        let (told, leaving) = self.leaving.iter().partition::<Vec<Rank>, _>(|rank| gone(rank));
+        let (reported, leaving) = self.leaving.iter().partition::<Vec<Rank>, _>(|rank| gone(rank));
         self.leaving = leaving;
-        told.into_iter().collect()
+        reported.into_iter().collect()
     }
 
     /// When [`Merger::flush`] is due.
@@ -281,7 +285,7 @@ impl Merger {
             entries.extend(self.take_first());
         }
         if self.asked > 0 {
-            entries = arrange::arranged(entries, &self.places);
+            entries = arrange::arranged(entries, &self.tree_indices);
         }
         entries.iter().for_each(|entry| emit(&entry.ranks, &entry.text));
         for course in self.courses.iter_mut().filter(|course| course.next < self.first) {
@@ -300,7 +304,7 @@ impl Merger {
             if course.ended || course.late {
                 continue;
             }
-            let due = course.heard.unwrap_or(now).max(since) + self.patience;
+            let due = course.received.unwrap_or(now).max(since) + self.patience;
             if due <= now {
                 self.due[0].remove(course);
                 course.late = true;
@@ -319,7 +323,11 @@ impl Merger {
         text: &[u8],
         emit: &mut impl FnMut(&RankSet, &[u8]),
     ) {
-        let from = self.places_of(ranks).map(|place| self.courses[place].next).max().unwrap_or(0);
+        let from = self
+            .tree_indices_of(ranks)
+            .map(|tree_index| self.courses[tree_index].next)
+            .max()
+            .unwrap_or(0);
         let at = match self.find(text, from) {
             Some(at) => {
                 self.note_join(ranks);
@@ -328,12 +336,12 @@ impl Merger {
             None => self.add(now, text),
         };
         for rank in ranks.ranks() {
-            let Some(place) = self.places.of(rank) else { continue };
-            let (old, new) = (self.index(self.courses[place].next), self.index(at + 1));
-            self.due[old].remove(&self.courses[place]);
-            self.courses[place].next = at + 1;
-            self.courses[place].heard = Some(now);
-            self.due[new].add(&self.courses[place]);
+            let Some(tree_index) = self.tree_indices.of(rank) else { continue };
+            let (old, new) = (self.index(self.courses[tree_index].next), self.index(at + 1));
+            self.due[old].remove(&self.courses[tree_index]);
+            self.courses[tree_index].next = at + 1;
+            self.courses[tree_index].received = Some(now);
+            self.due[new].add(&self.courses[tree_index]);
         }
         let index = self.index(at);
         let entry = &mut self.entries[index];
@@ -352,16 +360,16 @@ impl Merger {
     /// These ranks have answered, if they were asked.
     fn mark(&mut self, ranks: &RankSet) {
         for rank in ranks.ranks() {
-            let Some(place) = self.places.of(rank) else { continue };
-            let at = self.index(self.courses[place].next);
-            self.due[at].remove(&self.courses[place]);
-            self.courses[place].late |= self.answered(place);
-            self.due[at].add(&self.courses[place]);
+            let Some(tree_index) = self.tree_indices.of(rank) else { continue };
+            let at = self.index(self.courses[tree_index].next);
+            self.due[at].remove(&self.courses[tree_index]);
+            self.courses[tree_index].late |= self.answered(tree_index);
+            self.due[at].add(&self.courses[tree_index]);
         }
     }
 
-    fn answered(&mut self, place: usize) -> bool {
-        let is_answer = std::mem::take(&mut self.courses[place].asked);
+    fn answered(&mut self, tree_index: usize) -> bool {
+        let is_answer = std::mem::take(&mut self.courses[tree_index].asked);
         self.asked -= u32::from(is_answer);
         self.complete |= is_answer && self.asked == 0;
         is_answer
@@ -370,11 +378,11 @@ impl Merger {
     /// `ranks` write the same as others, so they are no longer late.
     fn note_join(&mut self, ranks: &RankSet) {
         for rank in ranks.ranks() {
-            let Some(place) = self.places.of(rank) else { continue };
-            let at = self.index(self.courses[place].next);
-            self.due[at].remove(&self.courses[place]);
-            self.courses[place].late = false;
-            self.due[at].add(&self.courses[place]);
+            let Some(tree_index) = self.tree_indices.of(rank) else { continue };
+            let at = self.index(self.courses[tree_index].next);
+            self.due[at].remove(&self.courses[tree_index]);
+            self.courses[tree_index].late = false;
+            self.due[at].add(&self.courses[tree_index]);
         }
     }
 
@@ -411,7 +419,7 @@ impl Merger {
 
     fn emit_all(&mut self, emit: &mut impl FnMut(&RankSet, &[u8])) {
         let all = std::iter::from_fn(|| self.take_first()).collect();
-        let all = arrange::arranged(all, &self.places);
+        let all = arrange::arranged(all, &self.tree_indices);
         all.iter().for_each(|entry| emit(&entry.ranks, &entry.text));
     }
 
@@ -443,19 +451,19 @@ impl Merger {
         usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX)
     }
 
-    fn places_of(&self, ranks: &RankSet) -> impl Iterator<Item = usize> {
-        ranks.ranks().filter_map(|rank| self.places.of(rank))
+    fn tree_indices_of(&self, ranks: &RankSet) -> impl Iterator<Item = usize> {
+        ranks.ranks().filter_map(|rank| self.tree_indices.of(rank))
     }
 }
 
 /// Ranks numbered from 0 without gaps, as indices of tables.
 #[derive(Debug)]
-struct Places {
+struct TreeIndices {
     /// Lowest rank, highest rank, and the index of the lowest.
     ranges: Vec<(u32, u32, usize)>,
 }
 
-impl Places {
+impl TreeIndices {
     fn new(ranks: &RankSet) -> Self {
         let mut count = 0;
         let number = |&(low, high): &(u32, u32)| {

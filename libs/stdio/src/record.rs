@@ -3,7 +3,7 @@
 //! A payload is a sequence of items, and each item is complete. PROTOCOL.md lists the fields. The
 //! decoder looks only at received bytes and copies none of them.
 
-use crate::leaf::Record;
+use crate::line_splitter::Record;
 use mpd_wire::{Rank, RankSet};
 
 /// Most bytes of one payload.
@@ -48,7 +48,7 @@ pub enum Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// The rank that a gate is asked about: the lowest of several. `None` if the item has no
+    /// The rank that a write admission is asked about: the lowest of several. `None` if the item has no
     /// output.
     pub fn source(&self) -> Option<Rank> {
         match self {

@@ -1,12 +1,12 @@
 //! One output stream on its way up: the payloads that a manager sends to its parent, under credit.
 //!
-//! Only one rank at a time is in the middle of a line. An owner that asks the gate first never
+//! Only one rank at a time is in the middle of a line. An owner that asks the write admission first never
 //! breaks this rule. If another rank writes nevertheless, the uplink ends the unfinished line
 //! before it.
 
 use std::collections::VecDeque;
 
-use crate::leaf::Record;
+use crate::line_splitter::Record;
 use crate::merge::AT_ONCE;
 use crate::record;
 use crate::record::{Item, MAX_PAYLOAD, MAX_RANGES};
@@ -105,7 +105,7 @@ impl Uplink {
         Some(payload)
     }
 
-    /// Bytes that wait for credit, for the gate.
+    /// Bytes that wait for credit, for the write admission.
     pub const fn waiting(&self) -> usize {
         self.waiting
     }

@@ -1,14 +1,17 @@
-//! What consoles are answered by a daemon that is in no ring: this host is all there is.
+//! Answers for consoles by a daemon without a ring, which knows only its own host.
 
 use mpd_wire::DaemonName;
 use mpd_wire::message::{ConsoleReply, JobRef, ManagerOrder, OrderAnswer, RingRequest};
 
-use crate::daemon::errand::Errand;
 use crate::daemon::guests::REFUSAL;
 use crate::daemon::jobs::{Jobs, hosted, no_such_job};
+use crate::daemon::manager_message::ManagerMessage;
 
 /// The replies to the console, and messages to managers.
-pub(super) fn answer(jobs: &Jobs, request: RingRequest) -> (Vec<ConsoleReply>, Vec<Errand>) {
+pub(super) fn answer(
+    jobs: &Jobs,
+    request: RingRequest,
+) -> (Vec<ConsoleReply>, Vec<ManagerMessage>) {
     match request {
         RingRequest::Jobs => (listing(jobs), Vec::new()),
         RingRequest::KillJob { job } => order(jobs, &job, &ManagerOrder::Kill),
@@ -18,7 +21,7 @@ pub(super) fn answer(jobs: &Jobs, request: RingRequest) -> (Vec<ConsoleReply>, V
         RingRequest::SwitchStdin { job, ranks } => {
             order(jobs, &job, &ManagerOrder::SwitchStdin { ranks })
         }
-        // `guests::check` lists what is refused.
+        // `guests::check` lists the refused requests.
         _ => (vec![refused(REFUSAL)], Vec::new()),
     }
 }
@@ -37,9 +40,15 @@ fn listing(jobs: &Jobs) -> Vec<ConsoleReply> {
     replies
 }
 
-fn order(jobs: &Jobs, job: &JobRef, order: &ManagerOrder) -> (Vec<ConsoleReply>, Vec<Errand>) {
-    match jobs.errands(job, order) {
-        Ok(errands) => (vec![ConsoleReply::Done { missing: Vec::new() }], errands),
+fn order(
+    jobs: &Jobs,
+    job: &JobRef,
+    order: &ManagerOrder,
+) -> (Vec<ConsoleReply>, Vec<ManagerMessage>) {
+    match jobs.manager_messages(job, order) {
+        Ok(manager_messages) => {
+            (vec![ConsoleReply::Done { missing: Vec::new() }], manager_messages)
+        }
         Err(OrderAnswer::Failed { problem }) => (vec![refused(&problem)], Vec::new()),
         Err(_) => (vec![refused(&no_such_job(job))], Vec::new()),
     }
@@ -56,13 +65,14 @@ mod tests {
     #[test]
     fn a_daemon_without_jobs_lists_none_and_knows_none() {
         let jobs = Jobs::new("h1", "h1", None);
-        let (replies, errands) = answer(&jobs, RingRequest::Jobs);
+        let (replies, manager_messages) = answer(&jobs, RingRequest::Jobs);
         let [ConsoleReply::Jobs { me, jobs: parts, more: false, .. }] = &replies[..] else {
             panic!("{replies:?}");
         };
-        assert_eq!((me.as_str(), parts.len(), errands.len()), ("h1", 0, 0));
-        let (replies, errands) = answer(&jobs, RingRequest::KillJob { job: JobRef::Private(7) });
-        assert!(errands.is_empty());
+        assert_eq!((me.as_str(), parts.len(), manager_messages.len()), ("h1", 0, 0));
+        let (replies, manager_messages) =
+            answer(&jobs, RingRequest::KillJob { job: JobRef::Private(7) });
+        assert!(manager_messages.is_empty());
         assert_eq!(replies, [refused("no job p7; 'mpdlistjobs' lists them")]);
         let (replies, _) = answer(&jobs, RingRequest::ExitAll);
         assert_eq!(replies, [refused(REFUSAL)]);

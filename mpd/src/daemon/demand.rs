@@ -1,15 +1,15 @@
-//! What a manager of this host requests of the ring, or of this daemon where it is in no ring.
+//! Requests of a manager of this host to the ring, or to this daemon if it has no ring.
 
 use mpd_wire::JobId;
 
-use crate::daemon::names::Wish;
+use crate::daemon::names::NameRequest;
 use crate::daemon::spawns::Spawn;
 
-/// See the module.
+/// A request of a manager.
 #[derive(Debug)]
 pub(super) enum Demand {
     /// About a name.
-    Name(Wish),
+    Name(NameRequest),
     /// About processes that ranks spawn.
     Spawn(Spawn),
     /// The job ended before all its managers had connected: it is over on all hosts.

@@ -1,5 +1,5 @@
-//! Consoles that find a private ring by its socket in the run directory: what they may ask for, and the end of
-//! their debuggers with the job.
+//! Consoles that find a private ring by its socket in the run directory: the requests that they may send, and the
+//! end of their debuggers with the job.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -12,42 +12,42 @@ use mpd_wire::JobId;
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{ManagerOrder, Opening, RingRequest};
 
-use crate::daemon::door::Door;
-use crate::daemon::errand::Errand;
+use crate::daemon::acceptor::Acceptor;
 use crate::daemon::jobs::Jobs;
+use crate::daemon::manager_message::ManagerMessage;
 
-/// What a guest is told who wants something else.
+/// The answer to any other request of a guest.
 pub(super) const REFUSAL: &str = "this daemon runs the job of one mpirun: it lists, signals and kills that job, switches \
-                       its standard input, and runs debuggers of it, and nothing else";
+                       its standard input, prints its state, and runs debuggers of it, and nothing else";
 
-/// See the module.
+/// The socket of a private ring for consoles, and the debuggers that consoles started.
 #[derive(Debug)]
 pub(super) struct Guests {
-    /// The mpirun that the ring is for.
+    /// The process id of the mpirun that the ring is for.
     owner: u32,
     listed: Option<Listed>,
-    door: Door,
-    /// Debuggers that were told to end.
-    seen_off: BTreeSet<JobId>,
+    acceptor: Acceptor,
+    /// Debuggers that were ordered to end.
+    killed: BTreeSet<JobId>,
 }
 
 impl Guests {
-    /// Of the ring that the process `owner` began. Without a `directory`, and where it cannot be used, nobody comes.
-    /// `removes_rundir`: see [`Listed::open`].
+    /// The socket of the ring that the process `owner` began. Without a usable `directory` there is no socket and
+    /// no guest. `removes_rundir`: see [`Listed::open`].
     pub(super) fn of(owner: u32, directory: Option<&Path>, removes_rundir: bool) -> Self {
         let open = |directory| Listed::open(directory, owner, removes_rundir);
         let listed = directory.map(open).transpose().unwrap_or_else(|error| {
             log::info!("consoles do not find this job: {error}");
             None
         });
-        let mut door = Door::new("guest");
-        // An event tells of the first one.
-        door.ignore();
-        Self { owner, listed, door, seen_off: BTreeSet::new() }
+        let mut acceptor = Acceptor::new("guest");
+        // An event reports the first connection.
+        acceptor.mark_idle();
+        Self { owner, listed, acceptor, killed: BTreeSet::new() }
     }
 
     /// Whether consoles can find the ring.
-    pub(super) const fn are_let_in(&self) -> bool {
+    pub(super) const fn are_findable(&self) -> bool {
         self.listed.is_some()
     }
 
@@ -56,39 +56,40 @@ impl Guests {
         self.listed.as_ref().map(|listed| listed.listener().as_raw_fd())
     }
 
-    pub(super) const fn door(&mut self) -> &mut Door {
-        &mut self.door
+    pub(super) const fn acceptor_mut(&mut self) -> &mut Acceptor {
+        &mut self.acceptor
     }
 
-    /// The same, to look at.
-    pub(super) const fn waiting(&self) -> &Door {
-        &self.door
+    /// d
+    pub(super) const fn acceptor(&self) -> &Acceptor {
+        &self.acceptor
     }
 
-    /// The next one who waits.
+    /// The next connection of a guest.
     pub(super) fn next(&mut self, now: Time) -> Option<UnixStream> {
         let listener = self.listed.as_ref()?.listener();
-        self.door.next(now, || listener.accept()).map(|(stream, _)| stream)
+        self.acceptor.next(now, || listener.accept()).map(|(stream, _)| stream)
     }
 
-    /// Messages to the managers of debuggers: they end once their target job has ended.
-    pub(super) fn see_off(&mut self, jobs: &Jobs) -> Vec<Errand> {
-        let left = jobs.others_than_of(self.owner);
-        let untold: Vec<JobId> =
-            left.into_iter().filter(|job| self.seen_off.insert(job.clone())).collect();
-        let end = |job| Errand::new(job, ManagerOrder::Kill);
-        untold.into_iter().map(end).collect()
+    /// Messages to the managers of debuggers that end them, once their target job has ended.
+    pub(super) fn kill_debuggers(&mut self, jobs: &Jobs) -> Vec<ManagerMessage> {
+        let left = jobs.other_jobs_than(self.owner);
+        let running: Vec<JobId> =
+            left.into_iter().filter(|job| self.killed.insert(job.clone())).collect();
+        let end = |job| ManagerMessage::new(job, ManagerOrder::Kill);
+        running.into_iter().map(end).collect()
     }
 }
 
-/// Whether a guest may open with this. A submission is looked at once more when it is whole.
+/// Whether a guest may open with this. [`check_job`] checks a submission when it is complete.
 pub(super) fn check(opening: &Opening) -> Result<(), String> {
     match opening {
         Opening::Ring { request, .. } => match request {
             RingRequest::Jobs
             | RingRequest::KillJob { .. }
             | RingRequest::SignalJob { .. }
-            | RingRequest::SwitchStdin { .. } => Ok(()),
+            | RingRequest::SwitchStdin { .. }
+            | RingRequest::State { job: Some(_) } => Ok(()),
             RingRequest::Describe
             | RingRequest::Lap { .. }
             | RingRequest::Census
@@ -98,6 +99,7 @@ pub(super) fn check(opening: &Opening) -> Result<(), String> {
             | RingRequest::Names
             | RingRequest::Top
             | RingRequest::Watch
+            | RingRequest::State { job: None }
             | RingRequest::Ping { .. } => Err(REFUSAL.to_owned()),
         },
         Opening::Submit { .. } => Ok(()),
@@ -129,6 +131,7 @@ mod tests {
             ring(RingRequest::KillJob { job: job() }),
             ring(RingRequest::SignalJob { job: job(), signal: 9, single: true }),
             ring(RingRequest::SwitchStdin { job: job(), ranks }),
+            ring(RingRequest::State { job: Some(job()) }),
             Opening::Submit { version: VERSION, spec_bytes: 1 },
         ];
         assert!(fine.iter().all(|opening| check(opening).is_ok()));
@@ -137,6 +140,7 @@ mod tests {
             ring(RingRequest::Exit { member: None }),
             ring(RingRequest::Describe),
             ring(RingRequest::Names),
+            ring(RingRequest::State { job: None }),
             Opening::Status { version: VERSION },
         ];
         assert!(bad.iter().all(|opening| check(opening).is_err()));

@@ -9,41 +9,41 @@ use mpd_io::rundir::RunDir;
 use mpd_machine::Time;
 use nix::fcntl::Flock;
 
-use crate::daemon::door::Door;
+use crate::daemon::acceptor::Acceptor;
 
-/// See the module. A private ring of one has neither.
+/// The console socket, with the lock of the run directory. A private ring of one does not have one.
 #[derive(Debug)]
 pub(super) struct Listening {
     listener: UnixListener,
     rundir: RunDir,
     is_private: bool,
     _lock: Flock<File>,
-    door: Door,
+    acceptor: Acceptor,
 }
 
 impl Listening {
     pub(super) fn begin(rundir: &RunDir, is_private: bool) -> anyhow::Result<Self> {
         let (lock, listener) = rundir.serve()?;
-        let (rundir, door) = (rundir.clone(), Door::new("console"));
-        let listening = Self { listener, rundir, is_private, _lock: lock, door };
+        let (rundir, acceptor) = (rundir.clone(), Acceptor::new("console"));
+        let listening = Self { listener, rundir, is_private, _lock: lock, acceptor };
         listening.listener.set_nonblocking(true)?;
         Ok(listening)
     }
 
     /// The state of the listening socket.
-    pub(super) const fn door(&self) -> &Door {
-        &self.door
+    pub(super) const fn acceptor(&self) -> &Acceptor {
+        &self.acceptor
     }
 
-    /// An event came.
-    pub(super) const fn knock(&mut self) {
-        self.door.knock();
+    /// An event reports a waiting connection.
+    pub(super) const fn mark_ready(&mut self) {
+        self.acceptor.mark_ready();
     }
 
     /// Accepts the next connection.
     pub(super) fn next(&mut self, now: Time) -> Option<UnixStream> {
         let accept = || -> io::Result<_> { self.listener.accept() };
-        self.door.next(now, accept).map(|(stream, _)| stream)
+        self.acceptor.next(now, accept).map(|(stream, _)| stream)
     }
 }
 
@@ -54,8 +54,8 @@ impl AsRawFd for Listening {
 }
 
 impl Drop for Listening {
-    /// The next daemon finds no stale socket, managers notice and wait for it. A private ring has no next
-    /// daemon, and its directory no other use.
+    /// Removes the socket, so that the next daemon finds no stale one. Managers notice that and wait for the next
+    /// daemon. A private ring has no next daemon, so its directory is removed too.
     fn drop(&mut self) {
         let _ = fs::remove_file(self.rundir.socket());
         if self.is_private {

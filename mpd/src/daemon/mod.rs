@@ -1,18 +1,17 @@
-//! The daemon process: one loop over its Unix socket and its port, who is connected to them, its
-//! children and signals.
+//! The daemon process: one loop over its Unix socket, its port, the connections to them, its children and signals.
 //!
 //! Each resource has one owner: [`peers`] has the connections of consoles and managers, [`jobs`] the jobs and the
-//! children, [`membership`] all that concerns the ring, over the links of [`net`]. Owners do not call each other. They
-//! return events, and this loop routes each event to one owner. A console, a manager or another daemon can close its
-//! own connection, never the daemon.
+//! children, [`membership`] everything of the ring, over the links of [`net`]. Owners do not call each other. They
+//! return events, and this loop routes each event to one owner. A console, a manager or another daemon can close
+//! its own connection, never the daemon.
 
+mod acceptor;
 mod alone;
 mod demand;
-mod door;
-mod errand;
 mod guests;
 mod jobs;
 mod listening;
+mod manager_message;
 mod membership;
 mod names;
 mod net;
@@ -20,6 +19,7 @@ mod peers;
 mod placement;
 mod ready;
 mod spawns;
+mod states;
 pub(crate) mod status;
 mod submission;
 mod throttle;
@@ -39,21 +39,23 @@ use mpd_io::conn::Conn;
 use mpd_io::signals::Signals;
 use mpd_io::{adopt_inherited, oom, priority, tree};
 use mpd_machine::Time;
+use mpd_wire::JobId;
 use mpd_wire::job::Notice;
-use mpd_wire::message::{ConsoleReply, Phase, RingRequest, Span};
+use mpd_wire::message::{ConsoleReply, JobRef, ManagerReport, Phase, RingRequest, Span};
 
 use crate::cli::Cli;
+use crate::daemon::acceptor::{Acceptor, PER_TURN};
 use crate::daemon::demand::Demand;
-use crate::daemon::door::{Door, PER_TURN};
-use crate::daemon::errand::Errand;
 use crate::daemon::guests::Guests;
 use crate::daemon::jobs::Jobs;
 use crate::daemon::listening::Listening;
+use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::membership::{Announcement, Membership, Turn};
 use crate::daemon::names::Names;
 use crate::daemon::peers::{Event, Peers};
 use crate::daemon::placement::Plan;
 use crate::daemon::ready::Ready;
+use crate::daemon::states::States;
 use crate::daemon::submission::Submission;
 use crate::limits;
 use crate::start::READY;
@@ -63,21 +65,22 @@ const SIGNALS: Token = Token(1);
 const PORT: Token = Token(2);
 const GUESTS: Token = Token(3);
 
-/// How long a door rests when descriptors have run out.
+/// How long an acceptor rests when descriptors have run out.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
 const SIGNALS_CAUGHT: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD];
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
-    limits::keep_owner_of_files();
-    // Whole lists of members go to those who enter, and leave no holes behind.
+    limits::keep_owner_permissions();
+    // Members that enter get whole lists of members. Large blocks are returned to the system after use.
     mpd_io::part_large_blocks();
     let descriptor = if cli.private { 4 } else { 3 };
-    let told = cli.tell_ready.then(|| adopt_inherited(descriptor)).transpose()?.map(File::from);
-    let mut ready = Ready::new(told);
+    let reported =
+        cli.report_ready.then(|| adopt_inherited(descriptor)).transpose()?.map(File::from);
+    let mut ready = Ready::new(reported);
     let result = Daemon::start(cli).and_then(|daemon| daemon.serve(&mut ready));
     if let Err(error) = &result {
-        ready.tell(&mpd_io::logging::one_line(&format!("{error:#}")));
+        ready.report(&mpd_io::logging::one_line(&format!("{error:#}")));
     }
     result
 }
@@ -87,14 +90,15 @@ struct Daemon {
     clock: Clock,
     signals: Signals,
     listening: Option<Listening>,
-    /// In a private ring.
+    /// Only in a private ring.
     guests: Option<Guests>,
     peers: Peers,
     jobs: Jobs,
-    /// None in a private ring of one.
+    /// `None` in a private ring of one.
     membership: Option<Membership>,
-    /// Those of a private ring of one.
+    /// The published names in a private ring of one.
     names: Names,
+    states: States,
     /// Signals may be waiting.
     signalled: bool,
     ending: bool,
@@ -111,7 +115,7 @@ impl Daemon {
         let is_alone = cli.private && !cli.open;
         let serving =
             (!is_alone).then(|| Listening::begin(&rundir, cli.is_private())).transpose()?;
-        let log_file = match (&cli.log_file, cli.tell_ready) {
+        let log_file = match (&cli.log_file, cli.report_ready) {
             (None, true) => Some(rundir.path().join("mpd.log")),
             (file, _) => file.clone(),
         };
@@ -122,13 +126,13 @@ impl Daemon {
         limits::raise_descriptor_limit();
         limits::lift_cpu_limit();
         priority::of_a_server();
-        let is_readier = |ours| ours > oom::OF_ROOTS_DAEMON;
-        if nix::unistd::geteuid().is_root() && oom::readiness().is_ok_and(is_readier) {
-            // In a container even root may not.
+        let is_above = |ours| ours > oom::OF_ROOTS_DAEMON;
+        if nix::unistd::geteuid().is_root() && oom::readiness().is_ok_and(is_above) {
+            // In a container even root may lack this permission.
             let _ = oom::set_readiness(oom::OF_ROOTS_DAEMON);
         }
         tree::become_subreaper().context("cannot become a subreaper")?;
-        limits::keep_to_oneself()?;
+        limits::protect_memory()?;
         let signals = Signals::catch(&SIGNALS_CAUGHT).context("cannot catch signals")?;
         let poll = Poll::new().context("cannot make an event queue")?;
         poll.registry().register(
@@ -164,6 +168,7 @@ impl Daemon {
             jobs,
             membership,
             names: Names::default(),
+            states: States::default(),
             signalled: true,
             ending: false,
         })
@@ -178,7 +183,7 @@ impl Daemon {
             self.serve_peers();
             self.jobs.turn(self.clock.now());
             self.ring_turn(ready)?;
-            self.tell_managers();
+            self.send_to_managers();
             if self.is_over() {
                 break;
             }
@@ -197,10 +202,10 @@ impl Daemon {
 
     fn mark_ready(&mut self, token: Token, hung_up: bool) {
         match token {
-            LISTENER => self.listening.iter_mut().for_each(Listening::knock),
-            GUESTS => self.guests.iter_mut().for_each(|g| g.door().knock()),
+            LISTENER => self.listening.iter_mut().for_each(Listening::mark_ready),
+            GUESTS => self.guests.iter_mut().for_each(|g| g.acceptor_mut().mark_ready()),
             SIGNALS => self.signalled = true,
-            PORT => self.membership.iter_mut().for_each(Membership::knock),
+            PORT => self.membership.iter_mut().for_each(Membership::mark_port_ready),
             Token(number) if number >= net::FIRST_TOKEN => {
                 self.membership.iter_mut().for_each(|m| m.mark_ready(token, hung_up));
             }
@@ -215,7 +220,7 @@ impl Daemon {
         }
     }
 
-    /// What the ring does, and what it has to say to consoles.
+    /// Gives the ring its turn, and sends its answers to consoles.
     fn ring_turn(&mut self, ready: &mut Ready) -> Result<()> {
         let is_needed = self.is_needed();
         let Some(membership) = &mut self.membership else { return Ok(()) };
@@ -228,10 +233,10 @@ impl Daemon {
             }
         }
         if ready.is_deserted() {
-            bail!("whoever started this daemon has gone before it was in the ring");
+            bail!("the process that started this daemon ended before the daemon was in the ring");
         }
         if membership.has_entered() {
-            ready.tell(&format!("{READY} {}", membership.port().number()));
+            ready.report(&format!("{READY} {}", membership.port().number()));
         }
         match membership.failure(now) {
             Some(problem) => bail!("{problem}"),
@@ -240,41 +245,42 @@ impl Daemon {
     }
 
     /// Adds the connections of started managers, and sends messages to managers.
-    fn tell_managers(&mut self) {
+    fn send_to_managers(&mut self) {
         for (job, conn) in self.jobs.take_connections() {
             let (registry, now) = (self.poll.registry(), self.clock.now());
-            if let Err(e) = self.peers.welcome_manager(registry, job.clone(), conn, now) {
-                log::error!("cannot listen to the manager of job {job}: {e}");
+            if let Err(e) = self.peers.add_manager(registry, job.clone(), conn, now) {
+                log::error!("cannot watch the connection of the manager of job {job}: {e}");
                 self.jobs.manager_closed(&job);
             }
         }
         if let (Some(guests), false) = (&mut self.guests, self.peers.has_owner()) {
-            for errand in guests.see_off(&self.jobs) {
-                self.peers.tell_manager(errand);
+            for manager_message in guests.kill_debuggers(&self.jobs) {
+                self.peers.send_to_manager(manager_message);
             }
         }
-        let errands = std::iter::from_fn(|| self.membership.as_mut()?.next_errand());
-        errands.for_each(|errand| self.peers.tell_manager(errand));
+        let manager_messages =
+            std::iter::from_fn(|| self.membership.as_mut()?.next_manager_message());
+        manager_messages.for_each(|manager_message| self.peers.send_to_manager(manager_message));
     }
 
-    /// A private ring stays while the mpirun that began it or a job of it is here.
+    /// Whether a private ring is still in use: its mpirun is connected, or a job runs. `false` after a signal.
     fn is_needed(&self) -> bool {
         !self.ending && (self.peers.has_owner() || !self.jobs.is_idle())
     }
 
     fn wait(&self) -> Option<Duration> {
         let membership = self.membership.as_ref();
-        let consoles = self.listening.as_ref().map(Listening::door);
-        let guests = self.guests.as_ref().map(Guests::waiting);
-        let port = membership.map(|m| m.port().door());
-        let doors = || [consoles, guests, port].into_iter().flatten();
-        if doors().any(Door::has_work)
+        let consoles = self.listening.as_ref().map(Listening::acceptor);
+        let guests = self.guests.as_ref().map(Guests::acceptor);
+        let port = membership.map(|m| m.port().acceptor());
+        let acceptors = || [consoles, guests, port].into_iter().flatten();
+        if acceptors().any(Acceptor::has_work)
             || self.peers.has_work()
             || membership.is_some_and(Membership::has_work)
         {
             return Some(Duration::ZERO);
         }
-        let resting = doors().any(Door::is_resting);
+        let resting = acceptors().any(Acceptor::is_resting);
         let deadlines = [
             self.peers.next_deadline(),
             self.jobs.next_deadline(),
@@ -306,7 +312,7 @@ impl Daemon {
 
     fn reap(&mut self, now: Time) {
         while let Some(job) = self.jobs.reap() {
-            for event in self.peers.last_words(&job) {
+            for event in self.peers.last_reports(&job) {
                 self.route(event, now);
             }
             self.jobs.manager_died(&job, now);
@@ -321,15 +327,21 @@ impl Daemon {
         }
     }
 
-    /// Routes an event of a connection.
+    /// Routes an event of a connection to its owner.
     fn route(&mut self, event: Event, now: Time) {
         match event {
+            Event::Report { job, report: ManagerReport::State { request, text, more } } => {
+                if let Some(console) = self.states.take(&job, request, more) {
+                    let reply = ConsoleReply::State { text, more };
+                    self.peers.answer(console, &reply, !more, now);
+                }
+            }
             Event::Report { job, report } => {
                 if let Some(demand) = self.jobs.report(job, report) {
                     self.serve_manager(demand, now);
                 }
             }
-            Event::ManagerClosed { job } => self.jobs.manager_closed(&job),
+            Event::ManagerClosed { job } => self.lose_manager(&job, now),
             Event::Registers { manager, opening, pid } => {
                 self.peers.registered(manager, self.jobs.adopt(opening, pid));
             }
@@ -341,40 +353,70 @@ impl Daemon {
                 self.submit(console, process, &submission, now);
             }
             Event::Gone { console } => {
+                self.states.forget_console(console);
                 self.membership.iter_mut().for_each(|m| m.forget_console(console));
             }
         }
     }
 
-    /// A request of a manager goes to the membership. Without a ring it is answered at once.
+    /// Routes a request of a manager to the membership, or answers it if there is no ring.
     fn serve_manager(&mut self, demand: Demand, now: Time) {
         if let Some(membership) = &mut self.membership {
             return membership.serve(self.poll.registry(), now, demand);
         }
         match demand {
-            Demand::Name(wish) => self.peers.tell_manager(self.names.serve(now, wish)),
-            Demand::Spawn(spawn) => self.tell_all(spawns::answers(self.jobs.name(), spawn)),
+            Demand::Name(request) => self.peers.send_to_manager(self.names.serve(now, request)),
+            Demand::Spawn(spawn) => self.report_all(spawns::answers(self.jobs.name(), spawn)),
             Demand::Cancel(_) => {}
         }
     }
 
-    fn tell_all(&mut self, errands: Vec<Errand>) {
-        errands.into_iter().for_each(|errand| self.peers.tell_manager(errand));
+    fn report_all(&mut self, manager_messages: Vec<ManagerMessage>) {
+        manager_messages
+            .into_iter()
+            .for_each(|manager_message| self.peers.send_to_manager(manager_message));
     }
 
-    /// A console requests something of the ring.
+    /// Handles the end of the connection to the manager of a job.
+    fn lose_manager(&mut self, job: &JobId, now: Time) {
+        self.jobs.manager_closed(job);
+        for console in self.states.lose_manager(job) {
+            let problem =
+                format!("job {job} has ended, or its manager is not connected to a daemon now");
+            self.peers.answer(console, &ConsoleReply::Refused { problem }, true, now);
+        }
+    }
+
+    /// Handles a console's request for the state of the manager of a job.
+    fn ask_state(&mut self, console: usize, job: &JobRef, now: Time) {
+        let asked = self.jobs.manager_of(job).and_then(|job| {
+            let problem = || "too many consoles wait for a state; try again".to_owned();
+            self.states.ask(console, job).ok_or_else(problem)
+        });
+        match asked {
+            Ok(message) => self.peers.send_to_manager(message),
+            Err(problem) => {
+                self.peers.answer(console, &ConsoleReply::Refused { problem }, true, now);
+            }
+        }
+    }
+
+    /// Handles a console's request about the ring.
     fn ask(&mut self, console: usize, request: RingRequest, now: Time) {
+        if let RingRequest::State { job: Some(job) } = &request {
+            return self.ask_state(console, job, now);
+        }
         if let Some(membership) = &mut self.membership {
             return membership.ask(self.poll.registry(), now, console, request);
         }
-        let (replies, errands) = alone::answer(&self.jobs, request);
+        let (replies, manager_messages) = alone::answer(&self.jobs, request);
         for (at, reply) in replies.iter().enumerate() {
             self.peers.answer(console, reply, at + 1 == replies.len(), now);
         }
-        self.tell_all(errands);
+        self.report_all(manager_messages);
     }
 
-    /// A console submits a job. The root manager of the job gets the console, or the console gets the reason of a
+    /// Handles a submission. The root manager of the job gets the console, or the console gets the reason of a
     /// refusal.
     fn submit(&mut self, console: usize, process: Option<u32>, submission: &Submission, now: Time) {
         match self.launch(console, process, submission, now) {
@@ -398,7 +440,7 @@ impl Daemon {
         let spec = &submission.spec;
         let name = self.jobs.name();
         let began_us = wall();
-        let Plan { shares, mut notices } = match &self.membership {
+        let Plan { host_slices, mut notices } = match &self.membership {
             Some(membership) => membership.place(spec)?,
             None if spec.adopted => placement::adopted(name, None)?,
             None => placement::alone(name, spec)?,
@@ -406,7 +448,7 @@ impl Daemon {
         let took_us = wall().saturating_sub(began_us);
         let placement = Span { phase: Phase::Placement, rank: None, began_us, took_us };
         notices.extend(submission.notice.clone().map(Notice::major));
-        let launch = self.jobs.plan(self.jobs.new_id(process)?, spec, shares)?;
+        let launch = self.jobs.plan(self.jobs.new_id(process)?, spec, host_slices)?;
         let announcement = Announcement::new(&launch, spec.trace)?;
         let spans = spec.trace.then_some(placement).into_iter().collect();
         let console = self.peers.console(console).context("the console is gone")?;
@@ -425,7 +467,7 @@ impl Daemon {
         }
     }
 
-    /// Accepts what waits, a bounded number a turn.
+    /// Accepts waiting consoles, a bounded number a turn.
     fn accept_consoles(&mut self) {
         let Some(listening) = &mut self.listening else { return };
         for _ in 0..PER_TURN {
@@ -440,7 +482,7 @@ impl Daemon {
         }
     }
 
-    /// The same for consoles of a private ring.
+    /// Accepts waiting consoles of a private ring, a bounded number a turn.
     fn accept_guests(&mut self) {
         let Some(guests) = &mut self.guests else { return };
         for _ in 0..PER_TURN {
@@ -456,7 +498,7 @@ impl Daemon {
     }
 }
 
-/// Takes the connection of the mpirun `owner`, and opens the door for consoles of its ring.
+/// Takes the connection of the mpirun `owner`, and opens the socket for consoles of its ring.
 fn begin_private(
     cli: &Cli,
     owner: u32,
@@ -469,7 +511,7 @@ fn begin_private(
         poll.registry().register(&mut SourceFd(&fd), GUESTS, Interest::READABLE)?;
     }
     let stream = UnixStream::from(adopt_inherited(3).context("--private is for mpirun")?);
-    let owner = (owner, guests.are_let_in());
+    let owner = (owner, guests.are_findable());
     peers.add_owner(poll.registry(), Conn::new(stream)?, owner, now)?;
     Ok(guests)
 }

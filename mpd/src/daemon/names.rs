@@ -1,47 +1,47 @@
-//! Names that jobs publish where there is no ring: a private daemon has those of its one job. And what daemons
-//! do alike with the keys of names.
+//! Names that jobs publish where there is no ring: a private daemon has the names of its one job. Also the handling
+//! of the keys of names, which all daemons share.
 
 use std::collections::BTreeMap;
 
 use mpd_machine::Time;
 use mpd_wire::JobId;
-use mpd_wire::message::{ManagerOrder, NameAnswer, NameWish};
+use mpd_wire::message::{ManagerOrder, NameAnswer, NameOperation};
 use mpd_wire::names::{Claim, Lock, MAX_CLAIMS, NameKey, TOO_MANY_OF_JOB};
 
-use crate::daemon::errand::Errand;
+use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::throttle::Throttle;
 
 /// A request of a manager of this host about a name.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct NameRequest {
     /// The manager's job, and the number that the manager gave the request.
     pub(super) job: JobId,
     pub(super) request: u32,
-    pub(super) wish: NameWish,
+    pub(super) operation: NameOperation,
 }
 
-impl Wish {
+impl NameRequest {
     /// The message with the answer.
-    pub(super) fn answered(self, answer: NameAnswer) -> Errand {
-        Errand::new(self.job, ManagerOrder::Named { request: self.request, answer })
+    pub(super) fn answered(self, answer: NameAnswer) -> ManagerMessage {
+        ManagerMessage::new(self.job, ManagerOrder::Named { request: self.request, answer })
     }
 }
 
 /// The lock of a key.
 ///
 /// # Errors
-/// When the system has no randomness to give; for people.
+/// When the system has no randomness; a text for people.
 pub(super) fn lock(key: Option<&NameKey>) -> Result<Option<Lock>, String> {
     let salt = || mpd_io::random::bytes().map_err(|error| error.to_string());
     key.map(|key| Ok(Lock::new(salt()?, key))).transpose()
 }
 
-/// Names that were not shown, or not taken back, for want of their key: some are logged.
+/// Requests for names with a missing or wrong key. A bounded number of them is logged.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Throttle);
 
 impl Refusals {
-    /// Whether a claim is not for the job that asks with this key.
+    /// Whether a claim is refused to `job`, since its key is missing or wrong; logs that.
     pub(super) fn refuses(
         &mut self,
         now: Time,
@@ -63,7 +63,7 @@ impl Refusals {
     }
 }
 
-/// The names, each once.
+/// The published names, each once.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     claims: BTreeMap<String, Claim>,
@@ -72,25 +72,25 @@ pub(super) struct Names {
 
 impl Names {
     /// Serves a request.
-    pub(super) fn serve(&mut self, now: Time, wish: Wish) -> Errand {
-        let answer = self.answer(now, &wish.job, &wish.wish);
-        wish.answered(answer)
+    pub(super) fn serve(&mut self, now: Time, request: NameRequest) -> ManagerMessage {
+        let answer = self.answer(now, &request.job, &request.operation);
+        request.answered(answer)
     }
 
-    fn answer(&mut self, now: Time, job: &JobId, wish: &NameWish) -> NameAnswer {
-        match wish {
-            NameWish::Publish { name, value, key } => match lock(key.as_ref()) {
+    fn answer(&mut self, now: Time, job: &JobId, operation: &NameOperation) -> NameAnswer {
+        match operation {
+            NameOperation::Publish { name, value, key } => match lock(key.as_ref()) {
                 Ok(lock) => {
                     let (name, value, job) = (name.clone(), value.clone(), job.clone());
                     self.publish(Claim { name, value, job, lock })
                 }
                 Err(problem) => NameAnswer::Failed(problem),
             },
-            NameWish::Lookup { name, key } => match self.find(now, job, name, key.as_ref()) {
+            NameOperation::Lookup { name, key } => match self.find(now, job, name, key.as_ref()) {
                 Some(claim) => NameAnswer::Value(claim.value),
                 None => NameAnswer::Unknown,
             },
-            NameWish::Unpublish { name, key } => {
+            NameOperation::Unpublish { name, key } => {
                 match self.find(now, job, name, key.as_ref()).and_then(|_| self.claims.remove(name))
                 {
                     Some(_) => NameAnswer::Done,
@@ -110,9 +110,9 @@ impl Names {
             return NameAnswer::Taken;
         }
         let full = (self.claims.len() >= MAX_CLAIMS).then_some("too many names");
-        let share = claim.is_within_share(self.claims.values());
-        let share = (!share).then_some(TOO_MANY_OF_JOB);
-        if let Some(problem) = claim.problem().or(share).or(full) {
+        let within = claim.is_within_share(self.claims.values());
+        let within = (!within).then_some(TOO_MANY_OF_JOB);
+        if let Some(problem) = claim.problem().or(within).or(full) {
             return NameAnswer::Failed(problem.to_owned());
         }
         self.claims.insert(claim.name.clone(), claim);
@@ -124,45 +124,45 @@ impl Names {
 mod tests {
     use super::*;
 
-    fn answer(names: &mut Names, wish: &NameWish) -> NameAnswer {
-        names.answer(Time::ZERO, &"1@h1".parse().unwrap(), wish)
+    fn answer(names: &mut Names, operation: &NameOperation) -> NameAnswer {
+        names.answer(Time::ZERO, &"1@h1".parse().unwrap(), operation)
     }
 
-    fn publish(value: &str, key: Option<NameKey>) -> NameWish {
-        NameWish::Publish { name: "a b".into(), value: value.into(), key }
+    fn publish(value: &str, key: Option<NameKey>) -> NameOperation {
+        NameOperation::Publish { name: "a b".into(), value: value.into(), key }
     }
 
-    fn lookup(key: Option<NameKey>) -> NameWish {
-        NameWish::Lookup { name: "a b".into(), key }
+    fn lookup(key: Option<NameKey>) -> NameOperation {
+        NameOperation::Lookup { name: "a b".into(), key }
     }
 
-    fn back(key: Option<NameKey>) -> NameWish {
-        NameWish::Unpublish { name: "a b".into(), key }
+    fn unpublish(key: Option<NameKey>) -> NameOperation {
+        NameOperation::Unpublish { name: "a b".into(), key }
     }
 
     #[test]
-    fn a_name_is_had_by_one_until_it_is_taken_back() {
+    fn a_name_belongs_to_one_job_until_it_is_unpublished() {
         let mut names = Names::default();
         assert_eq!(answer(&mut names, &lookup(None)), NameAnswer::Unknown);
         assert_eq!(answer(&mut names, &publish("1", None)), NameAnswer::Done);
         assert_eq!(answer(&mut names, &publish("2", None)), NameAnswer::Taken);
         assert_eq!(answer(&mut names, &lookup(None)), NameAnswer::Value("1".into()));
-        assert_eq!(answer(&mut names, &back(None)), NameAnswer::Done);
-        assert_eq!(answer(&mut names, &back(None)), NameAnswer::Unknown);
+        assert_eq!(answer(&mut names, &unpublish(None)), NameAnswer::Done);
+        assert_eq!(answer(&mut names, &unpublish(None)), NameAnswer::Unknown);
     }
 
     #[test]
-    fn a_name_with_a_key_is_unknown_without_it_and_one_without_is_unknown_with_one() {
+    fn a_name_with_a_key_is_unknown_without_the_key_and_a_name_without_a_key_is_unknown_with_one() {
         let mut names = Names::default();
-        let key = |words: &[u8]| Some(NameKey::new("a b", words));
+        let key = |arguments: &[u8]| Some(NameKey::new("a b", arguments));
         assert_eq!(answer(&mut names, &publish("1", key(b"x"))), NameAnswer::Done);
         assert_eq!(answer(&mut names, &publish("2", key(b"y"))), NameAnswer::Taken);
         for wrong in [None, key(b"y")] {
             assert_eq!(answer(&mut names, &lookup(wrong.clone())), NameAnswer::Unknown);
-            assert_eq!(answer(&mut names, &back(wrong)), NameAnswer::Unknown);
+            assert_eq!(answer(&mut names, &unpublish(wrong)), NameAnswer::Unknown);
         }
         assert_eq!(answer(&mut names, &lookup(key(b"x"))), NameAnswer::Value("1".into()));
-        assert_eq!(answer(&mut names, &back(key(b"x"))), NameAnswer::Done);
+        assert_eq!(answer(&mut names, &unpublish(key(b"x"))), NameAnswer::Done);
         assert_eq!(answer(&mut names, &publish("3", None)), NameAnswer::Done);
         assert_eq!(answer(&mut names, &lookup(key(b"x"))), NameAnswer::Unknown);
         assert_eq!(answer(&mut names, &lookup(None)), NameAnswer::Value("3".into()));

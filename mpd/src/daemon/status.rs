@@ -20,7 +20,7 @@ struct Status {
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let mut console = Console::open(&cli.rundir()?, &Opening::Status { version: VERSION })?;
     let ConsoleReply::Status { name, pid, jobs } = console.answer(Some(PATIENCE))? else {
-        bail!("the daemon answered something else");
+        bail!("the daemon sent another kind of answer");
     };
     let line = serde_json::to_string(&Status { name, pid, jobs })?;
     writeln!(io::stdout(), "{line}").context("cannot write the status")?;

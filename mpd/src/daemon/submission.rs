@@ -4,22 +4,22 @@ use std::os::fd::OwnedFd;
 
 use mpd_wire::job::JobSpec;
 
-/// See the module.
+/// A submitted job.
 #[derive(Debug)]
 pub(crate) struct Submission {
     pub(crate) spec: JobSpec,
     pub(crate) encoded: Vec<u8>,
     /// Standard output and error of the console.
     pub(crate) outputs: [OwnedFd; 2],
-    /// PMI connection and pidfd of a process that is to be its one rank.
+    /// PMI connection and pidfd of the process that becomes the job's one rank.
     pub(crate) adopted: Option<[OwnedFd; 2]>,
-    /// A line for its user.
+    /// A line for the job's user.
     pub(crate) notice: Option<String>,
 }
 
 impl Submission {
-    /// Ranks that crash are not held, since a debugger would not find them.
-    pub(crate) fn hold_nothing(&mut self) {
+    /// Lets crashed ranks end, since a debugger would not find the job.
+    pub(crate) fn never_hold(&mut self) {
         let Some(on_crash) = self.spec.on_crash.as_mut().filter(|on_crash| on_crash.hold) else {
             return;
         };

@@ -1,5 +1,5 @@
-//! Lines of the log that others can cause as often as they like: some each minute are written, the rest
-//! counted. The count is written when the minute is over.
+//! Lines of the log that other parties can cause without limit. [`MOST`] of them each minute are written. The
+//! others are counted, and the count is written at the end of the minute.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use mpd_machine::Time;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Lines each minute at most.
+/// Most lines of one kind each minute.
 const MOST: u32 = 20;
 
-/// One kind of warning.
+/// Limits one kind of log line.
 #[derive(Debug, Default)]
 pub(crate) struct Throttle {
     began: Option<Time>,
@@ -20,32 +20,32 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// Logs `warning` if there were not too many of them this minute.
+    /// Logs `warning`; at level debug if there were too many of them this minute.
     pub(crate) fn warn(&mut self, now: Time, warning: fmt::Arguments<'_>) {
         self.log(now, Level::Warn, warning);
     }
 
-    /// Logs `line` if there were not too many of them this minute.
+    /// Logs `line`; at level debug if there were too many of them this minute.
     pub(crate) fn log(&mut self, now: Time, level: Level, line: fmt::Arguments<'_>) {
         self.turn(now);
         let level = if self.count(now) { level } else { Level::Debug };
         log::log!(level, "{line}");
     }
 
-    /// When [`Throttle::turn`] has something to say.
+    /// When [`Throttle::turn`] is due.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.began.filter(|_| self.count > MOST).map(|began| began + MINUTE)
     }
 
-    /// Says how many lines were left out, if the minute is over.
+    /// Logs how many lines were left out, if the minute is over.
     pub(crate) fn turn(&mut self, now: Time) {
         let left_out = self.left_out(now);
         if left_out > 0 {
-            log::warn!("{left_out} more lines like those before were left out within a minute");
+            log::warn!("{left_out} more lines of this kind were left out within a minute");
         }
     }
 
-    /// How many were not written in the minute that is over; a new one begins.
+    /// The number of lines that were left out in the minute that is over; a new minute begins. 0 before its end.
     fn left_out(&mut self, now: Time) -> u32 {
         if self.began.is_none_or(|began| now.since(began) < MINUTE) {
             return 0;
@@ -54,7 +54,7 @@ impl Throttle {
         std::mem::take(&mut self.count).saturating_sub(MOST)
     }
 
-    /// Whether this one is to be written.
+    /// Counts a line. Whether it is to be written.
     fn count(&mut self, now: Time) -> bool {
         self.began.get_or_insert(now);
         self.count = self.count.saturating_add(1);
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_warnings_some_each_minute_are_logged_and_the_rest_counted() {
+    fn of_many_warnings_twenty_each_minute_are_logged_and_the_others_are_counted() {
         let mut throttle = Throttle::default();
         let begin = Time::ZERO + MINUTE;
         let logged =

@@ -1,5 +1,5 @@
-//! What the loop lends to each owner: the job, the clock, the registry, and a list for what the owner
-//! reports.
+//! The context of an owner's turn, lent by the loop: the job, the clock, the registry, and a list for the owner's
+//! events.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,12 +16,12 @@ use mpd_wire::job::{JobSpec, World as Numbers};
 use mpd_wire::message::{JobNews, ManagerReport, Phase, StartJob};
 use nix::unistd::Pid;
 
-use super::ending::Groups;
+use super::ending::groups::Groups;
 use super::event::{Event, Mark};
 use super::worlds::Worlds;
 
-/// The first look at /dev/shm, and at the MPI libraries of ranks; each next one comes after twice the time, up to a
-/// number of doublings.
+/// The time before the first look at /dev/shm and at the MPI libraries of ranks. Later intervals double, up to a
+/// bound.
 pub(super) const FIRST_LOOK: Duration = Duration::from_millis(20);
 
 /// The job, as this manager knows it. The loop changes it, the owners read it.
@@ -32,7 +32,7 @@ pub(super) struct Job {
     pub(super) worlds: Worlds,
     /// The job's directory, if it could be made.
     pub(super) directory: Option<PathBuf>,
-    /// What groups of the ranks here share.
+    /// The shared objects of groups of the ranks here.
     pub(super) groups: Rc<Groups>,
     /// The daemon that started this process.
     pub(super) daemon: Pid,
@@ -40,18 +40,18 @@ pub(super) struct Job {
 
 impl Job {
     /// The number of this host in the list of the job's hosts.
-    pub(super) const fn place(&self) -> usize {
-        self.order.place as usize
+    pub(super) const fn tree_index(&self) -> usize {
+        self.order.tree_index as usize
     }
 
     pub(super) const fn is_root(&self) -> bool {
-        self.order.place == 0
+        self.order.tree_index == 0
     }
 
     /// Whether this host joined for a spawned world.
     pub(super) fn joined_late(&self) -> bool {
-        let share = self.order.shares.get(self.place());
-        !self.is_root() && share.is_some_and(|share| share.ranks.is_empty())
+        let host_slice = self.order.host_slices.get(self.tree_index());
+        !self.is_root() && host_slice.is_some_and(|host_slice| host_slice.ranks.is_empty())
     }
 
     /// Whether the job began with that rank.
@@ -59,24 +59,25 @@ impl Job {
         rank.0 < self.spec.size()
     }
 
-    /// The name of the host at a place of the job, as the ring knows it.
-    pub(super) fn host_at(&self, place: usize) -> String {
-        let share = self.order.shares.get(place);
-        share.map_or_else(|| self.order.host.clone(), |share| share.member.to_string())
+    /// The name of the host at a tree index, as the ring knows it.
+    pub(super) fn host_at(&self, tree_index: usize) -> String {
+        let host_slice = self.order.host_slices.get(tree_index);
+        host_slice
+            .map_or_else(|| self.order.host.clone(), |host_slice| host_slice.member.to_string())
     }
 
     /// The name of this host, as the ring knows it.
     pub(super) fn host(&self) -> String {
-        self.host_at(self.place())
+        self.host_at(self.tree_index())
     }
 
-    /// How a rank is called where people read it: its number, and that of its world if it was spawned.
+    /// The name of a rank in texts: its number, and the number of its world if it was spawned.
     pub(super) fn name_of(&self, rank: Rank) -> String {
         Numbers::name(self.worlds.of(rank).map(|world| &world.numbers), rank)
     }
 }
 
-/// What all owners use, in the hands of the loop.
+/// The shared resources of all owners, kept by the loop.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) poll: Poll,
@@ -84,12 +85,12 @@ pub(super) struct Common {
     /// `/dev/null`, for reading.
     pub(super) null: OwnedFd,
     pub(super) job: Job,
-    /// Reported by owners, and not delivered yet.
+    /// Events that are not delivered yet.
     pub(super) events: VecDeque<Event>,
 }
 
 impl Common {
-    /// For the turn of one owner.
+    /// The context for the turn of one owner.
     pub(super) fn turn(&mut self) -> Turn<'_> {
         Turn {
             registry: self.poll.registry(),
@@ -101,7 +102,7 @@ impl Common {
     }
 }
 
-/// Lent to an owner for one turn.
+/// The context of one turn of an owner.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     pub(super) registry: &'a Registry,
@@ -117,7 +118,7 @@ impl Turn<'_> {
         self.clock.now()
     }
 
-    /// Reports something. The loop delivers it when the owner's turn is over, in the order of reports.
+    /// Reports an event. The loop delivers it after the owner's turn, in the order of reports.
     pub(super) fn report(&mut self, event: impl Into<Event>) {
         self.events.push_back(event.into());
     }
@@ -127,23 +128,23 @@ impl Turn<'_> {
         self.report(Event::Input(input));
     }
 
-    /// Reports something for the console.
-    pub(super) fn tell_console(&mut self, news: JobNews) {
+    /// Reports a message for the console.
+    pub(super) fn send_to_console(&mut self, news: JobNews) {
         self.report(Event::ToConsole(news));
     }
 
-    /// Reports something for the daemon.
-    pub(super) fn tell_daemon(&mut self, report: ManagerReport) {
+    /// Reports a message for the daemon.
+    pub(super) fn send_to_daemon(&mut self, report: ManagerReport) {
         self.report(Event::ToDaemon(report));
     }
 
-    /// A span of the launch's timeline begins.
+    /// Begins a span of the launch's timeline.
     pub(super) fn begin(&mut self, phase: Phase, rank: Option<Rank>) {
         let now = self.now();
         self.report(Event::Span(Mark::Begin, now, phase, rank));
     }
 
-    /// It ends.
+    /// Ends a span of the launch's timeline.
     pub(super) fn end(&mut self, phase: Phase, rank: Option<Rank>) {
         let now = self.now();
         self.report(Event::Span(Mark::End, now, phase, rank));

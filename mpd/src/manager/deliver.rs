@@ -1,16 +1,18 @@
-//! One match: each event goes to the owners that it concerns, or to the machine.
+//! One match that routes each event to its owners, or to the machine.
 
 use mpd_io::tree::{self, Dead};
 use mpd_stdio::input::Stdin;
 use mpd_wire::Rank;
-use mpd_wire::job::Share;
+use mpd_wire::job::HostSlice;
 use mpd_wire::message::ManagerReport;
 use nix::unistd::Pid;
 
-use super::Process;
+use super::announced::Announced;
 use super::event::{Event, ForLinks, ForStdio};
-use super::ranks::Whom;
-use super::spawns::{Announced, announce_growth};
+use super::process::Process;
+use super::ranks::SignalTarget;
+use super::spawns::announce_growth;
+use crate::state;
 
 impl Process {
     pub(super) fn deliver(&mut self, event: Event) {
@@ -18,13 +20,14 @@ impl Process {
         let turn = &mut self.common.turn();
         match event {
             Event::Input(input) => self.pump.post(input),
+            Event::State(request) => self.report_state(request),
 
-            Event::ToConsole(news) => self.upstream.tell_console(&news),
-            Event::ToDaemon(report) => self.upstream.tell_daemon(&report),
+            Event::ToConsole(news) => self.upstream.send_to_console(&news),
+            Event::ToDaemon(report) => self.upstream.send_to_daemon(&report),
             Event::Span(mark, at, phase, rank) => self.upstream.mark(mark, at, phase, rank),
             Event::GoPassedOn(at) => self.upstream.go_passed_on(at),
-            Event::Spans { child, place, times, spans } => {
-                self.upstream.take_spans(turn, (child, place), times, spans);
+            Event::Spans { child, tree_index, times, spans } => {
+                self.upstream.take_spans(turn, (child, tree_index), times, spans);
             }
             Event::TraceEnds => self.upstream.end_trace(turn),
 
@@ -33,28 +36,30 @@ impl Process {
 
             Event::Pmi(rank, client, pmi) => self.pmi.connect(turn, (rank, client), pmi),
             Event::Keys(from, bytes) => self.pmi.take_keys(turn, from, &bytes),
-            Event::SpawnAnswer(asker, outcome) => self.pmi.answer_spawn(asker, outcome),
+            Event::SpawnAnswer(caller, outcome) => self.pmi.answer_spawn(caller, outcome),
             Event::Released(rank) => self.pmi.rank_ended(rank),
             Event::Named(request, answer) => self.pmi.named(turn, request, answer),
             Event::NameLost(name, to) => self.pmi.name_lost(turn, &name, &to),
 
-            Event::Spawn(asker, request) => self.spawns.ask(turn, machine, (asker, request)),
+            Event::Spawn(caller, request) => self.spawns.ask(turn, machine, (caller, request)),
             Event::WorldPiece(from, bytes) => self.spawns.take_piece(turn, machine, (from, bytes)),
             Event::Placed(number, outcome) => {
                 self.spawns.placed(turn, machine, (number, outcome));
             }
 
             Event::SignalAll(signal) => {
-                self.ending.signal(turn, &mut self.ranks, (signal, Whom::Group));
+                self.ending.signal(turn, &mut self.ranks, (signal, SignalTarget::Group));
             }
             Event::Started(pid) => self.ending.remember(pid),
 
             Event::Signal(rank, signal) => self.ranks.signal_one(rank, signal),
-            Event::Speaks => self.ranks.note_speaker(),
+            Event::Speaks => self.ranks.note_pmi_use(),
             Event::Aborts(rank) => self.ranks.note_abort(rank),
-            Event::Parts => self.ranks.release_adopted(turn),
-            Event::Silent(rank) => self.ranks.fall_silent(turn, rank),
+            Event::Leaves => self.ranks.release_adopted(turn),
+            Event::OutputEnded(rank) => self.ranks.end_output(turn, rank),
             Event::Unkillable(pid) => self.ranks.lose(turn, pid),
+            Event::ReadMarks(rank) => self.read_marks(rank),
+            Event::MarkTaken(rank) => self.ranks.grant_mark(rank),
             Event::Staged(problem) => self.ranks.get_ready(turn, problem, self.links.staging()),
 
             Event::Going => {
@@ -64,8 +69,8 @@ impl Process {
             }
             Event::Registered => {
                 self.ranks.report_all(turn);
-                self.pmi.say_names_again(turn);
-                self.spawns.ask_for_place(turn, machine);
+                self.pmi.repeat_names(turn);
+                self.spawns.ask_for_placement(turn, machine);
             }
             Event::Ended(rank) => {
                 self.pmi.rank_ended(rank);
@@ -83,7 +88,7 @@ impl Process {
             }
             Event::Announced(announced) => self.prepare_world(*announced),
             Event::WorldOver(first) => self.forget_world(first),
-            Event::Grow(from, shares) => self.grow(from, shares),
+            Event::Grow(from, host_slices) => self.grow(from, host_slices),
             Event::Restart => self.restart(),
 
             Event::Reap => self.reap(),
@@ -96,8 +101,10 @@ impl Process {
         match event {
             ForLinks::Up(message) => self.links.send_up(message),
             ForLinks::UpIfRoom(message) => self.links.send_up_if_room(&message),
-            ForLinks::Down(place, message) => self.links.send_down(place, &message),
-            ForLinks::DownNow(places, command) => self.links.send_down_now(&places, &command),
+            ForLinks::Down(tree_index, message) => self.links.send_down(tree_index, &message),
+            ForLinks::DownNow(tree_indices, command) => {
+                self.links.send_down_now(&tree_indices, &command)
+            }
             ForLinks::Bytes(to, kind, bytes) => self.links.send_bytes(to, kind, &bytes),
             ForLinks::Connected(connection, hello) => self.links.adopt(turn, connection, &hello),
             ForLinks::Broken(end, problem) => self.links.break_off(turn, end, problem),
@@ -112,27 +119,46 @@ impl Process {
             ForStdio::Stdin(bytes) => self.stdio.take_bytes(turn, &bytes),
             ForStdio::StdinPiece(bytes) => self.stdio.take_encoded(turn, &bytes),
             ForStdio::SwitchStdin(ranks) => self.stdio.take_input(turn, &Stdin::Switch(ranks)),
-            ForStdio::StdinCredit(place, bytes) => self.stdio.grant_input(turn, place, bytes),
-            ForStdio::StdinUnwanted(place, switches) => {
-                self.stdio.end_input_below(turn, place, switches);
+            ForStdio::StdinCredit(tree_index, bytes) => {
+                self.stdio.grant_input(turn, tree_index, bytes)
             }
-            ForStdio::Output(place, stream, bytes) => {
-                self.stdio.take_flow(turn, (place, stream), &bytes);
+            ForStdio::StdinUnwanted(tree_index, switches) => {
+                self.stdio.end_child_input(turn, tree_index, switches);
+            }
+            ForStdio::Output(tree_index, stream, bytes) => {
+                self.stdio.take_flow(turn, (tree_index, stream), &bytes);
             }
             ForStdio::OutputCredit(stream, bytes) => self.stdio.grant(stream, bytes),
-            ForStdio::FlowDrained(place) => self.stdio.below_drained(place),
-            ForStdio::BelowJoined(place) => self.stdio.add_below(turn, place),
-            ForStdio::BelowGone(place) => self.stdio.lose_below(turn, place),
+            ForStdio::FlowDrained(tree_index) => self.stdio.child_drained(tree_index),
+            ForStdio::ChildJoined(tree_index) => self.stdio.add_child(turn, tree_index),
+            ForStdio::ChildrenGone(tree_index) => self.stdio.lose_child(turn, tree_index),
             ForStdio::Begun(ranks) => self.stdio.expect(turn, ranks),
             ForStdio::Running(pids) => self.stdio.note_running(turn, &pids),
             ForStdio::CountOutput => self.stdio.report_written(turn),
-            ForStdio::Unheard(ranks) => self.stdio.end_unheard(ranks),
+            ForStdio::Asked(ranks) => self.stdio.expect_answers(turn, &ranks),
+            ForStdio::Mark(rank, after, text) => self.stdio.add_mark(rank, (after, text)),
+            ForStdio::MarksRead(rank) => self.stdio.marks_read(rank),
+            ForStdio::Unreported(ranks) => self.stdio.end_unreported(ranks),
         }
+    }
+
+    /// Sends the state of the machine to the daemon, for a user.
+    fn report_state(&mut self, request: u32) {
+        for (text, more) in state::pieces(&self.pump) {
+            self.upstream.send_to_daemon(&ManagerReport::State { request, text, more });
+        }
+    }
+
+    /// Output of a debugged rank was read, and marks that belong into it may have come.
+    fn read_marks(&mut self, rank: Rank) {
+        let turn = &mut self.common.turn();
+        self.ranks.read_shim(turn, rank);
+        turn.report(ForStdio::MarksRead(rank));
     }
 
     // ----- what changes the job -----
 
-    /// A spawned world is to be started here or below.
+    /// Adds a spawned world that is to be started here or in the subtree.
     fn prepare_world(&mut self, announced: Announced) {
         let Announced { world, preput, is_known } = announced;
         let (first, numbers, parts) = (world.numbers.first, world.numbers, world.parts.clone());
@@ -143,13 +169,13 @@ impl Process {
         self.ranks.prepare_world(turn, first, is_known);
     }
 
-    /// All ranks of a spawned world have ended.
+    /// Removes a spawned world whose ranks have ended.
     fn forget_world(&mut self, first: Rank) {
         let turn = &mut self.common.turn();
         if let Some(world) = turn.job.worlds.of(first) {
             self.stdio.forget_world(turn, world.numbers);
             if !world.here.is_empty() {
-                self.upstream.tell_daemon(&ManagerReport::Forgotten { first });
+                self.upstream.send_to_daemon(&ManagerReport::Forgotten { first });
             }
         }
         self.ranks.forget_world(first);
@@ -157,11 +183,11 @@ impl Process {
         self.common.job.worlds.remove(first);
     }
 
-    /// Further hosts have joined the job. A host that has joined last knows some of them already.
-    fn grow(&mut self, from: u32, shares: Vec<Share>) {
-        let hosts = &mut self.common.job.order.shares;
+    /// Adds hosts that join the job. A host that has joined last knows some of them already.
+    fn grow(&mut self, from: u32, host_slices: Vec<HostSlice>) {
+        let hosts = &mut self.common.job.order.host_slices;
         let known = hosts.len();
-        if let Err(e) = hosts.join(from, shares) {
+        if let Err(e) = hosts.join(from, host_slices) {
             return log::error!("hosts cannot join: {e}");
         }
         let turn = &mut self.common.turn();
@@ -171,7 +197,7 @@ impl Process {
         }
     }
 
-    /// No program runs, and all of them are to be started once more: what they share begins anew.
+    /// Prepares another start of all programs, none of which runs. Their shared state is made again.
     fn restart(&mut self) {
         let kvsname = &self.common.job.order.kvsname;
         self.common.job.worlds.restart(kvsname);
@@ -183,14 +209,14 @@ impl Process {
 
     // ----- children -----
 
-    /// Reaps every child that ended: ranks, and orphans that came to us.
+    /// Reaps every child that ended: ranks, and orphans of the job.
     pub(super) fn reap(&mut self) {
         loop {
             match tree::next_dead() {
                 Dead::Child(pid) => self.reap_one(pid),
                 dead @ (Dead::None | Dead::NoChildren) => {
                     if !self.ranks.has_adopted() {
-                        self.ending.none_is_dead(&mut self.common.turn(), dead);
+                        self.ending.all_are_reaped(&mut self.common.turn(), dead);
                     }
                     return;
                 }
@@ -202,17 +228,17 @@ impl Process {
         let turn = &mut self.common.turn();
         self.ending.forget(pid);
         if let Some(rank) = self.ranks.of_pid(pid) {
-            // What it said last counts: it may have finalized just before.
+            // The last requests count: the rank may have finalized just before its end.
             self.pmi.read_to_the_end(turn, rank);
         }
         self.ranks.reap(turn, pid, self.ending.is_kill());
     }
 
-    /// Looks whether the adopted process has ended, after an event that says so.
-    pub(super) fn look_after_adopted(&mut self) {
+    /// Checks whether the adopted process has ended, after an event of it.
+    pub(super) fn check_adopted(&mut self) {
         let turn = &mut self.common.turn();
         if let Some(rank) = self.ranks.take_ended_adopted() {
-            // What it said last counts: it may have finalized just before.
+            // The last requests count: the rank may have finalized just before its end.
             self.pmi.read_to_the_end(turn, rank);
             self.ranks.release_adopted(turn);
         }

@@ -1,11 +1,11 @@
-//! What owners report. The loop delivers each event before the machine's next output.
+//! The events that owners report. The loop delivers each event before the machine's next output.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use mpd_job::manager::Input;
 use mpd_machine::Time;
-use mpd_wire::job::Share;
+use mpd_wire::job::HostSlice;
 use mpd_wire::message::{
     Down, JobNews, ManagerReport, NameAnswer, Phase, Placing, Span, TreeKind, Up,
 };
@@ -13,10 +13,10 @@ use mpd_wire::{JobId, Rank, RankSet, Stream};
 use nix::unistd::Pid;
 use pmi_proto::SpawnRequest;
 
-use super::links::End;
-use super::pmi::Asker;
-use super::spawns::Announced;
-use super::stdio::Pipes;
+use super::announced::Announced;
+use super::caller::Caller;
+use super::links::branches::LinkEnd;
+use super::stdio::pipes::Pipes;
 
 /// An edge of a span of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,18 +25,18 @@ pub(super) enum Mark {
     End,
 }
 
-/// Which PMI connection a rank has.
+/// The kind of a PMI connection of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Client {
-    /// That of a program that this manager started.
+    /// Of a program that this manager started.
     Program,
-    /// That of a program that runs under a debugger and may be started once more.
+    /// Of a program that runs under a debugger and may be started again.
     Debugged,
-    /// That of a program that ran before its job.
+    /// Of a program that ran before its job.
     Adopted,
 }
 
-/// See the module. Names say what happened or what is wanted, and the comment who takes it.
+/// An event of an owner. The section comments name the receiver.
 #[derive(Debug)]
 pub(super) enum Event {
     /// For the machine.
@@ -48,40 +48,40 @@ pub(super) enum Event {
     ToConsole(JobNews),
     ToDaemon(ManagerReport),
     Span(Mark, Time, Phase, Option<Rank>),
-    /// The command to start the ranks goes to the managers below.
+    /// The command to start the ranks is passed to the children.
     GoPassedOn(Time),
-    /// Spans of the manager at a place, by way of the one at `child`, with the times when that one took the
-    /// command to start and when it sent this.
+    /// Spans of the manager at `tree_index`, through the child `child`. `times` are when the child got the command
+    /// to start, and when it sent the spans.
     Spans {
         child: usize,
-        place: u32,
+        tree_index: u32,
         times: (u64, u64),
         spans: Vec<Span>,
     },
-    /// All that this manager has measured goes to the root.
+    /// The spans of this manager go to the root.
     TraceEnds,
 
     // For `pmi`.
-    /// Our end of a PMI connection.
+    /// The manager's end of a PMI connection.
     Pmi(Rank, Client, UnixStream),
     /// Keys and values of other hosts.
-    Keys(End, Vec<u8>),
-    /// What came of the spawn of a rank here: the name of the world's key-value space and an error code per
+    Keys(LinkEnd, Vec<u8>),
+    /// The answer to the spawn of a rank here: the name of the world's key-value space and an error code per
     /// process.
-    SpawnAnswer(Asker, Result<(String, Vec<i32>), &'static str>),
-    /// A rank that was adopted is no part of the job any more.
+    SpawnAnswer(Caller, Result<(String, Vec<i32>), &'static str>),
+    /// An adopted rank has left the job.
     Released(Rank),
     /// The daemon's answer about a name.
     Named(u32, NameAnswer),
-    /// That name is that job's now.
+    /// A name belongs to another job now.
     NameLost(String, JobId),
 
     // For `spawns`.
-    /// A rank here wants further processes.
-    Spawn(Asker, SpawnRequest),
+    /// A rank here requests further processes.
+    Spawn(Caller, SpawnRequest),
     /// A piece of a request or of an order.
-    WorldPiece(End, Vec<u8>),
-    /// Where spawned processes go.
+    WorldPiece(LinkEnd, Vec<u8>),
+    /// The placement of spawned processes.
     Placed(u32, Placing),
 
     // For `ending`.
@@ -91,102 +91,113 @@ pub(super) enum Event {
     // For `ranks`.
     /// A signal for the process of one rank.
     Signal(Rank, i32),
-    /// A rank of the first world speaks PMI.
+    /// A rank of the first world uses PMI.
     Speaks,
-    /// A rank has called for the end of the job.
+    /// A rank has called `MPI_Abort`.
     Aborts(Rank),
-    /// The adopted rank has finalized and closed its connection.
-    Parts,
+    /// The adopted rank has finalized and closed its connection, so it leaves the job.
+    Leaves,
     /// Both streams of a rank have ended.
-    Silent(Rank),
+    OutputEnded(Rank),
     /// A process of ours cannot be killed.
     Unkillable(Pid),
-    /// The programs are here that had to be brought; or why nothing can be started.
+    /// Output of a debugged rank was read: marks that belong into it are wanted.
+    ReadMarks(Rank),
+    /// A mark of a debugged rank was passed on.
+    MarkTaken(Rank),
+    /// The programs to be brought have arrived; or why nothing can be started.
     Staged(Option<String>),
 
     // For more than one.
     /// The ranks of this host are about to be started.
     Going,
-    /// A daemon has taken us over.
+    /// A daemon has adopted this manager.
     Registered,
     /// A process of the job was started here.
     Started(Pid),
     /// The process of a rank has ended.
     Ended(Rank),
-    /// Nothing is left of a spawned rank.
+    /// A spawned rank has ended completely.
     Retired(Rank),
-    /// Everything here is about to be killed.
+    /// All processes here are about to be killed.
     Killing,
-    /// A spawned world is to be started here or below.
+    /// A spawned world is to be started in this subtree.
     Announced(Box<Announced>),
     /// All ranks of a spawned world have ended.
     WorldOver(Rank),
-    /// Hosts join the job, at the places from here on.
-    Grow(u32, Vec<Share>),
-    /// The programs of a job that is debugged start once more.
+    /// Hosts join the job; the first of them gets this tree index.
+    Grow(u32, Vec<HostSlice>),
+    /// The programs of a debugged job start again.
     Restart,
 
     // For the loop.
+    /// A user requests the state of the machine, by this request of the daemon.
+    State(u32),
     /// Children may have ended.
     Reap,
-    /// Nothing remains to be done: the exit code.
+    /// The job is over here, with this exit code.
     Over(u8),
 }
 
-/// What is for `links`.
+/// An event for `links`.
 #[derive(Debug)]
 pub(super) enum ForLinks {
-    /// For the manager above.
+    /// For the parent.
     Up(Up),
-    /// For the manager above, unless too much waits already.
+    /// For the parent, unless too much waits already.
     UpIfRoom(Up),
-    /// For the manager below at this place.
+    /// For the child at this tree index.
     Down(usize, Down),
-    /// For the managers below at these places, without delay.
+    /// For the children at these tree indices, without delay.
     DownNow(Vec<usize>, Down),
-    Bytes(End, TreeKind, Vec<u8>),
-    /// A manager of the job has connected by way of the daemon: the connection and its hello.
+    Bytes(LinkEnd, TreeKind, Vec<u8>),
+    /// A manager of the job has connected through the daemon: the connection and its hello.
     Connected(OwnedFd, Vec<u8>),
     /// A manager broke the protocol.
-    Broken(End, String),
+    Broken(LinkEnd, String),
     /// The daemon has died.
     DaemonGone,
 }
 
-/// What is for `stdio`.
+/// An event for `stdio`.
 #[derive(Debug)]
 pub(super) enum ForStdio {
-    /// The pipes of a rank that was started.
+    /// The pipes of a started rank.
     Pipes(Rank, Box<Pipes>),
-    /// Standard input; empty at its end.
+    /// Standard input; no bytes mean its end.
     Stdin(Vec<u8>),
-    /// Encoded standard input of the manager above.
+    /// Encoded standard input from the parent.
     StdinPiece(Vec<u8>),
-    /// Who receives standard input from now on.
+    /// The new receivers of standard input.
     SwitchStdin(RankSet),
-    /// Records of output from the place below.
+    /// Records of output of the child at this tree index.
     Output(usize, Stream, Vec<u8>),
-    /// The manager above takes so many bytes more of a stream.
+    /// The parent accepts this many more bytes of a stream.
     OutputCredit(Stream, u32),
-    /// The manager below at that place takes so many bytes of standard input more.
+    /// The child at this tree index accepts this many more bytes of standard input.
     StdinCredit(usize, u32),
-    /// The ranks there take no more standard input, after so many changes of its receivers.
+    /// The ranks of this child accept no more standard input, after this many changes of its receivers.
     StdinUnwanted(usize, u32),
-    /// No more output comes from that place.
+    /// The child at this tree index has sent all its output.
     FlowDrained(usize),
-    /// A manager joins below at that place.
-    BelowJoined(usize),
-    /// The manager below at that place is out of reach.
-    BelowGone(usize),
+    /// A child has joined at this tree index.
+    ChildJoined(usize),
+    /// The child at this tree index is lost.
+    ChildrenGone(usize),
     /// These ranks were started here.
     Begun(Vec<Rank>),
-    /// These ranks, of whichever host, run as these processes.
+    /// The processes of these ranks, which may run on any host.
     Running(Vec<(Rank, u32)>),
-    /// The daemon asks how much ranks have written.
+    /// The daemon requests the number of bytes that ranks have written.
     CountOutput,
-
-    /// Ranks that have not come to an end of their own: nothing says when their output ends.
-    Unheard(Vec<Rank>),
+    /// The debuggers of these ranks answer a command.
+    Asked(RankSet),
+    /// A mark of a rank's debugger, after that number of bytes of its output.
+    Mark(Rank, u64, String),
+    /// All marks that belong into the output read so far have come.
+    MarksRead(Rank),
+    /// Ranks without a reported end. The end of their output is not reported either.
+    Unreported(Vec<Rank>),
 }
 
 impl From<ForLinks> for Event {

@@ -1,16 +1,16 @@
-//! One match: each output of the job's machine goes to the owner that performs it.
+//! One match that routes each output of the job's machine to the owner that performs it.
 
 use mpd_job::manager::Output;
 use mpd_wire::Rank;
 use mpd_wire::job::exit;
 use mpd_wire::message::{Down, JobNews, Up};
 
-use super::Process;
 use super::event::Event;
-use super::ranks::Whom;
+use super::process::Process;
+use super::ranks::SignalTarget;
 
 impl Process {
-    /// Has one output performed. What follows from it is reported as events.
+    /// Has one output performed. Its consequences are reported as events.
     pub(super) fn route(&mut self, output: Output) {
         let machine = self.pump.machine();
         let report_ends = self.common.job.spec.report_ends;
@@ -18,12 +18,14 @@ impl Process {
         let turn = &mut self.common.turn();
         match output {
             // To the console.
-            Output::TellStarted => self.upstream.tell_started(turn),
-            Output::TellFailed { host, failure } => self.upstream.tell_failed(turn, host, failure),
-            Output::TellCrashed(rank, crash) => self.upstream.tell_crashed(rank, crash),
-            Output::TellRestarted => self.upstream.tell_console(&JobNews::Restarted),
-            Output::TellSuspended => self.upstream.tell_console(&JobNews::Suspended),
-            Output::TellNotice(text) => self.upstream.tell_notice(text),
+            Output::ReportStarted => self.upstream.report_started(turn),
+            Output::ReportFailed { host, failure } => {
+                self.upstream.report_failed(turn, host, failure)
+            }
+            Output::ReportCrashed(rank, crash) => self.upstream.report_crashed(rank, crash),
+            Output::ReportRestarted => self.upstream.send_to_console(&JobNews::Restarted),
+            Output::ReportSuspended => self.upstream.send_to_console(&JobNews::Suspended),
+            Output::ReportNotice(text) => self.upstream.report_notice(text),
             Output::Pids(pids) => self.upstream.learn_pids(turn, pids),
             Output::WorldEnded(ended) => self.upstream.world_ended(turn, &ended),
             Output::Finish(code) => {
@@ -34,19 +36,21 @@ impl Process {
 
             // To other managers.
             Output::ToSome(
-                places,
+                tree_indices,
                 release @ (Down::Release { first } | Down::ReleaseGroup { first, .. }),
-            ) => self.pmi.release_below(turn, (places, first), release),
-            Output::ToSome(places, Down::World { world, parts }) => {
-                self.spawns.announce(turn, places, (world, parts));
+            ) => self.pmi.release_children(turn, (tree_indices, first), release),
+            Output::ToSome(tree_indices, Down::World { world, parts }) => {
+                self.spawns.announce(turn, tree_indices, (world, parts));
             }
-            Output::ToSome(places, command) => self.links.send_down_now(&places, &command),
+            Output::ToSome(tree_indices, command) => {
+                self.links.send_down_now(&tree_indices, &command)
+            }
             Output::ToChildren(command) => self.links.send_down_all(turn, &command),
             Output::ToParent(entered @ (Up::Entered { .. } | Up::EnteredGroup { .. })) => {
-                self.pmi.enter_above(turn, entered);
+                self.pmi.report_entered(turn, entered);
             }
             Output::ToParent(message) => self.links.send_up(message),
-            Output::GiveUp(place) => self.links.give_up_below(turn, place),
+            Output::GiveUp(tree_index) => self.links.give_up_children(turn, tree_index),
             Output::Leave => self.links.leave(turn),
 
             // Ranks that start.
@@ -66,14 +70,14 @@ impl Process {
             Output::ReleaseFence(first) => self.pmi.release_fence(turn, first),
             Output::ReleaseGroup(first, group) => self.pmi.release_group(turn, first, &group),
             Output::Dead(rank) => self.pmi.note_dead(turn, rank),
-            Output::Debug(ranks, line) => self.stdio.tell_debuggers(turn, &ranks, &line),
+            Output::Debug(ranks, line) => self.ranks.command(turn, &ranks, &line),
 
             // Ranks that stop or end.
             Output::SignalRanks(signal) => {
-                self.ending.signal(turn, &mut self.ranks, (signal.into(), Whom::Group));
+                self.ending.signal(turn, &mut self.ranks, (signal.into(), SignalTarget::Group));
             }
             Output::SignalProcesses(signal) => {
-                self.ending.signal(turn, &mut self.ranks, (signal.into(), Whom::Process));
+                self.ending.signal(turn, &mut self.ranks, (signal.into(), SignalTarget::Process));
             }
             Output::StopTree => self.ending.stop(turn),
             Output::ContinueTree => self.ending.continue_all(turn, &mut self.ranks),
@@ -82,11 +86,11 @@ impl Process {
             // The end of the job.
             Output::Drain => self.stdio.start_draining(turn),
             Output::DiscardOutput => self.stdio.discard(),
-            Output::Tidy => self.ending.clean_up(turn),
+            Output::CleanUp => self.ending.clean_up(turn),
 
-            // What the loop itself knows.
+            // For the loop itself.
             Output::Withdraw => turn.report(Event::Over(exit::SUITE)),
-            Output::Grow(from, shares) => turn.report(Event::Grow(from, shares)),
+            Output::Grow(from, host_slices) => turn.report(Event::Grow(from, host_slices)),
             Output::ForgetWorld(first) => turn.report(Event::WorldOver(first)),
             Output::Restart => turn.report(Event::Restart),
         }

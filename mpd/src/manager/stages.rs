@@ -1,22 +1,52 @@
-//! One turn of the manager's loop: which owner is served, in which order.
+//! The manager's loop, and the order in which it serves the owners.
 
+use std::io;
+use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
+use mio::Events;
 use mpd_job::manager::Input;
 
-use super::Process;
+use super::process::Process;
 
-/// Control first, then PMI, then output; then what is due, and what is sent. All that one stage reports is delivered
-/// and handled before the next.
-pub(super) const STAGES: [fn(&mut Process); 29] = [
+impl Process {
+    /// Runs the loop until the job is over and all messages are sent.
+    pub(super) fn serve(mut self) -> Result<ExitCode> {
+        let mut events = Events::with_capacity(1024);
+        // Prepared messages are sent before the first wait. Waiting data is read before the first deadline is
+        // checked.
+        let mut pause = Some(Duration::ZERO);
+        while self.over.is_none() || self.upstream.waits() || !self.links.is_quiet() {
+            match self.common.poll.poll(&mut events, pause) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                result => result.context("cannot wait for events")?,
+            }
+            events.iter().for_each(|event| self.mark(event));
+            self.settle();
+            for stage in STAGES {
+                stage(&mut self);
+                self.settle();
+            }
+            pause = wait(&self);
+        }
+        let code = self.over.unwrap_or(mpd_wire::job::exit::SUITE);
+        self.upstream.end(code, self.links.is_unlinked());
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Control first, then PMI, then output, then deadlines, then sending. All reports of a stage are delivered and
+/// handled before the next stage.
+const STAGES: [fn(&mut Process); 29] = [
     |p| p.upstream.serve_console(&mut p.common.turn()),
     |p| p.upstream.serve_daemon(&mut p.common.turn()),
     |p| p.links.serve(&mut p.common.turn()),
     |p| p.links.stage(&mut p.common.turn()),
-    Process::look_after_adopted,
-    |p| p.ranks.hear_watchers(&mut p.common.turn()),
-    |p| p.ending.hear_helper(&mut p.common.turn(), &mut p.ranks),
-    |p| p.ranks.hear_of_loners(&mut p.common.turn()),
+    Process::check_adopted,
+    |p| p.ranks.serve_shims(&mut p.common.turn()),
+    |p| p.ending.receive_helper(&mut p.common.turn(), &mut p.ranks),
+    |p| p.ranks.receive_search(&mut p.common.turn()),
     take_signals,
     |p| p.ranks.start_some(&mut p.common.turn(), p.ending.is_stopping()),
     |p| p.stdio.feed_ready(&mut p.common.turn()),
@@ -33,7 +63,7 @@ pub(super) const STAGES: [fn(&mut Process); 29] = [
     |p| p.stdio.expire(&mut p.common.turn()),
     |p| p.stdio.serve_flows(&mut p.common.turn()),
     flush_machine,
-    // Behind all that was read, expired or sent: it may have opened a gate.
+    // After everything that was read, expired or sent, since that may have admitted a writer.
     |p| p.stdio.flush(&mut p.common.turn()),
     |p| p.links.flush(),
     review_drain,
@@ -41,9 +71,10 @@ pub(super) const STAGES: [fn(&mut Process); 29] = [
     flush_links,
 ];
 
-/// How long the next turn may wait for events; without end if nothing is due.
-pub(super) fn wait(process: &Process) -> Option<Duration> {
+/// How long the next turn may wait for events; `None` without deadline.
+fn wait(process: &Process) -> Option<Duration> {
     let busy = (process.ranks.is_any_starting() && !process.ending.is_stopping())
+        || process.ranks.has_work()
         || process.stdio.has_work()
         || process.pmi.has_work()
         || process.upstream.has_work()
@@ -70,18 +101,18 @@ fn take_signals(process: &mut Process) {
     if signals.contains(&libc::SIGCHLD) || process.ending.is_kill() {
         process.reap();
     }
-    // A manager that is told to end takes its job along.
+    // A signal that ends the manager ends its job too.
     if signals.iter().any(|&s| s != libc::SIGCHLD) {
         process.common.turn().post(Input::Kill);
     }
 }
 
-/// Lets the machine say what ranks did, and writes the answers that ranks get for it. A rank may have
-/// its next request in the buffer already.
+/// Lets the machine report what ranks did, and writes the answers to ranks. A rank may already have its next
+/// request in the buffer.
 fn flush_machine(process: &mut Process) {
     loop {
         let now = process.common.clock.now();
-        process.pump.advance(|machine| machine.flush(now));
+        process.pump.end_turn(now);
         process.settle();
         if !process.pmi.has_answers() {
             break;

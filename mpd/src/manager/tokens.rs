@@ -1,4 +1,4 @@
-//! The tokens by which the poll names descriptors.
+//! The tokens of descriptors.
 
 pub(super) const DAEMON: usize = 0;
 pub(super) const CONSOLE: usize = 1;
@@ -6,7 +6,7 @@ pub(super) const SIGNALS: usize = 2;
 pub(super) const ADOPTED: usize = 3;
 pub(super) const SHM_USERS: usize = 4;
 pub(super) const MPI_USERS: usize = 5;
-/// Tokens of ranks, of outputs and of job links.
+/// The first tokens of ranks, of outputs and of job links.
 pub(super) const FIRST_RANK: usize = 8;
 pub(super) const FIRST_OUTPUT: usize = 1 << 39;
 pub(super) const FIRST_LINK: usize = 1 << 40;

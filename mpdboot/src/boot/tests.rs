@@ -15,9 +15,9 @@ fn boot(hosts: usize, window: usize) -> Boot {
     Boot::new(Time::ZERO, settings, (0..hosts).map(target).collect())
 }
 
-/// What the owner is to do, events left out.
+/// The requests to the owner, without events.
 fn duties(boot: &mut Boot) -> Vec<Output> {
-    std::iter::from_fn(|| boot.poll_output()).filter(|o| !matches!(o, Output::Tell(_))).collect()
+    std::iter::from_fn(|| boot.poll_output()).filter(|o| !matches!(o, Output::Report(_))).collect()
 }
 
 fn start(head: usize, carried: &[usize]) -> Output {
@@ -38,7 +38,8 @@ fn say(boot: &mut Boot, link: usize, report: Report) {
 }
 
 fn gone(boot: &mut Boot, link: usize) {
-    let ended = Ended { ending: Ending::Exited(0), words: String::new(), chatter: String::new() };
+    let ended =
+        Ended { ending: Ending::Exited(0), stderr_tail: String::new(), chatter: String::new() };
     boot.handle(Time::ZERO + SECOND, Input::Ended { link, ended });
 }
 
@@ -66,7 +67,7 @@ fn each_host_gets_a_shell_which_ends_when_its_daemon_is_in_the_ring() {
 }
 
 #[test]
-fn where_shells_have_to_stay_they_neither_end_nor_count_nor_time_out() {
+fn shells_that_stay_do_not_end_or_count_or_time_out() {
     let settings =
         Settings { window: 1, timeout: 30 * SECOND, flat: true, retry: true, lasting: true };
     let target =
@@ -75,7 +76,11 @@ fn where_shells_have_to_stay_they_neither_end_nor_count_nor_time_out() {
     assert_eq!(duties(&mut boot), [start(0, &[])]);
     say(&mut boot, 0, in_ring("h0"));
     say(&mut boot, 0, Report::Done);
-    assert_eq!(duties(&mut boot), [start(1, &[])], "the first stays, and the next has its place");
+    assert_eq!(
+        duties(&mut boot),
+        [start(1, &[])],
+        "the first stays, and the next shell has started"
+    );
     assert!(!boot.is_over());
     say(&mut boot, 1, in_ring("h1"));
     say(&mut boot, 1, Report::Done);
@@ -84,7 +89,7 @@ fn where_shells_have_to_stay_they_neither_end_nor_count_nor_time_out() {
 }
 
 #[test]
-fn beyond_the_window_heads_start_the_others() {
+fn with_more_hosts_than_the_window_heads_start_the_others() {
     let mut boot = boot(5, 2);
     assert_eq!(duties(&mut boot), [start(0, &[1, 2]), start(3, &[4])]);
     say(&mut boot, 0, in_ring("h0"));
@@ -97,7 +102,7 @@ fn beyond_the_window_heads_start_the_others() {
 }
 
 #[test]
-fn who_was_to_be_started_by_a_host_that_failed_is_started_by_another() {
+fn the_carried_hosts_of_a_failed_head_are_started_by_another_head() {
     let mut boot = boot(5, 2);
     duties(&mut boot);
     say(&mut boot, 0, failed("h0", Step::Key));
@@ -107,7 +112,7 @@ fn who_was_to_be_started_by_a_host_that_failed_is_started_by_another() {
 }
 
 #[test]
-fn who_was_carried_by_an_agent_that_was_lost_half_way_is_started_from_here_alone() {
+fn the_carried_hosts_of_an_agent_that_was_lost_later_are_started_from_here_one_by_one() {
     let mut boot = boot(5, 2);
     duties(&mut boot);
     say(&mut boot, 0, in_ring("h0"));
@@ -119,7 +124,7 @@ fn who_was_carried_by_an_agent_that_was_lost_half_way_is_started_from_here_alone
 }
 
 #[test]
-fn whom_an_agent_cannot_reach_is_tried_from_here_once() {
+fn a_host_that_an_agent_cannot_reach_is_tried_from_here_once() {
     let mut boot = boot(3, 1);
     assert_eq!(duties(&mut boot), [start(0, &[1, 2])]);
     say(&mut boot, 0, in_ring("h0"));
@@ -135,7 +140,7 @@ fn whom_an_agent_cannot_reach_is_tried_from_here_once() {
 }
 
 #[test]
-fn silence_fails_a_host_at_the_step_it_told_of() {
+fn a_silent_host_fails_at_its_last_reported_step() {
     let mut boot = boot(2, 32);
     duties(&mut boot);
     say(&mut boot, 1, Report::Reached);
@@ -149,7 +154,7 @@ fn silence_fails_a_host_at_the_step_it_told_of() {
 }
 
 #[test]
-fn an_agent_that_carries_others_is_lost_when_it_does_not_say_that_it_lives() {
+fn an_agent_with_carried_hosts_is_lost_when_it_sends_no_alive_report() {
     let mut boot = boot(2, 1);
     duties(&mut boot);
     say(&mut boot, 0, in_ring("h0"));
@@ -163,7 +168,7 @@ fn an_agent_that_carries_others_is_lost_when_it_does_not_say_that_it_lives() {
 }
 
 #[test]
-fn an_agent_cannot_speak_for_hosts_of_others_or_take_back_what_it_said() {
+fn an_agent_cannot_report_on_hosts_of_other_agents_or_revoke_a_report() {
     let mut boot = boot(4, 2);
     duties(&mut boot);
     say(&mut boot, 0, in_ring("h1"));
@@ -176,8 +181,8 @@ fn an_agent_cannot_speak_for_hosts_of_others_or_take_back_what_it_said() {
 }
 
 #[test]
-fn whatever_order_things_happen_in_every_host_is_settled_once() {
-    // A small generator of chances: the same on every run.
+fn every_host_is_settled_once_in_any_order_of_inputs() {
+    // A small pseudo-random generator with the same sequence in every run.
     let mut state = 7_u64;
     let mut chance = move |n: u64| {
         state =
@@ -208,7 +213,7 @@ fn whatever_order_things_happen_in_every_host_is_settled_once() {
                     links.retain(|other| other.head != link.head);
                     let ended = Ended {
                         ending: Ending::Exited(255),
-                        words: String::new(),
+                        stderr_tail: String::new(),
                         chatter: String::new(),
                     };
                     boot.handle(now, Input::Ended { link: link.head, ended });

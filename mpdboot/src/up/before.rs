@@ -1,4 +1,4 @@
-//! What is read and checked before anything is started.
+//! Reads and checks all inputs before a process is started.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -13,26 +13,27 @@ use mpd_placement::hosts::{HostEntry, MAX_FILE, parse_file, parse_list};
 use mpd_wire::message::RingView;
 
 use crate::cli::Cli;
-use crate::roster::{Roster, Wishes, choose};
+use crate::roster::{Roster, RosterOptions, choose};
 use crate::wire::Manner;
 
-/// Where hosts are listed unless the user says otherwise.
+/// Default file of hosts.
 const DEFAULT_FILE: &str = "mpd.hosts";
 
-/// Ordinals beyond this are not ours: who has one was put last by the ring.
+/// Larger ordinals were given by the ring, which puts a newcomer last.
 const MAX_ORDINAL: u64 = 1 << 31;
 
 pub(super) fn ring(cli: &Cli) -> Result<RingName> {
     Ok(RingName::resolve(cli.ring.as_deref())?)
 }
 
-/// Of `wanted` hosts, of which none is this one, else of those of the command line.
+/// The daemons of the `wanted` hosts, which do not include this one, or of the command line's
+/// hosts.
 pub(super) fn roster(cli: &Cli, wanted: Option<&[HostEntry]>) -> Result<Roster> {
     if let Some(hosts) = wanted {
-        return Ok(choose(hosts, &Wishes::default(), &host_name(), |_| false)?);
+        return Ok(choose(hosts, &RosterOptions::default(), &host_name(), |_| false)?);
     }
     let entries = entries(cli)?;
-    let wishes = Wishes {
+    let options = RosterOptions {
         total: cli.totalnum.map(|n| n as usize),
         several: cli.several,
         ncpus: cli.ncpus,
@@ -41,7 +42,7 @@ pub(super) fn roster(cli: &Cli, wanted: Option<&[HostEntry]>) -> Result<Roster> 
     };
     let here = host_name();
     let ours = thishost::names_of_this_host(&entries, &here);
-    Ok(choose(&entries, &wishes, &here, |host| ours.contains(host))?)
+    Ok(choose(&entries, &options, &here, |host| ours.contains(host))?)
 }
 
 fn entries(cli: &Cli) -> Result<Vec<HostEntry>> {
@@ -99,7 +100,7 @@ fn mpd(cli: &Cli) -> Result<PathBuf> {
         }
     };
     if !is_executable(&path) {
-        bail!("{}: no such program; tell where mpd is with --mpd", path.display());
+        bail!("{}: no such program; give its path with --mpd", path.display());
     }
     Ok(path)
 }
@@ -111,7 +112,7 @@ fn is_program(name: &str) -> bool {
     search::in_path(name).is_some()
 }
 
-/// Gives ordinals in the order of the list, behind those of the ring that exists.
+/// Gives ordinals in the order of the list, after those of the existing ring.
 pub(super) fn number(roster: &mut Roster, existing: Option<&RingView>) {
     let highest = existing.and_then(|view| view.members.iter().map(|m| m.ordinal).max());
     let first = match highest {

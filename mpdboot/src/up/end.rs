@@ -1,11 +1,11 @@
 //! How a part of the work of `mpdboot` ended.
 
-/// How a part of the work ended.
-pub(super) enum End {
-    /// It is done.
+/// The end of a part of the work.
+pub(super) enum StepEnd {
+    /// The part is done.
     Done,
-    /// It failed, and the rows tell why.
+    /// The part failed; the rows of the report have the reasons.
     Failed,
-    /// This signal came.
+    /// This signal ended the part.
     Signal(i32),
 }

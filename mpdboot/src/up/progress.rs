@@ -1,4 +1,4 @@
-//! What is shown while hosts are being started: a bar on a terminal, or lines with `-v`.
+//! The progress of a boot: a bar on a terminal, or lines with `-v`.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -17,7 +17,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// `done` of `total` need no start.
+    /// `done` of the `total` hosts need no start.
     pub(super) fn new(cli: &Cli, total: usize, done: usize) -> Self {
         let is_wanted = !cli.verbose && !cli.private;
         let bar = std::io::stderr().is_terminal() && is_wanted && done < total;
@@ -38,7 +38,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn clear(&self) {
         if self.bar {
             let _ = write!(std::io::stderr(), "\r\x1b[K");

@@ -1,4 +1,4 @@
-//! Dealings with the daemon of this host: the ring that exists, the ring that was made.
+//! Requests to the daemon of this host about the existing ring and the new ring.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::complain::complain;
 use crate::daemon;
 use crate::report::{Fate, Row};
 
-/// Entries given to every newcomer, so that it enters even if one of them has just died.
+/// Most addresses given to a newcomer. Several are given, because one of the daemons may have died.
 const MAX_ENTRIES: usize = 4;
 
-/// The ring that new hosts are added to; `None`: a new one is to be made, and nothing is in its way.
+/// The ring to which hosts are added; `None` if a new ring can be made.
 pub(super) fn take_over(cli: &Cli, rundir: &RunDir) -> Result<Option<RingView>> {
     let path = rundir.path().display();
     let is_running = rundir.connect()?.is_some();
@@ -29,7 +29,7 @@ pub(super) fn take_over(cli: &Cli, rundir: &RunDir) -> Result<Option<RingView>> 
             if !untold.is_empty() {
                 let names: Vec<&str> = untold.iter().map(DaemonName::as_str).collect();
                 complain(&format!(
-                    "of the old ring could not be told to end: {}",
+                    "of the old ring did not confirm the request to end: {}",
                     names.join(", ")
                 ));
             }
@@ -44,7 +44,7 @@ pub(super) fn take_over(cli: &Cli, rundir: &RunDir) -> Result<Option<RingView>> 
     }
 }
 
-/// This host's daemon, and some others.
+/// Addresses of this host's daemon and of some others.
 pub(super) fn entries(view: &RingView) -> Vec<Address> {
     let mut entries = daemon::own_addresses(view);
     let live = view.members.iter().filter(|m| m.standing == Standing::Live && m.name != view.me);
@@ -52,7 +52,7 @@ pub(super) fn entries(view: &RingView) -> Vec<Address> {
     entries
 }
 
-/// The life of this host's daemon.
+/// The incarnation of this host's daemon.
 pub(super) fn root(view: &RingView) -> Option<Instance> {
     view.members.iter().find(|member| member.name == view.me).map(|own| own.instance)
 }
@@ -62,20 +62,20 @@ fn live(view: &RingView) -> BTreeSet<&str> {
     view.members.iter().filter(live).map(|member| member.name.as_str()).collect()
 }
 
-/// This host's daemon, the first row, is in the ring. The others are asked themselves: a member that has
-/// just died may still be listed.
+/// Marks this host's daemon, the first row. The other members are marked by their own reports,
+/// because a listed member may have just died.
 pub(super) fn mark_own(view: &RingView, rows: &mut [Row]) {
     if let Some(first) = rows.first_mut() {
         first.fate = Fate::InRing;
-        // It may have been started under another name.
+        // The daemon may have been started under another name.
         first.name = view.me.to_string();
     }
 }
 
-/// Waits until the daemon of this host knows all that said they are in the ring.
+/// Waits until the daemon of this host lists all members that reported they are in the ring.
 pub(super) fn verify(rundir: &RunDir, rows: &mut [Row], patience: Duration) -> Result<()> {
     let deadline = Instant::now() + patience;
-    // Opened first, so that nothing happens unseen between two looks.
+    // Opened first, so that no event between two requests is lost.
     let mut watch = Console::ask(rundir, RingRequest::Watch).context("cannot watch the ring")?;
     loop {
         let view = daemon::describe(rundir).context("cannot verify the ring")?;
@@ -88,7 +88,7 @@ pub(super) fn verify(rundir: &RunDir, rows: &mut [Row], patience: Duration) -> R
         }
         match watch.answer(Some(deadline.saturating_duration_since(Instant::now()))) {
             Ok(ConsoleReply::Event(_)) => {}
-            Ok(_) => bail!("the daemon of this host gave another answer"),
+            Ok(_) => bail!("the answer of this host's daemon does not fit the request"),
             Err(ConsoleError::Silent(_)) => {
                 unknown.iter_mut().for_each(|row| row.is_unknown());
                 return Ok(());
@@ -98,19 +98,19 @@ pub(super) fn verify(rundir: &RunDir, rows: &mut [Row], patience: Duration) -> R
     }
 }
 
-/// Ends what was started: the whole ring, or with `--add` those that were added.
+/// Ends the started daemons: the whole ring, or with `--add` the added members.
 pub(super) fn undo(cli: &Cli, rundir: &RunDir, rows: &[Row]) {
     if !cli.add {
         let _ = daemon::end(rundir, RingRequest::ExitAll);
         return;
     }
-    // Those that were there before have taken no time.
+    // Members that were there before have no start time.
     for row in rows.iter().filter(|row| row.fate == Fate::InRing && row.seconds > 0.0) {
         let _ = leave(rundir, &row.name);
     }
 }
 
-/// Has one member leave.
+/// Lets one member leave.
 fn leave(rundir: &RunDir, name: &str) -> Option<()> {
     let member = Some(DaemonName::new(name).ok()?);
     let mut console = Console::ask(rundir, RingRequest::Exit { member }).ok()?;

@@ -1,14 +1,14 @@
-//! What goes wrong, and what the user is told: the transcripts are in `golden/`.
+//! Failures and their messages; the transcript is in `golden/`.
 
 use std::fs;
 
 use crate::world::World;
 
-/// The transcript of all mistakes that a newcomer makes on the hosts.
+/// The transcript of all common failures on hosts.
 const MISTAKES: &str = include_str!("../golden/mistakes.txt");
 
 #[test]
-fn each_mistake_on_a_host_is_told_with_its_step_the_hosts_words_and_a_hint() {
+fn each_failure_on_a_host_is_reported_with_its_step_the_hosts_text_and_a_hint() {
     let world = World::new();
     for (host, behaviour) in [
         ("unknown", "unknown"),
@@ -31,7 +31,7 @@ fn each_mistake_on_a_host_is_told_with_its_step_the_hosts_words_and_a_hint() {
     world.set("mpd/hangs", "hangs");
     let reader = std::thread::spawn({
         let fifo = world.path("silent");
-        // Two come to where they hang.
+        // Two agents have reached the point where they hang.
         move || (fs::read(&fifo), fs::read(&fifo))
     });
     let hosts =
@@ -72,7 +72,7 @@ fn names_that_could_be_options_or_code_are_refused_and_nothing_runs() {
 }
 
 #[test]
-fn what_is_missing_on_this_host_is_told_before_anything_starts() {
+fn problems_on_this_host_are_reported_before_any_start() {
     let world = World::new();
     world
         .run(&["-n", "2"])
@@ -81,7 +81,7 @@ fn what_is_missing_on_this_host_is_told_before_anything_starts() {
     world.run(&["--hosts", "h1", "--rsh", "/no/ssh"]).assert(1, "cannot run '/no/ssh'");
     world
         .run(&["--mpd", "/no/mpd"])
-        .assert(1, "/no/mpd: no such program; tell where mpd is with --mpd");
+        .assert(1, "/no/mpd: no such program; give its path with --mpd");
     world.run(&["--bogus"]).assert(2, "--bogus");
     world.run(&["--ring", "a/b"]).assert(1, "cannot be the name of a ring");
     world.put_key("local", "xy");
@@ -107,7 +107,7 @@ fn an_agent_that_is_lost_in_the_middle_fails_its_host() {
 }
 
 #[test]
-fn an_agent_with_a_wrong_order_says_so_and_does_not_repeat_it() {
+fn an_agent_reports_a_wrong_request_without_quoting_it() {
     let world = World::new();
     let agent = |order: &str| {
         let mut command = world.mpdboot(&["--agent"]);
@@ -115,13 +115,13 @@ fn an_agent_with_a_wrong_order_says_so_and_does_not_repeat_it() {
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), order.as_bytes()).unwrap();
         crate::world::Ran::of(child.wait_with_output().unwrap(), &world)
     };
-    agent("").assert(1, "standard input ended before the order");
-    let ran = agent("{\"version\":1,\"nonce\":\"x\",\"errand\":{\"boot\":{\"key\":\"c0ffee\"}}}\n");
+    agent("").assert(1, "standard input ended before the request");
+    let ran = agent("{\"version\":2,\"nonce\":\"x\",\"task\":{\"boot\":{\"key\":\"c0ffee\"}}}\n");
     ran.assert(1, "another version of mpdboot");
     assert!(!ran.err.contains("c0ffee"));
-    agent("{\"version\":2,\"nonce\":\"x\",\"errand\":{\"check\":{\"name\":\"h\"}}}\n")
+    agent("{\"version\":1,\"nonce\":\"x\",\"task\":{\"check\":{\"name\":\"h\"}}}\n")
         .assert(1, "another version");
-    let ran = agent("{\"version\":1,\"nonce\":\"x\",\"errand\":{\"check\":{\"name\":\"h\"}}}\n");
+    let ran = agent("{\"version\":2,\"nonce\":\"x\",\"task\":{\"check\":{\"name\":\"h\"}}}\n");
     assert_eq!(
         ran.out,
         "MPDBOOT-x {\"host\":{\"name\":\"h\",\"outcome\":\"up\"}}\nMPDBOOT-x \"done\"\n"

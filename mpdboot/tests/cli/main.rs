@@ -1,4 +1,4 @@
-//! `mpdboot` as its users meet it, in worlds of scripts.
+//! `mpdboot` as users run it, with scripts in place of hosts and daemons.
 
 mod failures;
 mod rings;

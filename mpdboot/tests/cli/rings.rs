@@ -1,4 +1,4 @@
-//! Rings that come up.
+//! Rings that start.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ fn line<'a>(text: &'a str, with: &str) -> &'a str {
 }
 
 #[test]
-fn alone_it_starts_the_daemon_of_this_host_and_says_nothing() {
+fn without_hosts_mpdboot_starts_the_local_daemon_and_prints_nothing() {
     let world = World::new();
     let ran = world.run(&[]);
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (Some(0), "", ""));
@@ -24,7 +24,7 @@ fn alone_it_starts_the_daemon_of_this_host_and_says_nothing() {
 }
 
 #[test]
-fn every_host_gets_its_options_a_way_in_and_the_key() {
+fn every_host_gets_its_options_addresses_to_join_and_the_key() {
     let world = World::new();
     world.set("hosts/h2", "banner");
     let file = "# ours\nh1:4 ifhn=h1-ib\nlocalhost:2\nh2 user=bo port=2222\nh1\n";
@@ -72,21 +72,21 @@ fn a_report_in_json_has_every_host() {
 }
 
 #[test]
-fn beyond_the_window_hosts_start_each_other() {
+fn with_more_hosts_than_the_window_hosts_start_each_other() {
     let world = World::new();
     let ran = world.run(&["-hosts", "c[01-13]", "--window", "2", "-v"]);
     ran.assert(0, "all 14 are in the ring");
     assert_eq!(world.ring().len(), 14);
     assert_eq!(world.text("ssh.argv").lines().count(), 13);
     assert!(ran.err.contains("host c01: starting, and 6 further ones from there"), "{}", ran.err);
-    // Started by another host, through which it enters.
+    // c01 was started by another host, through which it enters.
     let daemons = world.text("mpd.argv");
     assert!(line(&daemons, "--name c13").contains(&format!("{}:7000", host_name())));
     world.assert_nothing_left();
 }
 
 #[test]
-fn hosts_behind_one_that_fails_or_cannot_reach_them_are_started_all_the_same() {
+fn hosts_behind_a_failed_host_are_started_in_another_way() {
     let world = World::new();
     world.set("hosts/c1", "denied");
     world.set("hosts/c5", "above");
@@ -97,10 +97,10 @@ fn hosts_behind_one_that_fails_or_cannot_reach_them_are_started_all_the_same() {
 }
 
 #[test]
-fn hosts_named_twice_are_used_once_or_with_one_get_several_daemons() {
+fn hosts_named_twice_get_one_daemon_or_several_with_option_1() {
     let world = World::new();
     let ran = world.run(&["--hosts", "h1,localhost,h1,localhost", "-v"]);
-    ran.assert(0, "named again, used once: h1, localhost");
+    ran.assert(0, "named several times, used once: h1, localhost");
     assert_eq!(world.ring().len(), 2);
     let world = World::new();
     world.run(&["--hosts", "h1,h1,h1", "-1"]).assert(0, "");
@@ -111,7 +111,7 @@ fn hosts_named_twice_are_used_once_or_with_one_get_several_daemons() {
 }
 
 #[test]
-fn a_second_ring_needs_a_word_and_add_and_replace_are_words() {
+fn a_second_ring_needs_add_or_replace() {
     let world = World::new();
     world.run(&["--hosts", "h1"]).assert(0, "");
     world
@@ -127,7 +127,7 @@ fn a_second_ring_needs_a_word_and_add_and_replace_are_words() {
 }
 
 #[test]
-fn add_without_a_ring_says_so() {
+fn add_without_a_ring_is_an_error() {
     World::new().run(&["--add", "--hosts", "h1"]).assert(1, "leave out --add");
 }
 
@@ -149,7 +149,7 @@ fn chkuponly_starts_nothing() {
 }
 
 #[test]
-fn with_keep_every_daemon_has_a_recipe_by_which_it_is_revived() {
+fn with_keep_every_daemon_has_a_recipe_to_revive_it() {
     let world = World::new();
     world.run(&["--hosts", "h1:3,h2", "--keep"]).assert(0, "");
     let recipe = world.path("run/h2/keep.json");

@@ -1,15 +1,15 @@
-//! The key is where it belongs and nowhere else.
+//! The key is in the key files of its hosts and in no other place.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use crate::world::World;
 
-/// The key in hexadecimal digits, capitals, and base 64.
+/// The key in hexadecimal digits, in capitals, and in base 64.
 fn spellings(key: &str) -> Vec<String> {
     let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
     let bytes: Vec<u8> = key.as_bytes().chunks(2).map(byte).collect();
-    // Three bytes at a time from the beginning: enough to be found.
+    // Only the first groups of three bytes, which are enough to find it.
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let base64: String = bytes
         .chunks_exact(3)
@@ -50,7 +50,7 @@ fn no_argument_list_no_environment_and_no_output_has_the_key() {
 }
 
 #[test]
-fn two_rings_have_different_keys_and_a_key_that_is_there_is_kept() {
+fn two_rings_have_different_keys_and_an_existing_key_is_kept() {
     let (one, other) = (World::new(), World::new());
     one.run(&[]).assert(0, "");
     other.put_key("local", "0a");

@@ -1,4 +1,4 @@
-//! `^C` and its like leave nothing behind.
+//! `^C` and other signals leave no process behind.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -16,13 +16,13 @@ fn an_interrupt_ends_the_remote_shells_and_the_ring() {
     let world = World::new();
     world.set("hosts/h2", "silent");
     let ran = interrupted(&world, &["--hosts", "h1,h2"], Signal::SIGINT);
-    ran.assert(130, "interrupted; what was started has been ended");
+    ran.assert(130, "interrupted; the started daemons have been ended");
     assert_eq!(world.ring(), [""; 0]);
     world.assert_nothing_left();
 }
 
 #[test]
-fn a_remote_shell_that_will_not_end_is_killed() {
+fn a_remote_shell_that_ignores_the_request_to_end_is_killed() {
     let world = World::new();
     world.set("hosts/h2", "stubborn");
     interrupted(&world, &["--hosts", "h1,h2"], Signal::SIGTERM).assert(143, "interrupted");
@@ -30,7 +30,7 @@ fn a_remote_shell_that_will_not_end_is_killed() {
 }
 
 #[test]
-fn an_interrupt_reaches_what_agents_have_started() {
+fn an_interrupt_ends_the_processes_of_agents() {
     let world = World::new();
     world.set("mpd/h3", "hangs");
     // h2 starts h3.
@@ -40,7 +40,7 @@ fn an_interrupt_reaches_what_agents_have_started() {
 }
 
 #[test]
-fn an_interrupt_while_this_hosts_daemon_starts_ends_it() {
+fn an_interrupt_during_the_start_of_the_local_daemon_ends_the_daemon() {
     let world = World::new();
     world.set(&format!("mpd/{}", mpd_io::rundir::host_name()), "hangs");
     interrupted(&world, &["--hosts", "h1"], Signal::SIGTERM).assert(143, "interrupted");

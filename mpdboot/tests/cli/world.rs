@@ -1,5 +1,5 @@
-//! A world to boot in: a remote shell that is a script, hosts that are directories, an `mpd` that is a
-//! script, and for the booting host a daemon that answers consoles from a thread of the test.
+//! A simulated world for boots. The remote shell and `mpd` are scripts; a host is a directory. The
+//! booting host has a daemon in a thread of the test that answers consoles.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -15,10 +15,11 @@ use mpd_wire::{Address, DaemonName, Instance, Standing, frame};
 use nix::sys::stat::Mode;
 use tempfile::TempDir;
 
-/// Deadline of every wait: far beyond what anything takes.
+/// Deadline of every wait, far longer than any wait takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Dumps its words and its environment, then plays the host. `hosts/NAME` says how the host behaves.
+/// Writes its arguments and environment to files, then acts as the host. `hosts/NAME` selects the
+/// behaviour.
 const SSH: &str = r#"#!/bin/sh
 echo "$@" >>%/ssh.argv
 tr '\0' '\n' </proc/$$/environ >>%/environ
@@ -44,7 +45,7 @@ unset BOSS
 exec sh -c "$command"
 "#;
 
-/// Dumps its words and its environment. `mpd/NAME` says how it behaves.
+/// Writes its arguments and environment to files. `mpd/NAME` selects the behaviour.
 const MPD: &str = r#"#!/bin/sh
 echo "$@" >>%/mpd.argv
 tr '\0' '\n' </proc/$$/environ >>%/environ
@@ -85,7 +86,8 @@ impl World {
 
     fn script(&self, name: &str, text: &str) {
         let root = self.dir.path().to_str().unwrap();
-        // Written by a child, so that no other test's child holds it open for writing when it is run.
+        // A child process writes the script. Otherwise a child of another test could hold it open
+        // for writing.
         let mut shell = Command::new("sh")
             .args(["-c", "cat >\"$0\" && chmod 755 \"$0\""])
             .arg(self.path(name))
@@ -105,7 +107,7 @@ impl World {
         self.dir.path().join(name)
     }
 
-    /// How a host or a daemon behaves.
+    /// Sets the behaviour of a host or a daemon.
     pub(crate) fn set(&self, what: &str, behaviour: &str) {
         fs::write(self.path(what), behaviour).unwrap();
     }
@@ -114,7 +116,7 @@ impl World {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// Names of the daemons that run.
+    /// Names of the running daemons.
     pub(crate) fn ring(&self) -> Vec<String> {
         let entry = |entry: std::io::Result<fs::DirEntry>| {
             entry.unwrap().file_name().into_string().unwrap()
@@ -124,7 +126,7 @@ impl World {
         names
     }
 
-    /// An mpdboot that knows this world.
+    /// An mpdboot in this world.
     pub(crate) fn mpdboot(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpdboot"));
         let ours = [("--rsh", "bin/ssh"), ("--mpd", "suite/mpd")];
@@ -138,7 +140,7 @@ impl World {
             .env("PATH", std::env::var_os("PATH").unwrap())
             .env("HOME", self.path("home/local"))
             .env("MPD_RUNDIR", self.path("run/local"))
-            // Of each host its own, whoever runs the test.
+            // Each host has its own file under this path.
             .env("MPD_KEY_FILE", "/proc/self/cwd/key")
             .env("BOSS", "1")
             .env("WORLD", self.dir.path())
@@ -152,7 +154,8 @@ impl World {
         Ran::of(self.mpdboot(arguments).output().unwrap(), self)
     }
 
-    /// Starts an mpdboot and returns when somebody in this world has come to where it hangs.
+    /// Starts an mpdboot and returns when a process of this world has reached the point where it
+    /// hangs.
     pub(crate) fn start_until_hanging(&self, arguments: &[&str]) -> Child {
         let child = self.mpdboot(arguments).spawn().unwrap();
         let mut word = String::new();
@@ -161,7 +164,7 @@ impl World {
         child
     }
 
-    /// Puts a key of the given digits into the home of a host.
+    /// Writes a key of the given digits into the home of a host.
     pub(crate) fn put_key(&self, host: &str, digits: &str) {
         let home = self.path("home").join(host);
         fs::create_dir_all(&home).unwrap();
@@ -188,14 +191,14 @@ impl World {
         let of = |entry: fs::DirEntry| {
             let environ = fs::read(entry.path().join("environ")).ok()?;
             environ.split(|&b| b == 0).any(|v| v == mark.as_bytes()).then_some(())?;
-            let words = fs::read(entry.path().join("cmdline")).ok()?;
-            Some(String::from_utf8_lossy(&words).replace('\0', " "))
+            let arguments = fs::read(entry.path().join("cmdline")).ok()?;
+            Some(String::from_utf8_lossy(&arguments).replace('\0', " "))
         };
         fs::read_dir("/proc").unwrap().flatten().filter_map(of).collect()
     }
 }
 
-/// What a run left to see; paths of the world stand as `@`.
+/// The result of a run. Paths of the world are replaced by `@`.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,
@@ -219,7 +222,7 @@ impl Ran {
     }
 }
 
-/// The daemon of the booting host: it serves when its `mpd` has been run, until it is told to leave.
+/// The daemon of the booting host. It serves after its `mpd` has run, until a request to exit.
 fn daemon(root: &Path, rundir: &RunDir) {
     let wait_for = |fifo: &str| fs::read(root.join(fifo));
     while wait_for("born").is_ok() {
@@ -235,7 +238,7 @@ fn daemon(root: &Path, rundir: &RunDir) {
             let Some(request) = request(&mut conn) else { continue };
             let reply = answer(root, &request);
             conn.send(&reply);
-            // Whoever only wanted to know that we live may be gone.
+            // A console that only tests the connection may have closed it.
             let _ = conn.flush_blocking();
             match request {
                 RingRequest::Watch => watchers.push(conn),

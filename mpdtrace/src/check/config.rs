@@ -1,4 +1,4 @@
-//! `mpdcheck -pc`: the configuration that names depend on, to send to whoever helps.
+//! `mpdcheck -pc`: the configuration that the resolution of host names depends on, for bug reports.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,13 +14,13 @@ const COMMANDS: [&[&str]; 4] =
 
 const FILES: [&str; 3] = ["/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf"];
 
-/// Largest file that is shown in full.
+/// Largest number of bytes shown of a file.
 const MAX_FILE: usize = 64 * 1024;
 
-/// Each source under its name: as a table of text, and the same as pairs for JSON.
+/// The name and the text of each source.
 pub fn sources() -> Vec<(String, String)> {
-    let commands = COMMANDS.iter().map(|words| {
-        let line: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
+    let commands = COMMANDS.iter().map(|arguments| {
+        let line: Vec<String> = arguments.iter().map(|w| (*w).to_owned()).collect();
         let said = remote::run(&line, PATIENCE).map(|ended| ended.out + &ended.err);
         (line.join(" "), said.unwrap_or_else(|problem| problem))
     });
@@ -34,13 +34,13 @@ pub fn sources() -> Vec<(String, String)> {
     commands.chain(files).collect()
 }
 
-/// The sources for people.
+/// The sources as text for people.
 pub fn text(sources: &[(String, String)]) -> String {
     let mut text = String::new();
     for (name, content) in sources {
         let _ = writeln!(text, "--- {name}");
         for line in content.lines() {
-            // Tabs are the only control characters that belong in such files.
+            // Tabs are the only control characters that are expected in these files.
             let safe: Vec<String> = line.split('\t').map(one_line).collect();
             let _ = writeln!(text, "{}", safe.join("\t"));
         }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sources_stand_under_their_names_without_terminal_codes() {
+    fn each_source_follows_its_name_and_terminal_codes_are_escaped() {
         let sources = [("/etc/hosts".to_owned(), "1.2.3.4\th\u{1b}[1m\n".to_owned())];
         assert_eq!(text(&sources), "--- /etc/hosts\n1.2.3.4\th\\u{1b}[1m\n");
     }

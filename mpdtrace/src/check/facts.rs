@@ -1,5 +1,5 @@
-//! What this host says of itself: names, addresses, key, run directory, limits, programs. Each
-//! question has a deadline; nothing is judged here.
+//! The facts about this host: names, addresses, key, run directory, limits, programs. Each question
+//! has a deadline. The module `judge` decides what the facts mean.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -12,74 +12,75 @@ use nix::sys::resource::{Resource, getrlimit};
 
 use crate::{ask, lookup, remote};
 
-/// Most addresses whose names are asked for.
+/// Most addresses whose names are looked up.
 const MAX_REVERSE: usize = 4;
 
-/// All that is known of this host.
+/// The facts about this host.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// What the kernel calls it.
+    /// The host name that the kernel has.
     pub host: String,
-    /// What that name resolves to.
+    /// The addresses that the host name resolves to.
     pub forward: Result<Vec<IpAddr>, String>,
-    /// The names of those addresses, as far as there is a way to ask: `None` where there is no name.
+    /// The names of those addresses; `None` for an address without a name. Addresses that could not
+    /// be looked up are left out.
     pub reverse: Vec<(IpAddr, Option<String>)>,
-    /// Addresses of interfaces that are up, loopback left out, with the interface.
+    /// Interfaces that are up, except loopback, with their addresses.
     pub interfaces: Vec<(String, IpAddr)>,
     /// The lines of `/etc/hosts` that give this host a loopback address.
     pub loopback_lines: Vec<String>,
-    /// The key.
+    /// The key file.
     pub key: KeyFact,
-    /// The run directory.
+    /// Path of the run directory.
     pub rundir: PathBuf,
-    /// The daemon there.
+    /// The daemon of the run directory.
     pub daemon: DaemonFact,
-    /// Descriptors and processes this user may have; `None` for no limit.
+    /// Limits of this user.
     pub limits: Limits,
-    /// Where the remote shell is.
+    /// Path of the remote shell, if it is in `PATH`.
     pub shell: Option<PathBuf>,
 }
 
 /// The key file.
 #[derive(Clone, Debug)]
 pub enum KeyFact {
-    /// It holds a key with this short id.
+    /// The file holds a key with this short id.
     Sound(PathBuf, String),
-    /// There is none.
+    /// The file does not exist.
     Absent(PathBuf),
-    /// It cannot be used; the text says how to mend that.
+    /// The file cannot be used; the text says how to repair that.
     Unsound(String),
 }
 
 /// The daemon of the run directory.
 #[derive(Clone, Debug)]
 pub enum DaemonFact {
-    /// There is none; whether it left its socket.
+    /// No daemon runs.
     Absent {
-        /// A socket without a daemon is there.
+        /// Whether a dead daemon left its socket.
         stale: bool,
     },
-    /// The directory cannot be used; the text says how to mend that.
+    /// The directory cannot be used; the text says how to repair that.
     Unsafe(String),
-    /// It answers.
+    /// The daemon answers.
     Alive(Box<RingView>),
-    /// It answers that it cannot say, and why.
+    /// The daemon refuses to answer, for this reason.
     Refusing(String),
-    /// It is there and has not answered as it should.
+    /// The daemon runs, but does not answer, or its answer does not fit.
     Mute(String),
 }
 
-/// Soft limits of this process.
+/// Soft limits of this process; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// Descriptors.
+    /// Number of descriptors.
     pub descriptors: Option<u64>,
-    /// Processes of this user.
+    /// Number of processes of this user.
     pub processes: Option<u64>,
 }
 
 impl Facts {
-    /// Looks at everything.
+    /// Collects all facts.
     pub fn gather(rundir: &RunDir) -> Self {
         let host = nix::unistd::gethostname().unwrap_or_default().to_string_lossy().into_owned();
         let forward = lookup::addresses(&host);
@@ -103,8 +104,9 @@ impl Facts {
     }
 }
 
-/// The name of an address by `getent`, which asks whatever this host is configured to ask. `None`
-/// when there is no such program or no answer in time, `Some(None)` when there is no name.
+/// The name of an address by `getent`, which uses the name services that this host is configured
+/// for. `Some(None)` if the address has no name; `None` if `getent` is missing or does not answer
+/// in time.
 fn reverse(address: &IpAddr) -> Option<Option<String>> {
     const NOT_FOUND: i32 = 2;
     let line = ["getent".to_owned(), "hosts".to_owned(), address.to_string()];
@@ -117,7 +119,7 @@ fn reverse(address: &IpAddr) -> Option<Option<String>> {
 }
 
 fn interfaces() -> Vec<(String, IpAddr)> {
-    // A network of IPv4 may have link-local addresses only, and --ifhn chooses one.
+    // An IPv4 network may have only link-local addresses; --ifhn chooses one.
     let is_link_local = |ip: &IpAddr| matches!(ip, IpAddr::V4(four) if four.is_link_local());
     let mut all = addresses::interfaces();
     all.retain(|(_, ip)| addresses::is_reachable(ip) || is_link_local(ip));
@@ -127,9 +129,9 @@ fn interfaces() -> Vec<(String, IpAddr)> {
 fn loopback_lines(host: &str) -> Vec<String> {
     let text = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
     let names_us = |line: &&str| {
-        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
-        let address = words.next().and_then(|word| word.parse::<IpAddr>().ok());
-        address.is_some_and(|ip| ip.is_loopback()) && words.any(|word| word == host)
+        let mut fields = line.split('#').next().unwrap_or_default().split_whitespace();
+        let address = fields.next().and_then(|field| field.parse::<IpAddr>().ok());
+        address.is_some_and(|ip| ip.is_loopback()) && fields.any(|field| field == host)
     };
     text.lines().filter(names_us).map(|line| line.trim().to_owned()).collect()
 }

@@ -8,14 +8,14 @@ use super::Report;
 use super::facts::{DaemonFact, Facts, KeyFact};
 use crate::{member, render};
 
-/// Fewer descriptors than this run short with a few dozen ranks on a host: three pipes and a socket
-/// pair each.
+/// With fewer descriptors, a few dozen ranks on a host exhaust them: each rank takes three pipes
+/// and a socket pair.
 const FEW_DESCRIPTORS: u64 = 256;
 
-/// Fewer processes than this are soon all in use.
+/// With fewer processes, a few jobs exhaust them.
 const FEW_PROCESSES: u64 = 128;
 
-/// The report on a host.
+/// The report on one host.
 pub fn report(facts: &Facts) -> Report {
     let mut report = Report::new(&facts.host);
     report.addresses = facts.interfaces.iter().map(|(_, ip)| ip.to_string()).collect();
@@ -33,7 +33,7 @@ pub fn report(facts: &Facts) -> Report {
 fn name(facts: &Facts, report: &mut Report) {
     const MEND: &str = "name it with 'hostnamectl set-hostname NAME', or name its daemon with \
                         'mpd --name NAME'";
-    const WHY: &str = "Members of a ring are told apart by the names of their hosts.";
+    const WHY: &str = "The names of the hosts distinguish the members of a ring.";
     let host = facts.host.as_str();
     if host.is_empty() || host == "(none)" {
         report.problem("this host has no name".to_owned(), MEND, WHY);
@@ -42,14 +42,14 @@ fn name(facts: &Facts, report: &mut Report) {
     } else if is_daemon_name(host) {
         report.note(format!("the name of this host is {host}"));
     } else {
-        let what = format!("the name of this host, '{host}', cannot be that of a daemon");
+        let what = format!("the name of this host, '{host}', cannot be the name of a daemon");
         report.problem(what, MEND, WHY);
     }
 }
 
 fn forward(facts: &Facts, report: &mut Report) {
-    const WHY: &str = "Other hosts are told where to reach this one; what its own name means here \
-                       is the first guess.";
+    const WHY: &str = "The daemon announces an address to other hosts. The first candidate is the address of \
+                       this host's own name.";
     let host = &facts.host;
     let real = facts.interfaces.first().map(|(_, ip)| *ip);
     let example = real.map_or_else(|| "ADDRESS".to_owned(), |ip| ip.to_string());
@@ -62,11 +62,11 @@ fn forward(facts: &Facts, report: &mut Report) {
         }
     };
     report.note(format!("{host} resolves to {}", render::enumerate(addresses)));
-    // Alone on its host a daemon needs no better address.
+    // A daemon without a network needs no other address.
     let Some(real) = real else { return };
     if addresses.iter().all(IpAddr::is_loopback) {
         let what = format!(
-            "the name of this host, '{host}', resolves to {}, by which every other host means itself",
+            "the name of this host, '{host}', resolves to {}, which means the local host on every host",
             render::enumerate(addresses)
         );
         let mend = match facts.loopback_lines.first() {
@@ -101,7 +101,7 @@ fn reverse(facts: &Facts, report: &mut Report) {
             Some(name) if name.starts_with("localhost") => report.problem(
                 format!("{ip} is called '{name}'"),
                 format!("in /etc/hosts, take 'localhost' off the line of {ip}"),
-                "Programs that ask for the name of a peer take it for themselves.",
+                "Programs that look up the name of a peer confuse this host with themselves.",
             ),
             Some(name) => report.note(format!("{ip} is called {name}")),
             None => report.note(format!("{ip} has no name; nothing in MPD needs one")),
@@ -112,7 +112,8 @@ fn reverse(facts: &Facts, report: &mut Report) {
 fn interfaces(facts: &Facts, report: &mut Report) {
     let list = facts.interfaces.iter().map(|(name, ip)| format!("{ip} ({name})"));
     match facts.interfaces.as_slice() {
-        [] => report.note("no network besides loopback: only a ring of one is possible".to_owned()),
+        [] => report
+            .note("no network besides loopback: only a ring of one daemon is possible".to_owned()),
         [_] => report.note(format!("address: {}", render::enumerate(list))),
         _ => report.note(format!(
             "addresses: {}; 'mpd --ifhn ADDRESS' chooses the one for the ring",
@@ -131,9 +132,9 @@ fn key(facts: &Facts, report: &mut Report) {
             report.note(format!("no key in {} yet; mpdboot makes one", path.display()));
         }
         KeyFact::Unsound(text) => {
-            // The text is `PATH: WHAT; MEND` already.
+            // The text already has the form `PATH: WHAT; REPAIR`.
             let (what, mend) = text.split_once("; ").unwrap_or((text, "see that it can be read"));
-            let why = "Who reads the key may command the ring, and who has another stays outside.";
+            let why = "A user who can read the key controls the ring. A daemon with another key cannot join.";
             report.problem(format!("key file {what}"), mend, why);
         }
     }
@@ -144,18 +145,18 @@ fn daemon(facts: &Facts, report: &mut Report) {
     match &facts.daemon {
         DaemonFact::Absent { stale: false } => report.note(format!("no daemon runs with {path}")),
         DaemonFact::Absent { stale: true } => report.note(format!(
-            "no daemon runs with {path}; one that died left its socket, which the next one replaces"
+            "no daemon runs with {path}; a dead daemon left its socket, which the next daemon replaces"
         )),
         DaemonFact::Unsafe(text) => {
             let (what, mend) = text.split_once("; ").unwrap_or((text, "choose another --rundir"));
-            let why = "Whoever can write there could pose as the daemon.";
+            let why = "A user who can write there could pose as the daemon.";
             report.problem(format!("run directory {what}"), mend, why);
         }
         DaemonFact::Refusing(text) => report.note(format!("a daemon runs with {path}: {text}")),
         DaemonFact::Mute(text) => report.problem(
             format!("the daemon in {path} does not answer as it should: {text}"),
-            "see its log, and start it again: jobs live on",
-            "Consoles and new jobs need it.",
+            "see its log, and start it again; running jobs are not affected",
+            "Consoles and new jobs need the daemon.",
         ),
         DaemonFact::Alive(view) => {
             let live = member::live(view).count();
@@ -171,7 +172,7 @@ fn daemon(facts: &Facts, report: &mut Report) {
                         path.display()
                     ),
                     "end the daemon with 'mpdexit localmpd' and start it again",
-                    "Daemons of different keys do not let each other in.",
+                    "Daemons with different keys refuse each other.",
                 );
             }
         }
@@ -236,7 +237,7 @@ mod tests {
         }
     }
 
-    /// `WHAT; MEND` of each problem after a change to a sound host.
+    /// `WHAT; REPAIR` of each problem that a change to a sound host causes.
     fn problems(change: impl FnOnce(&mut Facts)) -> Vec<String> {
         let mut facts = sound();
         change(&mut facts);
@@ -272,10 +273,10 @@ mod tests {
     }
 
     #[test]
-    fn names_that_tell_nobody_apart() {
+    fn names_that_do_not_distinguish_hosts_are_problems() {
         assert!(one(|f| f.host = String::new()).starts_with("this host has no name; name it"));
         assert!(one(|f| f.host = "localhost.localdomain".into()).contains("as on any other"));
-        assert!(one(|f| f.host = "a b".into()).contains("cannot be that of a daemon"));
+        assert!(one(|f| f.host = "a b".into()).contains("cannot be the name of a daemon"));
     }
 
     #[test]
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_does_not_resolve_or_resolves_to_another_host() {
+    fn a_name_that_does_not_resolve_or_resolves_to_another_host_is_a_problem() {
         let text = one(|f| f.forward = Err("not known".into()));
         assert!(text.contains("(not known); add the line '10.0.0.5 h1'"), "{text}");
         let text = one(|f| f.forward = Ok(vec!["10.9.9.9".parse().unwrap()]));
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_network_loopback_is_all_one_can_have() {
+    fn a_host_without_a_network_may_resolve_to_loopback() {
         let problems = problems(|f| {
             f.interfaces.clear();
             f.forward = Ok(vec!["127.0.1.1".parse().unwrap()]);
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn several_addresses_are_no_problem_but_worth_a_choice() {
+    fn several_addresses_are_a_note_that_names_the_option_to_choose_one() {
         let mut facts = sound();
         facts.interfaces.push(("ib0".into(), "10.1.0.5".parse().unwrap()));
         let report = report(&facts);
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_directories_limits_and_shells() {
+    fn each_unusable_key_directory_daemon_limit_and_shell_is_a_problem() {
         let text = one(|f| f.key = KeyFact::Unsound("/k: is open; run 'chmod 600 /k'".into()));
         assert_eq!(text, "key file /k: is open; run 'chmod 600 /k'");
         let text = one(|f| f.key = KeyFact::Sound("/k".into(), "other".into()));

@@ -1,7 +1,10 @@
-//! Whether a host, and hosts together, can carry a ring: what was found, and how it is told.
+//! Checks whether hosts can form a ring.
 //!
-//! `facts` looks, `judge` decides (pure), `others` resolves other hosts, `reach` tries ports, and
-//! `over_ssh` has other hosts look at themselves.
+//! - `facts` collects the facts about this host.
+//! - `judge` finds the problems (pure).
+//! - `others` resolves the names of other hosts.
+//! - `reach` tries TCP ports.
+//! - `over_ssh` runs the check on other hosts.
 
 pub mod config;
 pub mod facts;
@@ -13,36 +16,36 @@ pub mod reach;
 use mpd_io::logging::one_line;
 use serde::{Deserialize, Serialize};
 
-/// One thing that is wrong.
+/// A problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// What is wrong.
     pub what: String,
-    /// How to mend it.
+    /// How to repair it.
     pub mend: String,
-    /// Why it matters, for those who ask.
+    /// Why it matters; shown on request.
     pub why: String,
 }
 
-/// What was found on one host, or among all of them.
+/// The findings on one host, or on several hosts together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// Which host; empty for what concerns hosts together.
+    /// Name of the host; empty for findings on several hosts.
     pub host: String,
-    /// Release of the program that looked.
+    /// Release of the program that checked.
     pub version: String,
-    /// Short id of the key there.
+    /// Short id of the key on that host.
     pub key: Option<String>,
-    /// Addresses that others may reach it at.
+    /// Addresses at which other hosts may reach the host.
     pub addresses: Vec<String>,
-    /// What is wrong.
+    /// The problems.
     pub problems: Vec<Problem>,
-    /// What else there is to know.
+    /// Other findings.
     pub notes: Vec<String>,
 }
 
 impl Report {
-    /// An empty one, of this release.
+    /// An empty report of this release.
     pub fn new(host: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Self { host: host.to_owned(), version, ..Self::default() }
@@ -59,18 +62,19 @@ impl Report {
     }
 }
 
-/// How much is told.
+/// How detailed the text is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Detail<'a> {
-    /// The host that needs no naming.
+    /// Name of this host, which is left out of the lines.
     pub here: &'a str,
-    /// Notes too.
+    /// Whether notes are shown.
     pub notes: bool,
-    /// Why problems matter, too.
+    /// Whether the reasons of problems are shown.
     pub reasons: bool,
 }
 
-/// The reports for people: problems begin with `*** `, and without any there is no text.
+/// The reports as text for people. A line of a problem begins with `*** `. Without problems and
+/// notes the text is empty.
 pub fn text(reports: &[Report], detail: Detail<'_>) -> String {
     let mut text = String::new();
     for report in reports {
@@ -92,7 +96,7 @@ pub fn text(reports: &[Report], detail: Detail<'_>) -> String {
     text
 }
 
-/// Whether there is any problem.
+/// Whether any report has a problem.
 pub fn is_ill(reports: &[Report]) -> bool {
     reports.iter().any(|report| !report.problems.is_empty())
 }
@@ -102,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn problems_begin_with_stars_and_health_is_silent() {
+    fn problems_begin_with_stars_and_a_sound_host_prints_nothing() {
         let mut report = Report::new("h1");
         report.note("all well\u{7}".into());
         let reports = [report.clone()];

@@ -1,27 +1,27 @@
-//! Other hosts as the resolver of this one sees them, compared with each other.
+//! Checks how the resolver of this host resolves the names of other hosts.
 
 use std::net::IpAddr;
 
 use super::Report;
 use crate::{lookup, remote, render};
 
-/// Names resolved at a time.
+/// Most names resolved at a time.
 const WIDTH: usize = 16;
 
 const WHY: &str = "Hosts of a ring reach each other by these addresses.";
 
-/// What a name resolves to, and what its first label does where it has a domain.
+/// The addresses of a name, and of its first label.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     /// The name.
     pub host: String,
     /// Its addresses.
     pub full: Result<Vec<IpAddr>, String>,
-    /// Those of the name without its domain, if that is another name and resolves.
+    /// Addresses of the first label, if the name has a domain and the label resolves.
     pub short: Option<Vec<IpAddr>>,
 }
 
-/// Asks the resolver about all hosts.
+/// Resolves all hosts.
 pub fn resolve(hosts: &[String]) -> Vec<Resolved> {
     remote::each(hosts, WIDTH, |host| {
         let label = host.split_once('.').map(|(label, _)| label);
@@ -34,7 +34,8 @@ pub fn resolve(hosts: &[String]) -> Vec<Resolved> {
     })
 }
 
-/// What that means. `here` is the name of this host, whose own addresses are judged elsewhere. Pure.
+/// The problems of these results. `here` is the name of this host; the module `judge` checks its
+/// addresses. Pure.
 pub fn judge(hosts: &[Resolved], here: &str) -> Report {
     let mut report = Report::new("");
     for host in hosts {
@@ -91,8 +92,8 @@ fn one(host: &Resolved, here: &str, report: &mut Report) {
                 render::enumerate(addresses),
                 render::enumerate(short)
             ),
-            "make /etc/hosts and the name server say the same of both",
-            "One host by two names would be taken for two.",
+            "let /etc/hosts and the name server give both names the same addresses",
+            "MPD would treat the two names as two hosts.",
         );
     }
 }
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_doubled_loopback_and_split_hosts_are_named() {
+    fn hosts_that_are_unknown_doubled_on_loopback_or_split_are_named() {
         let unknown = Resolved { host: "h9".into(), full: Err("not known".into()), short: None };
         let mut split = at("h4.x.org", &["10.0.0.4"]);
         split.short = Some(ips(&["10.0.9.4"]));

@@ -1,4 +1,4 @@
-//! Other hosts look at themselves, by this same program over ssh; and ports are tried both ways.
+//! Runs `mpdcheck` on other hosts over ssh, and tries TCP ports in both directions.
 
 use std::thread;
 use std::time::Duration;
@@ -7,48 +7,48 @@ use super::{Report, reach};
 use crate::lookup;
 use crate::remote::{self, Running, Shell};
 
-/// Hosts worked on at a time.
+/// Most hosts checked at a time.
 const WIDTH: usize = 16;
 
-/// How long a host may take to look at itself, connection included: each of its own questions has a
-/// shorter deadline.
+/// Deadline of the check on one host, connection included. Each step of that check has a shorter
+/// deadline.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a server may take to say its port.
+/// Deadline for a server to report its port.
 const START: Duration = Duration::from_secs(20);
 
 const WALL: &str =
     "let a firewall between the two pass TCP to all ports, or to the one that mpd uses";
 const WALL_WHY: &str = "Daemons connect to each other both ways.";
 
-/// What other hosts are asked to do, and by which words.
+/// How to run `mpdcheck` on other hosts.
 #[derive(Clone, Debug)]
-pub struct Errand {
+pub struct RemoteCheck {
     /// The remote shell.
     pub shell: Shell,
-    /// This program, at the same place there.
+    /// Path of this program, the same on all hosts.
     pub program: String,
-    /// Which daemon to look for there.
-    pub place: Vec<String>,
+    /// Options that select the daemon on the other host.
+    pub ring_options: Vec<String>,
 }
 
-/// The reports of `hosts`, `ours` being that of this one.
-pub fn reports(errand: &Errand, hosts: &[String], ours: &Report) -> Vec<Report> {
-    remote::each(hosts, WIDTH, |host| errand.report(host, ours))
+/// The reports on `hosts`; `ours` is the report on this host.
+pub fn reports(remote_check: &RemoteCheck, hosts: &[String], ours: &Report) -> Vec<Report> {
+    remote::each(hosts, WIDTH, |host| remote_check.report(host, ours))
 }
 
-impl Errand {
-    fn words(&self, rest: &[&str]) -> Vec<String> {
+impl RemoteCheck {
+    fn arguments(&self, rest: &[&str]) -> Vec<String> {
         let rest = rest.iter().map(|word| (*word).to_owned());
         std::iter::once(self.program.clone()).chain(rest).collect()
     }
 
     fn report(&self, host: &str, ours: &Report) -> Report {
-        let mut words = self.words(&["--json"]);
-        words.extend(self.place.iter().cloned());
-        let said = self.shell.run(host, &words, PATIENCE);
+        let mut arguments = self.arguments(&["--json"]);
+        arguments.extend(self.ring_options.iter().cloned());
+        let said = self.shell.run(host, &arguments, PATIENCE);
         let answer = said.and_then(|ended| {
-            parse(&ended.out).ok_or_else(|| self.shell.complaint(&ended, &words))
+            parse(&ended.out).ok_or_else(|| self.shell.complaint(&ended, &arguments))
         });
         let theirs = match answer {
             Ok(report) => Report { host: host.to_owned(), ..report },
@@ -60,13 +60,13 @@ impl Errand {
         report
     }
 
-    /// A server there, a client here.
+    /// Tries a server on `host` with a client here.
     fn try_towards(&self, host: &str, report: &mut Report) {
         if lookup::addresses(host).is_err() {
             report.note("no connection is tried: its name does not resolve here".to_owned());
             return;
         }
-        let line = self.shell.command_line(host, &self.words(&["-s"]));
+        let line = self.shell.command_line(host, &self.arguments(&["-s"]));
         let outcome = Running::start(&line).and_then(|server| {
             let port = server.line(START, reach::port_in);
             let port = port.ok_or_else(|| "its test server did not start".to_owned())?;
@@ -81,7 +81,7 @@ impl Errand {
         }
     }
 
-    /// A server here, a client there.
+    /// Tries a server here with a client on `host`.
     fn try_back(&self, host: &str, report: &mut Report) {
         let Some(own) = reach::own_address_towards(host) else {
             report.note("there is no route back to try".to_owned());
@@ -90,20 +90,20 @@ impl Errand {
         let (listener, port) = match reach::listen() {
             Ok(listening) => listening,
             Err(error) => {
-                report.note(format!("no port here to try the way back with: {error}"));
+                report.note(format!("cannot open a port here for a connection back: {error}"));
                 return;
             }
         };
         let patience = START + reach::SERVER_PATIENCE;
         let server = thread::spawn(move || reach::serve(&listener, patience));
-        let words = self.words(&["-c", &own.to_string(), &port.to_string()]);
-        match self.shell.output(host, &words, START) {
+        let arguments = self.arguments(&["-c", &own.to_string(), &port.to_string()]);
+        match self.shell.output(host, &arguments, START) {
             Ok(_) => {
-                // The client heard the server's word, so the server is at its end.
+                // The client received the server's answer, so the server thread ends.
                 let _ = server.join();
                 report.note(format!("a connection from it to port {port} here works"));
             }
-            // The server is left to its deadline and ends with this process.
+            // The server thread ends at its deadline or with this process.
             Err(text) => {
                 let what = format!("it cannot reach this host at {own}: {text}");
                 report.problem(what, WALL, WALL_WHY);
@@ -112,7 +112,7 @@ impl Errand {
     }
 }
 
-/// The report in an answer, behind whatever a login shell says.
+/// The report in an answer; lines that a login shell prints before it are skipped.
 fn parse(out: &str) -> Option<Report> {
     let line = out.lines().rfind(|line| !line.is_empty())?;
     serde_json::from_str::<Vec<Report>>(line).ok()?.into_iter().next()
@@ -122,13 +122,13 @@ fn unreached(host: &str, problem: &str) -> Report {
     let mut report = Report::new(host);
     report.problem(
         format!("it cannot be asked: {problem}"),
-        format!("see that 'ssh -o BatchMode=yes {host} true' works without a question"),
-        "mpdboot starts daemons by ssh, and nobody is there to answer its questions.",
+        format!("make 'ssh -o BatchMode=yes {host} true' work without a question"),
+        "mpdboot starts daemons by ssh and cannot answer questions of ssh.",
     );
     report
 }
 
-/// What two hosts must have in common. Pure.
+/// Compares the keys and releases of two hosts. Pure.
 fn compare(ours: &Report, mut theirs: Report) -> Report {
     if theirs.version != ours.version {
         theirs.problem(
@@ -140,8 +140,8 @@ fn compare(ours: &Report, mut theirs: Report) -> Report {
     match (&ours.key, theirs.key.clone()) {
         (Some(here), Some(there)) if *here != there => theirs.problem(
             format!("it has key {there} and this host key {here}"),
-            "remove the key file there, and mpdboot carries this one over",
-            "Daemons of different keys do not let each other in.",
+            "remove the key file there; mpdboot then copies this key",
+            "Daemons with different keys refuse each other.",
         ),
         (None, Some(there)) => theirs.note(format!("it has key {there}, and this host has none")),
         _ => {}
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_must_be_the_same_where_there_are_two() {
+    fn two_keys_must_be_the_same() {
         assert_eq!(problems(Some("a"), Some("b")), ["it has key b and this host key a"]);
         for (ours, theirs) in [(Some("a"), Some("a")), (Some("a"), None), (None, Some("b"))] {
             assert!(problems(ours, theirs).is_empty());
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_found_behind_a_greeting() {
+    fn a_report_is_found_behind_a_greeting() {
         let out = format!("Welcome\n{}", crate::render::json(&[report(None)]));
         assert_eq!(parse(&out), Some(report(None)));
         assert_eq!(parse("Welcome\n"), None);

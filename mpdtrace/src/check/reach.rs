@@ -1,5 +1,5 @@
-//! Whether a port of one host can be reached from another: a server for one connection and its
-//! client, with the words of the original between them.
+//! A server for one connection, and its client, to try whether a host reaches a port of another
+//! host. Their messages are those of the original MPD.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{
@@ -14,33 +14,33 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::ask::left;
 use crate::lookup;
 
-/// How long a server waits for its one connection.
+/// How long a server waits for its connection.
 pub const SERVER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a client tries one address.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long either waits for the other's word.
-const WORD_PATIENCE: Duration = Duration::from_secs(5);
+/// How long server and client wait for a message.
+const MESSAGE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a client says.
+/// Message of the client.
 pub const HELLO: &str = "hello_from_client_to_server";
 
-/// What a server answers.
+/// Answer of the server.
 pub const ACK: &str = "ack_from_server_to_client";
 
-/// What a server prints before host and port.
+/// Text that a server prints before its host and port.
 pub const LISTENING: &str = "server listening at INADDR_ANY on:";
 
-/// The port in a line that a server printed.
+/// The port in a line that a server has printed.
 pub fn port_in(line: &str) -> Option<u16> {
     line.strip_prefix(LISTENING)?.split_whitespace().next_back()?.parse().ok()
 }
 
-/// A listener on all addresses, and its port.
+/// Listens on all addresses; returns the port, too.
 ///
 /// # Errors
-/// Those of the system.
+/// The system's error.
 pub fn listen() -> io::Result<(TcpListener, u16)> {
     let six = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
     let four = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
@@ -49,30 +49,30 @@ pub fn listen() -> io::Result<(TcpListener, u16)> {
     Ok((listener, port))
 }
 
-/// Serves one connection; gives the address it came from.
+/// Serves one connection; returns the peer's address.
 ///
 /// # Errors
-/// In words for people.
+/// A text for people.
 pub fn serve(listener: &TcpListener, patience: Duration) -> Result<SocketAddr, String> {
     let deadline = Instant::now() + patience;
     let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
     let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
     match poll(&mut fds, timeout) {
-        Ok(0) => return Err(format!("nobody has connected for {patience:?}")),
+        Ok(0) => return Err(format!("no client has connected for {patience:?}")),
         Ok(_) => {}
         Err(error) => return Err(format!("cannot wait for a connection: {error}")),
     }
     let (mut stream, peer) = listener.accept().map_err(|e| format!("cannot accept: {e}"))?;
-    let patience = left(deadline).clamp(Duration::from_millis(1), WORD_PATIENCE);
+    let patience = left(deadline).clamp(Duration::from_millis(1), MESSAGE_PATIENCE);
     expect(&mut stream, HELLO, patience).map_err(|e| format!("{peer} said {e}"))?;
     stream.write_all(ACK.as_bytes()).map_err(|e| format!("cannot answer {peer}: {e}"))?;
     Ok(peer)
 }
 
-/// Connects to a server and hears its word.
+/// Connects to a server and receives its answer.
 ///
 /// # Errors
-/// In words for people.
+/// A text for people.
 pub fn connect(host: &str, port: u16) -> Result<SocketAddr, String> {
     let addresses =
         lookup::addresses(host).map_err(|error| format!("'{host}' does not resolve ({error})"))?;
@@ -84,7 +84,7 @@ pub fn connect(host: &str, port: u16) -> Result<SocketAddr, String> {
                 stream
                     .write_all(HELLO.as_bytes())
                     .map_err(|e| format!("cannot speak to {address}: {e}"))?;
-                expect(&mut stream, ACK, WORD_PATIENCE)
+                expect(&mut stream, ACK, MESSAGE_PATIENCE)
                     .map_err(|e| format!("{address} answered {e}"))?;
                 return Ok(address);
             }
@@ -94,17 +94,17 @@ pub fn connect(host: &str, port: u16) -> Result<SocketAddr, String> {
     Err(problem)
 }
 
-/// Reads a word, whatever pieces it comes in.
-fn expect(stream: &mut TcpStream, word: &str, patience: Duration) -> Result<(), String> {
+/// Reads exactly `message` before the deadline.
+fn expect(stream: &mut TcpStream, message: &str, patience: Duration) -> Result<(), String> {
     let deadline = Instant::now() + patience;
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let mut buffer = [0_u8; 64];
-    while heard.len() < word.len() {
+    while received.len() < message.len() {
         let patience = left(deadline).max(Duration::from_millis(1));
         let read = stream.set_read_timeout(Some(patience)).and_then(|()| stream.read(&mut buffer));
         match read {
             Ok(0) => break,
-            Ok(n) => heard.extend_from_slice(&buffer[..n]),
+            Ok(n) => received.extend_from_slice(&buffer[..n]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(format!("nothing: {error}")),
         }
@@ -112,14 +112,14 @@ fn expect(stream: &mut TcpStream, word: &str, patience: Duration) -> Result<(), 
             break;
         }
     }
-    if heard == word.as_bytes() {
+    if received == message.as_bytes() {
         Ok(())
     } else {
-        Err(format!("'{}' instead of '{word}'", String::from_utf8_lossy(&heard)))
+        Err(format!("'{}' instead of '{message}'", String::from_utf8_lossy(&received)))
     }
 }
 
-/// The address of ours that packets to `host` leave from. Nothing is sent.
+/// The local address of packets to `host`. Nothing is sent.
 pub fn own_address_towards(host: &str) -> Option<IpAddr> {
     const DISCARD: u16 = 9;
     let host = host.to_owned();
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn server_and_client_find_each_other() {
+    fn a_client_reaches_a_server() {
         let (listener, port) = listen().unwrap();
         let server = thread::spawn(move || serve(&listener, SERVER_PATIENCE));
         let reached = connect("127.0.0.1", port).unwrap();
@@ -144,10 +144,10 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_a_client_and_one_with_a_stranger_end() {
+    fn a_server_ends_without_a_client_and_with_an_unknown_client() {
         let (listener, port) = listen().unwrap();
         let error = serve(&listener, Duration::from_millis(20)).unwrap_err();
-        assert!(error.contains("nobody has connected"), "{error}");
+        assert!(error.contains("no client has connected"), "{error}");
         let mut stranger = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stranger.write_all(b"GET / HTTP/1.0\r\n\r\n xxxxxxxxxxxxxxx").unwrap();
         let error = serve(&listener, Duration::from_secs(5)).unwrap_err();
@@ -155,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn the_port_is_read_from_the_line() {
+    fn the_port_is_read_from_the_servers_line() {
         assert_eq!(port_in("server listening at INADDR_ANY on: h1 4711"), Some(4711));
         assert_eq!(port_in("server listening at INADDR_ANY on: h1 x"), None);
         assert_eq!(port_in("hello 4711"), None);
     }
 
     #[test]
-    fn packets_to_ourselves_leave_from_ourselves() {
+    fn packets_to_loopback_have_a_loopback_source() {
         assert_eq!(own_address_towards("127.0.0.1"), Some("127.0.0.1".parse().unwrap()));
     }
 }

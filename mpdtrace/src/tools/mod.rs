@@ -1,4 +1,4 @@
-//! The tools, one file for each: what it asks and what it shows.
+//! The tools, one file each: its request and its output.
 
 use std::process::ExitCode;
 
@@ -14,6 +14,7 @@ mod mpdnames;
 mod mpdping;
 mod mpdringtest;
 mod mpdsigjob;
+mod mpdstate;
 mod mpdstdin;
 mod mpdtop;
 mod mpdtrace;
@@ -22,15 +23,15 @@ mod mpdwatch;
 /// A tool, from its command line to its exit code.
 pub(crate) type Tool = fn() -> ExitCode;
 
-/// What the program does if it has the name of no tool.
+/// The tool for an unknown program name.
 pub(crate) const DEFAULT: Tool = mpdtrace::main;
 
-/// The tool of that name.
+/// The tool of this name.
 pub(crate) fn called(name: &str) -> Option<Tool> {
     TOOLS.iter().find(|(tool, _)| *tool == name).map(|(_, tool)| *tool)
 }
 
-const TOOLS: [(&str, Tool); 16] = [
+const TOOLS: [(&str, Tool); 17] = [
     ("mpdtrace", mpdtrace::main),
     ("mpdringtest", mpdringtest::main),
     ("mpdwatch", mpdwatch::main),
@@ -44,6 +45,7 @@ const TOOLS: [(&str, Tool); 16] = [
     ("mpdkilljob", mpdkilljob::main),
     ("mpdsigjob", mpdsigjob::main),
     ("mpdstdin", mpdstdin::main),
+    ("mpdstate", mpdstate::main),
     ("mpdcleanup", mpdcleanup::main),
     ("mpdcheck", mpdcheck::main),
     ("mpdhelp", mpdhelp::main),

@@ -1,4 +1,4 @@
-//! `mpdallexit`: the end of the ring.
+//! `mpdallexit`: ends all daemons of the ring.
 
 use std::process::ExitCode;
 

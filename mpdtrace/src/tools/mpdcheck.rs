@@ -1,11 +1,11 @@
-//! `mpdcheck`: what would keep this host, or several, from carrying a ring.
+//! `mpdcheck`: finds problems that keep hosts from forming a ring.
 
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use mpd_io::rundir::host_name;
 use mpdtrace::check::facts::Facts;
-use mpdtrace::check::over_ssh::{self, Errand};
+use mpdtrace::check::over_ssh::{self, RemoteCheck};
 use mpdtrace::check::{self, Detail, config, judge, others, reach};
 use mpdtrace::cli::CheckCli;
 use mpdtrace::remote::Shell;
@@ -28,17 +28,18 @@ fn run(cli: &CheckCli) -> Result<ExitCode> {
     if let Some(bad) = names.iter().find(|name| !mpd_placement::hosts::is_host_name(name)) {
         bail!("'{bad}' is no host name");
     }
-    let ours = judge::report(&Facts::gather(&cli.common.place.rundir()?));
+    let ours = judge::report(&Facts::gather(&cli.common.ring_options.rundir()?));
     let mut reports = vec![ours.clone()];
     if !names.is_empty() {
         reports.push(others::judge(&others::resolve(&names), &host_name()));
     }
     if cli.ssh {
         let shell = Shell { program: "ssh".to_owned(), user: None };
-        let place = cli.common.place.words()?;
-        let errand = Errand { shell, program: tool::own_path("mpdcheck")?, place };
+        let ring_options = cli.common.ring_options.arguments()?;
+        let remote_check =
+            RemoteCheck { shell, program: tool::own_path("mpdcheck")?, ring_options };
         names.retain(|name| *name != host_name());
-        reports.extend(over_ssh::reports(&errand, &names, &ours));
+        reports.extend(over_ssh::reports(&remote_check, &names, &ours));
     }
     if cli.common.json {
         tool::print(&render::json(&reports))?;

@@ -1,4 +1,4 @@
-//! `mpdcleanup`: what a daemon that died left behind.
+//! `mpdcleanup`: removes files that a dead daemon left.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ fn run(cli: &CleanupCli) -> Result<ExitCode> {
         Some(file) => elsewhere(cli, &hosts::read(file)?)?,
         None => Vec::new(),
     };
-    all.push(cleanup::local(host_name(), &cli.common.place.rundir()?));
+    all.push(cleanup::local(host_name(), &cli.common.ring_options.rundir()?));
     if cli.common.json {
         tool::print(&render::json(&all))?;
     } else if cli.verbose {
@@ -32,12 +32,12 @@ fn run(cli: &CleanupCli) -> Result<ExitCode> {
 
 fn elsewhere(cli: &CleanupCli, hosts: &[String]) -> Result<Vec<cleanup::Cleaned>> {
     if let Some(user) = cli.user.as_ref().filter(|user| !mpd_placement::hosts::is_user_name(user)) {
-        bail!("'{user}' is no name of a user");
+        bail!("'{user}' is not a user name");
     }
-    let mut words = vec![tool::own_path("mpdcleanup")?, "--json".to_owned()];
-    words.extend(cli.common.place.words()?);
+    let mut arguments = vec![tool::own_path("mpdcleanup")?, "--json".to_owned()];
+    arguments.extend(cli.common.ring_options.arguments()?);
     let here = host_name();
     let hosts: Vec<String> = hosts.iter().filter(|host| **host != here).cloned().collect();
     let shell = Shell { program: cli.rsh.clone(), user: cli.user.clone() };
-    Ok(cleanup::remote(&shell, &hosts, &words))
+    Ok(cleanup::remote(&shell, &hosts, &arguments))
 }

@@ -1,4 +1,4 @@
-//! `mpddrain`: hosts get no new processes, and keep what they run.
+//! `mpddrain`: hosts get no new processes; running processes continue.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn resolve(cli: &DrainCli) -> Result<Vec<DaemonName>> {
-    let view = ask::describe(&cli.common.place.rundir()?, ask::PATIENCE)?;
+    let view = ask::describe(&cli.common.ring_options.rundir()?, ask::PATIENCE)?;
     let members = cli.members.iter().map(|text| member::resolve(&view, text));
     members.collect()
 }

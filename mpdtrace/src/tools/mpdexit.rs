@@ -16,6 +16,6 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn resolve(cli: &ExitCli) -> Result<DaemonName> {
-    let view = ask::describe(&cli.common.place.rundir()?, ask::PATIENCE)?;
+    let view = ask::describe(&cli.common.ring_options.rundir()?, ask::PATIENCE)?;
     member::resolve(&view, &cli.member)
 }

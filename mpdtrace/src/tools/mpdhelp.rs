@@ -1,4 +1,4 @@
-//! `mpdhelp`: the programs of MPD.
+//! `mpdhelp`: lists the programs of MPD.
 
 use std::process::ExitCode;
 

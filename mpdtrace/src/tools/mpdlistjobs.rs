@@ -1,4 +1,4 @@
-//! `mpdlistjobs`: the jobs of the ring.
+//! `mpdlistjobs`: lists the jobs of the ring.
 
 use std::process::ExitCode;
 
@@ -11,8 +11,8 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(cli: &ListjobsCli) -> Result<ExitCode> {
-    let mut listing = ask::jobs(&cli.common.place.rundir()?)?;
-    jobs::choose(&mut listing, &cli.wish());
+    let mut listing = ask::jobs(&cli.common.ring_options.rundir()?)?;
+    jobs::choose(&mut listing, &cli.filter());
     tool::print(&match cli {
         _ if cli.common.json => jobs::json(&listing),
         _ if cli.tree => jobs::tree(&listing.jobs),

@@ -1,4 +1,4 @@
-//! `mpdnames`: the names that jobs have published.
+//! `mpdnames`: lists the names that jobs have published.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -14,11 +14,11 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(cli: &NamesCli) -> Result<ExitCode> {
-    let names = ask::names(&cli.common.place.rundir()?)?;
+    let names = ask::names(&cli.common.ring_options.rundir()?)?;
     let text = if cli.common.json {
         render::json(&json!({ "names": names }))
     } else {
-        // Quoted as in Rust: whatever a job has published, a line stays one line.
+        // Quoted as in Rust, so that any published text stays on one line.
         names.iter().fold(String::new(), |mut text, one| {
             let keyed = if one.keyed { " keyed" } else { "" };
             let Published { name, value, job, host, .. } = one;

@@ -1,4 +1,4 @@
-//! `mpdping`: whether the daemon of another host answers, and how fast.
+//! `mpdping`: tests whether the daemon of another host answers, and measures the time.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(cli: &PingCli) -> Result<ExitCode> {
-    let rundir = cli.common.place.rundir()?;
+    let rundir = cli.common.ring_options.rundir()?;
     let view = ask::describe(&rundir, ask::PATIENCE)?;
     let plan = ping::plan(&view, &cli.target, lookup::addresses).map_err(|text| anyhow!(text))?;
     if let Some(guess) = &plan.guess {

@@ -1,4 +1,4 @@
-//! `mpdringtest`: how long a message takes round the ring.
+//! `mpdringtest`: measures the time of a message round the ring.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use mpdtrace::ask::{self, Laps};
 use mpdtrace::cli::RingtestCli;
 use mpdtrace::{render, tool};
 
-/// What one lap may take before the daemon itself calls it lost.
+/// Deadline of the daemon for one lap.
 const LAP: Duration = Duration::from_secs(10);
 
 pub(crate) fn main() -> ExitCode {
@@ -18,7 +18,7 @@ pub(crate) fn main() -> ExitCode {
 fn run(cli: &RingtestCli) -> Result<ExitCode> {
     let laps = cli.laps;
     let patience = ask::PATIENCE + LAP.saturating_mul(laps);
-    match ask::laps(&cli.common.place.rundir()?, laps, false, patience)? {
+    match ask::laps(&cli.common.ring_options.rundir()?, laps, false, patience)? {
         Laps::Home { hops, took, .. } if cli.common.json => {
             tool::print(&render::laps_json(laps, hops, took))?;
             Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! `mpdtop`: what hosts and ranks use of their machines.
+//! `mpdtop`: shows the resources that hosts and ranks use.
 
 use std::process::ExitCode;
 use std::thread::sleep;
@@ -15,7 +15,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(cli: &TopCli) -> Result<ExitCode> {
-    let rundir = cli.common.place.rundir()?;
+    let rundir = cli.common.ring_options.rundir()?;
     let job = cli.job();
     let screen = if cli.once || cli.common.json { None } else { Screen::open()? };
     if let Some(screen) = &screen {

@@ -1,4 +1,4 @@
-//! `mpdtrace`: the members of the ring, checked by a message that goes round it.
+//! `mpdtrace`: lists the members of the ring and checks the list by a message round the ring.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,12 +22,12 @@ pub(crate) fn main() -> ExitCode {
 fn documents(directory: &Path) -> Result<()> {
     let asks_a_daemon = |tool: &Command| tool.get_arguments().any(|one| one.get_id() == "rundir");
     let (asking, others): (Vec<_>, Vec<_>) = cli::commands().into_iter().partition(asks_a_daemon);
-    mpd_docs::generate(directory, asking, &mpd_docs::OF_PLACE)?;
+    mpd_docs::generate(directory, asking, &mpd_docs::OF_RING)?;
     mpd_docs::generate(directory, others, &[])
 }
 
 fn members(cli: &TraceCli) -> Result<ExitCode> {
-    let checked = verify::check(&cli.common.place.rundir()?, cli.patience)?;
+    let checked = verify::check(&cli.common.ring_options.rundir()?, cli.patience)?;
     tool::print(&match cli {
         TraceCli { svg: true, .. } => svg::ring(&checked),
         TraceCli { long: true, .. } if !cli.common.json => render::long(&checked.view),
@@ -43,7 +43,7 @@ fn members(cli: &TraceCli) -> Result<ExitCode> {
 }
 
 fn hops(cli: &TraceCli) -> Result<ExitCode> {
-    let census = ask::census(&cli.common.place.rundir()?)?;
+    let census = ask::census(&cli.common.ring_options.rundir()?)?;
     let text = if cli.common.json { render::census_json(&census) } else { render::census(&census) };
     tool::print(&text)?;
     let missing = render::missing(&census.missing);
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_of_a_tool_has_the_variables_that_it_reads() {
+    fn the_man_page_of_a_tool_has_the_variables_that_the_tool_reads() {
         let directory = tempfile::tempdir().unwrap();
         documents(directory.path()).unwrap();
         for (name, reads) in [("mpdtrace", true), ("mpdkilljob", true), ("mpdhelp", false)] {

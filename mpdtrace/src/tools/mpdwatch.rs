@@ -1,4 +1,4 @@
-//! `mpdwatch`: what happens to the ring, as it happens.
+//! `mpdwatch`: prints events of the ring as they happen.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(cli: &WatchCli) -> Result<ExitCode> {
-    let mut events = Console::ask(&cli.common.place.rundir()?, RingRequest::Watch)?;
+    let mut events = Console::ask(&cli.common.ring_options.rundir()?, RingRequest::Watch)?;
     watch::follow(&mut events, |event| {
         tool::print(&if cli.common.json { render::json(event) } else { render::event(event) })
     })?;

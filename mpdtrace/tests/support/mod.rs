@@ -1,4 +1,4 @@
-//! A daemon of this test's making, which answers as it is told; and the tools run against it.
+//! A simulated daemon that answers as a test prescribes, and the tools that run against it.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -14,13 +14,13 @@ use mpd_wire::message::{ConsoleReply, Happening, MemberView, Opening, RingReques
 use mpd_wire::{Address, DaemonName, Instance, Standing, frame};
 use tempfile::TempDir;
 
-/// What the daemon does on a connection, one after the other; then it closes.
+/// Steps of the daemon on a connection; after the last step it closes the connection.
 pub(crate) enum Act {
     Say(ConsoleReply),
     Bytes(Vec<u8>),
-    /// Nothing until the console closes.
+    /// Sends nothing until the console closes.
     Hold,
-    /// Nothing until the test says so.
+    /// Sends nothing until the test sets the flag.
     Until(Arc<AtomicBool>),
 }
 
@@ -55,7 +55,7 @@ impl Daemon {
         Self { directory, asked, over, thread: Some(thread) }
     }
 
-    /// One that gives the ring, and sends laps round it.
+    /// A daemon that reports the ring and sends laps round it.
     pub(crate) fn of(view: RingView) -> Self {
         Self::new(move |request| match request {
             RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(view.clone()))],
@@ -72,8 +72,8 @@ impl Daemon {
         self.asked.lock().unwrap().clone()
     }
 
-    pub(crate) fn run(&self, program: &str, words: &[&str]) -> Ran {
-        run(program, &self.rundir(), words)
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Ran {
+        run(program, &self.rundir(), arguments)
     }
 }
 
@@ -87,7 +87,7 @@ impl Drop for Daemon {
 
 fn serve(stream: UnixStream, script: &Mutex<Script>, asked: &Mutex<Vec<RingRequest>>) {
     let mut conn = Conn::new(stream).unwrap();
-    let Ok(request) = hear(&mut conn) else { return };
+    let Ok(request) = receive(&mut conn) else { return };
     asked.lock().unwrap().push(request.clone());
     let acts = script.lock().unwrap()(&request);
     for act in acts {
@@ -124,8 +124,8 @@ impl io::Write for RawSocket<'_> {
     }
 }
 
-/// The request of a console; an error for one that only asks how we are.
-fn hear(conn: &mut Conn) -> Result<RingRequest, ()> {
+/// The request of a console; an error for a console that only tests the connection.
+fn receive(conn: &mut Conn) -> Result<RingRequest, ()> {
     loop {
         if let Some((_, payload)) = conn.next_frame().map_err(drop)? {
             return match frame::decode_message(payload).map_err(drop)? {
@@ -144,7 +144,7 @@ fn hear(conn: &mut Conn) -> Result<RingRequest, ()> {
     }
 }
 
-/// How a tool ended.
+/// The result of a tool.
 pub(crate) struct Ran {
     pub(crate) code: i32,
     pub(crate) out: String,
@@ -166,14 +166,14 @@ impl Ran {
         ran
     }
 
-    /// Code 0 and a silent standard error; gives standard output.
+    /// Expects code 0 and an empty standard error; returns standard output.
     #[track_caller]
     pub(crate) fn good(self) -> String {
         assert_eq!((self.code, self.err.as_str()), (0, ""), "{}", self.out);
         self.out
     }
 
-    /// Code 1 and one or more lines of error that begin with the name of the tool.
+    /// Expects code 1 and lines of standard error that begin with the tool's name; returns them.
     #[track_caller]
     pub(crate) fn bad(self, program: &str) -> String {
         assert_eq!(self.code, 1, "{}{}", self.out, self.err);
@@ -185,19 +185,19 @@ impl Ran {
     }
 }
 
-pub(crate) fn command(program: &str, rundir: &Path, words: &[&str]) -> Command {
-    // The other names are links beside it.
+pub(crate) fn command(program: &str, rundir: &Path, arguments: &[&str]) -> Command {
+    // The build script links the other names beside it.
     let path = Path::new(env!("CARGO_BIN_EXE_mpdtrace")).with_file_name(program);
     let mut command = Command::new(path);
     for variable in ["MPD_RUNDIR", "MPD_RING", "MPD_CON_EXT", "SLURM_JOB_ID", "PBS_JOBID"] {
         command.env_remove(variable);
     }
-    command.env("MPD_RUNDIR", rundir).args(words).stdin(Stdio::null());
+    command.env("MPD_RUNDIR", rundir).args(arguments).stdin(Stdio::null());
     command
 }
 
-pub(crate) fn run(program: &str, rundir: &Path, words: &[&str]) -> Ran {
-    Ran::new(&command(program, rundir, words).output().unwrap())
+pub(crate) fn run(program: &str, rundir: &Path, arguments: &[&str]) -> Ran {
+    Ran::new(&command(program, rundir, arguments).output().unwrap())
 }
 
 pub(crate) fn finish(child: Child) -> Ran {
@@ -208,7 +208,7 @@ pub(crate) fn name(text: &str) -> DaemonName {
     DaemonName::new(text).unwrap()
 }
 
-/// A whole ring; the first is the local one. Ports count from 5000.
+/// A whole ring. The first member is the local one. Ports count from 5000.
 pub(crate) fn ring(names: &[&str]) -> RingView {
     let member = |(i, n): (usize, &&str)| MemberView {
         name: name(n),

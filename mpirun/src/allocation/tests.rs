@@ -1,4 +1,4 @@
-//! What batch systems say, and what it means.
+//! Variables and files of batch systems, and the hosts that result from them.
 
 use std::io::Write as _;
 
@@ -19,10 +19,10 @@ fn caller(variables: &[(&str, &str)]) -> Caller {
     }
 }
 
-/// The hosts as a line `h1:2 h2`, or what is wrong.
+/// The hosts as a line `h1:2 h2`, or the error.
 fn found(variables: &[(&str, &str)]) -> Result<String, String> {
     let found = Allocation::find(&caller(variables)).map_err(|e| e.to_string())?;
-    let word = |host: &HostWish| match host.slots {
+    let word = |host: &HostChoice| match host.slots {
         Some(slots) => format!("{}:{slots}", host.name),
         None => host.name.clone(),
     };
@@ -38,7 +38,7 @@ fn file(text: &str) -> (tempfile::NamedTempFile, String) {
 }
 
 #[test]
-fn slurm_tells_nodes_and_tasks_in_short() {
+fn slurm_lists_nodes_and_tasks_in_compressed_form() {
     let slurm = |nodes, counts: &[(&'static str, &'static str)]| {
         found(&[&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", nodes)], counts].concat())
     };
@@ -73,7 +73,7 @@ fn pbs_lists_a_host_for_each_slot() {
 }
 
 #[test]
-fn lsf_tells_hosts_in_one_of_three_ways() {
+fn lsf_lists_hosts_in_one_of_three_forms() {
     let (_file, path) = file("a\na\nb\n");
     let all = [
         ("LSB_JOBID", "5"),
@@ -102,7 +102,7 @@ fn grid_engine_has_a_line_for_each_queue_of_a_host() {
 }
 
 #[test]
-fn what_could_be_an_option_or_code_is_no_host() {
+fn an_option_or_shell_code_is_no_host_name() {
     for bad in ["-oProxyCommand=x 1", "$(x) 1", "a;b 1", "n1 0", ""] {
         let (_file, path) = file(bad);
         assert!(found(&[("PE_HOSTFILE", &path)]).is_err(), "{bad}");
@@ -110,9 +110,9 @@ fn what_could_be_an_option_or_code_is_no_host() {
 }
 
 #[test]
-fn slots_are_counted_if_all_are_known() {
+fn slots_are_summed_if_every_host_has_a_number() {
     let of = |list: &[(&str, Option<u32>)]| {
-        let host = |&(name, slots): &(&str, _)| HostWish { name: name.to_owned(), slots };
+        let host = |&(name, slots): &(&str, _)| HostChoice { name: name.to_owned(), slots };
         Allocation { hosts: list.iter().map(host).collect() }.slots()
     };
     assert_eq!(of(&[("a", Some(2)), ("b", Some(3))]), Some(5));

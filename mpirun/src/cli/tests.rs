@@ -1,4 +1,4 @@
-//! Whole command lines: what each option does to the job, and what each mistake says.
+//! Whole command lines: the resulting job or the error.
 
 mod debug;
 mod environment;
@@ -21,7 +21,7 @@ fn variable(name: &str, value: &str) -> Bytes {
     format!("{name}={value}").into_bytes()
 }
 
-/// Somebody in `/work` who typed `arguments`.
+/// A user in the directory `/work` with these arguments.
 fn caller(arguments: &[&str]) -> Caller {
     let variables = [("PATH", "/bin:/usr/bin"), ("HOME", "/home/u"), ("LANG", "C")];
     Caller {
@@ -42,7 +42,7 @@ fn caller(arguments: &[&str]) -> Caller {
     }
 }
 
-/// The words of a line that needs no quotes.
+/// The arguments of a line without quotes.
 fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
@@ -69,7 +69,7 @@ fn argset(line: &str) -> Argset {
     argsets.remove(0)
 }
 
-/// What a wrong line says, without the program's name and the hint.
+/// The error of a wrong line, without the program's name and the hint.
 fn problem(line: &str) -> String {
     problem_of(&words(line))
 }

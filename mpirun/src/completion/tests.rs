@@ -1,4 +1,4 @@
-//! What shells offer behind a line, asked of the shells themselves.
+//! The completions that shells offer, tested with the shells themselves.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,8 @@ use mpd_docs::completion::{self, Shell};
 
 use super::*;
 
-/// A directory in the search path with some tools and a program, and the completions of `mpirun` and of `mpdsigjob`.
+/// A directory in the search path, with tools and a program, and the completions of `mpirun` and
+/// `mpdsigjob`.
 fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for (name, lines) in [
@@ -37,7 +38,7 @@ fn directory() -> tempfile::TempDir {
     directory
 }
 
-/// What a command says in such a directory; nothing if there is no such shell.
+/// The output of a command in that directory; `None` if the shell is not installed.
 fn said(shell: &str, words: &[&str]) -> Option<Vec<String>> {
     let directory = directory();
     let path = format!("{}:/usr/bin:/bin", directory.path().display());
@@ -46,7 +47,7 @@ fn said(shell: &str, words: &[&str]) -> Option<Vec<String>> {
     command.env("PATH", path).env("LC_ALL", "C").env("ODD_NAME", "").env("HOME", directory.path());
     let output = match command.output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("left out: there is no {shell}");
+            eprintln!("skipped: there is no {shell}");
             return None;
         }
         output => output.unwrap(),
@@ -55,7 +56,7 @@ fn said(shell: &str, words: &[&str]) -> Option<Vec<String>> {
     Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
 }
 
-/// What bash offers behind this line.
+/// The completions of bash for this line.
 fn offered(line: &str) -> Vec<String> {
     let program = line.split(' ').next().unwrap();
     let text = format!(
@@ -65,7 +66,7 @@ fn offered(line: &str) -> Vec<String> {
     said("bash", &["--norc", "-c", &text, "bash", line]).expect("bash is needed to build this")
 }
 
-/// What fish offers, without descriptions.
+/// The completions of fish, without descriptions.
 fn offered_by_fish(line: &str) -> Option<Vec<String>> {
     let program = line.split(' ').next().unwrap();
     let text = format!("source ./{program}.fish; complete -C \"$argv[1]\"");
@@ -73,7 +74,7 @@ fn offered_by_fish(line: &str) -> Option<Vec<String>> {
     Some(lines.iter().map(|line| line.split('\t').next().unwrap().to_owned()).collect())
 }
 
-/// What zsh makes of a line on a terminal when TAB is typed behind it.
+/// The line after zsh completed it on a terminal.
 fn completed_by_zsh(line: &str) -> Option<String> {
     const DRIVER: &str = r#"
         zmodload zsh/zpty
@@ -104,7 +105,7 @@ fn bash_offers_options_then_their_values_then_programs() {
     assert_eq!(offered("mpirun -hosts h"), ["h1", "h2"]);
     assert_eq!(offered("mpirun -stacks "), ["3@h1", "p77"]);
     assert_eq!(offered("mpirun -gdba p"), ["p77"]);
-    assert_eq!(offered("mpirun -stacks 3@"), ["h1"], "bash replaces what is behind the @");
+    assert_eq!(offered("mpirun -stacks 3@"), ["h1"], "bash replaces the text after the @");
     assert_eq!(offered("mpirun -hosts h2,h"), ["h2,h1", "h2,h2"]);
     assert_eq!(offered("mpirun -env ODD_N"), ["ODD_NAME"]);
     assert!(offered("mpirun -n ").is_empty(), "a number cannot be guessed");
@@ -114,7 +115,7 @@ fn bash_offers_options_then_their_values_then_programs() {
 }
 
 #[test]
-fn bash_offers_nothing_of_ours_behind_the_program_until_the_next_section() {
+fn bash_offers_no_options_of_mpirun_between_the_program_and_the_next_section() {
     for line in ["mpirun cat -stat", "mpirun -n 2 cat ", "mpirun cat -bind-to "] {
         assert!(offered(line).is_empty(), "{line}");
     }
@@ -122,7 +123,7 @@ fn bash_offers_nothing_of_ours_behind_the_program_until_the_next_section() {
 }
 
 #[test]
-fn tools_that_take_jobs_list_those_that_run() {
+fn completions_of_a_job_are_the_running_jobs() {
     assert_eq!(offered("mpdsigjob INT "), ["3@h1", "p77"]);
     assert_eq!(offered("mpdsigjob -j p"), ["p77"]);
     assert_eq!(offered("mpdsigjob --jobid p"), ["p77"]);
@@ -132,7 +133,7 @@ fn tools_that_take_jobs_list_those_that_run() {
 }
 
 #[test]
-fn fish_offers_what_bash_does() {
+fn fish_offers_the_same_as_bash() {
     for (line, expected) in [
         ("mpirun -status", &["-status-file"][..]),
         ("mpirun -n 2 -bind-to ", &["core", "none", "numa", "slots"]),
@@ -151,7 +152,7 @@ fn fish_offers_what_bash_does() {
 }
 
 #[test]
-fn zsh_completes_what_bash_offers() {
+fn zsh_completes_the_same_as_bash() {
     for (line, expected) in [
         ("mpirun -status", "mpirun -status-file "),
         ("mpirun -on-failure=c", "mpirun -on-failure=continue "),

@@ -1,4 +1,4 @@
-//! What the session has beside its connection if the job's ranks are debuggers.
+//! The interface between the session and the part that serves a job of debuggers.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -11,49 +11,50 @@ use mpd_machine::Time;
 use mpd_wire::RankSet;
 use mpd_wire::message::JobInput;
 
-/// What the program is called where it is the debugger.
+/// Name of the program in the debugger's messages.
 pub(crate) const NAME: &str = "mpigdb";
 
-/// What the session is to do.
+/// A request to the session.
 #[derive(Debug)]
-pub(crate) enum Order {
-    /// Tell the manager.
+pub(crate) enum SessionAction {
+    /// Send this to the manager.
     Send(JobInput),
     /// End the job at once.
     Kill,
 }
 
-/// What a session owns beside its connection if its job's ranks are debuggers.
+/// The part of the process that serves a job whose ranks are debuggers.
 pub(crate) trait Beside {
-    /// Something has happened to a descriptor.
+    /// Handles readiness of a descriptor.
     fn wake(&mut self, token: Token);
 
-    /// Does what can be done now.
+    /// Does the pending work.
     fn turn(&mut self, now: Time);
 
-    /// How long there is nothing to do: until a time, or until so long from now.
+    /// How long there is no work: until a time, or for a duration.
     fn wait(&self) -> (Option<Time>, Option<Duration>);
 
-    /// ^C.
+    /// Handles ^C.
     fn interrupt(&mut self, now: Time);
 
-    /// ^Z: stops this process alone, and comes back when it goes on.
+    /// Handles ^Z: stops only this process, and returns when it is continued.
     fn stop(&mut self);
 
-    /// The programs can be started again.
+    /// Handles the report that the programs can be started again.
     fn restarted(&mut self, now: Time);
 
-    /// A line of ours for the user.
+    /// Shows a line of mpirun to the user.
     fn note(&mut self, text: &str);
 
-    /// What the session is to do next.
-    fn next_order(&mut self) -> Option<Order>;
+    /// The next request to the session.
+    fn next_order(&mut self) -> Option<SessionAction>;
 
-    /// The job is over: shows what is left of its words. Our exit code, if the job's own means nothing.
+    /// Handles the end of the job: shows the remaining output. Returns an exit code that replaces
+    /// the job's.
     fn close(&mut self, now: Time) -> Option<u8>;
 }
 
-/// Watches a stream, if it is not always ready.
+/// Registers a stream with the event queue, unless the stream is always ready.
 pub(super) fn register(registry: &Registry, stream: &Stream, token: Token) -> io::Result<()> {
     if stream.is_always_ready() {
         return Ok(());
@@ -61,7 +62,7 @@ pub(super) fn register(registry: &Registry, stream: &Stream, token: Token) -> io
     watch(registry, stream.as_raw_fd(), token, Interest::READABLE)
 }
 
-/// One rank or several, in words.
+/// The ranks as text for people, in singular or plural.
 pub(super) fn named(ranks: &RankSet) -> String {
     let plural = if ranks.count() == 1 { "" } else { "s" };
     format!("rank{plural} {ranks}")

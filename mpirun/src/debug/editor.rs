@@ -1,5 +1,5 @@
-//! The line editor: editing, history, and completion by the debugger. It reads the terminal while the
-//! prompt is shown, in a thread of its own, since it waits for keys.
+//! The line editor: editing, history, and completion by the debugger. It reads the terminal in a
+//! thread of its own, because it blocks while it waits for keys.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -19,30 +19,30 @@ use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Helper};
 
-/// What is shown when a line is wanted.
+/// The prompt.
 pub(super) const PROMPT: &str = "(mpigdb) ";
 
-/// Lines that are kept from one session to the next.
+/// Most lines of the history that are kept for later sessions.
 const MAX_HISTORY: usize = 2000;
 
-/// Where they are kept, in the home directory.
+/// Name of the history file in the home directory.
 const HISTORY: &str = ".mpigdb_history";
 
-/// How long the debugger's completions are waited for; it is told to give up sooner.
+/// Deadline for completions of the debugger, which has a shorter deadline of its own.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the user did.
+/// An action of the user.
 #[derive(Debug)]
 pub(super) enum Event {
     Line(String),
     Interrupt,
     End,
-    /// The keys asked how this text could go on.
+    /// The user requested completions of this text.
     Complete(String),
 }
 
-/// The line that is being edited, and where the cursor is in it. The editor's own way to print beside it leaves
-/// keys that came together unread until the next one comes.
+/// The line that is being edited, and the position of the cursor. The editor's own function for
+/// printing above the line leaves some keys unread until the next key, so it is not used.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Edited(Arc<Mutex<(String, usize)>>);
 
@@ -53,7 +53,8 @@ impl Edited {
         edited.1 = at;
     }
 
-    /// What shows `text` above the line, and the line again. The text ends with a newline.
+    /// The bytes that show `text` above the line and draw the line again. The text ends with a
+    /// newline.
     pub(super) fn above(&self, text: &[u8]) -> Vec<u8> {
         let edited = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (line, at) = &*edited;
@@ -66,7 +67,7 @@ impl Edited {
     }
 }
 
-/// The thread's other end.
+/// The handle of the editor's thread.
 #[derive(Debug)]
 pub(super) struct Editor {
     wanted: Sender<()>,
@@ -78,8 +79,8 @@ pub(super) struct Editor {
 type Lines = rustyline::Editor<Keys, FileHistory>;
 
 impl Editor {
-    /// Starts the thread. It wakes the loop when there are events, and says by `editing` when it has the terminal;
-    /// what is edited then is the second result.
+    /// Starts the thread. The thread wakes the loop when there are events, and sets `editing` while
+    /// it reads the terminal. The second result is the line that is being edited.
     ///
     /// # Errors
     /// The terminal cannot be used.
@@ -119,18 +120,18 @@ impl Editor {
         Ok((Self { wanted, events, completions, editing: Arc::clone(editing) }, edited))
     }
 
-    /// A line is wanted: the prompt is shown.
+    /// Shows the prompt and reads a line.
     pub(super) fn read(&self) {
         self.editing.store(true, Ordering::SeqCst);
         let _ = self.wanted.send(());
     }
 
-    /// What the user did next.
+    /// The next action of the user.
     pub(super) fn next(&self) -> Option<Event> {
         self.events.try_recv().ok()
     }
 
-    /// The answer to [`Event::Complete`].
+    /// Answers [`Event::Complete`].
     pub(super) fn complete(&self, found: Vec<String>) {
         let _ = self.completions.send(found);
     }
@@ -144,7 +145,7 @@ fn open(keys: Keys) -> Result<Lines> {
     let mut editor = Lines::with_config(config).context("cannot use the terminal")?;
     editor.set_helper(Some(keys));
     if let Some(file) = history() {
-        // There is none at first.
+        // The first session has no history.
         let _ = editor.load_history(&file);
     }
     Ok(editor)
@@ -162,7 +163,7 @@ fn read(editor: &mut Lines, history: Option<&PathBuf>) -> Event {
         Ok(line) => {
             let is_new = editor.add_history_entry(&line).unwrap_or(false);
             if let (true, Some(file)) = (is_new, history) {
-                // A home that cannot be written is no reason not to debug.
+                // An unwritable home directory does not prevent a session.
                 let _ = editor.append_history(file);
             }
             Event::Line(line)
@@ -172,7 +173,7 @@ fn read(editor: &mut Lines, history: Option<&PathBuf>) -> Event {
     }
 }
 
-/// What the editor asks while a line is edited.
+/// Requests completions while a line is edited.
 struct Keys {
     said: Sender<Event>,
     completed: Receiver<Vec<String>>,
@@ -190,12 +191,12 @@ impl Completer for Keys {
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let text = line.get(..at).unwrap_or(line);
-        // An answer that came too late belongs to another question.
+        // A late answer belongs to an earlier request.
         while self.completed.try_recv().is_ok() {}
         let _ = self.said.send(Event::Complete(text.to_owned()));
         let _ = self.waker.wake();
         let found = self.completed.recv_timeout(PATIENCE).unwrap_or_default();
-        // They are whole lines; only the last word is shown and replaced.
+        // The completions are whole lines; only the last argument is shown and replaced.
         let start = text.rfind([' ', '*', '&', '(', ',']).map_or(0, |at| at + 1);
         let tail = |line: &String| line.strip_prefix(&text[..start]).map(str::to_owned);
         let tails: Vec<String> = found.iter().filter_map(tail).collect();

@@ -1,16 +1,16 @@
-//! Bytes to lines.
+//! Splits bytes into lines.
 
-/// Most bytes of a line: what a debugger says in one, and a long set of ranks in front.
+/// Most bytes of a line; output of a debugger and long rank sets fit.
 const MAX_LINE: usize = 1 << 20;
 
-/// What came of a stream whose last line has not ended.
+/// The partial line of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     partial: Vec<u8>,
 }
 
 impl Lines {
-    /// Takes bytes and calls `each` with each line that they end, without its newline.
+    /// Adds bytes and calls `each` with each complete line, without its newline.
     pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(&[u8])) {
         let mut rest = bytes;
         while let Some(at) = rest.iter().position(|&byte| byte == b'\n') {
@@ -26,7 +26,7 @@ impl Lines {
         }
     }
 
-    /// The stream has ended: what is left is a line, too.
+    /// Handles the end of the stream: a partial line counts as a line.
     pub(super) fn finish(&mut self, each: impl FnOnce(&[u8])) {
         let partial = std::mem::take(&mut self.partial);
         if !partial.is_empty() {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_whole_wherever_they_were_cut() {
+    fn lines_do_not_depend_on_the_pieces_of_the_stream() {
         let (mut lines, mut seen) = (Lines::default(), Vec::new());
         for part in ["a", "b\n\nc", "d"] {
             lines.push(part.as_bytes(), |line| seen.push(line.to_vec()));

@@ -1,16 +1,16 @@
-//! `mpirun -d`: the terminal's part of the parallel debugger. What is decided is decided by
-//! [`mpd_debug::front::Front`]; here are the options, the user's terminal or files, and the pipes on which the
-//! job's lines come, instead of our own output. `survey` does without a user.
+//! `mpirun -d`: the terminal part of the parallel debugger. [`mpd_debug::prompt::Prompt`] makes the
+//! decisions. This module has the options, the user's terminal or files, and the pipes with the
+//! job's output. `survey` handles `-stacks`, which needs no user.
 
 mod beside;
-mod desk;
+mod debug_console;
 mod editor;
 mod lines;
+mod options;
 mod pipes;
 mod plain;
 mod survey;
 mod terminal;
-mod wish;
 
 use std::os::fd::OwnedFd;
 
@@ -19,27 +19,27 @@ use mio::Registry;
 use mpd_debug::numbers::Numbers;
 use mpd_machine::Time;
 
-pub(crate) use beside::{Beside, NAME, Order};
-use desk::Desk;
+pub(crate) use beside::{Beside, NAME, SessionAction};
+use debug_console::DebugConsole;
+pub use options::{DebugOptions, Form};
+pub(crate) use options::{attached, is_own};
 use survey::Asking;
-pub use wish::{Form, Wish};
-pub(crate) use wish::{attached, is_own};
 
-/// What it stands for.
+/// The options that `mpigdb` stands for.
 pub(crate) const MEANS: [&str; 1] = ["-d"];
 
-/// What is wanted beside a job whose ranks are called so and speak on `pipes`.
+/// The part that serves a job of debuggers. Its ranks have these labels and write to `pipes`.
 ///
 /// # Errors
 /// A file of commands or the terminal cannot be used.
 pub(crate) fn beside(
-    wish: &Wish,
+    options: &DebugOptions,
     named: (Numbers, Time),
     pipes: [OwnedFd; 2],
     registry: &Registry,
 ) -> Result<Box<dyn Beside>> {
-    Ok(match wish.stacks {
+    Ok(match options.stacks {
         Some(form) => Box::new(Asking::new(form, named, pipes, registry)?),
-        None => Box::new(Desk::new(wish, named.0, pipes, registry)?),
+        None => Box::new(DebugConsole::new(options, named.0, pipes, registry)?),
     })
 }

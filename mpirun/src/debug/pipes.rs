@@ -1,4 +1,4 @@
-//! The pipes on which a debugged job's lines come, instead of our own output and errors.
+//! The pipes with the output and errors of a debugged job.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,15 +12,15 @@ use super::lines::Lines;
 
 const TOKENS: [Token; 2] = [Token(8), Token(9)];
 
-/// How much of a pipe is read in one turn.
+/// Most reads of a pipe in one turn.
 const READS: usize = 16;
 
-/// Which of the two.
+/// The pipe that a line is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum From {
-    /// What the debuggers say.
+    /// Standard output of the debuggers.
     Debuggers,
-    /// What they complain of beside.
+    /// Standard error of the debuggers.
     Complaints,
 }
 
@@ -49,17 +49,17 @@ impl Pipes {
         }
     }
 
-    /// Everything that is still to come is here.
+    /// Handles the end of the job: all remaining output is in the pipes.
     pub(super) fn end(&mut self) {
         self.0.iter_mut().for_each(|pipe| pipe.ready = true);
     }
 
-    /// Whether there may be more.
+    /// Whether there may be more to read.
     pub(super) fn are_ready(&self) -> bool {
         self.0.iter().any(|pipe| pipe.ready && pipe.stream.is_some())
     }
 
-    /// Some of the lines that have come.
+    /// Reads some of the available lines.
     pub(super) fn read(&mut self) -> Vec<(From, Vec<u8>)> {
         let mut said = Vec::new();
         let mut buffer = vec![0; 64 * 1024];

@@ -1,12 +1,12 @@
-//! The session without a terminal: commands are read from standard input when they can be carried out,
-//! and what is shown goes to standard output and error, without prompts.
+//! The session without a terminal. A command is read from standard input when it can be carried
+//! out. Output goes to standard output and error, without prompts.
 
 use std::io;
 use std::os::fd::AsFd as _;
 
 use mpd_io::output::Output;
 
-/// One of our outputs, and what waits for it.
+/// An output with its waiting bytes.
 #[derive(Debug)]
 pub(super) struct Queue {
     output: Option<Output>,
@@ -18,14 +18,14 @@ impl Queue {
         Self { output: fd.and_then(Output::new).ok(), bytes: Vec::new() }
     }
 
-    /// Writes as much as the reader takes now.
+    /// Writes as much as the reader takes without waiting.
     fn flush(&mut self) {
         let Some(output) = &self.output else { return self.bytes.clear() };
         while !self.bytes.is_empty() {
             match output.write(&self.bytes) {
                 Ok(n) => drop(self.bytes.drain(..n)),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                // Nobody is there to read it.
+                // The output has no reader.
                 Err(_) => self.bytes.clear(),
             }
         }
@@ -62,7 +62,7 @@ impl Plain {
         self.err.flush();
     }
 
-    /// Bytes that wait.
+    /// Number of waiting bytes.
     pub(super) fn waiting(&self) -> usize {
         self.out.bytes.len() + self.err.bytes.len()
     }

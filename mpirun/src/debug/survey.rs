@@ -1,5 +1,5 @@
-//! `mpirun -stacks`: asks the debuggers of all ranks where these are, and prints it when the debuggers have
-//! left. What is decided is decided by [`mpd_debug::survey::Survey`].
+//! `mpirun -stacks`: requests the stacks of all ranks from their debuggers, and prints them when
+//! the debuggers have ended. [`mpd_debug::survey::Survey`] makes the decisions.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -14,28 +14,28 @@ use mpd_machine::Time;
 use mpd_wire::message::JobInput;
 use nix::sys::signal::{Signal, raise};
 
-use super::beside::{Beside, Order, named};
+use super::beside::{Beside, SessionAction, named};
+use super::options::Form;
 use super::pipes::{From, Pipes};
-use super::wish::Form;
 
-/// Most notes of others that are kept for the end.
+/// Most notes that are kept for the end.
 const MAX_NOTES: usize = 100;
 
-/// See the module.
+/// A running survey.
 #[derive(Debug)]
 pub(super) struct Asking {
     survey: Survey,
     form: Form,
     pipes: Pipes,
     notes: Vec<String>,
-    /// What the session has to do, in order.
-    orders: VecDeque<Order>,
-    /// The user does not want to know any more.
+    /// Requests to the session, in order.
+    orders: VecDeque<SessionAction>,
+    /// Whether the user has interrupted the survey.
     interrupted: bool,
 }
 
 impl Asking {
-    /// The ranks that are called so, whose debuggers speak on `pipes`.
+    /// A survey of the ranks with these labels, whose debuggers write to `pipes`.
     pub(super) fn new(
         form: Form,
         (numbers, now): (Numbers, Time),
@@ -63,8 +63,10 @@ impl Asking {
     fn perform(&mut self) {
         while let Some(output) = self.survey.poll_output() {
             self.orders.push_back(match output {
-                Output::Send { ranks, line } => Order::Send(JobInput::Debug { ranks, line }),
-                Output::Kill => Order::Kill,
+                Output::Send { ranks, line } => {
+                    SessionAction::Send(JobInput::Debug { ranks, line })
+                }
+                Output::Kill => SessionAction::Kill,
             });
         }
     }
@@ -110,7 +112,7 @@ impl Beside for Asking {
         }
     }
 
-    fn next_order(&mut self) -> Option<Order> {
+    fn next_order(&mut self) -> Option<SessionAction> {
         self.orders.pop_front()
     }
 
@@ -126,7 +128,7 @@ impl Beside for Asking {
         if self.interrupted || !self.survey.has_stacks() && !self.notes.is_empty() {
             return None;
         }
-        // A reader that left has seen enough.
+        // Standard output may have no reader.
         let _ = io::stdout().lock().write_all(self.render().as_bytes());
         let missing = self.survey.missing();
         for (ranks, why) in &missing {

@@ -1,5 +1,5 @@
-//! The session on a terminal: everything that is shown goes through one thread, which may wait for the
-//! terminal and keeps the line whole that is being edited.
+//! The session on a terminal. One thread shows all output; it may wait for the terminal, and it
+//! keeps the edited line whole.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -18,39 +18,39 @@ use nix::unistd::{getpgrp, tcgetpgrp};
 
 use super::editor::{Edited, Editor, Event, PROMPT};
 
-/// Pieces of text that may wait in the channel to the thread.
+/// Most pieces of text that wait in the channel to the thread.
 const MAX_WAITING: usize = 64;
 
-/// The prompt waits so long for what is to be shown before it.
+/// The prompt waits this long for output that precedes it.
 pub(super) const PROMPT_AFTER: Duration = Duration::from_millis(200);
 
-/// How long the terminal may take at the end.
+/// Time for the terminal to take the remaining output at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the editor leaves switched on when it is left in the middle of a line.
+/// Switches off bracketed paste, which the editor leaves on when it is interrupted in a line.
 const PASTE_OFF: &str = "\x1b[?2004l";
 
-/// See the module.
+/// The terminal of a session.
 #[derive(Debug)]
 pub(super) struct Terminal {
-    /// None on terminals that cannot move their cursor.
+    /// `None` on a terminal that cannot move its cursor.
     editor: Option<Editor>,
     editing: Arc<AtomicBool>,
     printer: SyncSender<Vec<u8>>,
-    /// Pieces given to it, and shown.
+    /// Pieces of text given to the thread, and shown by it.
     handed: usize,
     shown: Arc<AtomicUsize>,
     queue: VecDeque<Vec<u8>>,
-    /// The prompt is to be shown, since then.
+    /// Since when the prompt waits to be shown.
     wanted: Option<Time>,
     before: Termios,
 }
 
 impl Terminal {
-    /// Takes the terminal; `waker` is called when something has happened here.
+    /// Prepares the terminal; `waker` is called for events of the terminal.
     ///
     /// # Errors
-    /// It cannot be used, or there are no threads.
+    /// The terminal cannot be used, or the thread cannot be started.
     pub(super) fn open(waker: Waker) -> Result<Self> {
         let before = tcgetattr(io::stdin()).context("cannot use the terminal")?;
         let (waker, editing) = (Arc::new(waker), Arc::new(AtomicBool::new(false)));
@@ -77,7 +77,7 @@ impl Terminal {
         self.flush();
     }
 
-    /// The prompt is to be shown behind what was printed.
+    /// Shows the prompt after the printed text.
     pub(super) fn prompt(&mut self, now: Time) {
         match self.editor {
             Some(_) => self.wanted = Some(now),
@@ -85,7 +85,7 @@ impl Terminal {
         }
     }
 
-    /// Whether keys are the editor's, or are about to be.
+    /// Whether the editor reads keys now or soon.
     pub(super) fn is_editing(&self) -> bool {
         self.wanted.is_some() || self.editing.load(Ordering::SeqCst)
     }
@@ -100,7 +100,7 @@ impl Terminal {
         }
     }
 
-    /// Shows the prompt if it is due.
+    /// Shows the prompt if its time has come.
     pub(super) fn turn(&mut self, now: Time) {
         self.flush();
         let Some(since) = self.wanted else { return };
@@ -112,7 +112,7 @@ impl Terminal {
         }
     }
 
-    /// When [`Terminal::turn`] is due.
+    /// The time for [`Terminal::turn`].
     pub(super) fn due(&self) -> Option<Time> {
         self.wanted.map(|since| since + PROMPT_AFTER)
     }
@@ -131,13 +131,13 @@ impl Terminal {
         }
     }
 
-    /// Bytes that wait.
+    /// Number of waiting bytes.
     pub(super) fn waiting(&self) -> usize {
         self.queue.iter().map(Vec::len).sum()
     }
 
-    /// Stops this process, with the terminal as it was before; when it goes on, the line that was being edited is
-    /// shown again.
+    /// Stops this process with the terminal in its original state. After the stop, the edited line
+    /// is shown again.
     pub(super) fn stop(&mut self) {
         let edited = tcgetattr(io::stdin());
         self.restore();
@@ -148,15 +148,16 @@ impl Terminal {
         }
     }
 
-    /// Gives the terminal back as it was found, if it is ours.
+    /// Restores the original state of the terminal, if this process has the terminal.
     fn restore(&self) {
-        // Whoever has it now knows better, and it would stop us.
+        // Another process group has set the terminal as it needs it, and setting it from here would
+        // stop this process.
         if tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp()) {
             let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.before);
         }
     }
 
-    /// Shows what is left and leaves the terminal as it was.
+    /// Shows the remaining text and restores the terminal.
     pub(super) fn close(&mut self) {
         const STEP: Duration = Duration::from_millis(5);
         let mut left = PATIENCE;
@@ -167,7 +168,7 @@ impl Terminal {
             self.flush();
         }
         if self.editing.swap(false, Ordering::SeqCst) && self.is_drained() {
-            // The terminal takes what is written: it has taken all before.
+            // The terminal has taken all text before, so it takes this too.
             let _ = io::stdout().write_all(format!("{PASTE_OFF}\r\n").as_bytes());
             let _ = io::stdout().flush();
         }
@@ -175,13 +176,13 @@ impl Terminal {
 }
 
 impl Drop for Terminal {
-    /// However the session ends.
+    /// Also restores the terminal when the session ends with an error.
     fn drop(&mut self) {
         self.restore();
     }
 }
 
-/// The thread that shows what is handed to it.
+/// The thread that shows the text it receives.
 fn show(
     texts: &Receiver<Vec<u8>>,
     edited: &Edited,

@@ -9,7 +9,7 @@ use crate::options::Key;
 use crate::scan::Setting;
 use crate::usage::Usage;
 
-/// See the module.
+/// The given options for crashes.
 #[derive(Debug, Default)]
 pub(crate) struct CrashOptions {
     debug_batch: bool,
@@ -18,7 +18,7 @@ pub(crate) struct CrashOptions {
 }
 
 impl CrashOptions {
-    /// Takes note of an option, if it is one of these.
+    /// Adds an option of this group.
     pub(super) fn note(&mut self, setting: &Setting) -> Result<(), Usage> {
         match setting.opt.key {
             Key::DebugBatch => self.debug_batch = true,
@@ -29,7 +29,7 @@ impl CrashOptions {
         Ok(())
     }
 
-    /// What is done about ranks that crash; they are held only if a user can look.
+    /// The handling of crashed ranks. They are held only if a user can debug them.
     pub(crate) fn spec(&self) -> Option<OnCrash> {
         let gdb = || self.gdb.get().cloned().unwrap_or_else(|| b"gdb".to_vec());
         self.on_crash.get().map(|()| OnCrash { gdb: gdb(), hold: !self.debug_batch })

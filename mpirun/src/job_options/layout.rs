@@ -1,4 +1,4 @@
-//! The options for where ranks run, and what starts daemons there.
+//! The options for the placement of ranks, and for the launcher of daemons.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::options::Key;
 use crate::scan::Setting;
 use crate::usage::Usage;
 
-/// See the module.
+/// The given options for the placement.
 #[derive(Debug, Default)]
 pub(crate) struct LayoutOptions {
     behind: bool,
@@ -29,7 +29,7 @@ pub(crate) struct LayoutOptions {
 }
 
 impl LayoutOptions {
-    /// Takes note of an option, if it is one of these; `directory` is what relative files are relative to.
+    /// Adds an option of this group. Relative files are relative to `directory`.
     pub(super) fn note(&mut self, setting: &Setting, directory: &Path) -> Result<(), Usage> {
         match setting.opt.key {
             Key::Behind => self.behind = true,
@@ -50,10 +50,10 @@ impl LayoutOptions {
         Ok(())
     }
 
-    /// Where the ranks run.
+    /// The placement of the ranks.
     pub(crate) fn placement(&self) -> PlacementSpec {
         PlacementSpec {
-            hosts: self.hosts.get().map(|entries| hosts::wishes(entries)).unwrap_or_default(),
+            hosts: self.hosts.get().map(|entries| hosts::choices(entries)).unwrap_or_default(),
             exclude: self.exclude.clone(),
             per_host: self.per_host.get().copied(),
             order: if self.round_robin { RankOrder::RoundRobin } else { RankOrder::BySlot },
@@ -64,7 +64,7 @@ impl LayoutOptions {
         }
     }
 
-    /// Where processes run that the ranks spawn.
+    /// The placement of spawned processes.
     pub(crate) fn spawn_policy(&self) -> SpawnPolicy {
         self.spawn_policy.get().copied().unwrap_or_default()
     }
@@ -74,23 +74,23 @@ impl LayoutOptions {
         &self.exclude
     }
 
-    /// How many processes each host is to take, if that was said.
+    /// The number of processes for each host, if it was given.
     pub(crate) fn of_each_host(&self) -> Option<u32> {
         self.per_host.get().copied()
     }
 
-    /// What starts daemons on other hosts, as far as the user says.
+    /// The launcher of daemons on other hosts.
     pub(crate) fn launcher(&self, in_slurm: bool) -> Launcher {
         let (name, program) = (self.launcher.get().cloned(), self.launcher_program.get().cloned());
         Launcher { name, program, in_slurm }
     }
 }
 
-/// The words of a command.
+/// Parses a command.
 fn command(setting: &Setting) -> Result<String, Usage> {
     let text = setting.text()?;
     match text.trim().is_empty() || text.contains(char::is_control) {
-        true => Err(setting.error("a command is wanted, like ssh")),
+        true => Err(setting.error("it must be a command, like ssh")),
         false => Ok(text.to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! The options for the output of the ranks: labels, and files instead.
+//! The options for the output of ranks: labels and files.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::options::Key;
 use crate::scan::Setting;
 use crate::usage::Usage;
 
-/// See the module.
+/// The given options for the output.
 #[derive(Debug, Default)]
 pub(crate) struct OutputOptions {
     label: bool,
@@ -22,13 +22,13 @@ pub(crate) struct OutputOptions {
 }
 
 impl OutputOptions {
-    /// Takes note of an option, if it is one of these; `directory` is what relative patterns are relative to.
+    /// Adds an option of this group. Relative patterns are relative to `directory`.
     pub(super) fn note(&mut self, setting: &Setting, directory: &Path) -> Result<(), Usage> {
         match setting.opt.key {
             Key::ErrFile => self.errfile.set(file_pattern(setting, directory)?, setting)?,
             Key::Label => self.label = true,
             Key::LabelFormat => {
-                // MPD's users write "%r" and know that the colon comes by itself.
+                // MPD's users write "%r" and expect the colon to be added.
                 let own = pattern(setting, setting.value().as_bytes())?;
                 let text = [own.as_bytes(), b": "].concat();
                 self.label_format.set(pattern(setting, &text)?, setting)?;
@@ -44,7 +44,7 @@ impl OutputOptions {
         Ok(())
     }
 
-    /// What happens to the output.
+    /// The handling of the output.
     pub(crate) fn spec(&self) -> Result<OutputSpec, Usage> {
         let label = match self.label_format.get() {
             Some(format) => Some(format.clone()),
@@ -69,11 +69,11 @@ fn pattern(setting: &Setting, text: &[u8]) -> Result<LabelFormat, Usage> {
     })
 }
 
-/// A pattern of a file name, made absolute here, because the ranks may run elsewhere.
+/// A pattern of a file name. It is made absolute here, because the ranks may run on other hosts.
 fn file_pattern(setting: &Setting, directory: &Path) -> Result<LabelFormat, Usage> {
     let name = setting.nonempty()?;
     if pattern(setting, name.as_bytes())?.names(b'p') {
-        // The file is there before the process.
+        // The file is opened before the process exists.
         return Err(setting.error("%p (process id) is for labels only; use %r or %j for files"));
     }
     if Path::new(name).is_absolute() {
@@ -81,7 +81,7 @@ fn file_pattern(setting: &Setting, directory: &Path) -> Result<LabelFormat, Usag
     }
     let mut text = Bytes::new();
     for &byte in directory.as_os_str().as_bytes() {
-        // A percent sign in the directory's name is not the user's field.
+        // A percent sign in the name of the directory is no field.
         text.extend_from_slice(if byte == b'%' { b"%%" } else { std::slice::from_ref(&byte) });
     }
     text.push(b'/');

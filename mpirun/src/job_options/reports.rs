@@ -1,7 +1,7 @@
-//! The options for failures and for what is reported of a job.
+//! The options for failures and for reports on a job.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mpd_wire::job::OnFailure;
 
@@ -10,72 +10,73 @@ use crate::options::Key;
 use crate::scan::Setting;
 use crate::usage::Usage;
 
-/// What happens with the ranks' exit codes, beside being summed up in our own.
+/// The reports on exit codes, in addition to mpirun's own exit code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExitReports {
-    /// Where to write how each rank ended (`-status-file`).
+    /// File for the ends of all ranks (`-status-file`).
     pub status_file: Option<PathBuf>,
-    /// Where to write the same in MPD's format (`-ecfn`).
+    /// File for the same in MPD's format (`-ecfn`).
     pub ecfn: Option<PathBuf>,
     /// Whether to print them (`-print-all-exitcodes`).
     pub print_all: bool,
-    /// Whether our own is the highest of them (`-on-failure highest`).
+    /// Whether mpirun's exit code is the highest of them (`-on-failure highest`).
     pub highest: bool,
 }
 
 impl ExitReports {
-    /// Whether any report is wanted.
+    /// Whether any report is requested.
     pub const fn any(&self) -> bool {
         self.status_file.is_some() || self.ecfn.is_some() || self.print_all || self.highest
     }
 }
 
-/// What is wanted to be known of how the job was launched.
+/// The reports on the launch of the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TraceWish {
-    /// Where to write the timeline (`-trace-startup`).
+pub struct TraceOptions {
+    /// File for the timeline (`-trace-startup`).
     pub file: Option<PathBuf>,
-    /// Where to write which process runs each rank (`-proctable`).
+    /// File for the table of processes by rank (`-proctable`).
     pub proctable: Option<PathBuf>,
-    /// Whether to tell the forwarding steps (`-trace-hops`).
+    /// Whether to print the forwarding steps (`-trace-hops`).
     pub hops: bool,
 }
 
-impl TraceWish {
-    /// Whether anything is wanted.
+impl TraceOptions {
+    /// Whether any report is requested.
     pub const fn any(&self) -> bool {
         self.file.is_some() || self.hops
     }
 }
 
-/// What `-on-failure` says.
+/// The value of `-on-failure`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Consequence {
     /// The first failure ends the job.
     End,
-    /// The other ranks run on.
+    /// The other ranks continue.
     Continue,
-    /// They run on, and the exit code is the highest of all.
+    /// The other ranks continue, and the exit code is the highest of all.
     Highest,
 }
 
-/// See the module.
+/// The given options for failures and reports.
 #[derive(Debug, Default)]
 pub(crate) struct ReportOptions {
     ecfn: Once<PathBuf>,
     on_failure: Once<Consequence>,
     print_exit_codes: bool,
     proctable: Once<PathBuf>,
+    record: Once<PathBuf>,
     status_file: Once<PathBuf>,
     trace_file: Once<PathBuf>,
     trace_hops: bool,
-    /// Whether to say nothing of ranks that fail.
+    /// Whether messages about failed ranks are suppressed.
     pub(crate) is_silent: bool,
     pub(crate) verbose: bool,
 }
 
 impl ReportOptions {
-    /// Takes note of an option, if it is one of these.
+    /// Adds an option of this group.
     pub(super) fn note(&mut self, setting: &Setting) -> Result<(), Usage> {
         match setting.opt.key {
             Key::ContinueOnFailure => {
@@ -86,6 +87,7 @@ impl ReportOptions {
             Key::OnFailure => self.on_failure.set(on_failure(setting)?, setting)?,
             Key::PrintExitCodes => self.print_exit_codes = true,
             Key::ProcTable => self.proctable.set(setting.nonempty()?.into(), setting)?,
+            Key::Record => self.record.set(setting.nonempty()?.into(), setting)?,
             Key::StatusFile => self.status_file.set(setting.nonempty()?.into(), setting)?,
             Key::TraceHops => self.trace_hops = true,
             Key::TraceStartup => self.trace_file.set(setting.nonempty()?.into(), setting)?,
@@ -95,7 +97,7 @@ impl ReportOptions {
         Ok(())
     }
 
-    /// What the first failing rank means.
+    /// The consequence of the first failing rank.
     pub(crate) fn on_failure(&self) -> OnFailure {
         match self.on_failure.get() {
             Some(Consequence::Continue | Consequence::Highest) => OnFailure::Continue,
@@ -103,16 +105,21 @@ impl ReportOptions {
         }
     }
 
-    /// What is wanted of the launch.
-    pub(crate) fn trace(&self) -> TraceWish {
-        TraceWish {
+    /// The reports on the launch.
+    pub(crate) fn trace(&self) -> TraceOptions {
+        TraceOptions {
             file: self.trace_file.get().cloned(),
             hops: self.trace_hops,
             proctable: self.proctable.get().cloned(),
         }
     }
 
-    /// The reports of exit codes.
+    /// Directory for recordings of the managers' inputs.
+    pub(crate) fn record(&self) -> Option<&Path> {
+        self.record.get().map(PathBuf::as_path)
+    }
+
+    /// The reports on exit codes.
     pub(crate) fn exits(&self) -> ExitReports {
         ExitReports {
             status_file: self.status_file.get().cloned(),

@@ -1,4 +1,4 @@
-//! What is told of failures, and when. Pure.
+//! The messages about failures, and their times. Pure.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,75 +10,75 @@ use super::interface::Settings;
 use super::signals::{SIGHUP, SIGINT, SIGQUIT};
 use crate::crashes::Crashes;
 
-/// A failure is told with the end of the job, when the last output of the ranks is out, but no later than this after it
-/// was known.
-pub const TELL_AFTER: Duration = Duration::from_secs(1);
+/// A failure is reported with the end of the job, after the last output of the ranks, but at the
+/// latest after this time.
+pub const REPORT_AFTER: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// The failures of a job.
 #[derive(Debug)]
 pub(super) struct Failures {
     settings: Settings,
-    untold: Option<(Time, String)>,
+    unreported: Option<(Time, String)>,
     /// Signals that the user has sent.
     seen: BTreeSet<i32>,
-    /// Where ranks were when they crashed.
+    /// Positions of the crashed ranks.
     pub(super) crashes: Crashes,
-    /// Something other than the end of a rank went wrong.
+    /// Whether the job failed for another reason than the end of a rank.
     pub(super) cut_short: bool,
 }
 
 impl Failures {
     pub(super) fn new(settings: Settings) -> Self {
         let (seen, crashes) = (BTreeSet::new(), Crashes::default());
-        Self { settings, untold: None, seen, crashes, cut_short: false }
+        Self { settings, unreported: None, seen, crashes, cut_short: false }
     }
 
-    /// The user has sent a signal.
+    /// Notes a signal that the user has sent.
     pub(super) fn note_signal(&mut self, signal: i32) {
         self.seen.insert(signal);
     }
 
-    /// Takes a failure on a host. If it ends the job, why.
+    /// Adds a failure on a host. Returns the reason if the failure ends the job.
     pub(super) fn add(&mut self, now: Time, host: &str, failure: &Failure) -> Option<String> {
-        let goes_on = self.settings.goes_on;
+        let continues_on_failure = self.settings.continues_on_failure;
         let is_end_of_rank = matches!(failure.bare(), Failure::Rank { .. });
         let is_of_rank = is_end_of_rank || matches!(failure.bare(), Failure::NotFinalized { .. });
-        self.cut_short |= !(is_end_of_rank || goes_on && is_of_rank);
-        let why = self.told(failure);
-        if self.is_worth_telling(failure) {
+        self.cut_short |= !(is_end_of_rank || continues_on_failure && is_of_rank);
+        let why = self.reported(failure);
+        if self.is_reportable(failure) {
             let place = if failure.names_host() { format!("host {host}: ") } else { String::new() };
-            let wait = if goes_on { Duration::ZERO } else { TELL_AFTER };
-            self.untold = Some((now + wait, format!("{place}{why}")));
+            let wait = if continues_on_failure { Duration::ZERO } else { REPORT_AFTER };
+            self.unreported = Some((now + wait, format!("{place}{why}")));
         }
-        (!goes_on || !is_of_rank).then_some(why)
+        (!continues_on_failure || !is_of_rank).then_some(why)
     }
 
-    /// When something is to be told.
+    /// The time of the next message.
     pub(super) fn due(&self) -> Option<Time> {
-        self.untold.as_ref().map(|(at, _)| *at)
+        self.unreported.as_ref().map(|(at, _)| *at)
     }
 
-    /// The lines to tell, once.
+    /// The lines of the messages; each failure is reported once.
     pub(super) fn lines(&mut self) -> impl Iterator<Item = String> + use<> {
-        self.crashes.lines().chain(self.untold.take().map(|(_, text)| text))
+        self.crashes.lines().chain(self.unreported.take().map(|(_, text)| text))
     }
 
-    /// What a failure is called. Of a program that ran before its job only its parent knows the code.
-    fn told(&self, failure: &Failure) -> String {
+    /// The text of a failure. Only the parent of an adopted program knows the program's exit code.
+    fn reported(&self, failure: &Failure) -> String {
         match failure {
             Failure::NotFinalized { rank } if self.settings.adopted => {
                 format!("rank {rank}: ended without MPI_Finalize; the job was ended")
             }
-            Failure::NotFinalized { rank } if self.settings.goes_on => {
+            Failure::NotFinalized { rank } if self.settings.continues_on_failure => {
                 format!("rank {rank}: exited with code 0 after MPI_Init without MPI_Finalize")
             }
             failure => failure.to_string(),
         }
     }
 
-    /// A single program that exits as it likes, a reader that left, and a signal that the user sent
-    /// are no news to the user.
-    fn is_worth_telling(&self, failure: &Failure) -> bool {
+    /// Not reported are the exit code of a single program, the end of the output's reader, and the
+    /// effect of a signal that the user sent.
+    fn is_reportable(&self, failure: &Failure) -> bool {
         match failure.bare() {
             Failure::Rank { .. } | Failure::NotFinalized { .. } | Failure::Aborted { .. }
                 if self.settings.is_silent && !self.settings.verbose =>

@@ -1,113 +1,116 @@
-//! What goes into the console's machine and what comes out of it.
+//! Inputs and outputs of the console's state machine.
 
 use mpd_wire::RankSet;
 use mpd_wire::message::{JobInput, JobNews};
 
-/// What happened.
+/// An input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// The manager said something.
+    /// The manager sent a message.
     News(JobNews),
-    /// A signal has come. It is an input of its own, behind what was said before it; but what was said may have come of
-    /// it already.
+    /// A signal has arrived. This input precedes messages that arrived before the signal's own
+    /// input, because the signal may have caused those messages.
     SignalSeen(i32),
-    /// A signal came.
+    /// A signal is to be handled.
     Signal(i32),
-    /// SIGTSTP came, and there is no shell that could continue this process.
+    /// SIGTSTP arrived, and no shell could continue this process.
     StopForever,
-    /// SIGWINCH came, and the terminal has this size: columns, lines.
+    /// SIGWINCH arrived, and the terminal has this size: columns, lines.
     Resized(u16, u16),
-    /// SIGHUP came because the terminal is gone.
+    /// SIGHUP arrived because the terminal is gone.
     TerminalGone,
-    /// This process was stopped by [`Output::Stop`] and goes on.
+    /// This process was stopped by [`Output::Stop`] and has been continued.
     Continued,
-    /// After [`Output::WantTerminal`]: whether this process has the terminal. To be repeated until it has.
+    /// After [`Output::WantTerminal`]: whether this process has the terminal. The caller repeats
+    /// this input until it has.
     Terminal {
-        /// It has.
+        /// Whether this process has the terminal.
         is_ours: bool,
     },
-    /// The debugger of [`Output::OpenDebugger`] is not open any more.
+    /// The debugger of [`Output::OpenDebugger`] has ended.
     DebuggerEnded {
-        /// It was a session: the debugger could be opened.
+        /// Whether there was a session: the debugger could be opened.
         was_session: bool,
     },
-    /// The user ends the job from beside it.
+    /// The part beside the job requests its end.
     Kill,
-    /// So many bytes of standard input were sent.
+    /// This number of bytes of standard input was sent.
     StdinSent(usize),
     /// Standard input cannot be read to its end, for this reason.
     StdinLost(String),
-    /// The job was refused.
+    /// The daemon refused the job.
     Refused(String),
-    /// The connection closed, behind a whole message.
+    /// The connection closed after a whole message.
     Closed,
-    /// What came is no message, or only the beginning of one.
+    /// The connection has an invalid message, or closed in a message.
     Garbled,
 }
 
-/// What is to be done.
+/// A request to the process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send this to the manager.
     Send(JobInput),
-    /// The job has started: it will not be submitted again.
+    /// The job has started and will not be submitted again.
     Started,
-    /// Show all processes of the job to those who want to know: [`super::Run::processes`].
+    /// Publish all processes of the job: [`super::Run::processes`].
     ShowProcesses,
-    /// Show that the job is being ended, and why.
+    /// Publish that the job is being ended, and the reason.
     ShowAbort(String),
-    /// A debugger is to be opened: answer with [`Input::Terminal`].
+    /// A debugger waits for the terminal: answer with [`Input::Terminal`].
     WantTerminal,
-    /// Open the debugger at these ranks, which crashed and are held, and come back with [`Input::DebuggerEnded`].
+    /// Open the debugger for these crashed ranks, which are held. Answer with
+    /// [`Input::DebuggerEnded`].
     OpenDebugger(RankSet),
     /// End that debugger.
     EndDebugger,
-    /// Pass ^C to what is beside the job.
+    /// Pass ^C to the part beside the job.
     Interrupt,
-    /// What is beside the job can start its programs again.
+    /// Inform the part beside the job that the programs can be started again.
     Restarted,
-    /// Stop this process, and come back with [`Input::Continued`].
+    /// Stop this process, and answer with [`Input::Continued`].
     Stop,
-    /// A line for the user, without the program's name in front.
+    /// Print a line for the user. The program's name is added.
     Print(String),
-    /// Submit the job once more: the daemon that was to start it has died, and no rank of it has run.
+    /// Submit the job again: the daemon died before it started the job, and no rank has run.
     Resubmit,
-    /// Write the reports; the job is over.
+    /// Write the reports; the job is over. The value is the exit code.
     Finish(u8),
-    /// Close the connection and go: the job was not running yet, and ends by that.
+    /// Close the connection and exit with this code. A job that has not started ends with the
+    /// connection.
     Leave(u8),
 }
 
-/// What has the user's terminal beside the job.
+/// The part of mpirun that has the user's terminal beside the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
-    /// Nothing.
+    /// There is no such part.
     Nothing,
-    /// The prompt of debuggers that are the ranks: ^C is for their programs.
+    /// The prompt of debuggers, which are the ranks. ^C interrupts their programs.
     Prompt,
-    /// Their stacks are asked for, without a user: ^C ends them.
+    /// A survey of stacks, without a user. ^C ends it.
     Survey,
 }
 
-/// How much the user wants to hear, and what was submitted.
+/// The settings of a job's console.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Ranks of the job.
+    /// Number of ranks.
     pub size: u32,
-    /// Failures do not end the job: they are told at once.
-    pub goes_on: bool,
-    /// Failures of ranks are not told: Hydra's `-disable-auto-cleanup` says nothing of them.
+    /// Whether the job continues after failures, which are then reported at once.
+    pub continues_on_failure: bool,
+    /// Whether failures of ranks are not reported, as with Hydra's `-disable-auto-cleanup`.
     pub is_silent: bool,
-    /// Tell the job's id, and print minor notices.
+    /// Whether to print the job's id and minor notices.
     pub verbose: bool,
-    /// Standard error is a terminal: print minor notices.
+    /// Whether standard error is a terminal; minor notices are then printed.
     pub terminal: bool,
-    /// The one rank is a program that has started us, and is in our process group.
+    /// Whether the only rank is an adopted program, which has started mpirun in its process group.
     pub adopted: bool,
-    /// Tell how many times the messages of the launch were passed on.
+    /// Whether to print the forwarding steps of the launch.
     pub hops: bool,
-    /// The job is held until its processes were shown.
+    /// Whether the job is held until its processes were published.
     pub hold: bool,
-    /// What is beside it.
+    /// The part beside the job.
     pub beside: Beside,
 }

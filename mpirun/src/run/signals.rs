@@ -1,4 +1,4 @@
-//! The signals that the console's machine tells apart, by Linux's numbers.
+//! The signals that the state machine distinguishes, by Linux's numbers.
 
 pub(super) const SIGHUP: i32 = 1;
 pub(super) const SIGINT: i32 = 2;
@@ -8,7 +8,7 @@ pub(super) const SIGCONT: i32 = 18;
 pub(super) const SIGTSTP: i32 = 20;
 pub(super) const SIGWINCH: i32 = 28;
 
-/// Whether the user wants the job to end by it.
+/// Whether the signal is a request of the user to end the job.
 pub(super) const fn ends(signal: i32) -> bool {
     matches!(signal, SIGINT | SIGTERM | SIGHUP | SIGQUIT)
 }

@@ -1,25 +1,25 @@
-//! What is known of the start of a job, and what is to be sent once its manager listens. Pure.
+//! The start of a job, and the requests that wait for it. Pure.
 
 use mpd_wire::JobId;
 use mpd_wire::message::{JobInput, JobNews};
 
-/// See the module.
+/// The state of the start.
 #[derive(Debug, Default)]
 pub(super) struct Start {
     job: Option<(JobId, String)>,
-    /// It has started, or has failed before.
+    /// Whether the job has started or has failed.
     decided: bool,
     resubmitted: bool,
-    /// To be sent once the manager listens.
+    /// Requests to send once the manager can receive them.
     held: Vec<JobInput>,
 }
 
-/// What the end of the connection means.
+/// The meaning of a closed connection.
 #[derive(Debug)]
 pub(super) enum Closed {
-    /// No rank has run: the job is to be submitted once more.
+    /// No rank has run: submit the job again.
     Resubmit,
-    /// The job is lost.
+    /// The job is lost, for this reason.
     Lost(String),
 }
 
@@ -29,7 +29,7 @@ impl Start {
         self.job.as_ref()
     }
 
-    /// The manager said something.
+    /// Handles a message of the manager.
     pub(super) const fn note(&mut self, news: &JobNews) {
         self.decided |= matches!(
             news,
@@ -37,13 +37,14 @@ impl Start {
         );
     }
 
-    /// The job has started; what waited for that.
+    /// Handles the start of the job; returns the waiting requests.
     pub(super) fn begun(&mut self, job: JobId, host: String) -> Vec<JobInput> {
         self.job = Some((job, host));
         std::mem::take(&mut self.held)
     }
 
-    /// What is to be sent now. Before the job has started there is no manager that could act on it, so it waits.
+    /// Returns the request if it can be sent now. Before the start there is no manager for it, so
+    /// it waits.
     pub(super) fn send(&mut self, input: JobInput) -> Option<JobInput> {
         if self.job.is_some() {
             return Some(input);
@@ -55,7 +56,7 @@ impl Start {
         None
     }
 
-    /// The connection has closed behind a whole message.
+    /// Handles a connection that closed after a whole message.
     pub(super) fn closed(&mut self) -> Closed {
         Closed::Lost(match &self.job {
             Some((id, _)) => format!("the manager of job {id} died, and the job with it"),

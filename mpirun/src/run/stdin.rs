@@ -1,11 +1,11 @@
-//! How much of standard input may be sent. Pure.
+//! The flow control of standard input. Pure.
 
-/// See the module.
+/// The state of standard input.
 #[derive(Debug)]
 pub(super) struct Stdin {
     credit: usize,
     is_wanted: bool,
-    /// The ranks had less of it than there was.
+    /// Whether the ranks got less input than there was.
     is_lost: bool,
 }
 
@@ -21,33 +21,33 @@ impl Stdin {
         if self.is_wanted { self.credit } else { 0 }
     }
 
-    /// So many more may be sent.
+    /// Permits `bytes` more.
     pub(super) const fn grant(&mut self, bytes: u32) {
         self.is_wanted = true;
         self.credit = self.credit.saturating_add(bytes as usize);
     }
 
-    /// So many were sent.
+    /// Counts `bytes` that were sent.
     pub(super) const fn sent(&mut self, bytes: usize) {
         self.credit = self.credit.saturating_sub(bytes);
     }
 
-    /// No rank wants any now.
+    /// Handles the report that no rank reads input now.
     pub(super) const fn unwanted(&mut self) {
         self.is_wanted = false;
     }
 
-    /// The job is submitted once more, and nothing was sent to it.
+    /// Handles a second submission of the job, to which nothing was sent.
     pub(super) const fn restart(&mut self) {
         (self.credit, self.is_wanted) = (0, true);
     }
 
-    /// It cannot be read to its end. Whether that is new.
+    /// Notes that the input cannot be read to its end. Returns whether that is new.
     pub(super) const fn lose(&mut self) -> bool {
         !std::mem::replace(&mut self.is_lost, true)
     }
 
-    /// Whether the ranks had less of it than there was.
+    /// Whether the ranks got less input than there was.
     pub(super) const fn is_lost(&self) -> bool {
         self.is_lost
     }

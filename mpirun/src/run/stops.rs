@@ -1,35 +1,35 @@
-//! ^Z and its end: the job is suspended before this process stops, and goes on behind it. Pure.
+//! ^Z: the job is suspended before this process stops, and continued after it. Pure.
 
-/// See the module.
+/// The state of suspensions.
 #[derive(Debug, Default)]
 pub(super) struct Stops {
-    /// The manager was asked to suspend the job.
+    /// Whether the manager was asked to suspend the job.
     is_asked: bool,
-    /// The job is suspended.
+    /// Whether the job is suspended.
     is_suspended: bool,
-    /// This process went on, and the SIGCONT that made it so is still to come.
+    /// Whether this process was continued, and the SIGCONT that did it has not been handled.
     has_continued: bool,
 }
 
 impl Stops {
-    /// The job is to be suspended.
+    /// Notes that the job is being suspended.
     pub(super) const fn ask(&mut self) {
         self.is_asked = true;
     }
 
-    /// The manager has suspended the job. Whether this process was waiting for that.
+    /// Handles the suspension of the job. Returns whether this process waited for it.
     pub(super) const fn suspended(&mut self) -> bool {
         self.is_suspended = std::mem::replace(&mut self.is_asked, false);
         self.is_suspended
     }
 
-    /// This process was stopped and goes on. Whether the job is to go on with it.
+    /// Handles the end of this process's stop. Returns whether to continue the job.
     pub(super) const fn continued(&mut self) -> bool {
         self.has_continued = true;
         std::mem::replace(&mut self.is_suspended, false)
     }
 
-    /// SIGCONT came. Whether it is the one that has made this process go on.
+    /// Handles SIGCONT. Returns whether this signal has continued this process.
     pub(super) const fn is_own(&mut self) -> bool {
         std::mem::replace(&mut self.has_continued, false)
     }

@@ -1,8 +1,7 @@
-//! What a client may say: the table of commands, and a line turned into a [`Command`] by it.
+//! The commands of clients: the table of commands, and the parser from a line to a [`Command`].
 //!
-//! Each row names a command's attributes, the reply it gets, and how the command is built from
-//! them. Judges form only; whether a command is welcome now, and names the right KVS, is for the
-//! session.
+//! Each row has a command's attributes, its reply, and the function that builds the command. Only the form is checked
+//! here. The session checks whether a command is allowed now and names the right KVS.
 
 use super::spawn::{Numbered, SpawnBlock};
 use crate::error::{ProtocolError, excerpt};
@@ -32,7 +31,7 @@ pub(crate) enum Command {
     Finalize,
 }
 
-/// How a command is written.
+/// The form of a command on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// `cmd=name` and attributes on one line.
@@ -64,7 +63,7 @@ impl Command {
         let command = Attributes::parse(row.name, row.attributes, text)
             .and_then(|attributes| (row.build)(&attributes));
         match command {
-            // A client that wants the job ended is not refused for the way it says so.
+            // A request to end the job is not refused for its form.
             Err(_) if name == ABORT => {
                 Ok(Self::Abort { code: UNREADABLE_EXIT_CODE, message: text.to_vec() })
             }
@@ -72,7 +71,7 @@ impl Command {
         }
     }
 
-    /// Whether a line is an abort; it alone does not wait for its turn.
+    /// Whether a line is an abort. Only an abort does not wait for its turn.
     pub(crate) fn is_abort(line: &[u8]) -> bool {
         split_name(line, "cmd").is_some_and(|(name, _)| name == ABORT)
     }
@@ -103,10 +102,10 @@ impl Command {
     }
 }
 
-/// A block being read, from its `mcmd=` to its `endcmd`. There is one kind, a spawn's.
+/// A block being read, from its `mcmd=` to its `endcmd`. There is one kind of block, that of a spawn.
 ///
-/// Keeps the attributes its row lists and the numbered lines of a spawn, which are bounded, and
-/// forgets all other lines, so it stays small whatever the client writes.
+/// It keeps the attributes of its row and the numbered lines of a spawn. Both are bounded. It drops all other lines, so
+/// its size is bounded for any input.
 #[derive(Debug)]
 pub(crate) struct Block {
     name: String,
@@ -123,7 +122,7 @@ impl Block {
         Some(Self { name: excerpt(name), row, pairs: Vec::new(), numbered: Numbered::default() })
     }
 
-    /// Takes the next line; true when it was the block's last.
+    /// Takes the next line. Returns true if it was the block's last one.
     pub(crate) fn add(&mut self, line: &[u8]) -> bool {
         if line.strip_prefix(b"endcmd").is_some_and(|rest| rest.iter().all(|&byte| byte == b' ')) {
             return true;
@@ -144,7 +143,7 @@ impl Block {
         false
     }
 
-    /// The command the whole block is.
+    /// The command of the whole block.
     pub(crate) fn finish(&self) -> Result<Command, ProtocolError> {
         let Some(row) = self.row else {
             return Err(ProtocolError::UnknownCommand { name: self.name.clone() });
@@ -194,7 +193,7 @@ const fn line(
 const KVSNAME: Attribute = Attribute::word("kvsname");
 const KEY: Attribute = Attribute::word("key");
 
-/// Everything a client may say. `protocol.txt` tells the same to people; a test compares them.
+/// All commands of clients. `protocol.txt` has the same table for readers; a test compares them.
 pub(crate) const COMMANDS: &[CommandRow] = &[
     line("initack", &[Attribute::word("pmiid")], "initack", |found| {
         Ok(Command::InitAck { pmiid: found.number("pmiid")? })
@@ -262,7 +261,7 @@ pub(crate) const COMMANDS: &[CommandRow] = &[
             Attribute::rest("info_num").optional(),
         ],
         reply: Some("spawn_result"),
-        // What is numbered is not among the attributes: the block builds itself.
+        // Numbered lines are not attributes: the block builds this command itself.
         build: |_| Err(ProtocolError::UnknownCommand { name: "spawn".to_owned() }),
     },
     line(
@@ -290,7 +289,7 @@ pub(crate) const COMMANDS: &[CommandRow] = &[
 
 const ABORT: &[u8] = b"abort";
 
-/// What an abort without a readable code counts as.
+/// The exit code of an abort without a readable code.
 pub(crate) const UNREADABLE_EXIT_CODE: i32 = 1;
 
 #[cfg(test)]

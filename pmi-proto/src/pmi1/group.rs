@@ -6,32 +6,32 @@ use crate::error::{ProtocolError, excerpt};
 use crate::keyval::parse_number;
 use crate::limits::MAX_GROUP_RUNS;
 
-/// What a barrier of PMI-1.2 is for. Ranks that name equal groups meet.
+/// The group and tag of a barrier of PMI-1.2. Ranks that name equal groups meet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BarrierGroup {
-    /// Which ranks meet.
+    /// The ranks that meet.
     pub members: GroupMembers,
-    /// Tells barriers of the same ranks apart; any number, by the client.
+    /// Distinguishes barriers of the same ranks; the client chooses any number.
     pub tag: i32,
 }
 
-/// Which ranks meet in a barrier of PMI-1.2.
+/// The ranks that meet in a barrier of PMI-1.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GroupMembers {
     /// All of the world.
     World,
-    /// Those of the world on the client's node.
+    /// The ranks of the world on the client's node.
     Node,
-    /// These, numbered in the world; the client is one of them.
+    /// These ranks, numbered in the world; the client is one of them.
     Ranks(BTreeSet<u32>),
 }
 
 impl BarrierGroup {
-    /// What a barrier without a group is for.
+    /// The group of a barrier without a named group.
     pub(crate) const WORLD: Self = Self { members: GroupMembers::World, tag: 0 };
 
-    /// Reads what `rank` of a world of `size` has written. A missing tag is 0, and a rank that is named
-    /// twice is named once.
+    /// Parses the text of `rank` in a world of `size` ranks. A missing tag is 0. A rank that is named twice counts
+    /// once.
     ///
     /// # Errors
     /// [`ProtocolError::BadGroup`] if the text is no group, names a rank that is not in the world, does
@@ -69,7 +69,7 @@ impl BarrierGroup {
     }
 }
 
-/// How many runs of consecutive numbers there are.
+/// The number of runs of consecutive numbers.
 fn runs(ranks: &BTreeSet<u32>) -> usize {
     ranks.iter().filter(|&&rank| rank == 0 || !ranks.contains(&(rank - 1))).count()
 }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_group_of_the_client_s_world_is_refused() {
+    fn an_invalid_group_or_one_of_another_world_is_refused() {
         for text in
             ["", ":", ":3", "2,", "world:0", "2,8:0", "0,1:0", "2:x", "2:0:0", "2;3", "-2:0"]
         {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_so_many_ranks_as_its_world_and_so_many_runs_as_a_message() {
+    fn a_group_has_at_most_the_ranks_of_its_world_and_the_runs_of_a_message() {
         let list = |ranks: &mut dyn Iterator<Item = u32>| {
             ranks.map(|rank| rank.to_string()).collect::<Vec<_>>().join(",")
         };

@@ -1,4 +1,4 @@
-//! PMI-1, the dialect of lines: what may be said in it either way.
+//! PMI-1, the dialect of lines: its commands and replies.
 
 pub(crate) mod command;
 pub(crate) mod group;

@@ -1,6 +1,6 @@
-//! Compares `protocol.txt`, the protocol as people read it, with the tables the code runs on.
+//! Compares `protocol.txt`, the protocol for readers, with the tables of the code.
 //!
-//! Tests only. Both directions: no row without code, no code without a row, in the same order.
+//! These are tests only. Every row has its code, all code has its row, and the order is the same.
 
 use super::command::{Block, COMMANDS, Command, CommandRow, Framing};
 use super::reply::{REFUSED, REPLIES, Reply};
@@ -43,7 +43,7 @@ fn sample(row: &CommandRow, without: Option<&str>) -> Result<Command, crate::Pro
         .iter()
         .filter(|attribute| Some(attribute.name) != without)
         .map(|attribute| {
-            // None of what would have to follow, numbered.
+            // 0 for optional counts, because no numbered lines follow.
             let value = if attribute.required { 1 } else { 0 };
             format!("{}={value}", attribute.name)
         })

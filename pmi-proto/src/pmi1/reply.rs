@@ -1,25 +1,25 @@
-//! What a client is told: the table of replies, and [`Reply`] to and from a line by it.
+//! The replies to clients: the table of replies, and the conversion between [`Reply`] and a line.
 //!
-//! The session encodes, the client machine parses. Does not bound lengths: the session sends
-//! nothing beyond [`MAX_VALUE_REPLY`](crate::limits::MAX_VALUE_REPLY).
+//! The session encodes, the client machine parses. Lengths are not bounded here: the session sends no reply beyond
+//! [`MAX_VALUE_REPLY`](crate::limits::MAX_VALUE_REPLY).
 
 use super::command::split_name;
 use crate::error::{ProtocolError, Refusal};
 use crate::keyval::{Attribute, Attributes, parse_number};
 
-/// A reply, as the client side reads it and the server side writes it.
+/// A reply. The server side writes it, and the client side reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// `initack`: the preamble of a client that came by `PMI_PORT`; 0 is welcome.
+    /// `initack`: the answer to the first line of a client that connected to `PMI_PORT`.
     InitAck {
-        /// 0, or -1 when refused.
+        /// 0, or -1 if refused.
         rc: i32,
     },
     /// `set`: three of them follow a good `initack`.
     Set {
-        /// What is set.
+        /// The setting.
         setting: Setting,
-        /// To what.
+        /// Its value.
         value: u32,
     },
     /// `response_to_init`.
@@ -40,11 +40,11 @@ pub enum Reply {
         /// Longest value.
         value: usize,
     },
-    /// `appnum`: which argset of the job this rank belongs to; -1 leaves it unset.
+    /// `appnum`: the argset of this rank; -1 leaves it unset.
     Appnum(i32),
     /// `my_kvsname`.
     MyKvsname(Vec<u8>),
-    /// `universe_size`; `None`, -1 on the wire, is unknown.
+    /// `universe_size`; `None`, -1 on the wire, means unknown.
     UniverseSize(Option<u32>),
     /// `put_result`.
     PutResult(Result<(), Refusal>),
@@ -58,7 +58,7 @@ pub enum Reply {
     KvsDestroyed(Result<(), Refusal>),
     /// `barrier_out`.
     BarrierOut {
-        /// Of the barrier that has ended; only in PMI-1.2.
+        /// The tag of the barrier that has ended; only in PMI-1.2.
         tag: Option<i32>,
     },
     /// `publish_result`.
@@ -67,23 +67,23 @@ pub enum Reply {
     LookupResult(Result<Vec<u8>, Refusal>),
     /// `unpublish_result`.
     UnpublishResult(Result<(), Refusal>),
-    /// `spawn_result`, with an error code for each process, or none at all.
+    /// `spawn_result`, with an error code for each process, or an empty list.
     SpawnResult(Result<Vec<i32>, Refusal>),
     /// `mpd_signal_result`.
     SignalResult(Result<(), Refusal>),
-    /// `finalize_ack`; 0 is good.
+    /// `finalize_ack`.
     FinalizeAck {
-        /// 0, or -1 when there was nothing to finalize.
+        /// 0, or -1 if there was nothing to finalize.
         rc: i32,
     },
-    /// `NAME_result` for a command that is unknown, or whose own reply cannot say no.
+    /// `NAME_result` for an unknown command, or for one whose own reply has no form for a refusal.
     Refused {
         /// The command's name.
         command: Vec<u8>,
-        /// Why.
+        /// The refusal.
         refusal: Refusal,
     },
-    /// A line that is none of the above, or too long; only the client side makes it.
+    /// A line that is none of the above, or too long. Only the client side makes this value.
     NotUnderstood(Vec<u8>),
 }
 
@@ -98,10 +98,10 @@ pub struct IndexedEntry {
     pub value: Vec<u8>,
 }
 
-/// What a `set` line sets.
+/// The setting of a `set` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
-    /// How many ranks the job has.
+    /// The number of ranks of the job.
     Size,
     /// The client's rank.
     Rank,
@@ -115,7 +115,7 @@ pub(crate) struct ReplyRow {
     pub(crate) name: &'static str,
     pub(crate) attributes: &'static [Attribute],
     build: fn(&Attributes<'_>) -> Result<Reply, ProtocolError>,
-    /// How it says no, where it can.
+    /// The form of a refusal, if it has one.
     refuse: Option<fn(Refusal) -> Reply>,
 }
 
@@ -147,7 +147,7 @@ impl Reply {
         Some(Self::Refused { command, refusal })
     }
 
-    /// The no in the form of the reply `name`, to the command `command`.
+    /// The refusal of the command `command`, in the form of the reply `name`.
     pub(crate) fn refuse(name: Option<&str>, command: &str, refusal: Refusal) -> Self {
         let row = REPLIES.iter().find(|row| Some(row.name) == name);
         match row.and_then(|row| row.refuse) {
@@ -249,7 +249,7 @@ fn encode_get(line: &mut Vec<u8>, result: &Result<Vec<u8>, Refusal>) {
         }
         Err(refusal) => {
             refused(line, refusal, "msg");
-            // Some clients look for a value before they look at rc.
+            // Some clients look for a value before they check rc.
             pair(line, "value", b"unknown");
         }
     }
@@ -308,7 +308,7 @@ fn refusal_of(found: &Attributes<'_>, explanation: &str) -> Result<Option<Refusa
     Ok(if rc == 0 { None } else { Some(Refusal::new(rc, msg)) })
 }
 
-/// Either the refusal or what `value` finds.
+/// The refusal, or the result of `value`.
 fn outcome<T>(
     found: &Attributes<'_>,
     explanation: &str,
@@ -349,7 +349,7 @@ fn build_error_codes(found: &Attributes<'_>) -> Result<Vec<i32>, ProtocolError> 
         .collect()
 }
 
-/// A row of a reply that cannot say no.
+/// A row of a reply without a form for a refusal.
 const fn plain(
     name: &'static str,
     attributes: &'static [Attribute],
@@ -358,7 +358,7 @@ const fn plain(
     ReplyRow { name, attributes, build, refuse: None }
 }
 
-/// A row of a reply that can.
+/// A row of a reply with a form for a refusal.
 const fn judged(
     name: &'static str,
     attributes: &'static [Attribute],
@@ -375,12 +375,12 @@ const KVSNAME: Attribute = Attribute::word("kvsname");
 /// The attributes of a `NAME_result` that is not in the table.
 pub(crate) const REFUSED: &[Attribute] = &[RC, MSG];
 
-/// Everything a client may be told. `protocol.txt` tells the same; a test compares them.
+/// All replies to clients. `protocol.txt` has the same table; a test compares them.
 pub(crate) const REPLIES: &[ReplyRow] = &[
     judged(
         "initack",
         &[RC.optional()],
-        // Older process managers leave the rc out of a good answer.
+        // Older process managers omit the rc of a positive answer.
         |found| Ok(Reply::InitAck { rc: found.get("rc").map_or(Ok(0), |_| found.number("rc"))? }),
         |refusal| Reply::InitAck { rc: refusal.rc },
     ),
@@ -504,8 +504,8 @@ pub(crate) const REPLIES: &[ReplyRow] = &[
 /// The version of PMI-1.
 pub(crate) const VERSION: u32 = 1;
 
-/// The subversion answered to a client that asked for `asked`: never more, since Flux's client asks for 1
-/// and accepts no other answer.
+/// The subversion answered to a client that asked for `asked`. It is never higher, because Flux's client asks for 1 and
+/// accepts no other answer.
 pub(crate) const fn subversion(asked: u32) -> u32 {
     if asked >= WITH_GROUPS { WITH_GROUPS } else { SUBVERSION }
 }
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_may_lack_what_other_servers_leave_out() {
+    fn a_reply_may_lack_attributes_that_other_servers_omit() {
         assert_eq!(Reply::parse(b"cmd=initack"), Reply::InitAck { rc: 0 });
         let found = Reply::parse(b"cmd=get_result rc=0 found=TRUE value=v");
         assert_eq!(found, Reply::GetResult(Ok(b"v".into())));

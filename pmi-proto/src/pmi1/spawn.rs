@@ -1,6 +1,6 @@
 //! A spawn as blocks of lines: one block for each program, and all blocks of a call make one request.
 //!
-//! Bounded: what goes beyond is dropped while it comes, and the call is refused at its last block.
+//! Input beyond the limits is dropped as it arrives, and the call is refused at its last block.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use crate::spawn::{SpawnCommand, SpawnRequest};
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// One block, read whole.
+/// One complete block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SpawnBlock {
     /// How many blocks the call has.
     pub(crate) total: u32,
-    /// Which of them this is, from 1.
+    /// The number of this block, counted from 1.
     pub(crate) number: u32,
-    /// The program, and what is to be put beforehand; or what is wrong with it.
+    /// The program, and the pairs to put before its start; or the error of the block.
     pub(crate) content: Result<(SpawnCommand, Vec<Pair>), ProtocolError>,
-    /// What it takes of the call's room.
+    /// Its share of the call's limits.
     cost: Cost,
 }
 
@@ -31,14 +31,14 @@ struct Cost {
     bytes: usize,
 }
 
-/// The numbered lines of a block, as they come.
+/// The numbered lines of a block, in order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Numbered {
     lines: BTreeMap<Vec<u8>, Vec<u8>>,
     cost: Cost,
 }
 
-/// The blocks of one call so far.
+/// The blocks of one call that have arrived.
 #[derive(Debug, Default)]
 pub(crate) struct SpawnCall {
     request: SpawnRequest,
@@ -58,7 +58,7 @@ impl Cost {
 }
 
 impl Numbered {
-    /// Takes a line that is no attribute of the table. Only those that are numbered are kept.
+    /// Takes a line that is no attribute of the table. Only numbered lines are kept.
     pub(crate) fn add(&mut self, line: &[u8]) {
         let Some((name, value)) = split_pair(line) else { return };
         let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
@@ -123,11 +123,11 @@ impl Numbered {
 }
 
 impl SpawnBlock {
-    /// The block that has these attributes and these numbered lines.
+    /// Makes a block from these attributes and numbered lines.
     ///
     /// # Errors
     ///
-    /// It does not say which block of its call it is.
+    /// The number of the block is missing.
     pub(crate) fn build(
         found: &Attributes<'_>,
         numbered: &Numbered,
@@ -142,7 +142,7 @@ impl SpawnBlock {
 }
 
 impl SpawnCall {
-    /// Takes the next block; the request, or what is wrong with it, when it was the last.
+    /// Takes the next block. After the last one it returns the request or its error.
     pub(crate) fn add(&mut self, block: SpawnBlock) -> Option<Result<SpawnRequest, ProtocolError>> {
         if block.number != self.blocks.saturating_add(1) {
             *self = Self::default();
@@ -156,7 +156,7 @@ impl SpawnCall {
         match content {
             Ok(_) if self.problem.is_some() => {}
             Ok((command, preput)) => {
-                // Some clients repeat it in every block.
+                // Some clients repeat the pairs in every block.
                 if self.request.commands.is_empty() {
                     self.request.preput = preput;
                 }
@@ -179,7 +179,7 @@ fn bad_number(attribute: &'static str, value: &[u8]) -> ProtocolError {
     ProtocolError::BadNumber { command: "spawn", attribute, value: excerpt(value) }
 }
 
-/// What numbered lines begin with.
+/// The names of numbered lines without their numbers.
 const STEMS: &[&str] = &["arg", "preput_key_", "preput_val_", "info_key_", "info_val_"];
 
 #[cfg(test)]
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mpich_sends_is_understood() {
+    fn blocks_of_mpich_are_understood() {
         let one = "nprocs=1\nexecname=bin/spawnm.m5\nargcnt=3\narg1=A =b\narg2=\narg3=endcmd x\n\
                    preput_num=1\npreput_key_0=PARENT_ROOT_PORT_NAME\npreput_val_0=tag#0$c#7[8]$\n\
                    info_num=1\ninfo_key_0=host\ninfo_val_0=local host";
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_with_something_wrong_is_refused_at_its_last_block() {
+    fn a_call_with_an_error_is_refused_at_its_last_block() {
         let missing = |attribute| ProtocolError::MissingAttribute { command: "spawn", attribute };
         let cases = [
             ("execname=x", missing("nprocs")),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_beyond_its_room_is_refused() {
+    fn a_call_beyond_the_limits_is_refused() {
         let args = |count: usize, length: usize| {
             let arg = "x".repeat(length);
             let lines: Vec<String> = (1..=count).map(|n| format!("arg{n}={arg}")).collect();

@@ -1,7 +1,7 @@
-//! Client: the other side of a conversation in PMI-2.
+//! Client: the client's side of a PMI-2 conversation.
 //!
-//! Requests are written by [`Client::request`], in any number at once; responses come typed out of
-//! [`Client::poll_reply`], with the token of the thread that asked. Pure, as the server side is.
+//! [`Client::request`] encodes requests; any number may be open at once. [`Client::poll_reply`] returns the parsed
+//! responses, each with the token of its thread. The machine is pure, like the server side.
 
 use super::{Decoder, FrameTooLong, Request, Response, Said};
 use crate::error::{ProtocolError, excerpt};
@@ -13,40 +13,40 @@ pub struct Client {
     decoder: Decoder,
 }
 
-/// What the server says.
+/// A message of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// To `init`.
+    /// The answer to `init`.
     ResponseToInit {
-        /// The version the server speaks: with another than 2 go on in that one's dialect.
+        /// The version of the server. If it is not 2, the conversation continues in that dialect.
         version: u32,
         /// Its subversion.
         subversion: u32,
-        /// 0, or -1 when the client's version is not served.
+        /// 0, or -1 if the client's version is not served.
         rc: i32,
     },
-    /// To a request.
+    /// The answer to a request.
     Response(Response),
-    /// None of that. Behind a bad frame or a line too long nothing more can be found.
+    /// An invalid message. After a bad frame or an overlong line there is no further message.
     NotUnderstood(ProtocolError),
 }
 
 impl Client {
-    /// A client that has said nothing yet.
+    /// A client before its first request.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The line that asks for PMI 2.0; requests may follow when it was answered with rc=0.
+    /// The line that asks for PMI 2.0. Requests may follow when it was answered with rc=0.
     pub fn init(&self) -> Vec<u8> {
         b"cmd=init pmi_version=2 pmi_subversion=0\n".to_vec()
     }
 
-    /// The frame of a request, with the token that its response shall bring back.
+    /// The frame of a request, with the token that its response will repeat.
     ///
     /// # Errors
     ///
-    /// [`FrameTooLong`], which long values and spawns with many arguments are.
+    /// [`FrameTooLong`], for long values and for spawns with many arguments.
     pub fn request(
         &self,
         thrid: Option<&[u8]>,
@@ -74,7 +74,7 @@ impl Client {
     }
 }
 
-/// The only line a server says.
+/// The answer to `init`, the only line of a server.
 fn answer_to_init(line: &[u8]) -> Reply {
     let reply = reply::Reply::parse(line);
     let reply::Reply::ResponseToInit { version, subversion, rc } = reply else {
@@ -89,7 +89,7 @@ mod tests {
     use crate::pmi2::Content;
 
     #[test]
-    fn replies_come_in_order_whatever_the_chunking() {
+    fn replies_come_in_order_with_any_chunking() {
         let stream = b"cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n\
             46    cmd=kvs-get-response;thrid=8;found=FALSE;rc=0;     8cmd=what;abcdefg";
         for chunk in [1, 4, 200] {

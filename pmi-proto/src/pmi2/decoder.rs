@@ -1,19 +1,19 @@
-//! The bytes of one side, in any chunking → its lines and messages.
+//! Decodes the bytes of one side, in any chunking, to its lines and messages.
 
 use super::Message;
 use crate::error::ProtocolError;
 use crate::input::{InputBuffer, Unit};
 use crate::limits::MAX_LINE;
 
-/// What one side says, from its first byte on: `init` and its answer are lines, all else messages.
+/// The decoder of one side's stream. `init` and its answer are lines, all else are messages.
 #[derive(Debug)]
 pub struct Decoder {
     input: InputBuffer,
-    /// Where the next message begins is not known.
+    /// The beginning of the next message is unknown.
     lost: bool,
 }
 
-/// One thing it says.
+/// One element of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
     /// A line, without its end.
@@ -23,7 +23,7 @@ pub enum Said {
 }
 
 impl Decoder {
-    /// Nothing was said yet.
+    /// The decoder of a new stream.
     pub fn new() -> Self {
         Self { input: InputBuffer::new(MAX_LINE), lost: false }
     }
@@ -35,10 +35,10 @@ impl Decoder {
         }
     }
 
-    /// What was said next, or `None` until more bytes come.
+    /// The next element, or `None` until more bytes come.
     ///
-    /// Behind [`ProtocolError::BadFrame`] and [`ProtocolError::LineTooLong`] nothing more is found; a
-    /// message that cannot be read is an error of its own.
+    /// After [`ProtocolError::BadFrame`] and [`ProtocolError::LineTooLong`] there is no further element. A message that
+    /// cannot be parsed is an error for itself.
     pub fn poll(&mut self) -> Option<Result<Said, ProtocolError>> {
         if self.lost {
             return None;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_init_and_what_follows_are_found_whatever_the_chunking() {
+    fn an_init_and_the_messages_after_it_are_found_with_any_chunking() {
         let stream =
             b"cmd=response_to_init rc=0\n    27cmd=finalize-response;rc=0;3     xyz9 9   x     1y";
         for chunk in [1, 5, 100] {

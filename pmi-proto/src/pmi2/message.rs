@@ -1,21 +1,21 @@
 //! One message: its command and its pairs, to and from the body of a frame.
 //!
-//! Pairs end with `;`, which a value doubles. MPICH since 4.1 does not: a piece without `=` is taken
-//! as the rest of the value before it. Does not know which commands there are.
+//! Pairs end with `;`, and a `;` in a value is doubled. MPICH since 4.1 does not double it: a piece without `=` is
+//! treated as the rest of the preceding value. This module does not know the table of commands.
 
 use crate::error::{ProtocolError, excerpt};
 use crate::input::HEADER;
 use crate::keyval::split_pair;
 use crate::limits::MAX_FRAME;
 
-/// A request or a response; pairs in the order of the wire, of which keys may come again.
+/// A request or a response. Pairs are in the order of the wire, and keys may be repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     command: Vec<u8>,
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A message that no frame can hold.
+/// A message is too long for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("message of {length} bytes, at most {MAX_FRAME} are allowed")]
 pub struct FrameTooLong {
@@ -24,20 +24,19 @@ pub struct FrameTooLong {
 }
 
 impl Message {
-    /// A message that only has its command.
+    /// A message with a command and no pairs.
     pub fn new(command: impl Into<Vec<u8>>) -> Self {
         Self { command: command.into(), pairs: Vec::new() }
     }
 
-    /// Adds a pair behind the others. A key must be one word without `=` and `;`; in debug builds
-    /// another panics.
+    /// Appends a pair. A key must be one word without `=` and `;`; in debug builds another key panics.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Vec<u8>>) -> Self {
         self.push(key, value);
         self
     }
 
-    /// As [`with`](Self::with), in place.
+    /// Like [`with`](Self::with), in place.
     pub fn push(&mut self, key: &str, value: impl Into<Vec<u8>>) {
         debug_assert!(!key.is_empty() && !key.contains(['=', ';']), "a key is one word");
         self.pairs.push((key.into(), value.into()));
@@ -48,7 +47,7 @@ impl Message {
         &self.command
     }
 
-    /// All pairs behind the command.
+    /// All pairs after the command.
     pub fn pairs(&self) -> &[(Vec<u8>, Vec<u8>)] {
         &self.pairs
     }
@@ -63,7 +62,7 @@ impl Message {
     ///
     /// # Errors
     ///
-    /// [`ProtocolError::NoCommand`] when it does not begin with `cmd=`; nothing else is wrong.
+    /// [`ProtocolError::NoCommand`] if it does not begin with `cmd=`. There is no other error.
     pub fn parse(body: &[u8]) -> Result<Self, ProtocolError> {
         let mut pairs: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         for piece in pieces(body) {
@@ -104,7 +103,7 @@ impl Message {
     }
 }
 
-/// What stands between single `;`, with double ones made single.
+/// The pieces between single `;`, with doubled ones made single.
 fn pieces(body: &[u8]) -> Vec<Vec<u8>> {
     let mut pieces = Vec::new();
     let mut piece = Vec::new();
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_beyond_a_frame_is_not_written() {
+    fn a_message_longer_than_a_frame_is_not_written() {
         let body = |length: usize| Message::new("x").with("k", vec![b'v'; length]).encode();
         let longest = MAX_FRAME - "cmd=x;k=;".len();
         assert_eq!(body(longest).unwrap().len(), HEADER + MAX_FRAME);
@@ -188,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_message_reads_back_whatever_its_values(
+        fn a_message_reads_back_with_any_values(
             command in "[a-z;=-]{0,9}",
             pairs in vec(("[a-z0-9-]{1,5}", vec(prop_oneof![Just(b';'), any::<u8>()], 0..9)), 0..9),
         ) {

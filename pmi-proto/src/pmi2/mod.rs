@@ -1,7 +1,7 @@
 //! PMI-2, the dialect that frames its messages: `    26cmd=name;key=value;`.
 //!
-//! It begins with a line, `cmd=init pmi_version=2 …`, and the answer to that is one too. Requests of
-//! several threads may be open at once; each is answered with the token its thread gave it.
+//! A conversation begins with a line, `cmd=init pmi_version=2 …`, and its answer is also a line. Requests of several
+//! threads may be open at once. Each response repeats the token of its request.
 
 mod client;
 mod decoder;

@@ -1,4 +1,4 @@
-//! Lists among the pairs of a message: a count, and values whose keys are numbered from 0.
+//! Lists among the pairs of a message: a count, and values with keys numbered from 0.
 
 use super::Message;
 use crate::error::{ProtocolError, excerpt};
@@ -7,26 +7,26 @@ use crate::keyval::parse_number;
 /// A key and its value.
 pub(super) type Pair = (Vec<u8>, Vec<u8>);
 
-/// The value of the first of that key.
+/// The first value of that key.
 pub(super) fn find<'p>(pairs: &'p [Pair], key: &str) -> Option<&'p [u8]> {
     let found = pairs.iter().find(|(name, _)| name == key.as_bytes())?;
     Some(&found.1)
 }
 
-/// Reads the lists of a command.
+/// Parses the lists of a command.
 #[derive(Clone, Copy)]
 pub(super) struct Lists(pub(super) &'static str);
 
 impl Lists {
-    /// A count; 0 when it is not there.
+    /// A count; 0 if it is missing.
     pub(super) fn count(self, pairs: &[Pair], name: &'static str) -> Result<usize, ProtocolError> {
         let Some(said) = find(pairs, name) else { return Ok(0) };
-        // Nobody can have written more of them than there are pairs.
+        // A list cannot have more elements than the message has pairs.
         let count = parse_number(said).filter(|&count| count <= pairs.len());
         count.ok_or_else(|| self.bad_number(name, said))
     }
 
-    /// The values of `name0`, `name1`, …: as they come in order, in one pass.
+    /// The values of `name0`, `name1`, … in order, found in one pass.
     pub(super) fn values(
         self,
         pairs: &[Pair],
@@ -44,7 +44,7 @@ impl Lists {
         if values.len() < count { Err(self.missing(name)) } else { Ok(values) }
     }
 
-    /// As many keys and values as `counted` says.
+    /// The keys and values of a list, as many as the count `counted`.
     pub(super) fn pairs(
         self,
         pairs: &[Pair],

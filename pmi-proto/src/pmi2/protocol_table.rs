@@ -1,6 +1,6 @@
-//! Compares `protocol2.txt`, the messages as people read them, with the table the code runs on.
+//! Compares `protocol2.txt`, the messages for readers, with the table of the code.
 //!
-//! Tests only, with those of requests and responses that need samples of all.
+//! These are tests only, including those of requests and responses that need samples of all commands.
 
 use super::request::{COMMANDS, Row};
 use super::{Content, Message, Request, Response, Welcome};

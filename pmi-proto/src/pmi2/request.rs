@@ -1,7 +1,7 @@
-//! What a client of PMI-2 may ask for, and what it may be told: the table of commands.
+//! The requests of PMI-2 clients and the attributes of their responses: the table of commands.
 //!
-//! Each row names a command's attributes and those of its response, and how each is built from them.
-//! Judges form only; whether a request is welcome is for the session.
+//! Each row has a command's attributes and those of its response, and the functions that build both. Only the form is
+//! checked here. The session checks whether a request is allowed now.
 
 use super::Message;
 use super::numbered::{self, Lists};
@@ -18,19 +18,19 @@ use crate::spawn::SpawnRequest;
 pub enum Request {
     /// `fullinit`: the first message.
     FullInit {
-        /// The rank its environment told it.
+        /// The rank from the client's environment.
         rank: Option<u32>,
-        /// Whether several threads will ask.
+        /// Whether several threads will send requests.
         threaded: bool,
     },
     /// `job-getid`: the job's id, which is the name of its KVS.
     JobId,
-    /// `job-connect`: join with a job.
+    /// `job-connect`: connect with another job.
     Connect {
         /// Its id.
         jobid: Vec<u8>,
     },
-    /// `job-disconnect`: part from it.
+    /// `job-disconnect`: disconnect from it.
     Disconnect {
         /// Its id.
         jobid: Vec<u8>,
@@ -42,11 +42,11 @@ pub enum Request {
         /// The value.
         value: Vec<u8>,
     },
-    /// `kvs-fence`: answered when all ranks have asked.
+    /// `kvs-fence`: answered when all ranks have sent it.
     Fence,
     /// `kvs-get`.
     Get {
-        /// Whose KVS; empty is the own job's.
+        /// The job of the KVS; empty means the own job.
         jobid: Vec<u8>,
         /// The key.
         key: Vec<u8>,
@@ -62,54 +62,54 @@ pub enum Request {
     GetNodeAttribute {
         /// The key.
         key: Vec<u8>,
-        /// Whether to wait until somebody has put it.
+        /// Whether to wait until a process has put the key.
         wait: bool,
     },
-    /// `info-getjobattr`: what the process manager tells of the job.
+    /// `info-getjobattr`: an attribute of the job that the process manager sets.
     GetJobAttribute {
         /// The key.
         key: Vec<u8>,
     },
     /// `name-publish`.
     Publish {
-        /// Which service.
+        /// The service.
         service: Service,
-        /// What it stands for.
+        /// Its port.
         port: Vec<u8>,
     },
     /// `name-lookup`.
     Lookup {
-        /// Which service.
+        /// The service.
         service: Service,
     },
     /// `name-unpublish`.
     Unpublish {
-        /// Which service.
+        /// The service.
         service: Service,
     },
     /// `spawn`.
     Spawn(SpawnRequest),
-    /// `ring`, of Slurm and MVAPICH: what the neighbours by rank have given, when all ranks have asked.
+    /// `ring`, of Slurm and MVAPICH: exchanges values with the neighbours by rank, when all ranks have sent it.
     Ring {
-        /// For the left neighbour, which finds it at its right.
+        /// For the left neighbour, which gets it as the value from its right.
         left: Vec<u8>,
-        /// For the right neighbour, which finds it at its left.
+        /// For the right neighbour, which gets it as the value from its left.
         right: Vec<u8>,
     },
-    /// `mpd-signal`: have a signal sent to another rank.
+    /// `mpd-signal`: send a signal to another rank.
     Signal {
-        /// To whom.
+        /// The rank that gets the signal.
         rank: u32,
-        /// Its number.
+        /// The signal's number.
         signal: u8,
     },
     /// `abort`; not answered.
     Abort {
-        /// 1 when it gives none that can be read.
+        /// The exit code; 1 if it is missing or cannot be parsed.
         code: i32,
-        /// Whether the client means all of its world, and not only itself.
+        /// Whether the whole world is to end, not only the client.
         world: bool,
-        /// Its words.
+        /// The client's message.
         message: Vec<u8>,
     },
     /// `finalize`.
@@ -121,7 +121,7 @@ pub enum Request {
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) attributes: &'static [Attribute],
-    /// Those of its response, but for what all have; `None` when there is none.
+    /// The attributes of its response besides the common ones; `None` if it has no response.
     pub(crate) response: Option<&'static [Attribute]>,
     build: fn(&Attributes<'_>, &Message) -> Result<Request, ProtocolError>,
     pub(crate) content: fn(&Attributes<'_>) -> Result<Content, ProtocolError>,
@@ -132,7 +132,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// The command is unknown, or lacks what it cannot do without. An abort is never refused.
+    /// The command is unknown, or lacks a required attribute. An abort is never refused.
     pub fn parse(message: &Message) -> Result<Self, ProtocolError> {
         let Some(row) = row_named(message.command()) else {
             return Err(ProtocolError::UnknownCommand { name: excerpt(message.command()) });
@@ -243,7 +243,7 @@ pub(super) fn boolean(value: bool) -> &'static str {
     if value { "TRUE" } else { "FALSE" }
 }
 
-/// Whether an attribute is there and true; nobody writes anything but capitals.
+/// Whether an attribute exists and is true. All clients write capitals.
 pub(super) fn is_true(found: &Attributes<'_>, name: &str) -> bool {
     found.get(name) == Some(b"TRUE")
 }
@@ -283,7 +283,7 @@ fn value(found: &Attributes<'_>) -> Result<Content, ProtocolError> {
     Ok(Content::Value(value))
 }
 
-/// MPICH reads the one, Slurm's client the other.
+/// The port of a service: MPICH reads the key `port`, Slurm's client `value`.
 fn port(found: &Attributes<'_>) -> Result<Content, ProtocolError> {
     let port = if found.get("port").is_some() { "port" } else { "value" };
     Ok(Content::Port(found.owned(port)?))
@@ -314,7 +314,7 @@ const FOUND: Option<&[Attribute]> = Some(&[Attribute::word("found"), may("value"
 const RING: &[Attribute] =
     &[Attribute::word("ring-count"), Attribute::word("ring-left"), Attribute::word("ring-right")];
 
-/// Everything a client may ask for. `protocol2.txt` tells the same to people; a test compares them.
+/// All requests of clients. `protocol2.txt` has the same table for readers; a test compares them.
 pub(crate) const COMMANDS: &[Row] = &[
     Row {
         name: "fullinit",

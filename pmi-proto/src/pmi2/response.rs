@@ -1,7 +1,6 @@
-//! What a client of PMI-2 is told, to and from messages by the table of commands.
+//! The responses to PMI-2 clients, to and from messages by the table of commands.
 //!
-//! The session writes, the client machine reads. A value that fits no message is the session's to
-//! replace.
+//! The session writes, the client machine reads. The session replaces a response that does not fit a message.
 
 use super::Message;
 use super::request::{boolean, listed, row_named};
@@ -11,53 +10,53 @@ use crate::keyval::Attribute;
 /// The response to one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
-    /// The token of the thread that waits for it, as that gave it.
+    /// The token of the thread that waits for it, from the request.
     pub thrid: Option<Vec<u8>>,
     /// The name of the request.
     pub command: Vec<u8>,
-    /// What came of it.
+    /// The result.
     pub outcome: Result<Content, Refusal>,
 }
 
-/// What a good response tells.
+/// The result of a successful request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// That it is done.
+    /// No further data.
     Done,
     /// Of `fullinit`.
     Welcome(Welcome),
     /// Of `job-getid`.
     JobId(Vec<u8>),
-    /// Of all that find a value; `None` when there is none.
+    /// Of all requests for a value; `None` if there is no value.
     Value(Option<Vec<u8>>),
-    /// Of `name-lookup`: what the name stands for.
+    /// Of `name-lookup`: the port of the service.
     Port(Vec<u8>),
     /// Of `spawn`.
     Spawned {
         /// The id of the new job.
         jobid: Vec<u8>,
-        /// One for each process, or none when all run.
+        /// One error code for each process; empty if all run.
         errors: Vec<i32>,
     },
     /// Of `ring`.
     Ring {
-        /// The client's place in the ring.
+        /// The client's position in the ring.
         rank: u32,
-        /// What the left neighbour gave for its right.
+        /// The left neighbour's value for its right.
         left: Vec<u8>,
-        /// What the right neighbour gave for its left.
+        /// The right neighbour's value for its left.
         right: Vec<u8>,
     },
 }
 
-/// A client's place, as `fullinit` tells it.
+/// The data of `fullinit`: the client's rank and job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Welcome {
     /// Its rank.
     pub rank: u32,
     /// How many ranks the job has.
     pub size: u32,
-    /// Which argset of the job it belongs to; -1 leaves it unset.
+    /// The number of its argset; -1 leaves it unset.
     pub appnum: i32,
     /// The id of the job that spawned this one.
     pub spawner: Option<Vec<u8>>,
@@ -68,7 +67,7 @@ impl Response {
     ///
     /// # Errors
     ///
-    /// No command is answered so, or something is missing.
+    /// No command has this response, or an attribute is missing.
     pub fn parse(message: &Message) -> Result<Self, ProtocolError> {
         let unknown = || ProtocolError::UnknownCommand { name: excerpt(message.command()) };
         let command = message.command().strip_suffix(RESPONSE).ok_or_else(unknown)?;
@@ -154,7 +153,7 @@ impl Welcome {
     }
 }
 
-/// What every response has.
+/// The attributes of every response.
 const COMMON: &[Attribute] = &[Attribute::word("rc"), Attribute::word("errmsg").optional()];
 
 const RESPONSE: &[u8] = b"-response";
@@ -162,5 +161,5 @@ const RESPONSE: &[u8] = b"-response";
 /// The version answered to every client of PMI-2.
 pub(crate) const VERSION: u32 = 2;
 
-/// There is no other.
+/// The subversion of PMI-2; there is no other.
 pub(crate) const SUBVERSION: u32 = 0;

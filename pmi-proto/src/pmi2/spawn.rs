@@ -1,4 +1,4 @@
-//! A spawn among the pairs of a message: what belongs to one program follows its `subcmd`.
+//! A spawn as pairs of a message: the pairs of one program follow its `subcmd`.
 
 use super::Message;
 use super::numbered::{self, Lists, Pair, find};
@@ -7,7 +7,7 @@ use crate::error::ProtocolError;
 use crate::keyval::{Attributes, parse_number};
 use crate::spawn::{SpawnCommand, SpawnRequest};
 
-/// Reads the pairs of a spawn. Bounded by the message.
+/// Parses the pairs of a spawn. The length of the message bounds them.
 pub(super) fn read(message: &Message) -> Result<SpawnRequest, ProtocolError> {
     let pairs = message.pairs();
     let starts: Vec<usize> = (0..pairs.len()).filter(|&at| pairs[at].0 == b"subcmd").collect();
@@ -44,7 +44,7 @@ pub(super) fn write(request: &SpawnRequest, message: &mut Message) {
     }
 }
 
-/// What came of a spawn, out of its response.
+/// Parses the response to a spawn.
 pub(super) fn outcome(found: &Attributes<'_>) -> Result<Content, ProtocolError> {
     let codes = found.get("errcodes").unwrap_or_default();
     let errors: Option<Vec<i32>> = match codes {
@@ -55,7 +55,7 @@ pub(super) fn outcome(found: &Attributes<'_>) -> Result<Content, ProtocolError> 
     Ok(Content::Spawned { jobid: found.owned("jobid")?, errors })
 }
 
-/// One program, from its `subcmd` on.
+/// Parses one program, from its `subcmd` on.
 fn command(pairs: &[Pair]) -> Result<SpawnCommand, ProtocolError> {
     let program = find(pairs, "subcmd").unwrap_or_default().to_vec();
     if program.is_empty() {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mpich_sends_is_understood() {
+    fn spawns_of_mpich_are_understood() {
         let request = spawn(
             "ncmds=2;preputcount=1;ppkey0=PARENT_ROOT_PORT_NAME;ppval0=port!;subcmd=/tmp/spawn2;\
              maxprocs=1;argc=3;argv0=x y;argv1=a;b;argv2=;infokeycount=1;infokey0=wdir;infoval0=/tmp;\
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spawn_that_is_not_whole_is_refused() {
+    fn an_incomplete_spawn_is_refused() {
         let cases = [
             ("ncmds=0;preputcount=0;", SPAWN.missing("subcmd")),
             ("ncmds=1;subcmd=;maxprocs=1;", SPAWN.missing("subcmd")),

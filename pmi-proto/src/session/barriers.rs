@@ -1,28 +1,28 @@
-//! Barriers of PMI-1: of the world, and with subversion 2 of groups, several at once.
+//! Barriers of PMI-1: of the world, and in subversion 2 also of groups, several at once.
 //!
-//! A client of PMI-1.2 has threads: while some wait in barriers, others ask and are answered. A second
-//! entry into a group's barrier is the first one into its next barrier, and waits here for the end of
-//! this one: the manager sees each rank at most once in each group.
+//! A client of PMI-1.2 has threads: while some wait in barriers, other requests are answered. A second entry into a
+//! group's barrier is the first entry into its next barrier. It waits here for the end of the present one, so that the
+//! manager gets each rank at most once per group.
 
 use std::collections::VecDeque;
 
 use super::operation::Operation;
-use super::{Facts, Session, Wanted};
+use super::{Facts, Pending, Session};
 use crate::error::{ProtocolError, excerpt};
 use crate::limits::MAX_BARRIERS;
 use crate::pmi1::group::BarrierGroup;
 
-/// What the session keeps for the barriers of PMI-1.2.
+/// The state of a session's barriers of PMI-1.2.
 #[derive(Debug, Default)]
 pub(super) struct Barriers {
-    /// The client asked for subversion 2.
+    /// Whether the client asked for subversion 2.
     pub(super) has_groups: bool,
-    /// Entered while in the same group's barrier.
+    /// Entries of a client that is in a barrier of the same group.
     later: VecDeque<BarrierGroup>,
 }
 
 impl Session {
-    /// The client arrived at a barrier.
+    /// Handles the client's entry into a barrier.
     pub(super) fn arrive(&mut self, group: Option<&[u8]>) {
         let Facts { rank, size, .. } = self.facts;
         let group = match group {
@@ -40,7 +40,7 @@ impl Session {
         }
     }
 
-    /// Enters barriers that were put off, as far as the client is out of those before.
+    /// Enters waiting barriers, if the client has left the earlier ones of the same group.
     pub(super) fn enter_put_off(&mut self) {
         for _ in 0..self.barriers.later.len() {
             if let Some(group) = self.barriers.later.pop_front() {
@@ -55,9 +55,9 @@ impl Session {
 
     fn enter_barrier(&mut self, group: BarrierGroup) {
         let (wanted, operation) = if group == BarrierGroup::WORLD {
-            (Wanted::Fence, Operation::Fence)
+            (Pending::Fence, Operation::Fence)
         } else {
-            (Wanted::GroupFence(group.clone()), Operation::GroupFence { group })
+            (Pending::GroupFence(group.clone()), Operation::GroupFence { group })
         };
         self.ask(None, wanted, operation);
     }
@@ -65,15 +65,15 @@ impl Session {
     fn is_in_barrier_of(&self, group: &BarrierGroup) -> bool {
         let is_of_world = *group == BarrierGroup::WORLD;
         self.open.values().any(|open| {
-            matches!(&open.wanted, Wanted::GroupFence(other) if other == group)
-                || (is_of_world && matches!(open.wanted, Wanted::Fence))
+            matches!(&open.wanted, Pending::GroupFence(other) if other == group)
+                || (is_of_world && matches!(open.wanted, Pending::Fence))
         })
     }
 
     /// Whether the next command of PMI-1 has to wait for an answer.
     pub(super) fn awaits_answer(&self) -> bool {
-        let passes = |wanted: &Wanted| {
-            self.barriers.has_groups && matches!(wanted, Wanted::Fence | Wanted::GroupFence(_))
+        let passes = |wanted: &Pending| {
+            self.barriers.has_groups && matches!(wanted, Pending::Fence | Pending::GroupFence(_))
         };
         !self.open.values().all(|open| passes(&open.wanted))
     }

@@ -1,10 +1,9 @@
-//! Session: one client's conversation, seen from its manager.
+//! Session: one client's conversation, on the manager's side.
 //!
-//! Bytes from the client go in by [`receive`](Session::receive); what the manager has to do comes
-//! out of [`poll_operation`](Session::poll_operation), and what the client is to be told out of
-//! [`output`](Session::output). Whatever concerns this client alone is answered here; the KVS and
-//! the fence belong to the manager. Does not know when its process is gone: that is `waitpid`'s
-//! word, not the stream's.
+//! [`receive`](Session::receive) takes bytes from the client. [`poll_operation`](Session::poll_operation) returns the
+//! operations for the manager, and [`output`](Session::output) the bytes for the client. A session answers requests
+//! that concern only its client. The KVS and the fence belong to the manager. A session does not detect the end of its
+//! process; only `waitpid` does.
 //!
 //! ```text
 //!             init               fence
@@ -15,9 +14,9 @@
 //!                  Finalized
 //! ```
 //!
-//! Any conversation begins in lines. `init` says which dialect follows: [`pmi1`] stays with lines, of
-//! which nothing is decoded while an answer is awaited, but for one of the [`barriers`] of PMI-1.2; [`pmi2`] goes over to messages, and lets requests
-//! of several threads wait for their answers at once.
+//! Every conversation begins with lines, and `init` selects the dialect. [`pmi1`] uses lines and decodes no line
+//! while an answer is outstanding, except in the [`barriers`] of PMI-1.2. [`pmi2`] uses messages, and several threads
+//! may have requests open at once.
 
 mod barriers;
 mod operation;
@@ -29,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 use self::barriers::Barriers;
 pub use self::operation::{Answer, Operation, Ticket};
 use self::pmi1::Lines;
-use self::pmi2::Asker;
+use self::pmi2::Pmi2Asker;
 use crate::error::{ProtocolError, PutError, Refusal, excerpt};
 use crate::input::InputBuffer;
 use crate::limits::{
@@ -38,21 +37,20 @@ use crate::limits::{
 use crate::pmi1::group::BarrierGroup;
 use crate::singleton;
 
-/// What a session must know of its rank's job to answer by itself.
+/// Data of the rank and its job, for the answers that the session gives by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Name of the job's KVS: at most 255 bytes, no spaces, no newline, never used before on this
-    /// host.
+    /// Name of the job's KVS: at most 255 bytes, no spaces, no newline, and unique on this host.
     pub kvsname: String,
-    /// The client's rank; told in PMI-2, and to clients that came by `PMI_PORT`.
+    /// The client's rank. It is sent in PMI-2, and to clients that connected to `PMI_PORT`.
     pub rank: u32,
-    /// How many ranks the job has; told as the rank is.
+    /// The number of ranks of the job. It is sent in the same cases as the rank.
     pub size: u32,
-    /// Which argset of the job the rank belongs to; -1 leaves `MPI_APPNUM` unset.
+    /// The number of the rank's argset; -1 leaves `MPI_APPNUM` unset.
     pub appnum: i32,
-    /// `MPI_UNIVERSE_SIZE`; `None` is told as -1, unknown, and so is 0, which no client expects.
+    /// `MPI_UNIVERSE_SIZE`. `None` is sent as -1, unknown. So is 0, which no client expects.
     pub universe_size: Option<u32>,
-    /// Name of the KVS of the job that spawned this one; told in PMI-2.
+    /// Name of the KVS of the job that spawned this one; sent in PMI-2.
     pub spawner: Option<String>,
 }
 
@@ -65,19 +63,19 @@ pub struct Session {
     input: InputBuffer,
     lines: Lines,
     barriers: Barriers,
-    /// What waits for an answer.
+    /// Requests that wait for an answer.
     open: BTreeMap<Ticket, Open>,
     last_ticket: Ticket,
     output: Vec<u8>,
     operations: VecDeque<(Ticket, Operation)>,
     ended: bool,
-    /// After a fatal error nothing more is decoded.
+    /// A fatal error has occurred: nothing more is decoded.
     deaf: bool,
     /// The process was started without a manager; see [`crate::singleton`].
     is_singleton: bool,
 }
 
-/// Which PMI a client speaks.
+/// The PMI dialect of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// PMI-1, in lines.
@@ -95,20 +93,20 @@ impl std::fmt::Display for Dialect {
     }
 }
 
-/// How far the conversation is.
+/// The phase of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// No `init` was accepted yet.
     ExpectInit,
-    /// Between `init` and `finalize`; also while a put or a get waits for its answer.
+    /// Between `init` and `finalize`, also while a put or a get waits for its answer.
     Ready,
-    /// In a fence or a ring, until the manager answers that.
+    /// In a fence or a ring that the manager has not answered.
     InFence,
-    /// After `finalize`; an `init` leads back to ready.
+    /// After `finalize`. Another `init` leads back to [`Phase::Ready`].
     Finalized,
 }
 
-/// How far it is, but for what waits for answers.
+/// The phase without regard to requests that wait for answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     ExpectInit,
@@ -119,14 +117,14 @@ enum Stage {
 /// A request that waits for its answer.
 #[derive(Debug)]
 struct Open {
-    /// Who asked, in PMI-2.
-    asker: Option<Asker>,
-    wanted: Wanted,
+    /// The sender of the request, in PMI-2.
+    asker: Option<Pmi2Asker>,
+    wanted: Pending,
 }
 
-/// What is wanted, and what the reply needs beside the answer.
+/// The kind of answer that is expected, with the data for its reply.
 #[derive(Debug)]
-enum Wanted {
+enum Pending {
     Put,
     Value { key: Vec<u8> },
     Entry { index: usize },
@@ -141,9 +139,9 @@ enum Wanted {
 }
 
 impl Session {
-    /// A conversation in which nothing was said yet.
+    /// A new conversation.
     ///
-    /// The name of the KVS must keep to what [`Facts`] says; in debug builds this panics if not.
+    /// The name of the KVS must have the form that [`Facts`] requires; in debug builds another name panics.
     pub fn new(facts: Facts) -> Self {
         debug_assert!(
             facts.kvsname.len() < MAX_KVSNAME
@@ -168,7 +166,7 @@ impl Session {
     }
 
     /// The conversation of a process that was started without a manager, after it has answered the
-    /// [greeting](crate::singleton::GREETING): it is told the rest, and begins as all do.
+    /// [greeting](crate::singleton::GREETING). The output begins with the rest of that exchange.
     pub fn of_singleton(facts: Facts) -> Self {
         let output = singleton::welcome(&facts.kvsname);
         Self { output, is_singleton: true, ..Self::new(facts) }
@@ -176,9 +174,9 @@ impl Session {
 
     /// Takes bytes from the client, in any chunking.
     ///
-    /// At most [`MAX_LINE`] bytes a call, with all operations polled in between, never trip
-    /// [`ProtocolError::TooMuchPending`] unless the client keeps sending without reading. Not to
-    /// be called after [`end_of_stream`](Self::end_of_stream).
+    /// At most [`MAX_LINE`] bytes per call, with all operations polled in between, never cause
+    /// [`ProtocolError::TooMuchPending`], unless the client sends without reading. Not to be called after
+    /// [`end_of_stream`](Self::end_of_stream).
     pub fn receive(&mut self, bytes: &[u8]) {
         debug_assert!(!self.ended, "bytes after the end of the stream");
         if self.deaf || self.ended {
@@ -191,14 +189,14 @@ impl Session {
         }
     }
 
-    /// The stream will bring no more. A partial line is dropped, and reported unless the client
-    /// has finalized; complete ones that wait are still served.
+    /// The stream has ended. A partial line is dropped, and reported unless the client has finalized. Complete lines
+    /// that wait are still served.
     pub fn end_of_stream(&mut self) {
         self.ended = true;
         self.advance();
     }
 
-    /// The next thing the manager has to do or know, and the ticket for its answer.
+    /// The next operation for the manager, and the ticket for its answer.
     pub fn poll_operation(&mut self) -> Option<(Ticket, Operation)> {
         if self.operations.is_empty() {
             self.advance();
@@ -206,10 +204,10 @@ impl Session {
         self.operations.pop_front()
     }
 
-    /// Answers the operation that came with this ticket, in whatever order.
+    /// Answers the operation of this ticket. Answers may come in any order.
     ///
-    /// An answer to another kind of operation, or to none that is open, is the caller's misuse: it
-    /// panics in debug builds and is ignored in others.
+    /// An answer of another kind, or without an open operation, is an error of the caller. It panics in debug builds
+    /// and is ignored in others.
     pub fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
         let Some(open) = self.open.remove(&ticket) else {
             debug_assert!(false, "{answer:?} does not answer anything that is open");
@@ -228,8 +226,8 @@ impl Session {
             debug_assert!(false, "{answer:?} does not answer {open:?}");
             self.open.insert(ticket, open);
         }
-        // In PMI-2 nothing waited for this: what has come is looked at when operations are polled,
-        // and other answers of now go before it.
+        // A PMI-2 client was not held up by this request. Its further bytes are decoded when operations are polled,
+        // after the other answers of this moment.
         if self.dialect == Dialect::Pmi1 {
             self.enter_put_off();
             self.advance();
@@ -241,17 +239,17 @@ impl Session {
         &self.output
     }
 
-    /// The first `n` bytes of the output have been written.
+    /// Removes the first `n` bytes of the output, which were written.
     ///
-    /// `n` beyond the output is the caller's misuse: it panics in debug builds and counts as all
-    /// of it in others.
+    /// An `n` beyond the output is an error of the caller. It panics in debug builds and counts as the whole output in
+    /// others.
     pub fn consume(&mut self, n: usize) {
         debug_assert!(n <= self.output.len(), "consumed more than there is");
         self.output.drain(..n.min(self.output.len()));
         self.advance();
     }
 
-    /// How far the conversation is.
+    /// The phase of the conversation.
     pub fn phase(&self) -> Phase {
         match self.stage {
             Stage::ExpectInit => Phase::ExpectInit,
@@ -261,16 +259,16 @@ impl Session {
         }
     }
 
-    /// The ticket of the fence of its world that the client waits in.
+    /// The ticket of the fence of the world in which the client waits.
     pub fn fence(&self) -> Option<Ticket> {
         let mut open = self.open.iter();
-        open.find(|(_, open)| matches!(open.wanted, Wanted::Fence)).map(|(ticket, _)| *ticket)
+        open.find(|(_, open)| matches!(open.wanted, Pending::Fence)).map(|(ticket, _)| *ticket)
     }
 
     fn is_in_fence(&self) -> bool {
-        self.open
-            .values()
-            .any(|open| matches!(open.wanted, Wanted::Fence | Wanted::GroupFence(_) | Wanted::Ring))
+        self.open.values().any(|open| {
+            matches!(open.wanted, Pending::Fence | Pending::GroupFence(_) | Pending::Ring)
+        })
     }
 
     /// Decodes as far as the outstanding requests and the limits allow.
@@ -294,8 +292,8 @@ impl Session {
         }
     }
 
-    /// How many operations may wait for the manager before the decoding stops. In PMI-2 each may be
-    /// answered before the next request is looked at, so that it does not matter which come together.
+    /// How many operations may wait for the manager before decoding stops. In PMI-2 each one may be answered before the
+    /// next request is decoded, so the result does not depend on the chunking.
     const fn most_operations(&self) -> usize {
         match self.dialect {
             Dialect::Pmi1 => MAX_OPERATIONS,
@@ -303,7 +301,7 @@ impl Session {
         }
     }
 
-    /// What is left when all complete lines are taken and the stream has ended.
+    /// Handles the rest after the end of the stream, when all complete lines are decoded.
     fn take_end(&mut self) {
         if !self.ended {
             return;
@@ -321,31 +319,31 @@ impl Session {
         }
     }
 
-    /// An `init` was answered.
+    /// Changes the state after a positive answer to `init`.
     fn begin(&mut self, dialect: Dialect) {
         let first = self.stage == Stage::ExpectInit;
         self.stage = Stage::Ready;
         self.dialect = dialect;
         self.lines = Lines::default();
-        self.tell(Operation::Initialized { first, dialect });
+        self.request(Operation::Initialized { first, dialect });
     }
 
-    /// A `finalize` was answered.
+    /// Changes the state after a positive answer to `finalize`.
     fn finalize(&mut self) {
         if self.stage != Stage::Finalized {
             self.stage = Stage::Finalized;
-            self.tell(Operation::Finalized);
+            self.request(Operation::Finalized);
         }
     }
 
-    /// Hands the manager something to be answered.
-    fn ask(&mut self, asker: Option<Asker>, wanted: Wanted, operation: Operation) {
-        let ticket = self.tell(operation);
+    /// Queues an operation that needs an answer.
+    fn ask(&mut self, asker: Option<Pmi2Asker>, wanted: Pending, operation: Operation) {
+        let ticket = self.request(operation);
         self.open.insert(ticket, Open { asker, wanted });
     }
 
-    /// Hands the manager something.
-    fn tell(&mut self, operation: Operation) -> Ticket {
+    /// Queues an operation.
+    fn request(&mut self, operation: Operation) -> Ticket {
         self.last_ticket = Ticket(self.last_ticket.0.wrapping_add(1));
         self.operations.push_back((self.last_ticket, operation));
         self.last_ticket
@@ -360,15 +358,15 @@ impl Session {
     }
 
     fn report(&mut self, error: ProtocolError) {
-        self.tell(Operation::Misbehaved { error, fatal: false });
+        self.request(Operation::Misbehaved { error, fatal: false });
     }
 
-    /// Ends decoding for good. After finalize it is nobody's concern any more.
+    /// Ends decoding for good. After finalize the error is not reported.
     fn fail(&mut self, error: ProtocolError) {
         self.deaf = true;
         self.input.clear();
         if self.phase() != Phase::Finalized {
-            self.tell(Operation::Misbehaved { error, fatal: true });
+            self.request(Operation::Misbehaved { error, fatal: true });
         }
     }
 }
@@ -402,17 +400,17 @@ fn check_new_pair(command: &'static str, key: &[u8], value: &[u8]) -> Result<(),
     check_value(command, value)
 }
 
-/// What came of a put.
+/// The result of a put as a reply.
 fn refused(result: Result<(), PutError>) -> Result<(), Refusal> {
     result.map_err(|error| Refusal::new(-1, error.msg()))
 }
 
-/// What came of something about a name; why not, as Hydra's `rc=1` and a word.
+/// The result of a naming operation as a reply. A failure has Hydra's `rc=1` and one word.
 fn said<T>(result: Result<T, &str>) -> Result<T, Refusal> {
     result.map_err(|word| Refusal::new(1, word))
 }
 
-/// What came of a lookup. A port that the client may have no room for is not sent.
+/// The result of a lookup as a reply. A port longer than the client's room is not sent.
 fn found(result: Result<&[u8], &str>) -> Result<Vec<u8>, Refusal> {
     let port = said(result)?;
     match check_port("lookup_name", port) {
@@ -421,7 +419,7 @@ fn found(result: Result<&[u8], &str>) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-/// How the keys begin that only the process manager sets.
+/// The beginning of the keys that only the process manager sets.
 const RESERVED: &[u8] = b"PMI_";
 
 #[cfg(test)]
@@ -440,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_nobody_polls_stop_the_decoding() {
+    fn decoding_stops_while_no_operation_is_polled() {
         let mut session = session();
         session.receive(&b"nonsense\n".repeat(1000));
         assert_eq!(session.operations.len(), MAX_OPERATIONS);
@@ -448,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_after_a_fatal_error() {
+    fn no_bytes_are_kept_after_a_fatal_error() {
         let mut session = session();
         session.receive(&vec![b'x'; MAX_LINE + 1]);
         session.receive(b"cmd=init pmi_version=1\n");
@@ -457,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_universe_of_nothing_is_told_as_unknown() {
+    fn a_universe_of_size_0_is_sent_as_unknown() {
         let mut session = session();
         session.receive(b"cmd=init pmi_version=1\ncmd=get_universe_size\n");
         assert!(session.output().ends_with(b"size=-1\n"));

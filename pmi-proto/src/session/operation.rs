@@ -1,4 +1,4 @@
-//! What passes between a session and its manager, in both dialects.
+//! Operations and answers between a session and its manager, in both dialects.
 
 use super::Dialect;
 use crate::error::{ProtocolError, PutError};
@@ -6,31 +6,37 @@ use crate::pmi1::group::BarrierGroup;
 use crate::service::Service;
 use crate::spawn::{SpawnRequest, Spawned};
 
-/// Which request of its session an answer is to.
+/// Identifies a request of a session, and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub(super) u64);
 
 impl Ticket {
-    /// That of the first operation of a session.
+    /// The ticket of the first operation of a session.
     pub const FIRST: Self = Self(1);
+
+    /// The ticket of the next operation.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
 }
 
-/// What the manager has to do or to know.
+/// An operation for the manager.
 ///
-/// All up to `Spawn` want exactly one [`Answer`], which goes with the [`Ticket`] they came with; in
-/// PMI-1 nothing more is decoded before it, save an abort that comes next; in PMI-1.2 a client in barriers
-/// goes on asking. The others want none.
+/// Each operation up to `Spawn` needs exactly one [`Answer`] with its [`Ticket`]; the others need no answer. In PMI-1
+/// nothing more is decoded before the answer, except an abort that comes next. In PMI-1.2 the requests of a client that
+/// waits in barriers are decoded as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// Store a pair; visible to others after the next fence. The key is not empty, not reserved,
-    /// and no longer than advertised, as is the value.
+    /// Store a pair, which other ranks see after the next fence. The key is not empty, not reserved, and within the
+    /// advertised length, as is the value.
     Put {
         /// The key.
         key: Vec<u8>,
         /// The value, which may be empty.
         value: Vec<u8>,
     },
-    /// Find a value. Reserved keys come here as all others.
+    /// Find a value, also that of a reserved key.
     Get {
         /// The key.
         key: Vec<u8>,
@@ -44,102 +50,102 @@ pub enum Operation {
     Publish {
         /// The name.
         service: Service,
-        /// What it stands for: the name of a port.
+        /// The name of its port.
         value: Vec<u8>,
     },
-    /// Find what a name stands for.
+    /// Find the port of a name.
     Lookup {
         /// The name.
         service: Service,
     },
-    /// Take a name back.
+    /// Withdraw a name.
     Unpublish {
         /// The name.
         service: Service,
     },
     /// The rank arrived at the barrier of its world.
     Fence,
-    /// The rank arrived at the barrier of a group, in which it is not yet.
+    /// The rank arrived at the barrier of a group in which it does not wait yet.
     GroupFence {
-        /// Which; not that of [`Operation::Fence`].
+        /// The group; not that of [`Operation::Fence`].
         group: BarrierGroup,
     },
     /// Find a value in the KVS of another job.
     GetOf {
-        /// The name of that.
+        /// The name of that KVS.
         jobid: Vec<u8>,
         /// The key.
         key: Vec<u8>,
     },
-    /// Store a pair for the ranks of the job on this node, and answer who waits for it. Key and value
-    /// are bounded as those of a put.
+    /// Store a pair for the ranks of the job on this node, and answer the requests that wait for it. Key and value have
+    /// the limits of a put.
     PutNodeAttribute {
         /// The key.
         key: Vec<u8>,
         /// The value.
         value: Vec<u8>,
     },
-    /// Find what a rank on this node has put so.
+    /// Find a pair that a rank on this node has put with [`Operation::PutNodeAttribute`].
     GetNodeAttribute {
         /// The key.
         key: Vec<u8>,
-        /// Answer when it is there, not before.
+        /// Whether to delay the answer until the pair exists.
         wait: bool,
     },
-    /// Find what the process manager itself tells of the job.
+    /// Find an attribute of the job that the process manager sets.
     GetJobAttribute {
         /// The key.
         key: Vec<u8>,
     },
-    /// Join with another job.
+    /// Connect with another job.
     Connect {
         /// The name of its KVS.
         jobid: Vec<u8>,
     },
-    /// Part from it.
+    /// Disconnect from another job.
     Disconnect {
         /// The name of its KVS.
         jobid: Vec<u8>,
     },
-    /// The rank arrived at a ring; what it gives is bounded as a value is.
+    /// The rank arrived at a ring. Its values have the limit of a value.
     Ring {
         /// For its left neighbour.
         left: Vec<u8>,
         /// For its right neighbour.
         right: Vec<u8>,
     },
-    /// Start a job of its own.
+    /// Start another job.
     Spawn(SpawnRequest),
-    /// Have a signal sent to another rank of this job.
+    /// Send a signal to another rank of this job.
     Signal {
-        /// To whom.
+        /// The rank that gets the signal.
         rank: u32,
-        /// Its number.
+        /// The signal's number.
         signal: u8,
     },
     /// An `init` was accepted, and answered.
     Initialized {
-        /// False when the client repeats it, with or without a finalize between.
+        /// False for a repeated `init`, with or without a finalize before it.
         first: bool,
-        /// What it is spoken to in from now on.
+        /// The dialect of the conversation from now on.
         dialect: Dialect,
     },
-    /// A `finalize` was accepted, and answered. Not repeated when the client repeats itself.
+    /// A `finalize` was accepted and answered. A repeated `finalize` is not reported.
     Finalized,
-    /// The client wants the job killed. It gets no answer and may just wait for the signal.
+    /// The client requests the end of the job. It gets no answer and may wait for the signal.
     Abort {
-        /// As the client gave it, any number; 1 when it gave none that can be read.
+        /// The client's exit code, any number; 1 if there is no readable one.
         code: i32,
-        /// False when it wants only itself ended; without a finalize that is no smaller matter.
+        /// False if only the client is to end. Without a finalize that also counts as a failure.
         world: bool,
-        /// Its words, bounded only by the line; not for a terminal as they are.
+        /// The client's message. Only the line bounds it, and it must be escaped for a terminal.
         message: Vec<u8>,
     },
-    /// The client did what the protocol does not know. It was answered where that is possible.
+    /// The client did not follow the protocol. It got an answer if that is possible.
     Misbehaved {
-        /// What it did, for the log.
+        /// The error, for the log.
         error: ProtocolError,
-        /// The session is deaf from now on: end the rank.
+        /// The session decodes nothing more: the rank has to be ended.
         fatal: bool,
     },
 }
@@ -153,19 +159,19 @@ pub enum Answer<'a> {
     Get(Option<&'a [u8]>),
     /// To a get by index, key and value; `None` past the last pair.
     GetByIndex(Option<(&'a [u8], &'a [u8])>),
-    /// To a publication, or why the name is not published: one word.
+    /// To a publication; the error is one word.
     Published(Result<(), &'a str>),
-    /// To a lookup: what the name stands for, or why that is not known, in one word.
+    /// To a lookup: the port of the name; the error is one word.
     Found(Result<&'a [u8], &'a str>),
-    /// To a name taken back, or why there was none to take: one word.
+    /// To a withdrawn name; the error is one word.
     Unpublished(Result<(), &'a str>),
-    /// To a fence of any kind: all its ranks have arrived, and what they put can be got.
+    /// To a fence of any kind: all its ranks have arrived, and the pairs that they put can be read.
     Fence,
-    /// To a ring, when all ranks have arrived: what the left neighbour gave for its right, and the right
-    /// one for its left; or why there is no ring: one word.
+    /// To a ring, when all ranks have arrived: the left neighbour's value for its right, and the right neighbour's
+    /// value for its left. The error is one word.
     Ring(Result<(&'a [u8], &'a [u8]), &'a str>),
-    /// To a connect or disconnect, or why not: one word.
+    /// To a connect or disconnect; the error is one word.
     Done(Result<(), &'a str>),
-    /// To a spawn, or why nothing was started: one word.
+    /// To a spawn; the error is one word.
     Spawned(Result<Spawned<'a>, &'a str>),
 }

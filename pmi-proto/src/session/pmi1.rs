@@ -1,8 +1,8 @@
-//! The dialect of lines: commands taken, and answers put into replies. One request at a time.
+//! The dialect of lines: decodes commands and encodes answers. One request at a time.
 
 use super::operation::{Answer, Operation};
 use super::{
-    Dialect, Phase, RESERVED, Session, Wanted, check_key, check_new_pair, check_port, found,
+    Dialect, Pending, Phase, RESERVED, Session, check_key, check_new_pair, check_port, found,
     refused, said,
 };
 use crate::error::{ProtocolError, Refusal, excerpt};
@@ -14,17 +14,17 @@ use crate::pmi1::spawn::{SpawnBlock, SpawnCall};
 use crate::pmi2::response;
 use crate::spawn::Spawned;
 
-/// What is half read.
+/// The parts of a command that have arrived.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     /// The block being read, between its `mcmd=` and its `endcmd`.
     pub(super) block: Option<Block>,
-    /// The spawn whose blocks are coming.
+    /// The spawn of which some blocks have arrived.
     call: SpawnCall,
 }
 
 impl Session {
-    /// Takes the next line; false when there is none.
+    /// Decodes the next line; false if there is no complete line.
     pub(super) fn take_next_line(&mut self) -> bool {
         match self.input.next_line() {
             Some(Ok(line)) => self.take_line(&line),
@@ -35,8 +35,8 @@ impl Session {
         true
     }
 
-    /// Whether the next line is an abort. It passes while a request is outstanding: a thread may
-    /// abort while another one waits in a barrier that would never end.
+    /// Whether the next line is an abort. It is served while a request is outstanding: a thread may abort while another
+    /// one waits in a barrier that would never end.
     pub(super) fn abort_is_next(&mut self) -> bool {
         self.lines.block.is_none() && self.input.peek_line().is_some_and(Command::is_abort)
     }
@@ -81,12 +81,12 @@ impl Session {
             Command::GetByIndex { kvsname, index } => {
                 match self.check_kvsname("getbyidx", &kvsname) {
                     Ok(()) => {
-                        self.wait_for(Wanted::Entry { index }, Operation::GetByIndex { index });
+                        self.wait_for(Pending::Entry { index }, Operation::GetByIndex { index });
                     }
                     Err(error) => self.refuse_command(error),
                 }
             }
-            // The job has one KVS; who asks for a new one is given that.
+            // The job has one KVS, and a request for a new one gets its name.
             Command::CreateKvs => self.send(&Reply::NewKvs(self.own_kvsname())),
             Command::DestroyKvs { kvsname } => match self.check_kvsname("destroy_kvs", &kvsname) {
                 Ok(()) => self.send(&Reply::KvsDestroyed(Ok(()))),
@@ -96,22 +96,22 @@ impl Session {
             Command::PublishName { service, port } => match check_port("publish_name", &port) {
                 Ok(()) => {
                     let operation = Operation::Publish { service: service.into(), value: port };
-                    self.wait_for(Wanted::Publish, operation);
+                    self.wait_for(Pending::Publish, operation);
                 }
                 Err(error) => self.refuse_command(error),
             },
             Command::LookupName { service } => {
-                self.wait_for(Wanted::Lookup, Operation::Lookup { service: service.into() });
+                self.wait_for(Pending::Lookup, Operation::Lookup { service: service.into() });
             }
             Command::UnpublishName { service } => {
-                self.wait_for(Wanted::Unpublish, Operation::Unpublish { service: service.into() });
+                self.wait_for(Pending::Unpublish, Operation::Unpublish { service: service.into() });
             }
             Command::Spawn(block) => self.spawn(*block),
             Command::Signal { rank, signal } => {
-                self.wait_for(Wanted::Done, Operation::Signal { rank, signal });
+                self.wait_for(Pending::Done, Operation::Signal { rank, signal });
             }
             Command::Abort { code, message } => {
-                self.tell(Operation::Abort { code, world: true, message });
+                self.request(Operation::Abort { code, world: true, message });
             }
             Command::Finalize => {
                 self.send(&Reply::FinalizeAck { rc: 0 });
@@ -139,8 +139,8 @@ impl Session {
         self.send(&Reply::Set { setting: Setting::Debug, value: 0 });
     }
 
-    /// An `init` came, in whatever dialect; it is answered on a line. The dialect does not change
-    /// while something is to be answered in the old one.
+    /// Handles an `init`, in any dialect; the answer is a line. The dialect does not change while answers of the old
+    /// one are outstanding.
     pub(super) fn initialize(&mut self, version: u32, asked: u32) {
         let (dialect, subversion) = match version {
             VERSION => (Dialect::Pmi1, subversion(asked)),
@@ -158,7 +158,7 @@ impl Session {
 
     fn put(&mut self, kvsname: &[u8], key: Vec<u8>, value: Vec<u8>) {
         if self.is_singleton && key.is_empty() {
-            // Older ones say what they put before they had a manager: nothing.
+            // Older clients repeat the put of their time without a manager: an empty pair.
             return self.send(&Reply::PutResult(Ok(())));
         }
         let checked = self
@@ -166,7 +166,7 @@ impl Session {
             .and_then(|()| check_key("put", &key))
             .and_then(|()| check_new_pair("put", &key, &value));
         match checked {
-            Ok(()) => self.wait_for(Wanted::Put, Operation::Put { key, value }),
+            Ok(()) => self.wait_for(Pending::Put, Operation::Put { key, value }),
             Err(error) => self.refuse_command(error),
         }
     }
@@ -174,21 +174,21 @@ impl Session {
     fn get(&mut self, kvsname: &[u8], key: Vec<u8>) {
         let checked = self.check_kvsname("get", kvsname).and_then(|()| check_key("get", &key));
         match checked {
-            Ok(()) => self.wait_for(Wanted::Value { key: key.clone() }, Operation::Get { key }),
+            Ok(()) => self.wait_for(Pending::Value { key: key.clone() }, Operation::Get { key }),
             Err(error) => self.refuse_command(error),
         }
     }
 
-    /// A call of several blocks is answered once, at its last.
+    /// Takes one block of a spawn. The call is answered once, at its last block.
     fn spawn(&mut self, block: SpawnBlock) {
         match self.lines.call.add(block) {
             None => {}
-            Some(Ok(request)) => self.wait_for(Wanted::Spawn, Operation::Spawn(request)),
+            Some(Ok(request)) => self.wait_for(Pending::Spawn, Operation::Spawn(request)),
             Some(Err(error)) => self.refuse_command(error),
         }
     }
 
-    fn wait_for(&mut self, wanted: Wanted, operation: Operation) {
+    fn wait_for(&mut self, wanted: Pending, operation: Operation) {
         self.ask(None, wanted, operation);
     }
 
@@ -199,7 +199,7 @@ impl Session {
         Err(ProtocolError::ForeignKvs { command, kvsname: excerpt(kvsname) })
     }
 
-    /// Says no in the form the command's row knows, and reports.
+    /// Sends a refusal in the form of the command's row, and reports the error.
     pub(super) fn refuse_command(&mut self, error: ProtocolError) {
         if let Some(command) = error.command() {
             let form = row_named(command).and_then(|row| row.reply);
@@ -209,8 +209,8 @@ impl Session {
         self.report(error);
     }
 
-    /// Appends a reply to the output; one that is no single line of bounded length is replaced by
-    /// its refusal. Only values can be at fault, since all else in a reply is bounded.
+    /// Appends a reply to the output. A reply that is no single line of bounded length is replaced by its refusal. Only
+    /// values can cause this, because the rest of a reply is bounded.
     pub(super) fn send(&mut self, reply: &Reply) {
         let line = reply.encode();
         let (text, _newline) = line.split_at(line.len() - 1);
@@ -230,24 +230,24 @@ impl Session {
     }
 }
 
-/// The reply an answer makes; `None` when it is no answer to that.
-pub(super) fn reply(wanted: &Wanted, answer: Answer<'_>, has_groups: bool) -> Option<Reply> {
+/// The reply for an answer; `None` if the answer does not fit the request.
+pub(super) fn reply(wanted: &Pending, answer: Answer<'_>, has_groups: bool) -> Option<Reply> {
     Some(match (wanted, answer) {
-        (Wanted::Put, Answer::Put(result)) => Reply::PutResult(refused(result)),
-        (Wanted::Value { key }, Answer::Get(value)) => get_reply(key, value),
-        (Wanted::Entry { index }, Answer::GetByIndex(entry)) => indexed_reply(*index, entry),
-        (Wanted::Publish, Answer::Published(result)) => Reply::PublishResult(said(result)),
-        (Wanted::Lookup, Answer::Found(result)) => Reply::LookupResult(found(result)),
-        (Wanted::Unpublish, Answer::Unpublished(result)) => Reply::UnpublishResult(said(result)),
-        (Wanted::Fence, Answer::Fence) => Reply::BarrierOut { tag: has_groups.then_some(0) },
-        (Wanted::GroupFence(group), Answer::Fence) => Reply::BarrierOut { tag: Some(group.tag) },
-        (Wanted::Spawn, Answer::Spawned(result)) => spawn_reply(result),
-        (Wanted::Done, Answer::Done(result)) => Reply::SignalResult(said(result)),
+        (Pending::Put, Answer::Put(result)) => Reply::PutResult(refused(result)),
+        (Pending::Value { key }, Answer::Get(value)) => get_reply(key, value),
+        (Pending::Entry { index }, Answer::GetByIndex(entry)) => indexed_reply(*index, entry),
+        (Pending::Publish, Answer::Published(result)) => Reply::PublishResult(said(result)),
+        (Pending::Lookup, Answer::Found(result)) => Reply::LookupResult(found(result)),
+        (Pending::Unpublish, Answer::Unpublished(result)) => Reply::UnpublishResult(said(result)),
+        (Pending::Fence, Answer::Fence) => Reply::BarrierOut { tag: has_groups.then_some(0) },
+        (Pending::GroupFence(group), Answer::Fence) => Reply::BarrierOut { tag: Some(group.tag) },
+        (Pending::Spawn, Answer::Spawned(result)) => spawn_reply(result),
+        (Pending::Done, Answer::Done(result)) => Reply::SignalResult(said(result)),
         (_, _) => return None,
     })
 }
 
-/// How long the line of a reply may be.
+/// The greatest length of a reply's line.
 fn longest(reply: &Reply) -> usize {
     let value = if let Reply::GetResult(Ok(value)) = reply {
         value
@@ -261,7 +261,7 @@ fn longest(reply: &Reply) -> usize {
 
 fn get_reply(key: &[u8], value: Option<&[u8]>) -> Reply {
     Reply::GetResult(match value {
-        // No client had to fit such a value into its put.
+        // No client could have put such a value.
         Some(value) if key.starts_with(RESERVED) && value.len() > MAX_UNPUT_VALUE => {
             Err(Refusal::new(-1, "value_too_long"))
         }
@@ -287,7 +287,7 @@ fn spawn_reply(result: Result<Spawned<'_>, &str>) -> Reply {
         Err(word) => return Reply::SpawnResult(Err(Refusal::new(-1, word))),
     };
     let reply = Reply::SpawnResult(Ok(spawned.errors.to_vec()));
-    // Clients take a list that is not there for zeros.
+    // Clients read a missing list as zeros.
     let too_long = reply.encode().len() > MAX_REPLY + 1;
     match (too_long, spawned.errors.iter().all(|&code| code == 0)) {
         (false, _) => reply,
@@ -304,7 +304,7 @@ const MAX_UNPUT_VALUE: usize = MAX_REPLY - "cmd=get_result rc=0 msg=success valu
 /// Commands a client may give before it was initialized.
 const BEFORE_INIT: &[&str] = &["initack", "init", "abort"];
 
-/// Commands a client may give after finalize; others are refused, since their sender waits.
+/// Commands a client may give after finalize. Others are refused, because their sender waits.
 const AFTER_FINALIZE: &[&str] = &["init", "abort", "finalize"];
 
 #[cfg(test)]
@@ -319,18 +319,18 @@ mod tests {
     }
 
     #[test]
-    fn error_codes_are_told_as_far_as_they_fit() {
-        let told = |errors: &[i32]| {
+    fn error_codes_are_sent_as_far_as_they_fit() {
+        let reported = |errors: &[i32]| {
             let line = spawn_reply(Ok(Spawned { jobid: "kvs_8", errors })).encode();
             String::from_utf8(line).unwrap()
         };
-        assert_eq!(told(&[0, 0, 0]), "cmd=spawn_result rc=0 errcodes=0,0,0\n");
-        assert_eq!(told(&[0, 2]), "cmd=spawn_result rc=0 errcodes=0,2\n");
-        assert_eq!(told(&[0; 600]), "cmd=spawn_result rc=0\n");
+        assert_eq!(reported(&[0, 0, 0]), "cmd=spawn_result rc=0 errcodes=0,0,0\n");
+        assert_eq!(reported(&[0, 2]), "cmd=spawn_result rc=0 errcodes=0,2\n");
+        assert_eq!(reported(&[0; 600]), "cmd=spawn_result rc=0\n");
         let mut codes = vec![0; 600];
         codes[9] = 1;
         let refused = "cmd=spawn_result rc=-1 msg=too_many_processes_did_not_start\n";
-        assert_eq!(told(&codes), refused);
+        assert_eq!(reported(&codes), refused);
         let line = spawn_reply(Err("no_such_host")).encode();
         assert_eq!(line, b"cmd=spawn_result rc=-1 msg=no_such_host\n");
     }

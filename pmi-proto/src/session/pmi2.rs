@@ -1,9 +1,8 @@
-//! The dialect of messages: requests taken, and answers put into responses. Several requests may be
-//! open at once.
+//! The dialect of messages: decodes requests and encodes answers. Several requests may be open at once.
 
 use super::operation::{Answer, Operation};
 use super::{
-    Dialect, Phase, Session, Wanted, check_key, check_new_pair, check_port, check_value, found,
+    Dialect, Pending, Phase, Session, check_key, check_new_pair, check_port, check_value, found,
     refused, said,
 };
 use crate::error::{ProtocolError, Refusal, excerpt};
@@ -13,11 +12,11 @@ use crate::pmi1::command::Command;
 use crate::pmi2::request::row_named;
 use crate::pmi2::{Content, Message, Request, Response, Welcome};
 
-/// Whose response it is to be: the token of a thread, and the command it gave.
-pub(super) type Asker = (Option<Vec<u8>>, &'static str);
+/// The addressee of a response: the token of a thread, and its command.
+pub(super) type Pmi2Asker = (Option<Vec<u8>>, &'static str);
 
 impl Session {
-    /// Takes the next message, or line in its place; false when there is none.
+    /// Decodes the next message, or a line at its place; false if there is none.
     pub(super) fn take_next_unit(&mut self) -> bool {
         let finalized = self.phase() == Phase::Finalized;
         match self.input.next_unit() {
@@ -25,7 +24,7 @@ impl Session {
             Some(Ok(Unit::Line(line))) => match Command::parse(&line) {
                 Ok(Command::Init { version, subversion }) => self.initialize(version, subversion),
                 Ok(Command::Abort { code, message }) => {
-                    self.tell(Operation::Abort { code, world: true, message });
+                    self.request(Operation::Abort { code, world: true, message });
                 }
                 _ if finalized => {}
                 _ => self.fail(ProtocolError::BadFrame { header: excerpt(&line) }),
@@ -35,7 +34,7 @@ impl Session {
                 Err(_) if finalized => {}
                 Err(error) => self.report(error),
             },
-            // Others write to the descriptor by now. An init on a line is still found.
+            // Other processes may write to the descriptor by now. An init on a line is still found.
             Some(Err(_)) if finalized => self.dialect = Dialect::Pmi1,
             Some(Err(error)) => self.fail(error),
         }
@@ -47,7 +46,7 @@ impl Session {
         let thrid = message.get("thrid").map(<[u8]>::to_vec);
         let request = Request::parse(message);
         if let Ok(Request::Abort { code, world, message }) = request {
-            self.tell(Operation::Abort { code, world, message });
+            self.request(Operation::Abort { code, world, message });
             return;
         }
         let Some(row) = row_named(message.command()) else {
@@ -60,7 +59,7 @@ impl Session {
             }
             return;
         };
-        // What is echoed is bounded as all that is kept is.
+        // The echoed token is bounded like a value.
         if let Some(Err(error)) = thrid.as_ref().map(|token| check_value(row.name, token)) {
             return self.refuse((None, row.name), error);
         }
@@ -72,7 +71,7 @@ impl Session {
         }
     }
 
-    fn perform_request(&mut self, asker: Asker, request: Request) {
+    fn perform_request(&mut self, asker: Pmi2Asker, request: Request) {
         match (self.phase(), &request) {
             (Phase::Ready | Phase::InFence, _) | (_, Request::Abort { .. } | Request::Finalize) => {
             }
@@ -90,8 +89,8 @@ impl Session {
                 }
                 self.ask(Some(asker), wanted, operation);
             }
-            Ok(Act::Tell(operation)) => {
-                self.tell(operation);
+            Ok(Act::Request(operation)) => {
+                self.request(operation);
             }
             Ok(Act::Finalize) => {
                 self.respond(asker.0, asker.1, Ok(Content::Done));
@@ -101,7 +100,7 @@ impl Session {
         }
     }
 
-    /// What is to be done about a request that is welcome.
+    /// The action for an allowed request.
     fn operation_of(&self, command: &'static str, request: Request) -> Result<Act, ProtocolError> {
         Ok(match request {
             Request::FullInit { rank, .. } => match rank {
@@ -114,7 +113,7 @@ impl Session {
             Request::Put { key, value } => {
                 check_key(command, &key)?;
                 check_new_pair(command, &key, &value)?;
-                Act::Ask(Wanted::Put, Operation::Put { key, value })
+                Act::Ask(Pending::Put, Operation::Put { key, value })
             }
             Request::Get { jobid, key } => {
                 if jobid.is_empty() || jobid == self.facts.kvsname.as_bytes() {
@@ -127,7 +126,7 @@ impl Session {
             Request::PutNodeAttribute { key, value } => {
                 check_key(command, &key)?;
                 check_value(command, &value)?;
-                Act::Ask(Wanted::Put, Operation::PutNodeAttribute { key, value })
+                Act::Ask(Pending::Put, Operation::PutNodeAttribute { key, value })
             }
             Request::GetNodeAttribute { key, wait } => {
                 find(command, key, |key| Operation::GetNodeAttribute { key, wait })?
@@ -141,36 +140,36 @@ impl Session {
             }
             Request::Connect { jobid } => {
                 check_jobid(command, &jobid)?;
-                Act::Ask(Wanted::Done, Operation::Connect { jobid })
+                Act::Ask(Pending::Done, Operation::Connect { jobid })
             }
             Request::Disconnect { jobid } => {
                 check_jobid(command, &jobid)?;
-                Act::Ask(Wanted::Done, Operation::Disconnect { jobid })
+                Act::Ask(Pending::Done, Operation::Disconnect { jobid })
             }
-            // Who is in a fence twice would count for somebody else.
+            // A client that is in a fence twice would count as two ranks.
             Request::Fence | Request::Ring { .. } if self.is_in_fence() => {
                 return Err(ProtocolError::InFence { command });
             }
-            Request::Fence => Act::Ask(Wanted::Fence, Operation::Fence),
+            Request::Fence => Act::Ask(Pending::Fence, Operation::Fence),
             Request::Ring { left, right } => {
                 check_value(command, &left)?;
                 check_value(command, &right)?;
-                Act::Ask(Wanted::Ring, Operation::Ring { left, right })
+                Act::Ask(Pending::Ring, Operation::Ring { left, right })
             }
             Request::Publish { service, port } => {
                 check_port(command, &port)?;
-                Act::Ask(Wanted::Publish, Operation::Publish { service, value: port })
+                Act::Ask(Pending::Publish, Operation::Publish { service, value: port })
             }
-            Request::Lookup { service } => Act::Ask(Wanted::Lookup, Operation::Lookup { service }),
+            Request::Lookup { service } => Act::Ask(Pending::Lookup, Operation::Lookup { service }),
             Request::Unpublish { service } => {
-                Act::Ask(Wanted::Unpublish, Operation::Unpublish { service })
+                Act::Ask(Pending::Unpublish, Operation::Unpublish { service })
             }
-            Request::Spawn(request) => Act::Ask(Wanted::Spawn, Operation::Spawn(request)),
+            Request::Spawn(request) => Act::Ask(Pending::Spawn, Operation::Spawn(request)),
             Request::Signal { rank, signal } => {
-                Act::Ask(Wanted::Done, Operation::Signal { rank, signal })
+                Act::Ask(Pending::Done, Operation::Signal { rank, signal })
             }
             Request::Abort { code, world, message } => {
-                Act::Tell(Operation::Abort { code, world, message })
+                Act::Request(Operation::Abort { code, world, message })
             }
             Request::Finalize => Act::Finalize,
         })
@@ -185,13 +184,13 @@ impl Session {
         }
     }
 
-    /// Says no, and reports.
-    fn refuse(&mut self, (thrid, command): Asker, error: ProtocolError) {
+    /// Sends a refusal, and reports the error.
+    fn refuse(&mut self, (thrid, command): Pmi2Asker, error: ProtocolError) {
         self.respond(thrid, command, Err(Refusal::new(-1, error.msg())));
         self.report(error);
     }
 
-    /// Appends a response to the output; one that fits no message is replaced by its refusal.
+    /// Appends a response to the output. A response that does not fit a message is replaced by its refusal.
     pub(super) fn respond(
         &mut self,
         thrid: Option<Vec<u8>>,
@@ -203,58 +202,58 @@ impl Session {
             response.outcome = Err(Refusal::new(-1, "value_too_long"));
             response.message().encode()
         });
-        // A refusal fits: all in it is bounded.
+        // A refusal fits, because all its parts are bounded.
         self.output.extend(frame.unwrap_or_default());
     }
 
-    /// What an answer tells; `None` when it is no answer to that.
+    /// The content of the response for an answer; `None` if the answer does not fit the request.
     pub(super) fn content(
         &self,
-        wanted: &Wanted,
+        wanted: &Pending,
         answer: Answer<'_>,
     ) -> Option<Result<Content, Refusal>> {
         Some(match (wanted, answer) {
-            (Wanted::Put, Answer::Put(result)) => refused(result).map(|()| Content::Done),
-            (Wanted::Value { .. }, Answer::Get(value)) => {
+            (Pending::Put, Answer::Put(result)) => refused(result).map(|()| Content::Done),
+            (Pending::Value { .. }, Answer::Get(value)) => {
                 Ok(Content::Value(value.map(<[u8]>::to_vec)))
             }
-            (Wanted::Publish, Answer::Published(result))
-            | (Wanted::Unpublish, Answer::Unpublished(result)) => {
+            (Pending::Publish, Answer::Published(result))
+            | (Pending::Unpublish, Answer::Unpublished(result)) => {
                 said(result).map(|()| Content::Done)
             }
-            (Wanted::Done, Answer::Done(result)) => said(result).map(|()| Content::Done),
-            (Wanted::Lookup, Answer::Found(result)) => found(result).map(Content::Port),
-            (Wanted::Fence, Answer::Fence) => Ok(Content::Done),
-            (Wanted::Ring, Answer::Ring(result)) => said(result).map(|(left, right)| {
+            (Pending::Done, Answer::Done(result)) => said(result).map(|()| Content::Done),
+            (Pending::Lookup, Answer::Found(result)) => found(result).map(Content::Port),
+            (Pending::Fence, Answer::Fence) => Ok(Content::Done),
+            (Pending::Ring, Answer::Ring(result)) => said(result).map(|(left, right)| {
                 Content::Ring { rank: self.facts.rank, left: left.to_vec(), right: right.to_vec() }
             }),
-            (Wanted::Spawn, Answer::Spawned(Ok(spawned))) => {
+            (Pending::Spawn, Answer::Spawned(Ok(spawned))) => {
                 let all_run = spawned.errors.iter().all(|&code| code == 0);
                 let errors = if all_run { Vec::new() } else { spawned.errors.to_vec() };
                 Ok(Content::Spawned { jobid: spawned.jobid.into(), errors })
             }
-            (Wanted::Spawn, Answer::Spawned(Err(word))) => Err(Refusal::new(-1, word)),
+            (Pending::Spawn, Answer::Spawned(Err(word))) => Err(Refusal::new(-1, word)),
             (_, _) => return None,
         })
     }
 }
 
-/// What a request leads to.
+/// The action for a request.
 enum Act {
     Respond(Content),
-    Ask(Wanted, Operation),
-    Tell(Operation),
+    Ask(Pending, Operation),
+    Request(Operation),
     Finalize,
 }
 
-/// What a request for the value of a key leads to.
+/// The action for a request for the value of a key.
 fn find(
     command: &'static str,
     key: Vec<u8>,
     operation: impl FnOnce(Vec<u8>) -> Operation,
 ) -> Result<Act, ProtocolError> {
     check_key(command, &key)?;
-    Ok(Act::Ask(Wanted::Value { key: key.clone() }, operation(key)))
+    Ok(Act::Ask(Pending::Value { key: key.clone() }, operation(key)))
 }
 
 fn check_jobid(command: &'static str, jobid: &[u8]) -> Result<(), ProtocolError> {
@@ -264,5 +263,5 @@ fn check_jobid(command: &'static str, jobid: &[u8]) -> Result<(), ProtocolError>
     Ok(())
 }
 
-/// The one job attribute that needs no asking.
+/// The job attribute that the session answers by itself.
 const UNIVERSE_SIZE: &[u8] = b"universeSize";

@@ -1,6 +1,6 @@
 //! The smallest manager: one session, one KVS, a fence of one rank.
 //!
-//! Answers each operation at once and takes all output; keeps both for the test to look at.
+//! It answers each operation at once and takes all output. It keeps both for the test.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -26,7 +26,7 @@ pub(crate) fn facts() -> Facts {
     }
 }
 
-/// The frame of a message, of which `cmd=` is not given.
+/// The frame of a message, given without `cmd=`.
 pub(crate) fn frame(body: &str) -> Vec<u8> {
     let body = format!("cmd={body}");
     format!("{:6}{body}", body.len()).into_bytes()
@@ -95,27 +95,26 @@ impl Manager {
         manager
     }
 
-    /// Gives one message, without its `cmd=`, and returns the bodies of what was written in return, one
-    /// a line.
+    /// Sends one message, given without its `cmd=`. Returns the bodies of the written messages, one per line.
     pub(crate) fn message(&mut self, body: &str) -> String {
         let before = self.written.len();
         self.receive(&frame(body));
         bodies(&self.written[before..])
     }
 
-    /// Gives bytes to the session and does all that follows.
+    /// Gives bytes to the session, and answers all operations.
     pub(crate) fn receive(&mut self, bytes: &[u8]) {
         self.session.receive(bytes);
         self.settle();
     }
 
-    /// Ends the client's stream and does all that follows.
+    /// Ends the client's stream, and answers all operations.
     pub(crate) fn end_of_stream(&mut self) {
         self.session.end_of_stream();
         self.settle();
     }
 
-    /// Gives one line and returns what was written in return.
+    /// Sends one line and returns the written bytes.
     pub(crate) fn say(&mut self, line: &str) -> String {
         let before = self.written.len();
         self.receive(format!("{line}\n").as_bytes());
@@ -233,7 +232,7 @@ pub(crate) fn cut<'b>(mut bytes: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {
     pieces
 }
 
-/// What a manager was asked, what it said, and how far it is, after all these pieces.
+/// The operations, the written bytes and the phase after all these pieces.
 pub(crate) fn conversation(pieces: &[&[u8]]) -> (Vec<Operation>, Vec<u8>, Phase) {
     let mut manager = Manager::new();
     for piece in pieces {

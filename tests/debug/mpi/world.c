@@ -1,4 +1,4 @@
-/* An MPI program for debuggers; the first argument says what its ranks do beside. */
+/* An MPI program for debuggers; the first argument selects its further behaviour. */
 
 #include <mpi.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static void spawn(char *program) {
     MPI_Comm children;
     MPI_Comm_spawn(program, words, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
                    MPI_ERRCODES_IGNORE);
-    /* A parent that ended earlier would take away the memory that its children connect through. */
+    /* A parent that ended earlier would remove the memory through which its children connect. */
     MPI_Barrier(children);
     MPI_Comm_disconnect(&children);
 }

@@ -1,19 +1,19 @@
-//! Many jobs, at once and one after the other, leave the daemons of all hosts as they were.
+//! Many jobs, at once and in sequence, leave the processes, descriptors and memory of the daemons unchanged.
 
 use crate::across::{ring, settled};
 use crate::members::Members;
 use crate::process::Process;
 use crate::run::sample;
 
-/// What a daemon's memory may have grown by.
+/// How much a daemon's memory may grow.
 const GROWTH_KIB: u64 = 1024;
-/// Links that a ring of four may still open meanwhile, for its scatters.
+/// Chord links that a ring of four may open during a test.
 const CHORDS: usize = 2;
-/// Jobs after which all that is allocated once has been.
+/// Number of jobs after which all one-time allocations have happened.
 const WARM_UP: usize = 20;
 
-/// Checks that `jobs`, after as many as warm everything up, leave the daemons as they were.
-fn leave_the_daemons_as_they_were(ring: &Members, jobs: impl Fn(usize)) {
+/// Runs `jobs` once as a warm-up, then many times; checks that the daemons did not grow meanwhile.
+fn check_that_daemons_do_not_grow(ring: &Members, jobs: impl Fn(usize)) {
     jobs(WARM_UP);
     ring.only_daemons_are_left();
     let daemons: Vec<Process> = ring.indices().iter().map(|&i| ring.process(i)).collect();
@@ -30,9 +30,9 @@ fn leave_the_daemons_as_they_were(ring: &Members, jobs: impl Fn(usize)) {
 }
 
 #[test]
-fn many_jobs_in_sequence_leave_all_daemons_as_they_were() {
+fn daemons_do_not_grow_over_many_jobs_in_sequence() {
     let ring = ring();
-    leave_the_daemons_as_they_were(&ring, |count| {
+    check_that_daemons_do_not_grow(&ring, |count| {
         for number in 0..count {
             let from = number % 4 + 1;
             let run = match number % 5 {
@@ -47,9 +47,9 @@ fn many_jobs_in_sequence_leave_all_daemons_as_they_were() {
 }
 
 #[test]
-fn many_failing_jobs_leave_all_daemons_as_they_were() {
+fn daemons_do_not_grow_over_many_failing_jobs() {
     let ring = ring();
-    leave_the_daemons_as_they_were(&ring, |count| {
+    check_that_daemons_do_not_grow(&ring, |count| {
         for number in 0..count / 2 {
             let rank = (number % 8).to_string();
             let output = match number % 3 {
@@ -63,13 +63,13 @@ fn many_failing_jobs_leave_all_daemons_as_they_were() {
 }
 
 #[test]
-fn fifty_jobs_at_once_are_all_right_and_leave_all_daemons_as_they_were() {
+fn fifty_simultaneous_jobs_succeed_and_daemons_do_not_grow() {
     let ring = ring();
     let helper = ring.suite.program("t-pmi");
-    leave_the_daemons_as_they_were(&ring, |count| {
+    check_that_daemons_do_not_grow(&ring, |count| {
         for _ in 0..count.div_ceil(100) {
-            let words = ["-n", "8", &helper, "put-fence-get-all", "2"];
-            let start = |at: usize| ring.mpirun(at % 4 + 1, &words).deadline(180).start();
+            let arguments = ["-n", "8", &helper, "put-fence-get-all", "2"];
+            let start = |at: usize| ring.mpirun(at % 4 + 1, &arguments).deadline(180).start();
             let jobs: Vec<_> = (0..sample(50, 100)).map(start).collect();
             for job in jobs {
                 let output = job.wait();
@@ -81,11 +81,11 @@ fn fifty_jobs_at_once_are_all_right_and_leave_all_daemons_as_they_were() {
 }
 
 #[test]
-fn six_hundred_ranks_on_four_hosts_are_one_job() {
+fn six_hundred_ranks_on_four_hosts_run_as_one_job() {
     let ring = ring();
-    let words =
+    let arguments =
         ["-ppn", "150", "-n", "600", &ring.suite.program("t-pmi"), "put-fence-get-all", "1"];
-    let output = ring.mpirun(1, &words).deadline(180).output();
+    let output = ring.mpirun(1, &arguments).deadline(180).output();
     output.code(0).quiet();
     assert_eq!(output.out().matches("pmi ok ").count(), 600, "{output}");
     ring.only_daemons_are_left();

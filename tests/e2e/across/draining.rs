@@ -1,4 +1,4 @@
-//! Hosts that are draining get no new processes, unless they are named, and all daemons know it.
+//! Draining hosts get no new processes unless a user names them, and every daemon knows which hosts drain.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::across::{ring, roomy};
 use crate::members::Members;
 use crate::run::comes_true;
 
-/// Tells `from` that `hosts` are to be draining, or not to be.
+/// Asks `from` to start or to end the draining of `hosts`.
 fn drain(ring: &Members, from: usize, hosts: &[usize], draining: bool) {
     let name = |host: &usize| DaemonName::new(&format!("d{host}")).expect("a name");
     let request = RingRequest::Drain { members: hosts.iter().map(name).collect(), draining };
     match ring.ask(from, request) {
         Ok(ConsoleReply::Done { missing }) => assert!(missing.is_empty(), "{missing:?}"),
-        other => panic!("d{from} drains nobody: {other:?}"),
+        other => panic!("d{from} refuses to drain: {other:?}"),
     }
-    // Whoever was asked knows it when it answers, the others very soon.
+    // The asked daemon knows it when it answers, the other daemons shortly afterwards.
     let known = |of: usize| {
         let all = hosts.iter().map(|host| ring.record(of, &format!("d{host}")));
         all.into_iter().all(|record| record.is_some_and(|record| record.draining == draining))
@@ -25,17 +25,17 @@ fn drain(ring: &Members, from: usize, hosts: &[usize], draining: bool) {
     assert!(known(from));
     let indices = ring.indices();
     let by_all = || indices.iter().all(|&of| known(of));
-    assert!(comes_true(Duration::from_secs(10), by_all), "not everybody knows of {hosts:?}");
+    assert!(comes_true(Duration::from_secs(10), by_all), "not every daemon knows about {hosts:?}");
 }
 
-/// Where the ranks of a job run.
-fn map(ring: &Members, from: usize, words: &[&str]) -> String {
-    let output = ring.mpirun(from, &["-print-rank-map"]).args(words).arg("true").output();
+/// The rank map of a job.
+fn map(ring: &Members, from: usize, arguments: &[&str]) -> String {
+    let output = ring.mpirun(from, &["-print-rank-map"]).args(arguments).arg("true").output();
     output.code(0).quiet().out()
 }
 
 #[test]
-fn a_draining_host_gets_no_ranks_until_that_is_undone() {
+fn a_draining_host_gets_no_ranks_until_it_is_released() {
     let ring = ring();
     drain(&ring, 1, &[2, 3], true);
     assert_eq!(map(&ring, 1, &["-n", "4"]), "(d1:0-1)(d4:2-3)\n");
@@ -53,7 +53,7 @@ fn a_draining_host_gets_no_ranks_until_that_is_undone() {
 }
 
 #[test]
-fn newcomers_know_who_is_draining_and_a_daemon_that_starts_again_is_not() {
+fn a_new_member_knows_the_draining_hosts_and_a_restarted_daemon_does_not_drain() {
     let ring = roomy().with(3);
     drain(&ring, 1, &[2], true);
     ring.start(4);
@@ -63,8 +63,8 @@ fn newcomers_know_who_is_draining_and_a_daemon_that_starts_again_is_not() {
     ring.start_again(2);
     ring.agree();
     let drains = |of| ring.record(of, "d2").is_none_or(|record| record.draining);
-    let nobody_says_so = || ring.indices().into_iter().all(|of| !drains(of));
-    assert!(comes_true(Duration::from_secs(10), nobody_says_so));
+    let no_daemon_reports_it = || ring.indices().into_iter().all(|of| !drains(of));
+    assert!(comes_true(Duration::from_secs(10), no_daemon_reports_it));
     let members = vec![DaemonName::new("d9").expect("a name")];
     let problem = ring.refusal(1, RingRequest::Drain { members, draining: true });
     assert!(problem.contains("no daemon d9"), "{problem}");

@@ -9,12 +9,12 @@ use crate::members::Members;
 use crate::run::sample;
 
 #[test]
-fn a_code_of_a_rank_on_any_host_becomes_the_code_of_mpirun() {
+fn mpirun_exits_with_the_code_of_a_rank_on_any_host() {
     let ring = ring();
     for (rank, code) in [(0, 3), (2, 1), (3, 255), (5, 7), (6, 126), (7, 77)] {
-        let words = [rank.to_string(), code.to_string(), "sleep".to_owned()];
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let output = ring.ranks(8, "t-exit-with", &words).output();
+        let arguments = [rank.to_string(), code.to_string(), "sleep".to_owned()];
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = ring.ranks(8, "t-exit-with", &arguments).output();
         let host = format!("host d{}", rank / 2 + 1);
         output.code(code).says(&[&host, &format!("rank {rank}: exited with code {code}")]).brief();
         ring.only_daemons_are_left();
@@ -22,12 +22,12 @@ fn a_code_of_a_rank_on_any_host_becomes_the_code_of_mpirun() {
 }
 
 #[test]
-fn a_deadly_signal_on_any_host_becomes_128_and_its_number() {
+fn a_rank_killed_by_a_signal_on_any_host_gives_128_plus_its_number() {
     let ring = ring();
     for (rank, signal) in [(1, 15), (2, 9), (4, 11), (7, 6)] {
-        let words = [rank.to_string(), format!("sig{signal}"), "sleep".to_owned()];
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let output = ring.ranks(8, "t-exit-with", &words).output();
+        let arguments = [rank.to_string(), format!("sig{signal}"), "sleep".to_owned()];
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = ring.ranks(8, "t-exit-with", &arguments).output();
         let host = format!("host d{}", rank / 2 + 1);
         output.code(128 + signal);
         output.says(&[&host, &format!("rank {rank}: killed by signal {signal}")]).brief();
@@ -36,7 +36,7 @@ fn a_deadly_signal_on_any_host_becomes_128_and_its_number() {
 }
 
 #[test]
-fn failures_on_all_hosts_at_once_are_one_failure() {
+fn simultaneous_failures_on_all_hosts_are_reported_as_one_failure() {
     let ring = ring();
     for _ in 0..sample(5, 200) {
         let output = ring.ranks(8, "t-exit-with", &["all", "9"]).output();
@@ -47,11 +47,11 @@ fn failures_on_all_hosts_at_once_are_one_failure() {
 }
 
 #[test]
-fn with_on_failure_continue_the_other_hosts_finish() {
+fn with_on_failure_continue_the_ranks_of_other_hosts_finish() {
     let ring = ring();
     let script = "[ $PMI_RANK = 2 ] && exit 5; sleep 0.3; echo done $PMI_RANK";
-    let words = ["-on-failure=continue", "-n", "8", "sh", "-c", script];
-    let output = ring.mpirun(1, &words).output();
+    let arguments = ["-on-failure=continue", "-n", "8", "sh", "-c", script];
+    let output = ring.mpirun(1, &arguments).output();
     output.code(5).says(&["host d2", "rank 2"]);
     let expected: Vec<_> = [0, 1, 3, 4, 5, 6, 7].map(|rank| format!("done {rank}")).into();
     assert_eq!(output.sorted_lines(), expected);
@@ -61,8 +61,8 @@ fn with_on_failure_continue_the_other_hosts_finish() {
 #[test]
 fn the_status_file_lists_the_ranks_of_all_hosts() {
     let ring = ring();
-    let words = ["-on-failure=continue", "-status-file", "status", "-n", "8", "sh", "-c"];
-    ring.mpirun(1, &words).arg("exit $((PMI_RANK * 10))").output().failed();
+    let arguments = ["-on-failure=continue", "-status-file", "status", "-n", "8", "sh", "-c"];
+    ring.mpirun(1, &arguments).arg("exit $((PMI_RANK * 10))").output().failed();
     let status = fs::read_to_string(ring.suite.path("work/status")).expect("a status file");
     let ranks: Vec<_> = status.lines().filter(|line| line.starts_with("rank=")).collect();
     assert_eq!(ranks.len(), 8, "{status}");
@@ -75,7 +75,7 @@ fn the_status_file_lists_the_ranks_of_all_hosts() {
 }
 
 #[test]
-fn a_program_that_one_host_cannot_run_keeps_every_rank_from_running() {
+fn no_rank_runs_if_one_host_cannot_run_its_program() {
     let ring = ring();
     let unusable = ring.suite.path("work/unusable");
     fs::write(&unusable, "no program").expect("a file");
@@ -83,8 +83,8 @@ fn a_program_that_one_host_cannot_run_keeps_every_rank_from_running() {
     let unusable = unusable.display().to_string();
     for host in ["d1", "d2", "d4"] {
         for (program, code) in [("./missing", 127), ("missing", 127), (&unusable, 126)] {
-            let words = ["-n", "6", "sh", "-c", "touch ran.$PMI_RANK", ":", "-n", "1", "-host"];
-            let output = ring.mpirun(1, &words).args([host, program]).output();
+            let arguments = ["-n", "6", "sh", "-c", "touch ran.$PMI_RANK", ":", "-n", "1", "-host"];
+            let output = ring.mpirun(1, &arguments).args([host, program]).output();
             output.code(code).says(&[&format!("host {host}"), program]).brief();
             for rank in 0..6 {
                 let ran = ring.suite.path(format!("work/ran.{rank}"));
@@ -96,16 +96,16 @@ fn a_program_that_one_host_cannot_run_keeps_every_rank_from_running() {
 }
 
 #[test]
-fn a_directory_that_one_host_cannot_enter_keeps_every_rank_from_running() {
+fn no_rank_runs_if_one_host_cannot_enter_its_directory() {
     let ring = ring();
-    let words = ["-n", "4", "touch", "ran", ":", "-n", "1", "-host", "d3", "-wdir"];
-    let output = ring.mpirun(1, &words).args(["/no/such/directory", "true"]).output();
+    let arguments = ["-n", "4", "touch", "ran", ":", "-n", "1", "-host", "d3", "-wdir"];
+    let output = ring.mpirun(1, &arguments).args(["/no/such/directory", "true"]).output();
     output.code(125).says(&["host d3", "/no/such/directory"]).brief();
     assert!(!ring.suite.path("work/ran").exists());
     ring.only_daemons_are_left();
 }
 
-/// Found and executable; that its interpreter is missing only the kernel says.
+/// The script exists and is executable. Only the kernel detects at `exec` that its interpreter is missing.
 fn script_without_interpreter(ring: &Members) -> PathBuf {
     let script = ring.suite.path("work/script");
     fs::write(&script, "#!/no/such/interpreter\n").expect("a file");
@@ -114,11 +114,11 @@ fn script_without_interpreter(ring: &Members) -> PathBuf {
 }
 
 #[test]
-fn an_exec_that_fails_late_ends_what_has_begun_elsewhere() {
+fn an_exec_that_fails_late_ends_the_ranks_already_running_on_other_hosts() {
     let ring = ring();
     let script = script_without_interpreter(&ring);
-    let words = ["-n", "6", "sleep", "60", ":", "-n", "1", "-host", "d3"];
-    let output = ring.mpirun(1, &words).arg(script).output();
+    let arguments = ["-n", "6", "sleep", "60", ":", "-n", "1", "-host", "d3"];
+    let output = ring.mpirun(1, &arguments).arg(script).output();
     let code = output.exit_code().expect("a code");
     assert!(code == 126 || code == 127, "{output}");
     output.says(&["host d3", "script"]).brief();
@@ -126,13 +126,13 @@ fn an_exec_that_fails_late_ends_what_has_begun_elsewhere() {
 }
 
 #[test]
-fn lines_to_be_merged_do_not_wait_for_ranks_that_never_began() {
+fn merged_lines_do_not_wait_for_ranks_that_never_started() {
     let ring = ring();
     let script = script_without_interpreter(&ring);
-    let words =
+    let arguments =
         ["-m", "-n", "2", "sh", "-c", "echo begun; sleep 60", ":", "-n", "1", "-host", "d3"];
     for _ in 0..5 {
-        let output = ring.mpirun(1, &words).arg(&script).deadline(30).output();
+        let output = ring.mpirun(1, &arguments).arg(&script).deadline(30).output();
         assert!([Some(126), Some(127)].contains(&output.exit_code()), "{output}");
         output.says(&["host d3", "script"]).brief();
     }

@@ -1,5 +1,5 @@
-//! kill -9 of each kind of process of a job on four hosts, whose ranks do what they can to get away.
-//! Nothing of it may be left on any host, and another job may not notice.
+//! kill -9 of each kind of process of a job on four hosts, whose ranks try to escape.
+//! Nothing of the job is left on any host, and another job continues undisturbed.
 
 use std::fs;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::run::{Running, sample, wait_until};
 
 const RANKS: usize = 8;
 
-/// Four hosts, and a job on all of them that has to survive whatever happens to another.
+/// Four hosts, and a bystander job on all of them that must survive the end of any other job.
 struct Rounds {
     ring: Members,
     bystander: Option<Running>,
@@ -32,11 +32,11 @@ impl Rounds {
         Self { ring, bystander: Some(bystander) }
     }
 
-    /// A job of hopping trees, and its managers, those of d1, d2 …, once all trees have begun.
+    /// A job of hopping process trees, and its managers on d1, d2 …, once all trees have started.
     fn start(&self) -> (Running, Vec<Process>) {
         let before = self.managers();
-        let words = ["1", "4", TREE_SECONDS, "stay"];
-        let job = self.ring.ranks(RANKS, "t-tree", &words).start();
+        let arguments = ["1", "4", TREE_SECONDS, "stay"];
+        let job = self.ring.ranks(RANKS, "t-tree", &arguments).start();
         for rank in 0..RANKS {
             job.shows(&format!("tree {rank}\n"));
         }
@@ -59,7 +59,7 @@ impl Rounds {
         assert_trees_are_gone(&self.ring.suite, &pids);
     }
 
-    /// The bystander ends well.
+    /// The bystander ends with code 0.
     fn end(mut self) {
         fs::write(self.ring.suite.path("other/stop"), "").expect("the stop file");
         self.bystander.take().expect("it runs until now").wait().code(0).quiet();
@@ -86,7 +86,7 @@ fn killing_a_rank_of_any_host_ends_the_job_and_names_rank_and_host() {
         let manager = managers[index - 1].pid;
         let mut ranks = rounds.ring.suite.processes();
         ranks.retain(|process| process.parent == manager && process.name == "t-tree");
-        // Hopping ones may have the manager as their parent, too; the ranks have the lowest pids.
+        // A hopping process may also have the manager as its parent; the ranks have the lowest pids.
         ranks.sort_unstable_by_key(|process| process.pid);
         process::send(ranks[1].pid, Signal::SIGKILL);
         let named = format!("host d{index}: rank {}: killed by signal 9", 2 * index - 1);
@@ -112,7 +112,7 @@ fn killing_any_manager_ends_its_job_on_all_hosts() {
 }
 
 #[test]
-fn killing_two_managers_at_once_leaves_nothing() {
+fn killing_two_managers_at_once_leaves_no_process_of_the_job() {
     let rounds = Rounds::new();
     for (one, other) in [(0, 2), (1, 3)] {
         let (job, managers) = rounds.start();
@@ -125,7 +125,7 @@ fn killing_two_managers_at_once_leaves_nothing() {
 }
 
 #[test]
-fn killing_any_daemon_ends_no_job_and_its_successor_knows_them() {
+fn a_killed_daemon_ends_no_job_and_its_successor_adopts_them() {
     let ring = ring();
     let (recorders, job) = ring.recorders(8, &["-a", "long"], "d");
     for index in 1..=4 {
@@ -153,7 +153,7 @@ fn killing_any_daemon_ends_no_job_and_its_successor_knows_them() {
 }
 
 #[test]
-fn an_adopted_job_is_killed_by_way_of_any_daemon() {
+fn a_kill_request_to_any_daemon_kills_an_adopted_job() {
     use mpd_wire::message::{ConsoleReply, JobRef, RingRequest};
     let ring = ring();
     let (_recorders, job) = ring.recorders(8, &[], "d");
@@ -171,7 +171,7 @@ fn an_adopted_job_is_killed_by_way_of_any_daemon() {
 }
 
 #[test]
-fn a_daemon_and_its_manager_killed_together_leave_nothing_once_a_daemon_is_back() {
+fn a_restarted_daemon_removes_the_ranks_of_a_daemon_and_manager_killed_together() {
     let rounds = Rounds::new();
     for index in 1..=3 {
         let (job, managers) = rounds.start();
@@ -187,12 +187,12 @@ fn a_daemon_and_its_manager_killed_together_leave_nothing_once_a_daemon_is_back(
 }
 
 #[test]
-fn a_host_that_is_silent_is_lost_and_the_job_ends_on_the_others() {
+fn a_silent_host_is_declared_lost_and_its_job_ends_on_the_other_hosts() {
     let ring = roomy().faster(4).with(4);
     let (recorders, job) = ring.recorders(8, &[], "d");
     let manager = ring.manager(3);
     process::send(manager.pid, Signal::SIGSTOP);
-    job.wait().code(125).says(&["host d3 is lost", "no word from it"]).brief();
+    job.wait().code(125).says(&["host d3 is lost", "no message from it"]).brief();
     let lost = manager.pid;
     wait_until("the other hosts are rid of it", || {
         let left = recorders.processes();
@@ -202,14 +202,14 @@ fn a_host_that_is_silent_is_lost_and_the_job_ends_on_the_others() {
     ring.only_daemons_are_left();
 }
 
-/// Whether `process` descends from `ancestor`, or its parent does not live any more.
+/// Whether `process` is a child or grandchild of `ancestor`.
 fn is_below(process: &Process, ancestor: i32) -> bool {
     process.parent == ancestor
         || Process::read(process.parent).is_some_and(|parent| parent.parent == ancestor)
 }
 
 #[test]
-fn a_daemon_that_stands_still_delays_no_job_that_runs() {
+fn a_stopped_daemon_delays_no_running_job() {
     let ring = ring();
     let (recorders, job) = ring.recorders(8, &[], "d");
     ring.send(2, Signal::SIGSTOP);
@@ -223,7 +223,7 @@ fn a_daemon_that_stands_still_delays_no_job_that_runs() {
 }
 
 #[test]
-fn a_job_that_cannot_start_on_a_host_that_stands_still_names_it_and_leaves_nothing() {
+fn a_job_that_cannot_start_on_a_stopped_host_names_it_and_ends() {
     let ring = roomy().faster(4).with(4);
     ring.send(3, Signal::SIGSTOP);
     let run = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(90);
@@ -235,7 +235,7 @@ fn a_job_that_cannot_start_on_a_host_that_stands_still_names_it_and_leaves_nothi
 }
 
 #[test]
-fn a_root_that_stands_still_is_not_waited_for_by_the_other_hosts() {
+fn the_other_hosts_end_their_ranks_if_the_root_manager_is_stopped() {
     let ring = roomy().faster(4).with(4);
     let (recorders, job) = ring.recorders(8, &[], "d");
     let root = ring.manager(1);
@@ -249,17 +249,17 @@ fn a_root_that_stands_still_is_not_waited_for_by_the_other_hosts() {
 }
 
 #[test]
-fn a_manager_killed_while_its_job_starts_leaves_nothing() {
-    // The others look for theirs for two and a half seconds then, instead of ten.
+fn a_manager_killed_during_the_start_leaves_no_process_of_the_job() {
+    // `faster(4)`: the other managers wait for their tree links for 2.5 seconds instead of 10.
     let ring = roomy().faster(4).with(4);
     for round in 0..sample(12, 200) {
         let index = round % 4 + 1;
         let mut job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).start();
         let manager = ring.manager(index);
-        // Anywhere in its start.
+        // At different moments of the start.
         std::thread::sleep(Duration::from_millis((round as u64 * 5) % 40));
         process::send(manager.pid, Signal::SIGKILL);
-        // A job whose root was killed before the start is submitted again and has another one.
+        // A job whose root manager was killed before the start is submitted again and gets another root manager.
         let is_new = |process: &Process| process.is_manager() && process.pid != manager.pid;
         let has_new_root = || index == 1 && ring.process(1).children().iter().any(is_new);
         let runs = || has_new_root() && ring.suite.running("sleep").len() == 8;
@@ -275,13 +275,13 @@ fn a_manager_killed_while_its_job_starts_leaves_nothing() {
 }
 
 #[test]
-fn a_daemon_killed_while_a_job_starts_leaves_no_doubt_whether_it_runs() {
+fn a_job_whose_daemon_is_killed_during_the_start_either_runs_or_fails() {
     let ring = roomy().faster(4).with(4);
     for round in 0..sample(12, 100) {
         let index = round % 4 + 1;
         let mut job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(60).start();
         ring.manager(index);
-        // Anywhere in its start.
+        // At different moments of the start.
         std::thread::sleep(Duration::from_millis((round as u64 / 4 * 2) % 30));
         ring.kill(index);
         ring.start_again(index);
@@ -305,11 +305,11 @@ fn a_daemon_killed_while_a_job_starts_leaves_no_doubt_whether_it_runs() {
 }
 
 #[test]
-fn a_manager_that_loses_its_daemon_before_it_knows_its_job_is_adopted_by_the_next() {
+fn a_manager_that_loses_its_daemon_before_its_job_arrives_is_adopted() {
     let ring = ring();
     let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(60).start();
     let root = ring.manager(1);
-    // Most likely before it has told the others what the job is, so that they wait for that.
+    // The root usually has not sent the job to the other managers yet, so they wait for it.
     process::send(root.pid, Signal::SIGSTOP);
     let last = ring.manager(4);
     let waits = || Process::read(last.pid).is_some_and(|process| process.state == 'S');

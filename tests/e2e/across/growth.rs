@@ -1,8 +1,10 @@
-//! What a root manager asks of its daemon when its ranks spawn: where the processes go, and managers on
-//! further hosts. The manager is played by the test.
+//! Requests of a root manager to its daemon when its ranks spawn: a placement for the processes, and
+//! managers on further hosts. The test plays the manager.
 
 use mpd_io::conn::Conn;
-use mpd_wire::job::{Cookie, JobKey, Share, Shares, SpawnBlock, SpawnPolicy, SpawnWish};
+use mpd_wire::job::{
+    Cookie, HostSlice, HostSlices, JobKey, SpawnBlock, SpawnPlacement, SpawnPolicy,
+};
 use mpd_wire::message::{Launch, ManagerOrder, ManagerReport, Placing};
 use mpd_wire::{DaemonName, Instance, RankSet};
 
@@ -13,8 +15,8 @@ fn name(of: usize) -> DaemonName {
     DaemonName::new(&format!("d{of}")).expect("a name")
 }
 
-fn wish(size: u32, last: usize, lost: &[usize]) -> SpawnWish {
-    SpawnWish {
+fn request(size: u32, last: usize, lost: &[usize]) -> SpawnPlacement {
+    SpawnPlacement {
         blocks: vec![SpawnBlock { size, hosts: None, policy: None }],
         policy: SpawnPolicy::RoundRobin,
         hosts: Vec::new(),
@@ -26,25 +28,25 @@ fn wish(size: u32, last: usize, lost: &[usize]) -> SpawnWish {
     }
 }
 
-/// Asks, and waits for the answer to that request.
-fn place(manager: &mut Conn, request: u32, wish: SpawnWish) -> Placing {
-    manager.send(&ManagerReport::Place { request, wish });
-    manager.flush().expect("it takes a word");
+/// Sends a placement request and waits for its answer.
+fn place(manager: &mut Conn, request: u32, placement: SpawnPlacement) -> Placing {
+    manager.send(&ManagerReport::Place { request, placement });
+    manager.flush().expect("it accepts a message");
     match order(manager) {
         ManagerOrder::Placed { request: of, outcome } if of == request => outcome,
         other => panic!("{other:?}"),
     }
 }
 
-/// Hosts with their ranks, and the one used last.
+/// The hosts with their ranks, and the host used last.
 fn map(placed: &Placing) -> String {
-    let Placing::Done { shares, last } = placed else { panic!("{placed:?}") };
-    let host = |share: &Share| format!("({}:{})", share.member, share.ranks);
-    shares.iter().map(host).collect::<String>() + " " + last.as_str()
+    let Placing::Done { host_slices, last } = placed else { panic!("{placed:?}") };
+    let host = |host_slice: &HostSlice| format!("({}:{})", host_slice.member, host_slice.ranks);
+    host_slices.iter().map(host).collect::<String>() + " " + last.as_str()
 }
 
 #[test]
-fn a_job_asks_where_its_spawned_processes_go_and_grows_by_those_hosts() {
+fn the_daemon_places_spawned_processes_and_starts_managers_on_further_hosts() {
     let orphaned = Orphaned::new("7@d1", 0);
     let ring = &orphaned.ring;
     for member in 2..=3 {
@@ -52,17 +54,23 @@ fn a_job_asks_where_its_spawned_processes_go_and_grows_by_those_hosts() {
     }
     ring.agree();
     let mut manager = orphaned.register();
-    assert_eq!(map(&place(&mut manager, 1, wish(5, 1, &[]))), "(d2:0,3)(d3:1,4)(d1:2) d3");
-    assert_eq!(map(&place(&mut manager, 2, wish(2, 2, &[1]))), "(d3:0)(d2:1) d2");
-    let failed = place(&mut manager, 3, wish(1, 1, &[1, 2, 3]));
+    assert_eq!(map(&place(&mut manager, 1, request(5, 1, &[]))), "(d2:0,3)(d3:1,4)(d1:2) d3");
+    assert_eq!(map(&place(&mut manager, 2, request(2, 2, &[1]))), "(d3:0)(d2:1) d2");
+    let failed = place(&mut manager, 3, request(1, 1, &[1, 2, 3]));
     let Placing::Failed(problem) = failed else { panic!("{failed:?}") };
     assert!(problem.contains("lost to this job: d1, d2, d3"), "{problem}");
     ring.kill(3);
     wait_until("d3 is missed", || ring.standing(1, 3) != ring.standing(1, 1));
-    assert_eq!(map(&place(&mut manager, 4, wish(1, 3, &[]))), "(d1:0) d1", "behind the dead one");
+    assert_eq!(
+        map(&place(&mut manager, 4, request(1, 3, &[]))),
+        "(d1:0) d1",
+        "the host after the dead one"
+    );
 
-    let Placing::Done { shares, .. } = place(&mut manager, 5, wish(1, 1, &[])) else { panic!() };
-    let share = |member, manager, rank| Share {
+    let Placing::Done { host_slices, .. } = place(&mut manager, 5, request(1, 1, &[])) else {
+        panic!()
+    };
+    let host_slice = |member, manager, rank| HostSlice {
         member,
         manager,
         addresses: Vec::new(),
@@ -76,12 +84,12 @@ fn a_job_asks_where_its_spawned_processes_go_and_grows_by_those_hosts() {
         cookie: Cookie::from_bytes([3; 16]),
         kvsname: "kvs_0".to_owned(),
         tmpdir: "/tmp".to_owned(),
-        shares: Shares::new(
+        host_slices: HostSlices::new(
             vec![
-                share(name(1), root, 0),
-                share(name(7), nobody, 1),
-                share(name(2), shares[0].manager, 2),
-                share(name(9), nobody, 3),
+                host_slice(name(1), root, 0),
+                host_slice(name(7), nobody, 1),
+                host_slice(name(2), host_slices[0].manager, 2),
+                host_slice(name(9), nobody, 3),
             ],
             4,
         )
@@ -89,20 +97,20 @@ fn a_job_asks_where_its_spawned_processes_go_and_grows_by_those_hosts() {
         first: 2,
     };
     manager.send(&ManagerReport::Grow { launch: Box::new(launch) });
-    manager.flush().expect("it takes a word");
+    manager.flush().expect("it accepts a message");
     let missing = loop {
         match order(&mut manager) {
             ManagerOrder::Missing { members } => break members,
-            // The new one looks for us.
+            // The new manager connects to the test.
             ManagerOrder::Link { .. } => {}
             other => panic!("{other:?}"),
         }
     };
     let names: Vec<&str> = missing.iter().map(|(member, _)| member.as_str()).collect();
-    assert_eq!(names, ["d9"], "d7 was there before, and d2 has a manager: {missing:?}");
+    assert_eq!(names, ["d9"], "d7 was part of the job already, and d2 has a manager: {missing:?}");
     let runs = || ring.process(2).children().iter().any(|process| process.is_manager());
     wait_until("d2 has a manager", runs);
     manager.send(&ManagerReport::Ended { code: 0, unlinked: true });
-    manager.flush().expect("it takes a word");
+    manager.flush().expect("it accepts a message");
     wait_until("it has ended", || !runs());
 }

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use crate::across::{MOST_KIB, ring, settled};
 use crate::run::{sample, wait_until};
 
-/// Some megabytes, and their sum.
+/// Some megabytes, and their checksum.
 fn megabytes(blocks: u64) -> (Vec<u8>, Digest) {
     let bytes: Vec<u8> = (0..blocks).flat_map(block).collect();
     let mut digest = Digest::default();
@@ -17,7 +17,7 @@ fn megabytes(blocks: u64) -> (Vec<u8>, Digest) {
 }
 
 #[test]
-fn input_reaches_the_ranks_that_were_chosen_on_whatever_host() {
+fn input_reaches_exactly_the_chosen_ranks_on_any_host() {
     let ring = ring();
     let table: [(&str, &[usize]); 6] = [
         ("all", &[0, 1, 2, 3, 4, 5, 6, 7]),
@@ -28,8 +28,8 @@ fn input_reaches_the_ranks_that_were_chosen_on_whatever_host() {
         ("0", &[0]),
     ];
     for (spec, receivers) in table {
-        let words = ["-s", spec, "-n", "8", &ring.suite.program("t-stdin"), "lines"];
-        let output = ring.mpirun(1, &words).input("one\ntwo\n").output();
+        let arguments = ["-s", spec, "-n", "8", &ring.suite.program("t-stdin"), "lines"];
+        let output = ring.mpirun(1, &arguments).input("one\ntwo\n").output();
         output.code(0).quiet();
         let mut expected: Vec<_> = (0..8).map(|rank| format!("{rank} end")).collect();
         for word in ["one", "two"] {
@@ -42,12 +42,12 @@ fn input_reaches_the_ranks_that_were_chosen_on_whatever_host() {
 }
 
 #[test]
-fn megabytes_reach_a_rank_on_another_host_and_all_ranks_whole() {
+fn megabytes_of_input_reach_one_rank_or_all_ranks_of_other_hosts_unchanged() {
     let ring = ring();
     let (bytes, digest) = megabytes(sample(200, 10_000));
     for (spec, receivers) in [("6", 6..7), ("all", 0..8)] {
-        let words = ["-s", spec, "-n", "8", &ring.suite.program("t-stdin"), "sum"];
-        let output = ring.mpirun(1, &words).input(bytes.clone()).deadline(120).output();
+        let arguments = ["-s", spec, "-n", "8", &ring.suite.program("t-stdin"), "sum"];
+        let output = ring.mpirun(1, &arguments).input(bytes.clone()).deadline(120).output();
         output.code(0).quiet();
         let nothing = Digest::default();
         let expected: Vec<_> = (0..8)
@@ -61,10 +61,10 @@ fn megabytes_reach_a_rank_on_another_host_and_all_ranks_whole() {
 }
 
 #[test]
-fn lines_typed_by_and_by_arrive_elsewhere_by_and_by() {
+fn each_typed_line_reaches_a_rank_on_another_host_at_once() {
     let ring = ring();
-    let words = ["-s", "7", "-n", "8", &ring.suite.program("t-stdin"), "lines"];
-    let mut job = ring.mpirun(1, &words).input_pipe().start();
+    let arguments = ["-s", "7", "-n", "8", &ring.suite.program("t-stdin"), "lines"];
+    let mut job = ring.mpirun(1, &arguments).input_pipe().start();
     let mut stdin = job.stdin();
     for word in ["first", "second", "third"] {
         stdin.write_all(format!("{word}\n").as_bytes()).expect("a pipe");
@@ -76,10 +76,10 @@ fn lines_typed_by_and_by_arrive_elsewhere_by_and_by() {
 }
 
 #[test]
-fn a_receiver_elsewhere_that_never_reads_keeps_nothing_from_ending_and_nobody_grows() {
+fn a_rank_that_never_reads_its_input_neither_delays_the_end_nor_grows_managers() {
     let ring = ring();
-    let words = ["-s", "all", "-n", "8", &ring.suite.program("t-stdin"), "never", "60"];
-    let mut job = ring.mpirun(1, &words).input_pipe().start();
+    let arguments = ["-s", "all", "-n", "8", &ring.suite.program("t-stdin"), "never", "60"];
+    let mut job = ring.mpirun(1, &arguments).input_pipe().start();
     for rank in 0..8 {
         job.shows(&format!("{rank} ready\n"));
     }
@@ -100,7 +100,7 @@ fn a_receiver_elsewhere_that_never_reads_keeps_nothing_from_ending_and_nobody_gr
 }
 
 #[test]
-fn a_receiver_that_closes_or_leaves_holds_up_no_other_host() {
+fn a_rank_that_closes_its_input_or_exits_delays_input_of_no_other_host() {
     let ring = ring();
     let (bytes, digest) = megabytes(64);
     let helper = ring.suite.program("t-stdin");
@@ -120,10 +120,10 @@ fn a_receiver_that_closes_or_leaves_holds_up_no_other_host() {
 }
 
 #[test]
-fn no_input_is_the_end_of_input_everywhere() {
+fn without_input_every_rank_reads_end_of_file() {
     let ring = ring();
-    let words = ["-s", "all", "-n", "8", &ring.suite.program("t-stdin"), "lines"];
-    let output = ring.mpirun(1, &words).output();
+    let arguments = ["-s", "all", "-n", "8", &ring.suite.program("t-stdin"), "lines"];
+    let output = ring.mpirun(1, &arguments).output();
     output.code(0).quiet();
     let expected: Vec<_> = (0..8).map(|rank| format!("{rank} end")).collect();
     assert_eq!(output.sorted_lines(), expected);
@@ -131,11 +131,11 @@ fn no_input_is_the_end_of_input_everywhere() {
 }
 
 #[test]
-fn an_endless_input_keeps_no_job_of_many_hosts_from_ending() {
+fn an_endless_input_does_not_delay_the_end_of_a_job_of_many_hosts() {
     let ring = ring();
     for spec in ["3", "all"] {
-        let words = ["-s", spec, "-n", "8", "true"];
-        let mut job = ring.mpirun(1, &words).input_pipe().start();
+        let arguments = ["-s", spec, "-n", "8", "true"];
+        let mut job = ring.mpirun(1, &arguments).input_pipe().start();
         let mut stdin = job.stdin();
         let feeder = std::thread::spawn(move || while stdin.write_all(&[b'y'; 4096]).is_ok() {});
         wait_until("the job is over", || job.has_ended());

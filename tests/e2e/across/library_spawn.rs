@@ -1,4 +1,4 @@
-//! Real MPI libraries that start further ranks on other hosts.
+//! Real MPI libraries that spawn further ranks on other hosts.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ fn with_each(check: impl Fn(&Members, &Library)) {
     }
 }
 
-/// tests/mpi/spawn.c on the two slots of d1, with shared memory forbidden and the host before each line.
-fn spawn(ring: &Members, library: &Library, words: &[&str]) -> Run {
+/// tests/mpi/spawn.c on the two slots of d1, without shared memory; the host precedes each line.
+fn spawn(ring: &Members, library: &Library, arguments: &[&str]) -> Run {
     let run = ring
         .mpirun(1, &["-prepend-pattern", "%h ", "-n", "2"])
         .arg(library.program("spawn"))
-        .args(words);
+        .args(arguments);
     library.dress_for_ports(run).env("MPIR_CVAR_NOLOCAL", "1").deadline(120)
 }
 
-/// How many children are on each host.
+/// Number of children on each host.
 fn hosts(output: &Output) -> BTreeMap<String, usize> {
     let mut hosts = BTreeMap::new();
     let out = output.out();
@@ -35,7 +35,7 @@ fn hosts(output: &Output) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn spawned_ranks_go_where_hint_and_policy_say() {
+fn mpi_spawn_follows_the_host_hint_and_the_spawn_policy() {
     with_each(|ring, library| {
         for (hints, expected) in [
             (&[][..], &[("d1", 1), ("d2", 1), ("d3", 1), ("d4", 1)][..]),
@@ -44,8 +44,8 @@ fn spawned_ranks_go_where_hint_and_policy_say() {
             (&["mpd_policy=pack"], &[("d2", 2), ("d3", 2)]),
             (&["wdir=/", "hosts=d4"], &[("d4", 4)]),
         ] {
-            let words = [&["one", "4"][..], hints].concat();
-            let output = spawn(ring, library, &words).output();
+            let arguments = [&["one", "4"][..], hints].concat();
+            let output = spawn(ring, library, &arguments).output();
             output.code(0).quiet();
             assert!(output.out().contains("d1 spawn: 6 together\n"), "{}: {output}", library.name);
             let expected = expected.iter().map(|&(host, n)| (host.to_owned(), n)).collect();
@@ -55,7 +55,7 @@ fn spawned_ranks_go_where_hint_and_policy_say() {
 }
 
 #[test]
-fn generations_follow_each_other_over_the_hosts() {
+fn spawned_mpi_ranks_spawn_further_ranks_on_other_hosts() {
     with_each(|ring, library| {
         let run = ring.mpirun(1, &["-n", "1"]).arg(library.program("spawn")).args(["nested", "5"]);
         let run = library.dress_for_ports(run).env("MPIR_CVAR_NOLOCAL", "1");
@@ -67,7 +67,7 @@ fn generations_follow_each_other_over_the_hosts() {
 }
 
 #[test]
-fn a_program_that_is_missing_on_other_hosts_is_an_error_where_it_was_wanted() {
+fn mpi_spawn_of_a_program_missing_on_other_hosts_returns_an_error() {
     with_each(|ring, library| {
         for mode in ["missing", "half"] {
             let output = spawn(ring, library, &[mode]).output();

@@ -1,4 +1,4 @@
-//! Jobs over several daemons of this machine: each daemon stands for a host.
+//! Jobs over several daemons of this machine; each daemon represents a host.
 
 mod crowds;
 mod draining;
@@ -30,15 +30,15 @@ use crate::process::Process;
 use crate::run::{Run, Running, wait_until};
 use crate::signals::Recorders;
 
-/// Ranks that a host takes before the next one does.
+/// Number of ranks that a host gets before the next host does.
 const SLOTS: usize = 2;
 
-/// Hosts d1 to d4, in the ring, none of which runs anything.
+/// Hosts d1 to d4, in the ring, without any job.
 pub(crate) fn ring() -> Members {
     roomy().with(4)
 }
 
-/// None yet; each will have room for [`SLOTS`] ranks.
+/// No host yet; each host will have [`SLOTS`] slots.
 fn roomy() -> Members {
     Members::new().option(&["--ncpus", &SLOTS.to_string()])
 }
@@ -49,7 +49,7 @@ impl Members {
         self.mpirun(1, &["-n", &count.to_string(), &self.suite.program(helper)]).args(arguments)
     }
 
-    /// A job of `t-signals` with the words of `options` in front, all of whose processes are ready.
+    /// A job of `t-signals` after the given options, all of whose processes are ready.
     fn recorders(&self, ranks: usize, options: &[&str], name: &str) -> (Recorders<'_>, Running) {
         let recorders = Recorders::new(&self.suite, ranks, name);
         let directory = recorders.directory.display().to_string();
@@ -60,17 +60,17 @@ impl Members {
         (recorders, job)
     }
 
-    /// Nothing of any job is left on any host, and no daemon has ended.
-    fn only_daemons_are_left(&self) {
+    /// No process or file of any job is left on any host, and no daemon has ended.
+    pub(crate) fn only_daemons_are_left(&self) {
         let pids: Vec<i32> = self.indices().iter().map(|&index| self.process(index).pid).collect();
         self.suite.gone(&pids);
     }
 
-    /// The manager that this daemon has started, of the one job there is.
+    /// The manager that this daemon has started for the only job.
     fn manager(&self, index: usize) -> Process {
         let daemon = self.process(index);
         let mut found = None;
-        // Asked of the daemon alone: some tests need it as soon as it is there.
+        // The daemon's children are read directly, because some tests need the manager as soon as it exists.
         wait_until(&format!("a manager on d{index}"), || {
             found = daemon.children().into_iter().find(Process::is_manager);
             found.is_some()
@@ -79,20 +79,19 @@ impl Members {
     }
 }
 
-/// What each process of the suite may have of its own at most, whatever ranks write or leave unread.
+/// Upper bound for the private memory of each process of the suite, regardless of written or unread data.
 const MOST_KIB: u64 = 8 * 1024;
 
-/// Descriptors and anonymous KiB of processes, once nothing changes any more.
+/// Descriptors and anonymous KiB of processes, once they no longer change.
 fn settled(processes: &[Process]) -> Vec<(usize, u64)> {
     let sizes = || -> Vec<_> {
         processes.iter().map(|process| (process.descriptors(), process.anonymous_kib())).collect()
     };
     let mut last = Vec::new();
-    let stand_still =
-        comes_true_slowly(Duration::from_millis(200), Duration::from_secs(15), || {
-            let now = sizes();
-            std::mem::replace(&mut last, now.clone()) == now
-        });
-    assert!(stand_still, "sizes change and change: {last:?}");
+    let are_stable = comes_true_slowly(Duration::from_millis(200), Duration::from_secs(15), || {
+        let now = sizes();
+        std::mem::replace(&mut last, now.clone()) == now
+    });
+    assert!(are_stable, "the sizes keep changing: {last:?}");
     last
 }

@@ -10,13 +10,13 @@ use crate::suite::Suite;
 
 const NONE: &str = "cmd=lookup_result rc=1 msg=service_not_found\n";
 
-/// What `rank` of a job of eight ranks says, and is told.
+/// `mpirun` from host `index`: `rank` of eight ranks sends these PMI lines and prints the answers.
 fn say(ring: &Members, index: usize, rank: &str, lines: &[&str]) -> Run {
     let run = ring.mpirun(index, &["-n", "8", &ring.suite.program("t-pmi"), "say", rank]);
     run.args(lines).deadline(60)
 }
 
-/// A job whose rank 5, on d3, has published a name, and stays.
+/// A running job whose rank 5, on d3, has published a name.
 fn publisher(ring: &Members, then: &[&str]) -> Running {
     publisher_of(ring, "my ocean", then)
 }
@@ -49,7 +49,7 @@ fn listed(ring: &Members, index: usize) -> String {
     command.env("MPD_RUNDIR", ring.rundir(index)).output().code(0).quiet().out()
 }
 
-/// What a job's one rank is told of a publication.
+/// Answers to publish and unpublish requests.
 const DONE: &str = "cmd=publish_result rc=0 msg=success\n";
 const TAKEN: &str = "cmd=publish_result rc=1 msg=key_already_present\n";
 const TAKEN_BACK: &str = "cmd=unpublish_result rc=0 msg=success\n";
@@ -58,7 +58,7 @@ const NOT_TAKEN_BACK: &str = "cmd=unpublish_result rc=1 msg=service_not_found\n"
 const FOUND: &str = "cmd=lookup_result rc=0 msg=success port=tag#0$port#1$\n";
 
 #[test]
-fn a_name_is_found_from_every_host_once_it_is_published_and_gone_with_its_job() {
+fn a_published_name_is_found_on_every_host_until_its_job_ends() {
     let ring = ring();
     assert_eq!(look_up(&ring, 2), NONE);
     let job = publisher(&ring, &[]);
@@ -82,37 +82,37 @@ fn a_name_is_found_from_every_host_once_it_is_published_and_gone_with_its_job() 
     );
     stop(&ring);
     job.wait().code(0).quiet();
-    wait_until("nobody has it", || look_up(&ring, 4) == NONE);
+    wait_until("no host finds it", || look_up(&ring, 4) == NONE);
     ring.only_daemons_are_left();
 }
 
 #[test]
-fn a_name_that_is_taken_back_is_gone_while_its_job_goes_on() {
+fn an_unpublished_name_is_gone_while_its_job_continues() {
     let ring = ring();
     let last = format!("until={}", ring.suite.path("end").display());
     let job = publisher(&ring, &["unpublish_name service=my ocean", &last]);
     stop(&ring);
-    wait_until("it is taken back", || {
+    wait_until("it is unpublished", || {
         job.stdout().ends_with("cmd=unpublish_result rc=0 msg=success\n")
     });
-    wait_until("nobody has it", || look_up(&ring, 2) == NONE);
+    wait_until("no host finds it", || look_up(&ring, 2) == NONE);
     fs::write(ring.suite.path("end"), "").expect("a file");
     job.wait().code(0).quiet();
     ring.only_daemons_are_left();
 }
 
 #[test]
-fn names_vanish_with_a_job_that_is_killed() {
+fn the_names_of_a_killed_job_are_removed() {
     let ring = ring();
     let mut job = publisher(&ring, &[]);
     job.send(nix::sys::signal::Signal::SIGKILL);
     wait_until("it is over", || job.has_ended());
-    wait_until("nobody has it", || look_up(&ring, 1) == NONE);
+    wait_until("no host finds it", || look_up(&ring, 1) == NONE);
     ring.only_daemons_are_left();
 }
 
 #[test]
-fn a_name_outlives_the_daemon_that_it_was_published_through() {
+fn a_name_survives_the_daemon_through_which_it_was_published() {
     let ring = ring();
     let job = publisher(&ring, &[]);
     ring.kill(3);
@@ -121,12 +121,12 @@ fn a_name_outlives_the_daemon_that_it_was_published_through() {
     wait_until("it is there again", || look_up(&ring, 1) == FOUND);
     stop(&ring);
     job.wait().code(0).quiet();
-    wait_until("nobody has it", || look_up(&ring, 1) == NONE);
+    wait_until("no host finds it", || look_up(&ring, 1) == NONE);
     ring.only_daemons_are_left();
 }
 
 #[test]
-fn who_asks_while_the_daemon_is_away_is_answered_by_the_next() {
+fn a_lookup_sent_while_the_daemon_is_down_is_answered_by_its_successor() {
     let ring = ring();
     let job = publisher(&ring, &["lookup_name service=my ocean", "publish_name service=b port=c"]);
     ring.kill(3);
@@ -139,7 +139,7 @@ fn who_asks_while_the_daemon_is_away_is_answered_by_the_next() {
 }
 
 #[test]
-fn a_name_with_a_key_is_unknown_to_who_has_not_that_key_and_the_log_tells_who_asked() {
+fn a_keyed_name_is_found_only_with_its_key_and_other_lookups_are_logged() {
     let ring = ring();
     let back = |key: &str| format!("unpublish_name service=my ocean{key}");
     let then = ["", "#key=shallow", "#key=very deep"].map(back);
@@ -166,9 +166,9 @@ fn a_name_with_a_key_is_unknown_to_who_has_not_that_key_and_the_log_tells_who_as
     let other = say(&ring, 4, "0", &["publish_name service=my ocean#key=blue port=x"]);
     other.output().code(0).prints(TAKEN);
     stop(&ring);
-    let told = format!("{DONE}{NOT_TAKEN_BACK}{NOT_TAKEN_BACK}{TAKEN_BACK}");
-    wait_until("it is taken back", || job.stdout() == told);
-    wait_until("nobody has it", || look_up_as(&ring, 2, "my ocean#key=very deep") == NONE);
+    let answered = format!("{DONE}{NOT_TAKEN_BACK}{NOT_TAKEN_BACK}{TAKEN_BACK}");
+    wait_until("it is unpublished", || job.stdout() == answered);
+    wait_until("no host finds it", || look_up_as(&ring, 2, "my ocean#key=very deep") == NONE);
     fs::write(ring.suite.path("end"), "").expect("a file");
     job.wait().code(0).quiet();
     for index in 1..=4 {
@@ -182,7 +182,7 @@ fn a_name_with_a_key_is_unknown_to_who_has_not_that_key_and_the_log_tells_who_as
 }
 
 #[test]
-fn who_has_a_key_does_not_find_what_was_published_without() {
+fn a_lookup_with_a_key_does_not_find_a_name_without_a_key() {
     let ring = ring();
     let job = publisher(&ring, &[]);
     assert_eq!(look_up_as(&ring, 4, "my ocean#key=deep"), NONE);
@@ -194,7 +194,7 @@ fn who_has_a_key_does_not_find_what_was_published_without() {
 }
 
 #[test]
-fn a_key_holds_when_the_daemon_is_followed_by_another() {
+fn a_keyed_name_stays_keyed_after_its_daemon_is_restarted() {
     let ring = ring();
     let job = publisher_of(&ring, "my ocean#key=deep", &[]);
     ring.kill(3);
@@ -208,7 +208,7 @@ fn a_key_holds_when_the_daemon_is_followed_by_another() {
 }
 
 #[test]
-fn a_name_stays_when_another_daemon_dies_that_knew_it() {
+fn a_name_stays_when_the_daemon_of_another_host_dies() {
     let ring = ring();
     let job = publisher(&ring, &[]);
     ring.kill(4);
@@ -218,8 +218,8 @@ fn a_name_stays_when_another_daemon_dies_that_knew_it() {
     ring.agree();
     let program = ring.suite.program("t-pmi");
     for index in 1..=3 {
-        let words = ["-n", "1", &program, "say", "0", "lookup_name service=my ocean"];
-        ring.mpirun(index, &words).output().code(0).prints(FOUND);
+        let arguments = ["-n", "1", &program, "say", "0", "lookup_name service=my ocean"];
+        ring.mpirun(index, &arguments).output().code(0).prints(FOUND);
     }
     stop(&ring);
     job.wait().code(0).quiet();
@@ -227,7 +227,7 @@ fn a_name_stays_when_another_daemon_dies_that_knew_it() {
 }
 
 #[test]
-fn a_hundred_names_at_once_from_four_hosts_are_all_found() {
+fn a_hundred_names_published_at_once_from_four_hosts_are_all_found() {
     const EACH: usize = 25;
     let ring = ring();
     let (go, end) = (ring.suite.path("go"), ring.suite.path("end"));
@@ -263,7 +263,7 @@ fn a_hundred_names_at_once_from_four_hosts_are_all_found() {
 }
 
 #[test]
-fn of_two_who_publish_one_name_at_once_one_has_it_and_the_other_is_told() {
+fn one_of_two_simultaneous_publishers_of_a_name_gets_an_error() {
     let ring = ring();
     let program = ring.suite.program("t-pmi");
     for round in 0..sample(3, 30) {
@@ -281,8 +281,8 @@ fn of_two_who_publish_one_name_at_once_one_has_it_and_the_other_is_told() {
             [1, 4].iter().all(|index| ring.listed(*index).len() == jobs.len())
         });
         fs::write(&go, "").expect("a file");
-        let told = |job: &Running| [DONE, TAKEN].contains(&job.stdout().as_str());
-        wait_until("both are told", || jobs.iter().all(told));
+        let answered = |job: &Running| [DONE, TAKEN].contains(&job.stdout().as_str());
+        wait_until("both have an answer", || jobs.iter().all(answered));
         let winners: Vec<usize> = [1, 4]
             .into_iter()
             .zip(&jobs)
@@ -303,7 +303,7 @@ fn of_two_who_publish_one_name_at_once_one_has_it_and_the_other_is_told() {
 }
 
 #[test]
-fn ranks_of_a_job_alone_find_each_others_names() {
+fn ranks_of_a_job_outside_a_ring_find_each_others_names() {
     let suite = Suite::new();
     let lines = [
         "publish_name service=a port=b",
@@ -315,12 +315,12 @@ fn ranks_of_a_job_alone_find_each_others_names() {
     ];
     let output = suite.ranks(2, "t-pmi", &["say", "1"]).args(lines).output();
     let found = |port: &str| format!("cmd=lookup_result rc=0 msg=success port={port}\n");
-    let told = [DONE, &found("b"), TAKEN, DONE, NONE, &found("d")];
-    output.code(0).prints(&told.concat());
+    let answered = [DONE, &found("b"), TAKEN, DONE, NONE, &found("d")];
+    output.code(0).prints(&answered.concat());
 }
 
 #[test]
-fn programs_of_real_libraries_that_were_started_apart_meet_by_a_name() {
+fn separately_started_mpi_programs_connect_through_a_published_name() {
     for library in libraries_with_ports() {
         let ring = ring();
         let meet = |index: usize, how: &str, place: &str| {
@@ -344,7 +344,7 @@ fn programs_of_real_libraries_that_were_started_apart_meet_by_a_name() {
 }
 
 #[test]
-fn programs_of_real_libraries_that_were_started_apart_join_over_a_socket() {
+fn separately_started_mpi_programs_join_over_a_socket() {
     for library in libraries_with_ports() {
         let ring = ring();
         let file = ring.suite.path("port").display().to_string();

@@ -1,4 +1,4 @@
-//! Output of many hosts: whole lines, in the order of each rank, and nothing lost.
+//! Output of many hosts: whole lines, in the order of each rank, without loss.
 
 use std::io::Read;
 
@@ -11,7 +11,7 @@ use crate::run::{sample, wait_until};
 const RANKS: usize = 64;
 
 #[test]
-fn lines_of_sixty_four_ranks_on_four_hosts_are_whole_and_in_order() {
+fn lines_of_sixty_four_ranks_on_four_hosts_stay_whole_and_in_order() {
     check_lines(&[], 31, sample(12, 200), 200_000);
     check_lines(&["-l"], 32, sample(12, 200), 200_000);
 }
@@ -24,9 +24,9 @@ fn many_short_lines_of_four_hosts_keep_their_order() {
 
 fn check_lines(options: &[&str], seed: u64, count: usize, max: usize) {
     let ring = ring();
-    let words = [seed.to_string(), count.to_string(), max.to_string()];
+    let arguments = [seed.to_string(), count.to_string(), max.to_string()];
     let run = ring.mpirun(1, options).args(["-ppn", "16", "-n", &RANKS.to_string()]);
-    let run = run.arg(ring.suite.program("t-lines")).args(words).deadline(sample(120, 600));
+    let run = run.arg(ring.suite.program("t-lines")).args(arguments).deadline(sample(120, 600));
     let output = run.output();
     assert_eq!(output.exit_code(), Some(0), "{output}");
     for (stream, bytes) in [(Stream::Out, &output.stdout), (Stream::Err, &output.stderr)] {
@@ -37,19 +37,19 @@ fn check_lines(options: &[&str], seed: u64, count: usize, max: usize) {
 }
 
 #[test]
-fn equal_lines_of_all_hosts_are_printed_once_and_errors_apart() {
+fn equal_lines_of_all_hosts_are_printed_once_separately_for_stdout_and_stderr() {
     let ring = ring();
     let script = "for i in 1 2 3; do echo line $i; echo error $i >&2; done; \
                   [ $PMI_RANK != 37 ] || echo odd";
-    let words = ["-m", "-ppn", "16", "-n", "64", "sh", "-c", script];
-    let output = ring.mpirun(1, &words).output();
+    let arguments = ["-m", "-ppn", "16", "-n", "64", "sh", "-c", script];
+    let output = ring.mpirun(1, &arguments).output();
     output.code(0).prints("0-63: line 1\n0-63: line 2\n0-63: line 3\n37: odd\n");
     assert_eq!(output.err(), "0-63: error 1\n0-63: error 2\n0-63: error 3\n");
     ring.only_daemons_are_left();
 }
 
 #[test]
-fn lines_that_differ_by_rank_are_merged_where_they_are_equal() {
+fn only_ranks_with_equal_lines_share_a_merged_line() {
     let ring = ring();
     let script = "echo parity $((PMI_RANK % 2))";
     let output = ring.mpirun(1, &["-m", "-n", "8", "sh", "-c", script]).output();
@@ -59,11 +59,11 @@ fn lines_that_differ_by_rank_are_merged_where_they_are_equal() {
 }
 
 #[test]
-fn every_rank_of_every_host_has_a_file_of_its_own() {
+fn outfile_pattern_gives_every_rank_of_every_host_its_own_files() {
     let ring = ring();
-    let words = ["-outfile-pattern", "out.%r.%h", "-errfile-pattern", "err.%r", "-n", "8"];
+    let arguments = ["-outfile-pattern", "out.%r.%h", "-errfile-pattern", "err.%r", "-n", "8"];
     let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2";
-    ring.mpirun(1, &words).args(["sh", "-c", script]).output().code(0).quiet().prints("");
+    ring.mpirun(1, &arguments).args(["sh", "-c", script]).output().code(0).quiet().prints("");
     for rank in 0..8 {
         let host = rank / 2 + 1;
         let content = |name: String| std::fs::read_to_string(ring.suite.path(name));
@@ -75,7 +75,7 @@ fn every_rank_of_every_host_has_a_file_of_its_own() {
 }
 
 #[test]
-fn lines_of_all_hosts_bear_the_time_when_they_were_written() {
+fn timestamps_show_when_lines_of_all_hosts_were_written() {
     let ring = ring();
     let output = ring.mpirun(1, &["-timestamp", "-l", "-n", "8", "echo", "text"]).output();
     output.code(0).quiet();
@@ -91,10 +91,11 @@ fn lines_of_all_hosts_bear_the_time_when_they_were_written() {
 }
 
 #[test]
-fn a_prompt_of_a_rank_elsewhere_appears_and_can_be_answered() {
+fn a_prompt_of_a_rank_on_another_host_is_shown_and_can_be_answered() {
     let ring = ring();
-    let words = ["-l", "-s", "5", "-n", "6"];
-    let run = ring.mpirun(1, &words).arg(ring.suite.program("t-prompt")).args(["name?", "60", "5"]);
+    let arguments = ["-l", "-s", "5", "-n", "6"];
+    let run =
+        ring.mpirun(1, &arguments).arg(ring.suite.program("t-prompt")).args(["name?", "60", "5"]);
     let mut job = run.input_pipe().start();
     let mut stdin = job.stdin();
     job.shows("5: name?");
@@ -106,9 +107,9 @@ fn a_prompt_of_a_rank_elsewhere_appears_and_can_be_answered() {
 }
 
 #[test]
-fn a_rank_in_the_middle_of_its_line_holds_up_other_hosts_only_until_the_line_ends() {
+fn a_partial_line_delays_output_of_other_hosts_only_until_the_line_ends() {
     let ring = ring();
-    // Rank 4 writes a long line piece by piece; rank 2 and 6 have something to say all the while.
+    // Rank 4 writes a long line piece by piece; meanwhile ranks 2 and 6 write lines.
     let script = "case $PMI_RANK in 4) for i in 1 2 3 4 5 6 7 8; do printf \"piece$i \"; \
                   sleep 0.05; done; echo;; *) for i in 1 2 3; do echo whole $PMI_RANK; done;; esac";
     for _ in 0..sample(5, 50) {
@@ -123,7 +124,7 @@ fn a_rank_in_the_middle_of_its_line_holds_up_other_hosts_only_until_the_line_end
 }
 
 #[test]
-fn the_last_bytes_of_every_host_are_not_lost() {
+fn the_last_bytes_of_ranks_on_every_host_are_printed() {
     let ring = ring();
     for round in 0..sample(15, 500) {
         let length = 1 + (round * 7_919) % 200_000;
@@ -140,7 +141,7 @@ fn the_last_bytes_of_every_host_are_not_lost() {
 }
 
 #[test]
-fn a_reader_of_all_hosts_that_leaves_ends_the_job_with_141() {
+fn a_closed_stdout_ends_a_job_of_many_hosts_with_code_141() {
     let ring = ring();
     for options in [&[][..], &["-l"], &["-m"]] {
         let mut job = ring.mpirun(1, options).args(["-n", "8", "yes"]).start_unread();
@@ -153,10 +154,10 @@ fn a_reader_of_all_hosts_that_leaves_ends_the_job_with_141() {
 }
 
 #[test]
-fn a_flood_of_one_host_does_not_keep_another_from_being_heard() {
+fn a_flood_of_output_from_one_host_does_not_block_lines_of_another() {
     let ring = ring();
     let flood = ["-n", "2", "-host", "d2", "yes", ":", "-n", "1", "-host", "d4", "sh", "-c"];
-    let run = ring.mpirun(1, &flood).arg("echo heard >&2; echo also; sleep 60");
+    let run = ring.mpirun(1, &flood).arg("echo first >&2; echo also; sleep 60");
     let mut job = run.start_unread();
     let mut pipe = job.take_stdout();
     let reader = std::thread::spawn(move || {
@@ -166,7 +167,7 @@ fn a_flood_of_one_host_does_not_keep_another_from_being_heard() {
         }
         all
     });
-    wait_until("the error is seen", || job.stderr().contains("heard\n"));
+    wait_until("the error is seen", || job.stderr().contains("first\n"));
     wait_until("the job is not over", || ring.suite.running("sleep").len() == 1);
     job.send(nix::sys::signal::Signal::SIGINT);
     job.wait().code(130);

@@ -1,10 +1,10 @@
-//! Every rank runs once, on the host where it belongs, and knows its place there.
+//! Every rank runs once, on the host that the options select, and knows its local rank.
 
 use crate::across::ring;
 use crate::members::Members;
 use crate::run::Output;
 
-/// Each rank says where it is: host, rank, local rank, local ranks, size.
+/// Each rank prints its host, rank, local rank, number of local ranks, and size.
 const WHERE: [&str; 5] = [
     "-prepend-pattern",
     "%h ",
@@ -13,7 +13,7 @@ const WHERE: [&str; 5] = [
     "echo $PMI_RANK $MPI_LOCALRANKID $MPI_LOCALNRANKS $PMI_SIZE",
 ];
 
-/// Checks that `output` is that of ranks placed like this: hosts by number, each with its ranks.
+/// Checks that `output` shows ranks placed like this: hosts by number, each with its ranks.
 fn check(output: &Output, hosts: &[(usize, &[usize])], what: &str) {
     output.code(0);
     let size: usize = hosts.iter().map(|(_, ranks)| ranks.len()).sum();
@@ -27,12 +27,12 @@ fn check(output: &Output, hosts: &[(usize, &[usize])], what: &str) {
     assert_eq!(output.sorted_lines(), expected, "{what}: {output}");
 }
 
-fn run(ring: &Members, from: usize, words: &[&str]) -> Output {
-    ring.mpirun(from, words).args(WHERE).output()
+fn run(ring: &Members, from: usize, arguments: &[&str]) -> Output {
+    ring.mpirun(from, arguments).args(WHERE).output()
 }
 
 #[test]
-fn every_rank_runs_once_on_the_host_that_the_options_say() {
+fn every_rank_runs_once_on_the_host_that_the_options_select() {
     let ring = ring();
     type Hosts = &'static [(usize, &'static [usize])];
     let table: [(&[&str], Hosts); 9] = [
@@ -46,26 +46,26 @@ fn every_rank_runs_once_on_the_host_that_the_options_say() {
         (&["-1", "-n", "2"], &[(2, &[0, 1])]),
         (&["-hosts", "d4", "-n", "1"], &[(4, &[0])]),
     ];
-    for (words, hosts) in table {
-        let output = run(&ring, 1, words);
-        check(&output, hosts, &words.join(" "));
+    for (arguments, hosts) in table {
+        let output = run(&ring, 1, arguments);
+        check(&output, hosts, &arguments.join(" "));
         output.quiet();
     }
     ring.only_daemons_are_left();
 }
 
 #[test]
-fn a_job_begins_on_the_host_where_it_was_started() {
+fn placement_begins_on_the_host_where_mpirun_was_started() {
     let ring = ring();
     check(&run(&ring, 3, &["-n", "5"]), &[(3, &[0, 1]), (4, &[2, 3]), (1, &[4])], "from d3");
     ring.only_daemons_are_left();
 }
 
 #[test]
-fn every_program_has_hosts_of_its_own() {
+fn every_program_of_a_job_runs_on_its_own_hosts() {
     let ring = ring();
     let first = ring.mpirun(1, &["-n", "2", "-host", "d4"]).args(WHERE);
-    // The label is the whole job's, so the second program has none of its own.
+    // `-l` applies to the whole job, so the arguments of the second program omit it.
     let second = [":", "-n", "3", "-host", "d2,d3"];
     let output = first.args(second).args(&WHERE[2..]).output();
     check(&output, &[(4, &[0, 1]), (2, &[2, 3]), (3, &[4])], "two programs");
@@ -73,7 +73,7 @@ fn every_program_has_hosts_of_its_own() {
 }
 
 #[test]
-fn more_ranks_than_slots_begin_again() {
+fn ranks_beyond_the_slots_are_placed_from_the_first_host_again() {
     let ring = ring();
     let output = run(&ring, 1, &["-n", "10"]);
     check(&output, &[(1, &[0, 1, 8, 9]), (2, &[2, 3]), (3, &[4, 5]), (4, &[6, 7])], "10 on 8");
@@ -82,7 +82,7 @@ fn more_ranks_than_slots_begin_again() {
 }
 
 #[test]
-fn the_map_of_ranks_is_printed_on_request() {
+fn print_rank_map_prints_the_hosts_with_their_ranks() {
     let ring = ring();
     let output = ring.mpirun(1, &["-print-rank-map", "-rr", "-n", "6", "true"]).output();
     output.code(0).quiet().prints("(d1:0,4)(d2:1,5)(d3:2)(d4:3)\n");
@@ -90,7 +90,7 @@ fn the_map_of_ranks_is_printed_on_request() {
 }
 
 #[test]
-fn a_host_that_is_not_there_is_named_and_nothing_runs() {
+fn an_unknown_host_is_named_and_no_rank_runs() {
     let ring = ring();
     let output = ring.mpirun(1, &["-hosts", "d2,d9", "-n", "2", "touch", "ran"]).output();
     output.code(125).says(&["d9"]).brief();
@@ -99,7 +99,7 @@ fn a_host_that_is_not_there_is_named_and_nothing_runs() {
 }
 
 #[test]
-fn a_rank_on_any_host_has_the_callers_directory_environment_and_mask() {
+fn ranks_on_every_host_get_the_callers_directory_environment_and_umask() {
     let ring = ring();
     let script = "echo $(pwd) $FLAVOUR $(umask)";
     let directory = ring.suite.new_directory("elsewhere");

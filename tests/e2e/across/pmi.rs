@@ -1,15 +1,16 @@
-//! Key-value space and fences of ranks on many hosts.
+//! PMI key-value space and fences of ranks on many hosts.
 
 use crate::across::ring;
-use crate::pmi::STRANGE;
+use crate::pmi::UNUSUAL;
 use crate::run::sample;
 
 #[test]
-fn what_was_put_on_one_host_is_got_on_all_after_a_fence() {
+fn a_key_put_on_one_host_is_readable_on_all_hosts_after_a_fence() {
     let ring = ring();
     for (ranks, keys) in [("4", "1"), ("8", "40"), ("64", "3")] {
-        let words = ["-rr", "-n", ranks, &ring.suite.program("t-pmi"), "put-fence-get-all", keys];
-        let output = ring.mpirun(1, &words).deadline(60).output();
+        let arguments =
+            ["-rr", "-n", ranks, &ring.suite.program("t-pmi"), "put-fence-get-all", keys];
+        let output = ring.mpirun(1, &arguments).deadline(60).output();
         output.code(0);
         let ranks: usize = ranks.parse().expect("a number");
         assert_eq!(output.out().matches("pmi ok ").count(), ranks, "{output}");
@@ -18,7 +19,7 @@ fn what_was_put_on_one_host_is_got_on_all_after_a_fence() {
 }
 
 #[test]
-fn fences_of_many_hosts_follow_each_other() {
+fn many_fences_in_sequence_complete_on_many_hosts() {
     let ring = ring();
     let output = ring.ranks(8, "t-pmi", &["fences", sample("100", "5000")]).deadline(120).output();
     output.code(0).quiet();
@@ -27,12 +28,12 @@ fn fences_of_many_hosts_follow_each_other() {
 }
 
 #[test]
-fn groups_of_ranks_meet_within_and_across_hosts_and_get_what_their_members_put() {
+fn fences_of_groups_complete_within_and_across_hosts_and_exchange_their_keys() {
     let ring = ring();
     for options in [&["-n", "8"][..], &["-rr", "-n", "8"], &["-hosts", "d1", "-n", "4"]] {
         let helper = ring.suite.program("t-pmi");
-        let words = [&*helper, "groups", sample("30", "500")];
-        let output = ring.mpirun(1, options).args(words).deadline(120).output();
+        let arguments = [&*helper, "groups", sample("30", "500")];
+        let output = ring.mpirun(1, options).args(arguments).deadline(120).output();
         output.code(0);
         let ranks: usize = options.last().expect("a number").parse().expect("a number");
         assert_eq!(output.out().matches("groups ok ").count(), ranks, "{output}");
@@ -43,7 +44,7 @@ fn groups_of_ranks_meet_within_and_across_hosts_and_get_what_their_members_put()
 #[test]
 fn values_of_any_kind_and_repeated_inits_work_across_hosts() {
     let ring = ring();
-    for (mode, said) in STRANGE {
+    for (mode, said) in UNUSUAL {
         let output = ring.ranks(8, "t-pmi", &[mode]).output();
         output.code(0);
         assert_eq!(output.out().matches(said).count(), 8, "{mode}: {output}");
@@ -52,7 +53,7 @@ fn values_of_any_kind_and_repeated_inits_work_across_hosts() {
 }
 
 #[test]
-fn pmi_2_works_across_hosts() {
+fn ranks_on_many_hosts_exchange_keys_with_pmi_2() {
     let ring = ring();
     for (mode, said) in
         [("put-fence-get-all", "pmi2 ok "), ("ring", "ring ok "), ("mixed", "mixed ok ")]
@@ -65,7 +66,7 @@ fn pmi_2_works_across_hosts() {
 }
 
 #[test]
-fn the_mapping_tells_which_ranks_share_a_host() {
+fn the_process_mapping_shows_which_ranks_share_a_host() {
     let ring = ring();
     let helper = ring.suite.program("t-pmi");
     for (options, mapping) in [
@@ -84,7 +85,7 @@ fn the_mapping_tells_which_ranks_share_a_host() {
 }
 
 #[test]
-fn a_rank_that_leaves_the_others_of_all_hosts_in_the_fence_ends_the_job() {
+fn a_rank_that_exits_while_the_others_are_in_a_fence_ends_the_job() {
     let ring = ring();
     for rank in ["0", "3", "6"] {
         let host = format!("host d{}", rank.parse::<usize>().expect("a number") / 2 + 1);
@@ -97,7 +98,7 @@ fn a_rank_that_leaves_the_others_of_all_hosts_in_the_fence_ends_the_job() {
 }
 
 #[test]
-fn an_abort_on_any_host_ends_all_with_its_code() {
+fn a_pmi_abort_on_any_host_ends_all_ranks_with_its_code() {
     let ring = ring();
     for (rank, asked, code) in [("1", "7", 7), ("2", "0", 1), ("5", "256", 1), ("7", "-1", 255)] {
         let host = format!("host d{}", rank.parse::<usize>().expect("a number") / 2 + 1);
@@ -108,7 +109,7 @@ fn an_abort_on_any_host_ends_all_with_its_code() {
 }
 
 #[test]
-fn a_rank_elsewhere_that_speaks_garbage_ends_its_own_job_only() {
+fn a_rank_that_sends_invalid_pmi_lines_ends_only_its_own_job() {
     let ring = ring();
     let (others, other) = ring.recorders(8, &[], "other");
     for mode in ["garbage", "huge-line"] {
@@ -121,12 +122,12 @@ fn a_rank_elsewhere_that_speaks_garbage_ends_its_own_job_only() {
 }
 
 #[test]
-fn jobs_on_the_same_hosts_have_nothing_to_do_with_each_others_keys() {
+fn jobs_on_the_same_hosts_do_not_see_each_others_keys() {
     let ring = ring();
     let jobs: Vec<_> = (0..6)
         .map(|at| {
-            let words = ["-n", "8", &ring.suite.program("t-pmi"), "put-fence-get-all", "8"];
-            ring.mpirun(at % 4 + 1, &words).deadline(60).start()
+            let arguments = ["-n", "8", &ring.suite.program("t-pmi"), "put-fence-get-all", "8"];
+            ring.mpirun(at % 4 + 1, &arguments).deadline(60).start()
         })
         .collect();
     for job in jobs {

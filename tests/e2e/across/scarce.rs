@@ -8,14 +8,14 @@ use crate::process::Process;
 use crate::run::wait_until;
 use crate::suite::{is_root, skip};
 
-/// A control group of this test's own, with one limit.
+/// A control group of one test, with one limit.
 struct Group {
     path: PathBuf,
 }
 
 impl Group {
-    /// Limits what `controller` does: by the first of these files (version 1) or the second (version 2). None
-    /// where there is no such controller to be had.
+    /// Limits `controller` with the first of these files (version 1) or the second (version 2).
+    /// `None` if this machine lacks the controller.
     fn limited(controller: &str, files: [&str; 2], limit: &str) -> Option<Self> {
         let root = Path::new("/sys/fs/cgroup");
         let name = format!("mpd-test-{}-{controller}", std::process::id());
@@ -49,7 +49,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Only an empty one can be removed.
+        // The kernel removes only an empty group.
         let outside = self.path.with_file_name("cgroup.procs");
         for pid in fs::read_to_string(self.procs()).unwrap_or_default().lines() {
             let _ = fs::write(&outside, pid);
@@ -59,7 +59,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn a_host_that_may_have_no_more_processes_ends_the_job_with_a_word() {
+fn a_host_that_can_start_no_more_processes_ends_the_job_with_an_error() {
     let found =
         is_root().then(|| Group::limited("pids", ["pids.max", "pids.max"], "max")).flatten();
     let Some(group) = found else {
@@ -67,7 +67,7 @@ fn a_host_that_may_have_no_more_processes_ends_the_job_with_a_word() {
     };
     let ring = ring();
     group.holds(ring.process(3).pid);
-    // The daemon; its manager as well; a rank, but not the second.
+    // The limit permits the daemon; also its manager; also one rank, but not the second.
     for most in ["1", "2", "3"] {
         group.limit("pids.max", most);
         let output = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(30).output();
@@ -80,7 +80,7 @@ fn a_host_that_may_have_no_more_processes_ends_the_job_with_a_word() {
 }
 
 #[test]
-fn a_rank_that_eats_all_memory_is_named_with_what_became_of_it_and_its_manager_lives() {
+fn a_rank_killed_for_lack_of_memory_is_named_and_its_manager_survives() {
     let files = ["memory.limit_in_bytes", "memory.max"];
     let found = is_root().then(|| Group::limited("memory", files, "50331648")).flatten();
     let Some(group) = found else {
@@ -97,7 +97,7 @@ fn a_rank_that_eats_all_memory_is_named_with_what_became_of_it_and_its_manager_l
 }
 
 #[test]
-fn ranks_go_before_their_managers_when_memory_runs_out() {
+fn ranks_have_a_higher_oom_score_than_their_managers() {
     let ring = ring();
     let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).start();
     wait_until("the ranks", || ring.suite.running("sleep").len() == 8);
@@ -118,9 +118,9 @@ fn ranks_go_before_their_managers_when_memory_runs_out() {
 }
 
 #[test]
-fn daemons_and_managers_come_before_ranks_where_they_may() {
-    let nice = |words: &[&str]| {
-        let output = std::process::Command::new("nice").args(words).output().expect("nice");
+fn daemons_and_managers_of_root_run_at_a_higher_cpu_priority_than_ranks() {
+    let nice = |arguments: &[&str]| {
+        let output = std::process::Command::new("nice").args(arguments).output().expect("nice");
         String::from_utf8_lossy(&output.stdout).trim().parse::<i32>().expect("a number")
     };
     let (ours, may) = (nice(&[]), nice(&["-n", "-1", "nice"]) < 0);

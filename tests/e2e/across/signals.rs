@@ -1,4 +1,4 @@
-//! Signals reach every rank on every host, once, and end or stop what they ought to.
+//! Signals reach every rank on every host once, and end or stop the processes as intended.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::process::Process;
 use crate::pty::{INTERRUPT, SUSPEND, Terminal};
 use crate::run::{Running, sample, wait_until};
 use crate::signals::{ORDINARY, Recorders};
-use crate::terminal::is_heard_in_the_foreground_alone;
+use crate::terminal::check_only_the_foreground_job_reads_the_terminal;
 
 #[test]
 fn ordinary_signals_reach_every_rank_of_every_host_once() {
@@ -25,7 +25,7 @@ fn ordinary_signals_reach_every_rank_of_every_host_once() {
 }
 
 #[test]
-fn an_interrupt_is_followed_by_sigterm_and_sigkill_on_every_host() {
+fn sigint_is_followed_by_sigterm_and_sigkill_on_every_host() {
     let ring = ring();
     let (recorders, job) = ring.recorders(8, &[], "d");
     job.send(Signal::SIGINT);
@@ -37,7 +37,7 @@ fn an_interrupt_is_followed_by_sigterm_and_sigkill_on_every_host() {
 }
 
 #[test]
-fn a_second_interrupt_kills_on_every_host_at_once() {
+fn a_second_sigint_kills_the_ranks_of_every_host_at_once() {
     let ring = ring();
     let (recorders, job) = ring.recorders(8, &[], "d");
     job.send(Signal::SIGINT);
@@ -45,7 +45,7 @@ fn a_second_interrupt_kills_on_every_host_at_once() {
     let first = Instant::now();
     job.send(Signal::SIGINT);
     job.wait().code(130);
-    // On a machine so slow that the grace was over, nothing can be said.
+    // On a machine so slow that the grace period has passed, this cannot be checked.
     if first.elapsed() < Duration::from_secs(1) {
         assert!(recorders.ranks_got().iter().all(|got| !got.contains_key("SIGTERM")));
     }
@@ -53,7 +53,7 @@ fn a_second_interrupt_kills_on_every_host_at_once() {
 }
 
 #[test]
-fn a_signal_that_kills_the_ranks_of_all_hosts_is_the_jobs_end() {
+fn a_signal_that_kills_the_ranks_of_all_hosts_ends_the_job() {
     let ring = ring();
     for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130), (Signal::SIGUSR1, 138)] {
         let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).start();
@@ -65,12 +65,12 @@ fn a_signal_that_kills_the_ranks_of_all_hosts_is_the_jobs_end() {
 }
 
 #[test]
-fn sigtstp_stops_every_process_of_every_host_and_sigcont_wakes_them_all() {
+fn sigtstp_stops_every_process_of_every_host_and_sigcont_continues_all() {
     let ring = ring();
     let (recorders, job) = ring.recorders(8, &[], "d");
     for _ in 0..2 {
         stop(&recorders, &job);
-        go_on(&recorders, &job);
+        resume(&recorders, &job);
     }
     assert_eq!(recorders.processes().len(), 16);
     recorders.stop();
@@ -85,23 +85,23 @@ fn stop(recorders: &Recorders<'_>, job: &Running) {
     });
 }
 
-fn go_on(recorders: &Recorders<'_>, job: &Running) {
+fn resume(recorders: &Recorders<'_>, job: &Running) {
     job.send(Signal::SIGCONT);
-    wait_until("the ranks, their children and mpirun go on", || {
+    wait_until("the ranks, their children and mpirun continue", || {
         let stopped = recorders.processes().into_iter().find(Process::is_stopped);
         stopped.is_none() && !job.process().is_stopped()
     });
 }
 
 #[test]
-fn a_job_may_be_stopped_for_longer_than_the_patience_between_hosts() {
-    // A host is lost after two seconds of silence then, instead of eight.
+fn a_job_stopped_for_longer_than_the_host_timeout_continues() {
+    // `faster(4)`: a host is declared lost after two seconds of silence instead of eight.
     let ring = roomy().faster(4).with(4);
     let (recorders, job) = ring.recorders(8, &[], "d");
     stop(&recorders, &job);
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(recorders.processes().len(), 16);
-    go_on(&recorders, &job);
+    resume(&recorders, &job);
     job.send(Signal::SIGUSR1);
     recorders.wait_until_ranks_got(Signal::SIGUSR1);
     recorders.stop();
@@ -118,7 +118,7 @@ fn a_stopped_job_of_many_hosts_can_be_killed() {
     ring.only_daemons_are_left();
 }
 
-/// Starts jobs and sends a signal to each `mpirun` anywhere in its start.
+/// Starts jobs and sends a signal to each `mpirun` at different moments of its start.
 fn send_early(ring: &Members, signals: &[Signal], rounds: usize, check: impl Fn(Running, Signal)) {
     let mut random = Random::new(7);
     for round in 0..rounds {
@@ -142,7 +142,7 @@ fn a_signal_in_the_first_milliseconds_is_not_lost_on_any_host() {
 }
 
 #[test]
-fn mpirun_killed_in_the_first_milliseconds_leaves_nothing_on_any_host() {
+fn mpirun_killed_in_the_first_milliseconds_leaves_no_process_on_any_host() {
     let ring = ring();
     send_early(&ring, &[Signal::SIGKILL], sample(30, 2_000), |job, _| drop(job.wait()));
     ring.only_daemons_are_left();
@@ -150,18 +150,18 @@ fn mpirun_killed_in_the_first_milliseconds_leaves_nothing_on_any_host() {
 }
 
 #[test]
-fn sigtstp_while_the_hosts_start_their_ranks_stops_everything() {
+fn sigtstp_during_the_start_on_many_hosts_stops_all_ranks() {
     let ring = ring();
     for already in [1, 30, 60] {
-        // They end with their input, which is when the test waits for the job.
-        let words = ["-s", "all", "-ppn", "20", "-n", "80", "cat"];
-        let job = ring.mpirun(1, &words).input_pipe().start();
+        // The ranks end with their input, when the test waits for the job.
+        let arguments = ["-s", "all", "-ppn", "20", "-n", "80", "cat"];
+        let job = ring.mpirun(1, &arguments).input_pipe().start();
         wait_until("some ranks", || ring.suite.running("cat").len() >= already);
         job.send(Signal::SIGTSTP);
         wait_until("mpirun has stopped", || job.process().is_stopped());
-        let going: Vec<_> =
+        let running: Vec<_> =
             ring.suite.running("cat").into_iter().filter(|rank| !rank.is_stopped()).collect();
-        assert!(going.is_empty(), "not stopped by then: {going:?}");
+        assert!(running.is_empty(), "not stopped by then: {running:?}");
         job.send(Signal::SIGCONT);
         job.wait().code(0).quiet();
     }
@@ -184,7 +184,7 @@ fn signals_of_one_job_do_not_reach_another_on_the_same_hosts() {
     ring.only_daemons_are_left();
 }
 
-/// A shell on a terminal, whose `mpirun` speaks to d1.
+/// A shell on a terminal, whose `mpirun` uses d1.
 fn terminal(ring: &Members) -> Terminal {
     let directory = ring.suite.path("d").display().to_string();
     let mut terminal = Terminal::with_shell(&ring.suite, &directory);
@@ -194,7 +194,7 @@ fn terminal(ring: &Members) -> Terminal {
 }
 
 #[test]
-fn ctrl_z_stops_all_hosts_and_fg_wakes_them() {
+fn ctrl_z_stops_the_ranks_of_all_hosts_and_fg_continues_them() {
     let ring = ring();
     let recorders = Recorders::new(&ring.suite, 8, "d");
     let mut terminal = terminal(&ring);
@@ -206,7 +206,7 @@ fn ctrl_z_stops_all_hosts_and_fg_wakes_them() {
         terminal.shows_prompt();
         assert!(recorders.processes().iter().all(Process::is_stopped));
         terminal.enter("fg");
-        wait_until("all go on", || !recorders.processes().iter().any(Process::is_stopped));
+        wait_until("all continue", || !recorders.processes().iter().any(Process::is_stopped));
     }
     assert_eq!(recorders.processes().len(), 16);
     recorders.stop();
@@ -217,7 +217,7 @@ fn ctrl_z_stops_all_hosts_and_fg_wakes_them() {
 }
 
 #[test]
-fn ctrl_c_ends_the_ranks_of_all_hosts_and_gives_the_prompt_back() {
+fn ctrl_c_ends_the_ranks_of_all_hosts_and_the_shell_prompts_again() {
     let ring = ring();
     let mut terminal = terminal(&ring);
     terminal.enter("$MPIRUN -n 8 sleep 60");
@@ -230,7 +230,7 @@ fn ctrl_c_ends_the_ranks_of_all_hosts_and_gives_the_prompt_back() {
 }
 
 #[test]
-fn a_terminal_that_is_closed_leaves_nothing_on_any_host() {
+fn closing_the_terminal_leaves_no_process_on_any_host() {
     let ring = ring();
     let recorders = Recorders::new(&ring.suite, 8, "d");
     let mut terminal = terminal(&ring);
@@ -241,8 +241,8 @@ fn a_terminal_that_is_closed_leaves_nothing_on_any_host() {
 }
 
 #[test]
-fn a_job_in_the_background_is_not_stopped_for_input_that_another_host_wants() {
+fn a_background_job_is_not_stopped_when_a_rank_on_another_host_reads_input() {
     let ring = ring();
-    is_heard_in_the_foreground_alone(&ring.suite, terminal(&ring), "-n 8 -s 7", 7);
+    check_only_the_foreground_job_reads_the_terminal(&ring.suite, terminal(&ring), "-n 8 -s 7", 7);
     ring.only_daemons_are_left();
 }

@@ -1,4 +1,4 @@
-//! Spawned ranks on many hosts, some of which join the job for them.
+//! Spawned ranks on many hosts, some of which join the job because of the spawn.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ fn ring() -> Members {
     roomy().with(5)
 }
 
-/// A job of one rank on d1 that says these lines.
+/// A job of one rank on d1 that sends these PMI lines.
 pub(super) fn job(ring: &Members, options: &[&str], lines: &[Vec<String>]) -> Run {
     let helper = ring.suite.program("t-pmi");
-    let words: Vec<&str> =
+    let arguments: Vec<&str> =
         options.iter().copied().chain(["-n", "1", &helper, "lines", "0"]).collect();
-    ring.mpirun(1, &words).args(lines.concat()).deadline(60)
+    ring.mpirun(1, &arguments).args(lines.concat()).deadline(60)
 }
 
-/// How many lines of `text` came from each host, by labels that end with it.
+/// How many lines of `text` came from each host; the labels end with the host.
 fn by_host(output: &Output, text: &str) -> BTreeMap<String, usize> {
     let mut hosts = BTreeMap::new();
     for line in output.out().lines().filter(|line| line.ends_with(text)) {
@@ -36,7 +36,7 @@ fn by_host(output: &Output, text: &str) -> BTreeMap<String, usize> {
 const LABEL: [&str; 2] = ["-label-fmt", "%r@%h "];
 
 #[test]
-fn spawned_ranks_are_placed_evenly_whoever_asks_and_however_many_at_once() {
+fn spawned_ranks_are_spread_evenly_over_hosts_for_any_sizes_of_spawns() {
     let ring = ring();
     let echo = |size| one(size, &["echo", "hi"], &[]);
     for (lines, counts) in [
@@ -53,7 +53,7 @@ fn spawned_ranks_are_placed_evenly_whoever_asks_and_however_many_at_once() {
 }
 
 #[test]
-fn worlds_on_hosts_that_joined_exchange_keys_and_spawn_in_turn() {
+fn spawned_worlds_on_new_hosts_exchange_keys_and_spawn_further_worlds() {
     let ring = ring();
     let helper = ring.suite.program("t-pmi");
     let keys = [&*helper, "put-fence-get-all", "40"];
@@ -70,7 +70,7 @@ fn worlds_on_hosts_that_joined_exchange_keys_and_spawn_in_turn() {
 }
 
 #[test]
-fn hosts_and_policies_of_a_spawn_are_kept() {
+fn a_spawn_follows_its_hosts_and_the_spawn_policy() {
     let ring = ring();
     let echo = |size, info: &[(&str, &str)]| one(size, &["echo", "hi"], info);
     for (options, lines, hosts) in [
@@ -89,7 +89,7 @@ fn hosts_and_policies_of_a_spawn_are_kept() {
 }
 
 #[test]
-fn a_program_that_one_host_cannot_start_is_started_nowhere() {
+fn a_spawn_that_fails_on_one_host_starts_no_rank_on_any() {
     let ring = ring();
     let touch = |name: &str| ring.suite.path(name).display().to_string();
     let mark = touch("mark");
@@ -106,7 +106,7 @@ fn a_program_that_one_host_cannot_start_is_started_nowhere() {
 }
 
 #[test]
-fn output_of_all_worlds_arrives_whole_and_a_failure_anywhere_ends_all() {
+fn output_of_all_worlds_arrives_whole_and_a_failure_in_one_ends_the_job() {
     let ring = ring();
     let never = format!("until={}", ring.suite.path("never").display());
     let many = one(10, &["sh", "-c", "seq 1 2000"], &[]);
@@ -137,7 +137,7 @@ fn signals_reach_spawned_ranks_on_every_host_and_leave_nothing() {
 }
 
 #[test]
-fn the_loss_of_a_host_where_spawned_ranks_run_ends_the_job_and_of_another_does_not() {
+fn a_lost_host_ends_the_job_only_if_ranks_run_there() {
     let ring = ring();
     let go = ring.suite.path("go").display().to_string();
     let lines = [one(5, &["true"], &[]), vec![format!("until={go}")], one(2, &["true"], &[])];
@@ -145,7 +145,7 @@ fn the_loss_of_a_host_where_spawned_ranks_run_ends_the_job_and_of_another_does_n
     run.shows("errcodes=0,0,0,0,0");
     wait_until("idle managers", || ring.suite.running("true").is_empty());
     ring.kill_manager(4);
-    wait_until("a word of it", || run.stderr().contains("host d4 is lost"));
+    wait_until("a message about it", || run.stderr().contains("host d4 is lost"));
     std::fs::write(&go, "").expect("a file");
     let output = run.wait();
     output.code(0).says(&["no process of the job runs there"]);

@@ -1,4 +1,4 @@
-//! A console that stands still, while ranks of four hosts write without end.
+//! A stopped `mpirun` while ranks of four hosts write without end.
 
 use std::io::Read;
 
@@ -13,10 +13,11 @@ use crate::run::{sample, wait_until};
 const RANKS: usize = 64;
 
 #[test]
-fn a_reader_that_stops_makes_no_manager_grow_and_signals_still_work() {
+fn a_stopped_reader_grows_no_manager_and_signals_still_arrive() {
     let ring = ring();
-    let words = ["-ppn", "16", "-n", "64", &ring.suite.program("t-flood"), "tick", "seconds=300"];
-    let mut job = ring.mpirun(1, &words).start_unread();
+    let arguments =
+        ["-ppn", "16", "-n", "64", &ring.suite.program("t-flood"), "tick", "seconds=300"];
+    let mut job = ring.mpirun(1, &arguments).start_unread();
     let pipe = job.take_stdout();
     let ticked = |number: usize| {
         let text = job.stderr();
@@ -44,12 +45,12 @@ fn a_reader_that_stops_makes_no_manager_grow_and_signals_still_work() {
 }
 
 #[test]
-fn a_stopped_mpirun_and_reader_get_every_byte_when_they_go_on() {
+fn a_stopped_mpirun_and_reader_receive_every_byte_after_sigcont() {
     let ring = ring();
     let (count, max) = (sample(60, 500), 60_000);
-    let words = [count.to_string(), max.to_string(), "out".to_owned()];
+    let arguments = [count.to_string(), max.to_string(), "out".to_owned()];
     let run = ring.mpirun(1, &["-ppn", "16", "-n", "64", &ring.suite.program("t-lines"), "41"]);
-    let mut job = run.args(words).deadline(120).start_unread();
+    let mut job = run.args(arguments).deadline(120).start_unread();
     let mut pipe = job.take_stdout();
     let asleep = || {
         let writers = ring.suite.running("t-lines");
@@ -72,10 +73,10 @@ fn a_stopped_mpirun_and_reader_get_every_byte_when_they_go_on() {
 }
 
 #[test]
-fn a_stopped_mpirun_delays_no_fence_and_no_end() {
+fn a_stopped_mpirun_delays_neither_fences_nor_exits_of_ranks() {
     let ring = ring();
-    let words = ["fences", sample("400", "5000")];
-    let job = ring.ranks(8, "t-pmi", &words).deadline(120).start();
+    let arguments = ["fences", sample("400", "5000")];
+    let job = ring.ranks(8, "t-pmi", &arguments).deadline(120).start();
     wait_until("all ranks", || ring.suite.running("t-pmi").len() == 8);
     job.send(Signal::SIGSTOP);
     wait_until("the ranks have met and ended", || ring.suite.running("t-pmi").is_empty());

@@ -1,4 +1,4 @@
-//! More hosts than one manager has below it: the job tree has two levels.
+//! More hosts than one manager has children: the job tree has two levels.
 
 use std::io::Write;
 
@@ -11,23 +11,23 @@ use crate::output::check_stream;
 use crate::process::{self, Process};
 use crate::run::{sample, wait_until};
 
-/// More than the fan-out of the tree and its root.
+/// More than the fan-out of the tree plus its root.
 const HOSTS: usize = 20;
 
 fn large() -> Members {
     roomy().with(HOSTS)
 }
 
-/// So many ranks on all hosts.
-fn words(count: usize) -> [String; 4] {
+/// `count` ranks on all hosts.
+fn arguments(count: usize) -> [String; 4] {
     let each = count.div_ceil(HOSTS).to_string();
     ["-ppn".to_owned(), each, "-n".to_owned(), count.to_string()]
 }
 
 #[test]
-fn fences_output_input_and_signals_pass_through_every_level() {
+fn fences_output_input_and_signals_pass_through_all_levels_of_the_tree() {
     let ring = large();
-    let one_each = words(HOSTS);
+    let one_each = arguments(HOSTS);
     let one_each: Vec<&str> = one_each.iter().map(String::as_str).collect();
     let helper = |name: &str| ring.suite.program(name);
     for mode in [["put-fence-get-all", "3"], ["fences", sample("20", "1000")]] {
@@ -59,7 +59,7 @@ fn fences_output_input_and_signals_pass_through_every_level() {
         recorders.processes().iter().all(Process::is_stopped) && job.process().is_stopped()
     });
     job.send(Signal::SIGCONT);
-    wait_until("all go on", || !recorders.processes().iter().any(Process::is_stopped));
+    wait_until("all continue", || !recorders.processes().iter().any(Process::is_stopped));
     assert!(recorders.ranks_got().iter().all(|got| got["SIGUSR1"] == 1));
     job.send(Signal::SIGINT);
     job.wait().code(130);
@@ -67,13 +67,14 @@ fn fences_output_input_and_signals_pass_through_every_level() {
 }
 
 #[test]
-fn lines_of_twenty_hosts_are_whole_and_in_order() {
+fn lines_of_twenty_hosts_stay_whole_and_in_order() {
     let ring = large();
     for options in [&[][..], &["-l"]] {
         let (count, max) = (sample(40, 500), 100_000);
-        let run = ring.mpirun(1, options).args(words(2 * HOSTS)).arg(ring.suite.program("t-lines"));
-        let words = ["51".to_owned(), count.to_string(), max.to_string()];
-        let output = run.args(words).deadline(sample(120, 600)).output();
+        let run =
+            ring.mpirun(1, options).args(arguments(2 * HOSTS)).arg(ring.suite.program("t-lines"));
+        let arguments = ["51".to_owned(), count.to_string(), max.to_string()];
+        let output = run.args(arguments).deadline(sample(120, 600)).output();
         assert_eq!(output.exit_code(), Some(0), "{output}");
         for (stream, bytes) in [(Stream::Out, &output.stdout), (Stream::Err, &output.stderr)] {
             let lines = |rank| Lines::new(51, rank, stream, max);
@@ -86,7 +87,7 @@ fn lines_of_twenty_hosts_are_whole_and_in_order() {
 #[test]
 fn a_large_environment_and_many_arguments_reach_every_host() {
     let ring = large();
-    let mut run = ring.mpirun(1, &[]).args(words(HOSTS));
+    let mut run = ring.mpirun(1, &[]).args(arguments(HOSTS));
     for number in 0..12 {
         run = run.env(format!("LARGE_{number}"), "x".repeat(100_000));
     }
@@ -98,9 +99,9 @@ fn a_large_environment_and_many_arguments_reach_every_host() {
 }
 
 #[test]
-fn failures_on_any_level_end_the_whole_tree() {
+fn a_failure_on_any_level_ends_the_whole_tree() {
     let ring = large();
-    let one_each = words(HOSTS);
+    let one_each = arguments(HOSTS);
     let one_each: Vec<&str> = one_each.iter().map(String::as_str).collect();
     let output = {
         let run = ring.mpirun(1, &one_each).arg(ring.suite.program("t-exit-with"));
@@ -108,7 +109,7 @@ fn failures_on_any_level_end_the_whole_tree() {
     };
     output.code(7).says(&["host d20", "rank 19"]).brief();
     ring.only_daemons_are_left();
-    // An inner manager, one that has nobody below, one at the bottom, and the root.
+    // An inner manager, a manager without children on the first level, one on the second level, and the root.
     for (index, named) in [(2, "host d2"), (10, "host d10"), (19, "host d19"), (1, "manager")] {
         let job = ring.mpirun(1, &one_each).args(["sleep", "60"]).start();
         wait_until("all ranks", || ring.suite.running("sleep").len() == HOSTS);

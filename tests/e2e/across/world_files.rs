@@ -1,4 +1,4 @@
-//! Files of output and of status where ranks spawn others on many hosts, some of which join the job for them.
+//! Output files and status files of jobs whose ranks spawn on many hosts, some of which join the job for a spawn.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn read(ring: &Members, name: &str) -> String {
 }
 
 #[test]
-fn worlds_on_all_hosts_have_their_files_and_their_statuses() {
+fn worlds_on_all_hosts_have_their_output_files_and_status_lines() {
     let ring = ring();
     let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2; exit $((PMI_RANK * 7))";
     let lines = [one(2, &["sh", "-c", script], &[]), one(2, &["sh", "-c", script], &[])];
@@ -47,7 +47,7 @@ fn worlds_on_all_hosts_have_their_files_and_their_statuses() {
 }
 
 #[test]
-fn what_worlds_write_one_after_another_on_one_host_stands_in_its_file() {
+fn output_of_successive_worlds_on_one_host_is_in_one_file() {
     let ring = ring();
     let there = [("host", "d2")];
     let mut lines = Vec::new();
@@ -62,7 +62,7 @@ fn what_worlds_write_one_after_another_on_one_host_stands_in_its_file() {
 }
 
 #[test]
-fn long_output_of_worlds_on_other_hosts_is_whole_in_each_file() {
+fn long_output_of_worlds_on_other_hosts_is_complete_in_each_file() {
     let ring = ring();
     let script = "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i + 1)); done";
     let lines = [one(4, &["sh", "-c", script], &[])];
@@ -75,7 +75,7 @@ fn long_output_of_worlds_on_other_hosts_is_whole_in_each_file() {
 }
 
 #[test]
-fn ranks_that_were_lost_with_their_host_are_told_so_and_what_they_wrote_is_in_their_files() {
+fn lost_ranks_of_a_lost_host_have_status_lost_and_keep_their_output_files() {
     let ring = ring();
     let never = format!("until={}", ring.suite.path("never").display());
     let there = one(2, &["sh", "-c", "echo here; exec sleep 60"], &[("host", "d2")]);

@@ -1,4 +1,4 @@
-//! A1 to A5: what a recorder, a relay or another version can do to a handshake and to frames.
+//! A1 to A5: attacks on a handshake and on frames by a recorder, a relay or another version.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -15,13 +15,13 @@ use crate::run::{sample, wait_until};
 use crate::suite::tell;
 
 #[test]
-fn a1_a_recorded_handshake_replayed_is_never_accepted() {
+fn a1_a_replayed_handshake_is_never_accepted() {
     let target = Target::of(1);
-    let relay = Relay::honest(target.door());
+    let relay = Relay::honest(target.port_address());
     let join = target.ring.mpd(2).args(["--join", &relay.address.to_string()]);
     target.ring.started(2, join);
     target.ring.agree();
-    let recorded = relay.heard(Way::There);
+    let recorded = relay.received(Way::There);
     assert!(recorded.len() > M1 + M3, "a whole session: {} bytes", recorded.len());
     for number in 0..sample(200, 10_000) {
         let piece = match number % 4 {
@@ -30,7 +30,7 @@ fn a1_a_recorded_handshake_replayed_is_never_accepted() {
             2 => &recorded[..M1],
             _ => &recorded[M1..],
         };
-        let answer = answer_to(target.door(), piece);
+        let answer = answer_to(target.port_address(), piece);
         assert!(answer.is_empty(), "replay {number} was answered by {} bytes", answer.len());
     }
     target.ring.agree();
@@ -38,7 +38,7 @@ fn a1_a_recorded_handshake_replayed_is_never_accepted() {
 }
 
 #[test]
-fn a1_a_frame_repeated_left_out_or_moved_closes_the_connection() {
+fn a1_a_repeated_omitted_or_moved_frame_closes_the_connection() {
     let mut target = Target::of(1);
     for number in 0..sample(60, 10_000) {
         let mut guest = target.guest();
@@ -54,7 +54,7 @@ fn a1_a_frame_repeated_left_out_or_moved_closes_the_connection() {
         assert!(guest.is_closed());
     }
     assert!(!target.has_read_ghosts());
-    // In order they would have been read.
+    // In order the daemon would read them.
     let mut guest = target.guest();
     guest.send(&pulse());
     guest.send(&ghost());
@@ -63,11 +63,11 @@ fn a1_a_frame_repeated_left_out_or_moved_closes_the_connection() {
 }
 
 #[test]
-fn a1_a_recorded_answer_replayed_convinces_no_daemon() {
+fn a1_a_daemon_rejects_a_replayed_handshake_answer() {
     let target = Target::of(2);
     let honest = Relay::honest(target.ring.member(2).address);
-    target.ring.ask(1, ping(honest.address)).expect("an honest relay is no obstacle");
-    let recorded = honest.heard(Way::Back);
+    target.ring.ask(1, ping(honest.address)).expect("an answer through an unchanging relay");
+    let recorded = honest.received(Way::Back);
     let replaying = Relay::answering(move |mut stream| {
         let mut m1 = [0; M1];
         if stream.read_exact(&mut m1).is_ok() {
@@ -82,9 +82,9 @@ fn a1_a_recorded_answer_replayed_convinces_no_daemon() {
 }
 
 #[test]
-fn a2_a_handshake_that_comes_back_to_its_daemon_fails() {
+fn a2_a_handshake_reflected_to_its_own_daemon_fails() {
     let target = Target::of(2);
-    let mirror = Relay::honest(target.door());
+    let mirror = Relay::honest(target.port_address());
     let echo = Relay::answering(|mut stream| {
         std::thread::spawn(move || {
             let mut bytes = [0; 1024];
@@ -101,7 +101,7 @@ fn a2_a_handshake_that_comes_back_to_its_daemon_fails() {
 }
 
 #[test]
-fn a2_two_daemons_that_both_connect_do_not_take_each_others_hello_for_an_answer() {
+fn a2_two_connecting_daemons_reject_each_others_hello_as_an_answer() {
     let target = Target::of(2);
     let waiting: Mutex<Option<TcpStream>> = Mutex::new(None);
     let between = Relay::answering(move |stream| {
@@ -127,11 +127,11 @@ fn a2_two_daemons_that_both_connect_do_not_take_each_others_hello_for_an_answer(
 }
 
 #[test]
-fn a3_a_bit_changed_anywhere_closes_the_connection_and_nothing_is_acted_on() {
+fn a3_any_changed_bit_closes_the_connection_without_effect() {
     let mut target = Target::of(1);
     let flipped = Arc::new(AtomicUsize::new(usize::MAX));
     let bit = Arc::clone(&flipped);
-    let relay = Relay::new(target.door(), move |way, before, piece| {
+    let relay = Relay::new(target.port_address(), move |way, before, piece| {
         let bit = bit.load(Ordering::Relaxed);
         if way == Way::There && (before..before + piece.len()).contains(&(bit / 8)) {
             piece[bit / 8 - before] ^= 1 << (bit % 8);
@@ -142,14 +142,14 @@ fn a3_a_bit_changed_anywhere_closes_the_connection_and_nothing_is_acted_on() {
     for bit in (0..length * 8).step_by(sample(13, 1)) {
         flipped.store(bit, Ordering::Relaxed);
         let claim = target.claim(RING);
-        let Some(mut guest) = Guest::knock(connect(relay.address), &claim) else {
-            assert!(bit < M1 * 8, "bit {bit} is not in the hello");
+        let Some(mut guest) = Guest::open(connect(relay.address), &claim) else {
+            assert!(bit < M1 * 8, "bit {bit} is behind the hello");
             closed += 1;
             continue;
         };
         guest.send(&greeting("guest", ""));
         guest.send(&ghost());
-        // A length that grew waits for more: there is none.
+        // A grown length makes the daemon wait for more bytes, which never arrive.
         let _ = guest.stream.shutdown(Shutdown::Write);
         assert!(guest.is_closed());
         closed += 1;
@@ -161,12 +161,12 @@ fn a3_a_bit_changed_anywhere_closes_the_connection_and_nothing_is_acted_on() {
     let mut guest = Guest::enter(relay.address, &claim, "guest", "");
     guest.send(&ghost());
     guest.bye();
-    wait_until("unchanged it is read", || target.has_read_ghosts());
+    wait_until("an unchanged frame is read", || target.has_read_ghosts());
     tell(&format!("{closed} bits changed of {}", length * 8));
 }
 
 #[test]
-fn a3_a_daemon_that_connects_notices_any_bit_changed() {
+fn a3_a_connecting_daemon_detects_any_changed_bit() {
     let target = Target::of(2);
     let flipped = Arc::new(AtomicUsize::new(usize::MAX));
     let bit = Arc::clone(&flipped);
@@ -183,47 +183,51 @@ fn a3_a_daemon_that_connects_notices_any_bit_changed() {
         target.ring.refusal(1, ping(relay.address));
     }
     flipped.store(usize::MAX, Ordering::Relaxed);
-    target.ring.ask(1, ping(relay.address)).expect("unchanged it is answered");
+    target.ring.ask(1, ping(relay.address)).expect("an answer to unchanged bytes");
 }
 
 #[test]
-fn a3_nothing_that_can_be_read_is_on_the_wire() {
+fn a3_no_plain_text_is_on_the_wire() {
     let ring = Members::new().option(&["--ring", "unmistakable"]);
     ring.start(1);
     let relay = Relay::honest(ring.member(1).address);
     ring.started(2, ring.mpd(2).args(["--join", &relay.address.to_string()]));
     ring.agree();
     for way in [Way::There, Way::Back] {
-        let heard = relay.heard(way);
-        assert!(heard.len() > 300, "{} bytes", heard.len());
+        let received = relay.received(way);
+        assert!(received.len() > 300, "{} bytes", received.len());
         for word in ["unmistakable", "pulse", "records", "incarnation", "127."] {
-            let found = heard.windows(word.len()).any(|piece| piece == word.as_bytes());
+            let found = received.windows(word.len()).any(|piece| piece == word.as_bytes());
             assert!(!found, "'{word}' went {way:?}");
         }
     }
 }
 
 #[test]
-fn a4_another_version_is_refused_and_only_a_holder_of_the_key_is_told() {
+fn a4_another_version_is_refused_with_a_proof_only_to_key_holders() {
     let mut target = Target::of(1);
     for version in [0, 2, 255] {
         let mut claim = target.claim(JOIN);
         claim.hello.version = version;
-        let answer = answer_to(target.door(), &claim.m1());
+        let answer = answer_to(target.port_address(), &claim.m1());
         assert_eq!(answer.len(), M2, "version {version}");
-        let words: Vec<u8> = answer[8..80].iter().copied().take_while(|byte| *byte != 0).collect();
-        assert_eq!(answer, naive::refusal(&target.key, &claim.m1(), 1, &words), "it is proved");
-        let words = String::from_utf8(words).expect("text");
-        assert!(words.contains(&version.to_string()), "{words}");
+        let arguments: Vec<u8> =
+            answer[8..80].iter().copied().take_while(|byte| *byte != 0).collect();
+        assert_eq!(answer, naive::refusal(&target.key, &claim.m1(), 1, &arguments), "it is proved");
+        let arguments = String::from_utf8(arguments).expect("text");
+        assert!(arguments.contains(&version.to_string()), "{arguments}");
         claim.key = [3; 32];
-        assert!(answer_to(target.door(), &claim.m1()).is_empty(), "a stranger gets nothing");
+        assert!(
+            answer_to(target.port_address(), &claim.m1()).is_empty(),
+            "an outsider gets no byte"
+        );
     }
     let key = target.key;
     let other = Relay::answering(move |mut stream| {
         let mut m1 = [0; M1];
         if stream.read_exact(&mut m1).is_ok() {
-            let words = b"\x1b[31mbeware\n\xc2\x9b";
-            let _ = stream.write_all(&naive::refusal(&key, &m1, 9, words));
+            let arguments = b"\x1b[31mbeware\n\xc2\x9b";
+            let _ = stream.write_all(&naive::refusal(&key, &m1, 9, arguments));
         }
     });
     let problem = target.ring.refusal(1, ping(other.address));
@@ -232,7 +236,7 @@ fn a4_another_version_is_refused_and_only_a_holder_of_the_key_is_told() {
 }
 
 #[test]
-fn a5_a_link_that_was_cut_is_told_from_one_that_ended() {
+fn a5_a_cut_link_is_logged_differently_from_a_closed_link() {
     let mut target = Target::ring(Members::new().option(&["--verbose"]).with(1));
     let log = target.ring.rundir(1).join("mpd.log");
     let mut guest = target.guest();

@@ -1,4 +1,4 @@
-//! A12 to A16, A27: too many, too much, too long, too often.
+//! A12 to A16, A27: floods of connections, frames, hellos and signals.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
@@ -20,36 +20,36 @@ use crate::process;
 use crate::run::{comes_true, sample, wait_until};
 use crate::suite::tell;
 
-/// Says nothing, or a byte now and then, and comes again when it is sent away.
+/// Connections that send nothing, or one byte from time to time, and connect again after each close.
 struct Flood {
-    door: SocketAddr,
+    port_address: SocketAddr,
     idle: Vec<TcpStream>,
     slow: Vec<TcpStream>,
 }
 
 impl Flood {
-    /// From so many addresses.
+    /// Number of addresses of the connections.
     const ADDRESSES: usize = 60;
 
-    fn new(door: SocketAddr, idle_ones: usize, slow_ones: usize) -> Self {
-        let idle_ones = idle(door, idle_ones, Self::ADDRESSES);
-        Self { door, idle: idle_ones, slow: idle(door, slow_ones, Self::ADDRESSES) }
+    fn new(port_address: SocketAddr, idle_ones: usize, slow_ones: usize) -> Self {
+        let idle_ones = idle(port_address, idle_ones, Self::ADDRESSES);
+        Self { port_address, idle: idle_ones, slow: idle(port_address, slow_ones, Self::ADDRESSES) }
     }
 
-    /// A byte of each slow one, and whoever was sent away comes again. Returns how many were.
+    /// Sends one byte on each slow connection and opens closed ones again. Returns the number of new connections.
     fn drip(&mut self) -> usize {
         let mut renewed = 0;
         for (number, stream) in self.idle.iter_mut().enumerate() {
             let waits =
                 matches!(stream.read(&mut [0]), Err(e) if e.kind() == ErrorKind::WouldBlock);
             if !waits {
-                *stream = again(self.door, number);
+                *stream = reconnect(self.port_address, number);
                 renewed += 1;
             }
         }
         for (number, stream) in self.slow.iter_mut().enumerate() {
             if stream.write_all(b"M").is_err() {
-                *stream = again(self.door, number);
+                *stream = reconnect(self.port_address, number);
                 renewed += 1;
             }
         }
@@ -61,19 +61,19 @@ impl Flood {
     }
 }
 
-fn again(door: SocketAddr, number: usize) -> TcpStream {
-    one_idle(door, number % Flood::ADDRESSES)
+fn reconnect(port_address: SocketAddr, number: usize) -> TcpStream {
+    one_idle(port_address, number % Flood::ADDRESSES)
 }
 
-/// How long the daemon takes to answer this. The deadline of a request decides, not that time.
-fn prompt(ring: &Members, request: RingRequest) -> Duration {
+/// How long the daemon takes for this answer. The deadline of the request fails the test, not this time.
+fn response_time(ring: &Members, request: RingRequest) -> Duration {
     let begin = Instant::now();
     ring.ask(1, request).expect("an answer");
     begin.elapsed()
 }
 
 #[test]
-fn a12_many_idle_and_slow_connections_hinder_nobody() {
+fn a12_many_idle_and_slow_connections_delay_no_answer() {
     let target = Target::of(3);
     let ring = &target.ring;
     let before = target.daemon();
@@ -82,13 +82,13 @@ fn a12_many_idle_and_slow_connections_hinder_nobody() {
     let calm = calm.elapsed();
     let mut watches: Vec<_> = (1..=3).map(|index| ring.watch(index)).collect();
     let (idle_ones, slow_ones) = sample((300, 60), (2_000, 200));
-    let mut flood = Flood::new(target.door(), idle_ones, slow_ones);
+    let mut flood = Flood::new(target.port_address(), idle_ones, slow_ones);
     let until = Instant::now() + Duration::from_millis(sample(500, 60_000));
     let (mut worst, mut jobs, mut renewed) = (Duration::ZERO, Vec::new(), 0);
     while Instant::now() < until {
         renewed += flood.drip();
-        worst = worst.max(prompt(ring, RingRequest::Describe));
-        worst = worst.max(prompt(ring, RingRequest::Census));
+        worst = worst.max(response_time(ring, RingRequest::Describe));
+        worst = worst.max(response_time(ring, RingRequest::Census));
         let begin = Instant::now();
         ring.mpirun(1, &["-n", "4", "true"]).output().code(0).quiet();
         jobs.push(begin.elapsed());
@@ -114,25 +114,25 @@ fn a12_many_idle_and_slow_connections_hinder_nobody() {
 }
 
 #[test]
-fn a13_a_daemon_without_descriptors_rests_and_serves_again() {
+fn a13_a_daemon_without_free_descriptors_pauses_and_serves_again_later() {
     let ring = Members::new();
     ring.started(1, ring.mpd_under(1, &["files=40"]));
     ring.start(2);
     ring.agree();
     let target = Target::ring(ring);
-    let flood = Flood::new(target.door(), sample(200, 2_000), 20);
+    let flood = Flood::new(target.port_address(), sample(200, 2_000), 20);
     let socket = target.ring.rundir(1).join("mpd.sock");
     let consoles: Vec<_> = (0..60).map(|_| UnixStream::connect(&socket)).collect();
     let daemon = target.daemon();
     wait_until("it has taken what it takes", || daemon.descriptors() > 24);
-    // A look at the processor time of a while in which there is nothing to do.
+    // The processor time of a period without work.
     let (cpu, begin) = (daemon.cpu(), Instant::now());
     comes_true(Duration::from_secs(sample(1, 4)), || false);
     let (used, window) = (target.daemon().cpu() - cpu, begin.elapsed());
     tell(&format!("{} descriptors, {used:?} of {window:?}", daemon.descriptors()));
     assert!(used < window / 2, "it spins: {used:?} of {window:?}");
     let lines = target.ring.log(1).lines().count();
-    assert!(lines < 100, "{lines} lines in its log");
+    assert!(lines < 100, "{lines} lines in the log");
     drop((flood, consoles));
     wait_until("it serves again", || target.ring.ask(1, RingRequest::Census).is_ok());
     target.ring.kill(2);
@@ -140,8 +140,8 @@ fn a13_a_daemon_without_descriptors_rests_and_serves_again() {
     target.ring.agree();
 }
 
-/// Texts of the greatest size that are no message, and one that would be.
-fn monsters() -> Vec<(&'static str, Vec<u8>)> {
+/// Texts of the greatest size: some are no message, one would be.
+fn oversized_texts() -> Vec<(&'static str, Vec<u8>)> {
     const MIB: usize = 1 << 20;
     let keys = |start: &str, end: &str| {
         let mut json = String::from(start);
@@ -169,11 +169,11 @@ fn monsters() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Does this to a daemon and fails if it costs much of its processor time or makes it grow.
-fn harmless(target: &Target, what: &str, attack: impl FnOnce()) {
+/// Attacks a daemon and fails if the attack costs much processor time or memory.
+fn check_low_cost(target: &Target, what: &str, attack: impl FnOnce()) {
     let (rss, cpu) = (target.daemon().resident_kib(), target.daemon().cpu());
     attack();
-    let took = prompt(&target.ring, RingRequest::Describe);
+    let took = response_time(&target.ring, RingRequest::Describe);
     let used = target.daemon().cpu().saturating_sub(cpu);
     let grown = target.daemon().resident_kib().saturating_sub(rss);
     tell(&format!("{what}: {used:?} of the daemon, answered in {took:?}, +{grown} KiB"));
@@ -182,20 +182,22 @@ fn harmless(target: &Target, what: &str, attack: impl FnOnce()) {
 }
 
 #[test]
-fn a14_frames_too_long_too_deep_or_too_wide_end_their_connection_and_nothing_else() {
+fn a14_a_frame_too_long_deep_or_wide_ends_only_its_connection() {
     let mut target = Target::of(1);
-    for (what, bytes) in monsters() {
-        harmless(&target, what, || assert!(answer_to(target.door(), &bytes).is_empty()));
+    for (what, bytes) in oversized_texts() {
+        check_low_cost(&target, what, || {
+            assert!(answer_to(target.port_address(), &bytes).is_empty())
+        });
     }
     let mut guest = target.guest();
-    harmless(&target, "header", || {
+    check_low_cost(&target, "header", || {
         guest.send_raw(&[0xff; 4]);
         assert!(guest.is_closed());
     });
-    for (what, bytes) in monsters() {
+    for (what, bytes) in oversized_texts() {
         let mut guest = target.guest();
         let frame = guest.seal(&bytes);
-        harmless(&target, &format!("{what}, of a member"), || {
+        check_low_cost(&target, &format!("{what}, of a member"), || {
             guest.send_raw(&frame);
             guest.bye();
             assert!(guest.is_closed());
@@ -204,7 +206,7 @@ fn a14_frames_too_long_too_deep_or_too_wide_end_their_connection_and_nothing_els
 }
 
 #[test]
-fn a14_a_console_that_sends_such_frames_is_refused() {
+fn a14_a_console_with_oversized_frames_is_refused() {
     let target = Target::of(1);
     let socket = target.ring.rundir(1).join("mpd.sock");
     let frame = |bytes: &[u8]| {
@@ -212,10 +214,10 @@ fn a14_a_console_that_sends_such_frames_is_refused() {
         [&length.to_be_bytes()[..], &[0], bytes].concat()
     };
     let mut attacks: Vec<_> =
-        monsters().into_iter().map(|(what, bytes)| (what, frame(&bytes))).collect();
+        oversized_texts().into_iter().map(|(what, bytes)| (what, frame(&bytes))).collect();
     attacks.push(("header", vec![0xff; 5]));
     for (what, bytes) in attacks {
-        harmless(&target, what, || {
+        check_low_cost(&target, what, || {
             let mut console = UnixStream::connect(&socket).expect("it serves");
             let _ = console.write_all(&bytes);
             let _ = console.shutdown(Shutdown::Write);
@@ -227,7 +229,7 @@ fn a14_a_console_that_sends_such_frames_is_refused() {
 }
 
 #[test]
-fn a15_bad_hellos_cost_little_and_fill_no_log() {
+fn a15_bad_hellos_cost_little_time_and_few_log_lines() {
     let target = Target::of(1);
     let mut random = Random::new(15);
     let count = 2_000;
@@ -235,10 +237,10 @@ fn a15_bad_hellos_cost_little_and_fill_no_log() {
     for _ in 0..count {
         let mut hello = Claim::new([8; 32], JOIN, 2).m1();
         hello[30] = random.bits().to_le_bytes()[0];
-        assert!(answer_to(target.door(), &hello).is_empty());
+        assert!(answer_to(target.port_address(), &hello).is_empty());
     }
     let used = target.daemon().cpu() - cpu;
-    // Two X25519 each would be a quarter of a second alone; unit tests count them.
+    // Two X25519 computations for each hello would take a quarter of a second in total; unit tests count them.
     tell(&format!("{count} bad hellos in {:?}: {used:?} of the daemon", begin.elapsed()));
     assert!(used < Duration::from_secs(2), "{used:?}");
     let lines = target.clean_log().lines().count();
@@ -259,7 +261,8 @@ fn a16_control_characters_of_members_reach_no_log_and_no_terminal() {
     ];
     for shape in shapes {
         let claim = target.claim(RING);
-        let mut guest = Guest::knock(connect(target.door()), &claim).expect("the key is right");
+        let mut guest =
+            Guest::open(connect(target.port_address()), &claim).expect("the key is right");
         guest.send(shape.replace("EVIL", evil).as_bytes());
         guest.send(r#"{"EVIL":1}"#.replace("EVIL", evil).as_bytes());
         assert!(guest.is_closed());
@@ -282,11 +285,11 @@ fn a16_control_characters_of_members_reach_no_log_and_no_terminal() {
     let mut answer = Vec::new();
     let _ = console.read_to_end(&mut answer);
     assert!(answer[5..].iter().all(|byte| !byte.is_ascii_control()), "{answer:?}");
-    assert!(target.clean_log().contains("malformed"), "it was logged at all");
+    assert!(target.clean_log().contains("malformed"), "the log names the malformed request");
 }
 
 #[test]
-fn a27_signals_are_caught_in_one_place_that_only_notes_them() {
+fn a27_one_signal_handler_exists_and_only_writes_to_a_pipe() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
     let mut catching = BTreeSet::new();
     let mut directories = Vec::new();
@@ -307,7 +310,7 @@ fn a27_signals_are_caught_in_one_place_that_only_notes_them() {
             }
         }
     }
-    // The first hands on to a pipe; the second sets defaults between fork and exec.
+    // The first file forwards signals to a pipe; the second sets defaults between fork and exec.
     let known = ["libs/io/src/raw.rs", "libs/io/src/signals.rs"].map(str::to_owned);
     assert_eq!(catching, BTreeSet::from(known));
     let raw = std::fs::read_to_string(root.join("libs/io/src/raw.rs")).expect("it is there");
@@ -316,7 +319,7 @@ fn a27_signals_are_caught_in_one_place_that_only_notes_them() {
 }
 
 #[test]
-fn a27_a_storm_of_signals_hurts_no_daemon() {
+fn a27_a_storm_of_signals_affects_no_daemon() {
     let target = Target::of(3);
     let ring = &target.ring;
     let mut watch = ring.watch(2);
@@ -334,7 +337,7 @@ fn a27_a_storm_of_signals_hurts_no_daemon() {
         });
         let until = Instant::now() + Duration::from_millis(sample(500, 10_000));
         while Instant::now() < until {
-            prompt(ring, RingRequest::Census);
+            response_time(ring, RingRequest::Census);
             ring.mpirun(1, &["-n", "2", "true"]).output().code(0).quiet();
         }
         over.store(true, Ordering::Relaxed);

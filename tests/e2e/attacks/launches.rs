@@ -1,8 +1,8 @@
-//! A26: what an order of the ring to start a manager can name, and what is removed after that manager's death.
+//! A26: paths that a ring order to start a manager can name, and the removal of files after the manager's death.
 
 use std::os::unix::fs::symlink;
 
-use mpd_wire::job::{Cookie, JobKey, Share, Shares};
+use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey};
 use mpd_wire::message::{Launch, ManagerOrder, ManagerReport};
 use mpd_wire::{DaemonName, Instance, RankSet};
 use nix::sys::signal::Signal;
@@ -15,15 +15,15 @@ const COOKIE: Cookie = Cookie::from_bytes([0xab; 16]);
 
 /// An order for the second member, in the name of a job of the first.
 fn launch(orphaned: &Orphaned, tmpdir: &str) -> Launch {
-    let share = |of: usize, manager, rank| Share {
+    let host_slice = |of: usize, manager, rank| HostSlice {
         member: DaemonName::new(&format!("d{of}")).expect("a name"),
         manager,
         addresses: Vec::new(),
         ranks: RankSet::from_ranges(vec![(rank, rank)]),
     };
-    let shares = vec![
-        share(1, Instance::from_bytes(MANAGER), 0),
-        share(2, Instance::from_bytes([9; 16]), 1),
+    let host_slices = vec![
+        host_slice(1, Instance::from_bytes(MANAGER), 0),
+        host_slice(2, Instance::from_bytes([9; 16]), 1),
     ];
     Launch {
         job: orphaned.job.clone(),
@@ -31,7 +31,7 @@ fn launch(orphaned: &Orphaned, tmpdir: &str) -> Launch {
         cookie: COOKIE,
         kvsname: "kvs_0".to_owned(),
         tmpdir: tmpdir.to_owned(),
-        shares: Shares::new(shares, 2).expect("shares"),
+        host_slices: HostSlices::new(host_slices, 2).expect("shares"),
         first: 1,
     }
 }
@@ -44,7 +44,7 @@ fn ring_of_two() -> Orphaned {
 }
 
 #[test]
-fn a26_an_order_with_a_directory_that_is_relative_or_climbs_starts_nothing() {
+fn a26_an_order_with_a_relative_or_climbing_directory_starts_no_manager() {
     let orphaned = ring_of_two();
     let mut manager = orphaned.register();
     let long = format!("/{}", "x".repeat(5000));
@@ -52,7 +52,7 @@ fn a26_an_order_with_a_directory_that_is_relative_or_climbs_starts_nothing() {
     for bad in ["", "tmp", "..", &home, &long] {
         let launch = Box::new(launch(&orphaned, bad));
         manager.send(&ManagerReport::Grow { launch });
-        manager.flush().expect("it takes a word");
+        manager.flush().expect("it accepts a message");
         let ManagerOrder::Missing { members } = order(&mut manager) else { panic!("started") };
         let [(member, problem)] = &members[..] else { panic!("{members:?}") };
         assert_eq!(member.as_str(), "d2");
@@ -60,16 +60,16 @@ fn a26_an_order_with_a_directory_that_is_relative_or_climbs_starts_nothing() {
         assert!(orphaned.ring.process(2).children().is_empty());
     }
     manager.send(&ManagerReport::Ended { code: 0, unlinked: false });
-    manager.flush().expect("it takes a word");
+    manager.flush().expect("it accepts a message");
 }
 
 #[test]
-fn a26_a_sweep_removes_what_the_manager_made_and_nothing_else_that_the_order_could_name() {
+fn a26_a_sweep_removes_only_files_that_the_manager_created() {
     let orphaned = ring_of_two();
     let ring = &orphaned.ring;
     let mut manager = orphaned.register();
     let home = ring.suite.path("home");
-    // Names that can be made from what the order says; one of them is a way to something else.
+    // Names that can be derived from the order; one of them is a link to another directory.
     let digits = "ab".repeat(16);
     for name in [format!("mpd-job-{digits}-1"), format!("mpd-{digits}"), digits] {
         std::fs::create_dir(home.join(&name)).expect("a directory");
@@ -87,7 +87,7 @@ fn a26_a_sweep_removes_what_the_manager_made_and_nothing_else_that_the_order_cou
 
     let launch = Box::new(launch(&orphaned, &home.display().to_string()));
     manager.send(&ManagerReport::Grow { launch });
-    manager.flush().expect("it takes a word");
+    manager.flush().expect("it accepts a message");
     let started = || ring.process(2).children().into_iter().find(process::Process::is_manager);
     wait_until("d2 has a manager", || started().is_some());
     process::send(started().expect("it runs").pid, Signal::SIGKILL);
@@ -98,7 +98,7 @@ fn a26_a_sweep_removes_what_the_manager_made_and_nothing_else_that_the_order_cou
     assert_eq!(listed(), before);
     assert!(walk(&aside).is_empty(), "a link was followed");
     manager.send(&ManagerReport::Ended { code: 0, unlinked: true });
-    manager.flush().expect("it takes a word");
+    manager.flush().expect("it accepts a message");
 }
 
 /// All paths below a directory.

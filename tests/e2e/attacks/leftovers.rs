@@ -1,5 +1,5 @@
-//! A31 to A33: what a job removes at its end. Objects and files of other programs stay, whatever number a rank has
-//! and whatever a rank opens; and what the job made goes, whoever else has a name for it.
+//! A31 to A33: objects that a job removes at its end. Objects and files of other programs stay, even if a rank
+//! has the same process id or opens them. Files of the job are removed, even if another user has a link to them.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
@@ -13,7 +13,7 @@ use crate::suite::{Suite, is_root, skip};
 const ALICE: u32 = 60_221;
 const BOB: u32 = 60_222;
 
-/// A file of `/dev/shm` that goes with its test.
+/// A file of `/dev/shm` that is removed with its test.
 struct Shm(PathBuf);
 
 impl Shm {
@@ -34,13 +34,13 @@ impl Drop for Shm {
     }
 }
 
-/// Runs a script as that user, whoever the suite is for.
+/// Runs a script as `user`, whichever user runs the suite.
 fn as_user(suite: &Suite, user: u32, script: &str) -> crate::run::Run {
     suite.as_self(suite.program("t-run")).arg(format!("uid={user}")).args(["bash", "-c", script])
 }
 
-/// In process and IPC namespaces of its own, where the numbers of processes can be chosen. Bob and Alice have objects,
-/// made by processes of number P that are gone. Then a process of Alice's job has the number P.
+/// Runs in its own process and IPC namespaces, where process ids can be chosen. Bob and Alice have objects,
+/// made by ended processes with pid P. Then a process of Alice's job gets pid P.
 const REUSE: &str = r#"
 set -eu
 mount -t tmpfs none /dev/shm; chmod 1777 /dev/shm; chmod 711 "$T"
@@ -93,7 +93,7 @@ for whose in alice bob the-job; do echo "$whose:$(left of-$whose)"; done
 "#;
 
 #[test]
-fn a31_system_v_objects_of_a_process_whose_number_a_rank_has_later_stay() {
+fn a31_system_v_objects_of_an_earlier_process_with_the_same_pid_stay() {
     if !is_root() {
         return skip("two users and a namespace of processes: needs root");
     }
@@ -115,7 +115,7 @@ fn a31_system_v_objects_of_a_process_whose_number_a_rank_has_later_stay() {
     suite.gone(&[]);
 }
 
-/// A job of one rank that runs this script when it has read a line.
+/// A job of one rank that runs this script after it has read a line.
 fn waiting(suite: &Suite, script: &str) -> Running {
     let script = format!("echo ready; read -r; {script}");
     let job = suite.mpirun(["-n", "1", "bash", "-c", &script]).input_pipe().start();
@@ -123,19 +123,19 @@ fn waiting(suite: &Suite, script: &str) -> Running {
     job
 }
 
-fn go_on(job: &mut Running) {
+fn release(job: &mut Running) {
     use std::io::Write as _;
     job.stdin().write_all(b"\n").expect("the job reads");
 }
 
 #[test]
-fn a32_a_file_of_shared_memory_that_a_rank_opens_through_a_link_stays_its_owners() {
+fn a32_a_shared_memory_file_of_another_program_opened_through_a_link_stays() {
     if !is_root() {
         return skip("two users: needs root");
     }
     let suite = Suite::as_user(ALICE);
     let (file, of_the_job) = (Shm::new(&suite, "of-alice"), Shm::new(&suite, "of-the-job"));
-    // Where links are protected, those in a directory that everybody may write to are not followed.
+    // Protected links in a directory with write access for all users are not followed, so Bob uses another directory.
     let directory = suite.path("of-bob");
     fs::create_dir(&directory).expect("a directory");
     fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).expect("chmod");
@@ -149,7 +149,7 @@ fn a32_a_file_of_shared_memory_that_a_rank_opens_through_a_link_stays_its_owners
     let script = format!("exec 9<>{}; echo made; read -r", file.text());
     let other = as_user(&suite, ALICE, &script).input_pipe().start();
     other.shows("made\n");
-    go_on(&mut job);
+    release(&mut job);
     job.shows("opened\n");
     job.send(Signal::SIGINT);
     job.wait().code(130);
@@ -161,7 +161,7 @@ fn a32_a_file_of_shared_memory_that_a_rank_opens_through_a_link_stays_its_owners
 }
 
 #[test]
-fn a33_a_hard_link_of_another_user_keeps_nothing_of_a_job() {
+fn a33_a_hard_link_of_another_user_preserves_no_data_of_a_job() {
     if !is_root() {
         return skip("two users: needs root");
     }
@@ -172,7 +172,7 @@ fn a33_a_hard_link_of_another_user_keeps_nothing_of_a_job() {
     let script =
         format!("umask 0; echo data >{0}; exec 9<>{0}; echo made; exec sleep 60", file.text());
     let mut job = waiting(&suite, &script);
-    go_on(&mut job);
+    release(&mut job);
     job.shows("made\n");
     let script = format!(
         "umask 077; ln {0} {1} && mkdir {2} && ln {0} {3}",

@@ -1,4 +1,4 @@
-//! What those may try who can reach a daemon's port, its socket, its files. The letters and numbers are
+//! Attacks by processes that can reach a daemon's port, its socket or its files. The letters and numbers are
 //! those of GUARANTEES.md.
 
 mod channel;
@@ -19,7 +19,7 @@ use crate::members::Members;
 use crate::naive::Bytes32;
 use crate::process::Process;
 
-/// A ring, and what an attacker knows of it.
+/// A ring with the facts that an attacker knows about it.
 struct Target {
     ring: Members,
     key: Bytes32,
@@ -36,8 +36,8 @@ impl Target {
         Self { ring, key, claims: 0 }
     }
 
-    /// Where the first daemon listens.
-    fn door(&self) -> SocketAddr {
+    /// The address of the first daemon's listener.
+    fn port_address(&self) -> SocketAddr {
         self.ring.member(1).address
     }
 
@@ -45,27 +45,26 @@ impl Target {
         self.ring.process(1)
     }
 
-    /// A new instance each time, nearly.
+    /// A claim with a new instance, except after 256 claims.
     fn claim(&mut self, purpose: u8) -> Claim {
         self.claims += 2;
         let mut claim = Claim::new(self.key, purpose, self.claims.to_le_bytes()[0]);
-        // A hello that came before is not answered.
+        // The daemon does not answer a hello that it has received before.
         claim.hello.nonce[..4].copy_from_slice(&self.claims.to_le_bytes());
         claim
     }
 
     fn guest(&mut self) -> Guest {
         let claim = self.claim(JOIN);
-        Guest::enter(self.door(), &claim, "guest", "")
+        Guest::enter(self.port_address(), &claim, "guest", "")
     }
 
-    /// Whether the first daemon ever read a record of a member that does not exist: it says so at the end of
-    /// the link.
+    /// Whether the first daemon ever read a record of an invented member: it logs this at the end of the link.
     fn has_read_ghosts(&self) -> bool {
         self.clean_log().contains("refused records from guest")
     }
 
-    /// Its log, with no byte in it that could drive a terminal or fake a line.
+    /// The first daemon's log, after a check that no byte in it could drive a terminal or forge a line.
     fn clean_log(&self) -> String {
         let log = self.ring.log(1);
         let raw = log.chars().find(|c| c.is_control() && *c != '\n');
@@ -74,7 +73,7 @@ impl Target {
     }
 }
 
-/// What a member would say of a member that does not exist.
+/// A record of an invented member.
 fn ghost() -> Vec<u8> {
     let record = Record {
         name: DaemonName::new("ghost").expect("a name"),

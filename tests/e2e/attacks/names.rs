@@ -1,4 +1,4 @@
-//! A24: what another user of the same machine sees of a job, and can put in its way.
+//! A24: facts about a job that another user of the machine can see, and objects that he can put in its way.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -9,12 +9,12 @@ use crate::suite::{Suite, is_root, skip};
 
 const BOB: u32 = 60_211;
 
-/// Everything of /tmp, shared memory, processes, control groups and System V objects that its user may read.
+/// Lists all of /tmp, shared memory, processes, control groups and System V objects that its user may read.
 const LOOK: &str = "ls -laR /tmp /dev/shm; cat /proc/sysvipc/*; \
     for file in cmdline environ cgroup maps comm status; do tail -vn +1 /proc/[0-9]*/$file; done; \
     ls -l /proc/[0-9]*/fd /proc/[0-9]*/cwd; find /sys/fs/cgroup -maxdepth 8";
 
-/// Where temporary files of everybody are.
+/// A directory for temporary files of all users.
 fn public(suite: &Suite) -> PathBuf {
     let path = suite.path("public");
     std::fs::create_dir(&path).expect("a directory");
@@ -27,7 +27,7 @@ fn by_bob(suite: &Suite, program: &str) -> Run {
     suite.as_self(suite.program("t-run")).arg(format!("uid={BOB}")).arg(program)
 }
 
-/// What the other user sees there and elsewhere, as it comes, until there is `stop`.
+/// Prints repeatedly all that the other user can see, until the file `stop` exists.
 fn watch(suite: &Suite, public: &Path, stop: &Path) -> crate::run::Running {
     let script = format!(
         "while ! [ -e '{}' ]; do {{ ls -laR '{}'; {LOOK}; }} 2>/dev/null; echo all seen; done",
@@ -37,13 +37,13 @@ fn watch(suite: &Suite, public: &Path, stop: &Path) -> crate::run::Running {
     by_bob(suite, "sh").args(["-c", &script]).deadline(120).start()
 }
 
-/// Words of letters and digits.
-fn words(text: &str) -> BTreeSet<&str> {
+/// The sequences of letters and digits in `text`.
+fn alphanumeric_words(text: &str) -> BTreeSet<&str> {
     text.split(|c: char| !c.is_ascii_alphanumeric()).collect()
 }
 
-/// What ranks of a group were told, by the names of the variables.
-fn told(text: &str, name: &str) -> BTreeSet<String> {
+/// The values that a variable has in the ranks of a group.
+fn values_of(text: &str, name: &str) -> BTreeSet<String> {
     let values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     values.map(str::to_owned).collect()
 }
@@ -52,9 +52,9 @@ fn last_part(path: &str) -> String {
     Path::new(path).iter().next_back().expect("a name").to_string_lossy().into_owned()
 }
 
-/// The random part of each name, number and cookie that ranks were told.
+/// The random part of each name, number and cookie that ranks received.
 fn secrets_in(text: &str) -> BTreeSet<String> {
-    let values = |name: &str| told(text, name);
+    let values = |name: &str| values_of(text, name);
     let mut secrets = values("MPD_GROUP_IPC_KEY");
     secrets.extend(values("MPD_GROUP_KEY").iter().map(|key| key["/mpd-".len()..].to_owned()));
     let parent = |path: &String| Path::new(path).parent().expect("a parent").display().to_string();
@@ -65,7 +65,7 @@ fn secrets_in(text: &str) -> BTreeSet<String> {
     secrets
 }
 
-/// The numbers that follow from random words by their first digits.
+/// The numbers that follow from the first digits of random words.
 fn numbers_from(seen: &BTreeSet<&str>) -> BTreeSet<String> {
     let numbers_of = |word: &&str| {
         let head = u32::from_str_radix(word.get(..8).filter(|_| word.len() >= 16)?, 16).ok()?;
@@ -74,7 +74,7 @@ fn numbers_from(seen: &BTreeSet<&str>) -> BTreeSet<String> {
     seen.iter().filter_map(numbers_of).flatten().collect()
 }
 
-/// The other user, who knows all names now, can open nothing and remove nothing.
+/// The other user, with knowledge of all names, can open and remove none of the objects.
 fn assert_out_of_reach(
     suite: &Suite,
     keys: &BTreeSet<String>,
@@ -100,7 +100,7 @@ fn assert_out_of_reach(
 }
 
 #[test]
-fn a24_nothing_that_another_user_sees_of_a_job_lets_it_predict_or_reach_what_a_group_shares() {
+fn a24_another_user_can_neither_predict_nor_open_the_objects_of_a_group() {
     if !is_root() {
         return skip("two users: needs root");
     }
@@ -110,13 +110,15 @@ fn a24_nothing_that_another_user_sees_of_a_job_lets_it_predict_or_reach_what_a_g
     let watch = watch(&suite, &public, &stop);
     let group = suite.program("t-group");
     let script = format!(
-        "env | grep -E '^MPD_(GROUP|JOB)'; echo told; \
+        "env | grep -E '^MPD_(GROUP|JOB)'; echo printed; \
          while ! [ -e {} ]; do sleep 0.1; done; exec {group} wait",
         go.display()
     );
     let job = suite.mpirun(["-n", "4", "-g", "2", "sh", "-c", &script]);
     let job = job.env("TMPDIR", &public).deadline(120).start();
-    wait_until("all were told", || job.stdout().lines().filter(|l| *l == "told").count() == 4);
+    wait_until("all have printed their variables", || {
+        job.stdout().lines().filter(|l| *l == "printed").count() == 4
+    });
     let looks = |times: usize| {
         let seen = watch.stdout().matches("all seen").count();
         wait_until("it was looked at", || {
@@ -125,14 +127,14 @@ fn a24_nothing_that_another_user_sees_of_a_job_lets_it_predict_or_reach_what_a_g
     };
     looks(2);
     let (seen, text) = (watch.stdout(), job.stdout());
-    let seen = words(&seen);
+    let seen = alphanumeric_words(&seen);
     assert!(seen.contains("60210"), "it has looked");
     let secrets = secrets_in(&text);
     let public_ones: Vec<&String> =
         secrets.iter().filter(|secret| seen.contains(secret.as_str())).collect();
     assert!(public_ones.is_empty(), "seen by another user: {public_ones:?}");
     let names = ["MPD_GROUP_KEY", "MPD_GROUP_IPC_KEY", "MPD_GROUP_DIR"];
-    let [keys, numbers, directories] = names.map(|name| told(&text, name));
+    let [keys, numbers, directories] = names.map(|name| values_of(&text, name));
     assert_eq!([keys.len(), numbers.len(), directories.len()], [2; 3], "{text}");
     assert!(numbers_from(&seen).is_disjoint(&numbers), "{numbers:?}");
 
@@ -154,7 +156,7 @@ fn a24_nothing_that_another_user_sees_of_a_job_lets_it_predict_or_reach_what_a_g
     assert_eq!(std::fs::read_dir(&public).expect("it is there").count(), 0);
 }
 
-/// Something of another user that is removed with the test, whatever comes of it.
+/// A directory of another user that is always removed with the test.
 struct Squatter(PathBuf);
 
 impl Drop for Squatter {
@@ -164,8 +166,7 @@ impl Drop for Squatter {
 }
 
 #[test]
-fn a24_a_directory_that_somebody_else_put_in_the_place_of_the_users_is_neither_used_nor_an_obstacle()
- {
+fn a24_another_users_directory_at_the_expected_path_is_neither_used_nor_an_obstacle() {
     if !is_root() {
         return skip("two users: needs root");
     }

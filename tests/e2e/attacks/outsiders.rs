@@ -1,6 +1,8 @@
-//! A holder of the key that is no member of the ring.
+//! A29: attacks by a holder of the key that is not a member of the ring.
 
-use mpd_wire::message::{Gathered, Order, Payload, RingMessage, RingRequest, Scatter, ScatterId};
+use mpd_wire::message::{
+    Gathered, Payload, RingMessage, RingOrder, RingRequest, Scatter, ScatterId,
+};
 use mpd_wire::{Address, DaemonName, Instance, Record, Seat, Standing};
 
 use crate::attacker::{CHORD, Guest, JOIN, PROBE, RING, text};
@@ -12,9 +14,9 @@ fn name(of: &str) -> DaemonName {
     DaemonName::new(of).expect("a name")
 }
 
-/// Orders all members to end, in the name of the daemon of this instance.
+/// An order to all members to end, in the name of the daemon of this instance.
 fn leave_all(origin: Instance, sequence: u64) -> Vec<u8> {
-    let order = serde_json::to_vec(&Order::LeaveAll).expect("JSON");
+    let order = serde_json::to_vec(&RingOrder::LeaveAll).expect("JSON");
     let seat = Seat { position: 1, name: name("d1") };
     text(&RingMessage::Scatter(Scatter {
         id: ScatterId { origin, sequence },
@@ -45,11 +47,11 @@ fn live(of: &str, number: u8, at: &str) -> Record {
     }
 }
 
-/// What the daemon answers to an order; whatever else it says goes by.
+/// The daemon's answer to an order; other messages are skipped.
 fn gathered(guest: &mut Guest) -> Gathered {
     loop {
-        let heard = guest.hear().expect("an answer");
-        let message = serde_json::from_slice(&heard).expect("a message");
+        let received = guest.receive().expect("an answer");
+        let message = serde_json::from_slice(&received).expect("a message");
         if let RingMessage::Gathered(gathered) = message {
             return gathered;
         }
@@ -61,13 +63,13 @@ impl Target {
         self.ring.record(1, of).expect("a member").instance
     }
 
-    /// A link under this name, of this instance, from an address that no member has.
+    /// A link under this name and instance, from an address that no member has.
     fn pose(&mut self, of: &str, instance: Option<Instance>, purpose: u8) -> Guest {
         let mut claim = self.claim(purpose);
         if let Some(instance) = instance {
             claim.hello.from = instance.to_bytes();
         }
-        Guest::enter(self.door(), &claim, of, "")
+        Guest::enter(self.port_address(), &claim, of, "")
     }
 
     fn says(&self, word: &str) -> bool {
@@ -76,19 +78,19 @@ impl Target {
 }
 
 #[test]
-fn a29_orders_of_a_holder_of_the_key_that_is_no_member_are_refused_and_logged() {
+fn a29_orders_of_a_key_holder_outside_the_ring_are_refused_and_logged() {
     let mut target = Target::of(2);
     let member = target.instance_of("d2");
     let mut sequence = 1 << 40;
     for purpose in [RING, CHORD, JOIN, PROBE] {
-        for (of, life) in [("guest", None), ("d2", None), ("d2", Some(member))] {
-            let mut guest = target.pose(of, life, purpose);
+        for (of, incarnation) in [("guest", None), ("d2", None), ("d2", Some(member))] {
+            let mut guest = target.pose(of, incarnation, purpose);
             let own = Instance::from_bytes([3; 16]);
             sequence += 1;
-            // The log has room for the first 20 of a minute.
-            let origin = if life.is_some() { member } else { own };
+            // The log limit permits the first 20 lines of a minute.
+            let origin = if incarnation.is_some() { member } else { own };
             guest.send(&leave_all(origin, sequence));
-            assert!(gathered(&mut guest).answers.is_empty(), "{of} was obeyed");
+            assert!(gathered(&mut guest).answers.is_empty(), "{of} was accepted");
             let at = guest.stream.local_addr().expect("an address");
             assert!(target.says(&format!("refused an order from {of} ({at})")), "{of}, {at}");
             guest.bye();
@@ -99,19 +101,19 @@ fn a29_orders_of_a_holder_of_the_key_that_is_no_member_are_refused_and_logged() 
 }
 
 #[test]
-fn a29_members_that_an_outsider_invents_accuses_or_moves_are_not_taken_over() {
+fn a29_a_daemon_accepts_no_member_records_from_an_outsider() {
     let mut target = Target::of(2);
     let member = target.instance_of("d2");
     let before = target.ring.record(1, "d2").expect("a member").addresses;
-    // Nobody listens at that port.
+    // No process listens at that port.
     let nowhere = "127.0.0.1:1";
-    for (of, life, purpose) in [
+    for (of, incarnation, purpose) in [
         ("guest", None, JOIN),
         ("guest", None, RING),
         ("d2", None, RING),
         ("d2", Some(member), RING),
     ] {
-        let mut guest = target.pose(of, life, purpose);
+        let mut guest = target.pose(of, incarnation, purpose);
         for page in 0..15_u8 {
             let invented = (0..128_u8).map(|n| live(&format!("x{page}-{n}"), n, nowhere));
             let mut records: Vec<Record> = invented.collect();
@@ -131,7 +133,7 @@ fn a29_members_that_an_outsider_invents_accuses_or_moves_are_not_taken_over() {
 }
 
 #[test]
-fn a29_an_outsider_that_does_not_answer_at_its_addresses_becomes_no_member() {
+fn a29_an_outsider_that_does_not_answer_at_its_addresses_is_not_admitted() {
     let mut target = Target::of(1);
     let mut guest = target.pose("guest", Some(Instance::from_bytes([9; 16])), JOIN);
     guest.send(&text(&RingMessage::Update { records: vec![live("guest", 9, "127.0.0.1:1")] }));
@@ -141,7 +143,7 @@ fn a29_an_outsider_that_does_not_answer_at_its_addresses_becomes_no_member() {
 }
 
 #[test]
-fn a29_a_peer_that_uses_a_daemons_own_name_does_not_make_it_go() {
+fn a29_a_peer_with_a_daemons_own_name_does_not_make_it_leave() {
     let mut target = Target::of(2);
     for purpose in [RING, CHORD, JOIN, PROBE] {
         let mut guest = target.pose("d1", Some(Instance::from_bytes([0xff; 16])), purpose);
@@ -155,6 +157,6 @@ fn every_order_of_another_member_is_logged_with_its_name_and_address() {
     let ring = Members::of(2);
     ring.ask(2, RingRequest::Census).expect("an answer");
     let line = format!("d2 ({}", ring.ip(2));
-    let said = |log: &str| log.lines().any(|l| l.contains(&line) && l.contains("say a word"));
+    let said = |log: &str| log.lines().any(|l| l.contains(&line) && l.contains("describe itself"));
     assert!(said(&ring.log(1)), "{}", ring.log(1));
 }

@@ -1,4 +1,4 @@
-//! A6 to A10, A22, A23: where keys are, whose files are trusted, what is inherited and what can be read.
+//! A6 to A10, A22, A23: locations of keys, owners of trusted files, inherited descriptors and readable memory.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -27,27 +27,30 @@ fn a6_the_key_is_in_no_command_line_environment_or_log() {
     let base64 = String::from(Payload::from(&target.key[..]));
     let forms = [target.key.to_vec(), hex.clone().into_bytes(), hex.to_uppercase().into_bytes()];
     let forms = [&forms[..], &[base64.trim_end_matches('=').as_bytes().to_vec()]].concat();
-    let tells = |bytes: &[u8]| forms.iter().any(|f| bytes.windows(f.len()).any(|piece| piece == f));
-    assert!(tells(&std::fs::read(target.ring.suite.path("home/key")).expect("the key file")));
+    let contains_key =
+        |bytes: &[u8]| forms.iter().any(|f| bytes.windows(f.len()).any(|piece| piece == f));
+    assert!(contains_key(
+        &std::fs::read(target.ring.suite.path("home/key")).expect("the key file")
+    ));
     let processes = target.ring.suite.processes();
     assert!(processes.len() > 6, "{processes:?}");
     for Process { pid, .. } in processes {
         for file in ["cmdline", "environ"] {
             let text = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-            assert!(!tells(&text), "in {file} of {pid}");
+            assert!(!contains_key(&text), "in {file} of {pid}");
         }
     }
     for index in 1..=3 {
-        assert!(!tells(target.ring.log(index).as_bytes()), "in the log of d{index}");
+        assert!(!contains_key(target.ring.log(index).as_bytes()), "in the log of d{index}");
         let saved = target.ring.rundir(index).join("ring.json");
-        assert!(!tells(&std::fs::read(saved).expect("the list")), "in the list of d{index}");
+        assert!(!contains_key(&std::fs::read(saved).expect("the list")), "in the list of d{index}");
     }
     job.send(Signal::SIGTERM);
     job.wait();
 }
 
 #[test]
-fn a7_a_key_file_that_others_may_know_is_refused_with_the_way_to_repair_it() {
+fn a7_an_unsafe_key_file_is_refused_with_a_hint_for_the_repair() {
     let suite = Suite::new();
     let good = format!("ring default\n{}\n", "0123456789abcdef".repeat(4));
     let make = |name: &str, text: &str, mode: u32| {
@@ -76,19 +79,19 @@ fn a7_a_key_file_that_others_may_know_is_refused_with_the_way_to_repair_it() {
         chown(&theirs, Some(60_203), Some(60_203)).expect("chown");
         cases.push((theirs, "belongs to user 60203", "copy of your own"));
     } else {
-        skip("a key file of somebody else: needs root, to make one");
+        skip("a key file of another user: needs root");
     }
     for (path, problem, repair) in cases {
         let path = path.display().to_string();
         let output = suite.mpd(&["--daemon", "--ifhn", "127.0.0.1", "--key", &path]).output();
         output.code(1).says(&[&path, problem, repair]).brief();
-        assert!(!output.err().contains("0123"), "a key is told: {output}");
+        assert!(!output.err().contains("0123"), "the key is printed: {output}");
         suite.gone(&[]);
     }
 }
 
 #[test]
-fn a8_each_ring_has_a_key_of_its_own_that_nobody_chose() {
+fn a8_each_ring_has_its_own_random_key() {
     let keys: BTreeSet<Bytes32> = (0..3)
         .map(|_| {
             let target = Target::of(1);
@@ -103,17 +106,17 @@ fn a8_each_ring_has_a_key_of_its_own_that_nobody_chose() {
 }
 
 #[test]
-fn a9_what_somebody_else_put_where_the_run_directory_should_be_is_not_touched() {
+fn a9_another_users_object_at_the_run_directorys_path_is_not_touched() {
     if !is_root() {
-        return skip("somebody else's run directory: needs root, to be two users");
+        return skip("another user's run directory: needs root");
     }
     let (alice, bob) = (60_207, 60_208);
     let suite = Suite::as_user(alice);
     let home = suite.path("home");
-    let place = suite.path("place");
-    std::fs::create_dir(&place).expect("a directory");
+    let tree_index = suite.path("place");
+    std::fs::create_dir(&tree_index).expect("a directory");
     for kind in ["directory", "file", "symlink", "socket"] {
-        let path: PathBuf = place.join(kind);
+        let path: PathBuf = tree_index.join(kind);
         match kind {
             "directory" => std::fs::create_dir(&path).expect("a directory"),
             "file" => std::fs::write(&path, "").expect("a file"),
@@ -122,8 +125,8 @@ fn a9_what_somebody_else_put_where_the_run_directory_should_be_is_not_touched() 
         }
         std::os::unix::fs::lchown(&path, Some(bob), Some(bob)).expect("chown");
         let before = std::fs::symlink_metadata(&path).expect("it is there");
-        for words in [&["--daemon"][..], &["--status"]] {
-            let output = suite.mpd(words).arg("--rundir").arg(&path).output();
+        for arguments in [&["--daemon"][..], &["--status"]] {
+            let output = suite.mpd(arguments).arg("--rundir").arg(&path).output();
             output.code(1).says(&[&path.display().to_string(), "user 60208"]).brief();
         }
         let after = std::fs::symlink_metadata(&path).expect("it is there");
@@ -138,11 +141,11 @@ fn a9_what_somebody_else_put_where_the_run_directory_should_be_is_not_touched() 
 }
 
 #[test]
-fn a10_of_fifty_daemons_started_at_once_one_serves() {
+fn a10_of_fifty_daemons_started_at_once_exactly_one_serves() {
     let suite = Suite::new();
     let log = suite.path("mpd.log").display().to_string();
-    let words = ["--daemon", "--ifhn", "127.0.0.1", "--log-file", &log];
-    let start = || suite.mpd(&words).deadline(120).start();
+    let arguments = ["--daemon", "--ifhn", "127.0.0.1", "--log-file", &log];
+    let start = || suite.mpd(&arguments).deadline(120).start();
     let started: Vec<_> = (0..50).map(|_| start()).collect();
     let ended: Vec<_> = started.into_iter().map(crate::run::Running::wait).collect();
     let (served, refused): (Vec<_>, Vec<_>) =
@@ -158,7 +161,7 @@ fn a10_of_fifty_daemons_started_at_once_one_serves() {
     suite.adopt(suite.daemon().pid, &suite.rundir(), log.as_ref());
 }
 
-/// The sockets of TCP there are, as /proc/PID/fd names them.
+/// All TCP sockets of this host, as /proc/PID/fd names them.
 fn tcp_sockets() -> BTreeSet<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
     let tables = tables.map(Result::unwrap_or_default);
@@ -175,7 +178,7 @@ fn open_files(pid: i32) -> Vec<String> {
 }
 
 #[test]
-fn a22_neither_ranks_nor_managers_hold_a_descriptor_of_the_ring_or_of_whoever_started_it() {
+fn a22_ranks_and_managers_hold_no_descriptor_of_the_ring_or_of_its_caller() {
     let ring = Members::new();
     let spread = "for n in {3..50}; do eval \"exec $n</etc/passwd\"; done; exec \"$@\"";
     let behind = |run: crate::run::Run| run.args(["-c", spread, "-"]);
@@ -190,11 +193,11 @@ fn a22_neither_ranks_nor_managers_hold_a_descriptor_of_the_ring_or_of_whoever_st
     job.shows("ready");
     let listing = job.stdout();
     let open = listing.lines().filter(|line| line.contains(" -> ")).count();
-    // The three streams, PMI, and what the shell itself keeps for its script, if anything.
+    // The three streams, PMI, and possibly the descriptor from which the shell reads its script.
     assert!((4..=5).contains(&open) && !listing.contains("passwd"), "{listing}");
     let sockets = tcp_sockets();
     let has_tcp = |pid| open_files(pid).iter().any(|target| sockets.contains(target));
-    assert!(has_tcp(ring.member(1).pid), "the daemon has");
+    assert!(has_tcp(ring.member(1).pid), "the daemon has TCP sockets");
     let manager = ring.suite.manager().pid;
     assert!(!has_tcp(manager), "{:?}", open_files(manager));
     for pid in [manager, ring.member(1).pid] {
@@ -205,7 +208,7 @@ fn a22_neither_ranks_nor_managers_hold_a_descriptor_of_the_ring_or_of_whoever_st
 }
 
 #[test]
-fn a23_keys_are_in_no_core_file_and_behind_no_file_of_proc() {
+fn a23_keys_are_neither_in_core_files_nor_readable_through_proc() {
     if !is_root() {
         return skip("a user's daemon: needs root, to be another user");
     }
@@ -233,15 +236,15 @@ fn a23_keys_are_in_no_core_file_and_behind_no_file_of_proc() {
     let before = there();
     writeln!(job.stdin(), "x").expect("it reads");
     job.wait().code(0);
-    // The first only ends the watch of Rust's own for a stack that is full.
+    // The first signal only ends Rust's handler for stack overflow.
     wait_until("it is dead", || {
         process::send(daemon.pid, Signal::SIGSEGV);
         Process::read(daemon.pid).is_none_or(|process| !process.is_alive())
     });
     assert!(before || !there(), "a core of the daemon");
-    // What the shell could not raise stays what it was.
+    // The shell could possibly not raise its limit; then the rank's limit is also the old one.
     let direct = suite.command("bash").args(["-c", "ulimit -Sc 4096; ulimit -c"]).output().out();
     assert_eq!(rank.trim(), format!("core {}", direct.trim()), "a rank has its user's limit");
-    // Its socket is stale; the next one clears that away.
+    // The socket is stale; the next daemon replaces it.
     suite.start_daemon_with(&["--ifhn", "127.0.0.1"]);
 }

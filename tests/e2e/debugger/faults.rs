@@ -1,4 +1,4 @@
-//! What goes wrong around a session, and scripts.
+//! Failures around a session, and scripts.
 
 use std::os::unix::fs::symlink;
 
@@ -9,7 +9,7 @@ use crate::process;
 use crate::suite::Suite;
 
 #[test]
-fn a_gdb_that_is_killed_is_told_and_the_others_go_on() {
+fn a_killed_gdb_is_reported_and_the_other_ranks_continue() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
     let mut session = Session::of(&suite, &library, 3);
@@ -32,7 +32,7 @@ fn a_gdb_that_is_killed_is_told_and_the_others_go_on() {
 }
 
 #[test]
-fn nothing_is_left_of_a_session_whose_mpirun_is_killed_or_whose_terminal_is_gone() {
+fn a_killed_mpirun_or_closed_terminal_leaves_nothing_of_a_session() {
     let Some(library) = library() else { return };
     for stops in [false, true] {
         let suite = Suite::new();
@@ -63,7 +63,7 @@ fn nothing_is_left_of_a_session_whose_mpirun_is_killed_or_whose_terminal_is_gone
 }
 
 #[test]
-fn a_host_without_gdb_is_told_in_one_line() {
+fn a_host_without_gdb_is_reported_in_one_line() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
     let directory = suite.new_directory("only");
@@ -78,7 +78,7 @@ fn a_host_without_gdb_is_told_in_one_line() {
 }
 
 #[test]
-fn commands_of_files_and_of_the_command_line_come_first_and_an_error_ends_its_file() {
+fn commands_of_files_run_before_the_prompt_and_an_error_ends_the_file() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
     let file = suite.path("work/first.gdb");

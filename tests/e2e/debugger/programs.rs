@@ -1,4 +1,4 @@
-//! What programs do under the debugger: end, crash, write, read, loop, spawn, abort.
+//! Programs under the debugger that end, crash, write, read, loop, spawn or abort.
 
 use mpd_tests::surroundings::setting;
 
@@ -8,7 +8,7 @@ use crate::pty::{END_OF_FILE, INTERRUPT};
 use crate::suite::{Suite, skip};
 
 #[test]
-fn a_rank_that_crashes_shows_where_while_the_others_run() {
+fn a_crash_shows_its_place_while_the_other_ranks_run() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
     let mut session = Session::of(&suite, &library, 3);
@@ -29,7 +29,7 @@ fn a_rank_that_crashes_shows_where_while_the_others_run() {
 }
 
 #[test]
-fn a_hundred_thousand_lines_of_each_rank_come_whole_and_in_order() {
+fn a_hundred_thousand_lines_of_each_rank_arrive_whole_and_in_order() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
     let output = debug(&suite, &library, &["-batch", "-ex", "run flood", "-n", "3"]).output();
@@ -53,7 +53,7 @@ fn a_hundred_thousand_lines_of_each_rank_come_whole_and_in_order() {
 }
 
 #[test]
-fn ranks_that_loop_are_interrupted_and_go_on() {
+fn looping_ranks_are_interrupted_and_continue() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
     let mut session = Session::of(&suite, &library, 3);
@@ -74,13 +74,13 @@ fn ranks_that_loop_are_interrupted_and_go_on() {
 }
 
 #[test]
-fn a_second_interrupt_offers_to_kill_the_job() {
+fn a_second_ctrl_c_offers_to_kill_the_job() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
     let mut session = Session::of(&suite, &library, 3);
     session.begins("run loop 1");
     session.terminal.shows("of 3 ranks\n");
-    // One that answers no interrupt.
+    // A gdb that answers no interrupt.
     let gdb = suite.running("gdb").pop().expect("a gdb");
     crate::process::send(gdb.pid, nix::sys::signal::Signal::SIGSTOP);
     session.terminal.press(INTERRUPT);
@@ -95,7 +95,7 @@ fn a_second_interrupt_offers_to_kill_the_job() {
 }
 
 #[test]
-fn a_breakpoint_of_one_rank_leaves_the_choice_to_the_user() {
+fn a_breakpoint_of_one_rank_opens_a_prompt_while_others_run() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
     let mut session = Session::of(&suite, &library, 3);
@@ -112,7 +112,7 @@ fn a_breakpoint_of_one_rank_leaves_the_choice_to_the_user() {
 }
 
 #[test]
-fn a_condition_holds_for_the_ranks_that_it_was_given_to() {
+fn a_breakpoint_condition_applies_only_to_the_addressed_ranks() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
     let mut session = Session::of(&suite, &library, 4);
@@ -130,7 +130,7 @@ fn a_condition_holds_for_the_ranks_that_it_was_given_to() {
 }
 
 #[test]
-fn lines_that_are_typed_reach_the_programs_and_so_does_their_end() {
+fn typed_lines_and_end_of_file_reach_the_programs() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
     let mut session = Session::of(&suite, &library, 2);
@@ -152,7 +152,7 @@ fn lines_that_are_typed_reach_the_programs_and_so_does_their_end() {
 }
 
 #[test]
-fn who_aborts_is_told_and_the_others_can_still_be_looked_at() {
+fn an_mpi_abort_is_reported_and_the_ranks_can_be_inspected() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
     let mut session = Session::of(&suite, &library, 3);
@@ -166,7 +166,7 @@ fn who_aborts_is_told_and_the_others_can_still_be_looked_at() {
 }
 
 #[test]
-fn spawned_ranks_run_on_their_own_and_their_lines_say_so() {
+fn spawned_ranks_are_at_the_prompt_stop_at_breakpoints_and_leave_with_their_programs() {
     if setting("MPD_TEST_GDB").is_none() {
         return skip("no gdb");
     }
@@ -175,19 +175,30 @@ fn spawned_ranks_run_on_their_own_and_their_lines_say_so() {
     };
     let suite = Suite::new();
     let mut session = Session::of(&suite, &library, 2);
-    for world in 1..=2 {
-        session.does("run spawn");
-        let screen = session.shown();
-        for rank in 0..2 {
-            let line = format!("spawned {rank},{world}: spawned {rank}\n");
-            assert!(screen.contains(&line), "{line}{screen}");
-        }
+    session.does("tbreak meet_parent");
+    session.begins("run spawn");
+    session.terminal.shows("spawned and ");
+    // The parents wait for the spawned ranks, which are stopped.
+    session.terminal.shows("addresses those that are ready alone");
+    session.does("z 2-3");
+    session.does("print rank");
+    let screen = session.shown();
+    for line in ["2: $1 = 0\n", "3: $1 = 1\n"] {
+        assert!(screen.contains(line), "{line}{screen}");
     }
-    assert_eq!(session.quits().matches("[program exited normally]").count(), 2);
+    // All ranks are addressed again when the spawned ones have ended.
+    session.does("continue");
+    session.does("z ?");
+    session.does("delete");
+    session.does("run spawn");
+    session.does("z ?");
+    let screen = session.quits();
+    assert_eq!(screen.matches("addressed: 0-1\n0-1: exited normally\n").count(), 2, "{screen}");
+    suite.no_job_is_left_but(&["bash"]);
 }
 
 #[test]
-fn programs_that_run_when_the_session_ends_are_gone() {
+fn the_end_of_the_session_ends_running_programs() {
     let Some(library) = library() else { return };
     let suite = Suite::new();
     let mut session = Session::of(&suite, &library, 3);

@@ -1,10 +1,10 @@
-//! Sessions as a user has them: the texts are what he sees.
+//! Sessions as the user sees them: the tests compare whole texts.
 
 use super::{Session, is_golden, nothing_is_left};
 use crate::across::ring;
 use crate::suite::Suite;
 
-/// Break, run, one rank alone, all again, print, go on to the end.
+/// Break, run, one rank alone, all again, print, continue to the end.
 fn has_a_session(session: &mut Session) {
     for command in
         ["break work", "run", "z 0", "next", "z", "next", "print twice", "continue", "z ?"]
@@ -58,7 +58,7 @@ fn a_session_of_three_ranks_reads_like_one_of_gdb() {
     }
 }
 
-/// The text of three ranks for eight.
+/// The text of three ranks, changed for eight.
 fn eight() -> String {
     let mut text = String::new();
     for line in THREE.lines() {
@@ -96,7 +96,7 @@ fn a_session_of_eight_ranks_on_four_hosts_reads_like_one_of_three() {
 }
 
 #[test]
-fn run_again_starts_the_whole_mpi_program_again() {
+fn a_second_run_command_restarts_the_whole_mpi_program() {
     let Some(library) = super::library() else { return };
     let suite = Suite::new();
     let mut session = Session::of(&suite, &library, 3);

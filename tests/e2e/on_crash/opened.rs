@@ -1,4 +1,4 @@
-//! On a terminal: the debugger opens at ranks that crashed, which are held as they were.
+//! On a terminal: the debugger opens at crashed ranks, which stay stopped at their crash.
 
 use nix::sys::signal::Signal;
 
@@ -12,22 +12,22 @@ use crate::suite::{Suite, skip};
 const PROMPT: &str = "(mpigdb) ";
 const OPENS: &str = "; the debugger opens there, the job ends when you quit it (q)\n";
 
-/// Where a job runs that crashes, and the file that has some of its ranks do so.
+/// A terminal with a job that crashes, and the file that makes some of its ranks crash.
 struct Scene {
     terminal: Terminal,
     file: std::path::PathBuf,
 }
 
 impl Scene {
-    /// Types `mpirun -on-crash gdb WORDS`.
-    fn of(suite: &Suite, before: &str, words: &str) -> Self {
+    /// Types `mpirun -on-crash gdb ARGUMENTS`.
+    fn of(suite: &Suite, before: &str, arguments: &str) -> Self {
         let mut terminal = Terminal::with_shell(suite, "");
-        terminal.enter(&format!("{before} $MPIRUN -on-crash gdb {words}"));
+        terminal.enter(&format!("{before} $MPIRUN -on-crash gdb {arguments}"));
         Self { terminal, file: suite.path("work/now") }
     }
 
-    /// Ranks, of which those that match this pattern of a shell crash when the file is there, others at once if
-    /// they match the second one; the rest waits.
+    /// A script in which ranks of the shell pattern `later` crash when the file exists, and ranks of `at_once`
+    /// crash immediately. The other ranks wait.
     fn script(program: &str, later: &str, at_once: &str) -> String {
         format!(
             "sh -c 'case $PMI_RANK in \
@@ -40,12 +40,12 @@ impl Scene {
         std::fs::write(&self.file, "").expect("a file");
     }
 
-    fn opens(&mut self, whose: &str) {
-        self.terminal.shows(&format!("mpirun: {whose}"));
+    fn opens(&mut self, ranks: &str) {
+        self.terminal.shows(&format!("mpirun: {ranks}"));
         self.terminal.shows(PROMPT);
     }
 
-    /// Types a command at the prompt and waits for what it shows and the next prompt.
+    /// Types a command at the prompt, and waits for its output and the next prompt.
     fn shows(&mut self, command: &str, text: &str) {
         self.terminal.enter(command);
         self.terminal.shows(&format!("{command}\n"));
@@ -64,7 +64,7 @@ impl Scene {
 }
 
 #[test]
-fn the_debugger_opens_at_a_rank_that_crashes_and_the_job_ends_as_without_when_it_is_left() {
+fn the_debugger_opens_at_a_crashed_rank_and_the_job_ends_after_quit() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
@@ -85,7 +85,7 @@ fn the_debugger_opens_at_a_rank_that_crashes_and_the_job_ends_as_without_when_it
 }
 
 #[test]
-fn ranks_of_several_hosts_that_crash_together_are_one_session() {
+fn ranks_of_several_hosts_that_crash_together_share_one_session() {
     let program = crasher!();
     let ring = Members::new().option(&["--ncpus", "2"]).with(2);
     let rundir = format!("MPD_RUNDIR={}", ring.rundir(1).display());
@@ -103,11 +103,11 @@ fn ranks_of_several_hosts_that_crash_together_are_one_session() {
 }
 
 #[test]
-fn ranks_that_crash_later_have_a_session_of_their_own() {
+fn ranks_that_crash_later_get_a_separate_session() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
-    for (option, end) in [("", "the job ends"), ("-on-failure continue", "the job goes on")] {
+    for (option, end) in [("", "the job ends"), ("-on-failure continue", "the job continues")] {
         let script = Scene::script(&program, "2", "0");
         let mut scene = Scene::of(&suite, "", &format!("{option} -n 3 {script}"));
         scene.opens("rank 0 of host ");
@@ -132,14 +132,14 @@ fn ranks_that_crash_later_have_a_session_of_their_own() {
     suite.only_the_daemon_is_left();
 }
 
-/// Of the job's mpirun and the debugger, which is a child of that and the same program, the first.
+/// The job's mpirun. The debugger is its child and runs the same program.
 fn mpirun_of_job(suite: &Suite) -> i32 {
     let both = suite.running("mpirun");
     let has_debugger = |one: &&process::Process| both.iter().any(|other| other.parent == one.pid);
     both.iter().find(has_debugger).expect("mpirun").pid
 }
 
-/// Processes that crashed and are stopped.
+/// The number of processes that are stopped at a crash.
 fn held(suite: &Suite) -> usize {
     let is_held = |process: &process::Process| {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.pid));
@@ -155,7 +155,7 @@ fn is_waiting(process: &process::Process) -> bool {
 }
 
 #[test]
-fn keys_are_the_debuggers_while_it_is_open() {
+fn keys_go_to_the_debugger_while_it_is_open() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
@@ -173,7 +173,7 @@ fn keys_are_the_debuggers_while_it_is_open() {
 }
 
 #[test]
-fn ranks_that_did_not_crash_cannot_be_attached_to_and_nothing_hangs() {
+fn gdba_to_a_traced_rank_without_a_crash_is_refused() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
@@ -185,14 +185,14 @@ fn ranks_that_did_not_crash_cannot_be_attached_to_and_nothing_hangs() {
     let job = super::caught(&suite, "1").args(["-a", "batch", &program, "wait"]).start();
     job.shows("waiting");
     let out = suite.mpirun(["-gdba", "batch"]).input("quit\n").deadline(60).output();
-    out.says(&["its watcher traces it"]);
+    out.says(&["its shim traces it"]);
     job.send(Signal::SIGINT);
     job.wait().code(130);
     suite.only_the_daemon_is_left();
 }
 
 #[test]
-fn a_mpirun_that_is_killed_and_a_terminal_that_is_gone_leave_nothing_of_a_session() {
+fn a_killed_mpirun_or_closed_terminal_leaves_nothing_of_an_opened_session() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
@@ -212,11 +212,11 @@ fn a_mpirun_that_is_killed_and_a_terminal_that_is_gone_leave_nothing_of_a_sessio
 }
 
 #[test]
-fn a_job_that_is_ended_ends_what_is_held() {
+fn the_end_of_a_job_kills_ranks_stopped_at_a_crash() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
-    // Long enough for the debugger to open before, on a busy machine, too.
+    // Long enough that the debugger opens first, also on a busy machine.
     let mut scene = Scene::of(&suite, "", &format!("-timeout 8 -n 2 {program} segv"));
     scene.opens("ranks 0-1 of host ");
     scene.terminal.shows("longer than its limit");
@@ -226,7 +226,7 @@ fn a_job_that_is_ended_ends_what_is_held() {
 }
 
 #[test]
-fn a_job_in_the_background_that_is_ended_waits_for_nobody() {
+fn a_signal_ends_a_background_job_whose_debugger_waits() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
@@ -247,7 +247,7 @@ fn a_job_in_the_background_that_is_ended_waits_for_nobody() {
 }
 
 #[test]
-fn a_rank_whose_processes_crash_one_after_the_other_comes_to_its_end() {
+fn a_rank_with_several_crashing_processes_ends_after_quit() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
@@ -259,12 +259,12 @@ fn a_rank_whose_processes_crash_one_after_the_other_comes_to_its_end() {
 }
 
 #[test]
-fn a_terminal_is_in_order_when_mpirun_was_killed_beside_its_debugger() {
+fn the_terminal_is_restored_when_mpirun_is_killed_during_a_session() {
     let program = crasher!();
     let suite = Suite::new();
     suite.start_daemon();
     let after = "until stty -a | grep -q \" icanon\"; do sleep 0.01; done; echo in order";
-    // Other shells than bash leave it as it is.
+    // Shells other than bash do not reset the terminal.
     let mut scene = Scene::of(&suite, "sh -c '", &format!("-n 1 {program} segv; {after}'"));
     scene.opens("rank 0 of host ");
     process::send(mpirun_of_job(&suite), Signal::SIGKILL);
@@ -276,7 +276,7 @@ fn a_terminal_is_in_order_when_mpirun_was_killed_beside_its_debugger() {
 }
 
 #[test]
-fn a_debugger_that_cannot_be_had_is_told_and_the_job_ends_as_without() {
+fn a_debugger_that_cannot_open_is_reported_and_the_job_ends() {
     let program = crasher!();
     let suite = Suite::new();
     let daemon = suite.start_daemon();
@@ -287,7 +287,7 @@ fn a_debugger_that_cannot_be_had_is_told_and_the_job_ends_as_without() {
     wait_until("the daemon is gone", || !suite.socket().exists());
     scene.now();
     scene.terminal.shows("the debugger opens there");
-    scene.terminal.shows("mpigdb: cannot tell which jobs run: no daemon is running");
+    scene.terminal.shows("mpigdb: cannot list the running jobs: no daemon is running");
     scene.terminal.shows("killed by signal 11");
     scene.terminal.shows_prompt();
     assert_eq!(scene.terminal.exit_code(), 139);
@@ -296,7 +296,7 @@ fn a_debugger_that_cannot_be_had_is_told_and_the_job_ends_as_without() {
 }
 
 #[test]
-fn without_a_daemon_the_debugger_opens_as_with_one() {
+fn without_a_daemon_the_debugger_also_opens_at_a_crash() {
     let program = crasher!();
     let suite = Suite::new();
     let mut scene = Scene::of(&suite, "", &format!("-n 3 {program} segv 1"));
@@ -308,13 +308,13 @@ fn without_a_daemon_the_debugger_opens_as_with_one() {
 }
 
 #[test]
-fn where_no_debugger_would_find_the_job_and_in_a_batch_the_place_is_told_at_the_end() {
+fn without_a_session_the_place_of_a_crash_is_reported_at_the_end() {
     let program = crasher!();
     let suite = Suite::new();
     let has_no_session = |option: &str, before: &str| {
         let mut scene = Scene::of(&suite, "", &format!("{option} -n 2 {program} segv 1"));
         scene.terminal.shows(before);
-        scene.terminal.shows("where ranks were when SIGSEGV came:\n");
+        scene.terminal.shows("positions of ranks at SIGSEGV:\n");
         scene.terminal.shows_prompt();
         assert_eq!(scene.terminal.exit_code(), 139);
         scene.terminal.leave();

@@ -1,12 +1,12 @@
-//! The machines of all managers of a job, on hosts that only pretend.
+//! The machines of all managers of a job, on simulated hosts.
 //!
-//! `cluster` is the hosts, their ranks and the links between them; `sweep` runs jobs on it in random orders
-//! of events with random faults.
+//! `cluster` has the hosts, their ranks and the links between them; `sweep` runs jobs on it in random orders of
+//! events with random faults.
 
 pub(crate) mod cluster;
 mod sweep;
 
-use mpd_wire::job::{Share, Shares};
+use mpd_wire::job::{HostSlice, HostSlices};
 use mpd_wire::{DaemonName, Instance, RankSet};
 
 const SIGHUP: u8 = 1;
@@ -14,21 +14,21 @@ const SIGINT: u8 = 2;
 const SIGKILL: u8 = 9;
 const SIGTERM: u8 = 15;
 
-fn name(place: usize) -> DaemonName {
-    DaemonName::new(&format!("h{place}")).expect("a name")
+fn name(tree_index: usize) -> DaemonName {
+    DaemonName::new(&format!("h{tree_index}")).expect("a name")
 }
 
-/// `each` ranks on each of so many hosts, in order.
-fn shares(hosts: usize, each: u32) -> Shares {
-    let share = |place: usize| {
-        let low = u32::try_from(place).expect("a place") * each;
-        Share {
-            member: name(place),
+/// `each` ranks on each of `hosts` hosts, in order.
+fn host_slices(hosts: usize, each: u32) -> HostSlices {
+    let host_slice = |tree_index: usize| {
+        let low = u32::try_from(tree_index).expect("a place") * each;
+        HostSlice {
+            member: name(tree_index),
             manager: Instance::from_bytes([1; 16]),
             addresses: Vec::new(),
             ranks: RankSet::from_ranges(vec![(low, low + each - 1)]),
         }
     };
     let size = u32::try_from(hosts).expect("a size") * each;
-    Shares::new((0..hosts).map(share).collect(), size).expect("sound shares")
+    HostSlices::new((0..hosts).map(host_slice).collect(), size).expect("sound shares")
 }

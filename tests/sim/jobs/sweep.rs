@@ -1,41 +1,42 @@
-//! Jobs on trees of several sizes, each in some hundred random orders of events with random faults.
+//! Jobs on trees of several sizes, each in several hundred random orders of events with random faults.
 //!
-//! `MPD_SIM_JOBS=N` runs about N schedules in all instead of 4,800, `MPD_SIM_SEED=SEED` with
-//! `MPD_SIM_HOSTS=HOSTS` and `MPD_SIM_SPAWNS=SPAWNS` replays one with its trace.
+//! `MPD_SIM_JOBS=N` runs about N schedules instead of 4,800, `MPD_SIM_SEED=SEED` with `MPD_SIM_HOSTS=HOSTS` and
+//! `MPD_SIM_SPAWNS=SPAWNS` replays one schedule with its trace.
 
 use super::cluster::{Cluster, Fault, Pmi, WorldFault};
 use super::{SIGTERM, name};
+use crate::recordings::replays;
 use crate::sweep::number;
-use mpd_job::manager::Input;
+use mpd_job::manager::{Input, Manager};
 use mpd_tests::random::Random;
 use mpd_wire::Rank;
 use mpd_wire::job::{Failure, OnFailure, RankEnd};
 
-/// More than any schedule takes.
+/// More steps than any schedule needs.
 const MAX_STEPS: usize = 100_000;
 
 #[test]
-fn a_job_on_one_host_holds_its_promises_whatever_happens() {
+fn a_job_on_one_host_keeps_its_invariants_under_random_faults() {
     simulate(1, 700);
 }
 
 #[test]
-fn a_job_on_two_hosts_holds_its_promises_whatever_happens() {
+fn a_job_on_two_hosts_keeps_its_invariants_under_random_faults() {
     simulate(2, 800);
 }
 
 #[test]
-fn a_job_on_a_root_and_its_children_holds_its_promises_whatever_happens() {
+fn a_job_on_a_tree_of_one_level_keeps_its_invariants_under_random_faults() {
     simulate(17, 400);
 }
 
 #[test]
-fn a_job_on_a_tree_of_two_levels_holds_its_promises_whatever_happens() {
+fn a_job_on_a_tree_of_two_levels_keeps_its_invariants_under_random_faults() {
     simulate(40, 100);
 }
 
 #[test]
-fn a_job_that_spawns_and_grows_holds_its_promises_whatever_happens() {
+fn a_job_that_spawns_and_grows_keeps_its_invariants_under_random_faults() {
     simulate_with(1, 1500, 3);
     simulate_with(3, 1000, 3);
     simulate_with(17, 300, 6);
@@ -45,7 +46,7 @@ fn simulate(hosts: usize, schedules: u64) {
     simulate_with(hosts, schedules, 0);
 }
 
-/// Schedules of all tests here, unless others are wanted.
+/// The number of schedules of all tests here, unless another one is requested.
 const USUAL: u64 = 4800;
 
 fn simulate_with(hosts: usize, schedules: u64, spawns: usize) {
@@ -70,11 +71,11 @@ fn replay() {
     for line in cluster.lines.take().unwrap_or_default() {
         println!("{line}");
     }
-    assert!(ended.is_ok(), "the schedule above breaks a promise");
+    assert!(ended.is_ok(), "the schedule above violates an invariant");
 }
 
 #[test]
-fn the_same_seed_of_a_job_gives_the_same_trace() {
+fn a_seed_of_a_simulated_job_determines_its_trace() {
     let trace = |seed| {
         let (mut cluster, mut faults) = begin(3, seed, 2);
         cluster.lines = Some(Vec::new());
@@ -87,12 +88,28 @@ fn the_same_seed_of_a_job_gives_the_same_trace() {
     }
 }
 
+#[test]
+fn every_manager_of_a_simulated_job_replays_from_its_recording() {
+    let mut steps = 0;
+    for (hosts, spawns) in [(1, 3), (3, 3), (17, 4)] {
+        for seed in 0..20 {
+            let (mut cluster, mut faults) = begin(hosts, seed, spawns);
+            cluster.record();
+            run(&mut cluster, &mut faults);
+            let recordings = cluster.recordings();
+            assert!(recordings.len() >= hosts);
+            steps += recordings.iter().map(|one| replays::<Manager>(one)).sum::<u64>();
+        }
+    }
+    assert!(steps > 5_000, "{steps} steps");
+}
+
 fn one_schedule(hosts: usize, seed: u64, spawns: usize) {
     let (mut cluster, mut faults) = begin(hosts, seed, spawns);
     run(&mut cluster, &mut faults);
 }
 
-/// Faults, each with the step before which it happens.
+/// Faults, each with the number of the step that follows it.
 type Faults = Vec<(usize, Fault)>;
 
 fn begin(hosts: usize, seed: u64, spawns: usize) -> (Cluster, Faults) {
@@ -105,16 +122,16 @@ fn begin(hosts: usize, seed: u64, spawns: usize) -> (Cluster, Faults) {
         (0..spawns).map(|_| (dice.below(hosts * 25), spawn(&mut dice, hosts, each))).collect();
     faults.extend(spawns);
     let mut cluster = Cluster::new(hosts, each, dice, on_failure).with_fences(fences);
-    cluster.at_release = no_fence_is_released_before_all_who_live_have_entered;
+    cluster.at_release = no_fence_is_released_before_all_live_ranks_have_entered;
     cluster.at_finish = nothing_within_reach_is_left_at_the_end;
     (cluster, faults)
 }
 
-/// Runs the job to its end and checks every promise.
+/// Runs the job to its end and checks every invariant.
 fn run(cluster: &mut Cluster, faults: &mut Faults) {
     for step in 0..MAX_STEPS {
         for (_, fault) in faults.extract_if(.., |(at, _)| *at <= step) {
-            cluster.suffer(fault);
+            cluster.apply_fault(fault);
         }
         if cluster.is_over() {
             break;
@@ -122,19 +139,19 @@ fn run(cluster: &mut Cluster, faults: &mut Faults) {
         if cluster.dice.one_in(500) {
             cluster.pass_time();
         }
-        let goes_on = cluster.step() || cluster.pass_time() || cluster.help();
-        assert!(goes_on, "nothing can happen, and yet it is not over");
+        let continues = cluster.step() || cluster.pass_time() || cluster.help();
+        assert!(continues, "no event is possible, but the job has not ended");
     }
-    everybody_ends(cluster);
+    every_manager_ends(cluster);
     nothing_of_a_withdrawn_job_ran(cluster);
     no_rank_runs_if_a_check_failed(cluster);
     the_code_is_that_of_the_first_failure(cluster);
-    what_is_told_is_true(cluster);
-    success_is_true(cluster);
-    every_spawner_is_answered_if_all_is_well(cluster);
+    every_reported_failure_happened(cluster);
+    code_0_means_success(cluster);
+    every_spawner_is_answered_without_faults(cluster);
 }
 
-/// What goes wrong when: usually something, often two things.
+/// The faults and their times: usually one fault, often two.
 fn faults(dice: &mut Random, hosts: usize, each: u32) -> Vec<(usize, Fault)> {
     let steps = hosts * (20 + 10 * each as usize);
     let some = dice.below(4);
@@ -144,23 +161,23 @@ fn faults(dice: &mut Random, hosts: usize, each: u32) -> Vec<(usize, Fault)> {
 fn fault(dice: &mut Random, hosts: usize, each: u32) -> Fault {
     let size = hosts * each as usize;
     let rank = Rank(u32::try_from(dice.below(size)).unwrap());
-    let place = dice.below(hosts);
-    let here = place * each as usize;
+    let tree_index = dice.below(hosts);
+    let here = tree_index * each as usize;
     let rank_here = Rank(u32::try_from(here).unwrap());
     let below_root = (hosts > 1).then(|| 1 + dice.below(hosts.max(2) - 1));
     match (dice.below(24), below_root) {
-        (0, _) => Fault::CheckFails(place),
-        (1, _) => Fault::SpawnFails(place),
-        (2 | 3, Some(place)) => Fault::Crash(place),
-        (4 | 5, Some(place)) => Fault::Cut(place),
-        (6, Some(place)) => Fault::Missing(place),
+        (0, _) => Fault::CheckFails(tree_index),
+        (1, _) => Fault::SpawnFails(tree_index),
+        (2 | 3, Some(tree_index)) => Fault::Crash(tree_index),
+        (4 | 5, Some(tree_index)) => Fault::Cut(tree_index),
+        (6, Some(tree_index)) => Fault::Missing(tree_index),
         (7 | 8, _) => Fault::Ends(rank, RankEnd::Exited(7)),
         (9, _) => Fault::Ends(rank, RankEnd::Exited(0)),
         (10, _) => Fault::Ends(rank, RankEnd::Signaled { signal: 11, core: true }),
-        (11, _) => Fault::Here(place, Input::Aborted(rank_here, 5, "no more".to_owned())),
-        (12, _) => Fault::Here(place, Input::BrokeProtocol(rank_here, "nonsense".to_owned())),
-        (13, _) => Fault::Here(place, Input::Kill),
-        (14, _) => Fault::Here(place, Input::OutputFailed("disk full".to_owned())),
+        (11, _) => Fault::Here(tree_index, Input::Aborted(rank_here, 5, "no more".to_owned())),
+        (12, _) => Fault::Here(tree_index, Input::BrokeProtocol(rank_here, "nonsense".to_owned())),
+        (13, _) => Fault::Here(tree_index, Input::Kill),
+        (14, _) => Fault::Here(tree_index, Input::OutputFailed("disk full".to_owned())),
         (15 | 16, _) => Fault::Console(Input::Suspend),
         (17, _) => Fault::Console(Input::ConsoleLost),
         (18, _) => Fault::Console(Input::Signal(SIGTERM)),
@@ -171,36 +188,39 @@ fn fault(dice: &mut Random, hosts: usize, each: u32) -> Fault {
     }
 }
 
-/// Ranks on some hosts that there are, and on some that join.
+/// Ranks on some hosts of the job, and on some joining hosts.
 fn spawn(dice: &mut Random, hosts: usize, each: u32) -> Fault {
     let size = hosts * each as usize;
     let spawner = Rank(u32::try_from(dice.below(size)).unwrap());
-    let places = (0..dice.below(4)).map(|_| dice.below(hosts)).collect();
+    let tree_indices = (0..dice.below(4)).map(|_| dice.below(hosts)).collect();
     let joining = if dice.one_in(2) { 1 + dice.below(3) } else { 0 };
     let fails = match dice.below(8) {
         0 => Some(WorldFault::Preparing),
         1 => Some(WorldFault::Beginning),
         _ => None,
     };
-    Fault::Spawn { spawner, places, joining, fails }
+    Fault::Spawn { spawner, tree_indices, joining, fails }
 }
 
-fn every_spawner_is_answered_if_all_is_well(cluster: &Cluster) {
+fn every_spawner_is_answered_without_faults(cluster: &Cluster) {
     if cluster.finish == Some(0) && !cluster.console_lost && !cluster.interrupted {
-        // Those that came too late were refused.
+        // Late spawns were refused.
         assert!(cluster.answers.len() >= cluster.announced, "answers");
     }
 }
 
-fn everybody_ends(cluster: &Cluster) {
-    assert!(cluster.is_over(), "still not over after {MAX_STEPS} steps");
-    assert!(cluster.finish.is_some() != cluster.withdrawn, "the root says how, or withdraws");
+fn every_manager_ends(cluster: &Cluster) {
+    assert!(cluster.is_over(), "not ended after {MAX_STEPS} steps");
+    assert!(
+        cluster.finish.is_some() != cluster.withdrawn,
+        "the root reports the end, or withdraws"
+    );
 }
 
-/// What the console submits again has not run, and was not said to have failed.
+/// A job that the console submits again has not run, and no failure of it was reported.
 fn nothing_of_a_withdrawn_job_ran(cluster: &Cluster) {
     if cluster.withdrawn {
-        assert!(!cluster.started && cluster.told.is_empty());
+        assert!(!cluster.started && cluster.reported_failures.is_empty());
         assert!(cluster.hosts.iter().all(|host| !host.went && host.processes.is_empty()));
     }
 }
@@ -212,36 +232,36 @@ fn no_rank_runs_if_a_check_failed(cluster: &Cluster) {
     }
 }
 
-fn no_fence_is_released_before_all_who_live_have_entered(cluster: &Cluster) {
-    for (place, host) in cluster.hosts.iter().enumerate() {
-        if !cluster.is_out_of_reach(place) {
+fn no_fence_is_released_before_all_live_ranks_have_entered(cluster: &Cluster) {
+    for (tree_index, host) in cluster.hosts.iter().enumerate() {
+        if !cluster.is_out_of_reach(tree_index) {
             let first = host.processes.iter().filter(|(rank, _)| **rank < cluster.size);
             let late = first.into_iter().find(|(_, p)| p.end.is_none() && !p.inside);
-            assert!(late.is_none(), "host {place}: {late:?}");
+            assert!(late.is_none(), "host {tree_index}: {late:?}");
         }
     }
 }
 
 fn nothing_within_reach_is_left_at_the_end(cluster: &Cluster) {
-    for (place, host) in cluster.hosts.iter().enumerate() {
-        if !cluster.is_out_of_reach(place) {
-            assert!(host.processes.values().all(|p| p.end.is_some()), "host {place}: ranks");
-            assert!(host.tidied, "host {place}: not cleaned");
+    for (tree_index, host) in cluster.hosts.iter().enumerate() {
+        if !cluster.is_out_of_reach(tree_index) {
+            assert!(host.processes.values().all(|p| p.end.is_some()), "host {tree_index}: ranks");
+            assert!(host.cleaned_up, "host {tree_index}: not cleaned");
         }
     }
 }
 
 fn the_code_is_that_of_the_first_failure(cluster: &Cluster) {
-    assert!(cluster.told.len() <= 1, "only the first is told");
-    let code = cluster.told.first().map_or(0, |(_, failure)| failure.exit_code());
+    assert!(cluster.reported_failures.len() <= 1, "only the first failure is reported");
+    let code = cluster.reported_failures.first().map_or(0, |(_, failure)| failure.exit_code());
     assert_eq!(cluster.finish, (!cluster.withdrawn).then_some(code));
 }
 
-/// A failure that was told did happen, and there.
-fn what_is_told_is_true(cluster: &Cluster) {
-    let Some((host, failure)) = cluster.told.first() else { return };
-    let place_of = |rank: &Rank| cluster.shares.place_of_rank(*rank).unwrap();
-    let process = |rank: &Rank| &cluster.hosts[place_of(rank)].processes[&rank.0];
+/// A reported failure did happen, and on the reported host.
+fn every_reported_failure_happened(cluster: &Cluster) {
+    let Some((host, failure)) = cluster.reported_failures.first() else { return };
+    let tree_index_of = |rank: &Rank| cluster.host_slices.tree_index_of_rank(*rank).unwrap();
+    let process = |rank: &Rank| &cluster.hosts[tree_index_of(rank)].processes[&rank.0];
     match failure {
         Failure::Rank { rank, end } => assert_eq!(process(rank).end, Some(*end)),
         Failure::NotFinalized { rank } => assert_eq!(process(rank).pmi, Pmi::Initialized),
@@ -249,12 +269,12 @@ fn what_is_told_is_true(cluster: &Cluster) {
         Failure::LeftOthersWaiting { rank } => assert!(process(rank).end.is_some()),
         Failure::HostLost { host: lost, .. } => {
             assert_eq!(host.as_ref().map(ToString::to_string).as_ref(), Some(lost));
-            let place = cluster.shares.place_of(host.as_ref().unwrap()).unwrap();
-            assert!(cluster.hosts[place].lost);
-            assert!(!cluster.hosts[place].reported, "nothing of it was missing");
+            let tree_index = cluster.host_slices.tree_index_of(host.as_ref().unwrap()).unwrap();
+            assert!(cluster.hosts[tree_index].lost);
+            assert!(!cluster.hosts[tree_index].reported, "no report of this host was missing");
         }
         Failure::Aborted { rank, .. } | Failure::BrokeProtocol { rank, .. } => {
-            assert_eq!(host.as_ref(), Some(&name(place_of(rank))));
+            assert_eq!(host.as_ref(), Some(&name(tree_index_of(rank))));
         }
         Failure::CannotExecute { .. }
         | Failure::OutputClosed
@@ -268,9 +288,9 @@ fn what_is_told_is_true(cluster: &Cluster) {
     }
 }
 
-/// With code 0 every rank exited with 0, and finalized if it had initialized. Nobody is there to be
-/// told otherwise when the console is lost.
-fn success_is_true(cluster: &Cluster) {
+/// With code 0 every rank exited with 0, and finalized if it had initialized. No report is checked if the
+/// console is lost.
+fn code_0_means_success(cluster: &Cluster) {
     if cluster.finish != Some(0) || cluster.console_lost {
         return;
     }
@@ -283,14 +303,14 @@ fn success_is_true(cluster: &Cluster) {
     assert!(first.into_iter().all(|host| host.went));
 }
 
-/// Whether a rank is none of a world that could not be started.
+/// Whether a rank belongs to a world that could be started.
 fn is_wanted(cluster: &Cluster, rank: u32) -> bool {
     let world = cluster.failed.range(..=Rank(rank)).next_back();
     world.is_none_or(|first| rank - first.0 >= 1000)
 }
 
 #[test]
-fn a_fence_that_all_enter_in_one_go_costs_one_message_per_manager() {
+fn a_fence_entered_in_one_step_costs_one_message_per_manager() {
     for hosts in [1, 2, 17, 40, 300] {
         let mut cluster = Cluster::new(hosts, 2, Random::new(1), OnFailure::End).with_fences(1);
         cluster.start_all();

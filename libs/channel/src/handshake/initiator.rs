@@ -7,7 +7,7 @@ use crypto::rand::SecureRandom;
 use super::{Collector, Established, Flight, HandshakeError, KeyPair};
 use crate::hello::{ANSWER, Claims, Hello, Instance, PROOF, Purpose};
 use crate::key::{Key, NoRandomness};
-use crate::schedule::{Session, Tag};
+use crate::schedule::{HandshakeSecrets, Tag};
 use crate::seal::{Opener, Sealer};
 use crate::{hello, schedule};
 use mpd_machine::{Time, UNDRAINED};
@@ -98,7 +98,7 @@ impl Initiator {
                 let taken = expect.answer.take(bytes);
                 match expect.answer.whole().copied() {
                     None => self.state = State::ExpectAnswer(expect),
-                    Some(answer) => self.heard_answer(*expect, &answer),
+                    Some(answer) => self.received_answer(*expect, &answer),
                 }
                 taken
             }
@@ -106,7 +106,7 @@ impl Initiator {
         }
     }
 
-    fn heard_answer(&mut self, expect: ExpectAnswer, answer: &[u8; ANSWER]) {
+    fn received_answer(&mut self, expect: ExpectAnswer, answer: &[u8; ANSWER]) {
         self.then = Some(match self.finish(expect, answer) {
             Ok(established) => InitiatorOutput::Established(Box::new(established)),
             Err(error) => InitiatorOutput::Close(error),
@@ -140,7 +140,7 @@ impl Initiator {
             return Err(HandshakeError::AnotherInstance);
         }
         self.send = Some(Flight::new(&session.prove_as_initiator(proof)));
-        let Session { initiator_key, responder_key, .. } = session;
+        let HandshakeSecrets { initiator_key, responder_key, .. } = session;
         let (sealer, opener) = (Sealer::new(initiator_key), Opener::new(responder_key));
         Ok(Established { sealer, opener, peer, purpose, key: key.id() })
     }

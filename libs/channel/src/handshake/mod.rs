@@ -29,7 +29,7 @@ pub use responder::{Reception, Responder, ResponderOutput};
 
 use super::hello::{HELLO, Instance, Purpose};
 use super::key::{KeyId, NoRandomness};
-use super::schedule::{Secret, Session, Tag};
+use super::schedule::{HandshakeSecrets, Secret, Tag};
 use super::seal::{Opener, Sealer};
 
 /// How long a whole handshake may take, from accept or connect to its end.
@@ -177,10 +177,12 @@ impl KeyPair {
         psk: &Secret,
         transcript: Tag,
         operations: &mut u32,
-    ) -> Result<Session, HandshakeError> {
+    ) -> Result<HandshakeSecrets, HandshakeError> {
         *operations += 1;
         let peer = UnparsedPublicKey::new(&X25519, peer);
-        agreement::agree_ephemeral(self.private, &peer, |dh| Session::derive(psk, dh, transcript))
-            .map_err(|_| HandshakeError::WeakPublicKey)
+        agreement::agree_ephemeral(self.private, &peer, |dh| {
+            HandshakeSecrets::derive(psk, dh, transcript)
+        })
+        .map_err(|_| HandshakeError::WeakPublicKey)
     }
 }

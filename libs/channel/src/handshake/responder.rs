@@ -11,7 +11,7 @@ use crypto::rand::SecureRandom;
 use super::{Collector, Established, Flight, HandshakeError, KeyPair};
 use crate::hello::{ANSWER, Claims, HELLO, Hello, Instance, Mark, PROOF, Purpose, Unfit, VERSION};
 use crate::key::{Key, KeyId, Keys};
-use crate::schedule::{Session, Tag};
+use crate::schedule::{HandshakeSecrets, Tag};
 use crate::seal::{Opener, Sealer};
 use crate::{hello, schedule};
 use mpd_machine::{Time, UNDRAINED};
@@ -77,7 +77,7 @@ enum State {
 }
 
 struct ExpectProof {
-    session: Session,
+    session: HandshakeSecrets,
     /// Our own proof.
     shown: Tag,
     peer: Instance,
@@ -128,7 +128,7 @@ impl Responder {
                 match collector.whole().copied() {
                     None => self.state = State::ExpectHello(collector),
                     Some(hello) => {
-                        let next = self.heard_hello(Hello::from_bytes(hello), random);
+                        let next = self.received_hello(Hello::from_bytes(hello), random);
                         self.enter(next);
                     }
                 }
@@ -139,7 +139,7 @@ impl Responder {
                 match expect.proof.whole().copied() {
                     None => self.state = State::ExpectProof(expect),
                     Some(proof) => {
-                        let next = self.heard_proof(*expect, &proof);
+                        let next = self.received_proof(*expect, &proof);
                         self.enter(next);
                     }
                 }
@@ -159,7 +159,7 @@ impl Responder {
         });
     }
 
-    fn heard_hello(
+    fn received_hello(
         &mut self,
         hello: Hello,
         random: &dyn SecureRandom,
@@ -286,12 +286,16 @@ impl Responder {
         }
     }
 
-    fn heard_proof(&mut self, expect: ExpectProof, proof: &Tag) -> Result<State, HandshakeError> {
+    fn received_proof(
+        &mut self,
+        expect: ExpectProof,
+        proof: &Tag,
+    ) -> Result<State, HandshakeError> {
         let ExpectProof { session, shown, peer, purpose, key, proof: _ } = expect;
         if !session.verify_initiator(&shown, proof) {
             return Err(HandshakeError::Stranger);
         }
-        let Session { initiator_key, responder_key, .. } = session;
+        let HandshakeSecrets { initiator_key, responder_key, .. } = session;
         let (sealer, opener) = (Sealer::new(responder_key), Opener::new(initiator_key));
         let established = Established { sealer, opener, peer, purpose, key };
         self.then = Some(ResponderOutput::Established(Box::new(established)));

@@ -18,7 +18,7 @@ fn stranger_hello() -> naive::Hello {
 
 /// The responder sent nothing, computed nothing, and reports this error.
 fn assert_silent(bob: &mut Responder, m1: &[u8], error: &HandshakeError) {
-    let said = tell_responder(bob, m1);
+    let said = send_responder(bob, m1);
     assert_eq!(said.closed.as_ref(), Some(error));
     assert!(said.sent.is_empty() && said.established.is_none());
     assert_eq!(bob.x25519_operations(), 0);
@@ -35,7 +35,7 @@ fn two_thousand_peers_without_the_key_get_no_byte_and_cost_no_x25519() {
     let text = "GET / HTTP/1.1\r\n".repeat(9);
     assert_silent(&mut daemon(BOB), text.as_bytes(), &HandshakeError::Stranger);
     let mut bob = daemon(BOB);
-    assert!(tell_responder(&mut bob, &m1[..135]).sent.is_empty());
+    assert!(send_responder(&mut bob, &m1[..135]).sent.is_empty());
     bob.peer_closed();
     assert_eq!(responder_said(&mut bob).closed, Some(HandshakeError::Closed));
 }
@@ -59,13 +59,13 @@ fn an_invalid_hello_with_the_key_gets_no_byte_either() {
 #[test]
 fn a_public_key_without_a_secret_is_refused_by_both_sides() {
     let m1 = naive::Hello { ephemeral: [0; 32], ..stranger_hello() }.m1(&KEY);
-    let said = tell_responder(&mut daemon(BOB), &m1);
+    let said = send_responder(&mut daemon(BOB), &m1);
     assert_eq!(said.closed, Some(HandshakeError::WeakPublicKey));
     assert!(said.sent.is_empty());
 
     let mut alice = initiator(opening());
     initiator_said(&mut alice);
-    let said = tell_initiator(&mut alice, &[[0xb2; 48].as_slice(), &[0; 64]].concat());
+    let said = send_initiator(&mut alice, &[[0xb2; 48].as_slice(), &[0; 64]].concat());
     assert_eq!(said.closed, Some(HandshakeError::Stranger));
 }
 
@@ -78,7 +78,7 @@ fn a_daemon_does_not_talk_to_itself_directly_or_through_a_relay() {
 
     // An answer with the key and with our own instance does not come from a peer.
     let (m2, _) = naive::answer(&KEY, &m1, &ALICE, &[3; 32], &[4; 32]).unwrap();
-    let said = tell_initiator(&mut alice, &m2);
+    let said = send_initiator(&mut alice, &m2);
     assert_eq!(said.closed, Some(HandshakeError::Reflected));
     assert!(said.sent.is_empty());
 }
@@ -91,34 +91,34 @@ fn a_relay_cannot_deliver_a_hello_to_another_member_than_it_names() {
     assert_silent(&mut daemon(carol), &m1, &HandshakeError::AnotherInstance);
 
     let (m2, _) = naive::answer(&KEY, &m1, &carol, &[3; 32], &[4; 32]).unwrap();
-    let said = tell_initiator(&mut alice, &m2);
+    let said = send_initiator(&mut alice, &m2);
     assert_eq!(said.closed, Some(HandshakeError::AnotherInstance));
     assert!(said.sent.is_empty(), "no proof for the wrong one");
 
     let mut alice = initiator(opening());
     let m1 = initiator_said(&mut alice).sent;
     let (m2, _) = naive::answer(&KEY, &m1, &[0; 16], &[3; 32], &[4; 32]).unwrap();
-    assert_eq!(tell_initiator(&mut alice, &m2).closed, Some(HandshakeError::Malformed));
+    assert_eq!(send_initiator(&mut alice, &m2).closed, Some(HandshakeError::Malformed));
 }
 
 #[test]
 fn a_reflected_message_proves_nothing() {
     let mut alice = initiator(opening());
     let m1 = initiator_said(&mut alice).sent;
-    let said = tell_initiator(&mut alice, &m1[..112]);
+    let said = send_initiator(&mut alice, &m1[..112]);
     assert_eq!(said.closed, Some(HandshakeError::Stranger));
     assert!(said.sent.is_empty());
 
     let mut bob = daemon(BOB);
-    let m2 = tell_responder(&mut bob, &m1).sent;
-    let said = tell_responder(&mut bob, &m2[80..]);
+    let m2 = send_responder(&mut bob, &m1).sent;
+    let said = send_responder(&mut bob, &m2[80..]);
     assert_eq!(said.closed, Some(HandshakeError::Stranger));
 
     let mut all = handshake();
     let mut frame = Vec::new();
     all.alice.sealer.seal(&[b"mine"], &mut frame).unwrap();
-    let heard = hear(&mut all.alice.opener, &frame, 100);
-    assert_eq!(heard, (vec![], Err(ChannelError::Forged)));
+    let received = receive(&mut all.alice.opener, &frame, 100);
+    assert_eq!(received, (vec![], Err(ChannelError::Forged)));
 }
 
 #[test]
@@ -130,25 +130,25 @@ fn no_replay_of_a_recorded_message_is_accepted() {
     for _ in 0..2000 {
         // To a responder: the hello looks fresh to it, but the recorded proof is useless.
         let mut bob = daemon(BOB);
-        let m2 = tell_responder(&mut bob, &recorded.m1).sent;
+        let m2 = send_responder(&mut bob, &recorded.m1).sent;
         assert_ne!(m2, recorded.m2);
-        let said = tell_responder(&mut bob, &recorded.m3);
+        let said = send_responder(&mut bob, &recorded.m3);
         assert_eq!(said.closed, Some(HandshakeError::Stranger));
         assert!(said.sent.is_empty() && said.established.is_none());
         // To an initiator.
         let mut alice = initiator(opening());
         initiator_said(&mut alice);
-        let said = tell_initiator(&mut alice, &recorded.m2);
+        let said = send_initiator(&mut alice, &recorded.m2);
         assert_eq!(said.closed, Some(HandshakeError::Stranger));
         assert!(said.sent.is_empty());
     }
 
-    let heard = hear(&mut recorded.bob.opener, &frames.repeat(2), 100);
-    assert_eq!(heard, (vec![b"start a job".to_vec()], Err(ChannelError::Forged)));
+    let received = receive(&mut recorded.bob.opener, &frames.repeat(2), 100);
+    assert_eq!(received, (vec![b"start a job".to_vec()], Err(ChannelError::Forged)));
     for _ in 0..2000 {
         let mut other = handshake();
-        let heard = hear(&mut other.bob.opener, &frames, 100);
-        assert_eq!(heard, (vec![], Err(ChannelError::Forged)));
+        let received = receive(&mut other.bob.opener, &frames, 100);
+        assert_eq!(received, (vec![], Err(ChannelError::Forged)));
     }
 }
 

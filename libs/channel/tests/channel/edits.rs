@@ -25,7 +25,7 @@ enum Edit {
 }
 
 impl Edit {
-    /// The direction as it arrives; `messages` are all that were sent in it, in order.
+    /// The direction as it arrives; `messages` are all messages sent in it, in order.
     fn apply(&self, messages: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut messages = messages.to_vec();
         let count = messages.len();
@@ -93,13 +93,13 @@ struct Side<M> {
     sent: Vec<Vec<u8>>,
     given: usize,
     opener: Option<Opener>,
-    heard: Vec<u8>,
+    received: Vec<u8>,
     dead: bool,
 }
 
 impl<M> Side<M> {
     fn new(machine: M) -> Self {
-        Self { machine, sent: vec![], given: 0, opener: None, heard: vec![], dead: false }
+        Self { machine, sent: vec![], given: 0, opener: None, received: vec![], dead: false }
     }
 
     fn take(&mut self, said: Said, texts: [&[u8]; 3]) {
@@ -115,11 +115,11 @@ impl<M> Side<M> {
     }
 
     /// Passes newly arrived bytes to the machine, and the rest to the channel.
-    fn hear(
+    fn receive(
         &mut self,
         arrived: &[u8],
         texts: [&[u8]; 3],
-        tell: impl Fn(&mut M, &[u8]) -> (usize, Said),
+        send: impl Fn(&mut M, &[u8]) -> (usize, Said),
     ) {
         if self.dead || arrived.len() < self.given {
             return;
@@ -127,22 +127,22 @@ impl<M> Side<M> {
         let mut bytes = &arrived[self.given..];
         self.given = arrived.len();
         if self.opener.is_none() {
-            let (used, said) = tell(&mut self.machine, bytes);
+            let (used, said) = send(&mut self.machine, bytes);
             self.take(said, texts);
             bytes = &bytes[used..];
         }
-        self.heard.extend_from_slice(bytes);
+        self.received.extend_from_slice(bytes);
     }
 
     fn outcome(self) -> Outcome {
         let Some(mut opener) = self.opener else { return Outcome::default() };
-        let (texts, end) = hear(&mut opener, &self.heard, 11);
+        let (texts, end) = receive(&mut opener, &self.received, 11);
         Outcome { texts, clean: end.is_ok() }
     }
 }
 
 /// Runs Alice and Bob with `edit` on the messages to Bob or to Alice. An edited message is
-/// delivered once its direction has come that far. A side that waits in vain is closed at the end.
+/// delivered once its direction has come that far. A side that still waits is closed at the end.
 fn relay(edit: &Edit, to_bob: bool) -> (Outcome, Outcome) {
     let (mut alice, mut bob) = (Side::new(initiator(opening())), Side::new(daemon(BOB)));
     let said = initiator_said(&mut alice.machine);
@@ -150,11 +150,11 @@ fn relay(edit: &Edit, to_bob: bool) -> (Outcome, Outcome) {
     for _ in 0..4 {
         let edited = |sent: &[Vec<u8>], here| if here { edit.apply(sent) } else { sent.to_vec() };
         let arrived = edited(&alice.sent, to_bob).concat();
-        bob.hear(&arrived, BACKWARD, |machine, bytes| {
+        bob.receive(&arrived, BACKWARD, |machine, bytes| {
             (machine.receive(bytes, &SystemRandom::new()), responder_said(machine))
         });
         let arrived = edited(&bob.sent, !to_bob).concat();
-        alice.hear(&arrived, FORWARD, |machine, bytes| {
+        alice.receive(&arrived, FORWARD, |machine, bytes| {
             (machine.receive(bytes), initiator_said(machine))
         });
     }
@@ -166,7 +166,8 @@ fn relay(edit: &Edit, to_bob: bool) -> (Outcome, Outcome) {
 fn check(edit: &Edit, to_bob: bool) {
     let (alice, bob) = relay(edit, to_bob);
     for (outcome, spoken) in [(&alice, BACKWARD), (&bob, FORWARD)] {
-        let true_beginning = outcome.texts.iter().zip(spoken).all(|(heard, said)| heard == said);
+        let true_beginning =
+            outcome.texts.iter().zip(spoken).all(|(received, said)| received == said);
         assert!(true_beginning && outcome.texts.len() <= 3, "{edit:?}: {outcome:?}");
     }
     let receiver = if to_bob { bob } else { alice };

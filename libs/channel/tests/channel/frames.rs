@@ -41,7 +41,7 @@ fn the_largest_frame_fits() {
     let text = vec![0x5a; MAX_FRAME];
     let frame = frames(&mut ends.alice.sealer, std::slice::from_ref(&text)).concat();
     assert_eq!(frame.len(), MAX_FRAME + OVERHEAD);
-    assert_eq!(hear(&mut ends.bob.opener, &frame, 65_536).0, [text]);
+    assert_eq!(receive(&mut ends.bob.opener, &frame, 65_536).0, [text]);
 }
 
 #[test]
@@ -53,15 +53,15 @@ fn the_end_of_the_stream_without_bye_is_a_cut() {
     let mut ends = handshake();
     let sent_again = frames(&mut ends.alice.sealer, &[b"output".to_vec()]).concat();
     assert_ne!(sent, sent_again, "each channel has its own keys");
-    let heard = hear(&mut ends.bob.opener, &sent_again, 100);
-    assert_eq!(heard, (vec![b"output".to_vec()], Err(ChannelError::Truncated)));
+    let received = receive(&mut ends.bob.opener, &sent_again, 100);
+    assert_eq!(received, (vec![b"output".to_vec()], Err(ChannelError::Truncated)));
 
     let mut ends = handshake();
     let sent =
         [frames(&mut ends.alice.sealer, &[b"output".to_vec()]).concat(), bye(ends.alice.sealer)];
     let sent = sent.concat();
-    let heard = hear(&mut ends.bob.opener, &sent[..sent.len() - 1], 100);
-    assert_eq!(heard, (vec![b"output".to_vec()], Err(ChannelError::Truncated)));
+    let received = receive(&mut ends.bob.opener, &sent[..sent.len() - 1], 100);
+    assert_eq!(received, (vec![b"output".to_vec()], Err(ChannelError::Truncated)));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn nothing_may_follow_bye() {
     let ends = handshake();
     let (mut opener, mut sent) = (ends.bob.opener, bye(ends.alice.sealer));
     sent.push(0);
-    assert_eq!(hear(&mut opener, &sent, 100), (vec![], Err(ChannelError::AfterBye)));
+    assert_eq!(receive(&mut opener, &sent, 100), (vec![], Err(ChannelError::AfterBye)));
 
     let ends = handshake();
     let (mut opener, sent) = (ends.bob.opener, bye(ends.alice.sealer));
@@ -127,7 +127,7 @@ proptest! {
         let mut ends = handshake();
         let mut sent = frames(&mut ends.alice.sealer, &texts).concat();
         sent.extend(bye(ends.alice.sealer));
-        prop_assert_eq!(hear(&mut ends.bob.opener, &sent, chunk), (texts, Ok(())));
+        prop_assert_eq!(receive(&mut ends.bob.opener, &sent, chunk), (texts, Ok(())));
     }
 
     #[test]
@@ -161,18 +161,18 @@ proptest! {
                 | Edit::Foreign(_) => {}
             }
         }
-        let (heard, end) = hear(&mut ends.bob.opener, &sent.concat(), chunk);
-        prop_assert!(texts.starts_with(&heard));
+        let (received, end) = receive(&mut ends.bob.opener, &sent.concat(), chunk);
+        prop_assert!(texts.starts_with(&received));
         prop_assert_eq!(end.is_ok(), sent == original);
     }
 
     #[test]
     fn garbage_never_panics(bytes in vec(any::<u8>(), 0..400), chunk in 1_usize..50) {
-        let (texts, end) = hear(&mut handshake().bob.opener, &bytes, chunk);
+        let (texts, end) = receive(&mut handshake().bob.opener, &bytes, chunk);
         prop_assert!(texts.is_empty() && end.is_err());
-        tell_responder(&mut daemon(BOB), &bytes);
+        send_responder(&mut daemon(BOB), &bytes);
         let mut alice = initiator(opening());
         initiator_said(&mut alice);
-        tell_initiator(&mut alice, &bytes);
+        send_initiator(&mut alice, &bytes);
     }
 }

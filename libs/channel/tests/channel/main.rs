@@ -92,12 +92,12 @@ fn responder_said(machine: &mut Responder) -> Said {
     said
 }
 
-fn tell_initiator(machine: &mut Initiator, bytes: &[u8]) -> Said {
+fn send_initiator(machine: &mut Initiator, bytes: &[u8]) -> Said {
     machine.receive(bytes);
     initiator_said(machine)
 }
 
-fn tell_responder(machine: &mut Responder, bytes: &[u8]) -> Said {
+fn send_responder(machine: &mut Responder, bytes: &[u8]) -> Said {
     machine.receive(bytes, &SystemRandom::new());
     responder_said(machine)
 }
@@ -114,17 +114,17 @@ struct Handshake {
 fn handshake() -> Handshake {
     let (mut alice, mut bob) = (initiator(opening()), daemon(BOB));
     let m1 = initiator_said(&mut alice).sent;
-    let m2 = tell_responder(&mut bob, &m1).sent;
-    let said = tell_initiator(&mut alice, &m2);
+    let m2 = send_responder(&mut bob, &m1).sent;
+    let said = send_initiator(&mut alice, &m2);
     let m3 = said.sent;
-    let bob = *tell_responder(&mut bob, &m3).established.unwrap();
+    let bob = *send_responder(&mut bob, &m3).established.unwrap();
     Handshake { m1, m2, m3, alice: *said.established.unwrap(), bob }
 }
 
 /// A stream as received: the texts, and its end.
-type Heard = (Vec<Vec<u8>>, Result<(), ChannelError>);
+type Received = (Vec<Vec<u8>>, Result<(), ChannelError>);
 
-fn hear(opener: &mut Opener, bytes: &[u8], chunk: usize) -> Heard {
+fn receive(opener: &mut Opener, bytes: &[u8], chunk: usize) -> Received {
     let mut texts = Vec::new();
     for chunk in bytes.chunks(chunk) {
         opener.push(chunk);

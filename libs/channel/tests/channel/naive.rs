@@ -100,7 +100,7 @@ pub(crate) fn answer(
 }
 
 /// The secrets that the initiator has after M2, if its proof is right; M3 is `mac_i`.
-pub(crate) fn heard_answer(
+pub(crate) fn received_answer(
     key: &Bytes32,
     m1: &[u8],
     m2: &[u8],

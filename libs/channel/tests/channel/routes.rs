@@ -17,7 +17,7 @@ fn manager(me: [u8; 16]) -> Responder {
 fn a_job_link_passes_through_the_daemon_to_its_manager() {
     let (mut alice, mut bob) = (initiator(job_opening()), daemon(BOB));
     let m1 = initiator_said(&mut alice).sent;
-    let said = tell_responder(&mut bob, &m1);
+    let said = send_responder(&mut bob, &m1);
     assert_eq!(said.wanted_manager, Some(instance(MANAGER)));
     assert!(said.sent.is_empty() && bob.wanted() == 0);
     bob.manager_key(Some(&Key::from_bytes(OTHER_KEY)));
@@ -26,9 +26,9 @@ fn a_job_link_passes_through_the_daemon_to_its_manager() {
     assert_eq!(bob.poll_timeout(), None);
 
     let mut manager = manager(MANAGER);
-    let m2 = tell_responder(&mut manager, &hello).sent;
-    let said = tell_initiator(&mut alice, &m2);
-    let manager = tell_responder(&mut manager, &said.sent).established.unwrap();
+    let m2 = send_responder(&mut manager, &hello).sent;
+    let said = send_initiator(&mut alice, &m2);
+    let manager = send_responder(&mut manager, &said.sent).established.unwrap();
     assert_eq!((manager.peer, manager.purpose), (instance(ALICE), Purpose::JobLink));
     assert_eq!(said.established.unwrap().peer, instance(MANAGER));
 }
@@ -39,7 +39,7 @@ fn a_job_link_without_a_manager_or_the_jobs_key_gets_no_answer() {
         let key = Key::from_bytes(hello_key);
         let mut alice = initiator(Opening { key, ..job_opening() });
         let mut bob = daemon(BOB);
-        tell_responder(&mut bob, &initiator_said(&mut alice).sent);
+        send_responder(&mut bob, &initiator_said(&mut alice).sent);
         bob.manager_key(job_key.as_ref());
         let said = responder_said(&mut bob);
         assert_eq!(said.closed, Some(HandshakeError::Stranger));
@@ -50,7 +50,7 @@ fn a_job_link_without_a_manager_or_the_jobs_key_gets_no_answer() {
 #[test]
 fn a_manager_found_after_the_time_limit_changes_nothing() {
     let (mut alice, mut bob) = (initiator(job_opening()), daemon(BOB));
-    tell_responder(&mut bob, &initiator_said(&mut alice).sent);
+    send_responder(&mut bob, &initiator_said(&mut alice).sent);
     bob.handle_timeout(Time::from_micros(5));
     assert_eq!(responder_said(&mut bob).closed, Some(HandshakeError::TimedOut));
     bob.manager_key(Some(&Key::from_bytes(OTHER_KEY)));
@@ -60,13 +60,13 @@ fn a_manager_found_after_the_time_limit_changes_nothing() {
 #[test]
 fn a_manager_refuses_links_for_another_manager_and_links_of_the_ring() {
     let mut alice = initiator(job_opening());
-    let said = tell_responder(&mut manager([0xc4; 16]), &initiator_said(&mut alice).sent);
+    let said = send_responder(&mut manager([0xc4; 16]), &initiator_said(&mut alice).sent);
     assert_eq!(said.closed, Some(HandshakeError::AnotherInstance));
     assert!(said.sent.is_empty());
 
     for purpose in [Purpose::Ring, Purpose::Join, Purpose::Chord, Purpose::Probe] {
         let mut alice = initiator(Opening { purpose, ..job_opening() });
-        let said = tell_responder(&mut manager(MANAGER), &initiator_said(&mut alice).sent);
+        let said = send_responder(&mut manager(MANAGER), &initiator_said(&mut alice).sent);
         assert_eq!(said.closed, Some(HandshakeError::Malformed));
         assert!(said.sent.is_empty());
     }
@@ -75,7 +75,7 @@ fn a_manager_refuses_links_for_another_manager_and_links_of_the_ring() {
 #[test]
 fn a_job_link_without_a_manager_is_malformed_for_the_daemon_too() {
     let mut alice = initiator(Opening { key: key(), peer: None, ..job_opening() });
-    let said = tell_responder(&mut daemon(BOB), &initiator_said(&mut alice).sent);
+    let said = send_responder(&mut daemon(BOB), &initiator_said(&mut alice).sent);
     assert_eq!(said.closed, Some(HandshakeError::Malformed));
     assert!(said.sent.is_empty());
 }
@@ -85,8 +85,8 @@ fn the_purpose_and_the_expected_peer_reach_the_other_side() {
     for purpose in [Purpose::Ring, Purpose::Join, Purpose::Chord, Purpose::Probe] {
         let mut alice = initiator(Opening { purpose, peer: Some(instance(BOB)), ..opening() });
         let mut bob = daemon(BOB);
-        let m2 = tell_responder(&mut bob, &initiator_said(&mut alice).sent).sent;
-        let m3 = tell_initiator(&mut alice, &m2).sent;
-        assert_eq!(tell_responder(&mut bob, &m3).established.unwrap().purpose, purpose);
+        let m2 = send_responder(&mut bob, &initiator_said(&mut alice).sent).sent;
+        let m3 = send_initiator(&mut alice, &m2).sent;
+        assert_eq!(send_responder(&mut bob, &m3).established.unwrap().purpose, purpose);
     }
 }

@@ -24,7 +24,7 @@ fn the_products_initiator_talks_to_the_naive_responder() {
     let mut alice = initiator(Opening { peer: Some(instance(BOB)), ..opening() });
     let m1 = initiator_said(&mut alice).sent;
     let (m2, secrets) = naive::answer(&KEY, &m1, &BOB, &[8; 32], &PRIVATE).unwrap();
-    let said = tell_initiator(&mut alice, &m2);
+    let said = send_initiator(&mut alice, &m2);
     assert_eq!(said.sent, secrets.mac_i);
     let mut alice = said.established.unwrap();
     assert_eq!(alice.peer, instance(BOB));
@@ -35,9 +35,9 @@ fn the_products_initiator_talks_to_the_naive_responder() {
 fn the_naive_initiator_talks_to_the_products_responder() {
     let mut bob = daemon(BOB);
     let m1 = naive_hello().m1(&KEY);
-    let m2 = tell_responder(&mut bob, &m1).sent;
-    let secrets = naive::heard_answer(&KEY, &m1, &m2, &PRIVATE).unwrap();
-    let mut bob = tell_responder(&mut bob, &secrets.mac_i).established.unwrap();
+    let m2 = send_responder(&mut bob, &m1).sent;
+    let secrets = naive::received_answer(&KEY, &m1, &m2, &PRIVATE).unwrap();
+    let mut bob = send_responder(&mut bob, &secrets.mac_i).established.unwrap();
     assert_eq!((bob.peer, bob.purpose), (instance(ALICE), Purpose::Ring));
     exchange(&mut bob, &secrets.key_r, &secrets.key_i);
 }
@@ -56,7 +56,7 @@ fn exchange(product: &mut Established, outgoing: &[u8; 32], incoming: &[u8; 32])
     let mut bytes = naive::seal(incoming, 0, b"to the product");
     bytes.extend(naive::seal(incoming, 1, &[0xdd; 70_000]));
     bytes.extend(naive::seal(incoming, 2, b""));
-    let (texts, end) = hear(&mut product.opener, &bytes, 1000);
+    let (texts, end) = receive(&mut product.opener, &bytes, 1000);
     assert_eq!(texts, [b"to the product".to_vec(), vec![0xdd; 70_000]]);
     assert_eq!(end, Ok(()));
 }
@@ -65,34 +65,34 @@ fn exchange(product: &mut Established, outgoing: &[u8; 32], incoming: &[u8; 32])
 fn every_chunking_of_the_handshake_gives_a_channel() {
     for chunk in 1..=137 {
         let (mut alice, mut bob) = (initiator(opening()), daemon(BOB));
-        let mut heard = Said::default();
+        let mut received = Said::default();
         for piece in initiator_said(&mut alice).sent.chunks(chunk) {
-            heard = tell_responder(&mut bob, piece);
+            received = send_responder(&mut bob, piece);
         }
         let mut said = Said::default();
-        for piece in heard.sent.chunks(chunk) {
-            said = tell_initiator(&mut alice, piece);
+        for piece in received.sent.chunks(chunk) {
+            said = send_initiator(&mut alice, piece);
         }
         assert_eq!(said.established.unwrap().peer, instance(BOB));
         for piece in said.sent.chunks(chunk) {
-            heard = tell_responder(&mut bob, piece);
+            received = send_responder(&mut bob, piece);
         }
-        assert_eq!(heard.established.unwrap().peer, instance(ALICE));
+        assert_eq!(received.established.unwrap().peer, instance(ALICE));
     }
 }
 
 #[test]
 fn bytes_after_the_proof_are_left_for_the_channel() {
     let (mut alice, mut bob) = (initiator(opening()), daemon(BOB));
-    let m2 = tell_responder(&mut bob, &initiator_said(&mut alice).sent).sent;
-    let said = tell_initiator(&mut alice, &m2);
+    let m2 = send_responder(&mut bob, &initiator_said(&mut alice).sent).sent;
+    let said = send_initiator(&mut alice, &m2);
     let mut bytes = said.sent;
     said.established.unwrap().sealer.seal(&[b"at once"], &mut bytes).unwrap();
     assert_eq!(bob.wanted(), 32);
     let used = bob.receive(&bytes, &SystemRandom::new());
     assert_eq!((used, bob.wanted()), (32, 0));
     let mut bob = responder_said(&mut bob).established.unwrap();
-    assert_eq!(hear(&mut bob.opener, &bytes[used..], 7).0, [b"at once"]);
+    assert_eq!(receive(&mut bob.opener, &bytes[used..], 7).0, [b"at once"]);
 }
 
 #[test]
@@ -102,9 +102,9 @@ fn while_keys_are_changed_the_old_and_the_new_one_are_accepted() {
         let keys = Keys::new(new.clone(), Some(old.clone()));
         let mut bob = Responder::for_daemon(keys, reception(BOB));
         let mut alice = initiator(Opening { key: connect.clone(), ..opening() });
-        let m2 = tell_responder(&mut bob, &initiator_said(&mut alice).sent).sent;
-        let m3 = tell_initiator(&mut alice, &m2).sent;
-        let bob = tell_responder(&mut bob, &m3).established.unwrap();
+        let m2 = send_responder(&mut bob, &initiator_said(&mut alice).sent).sent;
+        let m3 = send_initiator(&mut alice, &m2).sent;
+        let bob = send_responder(&mut bob, &m3).established.unwrap();
         assert_eq!(bob.key, connect.id());
     }
 }
@@ -119,12 +119,12 @@ fn both_sides_give_up_a_handshake_after_the_time_limit() {
     bob.handle_timeout(Time::from_micros(4));
     assert!(alice.poll_output().is_none() && bob.poll_output().is_none());
 
-    let m2 = tell_responder(&mut bob, &m1).sent;
+    let m2 = send_responder(&mut bob, &m1).sent;
     bob.handle_timeout(due);
     alice.handle_timeout(due + Duration::from_secs(1));
     assert_eq!(responder_said(&mut bob).closed, Some(HandshakeError::TimedOut));
     assert_eq!(initiator_said(&mut alice).closed, Some(HandshakeError::TimedOut));
-    let late = tell_initiator(&mut alice, &m2);
+    let late = send_initiator(&mut alice, &m2);
     assert!(late.sent.is_empty() && late.established.is_none());
     assert_eq!((alice.poll_timeout(), bob.poll_timeout()), (None, None));
 }
@@ -140,7 +140,7 @@ fn an_initiator_without_an_answer_reports_the_id_of_its_own_key() {
 
     let mut alice = initiator(opening());
     initiator_said(&mut alice);
-    tell_initiator(&mut alice, &[0; 111]);
+    send_initiator(&mut alice, &[0; 111]);
     alice.peer_closed();
     assert_eq!(initiator_said(&mut alice).closed, Some(HandshakeError::Closed));
 }
@@ -151,7 +151,7 @@ fn another_version_gets_a_refusal_with_the_key_and_no_answer_without_it() {
         let hello = naive::Hello { version, ..naive_hello() };
         let m1 = hello.m1(&KEY);
         let mut bob = daemon(BOB);
-        let said = tell_responder(&mut bob, &m1);
+        let said = send_responder(&mut bob, &m1);
         assert_eq!(said.closed, Some(HandshakeError::Version(version)));
         assert_eq!(bob.x25519_operations(), 0);
         let words = said.sent[8..80].iter().take_while(|&&byte| byte != 0).copied();
@@ -160,7 +160,7 @@ fn another_version_gets_a_refusal_with_the_key_and_no_answer_without_it() {
         assert_eq!(said.sent, naive::refusal(&KEY, &m1, 1, words.as_bytes()));
 
         let mut bob = daemon(BOB);
-        let said = tell_responder(&mut bob, &hello.m1(&OTHER_KEY));
+        let said = send_responder(&mut bob, &hello.m1(&OTHER_KEY));
         assert_eq!(said.closed, Some(HandshakeError::Stranger));
         assert!(said.sent.is_empty());
     }
@@ -173,13 +173,13 @@ fn a_refusal_is_made_printable_and_a_forged_one_is_ignored() {
     let refusal = naive::refusal(&KEY, &m1, 3, b"install\x1b[31m mpd 3");
     let text = "install?[31m mpd 3".to_owned();
     let refused = HandshakeError::Refused { version: 3, text };
-    assert_eq!(tell_initiator(&mut alice, &refusal).closed, Some(refused));
+    assert_eq!(send_initiator(&mut alice, &refusal).closed, Some(refused));
 
     let mut alice = initiator(opening());
     let m1 = initiator_said(&mut alice).sent;
     let forged = naive::refusal(&OTHER_KEY, &m1, 3, b"go away");
-    assert_eq!(tell_initiator(&mut alice, &forged).closed, Some(HandshakeError::Stranger));
+    assert_eq!(send_initiator(&mut alice, &forged).closed, Some(HandshakeError::Stranger));
     let mut alice = initiator(opening());
     initiator_said(&mut alice);
-    assert_eq!(tell_initiator(&mut alice, &refusal).closed, Some(HandshakeError::Stranger));
+    assert_eq!(send_initiator(&mut alice, &refusal).closed, Some(HandshakeError::Stranger));
 }

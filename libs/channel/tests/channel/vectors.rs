@@ -50,7 +50,7 @@ fn product_handshake(v: &Vectors) -> Handshake {
     assert!(matches!(bob.poll_output(), Some(ResponderOutput::Admit(_))));
     bob.admit(true, &random_r);
     let m2 = responder_said(&mut bob).sent;
-    let said = tell_initiator(&mut alice, &m2);
+    let said = send_initiator(&mut alice, &m2);
     let m3 = said.sent;
     bob.receive(&m3, &random_r);
     let bob = *responder_said(&mut bob).established.unwrap();
@@ -123,8 +123,8 @@ fn the_naive_implementation_makes_every_message_of_the_file() {
     assert_eq!(secrets.mac_i, v.array("m3"));
     assert_eq!(secrets.key_i, v.array("key_i"));
     assert_eq!(secrets.key_r, v.array("key_r"));
-    let heard = naive::heard_answer(&key, &m1, &m2, &v.array("private_i")).unwrap();
-    assert_eq!(heard.mac_i, secrets.mac_i);
+    let received = naive::received_answer(&key, &m1, &m2, &v.array("private_i")).unwrap();
+    assert_eq!(received.mac_i, secrets.mac_i);
     for (text, frame, key, number) in [
         (v.0["text_i0"], "frame_i0", secrets.key_i, 0),
         (v.0["text_i1"], "frame_i1", secrets.key_i, 1),

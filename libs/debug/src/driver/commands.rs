@@ -7,12 +7,12 @@ use crate::mi;
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) serial: u32,
-    word: Word,
+    word: Token,
     text: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
+enum Token {
     /// Includes commands that start the program. gdb recognises them, and only the front must
     /// distinguish them.
     Cli,
@@ -104,23 +104,23 @@ impl Driver {
         let mut parts = line.splitn(3, |byte| *byte == b' ');
         let serial = parts.next().and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
         let Some(serial) = serial else {
-            return self.tell(b'!', b"a command without its number");
+            return self.report(b'!', b"a command without its number");
         };
         let word = parts.next().unwrap_or_default();
         let text = parts.next().unwrap_or_default().to_vec();
         let word = match word {
             b"input" | b"eof" if self.attach.is_some() => {
                 return self
-                    .tell(b'!', b"the program was started elsewhere, and reads its own input");
+                    .report(b'!', b"the program was started elsewhere, and reads its own input");
             }
             b"input" => return self.type_line(text),
             b"eof" => return self.outputs.push_back(Output::Type(vec![END_OF_FILE])),
             b"quit" => return self.quit(Some(serial)),
-            b"cli" | b"run" => Word::Cli,
-            b"kill" => Word::Kill,
-            b"interrupt" => Word::Interrupt,
-            b"complete" => Word::Complete,
-            b"stacks" => Word::Stacks,
+            b"cli" | b"run" => Token::Cli,
+            b"kill" => Token::Kill,
+            b"interrupt" => Token::Interrupt,
+            b"complete" => Token::Complete,
+            b"stacks" => Token::Stacks,
             _ => return self.refuse(serial, "a command that this version does not know"),
         };
         self.take(Command { serial, word, text });
@@ -147,9 +147,9 @@ impl Driver {
             return self.enqueue(command);
         }
         match command.word {
-            Word::Interrupt => self.interrupt(command.serial),
-            Word::Kill if self.kill_running(command.serial) => {}
-            Word::Kill if self.pending.is_some() => self.queue.push_front(command),
+            Token::Interrupt => self.interrupt(command.serial),
+            Token::Kill if self.kill_running(command.serial) => {}
+            Token::Kill if self.pending.is_some() => self.queue.push_front(command),
             _ if self.is_foreground() => self.refuse(command.serial, "this rank is running"),
             _ => {
                 self.enqueue(command);
@@ -174,7 +174,7 @@ impl Driver {
 
     fn refuse(&mut self, serial: u32, why: &str) {
         self.last_serial = self.last_serial.max(serial);
-        self.tell(b'!', why.as_bytes());
+        self.report(b'!', why.as_bytes());
         self.mark(serial);
     }
 
@@ -196,23 +196,23 @@ impl Driver {
 
     fn start(&mut self, Command { serial, word, text }: Command) {
         match word {
-            Word::Cli => self.start_cli(serial, &text),
-            Word::Kill if self.kill_running(serial) => {}
-            Word::Kill => self.kill_stopped(serial),
-            Word::Interrupt => self.interrupt(serial),
-            Word::Complete => {
+            Token::Cli => self.start_cli(serial, &text),
+            Token::Kill if self.kill_running(serial) => {}
+            Token::Kill => self.kill_stopped(serial),
+            Token::Interrupt => self.interrupt(serial),
+            Token::Complete => {
                 let token = self.send_mi(&[b"complete ", &mi::quoted(&text)[..]].concat());
                 self.hold(serial, token, Kind::Complete);
             }
-            Word::Stacks if self.program == Program::Running => {
+            Token::Stacks if self.program == Program::Running => {
                 self.refuse(serial, "this rank is running");
             }
-            Word::Stacks if matches!(self.program, Program::Stopped(_)) => {
+            Token::Stacks if matches!(self.program, Program::Stopped(_)) => {
                 let token = self.send_mi(b"thread-info");
                 let first = std::str::from_utf8(&text).ok().and_then(|tid| tid.parse().ok());
                 self.hold(serial, token, Kind::Threads { first });
             }
-            Word::Stacks => self.answer(Some(serial)),
+            Token::Stacks => self.answer(Some(serial)),
         }
     }
 
@@ -249,7 +249,7 @@ impl Driver {
             kills: word == b"k" || (word.len() > 1 && b"kill".starts_with(word)),
             prints: [&b"printf"[..], b"echo", b"output"].contains(&word),
             was_running: self.program == Program::Running,
-            told_of_lines: false,
+            reported_of_lines: false,
         };
         self.hold(serial, token, Kind::Cli(cli));
     }

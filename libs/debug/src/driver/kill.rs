@@ -85,7 +85,7 @@ impl Driver {
         self.killing.is_on = false;
         self.killing.until = None;
         self.program = Program::Idle;
-        self.tell(b'~', b"[program killed]");
+        self.report(b'~', b"[program killed]");
     }
 
     pub(super) fn watch_kill(&mut self, now: Time) {

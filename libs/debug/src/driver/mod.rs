@@ -32,8 +32,11 @@ use self::said::Said;
 use crate::mi::{MAX_LINE, MAX_TAIL};
 use mpd_machine::{Time, UNDRAINED};
 
-/// Bytes of a line to or from the console, without its first byte and newline.
+/// Bytes of a line to the console, without its first byte and newline.
 pub const MAX_TEXT: usize = 64 << 10;
+
+/// Bytes of a command.
+pub const MAX_COMMAND: usize = 256 << 10;
 
 /// Commands that may wait for the one in progress.
 pub const MAX_QUEUE: usize = 256;
@@ -57,6 +60,8 @@ pub struct Setup {
     pub terminal: Vec<u8>,
     /// The command line with which gdb executes the program.
     pub wrapper: Vec<u8>,
+    /// gdb ends when its program has ended.
+    pub once: bool,
     /// Variables that gdb sets for itself, each with the value that the program gets.
     pub variables: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
@@ -87,6 +92,8 @@ pub enum Output {
     ToGdb(Vec<u8>),
     /// Write a line, newline included, to the console.
     Say(Vec<u8>),
+    /// The command of this number is answered, and this is the state. All lines came before.
+    Mark(u32, Vec<u8>),
     /// Type at the program's terminal.
     Type(Vec<u8>),
     /// Send a signal to a process.
@@ -166,7 +173,7 @@ struct Cli {
     /// Whether a printed `>` is no prompt.
     prints: bool,
     was_running: bool,
-    told_of_lines: bool,
+    reported_of_lines: bool,
 }
 
 /// The driver. The owner drains [`Driver::poll_output`] after each call.
@@ -174,6 +181,7 @@ struct Cli {
 pub struct Driver {
     phase: Phase,
     attach: Option<u32>,
+    once: bool,
     program: Program,
     /// The debugged process, and whether it was started elsewhere.
     process: Option<(u32, bool)>,
@@ -208,6 +216,7 @@ impl Driver {
         let mut driver = Self {
             phase: Phase::Ready,
             attach: setup.attach,
+            once: setup.once,
             program: Program::Idle,
             process: None,
             queue: VecDeque::new(),
@@ -222,7 +231,7 @@ impl Driver {
             last_serial: 0,
             next_token: 1,
             // The serial number and the word come before the text.
-            commands: Lines::new(MAX_TEXT + 32, 0),
+            commands: Lines::new(MAX_COMMAND + 32, 0),
             gdb: Lines::new(MAX_LINE, MAX_TAIL),
             complaints: Lines::new(MAX_TEXT, 0),
             said: Said::default(),
@@ -249,7 +258,7 @@ impl Driver {
             }
             Input::Complaints(bytes) => {
                 for line in self.complaints.push(bytes) {
-                    self.tell(b'~', &line.text);
+                    self.report(b'~', &line.text);
                 }
             }
             Input::Program(bytes) => self.terminal.output(now, bytes, &mut self.outputs),
@@ -313,13 +322,13 @@ impl Driver {
     }
 
     /// Sends a line of the driver itself.
-    fn tell(&mut self, kind: u8, text: &[u8]) {
+    fn report(&mut self, kind: u8, text: &[u8]) {
         self.finish_texts();
         said::say(kind, text, &mut self.outputs);
     }
 
     fn mark(&mut self, serial: u32) {
-        let mut text = format!("={serial} ").into_bytes();
+        let mut text = Vec::new();
         match (&self.phase, &self.program) {
             (Phase::Ended, _) => text.extend(b"ended"),
             (_, Program::Idle) => text.extend(b"idle"),
@@ -331,8 +340,7 @@ impl Driver {
             (_, Program::Exited(code)) => text.extend(format!("exited {code}").bytes()),
             (_, Program::Died(signal)) => text.extend(format!("died {signal}").bytes()),
         }
-        text.push(b'\n');
-        self.outputs.push_back(Output::Say(text));
+        self.outputs.push_back(Output::Mark(serial, text));
     }
 
     /// Answers a command, and those that waited for the same stop. All texts were sent before.
@@ -370,7 +378,7 @@ impl Driver {
             }
             _ => {
                 let text = format!("gdb {how}; this rank cannot be debugged any more");
-                self.tell(b'!', text.as_bytes());
+                self.report(b'!', text.as_bytes());
                 self.answer(None);
             }
         }

@@ -55,9 +55,9 @@ impl Driver {
             && !cli.prints
         {
             self.outputs.push_back(Output::ToGdb(b"end\n".to_vec()));
-            if !std::mem::replace(&mut cli.told_of_lines, true) {
+            if !std::mem::replace(&mut cli.reported_of_lines, true) {
                 let why = "commands of several lines cannot be typed here: write them to a file, then source FILE";
-                self.tell(b'!', why.as_bytes());
+                self.report(b'!', why.as_bytes());
             }
             return;
         }
@@ -206,7 +206,7 @@ impl Driver {
         if self.check == Some(token) {
             self.check = None;
             if let Some(lost) = self.pending.take_if(|p| !p.waits && p.token < token) {
-                self.tell(b'!', b"this command did not come to gdb: something else has read it");
+                self.report(b'!', b"this command did not come to gdb: something else has read it");
                 self.done(lost.serial);
             }
             return;
@@ -223,7 +223,7 @@ impl Driver {
                 self.said.forget_error(message, &mut self.outputs);
                 let thread = threads.front().copied().unwrap_or_default();
                 let unread = stacks::unread(thread, &String::from_utf8_lossy(message));
-                return self.tell_stack(pending.serial, threads, unread.as_bytes());
+                return self.report_stack(pending.serial, threads, unread.as_bytes());
             }
             self.said.error(message, &mut self.outputs);
             return self.done(pending.serial);
@@ -234,7 +234,7 @@ impl Driver {
             Kind::Kill => {}
             Kind::Complete => {
                 for (_, text) in fields.get("matches").map_or(&[][..], Value::fields) {
-                    self.tell(b'?', text.text().unwrap_or_default());
+                    self.report(b'?', text.text().unwrap_or_default());
                 }
                 self.done(pending.serial);
             }
@@ -242,7 +242,7 @@ impl Driver {
                 let threads = threads(fields, first);
                 self.ask_for_frames(pending.serial, threads);
             }
-            Kind::Frames(threads) => self.tell_stack(pending.serial, threads, &stack(fields)),
+            Kind::Frames(threads) => self.report_stack(pending.serial, threads, &stack(fields)),
         }
     }
 
@@ -256,7 +256,7 @@ impl Driver {
         self.finish_texts();
         // gdb reports it only together with process ids.
         if kills && self.process.is_none() {
-            self.tell(b'~', b"[program killed]");
+            self.report(b'~', b"[program killed]");
         }
         let began = class == "running" || !was_running;
         if began && self.program == Program::Running && !background {
@@ -279,6 +279,13 @@ impl Driver {
 
     /// All text of a stop has arrived.
     pub(super) fn settled(&mut self) {
+        self.answer_stop();
+        if self.once && matches!(self.program, Program::Exited(_) | Program::Died(_)) {
+            self.quit(None);
+        }
+    }
+
+    fn answer_stop(&mut self) {
         if self.program == Program::Running {
             return;
         }
@@ -294,8 +301,8 @@ impl Driver {
     }
 
     /// Sends the stack of the first of these threads, and asks for that of the next one.
-    fn tell_stack(&mut self, serial: u32, mut threads: VecDeque<u32>, stack: &[u8]) {
-        self.tell(b'#', stack);
+    fn report_stack(&mut self, serial: u32, mut threads: VecDeque<u32>, stack: &[u8]) {
+        self.report(b'#', stack);
         threads.pop_front();
         self.ask_for_frames(serial, threads);
     }

@@ -12,7 +12,7 @@ impl Driver {
             return self.have_gdb_kill();
         }
         // The log has given the reason.
-        self.tell(b'!', b"gdb could not have the program go on");
+        self.report(b'!', b"gdb could not have the program go on");
         self.recheck = Some(self.send_mi(b"thread-info"));
     }
 

@@ -22,7 +22,8 @@ impl Bench {
         let driver = Driver::new(&Setup {
             attach,
             terminal: b"/dev/pts/9".to_vec(),
-            wrapper: b"/proc/7/exe --debuggee".to_vec(),
+            wrapper: b"/proc/7/exe --debugged".to_vec(),
+            once: false,
             variables: vec![(b"LINES".to_vec(), None)],
         });
         Self { driver, said: vec![], asked: vec![], others: vec![] }
@@ -57,6 +58,9 @@ impl Bench {
                 Output::Say(line) => {
                     let text = String::from_utf8_lossy(&line).into_owned();
                     self.said.push(text.strip_suffix('\n').unwrap().to_owned());
+                }
+                Output::Mark(serial, state) => {
+                    self.said.push(format!("={serial} {}", String::from_utf8_lossy(&state)));
                 }
                 Output::ToGdb(line) => {
                     let text = String::from_utf8_lossy(&line).into_owned();
@@ -111,7 +115,7 @@ fn settings_are_silent_and_earlier_text_of_gdb_is_sent() {
     bench.gdb(r#"~"Reading symbols from ./t...\n""#);
     let commands = bench.asked.clone();
     assert!(commands.iter().any(|c| c.contains("unset environment LINES")));
-    assert!(commands.iter().any(|c| c.contains("set exec-wrapper /proc/7/exe --debuggee")));
+    assert!(commands.iter().any(|c| c.contains("set exec-wrapper /proc/7/exe --debugged")));
     assert!(commands.last().unwrap().ends_with("-inferior-tty-set /dev/pts/9"));
     for command in &commands {
         let token = command.split('-').next().unwrap();
@@ -435,16 +439,16 @@ fn an_answer_that_is_too_long_to_be_read_is_still_an_answer() {
     let mut bench = Bench::ready();
     let long = "x".repeat(2 * MAX_LINE);
     let many = "{name=\"x\"},".repeat(70_000);
-    let told = "!gdb has answered \"done\", and more than can be read here";
+    let reported = "!gdb has answered \"done\", and more than can be read here";
     bench.command("1 complete b");
     bench.answers(&format!("^done,completion=\"b\",matches=[\"{long}\"]"));
-    assert_eq!(bench.take(), [told, "=1 idle"]);
+    assert_eq!(bench.take(), [reported, "=1 idle"]);
     bench.command("2 cli info x");
     bench.answers(&format!("^done,x=[{many}1]"));
-    assert_eq!(bench.take(), [told, "=2 idle"]);
+    assert_eq!(bench.take(), [reported, "=2 idle"]);
     bench.command("3 cli python raise gdb.GdbError('x' * 2000000)");
     bench.answers(&format!("^error,msg=\"{long}\""));
-    assert_eq!(bench.take(), [&told.replace("done", "error"), "=3 idle"]);
+    assert_eq!(bench.take(), [&reported.replace("done", "error"), "=3 idle"]);
     bench.command("4 cli shell head -c 2000000 /dev/zero");
     let token = bench.asked.last().unwrap().split('-').next().unwrap().to_owned();
     bench.gdb(&format!("{long}{token}^done"));

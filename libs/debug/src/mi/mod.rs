@@ -47,8 +47,8 @@ pub enum Record {
     /// Text, not necessarily whole lines.
     Stream(Stream, Vec<u8>),
     /// The readable part of an answer or of a stop that is too long or too deep: the fields that
-    /// are complete before the unreadable part. A driver that waits for such a record does not wait
-    /// in vain.
+    /// are complete before the unreadable part. So a driver that waits for such a record
+    /// receives it.
     Torn(Box<Self>),
     /// gdb is ready for a command.
     Prompt,

@@ -18,7 +18,7 @@ fn names(directory: &Path) -> Vec<OsString> {
 }
 
 #[test]
-fn each_unsafe_file_is_refused_with_what_is_wrong_and_how_to_repair_it() {
+fn each_unsafe_file_is_refused_with_its_problem_and_the_repair() {
     type Make = fn(&Path);
     let cases: [(&str, Make, &str, &str); 10] = [
         ("0644", |p| write(p, TEXT, 0o644), "open to other users (mode 644)", "chmod 600 /"),
@@ -91,7 +91,7 @@ fn a_file_of_another_user_is_refused_and_one_of_root_is_not() {
 }
 
 #[test]
-fn a_missing_file_is_made_once_private_and_read_again() {
+fn a_missing_file_is_made_once_and_is_private() {
     let directory = tempfile::tempdir().unwrap();
     let file = KeyFile::at(directory.path().join("mpd").join("key"));
     assert!(file.load().unwrap().is_none());
@@ -128,7 +128,7 @@ fn of_many_makers_one_makes_the_key_and_all_get_it() {
 }
 
 #[test]
-fn a_maker_that_died_between_link_and_unlink_does_no_harm() {
+fn a_leftover_temporary_name_of_a_dead_maker_does_no_harm() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("key");
     write(&path, TEXT, 0o600);
@@ -141,7 +141,7 @@ fn a_maker_that_died_between_link_and_unlink_does_no_harm() {
 }
 
 #[test]
-fn a_ring_that_cannot_be_named_and_a_directory_that_cannot_be_made_are_errors() {
+fn an_invalid_ring_name_and_an_impossible_directory_are_errors() {
     let directory = tempfile::tempdir().unwrap();
     let file = KeyFile::at(directory.path().join("key"));
     let error = file.load_or_create("a\n/b").unwrap_err();

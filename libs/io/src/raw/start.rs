@@ -1,19 +1,19 @@
-//! What a process finds when it begins: which standard descriptors are closed, how much stack there is, and its
-//! environment as it is.
+//! The state in which a process begins: which standard descriptors are closed, the size of the stack, and the
+//! unchanged environment.
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use nix::sys::resource::{Resource, getrlimit};
 
-/// What a program of the suite needs of stack, and has it in any case.
+/// The stack that a program of the suite needs.
 const ENOUGH_STACK: usize = 1 << 20;
 
-/// Runs `work` on a stack that is large enough, in this thread, whatever the limit of stacks is: that of the
-/// user's shell (`ulimit -s`) is for programs. It stays as it is.
+/// Runs `work` in this thread on a stack of sufficient size. The user's limit of stacks (`ulimit -s`) is meant for the
+/// started programs, and does not change.
 pub fn with_enough_stack<R, W: FnOnce() -> R>(work: W) -> R {
     extern "C" fn carry_out<R, W: FnOnce() -> R>(both: *mut libc::c_void) {
-        // SAFETY: the caller below passes its own pair, which it leaves alone meanwhile.
+        // SAFETY: the caller below passes its own pair and does not use it during the call.
         let (work, result) = unsafe { &mut *both.cast::<(Option<W>, Option<R>)>() };
         *result = work.take().map(|work| work());
     }
@@ -23,9 +23,9 @@ pub fn with_enough_stack<R, W: FnOnce() -> R>(work: W) -> R {
     }
     let mut both = (Some(work), None);
     let size = 8 * ENOUGH_STACK;
-    // SAFETY: new memory, of which the lowest page is left without access: whoever goes so deep is stopped there.
-    // The new stack is used by this thread alone and until the call is back; a panic does not leave `carry_out`.
-    // Nothing safe changes the stack of the only thread.
+    // SAFETY: new memory, whose lowest page is inaccessible, so an overflow is stopped there. Only this thread uses the
+    // new stack, and only until the call returns; a panic does not leave `carry_out`. No safe code changes the stack of
+    // the only thread.
     unsafe {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -47,13 +47,13 @@ pub fn with_enough_stack<R, W: FnOnce() -> R>(work: W) -> R {
 /// Calls `entry(data)` on the stack that ends at `top`.
 ///
 /// # Safety
-/// `top` is aligned to 16 and the end of writable memory that nobody else uses; `entry` may be called with `data`.
+/// `top` is aligned to 16 and is the end of writable memory that no other code uses; `entry` may be called with `data`.
 unsafe fn call_on(
     top: *mut libc::c_void,
     entry: extern "C" fn(*mut libc::c_void),
     data: *mut libc::c_void,
 ) {
-    // SAFETY: the caller's promise; the register that keeps the old stack is one that a callee preserves.
+    // SAFETY: by the caller's promise. The old stack pointer is kept in a register that a callee preserves.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!(
@@ -85,7 +85,7 @@ unsafe fn call_on(
 /// Which of 0, 1 and 2 were closed when this process began, a bit for each.
 static CLOSED_AT_START: AtomicU8 = AtomicU8::new(0);
 
-/// Looks before `main`, since the runtime of Rust opens `/dev/null` in the place of closed ones.
+/// Examines the descriptors before `main`, because Rust's runtime opens `/dev/null` at closed ones.
 extern "C" fn note_closed() {
     for number in 0..3 {
         // SAFETY: fcntl on a number; a closed one gives EBADF.
@@ -95,26 +95,26 @@ extern "C" fn note_closed() {
     }
 }
 
-// SAFETY: the section holds pointers to functions without arguments that the C library calls one after the
-// other before `main`; this one needs nothing that the runtime prepares. Nothing safe runs that early.
+// SAFETY: the section holds pointers to functions without arguments, which the C library calls in order before `main`.
+// This function needs nothing that the runtime prepares. No safe code runs that early.
 #[unsafe(link_section = ".init_array")]
 #[used]
 static NOTE_CLOSED: extern "C" fn() = note_closed;
 
-/// Which of the descriptors 0, 1 and 2 this process was started without.
+/// Which of the descriptors 0, 1 and 2 were closed when this process began.
 pub fn closed_at_start() -> [bool; 3] {
     let closed = CLOSED_AT_START.load(Ordering::Relaxed);
     [0, 1, 2].map(|number| closed >> number & 1 == 1)
 }
 
-/// The environment of this process, each entry as it is, whether it has the form `NAME=VALUE` or not.
+/// The environment of this process, each entry unchanged, also if it has not the form `NAME=VALUE`.
 pub(crate) fn environment() -> Vec<Vec<u8>> {
     unsafe extern "C" {
         static environ: *const *const c_char;
     }
     let mut entries = Vec::new();
-    // SAFETY: a list of NUL-terminated strings that ends with NULL, if there is one at all. Nobody changes it:
-    // no program of the suite sets variables of its own.
+    // SAFETY: a list of NUL-terminated strings that ends with NULL, or no list. It does not change: no program of the
+    // suite sets variables of its own.
     unsafe {
         let mut next = environ;
         while !next.is_null() && !(*next).is_null() {

@@ -12,9 +12,9 @@ use mpd_wire::message::{Down, MAX_TREE_FRAME, TreeKind, Up};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// It is the parent.
-    Above,
+    Parent,
     /// It is a child.
-    Below,
+    Child,
 }
 
 /// A frame to send. It is cheap to clone: several receivers share one copy of the bytes.
@@ -26,10 +26,10 @@ pub struct Frame {
 
 impl Frame {
     /// A message to a child manager.
-    pub fn down(word: &Down) -> Self {
-        Self::word(
-            if is_in_order_with_keys(word) { TreeKind::Fence } else { TreeKind::Control },
-            word,
+    pub fn down(report: &Down) -> Self {
+        Self::report(
+            if is_in_order_with_keys(report) { TreeKind::Fence } else { TreeKind::Control },
+            report,
         )
     }
 
@@ -37,8 +37,8 @@ impl Frame {
     /// [`MAX_TEXT`](mpd_wire::message::MAX_TEXT) bytes and its lists at most
     /// [`MAX_LISTED`](mpd_wire::message::MAX_LISTED) entries. A larger message does not fit; that
     /// is an error of the caller.
-    pub fn up(word: &Up) -> Self {
-        Self::word(if is_of_fences(word) { TreeKind::Fence } else { TreeKind::Control }, word)
+    pub fn up(report: &Up) -> Self {
+        Self::report(if is_of_fences(report) { TreeKind::Fence } else { TreeKind::Control }, report)
     }
 
     /// Raw bytes, fewer than [`MAX_TREE_FRAME`].
@@ -47,9 +47,9 @@ impl Frame {
         Self { kind, bytes: [&[kind.code()], payload].concat().into() }
     }
 
-    fn word(kind: TreeKind, word: &impl Serialize) -> Self {
+    fn report(kind: TreeKind, report: &impl Serialize) -> Self {
         // The crate's own enums always serialise; see frame::encode_message.
-        Self::raw(kind, &serde_json::to_vec(word).expect("message serialises"))
+        Self::raw(kind, &serde_json::to_vec(report).expect("message serialises"))
     }
 
     /// The kind of content.
@@ -65,7 +65,7 @@ impl Frame {
 
 /// A message of the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum JobLinkMessage {
     /// A message of the parent.
     Down(Down),
     /// A message of a child.
@@ -94,15 +94,15 @@ pub enum InvalidFrame {
     #[error("a frame of unknown kind {0}")]
     Kind(u8),
     /// The text is no message of that side.
-    #[error("a malformed word: {0}")]
-    Word(String),
+    #[error("a malformed message: {0}")]
+    Report(String),
     /// That side does not send this kind.
     #[error("{0:?} in the wrong direction")]
     Direction(TreeKind),
 }
 
 /// Reads a frame of the peer on that side. `None` if it is a pulse.
-pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<Heard>, InvalidFrame> {
+pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<JobLinkMessage>, InvalidFrame> {
     if frame.len() > MAX_TREE_FRAME {
         return Err(InvalidFrame::Length(frame.len()));
     }
@@ -110,46 +110,46 @@ pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<Heard>, Inva
     let kind = TreeKind::from_code(code).ok_or(InvalidFrame::Kind(code))?;
     frame.drain(..1);
     Ok(Some(match (kind, from) {
-        (TreeKind::Control | TreeKind::Fence, Side::Above) => {
-            let word = parse(&frame)?;
-            if is_in_order_with_keys(&word) != (kind == TreeKind::Fence) {
-                return Err(InvalidFrame::Word("out of order with keys".into()));
+        (TreeKind::Control | TreeKind::Fence, Side::Parent) => {
+            let report = parse(&frame)?;
+            if is_in_order_with_keys(&report) != (kind == TreeKind::Fence) {
+                return Err(InvalidFrame::Report("out of order with keys".into()));
             }
-            return Ok((word != Down::Pulse).then_some(Heard::Down(word)));
+            return Ok((report != Down::Pulse).then_some(JobLinkMessage::Down(report)));
         }
-        (TreeKind::Control | TreeKind::Fence, Side::Below) => {
-            let word = parse(&frame)?;
-            if is_of_fences(&word) != (kind == TreeKind::Fence) {
-                return Err(InvalidFrame::Word("out of order with keys".into()));
+        (TreeKind::Control | TreeKind::Fence, Side::Child) => {
+            let report = parse(&frame)?;
+            if is_of_fences(&report) != (kind == TreeKind::Fence) {
+                return Err(InvalidFrame::Report("out of order with keys".into()));
             }
-            return Ok((word != Up::Pulse).then_some(Heard::Up(word)));
+            return Ok((report != Up::Pulse).then_some(JobLinkMessage::Up(report)));
         }
-        (TreeKind::Keys, _) => Heard::Keys(frame),
-        (TreeKind::World, _) => Heard::World(frame),
-        (TreeKind::Output(stream), Side::Below) => Heard::Output(stream, frame),
-        (TreeKind::Stdin, Side::Above) => Heard::Stdin(frame),
-        (TreeKind::Spec, Side::Above) => Heard::Spec(frame),
-        (TreeKind::File, Side::Above) => Heard::File(frame),
-        (TreeKind::Output(_), Side::Above)
-        | (TreeKind::Stdin | TreeKind::Spec | TreeKind::File, Side::Below) => {
+        (TreeKind::Keys, _) => JobLinkMessage::Keys(frame),
+        (TreeKind::World, _) => JobLinkMessage::World(frame),
+        (TreeKind::Output(stream), Side::Child) => JobLinkMessage::Output(stream, frame),
+        (TreeKind::Stdin, Side::Parent) => JobLinkMessage::Stdin(frame),
+        (TreeKind::Spec, Side::Parent) => JobLinkMessage::Spec(frame),
+        (TreeKind::File, Side::Parent) => JobLinkMessage::File(frame),
+        (TreeKind::Output(_), Side::Parent)
+        | (TreeKind::Stdin | TreeKind::Spec | TreeKind::File, Side::Child) => {
             return Err(InvalidFrame::Direction(kind));
         }
     }))
 }
 
 fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, InvalidFrame> {
-    serde_json::from_slice(json).map_err(|e| InvalidFrame::Word(e.to_string()))
+    serde_json::from_slice(json).map_err(|e| InvalidFrame::Report(e.to_string()))
 }
 
-const fn is_in_order_with_keys(word: &Down) -> bool {
+const fn is_in_order_with_keys(report: &Down) -> bool {
     matches!(
-        word,
+        report,
         Down::Release { .. } | Down::ReleaseGroup { .. } | Down::World { .. } | Down::Restart
     )
 }
 
-const fn is_of_fences(word: &Up) -> bool {
-    matches!(word, Up::Entered { .. } | Up::EnteredGroup { .. } | Up::Restarted)
+const fn is_of_fences(report: &Up) -> bool {
+    matches!(report, Up::Entered { .. } | Up::EnteredGroup { .. } | Up::Restarted)
 }
 
 #[cfg(test)]
@@ -161,7 +161,7 @@ mod tests {
     use mpd_wire::message::{MAX_LISTED, MAX_TEXT};
     use mpd_wire::{Rank, RankSet};
 
-    fn heard(from: Side, frame: &Frame) -> Result<Option<Heard>, InvalidFrame> {
+    fn received(from: Side, frame: &Frame) -> Result<Option<JobLinkMessage>, InvalidFrame> {
         read(from, frame.bytes().to_vec())
     }
 
@@ -169,43 +169,49 @@ mod tests {
     fn messages_arrive_unchanged_and_fences_travel_in_order_with_keys() {
         let kill = Frame::down(&Down::Kill);
         assert_eq!(kill.kind(), TreeKind::Control);
-        assert_eq!(heard(Side::Above, &kill), Ok(Some(Heard::Down(Down::Kill))));
+        assert_eq!(received(Side::Parent, &kill), Ok(Some(JobLinkMessage::Down(Down::Kill))));
         assert_eq!(Frame::down(&Down::Release { first: Rank(0) }).kind(), TreeKind::Fence);
         let entered = Up::Entered { ranks: RankSet::below(3) };
         let frame = Frame::up(&entered);
         assert_eq!(frame.kind(), TreeKind::Fence);
-        assert_eq!(heard(Side::Below, &frame), Ok(Some(Heard::Up(entered))));
+        assert_eq!(received(Side::Child, &frame), Ok(Some(JobLinkMessage::Up(entered))));
     }
 
     #[test]
     fn a_fence_that_could_overtake_its_keys_is_refused() {
         let json = serde_json::to_vec(&Down::Release { first: Rank(0) }).unwrap();
         let frame = Frame::raw(TreeKind::Control, &json);
-        assert!(matches!(heard(Side::Above, &frame), Err(InvalidFrame::Word(_))));
+        assert!(matches!(received(Side::Parent, &frame), Err(InvalidFrame::Report(_))));
         let json = serde_json::to_vec(&Up::Ready).unwrap();
         let frame = Frame::raw(TreeKind::Fence, &json);
-        assert!(matches!(heard(Side::Below, &frame), Err(InvalidFrame::Word(_))));
+        assert!(matches!(received(Side::Child, &frame), Err(InvalidFrame::Report(_))));
     }
 
     #[test]
     fn a_pulse_is_read_and_not_reported() {
-        assert_eq!(heard(Side::Above, &Frame::down(&Down::Pulse)), Ok(None));
-        assert_eq!(heard(Side::Below, &Frame::up(&Up::Pulse)), Ok(None));
+        assert_eq!(received(Side::Parent, &Frame::down(&Down::Pulse)), Ok(None));
+        assert_eq!(received(Side::Child, &Frame::up(&Up::Pulse)), Ok(None));
     }
 
     #[test]
     fn each_side_sends_only_its_own_kinds_of_frames() {
         for kind in [TreeKind::Stdin, TreeKind::Spec, TreeKind::File] {
             let frame = Frame::raw(kind, b"x");
-            assert!(heard(Side::Above, &frame).is_ok());
-            assert_eq!(heard(Side::Below, &frame), Err(InvalidFrame::Direction(kind)));
+            assert!(received(Side::Parent, &frame).is_ok());
+            assert_eq!(received(Side::Child, &frame), Err(InvalidFrame::Direction(kind)));
         }
         let output = TreeKind::Output(Stream::Err);
         let frame = Frame::raw(output, b"x");
-        assert!(heard(Side::Below, &frame).is_ok());
-        assert_eq!(heard(Side::Above, &frame), Err(InvalidFrame::Direction(output)));
-        assert!(matches!(heard(Side::Above, &Frame::up(&Up::Ready)), Err(InvalidFrame::Word(_))));
-        assert!(matches!(heard(Side::Below, &Frame::down(&Down::Go)), Err(InvalidFrame::Word(_))));
+        assert!(received(Side::Child, &frame).is_ok());
+        assert_eq!(received(Side::Parent, &frame), Err(InvalidFrame::Direction(output)));
+        assert!(matches!(
+            received(Side::Parent, &Frame::up(&Up::Ready)),
+            Err(InvalidFrame::Report(_))
+        ));
+        assert!(matches!(
+            received(Side::Child, &Frame::down(&Down::Go)),
+            Err(InvalidFrame::Report(_))
+        ));
     }
 
     #[test]
@@ -214,21 +220,24 @@ mod tests {
         let ends = vec![(Rank(u32::MAX), end); MAX_LISTED];
         let aborted =
             Up::Aborted { rank: Rank(0), code: i32::MIN, message: "\u{1}".repeat(MAX_TEXT) };
-        for word in [Up::Exited { ends }, aborted] {
-            assert_eq!(heard(Side::Below, &Frame::up(&word)), Ok(Some(Heard::Up(word))));
+        for report in [Up::Exited { ends }, aborted] {
+            assert_eq!(
+                received(Side::Child, &Frame::up(&report)),
+                Ok(Some(JobLinkMessage::Up(report)))
+            );
         }
     }
 
     #[test]
     fn a_frame_beyond_the_bound_is_refused() {
         let long = vec![TreeKind::Keys.code(); MAX_TREE_FRAME + 1];
-        assert_eq!(read(Side::Below, long), Err(InvalidFrame::Length(MAX_TREE_FRAME + 1)));
+        assert_eq!(read(Side::Child, long), Err(InvalidFrame::Length(MAX_TREE_FRAME + 1)));
     }
 
     proptest! {
         #[test]
-        fn no_bytes_of_a_peer_make_the_reader_panic(bytes: Vec<u8>, code in 0..9_u8, above: bool) {
-            let from = if above { Side::Above } else { Side::Below };
+        fn no_bytes_of_a_peer_make_the_reader_panic(bytes: Vec<u8>, code in 0..9_u8, parent: bool) {
+            let from = if parent { Side::Parent } else { Side::Child };
             let _ = read(from, bytes.clone());
             let _ = read(from, [&[code], &bytes[..]].concat());
         }

@@ -12,7 +12,7 @@ pub(super) struct Liveness {
     /// The time at which this side last sent.
     sent: Time,
     /// The time at which the peer last sent.
-    heard: Time,
+    received: Time,
     /// The time of the last check.
     looked: Time,
     /// Before this time the peer's silence does not count.
@@ -32,7 +32,7 @@ pub(super) enum Verdict {
 
 impl Liveness {
     pub(super) const fn new(now: Time) -> Self {
-        Self { sent: now, heard: now, looked: now, spared: now, suspected: false }
+        Self { sent: now, received: now, looked: now, spared: now, suspected: false }
     }
 
     pub(super) const fn sent(&mut self, now: Time) {
@@ -40,8 +40,8 @@ impl Liveness {
     }
 
     /// The peer sent a frame. Returns whether it was suspected before.
-    pub(super) const fn heard(&mut self, now: Time) -> bool {
-        self.heard = now;
+    pub(super) const fn received(&mut self, now: Time) -> bool {
+        self.received = now;
         mem::replace(&mut self.suspected, false)
     }
 
@@ -56,7 +56,7 @@ impl Liveness {
         if stood_still {
             self.spared = now + timing.suspect;
         }
-        let silence = now - self.heard;
+        let silence = now - self.received;
         if now < self.spared || silence < timing.suspect {
             Verdict::Well
         } else if silence >= timing.host_lost {
@@ -72,6 +72,6 @@ impl Liveness {
     pub(super) fn poll_timeout(&self, timing: &Timing, clogged: bool) -> Time {
         let patience = if self.suspected { timing.host_lost } else { timing.suspect };
         let pulse = if clogged { self.looked } else { self.sent } + timing.pulse;
-        pulse.min(self.spared.max(self.heard + patience))
+        pulse.min(self.spared.max(self.received + patience))
     }
 }

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-pub use frame::{Frame, Heard, InvalidFrame, Side};
+pub use frame::{Frame, InvalidFrame, JobLinkMessage, Side};
 pub use seek::Seek;
 pub use timing::Timing;
 
@@ -46,7 +46,7 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Act on this message of the peer.
-    Act(Heard),
+    Act(JobLinkMessage),
     /// The peer has been silent for this time. It may still come back.
     Suspect(Duration),
     /// A suspected peer is back.
@@ -59,10 +59,10 @@ pub enum Output {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Loss {
     /// The peer was silent for this time.
-    #[error("no word from it for {}", Seconds(*.0))]
+    #[error("no message from it for {}", Seconds(*.0))]
     Silent(Duration),
     /// Too many bytes wait for the peer.
-    #[error("it does not take what it is sent")]
+    #[error("it does not read what it is sent")]
     Clogged,
     /// The peer sent a frame that it must not send.
     #[error("it broke the protocol of job links: {0}")]
@@ -100,11 +100,11 @@ impl JobLink {
         match (&mut self.state, input) {
             (State::Waiting, Input::Opened) => self.state = State::Open(Liveness::new(now)),
             (State::Open(liveness), Input::Received(frame)) => {
-                if liveness.heard(now) {
+                if liveness.received(now) {
                     self.outputs.push_back(Output::Clear);
                 }
                 match frame::read(self.peer, frame) {
-                    Ok(heard) => self.outputs.extend(heard.map(Output::Act)),
+                    Ok(received) => self.outputs.extend(received.map(Output::Act)),
                     Err(invalid) => self.lose(invalid.into()),
                 }
             }
@@ -126,8 +126,8 @@ impl JobLink {
         // A waiting frame replaces a pulse.
         if liveness.is_pulse_due(now, &self.timing) && self.outgoing.is_empty() {
             let pulse = match self.peer {
-                Side::Above => Frame::up(&Up::Pulse),
-                Side::Below => Frame::down(&Down::Pulse),
+                Side::Parent => Frame::up(&Up::Pulse),
+                Side::Child => Frame::down(&Down::Pulse),
             };
             self.send(pulse);
         }

@@ -20,13 +20,13 @@ const MAX_ATTEMPTS: usize = 3;
 #[derive(Debug)]
 pub struct Seek<A> {
     first_round: Stagger<A>,
-    places: Vec<Place<A>>,
+    candidates: Vec<Candidate<A>>,
     until: Time,
     problem: String,
 }
 
 #[derive(Debug)]
-struct Place<A> {
+struct Candidate<A> {
     address: A,
     /// The length of its last pause.
     pause: Option<Duration>,
@@ -40,37 +40,39 @@ impl<A: Clone + PartialEq> Seek<A> {
     /// Tries `addresses`, the best first, until the time `until`.
     pub fn new(now: Time, addresses: Vec<A>, until: Time) -> Self {
         let first_round = Stagger::new(now, addresses.iter().cloned());
-        let place = |address| Place { address, pause: None, again: None, attempts: 0 };
-        let places = addresses.into_iter().map(place).collect();
+        let candidate = |address| Candidate { address, pause: None, again: None, attempts: 0 };
+        let candidates = addresses.into_iter().map(candidate).collect();
         let problem = "no address that can be connected to".to_owned();
-        Self { first_round, places, until, problem }
+        Self { first_round, candidates, until, problem }
     }
 
     /// The address to connect to now, if an attempt is due.
     pub fn next_due(&mut self, now: Time) -> Option<A> {
         let first = self.first_round.next_due(now);
-        let place = self.places.iter_mut().find(|place| match &first {
-            Some(address) => place.address == *address,
-            None => place.again.is_some_and(|at| at <= now),
+        let candidate = self.candidates.iter_mut().find(|candidate| match &first {
+            Some(address) => candidate.address == *address,
+            None => candidate.again.is_some_and(|at| at <= now),
         })?;
-        place.attempts += 1;
-        place.again = (place.attempts < MAX_ATTEMPTS).then_some(now + HANGS);
-        Some(place.address.clone())
+        candidate.attempts += 1;
+        candidate.again = (candidate.attempts < MAX_ATTEMPTS).then_some(now + HANGS);
+        Some(candidate.address.clone())
     }
 
     /// The attempt at `address` failed, for the reason `problem`.
     pub fn missed(&mut self, now: Time, address: &A, problem: String) {
         self.problem = problem;
-        let Some(place) = self.places.iter_mut().find(|place| place.address == *address) else {
+        let Some(candidate) =
+            self.candidates.iter_mut().find(|candidate| candidate.address == *address)
+        else {
             return;
         };
-        if place.pause.is_none() {
+        if candidate.pause.is_none() {
             self.first_round.missed();
         }
-        let pause = place.pause.map_or(FIRST_PAUSE, |last| (last * 2).min(LAST_PAUSE));
-        place.pause = Some(pause);
-        place.attempts = place.attempts.saturating_sub(1);
-        place.again = Some(now + pause);
+        let pause = candidate.pause.map_or(FIRST_PAUSE, |last| (last * 2).min(LAST_PAUSE));
+        candidate.pause = Some(pause);
+        candidate.attempts = candidate.attempts.saturating_sub(1);
+        candidate.again = Some(now + pause);
     }
 
     /// The last problem, once the deadline has passed.
@@ -80,7 +82,7 @@ impl<A: Clone + PartialEq> Seek<A> {
 
     /// The time at which to ask again.
     pub fn poll_timeout(&self) -> Time {
-        let again = self.places.iter().filter_map(|place| place.again);
+        let again = self.candidates.iter().filter_map(|candidate| candidate.again);
         let next = again.chain(self.first_round.poll_timeout()).min();
         next.map_or(self.until, |at| at.min(self.until))
     }

@@ -40,7 +40,7 @@ fn run(link: &mut JobLink, until: Time) -> (Time, Vec<Output>) {
 
 #[test]
 fn a_signal_overtakes_the_output_that_the_peer_does_not_take() {
-    let mut link = open(Side::Above);
+    let mut link = open(Side::Parent);
     for _ in 0..3 {
         link.send(Frame::raw(OUTPUT, &[0; MAX_SEALED - 1]));
     }
@@ -53,7 +53,7 @@ fn a_signal_overtakes_the_output_that_the_peer_does_not_take() {
 
 #[test]
 fn a_frame_larger_than_the_bound_is_sealed_when_nothing_else_is() {
-    let mut link = open(Side::Above);
+    let mut link = open(Side::Parent);
     link.send(Frame::raw(TreeKind::Keys, &[0; MAX_TREE_FRAME - 1]));
     assert_eq!(link.next_frame(at(0), 1), None);
     assert!(link.next_frame(at(0), 0).is_some());
@@ -61,7 +61,7 @@ fn a_frame_larger_than_the_bound_is_sealed_when_nothing_else_is() {
 
 #[test]
 fn frames_queued_before_the_link_is_open_wait() {
-    let mut link = JobLink::new(Side::Below, Timing::default());
+    let mut link = JobLink::new(Side::Child, Timing::default());
     link.send(Frame::down(&Down::Spec { bytes: 1 }));
     link.send(Frame::raw(TreeKind::Spec, b"x"));
     assert_eq!((link.next_frame(at(0), 0), link.poll_timeout()), (None, None));
@@ -71,7 +71,7 @@ fn frames_queued_before_the_link_is_open_wait() {
 
 #[test]
 fn a_pulse_is_sent_when_nothing_else_was_for_a_second() {
-    let mut link = open(Side::Below);
+    let mut link = open(Side::Child);
     link.handle_timeout(at(999));
     assert!(sealed(&mut link, at(999)).is_empty());
     link.handle_timeout(at(1000));
@@ -86,7 +86,7 @@ fn a_pulse_is_sent_when_nothing_else_was_for_a_second() {
 
 #[test]
 fn pulses_do_not_pile_up_for_a_peer_that_takes_nothing() {
-    let mut link = open(Side::Above);
+    let mut link = open(Side::Parent);
     link.send(Frame::raw(OUTPUT, b"x"));
     for second in 1..7 {
         link.handle_timeout(at(second * 1000));
@@ -98,12 +98,12 @@ fn pulses_do_not_pile_up_for_a_peer_that_takes_nothing() {
 
 #[test]
 fn a_silent_peer_is_suspect_after_three_seconds_and_lost_after_eight() {
-    let mut link = open(Side::Above);
+    let mut link = open(Side::Parent);
     let suspect = Output::Suspect(Duration::from_secs(3));
     assert_eq!(run(&mut link, at(60_000)), (at(3000), vec![suspect]));
     let (when, lost) = run(&mut link, at(60_000));
     let loss = Loss::Silent(Duration::from_secs(8));
-    assert_eq!(loss.to_string(), "no word from it for 8 s");
+    assert_eq!(loss.to_string(), "no message from it for 8 s");
     assert_eq!((when, lost), (at(8000), vec![Output::Lose(loss)]));
     assert_eq!(link.poll_timeout(), None);
     link.send(Frame::up(&Up::Ready));
@@ -112,7 +112,7 @@ fn a_silent_peer_is_suspect_after_three_seconds_and_lost_after_eight() {
 
 #[test]
 fn a_suspected_peer_is_cleared_by_any_frame() {
-    let mut link = open(Side::Above);
+    let mut link = open(Side::Parent);
     run(&mut link, at(3000));
     let pulse = Frame::down(&Down::Pulse).bytes().to_vec();
     link.handle(at(7900), Input::Received(pulse));
@@ -123,7 +123,7 @@ fn a_suspected_peer_is_cleared_by_any_frame() {
 
 #[test]
 fn after_a_stall_of_its_own_a_link_gives_the_peer_three_seconds() {
-    let mut link = open(Side::Above);
+    let mut link = open(Side::Parent);
     link.handle_timeout(at(1000));
     sealed(&mut link, at(1000));
     link.handle_timeout(at(61_000));
@@ -135,7 +135,7 @@ fn after_a_stall_of_its_own_a_link_gives_the_peer_three_seconds() {
 
 #[test]
 fn a_peer_that_breaks_the_protocol_is_lost_and_its_further_frames_are_dropped() {
-    let mut link = open(Side::Below);
+    let mut link = open(Side::Child);
     let frames = [
         Frame::raw(TreeKind::Keys, b"k").bytes().to_vec(),
         vec![TreeKind::Spec.code()],
@@ -147,13 +147,13 @@ fn a_peer_that_breaks_the_protocol_is_lost_and_its_further_frames_are_dropped() 
         said.extend(outputs(&mut link));
     }
     let invalid = InvalidFrame::Direction(TreeKind::Spec);
-    let keys = Output::Act(Heard::Keys(b"k".to_vec()));
+    let keys = Output::Act(JobLinkMessage::Keys(b"k".to_vec()));
     assert_eq!(said, [keys, Output::Lose(Loss::Misbehaved(invalid))]);
 }
 
 #[test]
 fn a_peer_that_lets_messages_pile_up_is_lost() {
-    let mut link = open(Side::Below);
+    let mut link = open(Side::Child);
     let mut sent = 0;
     while link.poll_output().is_none() {
         link.send(Frame::down(&Down::Go));
@@ -170,22 +170,22 @@ fn durations_have_a_short_text() {
 }
 
 proptest! {
-    /// With any delay of our calls: if the owner reads before it judges, a peer that sends in time
-    /// is never lost. A peer is lost only after it had time to answer after a stall of ours.
+    /// With any delay of our calls: if the owner reads before it judges, a peer that sends in time is never lost. After
+    /// a stall of this side, a peer is lost only if it had time to answer.
     #[test]
     fn no_peer_is_lost_because_of_our_own_stall(
         steps in prop::collection::vec((1..20_000_u64, prop::bool::weighted(0.3)), 1..60)
     ) {
         let timing = Timing::default();
-        let mut link = open(Side::Below);
+        let mut link = open(Side::Child);
         let pulse = Frame::up(&Up::Pulse).bytes().to_vec();
-        let (mut now, mut heard, mut looked, mut stood) = (at(0), at(0), at(0), at(0));
+        let (mut now, mut received, mut looked, mut stood) = (at(0), at(0), at(0), at(0));
         for (millis, speaks) in steps {
             now = now + Duration::from_millis(millis);
             if speaks {
                 link.handle(now, Input::Received(pulse.clone()));
                 outputs(&mut link);
-                heard = now;
+                received = now;
             }
             if now - looked > timing.suspect {
                 stood = now;
@@ -195,7 +195,7 @@ proptest! {
             sealed(&mut link, now);
             let is_lost = outputs(&mut link).iter().any(|o| matches!(o, Output::Lose(_)));
             let has_had_its_chance = stood == at(0) || now - stood >= timing.suspect;
-            prop_assert_eq!(is_lost, now - heard >= timing.host_lost && has_had_its_chance);
+            prop_assert_eq!(is_lost, now - received >= timing.host_lost && has_had_its_chance);
             if is_lost {
                 break;
             }

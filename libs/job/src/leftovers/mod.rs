@@ -9,15 +9,15 @@
 //! The notes are also written to the job's record. After the death of the manager, a daemon's helper
 //! judges by them.
 
-mod lives;
+mod lifetimes;
 mod objects;
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::lives::{Life, Reading};
-use self::lives::{Lives, Offset};
+pub use self::lifetimes::{Lifetime, Reading};
+use self::lifetimes::{Lifetimes, Offset};
 pub use self::objects::{Kept, Kind, Object, Reason, State, Use};
 
 /// Most files of one job. Further files are kept.
@@ -57,7 +57,7 @@ pub enum Note {
     /// A reading of the clocks.
     Clock(Offset),
     /// A process of the job lives, or is about to be reaped.
-    Process(Life),
+    Process(Lifetime),
     /// A process of the job was the first known user of this file.
     File(FileId),
 }
@@ -66,7 +66,7 @@ pub enum Note {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     before: Before,
-    lives: Lives,
+    lifetimes: Lifetimes,
     clock: Option<Offset>,
     files: BTreeSet<FileId>,
 }
@@ -101,20 +101,20 @@ impl Known {
                 known.widen(offset);
                 known.is_much_wider_than(before)
             }
-            Note::Process(life) => self.lives.add(life),
+            Note::Process(lifetime) => self.lifetimes.add(lifetime),
             Note::File(file) => self.files.len() < MAX_FILES && self.files.insert(file),
         }
     }
 
     /// The processes that were not reaped: number and beginning.
     pub fn unreaped(&self) -> impl Iterator<Item = (u32, u64)> {
-        self.lives.unreaped()
+        self.lifetimes.unreaped()
     }
 
     /// Extends the lives of unreaped processes: those for which `lived` is true had their number
     /// until `now`.
     pub fn prolong(&mut self, now: u64, lived: impl Fn(u32, u64) -> bool) {
-        self.lives.prolong(now, lived);
+        self.lifetimes.prolong(now, lived);
     }
 
     /// Files that the job was the first to use.

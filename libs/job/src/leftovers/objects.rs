@@ -25,12 +25,12 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A use of an object: the process, and the second since 1970. The number is 0 if there was no use.
+/// A use of an object: the process and the time. The number of the process is 0 if there was no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
     /// The number of the process at that time.
     pub pid: u32,
-    /// The second.
+    /// The time in seconds since 1970.
     pub at: u64,
 }
 
@@ -91,7 +91,7 @@ impl Object {
     }
 }
 
-/// An object is not removed, and the reason.
+/// The answer that an object is not removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The reason.
@@ -146,7 +146,7 @@ impl Known {
             match &object.state {
                 State::Memory { made, attached } => {
                     let is_free = if *attached == 0 { Ok(()) } else { Err(Reason::Attached) };
-                    self.lives.cover(*made, self.clock).and(is_free)
+                    self.lifetimes.cover(*made, self.clock).and(is_free)
                 }
                 State::Semaphores { pids: None, .. } => Err(Reason::Unknown),
                 State::Semaphores { pids: Some(pids), at } => {
@@ -164,20 +164,20 @@ impl Known {
             }
         };
         judgement.map_err(|reason| {
-            let is_doubtful = object.pids().iter().any(|&pid| self.lives.have(pid));
+            let is_doubtful = object.pids().iter().any(|&pid| self.lifetimes.have(pid));
             Kept { reason, is_doubtful: is_doubtful && reason != Reason::OtherUser }
         })
     }
 
-    /// All `uses` are by processes of the job. One that may be the `last` of them was by a process
-    /// of the job at its time.
+    /// Checks that all `uses` are by processes of the job, and that one of the `last` was by a process of the job at
+    /// the time of the use.
     fn judge_uses(&self, uses: &[Use], last: &[Use]) -> Result<(), Reason> {
-        if let Some(stranger) = uses.iter().find(|used| !self.lives.have(used.pid)) {
+        if let Some(stranger) = uses.iter().find(|used| !self.lifetimes.have(used.pid)) {
             return Err(Reason::Stranger(stranger.pid));
         }
         let mut judgement = Err(Reason::Unused);
         for &used in last {
-            judgement = self.lives.cover(used, self.clock);
+            judgement = self.lifetimes.cover(used, self.clock);
             if judgement.is_ok() {
                 break;
             }

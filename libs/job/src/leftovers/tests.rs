@@ -12,7 +12,7 @@ fn notes(begin: u64, end: u64) -> Known {
     let before = Before { memory: [5].into(), ..Before::default() };
     notes.add(Note::Began(before));
     notes.add(Note::Clock(clock(begin, 0)));
-    notes.add(Note::Process(Life { pid: 7, begin, seen: end, over: true }));
+    notes.add(Note::Process(Lifetime { pid: 7, begin, seen: end, over: true }));
     notes
 }
 
@@ -102,24 +102,24 @@ fn nothing_is_removed_if_the_clock_was_set_while_the_job_ran() {
 fn a_note_without_a_new_fact_is_recognised() {
     let mut notes = Known::default();
     let file = FileId { device: 27, inode: 9, born: Some(1) };
-    let life = Life { pid: 7, begin: 1, seen: 2, over: false };
+    let lifetime = Lifetime { pid: 7, begin: 1, seen: 2, over: false };
     for note in [
         Note::Clock(clock(1_000, 0)),
-        Note::Process(life),
-        Note::Process(Life { over: true, ..life }),
+        Note::Process(lifetime),
+        Note::Process(Lifetime { over: true, ..lifetime }),
         Note::File(file),
     ] {
         assert!(notes.add(note.clone()), "{note:?}");
         assert!(!notes.add(note.clone()), "{note:?}");
     }
-    assert!(!notes.add(Note::Process(Life { seen: 3, ..life })));
+    assert!(!notes.add(Note::Process(Lifetime { seen: 3, ..lifetime })));
     assert!(notes.add(Note::File(FileId { born: Some(2), ..file })), "the inode of another file");
 }
 
 #[test]
 fn a_process_that_was_not_reaped_lived_until_now_if_that_is_known() {
     let mut notes = notes(10_000, 20_000);
-    notes.add(Note::Process(Life { pid: 8, begin: 10_000, seen: 10_000, over: false }));
+    notes.add(Note::Process(Lifetime { pid: 8, begin: 10_000, seen: 10_000, over: false }));
     assert_eq!(notes.unreaped().collect::<Vec<_>>(), [(8, 10_000)]);
     assert_eq!(reason(&notes, &segment(8, 15_000, 0)), Some(Reason::AnotherTime(8)));
     notes.prolong(30_000, |_, _| false);
@@ -132,11 +132,11 @@ fn a_process_that_was_not_reaped_lived_until_now_if_that_is_known() {
 
 #[test]
 fn notes_without_their_first_one_are_not_used() {
-    let life = Note::Process(Life { pid: 7, begin: 1, seen: 2, over: false });
+    let lifetime = Note::Process(Lifetime { pid: 7, begin: 1, seen: 2, over: false });
     let began = Note::Began(Before::default());
     assert_eq!(Known::of([]), None);
-    assert_eq!(Known::of([life.clone(), began.clone()]), None);
-    assert_eq!(Known::of([began, life]).unwrap().unreaped().count(), 1);
+    assert_eq!(Known::of([lifetime.clone(), began.clone()]), None);
+    assert_eq!(Known::of([began, lifetime]).unwrap().unreaped().count(), 1);
 }
 
 proptest! {
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn an_object_of_another_process_with_that_number_is_kept_if_whole_seconds_distinguish_the_lives(
+    fn an_object_of_another_process_with_that_number_is_kept_if_whole_seconds_distinguish_the_lifetimes(
         begin in 10_000_u64..100_000,
         length in 0_u64..5_000,
         apart in 1_050_u64..9_000,

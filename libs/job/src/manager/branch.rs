@@ -1,41 +1,40 @@
-//! What every manager does, the root or not: carry commands down, gather answers from below, pass words
-//! of ranks up.
+//! The part of a manager that the root and all others have: it passes commands to the children, collects their answers,
+//! and passes reports of ranks to the parent.
 //!
-//! A command ([`Down`]) is performed here and sent to the managers directly below. A question is
-//! answered upwards once the answers from here and from all below are in; a manager that was lost has
-//! nothing left to answer for. At the root, upwards is the job.
+//! A command ([`Down`]) is performed here and sent to the children. A question is answered to the parent when this
+//! manager and all children have answered. A lost child counts as having answered. The root's answers go to its job.
 //!
 //! ```text
-//!              Go             Kill            all gone           Tidy             all tidied
-//! Preparing ------> Running --------> Ending ----------> Gone -----------> Tidying ---------> Over
+//!              Go             Kill            all gone           Clean up             all cleaned up
+//! Preparing ------> Running --------> Ending ----------> Gone -----------> CleaningUp ---------> Over
 //!     |                                 ^
 //!     +---------------------------------+
 //! ```
 //!
-//! A manager that loses the one above does the rest of this walk alone: it is the root of what is left,
-//! and throws the output away.
+//! A manager that loses its parent performs the remaining steps alone: it becomes the root of its subtree and discards
+//! the output.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::manager::fence::Reduce;
 use crate::manager::groups::GroupEntries;
-use crate::manager::words::Words;
+use crate::manager::reports::Reports;
 use crate::manager::{Config, Output};
 use mpd_machine::Time;
-use mpd_wire::job::{Failure, Shares, World};
+use mpd_wire::job::{Failure, HostSlices, World};
 use mpd_wire::message::{Down, MAX_LISTED, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
-/// What a branch wants.
+/// An output of a branch.
 #[derive(Debug)]
-pub(super) enum Say {
-    /// Of its own process.
-    Do(Output),
-    /// Of the manager above, or at the root of the job.
-    Up(Up),
+pub(super) enum BranchOutput {
+    /// For the own process.
+    Perform(Output),
+    /// For the parent; at the root for the job.
+    Report(Up),
 }
 
-/// What a manager answers for itself and all below.
+/// A question that a manager answers for itself and its subtree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Question {
     Ready,
@@ -43,11 +42,11 @@ pub(super) enum Question {
     Stopped,
     Gone,
     Drained,
-    Tidied,
+    CleanedUp,
     Restarted,
-    /// Of the world of that first rank.
+    /// Of the world with that first rank.
     Prepared(Rank),
-    /// The same.
+    /// Of the world with that first rank.
     Begun(Rank),
 }
 
@@ -57,7 +56,7 @@ enum Phase {
     Running,
     Ending,
     Gone,
-    Tidying,
+    CleaningUp,
     Over,
 }
 
@@ -67,80 +66,82 @@ enum Standing {
     Living,
     /// Out of reach.
     Lost,
-    /// It said its last word.
+    /// It has sent its last report.
     Left,
 }
 
-/// A manager directly below.
+/// A child manager.
 #[derive(Debug)]
 pub(super) struct Child {
-    pub(super) place: usize,
+    pub(super) tree_index: usize,
     member: DaemonName,
     standing: Standing,
-    /// Whether it said that it is ready.
+    /// Whether it has reported that it is ready.
     ready: bool,
-    /// The ranks there and below.
+    /// The ranks of its subtree.
     pub(super) ranks: RankSet,
-    /// The hosts there and below.
+    /// The hosts of its subtree.
     pub(super) members: BTreeSet<DaemonName>,
 }
 
-/// A world with ranks here or below.
+/// A world with ranks in the subtree of this manager.
 #[derive(Debug)]
 pub(super) struct Branching {
     pub(super) world: World,
-    /// The ranks here.
+    /// The ranks of this host.
     pub(super) here: RankSet,
-    /// The places directly below with ranks there or further below.
-    pub(super) below: Vec<usize>,
+    /// The tree indices of the children with ranks in their subtrees.
+    pub(super) children: Vec<usize>,
     pub(super) reduce: Reduce,
     pub(super) entries: GroupEntries,
 }
 
-/// One manager's place in the tree.
+/// One manager's part in the tree.
 #[derive(Debug)]
 pub(super) struct Branch {
-    pub(super) place: usize,
-    /// Ranks of the first world.
+    pub(super) tree_index: usize,
+    /// The number of ranks of the first world.
     size: u32,
     pub(super) member: DaemonName,
-    pub(super) shares: Shares,
-    /// By first rank.
+    pub(super) host_slices: HostSlices,
+    /// The worlds by their first ranks.
     pub(super) worlds: BTreeMap<Rank, Branching>,
-    /// The ranks here, of all worlds.
+    /// The ranks of this host, of all worlds.
     pub(super) ranks: RankSet,
     pub(super) children: Vec<Child>,
     phase: Phase,
-    /// Who still has to answer, own place among them.
+    /// The tree indices whose answer is missing, among them the own one.
     pub(super) questions: BTreeMap<Question, BTreeSet<usize>>,
-    /// Of the last command to stop.
+    /// The number of the last command to stop.
     round: u32,
-    /// The processes of this host are being killed, by command or on this host's own account.
+    /// The processes of this host are being killed, by a command or by a decision of this host.
     dying: bool,
-    /// None of them is left.
+    /// No process of this host is left.
     dead: bool,
-    /// The manager above is lost.
+    /// The parent is lost.
     orphan: bool,
-    words: Words,
-    says: VecDeque<Say>,
+    reports: Reports,
+    outputs: VecDeque<BranchOutput>,
 }
 
 impl Branch {
     /// # Panics
-    /// If the shares have no such place.
+    /// If there is no host slice at the tree index.
     pub(super) fn new(config: &Config<'_>) -> Self {
-        let &Config { shares, place, .. } = config;
-        let share = shares.get(place).expect("a place of the shares");
-        let children = shares.children(place).filter_map(|below| Child::at(shares, below));
-        // Who joined later finds the job running.
-        let is_late = place > 0 && share.ranks.is_empty();
+        let &Config { host_slices, tree_index, .. } = config;
+        let host_slice = host_slices.get(tree_index).expect("a tree index of the host slices");
+        let children = host_slices
+            .children(tree_index)
+            .filter_map(|children| Child::at(host_slices, children));
+        // A host that joins later finds the job running.
+        let is_late = tree_index > 0 && host_slice.ranks.is_empty();
         let mut branch = Self {
-            place,
+            tree_index,
             size: config.size,
-            member: share.member.clone(),
-            shares: shares.clone(),
+            member: host_slice.member.clone(),
+            host_slices: host_slices.clone(),
             worlds: BTreeMap::new(),
-            ranks: share.ranks.clone(),
+            ranks: host_slice.ranks.clone(),
             children: children.collect(),
             phase: if is_late { Phase::Running } else { Phase::Preparing },
             questions: BTreeMap::new(),
@@ -148,8 +149,8 @@ impl Branch {
             dying: false,
             dead: false,
             orphan: false,
-            words: Words::default(),
-            says: VecDeque::new(),
+            reports: Reports::default(),
+            outputs: VecDeque::new(),
         };
         if is_late {
             branch.push(Output::Go);
@@ -160,29 +161,29 @@ impl Branch {
         let first = Branching {
             world: World::of_job(config.size),
             here: branch.ranks.clone(),
-            below: branch.children.iter().map(|child| child.place).collect(),
-            reduce: branch.reduce_of(&shares.ranks_below(place)),
+            children: branch.children.iter().map(|child| child.tree_index).collect(),
+            reduce: branch.reduce_of(&host_slices.subtree_ranks(tree_index)),
             entries: GroupEntries::default(),
         };
         branch.worlds.insert(Rank(0), first);
         branch
     }
 
-    /// At the root the fences are kept by the job.
+    /// The collection of fence entries. At the root it stays empty, because the job has the fences.
     pub(super) fn reduce_of(&self, ranks: &RankSet) -> Reduce {
         if self.is_root() { Reduce::of(&RankSet::none()) } else { Reduce::of(ranks) }
     }
 
     pub(super) const fn is_root(&self) -> bool {
-        self.place == 0
+        self.tree_index == 0
     }
 
-    /// The next thing that the branch wants.
-    pub(super) fn poll_say(&mut self) -> Option<Say> {
-        self.says.pop_front()
+    /// The next output of the branch.
+    pub(super) fn poll_output(&mut self) -> Option<BranchOutput> {
+        self.outputs.pop_front()
     }
 
-    /// When [`Branch::handle_timeout`] is due.
+    /// The time at which [`Branch::handle_timeout`] is due.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.worlds.values().filter_map(|world| world.reduce.poll_timeout()).min()
     }
@@ -191,9 +192,9 @@ impl Branch {
         self.worlds.values_mut().for_each(|world| world.reduce.handle_timeout(now));
     }
 
-    /// Tells what ranks did since the last time.
+    /// Reports what ranks did since the last call.
     pub(super) fn flush(&mut self) {
-        self.flush_words();
+        self.flush_reports();
         let due: Vec<RankSet> =
             self.worlds.values_mut().map(|world| world.reduce.take_due()).collect();
         for ranks in due.iter().flat_map(|due| due.parts(MAX_LISTED)) {
@@ -204,7 +205,7 @@ impl Branch {
         entries.into_iter().for_each(|up| self.push_up(up));
     }
 
-    /// A command, of the manager above or of the job. One that makes no sense now is ignored.
+    /// Handles a command of the parent or of the job. A command that does not fit the phase is ignored.
     pub(super) fn command(&mut self, down: Down) {
         match down {
             Down::Go if self.phase == Phase::Preparing => {
@@ -230,7 +231,7 @@ impl Branch {
                 self.ask(Question::Stopped);
                 self.perform(Output::StopTree);
                 if self.dying {
-                    self.answer(Question::Stopped, self.place);
+                    self.answer(Question::Stopped, self.tree_index);
                 }
             }
             Down::Continue if self.phase == Phase::Running => {
@@ -267,110 +268,113 @@ impl Branch {
                 self.pass_down(down);
                 self.push(Output::DiscardOutput);
             }
-            Down::Tidy if self.phase == Phase::Gone => {
-                self.phase = Phase::Tidying;
+            Down::CleanUp if self.phase == Phase::Gone => {
+                self.phase = Phase::CleaningUp;
                 self.questions.clear();
                 self.pass_down(down);
-                self.ask(Question::Tidied);
-                self.push(Output::Tidy);
+                self.ask(Question::CleanedUp);
+                self.push(Output::CleanUp);
             }
-            // One that makes no sense now, or is for the process and not for the machine.
+            // The command does not fit the phase, or is for the process and not for the machine.
             _ => {}
         }
     }
 
-    /// This host's own processes have done what was asked.
+    /// The processes of this host have completed the step that the question is about.
     pub(super) fn answer_here(&mut self, question: Question) {
         match question {
             Question::Gone => {
                 self.dead = true;
-                self.answer(question, self.place);
+                self.answer(question, self.tree_index);
             }
-            // Everything was let go on in the meantime.
+            // The processes were continued in the meantime.
             Question::Stopped
                 if self.phase == Phase::Running && !self.questions.contains_key(&question) =>
             {
                 self.perform(Output::ContinueTree);
             }
-            // Not asked here before the others have answered.
+            // This host answers this question only after its children.
             Question::Drained if !self.drains_here() => {}
             Question::Ready
             | Question::Started
             | Question::Stopped
             | Question::Drained
-            | Question::Tidied
+            | Question::CleanedUp
             | Question::Restarted
             | Question::Prepared(_)
-            | Question::Begun(_) => self.answer(question, self.place),
+            | Question::Begun(_) => self.answer(question, self.tree_index),
         }
     }
 
-    /// The daemon of this host, or whoever may signal its processes, wants the job to end. The root
-    /// learns of it as of a failure, before it learns how the ranks ended; the ranks here do not wait
-    /// for its command.
+    /// The daemon of this host, or a process that may signal its processes, requests the end of the job. The root
+    /// gets this as a failure before it gets the ends of the ranks. The ranks here end without the root's command.
     pub(super) fn kill_here(&mut self) {
-        if self.phase >= Phase::Tidying {
+        if self.phase >= Phase::CleaningUp {
             return;
         }
-        self.say(Up::Failed { member: self.member.clone(), failure: Failure::Killed });
+        self.send_up(Up::Failed { member: self.member.clone(), failure: Failure::Killed });
         if !self.is_root() && !std::mem::replace(&mut self.dying, true) {
             self.push(Output::KillTree);
         }
     }
 
-    /// Something failed on this host before its ranks were all there.
+    /// A check or a start on this host failed before all ranks ran.
     pub(super) fn start_failed(&mut self, failure: Failure) {
-        self.say(Up::StartFailed { member: self.member.clone(), failure });
+        self.send_up(Up::StartFailed { member: self.member.clone(), failure });
     }
 
-    /// Something other than a rank failed on this host.
+    /// A failure of this host that is not one of a rank.
     pub(super) fn failed(&mut self, failure: Failure) {
-        self.say(Up::Failed { member: self.member.clone(), failure });
+        self.send_up(Up::Failed { member: self.member.clone(), failure });
     }
 
-    /// A word about ranks of this host.
-    pub(super) fn hear_here(&mut self, now: Time, up: Up) {
+    /// A report about ranks of this host.
+    pub(super) fn receive_here(&mut self, now: Time, up: Up) {
         if let Some(up) = confined(up, &self.ranks) {
             self.pass_up(now, up);
         }
     }
 
-    /// A word from a manager directly below. What is not its to say is ignored.
-    pub(super) fn hear(&mut self, now: Time, place: usize, up: Up) {
-        let Some(child) = self.children.iter_mut().find(|child| child.is_living_at(place)) else {
+    /// A report of a child. Parts about ranks and hosts outside the child's subtree are ignored.
+    pub(super) fn receive(&mut self, now: Time, tree_index: usize, up: Up) {
+        let Some(child) = self.children.iter_mut().find(|child| child.is_living_at(tree_index))
+        else {
             return;
         };
         match up {
             Up::Ready => {
                 child.ready = true;
-                self.answer(Question::Ready, place);
+                self.answer(Question::Ready, tree_index);
             }
-            Up::Started => self.answer(Question::Started, place),
-            Up::Stopped { round } if round == self.round => self.answer(Question::Stopped, place),
+            Up::Started => self.answer(Question::Started, tree_index),
+            Up::Stopped { round } if round == self.round => {
+                self.answer(Question::Stopped, tree_index)
+            }
             Up::Stopped { .. } => {}
-            Up::Gone => self.answer(Question::Gone, place),
-            Up::Drained => self.answer(Question::Drained, place),
-            Up::Tidied => {
-                if self.questions.get(&Question::Tidied).is_some_and(|q| q.contains(&place)) {
+            Up::Gone => self.answer(Question::Gone, tree_index),
+            Up::Drained => self.answer(Question::Drained, tree_index),
+            Up::CleanedUp => {
+                if self.questions.get(&Question::CleanedUp).is_some_and(|q| q.contains(&tree_index))
+                {
                     child.standing = Standing::Left;
-                    self.answer(Question::Tidied, place);
+                    self.answer(Question::CleanedUp, tree_index);
                 }
             }
             Up::Prepared { first } => {
                 child.ready = true;
-                self.answer(Question::Prepared(first), place);
+                self.answer(Question::Prepared(first), tree_index);
             }
-            Up::Begun { first } => self.answer(Question::Begun(first), place),
-            Up::Restarted => self.answer(Question::Restarted, place),
+            Up::Begun { first } => self.answer(Question::Begun(first), tree_index),
+            Up::Restarted => self.answer(Question::Restarted, tree_index),
             Up::StartFailed { ref member, .. }
             | Up::WorldFailed { ref member, .. }
             | Up::Failed { ref member, .. }
             | Up::Lost { ref member, .. } => {
                 if child.members.contains(member) {
-                    self.say(up);
+                    self.send_up(up);
                 }
             }
-            Up::Notice { .. } => self.say(up),
+            Up::Notice { .. } => self.send_up(up),
             Up::Pids { .. }
             | Up::Exited { .. }
             | Up::Initialized { .. }
@@ -379,7 +383,7 @@ impl Branch {
             | Up::EnteredGroup { .. }
             | Up::Aborted { .. }
             | Up::Interrupt { .. }
-            | Up::Bond { .. }
+            | Up::WorldConnection { .. }
             | Up::Alone { .. }
             | Up::Crashed { .. }
             | Up::BrokeProtocol { .. } => {
@@ -387,7 +391,7 @@ impl Branch {
                     self.pass_up(now, up);
                 }
             }
-            // Of the process, not of the machine.
+            // These are for the process, not for the machine.
             Up::Lacks { .. }
             | Up::Trace { .. }
             | Up::StdinCredit { .. }
@@ -396,57 +400,59 @@ impl Branch {
         }
     }
 
-    /// A manager directly below is out of reach: it has answered whatever it is asked from now on,
-    /// but for the start, which it ends. The job fails only if something of that manager is missing.
-    pub(super) fn child_lost(&mut self, place: usize, problem: String) {
-        let has_reported = self.has_reported(place);
-        let Some(child) = self.children.iter_mut().find(|child| child.is_living_at(place)) else {
+    /// A child cannot be reached. It counts as having answered all questions except those of the start, which its loss
+    /// ends. The job fails only if reports or output of that subtree are missing.
+    pub(super) fn child_lost(&mut self, tree_index: usize, problem: String) {
+        let has_reported = self.has_reported(tree_index);
+        let Some(child) = self.children.iter_mut().find(|child| child.is_living_at(tree_index))
+        else {
             return;
         };
         child.standing = Standing::Lost;
         let member = child.member.clone();
         if !has_reported {
-            self.say(Up::Lost { member, problem });
+            self.send_up(Up::Lost { member, problem });
         }
         let start = [Question::Ready, Question::Started];
         let asked: Vec<Question> =
             self.questions.keys().copied().filter(|question| !start.contains(question)).collect();
         for question in asked {
-            self.answer(question, place);
+            self.answer(question, tree_index);
         }
     }
 
-    /// Whether the ends and the output of all ranks at that place and below have arrived. What is left to
-    /// do there, the manager does without a link as well.
-    fn has_reported(&self, place: usize) -> bool {
+    /// Whether the ends and the output of all ranks in that subtree have arrived. The managers there perform the
+    /// remaining steps without a link.
+    fn has_reported(&self, tree_index: usize) -> bool {
         let drained = self.questions.get(&Question::Drained);
-        self.phase >= Phase::Tidying || drained.is_some_and(|waiting| !waiting.contains(&place))
+        self.phase >= Phase::CleaningUp
+            || drained.is_some_and(|waiting| !waiting.contains(&tree_index))
     }
 
-    /// Hosts that could not be told of the job. Some may have been told all the same: those above
-    /// whom all are ready, for they are ready too.
+    /// Hosts that the daemon could not reach with the job. Some may have it nevertheless. That is certain if a host
+    /// above them is ready, because a manager is ready only with its whole subtree.
     pub(super) fn missing(&mut self, members: Vec<(DaemonName, String)>) {
         for (member, problem) in members {
             let over = self.children.iter().find(|child| child.members.contains(&member));
-            match over.map(|child| (child.place, child.ready, child.member == member)) {
-                Some((place, false, true)) => {
-                    self.push(Output::GiveUp(place));
-                    self.child_lost(place, problem);
+            match over.map(|child| (child.tree_index, child.ready, child.member == member)) {
+                Some((tree_index, false, true)) => {
+                    self.push(Output::GiveUp(tree_index));
+                    self.child_lost(tree_index, problem);
                 }
-                Some((_, false, false)) => self.say(Up::Lost { member, problem }),
+                Some((_, false, false)) => self.send_up(Up::Lost { member, problem }),
                 Some((_, true, _)) | None => {}
             }
         }
     }
 
-    /// The manager above is out of reach: nobody wants the output or the job any more.
+    /// The parent cannot be reached: output is discarded and the ranks are killed.
     pub(super) fn parent_lost(&mut self) {
         if self.is_root() || std::mem::replace(&mut self.orphan, true) {
             return;
         }
         self.command(Down::Discard);
         self.command(Down::Kill);
-        self.command(Down::Tidy);
+        self.command(Down::CleanUp);
     }
 
     fn kill(&mut self) {
@@ -462,7 +468,7 @@ impl Branch {
             self.push(Output::KillTree);
         }
         if self.dead {
-            self.answer(Question::Gone, self.place);
+            self.answer(Question::Gone, self.tree_index);
         }
     }
 
@@ -476,14 +482,15 @@ impl Branch {
         }
     }
 
-    /// Whether all output from below is here, and the question is how it goes on.
+    /// Whether the output of all children is here, so that only this host's drain is missing.
     fn drains_here(&self) -> bool {
         let waiting = self.questions.get(&Question::Drained);
-        waiting.is_some_and(|waiting| waiting.iter().eq([&self.place]))
+        waiting.is_some_and(|waiting| waiting.iter().eq([&self.tree_index]))
     }
 
     pub(super) fn ask(&mut self, question: Question) {
-        let waiting = self.living_children().map(|child| child.place).chain([self.place]).collect();
+        let waiting =
+            self.living_children().map(|child| child.tree_index).chain([self.tree_index]).collect();
         self.questions.insert(question, waiting);
     }
 
@@ -491,36 +498,37 @@ impl Branch {
         self.children.iter().filter(|child| child.standing == Standing::Living)
     }
 
-    /// One place answers. With the last one the answer goes up.
-    pub(super) fn answer(&mut self, question: Question, place: usize) {
+    /// Takes the answer of one tree index. After the last one the answer goes to the parent.
+    pub(super) fn answer(&mut self, question: Question, tree_index: usize) {
         let Some(waiting) = self.questions.get_mut(&question) else { return };
-        if !waiting.remove(&place) {
+        if !waiting.remove(&tree_index) {
             return;
         }
         if !waiting.is_empty() {
-            if place != self.place && question == Question::Drained && self.drains_here() {
+            if tree_index != self.tree_index && question == Question::Drained && self.drains_here()
+            {
                 self.push(Output::Drain);
             }
             return;
         }
         match question {
-            Question::Ready => self.say(Up::Ready),
-            Question::Started => self.say(Up::Started),
-            Question::Stopped => self.say(Up::Stopped { round: self.round }),
+            Question::Ready => self.send_up(Up::Ready),
+            Question::Started => self.send_up(Up::Started),
+            Question::Stopped => self.send_up(Up::Stopped { round: self.round }),
             Question::Gone => {
                 self.phase = Phase::Gone;
-                self.say(Up::Gone);
+                self.send_up(Up::Gone);
                 if self.orphan {
-                    self.command(Down::Tidy);
+                    self.command(Down::CleanUp);
                 }
             }
-            Question::Drained => self.say(Up::Drained),
-            Question::Prepared(first) => self.say(Up::Prepared { first }),
-            Question::Begun(first) => self.say(Up::Begun { first }),
-            Question::Restarted => self.say(Up::Restarted),
-            Question::Tidied => {
+            Question::Drained => self.send_up(Up::Drained),
+            Question::Prepared(first) => self.send_up(Up::Prepared { first }),
+            Question::Begun(first) => self.send_up(Up::Begun { first }),
+            Question::Restarted => self.send_up(Up::Restarted),
+            Question::CleanedUp => {
                 self.phase = Phase::Over;
-                self.say(Up::Tidied);
+                self.send_up(Up::CleanedUp);
                 if !self.is_root() {
                     self.push(Output::Leave);
                 }
@@ -528,36 +536,36 @@ impl Branch {
         }
     }
 
-    /// Takes a word of ranks along, by the turn; at the root at once.
+    /// Adds a report of ranks to those that go up at the end of the turn; at the root it goes up at once.
     fn pass_up(&mut self, now: Time, up: Up) {
         let restarting = self.questions.get(&Question::Restarted);
         if let Up::Entered { ranks } | Up::EnteredGroup { ranks, .. } = &up
             && restarting.is_some_and(|waiting| !waiting.is_empty())
             && ranks.ranks().next().is_some_and(|rank| rank.0 < self.size)
         {
-            // It is of the run before; of the next one none comes before all have begun anew.
+            // This entry belongs to the earlier run. Entries of the next run come only after all hosts have restarted.
             return;
         }
         if self.is_root() {
-            self.say(up);
+            self.send_up(up);
             return;
         }
         match up {
-            Up::Pids { pids } => self.words.add_pids(pids),
+            Up::Pids { pids } => self.reports.add_pids(pids),
             Up::Initialized { ranks } => {
-                if self.words.has_finalized(&ranks) {
-                    self.flush_words();
+                if self.reports.has_finalized(&ranks) {
+                    self.flush_reports();
                 }
-                self.words.add_initialized(&ranks);
+                self.reports.add_initialized(&ranks);
             }
-            Up::Finalized { ranks } => self.words.add_finalized(&ranks),
+            Up::Finalized { ranks } => self.reports.add_finalized(&ranks),
             Up::Exited { ends } => {
                 for &(rank, _) in &ends {
                     if let Some(world) = self.world_of(rank) {
                         world.reduce.leave(rank);
                     }
                 }
-                self.words.add_ends(ends);
+                self.reports.add_ends(ends);
             }
             Up::Entered { ranks } if self.phase == Phase::Running => {
                 let first = ranks.ranks().next();
@@ -572,25 +580,25 @@ impl Branch {
                 }
             }
             Up::Entered { .. } | Up::EnteredGroup { .. } => {}
-            other => self.say(other),
+            other => self.send_up(other),
         }
     }
 
-    /// Says something upwards, behind what ranks did before.
-    pub(super) fn say(&mut self, up: Up) {
-        self.flush_words();
+    /// Sends a report to the parent, after the collected reports of ranks.
+    pub(super) fn send_up(&mut self, up: Up) {
+        self.flush_reports();
         self.push_up(up);
     }
 
-    fn flush_words(&mut self) {
-        for up in self.words.take() {
+    fn flush_reports(&mut self) {
+        for up in self.reports.take() {
             self.push_up(up);
         }
     }
 
     fn push_up(&mut self, up: Up) {
         if !self.orphan {
-            self.says.push_back(Say::Up(up));
+            self.outputs.push_back(BranchOutput::Report(up));
         }
     }
 
@@ -600,7 +608,7 @@ impl Branch {
         }
     }
 
-    /// Something for processes that are not being killed.
+    /// An output that has no meaning for processes that are being killed.
     pub(super) fn perform(&mut self, output: Output) {
         if !self.dying {
             self.push(output);
@@ -608,30 +616,31 @@ impl Branch {
     }
 
     pub(super) fn push(&mut self, output: Output) {
-        self.says.push_back(Say::Do(output));
+        self.outputs.push_back(BranchOutput::Perform(output));
     }
 }
 
 impl Child {
-    pub(super) fn at(shares: &Shares, place: usize) -> Option<Self> {
-        let below = shares.subtree(place);
-        let members = below.into_iter().filter_map(|p| shares.get(p)).map(|s| s.member.clone());
+    pub(super) fn at(host_slices: &HostSlices, tree_index: usize) -> Option<Self> {
+        let children = host_slices.subtree(tree_index);
+        let members =
+            children.into_iter().filter_map(|p| host_slices.get(p)).map(|s| s.member.clone());
         Some(Self {
-            place,
-            member: shares.get(place)?.member.clone(),
+            tree_index,
+            member: host_slices.get(tree_index)?.member.clone(),
             standing: Standing::Living,
             ready: false,
-            ranks: shares.ranks_below(place),
+            ranks: host_slices.subtree_ranks(tree_index),
             members: members.collect(),
         })
     }
 
-    fn is_living_at(&self, place: usize) -> bool {
-        self.place == place && self.standing == Standing::Living
+    fn is_living_at(&self, tree_index: usize) -> bool {
+        self.tree_index == tree_index && self.standing == Standing::Living
     }
 }
 
-/// The part of a word that is about `ranks`; none if nothing is left.
+/// The part of a report that is about `ranks`; `None` if no part remains.
 fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
     let known = |rank: &Rank| ranks.contains(*rank);
     let something = match &mut up {
@@ -651,9 +660,9 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         | Up::BrokeProtocol { rank, .. }
         | Up::Alone { rank, .. }
         | Up::Crashed { rank, .. }
-        | Up::Bond { from: rank, .. }
+        | Up::WorldConnection { from: rank, .. }
         | Up::Interrupt { from: rank, .. } => known(rank),
-        // Not of ranks: see `Branch::hear`.
+        // The report is not about ranks; `Branch::receive` handles it.
         _ => true,
     };
     something.then_some(up)

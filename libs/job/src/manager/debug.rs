@@ -16,19 +16,21 @@ const MAX_RANGES: usize = 1000;
 impl Branch {
     /// Passes a line to debuggers here and below.
     pub(super) fn command_debuggers(&mut self, ranks: &RankSet, line: String) {
-        let concerned = |child: &&crate::manager::branch::Child| child.ranks.meets(ranks);
-        let below: Vec<usize> =
-            self.living_children().filter(concerned).map(|child| child.place).collect();
+        // Spawned ranks may be on any host.
+        let is_any = !ranks.is_within(&RankSet::below(self.host_slices.size()));
+        let concerned = |child: &&crate::manager::branch::Child| is_any || child.ranks.meets(ranks);
+        let children: Vec<usize> =
+            self.living_children().filter(concerned).map(|child| child.tree_index).collect();
         // The debuggers here must expect an answer before one can come.
         self.perform(Output::Debug(ranks.clone(), line.clone()));
-        if !below.is_empty() {
-            self.push(Output::ToSome(below, Down::Debug { ranks: ranks.clone(), line }));
+        if !children.is_empty() {
+            self.push(Output::ToSome(children, Down::Debug { ranks: ranks.clone(), line }));
         }
     }
 
-    /// The programs of the first world start again.
+    /// Starts the programs of the first world again.
     pub(super) fn restart(&mut self) {
-        let ranks = self.shares.ranks_below(self.place);
+        let ranks = self.host_slices.subtree_ranks(self.tree_index);
         let reduce = self.reduce_of(&ranks);
         if let Some(world) = self.worlds.get_mut(&Rank(0)) {
             world.reduce = reduce;
@@ -51,13 +53,13 @@ impl Job {
         }
     }
 
-    /// The console wants the programs started again. The worlds that they have spawned end.
+    /// The console requests a restart of the programs. The worlds that they have spawned end.
     pub(super) fn restart(&mut self) {
         if !self.debugged || self.phase != Phase::Running {
             return;
         }
-        self.end_worlds(self.roll.spawned());
-        self.roll.restart();
+        self.end_worlds(self.rank_table.spawned());
+        self.rank_table.restart();
         self.command(Down::Restart);
     }
 }

@@ -1,26 +1,26 @@
-//! The fence of a world: nobody leaves before everybody who lives has entered.
+//! The fence of a world: no rank leaves it before every living rank has entered it.
 //!
-//! The root keeps one for the whole job. Every other manager keeps one for the ranks at its place and
-//! below, in a [`Reduce`]: so a fence that all ranks enter costs one message per manager.
+//! The root has one fence for the whole job. Every other manager has a [`Reduce`] for the ranks of its subtree. So a
+//! fence that all ranks enter costs one message per manager.
 
 use crate::manager::FENCE_HOLD;
 use mpd_machine::Time;
 use mpd_wire::{Rank, RankSet};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum RankState {
     Outside,
     Inside,
     Gone,
 }
 
-/// Where each rank is.
+/// The position of each rank: outside, inside, or ended.
 #[derive(Debug)]
 pub(super) struct Fence {
     /// The lowest rank.
     low: u32,
-    /// From the lowest rank on; those that take no part stay outside.
-    places: Vec<Place>,
+    /// From the lowest rank on. Ranks that take no part stay outside.
+    states: Vec<RankState>,
     taking_part: u32,
     inside: u32,
     gone: u32,
@@ -34,7 +34,7 @@ impl Fence {
         let many = ranks.greatest().map_or(0, |rank| rank.0 - low + 1);
         Self {
             low,
-            places: vec![Place::Outside; many as usize],
+            states: vec![RankState::Outside; many as usize],
             taking_part: ranks.count(),
             inside: 0,
             gone: 0,
@@ -42,55 +42,55 @@ impl Fence {
         }
     }
 
-    /// `rank` waits inside. Says whether that is new.
+    /// `rank` waits in the fence. Returns whether that is new.
     pub(super) fn enter(&mut self, rank: Rank) -> bool {
-        match self.place_of(rank) {
-            Some(place @ Place::Outside) => {
-                *place = Place::Inside;
+        match self.state_of(rank) {
+            Some(state @ RankState::Outside) => {
+                *state = RankState::Inside;
                 self.inside += 1;
                 true
             }
-            Some(Place::Inside | Place::Gone) | None => false,
+            Some(RankState::Inside | RankState::Gone) | None => false,
         }
     }
 
     /// `rank` ended.
     pub(super) fn leave(&mut self, rank: Rank) {
-        let Some(place) = self.place_of(rank) else { return };
-        match std::mem::replace(place, Place::Gone) {
-            Place::Inside => self.inside -= 1,
-            Place::Outside => {}
-            Place::Gone => return,
+        let Some(state) = self.state_of(rank) else { return };
+        match std::mem::replace(state, RankState::Gone) {
+            RankState::Inside => self.inside -= 1,
+            RankState::Outside => {}
+            RankState::Gone => return,
         }
         self.gone += 1;
         self.first_gone = Some(self.first_gone.map_or(rank, |first| first.min(rank)));
     }
 
-    fn place_of(&mut self, rank: Rank) -> Option<&mut Place> {
-        self.places.get_mut(rank.0.checked_sub(self.low)? as usize)
+    fn state_of(&mut self, rank: Rank) -> Option<&mut RankState> {
+        self.states.get_mut(rank.0.checked_sub(self.low)? as usize)
     }
 
-    /// The first rank that ended while others wait for it.
+    /// The first rank that ended, if other ranks wait in the fence.
     pub(super) fn deserter(&self) -> Option<Rank> {
         self.first_gone.filter(|_| self.inside > 0)
     }
 
-    /// Whether somebody is inside and everybody who has not ended is.
+    /// Whether at least one rank waits in the fence, and so do all others that have not ended.
     pub(super) const fn is_complete(&self) -> bool {
         self.inside > 0 && self.inside + self.gone == self.taking_part
     }
 
-    /// Everybody goes outside.
+    /// Lets all ranks out.
     pub(super) fn release(&mut self) {
         self.inside = 0;
-        for place in self.places.iter_mut().filter(|place| **place == Place::Inside) {
-            *place = Place::Outside;
+        for state in self.states.iter_mut().filter(|state| **state == RankState::Inside) {
+            *state = RankState::Outside;
         }
     }
 }
 
-/// Entries on their way up. They go when nobody below is missing any more, or else [`FENCE_HOLD`] after
-/// the first; from then on at the end of each turn.
+/// Entries on their way up. They are sent when all ranks of the subtree have entered, or else [`FENCE_HOLD`] after the
+/// first entry. After that they are sent at the end of each turn.
 #[derive(Debug)]
 pub(super) struct Reduce {
     fence: Fence,
@@ -100,7 +100,7 @@ pub(super) struct Reduce {
 }
 
 impl Reduce {
-    /// For the ranks at one place and below.
+    /// The collection for the ranks of one subtree.
     pub(super) fn of(ranks: &RankSet) -> Self {
         Self { fence: Fence::of(ranks), unsent: RankSet::none(), hold: None, open: false }
     }
@@ -120,7 +120,7 @@ impl Reduce {
         self.fence.leave(rank);
     }
 
-    /// What goes up at the end of this turn.
+    /// The entries to send at the end of this turn.
     pub(super) fn take_due(&mut self) -> RankSet {
         if !self.open && !self.fence.is_complete() {
             return RankSet::none();
@@ -136,7 +136,7 @@ impl Reduce {
         self.open = false;
     }
 
-    /// When [`Reduce::handle_timeout`] is due.
+    /// The time at which [`Reduce::handle_timeout`] is due.
     pub(super) const fn poll_timeout(&self) -> Option<Time> {
         self.hold
     }

@@ -1,7 +1,7 @@
-//! Fences of groups: ranks of a world meet, in several at once, while others do something else.
+//! Fences of groups: some ranks of a world synchronise, in several fences at once, while other ranks continue.
 //!
-//! The root keeps one [`Fence`] for each group of which a rank waits. The other managers only collect who
-//! has entered which in one turn: such fences are rare and small.
+//! The root has one [`Fence`] for each group with a waiting rank. The other managers only collect the entries of one
+//! turn: such fences are rare and small.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ struct GroupFence {
 }
 
 impl GroupFences {
-    /// `ranks` wait in the fence of a group that has these `members`, some of whom have ended. Others than
-    /// members are not in it.
+    /// `ranks` wait in the fence of a group with these `members`, some of which have ended. Ranks that are not members
+    /// are ignored.
     pub(super) fn enter(
         &mut self,
         group: FenceGroup,
@@ -46,12 +46,12 @@ impl GroupFences {
         self.0.values_mut().for_each(|entry| entry.leave(rank));
     }
 
-    /// See [`Fence::deserter`].
+    /// The same as [`Fence::deserter`], for any group.
     pub(super) fn deserter(&self) -> Option<Rank> {
         self.0.values().find_map(|entry| entry.fence.deserter())
     }
 
-    /// The groups whose members are all there. Their fences are gone.
+    /// Removes the fences whose members have all entered, and returns their groups.
     pub(super) fn take_complete(&mut self) -> Vec<FenceGroup> {
         let complete = self.0.extract_if(.., |_, entry| entry.fence.is_complete());
         complete.map(|(group, _)| group).collect()
@@ -66,7 +66,7 @@ impl GroupFence {
     }
 }
 
-/// Entries of one turn on their way up.
+/// Entries of one turn, on their way up.
 #[derive(Debug, Default)]
 pub(super) struct GroupEntries(BTreeMap<FenceGroup, RankSet>);
 
@@ -79,7 +79,7 @@ impl GroupEntries {
         self.0.clear();
     }
 
-    /// What goes up, in messages of bounded size.
+    /// Takes the entries, in messages of bounded size.
     pub(super) fn take(&mut self) -> Vec<Up> {
         let entries = std::mem::take(&mut self.0);
         let ups = entries.iter().flat_map(|(group, ranks)| {

@@ -1,8 +1,8 @@
-//! The root's decisions, for all ranks of the job: who is where, what the first failure was, when to
-//! signal, when to kill, when it is over.
+//! The root's decisions for the whole job: the first failure, the times of signals and of the kill, and the end of the
+//! job.
 //!
-//! A [`Job`] knows nothing of managers in between: it hears [`Up`] words, which hold for the whole tree,
-//! and gives [`Down`] commands, which do too. A job of one host is no other case.
+//! A [`Job`] does not know the other managers. It receives [`Up`] reports about the whole tree and gives [`Down`]
+//! commands for the whole tree. A job of one host is no special case.
 //!
 //! ```text
 //!              Ready            Started           failure, ^C, console lost, timeout
@@ -13,22 +13,22 @@
 //!  Killing <---------------+----------------+-------------------------------------------+
 //!     | Gone (nothing that descends from a manager lives)
 //!     v
-//!  Draining -- Drained, or given up when the user interrupted --> Tidying -- Tidied --> Over
+//!  Draining -- Drained, or given up when the user interrupted --> CleaningUp -- Cleaned up --> Over
 //! ```
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::manager::roll::{Pmi, Roll};
+use crate::manager::rank_table::{Pmi, RankTable};
 use crate::manager::{
     Config, DRAIN_GRACE, FAILURE_GRACE, INTERRUPT_GRACE, Output, STOP_GRACE, TERMINATE_GRACE,
 };
 use mpd_machine::{Time, Timers};
-use mpd_wire::job::{Failure, OnFailure, RankEnd, Shares};
+use mpd_wire::job::{Failure, HostSlices, OnFailure, RankEnd};
 use mpd_wire::message::{Down, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
-/// What stops a program at a moment when no console has asked for it: a command with a number that no console gives.
+/// The command that stops a program without a request of a console. No console gives a command this number.
 const INTERRUPT: &str = "0 interrupt";
 
 pub(super) const SIGHUP: u8 = 1;
@@ -39,26 +39,26 @@ pub(super) const SIGTERM: u8 = 15;
 pub(super) const SIGTSTP: u8 = 20;
 const SIGWINCH: u8 = 28;
 
-/// What the root wants.
+/// An output of the root's decisions.
 #[derive(Debug)]
 pub(super) enum Act {
-    /// Of every manager, itself included.
+    /// For every manager, including this one.
     Command(Down),
-    /// Of its own process.
-    Tell(Output),
+    /// For the own process.
+    Emit(Output),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// The job has run as long as it may.
+    /// The job has run for its time limit.
     Limit,
-    /// SIGINT or SIGHUP was not enough.
+    /// The ranks have not ended by SIGINT or SIGHUP.
     Terminate,
-    /// SIGTERM was not enough.
+    /// The ranks have not ended by SIGTERM.
     Kill,
-    /// SIGTSTP was not enough.
+    /// The ranks have not stopped by SIGTSTP.
     Stop,
-    /// The reader does not read.
+    /// The reader of the output does not read.
     Drain,
 }
 
@@ -70,42 +70,42 @@ pub(super) enum Phase {
     Ending,
     Killing,
     Draining,
-    Tidying,
+    CleaningUp,
     Over,
 }
 
-/// One job. See the module for its phases.
+/// One job, in the phases of the diagram at the top of this file.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) shares: Shares,
+    pub(super) host_slices: HostSlices,
     pub(super) phase: Phase,
-    /// Whether the ranks were told to start.
-    went: bool,
-    pub(super) roll: Roll,
-    /// Places of managers that are out of reach, and with them all that is below.
+    /// Whether the command to start was sent.
+    has_started: bool,
+    pub(super) rank_table: RankTable,
+    /// Tree indices of managers that cannot be reached, with their subtrees.
     pub(super) lost: BTreeSet<usize>,
     on_failure: OnFailure,
     failure: Option<Failure>,
     /// The first rank of the first world that uses an MPI library without PMI, and that library.
     alone: Option<(Rank, String)>,
-    /// Nothing of this job is to start, and the console may submit it once more.
+    /// No rank of this job may start any more, and the console may submit the job again.
     withdrawn: bool,
-    /// The user asked for the end, or the limit is over: do not wait for a reader that does not read.
-    hasty: bool,
-    /// The signal that the user wanted the job to end by.
+    /// Do not wait for a reader that does not read: the user requested the end, or the limit is over.
+    skip_drain: bool,
+    /// The signal by which the user requested the end of the job.
     wanted_end: Option<u8>,
-    /// Why the wait for the reader is bounded: the failure of a job whose output is thrown away for it.
-    parting: Option<Failure>,
-    /// The user wants everything stopped.
+    /// The failure to report if output is discarded because its reader does not read.
+    final_failure: Option<Failure>,
+    /// The user requested a stop of all processes.
     pub(super) suspended: bool,
-    /// Everything is.
+    /// All processes are stopped.
     stopped: bool,
     /// Counts the commands to stop.
     round: u32,
-    /// Signals that came before all ranks were there.
+    /// Signals that came before all ranks had started.
     early: Vec<Down>,
     limit: Option<Duration>,
-    /// The ranks are debuggers: what becomes of their programs is seen to by who uses them.
+    /// The ranks are debuggers. The debugger's user handles failures of their programs.
     pub(super) debugged: bool,
     timers: Timers<Timer>,
     acts: VecDeque<Act>,
@@ -114,18 +114,18 @@ pub(super) struct Job {
 impl Job {
     pub(super) fn new(config: &Config<'_>) -> Self {
         Self {
-            shares: config.shares.clone(),
+            host_slices: config.host_slices.clone(),
             phase: Phase::Preparing,
-            went: false,
-            roll: Roll::of(config.size, config.shares),
+            has_started: false,
+            rank_table: RankTable::of(config.size, config.host_slices),
             lost: BTreeSet::new(),
             on_failure: config.on_failure,
             failure: None,
             alone: None,
             withdrawn: false,
-            hasty: false,
+            skip_drain: false,
             wanted_end: None,
-            parting: None,
+            final_failure: None,
             suspended: false,
             stopped: false,
             round: 0,
@@ -137,8 +137,8 @@ impl Job {
         }
     }
 
-    /// A word about the whole tree, or about ranks and hosts anywhere in it.
-    pub(super) fn hear(&mut self, now: Time, up: Up) {
+    /// A report about the whole tree, or about ranks and hosts anywhere in it.
+    pub(super) fn receive(&mut self, now: Time, up: Up) {
         match up {
             Up::Ready => self.ready(),
             Up::Started => self.started(now),
@@ -152,31 +152,31 @@ impl Job {
                 self.kill();
             }
             Up::Failed { member, failure: failure @ Failure::LeftRunning { .. } } => {
-                // It outweighs the first failure: the job is not gone.
-                self.tell(Output::TellNotice(format!("host {member}: {failure}")));
+                // This outweighs the first failure, because processes of the job still run.
+                self.notice(format!("host {member}: {failure}"));
                 self.failure = Some(failure);
                 self.kill();
             }
             Up::Failed { member, failure } => self.end_by(now, Some(member), failure),
             Up::Lost { member, problem } => self.lost(now, member, problem),
-            Up::Pids { pids } => self.tell(Output::Pids(pids)),
-            Up::Notice { text } => self.tell(Output::TellNotice(text)),
+            Up::Pids { pids } => self.emit(Output::Pids(pids)),
+            Up::Notice { text } => self.notice(text),
             Up::Exited { ends } => {
                 ends.into_iter().for_each(|(rank, end)| self.exited(now, rank, end));
             }
             Up::Initialized { ranks } => self.note_pmi(&ranks, Pmi::Initialized),
             Up::Finalized { ranks } => self.note_pmi(&ranks, Pmi::Finalized),
-            Up::Entered { ranks } => self.entered(now, |roll| roll.enter(&ranks)),
+            Up::Entered { ranks } => self.entered(now, |rank_table| rank_table.enter(&ranks)),
             Up::EnteredGroup { group, ranks } => {
-                self.entered(now, |roll| roll.enter_group(group, &ranks));
+                self.entered(now, |rank_table| rank_table.enter_group(group, &ranks));
             }
             Up::Aborted { rank, code, message } if self.debugged => {
-                self.tell(Output::TellNotice(Failure::Aborted { rank, code, message }.to_string()));
-                // A library waits to be killed now, or even goes on: it stands where it aborted.
+                self.notice(Failure::Aborted { rank, code, message }.to_string());
+                // The library now waits to be killed, or continues. The program is stopped where it aborted.
                 self.debug([rank].into_iter().collect(), INTERRUPT.to_owned());
             }
             Up::BrokeProtocol { rank, problem } if self.debugged => {
-                self.tell(Output::TellNotice(Failure::BrokeProtocol { rank, problem }.to_string()));
+                self.notice(Failure::BrokeProtocol { rank, problem }.to_string());
             }
             Up::Aborted { rank, code, message } => {
                 self.end_by_rank(now, rank, Failure::Aborted { rank, code, message });
@@ -189,18 +189,20 @@ impl Job {
             }
             Up::Prepared { first } => self.world_prepared(first),
             Up::Begun { first } => self.world_begun(first),
-            Up::Bond { from, number, joined } => self.roll.bond(from, number, joined),
+            Up::WorldConnection { from, number, joined } => {
+                self.rank_table.connect(from, number, joined)
+            }
             Up::Interrupt { from, rank, signal } => self.interrupt_rank(from, rank, signal),
             Up::Stopped { .. } if self.suspended => {
                 self.stopped = true;
-                self.tell(Output::TellSuspended);
+                self.emit(Output::ReportSuspended);
             }
             Up::Alone { rank, library } => self.note_alone(rank, library),
-            Up::Crashed { rank, crash } => self.tell(Output::TellCrashed(rank, crash)),
-            Up::Restarted => self.tell(Output::TellRestarted),
+            Up::Crashed { rank, crash } => self.emit(Output::ReportCrashed(rank, crash)),
+            Up::Restarted => self.emit(Output::ReportRestarted),
             Up::Gone => self.gone(now),
             Up::Drained => self.drained(),
-            Up::Tidied => self.tidied(),
+            Up::CleanedUp => self.cleaned_up(),
             Up::Stopped { .. }
             | Up::Lacks { .. }
             | Up::Trace { .. }
@@ -222,8 +224,8 @@ impl Job {
                     self.command(Down::Stop { round: self.round });
                 }
                 Timer::Drain => {
-                    if let Some(failure) = self.parting.take() {
-                        // What is thrown away now was not delivered.
+                    if let Some(failure) = self.final_failure.take() {
+                        // The output that is discarded now was not delivered.
                         self.fail(None, failure);
                     }
                     self.discard(now);
@@ -233,18 +235,18 @@ impl Job {
         }
     }
 
-    /// The next thing that the root wants.
+    /// The next output.
     pub(super) fn poll_act(&mut self) -> Option<Act> {
         self.acts.pop_front()
     }
 
-    /// When [`Job::handle_timeout`] is due.
+    /// The time at which [`Job::handle_timeout`] is due.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.timers.next()
     }
 
     pub(super) fn end_of(&self, rank: Rank) -> RankEnd {
-        let member = self.roll.member(rank);
+        let member = self.rank_table.member(rank);
         member.and_then(|member| member.end).unwrap_or(RankEnd::NotStarted)
     }
 
@@ -252,23 +254,23 @@ impl Job {
         self.failure.as_ref().map_or(0, Failure::exit_code)
     }
 
-    /// A signal for ranks that are not all there yet waits for them. One that means the end also means
-    /// that nobody waits for a reader any more.
+    /// Sends a signal. It is kept until all ranks have started. A signal that requests the end also ends the wait for a
+    /// reader that does not read.
     pub(super) fn signal(&mut self, now: Time, signal: u8, command: Down) {
         match self.phase {
-            // One that is pending already does not become two, as everywhere.
+            // A signal that is pending already is not kept twice, as with the kernel's signals.
             Phase::Preparing | Phase::Starting if self.early.contains(&command) => {}
             Phase::Preparing | Phase::Starting => self.early.push(command),
             Phase::Running | Phase::Ending => self.command(command),
-            Phase::Killing | Phase::Draining | Phase::Tidying | Phase::Over => {}
+            Phase::Killing | Phase::Draining | Phase::CleaningUp | Phase::Over => {}
         }
         if matches!(signal, SIGTERM | SIGQUIT | SIGHUP) {
-            self.parting.get_or_insert(Failure::Interrupted { signal });
+            self.final_failure.get_or_insert(Failure::Interrupted { signal });
             self.hurry(now);
         }
     }
 
-    /// Of sizes that came before all ranks were there the last one counts.
+    /// Sends a new size of the terminal. Of sizes that came before all ranks had started, only the last one is kept.
     pub(super) fn resize(&mut self, now: Time, command: Down) {
         self.early.retain(|early| !matches!(early, Down::Resize { .. }));
         self.signal(now, SIGWINCH, command);
@@ -278,7 +280,7 @@ impl Job {
     pub(super) fn interrupt(&mut self, now: Time, signal: u8) {
         let again = self.wanted_end.is_some();
         self.wanted_end.get_or_insert(signal);
-        self.parting.get_or_insert(Failure::Interrupted { signal });
+        self.final_failure.get_or_insert(Failure::Interrupted { signal });
         self.hurry(now);
         if self.phase < Phase::Running {
             self.fail(None, Failure::Interrupted { signal });
@@ -297,22 +299,22 @@ impl Job {
 
     pub(super) fn suspend(&mut self, now: Time) {
         match self.phase {
-            // Done when there is everybody to stop.
+            // The stop follows when all ranks have started.
             Phase::Preparing | Phase::Starting => self.suspended = true,
             Phase::Running if !self.suspended => {
                 self.suspended = true;
                 self.command(Down::Signal { signal: SIGTSTP });
                 self.timers.set(Timer::Stop, now + STOP_GRACE);
             }
-            // Under way; the answer will come.
+            // The stop is in progress; the answer will come.
             Phase::Running if !self.stopped => {}
-            // Stopped already, or about to end: the console may stop at once.
+            // All processes are stopped already, or about to end: the console may stop at once.
             Phase::Running
             | Phase::Ending
             | Phase::Killing
             | Phase::Draining
-            | Phase::Tidying
-            | Phase::Over => self.tell(Output::TellSuspended),
+            | Phase::CleaningUp
+            | Phase::Over => self.emit(Output::ReportSuspended),
         }
     }
 
@@ -324,8 +326,8 @@ impl Job {
         }
     }
 
-    /// The console holds the ranks no longer. Where the last of them was started may not be known here yet.
-    pub(super) fn go_on(&mut self) {
+    /// The console no longer holds the ranks. The start of the last ones may not be known here yet.
+    pub(super) fn release_held(&mut self) {
         match self.phase {
             Phase::Preparing | Phase::Starting => self.early.push(Down::GoOn),
             _ => self.command(Down::GoOn),
@@ -337,8 +339,8 @@ impl Job {
         self.terminate(now, FAILURE_GRACE);
     }
 
-    /// The way by which other managers were to connect is gone, and the hosts may not even have been told of
-    /// the job: before the start it is given up, and the console submits it again.
+    /// The daemon through which other managers were to connect has died, and some hosts may not have the job at all. A
+    /// job that has not started is given up, and the console submits it again.
     pub(super) fn withdraw(&mut self) {
         if self.phase == Phase::Preparing {
             self.withdrawn = true;
@@ -359,9 +361,9 @@ impl Job {
     fn ready(&mut self) {
         if self.phase == Phase::Preparing {
             self.phase = Phase::Starting;
-            self.went = true;
-            // The console must know before any rank runs: it submits again what has not started.
-            self.tell(Output::TellStarted);
+            self.has_started = true;
+            // The console must know this before any rank runs: it submits a job again only if no rank has started.
+            self.emit(Output::ReportStarted);
             self.command(Down::Go);
         }
     }
@@ -374,7 +376,7 @@ impl Job {
         if let Some(limit) = self.limit {
             self.timers.set(Timer::Limit, now + limit);
         }
-        if self.roll.living() == 0 {
+        if self.rank_table.living() == 0 {
             self.kill();
             return;
         }
@@ -388,7 +390,7 @@ impl Job {
 
     fn note_pmi(&mut self, ranks: &RankSet, pmi: Pmi) {
         for rank in ranks.ranks() {
-            if let Some(member) = self.roll.member_mut(rank) {
+            if let Some(member) = self.rank_table.member_mut(rank) {
                 member.pmi = pmi;
             }
         }
@@ -396,15 +398,15 @@ impl Job {
 
     fn note_alone(&mut self, rank: Rank, library: String) {
         let is_first = self.alone.as_ref().is_none_or(|(known, _)| rank < *known);
-        if is_first && self.roll.world_of(rank).is_some_and(|world| world.number == 0) {
+        if is_first && self.rank_table.world_of(rank).is_some_and(|world| world.number == 0) {
             self.alone = Some((rank, library));
         }
     }
 
-    /// Ranks whose MPI library found nobody but itself did not do together what the user wanted.
+    /// Ranks that each ran as rank 0 of 1 did not do the common work that the user wanted.
     fn review_alone(&mut self) {
         if self.failure.is_none()
-            && self.roll.ended_without_pmi()
+            && self.rank_table.ended_without_pmi()
             && let Some((rank, library)) = self.alone.take()
         {
             self.fail_rank(rank, Failure::RanAlone { rank, library });
@@ -412,9 +414,9 @@ impl Job {
     }
 
     fn exited(&mut self, now: Time, rank: Rank, end: RankEnd) {
-        let Some(ended) = self.roll.end(rank, end) else { return };
+        let Some(ended) = self.rank_table.end(rank, end) else { return };
         if ended.is_unwanted {
-            // What is left of a spawn that failed.
+            // A remaining rank of a failed spawn.
             self.review_world(ended.first);
             return self.review_living();
         }
@@ -435,12 +437,12 @@ impl Job {
     }
 
     pub(super) fn review_living(&mut self) {
-        if self.roll.living() == 0 && matches!(self.phase, Phase::Running | Phase::Ending) {
+        if self.rank_table.living() == 0 && matches!(self.phase, Phase::Running | Phase::Ending) {
             self.kill();
         }
     }
 
-    /// A rank that did not end by `^C` and was terminated or killed for it died of the `^C`.
+    /// The failure for the end of a rank. A rank that was terminated or killed after `^C` counts as ended by `^C`.
     fn blame(&self, rank: Rank, end: RankEnd) -> Failure {
         match (end, self.wanted_end) {
             (RankEnd::Signaled { signal: SIGTERM | SIGKILL, .. }, Some(signal)) => {
@@ -463,56 +465,57 @@ impl Job {
         }
     }
 
-    /// The loss of a host ends the job, whatever failures of ranks mean to it; but not if nothing of it
-    /// runs there any more, or not yet. While a job ends anyway, it is the first failure if nothing else
-    /// was: how ranks ended, or some output, is not known then.
+    /// A host is lost. This ends the job, regardless of the option about failures of ranks, unless no rank of the job
+    /// runs there any more or yet. In a job that is ending, the loss is the first failure if there was no other: the
+    /// ends of ranks, or some output, are then unknown.
     fn lost(&mut self, now: Time, member: DaemonName, problem: String) {
-        let Some(place) = self.shares.place_of(&member) else { return };
-        if self.phase >= Phase::Tidying {
+        let Some(tree_index) = self.host_slices.tree_index_of(&member) else { return };
+        if self.phase >= Phase::CleaningUp {
             return;
         }
-        let is_spared = self.phase == Phase::Running && self.spare_loss(place, &member, &problem);
-        self.lost.insert(place);
+        let is_spared =
+            self.phase == Phase::Running && self.spare_loss(tree_index, &member, &problem);
+        self.lost.insert(tree_index);
         if is_spared {
             return;
         }
         let failure = Failure::HostLost { host: member.to_string(), problem };
         self.end_by(now, Some(member), failure);
-        if self.went {
-            let gone = self.roll.living_ranks(|at| Shares::is_below(at, place));
+        if self.has_started {
+            let gone = self.rank_table.living_ranks(|at| HostSlices::is_in_subtree(at, tree_index));
             for rank in gone {
-                self.roll.end(rank, RankEnd::Lost);
+                self.rank_table.end(rank, RankEnd::Lost);
             }
             self.review_living();
         }
     }
 
-    /// Ranks entered a fence of the world that is given.
-    fn entered(&mut self, now: Time, enter: impl FnOnce(&mut Roll) -> Option<Rank>) {
-        if let Some(first) = enter(&mut self.roll) {
+    /// Ranks entered a fence; `enter` returns the world of the fence.
+    fn entered(&mut self, now: Time, enter: impl FnOnce(&mut RankTable) -> Option<Rank>) {
+        if let Some(first) = enter(&mut self.rank_table) {
             self.review_fence(now, first);
         }
     }
 
-    /// Releases the fences of a world and of its groups when they are complete; ends the job when one never
-    /// can be.
+    /// Releases the fences of a world and of its groups that are complete. Ends the job if a fence can never become
+    /// complete.
     fn review_fence(&mut self, now: Time, first: Rank) {
         if self.phase > Phase::Ending {
             return;
         }
-        // Ranks that end in their own way after ^C may meet once more.
+        // Ranks that handle ^C may still meet in a fence before they end.
         if self.phase < Phase::Ending
             && self.on_failure == OnFailure::End
             && !self.debugged
-            && let Some(rank) = self.roll.deserter(first)
+            && let Some(rank) = self.rank_table.deserter(first)
         {
             self.end_by_rank(now, rank, Failure::LeftOthersWaiting { rank });
             return;
         }
-        if self.roll.release(first) {
+        if self.rank_table.release(first) {
             self.command(Down::Release { first });
         }
-        for group in self.roll.release_groups(first) {
+        for group in self.rank_table.release_groups(first) {
             self.command(Down::ReleaseGroup { first, group });
         }
     }
@@ -520,21 +523,22 @@ impl Job {
     /// Records the first failure.
     fn fail(&mut self, host: Option<DaemonName>, failure: Failure) {
         if self.failure.is_none() && !self.withdrawn {
-            self.tell(Output::TellFailed { host, failure: failure.clone() });
+            self.emit(Output::ReportFailed { host, failure: failure.clone() });
             self.failure = Some(failure);
         }
     }
 
-    /// The same, on the host of a rank. Only for the first it is looked up: thousands may follow.
+    /// Records the first failure, on the host of a rank. The host is looked up only for the first one: thousands may
+    /// follow.
     fn fail_rank(&mut self, rank: Rank, failure: Failure) {
         if self.failure.is_none() {
-            let place = self.place_of(rank);
-            let share = place.and_then(|place| self.shares.get(place));
-            let failure = match self.roll.world_of(rank) {
+            let tree_index = self.tree_index_of(rank);
+            let host_slice = tree_index.and_then(|tree_index| self.host_slices.get(tree_index));
+            let failure = match self.rank_table.world_of(rank) {
                 Some(world) => failure.in_world(&world),
                 None => failure,
             };
-            self.fail(share.map(|share| share.member.clone()), failure);
+            self.fail(host_slice.map(|host_slice| host_slice.member.clone()), failure);
         }
     }
 
@@ -557,7 +561,7 @@ impl Job {
         }
     }
 
-    /// SIGTERM now, the end of all after `grace`. While ranks are still being started: the end now.
+    /// Sends SIGTERM now, and kills all ranks after `grace`. Kills at once if ranks are still being started.
     fn terminate(&mut self, now: Time, grace: Duration) {
         if self.phase < Phase::Running {
             self.kill();
@@ -587,7 +591,7 @@ impl Job {
         if self.phase == Phase::Killing {
             self.phase = Phase::Draining;
             self.review_alone();
-            if self.hasty {
+            if self.skip_drain {
                 self.timers.set(Timer::Drain, now + DRAIN_GRACE);
             }
             self.command(Down::Drain);
@@ -596,40 +600,40 @@ impl Job {
 
     fn drained(&mut self) {
         if self.phase == Phase::Draining {
-            self.phase = Phase::Tidying;
+            self.phase = Phase::CleaningUp;
             self.timers.stop(Timer::Drain);
             self.timers.stop(Timer::Limit);
-            self.command(Down::Tidy);
+            self.command(Down::CleanUp);
         }
     }
 
-    fn tidied(&mut self) {
-        if self.phase == Phase::Tidying {
+    fn cleaned_up(&mut self) {
+        if self.phase == Phase::CleaningUp {
             self.phase = Phase::Over;
-            self.tell_last_worlds();
-            self.tell(match self.withdrawn {
+            self.emit_last_worlds();
+            self.emit(match self.withdrawn {
                 true => Output::Withdraw,
                 false => Output::Finish(self.exit_code()),
             });
         }
     }
 
-    /// The limit bounds the ranks and the wait for the reader of their output.
+    /// The time limit is over. It bounds the ranks and the wait for the reader of their output.
     fn time_out(&mut self, now: Time) {
         let limit = self.limit.unwrap_or_default();
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         let failure = Failure::TimedOut { limit_ms };
-        self.parting.get_or_insert(failure.clone());
+        self.final_failure.get_or_insert(failure.clone());
         self.hurry(now);
-        // Ranks that all ended in time have not failed.
+        // Ranks that all ended within the limit have not failed.
         if self.phase <= Phase::Ending {
             self.end_by(now, None, failure);
         }
     }
 
-    /// From now on nobody waits for the reader of the output.
+    /// Bounds the wait for the reader of the output from now on.
     fn hurry(&mut self, now: Time) {
-        if !std::mem::replace(&mut self.hasty, true) && self.phase == Phase::Draining {
+        if !std::mem::replace(&mut self.skip_drain, true) && self.phase == Phase::Draining {
             self.timers.set(Timer::Drain, now + DRAIN_GRACE);
         }
     }
@@ -643,7 +647,11 @@ impl Job {
         self.acts.push_back(Act::Command(down));
     }
 
-    pub(super) fn tell(&mut self, output: Output) {
-        self.acts.push_back(Act::Tell(output));
+    fn notice(&mut self, text: String) {
+        self.emit(Output::ReportNotice(text));
+    }
+
+    pub(super) fn emit(&mut self, output: Output) {
+        self.acts.push_back(Act::Emit(output));
     }
 }

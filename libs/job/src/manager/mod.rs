@@ -12,26 +12,30 @@ mod fence;
 mod groups;
 mod job;
 mod queue;
-mod roll;
+mod rank_table;
+mod recorded;
+mod reports;
 mod spawns;
 #[cfg(test)]
 mod tests;
-mod words;
 mod worlds;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::manager::branch::{Branch, Question, Say};
+use serde::{Deserialize, Serialize};
+
+use crate::manager::branch::{Branch, BranchOutput, Question};
 use crate::manager::job::{Act, Job, SIGHUP, SIGINT};
 use mpd_machine::{Machine, Time, UNDRAINED};
 use mpd_wire::job::{
-    Crash, Failure, OnFailure, Parts, RankEnd, Share, Shares, SpawnOutcome, World,
+    Crash, Failure, HostSlice, HostSlices, OnFailure, Parts, RankEnd, SpawnOutcome, World,
 };
 use mpd_wire::message::{Down, FenceGroup, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
 pub use self::queue::{PLACING_PATIENCE, SpawnQueue};
+pub use self::recorded::Start;
 
 /// From `^C` (SIGINT) or a hang-up to SIGTERM.
 pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
@@ -52,9 +56,9 @@ pub const FENCE_HOLD: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug)]
 pub struct Config<'a> {
     /// The ranks of each host.
-    pub shares: &'a Shares,
-    /// The index of this manager's share; 0 is the root.
-    pub place: usize,
+    pub host_slices: &'a HostSlices,
+    /// The index of this manager's host slice; 0 is the root.
+    pub tree_index: usize,
     /// The number of ranks of the whole job.
     pub size: u32,
     /// The consequence of the first failure.
@@ -66,7 +70,8 @@ pub struct Config<'a> {
 }
 
 /// A world that the root has placed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct WorldPlan {
     /// The world, with numbers and ranks that no other world had.
     pub world: World,
@@ -77,7 +82,7 @@ pub struct WorldPlan {
     /// The name of its key-value space.
     pub kvsname: String,
     /// Hosts that join the job for this world.
-    pub joining: Vec<Share>,
+    pub joining: Vec<HostSlice>,
 }
 
 /// The end of a spawned world.
@@ -99,14 +104,15 @@ impl WorldEnds {
 
     /// Ranks that never started or were lost with their host, so that no message reports the end of
     /// their output.
-    pub fn unheard(&self) -> Vec<Rank> {
-        let is_unheard = |end: RankEnd| matches!(end, RankEnd::NotStarted | RankEnd::Lost);
-        self.world.ranks().ranks().filter(|&rank| is_unheard(self.end_of(rank))).collect()
+    pub fn unreported(&self) -> Vec<Rank> {
+        let is_unreported = |end: RankEnd| matches!(end, RankEnd::NotStarted | RankEnd::Lost);
+        self.world.ranks().ranks().filter(|&rank| is_unreported(self.end_of(rank))).collect()
     }
 }
 
 /// An input. Inputs about ranks concern those of this host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Input {
     /// All checks here before the start have succeeded.
     Ready,
@@ -172,8 +178,8 @@ pub enum Input {
     DrainGoesOn,
     /// All output is written or discarded, after [`Output::Drain`].
     Drained,
-    /// No object of the job is left here, after [`Output::Tidy`].
-    Tidied,
+    /// No object of the job is left here, after [`Output::CleanUp`].
+    CleanedUp,
     /// A notice for the user.
     Notice(String),
     /// A message of the parent.
@@ -198,7 +204,7 @@ pub enum Input {
     WorldFailed(Rank, Failure),
     /// A rank here reports that its world and another one, by its number, share their fate or do
     /// not.
-    Bond {
+    WorldConnection {
         /// The rank.
         from: Rank,
         /// The number of the other world.
@@ -227,7 +233,7 @@ pub enum Input {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Report to the console, before any other action, that ranks may run from now on. At the root.
-    TellStarted,
+    ReportStarted,
     /// All hosts are ready: spawn the ranks of this host, then hand in [`Input::Started`].
     Go,
     /// Send this to every child manager that is not lost.
@@ -247,11 +253,11 @@ pub enum Output {
     StopTree,
     /// Continue every descendant.
     ContinueTree,
-    /// Read what ranks of the first world say by PMI, if that was not read yet.
+    /// Read pending PMI messages of ranks of the first world.
     ReadPmi,
-    /// Ranks that crashed and were stopped for the user may die.
+    /// Let ranks die that crashed and were stopped for the user.
     ReleaseCrashed,
-    /// Kill every descendant until none is left, then say [`Input::TreeGone`].
+    /// Kill every descendant until none is left, then hand in [`Input::TreeGone`].
     KillTree,
     /// Release the ranks of this world that wait in the fence.
     ReleaseFence(Rank),
@@ -260,7 +266,7 @@ pub enum Output {
     /// Send this to the child managers at these tree indices.
     ToSome(Vec<usize>, Down),
     /// Further hosts join the job, with tree indices from this one on. Some may be known already.
-    Grow(u32, Vec<Share>),
+    Grow(u32, Vec<HostSlice>),
     /// A world will be started here or below. If it has a part here: prepare that, then hand in
     /// [`Input::Prepared`].
     Prepare(World, Parts),
@@ -285,28 +291,28 @@ pub enum Output {
     /// [`Input::Restarted`].
     Restart,
     /// Report to the console that the programs can be started again. At the root.
-    TellRestarted,
+    ReportRestarted,
     /// Report the first failure. At the root.
-    TellFailed {
+    ReportFailed {
         /// The host, if the failure happened on one host.
         host: Option<DaemonName>,
         /// The failure.
         failure: Failure,
     },
     /// Report the crash of a process of that rank. At the root.
-    TellCrashed(Rank, Crash),
+    ReportCrashed(Rank, Crash),
     /// Show a line to the user. At the root.
-    TellNotice(String),
+    ReportNotice(String),
     /// Process ids of ranks of any host. At the root.
     Pids(Vec<(Rank, u32)>),
     /// Report to the console that everything is stopped. At the root.
-    TellSuspended,
+    ReportSuspended,
     /// Write the rest of the output, then hand in [`Input::Drained`].
     Drain,
     /// Discard the rest of the output.
     DiscardOutput,
-    /// Clean up what the job left on this host, then hand in [`Input::Tidied`].
-    Tidy,
+    /// Clean up what the job left on this host, then hand in [`Input::CleanedUp`].
+    CleanUp,
     /// No object of the job is left on any host: report this exit code to the console, and end. At
     /// the root.
     Finish(u8),
@@ -331,7 +337,7 @@ impl Manager {
     /// A manager of a job that will start next.
     ///
     /// # Panics
-    /// If the shares have no such index.
+    /// If the host slices have no such index.
     pub fn new(config: Config<'_>) -> Self {
         let branch = Branch::new(&config);
         let job = branch.is_root().then(|| Job::new(&config));
@@ -347,18 +353,18 @@ impl Manager {
             Input::TreeStopped => branch.answer_here(Question::Stopped),
             Input::TreeGone => branch.answer_here(Question::Gone),
             Input::Drained => branch.answer_here(Question::Drained),
-            Input::Tidied => branch.answer_here(Question::Tidied),
+            Input::CleanedUp => branch.answer_here(Question::CleanedUp),
             Input::StartFailed(failure) => branch.start_failed(failure),
             Input::SignalRefused(problem) => branch.failed(Failure::Suite { problem }),
             Input::LeftRunning(processes) => branch.failed(Failure::LeftRunning { processes }),
             Input::OutputFailed(problem) => branch.failed(Failure::OutputFailed { problem }),
-            Input::Notice(text) => branch.say(Up::Notice { text }),
+            Input::Notice(text) => branch.send_up(Up::Notice { text }),
             Input::Kill => branch.kill_here(),
             Input::CutOff => self.at_root(Job::withdraw),
             Input::FromParent(down) if !branch.is_root() => branch.command(down),
             Input::FromParent(_) => {}
-            Input::FromChild(place, up) => branch.hear(now, place, up),
-            Input::ChildLost(place, problem) => branch.child_lost(place, problem),
+            Input::FromChild(tree_index, up) => branch.receive(now, tree_index, up),
+            Input::ChildLost(tree_index, problem) => branch.child_lost(tree_index, problem),
             Input::ParentLost(_) => branch.parent_lost(),
             Input::Missing(members) if branch.is_root() => branch.missing(members),
             Input::Missing(_) => {}
@@ -383,21 +389,13 @@ impl Manager {
             Input::HangUp => self.at_root(|job| job.interrupt(now, SIGHUP)),
             Input::Suspend => self.at_root(|job| job.suspend(now)),
             Input::Resume => self.at_root(Job::resume),
-            Input::GoOn => self.at_root(Job::go_on),
+            Input::GoOn => self.at_root(Job::release_held),
             Input::ConsoleLost => self.at_root(|job| job.console_lost(now)),
             Input::OutputClosed => self.at_root(|job| job.output_closed(now)),
             Input::DrainGoesOn => self.at_root(|job| job.drain_goes_on(now)),
             // Inputs about ranks, which `handle` takes.
             _ => {}
         }
-    }
-
-    /// Reports to the parent what the ranks here and below did since the last call. Call it once at
-    /// the end of each turn through [`Pump::advance`](mpd_machine::Pump::advance).
-    pub fn flush(&mut self, now: Time) {
-        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
-        self.branch.flush();
-        self.settle(now);
     }
 
     /// The time at which [`Machine::handle_timeout`] is due.
@@ -427,8 +425,8 @@ impl Manager {
     }
 
     /// Whether a host's manager is unreachable. Only the root has this for all hosts.
-    pub fn is_lost(&self, place: usize) -> bool {
-        self.job.as_ref().is_some_and(|job| job.is_lost(place))
+    pub fn is_lost(&self, tree_index: usize) -> bool {
+        self.job.as_ref().is_some_and(|job| job.is_lost(tree_index))
     }
 
     /// Handles an input of the console, which only the root has.
@@ -441,16 +439,18 @@ impl Manager {
     /// Passes reports to the job and its commands to the branch until both have no more.
     fn settle(&mut self, now: Time) {
         loop {
-            if let Some(say) = self.branch.poll_say() {
-                match (say, &mut self.job) {
-                    (Say::Do(output), _) => self.outputs.push_back(output),
-                    (Say::Up(up), Some(job)) => job.hear(now, up),
-                    (Say::Up(up), None) => self.outputs.push_back(Output::ToParent(up)),
+            if let Some(output) = self.branch.poll_output() {
+                match (output, &mut self.job) {
+                    (BranchOutput::Perform(output), _) => self.outputs.push_back(output),
+                    (BranchOutput::Report(up), Some(job)) => job.receive(now, up),
+                    (BranchOutput::Report(up), None) => {
+                        self.outputs.push_back(Output::ToParent(up))
+                    }
                 }
             } else {
                 match self.job.as_mut().and_then(Job::poll_act) {
                     Some(Act::Command(down)) => self.branch.command(down),
-                    Some(Act::Tell(output)) => self.outputs.push_back(output),
+                    Some(Act::Emit(output)) => self.outputs.push_back(output),
                     None => return,
                 }
             }
@@ -465,14 +465,14 @@ impl Machine for Manager {
     fn handle(&mut self, now: Time, input: Input) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         let branch = &mut self.branch;
-        match word_of(input) {
-            Ok(word) => branch.hear_here(now, word),
+        match report_of(input) {
+            Ok(report) => branch.receive_here(now, report),
             Err(input) => self.handle_other(now, input),
         }
         self.settle(now);
     }
 
-    /// [`Manager::flush`] sends reports that are due.
+    /// [`Machine::end_turn`] sends reports that are due.
     fn handle_timeout(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         self.branch.handle_timeout(now);
@@ -482,13 +482,20 @@ impl Machine for Manager {
         self.settle(now);
     }
 
+    /// Reports to the parent what the ranks here and below did since the last call.
+    fn end_turn(&mut self, now: Time) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
+        self.branch.flush();
+        self.settle(now);
+    }
+
     fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 }
 
 /// The report about a rank that an input stands for, if it is one.
-fn word_of(input: Input) -> Result<Up, Input> {
+fn report_of(input: Input) -> Result<Up, Input> {
     Ok(match input {
         Input::Pids(pids) => Up::Pids { pids },
         Input::Exited(rank, end) => Up::Exited { ends: vec![(rank, end)] },
@@ -500,7 +507,9 @@ fn word_of(input: Input) -> Result<Up, Input> {
         Input::BrokeProtocol(rank, problem) => Up::BrokeProtocol { rank, problem },
         Input::Alone(rank, library) => Up::Alone { rank, library },
         Input::Crashed(rank, crash) => Up::Crashed { rank, crash },
-        Input::Bond { from, number, joined } => Up::Bond { from, number, joined },
+        Input::WorldConnection { from, number, joined } => {
+            Up::WorldConnection { from, number, joined }
+        }
         Input::InterruptRank { from, rank, signal } => Up::Interrupt { from, rank, signal },
         other => return Err(other),
     })

@@ -1,31 +1,30 @@
-//! Requests for spawned processes at the root: one after the other is placed by the daemon, and gets numbers that no
-//! world had before.
+//! Requests for spawned processes at the root. The daemon places one request at a time, and each world gets numbers
+//! that no earlier world had.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::manager::WorldPlan;
 use mpd_machine::Time;
-use mpd_wire::job::{MAX_RANKS_EVER, Parts, Share, Shares, World};
+use mpd_wire::job::{HostSlice, HostSlices, MAX_RANKS_EVER, Parts, World};
 use mpd_wire::message::MAX_TREE_FRAME;
 use mpd_wire::{DaemonName, Rank, RankSet};
 
-/// How long the daemon, or the one after it, may take to say where processes go.
+/// The longest time for the placement by a daemon, including the daemon's successor.
 pub const PLACING_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Most bytes of who runs what of one world, and most hosts that join at once: what a message between
-/// managers holds.
+/// Most bytes of the parts of one world, and most hosts that join at once, so that they fit a message between managers.
 const MAX_PARTS: usize = MAX_TREE_FRAME - 1024;
 const MAX_JOINING: usize = 1000;
 
-/// Requests of type `T`, in the order in which they came.
+/// Requests of type `T`, in the order of arrival.
 #[derive(Debug)]
 pub struct SpawnQueue<T> {
     waiting: VecDeque<T>,
-    /// The first that waits is being placed, under that number, and until then.
+    /// The first waiting request is being placed: its number, and the deadline.
     placing: Option<(u32, Time)>,
     requests: u32,
-    /// Worlds that were spawned so far.
+    /// The number of worlds that were spawned so far.
     worlds: u32,
     /// The number of the next rank.
     next: u32,
@@ -34,7 +33,7 @@ pub struct SpawnQueue<T> {
 }
 
 impl<T> SpawnQueue<T> {
-    /// That of a job which begins with so many ranks.
+    /// The queue of a job that begins with `size` ranks.
     pub const fn new(size: u32) -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -46,13 +45,13 @@ impl<T> SpawnQueue<T> {
         }
     }
 
-    /// A request has come.
+    /// Adds a request.
     pub fn push(&mut self, request: T) {
         self.waiting.push_back(request);
     }
 
-    /// Begins to place the next request, unless one is being placed. `takes_worlds`: a world could be started now.
-    /// True if there is one: see [`SpawnQueue::placing`].
+    /// Begins to place the next request, unless one is being placed. `takes_worlds` says whether a world could be
+    /// started now. Returns whether a placement has begun: see [`SpawnQueue::placing`].
     pub fn begin_next(&mut self, now: Time, takes_worlds: bool) -> bool {
         if self.placing.is_some() || self.waiting.is_empty() || !takes_worlds {
             return false;
@@ -62,18 +61,18 @@ impl<T> SpawnQueue<T> {
         true
     }
 
-    /// The request that is being placed, and the number under which the daemon is asked.
+    /// The request that is being placed, and the number of the question to the daemon.
     pub fn placing(&self) -> Option<(u32, &T)> {
         Some((self.placing?.0, self.waiting.front()?))
     }
 
-    /// Until when a daemon may answer.
+    /// The deadline for the daemon's answer.
     pub fn deadline(&self) -> Option<Time> {
         self.placing.map(|(_, until)| until)
     }
 
-    /// The daemon has answered a question of that number. The request, which leaves the queue; nothing if that was not
-    /// the question, or if no world could be started now: then the question is to be asked again later.
+    /// The daemon has answered the question of that number. Returns the request, which leaves the queue. `None` if the
+    /// number is another one, or if no world can be started now: then the question is asked again later.
     pub fn answered(&mut self, number: u32, takes_worlds: bool) -> Option<T> {
         if self.placing.is_none_or(|(asked, _)| asked != number) {
             return None;
@@ -94,17 +93,17 @@ impl<T> SpawnQueue<T> {
         self.last.as_ref()
     }
 
-    /// The plan of a world of so many ranks: its numbers, and by the places of the job what the daemon said by hosts
-    /// and by ranks of the world. `last` is the host that it used last, `hosts` are those of the job.
+    /// The plan of a world of `size` ranks. It has the numbers of the world, and the daemon's placement by tree index.
+    /// `last` is the host that the daemon used last, `hosts` are the hosts of the job.
     ///
     /// # Errors
-    /// Why there is none, for people.
+    /// A message for the user: there is no plan.
     pub fn plan(
         &mut self,
         (spawner, size): (Rank, u32),
         kvsname: &str,
-        hosts: &Shares,
-        (placed, last): (Vec<Share>, DaemonName),
+        hosts: &HostSlices,
+        (placed, last): (Vec<HostSlice>, DaemonName),
     ) -> Result<WorldPlan, String> {
         self.last = Some(last);
         let first = self.next;
@@ -128,20 +127,20 @@ impl<T> SpawnQueue<T> {
     }
 }
 
-/// Which places run what of a world, and hosts that the job does not have yet.
-fn parts_of(world: &World, hosts: &Shares, placed: Vec<Share>) -> (Parts, Vec<Share>) {
+/// The parts of a world by tree index, and the hosts that have to join the job.
+fn parts_of(world: &World, hosts: &HostSlices, placed: Vec<HostSlice>) -> (Parts, Vec<HostSlice>) {
     let mut parts = Vec::new();
-    let mut joining: Vec<Share> = Vec::new();
-    for share in placed {
+    let mut joining: Vec<HostSlice> = Vec::new();
+    for host_slice in placed {
         let in_job = |rank: u32| world.in_job(Rank(rank)).0;
-        let ranges = share.ranks.ranges().iter();
+        let ranges = host_slice.ranks.ranges().iter();
         let ranks = ranges.map(|&(low, high)| (in_job(low), in_job(high))).collect();
-        let place = hosts.place_of(&share.member).unwrap_or_else(|| {
-            // The daemon knows the addresses of all.
-            joining.push(Share { ranks: RankSet::none(), addresses: Vec::new(), ..share });
+        let tree_index = hosts.tree_index_of(&host_slice.member).unwrap_or_else(|| {
+            // The daemon knows the addresses of all hosts.
+            joining.push(HostSlice { ranks: RankSet::none(), addresses: Vec::new(), ..host_slice });
             hosts.len() + joining.len() - 1
         });
-        parts.push((u32::try_from(place).unwrap_or(u32::MAX), RankSet::from_ranges(ranks)));
+        parts.push((u32::try_from(tree_index).unwrap_or(u32::MAX), RankSet::from_ranges(ranks)));
     }
     (Parts(parts), joining)
 }
@@ -149,19 +148,19 @@ fn parts_of(world: &World, hosts: &Shares, placed: Vec<Share>) -> (Parts, Vec<Sh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manager::tests::{name, shares};
+    use crate::manager::tests::{host_slices, name};
 
     const LATER: Duration = Duration::from_secs(1);
 
-    /// What a daemon says: the hosts of these numbers run these ranks of the world.
-    fn placed(hosts: &[(usize, u32, u32)]) -> (Vec<Share>, DaemonName) {
-        let template = shares(1, 1).get(0).unwrap().clone();
-        let share = |&(host, low, high): &(usize, u32, u32)| Share {
+    /// A daemon's answer: the hosts of these numbers run these ranks of the world.
+    fn placed(hosts: &[(usize, u32, u32)]) -> (Vec<HostSlice>, DaemonName) {
+        let template = host_slices(1, 1).get(0).unwrap().clone();
+        let host_slice = |&(host, low, high): &(usize, u32, u32)| HostSlice {
             member: name(host),
             ranks: RankSet::from_ranges(vec![(low, high)]),
             ..template.clone()
         };
-        let placed: Vec<Share> = hosts.iter().map(share).collect();
+        let placed: Vec<HostSlice> = hosts.iter().map(host_slice).collect();
         let last = placed.last().unwrap().member.clone();
         (placed, last)
     }
@@ -190,7 +189,7 @@ mod tests {
     #[test]
     fn worlds_get_numbers_that_none_had_and_hosts_that_the_job_lacks_join_it() {
         let mut queue = SpawnQueue::<()>::new(4);
-        let hosts = shares(2, 2);
+        let hosts = host_slices(2, 2);
         let both = placed(&[(1, 0, 0), (5, 1, 2)]);
         let mut plan = |size, placed| queue.plan((Rank(3), size), "kvs", &hosts, placed);
         let first = plan(3, both).unwrap();

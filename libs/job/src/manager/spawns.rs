@@ -1,4 +1,4 @@
-//! What the root decides of worlds that ranks spawn.
+//! The root's decisions about worlds that ranks spawn.
 //!
 //! ```text
 //!            all prepared            all begun                  all ended
@@ -10,66 +10,66 @@
 //!   (EndWorld)                                         (Spawned: Failed)
 //! ```
 //!
-//! A world that cannot be started ends by itself, and its spawner hears why; what happens to ranks of one
-//! that runs is of the whole job.
+//! A world whose start fails ends alone, and its spawner gets the reason. A failure of a running world concerns the
+//! whole job.
 
 use crate::manager::job::{Job, Phase};
-use crate::manager::roll::{Roll, Spawned, Stage};
+use crate::manager::rank_table::{RankTable, Spawned, Stage};
 use crate::manager::{Output, WorldPlan};
-use mpd_wire::job::{Failure, RankEnd, Shares, SpawnOutcome};
+use mpd_wire::job::{Failure, HostSlices, RankEnd, SpawnOutcome};
 use mpd_wire::message::Down;
 use mpd_wire::{DaemonName, Rank};
 
 impl Job {
-    /// Whether a world can be started now: all ranks that there are to be are there, and everything goes on.
+    /// Whether a world can be started now: all ranks have started, and none is suspended.
     pub(super) fn takes_worlds(&self) -> bool {
         self.phase == Phase::Running && !self.suspended
     }
 
-    /// A world has found its place.
+    /// Starts a world that the daemon has placed.
     pub(super) fn spawn(&mut self, plan: WorldPlan) {
         let WorldPlan { world, parts, spawner, kvsname, joining } = plan;
-        if !self.roll.lives(spawner) {
-            // Nobody is left who could want it.
+        if !self.rank_table.lives(spawner) {
+            // The rank that asked for the world has ended.
             return;
         }
-        if parts.0.iter().any(|(place, _)| self.is_lost(*place as usize)) {
+        if parts.0.iter().any(|(tree_index, _)| self.is_lost(*tree_index as usize)) {
             let text = "spawn: a host for it was lost; try again".to_owned();
-            self.tell(Output::TellNotice(text));
+            self.emit(Output::ReportNotice(text));
             return self.refuse_spawn(spawner);
         }
         if !self.takes_worlds() {
             return self.refuse_spawn(spawner);
         }
         if !joining.is_empty() {
-            let from = u32::try_from(self.shares.len()).unwrap_or(u32::MAX);
-            if self.shares.extend(joining.clone()).is_err() {
+            let from = u32::try_from(self.host_slices.len()).unwrap_or(u32::MAX);
+            if self.host_slices.extend(joining.clone()).is_err() {
                 return self.refuse_spawn(spawner);
             }
-            self.command(Down::Grow { from, shares: joining });
+            self.command(Down::Grow { from, host_slices: joining });
         }
         let stage = Stage::Preparing;
         let spawned = Spawned { stage, spawner, kvsname, failure: None };
-        self.roll.add(world, parts.clone(), Some(spawned));
-        self.roll.bond(spawner, world.number, true);
+        self.rank_table.add(world, parts.clone(), Some(spawned));
+        self.rank_table.connect(spawner, world.number, true);
         self.command(Down::World { world, parts });
     }
 
-    /// A world has found no place.
+    /// The daemon could not place a world.
     pub(super) fn refuse_spawn(&mut self, spawner: Rank) {
         self.command(Down::Spawned { spawner, outcome: SpawnOutcome::Failed { rank: None } });
     }
 
-    /// Something of a world cannot be started; the rest of it is not waited for any longer than needed.
+    /// A part of a world cannot be started. The wait for its other parts ends as soon as possible.
     pub(super) fn world_failed(&mut self, first: Rank, member: DaemonName, failure: Failure) {
-        if let Some(spawned) = self.roll.spawned_mut(first) {
+        if let Some(spawned) = self.rank_table.spawned_mut(first) {
             spawned.failure.get_or_insert((member, failure));
         }
     }
 
     pub(super) fn world_prepared(&mut self, first: Rank) {
-        let is_given_up = self.roll.is_given_up(first);
-        let Some(spawned) = self.roll.spawned_mut(first) else { return };
+        let is_given_up = self.rank_table.is_given_up(first);
+        let Some(spawned) = self.rank_table.spawned_mut(first) else { return };
         if spawned.stage != Stage::Preparing {
             return;
         }
@@ -81,8 +81,8 @@ impl Job {
     }
 
     pub(super) fn world_begun(&mut self, first: Rank) {
-        let is_given_up = self.roll.is_given_up(first);
-        let Some(spawned) = self.roll.spawned_mut(first) else { return };
+        let is_given_up = self.rank_table.is_given_up(first);
+        let Some(spawned) = self.rank_table.spawned_mut(first) else { return };
         if spawned.stage != Stage::Starting {
             return;
         }
@@ -92,22 +92,22 @@ impl Job {
         spawned.stage = Stage::Running;
         let (spawner, kvsname) = (spawned.spawner, spawned.kvsname.clone());
         self.command(Down::Spawned { spawner, outcome: SpawnOutcome::Done { kvsname } });
-        // It may have ended already.
+        // The world may have ended already.
         self.review_world(first);
     }
 
     fn give_up_world(&mut self, first: Rank) {
-        if let Some(spawned) = self.roll.spawned_mut(first) {
+        if let Some(spawned) = self.rank_table.spawned_mut(first) {
             spawned.stage = Stage::Failed;
             self.command(Down::EndWorld { first });
             self.review_world(first);
         }
     }
 
-    /// A world of which nothing lives is forgotten.
+    /// Removes the world if no process of it lives.
     pub(super) fn review_world(&mut self, first: Rank) {
-        let Some(entry) = self.roll.take_ended(first) else { return };
-        self.tell(Output::WorldEnded(entry.ends()));
+        let Some(entry) = self.rank_table.take_ended(first) else { return };
+        self.emit(Output::WorldEnded(entry.ends()));
         self.command(Down::Forget { first });
         let Some(Spawned { spawner, failure: Some((member, failure)), .. }) = entry.spawned else {
             return;
@@ -116,24 +116,24 @@ impl Job {
             Failure::CannotExecute { rank, .. } => Some(*rank),
             _ => None,
         };
-        let spawner_in = self.roll.world_of(spawner).map_or(spawner, |world| world.own(spawner));
-        self.tell(Output::TellNotice(format!(
+        let spawner_in =
+            self.rank_table.world_of(spawner).map_or(spawner, |world| world.own(spawner));
+        self.emit(Output::ReportNotice(format!(
             "spawn by rank {spawner_in}: host {member}: {failure}"
         )));
         self.command(Down::Spawned { spawner, outcome: SpawnOutcome::Failed { rank } });
     }
 
-    /// The job is over: tells how worlds ended that were not forgotten, since they were still being started
-    /// or nobody could say that they had begun.
-    pub(super) fn tell_last_worlds(&mut self) {
-        for ends in self.roll.spawned_ends() {
-            self.tell(Output::WorldEnded(ends));
+    /// The job is over: reports the ends of worlds that are still in the table. Their start was not complete.
+    pub(super) fn emit_last_worlds(&mut self) {
+        for ends in self.rank_table.spawned_ends() {
+            self.emit(Output::WorldEnded(ends));
         }
     }
 
-    /// Ends the worlds that share the fate of a rank, if there are others: says whether that is so.
+    /// Ends the worlds that share the fate of a rank, if there are other worlds. Returns whether that is so.
     pub(super) fn end_part(&mut self, rank: Rank) -> bool {
-        let Some(worlds) = self.roll.part_of(rank) else { return false };
+        let Some(worlds) = self.rank_table.part_of(rank) else { return false };
         self.end_worlds(worlds);
         true
     }
@@ -141,43 +141,50 @@ impl Job {
     /// Ends these worlds, which is no failure.
     pub(super) fn end_worlds(&mut self, worlds: impl IntoIterator<Item = Rank>) {
         for first in worlds {
-            // One that is being started ends when all have heard of it.
-            if self.roll.give_up(first) {
+            // A world that is being started ends when all managers have the command to prepare it.
+            if self.rank_table.give_up(first) {
                 self.command(Down::EndWorld { first });
             }
         }
     }
 
-    /// A host is lost. If it joined for spawned worlds and none of them runs there, only those that are
-    /// being started fail: says whether that is so.
-    pub(super) fn spare_loss(&mut self, place: usize, member: &DaemonName, problem: &str) -> bool {
-        let is_there = |at| Shares::is_below(at, place);
-        let joined = |at: &usize| self.shares.get(*at).is_some_and(|share| share.ranks.is_empty());
-        if !self.shares.subtree(place).iter().all(joined) {
+    /// A host is lost. If it joined for spawned worlds and none of them runs there, only worlds that are being started
+    /// fail. Returns whether that is so.
+    pub(super) fn spare_loss(
+        &mut self,
+        tree_index: usize,
+        member: &DaemonName,
+        problem: &str,
+    ) -> bool {
+        let is_there = |at| HostSlices::is_in_subtree(at, tree_index);
+        let joined = |at: &usize| {
+            self.host_slices.get(*at).is_some_and(|host_slice| host_slice.ranks.is_empty())
+        };
+        if !self.host_slices.subtree(tree_index).iter().all(joined) {
             return false;
         }
-        let worlds = self.roll.worlds_at(is_there);
-        let is_starting = |roll: &mut Roll, first: Rank| {
-            roll.spawned_mut(first).is_some_and(|spawned| spawned.stage != Stage::Running)
+        let worlds = self.rank_table.worlds_at(is_there);
+        let is_starting = |rank_table: &mut RankTable, first: Rank| {
+            rank_table.spawned_mut(first).is_some_and(|spawned| spawned.stage != Stage::Running)
         };
-        let living = self.roll.living_ranks(is_there);
+        let living = self.rank_table.living_ranks(is_there);
         let firsts: Vec<Rank> =
-            worlds.into_iter().filter(|first| is_starting(&mut self.roll, *first)).collect();
+            worlds.into_iter().filter(|first| is_starting(&mut self.rank_table, *first)).collect();
         let spared = living.iter().all(|rank| {
-            self.roll.world_of(*rank).is_some_and(|world| firsts.contains(&world.first))
+            self.rank_table.world_of(*rank).is_some_and(|world| firsts.contains(&world.first))
         });
         if !spared {
             return false;
         }
         let text = format!("host {member} is lost: {problem}; no process of the job runs there");
-        self.tell(Output::TellNotice(text));
+        self.emit(Output::ReportNotice(text));
         for first in firsts {
             let problem = format!("it is lost: {problem}");
             self.world_failed(first, member.clone(), Failure::Suite { problem });
         }
         for rank in living {
-            // It will not tell.
-            if let Some(ended) = self.roll.end(rank, RankEnd::Lost) {
+            // The lost host cannot report the end.
+            if let Some(ended) = self.rank_table.end(rank, RankEnd::Lost) {
                 self.review_world(ended.first);
             }
         }
@@ -185,23 +192,23 @@ impl Job {
         true
     }
 
-    /// A rank wants another one signaled.
+    /// A rank requests a signal to another rank.
     pub(super) fn interrupt_rank(&mut self, from: Rank, rank: Rank, signal: u8) {
-        let same = self.roll.world_of(from).is_some_and(|world| world.contains(rank));
-        if same && self.roll.member(rank).is_some_and(|member| member.end.is_none()) {
+        let same = self.rank_table.world_of(from).is_some_and(|world| world.contains(rank));
+        if same && self.rank_table.member(rank).is_some_and(|member| member.end.is_none()) {
             self.command(Down::Interrupt { rank, signal });
         }
     }
 
-    pub(super) fn place_of(&self, rank: Rank) -> Option<usize> {
-        self.roll.place_of(rank)
+    pub(super) fn tree_index_of(&self, rank: Rank) -> Option<usize> {
+        self.rank_table.tree_index_of(rank)
     }
 
     pub(super) fn living_at(&self) -> Vec<(usize, u32)> {
-        self.roll.living_at()
+        self.rank_table.living_at()
     }
 
-    pub(super) fn is_lost(&self, place: usize) -> bool {
-        self.lost.iter().any(|&lost| Shares::is_below(place, lost))
+    pub(super) fn is_lost(&self, tree_index: usize) -> bool {
+        self.lost.iter().any(|&lost| HostSlices::is_in_subtree(tree_index, lost))
     }
 }

@@ -1,4 +1,4 @@
-//! What a branch does for worlds that are spawned: who has a part in them, and what goes to whom.
+//! The part of a branch that handles spawned worlds: their parts on this host and below, and their messages.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use crate::manager::Output;
 use crate::manager::branch::{Branch, Branching, Child, Question};
 use crate::manager::groups::GroupEntries;
 use mpd_wire::Rank;
-use mpd_wire::job::{Failure, Parts, Share, Shares, World};
+use mpd_wire::job::{Failure, HostSlice, HostSlices, Parts, World};
 use mpd_wire::message::{Down, Up};
 
 impl Branch {
     /// A command about worlds or single ranks, while the job runs.
     pub(super) fn command_worlds(&mut self, down: Down) {
         match down {
-            Down::Grow { from, shares } => self.grow(from, shares),
+            Down::Grow { from, host_slices } => self.grow(from, host_slices),
             Down::World { world, parts } => self.begin_world(world, parts),
             Down::Release { first }
             | Down::ReleaseGroup { first, .. }
@@ -31,55 +31,57 @@ impl Branch {
         }
     }
 
-    /// Hosts join the job at the places from `from` on. Who has just joined has heard of some already.
-    fn grow(&mut self, from: u32, shares: Vec<Share>) {
-        self.pass_down(Down::Grow { from, shares: shares.clone() });
-        self.perform(Output::Grow(from, shares.clone()));
-        let known = self.shares.len();
-        if self.shares.join(from, shares).is_err() {
+    /// Hosts join the job at the tree indices from `from` on. A host that has just joined knows some of them already.
+    fn grow(&mut self, from: u32, host_slices: Vec<HostSlice>) {
+        self.pass_down(Down::Grow { from, host_slices: host_slices.clone() });
+        self.perform(Output::Grow(from, host_slices.clone()));
+        let known = self.host_slices.len();
+        if self.host_slices.join(from, host_slices).is_err() {
             return;
         }
-        for place in known..self.shares.len() {
-            if Shares::parent(place) == Some(self.place) {
-                self.children.extend(Child::at(&self.shares, place));
-            } else if let Some(share) = self.shares.get(place) {
-                let over = |child: &&mut Child| Shares::is_below(place, child.place);
+        for tree_index in known..self.host_slices.len() {
+            if HostSlices::parent(tree_index) == Some(self.tree_index) {
+                self.children.extend(Child::at(&self.host_slices, tree_index));
+            } else if let Some(host_slice) = self.host_slices.get(tree_index) {
+                let over =
+                    |child: &&mut Child| HostSlices::is_in_subtree(tree_index, child.tree_index);
                 if let Some(child) = self.children.iter_mut().find(over) {
-                    child.members.insert(share.member.clone());
+                    child.members.insert(host_slice.member.clone());
                 }
             }
         }
     }
 
-    /// A world is to be started, if somebody has a part in it here or below.
+    /// Prepares a world, if it has a part in this subtree.
     fn begin_world(&mut self, world: World, parts: Parts) {
         let first = world.first;
         if self.worlds.contains_key(&first) || !parts.are_of(&world) {
             return;
         }
-        let here = parts.at(self.place);
-        let mut below = Vec::new();
+        let here = parts.at(self.tree_index);
+        let mut children = Vec::new();
         for child in &mut self.children {
-            let ranks = parts.at_all(|place| Shares::is_below(place, child.place));
+            let ranks =
+                parts.at_all(|tree_index| HostSlices::is_in_subtree(tree_index, child.tree_index));
             if !ranks.is_empty() {
                 child.ranks.join(&ranks);
-                below.push(child.place);
+                children.push(child.tree_index);
             }
         }
-        let all = parts.at_all(|place| Shares::is_below(place, self.place));
+        let all = parts.at_all(|tree_index| HostSlices::is_in_subtree(tree_index, self.tree_index));
         self.ranks.join(&here);
         let reduce = self.reduce_of(&all);
         let is_concerned = !all.is_empty();
         let entries = GroupEntries::default();
-        self.worlds.insert(first, Branching { world, here, below, reduce, entries });
-        self.tell_world(first, Down::World { world, parts: parts.clone() });
+        self.worlds.insert(first, Branching { world, here, children, reduce, entries });
+        self.emit_world(first, Down::World { world, parts: parts.clone() });
         if is_concerned || self.is_root() {
             self.perform(Output::Prepare(world, parts));
         }
         self.ask_world(Question::Prepared(first), first);
     }
 
-    /// A command for those with a part in a world.
+    /// A command for the hosts with a part in a world.
     fn command_world(&mut self, first: Rank, down: Down) {
         let Some(world) = self.worlds.get_mut(&first) else { return };
         let output = match &down {
@@ -97,7 +99,7 @@ impl Branch {
             self.questions.remove(&Question::Prepared(first));
             self.questions.remove(&Question::Begun(first));
         }
-        self.tell_world(first, down);
+        self.emit_world(first, down);
         if is_here {
             self.perform(output);
         }
@@ -108,7 +110,7 @@ impl Branch {
 
     /// All ranks of a world have ended.
     fn forget_world(&mut self, first: Rank, down: Down) {
-        self.tell_world(first, down);
+        self.emit_world(first, down);
         let Some(world) = self.worlds.remove(&first) else { return };
         self.questions.remove(&Question::Prepared(first));
         self.questions.remove(&Question::Begun(first));
@@ -130,49 +132,49 @@ impl Branch {
             return;
         }
         let over = self.living_children().find(|child| child.ranks.contains(rank));
-        if let Some(place) = over.map(|child| child.place) {
-            self.push(Output::ToSome(vec![place], down));
+        if let Some(tree_index) = over.map(|child| child.tree_index) {
+            self.push(Output::ToSome(vec![tree_index], down));
         }
     }
 
     /// Something of a world cannot be started on this host.
     pub(super) fn world_failed(&mut self, first: Rank, failure: Failure) {
-        self.say(Up::WorldFailed { first, member: self.member.clone(), failure });
+        self.send_up(Up::WorldFailed { first, member: self.member.clone(), failure });
     }
 
-    /// The world that a rank belongs to, if it has a part here or below.
+    /// The world of a rank, if it has a part in this subtree.
     pub(super) fn world_of(&mut self, rank: Rank) -> Option<&mut Branching> {
         self.worlds.range_mut(..=rank).next_back().map(|(_, world)| world)
     }
 
-    /// Those directly below with a part in the world hear of it.
-    fn tell_world(&mut self, first: Rank, down: Down) {
-        let places: Vec<usize> = self.with_part(first).into_iter().collect();
-        if !places.is_empty() {
-            self.push(Output::ToSome(places, down));
+    /// Sends a command to the children whose subtrees have a part in the world.
+    fn emit_world(&mut self, first: Rank, down: Down) {
+        let tree_indices: Vec<usize> = self.with_part(first).into_iter().collect();
+        if !tree_indices.is_empty() {
+            self.push(Output::ToSome(tree_indices, down));
         }
     }
 
     fn ask_world(&mut self, question: Question, first: Rank) {
         let mut waiting = self.with_part(first);
         if self.worlds.get(&first).is_some_and(|world| !world.here.is_empty()) {
-            waiting.insert(self.place);
+            waiting.insert(self.tree_index);
         }
-        // Whoever is lost has told that already.
+        // The loss of a child was reported already.
         let nobody = waiting.is_empty();
         if nobody {
-            waiting.insert(self.place);
+            waiting.insert(self.tree_index);
         }
         self.questions.insert(question, waiting);
         if nobody {
-            self.answer(question, self.place);
+            self.answer(question, self.tree_index);
         }
     }
 
-    /// The places directly below that live and have a part in a world.
+    /// The tree indices of the living children whose subtrees have a part in a world.
     fn with_part(&self, first: Rank) -> BTreeSet<usize> {
         let Some(world) = self.worlds.get(&first) else { return BTreeSet::new() };
-        let living = self.living_children().map(|child| child.place);
-        living.filter(|place| world.below.contains(place)).collect()
+        let living = self.living_children().map(|child| child.tree_index);
+        living.filter(|tree_index| world.children.contains(tree_index)).collect()
     }
 }

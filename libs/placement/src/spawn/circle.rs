@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::error::PlacementError;
 use super::super::members::{Members, is_alike};
 use mpd_wire::DaemonName;
-use mpd_wire::job::HostWish;
+use mpd_wire::job::HostChoice;
 
 /// A host that takes processes.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ impl Circle {
     /// ring, otherwise at least one.
     pub(super) fn new(
         members: &Members<'_>,
-        list: &[HostWish],
+        list: &[HostChoice],
         strict: bool,
         last: Last<'_>,
         is_open: impl Fn(usize) -> bool,
@@ -123,14 +123,14 @@ fn behind_ordinal(members: &Members<'_>, last: Last<'_>) -> Option<usize> {
 /// host after the one that has left.
 fn listed(
     members: &Members<'_>,
-    list: &[HostWish],
+    list: &[HostChoice],
     strict: bool,
     last: Last<'_>,
 ) -> Result<(Vec<Host>, Option<usize>), PlacementError> {
-    let found = list.iter().map(|wish| Ok((members.find(&wish.name)?, wish)));
+    let found = list.iter().map(|request| Ok((members.find(&request.name)?, request)));
     let found: Vec<_> = found.collect::<Result<_, PlacementError>>()?;
     let unknown = found.iter().filter(|(member, _)| member.is_none());
-    let unknown: Vec<String> = unknown.map(|(_, wish)| wish.name.clone()).collect();
+    let unknown: Vec<String> = unknown.map(|(_, request)| request.name.clone()).collect();
     if unknown.len() == list.len() || (strict && !unknown.is_empty()) {
         return Err(members.unknown(unknown));
     }
@@ -140,15 +140,15 @@ fn listed(
     let mut sequence: Vec<Host> = Vec::with_capacity(distinct.len());
     let mut places = BTreeMap::new();
     let mut gone = None;
-    for (member, wish) in found {
+    for (member, request) in found {
         let Some(member) = member else {
-            if matches!(last, Last::Gone(name, _) if is_alike(&wish.name, name.as_str())) {
+            if matches!(last, Last::Gone(name, _) if is_alike(&request.name, name.as_str())) {
                 gone = Some(sequence.len());
             }
             continue;
         };
         let each = if has_twins { 1 } else { members.get(member).ncpus };
-        let slots = wish.slots.unwrap_or(each);
+        let slots = request.slots.unwrap_or(each);
         let place = *places.entry(member).or_insert(sequence.len());
         match sequence.get_mut(place) {
             Some(host) => host.slots = host.slots.saturating_add(slots),

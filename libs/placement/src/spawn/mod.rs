@@ -24,7 +24,7 @@ use super::error::PlacementError;
 use super::members::Members;
 use super::{Candidate, PlacedHost};
 use circle::{Circle, Last};
-use mpd_wire::job::{HostWish, MAX_SHARES, SpawnPolicy, SpawnWish};
+use mpd_wire::job::{HostChoice, MAX_HOST_SLICES, SpawnPlacement, SpawnPolicy};
 use mpd_wire::{DaemonName, RankSet};
 
 /// The hosts of spawned processes.
@@ -37,35 +37,35 @@ pub struct SpawnPlaced {
     pub last: DaemonName,
 }
 
-/// Places the processes of `wish` on `members`. Each member occurs once. `origin` is the host of
-/// the job's root, one of the members. If [`SpawnWish::last`] is no longer a member, `stood` is its
+/// Places the processes of `request` on `members`. Each member occurs once. `origin` is the host of
+/// the job's root, one of the members. If [`SpawnPlacement::last`] is no longer a member, `stood` is its
 /// former ordinal, if that is known.
 ///
 /// # Errors
 /// [`PlacementError`], for the user.
 pub fn place_spawn(
-    wish: &SpawnWish,
+    request: &SpawnPlacement,
     members: &[Candidate],
     origin: &DaemonName,
     stood: Option<u64>,
 ) -> Result<SpawnPlaced, PlacementError> {
-    wish.check()?;
-    let members = Members::new(members, origin, wish.here_first, &wish.exclude)?;
-    let mut spawning = Spawning::new(wish, members, stood);
+    request.check()?;
+    let members = Members::new(members, origin, request.here_first, &request.exclude)?;
+    let mut spawning = Spawning::new(request, members, stood);
     let mut circles = BTreeMap::new();
-    for block in &wish.blocks {
+    for block in &request.blocks {
         let own = block.hosts.as_deref();
         let circle = match circles.entry(own) {
             Entry::Occupied(circle) => circle.into_mut(),
             Entry::Vacant(place) => place.insert(spawning.circle(own)?),
         };
-        spawning.place(circle, block.policy.unwrap_or(wish.policy), block.size);
+        spawning.place(circle, block.policy.unwrap_or(request.policy), block.size);
     }
     spawning.finish()
 }
 
 struct Spawning<'a> {
-    wish: &'a SpawnWish,
+    request: &'a SpawnPlacement,
     members: Members<'a>,
     is_lost: Vec<bool>,
     /// Living processes of the job on each member, including those that were just placed.
@@ -78,28 +78,28 @@ struct Spawning<'a> {
 }
 
 impl<'a> Spawning<'a> {
-    fn new(wish: &'a SpawnWish, members: Members<'a>, stood: Option<u64>) -> Self {
+    fn new(request: &'a SpawnPlacement, members: Members<'a>, stood: Option<u64>) -> Self {
         let mut is_lost = vec![false; members.len()];
-        for member in wish.lost.iter().filter_map(|name| members.number_of(name)) {
+        for member in request.lost.iter().filter_map(|name| members.number_of(name)) {
             is_lost[member] = true;
         }
         let mut living = vec![0_u32; members.len()];
-        for (name, count) in &wish.running {
+        for (name, count) in &request.running {
             if let Some(member) = members.number_of(name) {
                 living[member] = living[member].saturating_add(*count);
             }
         }
-        let last = match &wish.last {
+        let last = match &request.last {
             None => Last::Nobody,
             Some(name) => members.number_of(name).map_or(Last::Gone(name, stood), Last::Member),
         };
         let taken = vec![Vec::new(); members.len()];
-        Self { wish, members, is_lost, living, taken, gone: last, last, next_rank: 0 }
+        Self { request, members, is_lost, living, taken, gone: last, last, next_rank: 0 }
     }
 
     /// The hosts of a block's own list, or of the job's.
-    fn circle(&self, own: Option<&[HostWish]>) -> Result<Circle, PlacementError> {
-        let list = own.unwrap_or(&self.wish.hosts);
+    fn circle(&self, own: Option<&[HostChoice]>) -> Result<Circle, PlacementError> {
+        let list = own.unwrap_or(&self.request.hosts);
         let is_draining = |member| self.members.get(member).draining;
         let is_open = |member| {
             !is_draining(member) && !self.is_lost[member] && !self.members.is_excluded(member)
@@ -203,7 +203,7 @@ impl<'a> Spawning<'a> {
         let last = self.members.get(last).member.clone();
         let mut used: Vec<_> = self.taken.into_iter().enumerate().collect();
         used.retain(|(_, ranges)| !ranges.is_empty());
-        if used.len() > MAX_SHARES {
+        if used.len() > MAX_HOST_SLICES {
             return Err(PlacementError::TooManyHosts(used.len()));
         }
         used.sort_by_key(|(_, ranges)| ranges[0]);

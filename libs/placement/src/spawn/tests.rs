@@ -23,10 +23,10 @@ fn ring(text: &str) -> Vec<Candidate> {
 }
 
 /// `a:4 b` as a list of hosts.
-fn list(text: &str) -> Vec<HostWish> {
+fn list(text: &str) -> Vec<HostChoice> {
     let host = |word: &str| match word.split_once(':') {
-        Some((name, slots)) => HostWish { name: name.into(), slots: slots.parse().ok() },
-        None => HostWish { name: word.into(), slots: None },
+        Some((name, slots)) => HostChoice { name: name.into(), slots: slots.parse().ok() },
+        None => HostChoice { name: word.into(), slots: None },
     };
     text.split_whitespace().map(host).collect()
 }
@@ -42,8 +42,8 @@ fn on(size: u32, hosts: &str) -> SpawnBlock {
 /// A job, with the data that its root manager keeps from one spawn to the next.
 struct Job {
     members: Vec<Candidate>,
-    wish: SpawnWish,
-    /// The former ordinal of [`SpawnWish::last`].
+    request: SpawnPlacement,
+    /// The former ordinal of [`SpawnPlacement::last`].
     stood: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ impl Job {
     fn new(members: &str, policy: SpawnPolicy) -> Self {
         let members = ring(members);
         let first = members[0].member.clone();
-        let wish = SpawnWish {
+        let request = SpawnPlacement {
             blocks: Vec::new(),
             policy,
             hosts: Vec::new(),
@@ -62,7 +62,7 @@ impl Job {
             lost: Vec::new(),
             here_first: true,
         };
-        Self { members, wish, stood: None }
+        Self { members, request, stood: None }
     }
 
     fn rr(members: &str) -> Self {
@@ -70,16 +70,17 @@ impl Job {
     }
 
     fn try_spawn(&mut self, blocks: Vec<SpawnBlock>) -> Result<SpawnPlaced, PlacementError> {
-        self.wish.blocks = blocks;
-        let placed = place_spawn(&self.wish, &self.members, &self.members[0].member, self.stood)?;
+        self.request.blocks = blocks;
+        let placed =
+            place_spawn(&self.request, &self.members, &self.members[0].member, self.stood)?;
         for host in &placed.hosts {
-            let running = &mut self.wish.running;
+            let running = &mut self.request.running;
             match running.iter_mut().find(|(member, _)| *member == host.member) {
                 Some((_, count)) => *count += host.ranks.count(),
                 None => running.push((host.member.clone(), host.ranks.count())),
             }
         }
-        self.wish.last = Some(placed.last.clone());
+        self.request.last = Some(placed.last.clone());
         Ok(placed)
     }
 
@@ -94,7 +95,7 @@ impl Job {
 
     /// Processes on each host, in the order of the ring.
     fn counts(&self) -> Vec<u32> {
-        let on = |member| self.wish.running.iter().find(|(name, _)| name == member);
+        let on = |member| self.request.running.iter().find(|(name, _)| name == member);
         self.members.iter().map(|one| on(&one.member).map_or(0, |(_, count)| *count)).collect()
     }
 
@@ -117,7 +118,7 @@ fn twenty_spawns_of_one_and_one_of_twenty_give_each_of_five_hosts_four() {
         job.spawn(vec![block(20)]),
         "(h2:0,5,10,15)(h3:1,6,11,16)(h4:2,7,12,17)(h5:3,8,13,18)(h1:4,9,14,19)"
     );
-    assert_eq!(job.wish.last, Some(name("h1")));
+    assert_eq!(job.request.last, Some(name("h1")));
 }
 
 #[test]
@@ -158,10 +159,10 @@ fn processes_of_a_spawn_tree_are_spread_evenly_whichever_rank_spawns() {
 #[test]
 fn without_a_host_used_before_the_order_begins_where_the_first_world_would() {
     let mut job = Job::rr("a b c");
-    job.wish.last = None;
+    job.request.last = None;
     assert_eq!(job.spawn(vec![block(2)]), "(a:0)(b:1)");
-    job.wish.last = None;
-    job.wish.here_first = false;
+    job.request.last = None;
+    job.request.here_first = false;
     assert_eq!(job.spawn(vec![block(2)]), "(b:0)(c:1)");
 }
 
@@ -169,14 +170,14 @@ fn without_a_host_used_before_the_order_begins_where_the_first_world_would() {
 fn a_host_that_has_left_the_ring_does_not_change_the_order() {
     let mut job = Job::rr("a b c d");
     job.spawn(vec![block(2)]);
-    assert_eq!(job.wish.last, Some(name("c")));
+    assert_eq!(job.request.last, Some(name("c")));
     let c = job.members.remove(2);
     job.stood = Some(c.ordinal);
     assert_eq!(job.spawn(vec![block(1)]), "(d:0)");
-    job.wish.last = Some(name("z"));
+    job.request.last = Some(name("z"));
     job.stood = Some(9);
     assert_eq!(job.spawn(vec![block(2)]), "(a:0)(b:1)", "the first comes behind the last");
-    job.wish.last = Some(name("forgotten"));
+    job.request.last = Some(name("forgotten"));
     job.stood = None;
     assert_eq!(job.spawn(vec![block(1)]), "(a:0)");
 }
@@ -184,13 +185,13 @@ fn a_host_that_has_left_the_ring_does_not_change_the_order() {
 #[test]
 fn hosts_of_the_job_that_have_left_the_ring_are_skipped_in_their_order() {
     let mut job = Job::rr("a b c d e");
-    job.wish.hosts = list("a d c b");
+    job.request.hosts = list("a d c b");
     assert_eq!(job.spawn(vec![block(2)]), "(d:0)(c:1)");
     job.members.remove(2);
     assert_eq!(job.spawn(vec![block(1)]), "(b:0)");
-    job.wish.last = Some(name("c"));
+    job.request.last = Some(name("c"));
     assert_eq!(job.spawn(vec![block(4)]), "(b:0,3)(a:1)(d:2)");
-    job.wish.hosts = list("c x");
+    job.request.hosts = list("c x");
     assert!(job.problem(vec![block(1)]).starts_with("not in the ring: c, x; choose from a,"));
 }
 
@@ -217,7 +218,7 @@ fn the_least_loaded_host_gets_the_next_process_and_the_cursor_decides_ties() {
     // b takes the next.
     assert_eq!(job.spawn(vec![block(3)]), "(c:0,2)(b:1)");
     assert_eq!(job.counts(), [1, 2, 3]);
-    job.wish.running = vec![(name("a"), 0), (name("b"), 9), (name("c"), 9)];
+    job.request.running = vec![(name("a"), 0), (name("b"), 9), (name("c"), 9)];
     assert_eq!(job.spawn(vec![block(3)]), "(a:0-2)", "9/4 are more than 2");
     let mut equal = Job::new(FIVE, SpawnPolicy::Load);
     for _ in 0..24 {
@@ -233,7 +234,7 @@ fn packing_fills_the_host_used_last_then_the_next_and_begins_again() {
     assert_eq!(job.spawn(vec![block(1)]), "(b:0)");
     assert_eq!(job.spawn(vec![block(3)]), "(c:0-1)(a:2)");
     assert_eq!(job.spawn(vec![block(2)]), "(a:0)(b:1)");
-    job.wish.running = vec![(name("a"), 4), (name("b"), 1), (name("c"), 4)];
+    job.request.running = vec![(name("a"), 4), (name("b"), 1), (name("c"), 4)];
     assert_eq!(job.spawn(vec![block(6)]), "(b:0-4)(c:5)", "what has ended makes room");
 }
 
@@ -248,10 +249,10 @@ fn packing_counts_the_slots_given_in_a_list() {
 #[test]
 fn draining_excluded_and_lost_hosts_get_no_process_and_the_order_stays() {
     let mut job = Job::rr("a b- c d e");
-    job.wish.exclude = vec!["d".to_owned()];
-    job.wish.lost = vec![name("e")];
+    job.request.exclude = vec!["d".to_owned()];
+    job.request.lost = vec![name("e")];
     assert_eq!(job.spawn(vec![block(3)]), "(c:0,2)(a:1)");
-    job.wish.last = Some(name("b"));
+    job.request.last = Some(name("b"));
     assert_eq!(job.spawn(vec![block(1)]), "(c:0)", "the one behind b");
     assert_eq!(
         job.problem(vec![on(1, "e b d")]),
@@ -304,11 +305,11 @@ proptest! {
             fitting.map(|(member, _)| member.member.clone()).collect::<Vec<_>>()
         };
         let closed: Vec<DaemonName> = (0..3).flat_map(named).collect();
-        job.wish.exclude = named(1).iter().map(DaemonName::to_string).collect();
-        job.wish.lost = named(2);
-        job.wish.last = Some(name(&format!("h{last}")));
+        job.request.exclude = named(1).iter().map(DaemonName::to_string).collect();
+        job.request.lost = named(2);
+        job.request.last = Some(name(&format!("h{last}")));
         job.stood = Some(last as u64);
-        job.wish.running =
+        job.request.running =
             job.members.iter().zip(&hosts).map(|(m, host)| (m.member.clone(), host.2)).collect();
         let all: Vec<String> = job.members.iter().rev().map(|m| m.member.to_string()).collect();
         let blocks = sizes.iter().map(|&(size, policy, own)| SpawnBlock {
@@ -316,8 +317,8 @@ proptest! {
             hosts: own.then(|| list(&all.join(" "))),
             policy: Some(policy),
         });
-        job.wish.blocks = blocks.collect();
-        let place = || place_spawn(&job.wish, &job.members, &job.members[0].member, job.stood);
+        job.request.blocks = blocks.collect();
+        let place = || place_spawn(&job.request, &job.members, &job.members[0].member, job.stood);
         prop_assert_eq!(place(), place());
         match place() {
             Err(problem) => {
@@ -327,9 +328,9 @@ proptest! {
                 let mut ranks: Vec<u32> =
                     placed.hosts.iter().flat_map(|host| host.ranks.ranks()).map(|r| r.0).collect();
                 ranks.sort_unstable();
-                prop_assert!(ranks.into_iter().eq(0..job.wish.size()));
+                prop_assert!(ranks.into_iter().eq(0..job.request.size()));
                 prop_assert!(placed.hosts.iter().all(|host| !closed.contains(&host.member)));
-                let last = job.wish.size() - 1;
+                let last = job.request.size() - 1;
                 let holds = |host: &&PlacedHost| host.ranks.contains(mpd_wire::Rank(last));
                 let holder = placed.hosts.iter().find(holds).unwrap();
                 prop_assert_eq!(&holder.member, &placed.last);

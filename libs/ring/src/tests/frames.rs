@@ -2,7 +2,7 @@
 
 use super::*;
 use mpd_wire::message::{Gathered, LIST_CHUNK, Naming, Scatter};
-use mpd_wire::names::{Lock, MAX_CLAIMS, MAX_NAME, MAX_SHEET, MAX_VALUE, SALT, Sheet};
+use mpd_wire::names::{Lock, MAX_CLAIMS, MAX_NAME, MAX_NAME_RECORD, MAX_VALUE, NameRecord, SALT};
 use mpd_wire::{MAX_ADDRESS, MAX_ADDRESSES, MAX_DAEMON_NAME, Standing};
 
 /// Bytes that a frame leaves for a message, with room for the daemon's own prefix.
@@ -62,36 +62,36 @@ fn a_scatter_of_the_largest_payload_fits_a_frame() {
     assert!(bytes <= FRAME, "{bytes}");
 }
 
-/// The largest sheet, with bytes that JSON writes as six bytes each.
-fn largest_sheet() -> Sheet {
-    let mut sheet = Sheet {
+/// The largest name record, with bytes that JSON writes as six bytes each.
+fn largest_name_record() -> NameRecord {
+    let mut name_record = NameRecord {
         owner: longest('a'),
         instance: Instance::from_bytes([0xff; 16]),
         version: u64::MAX / 4,
         claims: Vec::new(),
     };
-    while sheet.claims.len() < MAX_CLAIMS {
-        let name = format!("{:04}{}", sheet.claims.len(), "\u{1}".repeat(MAX_NAME - 4));
+    while name_record.claims.len() < MAX_CLAIMS {
+        let name = format!("{:04}{}", name_record.claims.len(), "\u{1}".repeat(MAX_NAME - 4));
         let job = JobId::new(u64::MAX, "d").unwrap();
         let value = "\u{1}".repeat(MAX_VALUE);
-        sheet.claims.push(Claim { name, value, job, lock: None });
-        if !sheet.is_sound() {
-            sheet.claims.pop();
+        name_record.claims.push(Claim { name, value, job, lock: None });
+        if !name_record.is_sound() {
+            name_record.claims.pop();
             break;
         }
     }
-    assert!(sheet.bytes() > MAX_SHEET - 2000);
-    sheet
+    assert!(name_record.bytes() > MAX_NAME_RECORD - 2000);
+    name_record
 }
 
 #[test]
-fn the_largest_sheet_and_many_small_ones_fit_a_frame() {
-    let sheet = largest_sheet();
-    let naming = Naming { name: "\u{1}".repeat(MAX_NAME), sheet: sheet.clone() };
+fn the_largest_name_record_and_many_small_ones_fit_a_frame() {
+    let name_record = largest_name_record();
+    let naming = Naming { name: "\u{1}".repeat(MAX_NAME), name_record: name_record.clone() };
     let asking =
         Scatter { payload: b""[..].into(), naming: Some(Box::new(naming)), ..largest_scatter() };
     assert!(json(&RingMessage::Scatter(asking)) <= FRAME);
-    assert!(json(&RingMessage::Names { sheets: vec![sheet] }) <= FRAME);
+    assert!(json(&RingMessage::Names { name_records: vec![name_record] }) <= FRAME);
     let job = JobId::new(1, "d").unwrap();
     for lock in [None, Some(Lock::new([7; SALT], &NameKey::new("", b"words")))] {
         let claim = |n: usize| {
@@ -99,9 +99,10 @@ fn the_largest_sheet_and_many_small_ones_fit_a_frame() {
             Claim { name, value: String::new(), job, lock }
         };
         let claims = (0..MAX_CLAIMS).map(claim).collect();
-        let small = Sheet { claims, ..Sheet::new(name("a"), Instance::from_bytes([1; 16])) };
-        let sheets = vec![small.clone(); MAX_SHEET / small.bytes()];
-        assert!(json(&RingMessage::Names { sheets }) <= FRAME);
+        let small =
+            NameRecord { claims, ..NameRecord::new(name("a"), Instance::from_bytes([1; 16])) };
+        let name_records = vec![small.clone(); MAX_NAME_RECORD / small.bytes()];
+        assert!(json(&RingMessage::Names { name_records }) <= FRAME);
     }
 }
 

@@ -3,6 +3,7 @@
 mod frames;
 mod names;
 mod proof;
+mod recorded;
 
 use mpd_wire::{MAX_ADDRESSES, Standing};
 use proptest::prelude::*;
@@ -123,8 +124,8 @@ fn dialing_b() -> (Noted, Token) {
     let mut ring = Noted::new(second(1), config("a"));
     drain(&mut ring);
     link_up(&mut ring, 1, None, "b", Purpose::Probe);
-    let told = vec![record("b", 1, Standing::Live, 2, 5)];
-    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records: told }));
+    let reported = vec![record("b", 1, Standing::Live, 2, 5)];
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records: reported }));
     let token = dialed(&mut ring).unwrap();
     (ring, token)
 }
@@ -153,8 +154,8 @@ fn a_rhs_that_refuses_is_dead_at_once_and_refutes_it_by_a_higher_incarnation() {
     ring.handle(second(1), Input::ConnectFailed(token, DialFailure::Refused));
     assert_eq!(ring.members(), [name("a")]);
     drain(&mut ring);
-    let told = vec![record("b", 2, Standing::Live, 2, 5)];
-    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::Update { records: told }));
+    let reported = vec![record("b", 2, Standing::Live, 2, 5)];
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::Update { records: reported }));
     assert_eq!(ring.members(), [name("a"), name("b")]);
 }
 
@@ -207,7 +208,7 @@ fn a_newcomer_whose_name_answers_elsewhere_steps_down() {
 #[test]
 fn a_daemon_that_steps_down_for_a_double_at_the_address_of_its_rhs_accuses_no_member() {
     let mut ring = Noted::new(second(1), config("a"));
-    tell(&mut ring, second(1), 1, record("b", 1, Standing::Live, 2, GAP * 9));
+    send(&mut ring, second(1), 1, record("b", 1, Standing::Live, 2, GAP * 9));
     // A daemon of our name answers at the address of b, and shows that it is in the ring.
     link_up(&mut ring, 2, Some(Token(1)), "a", Purpose::Ring);
     let records = vec![record("a", 1, Standing::Live, 2, 5)];
@@ -221,8 +222,8 @@ fn a_daemon_that_steps_down_for_a_double_at_the_address_of_its_rhs_accuses_no_me
 fn a_daemon_that_stalled_declares_no_neighbour_dead_before_it_has_read_again() {
     let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Ring);
-    let told = vec![record("b", 1, Standing::Live, 2, 5)];
-    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records: told }));
+    let reported = vec![record("b", 1, Standing::Live, 2, 5)];
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records: reported }));
     drain(&mut ring);
     ring.handle_timeout(second(100));
     let outputs = drain(&mut ring);
@@ -231,7 +232,7 @@ fn a_daemon_that_stalled_declares_no_neighbour_dead_before_it_has_read_again() {
 }
 
 /// Sends one record to `ring` over a link of its own.
-fn tell(ring: &mut Noted, now: Time, link: u64, record: Record) {
+fn send(ring: &mut Noted, now: Time, link: u64, record: Record) {
     let peer = Peer { name: name("b"), instance: Instance::from_bytes([2; 16]) };
     let (link, token, purpose) = (LinkId(link), None, Purpose::Probe);
     let from = Address::new("10.0.0.2:4711").unwrap();
@@ -249,7 +250,7 @@ fn dead_and_departed_members_are_forgotten_by_age_and_leave_the_digest_earlier()
         let before = ring.list.digest();
         let mut gone = record("c", 1, standing, 2, GAP * 2);
         gone.age_s = 20 * 3600;
-        tell(&mut ring, second(start), 1, gone);
+        send(&mut ring, second(start), 1, gone);
         assert_eq!(ring.list.digest() == before, standing == Standing::Departed);
         ring.handle_timeout(second(start + 3599));
         assert_eq!(ring.list.digest() == before, standing == Standing::Departed);
@@ -259,7 +260,7 @@ fn dead_and_departed_members_are_forgotten_by_age_and_leave_the_digest_earlier()
         assert!(ring.record(&name("c")).is_some());
         ring.handle_timeout(second(start + 4 * 3600 + 1));
         assert!(ring.record(&name("c")).is_none());
-        assert_eq!(ring.wards(), []);
+        assert_eq!(ring.watched_dead(), []);
     }
 }
 
@@ -269,13 +270,13 @@ fn a_forgotten_member_returns_by_a_live_record_only() {
         let mut ring = Noted::new(second(100_000), config("a"));
         let mut gone = record("c", 1, standing, 2, GAP * 2);
         gone.age_s = 21 * 3600;
-        tell(&mut ring, second(100_000), 1, gone.clone());
+        send(&mut ring, second(100_000), 1, gone.clone());
         assert!(ring.record(&name("c")).is_none());
         let alive = Record { standing: Standing::Live, ..gone.clone() };
-        tell(&mut ring, second(100_000), 2, alive);
+        send(&mut ring, second(100_000), 2, alive);
         assert_eq!(ring.members(), [name("a"), name("c")]);
         // A member that is known to live can be declared dead by an old record.
-        tell(&mut ring, second(100_000), 3, gone);
+        send(&mut ring, second(100_000), 3, gone);
         assert_eq!(ring.members(), [name("a")]);
     }
 }
@@ -295,8 +296,8 @@ fn new_addresses_are_sent_in_a_new_incarnation_and_unchanged_ones_are_not() {
     ring.handle(second(1), Input::Readdress(many.clone()));
     let record = ring.record(&name("a")).unwrap().clone();
     assert_eq!((record.incarnation, &record.addresses[..]), (2, &many[..MAX_ADDRESSES]));
-    let told = RingMessage::Update { records: vec![record] };
-    assert_eq!(drain(&mut ring), [Output::Send(LinkId(1), told)]);
+    let reported = RingMessage::Update { records: vec![record] };
+    assert_eq!(drain(&mut ring), [Output::Send(LinkId(1), reported)]);
     ring.handle(second(1), Input::Readdress(many));
     assert_eq!(drain(&mut ring), []);
 }
@@ -311,15 +312,15 @@ fn a_daemon_that_drains_says_so_in_its_record_and_in_later_refutations() {
     ring.handle(second(1), Input::Drain(true));
     let own = ring.record(&name("a")).unwrap().clone();
     assert!(own.draining && own.incarnation == 2);
-    let told = RingMessage::Update { records: vec![own.clone()] };
-    assert_eq!(drain(&mut ring), [Output::Send(LinkId(1), told)]);
+    let reported = RingMessage::Update { records: vec![own.clone()] };
+    assert_eq!(drain(&mut ring), [Output::Send(LinkId(1), reported)]);
     let dead = Record { standing: Standing::Dead, draining: false, by: Some(name("b")), ..own };
-    tell(&mut ring, second(1), 1, dead);
+    send(&mut ring, second(1), 1, dead);
     let own = ring.record(&name("a")).unwrap();
     assert!(own.draining && own.incarnation == 3 && own.standing == Standing::Live);
     // A former instance of this daemon was draining, and this instance is not.
     let mut next = Noted::new(second(1), config("c"));
-    tell(
+    send(
         &mut next,
         second(1),
         1,
@@ -345,22 +346,22 @@ fn new_addresses_of_a_newcomer_are_those_of_its_first_record() {
 }
 
 #[test]
-fn the_dead_behind_a_daemon_are_its_wards_and_the_departed_are_not() {
+fn the_dead_behind_a_daemon_are_its_watched_dead_and_the_departed_are_not() {
     let mut ring = Noted::new(second(1), config("a"));
-    assert_eq!(ring.wards(), []);
-    let told = [
+    assert_eq!(ring.watched_dead(), []);
+    let reported = [
         record("b", 1, Standing::Live, 2, GAP * 4),
         record("c", 1, Standing::Dead, 3, GAP * 2),
         record("d", 1, Standing::Dead, 4, GAP * 3),
         record("e", 1, Standing::Departed, 5, GAP * 3),
         record("f", 1, Standing::Dead, 6, GAP * 5),
     ];
-    for (record, link) in told.into_iter().zip(1..) {
-        tell(&mut ring, second(1), link, record);
+    for (record, link) in reported.into_iter().zip(1..) {
+        send(&mut ring, second(1), link, record);
     }
-    assert_eq!(ring.wards(), [name("c"), name("d")]);
-    tell(&mut ring, second(1), 9, record("b", 1, Standing::Dead, 2, GAP * 4));
-    assert_eq!(ring.wards(), ["b", "c", "d", "f"].map(name), "alone, everybody's");
+    assert_eq!(ring.watched_dead(), [name("c"), name("d")]);
+    send(&mut ring, second(1), 9, record("b", 1, Standing::Dead, 2, GAP * 4));
+    assert_eq!(ring.watched_dead(), ["b", "c", "d", "f"].map(name), "alone, everybody's");
 }
 
 #[test]

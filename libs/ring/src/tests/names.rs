@@ -3,7 +3,7 @@
 use super::*;
 use mpd_wire::Standing;
 use mpd_wire::names::{
-    Lock, MAX_CLAIMS, MAX_CLAIMS_OF_JOB, MAX_NAME, MAX_VALUE, SALT, Sheet, TOO_MANY_OF_JOB,
+    Lock, MAX_CLAIMS, MAX_CLAIMS_OF_JOB, MAX_NAME, MAX_VALUE, NameRecord, SALT, TOO_MANY_OF_JOB,
 };
 
 fn job(number: u64) -> JobId {
@@ -14,10 +14,10 @@ fn claim(of: &str, number: u64) -> Claim {
     Claim { name: of.to_owned(), value: format!("port {number}"), job: job(number), lock: None }
 }
 
-/// The sheet that `owner`, instance 2, has published.
-fn sheet(owner: &str, version: u64, claims: &[Claim]) -> Sheet {
+/// The name record that `owner`, instance 2, has published.
+fn name_record(owner: &str, version: u64, claims: &[Claim]) -> NameRecord {
     let claims = claims.to_vec();
-    Sheet { version, claims, ..Sheet::new(name(owner), Instance::from_bytes([2; 16])) }
+    NameRecord { version, claims, ..NameRecord::new(name(owner), Instance::from_bytes([2; 16])) }
 }
 
 fn publish(ring: &mut Noted, of: &str, number: u64) -> Vec<Output> {
@@ -40,9 +40,9 @@ fn with_member() -> Noted {
     ring
 }
 
-fn hear(ring: &mut Noted, sheets: &[Sheet]) -> Vec<Output> {
-    let sheets = sheets.to_vec();
-    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::Names { sheets }));
+fn receive(ring: &mut Noted, name_records: &[NameRecord]) -> Vec<Output> {
+    let name_records = name_records.to_vec();
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::Names { name_records }));
     drain(ring)
 }
 
@@ -106,12 +106,12 @@ fn of_two_claims_to_one_name_the_lowest_job_has_it_and_the_other_owner_reports_t
         let records = vec![record("b", 1, Standing::Live, 2, GAP * 9)];
         ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records }));
         drain(&mut ring);
-        let outputs = hear(&mut ring, &[sheet("b", 1, &[claim("ocean", theirs)])]);
+        let outputs = receive(&mut ring, &[name_record("b", 1, &[claim("ocean", theirs)])]);
         let lost = Output::NameLost { name: "ocean".to_owned(), job: job(7), to: job(5) };
         assert_eq!(outputs.contains(&lost), !ours_stays);
         assert_eq!(ring.lookup("ocean").unwrap().1.job, job(theirs.min(7)));
         // The claim is given up: it does not return when the other owner takes its claim back.
-        hear(&mut ring, &[sheet("b", 2, &[])]);
+        receive(&mut ring, &[name_record("b", 2, &[])]);
         assert_eq!(winner(&ring, "ocean").is_some(), ours_stays);
     }
 }
@@ -119,37 +119,37 @@ fn of_two_claims_to_one_name_the_lowest_job_has_it_and_the_other_owner_reports_t
 #[test]
 fn names_of_a_dead_member_count_after_its_refutation_and_those_of_former_instances_never() {
     let mut ring = with_member();
-    hear(&mut ring, &[sheet("b", 3, &[claim("ocean", 7)])]);
+    receive(&mut ring, &[name_record("b", 3, &[claim("ocean", 7)])]);
     assert_eq!(winner(&ring, "ocean"), Some(("b".to_owned(), job(7))));
-    hear(&mut ring, &[sheet("b", 2, &[])]);
-    assert!(winner(&ring, "ocean").is_some(), "an older sheet is no news");
-    tell(&mut ring, second(1), 2, record("b", 1, Standing::Dead, 2, GAP * 9));
+    receive(&mut ring, &[name_record("b", 2, &[])]);
+    assert!(winner(&ring, "ocean").is_some(), "an older name_record is no news");
+    send(&mut ring, second(1), 2, record("b", 1, Standing::Dead, 2, GAP * 9));
     assert_eq!(winner(&ring, "ocean"), None);
-    tell(&mut ring, second(1), 3, record("b", 2, Standing::Live, 2, GAP * 9));
+    send(&mut ring, second(1), 3, record("b", 2, Standing::Live, 2, GAP * 9));
     assert!(winner(&ring, "ocean").is_some());
-    tell(&mut ring, second(1), 4, record("b", 3, Standing::Live, 5, GAP * 9));
+    send(&mut ring, second(1), 4, record("b", 3, Standing::Live, 5, GAP * 9));
     assert_eq!(winner(&ring, "ocean"), None);
-    hear(&mut ring, &[sheet("b", 4, &[claim("ocean", 7)])]);
-    assert_eq!(winner(&ring, "ocean"), None, "a sheet of the former instance");
+    receive(&mut ring, &[name_record("b", 4, &[claim("ocean", 7)])]);
+    assert_eq!(winner(&ring, "ocean"), None, "a name_record of the former instance");
 }
 
 #[test]
-fn unsound_sheets_and_sheets_of_unknown_owners_are_not_accepted() {
+fn unsound_name_records_and_name_records_of_unknown_owners_are_not_accepted() {
     let mut ring = with_member();
     let two = [claim("ocean", 1), claim("air", 2)];
     let long = Claim { value: "x".repeat(MAX_VALUE + 1), ..claim("long", 1) };
     let many: Vec<Claim> = (0..=MAX_CLAIMS).map(|n| claim(&format!("{n:04}"), 1)).collect();
     let unsound = [
-        sheet("b", 1, &two),
-        sheet("b", 1, &[claim("same", 1), claim("same", 2)]),
-        sheet("b", 1, &[claim("", 1)]),
-        sheet("b", 1, &[long]),
-        sheet("b", 1, &many),
-        sheet("b", u64::MAX / 2, &[claim("late", 1)]),
-        sheet("nobody", 1, &[claim("nobody", 1)]),
-        sheet("a", 1, &[claim("ours", 1)]),
+        name_record("b", 1, &two),
+        name_record("b", 1, &[claim("same", 1), claim("same", 2)]),
+        name_record("b", 1, &[claim("", 1)]),
+        name_record("b", 1, &[long]),
+        name_record("b", 1, &many),
+        name_record("b", u64::MAX / 2, &[claim("late", 1)]),
+        name_record("nobody", 1, &[claim("nobody", 1)]),
+        name_record("a", 1, &[claim("ours", 1)]),
     ];
-    hear(&mut ring, &unsound);
+    receive(&mut ring, &unsound);
     assert_eq!(ring.names(), []);
 }
 
@@ -240,7 +240,7 @@ fn a_job_that_ends_while_it_publishes_is_answered_once() {
 fn a_member_that_knows_a_better_claim_says_so_and_the_claim_is_taken_back() {
     let mut ring = with_member();
     publish(&mut ring, "ocean", 7);
-    let outputs = hear(&mut ring, &[sheet("b", 1, &[claim("ocean", 5)])]);
+    let outputs = receive(&mut ring, &[name_record("b", 1, &[claim("ocean", 5)])]);
     assert!(outputs.contains(&published(7, Publication::Taken)), "{outputs:?}");
     assert_eq!(winner(&ring, "ocean"), Some(("b".to_owned(), job(5))));
 }

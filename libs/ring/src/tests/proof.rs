@@ -89,9 +89,9 @@ fn an_order_counts_only_on_the_link_of_a_live_member_and_from_a_live_member() {
         ("b", 2, Purpose::Ring, ELSEWHERE, 2, Some("sender is no live member")),
         ("b", 2, Purpose::Ring, HERE, 5, Some("origin is no live member")),
     ];
-    for (of, life, purpose, at, origin, why) in cases {
+    for (of, incarnation, purpose, at, origin, why) in cases {
         let mut ring = member();
-        knock(&mut ring, 1, (of, life), purpose, at);
+        knock(&mut ring, 1, (of, incarnation), purpose, at);
         let outputs = say(&mut ring, 1, order(origin, 1));
         assert_eq!(delivered(&outputs).is_some(), why.is_none(), "{of} {purpose:?}: {outputs:?}");
         let refused = refusal(&outputs);
@@ -238,8 +238,8 @@ fn an_attempt_names_the_instance_that_is_known_to_live() {
             _ => None,
         })
     };
-    let (token, life) = wanted(&drain(&mut ring)).unwrap();
-    assert_eq!(life, Some(instance(2)));
+    let (token, incarnation) = wanted(&drain(&mut ring)).unwrap();
+    assert_eq!(incarnation, Some(instance(2)));
     // The member is dead now, and may be back with another instance.
     ring.handle(second(1), Input::ConnectFailed(token, DialFailure::Refused));
     ring.handle_timeout(second(3));

@@ -165,23 +165,23 @@ fn a_rank_that_ended_is_not_waited_for_and_its_end_follows_its_last_line() {
 }
 
 #[test]
-fn a_line_of_any_length_is_cut_in_the_same_places_by_parent_and_child() {
+fn a_line_of_any_length_is_cut_in_the_same_positions_by_parent_and_child() {
     let long = vec![b'x'; 2 * MAX_GATHERED + 5];
-    let (mut below, mut above) = (Out::default(), Out::default());
+    let (mut children, mut parent) = (Out::default(), Out::default());
     let mut merger = Merger::begun(&one(4));
     for piece in long.chunks(70_000) {
         let record = Record { begin: false, end: false, head: b"", body: piece };
-        merger.push(Time::ZERO, &one(4), record, &mut below.take());
+        merger.push(Time::ZERO, &one(4), record, &mut children.take());
     }
     let end = Record { begin: false, end: true, head: b"", body: b"" };
-    merger.push(Time::ZERO, &one(4), end, &mut below.take());
+    merger.push(Time::ZERO, &one(4), end, &mut children.take());
     let mut merger = Merger::begun(&one(4));
-    for (ranks, text) in &below.0 {
+    for (ranks, text) in &children.0 {
         let text = [&text[..], b"\n"].concat();
-        merger.push(Time::ZERO, ranks, line(&text), &mut above.take());
+        merger.push(Time::ZERO, ranks, line(&text), &mut parent.take());
     }
-    assert_eq!(above, below);
-    assert_eq!(below.of(4).concat(), long);
+    assert_eq!(parent, children);
+    assert_eq!(children.of(4).concat(), long);
 }
 
 #[test]
@@ -252,39 +252,39 @@ fn host(rank: u32) -> usize {
 
 /// A merger for each of two hosts and one for their parent.
 struct Tree {
-    below: [Merger; 2],
-    above: Merger,
+    children: [Merger; 2],
+    parent: Merger,
 }
 
 impl Tree {
     fn new() -> Self {
         let of = |at| (0..5).filter(|&r| host(r) == at).map(Rank).collect::<RankSet>();
         Self {
-            below: [Merger::begun(&of(0)), Merger::begun(&of(1))],
-            above: Merger::begun(&RankSet::below(5)),
+            children: [Merger::begun(&of(0)), Merger::begun(&of(1))],
+            parent: Merger::begun(&RankSet::below(5)),
         }
     }
 
     fn pass(&mut self, at: usize, up: Out, out: &mut Out) {
         for (ranks, text) in up.0 {
             let text = [&text[..], b"\n"].concat();
-            self.above.push(Time::ZERO, &ranks, line(&text), &mut out.take());
+            self.parent.push(Time::ZERO, &ranks, line(&text), &mut out.take());
         }
-        let ended = self.below[at].take_ended();
-        self.above.end(&ended, &mut out.take());
+        let ended = self.children[at].take_ended();
+        self.parent.end(&ended, &mut out.take());
     }
 
     fn push(&mut self, rank: u32, text: &str, out: &mut Out) {
         let (mut up, text) = (Out::default(), format!("{text}\n"));
-        let below = &mut self.below[host(rank)];
-        below.push(Time::ZERO, &one(rank), line(text.as_bytes()), &mut up.take());
+        let children = &mut self.children[host(rank)];
+        children.push(Time::ZERO, &one(rank), line(text.as_bytes()), &mut up.take());
         self.pass(host(rank), up, out);
     }
 
     fn end(&mut self, out: &mut Out) {
         for at in 0..2 {
             let mut up = Out::default();
-            self.below[at].end(&RankSet::below(5), &mut up.take());
+            self.children[at].end(&RankSet::below(5), &mut up.take());
             self.pass(at, up, out);
         }
     }
@@ -292,10 +292,10 @@ impl Tree {
     fn flush(&mut self, out: &mut Out) {
         for at in 0..2 {
             let mut up = Out::default();
-            self.below[at].flush(Time::ZERO + PROMPT_PATIENCE, &mut up.take());
+            self.children[at].flush(Time::ZERO + PROMPT_PATIENCE, &mut up.take());
             self.pass(at, up, out);
         }
-        self.above.flush(Time::ZERO + PROMPT_PATIENCE, &mut out.take());
+        self.parent.flush(Time::ZERO + PROMPT_PATIENCE, &mut out.take());
     }
 }
 
@@ -315,11 +315,11 @@ proptest! {
             said[rank as usize].push(text[..1].to_vec());
             flat.push(Time::ZERO, &one(rank), line(&text), &mut out.take());
             let mut up = Out::default();
-            let below = &mut tree.below[host(rank)];
-            below.push(Time::ZERO, &one(rank), line(&text), &mut up.take());
+            let children = &mut tree.children[host(rank)];
+            children.push(Time::ZERO, &one(rank), line(&text), &mut up.take());
             if early.contains(&rank) && last(rank) == Some(i) {
                 flat.end(&one(rank), &mut out.take());
-                below.end(&one(rank), &mut up.take());
+                children.end(&one(rank), &mut up.take());
             }
             tree.pass(host(rank), up, &mut top);
             if flush == 0 {
@@ -330,7 +330,7 @@ proptest! {
         flat.end(&RankSet::below(5), &mut out.take());
         for at in 0..2 {
             let mut up = Out::default();
-            tree.below[at].end(&RankSet::below(5), &mut up.take());
+            tree.children[at].end(&RankSet::below(5), &mut up.take());
             tree.pass(at, up, &mut top);
         }
         for rank in 0..5 {
@@ -338,8 +338,8 @@ proptest! {
             prop_assert_eq!(&top.of(rank), &said[rank as usize], "rank {} on two", rank);
         }
         prop_assert_eq!(flat.take_ended(), RankSet::below(5));
-        prop_assert_eq!(tree.above.take_ended(), RankSet::below(5));
-        prop_assert!(tree.above.gathered == 0 && tree.above.texts.is_empty());
+        prop_assert_eq!(tree.parent.take_ended(), RankSet::below(5));
+        prop_assert!(tree.parent.gathered == 0 && tree.parent.texts.is_empty());
     }
 
     #[test]
@@ -355,8 +355,8 @@ proptest! {
         let unasked = (0..5).find(|rank| !asked.contains(Rank(*rank)));
         let (mut flat, mut tree) = (Merger::begun(&RankSet::below(5)), Tree::new());
         flat.ask(Time::ZERO, &asked);
-        tree.above.ask(Time::ZERO, &asked);
-        tree.below.iter_mut().for_each(|below| below.ask(Time::ZERO, &asked));
+        tree.parent.ask(Time::ZERO, &asked);
+        tree.children.iter_mut().for_each(|children| children.ask(Time::ZERO, &asked));
         let (mut out, mut top) = (Out::default(), Out::default());
         let mut lines: Vec<VecDeque<String>> = vec![VecDeque::new(); 5];
         for rank in asked.ranks() {
@@ -399,6 +399,6 @@ proptest! {
             prop_assert_eq!(out.of(rank), bytes(&beside));
             prop_assert_eq!(top.of(rank), bytes(&beside));
         }
-        prop_assert!(flat.gathered == 0 && flat.asked == 0 && tree.above.gathered == 0);
+        prop_assert!(flat.gathered == 0 && flat.asked == 0 && tree.parent.gathered == 0);
     }
 }

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
 
-use super::{ABOVE, RANKS, SIZE, below, set, subtree};
+use super::{PARENT, RANKS, SIZE, children, set, subtree};
 use crate::feed::{Feed, Receiver};
 use crate::input::Stdin;
 use mpd_wire::{Rank, RankSet};
@@ -16,16 +16,16 @@ enum Word {
     Unwanted(u32),
 }
 
-struct Place {
+struct Host {
     feed: Feed,
-    /// Payloads on their way down to this place.
+    /// Payloads on their way down to this tree index.
     down: VecDeque<Vec<u8>>,
-    /// Messages on their way up from this place.
+    /// Messages on their way up from this tree index.
     up: VecDeque<Word>,
 }
 
 struct Job {
-    places: Vec<Place>,
+    hosts: Vec<Host>,
     /// Bytes that the console may still send.
     credit: usize,
     /// Whether the console was informed that no rank receives.
@@ -41,20 +41,20 @@ struct Job {
 }
 
 fn receivers(at: usize, ranks: &RankSet) -> Vec<Receiver> {
-    let subtrees: Vec<_> = below(at).map(|place| (place, subtree(place))).collect();
-    let below = subtrees.iter().map(|(place, ranks)| (*place, ranks));
-    Receiver::of(ranks, &set(RANKS[at]), below)
+    let subtrees: Vec<_> = children(at).map(|host| (host, subtree(host))).collect();
+    let children = subtrees.iter().map(|(host, ranks)| (*host, ranks));
+    Receiver::of(ranks, &set(RANKS[at]), children)
 }
 
 impl Job {
     fn new(first: &RankSet) -> Self {
-        let place = |at| Place {
+        let host = |at| Host {
             feed: Feed::new(receivers(at, first), receivers(at, &RankSet::all()), WINDOW),
             down: VecDeque::new(),
             up: VecDeque::new(),
         };
         let mut job = Self {
-            places: (0..RANKS.len()).map(place).collect(),
+            hosts: (0..RANKS.len()).map(host).collect(),
             credit: 0,
             unwanted: false,
             current: first.clone(),
@@ -70,12 +70,12 @@ impl Job {
 
     /// Passes the feed's messages to the sender.
     fn speak(&mut self, at: usize) {
-        let place = &mut self.places[at];
-        let unwanted = place.feed.take_unwanted().map(Word::Unwanted);
-        let credit = place.feed.take_credit().map(Word::Credit);
+        let host = &mut self.hosts[at];
+        let unwanted = host.feed.take_unwanted().map(Word::Unwanted);
+        let credit = host.feed.take_credit().map(Word::Credit);
         for word in [unwanted, credit].into_iter().flatten() {
             match word {
-                _ if at > 0 => place.up.push_back(word),
+                _ if at > 0 => host.up.push_back(word),
                 Word::Credit(bytes) => {
                     self.credit += bytes as usize;
                     self.unwanted = false;
@@ -93,7 +93,7 @@ impl Job {
         let bytes: Vec<u8> = (0..length).map(|n| self.next_byte.wrapping_add(n as u8)).collect();
         self.next_byte = self.next_byte.wrapping_add(length as u8);
         self.credit -= length;
-        self.places[0].feed.push(&bytes).unwrap();
+        self.hosts[0].feed.push(&bytes).unwrap();
         for rank in (0..SIZE).filter(|&rank| self.current.contains(Rank(rank))) {
             self.due.entry(rank).or_default().extend_from_slice(&bytes);
         }
@@ -102,14 +102,14 @@ impl Job {
     }
 
     fn switch(&mut self, ranks: RankSet) {
-        self.places[0].feed.switch(&ranks, receivers(0, &ranks)).unwrap();
+        self.hosts[0].feed.switch(&ranks, receivers(0, &ranks)).unwrap();
         self.current = ranks;
         self.speak(0);
     }
 
     /// A receiver gets its next item, `most` bytes at most.
     fn give(&mut self, at: usize, receiver: Receiver, most: usize) -> bool {
-        let feed = &mut self.places[at].feed;
+        let feed = &mut self.hosts[at].feed;
         let Some(next) = feed.next(receiver) else { return false };
         match (receiver, next) {
             (Receiver::Rank(rank), Stdin::Bytes(bytes)) => {
@@ -119,19 +119,19 @@ impl Job {
             }
             (Receiver::Rank(rank), Stdin::End) => {
                 self.done.insert(rank);
-                feed.told(receiver);
+                feed.reported(receiver);
             }
             (Receiver::Rank(_), Stdin::Switch(_)) => panic!("a rank is told nothing"),
-            (Receiver::Below(place), Stdin::Bytes(bytes)) => {
+            (Receiver::Child(host), Stdin::Bytes(bytes)) => {
                 let length = most.min(bytes.len());
                 let payload = Stdin::Bytes(&bytes[..length]).encode();
                 feed.took(receiver, length);
-                self.places[place].down.push_back(payload);
+                self.hosts[host].down.push_back(payload);
             }
-            (Receiver::Below(place), word) => {
+            (Receiver::Child(host), word) => {
                 let payload = word.encode();
-                feed.told(receiver);
-                self.places[place].down.push_back(payload);
+                feed.reported(receiver);
+                self.hosts[host].down.push_back(payload);
             }
         }
         self.speak(at);
@@ -140,8 +140,8 @@ impl Job {
 
     /// A payload arrives.
     fn arrive(&mut self, at: usize) -> bool {
-        let Some(payload) = self.places[at].down.pop_front() else { return false };
-        let feed = &mut self.places[at].feed;
+        let Some(payload) = self.hosts[at].down.pop_front() else { return false };
+        let feed = &mut self.hosts[at].feed;
         match Stdin::decode(&payload).unwrap() {
             Stdin::Bytes(bytes) => feed.push(bytes).unwrap(),
             Stdin::Switch(ranks) => feed.switch(&ranks, receivers(at, &ranks)).unwrap(),
@@ -152,14 +152,14 @@ impl Job {
     }
 
     /// A message arrives at the parent.
-    fn hear(&mut self, at: usize) -> bool {
-        let Some(word) = self.places[at].up.pop_front() else { return false };
-        let feed = &mut self.places[ABOVE[at]].feed;
+    fn receive(&mut self, at: usize) -> bool {
+        let Some(word) = self.hosts[at].up.pop_front() else { return false };
+        let feed = &mut self.hosts[PARENT[at]].feed;
         match word {
             Word::Credit(bytes) => feed.grant(at, bytes),
-            Word::Unwanted(switches) => feed.drop_out_below(at, switches),
+            Word::Unwanted(switches) => feed.drop_out_child(at, switches),
         }
-        self.speak(ABOVE[at]);
+        self.speak(PARENT[at]);
         true
     }
 
@@ -167,7 +167,7 @@ impl Job {
     fn close(&mut self, rank: Rank) {
         let at = RANKS.iter().position(|ranks| ranks.contains(&rank.0)).unwrap();
         self.closed.insert(rank);
-        self.places[at].feed.drop_out(Receiver::Rank(rank));
+        self.hosts[at].feed.drop_out(Receiver::Rank(rank));
         self.speak(at);
     }
 
@@ -179,9 +179,9 @@ impl Job {
             3 => self.switch(set(&[u32::from(pick) % SIZE])),
             4..8 => drop(self.push(usize::from(pick) % 40)),
             8..14 => drop(self.arrive(at)),
-            14..20 => drop(self.hear(at)),
+            14..20 => drop(self.receive(at)),
             _ => {
-                let receivers: Vec<_> = self.places[at].feed.receivers().collect();
+                let receivers: Vec<_> = self.hosts[at].feed.receivers().collect();
                 if let Some(&receiver) = receivers.get(usize::from(pick) / 4 % 4) {
                     self.give(at, receiver, usize::from(what) % 9 + 1);
                 }
@@ -193,11 +193,11 @@ impl Job {
         loop {
             let mut moved = 0;
             for at in 0..RANKS.len() {
-                let receivers: Vec<_> = self.places[at].feed.receivers().collect();
+                let receivers: Vec<_> = self.hosts[at].feed.receivers().collect();
                 for receiver in receivers {
                     moved += usize::from(self.give(at, receiver, 50));
                 }
-                moved += usize::from(self.arrive(at)) + usize::from(self.hear(at));
+                moved += usize::from(self.arrive(at)) + usize::from(self.receive(at));
             }
             if moved == 0 {
                 return;
@@ -223,7 +223,7 @@ proptest! {
             prop_assert!(job.push(1));
             job.settle();
         }
-        job.places[0].feed.end();
+        job.hosts[0].feed.end();
         job.settle();
         let none = Vec::new();
         for rank in 0..SIZE {

@@ -2,25 +2,25 @@ use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
 
-use super::{ABOVE, RANKS, SIZE, below, set, subtree};
-use crate::gate::{Gate, MAX_WAITING};
+use super::{PARENT, RANKS, SIZE, children, set, subtree};
 use crate::inflow::{Inflow, InvalidInflow};
-use crate::leaf::{HOLD_BYTES, Leaf, Record};
+use crate::line_splitter::{HOLD_BYTES, LineSplitter, Record};
 use crate::merge::{AT_ONCE, Merger, PROMPT_PATIENCE};
 use crate::record::{Item, MAX_PAYLOAD};
 use crate::uplink::Uplink;
+use crate::write_admission::{MAX_WAITING, WriteAdmission};
 use mpd_machine::Time;
 use mpd_wire::message::TREE_WINDOW;
 use mpd_wire::{Rank, RankSet};
 
-/// A piece that a leaf emits: bytes, and whether they end a line.
+/// A piece that a line splitter emits: bytes, and whether they end a line.
 type Piece = (Vec<u8>, bool);
 
 /// An item that the root received: its ranks, bytes, and whether they end a line.
-type Heard = (RankSet, Vec<u8>, bool);
+type Received = (RankSet, Vec<u8>, bool);
 
-struct Place {
-    gate: Gate,
+struct TreeHost {
+    write_admission: WriteAdmission,
     sources: BTreeMap<Rank, VecDeque<Piece>>,
     inflows: Vec<(usize, Inflow)>,
     merger: Option<Merger>,
@@ -31,61 +31,61 @@ struct Place {
 
 /// One output stream of a job.
 struct Job {
-    places: Vec<Place>,
+    hosts: Vec<TreeHost>,
     timed: bool,
-    heard: Vec<Heard>,
+    received: Vec<Received>,
     /// Bytes that the root's output has not taken.
     unread: usize,
     ended: RankSet,
     window: usize,
-    /// Bytes that may wait at a gate that admits a source, and the bytes that this source may add.
+    /// Bytes that may wait at a write admission that admits a source, and the bytes that this source may add.
     most: usize,
 }
 
 impl Job {
     fn new(scripts: &[Vec<Piece>], window: usize, most: usize, merge: bool, timed: bool) -> Self {
-        let place = |at: usize| Place {
-            gate: Gate::new(most),
+        let host = |at: usize| TreeHost {
+            write_admission: WriteAdmission::new(most),
             sources: RANKS[at]
                 .iter()
                 .map(|&r| (Rank(r), scripts[r as usize].iter().cloned().collect()))
                 .collect(),
-            inflows: below(at).map(|b| (b, Inflow::new(subtree(b), window))).collect(),
+            inflows: children(at).map(|b| (b, Inflow::new(subtree(b), window))).collect(),
             merger: merge.then(|| Merger::begun(&subtree(at))),
             uplink: Uplink::new(window),
             link: VecDeque::new(),
         };
-        let places = (0..RANKS.len()).map(place).collect();
-        let (heard, ended) = (Vec::new(), RankSet::none());
-        Self { places, timed, heard, unread: 0, ended, window, most }
+        let hosts = (0..RANKS.len()).map(host).collect();
+        let (received, ended) = (Vec::new(), RankSet::none());
+        Self { hosts, timed, received, unread: 0, ended, window, most }
     }
 
-    /// Reads the pipe of one rank if its gate admits it.
+    /// Reads the pipe of one rank if its write admission admits it.
     fn read(&mut self, rank: Rank) -> bool {
         let at = RANKS.iter().position(|ranks| ranks.contains(&rank.0)).unwrap();
-        let place = &mut self.places[at];
+        let host = &mut self.hosts[at];
         let holds = |merger: &Merger| merger.holds_back(&set(&[rank.0]));
-        if !place.gate.admits(rank.0) || place.merger.as_ref().is_some_and(holds) {
+        if !host.write_admission.admits(rank.0) || host.merger.as_ref().is_some_and(holds) {
             return false;
         }
-        let Some(script) = place.sources.get_mut(&rank) else { return false };
+        let Some(script) = host.sources.get_mut(&rank) else { return false };
         let from = set(&[rank.0]);
         match script.pop_front() {
             Some((bytes, end)) => self.accept(at, &from, &bytes, end),
             None => {
-                place.sources.remove(&rank);
+                host.sources.remove(&rank);
                 self.accept_end(at, &from);
             }
         }
         true
     }
 
-    /// Takes the next item of an inflow if its gate admits it.
+    /// Takes the next item of an inflow if its write admission admits it.
     fn take(&mut self, at: usize, nth: usize) -> bool {
-        let place = &mut self.places[at];
-        let Some((_, inflow)) = place.inflows.get_mut(nth) else { return false };
+        let host = &mut self.hosts[at];
+        let Some((_, inflow)) = host.inflows.get_mut(nth) else { return false };
         let Some(item) = inflow.peek() else { return false };
-        if item.source().is_some_and(|source| !place.gate.admits(source.0)) {
+        if item.source().is_some_and(|source| !host.write_admission.admits(source.0)) {
             return false;
         }
         assert_eq!(inflow.peek(), Some(item.clone()));
@@ -110,28 +110,28 @@ impl Job {
 
     fn accept(&mut self, at: usize, ranks: &RankSet, bytes: &[u8], end: bool) {
         let source = ranks.ranks().next().unwrap();
-        let place = &mut self.places[at];
-        place.gate.wrote(source.0, !end);
+        let host = &mut self.hosts[at];
+        host.write_admission.wrote(source.0, !end);
         let record = Record { begin: true, end, head: &bytes[..0], body: bytes };
-        if let Some(merger) = &mut place.merger {
+        if let Some(merger) = &mut host.merger {
             let mut lines = Vec::new();
             merger.push(Time::ZERO, ranks, record, &mut |ranks, line| {
                 lines.push((ranks.clone(), line.to_vec()));
             });
             self.pass_merged(at, lines);
         } else if at == 0 {
-            self.heard.push((ranks.clone(), bytes.to_vec(), end));
+            self.received.push((ranks.clone(), bytes.to_vec(), end));
             self.unread += bytes.len();
         } else {
             let time = self.timed.then_some(u64::from(source.0));
-            place.uplink.accept(source, time, record);
+            host.uplink.accept(source, time, record);
         }
         self.look(at);
     }
 
     fn accept_end(&mut self, at: usize, ranks: &RankSet) {
-        let place = &mut self.places[at];
-        if let Some(merger) = &mut place.merger {
+        let host = &mut self.hosts[at];
+        if let Some(merger) = &mut host.merger {
             let mut lines = Vec::new();
             merger.end(ranks, &mut |ranks, line| lines.push((ranks.clone(), line.to_vec())));
             self.pass_merged(at, lines);
@@ -143,7 +143,7 @@ impl Job {
 
     /// The patience of a merger has passed.
     fn flush(&mut self, at: usize) {
-        if let Some(merger) = &mut self.places[at].merger {
+        if let Some(merger) = &mut self.hosts[at].merger {
             let mut lines = Vec::new();
             let keep =
                 &mut |ranks: &RankSet, line: &[u8]| lines.push((ranks.clone(), line.to_vec()));
@@ -157,12 +157,12 @@ impl Job {
         for (ranks, line) in lines {
             if at == 0 {
                 self.unread += line.len() + 1;
-                self.heard.push((ranks, line, true));
+                self.received.push((ranks, line, true));
             } else {
-                self.places[at].uplink.accept_merged(&ranks, &line);
+                self.hosts[at].uplink.accept_merged(&ranks, &line);
             }
         }
-        let ended = self.places[at].merger.as_mut().unwrap().take_ended();
+        let ended = self.hosts[at].merger.as_mut().unwrap().take_ended();
         self.pass_end(at, &ended);
     }
 
@@ -171,28 +171,28 @@ impl Job {
             assert!(ranks.ranks().all(|rank| !self.ended.contains(rank)), "an end is told once");
             self.ended.join(ranks);
         } else {
-            self.places[at].uplink.accept_end(ranks);
+            self.hosts[at].uplink.accept_end(ranks);
         }
     }
 
     fn look(&mut self, at: usize) {
-        let waiting = if at == 0 { self.unread } else { self.places[at].uplink.waiting() };
-        self.places[at].gate.set_waiting(waiting);
+        let waiting = if at == 0 { self.unread } else { self.hosts[at].uplink.waiting() };
+        self.hosts[at].write_admission.set_waiting(waiting);
     }
 
     /// Sends a payload for which there is credit.
     fn send(&mut self, at: usize) -> bool {
-        let place = &mut self.places[at];
-        let Some(payload) = place.uplink.next_payload() else { return false };
+        let host = &mut self.hosts[at];
+        let Some(payload) = host.uplink.next_payload() else { return false };
         assert!(payload.len() <= MAX_PAYLOAD);
-        place.link.push_back(payload);
+        host.link.push_back(payload);
         self.look(at);
         true
     }
 
     /// A payload arrives at the parent.
     fn arrive(&mut self, at: usize) -> bool {
-        let Some(payload) = self.places[at].link.pop_front() else { return false };
+        let Some(payload) = self.hosts[at].link.pop_front() else { return false };
         self.inflow(at).push(&payload).unwrap();
         true
     }
@@ -200,14 +200,14 @@ impl Job {
     /// Credit goes back.
     fn credit(&mut self, at: usize) -> bool {
         let Some(bytes) = self.inflow(at).take_credit() else { return false };
-        self.places[at].uplink.grant(bytes);
+        self.hosts[at].uplink.grant(bytes);
         true
     }
 
     /// The inflow at which the output of `at` arrives.
     fn inflow(&mut self, at: usize) -> &mut Inflow {
-        let mut inflows = self.places[ABOVE[at]].inflows.iter_mut();
-        &mut inflows.find(|(place, _)| *place == at).unwrap().1
+        let mut inflows = self.hosts[PARENT[at]].inflows.iter_mut();
+        &mut inflows.find(|(host, _)| *host == at).unwrap().1
     }
 
     /// The root's output takes some bytes.
@@ -219,15 +219,15 @@ impl Job {
     }
 
     fn turn(&mut self, what: u8, pick: u8) {
-        let place = usize::from(pick) % RANKS.len();
+        let host = usize::from(pick) % RANKS.len();
         match what % 8 {
             0 | 1 => drop(self.read(Rank(u32::from(pick) % SIZE))),
-            2 => drop(self.take(place, usize::from(pick) / 4 % 2)),
-            3 if place > 0 => drop(self.send(place)),
-            4 if place > 0 => drop(self.arrive(place)),
-            5 if place > 0 => drop(self.credit(place)),
+            2 => drop(self.take(host, usize::from(pick) / 4 % 2)),
+            3 if host > 0 => drop(self.send(host)),
+            4 if host > 0 => drop(self.arrive(host)),
+            5 if host > 0 => drop(self.credit(host)),
             6 => drop(self.drain(usize::from(pick))),
-            7 if pick < 32 => self.flush(place),
+            7 if pick < 32 => self.flush(host),
             _ => {}
         }
         self.check_bounds();
@@ -235,14 +235,14 @@ impl Job {
 
     fn check_bounds(&mut self) {
         for at in 1..RANKS.len() {
-            let under_way: usize = self.places[at].link.iter().map(Vec::len).sum();
+            let under_way: usize = self.hosts[at].link.iter().map(Vec::len).sum();
             assert!(under_way + self.inflow(at).waiting() <= self.window);
-            let waiting = self.places[at].uplink.waiting();
-            assert!(self.places[at].merger.is_some() || waiting < 2 * self.most, "{waiting}");
+            let waiting = self.hosts[at].uplink.waiting();
+            assert!(self.hosts[at].merger.is_some() || waiting < 2 * self.most, "{waiting}");
         }
     }
 
-    /// Turns for all places until nothing moves, while the output takes `drain` bytes at a time.
+    /// Turns for all tree indices until nothing moves, while the output takes `drain` bytes at a time.
     fn settle(&mut self, drain: usize) {
         loop {
             let mut moved = (0..SIZE).filter(|&rank| self.read(Rank(rank))).count();
@@ -266,7 +266,9 @@ impl Job {
     fn lines_of(&self, rank: u32) -> Vec<Vec<u8>> {
         let mut lines = Vec::new();
         let mut open = Vec::new();
-        for (_, bytes, end) in self.heard.iter().filter(|heard| heard.0.contains(Rank(rank))) {
+        for (_, bytes, end) in
+            self.received.iter().filter(|received| received.0.contains(Rank(rank)))
+        {
             open.extend_from_slice(bytes);
             if *end {
                 lines.push(std::mem::take(&mut open));
@@ -278,7 +280,7 @@ impl Job {
 
     /// Whether the pieces of each line are contiguous.
     fn no_line_is_torn(&self) -> bool {
-        self.heard.windows(2).all(|pair| pair[0].2 || pair[0].0 == pair[1].0)
+        self.received.windows(2).all(|pair| pair[0].2 || pair[0].0 == pair[1].0)
     }
 }
 
@@ -350,9 +352,9 @@ proptest! {
         }
         job.settle(37);
         for rank in 0..SIZE {
-            let heard = job.lines_of(rank).into_iter().map(|mut line| { line.push(b'\n'); line });
-            let heard: Vec<_> = heard.collect();
-            prop_assert_eq!(heard, lines(&scripts[rank as usize]), "rank {}", rank);
+            let received = job.lines_of(rank).into_iter().map(|mut line| { line.push(b'\n'); line });
+            let received: Vec<_> = received.collect();
+            prop_assert_eq!(received, lines(&scripts[rank as usize]), "rank {}", rank);
         }
         prop_assert_eq!(job.ended, RankSet::below(SIZE));
     }
@@ -395,19 +397,19 @@ fn through_a_link(ranks: RankSet, uplink: &mut Uplink, mut take: impl FnMut(Item
 #[test]
 fn a_line_of_a_megabyte_goes_up_in_pieces_as_one_line() {
     let line = vec![b'x'; 1 << 20];
-    let (mut leaf, mut uplink) = (Leaf::default(), Uplink::new(TREE_WINDOW));
+    let (mut line_splitter, mut uplink) = (LineSplitter::default(), Uplink::new(TREE_WINDOW));
     for read in line.chunks(HOLD_BYTES - 1) {
-        leaf.push(Time::ZERO, read, &mut |record| uplink.accept(Rank(9), Some(5), record));
+        line_splitter.push(Time::ZERO, read, &mut |record| uplink.accept(Rank(9), Some(5), record));
     }
-    leaf.flush(&mut |record| uplink.accept(Rank(9), None, record));
-    let mut heard = Vec::new();
+    line_splitter.flush(&mut |record| uplink.accept(Rank(9), None, record));
+    let mut received = Vec::new();
     let mut marks = Vec::new();
     let bytes = through_a_link(set(&[9]), &mut uplink, |item| {
         let record = item.record().unwrap();
-        heard.extend_from_slice(record.body);
+        received.extend_from_slice(record.body);
         marks.push((record.begin, record.end));
     });
-    assert!(heard == line);
+    assert!(received == line);
     assert!(bytes < line.len() + line.len() / 100);
     assert_eq!(marks.iter().filter(|marks| marks.0).count(), 1);
     assert_eq!(marks.iter().position(|marks| marks.1), Some(marks.len() - 1));
@@ -420,10 +422,10 @@ fn an_interrupted_line_is_ended_before_the_other_ranks_record() {
     uplink.accept(Rank(1), None, piece(false, b"long"));
     uplink.accept(Rank(2), None, piece(true, b"short\n"));
     uplink.accept(Rank(1), None, piece(true, b"er\n"));
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     through_a_link(set(&[1, 2]), &mut uplink, |item| {
         let record = item.record().unwrap();
-        heard.push((item.source(), record.begin, record.end, record.body.to_vec()));
+        received.push((item.source(), record.begin, record.end, record.body.to_vec()));
     });
     let one = Some(Rank(1));
     let expected = [
@@ -432,7 +434,7 @@ fn an_interrupted_line_is_ended_before_the_other_ranks_record() {
         (Some(Rank(2)), true, true, b"short\n".to_vec()),
         (one, true, true, b"er\n".to_vec()),
     ];
-    assert_eq!(heard, expected);
+    assert_eq!(received, expected);
 }
 
 /// Ranks that write the same. One merger reads some of them as the manager does.
@@ -538,18 +540,18 @@ fn a_link_that_breaks_the_rules_is_detected() {
 }
 
 #[test]
-fn a_host_lost_in_the_middle_of_a_line_leaves_the_gate_open() {
+fn a_host_lost_in_the_middle_of_a_line_does_not_block_the_write_admission() {
     let mut uplink = Uplink::new(256);
     uplink.accept(Rank(1), None, Record { begin: true, end: false, head: b"", body: b"lo" });
     let mut inflow = Inflow::new(set(&[1]), 256);
     inflow.push(&uplink.next_payload().unwrap()).unwrap();
     inflow.break_off();
     inflow.break_off();
-    let mut gate = Gate::default();
+    let mut write_admission = WriteAdmission::default();
     while let Some(item) = inflow.pop() {
-        gate.wrote(1, !item.record().unwrap().end);
+        write_admission.wrote(1, !item.record().unwrap().end);
     }
-    assert!(gate.admits(2) && inflow.is_empty());
+    assert!(write_admission.admits(2) && inflow.is_empty());
 }
 
 #[test]

@@ -11,12 +11,12 @@ use crate::job::bounds::MAX_ARGSETS;
 use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
 use crate::job::fields::{InvalidSpec, Reader, Writer};
+use crate::job::placement_options::{Binding, HostChoice, PlacementSpec, RankOrder};
 use crate::job::spawn::SpawnPolicy;
 use crate::job::spec::{Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
-use crate::job::wish::{Binding, HostWish, PlacementSpec, RankOrder};
 
 /// Format number, the first byte of every encoded specification.
-const VERSION: u8 = 9;
+const VERSION: u8 = 10;
 
 impl JobSpec {
     /// The specification as bytes.
@@ -54,6 +54,7 @@ impl JobSpec {
             w.u8(niceness.cast_unsigned());
         }
         w.flag(self.allow_alone);
+        w.option(self.record.as_deref());
         w.u32(self.environments.len());
         for environment in &self.environments {
             w.list(environment);
@@ -104,6 +105,7 @@ impl JobSpec {
         let closed = [r.flag()?, r.flag()?, r.flag()?];
         let niceness = if r.flag()? { Some(r.u8()?.cast_signed()) } else { None };
         let allow_alone = r.flag()?;
+        let record = r.option()?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
         let count = r.count(4)?;
@@ -134,6 +136,7 @@ impl JobSpec {
             debug,
             on_crash,
             hold,
+            record,
             closed,
             niceness,
             allow_alone,
@@ -224,7 +227,7 @@ impl Argset {
 }
 
 impl Writer {
-    fn hosts(&mut self, hosts: &[HostWish]) {
+    fn hosts(&mut self, hosts: &[HostChoice]) {
         self.u32(hosts.len());
         for host in hosts {
             self.bytes(host.name.as_bytes());
@@ -241,9 +244,9 @@ impl Reader<'_> {
         }
     }
 
-    fn hosts(&mut self) -> Result<Vec<HostWish>, InvalidSpec> {
+    fn hosts(&mut self) -> Result<Vec<HostChoice>, InvalidSpec> {
         let count = self.count(5)?;
-        (0..count).map(|_| Ok(HostWish { name: self.text()?, slots: self.number()? })).collect()
+        (0..count).map(|_| Ok(HostChoice { name: self.text()?, slots: self.number()? })).collect()
     }
 }
 
@@ -266,7 +269,7 @@ mod tests {
                 search: b"/bin:/usr/bin".to_vec(),
                 umask: 0o22,
                 limits: vec![Limit { resource: 7, soft: 1024, hard: u64::MAX }],
-                hosts: Some(vec![HostWish { name: "h3".into(), slots: None }]),
+                hosts: Some(vec![HostChoice { name: "h3".into(), slots: None }]),
                 pty: Some((132, 43)),
             }],
             environments: vec![vec![variable], vec![]],
@@ -288,7 +291,7 @@ mod tests {
             trace: true,
             preload: true,
             placement: PlacementSpec {
-                hosts: vec![HostWish { name: "h1".into(), slots: Some(4) }],
+                hosts: vec![HostChoice { name: "h1".into(), slots: Some(4) }],
                 exclude: vec!["h2".into()],
                 per_host: Some(2),
                 order: RankOrder::RoundRobin,
@@ -305,6 +308,7 @@ mod tests {
             closed: [false, true, false],
             niceness: Some(-3),
             allow_alone: true,
+            record: Some(b"/tmp/logs".to_vec()),
         }
     }
 

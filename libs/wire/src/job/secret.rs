@@ -65,10 +65,10 @@ impl Cookie {
         Self(bytes)
     }
 
-    /// The mark of the processes at `place`. One machine can act as several hosts of a job. The
+    /// The mark of the processes at `tree_index`. One machine can act as several hosts of a job. The
     /// clean-up of one place then spares the processes of the others.
-    pub fn at(&self, place: u32) -> String {
-        format!("{}-{place}", hex::encode(&self.0))
+    pub fn at(&self, tree_index: u32) -> String {
+        format!("{}-{tree_index}", hex::encode(&self.0))
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cookie_is_hexadecimal_differs_by_place_and_is_not_printed() {
+    fn a_cookie_is_hexadecimal_differs_by_tree_index_and_is_not_printed() {
         let cookie = Cookie::from_bytes([0x5a; COOKIE_LENGTH]);
         let json = serde_json::to_string(&cookie).unwrap();
         assert_eq!(serde_json::from_str::<Cookie>(&json).unwrap(), cookie);

@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 use crate::DaemonName;
 use crate::bounded::{at_most, at_most_if_any};
 use crate::job::bounds::{MAX_ARGSETS, MAX_HOSTS, MAX_RANKS, Misfit};
-use crate::job::share::MAX_SHARES;
-use crate::job::wish::{HostWish, check_hosts, check_names};
+use crate::job::host_slice::MAX_HOST_SLICES;
+use crate::job::placement_options::{HostChoice, check_hosts, check_names};
 
 /// The processes of one spawn, and the present state of their job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SpawnWish {
+pub struct SpawnPlacement {
     /// The programs, in rank order.
     #[serde(deserialize_with = "at_most::<_, _, MAX_ARGSETS>")]
     pub blocks: Vec<SpawnBlock>,
@@ -20,17 +20,17 @@ pub struct SpawnWish {
     /// The hosts of the job, in this order; empty: every member, in ring order. Hosts that have
     /// left the ring are skipped.
     #[serde(deserialize_with = "at_most::<_, _, MAX_HOSTS>")]
-    pub hosts: Vec<HostWish>,
+    pub hosts: Vec<HostChoice>,
     /// Hosts that get no process.
     #[serde(deserialize_with = "at_most::<_, _, MAX_HOSTS>")]
     pub exclude: Vec<String>,
     /// The host that this job used last; before the first spawn, the host of the last rank.
     pub last: Option<DaemonName>,
     /// The number of live processes of this job on each host.
-    #[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")]
+    #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_SLICES>")]
     pub running: Vec<(DaemonName, u32)>,
     /// Hosts that this job has lost. They never get a process again.
-    #[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")]
+    #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_SLICES>")]
     pub lost: Vec<DaemonName>,
     /// Whether ring order begins with the console's host, and not with its successor.
     pub here_first: bool,
@@ -44,8 +44,8 @@ pub struct SpawnBlock {
     pub size: u32,
     /// Hosts for this program alone, in this order; `None`: the job's.
     #[serde(deserialize_with = "at_most_if_any::<_, _, MAX_HOSTS>")]
-    pub hosts: Option<Vec<HostWish>>,
-    /// How its processes are spread; `None`: by [`SpawnWish::policy`].
+    pub hosts: Option<Vec<HostChoice>>,
+    /// How its processes are spread; `None`: by [`SpawnPlacement::policy`].
     pub policy: Option<SpawnPolicy>,
 }
 
@@ -83,8 +83,8 @@ impl SpawnPolicy {
     }
 }
 
-impl SpawnWish {
-    /// How many processes. Call after [`SpawnWish::check`], which bounds the sum.
+impl SpawnPlacement {
+    /// How many processes. Call after [`SpawnPlacement::check`], which bounds the sum.
     pub fn size(&self) -> u32 {
         self.blocks.iter().map(|block| block.size).sum()
     }
@@ -115,8 +115,8 @@ impl SpawnWish {
 mod tests {
     use super::*;
 
-    fn wish(blocks: Vec<SpawnBlock>) -> SpawnWish {
-        SpawnWish {
+    fn request(blocks: Vec<SpawnBlock>) -> SpawnPlacement {
+        SpawnPlacement {
             blocks,
             policy: SpawnPolicy::default(),
             hosts: Vec::new(),
@@ -134,28 +134,28 @@ mod tests {
 
     #[test]
     fn a_request_reads_back_as_written() {
-        let host = HostWish { name: "h2".to_owned(), slots: Some(4) };
+        let host = HostChoice { name: "h2".to_owned(), slots: Some(4) };
         let own = SpawnBlock { hosts: Some(vec![host]), policy: Some(SpawnPolicy::Pack), size: 3 };
-        let mut wish = wish(vec![block(1), own]);
-        wish.last = DaemonName::new("h1").ok();
-        wish.running = vec![(DaemonName::new("h1").unwrap(), 2)];
-        let text = serde_json::to_string(&wish).unwrap();
+        let mut request = request(vec![block(1), own]);
+        request.last = DaemonName::new("h1").ok();
+        request.running = vec![(DaemonName::new("h1").unwrap(), 2)];
+        let text = serde_json::to_string(&request).unwrap();
         assert!(text.contains(r#"{"size":1,"hosts":null,"policy":null}"#), "{text}");
         assert!(text.contains(r#""policy":"pack""#) && text.contains(r#""policy":"rr""#), "{text}");
-        assert_eq!(serde_json::from_str::<SpawnWish>(&text).unwrap(), wish);
+        assert_eq!(serde_json::from_str::<SpawnPlacement>(&text).unwrap(), request);
     }
 
     #[test]
     fn a_request_without_processes_or_with_too_many_is_refused() {
-        assert_eq!(wish(Vec::new()).check(), Err(Misfit::Empty));
-        assert_eq!(wish(vec![block(1), block(0)]).check(), Err(Misfit::NoRanks));
+        assert_eq!(request(Vec::new()).check(), Err(Misfit::Empty));
+        assert_eq!(request(vec![block(1), block(0)]).check(), Err(Misfit::NoRanks));
         let all = u64::from(MAX_RANKS) + 1;
-        let too_many = wish(vec![block(MAX_RANKS), block(1)]).check();
+        let too_many = request(vec![block(MAX_RANKS), block(1)]).check();
         assert_eq!(too_many, Err(Misfit::TooManyRanks(all)));
-        assert_eq!(wish(vec![block(MAX_RANKS)]).check(), Ok(()));
-        let named = |name: &str| vec![HostWish { name: name.to_owned(), slots: None }];
+        assert_eq!(request(vec![block(MAX_RANKS)]).check(), Ok(()));
+        let named = |name: &str| vec![HostChoice { name: name.to_owned(), slots: None }];
         let strange = SpawnBlock { hosts: Some(named("a b")), ..block(1) };
-        assert_eq!(wish(vec![strange]).check(), Err(Misfit::Host("a b".to_owned())));
+        assert_eq!(request(vec![strange]).check(), Err(Misfit::Host("a b".to_owned())));
     }
 
     #[test]

@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::job::bounds::{Bytes, MAX_RANKS, Misfit};
 use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
+use crate::job::placement_options::{HostChoice, PlacementSpec, check_hosts};
 use crate::job::spawn::SpawnPolicy;
-use crate::job::wish::{HostWish, PlacementSpec, check_hosts};
 use crate::{Rank, RankSet};
 
 /// A whole job. The default one has no programs and default options.
@@ -60,6 +62,8 @@ pub struct JobSpec {
     /// Whether the ranks get no answer to PMI requests until the console continues the job. A
     /// debugger attaches meanwhile.
     pub hold: bool,
+    /// The directory in which each manager records its inputs, on its host; `None`: no recording.
+    pub record: Option<Bytes>,
 }
 
 /// One program and the ranks that run it.
@@ -85,7 +89,7 @@ pub struct Argset {
     pub limits: Vec<Limit>,
     /// Hosts for this program alone, in this order, as in [`PlacementSpec::hosts`]; `None`: the
     /// job's.
-    pub hosts: Option<Vec<HostWish>>,
+    pub hosts: Option<Vec<HostChoice>>,
     /// Columns and lines of each rank's terminal; `None`: no terminals.
     pub pty: Option<(u16, u16)>,
 }
@@ -117,7 +121,8 @@ pub struct OutputSpec {
 }
 
 /// The effect of the first failing rank on the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OnFailure {
     /// The job ends.
     #[default]
@@ -237,11 +242,11 @@ impl JobSpec {
     /// terminal, a file or a debugger takes their place in the rank.
     pub fn closed_in(&self, argset: &Argset, receives: bool) -> [bool; 3] {
         let [input, out, err] = self.closed;
-        let shares = self.debug.is_none() && argset.pty.is_none();
+        let host_slices = self.debug.is_none() && argset.pty.is_none();
         [
-            shares && input && receives && !self.stdin_switch,
-            shares && out && self.output.outfile.is_none(),
-            shares && err && self.output.errfile.is_none(),
+            host_slices && input && receives && !self.stdin_switch,
+            host_slices && out && self.output.outfile.is_none(),
+            host_slices && err && self.output.errfile.is_none(),
         ]
     }
 
@@ -284,6 +289,9 @@ impl JobSpec {
             return Err(Misfit::Text("an environment variable"));
         }
         text("the directory for temporary files", &self.tmpdir)?;
+        if let Some(directory) = &self.record {
+            text("the directory for recordings", directory)?;
+        }
         let size = self.size();
         let is_fed = self.stdin.greatest().is_some() || self.stdin_switch;
         if self.adopted && (size != 1 || is_fed || self.preload) {

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::job::share::MAX_SHARES;
+use crate::job::host_slice::MAX_HOST_SLICES;
 use crate::{Rank, RankSet};
 
 /// Most ranks of one job in all its worlds, over its whole life: their numbers are not reused.
@@ -82,41 +82,41 @@ impl World {
     }
 }
 
-/// The ranks of a world by place, numbered through the job.
+/// The ranks of a world by tree index, numbered through the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Parts(
-    #[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")] pub Vec<(u32, RankSet)>,
+    #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_SLICES>")] pub Vec<(u32, RankSet)>,
 );
 
 impl Parts {
     /// The ranks at a place; often none.
-    pub fn at(&self, place: usize) -> RankSet {
-        let part = self.0.iter().find(|(at, _)| *at as usize == place);
+    pub fn at(&self, tree_index: usize) -> RankSet {
+        let part = self.0.iter().find(|(at, _)| *at as usize == tree_index);
         part.map(|(_, ranks)| ranks.clone()).unwrap_or_default()
     }
 
-    /// The ranks at all places for which `is_meant` holds.
+    /// The ranks at all tree indices for which `is_meant` holds.
     pub fn at_all(&self, is_meant: impl Fn(usize) -> bool) -> RankSet {
-        let meant = self.0.iter().filter(|(place, _)| is_meant(*place as usize));
+        let meant = self.0.iter().filter(|(tree_index, _)| is_meant(*tree_index as usize));
         RankSet::from_ranges(meant.flat_map(|(_, ranks)| ranks.ranges()).copied().collect())
     }
 
-    /// The place of a rank.
-    pub fn place_of(&self, rank: Rank) -> Option<usize> {
+    /// The tree index of a rank.
+    pub fn tree_index_of(&self, rank: Rank) -> Option<usize> {
         let part = self.0.iter().find(|(_, ranks)| ranks.contains(rank));
-        part.map(|(place, _)| *place as usize)
+        part.map(|(tree_index, _)| *tree_index as usize)
     }
 
-    /// The place of each rank of the world, in order.
-    pub fn places_of(&self, world: &World) -> Vec<u32> {
-        let mut places = vec![0; world.size as usize];
-        for (place, ranks) in &self.0 {
+    /// The tree index of each rank of the world, in order.
+    pub fn tree_indices_of(&self, world: &World) -> Vec<u32> {
+        let mut tree_indices = vec![0; world.size as usize];
+        for (tree_index, ranks) in &self.0 {
             for rank in ranks.ranks().filter(|&rank| world.contains(rank)) {
-                places[world.own(rank).index()] = *place;
+                tree_indices[world.own(rank).index()] = *tree_index;
             }
         }
-        places
+        tree_indices
     }
 
     /// Whether these are all ranks of the world, each once.
@@ -172,12 +172,16 @@ mod tests {
     fn parts_are_of_a_world_if_they_have_each_of_its_ranks_once() {
         let world = World { number: 1, first: Rank(4), size: 3 };
         let parts = |list: &[(u32, &str)]| {
-            Parts(list.iter().map(|(place, ranks)| (*place, ranks.parse().unwrap())).collect())
+            Parts(
+                list.iter()
+                    .map(|(tree_index, ranks)| (*tree_index, ranks.parse().unwrap()))
+                    .collect(),
+            )
         };
         let good = parts(&[(2, "4,6"), (0, "5")]);
         assert!(good.are_of(&world));
-        assert_eq!(good.places_of(&world), [2, 0, 2]);
-        assert_eq!(good.place_of(Rank(5)), Some(0));
+        assert_eq!(good.tree_indices_of(&world), [2, 0, 2]);
+        assert_eq!(good.tree_index_of(Rank(5)), Some(0));
         assert_eq!(good.at(2).to_string(), "4,6");
         for bad in [&[(2, "4-5")][..], &[(2, "4-6"), (0, "5")], &[(2, "3-5")]] {
             assert!(!parts(bad).are_of(&world));

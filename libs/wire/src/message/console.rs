@@ -79,6 +79,12 @@ pub enum RingRequest {
         /// A member's name, or `HOST:PORT` with a numeric host.
         target: String,
     },
+    /// The state of this daemon's ring machine, or of the manager that the job has on this host:
+    /// [`ConsoleReply::State`], in several replies if needed.
+    State {
+        /// The job; `None`: the daemon itself.
+        job: Option<JobRef>,
+    },
 }
 
 /// A name that a job has published.
@@ -135,7 +141,7 @@ pub enum ConsoleReply {
     /// The answers of the members.
     Census {
         /// The members that answered, in the order of the ring.
-        members: Vec<Word>,
+        members: Vec<MemberDescription>,
         /// Live members that did not answer in time.
         missing: Vec<DaemonName>,
         /// Most forwarding steps to any member.
@@ -175,6 +181,13 @@ pub enum ConsoleReply {
     },
     /// An event of the ring.
     Event(Happening),
+    /// The state of a machine as text for people, or a part of it.
+    State {
+        /// The text.
+        text: String,
+        /// Whether another reply follows.
+        more: bool,
+    },
     /// The requested daemon answered.
     Pong {
         /// Its name.
@@ -239,7 +252,7 @@ pub struct MemberView {
 /// A member's description of itself in a census.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Word {
+pub struct MemberDescription {
     /// Its name.
     pub name: DaemonName,
     /// Its release.

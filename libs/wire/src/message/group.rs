@@ -20,8 +20,8 @@ pub struct FenceGroup {
 pub enum FenceMembers {
     /// All ranks of the world.
     World,
-    /// The ranks of the world at this place.
-    Place(u32),
+    /// The ranks of the world at this index of the job tree.
+    TreeIndex(u32),
     /// These ranks, numbered through the job.
     Ranks(RankSet),
 }

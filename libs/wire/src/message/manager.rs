@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::job::{Cookie, JobKey, MAX_SHARES, Notice, Share, Shares, SpawnWish};
+use crate::job::{Cookie, HostSlice, HostSlices, JobKey, MAX_HOST_SLICES, Notice, SpawnPlacement};
 use crate::message::console::RingRequest;
 use crate::message::jobs::{MAX_RUN, MAX_RUNS, RankRun};
 use crate::message::order::Launch;
@@ -44,8 +44,8 @@ pub enum Opening {
         /// The cookie of the job. The daemon that started the job knows it, and so does the job's
         /// record.
         cookie: Cookie,
-        /// See [`StartJob::place`].
-        place: u32,
+        /// See [`StartJob::tree_index`].
+        tree_index: u32,
         /// The manager's instance, which job links name.
         manager: Instance,
         /// The key of the job's links. Daemons keep it in memory only.
@@ -113,6 +113,11 @@ pub enum ManagerOrder {
         /// The result.
         outcome: Placing,
     },
+    /// A user's request: the state of the manager's machine, by [`ManagerReport::State`].
+    State {
+        /// The number of the request.
+        request: u32,
+    },
     /// Hosts of a new or growing job that did not receive the launch. For the root manager.
     Missing {
         /// Their daemons, and the reasons for people.
@@ -127,7 +132,7 @@ pub struct StartJob {
     /// The job.
     pub job: JobId,
     /// Marks the environment of every process of the job (`MPD_JOB_COOKIE`), so that processes
-    /// without a manager are found. The mark is [`Cookie::at`] the manager's place.
+    /// without a manager are found. The mark is [`Cookie::at`] the manager's tree index.
     pub cookie: Cookie,
     /// Name of the key-value space: random, and never reused on any host.
     pub kvsname: String,
@@ -142,9 +147,9 @@ pub struct StartJob {
     /// The key of the job's links.
     pub key: JobKey,
     /// The job's hosts and their ranks.
-    pub shares: Shares,
-    /// The place of this manager's share; 0 is the root.
-    pub place: u32,
+    pub host_slices: HostSlices,
+    /// The tree index of this manager's host slice; 0 is the root.
+    pub tree_index: u32,
     /// Size of the specification that follows; 0 for all managers except the root.
     pub spec_bytes: u32,
     /// Lines from placement for the user; for the root.
@@ -186,13 +191,22 @@ pub enum ManagerReport {
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
         counts: Vec<(Rank, u64)>,
     },
+    /// A part of the answer to [`ManagerOrder::State`].
+    State {
+        /// The number of the request.
+        request: u32,
+        /// The text.
+        text: String,
+        /// Whether another part follows.
+        more: bool,
+    },
     /// A rank's request about a published name: answered by [`ManagerOrder::Named`]. If the daemon
     /// ends before it answers, the manager repeats the request to the next daemon.
     Name {
         /// Number of the request, counted by the manager.
         request: u32,
         /// The request.
-        wish: NameWish,
+        operation: NameOperation,
     },
     /// A request to place further processes of the job: answered by [`ManagerOrder::Placed`]. Sent
     /// by the root manager. If the daemon ends before it answers, the manager repeats the request
@@ -201,19 +215,19 @@ pub enum ManagerReport {
         /// Number of the request, counted by the manager.
         request: u32,
         /// The processes.
-        wish: SpawnWish,
+        placement: SpawnPlacement,
     },
     /// The job has further hosts, at the end of its list, which must start managers. Sent by the
     /// root manager. [`ManagerOrder::Missing`] returns the hosts that did not receive this.
     Grow {
-        /// The job, with all its hosts and the place of the first new one.
+        /// The job, with all its hosts and the tree index of the first new one.
         launch: Box<Launch>,
     },
     /// The job has ended, and nothing of it is left.
     Ended {
         /// The exit code that the console received.
         code: u8,
-        /// Whether some descendants had not connected. They may be about to try, in vain.
+        /// Whether some descendants had not connected. They may be about to try, and will fail.
         unlinked: bool,
     },
 }
@@ -221,7 +235,7 @@ pub enum ManagerReport {
 /// A rank's request about a published name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum NameWish {
+pub enum NameOperation {
     /// Publish the name in the whole ring.
     Publish {
         /// The name.
@@ -250,7 +264,7 @@ pub enum NameWish {
     },
 }
 
-/// The result of a [`NameWish`].
+/// The result of a [`NameOperation`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum NameAnswer {
@@ -268,7 +282,7 @@ pub enum NameAnswer {
     Later(String),
 }
 
-/// The result of a [`SpawnWish`].
+/// The result of a [`SpawnPlacement`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Placing {
@@ -276,9 +290,9 @@ pub enum Placing {
     Done {
         /// The hosts in order of first use, each with its ranks, counted from 0 over all blocks.
         /// The managers' instances are new; a host that has a manager of this job keeps it.
-        #[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")]
-        shares: Vec<Share>,
-        /// The host used last, for [`SpawnWish::last`] of the next spawn.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_SLICES>")]
+        host_slices: Vec<HostSlice>,
+        /// The host used last, for [`SpawnPlacement::last`] of the next spawn.
         last: DaemonName,
     },
     /// The processes have no hosts; the reason for people.

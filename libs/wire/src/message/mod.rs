@@ -10,23 +10,31 @@ mod jobs;
 mod manager;
 mod order;
 mod ring;
+mod shim;
 mod top;
 mod trace;
 mod tree;
 mod world;
 
 pub use console::{
-    ConsoleReply, Happening, JobInput, JobNews, JobSummary, MAX_DEBUG_LINE, MemberView, Published,
-    RingRequest, RingView, Word,
+    ConsoleReply, Happening, JobInput, JobNews, JobSummary, MAX_DEBUG_LINE, MemberDescription,
+    MemberView, Published, RingRequest, RingView,
 };
 pub use greeting::{Greeting, MAX_GREETING};
 pub use group::{FenceGroup, FenceMembers};
 pub use jobs::{HostedPart, InvalidJobRef, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};
-pub use manager::{ManagerOrder, ManagerReport, NameAnswer, NameWish, Opening, Placing, StartJob};
-pub use order::{InvalidTmpdir, Launch, Order, OrderAnswer};
+pub use manager::{
+    ManagerOrder, ManagerReport, NameAnswer, NameOperation, Opening, Placing, StartJob,
+};
+pub use order::{InvalidTmpdir, Launch, OrderAnswer, RingOrder};
 pub use ring::{
     Answer, Gathered, InvalidPayload, LIST_CHUNK, Lap, Naming, Payload, RingMessage, Scatter,
     ScatterId,
+};
+pub use shim::{
+    COMMAND_CREDIT, EXEC, InvalidShimMessage, MARK_CREDIT, MAX_SHIM_MESSAGE, MAX_SHIM_TEXT,
+    ProgramEnd, ShimOrder, ShimReport, decode_for_shim, encode_for_shim, pieces_of_command,
+    shim_text,
 };
 pub use top::{HostTop, HostUse, RankUse, RunUse};
 pub use trace::{Exchange, MAX_SPANS, Phase, Span};
@@ -38,4 +46,4 @@ pub use world::{Gathering, MAX_GATHERED, TooMuch, WorldPiece, pieces};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::job::{Cookie, JobKey, Share, Shares};
+use crate::job::{Cookie, HostSlice, HostSlices, JobKey};
 use crate::message::jobs::{JobPart, JobRef, MAX_RUNS};
 use crate::message::top::{HostUse, RunUse};
 use crate::{DaemonName, JobId, MAX_MEMBERS, RankSet};
@@ -11,8 +11,8 @@ use crate::{DaemonName, JobId, MAX_MEMBERS, RankSet};
 /// An order. Each member acts on it once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Order {
-    /// Describe yourself: [`OrderAnswer::Word`].
+pub enum RingOrder {
+    /// Describe yourself: [`OrderAnswer::MemberDescription`].
     Speak,
     /// The member of this name leaves the ring.
     Leave {
@@ -29,7 +29,7 @@ pub enum Order {
         /// Whether they are draining from now on.
         draining: bool,
     },
-    /// Hosts with a share start a manager for the job.
+    /// Hosts with a host slice start a manager for the job.
     Launch(Launch),
     /// The job ended before all its managers had connected. Managers that are searching for their
     /// parents stop.
@@ -88,7 +88,7 @@ pub struct Launch {
     /// there.
     pub tmpdir: String,
     /// The job's hosts and their ranks.
-    pub shares: Shares,
+    pub host_slices: HostSlices,
     /// The first place without a manager: 0 for a new job, whose root starts before the launch is
     /// sent. Places before it complete the tree; a missing answer of theirs is not reported.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -101,9 +101,9 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl Launch {
-    /// The shares of hosts that must start a manager, with their places; never the root's.
-    pub fn newcomers(&self) -> impl Iterator<Item = (usize, &Share)> {
-        self.shares.iter().enumerate().skip((self.first as usize).max(1))
+    /// The host slices of hosts that must start a manager, with their places; never the root's.
+    pub fn newcomers(&self) -> impl Iterator<Item = (usize, &HostSlice)> {
+        self.host_slices.iter().enumerate().skip((self.first as usize).max(1))
     }
 
     /// Checks the launch: any holder of the ring's key can send one.
@@ -177,7 +177,7 @@ pub enum OrderAnswer {
         problem: String,
     },
     /// The member's description of itself.
-    Word {
+    MemberDescription {
         /// Release.
         version: String,
         /// Process id.
@@ -203,7 +203,7 @@ mod tests {
             cookie: Cookie::from_bytes([1; 16]),
             kvsname: "kvs_0".to_owned(),
             tmpdir: tmpdir.to_owned(),
-            shares: Shares::alone(daemon.clone(), Instance::from_bytes([1; 16]), 1),
+            host_slices: HostSlices::alone(daemon.clone(), Instance::from_bytes([1; 16]), 1),
             first: 0,
         };
         for good in ["/tmp", "/", "/var/tmp/..a/b..", "/home/a b"] {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::names::Sheet;
+use crate::names::NameRecord;
 use crate::{DaemonName, Instance, MAX_MEMBERS, Record, Seat};
 
 /// Most records in one message: that many of the largest size fit a frame.
@@ -35,11 +35,11 @@ pub enum RingMessage {
         #[serde(deserialize_with = "at_most::<_, _, LIST_CHUNK>")]
         records: Vec<Record>,
     },
-    /// Published names: all of them after the last [`RingMessage::List`], else only changed sheets.
+    /// Published names: all of them after the last [`RingMessage::List`], else only changed name records.
     Names {
-        /// At most [`crate::names::MAX_SHEET`] bytes of text in all.
+        /// At most [`crate::names::MAX_NAME_RECORD`] bytes of text in all.
         #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
-        sheets: Vec<Sheet>,
+        name_records: Vec<NameRecord>,
     },
     /// Act on this, and forward it to a range of the ring.
     Scatter(Scatter),
@@ -91,8 +91,8 @@ pub struct Scatter {
 pub struct Naming {
     /// The name.
     pub name: String,
-    /// The owner's sheet, including the name.
-    pub sheet: Sheet,
+    /// The owner's name record, including the name.
+    pub name_record: NameRecord,
 }
 
 /// The answers of a range.

@@ -41,7 +41,7 @@ pub enum Phase {
     /// The remaining output was written.
     Drain,
     /// What the job left on the host was removed.
-    Tidy,
+    CleanUp,
 }
 
 impl Phase {
@@ -62,7 +62,7 @@ impl Phase {
             Self::Fence => "fence",
             Self::Kill => "kill",
             Self::Drain => "drain",
-            Self::Tidy => "tidy",
+            Self::CleanUp => "clean-up",
         }
     }
 
@@ -101,7 +101,7 @@ pub struct Exchange {
     /// The command was sent, by the manager's clock.
     pub sent: u64,
     /// The command arrived, by the child's clock.
-    pub heard: u64,
+    pub arrived: u64,
     /// The report was sent, by the child's clock.
     pub answered: u64,
     /// The report arrived, by the manager's clock.
@@ -114,7 +114,7 @@ impl Exchange {
     /// smallest sufficient amount. A time service keeps hosts closer together than an estimate from
     /// the delays of a busy manager.
     pub fn correction(&self) -> i64 {
-        let least = difference(self.sent, self.heard);
+        let least = difference(self.sent, self.arrived);
         let most = difference(self.received, self.answered);
         if least > most {
             // A clock was set in between.
@@ -133,8 +133,8 @@ fn difference(ours: u64, theirs: u64) -> i64 {
 mod tests {
     use super::*;
 
-    fn correction(sent: u64, heard: u64, answered: u64, received: u64) -> i64 {
-        Exchange { sent, heard, answered, received }.correction()
+    fn correction(sent: u64, arrived: u64, answered: u64, received: u64) -> i64 {
+        Exchange { sent, arrived, answered, received }.correction()
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn names_are_those_on_the_wire() {
-        for phase in [Phase::Placement, Phase::Specification, Phase::Run, Phase::Tidy] {
+        for phase in [Phase::Placement, Phase::Specification, Phase::Run, Phase::CleanUp] {
             assert_eq!(serde_json::to_value(phase).unwrap(), phase.name());
         }
     }
@@ -167,9 +167,9 @@ mod tests {
             took_us: u64::MAX,
         };
         let word = crate::message::Up::Trace {
-            place: u32::MAX,
-            heard_us: u64::MAX,
-            told_us: u64::MAX,
+            tree_index: u32::MAX,
+            received_us: u64::MAX,
+            reported_us: u64::MAX,
             spans: vec![span; MAX_SPANS],
         };
         let bytes = serde_json::to_vec(&word).unwrap().len();

@@ -8,7 +8,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::job::{Crash, Digest, Failure, MAX_SHARES, Parts, RankEnd, Share, SpawnOutcome, World};
+use crate::job::{
+    Crash, Digest, Failure, HostSlice, MAX_HOST_SLICES, Parts, RankEnd, SpawnOutcome, World,
+};
 use crate::message::group::FenceGroup;
 use crate::message::trace::{MAX_SPANS, Span};
 use crate::{DaemonName, Rank, RankSet, Stream};
@@ -192,20 +194,20 @@ pub enum Down {
         /// The group.
         group: FenceGroup,
     },
-    /// Further hosts join the job, from this place on.
+    /// Further hosts join the job, from this tree index on.
     Grow {
         /// The first new place.
         from: u32,
         /// The hosts.
-        #[serde(deserialize_with = "at_most::<_, _, MAX_SHARES>")]
-        shares: Vec<Share>,
+        #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_SLICES>")]
+        host_slices: Vec<HostSlice>,
     },
     /// Start a world. Its description came before, in pieces. Managers with a part in it prepare,
     /// and answer [`Up::Prepared`].
     World {
         /// The world.
         world: World,
-        /// The ranks by place.
+        /// The ranks by tree index.
         parts: Parts,
     },
     /// All managers are prepared: start that world's ranks; answered by [`Up::Begun`].
@@ -257,8 +259,8 @@ pub enum Down {
     Drain,
     /// Discard the remaining output.
     Discard,
-    /// Clean up, answer [`Up::Tidied`], and end.
-    Tidy,
+    /// Clean up, answer [`Up::CleanedUp`], and end.
+    CleanUp,
     /// The receiver may send further bytes of a stream up.
     OutputCredit {
         /// Which stream.
@@ -382,7 +384,7 @@ pub enum Up {
         first: Rank,
     },
     /// A rank ends or restores the shared fate of its world and another one of the job.
-    Bond {
+    WorldConnection {
         /// The rank.
         from: Rank,
         /// The number of the other world.
@@ -411,7 +413,7 @@ pub enum Up {
     /// All output of this manager and its descendants was sent before this.
     Drained,
     /// Nothing of the job is left here or in the descendants.
-    Tidied,
+    CleanedUp,
     /// A descendant is lost, with its own descendants.
     Lost {
         /// Its host's daemon.
@@ -425,14 +427,14 @@ pub enum Up {
         text: String,
     },
     /// The spans of a manager and its ranks, if the specification asks for the timeline; before
-    /// [`Up::Tidied`]. Times are by the clock of the sender.
+    /// [`Up::CleanedUp`]. Times are by the clock of the sender.
     Trace {
-        /// The place of the manager that recorded the spans.
-        place: u32,
+        /// The tree index of the manager that recorded the spans.
+        tree_index: u32,
         /// When the sender received [`Down::Go`], in microseconds since 1970; 0 if it did not.
-        heard_us: u64,
+        received_us: u64,
         /// When the sender sent this.
-        told_us: u64,
+        reported_us: u64,
         /// Some of the spans.
         #[serde(deserialize_with = "at_most::<_, _, MAX_SPANS>")]
         spans: Vec<Span>,

@@ -2,7 +2,7 @@
 //!
 //! The passphrase stays in the manager that read it. The manager sends its daemon a [`NameKey`],
 //! derived from the passphrase and the name. All members hold a [`Lock`]: a salt and a MAC by the
-//! key. A reader of sheets can still try passphrases, so a passphrase should be hard to guess.
+//! key. A reader of name records can still try passphrases, so a passphrase should be hard to guess.
 
 use std::fmt;
 
@@ -90,8 +90,17 @@ impl Lock {
         hmac::verify(&key.hmac(), salt, mac).is_ok()
     }
 
-    pub(crate) const fn as_bytes(&self) -> &[u8] {
-        &self.0
+    /// The lock of another key with the same salt. Its sheet has the same digest.
+    #[must_use]
+    pub fn rekeyed(&self, key: &NameKey) -> Self {
+        let mut salt = [0; SALT];
+        salt.copy_from_slice(self.salt());
+        Self::new(salt, key)
+    }
+
+    /// Random: two locks with one salt are one lock.
+    pub(crate) fn salt(&self) -> &[u8] {
+        &self.0[..SALT]
     }
 }
 
@@ -135,6 +144,10 @@ mod tests {
             let other = NameKey::new(name, words);
             assert!(!lock.opens_with(&other) && other != key, "{name}");
         }
+        let stranger = NameKey::new("ocean", b"shallow");
+        let rekeyed = lock.rekeyed(&stranger);
+        assert!(rekeyed.opens_with(&stranger) && !rekeyed.opens_with(&key));
+        assert_eq!(rekeyed.salt(), lock.salt());
         let salted = Lock::new([8; SALT], &key);
         assert!(salted.opens_with(&key) && salted.0[SALT..] != lock.0[SALT..]);
     }

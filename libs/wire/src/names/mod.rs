@@ -1,7 +1,7 @@
 //! Published names on the wire: the names that a daemon has published for its jobs.
 //!
-//! All names of one daemon are on one [`Sheet`]. Only its owner changes the sheet and counts its
-//! versions. A sheet belongs to one instance of its owner. The ring decides between two claims to
+//! All names of one daemon are on one [`NameRecord`]. Only its owner changes the name record and counts its
+//! versions. A name record belongs to one instance of its owner. The ring decides between two claims to
 //! one name.
 
 mod lock;
@@ -22,10 +22,10 @@ pub const MAX_VALUE: usize = 255;
 pub const MAX_CLAIMS: usize = 512;
 /// Most names that one job publishes through a daemon, so that other jobs have room.
 pub const MAX_CLAIMS_OF_JOB: usize = 128;
-/// Most bytes of the names of one job, counted as on a sheet.
-const MAX_BYTES_OF_JOB: usize = MAX_SHEET / 2;
-/// Most bytes of text on one sheet. JSON writes one byte as up to six; the result fits a frame.
-pub const MAX_SHEET: usize = 96 * 1024;
+/// Most bytes of the names of one job, counted as on a name record.
+const MAX_BYTES_OF_JOB: usize = MAX_NAME_RECORD / 2;
+/// Most bytes of text on one name record. JSON writes one byte as up to six; the result fits a frame.
+pub const MAX_NAME_RECORD: usize = 96 * 1024;
 /// The error for a job that has used its share.
 pub const TOO_MANY_OF_JOB: &str = "the job has its share of names here already, 128 or 48 KiB";
 
@@ -86,19 +86,19 @@ impl Claim {
 /// All names that one instance of a daemon has published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sheet {
+pub struct NameRecord {
     /// The daemon.
     pub owner: DaemonName,
     /// Its instance.
     pub instance: Instance,
     /// The owner increases it with every change.
     pub version: u64,
-    /// Sorted by name, each name once; at most [`MAX_CLAIMS`] with [`MAX_SHEET`] bytes in all.
+    /// Sorted by name, each name once; at most [`MAX_CLAIMS`] with [`MAX_NAME_RECORD`] bytes in all.
     pub claims: Vec<Claim>,
 }
 
-impl Sheet {
-    /// The first, empty sheet of an instance.
+impl NameRecord {
+    /// The first, empty name record of an instance.
     pub const fn new(owner: DaemonName, instance: Instance) -> Self {
         Self { owner, instance, version: 0, claims: Vec::new() }
     }
@@ -121,15 +121,15 @@ impl Sheet {
         self.claims.iter().map(Claim::bytes).sum()
     }
 
-    /// Whether the sheet is sorted and within the bounds.
+    /// Whether the name record is sorted and within the bounds.
     pub fn is_sound(&self) -> bool {
         let sorted = self.claims.windows(2).all(|two| two[0].name < two[1].name);
         let sound = self.claims.iter().all(|claim| claim.problem().is_none());
-        let few = self.claims.len() <= MAX_CLAIMS && self.bytes() <= MAX_SHEET;
+        let few = self.claims.len() <= MAX_CLAIMS && self.bytes() <= MAX_NAME_RECORD;
         few && sorted && sound && self.version < u64::MAX / 2
     }
 
-    /// 64 bits of digest. The digest of all sheets is the sum of these.
+    /// 64 bits of digest. The digest of all name records is the sum of these. A lock counts by its salt.
     pub fn digest(&self) -> u64 {
         let mut sum = Fnv::default();
         sum.add(self.owner.as_str().as_bytes());
@@ -139,7 +139,7 @@ impl Sheet {
             sum.add(name.as_bytes());
             sum.add(value.as_bytes());
             sum.add(String::from(job.clone()).as_bytes());
-            sum.add(lock.as_ref().map_or(&[], Lock::as_bytes));
+            sum.add(lock.as_ref().map_or(&[], Lock::salt));
         }
         sum.spread()
     }

@@ -1,4 +1,4 @@
-//! The children of the daemon that are no managers: helpers, and orphans of managers that died.
+//! The children of the daemon that are not managers: helpers, and orphans of managers that died.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 /// The time between two attempts to kill all orphans.
 const KILL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// See the module.
+/// The helpers and the orphans.
 #[derive(Debug, Default)]
 pub(super) struct Children {
     /// Sweepers, and helpers that start lost members.
@@ -39,7 +39,7 @@ impl Children {
         self.killing
     }
 
-    /// Reaps children up to the first one that was no helper, and returns that one.
+    /// Reaps children up to the first one that was not a helper, and returns that one.
     pub(super) fn reap(&mut self) -> Option<Pid> {
         while let Dead::Child(pid) = tree::next_dead() {
             tree::reap(pid);

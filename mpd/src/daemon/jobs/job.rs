@@ -1,4 +1,4 @@
-//! One job of this host, as the table has it.
+//! One job of this host, as an entry of the table.
 
 use std::fs::File;
 
@@ -14,31 +14,31 @@ use crate::daemon::jobs::top::Written;
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) record: JobRecord,
-    /// The record and what the manager adds to it.
+    /// The file of the record. The manager adds its notes to it.
     pub(super) file: File,
-    /// Unknown for a job of a former daemon whose manager has not registered yet.
+    /// `None` for a job of an earlier daemon whose manager has not registered yet.
     pub(super) part: Option<Part>,
-    /// Whether the manager can be spoken to.
+    /// Whether the manager is connected.
     pub(super) connected: bool,
-    /// Unknown for a job of a former daemon whose manager has not registered yet.
+    /// `None` for a job of an earlier daemon whose manager has not registered yet.
     pub(super) manager: Option<Pid>,
-    /// What its user calls it, and its ranks here, as its manager says.
+    /// The alias that the user gave the job, as its manager reports.
     pub(super) alias: Option<String>,
     pub(super) runs: Vec<RankRun>,
-    /// At the root: the ranks that can be given standard input, and how many ranks there are.
+    /// At the root: the ranks that can receive standard input, and the number of ranks.
     pub(super) receivers: Option<(RankSet, u32)>,
     pub(super) written: Written,
-    /// Whether the manager is our child, so that its orphans come to us.
-    pub(super) ours: bool,
+    /// Whether the manager is our child, so that its orphans become our children.
+    pub(super) is_child: bool,
     pub(super) ended: bool,
 }
 
-/// What a manager has to do with the others of its job.
+/// The part of a manager in the job tree.
 #[derive(Debug)]
 pub(super) struct Part {
     /// 0 is the root.
-    pub(super) place: u32,
-    /// For whom job links ask.
+    pub(super) tree_index: u32,
+    /// Job links name the manager by this.
     pub(super) manager: Instance,
     pub(super) key: JobKey,
 }

@@ -1,24 +1,24 @@
-//! What runs here, in pages that fit an answer to the ring. Pure.
+//! The jobs of this host, in pages that fit an answer to the ring. Pure.
 
 use mpd_ring::MAX_ANSWER;
 use mpd_wire::message::{HostedPart, JobPart, RankRun};
 use mpd_wire::{DaemonName, RankSet};
 
-/// Bytes of a page; the rest of an answer is what stands around it.
+/// Bytes of a page. The rest of an answer is the frame around it.
 const PAGE: usize = MAX_ANSWER - 128;
 
-/// Ranks that are never torn apart.
+/// Ranks that are always on one page.
 const PIECE: usize = 64;
 
-/// Most characters of a text that users choose: many more would not fit a page.
+/// Most characters of a text that users choose, so that an entry fits a page.
 const MAX_TEXT: usize = 100;
 
-/// A text as it is listed.
+/// A text cut for listings.
 pub(super) fn shortened(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
 }
 
-/// One page of all that runs, and whether there is a next one.
+/// One page of all parts, and whether there is another page.
 pub(super) fn page(parts: impl Iterator<Item = JobPart>, wanted: u32) -> (Vec<JobPart>, bool) {
     let mut page = 0;
     let mut room = PAGE;
@@ -44,12 +44,12 @@ pub(super) fn page(parts: impl Iterator<Item = JobPart>, wanted: u32) -> (Vec<Jo
     (taken, false)
 }
 
-/// The same jobs, with the host where they run.
+/// Adds the host of jobs.
 pub(crate) fn hosted(host: DaemonName, jobs: Vec<JobPart>) -> impl Iterator<Item = HostedPart> {
     jobs.into_iter().map(move |part| HostedPart { host: host.clone(), part })
 }
 
-/// The same part in several of a few ranks each; one without ranks is one.
+/// Splits a part into parts of at most [`PIECE`] ranks. A part without ranks stays as it is.
 fn pieces(mut part: JobPart) -> Vec<JobPart> {
     let runs = std::mem::take(&mut part.runs);
     let mut all = Vec::new();
@@ -77,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// A job whose texts take as much room as they can.
+    /// A job whose texts take as much room as possible.
     fn part(number: u64, ranks: u32) -> JobPart {
         let worst = shortened(&"\u{1}".repeat(1000));
         let run = RankRun {

@@ -1,9 +1,9 @@
-//! The jobs of this host: their ids, their managers, and what happens when a manager is gone.
+//! The jobs of this host: their ids, their managers, and the clean-up after a manager that died.
 //!
-//! A manager that says `ended` left nothing. One that dies without a word leaves orphans: they become
-//! our children, since we are the next subreaper up, and are killed until none is left. An adopted
-//! manager (started by a former daemon) is no child of ours; what it leaves is found by control group
-//! or cookie, by a helper process. That one also removes what the manager has noted.
+//! A manager that reports `ended` leaves nothing. The processes of a manager that dies without this report become
+//! children of this daemon, which is the next subreaper. The daemon kills them until none is left. A manager that
+//! an earlier daemon started is not a child of this daemon. A helper process finds its processes by control group
+//! or cookie. The helper also removes what the manager has noted.
 
 mod children;
 mod job;
@@ -26,35 +26,35 @@ use mpd_io::rundir::{RunDir, user_name};
 use mpd_job::record::JobRecord;
 use mpd_machine::Time;
 use mpd_wire::frame::Kind;
-use mpd_wire::job::{Cookie, JobKey, JobSpec, MAX_RANKS, Notice, Shares};
+use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice};
 use mpd_wire::message::{
     ConsoleReply, HostUse, JobPart, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder,
     ManagerReport, Opening, OrderAnswer, RankRun, RunUse, Span, StartJob,
 };
-use mpd_wire::{Instance, JobId, Rank, RankSet};
+use mpd_wire::{DaemonName, Instance, JobId, Rank, RankSet};
 use nix::unistd::{Pid, geteuid};
 
 use crate::daemon::demand::Demand;
-use crate::daemon::errand::Errand;
 use crate::daemon::jobs::children::Children;
 use crate::daemon::jobs::job::{Job, Part};
 use crate::daemon::jobs::records::Records;
 use crate::daemon::jobs::roots::Root;
-use crate::daemon::names::Wish;
+use crate::daemon::manager_message::ManagerMessage;
+use crate::daemon::names::NameRequest;
 use crate::daemon::spawns::Spawn;
 use crate::daemon::submission::Submission;
 
 pub(crate) use listing::hosted;
 pub(crate) use roots::no_such_job;
 
-/// How often managers of a former daemon that have not registered are looked for: they try every second.
+/// How often to look for managers of an earlier daemon that have not registered. They try every second.
 const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a manager gets besides its order.
+/// What a new manager gets besides its order.
 struct Given<'a> {
-    /// The console, its output and its error.
+    /// The connection of the console, its standard output and its standard error.
     console: [BorrowedFd<'a>; 3],
-    /// What is passed on of a process that is to be its one rank.
+    /// The descriptors of the process that becomes the job's one rank.
     adopted: &'a [OwnedFd],
     spec: &'a [u8],
     notices: Vec<Notice>,
@@ -66,18 +66,18 @@ struct Given<'a> {
 pub(crate) struct Jobs {
     name: String,
     host: String,
-    /// Whose jobs these are.
+    /// The user of these jobs.
     user: String,
     records: Records,
     jobs: BTreeMap<JobId, Job>,
-    /// Number of the last job that this daemon, or one before it, accepted.
+    /// Number of the last job that this daemon, or an earlier one, accepted.
     last: u64,
-    /// Connections of new managers, until somebody listens to them.
+    /// Connections of new managers, until the loop takes them.
     connections: Vec<(JobId, Conn)>,
     children: Children,
-    /// When to look again whether managers that have not registered live.
+    /// When to check again whether unregistered managers live.
     next_look: Option<Time>,
-    /// For samples of what is used.
+    /// The time of samples of usage.
     clock: Clock,
 }
 
@@ -107,17 +107,17 @@ impl Jobs {
         self.jobs.is_empty() && self.children.is_idle()
     }
 
-    /// A process of ours that is to be left alone, and reaped.
+    /// Adds a child that is reaped and never killed.
     pub(crate) fn add_helper(&mut self, pid: Pid) {
         self.children.add_helper(pid);
     }
 
-    /// Whether it still runs.
+    /// Whether this helper still runs.
     pub(crate) fn is_helper(&self, pid: Pid) -> bool {
         self.children.is_helper(pid)
     }
 
-    /// Jobs that have a manager here, or had one that is being cleaned up after.
+    /// The number of jobs that have a manager here, or had one and are being cleaned up.
     pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.jobs.len()).unwrap_or(u32::MAX)
     }
@@ -134,7 +134,7 @@ impl Jobs {
         }
     }
 
-    /// The id of a new job; `console` is the process that submits it, in a private ring.
+    /// The id of a new job. In a private ring, `console` is the process that submits it.
     pub(crate) fn new_id(&self, console: Option<u32>) -> Result<JobId> {
         let Some(console) = console else { return Ok(JobId::new(self.last + 1, &self.name)?) };
         let id = JobId::private(console, &self.name)?;
@@ -144,9 +144,14 @@ impl Jobs {
         }
     }
 
-    /// A new job of this daemon: all that its managers must know, for [`Jobs::start_root`] and for the
-    /// other hosts.
-    pub(crate) fn plan(&self, id: JobId, spec: &JobSpec, shares: Shares) -> Result<Launch> {
+    /// A new job of this daemon, with the data that its managers need, for [`Jobs::start_root`] and for the other
+    /// hosts.
+    pub(crate) fn plan(
+        &self,
+        id: JobId,
+        spec: &JobSpec,
+        host_slices: HostSlices,
+    ) -> Result<Launch> {
         let tmpdir = std::str::from_utf8(&spec.tmpdir)
             .context("TMPDIR is not UTF-8 text; name another directory")?;
         let launch = Launch {
@@ -155,7 +160,7 @@ impl Jobs {
             cookie: Cookie::from_bytes(mpd_io::random::bytes()?),
             kvsname: format!("kvs_{}", mpd_io::random::hex128()?),
             tmpdir: tmpdir.to_owned(),
-            shares,
+            host_slices,
             first: 0,
         };
         launch.check()?;
@@ -184,13 +189,12 @@ impl Jobs {
         Ok(())
     }
 
-    /// Starts the manager of our share of a job that another daemon accepted. One that is there already
-    /// is left as it is.
-    pub(crate) fn start_branch(&mut self, launch: &Launch, place: usize) -> Result<()> {
+    /// Starts the manager of our host slice of a job that another daemon accepted. Does nothing if it runs already.
+    pub(crate) fn start_branch(&mut self, launch: &Launch, tree_index: usize) -> Result<()> {
         launch.check()?;
         if let Some(known) = self.jobs.get(&launch.job) {
             let record = &known.record;
-            if (&record.cookie, record.place as usize) == (&launch.cookie, place) {
+            if (&record.cookie, record.tree_index as usize) == (&launch.cookie, tree_index) {
                 return Ok(());
             }
             bail!("what is left of an earlier job {} is still being removed", launch.job);
@@ -199,22 +203,26 @@ impl Jobs {
         let console = [null.as_fd(); 3];
         self.start(
             launch,
-            place,
+            tree_index,
             Given { console, adopted: &[], spec: &[], notices: Vec::new(), spans: Vec::new() },
         )
     }
 
-    fn start(&mut self, launch: &Launch, place: usize, given: Given<'_>) -> Result<()> {
-        let share = launch.shares.get(place).context("no share at this place")?;
+    fn start(&mut self, launch: &Launch, tree_index: usize, given: Given<'_>) -> Result<()> {
+        let host_slice =
+            launch.host_slices.get(tree_index).context("no host slice with this tree index")?;
         let spec_bytes = u32::try_from(given.spec.len())?;
-        let part =
-            Part { place: u32::try_from(place)?, manager: share.manager, key: launch.key.clone() };
-        // Everybody can read the name.
+        let part = Part {
+            tree_index: u32::try_from(tree_index)?,
+            manager: host_slice.manager,
+            key: launch.key.clone(),
+        };
+        // All users can read the name.
         let cgroup = Cgroup::create(&format!("mpd-{}", mpd_io::random::hex128()?));
         let record = JobRecord {
             job: launch.job.clone(),
             cookie: launch.cookie.clone(),
-            place: part.place,
+            tree_index: part.tree_index,
             cgroup: cgroup.as_ref().map(|g| g.path().display().to_string()),
         };
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
@@ -237,7 +245,7 @@ impl Jobs {
             spec_bytes,
             notices: given.notices,
             spans: given.spans,
-            ..self.order(launch, &record, part.place)
+            ..self.order(launch, &record, part.tree_index)
         })));
         manager.send_bulk(Kind::Spec, given.spec);
         if let Err(e) = manager.flush() {
@@ -254,14 +262,14 @@ impl Jobs {
             runs: Vec::new(),
             receivers: None,
             written: top::Written::default(),
-            ours: true,
+            is_child: true,
             ended: false,
         };
         self.jobs.insert(launch.job.clone(), job);
         Ok(())
     }
 
-    fn order(&self, launch: &Launch, record: &JobRecord, place: u32) -> StartJob {
+    fn order(&self, launch: &Launch, record: &JobRecord, tree_index: u32) -> StartJob {
         StartJob {
             job: record.job.clone(),
             cookie: record.cookie.clone(),
@@ -271,8 +279,8 @@ impl Jobs {
             rundir: self.records.rundir(),
             tmpdir: launch.tmpdir.clone(),
             key: launch.key.clone(),
-            shares: launch.shares.clone(),
-            place,
+            host_slices: launch.host_slices.clone(),
+            tree_index,
             spec_bytes: 0,
             notices: Vec::new(),
             spans: Vec::new(),
@@ -284,8 +292,7 @@ impl Jobs {
         std::mem::take(&mut self.connections)
     }
 
-    /// The job of the manager that a job link asks for, and the key of its links, if that manager can be
-    /// spoken to now.
+    /// The job of the manager that a job link asks for, and the key of its links, if that manager is connected.
     pub(crate) fn find_manager(&self, wanted: Instance) -> Option<(&JobId, &JobKey)> {
         let (id, job) = self.jobs.iter().find(|(_, job)| {
             job.connected && job.part.as_ref().is_some_and(|part| part.manager == wanted)
@@ -293,20 +300,22 @@ impl Jobs {
         Some((id, &job.part.as_ref()?.key))
     }
 
-    /// Handles the report of a manager. Returns what the table of jobs cannot do.
+    /// Handles the report of a manager. Returns a request that the table of jobs cannot serve.
     pub(crate) fn report(&mut self, job: JobId, report: ManagerReport) -> Option<Demand> {
         match report {
             ManagerReport::Ranks { alias, runs } => self.running(&job, alias, runs),
             ManagerReport::Forgotten { first } => self.forgotten(&job, first),
             ManagerReport::Receivers { can, size } => self.can_receive(&job, can, size),
             ManagerReport::Written { counts } => self.written(&job, counts),
-            ManagerReport::Name { request, wish } => {
-                return Some(Demand::Name(Wish { job, request, wish }));
+            ManagerReport::Name { request, operation } => {
+                return Some(Demand::Name(NameRequest { job, request, operation }));
             }
-            ManagerReport::Place { request, wish } => {
-                return Some(Demand::Spawn(Spawn::Place { job, request, wish }));
+            ManagerReport::Place { request, placement } => {
+                return Some(Demand::Spawn(Spawn::Place { job, request, placement }));
             }
             ManagerReport::Grow { launch } => return Some(Demand::Spawn(Spawn::Grow(launch))),
+            // The loop routes it to its console.
+            ManagerReport::State { .. } => {}
             ManagerReport::Ended { code, unlinked } => {
                 let is_known = self.ended(&job, code);
                 return (is_known && unlinked).then_some(Demand::Cancel(job));
@@ -315,7 +324,7 @@ impl Jobs {
         None
     }
 
-    /// The manager of a job says what runs of it. What is too much is left out.
+    /// Adds ranks that the manager of a job reports. Ranks beyond the limits are left out of listings.
     fn running(&mut self, id: &JobId, alias: Option<String>, runs: Vec<RankRun>) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.alias = alias;
@@ -330,7 +339,7 @@ impl Jobs {
         }
     }
 
-    /// A spawned world has ended.
+    /// Removes a spawned world that has ended.
     fn forgotten(&mut self, id: &JobId, first: Rank) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         let is_it = |run: &RankRun| run.world.is_some_and(|world| world.first == first);
@@ -339,8 +348,8 @@ impl Jobs {
         }
     }
 
-    /// Jobs whose managers are to count, and have nothing to count for us yet.
-    pub(crate) fn uncounted(&mut self) -> Vec<JobId> {
+    /// The jobs whose managers are to count output now. A manager that is counting already is left out.
+    pub(crate) fn jobs_to_count(&mut self) -> Vec<JobId> {
         let mut all = Vec::new();
         for (id, job) in &mut self.jobs {
             if job.connected && !job.runs.is_empty() && job.written.ask() {
@@ -350,7 +359,7 @@ impl Jobs {
         all
     }
 
-    /// A manager has counted.
+    /// Stores the counts of a manager.
     fn written(&mut self, id: &JobId, counts: Vec<(Rank, u64)>) {
         let now = self.clock.now();
         let Some(job) = self.jobs.get_mut(id) else { return };
@@ -358,7 +367,7 @@ impl Jobs {
         job.written.add(now, counts.into_iter().filter(|(rank, _)| known(rank)));
     }
 
-    /// This machine now, a page of what is used on it, and whether there is a next one.
+    /// The usage of this machine, a page of the usage of ranks, and whether there is another page.
     pub(crate) fn usage(&self, page: u32) -> (HostUse, Vec<RunUse>, bool) {
         let rows = self.jobs.iter().flat_map(|(id, job)| {
             job.runs.iter().map(move |run| top::Row {
@@ -373,14 +382,14 @@ impl Jobs {
         top::usage(&rows.collect::<Vec<_>>(), self.clock.now(), page)
     }
 
-    /// The root manager of a job says which ranks can be given standard input.
+    /// Stores which ranks can receive standard input, as the root manager reports.
     fn can_receive(&mut self, id: &JobId, ranks: RankSet, size: u32) {
         if let Some(job) = self.jobs.get_mut(id) {
             job.receivers = Some((ranks, size));
         }
     }
 
-    /// What runs here, in pages, and whether there is a next one.
+    /// A page of the jobs here, and whether there is another page.
     pub(crate) fn listing(&self, page: u32) -> (Vec<JobPart>, bool) {
         let part = |(id, job): (&JobId, &Job)| JobPart {
             job: id.clone(),
@@ -392,25 +401,26 @@ impl Jobs {
         listing::page(self.jobs.iter().map(part), page)
     }
 
-    /// The jobs that were submitted here, but for the one that this console submitted; none if that one runs.
-    pub(crate) fn others_than_of(&self, console: u32) -> Vec<JobId> {
+    /// The jobs that were submitted here, except the job of the process `console`; none while that job runs.
+    pub(crate) fn other_jobs_than(&self, console: u32) -> Vec<JobId> {
         let is_its = |id: &JobId| JobRef::Private(console).means(id, None);
         if self.jobs.keys().any(is_its) {
             return Vec::new();
         }
-        let is_root = |job: &&Job| job.part.as_ref().is_some_and(|part| part.place == 0);
+        let is_root = |job: &&Job| job.part.as_ref().is_some_and(|part| part.tree_index == 0);
         self.jobs.values().filter(is_root).map(|job| job.record.job.clone()).collect()
     }
 
     /// Messages to the root managers of a job on this host, or the reason why there are none.
-    pub(crate) fn errands(
+    pub(crate) fn manager_messages(
         &self,
         meant: &JobRef,
         order: &ManagerOrder,
-    ) -> Result<Vec<Errand>, OrderAnswer> {
+    ) -> Result<Vec<ManagerMessage>, OrderAnswer> {
         let root = |(id, job): (&JobId, &Job)| {
-            // The root is where the job was accepted.
-            let here = job.part.as_ref().map_or(id.daemon() == self.name, |part| part.place == 0);
+            // The root is on the host that accepted the job.
+            let here =
+                job.part.as_ref().map_or(id.daemon() == self.name, |part| part.tree_index == 0);
             let found = here && !job.ended && meant.means(id, job.alias.as_deref());
             found.then(|| Root {
                 job: id.clone(),
@@ -418,10 +428,31 @@ impl Jobs {
                 receivers: job.receivers.clone(),
             })
         };
-        roots::errands(self.jobs.iter().filter_map(root).collect(), order)
+        roots::manager_messages(self.jobs.iter().filter_map(root).collect(), order)
     }
 
-    /// The manager of `job` says that its job is over and nothing is left. Whether the job is known.
+    /// The job here that `wanted` means, if its manager is connected.
+    ///
+    /// # Errors
+    /// Why there is no such job; a text for people.
+    pub(crate) fn manager_of(&self, wanted: &JobRef) -> Result<JobId, String> {
+        let me = DaemonName::new(&self.name).map_err(|e| e.to_string())?;
+        let wanted = wanted.clone().as_asked_of(&me);
+        let is_meant = |(id, job): &(&JobId, &Job)| wanted.means(id, job.alias.as_deref());
+        let found: Vec<(&JobId, &Job)> = self.jobs.iter().filter(is_meant).collect();
+        match found[..] {
+            [] => {
+                Err(format!("no {wanted} on this host; 'mpdlistjobs' lists the hosts of each job"))
+            }
+            [(id, job)] if job.connected => Ok(id.clone()),
+            [(id, _)] => {
+                Err(format!("job {id}: its manager is not connected to a daemon now; try again"))
+            }
+            _ => Err(format!("{wanted} means several jobs; name one by its id")),
+        }
+    }
+
+    /// Handles the report that a job is over and has left nothing. Whether the job is known.
     fn ended(&mut self, id: &JobId, code: u8) -> bool {
         let Some(job) = self.jobs.get_mut(id) else { return false };
         log::info!("job {id} ended with {code}");
@@ -430,36 +461,38 @@ impl Jobs {
     }
 
     /// Whether the job is not over here.
-    pub(crate) fn goes_on(&self, id: &JobId) -> bool {
+    pub(crate) fn is_running(&self, id: &JobId) -> bool {
         self.jobs.get(id).is_some_and(|job| !job.ended)
     }
 
     /// Whether a manager of the job runs here that is not its root.
     pub(crate) fn has_branch(&self, id: &JobId) -> bool {
         let part = self.jobs.get(id).filter(|job| !job.ended).and_then(|job| job.part.as_ref());
-        part.is_some_and(|part| part.place > 0)
+        part.is_some_and(|part| part.tree_index > 0)
     }
 
-    /// The connection of a manager closed.
+    /// Handles the closed connection of a manager.
     pub(crate) fn manager_closed(&mut self, id: &JobId) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         job.connected = false;
-        // A child of ours is gone when it is reaped; an adopted one is gone now.
-        if !job.ours {
+        // A child is removed when it is reaped. The manager of an earlier daemon is removed now.
+        if !job.is_child {
             self.forget(id);
         }
     }
 
-    /// A manager that had no daemon registers.
+    /// Takes over a manager that had no daemon and registers.
     pub(crate) fn adopt(&mut self, opening: Opening, pid: i32) -> Result<JobId, String> {
-        let Opening::Register { job: id, cookie, place, manager, key, .. } = opening else {
+        let Opening::Register { job: id, cookie, tree_index, manager, key, .. } = opening else {
             return Err("a manager registers itself".to_owned());
         };
         match self.jobs.get_mut(&id) {
-            Some(known) if (&known.record.cookie, known.record.place) == (&cookie, place) => {
+            Some(known)
+                if (&known.record.cookie, known.record.tree_index) == (&cookie, tree_index) =>
+            {
                 log::info!("job {id} adopted, manager {pid}");
                 known.manager = Some(Pid::from_raw(pid));
-                known.part = Some(Part { place, manager, key });
+                known.part = Some(Part { tree_index, manager, key });
                 known.connected = true;
                 known.runs.clear();
                 known.written = top::Written::default();
@@ -469,7 +502,7 @@ impl Jobs {
         }
     }
 
-    /// Takes over the jobs of a former daemon, and sweeps those whose manager is gone.
+    /// Takes over the jobs of an earlier daemon, and sweeps those whose manager is gone.
     pub(crate) fn adopt_records(&mut self, now: Time) {
         for (record, file) in self.records.read() {
             if record.job.daemon() == self.name && !record.job.is_private() {
@@ -483,7 +516,7 @@ impl Jobs {
                 runs: Vec::new(),
                 receivers: None,
                 written: top::Written::default(),
-                ours: false,
+                is_child: false,
                 ended: false,
                 record,
                 file,
@@ -493,14 +526,14 @@ impl Jobs {
         self.look_for_managers(now);
     }
 
-    /// Jobs whose manager has neither registered nor lives are swept.
+    /// Sweeps the jobs whose manager has neither registered nor lives.
     fn look_for_managers(&mut self, now: Time) {
         let unregistered = |(id, job): (&JobId, &Job)| job.manager.is_none().then(|| id.clone());
         let waiting: Vec<JobId> = self.jobs.iter().filter_map(unregistered).collect();
         self.next_look = (!waiting.is_empty()).then(|| now + ADOPTION_INTERVAL);
         for id in waiting {
             if !self.records.has(&id) {
-                // Its manager has ended well without us: it removes the record last.
+                // The manager has ended properly while there was no daemon: it removes the record last.
                 self.jobs.remove(&id);
             } else if self.records.is_free(&id) {
                 self.forget(&id);
@@ -526,7 +559,7 @@ impl Jobs {
         self.children.expect_orphans(now);
     }
 
-    /// What is due: orphans to kill, managers that never registered.
+    /// Does what is due: kills orphans, looks for managers that have not registered.
     pub(crate) fn turn(&mut self, now: Time) {
         self.children.kill_orphans(now, self.jobs.values().filter_map(|job| job.manager));
         if self.next_look.is_some_and(|at| at <= now) {
@@ -538,7 +571,7 @@ impl Jobs {
         [self.children.next_deadline(), self.next_look].into_iter().flatten().min()
     }
 
-    /// The manager of a job is gone. If it did not say that all is well, what it left is removed.
+    /// Forgets a job whose manager is gone. Unless the job had ended, starts the removal of its leftovers.
     fn forget(&mut self, id: &JobId) {
         let Some(job) = self.jobs.remove(id) else { return };
         if job.ended {
@@ -546,7 +579,7 @@ impl Jobs {
             return;
         }
         log::warn!("job {id}: its manager died; removing what it left");
-        // One of a former daemon that never registered may have died long ago.
+        // A manager of an earlier daemon that never registered may have died long ago.
         let just_died = job.manager.is_some();
         match start::sweeper(&job.file, self.records.path(id), just_died) {
             Ok(pid) => self.children.add_helper(pid),

@@ -1,8 +1,8 @@
-//! Records of jobs on disk, by which a later daemon finds their managers or sweeps what they left.
+//! Records of jobs on disk. A later daemon finds the managers of the jobs by them, or removes the leftovers.
 //!
-//! A record is locked as long as its manager or the daemon that started it lives: the manager inherits
-//! the lock, and the kernel lifts it when both are gone. Where there is no run directory, or no room on the disk,
-//! a record is in memory alone.
+//! A record is locked as long as its manager or the daemon that started it lives: the manager inherits the lock,
+//! and the kernel releases it when both are gone. Without a run directory, or with a full disk, a record is only in
+//! memory.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -17,7 +17,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::notes;
 
-/// The records of one run directory; without one there are none.
+/// The records of one run directory; without a run directory there are none on disk.
 #[derive(Debug)]
 pub(super) struct Records(Option<RunDir>);
 
@@ -26,7 +26,7 @@ impl Records {
         Self(rundir)
     }
 
-    /// The run directory, as managers are told of it.
+    /// The run directory, for managers.
     pub(super) fn rundir(&self) -> Option<String> {
         self.0.as_ref().map(|rundir| rundir.path().display().to_string())
     }
@@ -35,8 +35,8 @@ impl Records {
         self.0.as_ref().map(|rundir| rundir.record(job))
     }
 
-    /// Writes the record of a job and locks it. What a manager that lives holds stays as it is. Where the
-    /// disk is full it is in memory: the job runs all the same, but a later daemon does not know it.
+    /// Writes the record of a job and locks it. Fails if a living manager holds that record. If the disk is full,
+    /// the record is only in memory: the job runs, but a later daemon does not know it.
     pub(super) fn write(&self, record: &JobRecord) -> Result<File> {
         let bytes = serde_json::to_vec(record)?;
         if let Some(path) = self.path(&record.job) {
@@ -49,7 +49,7 @@ impl Records {
                 written => return written.with_context(failed),
             }
         }
-        in_memory(&bytes).context("cannot write down the job")
+        in_memory(&bytes).context("cannot write the job record")
     }
 
     pub(super) fn remove(&self, job: &JobId) {
@@ -58,19 +58,19 @@ impl Records {
         }
     }
 
-    /// Whether there is a record of that job.
+    /// Whether that job has a record on disk.
     pub(super) fn has(&self, job: &JobId) -> bool {
         self.path(job).is_some_and(|path| path.exists())
     }
 
-    /// Whether nobody holds the record.
+    /// Whether no process holds the record.
     pub(super) fn is_free(&self, job: &JobId) -> bool {
         let file = self.path(job).and_then(|path| File::open(path).ok());
         file.is_none_or(|file| file.try_lock().is_ok())
     }
 
-    /// Those that a former daemon left, open. What is no record is removed; one under another name than its
-    /// job's is of another release and left to it.
+    /// Reads the records of an earlier daemon and leaves them open. A file that is not a record is removed. A
+    /// record under another name than its job's belongs to another release and stays.
     pub(super) fn read(&self) -> Vec<(JobRecord, File)> {
         let Some(rundir) = &self.0 else { return Vec::new() };
         let mut found = Vec::new();
@@ -85,7 +85,10 @@ impl Records {
                 Ok((record, _)) if rundir.record(&record.job) == entry.path() => {
                     found.push((record, file));
                 }
-                Ok(_) => log::warn!("{}: of another release, left alone", entry.path().display()),
+                Ok(_) => log::warn!(
+                    "{}: a record of another release, left alone",
+                    entry.path().display()
+                ),
                 Err(_) => {
                     log::warn!("{}: not a job record, removed", entry.path().display());
                     let _ = fs::remove_file(entry.path());
@@ -100,7 +103,7 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Locks the file before it is changed. Whatever is written later goes to its end.
+/// Locks the file before it is changed. Later writes append to it.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let mut options = File::options();
     options.create(true).read(true).append(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
@@ -131,7 +134,7 @@ mod tests {
         JobRecord {
             job: job.parse().unwrap(),
             cookie: Cookie::from_bytes([1; 16]),
-            place: 0,
+            tree_index: 0,
             cgroup: None,
         }
     }
@@ -142,29 +145,29 @@ mod tests {
         let rundir = RunDir::at(dir.path().to_owned());
         fs::create_dir(rundir.jobs()).unwrap();
         let records = Records::new(Some(rundir.clone()));
-        let (ours, theirs) = (record("1@h1"), record("1@h2"));
-        let lock = records.write(&ours).unwrap();
-        drop(records.write(&theirs).unwrap());
-        assert!(!records.is_free(&ours.job) && records.is_free(&theirs.job));
-        let again = JobRecord { cookie: Cookie::from_bytes([2; 16]), ..ours.clone() };
+        let (first, second) = (record("1@h1"), record("1@h2"));
+        let lock = records.write(&first).unwrap();
+        drop(records.write(&second).unwrap());
+        assert!(!records.is_free(&first.job) && records.is_free(&second.job));
+        let again = JobRecord { cookie: Cookie::from_bytes([2; 16]), ..first.clone() };
         records.write(&again).expect_err("the first one's manager lives");
         drop(lock);
-        assert!(records.is_free(&ours.job));
+        assert!(records.is_free(&first.job));
 
         fs::write(rundir.jobs().join("7"), serde_json::to_vec(&record("7@h1")).unwrap()).unwrap();
         fs::write(rundir.jobs().join("8@h1"), "{").unwrap();
         let mut found: Vec<JobRecord> =
             records.read().into_iter().map(|(record, _)| record).collect();
         found.sort_by(|a, b| a.job.cmp(&b.job));
-        assert_eq!(found, [ours.clone(), theirs]);
+        assert_eq!(found, [first.clone(), second]);
         assert!(rundir.jobs().join("7").exists() && !rundir.jobs().join("8@h1").exists());
-        records.remove(&ours.job);
-        assert!(!records.has(&ours.job));
+        records.remove(&first.job);
+        assert!(!records.has(&first.job));
         assert_eq!(records.read().len(), 1);
     }
 
     #[test]
-    fn notes_stand_behind_the_record_on_disk_as_in_memory_and_nobody_else_can_read_them() {
+    fn notes_follow_the_record_on_disk_and_in_memory_and_other_users_cannot_read_them() {
         let dir = tempfile::tempdir().unwrap();
         let rundir = RunDir::at(dir.path().to_owned());
         fs::create_dir(rundir.jobs()).unwrap();
@@ -172,7 +175,7 @@ mod tests {
             let record = record("1@h1");
             let file = records.write(&record).unwrap();
             let note = Note::Groups(vec![GroupKey::new(5, 6)]);
-            // A manager has the same open file by another number.
+            // A manager has another descriptor of the same open file.
             let mut notes = Notes::new(file.try_clone().unwrap());
             notes.add(&note);
             notes.add(&note);

@@ -5,38 +5,41 @@ use mpd_stdio::input::MAX_RANKS;
 use mpd_wire::message::{JobRef, ManagerOrder, OrderAnswer};
 use mpd_wire::{JobId, RankSet};
 
-use crate::daemon::errand::Errand;
+use crate::daemon::manager_message::ManagerMessage;
 
 /// A job whose root manager is here.
 #[derive(Debug)]
 pub(super) struct Root {
     pub(super) job: JobId,
-    /// Whether it can be spoken to.
+    /// Whether the manager is connected.
     pub(super) connected: bool,
-    /// The ranks that can be given standard input, and how many ranks there are, once that is known.
+    /// The ranks that can receive standard input, and the number of ranks, once they are known.
     pub(super) receivers: Option<(RankSet, u32)>,
 }
 
 /// The messages that carry `order` to `roots`, or the reason why it is refused.
-pub(super) fn errands(roots: Vec<Root>, order: &ManagerOrder) -> Result<Vec<Errand>, OrderAnswer> {
+pub(super) fn manager_messages(
+    roots: Vec<Root>,
+    order: &ManagerOrder,
+) -> Result<Vec<ManagerMessage>, OrderAnswer> {
     if roots.is_empty() {
         return Err(OrderAnswer::NoSuchJob);
     }
-    if let Some(problem) = roots.iter().find_map(|root| obstacle(root, order)) {
+    if let Some(problem) = roots.iter().find_map(|root| refusal_of(root, order)) {
         return Err(OrderAnswer::Failed { problem });
     }
-    let errand = |Root { job, .. }| {
+    let manager_message = |Root { job, .. }| {
         log::info!("job {job}: {order:?} by request");
-        Errand::new(job, order.clone())
+        ManagerMessage::new(job, order.clone())
     };
-    Ok(roots.into_iter().map(errand).collect())
+    Ok(roots.into_iter().map(manager_message).collect())
 }
 
 /// Why a root manager cannot carry out an order.
-fn obstacle(root: &Root, order: &ManagerOrder) -> Option<String> {
+fn refusal_of(root: &Root, order: &ManagerOrder) -> Option<String> {
     let job = &root.job;
     if !root.connected {
-        return Some(format!("job {job}: its manager has no daemon just now; try again"));
+        return Some(format!("job {job}: its manager is not connected to a daemon now; try again"));
     }
     let ManagerOrder::SwitchStdin { ranks } = order else { return None };
     let Some((can, size)) = &root.receivers else {
@@ -46,7 +49,7 @@ fn obstacle(root: &Root, order: &ManagerOrder) -> Option<String> {
     Some(format!("job {job}: {problem}"))
 }
 
-/// Why not all of `ranks` can be given standard input.
+/// Why some of `ranks` cannot receive standard input.
 fn cannot_receive(ranks: &RankSet, can: &RankSet, size: u32) -> Option<String> {
     if ranks.to_string().len() > MAX_RANKS {
         return Some(TooManyRanges.to_string());
@@ -77,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn standard_input_goes_to_ranks_that_are_there_and_have_a_pipe() {
+    fn standard_input_goes_to_existing_ranks_that_have_a_pipe() {
         let why = |ranks: &str, can: &str| {
             cannot_receive(&ranks.parse().unwrap(), &can.parse().unwrap(), 4)
         };

@@ -1,4 +1,4 @@
-//! Managers and helpers are this executable again, in other words.
+//! Starts managers and helpers: this executable again with other arguments.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,15 +12,14 @@ use mpd_io::spawn::{Extra, Spawn, own_environment};
 use mpd_wire::JobId;
 use nix::unistd::Pid;
 
-/// What stands in for descriptors that are not wanted.
+/// The stand-in for unused descriptors.
 pub(super) fn null() -> Result<OwnedFd> {
     let mut options = OpenOptions::new();
     Ok(options.read(true).write(true).open("/dev/null").context("cannot open /dev/null")?.into())
 }
 
-/// Starts a manager with descriptors 3 the daemon, 4 the console, 5 and 6 the console's output and
-/// error, 7 the record; then what is passed of a process that is to be its one rank: 8 its PMI
-/// connection, 9 its pidfd.
+/// Starts a manager. Its descriptors are 3 the daemon, 4 the console, 5 and 6 the console's output and error, 7 the
+/// record. For an adopted process also 8 its PMI connection and 9 its pidfd.
 pub(super) fn manager(
     job: &JobId,
     daemon: &UnixStream,
@@ -32,7 +31,7 @@ pub(super) fn manager(
     let record = record.as_fd();
     let mut argv =
         vec![b"mpdman".to_vec(), b"--manager".to_vec(), b"--name".to_vec(), job.to_string().into()];
-    // It logs to where the daemon does, and as much.
+    // The manager logs to the daemon's log, at the same level.
     let level = log::max_level();
     let louder = [LevelFilter::Debug, LevelFilter::Trace].map(|from| level >= from);
     argv.extend(louder.iter().filter(|louder| **louder).map(|_| b"--verbose".to_vec()));
@@ -44,8 +43,8 @@ pub(super) fn manager(
     spawn.start(&descriptors, Extra::default(), None).context("cannot start a manager")
 }
 
-/// Starts a helper that removes what is left of a job without a manager, its record, called `file`, at last.
-/// `just_died`: the manager lived until now.
+/// Starts a helper that removes the leftovers of a job without a manager, and last its record `file`. `just_died`:
+/// the manager lived until now.
 pub(super) fn sweeper(record: &File, file: Option<PathBuf>, just_died: bool) -> Result<Pid> {
     let null = null()?;
     let mut argv = vec![b"mpdsweep".to_vec(), b"--sweep".to_vec()];

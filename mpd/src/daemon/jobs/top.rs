@@ -1,4 +1,4 @@
-//! What the ranks here use, in pages that fit an answer to the ring.
+//! The usage of the ranks of this host, in pages that fit an answer to the ring.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,53 +12,53 @@ use nix::unistd::Pid;
 
 use crate::daemon::jobs::listing;
 
-/// Bytes of a page; the rest of an answer is what stands around it, the machine above all.
+/// Bytes of a page. The rest of an answer is the usage of the machine and the frame around it.
 const PAGE: usize = MAX_ANSWER - 384;
 
-/// Bytes that a rank takes at most.
+/// Most bytes of a rank.
 const RANK: usize = 192;
 
-/// What the ranks of a job have written, as its manager counted last.
+/// The bytes that the ranks of a job have written, as their manager counted last.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     counts: BTreeMap<Rank, u64>,
     at: Option<Time>,
-    /// The manager was asked, and has not answered.
+    /// The manager was asked and has not answered yet.
     asked: bool,
 }
 
 impl Written {
-    /// Has the manager asked, unless it was asked already.
+    /// Whether to ask the manager now: it has not been asked yet.
     pub(super) fn ask(&mut self) -> bool {
         !std::mem::replace(&mut self.asked, true)
     }
 
-    /// The manager has counted.
+    /// Stores the counts of the manager.
     pub(super) fn add(&mut self, now: Time, counts: impl Iterator<Item = (Rank, u64)>) {
         self.counts.extend(counts);
         self.at = Some(now);
         self.asked = false;
     }
 
-    /// Ranks that are gone for good.
+    /// Forgets ranks that have ended for good.
     pub(super) fn forget(&mut self, ranks: &RankSet) {
         self.counts.retain(|rank, _| !ranks.contains(*rank));
     }
 }
 
-/// What ranks of one job run, with what is known of the job.
+/// A run of a job, with the data of the job.
 #[derive(Debug)]
 pub(super) struct Row<'a> {
     pub(super) job: &'a JobId,
     pub(super) alias: Option<&'a str>,
-    /// Whose job it is.
+    /// The user of the job.
     pub(super) user: &'a str,
     pub(super) manager: Option<Pid>,
     pub(super) written: &'a Written,
     pub(super) run: &'a RankRun,
 }
 
-/// This machine now, a page of what `rows` use, and whether there is a next one.
+/// The usage of this machine, a page of the usage of `rows`, and whether there is another page.
 pub(super) fn usage(rows: &[Row<'_>], now: Time, page: u32) -> (HostUse, Vec<RunUse>, bool) {
     let machine = HostUse { at_us: micros(now), ..usage::of_host() };
     let heads: Vec<RunUse> = rows.iter().map(|row| head(row, now)).collect();
@@ -96,8 +96,8 @@ fn rank_use(row: &Row<'_>, rank: Rank, pid: u32) -> RankUse {
     RankUse { rank, pid, state, cpu_ms, memory_kib, processes, written }
 }
 
-/// One page of runs, each with so many bytes of its own and so many ranks: which ranks of which run,
-/// and whether there is a next page.
+/// The runs of one page, each with a range of its ranks, and whether there is another page. `runs` has the bytes
+/// and the number of ranks of each run.
 fn slices(
     runs: impl Iterator<Item = (usize, usize)>,
     wanted: u32,
@@ -116,7 +116,7 @@ fn slices(
             if page > wanted {
                 return (taken, true);
             }
-            // A head that leaves no room has a page for itself and one rank.
+            // A head that leaves no room gets a page with one rank.
             let to = ranks.min(from + fit.max(1));
             if page == wanted {
                 taken.push((at, from..to));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_rank_and_machine_have_the_room_that_is_kept_for_them() {
+    fn the_largest_rank_and_machine_fit_the_room_that_is_reserved_for_them() {
         let most = u64::MAX;
         let rank = RankUse {
             rank: Rank(u32::MAX),

@@ -1,5 +1,5 @@
-//! Under which addresses others see this host. The word of a peer alone makes no address: one that no
-//! interface here has counts after a connection to it has come back to this very process.
+//! The addresses under which others see this host. A peer's claim is not enough for an address that no interface
+//! here has. Such an address counts after a connection to it has reached this very process.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -10,15 +10,15 @@ use mpd_machine::Time;
 /// How long an address that does not lead here is not tried again.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// Addresses tried within that time at most: peers can name as many as they like.
+/// Most addresses that are tried within that time, since peers can name any number.
 const MAX_TRIED: usize = 8;
 
-/// Foreign addresses that were tried, and when.
+/// Foreign addresses that were tried, with the time.
 #[derive(Debug, Default)]
 pub(super) struct Foreign(VecDeque<(Time, IpAddr)>);
 
 impl Foreign {
-    /// Whether to try this one now.
+    /// Whether to try this address now.
     pub(super) fn is_due(&mut self, now: Time, address: IpAddr) -> bool {
         self.0.retain(|(at, _)| now.since(*at) < MEMORY);
         let is_due = self.0.len() < MAX_TRIED && !self.0.iter().any(|(_, ip)| *ip == address);
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_foreign_address_is_tried_once_a_minute_and_few_are() {
+    fn a_foreign_address_is_tried_once_a_minute_and_only_few_addresses_are_tried() {
         let mut foreign = Foreign::default();
         let ip = |last: u8| IpAddr::from([192, 0, 2, last]);
         assert!(foreign.is_due(Time::ZERO, ip(1)));

@@ -7,8 +7,8 @@ use mpd_io::clock;
 use mpd_machine::Time;
 use mpd_ring::{Event, Input, RequestId, Ring};
 use mpd_wire::message::{
-    Answer, ConsoleReply, Happening, HostTop, JobRef, Order, OrderAnswer, Published, RingRequest,
-    Word,
+    Answer, ConsoleReply, Happening, HostTop, JobRef, MemberDescription, OrderAnswer, Published,
+    RingOrder, RingRequest,
 };
 use mpd_wire::names::Claim;
 use mpd_wire::{DaemonName, Record, Standing, frame};
@@ -17,57 +17,58 @@ use crate::daemon::jobs::hosted;
 use crate::daemon::membership::effect::{Effect, Farewell};
 use crate::daemon::membership::outcome::outcome;
 use crate::daemon::membership::pages::{self, Page};
-use crate::daemon::membership::request::{Asker, Gathered, Numbers, payload_of};
+use crate::daemon::membership::request::{Gathered, Numbers, Requester, payload_of};
 use crate::daemon::membership::view;
 use crate::daemon::net::Myself;
+use crate::state;
 
-/// How long our list may take to show what members were told to do.
+/// How long to wait until our list of members shows the effect of an order.
 const LIST_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a request of the ring is for.
+/// The kind of a request to the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wanted {
+enum RequestKind {
     Laps,
     Census,
     Departure(DaemonName),
-    /// These are to be draining, or not to be.
+    /// A change of the draining state of these members.
     Draining {
         members: Vec<DaemonName>,
         draining: bool,
     },
-    /// Everybody reached, so that the order to end will be.
-    Muster,
-    /// The order to end; those are missing already.
+    /// The scatter that reaches all members before the order to end.
+    ExitCensus,
+    /// The order to end, with the members that were missing before.
     End(Vec<DaemonName>),
-    /// A page of the jobs of all; those were missing for the one before.
+    /// A page of the jobs of all members, with the members that were missing for earlier pages.
     Jobs {
         page: u32,
         missing: Vec<DaemonName>,
     },
-    /// A page of what hosts and ranks use, in the same way.
+    /// A page of the usage of hosts and ranks, with the members that were missing for earlier pages.
     Top {
         page: u32,
         missing: Vec<DaemonName>,
     },
-    /// Something is to happen to this job.
+    /// An order about this job.
     Job(JobRef),
 }
 
 #[derive(Debug)]
 struct Ask {
     console: usize,
-    wanted: Wanted,
-    /// When to stop waiting for the list.
+    wanted: RequestKind,
+    /// When to stop waiting for the list of members.
     until: Option<Time>,
 }
 
-/// Requests under way, and answers that wait to be taken to their consoles.
+/// Requests under way, and answers on their way to consoles.
 #[derive(Debug)]
 pub(super) struct Consoles {
     asks: BTreeMap<RequestId, Ask>,
     numbers: Numbers,
     watchers: BTreeSet<usize>,
-    /// Console, answer, and whether that is the last one.
+    /// Console, answer, and whether it is the last one.
     answers: VecDeque<(usize, ConsoleReply, bool)>,
 }
 
@@ -75,7 +76,7 @@ impl Consoles {
     pub(super) const fn new() -> Self {
         Self {
             asks: BTreeMap::new(),
-            numbers: Numbers::new(Asker::Consoles),
+            numbers: Numbers::new(Requester::Consoles),
             watchers: BTreeSet::new(),
             answers: VecDeque::new(),
         }
@@ -86,7 +87,7 @@ impl Consoles {
         self.answers.pop_front()
     }
 
-    /// A console went away.
+    /// Forgets a console that is gone.
     pub(super) fn forget(&mut self, console: usize) {
         self.watchers.remove(&console);
         self.asks.retain(|_, ask| ask.console != console);
@@ -96,7 +97,7 @@ impl Consoles {
         self.asks.values().filter_map(|ask| ask.until).min()
     }
 
-    /// A console wants something.
+    /// Handles a console's request.
     pub(super) fn ask(
         &mut self,
         (ring, myself): (&Ring, &Myself),
@@ -107,14 +108,18 @@ impl Consoles {
             RingRequest::Describe => {
                 self.reply(console, ConsoleReply::Ring(view::describe(ring, myself)))
             }
-            RingRequest::Lap { laps: 0, .. } => self.refuse(console, "0 laps are none".to_owned()),
+            RingRequest::Lap { laps: 0, .. } => {
+                self.refuse(console, "the number of laps must not be 0".to_owned())
+            }
             RingRequest::Lap { laps, trace } => {
-                let request = self.add(console, Wanted::Laps);
+                let request = self.add(console, RequestKind::Laps);
                 Some(Effect::Post(Input::Lap { request, laps, trace }))
             }
-            RingRequest::Census => self.scatter(console, Wanted::Census, &Order::Speak),
+            RingRequest::Census => self.scatter(console, RequestKind::Census, &RingOrder::Speak),
             RingRequest::Exit { member } => self.exit(ring, console, member),
-            RingRequest::ExitAll => self.scatter(console, Wanted::Muster, &Order::Speak),
+            RingRequest::ExitAll => {
+                self.scatter(console, RequestKind::ExitCensus, &RingOrder::Speak)
+            }
             RingRequest::Drain { members, draining } => {
                 self.drain(ring, console, members, draining)
             }
@@ -122,14 +127,14 @@ impl Consoles {
             RingRequest::Names => self.list_names(ring, console),
             RingRequest::Top => self.ask_top(console, 0, Vec::new()),
             RingRequest::KillJob { job } => {
-                self.order_job(ring, console, job, |job| Order::KillJob { job })
+                self.order_job(ring, console, job, |job| RingOrder::KillJob { job })
             }
             RingRequest::SignalJob { job, signal, single } => {
-                let order = |job| Order::SignalJob { job, signal, single };
+                let order = |job| RingOrder::SignalJob { job, signal, single };
                 self.order_job(ring, console, job, order)
             }
             RingRequest::SwitchStdin { job, ranks } => {
-                self.order_job(ring, console, job, |job| Order::SwitchStdin { job, ranks })
+                self.order_job(ring, console, job, |job| RingOrder::SwitchStdin { job, ranks })
             }
             RingRequest::Watch => {
                 self.watchers.insert(console);
@@ -138,14 +143,21 @@ impl Consoles {
                 self.post(console, first, false);
                 None
             }
+            // The daemon's loop takes a request about a job.
+            RingRequest::State { job: _ } => {
+                for (text, more) in state::pieces(ring) {
+                    self.post(console, ConsoleReply::State { text, more }, !more);
+                }
+                None
+            }
             RingRequest::Ping { target } => match view::pinged(ring, &target) {
-                Ok(wish) => Some(Effect::Ping(console, wish)),
+                Ok(request) => Some(Effect::Ping(console, request)),
                 Err(problem) => self.refuse(console, problem),
             },
         }
     }
 
-    /// One member is to leave: this one if none is named.
+    /// Lets one member leave: this daemon if none is named.
     fn exit(&mut self, ring: &Ring, console: usize, member: Option<DaemonName>) -> Option<Effect> {
         let Some(member) = member.filter(|member| member != ring.name()) else {
             self.reply(console, ConsoleReply::Done { missing: Vec::new() });
@@ -154,11 +166,11 @@ impl Consoles {
         if !view::is_live(ring, &member) {
             return self.refuse_stranger(console, &member);
         }
-        let order = Order::Leave { member: member.clone() };
-        self.scatter(console, Wanted::Departure(member), &order)
+        let order = RingOrder::Leave { member: member.clone() };
+        self.scatter(console, RequestKind::Departure(member), &order)
     }
 
-    /// Members are to be draining, or not to be any more.
+    /// Begins or ends the draining of members.
     fn drain(
         &mut self,
         ring: &Ring,
@@ -169,36 +181,36 @@ impl Consoles {
         match members.iter().find(|member| !view::is_live(ring, member)) {
             Some(stranger) => self.refuse_stranger(console, stranger),
             None => {
-                let order = Order::Drain { members: members.clone(), draining };
-                self.scatter(console, Wanted::Draining { members, draining }, &order)
+                let order = RingOrder::Drain { members: members.clone(), draining };
+                self.scatter(console, RequestKind::Draining { members, draining }, &order)
             }
         }
     }
 
     /// Requests a page of all jobs.
     fn ask_jobs(&mut self, console: usize, page: u32, missing: Vec<DaemonName>) -> Option<Effect> {
-        self.scatter(console, Wanted::Jobs { page, missing }, &Order::ListJobs { page })
+        self.scatter(console, RequestKind::Jobs { page, missing }, &RingOrder::ListJobs { page })
     }
 
-    /// Requests a page of what hosts and ranks use.
+    /// Requests a page of the usage of hosts and ranks.
     fn ask_top(&mut self, console: usize, page: u32, missing: Vec<DaemonName>) -> Option<Effect> {
-        self.scatter(console, Wanted::Top { page, missing }, &Order::Top { page })
+        self.scatter(console, RequestKind::Top { page, missing }, &RingOrder::Top { page })
     }
 
-    /// An order about a job. It goes to all members, since each may have the root manager.
+    /// Scatters an order about a job to all members, since any of them may have the root manager.
     fn order_job(
         &mut self,
         ring: &Ring,
         console: usize,
         job: JobRef,
-        order: impl FnOnce(JobRef) -> Order,
+        order: impl FnOnce(JobRef) -> RingOrder,
     ) -> Option<Effect> {
         let job = job.as_asked_of(ring.name());
         let order = order(job.clone());
-        self.scatter(console, Wanted::Job(job), &order)
+        self.scatter(console, RequestKind::Job(job), &order)
     }
 
-    /// All names of the ring.
+    /// Lists all names of the ring.
     fn list_names(&mut self, ring: &Ring, console: usize) -> Option<Effect> {
         let published = |(host, claim): (&DaemonName, &Claim)| {
             let Claim { name, value, job, lock } = claim.clone();
@@ -220,7 +232,7 @@ impl Consoles {
         self.reply(console, ConsoleReply::Refused { problem })
     }
 
-    /// Sends the last answer. There is never an effect.
+    /// Sends the last answer. Always returns `None`.
     pub(super) fn reply(&mut self, console: usize, reply: ConsoleReply) -> Option<Effect> {
         self.post(console, reply, true);
         None
@@ -242,13 +254,18 @@ impl Consoles {
         }
     }
 
-    fn add(&mut self, console: usize, wanted: Wanted) -> RequestId {
+    fn add(&mut self, console: usize, wanted: RequestKind) -> RequestId {
         let id = self.numbers.next();
         self.asks.insert(id, Ask { console, wanted, until: None });
         id
     }
 
-    fn scatter(&mut self, console: usize, wanted: Wanted, order: &Order) -> Option<Effect> {
+    fn scatter(
+        &mut self,
+        console: usize,
+        wanted: RequestKind,
+        order: &RingOrder,
+    ) -> Option<Effect> {
         let request = self.add(console, wanted);
         Some(Effect::Post(Input::Scatter(request, payload_of(order))))
     }
@@ -259,7 +276,7 @@ impl Consoles {
         self.reply(ask.console, reply)
     }
 
-    /// A scatter is over.
+    /// Handles the end of a scatter.
     pub(super) fn scattered(
         &mut self,
         now: Time,
@@ -269,46 +286,47 @@ impl Consoles {
         let Gathered { request, answers, missing, depth } = gathered;
         let ask = self.asks.get_mut(&request)?;
         match ask.wanted.clone() {
-            Wanted::Census => {
-                let words = answers.iter().filter_map(word).collect();
-                let members = pages::in_ring_order(ring, words, |word| &word.name);
+            RequestKind::Census => {
+                let descriptions = answers.iter().filter_map(description).collect();
+                let members =
+                    pages::in_ring_order(ring, descriptions, |description| &description.name);
                 self.finish(request, ConsoleReply::Census { members, missing, depth })
             }
-            // All members have the order. The list of members has to show the effect.
-            Wanted::Departure(_) if missing.is_empty() => {
+            // All members have the order. The list of members must show its effect.
+            RequestKind::Departure(_) if missing.is_empty() => {
                 ask.until = Some(now + LIST_PATIENCE);
                 None
             }
-            Wanted::Departure(_) => self.finish(request, ConsoleReply::Done { missing }),
-            Wanted::Draining { members, .. } => {
-                let untold: Vec<DaemonName> =
+            RequestKind::Departure(_) => self.finish(request, ConsoleReply::Done { missing }),
+            RequestKind::Draining { members, .. } => {
+                let not_reached: Vec<DaemonName> =
                     missing.into_iter().filter(|name| members.contains(name)).collect();
-                if untold.is_empty() {
+                if not_reached.is_empty() {
                     ask.until = Some(now + LIST_PATIENCE);
                     return None;
                 }
-                self.finish(request, ConsoleReply::Done { missing: untold })
+                self.finish(request, ConsoleReply::Done { missing: not_reached })
             }
             // The members that were reached are ordered to end.
-            Wanted::Muster => {
+            RequestKind::ExitCensus => {
                 let console = self.asks.remove(&request)?.console;
-                self.scatter(console, Wanted::End(missing), &Order::LeaveAll)
+                self.scatter(console, RequestKind::End(missing), &RingOrder::LeaveAll)
             }
-            Wanted::End(before) => {
+            RequestKind::End(before) => {
                 self.finish(request, ConsoleReply::Done { missing: joined(before, missing) })
             }
-            Wanted::Jobs { page, missing: before } => {
+            RequestKind::Jobs { page, missing: before } => {
                 self.listed(ring, request, page, &answers, joined(before, missing))
             }
-            Wanted::Top { page, missing: before } => {
+            RequestKind::Top { page, missing: before } => {
                 self.topped(ring, request, page, &answers, joined(before, missing))
             }
-            Wanted::Job(job) => self.finish(request, outcome(&job, &answers, missing)),
-            Wanted::Laps => None,
+            RequestKind::Job(job) => self.finish(request, outcome(&job, &answers, missing)),
+            RequestKind::Laps => None,
         }
     }
 
-    /// One page of jobs of every host came in.
+    /// Sends one page of jobs of every host to the console.
     fn listed(
         &mut self,
         ring: &Ring,
@@ -330,7 +348,7 @@ impl Consoles {
         if more { self.ask_jobs(console, page + 1, missing) } else { None }
     }
 
-    /// One page of what every host uses came in.
+    /// Sends one page of the usage of every host to the console.
     fn topped(
         &mut self,
         ring: &Ring,
@@ -355,19 +373,19 @@ impl Consoles {
         if more { self.ask_top(console, page + 1, missing) } else { None }
     }
 
-    /// This daemon ends: every console that waits gets an answer.
+    /// This daemon ends: answers every waiting console.
     pub(super) fn answer_rest(&mut self) {
         for (_, ask) in std::mem::take(&mut self.asks) {
             let reply = match ask.wanted {
-                Wanted::End(missing) => ConsoleReply::Done { missing },
-                Wanted::Laps
-                | Wanted::Census
-                | Wanted::Departure(_)
-                | Wanted::Draining { .. }
-                | Wanted::Muster
-                | Wanted::Jobs { .. }
-                | Wanted::Top { .. }
-                | Wanted::Job(_) => {
+                RequestKind::End(missing) => ConsoleReply::Done { missing },
+                RequestKind::Laps
+                | RequestKind::Census
+                | RequestKind::Departure(_)
+                | RequestKind::Draining { .. }
+                | RequestKind::ExitCensus
+                | RequestKind::Jobs { .. }
+                | RequestKind::Top { .. }
+                | RequestKind::Job(_) => {
                     ConsoleReply::Refused { problem: "this daemon is ending".to_owned() }
                 }
             };
@@ -375,7 +393,7 @@ impl Consoles {
         }
     }
 
-    /// Those who wait for the list to show something are answered when it does, or in time.
+    /// Answers requests that wait for an effect in the list of members, if the list shows it or the time is over.
     pub(super) fn review(&mut self, now: Time, ring: &Ring) {
         let mut over = Vec::new();
         for (request, ask) in &self.asks {
@@ -391,7 +409,7 @@ impl Consoles {
     }
 
     /// Sends an event to all consoles that watch.
-    pub(super) fn tell_watchers(&mut self, ring: &Ring, event: &Event) {
+    pub(super) fn send_to_watchers(&mut self, ring: &Ring, event: &Event) {
         if self.watchers.is_empty() {
             return;
         }
@@ -404,24 +422,24 @@ impl Consoles {
 }
 
 /// The members for which the list does not show the wanted effect.
-fn not_shown(ring: &Ring, wanted: &Wanted) -> Vec<DaemonName> {
-    let kept = |name: &DaemonName, keeps: &dyn Fn(&Record) -> bool| {
+fn not_shown(ring: &Ring, wanted: &RequestKind) -> Vec<DaemonName> {
+    let unchanged = |name: &DaemonName, is_unchanged: &dyn Fn(&Record) -> bool| {
         let record = ring.record(name).filter(|r| r.standing == Standing::Live);
-        record.is_some_and(keeps).then(|| name.clone())
+        record.is_some_and(is_unchanged).then(|| name.clone())
     };
     match wanted {
-        Wanted::Departure(member) => kept(member, &|_| true).into_iter().collect(),
-        Wanted::Draining { members, draining } => {
-            let unlike = |record: &Record| record.draining != *draining;
-            members.iter().filter_map(|name| kept(name, &unlike)).collect()
+        RequestKind::Departure(member) => unchanged(member, &|_| true).into_iter().collect(),
+        RequestKind::Draining { members, draining } => {
+            let is_unlike = |record: &Record| record.draining != *draining;
+            members.iter().filter_map(|name| unchanged(name, &is_unlike)).collect()
         }
-        Wanted::Laps
-        | Wanted::Census
-        | Wanted::Muster
-        | Wanted::End(_)
-        | Wanted::Jobs { .. }
-        | Wanted::Top { .. }
-        | Wanted::Job(_) => Vec::new(),
+        RequestKind::Laps
+        | RequestKind::Census
+        | RequestKind::ExitCensus
+        | RequestKind::End(_)
+        | RequestKind::Jobs { .. }
+        | RequestKind::Top { .. }
+        | RequestKind::Job(_) => Vec::new(),
     }
 }
 
@@ -432,10 +450,10 @@ fn joined(mut before: Vec<DaemonName>, missing: Vec<DaemonName>) -> Vec<DaemonNa
     before
 }
 
-fn word(answer: &Answer) -> Option<Word> {
+fn description(answer: &Answer) -> Option<MemberDescription> {
     match frame::decode_message(answer.answer.as_bytes()).ok()? {
-        OrderAnswer::Word { version, pid, jobs, hops } => {
-            Some(Word { name: answer.name.clone(), version, pid, jobs, hops })
+        OrderAnswer::MemberDescription { version, pid, jobs, hops } => {
+            Some(MemberDescription { name: answer.name.clone(), version, pid, jobs, hops })
         }
         OrderAnswer::Done
         | OrderAnswer::NoSuchJob

@@ -2,8 +2,8 @@
 
 use mpd_ring::Input;
 
-use crate::daemon::errand::Errand;
-use crate::daemon::net::Wish;
+use crate::daemon::manager_message::ManagerMessage;
+use crate::daemon::net::DialRequest;
 
 /// A request to another owner.
 #[derive(Debug)]
@@ -11,9 +11,9 @@ pub(super) enum Effect {
     /// To the ring: an input.
     Post(Input),
     /// To the manager of a job on this host: a message.
-    Tell(Errand),
+    Report(ManagerMessage),
     /// To the links: the ping of a console.
-    Ping(usize, Wish),
+    Ping(usize, DialRequest),
     /// To the stay: leave the ring.
     Leave(Farewell),
     /// To all owners: this daemon is out of the ring now.
@@ -23,12 +23,12 @@ pub(super) enum Effect {
 /// How this daemon leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Farewell {
-    /// By command: its record says departed, and no member looks for it.
+    /// By command. The record of this daemon says departed, and no member probes it.
     Depart,
-    /// By command, together with all members. It sends no notice.
+    /// By command, together with all members. This daemon sends no notice.
     WithAll,
-    /// On a signal: its record says departed. Its successor returns to its position.
+    /// On a signal. The record of this daemon says departed. Its successor returns to its position.
     Signal,
-    /// On a signal, with `--keep`. It sends no notice, so its neighbour starts it again.
-    Missed,
+    /// On a signal, with `--keep`. This daemon sends no notice, so its neighbour starts it again.
+    WithoutNotice,
 }

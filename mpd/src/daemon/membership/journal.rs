@@ -5,23 +5,23 @@ use std::fmt;
 use log::Level;
 use mpd_machine::Time;
 use mpd_ring::{Event, Sender};
-use mpd_wire::message::Order;
+use mpd_wire::message::RingOrder;
 
 use crate::daemon::throttle::Throttle;
 
-/// The lines of the log that tell what other members order here, and what is refused.
+/// The lines of the log about orders of other members and about refusals.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     /// Orders that change something.
     orders: Throttle,
-    /// Those that only ask. A program may ask each second, and hides no order with that.
+    /// Orders that only ask. A program may ask each second; that must not hide other orders.
     questions: Throttle,
     refused: Throttle,
 }
 
 impl Journal {
-    /// Logs an event. Returns whether consoles that watch get it, too: refusals go to the log alone, since strangers
-    /// can cause any number of them.
+    /// Logs an event. Returns whether watching consoles get it. Refusals go only to the log, since strangers can cause
+    /// any number of them.
     pub(super) fn happened(&mut self, now: Time, event: &Event) -> bool {
         let is_refusal = matches!(event, Event::FrameRefused { .. } | Event::NotDialedBack { .. });
         if is_refusal {
@@ -32,20 +32,20 @@ impl Journal {
         !is_refusal
     }
 
-    /// A member gave an order that is acted on here.
-    pub(super) fn ordered(&mut self, now: Time, sender: &Sender, order: &Order) {
+    /// Logs an order of a member.
+    pub(super) fn ordered(&mut self, now: Time, sender: &Sender, order: &RingOrder) {
         let throttle = if is_question(order) { &mut self.questions } else { &mut self.orders };
         let Sender { origin, name, at } = sender;
         let what = describe(order);
         if origin == name {
             throttle.log(now, Level::Info, format_args!("{origin} ({at}) orders: {what}"));
         } else {
-            let line = format_args!("{origin} orders, by way of {name} ({at}): {what}");
+            let line = format_args!("{origin} orders, through {name} ({at}): {what}");
             throttle.log(now, Level::Info, line);
         }
     }
 
-    /// Something was not accepted.
+    /// Logs a refusal.
     pub(super) fn refused(&mut self, now: Time, what: fmt::Arguments<'_>) {
         self.refused.warn(now, what);
     }
@@ -54,7 +54,7 @@ impl Journal {
         self.all().into_iter().filter_map(Throttle::next_deadline).min()
     }
 
-    /// Counts of floods that are over.
+    /// Logs the counts of floods that are over.
     pub(super) fn turn(&mut self, now: Time) {
         [&mut self.orders, &mut self.questions, &mut self.refused]
             .into_iter()
@@ -66,25 +66,25 @@ impl Journal {
     }
 }
 
-const fn is_question(order: &Order) -> bool {
-    matches!(order, Order::Speak | Order::ListJobs { .. } | Order::Top { .. })
+const fn is_question(order: &RingOrder) -> bool {
+    matches!(order, RingOrder::Speak | RingOrder::ListJobs { .. } | RingOrder::Top { .. })
 }
 
-fn describe(order: &Order) -> String {
+fn describe(order: &RingOrder) -> String {
     match order {
-        Order::Speak => "say a word".to_owned(),
-        Order::ListJobs { .. } => "list the jobs".to_owned(),
-        Order::Top { .. } => "say what is used".to_owned(),
-        Order::Leave { member } => format!("{member} leaves"),
-        Order::LeaveAll => "all leave".to_owned(),
-        Order::Drain { members, draining: true } => format!("drain {} members", members.len()),
-        Order::Drain { members, draining: false } => {
-            format!("{} members are drained no more", members.len())
+        RingOrder::Speak => "describe itself".to_owned(),
+        RingOrder::ListJobs { .. } => "list the jobs".to_owned(),
+        RingOrder::Top { .. } => "report usage".to_owned(),
+        RingOrder::Leave { member } => format!("{member} leaves"),
+        RingOrder::LeaveAll => "all leave".to_owned(),
+        RingOrder::Drain { members, draining: true } => format!("drain {} members", members.len()),
+        RingOrder::Drain { members, draining: false } => {
+            format!("stop draining {} members", members.len())
         }
-        Order::Launch(launch) => format!("launch job {}", launch.job),
-        Order::Cancel { job } => format!("job {job} is over"),
-        Order::KillJob { job } => format!("kill job {job}"),
-        Order::SignalJob { job, signal, .. } => format!("signal {signal} to job {job}"),
-        Order::SwitchStdin { job, ranks } => format!("input of job {job} to ranks {ranks}"),
+        RingOrder::Launch(launch) => format!("launch job {}", launch.job),
+        RingOrder::Cancel { job } => format!("job {job} is over"),
+        RingOrder::KillJob { job } => format!("kill job {job}"),
+        RingOrder::SignalJob { job, signal, .. } => format!("signal {signal} to job {job}"),
+        RingOrder::SwitchStdin { job, ranks } => format!("input of job {job} to ranks {ranks}"),
     }
 }

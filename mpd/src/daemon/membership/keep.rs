@@ -1,5 +1,5 @@
-//! Lost members are started again by whoever is their left neighbour then, over ssh, by a helper:
-//! `mpdboot --revive`. So nobody is master of that either.
+//! Starts lost members again: their left neighbour at that time runs the helper `mpdboot --revive`, which uses ssh.
+//! So no single daemon is responsible for all members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,24 +15,24 @@ use mpd_wire::{Address, DaemonName};
 use nix::unistd::Pid;
 use serde::Deserialize;
 
-/// A member that is dead for so long is started again: one that merely was cut off for a moment, or is
-/// started by somebody else, is back by then.
+/// How long a member must be dead before it is started again. A short interruption ends within this time, and so
+/// does a start by other means.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// From one try to the next; doubled each time up to the longest.
+/// The time from one attempt to the next. It doubles with each attempt up to [`LONGEST_PAUSE`].
 const PAUSE: Duration = Duration::from_secs(4);
 const LONGEST_PAUSE: Duration = Duration::from_secs(32);
 
-/// How long a member that came back is remembered to have been started.
+/// How long the attempts for a member are remembered after its return.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// Helpers at one time.
+/// Most helpers at one time.
 const MAX_HELPERS: usize = 4;
 
-/// How often the dead are counted.
+/// How often the dead members are counted.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The plan of `mpdboot`, as far as this daemon reads it: it hands the file on.
+/// The plan of `mpdboot`, as far as this daemon reads it. The helper gets the whole file.
 #[derive(Debug, Deserialize)]
 struct Plan {
     hosts: Vec<PlannedHost>,
@@ -44,21 +44,21 @@ struct PlannedHost {
 }
 
 #[derive(Debug)]
-struct Ward {
+struct WatchedDeadPeer {
     next: Time,
     pause: Duration,
     tried: Option<Time>,
 }
 
-/// The duty to start lost members again.
+/// The owner of the plan: it starts lost members again.
 #[derive(Debug)]
 pub(super) struct Keep {
     plan: PathBuf,
-    /// Members that can be started by the plan.
+    /// Members in the plan.
     known: BTreeSet<String>,
-    wards: BTreeMap<DaemonName, Ward>,
+    watched_dead: BTreeMap<DaemonName, WatchedDeadPeer>,
     next_look: Time,
-    /// Those being started, and by whom.
+    /// The members that are being started, each with its helper.
     helpers: BTreeMap<DaemonName, Pid>,
 }
 
@@ -69,10 +69,10 @@ impl Keep {
         let text = fs::read(plan).with_context(failed)?;
         let read: Plan = serde_json::from_slice(&text).with_context(failed)?;
         Ok(Self {
-            // A daemon moves to / later.
+            // The daemon changes to / later.
             plan: std::path::absolute(plan).with_context(failed)?,
             known: read.hosts.into_iter().map(|host| host.name).collect(),
-            wards: BTreeMap::new(),
+            watched_dead: BTreeMap::new(),
             next_look: now + INTERVAL,
             helpers: BTreeMap::new(),
         })
@@ -82,7 +82,7 @@ impl Keep {
         self.next_look
     }
 
-    /// Starts a helper for each of `lost` whose turn it is; returns what was started.
+    /// Starts a helper for each member of `lost` that is due. Returns the started helpers.
     pub(super) fn turn(
         &mut self,
         now: Time,
@@ -95,23 +95,23 @@ impl Keep {
         }
         self.next_look = now + INTERVAL;
         self.helpers.retain(|_, pid| is_running(*pid));
-        // Who is back for a moment only does not begin anew.
-        let recent = |ward: &Ward| ward.tried.is_some_and(|at| now.since(at) < MEMORY);
-        self.wards.retain(|name, ward| lost.contains(name) || recent(ward));
+        // A member that returns only for a moment keeps its pause.
+        let recent = |peer: &WatchedDeadPeer| peer.tried.is_some_and(|at| now.since(at) < MEMORY);
+        self.watched_dead.retain(|name, peer| lost.contains(name) || recent(peer));
         let mut started = Vec::new();
         for name in lost {
             if !self.known.contains(name.as_str()) {
                 continue;
             }
-            let first = Ward { next: now + GRACE, pause: PAUSE, tried: None };
-            let ward = self.wards.entry(name.clone()).or_insert(first);
+            let first = WatchedDeadPeer { next: now + GRACE, pause: PAUSE, tried: None };
+            let peer = self.watched_dead.entry(name.clone()).or_insert(first);
             let is_busy = self.helpers.contains_key(&name) || self.helpers.len() >= MAX_HELPERS;
-            if ward.next > now || is_busy {
+            if peer.next > now || is_busy {
                 continue;
             }
-            ward.tried = Some(now);
-            ward.next = now + ward.pause;
-            ward.pause = (ward.pause * 2).min(LONGEST_PAUSE);
+            peer.tried = Some(now);
+            peer.next = now + peer.pause;
+            peer.pause = (peer.pause * 2).min(LONGEST_PAUSE);
             match revive(&name, &self.plan, entries) {
                 Ok(pid) => {
                     log::info!("starting {name} again, helper {pid}");
@@ -144,5 +144,5 @@ fn revive(name: &DaemonName, plan: &Path, entries: &[Address]) -> Result<Pid> {
         Spawn::new(program.into_os_string().into_vec().as_slice(), argv, own_environment())?;
     spawn
         .start(&[null.as_fd(), null.as_fd(), stderr.as_fd()], Extra::default(), None)
-        .context("cannot start mpdboot, which should be beside mpd")
+        .context("cannot start mpdboot; it must be in the directory of mpd")
 }

@@ -1,5 +1,5 @@
-//! Announcements of this daemon's jobs to other hosts, also for spawned ranks, and the hosts that they did not
-//! reach. Announcements of other daemons that arrive here.
+//! Announces this daemon's jobs and the growth of jobs to other hosts, and reports the hosts without a manager.
+//! Also handles announcements of other daemons.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -8,19 +8,21 @@ use anyhow::{Result, bail};
 use mpd_io::clock::wall;
 use mpd_machine::Time;
 use mpd_ring::{Input, MAX_PAYLOAD, RequestId, Ring};
-use mpd_wire::message::{Answer, Launch, ManagerOrder, Order, OrderAnswer, Payload, Phase, Span};
+use mpd_wire::message::{
+    Answer, Launch, ManagerOrder, OrderAnswer, Payload, Phase, RingOrder, Span,
+};
 use mpd_wire::{DaemonName, JobId, frame};
 
-use crate::daemon::errand::Errand;
+use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::membership::effect::Effect;
-use crate::daemon::membership::request::{Asker, Gathered, Numbers, payload_of};
+use crate::daemon::membership::request::{Gathered, Numbers, Requester, payload_of};
 use crate::daemon::placement;
-use crate::daemon::spawns::{Spawn, errands_of_missing};
+use crate::daemon::spawns::{Spawn, manager_messages_of_missing};
 
-/// Most characters of what a host says that went wrong.
+/// Most characters of the problem that a host reports.
 const MAX_PROBLEM: usize = 256;
 
-/// A job that other hosts are to be told of.
+/// A job that is to be announced to other hosts.
 #[derive(Debug)]
 pub(crate) struct Announcement {
     launching: Launching,
@@ -30,16 +32,16 @@ pub(crate) struct Announcement {
 #[derive(Debug)]
 struct Launching {
     job: JobId,
-    /// All that are to start a manager.
+    /// All members that must start a manager.
     members: Vec<DaemonName>,
-    /// Whether the root manager wants to know how it went.
+    /// Whether the root manager gets the timeline of the announcement.
     trace: bool,
-    /// When it began, by the clock on the wall and by ours.
+    /// The beginning, by wall clock in microseconds and by our clock.
     began: (u64, Time),
 }
 
-/// How long a job that was cancelled is remembered, and how many are: an order to launch it may have
-/// taken a longer way.
+/// How long a cancelled job is remembered, and the most such jobs. The order to launch a job may arrive after its
+/// cancellation.
 const REMEMBERED: Duration = Duration::from_secs(15);
 const MAX_REMEMBERED: usize = 256;
 
@@ -53,23 +55,24 @@ pub(super) struct Launches {
 }
 
 impl Announcement {
-    /// For a job that has shares elsewhere; with `trace` its root manager is told how it went.
+    /// The announcement of a job that has host slices on other hosts. With `trace` its root manager gets the
+    /// timeline.
     ///
     /// # Errors
-    /// The ring cannot carry so much in one message.
+    /// One message of the ring cannot hold the announcement.
     pub(crate) fn new(launch: &Launch, trace: bool) -> Result<Option<Self>> {
         let members: Vec<DaemonName> =
-            launch.newcomers().map(|(_, share)| share.member.clone()).collect();
+            launch.newcomers().map(|(_, host_slice)| host_slice.member.clone()).collect();
         if members.is_empty() {
             return Ok(None);
         }
-        let order = payload_of(&Order::Launch(launch.clone()));
+        let order = payload_of(&RingOrder::Launch(launch.clone()));
         let bytes = order.as_bytes().len();
         if bytes > MAX_PAYLOAD {
             bail!(
-                "who runs what on {} hosts takes {bytes} bytes, and one message of the ring holds \
+                "the list of ranks on {} hosts takes {bytes} bytes, and one message of the ring holds \
                  {MAX_PAYLOAD}; use fewer hosts, or give each one consecutive ranks",
-                launch.shares.len()
+                launch.host_slices.len()
             );
         }
         let (job, began) = (launch.job.clone(), (0, Time::ZERO));
@@ -80,14 +83,14 @@ impl Announcement {
 impl Launches {
     pub(super) const fn new() -> Self {
         Self {
-            numbers: Numbers::new(Asker::Launches),
+            numbers: Numbers::new(Requester::Launches),
             under_way: BTreeMap::new(),
             cancelled: VecDeque::new(),
             spawns: Vec::new(),
         }
     }
 
-    /// Tells the other hosts of a job whose root manager runs here.
+    /// Announces a job whose root manager runs here to its other hosts.
     pub(super) fn announce(&mut self, now: Time, announcement: Announcement) -> Effect {
         let request = self.numbers.next();
         let launching = Launching { began: (wall(), now), ..announcement.launching };
@@ -95,7 +98,7 @@ impl Launches {
         Effect::Post(Input::Scatter(request, announcement.order))
     }
 
-    /// The answers to an announcement are complete.
+    /// Handles the complete answers to an announcement.
     pub(super) fn announced(&mut self, now: Time, gathered: &Gathered) -> Vec<Effect> {
         let Some(Launching { job, members, trace, began }) =
             self.under_way.remove(&gathered.request)
@@ -108,14 +111,14 @@ impl Launches {
             let took_us = u64::try_from(now.since(began.1).as_micros()).unwrap_or(u64::MAX);
             let scatter = Span { phase: Phase::Scatter, rank: None, began_us: began.0, took_us };
             let order = ManagerOrder::Launched { scatter, depth: gathered.depth };
-            effects.push(Effect::Tell(Errand::new(job.clone(), order)));
+            effects.push(Effect::Report(ManagerMessage::new(job.clone(), order)));
         }
         let missing = members.into_iter().filter_map(|m| why_missing(m, &gathered.answers));
         effects.extend(report_missing(&job, &missing.collect::<Vec<_>>()));
         effects
     }
 
-    /// An announcement was not sent, for this reason.
+    /// Reports that an announcement was not sent, for this reason.
     pub(super) fn unannounced(&mut self, request: RequestId, problem: &str) -> Vec<Effect> {
         let Some(Launching { job, members, .. }) = self.under_way.remove(&request) else {
             return Vec::new();
@@ -124,26 +127,26 @@ impl Launches {
         report_missing(&job, &missing.collect::<Vec<_>>()).collect()
     }
 
-    /// A job ended here before all its managers had connected: cancels it on all hosts.
+    /// Cancels a job on all hosts that ended here before all its managers had connected.
     pub(super) fn cancel(&mut self, job: JobId) -> Effect {
         let request = self.numbers.next();
-        Effect::Post(Input::Scatter(request, payload_of(&Order::Cancel { job })))
+        Effect::Post(Input::Scatter(request, payload_of(&RingOrder::Cancel { job })))
     }
 
-    /// A job is over of which a manager may have been started here, or may yet be.
+    /// Notes that a job is over. Its manager may run here, or its launch may still arrive.
     pub(super) fn cancelled(&mut self, now: Time, job: JobId) {
         self.cancelled.retain(|(until, _)| *until > now);
         self.cancelled.truncate(MAX_REMEMBERED - 1);
         self.cancelled.push_front((now + REMEMBERED, job));
     }
 
-    /// The place of `me` in another daemon's job, unless that job was cancelled.
-    pub(super) fn own_place(&self, launch: &Launch, me: &DaemonName) -> Option<usize> {
+    /// The tree index of `me` in another daemon's job, unless that job was cancelled.
+    pub(super) fn own_tree_index(&self, launch: &Launch, me: &DaemonName) -> Option<usize> {
         if self.cancelled.iter().any(|(_, job)| *job == launch.job) {
             return None;
         }
         let mut newcomers = launch.newcomers();
-        newcomers.find(|(_, share)| share.member == *me).map(|(place, _)| place)
+        newcomers.find(|(_, host_slice)| host_slice.member == *me).map(|(tree_index, _)| tree_index)
     }
 
     /// Queues a request of a root manager here about spawned processes, for [`Launches::serve_spawns`].
@@ -156,15 +159,15 @@ impl Launches {
         let mut effects = Vec::new();
         for spawn in std::mem::take(&mut self.spawns) {
             match spawn {
-                Spawn::Place { job, request, wish } => {
-                    let outcome = placement::spawned_among(ring, &wish);
+                Spawn::Place { job, request, placement } => {
+                    let outcome = placement::spawned_among(ring, &placement);
                     let order = ManagerOrder::Placed { request, outcome };
-                    effects.push(Effect::Tell(Errand::new(job, order)));
+                    effects.push(Effect::Report(ManagerMessage::new(job, order)));
                 }
-                // Its timeline is that of the start.
+                // Only the announcement of the whole job has a timeline.
                 Spawn::Grow(mut launch) => {
                     let known = |member: &DaemonName| Some(ring.record(member)?.addresses.clone());
-                    launch.shares.address(known);
+                    launch.host_slices.address(known);
                     effects.extend(self.announce_growth(now, &launch));
                 }
             }
@@ -178,7 +181,7 @@ impl Launches {
             Ok(None) => Vec::new(),
             Err(e) => {
                 let problem = format!("{e:#}");
-                let members = launch.newcomers().map(|(_, share)| share.member.clone());
+                let members = launch.newcomers().map(|(_, host_slice)| host_slice.member.clone());
                 let missing: Vec<_> = members.map(|member| (member, problem.clone())).collect();
                 report_missing(&launch.job, &missing).collect()
             }
@@ -191,21 +194,23 @@ fn report_missing(job: &JobId, members: &[(DaemonName, String)]) -> impl Iterato
     for (member, problem) in members {
         log::warn!("job {job}: {member}: {problem}");
     }
-    errands_of_missing(job, members).map(Effect::Tell)
+    manager_messages_of_missing(job, members).map(Effect::Report)
 }
 
-/// A problem of a host, cut to what a message has room for.
+/// A problem of a host, cut to the room of a message.
 pub(super) fn shortened(problem: &str) -> String {
     problem.chars().take(MAX_PROBLEM).collect()
 }
 
-/// Why no manager runs at `member`, if that is so.
+/// Why `member` has no manager; `None` if it has one.
 fn why_missing(member: DaemonName, answers: &[Answer]) -> Option<(DaemonName, String)> {
     let answer = answers.iter().find(|answer| answer.name == member);
     let problem = match answer.map(|answer| frame::decode_message(answer.answer.as_bytes())) {
         Some(Ok(OrderAnswer::Done)) => return None,
         Some(Ok(OrderAnswer::Failed { problem })) => shortened(&problem),
-        Some(_) => "the daemon there does not understand: is it of another release?".to_owned(),
+        Some(_) => {
+            "the daemon there does not know the order; it may be of another release".to_owned()
+        }
         None => "the daemon there did not answer".to_owned(),
     };
     Some((member, problem))
@@ -220,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_started_no_manager_is_named_with_the_reason() {
+    fn a_member_that_started_no_manager_is_named_with_the_reason() {
         let answer = |of, answer| Answer { name: name(of), answer: payload_of(&answer) };
         let failed = OrderAnswer::Failed { problem: "no more processes".to_owned() };
         let answers = [

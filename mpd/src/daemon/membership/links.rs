@@ -14,18 +14,18 @@ use mpd_wire::job::JobKey;
 use mpd_wire::message::{ConsoleReply, RingMessage};
 use mpd_wire::{Address, DaemonName, Instance};
 
-use crate::daemon::door::PER_TURN;
+use crate::daemon::acceptor::PER_TURN;
 use crate::daemon::membership::address::Foreign;
 use crate::daemon::net::port::{Port, Seen};
-use crate::daemon::net::{AttemptId, Dialed, Happened, Myself, Net, Wish};
+use crate::daemon::net::{AttemptId, DialRequest, Dialed, Myself, Net, NetEvent};
 
-/// What an attempt of [`Net`] is for.
+/// The purpose of an attempt of [`Net`].
 #[derive(Clone, Debug)]
-enum Aim {
+enum Goal {
     Ring(Token),
-    /// A console's ping, and when it began.
+    /// The ping of a console, and the time of its beginning.
     Ping(usize, Time),
-    /// Whether this foreign address leads here.
+    /// A test whether this foreign address leads here.
     Mirror(IpAddr),
 }
 
@@ -40,11 +40,11 @@ pub(super) enum LinkEvent {
     Refused(String),
 }
 
-/// See the module.
+/// The links, and the attempts to connect.
 #[derive(Debug)]
 pub(super) struct Links {
     net: Net,
-    aims: BTreeMap<AttemptId, Aim>,
+    goals: BTreeMap<AttemptId, Goal>,
     last_attempt: u64,
     /// Foreign addresses under which others see us.
     foreign: Foreign,
@@ -57,7 +57,7 @@ impl Links {
     pub(super) fn new(net: Net) -> Self {
         Self {
             net,
-            aims: BTreeMap::new(),
+            goals: BTreeMap::new(),
             last_attempt: 0,
             foreign: Foreign::default(),
             last_failure: String::new(),
@@ -82,17 +82,17 @@ impl Links {
         self.net.is_quiet()
     }
 
-    /// An event came for the port.
-    pub(super) const fn knock(&mut self) {
-        self.net.port_mut().door_mut().knock();
+    /// An event reports a waiting connection at the port.
+    pub(super) const fn mark_port_ready(&mut self) {
+        self.net.port_mut().acceptor_mut().mark_ready();
     }
 
-    /// An event came for a link.
+    /// An event of a link.
     pub(super) fn mark_ready(&mut self, token: mio::Token, hung_up: bool) {
         self.net.mark_ready(token, hung_up);
     }
 
-    /// Whether there is something to do without waiting.
+    /// Whether work can be done without waiting.
     pub(super) fn has_work(&self) -> bool {
         self.net.has_work() || !self.events.is_empty()
     }
@@ -110,8 +110,8 @@ impl Links {
     }
 
     /// Accepts no more connections.
-    pub(super) const fn ignore(&mut self) {
-        self.net.port_mut().door_mut().ignore();
+    pub(super) const fn stop_accepting(&mut self) {
+        self.net.port_mut().acceptor_mut().mark_idle();
     }
 
     /// Reads every link that is ready. See [`Links::next`].
@@ -119,40 +119,52 @@ impl Links {
         self.net.turn(registry, now);
     }
 
-    /// The next thing that happened.
+    /// The next event.
     pub(super) fn next(&mut self, registry: &Registry, now: Time) -> Option<LinkEvent> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);
             }
-            let happened = self.net.pop()?;
-            self.take(registry, now, happened);
+            let event = self.net.pop()?;
+            self.take(registry, now, event);
         }
     }
 
-    /// Writes what waits.
+    /// Writes queued data.
     pub(super) fn flush(&mut self) {
         self.net.flush();
     }
 
     /// Connects for the ring.
-    pub(super) fn connect(&mut self, registry: &Registry, now: Time, token: Token, wish: Wish) {
-        let id = self.aim(Aim::Ring(token));
-        self.net.dial(registry, now, id, wish);
+    pub(super) fn connect(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        token: Token,
+        request: DialRequest,
+    ) {
+        let id = self.goal(Goal::Ring(token));
+        self.net.dial(registry, now, id, request);
     }
 
     /// Connects for a console that measures the time.
-    pub(super) fn ping(&mut self, registry: &Registry, now: Time, console: usize, wish: Wish) {
-        let id = self.aim(Aim::Ping(console, now));
-        self.net.dial(registry, now, id, wish);
+    pub(super) fn ping(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        console: usize,
+        request: DialRequest,
+    ) {
+        let id = self.goal(Goal::Ping(console, now));
+        self.net.dial(registry, now, id, request);
     }
 
     /// Ends an attempt of [`Links::connect`].
     pub(super) fn abandon(&mut self, token: Token) {
-        let is_it = |aim: &Aim| matches!(aim, Aim::Ring(t) if *t == token);
-        let found = self.aims.iter().find(|(_, aim)| is_it(aim)).map(|(id, _)| *id);
+        let is_it = |goal: &Goal| matches!(goal, Goal::Ring(t) if *t == token);
+        let found = self.goals.iter().find(|(_, goal)| is_it(goal)).map(|(id, _)| *id);
         if let Some(id) = found {
-            self.aims.remove(&id);
+            self.goals.remove(&id);
             self.net.abandon(id);
         }
     }
@@ -165,17 +177,17 @@ impl Links {
         self.net.close(now, link);
     }
 
-    /// Closes all, and begins nothing any more.
+    /// Closes all links and begins no more attempts.
     pub(super) fn close_all(&mut self, now: Time) {
         self.net.close_all(now);
     }
 
-    /// Job links that wait for a manager, with the manager.
+    /// Job links that wait for a manager, each with the manager.
     pub(super) fn seekers(&self) -> Vec<(usize, Instance)> {
         self.net.seekers()
     }
 
-    /// Removes a job link that was made with this key; returns its hello and the connection.
+    /// Removes a job link that was made with this key. Returns its hello and the connection.
     pub(super) fn pass_on(
         &mut self,
         registry: &Registry,
@@ -185,10 +197,10 @@ impl Links {
         self.net.pass_on(registry, seeker, &Key::from(key))
     }
 
-    fn aim(&mut self, aim: Aim) -> AttemptId {
+    fn goal(&mut self, goal: Goal) -> AttemptId {
         self.last_attempt += 1;
         let id = AttemptId(self.last_attempt);
-        self.aims.insert(id, aim);
+        self.goals.insert(id, goal);
         id
     }
 
@@ -196,52 +208,52 @@ impl Links {
         self.events.push_back(LinkEvent::Input(input));
     }
 
-    fn take(&mut self, registry: &Registry, now: Time, happened: Happened) {
-        match happened {
-            Happened::Up { link, peer, purpose, dialed, remote, seen } => {
+    fn take(&mut self, registry: &Registry, now: Time, event: NetEvent) {
+        match event {
+            NetEvent::Up { link, peer, purpose, dialed, remote, seen } => {
                 self.learn(registry, now, &peer.name, seen);
-                let aim = dialed.and_then(|dialed| self.aims.remove(&dialed.attempt));
-                let token = match (dialed, aim) {
+                let goal = dialed.and_then(|dialed| self.goals.remove(&dialed.attempt));
+                let token = match (dialed, goal) {
                     (None, _) => None,
-                    (Some(_), Some(Aim::Ring(token))) => Some(token),
-                    (Some(dialed), Some(Aim::Ping(console, began))) => {
+                    (Some(_), Some(Goal::Ring(token))) => Some(token),
+                    (Some(dialed), Some(Goal::Ping(console, began))) => {
                         if let Some(pong) = pong(began, now, &dialed, &peer) {
                             self.events.push_back(LinkEvent::Pinged(console, pong));
                         }
                         return self.net.close(now, link);
                     }
-                    (Some(_), Some(Aim::Mirror(_)) | None) => return self.net.close(now, link),
+                    (Some(_), Some(Goal::Mirror(_)) | None) => return self.net.close(now, link),
                 };
                 if let Some(from) = address_of(remote) {
                     self.input(Input::LinkUp { link, token, peer, purpose, from });
                 }
             }
-            Happened::Message(link, message) => self.input(Input::Received(link, message)),
-            Happened::Closed(link) => self.input(Input::LinkClosed(link)),
-            Happened::Failed(attempt, why, problem) => match self.aims.remove(&attempt) {
-                Some(Aim::Ring(token)) => {
+            NetEvent::Message(link, message) => self.input(Input::Received(link, message)),
+            NetEvent::Closed(link) => self.input(Input::LinkClosed(link)),
+            NetEvent::Failed(attempt, why, problem) => match self.goals.remove(&attempt) {
+                Some(Goal::Ring(token)) => {
                     self.last_failure = problem;
                     self.input(Input::ConnectFailed(token, why));
                 }
-                Some(Aim::Ping(console, _)) => {
+                Some(Goal::Ping(console, _)) => {
                     let refused = ConsoleReply::Refused { problem };
                     self.events.push_back(LinkEvent::Pinged(console, refused));
                 }
-                Some(Aim::Mirror(address)) => {
-                    let why = format!("{address} is no address of this daemon: {problem}");
+                Some(Goal::Mirror(address)) => {
+                    let why = format!("{address} is not an address of this daemon: {problem}");
                     self.events.push_back(LinkEvent::Refused(why));
                 }
                 None => {}
             },
-            Happened::Mirrored(attempt) => {
-                if let Some(Aim::Mirror(address)) = self.aims.remove(&attempt) {
+            NetEvent::Mirrored(attempt) => {
+                if let Some(Goal::Mirror(address)) = self.goals.remove(&attempt) {
                     self.readdress(address);
                 }
             }
         }
     }
 
-    /// The peer `by` sees us under the address `seen`.
+    /// Handles the address `seen` under which the peer `by` sees us.
     fn learn(&mut self, registry: &Registry, now: Time, by: &DaemonName, seen: Option<IpAddr>) {
         match seen.map_or(Seen::Nothing, |seen| self.net.port().judge(seen)) {
             Seen::Nothing => {}
@@ -249,14 +261,14 @@ impl Links {
             Seen::Foreign(address) => {
                 if self.foreign.is_due(now, address.ip()) {
                     log::info!("{by} sees this host as {}: trying that address", address.ip());
-                    let id = self.aim(Aim::Mirror(address.ip()));
+                    let id = self.goal(Goal::Mirror(address.ip()));
                     self.net.mirror(registry, now, id, address);
                 }
             }
         }
     }
 
-    /// Others reach us under this address.
+    /// Adds an address under which others reach us.
     fn readdress(&mut self, address: IpAddr) {
         if self.net.port_mut().learn(address) {
             log::info!("others see this host as {address}");
@@ -266,7 +278,7 @@ impl Links {
     }
 }
 
-/// Addresses as sockets take them.
+/// The numeric form of addresses.
 pub(super) fn numeric(addresses: &[Address]) -> Vec<SocketAddr> {
     addresses.iter().filter_map(|address| address.as_str().parse().ok()).collect()
 }

@@ -1,7 +1,7 @@
 //! The daemon's part in the ring: the loop around the pure [`Ring`].
 //!
-//! The loop gives each input to the ring and routes each output to one owner. Owners do not call each other. An owner
-//! returns an [`Effect`], and the loop routes it:
+//! The loop gives each input to the ring and routes each output to one owner. Owners do not call each other. An
+//! owner returns an [`Effect`], and the loop routes it:
 //!
 //! | owner | has |
 //! |---|---|
@@ -12,15 +12,15 @@
 //! | [`stay`] | entering, leaving, the saved state, lost members |
 //! | [`journal`] | the log |
 //!
-//! The table of jobs is lent for a turn, since orders of other members are about jobs.
+//! The table of jobs is lent to the loop for a turn, since orders of other members concern jobs.
 
 mod address;
-mod bond;
 mod consoles;
 mod effect;
 mod journal;
 mod keep;
 mod launch;
+mod lease;
 mod links;
 mod names;
 mod outcome;
@@ -43,20 +43,20 @@ use mpd_ring::{Event, Input, Output, RequestId, Ring, Sender};
 use mpd_wire::frame;
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{
-    ConsoleReply, JobRef, Launch, ManagerOrder, Order, OrderAnswer, Payload, RingRequest,
+    ConsoleReply, JobRef, Launch, ManagerOrder, OrderAnswer, Payload, RingOrder, RingRequest,
 };
 
 use crate::cli::Cli;
 use crate::daemon::demand::Demand;
-use crate::daemon::errand::Errand;
 use crate::daemon::jobs::Jobs;
+use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::membership::consoles::Consoles;
 use crate::daemon::membership::effect::{Effect, Farewell};
 use crate::daemon::membership::journal::Journal;
 use crate::daemon::membership::launch::Launches;
 use crate::daemon::membership::links::{LinkEvent, Links};
 use crate::daemon::membership::names::Naming;
-use crate::daemon::membership::request::{Asker, Gathered, payload_of};
+use crate::daemon::membership::request::{Gathered, Requester, payload_of};
 use crate::daemon::membership::stay::Stay;
 use crate::daemon::net;
 use crate::daemon::net::port::Port;
@@ -64,7 +64,7 @@ use crate::daemon::placement::{self, Plan};
 
 pub(crate) use launch::Announcement;
 
-/// What a turn works with.
+/// The context of a turn.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     pub(crate) registry: &'a Registry,
@@ -72,7 +72,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) now: Time,
 }
 
-/// See the module.
+/// The ring, its owners, and the messages to managers.
 #[derive(Debug)]
 pub(crate) struct Membership {
     pump: Pump<Ring>,
@@ -82,22 +82,22 @@ pub(crate) struct Membership {
     naming: Naming,
     stay: Stay,
     journal: Journal,
-    errands: VecDeque<Errand>,
+    manager_messages: VecDeque<ManagerMessage>,
 }
 
 impl Membership {
-    /// Opens the port and begins to enter.
+    /// Opens the port and begins to enter the ring.
     pub(crate) fn start(cli: &Cli, name: &str, rundir: &RunDir, now: Time) -> Result<Self> {
-        let (ring, net, stay) = start::begin(cli, name, rundir, now)?;
+        let (pump, net, stay) = start::begin(cli, name, rundir, now)?;
         Ok(Self {
-            pump: Pump::new(ring),
+            pump,
             links: Links::new(net),
             consoles: Consoles::new(),
             launches: Launches::new(),
             naming: Naming::new(),
             stay,
             journal: Journal::default(),
-            errands: VecDeque::new(),
+            manager_messages: VecDeque::new(),
         })
     }
 
@@ -105,31 +105,31 @@ impl Membership {
         self.links.port()
     }
 
-    /// An event came for the port.
-    pub(crate) const fn knock(&mut self) {
-        self.links.knock();
+    /// An event reports a waiting connection at the port.
+    pub(crate) const fn mark_port_ready(&mut self) {
+        self.links.mark_port_ready();
     }
 
-    /// An event came for a link.
+    /// An event of a link.
     pub(crate) fn mark_ready(&mut self, token: mio::Token, hung_up: bool) {
         self.links.mark_ready(token, hung_up);
     }
 
     /// Accepts connections, a bounded number a turn.
     pub(crate) fn accept(&mut self, registry: &Registry, now: Time) {
-        if self.stay.lets_in() {
+        if self.stay.accepts() {
             self.links.accept(registry, now);
         } else {
-            self.links.ignore();
+            self.links.stop_accepting();
         }
     }
 
-    /// Whether this daemon has its place in the ring.
+    /// Whether this daemon is in the ring.
     pub(crate) const fn has_entered(&self) -> bool {
         self.stay.has_entered()
     }
 
-    /// Why entering came to nothing for good, or why this daemon cannot stay.
+    /// Why entering has failed for good, or why this daemon must leave.
     pub(crate) fn failure(&self, now: Time) -> Option<String> {
         self.stay.failure(now, self.ring().name(), self.links.last_failure())
     }
@@ -162,8 +162,8 @@ impl Membership {
     }
 
     /// The next message to a manager of this host.
-    pub(crate) fn next_errand(&mut self) -> Option<Errand> {
-        self.errands.pop_front()
+    pub(crate) fn next_manager_message(&mut self) -> Option<ManagerMessage> {
+        self.manager_messages.pop_front()
     }
 
     /// The next answer for a console, and whether it is the last one.
@@ -171,12 +171,12 @@ impl Membership {
         self.consoles.next_answer()
     }
 
-    /// A console went away.
+    /// Forgets a console that is gone.
     pub(crate) fn forget_console(&mut self, console: usize) {
         self.consoles.forget(console);
     }
 
-    /// A console wants something.
+    /// Handles a console's request.
     pub(crate) fn ask(
         &mut self,
         registry: &Registry,
@@ -189,7 +189,7 @@ impl Membership {
         self.route_all(registry, now, effect);
     }
 
-    /// Where the ranks of a job submitted here run.
+    /// Places the ranks of a job that was submitted here.
     pub(crate) fn place(&self, spec: &JobSpec) -> Result<Plan> {
         if spec.adopted {
             return placement::adopted(self.ring().name().as_str(), Some(self.ring()));
@@ -197,16 +197,16 @@ impl Membership {
         placement::among(self.ring(), spec)
     }
 
-    /// Tells the other hosts of a job whose root manager runs here.
+    /// Announces a job whose root manager runs here to its other hosts.
     pub(crate) fn announce(&mut self, registry: &Registry, now: Time, announcement: Announcement) {
         let effect = self.launches.announce(now, announcement);
         self.route(registry, now, effect);
     }
 
-    /// A manager of this host requests something.
+    /// Handles a request of a manager of this host.
     pub(crate) fn serve(&mut self, registry: &Registry, now: Time, demand: Demand) {
         match demand {
-            Demand::Name(wish) => self.naming.wish(wish),
+            Demand::Name(request) => self.naming.request(request),
             Demand::Spawn(spawn) => self.launches.spawn(spawn),
             Demand::Cancel(job) => {
                 let effect = self.launches.cancel(job);
@@ -215,21 +215,21 @@ impl Membership {
         }
     }
 
-    /// Everything that is due: reads the links, then lets time pass, then writes. `is_needed`: see
-    /// [`Stay::review_bond`].
+    /// Does everything that is due: reads the links, gives the ring the time, writes the links. `is_needed`: see
+    /// [`Stay::review_lease`].
     pub(crate) fn turn(&mut self, mut turn: Turn<'_>, is_needed: bool) {
         let Turn { registry, now, .. } = turn;
-        let effect = self.stay.review_bond(now, self.pump.machine(), is_needed);
+        let effect = self.stay.review_lease(now, self.pump.machine(), is_needed);
         self.route_all(registry, now, effect);
         self.settle(&mut turn);
         self.links.read(registry, now);
         self.settle(&mut turn);
         let (ring, entered) = (self.pump.machine(), self.stay.has_entered());
-        let mut effects = self.naming.serve(now, ring, entered, |job| turn.jobs.goes_on(job));
+        let mut effects = self.naming.serve(now, ring, entered, |job| turn.jobs.is_running(job));
         effects.extend(self.launches.serve_spawns(now, ring));
         self.route_all(registry, now, effects);
         self.settle(&mut turn);
-        // What the sockets hold counts before what the clock says.
+        // Data that waits in sockets is handled before deadlines.
         let due = self.ring().poll_timeout().is_some_and(|at| at <= now);
         if due && !self.links.has_work() {
             self.pump.handle_timeout(now);
@@ -271,15 +271,15 @@ impl Membership {
         }
     }
 
-    /// Performs one output of the ring. What follows from it for the ring is posted.
+    /// Performs one output of the ring. Resulting inputs of the ring are queued.
     fn perform(&mut self, turn: &mut Turn<'_>, output: Output) {
         let (registry, now) = (turn.registry, turn.now);
         match output {
             Output::Connect { token, name, instance, addresses, purpose } => {
-                if self.stay.reaches_out() {
+                if self.stay.connects() {
                     let addresses = links::numeric(&addresses);
-                    let wish = net::Wish { name, instance, addresses, purpose };
-                    self.links.connect(registry, now, token, wish);
+                    let request = net::DialRequest { name, instance, addresses, purpose };
+                    self.links.connect(registry, now, token, request);
                 }
             }
             Output::Abandon(token) => self.links.abandon(token),
@@ -311,7 +311,7 @@ impl Membership {
             }
             Output::NameLost { name, job, to } => {
                 let order = ManagerOrder::NameLost { name, to };
-                self.errands.push_back(Errand::new(job, order));
+                self.manager_messages.push_back(ManagerMessage::new(job, order));
             }
             Output::Over => self.end(now),
         }
@@ -326,66 +326,66 @@ impl Membership {
         effects.into_iter().for_each(|effect| self.route(registry, now, effect));
     }
 
-    /// Routes a request of one owner to another.
+    /// Routes an effect to its owner.
     fn route(&mut self, registry: &Registry, now: Time, effect: Effect) {
         match effect {
             Effect::Post(input) => self.pump.post(input),
-            Effect::Tell(errand) => self.errands.push_back(errand),
-            Effect::Ping(console, wish) => self.links.ping(registry, now, console, wish),
+            Effect::Report(manager_message) => self.manager_messages.push_back(manager_message),
+            Effect::Ping(console, request) => self.links.ping(registry, now, console, request),
             Effect::Leave(how) => self.stay.leave(now, how),
             Effect::End => self.end(now),
         }
     }
 
-    /// One of our own scatters is over.
+    /// Handles the end of one of our own scatters.
     fn scattered(&mut self, turn: &Turn<'_>, gathered: Gathered) {
         let Turn { registry, now, .. } = *turn;
-        match Asker::of(gathered.request) {
-            Asker::Consoles => {
+        match Requester::of(gathered.request) {
+            Requester::Consoles => {
                 let effect = self.consoles.scattered(now, self.pump.machine(), gathered);
                 self.route_all(registry, now, effect);
             }
-            Asker::Launches => {
+            Requester::Launches => {
                 let effects = self.launches.announced(now, &gathered);
                 self.route_all(registry, now, effects);
             }
             // These owners need no answers.
-            Asker::Names | Asker::Stay => {}
+            Requester::Names | Requester::Stay => {}
         }
     }
 
-    /// The ring does not take a request of ours.
+    /// The ring refuses a request of ours.
     fn refused(&mut self, registry: &Registry, now: Time, request: RequestId) {
         let problem = "too many requests are under way here; try again";
-        match Asker::of(request) {
-            Asker::Consoles => {
+        match Requester::of(request) {
+            Requester::Consoles => {
                 let problem = problem.to_owned();
                 self.consoles.finish(request, ConsoleReply::Refused { problem });
             }
-            Asker::Launches => {
+            Requester::Launches => {
                 let effects = self.launches.unannounced(request, problem);
                 self.route_all(registry, now, effects);
             }
-            Asker::Names | Asker::Stay => {}
+            Requester::Names | Requester::Stay => {}
         }
     }
 
-    /// An event of the ring goes to the stay, the log, and the consoles that watch.
+    /// Passes an event of the ring to the stay, the log, and the consoles that watch.
     fn happened(&mut self, now: Time, event: &Event) {
         self.stay.note(event);
         if self.journal.happened(now, event) {
-            self.consoles.tell_watchers(self.pump.machine(), event);
+            self.consoles.send_to_watchers(self.pump.machine(), event);
         }
     }
 
-    /// This daemon is out of the ring.
+    /// Leaves the ring: this daemon is no longer a member.
     fn end(&mut self, now: Time) {
         self.consoles.answer_rest();
         self.links.close_all(now);
         self.stay.end(now);
     }
 
-    /// An order came round the ring by scatter: acts on it and says what to answer.
+    /// Carries out an order that arrived by scatter. Returns the answer.
     fn delivered(
         &mut self,
         turn: &mut Turn<'_>,
@@ -398,71 +398,71 @@ impl Membership {
                 if let Some(sender) = sender {
                     self.journal.ordered(turn.now, sender, &order);
                 }
-                self.obey(turn, order, hops)
+                self.execute(turn, order, hops)
             }
             Err(e) => {
                 let from = sender.map_or(self.ring().name().to_string(), |sender| {
                     format!("{} ({})", sender.name, sender.at)
                 });
-                let why = format_args!("refused an order from {from}: it is not understood: {e}");
+                let why = format_args!("refused an order from {from}: it cannot be decoded: {e}");
                 self.journal.refused(turn.now, why);
                 OrderAnswer::Unknown
             }
         }
     }
 
-    fn obey(&mut self, turn: &mut Turn<'_>, order: Order, hops: u32) -> OrderAnswer {
+    fn execute(&mut self, turn: &mut Turn<'_>, order: RingOrder, hops: u32) -> OrderAnswer {
         match order {
-            Order::Speak => {
-                return OrderAnswer::Word {
+            RingOrder::Speak => {
+                return OrderAnswer::MemberDescription {
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                     pid: std::process::id(),
                     jobs: turn.jobs.count(),
                     hops,
                 };
             }
-            Order::Leave { member } if member == *self.ring().name() => {
+            RingOrder::Leave { member } if member == *self.ring().name() => {
                 self.stay.leave(turn.now, Farewell::Depart);
             }
-            Order::Leave { .. } => {}
-            Order::LeaveAll => self.stay.dismiss(turn.now),
-            Order::Drain { members, draining } => {
+            RingOrder::Leave { .. } => {}
+            RingOrder::LeaveAll => self.stay.dismiss(turn.now),
+            RingOrder::Drain { members, draining } => {
                 if members.contains(self.ring().name()) {
                     log::info!("draining: {draining}, by request");
                     self.pump.post(Input::Drain(draining));
                 }
             }
-            Order::ListJobs { page } => {
+            RingOrder::ListJobs { page } => {
                 let (jobs, more) = turn.jobs.listing(page);
                 return OrderAnswer::Jobs { jobs, more };
             }
-            Order::Top { page } => return self.obey_top(turn.jobs, page),
-            Order::KillJob { job } => {
+            RingOrder::Top { page } => return self.usage(turn.jobs, page),
+            RingOrder::KillJob { job } => {
                 return self.order_roots(turn.jobs, &job, &ManagerOrder::Kill);
             }
-            Order::SignalJob { job, signal, single } => {
+            RingOrder::SignalJob { job, signal, single } => {
                 let order = ManagerOrder::Signal { signal, single };
                 return self.order_roots(turn.jobs, &job, &order);
             }
-            Order::SwitchStdin { job, ranks } => {
+            RingOrder::SwitchStdin { job, ranks } => {
                 return self.order_roots(turn.jobs, &job, &ManagerOrder::SwitchStdin { ranks });
             }
-            Order::Launch(launch) => return self.obey_launch(turn.jobs, &launch),
-            Order::Cancel { job } => {
+            RingOrder::Launch(launch) => return self.launch(turn.jobs, &launch),
+            RingOrder::Cancel { job } => {
                 self.launches.cancelled(turn.now, job.clone());
                 if turn.jobs.has_branch(&job) {
-                    self.errands.push_back(Errand::new(job, ManagerOrder::Kill));
+                    self.manager_messages.push_back(ManagerMessage::new(job, ManagerOrder::Kill));
                 }
             }
         }
         OrderAnswer::Done
     }
 
-    /// What hosts and ranks use here. The managers count output for the next time.
-    fn obey_top(&mut self, jobs: &mut Jobs, page: u32) -> OrderAnswer {
+    /// Returns the usage of this host and its ranks. The managers count output for the next request.
+    fn usage(&mut self, jobs: &mut Jobs, page: u32) -> OrderAnswer {
         if page == 0 {
-            let errand = |job| Errand::new(job, ManagerOrder::CountOutput);
-            self.errands.extend(jobs.uncounted().into_iter().map(errand));
+            let manager_message = |job| ManagerMessage::new(job, ManagerOrder::CountOutput);
+            self.manager_messages.extend(jobs.jobs_to_count().into_iter().map(manager_message));
         }
         let (machine, runs, more) = jobs.usage(page);
         OrderAnswer::Top { machine, runs, more }
@@ -470,21 +470,21 @@ impl Membership {
 
     /// Sends an order to the root managers of a job here.
     fn order_roots(&mut self, jobs: &Jobs, job: &JobRef, order: &ManagerOrder) -> OrderAnswer {
-        match jobs.errands(job, order) {
-            Ok(errands) => {
-                self.errands.extend(errands);
+        match jobs.manager_messages(job, order) {
+            Ok(manager_messages) => {
+                self.manager_messages.extend(manager_messages);
                 OrderAnswer::Done
             }
             Err(answer) => answer,
         }
     }
 
-    /// Starts the manager of our share in another daemon's job, if we have one.
-    fn obey_launch(&self, jobs: &mut Jobs, launch: &Launch) -> OrderAnswer {
-        let Some(place) = self.launches.own_place(launch, self.ring().name()) else {
+    /// Starts the manager of our host slice in another daemon's job, if there is one.
+    fn launch(&self, jobs: &mut Jobs, launch: &Launch) -> OrderAnswer {
+        let Some(tree_index) = self.launches.own_tree_index(launch, self.ring().name()) else {
             return OrderAnswer::Done;
         };
-        match jobs.start_branch(launch, place) {
+        match jobs.start_branch(launch, tree_index) {
             Ok(()) => OrderAnswer::Done,
             Err(e) => {
                 log::error!("job {}: {e:#}", launch.job);
@@ -499,12 +499,16 @@ impl Membership {
             let Some((job, key)) = turn.jobs.find_manager(manager) else { continue };
             if let Some((hello, link)) = self.links.pass_on(turn.registry, seeker, key) {
                 let order = ManagerOrder::Link { hello };
-                self.errands.push_back(Errand { job: job.clone(), order, link: Some(link) });
+                self.manager_messages.push_back(ManagerMessage {
+                    job: job.clone(),
+                    order,
+                    link: Some(link),
+                });
             }
         }
     }
 
-    /// Starts helpers for lost members. Helpers are children of this process.
+    /// Starts helpers that start lost members again. Helpers are children of this process.
     fn revive(&mut self, turn: &mut Turn<'_>) {
         let entries = self.port().addresses();
         let is_running = |pid| turn.jobs.is_helper(pid);

@@ -5,21 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use mpd_machine::Time;
 use mpd_ring::{Input, Publication, RequestId, Ring};
 use mpd_wire::JobId;
-use mpd_wire::message::{NameAnswer, NameWish};
+use mpd_wire::message::{NameAnswer, NameOperation};
 use mpd_wire::names::Claim;
 
 use crate::daemon::membership::effect::Effect;
-use crate::daemon::membership::request::{Asker, Numbers};
-use crate::daemon::names::{Refusals, Wish, lock};
+use crate::daemon::membership::request::{Numbers, Requester};
+use crate::daemon::names::{NameRequest, Refusals, lock};
 
-/// Wishes under way, and jobs whose names go with them.
+/// Requests under way, and jobs whose names are removed at their end.
 #[derive(Debug)]
 pub(super) struct Naming {
     numbers: Numbers,
     /// Requests that are not served yet.
-    waiting: Vec<Wish>,
+    waiting: Vec<NameRequest>,
     /// Requests that wait for an answer of the ring.
-    wishes: BTreeMap<RequestId, Wish>,
+    requests: BTreeMap<RequestId, NameRequest>,
     publishers: BTreeSet<JobId>,
     refusals: Refusals,
 }
@@ -27,78 +27,80 @@ pub(super) struct Naming {
 impl Naming {
     pub(super) fn new() -> Self {
         Self {
-            numbers: Numbers::new(Asker::Names),
+            numbers: Numbers::new(Requester::Names),
             waiting: Vec::new(),
-            wishes: BTreeMap::new(),
+            requests: BTreeMap::new(),
             publishers: BTreeSet::new(),
             refusals: Refusals::default(),
         }
     }
 
     /// Queues a request of a manager here, for [`Naming::serve`].
-    pub(super) fn wish(&mut self, wish: Wish) {
-        self.waiting.push(wish);
+    pub(super) fn request(&mut self, request: NameRequest) {
+        self.waiting.push(request);
     }
 
-    /// Serves the queued requests. `entered`: whether this daemon has its place in the ring. `goes_on`: whether a job
-    /// is not over here.
+    /// Serves the queued requests. `entered`: whether this daemon is in the ring. `is_running`: whether a job is
+    /// not over here.
     pub(super) fn serve(
         &mut self,
         now: Time,
         ring: &Ring,
         entered: bool,
-        goes_on: impl Fn(&JobId) -> bool,
+        is_running: impl Fn(&JobId) -> bool,
     ) -> Vec<Effect> {
         let waiting = std::mem::take(&mut self.waiting);
-        let serve = |wish| self.serve_one(now, ring, entered, wish);
+        let serve = |request| self.serve_one(now, ring, entered, request);
         let mut effects: Vec<Effect> = waiting.into_iter().map(serve).collect();
-        effects.extend(self.forget_publishers(goes_on));
+        effects.extend(self.forget_publishers(is_running));
         effects
     }
 
-    fn serve_one(&mut self, now: Time, ring: &Ring, entered: bool, wish: Wish) -> Effect {
-        match &wish.wish {
-            NameWish::Lookup { name, key } => {
+    fn serve_one(&mut self, now: Time, ring: &Ring, entered: bool, request: NameRequest) -> Effect {
+        match &request.operation {
+            NameOperation::Lookup { name, key } => {
                 let claim = ring.lookup(name).map(|(_, claim)| claim);
                 let answer = match claim {
-                    Some(claim) if self.refusals.refuses(now, claim, (&wish.job, key.as_ref())) => {
+                    Some(claim)
+                        if self.refusals.refuses(now, claim, (&request.job, key.as_ref())) =>
+                    {
                         NameAnswer::Unknown
                     }
                     Some(claim) => NameAnswer::Value(claim.value.clone()),
                     None if entered => NameAnswer::Unknown,
                     None => NameAnswer::Later("the daemon is not in its ring yet".to_owned()),
                 };
-                Effect::Tell(wish.answered(answer))
+                Effect::Report(request.answered(answer))
             }
-            NameWish::Publish { name, value, key } => match lock(key.as_ref()) {
+            NameOperation::Publish { name, value, key } => match lock(key.as_ref()) {
                 Ok(lock) => {
-                    let (name, value, job) = (name.clone(), value.clone(), wish.job.clone());
+                    let (name, value, job) = (name.clone(), value.clone(), request.job.clone());
                     self.publishers.insert(job.clone());
                     let claim = Claim { name, value, job, lock };
-                    self.ask(wish, |request| Input::Publish { request, claim })
+                    self.ask(request, |request| Input::Publish { request, claim })
                 }
-                Err(problem) => Effect::Tell(wish.answered(NameAnswer::Failed(problem))),
+                Err(problem) => Effect::Report(request.answered(NameAnswer::Failed(problem))),
             },
-            NameWish::Unpublish { name, key } => {
-                let (name, job, key) = (name.clone(), wish.job.clone(), key.clone());
+            NameOperation::Unpublish { name, key } => {
+                let (name, job, key) = (name.clone(), request.job.clone(), key.clone());
                 if let Some((_, claim)) = ring.lookup(&name).filter(|(_, c)| c.job == job) {
-                    // For the log: the ring looks at the key itself.
+                    // Only for the log: the ring itself checks the key.
                     self.refusals.refuses(now, claim, (&job, key.as_ref()));
                 }
-                self.ask(wish, |request| Input::Unpublish { request, name, job, key })
+                self.ask(request, |request| Input::Unpublish { request, name, job, key })
             }
         }
     }
 
-    fn ask(&mut self, wish: Wish, input: impl FnOnce(RequestId) -> Input) -> Effect {
-        let request = self.numbers.next();
-        self.wishes.insert(request, wish);
-        Effect::Post(input(request))
+    fn ask(&mut self, request: NameRequest, input: impl FnOnce(RequestId) -> Input) -> Effect {
+        let id = self.numbers.next();
+        self.requests.insert(id, request);
+        Effect::Post(input(id))
     }
 
-    /// What jobs have published goes with them, however they end.
-    fn forget_publishers(&mut self, goes_on: impl Fn(&JobId) -> bool) -> Vec<Effect> {
-        let gone = self.publishers.extract_if(.., |job| !goes_on(job));
+    /// Removes the published names of jobs that are over, however they ended.
+    fn forget_publishers(&mut self, is_running: impl Fn(&JobId) -> bool) -> Vec<Effect> {
+        let gone = self.publishers.extract_if(.., |job| !is_running(job));
         gone.map(|job| Effect::Post(Input::JobOver(job))).collect()
     }
 
@@ -122,7 +124,7 @@ impl Naming {
     }
 
     fn answer(&mut self, request: RequestId, answer: NameAnswer) -> Option<Effect> {
-        let wish = self.wishes.remove(&request)?;
-        Some(Effect::Tell(wish.answered(answer)))
+        let request = self.requests.remove(&request)?;
+        Some(Effect::Report(request.answered(answer)))
     }
 }

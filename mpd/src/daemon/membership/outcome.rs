@@ -19,7 +19,7 @@ pub(super) fn outcome(job: &JobRef, answers: &[Answer], missing: Vec<DaemonName>
     let names: Vec<&str> = missing.iter().map(DaemonName::as_str).collect();
     match failed {
         Some(problem) => ConsoleReply::Refused { problem },
-        // Who has an id has it alone; others may have the same alias.
+        // Only one job has this id. Several jobs may have the same alias.
         None if found && matches!(job, JobRef::Id(_) | JobRef::Private(_)) => {
             ConsoleReply::Done { missing: Vec::new() }
         }
@@ -43,14 +43,14 @@ mod tests {
         DaemonName::new(text).unwrap()
     }
 
-    fn told(job: &JobRef, answers: &[OrderAnswer], missing: &[&str]) -> ConsoleReply {
+    fn reported(job: &JobRef, answers: &[OrderAnswer], missing: &[&str]) -> ConsoleReply {
         let answer = |answer| Answer { name: name("h"), answer: payload_of(answer) };
         let answers: Vec<Answer> = answers.iter().map(answer).collect();
         outcome(job, &answers, missing.iter().map(|text| name(text)).collect())
     }
 
     #[test]
-    fn a_job_that_was_found_is_done_and_one_that_nobody_has_is_refused() {
+    fn an_order_about_a_found_job_is_done_and_about_an_unknown_job_is_refused() {
         let id = JobRef::Id("3@h1".parse().unwrap());
         let alias = JobRef::Alias("x".to_owned());
         let (here, not_here) = (OrderAnswer::Done, OrderAnswer::NoSuchJob);
@@ -58,15 +58,17 @@ mod tests {
             missing: missing.iter().map(|text| name(text)).collect(),
         };
         let both = [not_here.clone(), here];
-        assert_eq!(told(&id, &both, &["h9"]), done(&[]));
-        assert_eq!(told(&alias, &both, &["h9"]), done(&["h9"]), "h9 may have another one");
+        assert_eq!(reported(&id, &both, &["h9"]), done(&[]));
+        assert_eq!(reported(&alias, &both, &["h9"]), done(&["h9"]), "h9 may have another one");
         let refused = |reply| match reply {
             ConsoleReply::Refused { problem } => problem,
             other => panic!("{other:?}"),
         };
-        assert!(refused(told(&id, std::slice::from_ref(&not_here), &[])).contains("no job 3@h1"));
-        assert!(refused(told(&alias, &[not_here], &["h9"])).contains("no answer from h9"));
+        assert!(
+            refused(reported(&id, std::slice::from_ref(&not_here), &[])).contains("no job 3@h1")
+        );
+        assert!(refused(reported(&alias, &[not_here], &["h9"])).contains("no answer from h9"));
         let failed = OrderAnswer::Failed { problem: "try again".to_owned() };
-        assert_eq!(refused(told(&id, &[failed], &[])), "try again");
+        assert_eq!(refused(reported(&id, &[failed], &[])), "try again");
     }
 }

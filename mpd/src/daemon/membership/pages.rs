@@ -1,25 +1,26 @@
-//! What all members have to say page by page, and how a console gets what is too much for one reply.
+//! Answers of all members in pages, and their division into replies to a console.
 
 use mpd_ring::Ring;
 use mpd_wire::message::{Answer, ConsoleReply, OrderAnswer};
 use mpd_wire::{DaemonName, frame};
 
-/// Hosts, or names, in one reply to a console: so many answers fit a frame, whatever they are called.
+/// Hosts, or names, in one reply to a console. A reply fits one frame with names of any length.
 const PER_REPLY: usize = 32;
 
-/// A host that has more to say than so many pages is cut short.
+/// Most pages of one host; the rest is cut.
 const MAX_PAGES: u32 = 1024;
 
-/// What goes to a console in parts: one page of every host, say.
+/// A part of the items for a console, for example one page of every host.
 #[derive(Debug)]
 pub(super) struct Page<T> {
-    /// In the order in which they are told.
+    /// In the order of the reply.
     pub(super) items: Vec<T>,
-    /// There is more to come.
+    /// Whether another page follows.
     pub(super) more: bool,
 }
 
-/// What `take` finds in the answers that make page `number`: what there is, and whether that host has more.
+/// Makes page `number` of the answers. `take` returns the content of an answer and whether its host has another
+/// page.
 pub(super) fn page<T>(
     ring: &Ring,
     number: u32,
@@ -37,8 +38,8 @@ pub(super) fn page<T>(
     page
 }
 
-/// A page in replies that `reply` makes of some of it, of the members that did not answer (all in the last one),
-/// and of whether another follows; and whether a reply is the last one of all.
+/// Divides a page into replies, each with the flag whether it is the last of all. `reply` makes a reply of some
+/// items, the missing members (all in the last reply), and the flag whether another reply follows.
 pub(super) fn replies<T>(
     page: Page<T>,
     missing: &[DaemonName],
@@ -55,13 +56,13 @@ pub(super) fn replies<T>(
     (1..=parts).map(part).collect()
 }
 
-/// What members said, in the order in which they sit in the ring.
+/// Sorts items by the position of their members in the ring.
 pub(super) fn in_ring_order<T>(
     ring: &Ring,
-    mut said: Vec<T>,
+    mut items: Vec<T>,
     by: impl Fn(&T) -> &DaemonName,
 ) -> Vec<T> {
     let order = ring.members();
-    said.sort_by_cached_key(|one| order.iter().position(|name| name == by(one)));
-    said
+    items.sort_by_cached_key(|one| order.iter().position(|name| name == by(one)));
+    items
 }

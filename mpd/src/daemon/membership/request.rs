@@ -6,39 +6,39 @@ use mpd_wire::message::{Answer, Payload};
 
 /// The owner of a request, which receives the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asker {
+pub(super) enum Requester {
     Consoles,
     Launches,
     Names,
     Stay,
 }
 
-impl Asker {
+impl Requester {
     const ALL: [Self; 4] = [Self::Consoles, Self::Launches, Self::Names, Self::Stay];
 
     /// The owner of this request.
     pub(super) fn of(request: RequestId) -> Self {
         let which = request.0 % Self::ALL.len() as u64;
-        Self::ALL.into_iter().find(|asker| *asker as u64 == which).unwrap_or(Self::Stay)
+        Self::ALL.into_iter().find(|owner| *owner as u64 == which).unwrap_or(Self::Stay)
     }
 }
 
 /// Generates the numbers of one owner's requests. A number contains its owner.
 #[derive(Debug)]
 pub(super) struct Numbers {
-    asker: Asker,
+    owner: Requester,
     last: u64,
 }
 
 impl Numbers {
-    pub(super) const fn new(asker: Asker) -> Self {
-        Self { asker, last: 0 }
+    pub(super) const fn new(owner: Requester) -> Self {
+        Self { owner, last: 0 }
     }
 
     /// A new number.
     pub(super) const fn next(&mut self) -> RequestId {
         self.last += 1;
-        RequestId(self.last * Asker::ALL.len() as u64 + self.asker as u64)
+        RequestId(self.last * Requester::ALL.len() as u64 + self.owner as u64)
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Gathered {
     pub(super) depth: u32,
 }
 
-/// An order or an answer as the ring carries it.
+/// An order or an answer, encoded for the ring.
 pub(super) fn payload_of(message: &impl serde::Serialize) -> Payload {
     // Our own enums serialise; see frame::encode_message.
     serde_json::to_vec(message).expect("message serialises").as_slice().into()
@@ -63,13 +63,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_says_who_made_it_and_no_number_is_used_twice() {
+    fn a_request_contains_its_owner_and_no_number_is_used_twice() {
         let mut seen = std::collections::BTreeSet::new();
-        for asker in Asker::ALL {
-            let mut numbers = Numbers::new(asker);
+        for owner in Requester::ALL {
+            let mut numbers = Numbers::new(owner);
             for _ in 0..100 {
                 let request = numbers.next();
-                assert_eq!(Asker::of(request), asker);
+                assert_eq!(Requester::of(request), owner);
                 assert!(seen.insert(request), "{request:?}");
             }
         }

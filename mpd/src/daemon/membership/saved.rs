@@ -1,6 +1,6 @@
-//! The ring on disk: a daemon that is started again finds its port, its ring and the others there, so
-//! that islands that all lost their memory still meet (R5). Whoever stood there and was not heard of
-//! since stays there: it may be looked for by the next daemon in vain, but is not lost.
+//! The saved ring. A daemon that is started again reads its port, its ring and the other members from it. So parts
+//! of a ring whose daemons all ended can meet again (R5). Members of the earlier daemon that have not appeared
+//! since stay in the file. The next daemon may look for them without success, but they are not lost.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use mpd_ring::{Ring, Seed};
 use mpd_wire::{Address, DaemonName, MAX_MEMBERS, Standing};
 use serde::{Deserialize, Serialize};
 
-/// From one writing to the next. The first change is written at once: who dies right after it entered
-/// is to be found again.
+/// The time from one writing to the next. The first change is written at once, so that a daemon that dies right
+/// after it entered finds the ring again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Largest file that is read: 8192 members with 8 addresses each fit.
@@ -36,7 +36,7 @@ struct Member {
     addresses: Vec<Address>,
 }
 
-/// What a former daemon left.
+/// The saved data of an earlier daemon.
 #[derive(Debug, Default)]
 pub(super) struct Before {
     pub(super) port: Option<u16>,
@@ -44,14 +44,14 @@ pub(super) struct Before {
     pub(super) seeds: Vec<Seed>,
 }
 
-/// The file, and what it has of the ring.
+/// The file and its content.
 #[derive(Debug)]
 pub(super) struct Saved {
     path: PathBuf,
     ring: String,
-    /// Those whom the daemon before knew.
+    /// The members that the earlier daemon knew.
     former: Vec<Member>,
-    /// Of the list as it was written.
+    /// The revision of the written list.
     revision: Option<u64>,
     written: Option<Time>,
     write_at: Option<Time>,
@@ -59,7 +59,7 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// The file of this run directory, and what is in it if it is about this ring and daemon.
+    /// Opens the file of this run directory. Its content is used only for the same ring and daemon.
     pub(super) fn open(rundir: &RunDir, ring: &str, name: &str) -> (Self, Before) {
         let path = rundir.path().join("ring.json");
         let image = read(&path).filter(|image| image.ring == ring && image.name == name);
@@ -70,7 +70,7 @@ impl Saved {
         (Self { path, ring, former, revision, written, write_at, forgotten: false }, before)
     }
 
-    /// The user said where to enter: the ring before does not matter.
+    /// Forgets the earlier ring, since the user named the daemons through which to enter.
     pub(super) fn forget_former(&mut self) {
         self.former.clear();
     }
@@ -79,8 +79,8 @@ impl Saved {
         self.write_at
     }
 
-    /// Writes the ring if it changed, not too often. For one that is in the ring: until then what the
-    /// daemon before knew is better.
+    /// Writes the ring after a change, at most once a second. Must be called only in the ring; before that, the
+    /// data of the earlier daemon are better.
     pub(super) fn turn(&mut self, now: Time, ring: &Ring, port: u16) {
         if self.revision != Some(ring.revision()) && self.write_at.is_none() {
             self.write_at = Some(self.written.map_or(now, |at| now.max(at + PAUSE)));
@@ -90,7 +90,7 @@ impl Saved {
         }
     }
 
-    /// Writes the ring unless it is written already.
+    /// Writes the ring unless it is already written.
     pub(super) fn save(&mut self, now: Time, ring: &Ring, port: u16) {
         if self.forgotten || self.revision == Some(ring.revision()) {
             return;
@@ -103,11 +103,11 @@ impl Saved {
         if let Err(e) = rundir::replace(&self.path, &text) {
             log::warn!("cannot write {}: {e}", self.path.display());
         }
-        // Many who entered at once left their traces.
+        // Members that entered together leave much free memory.
         mpd_io::trim_memory();
     }
 
-    /// This daemon leaves for good: nobody is to be looked for.
+    /// Removes the file: this daemon leaves for good.
     pub(super) fn forget(&mut self) {
         self.forgotten = true;
         self.write_at = None;
@@ -117,7 +117,7 @@ impl Saved {
 
 impl Image {
     fn of(ring: &Ring, ring_name: &str, port: u16, former: &[Member]) -> Self {
-        let there = ring.records().filter(|r| r.standing != Standing::Departed);
+        let present = ring.records().filter(|r| r.standing != Standing::Departed);
         let member = |r: &mpd_wire::Record| Member {
             name: r.name.to_string(),
             ordinal: r.ordinal,
@@ -125,12 +125,12 @@ impl Image {
         };
         let known =
             |name: &str| DaemonName::new(name).is_ok_and(|name| ring.record(&name).is_some());
-        let silent = former.iter().filter(|member| !known(&member.name));
+        let absent = former.iter().filter(|member| !known(&member.name));
         Self {
             ring: ring_name.to_owned(),
             name: ring.name().to_string(),
             port,
-            members: there.map(member).chain(silent.cloned()).take(MAX_MEMBERS).collect(),
+            members: present.map(member).chain(absent.cloned()).take(MAX_MEMBERS).collect(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The start of a member: its key, its instance, its port, and where it enters.
+//! The start of a member: its key, its instance, its port, and the daemons through which it enters.
 
 use std::net::SocketAddr;
 
@@ -7,19 +7,20 @@ use mpd_channel::{Instance, KeyText};
 use mpd_io::keyfile::{self, KeyFile};
 use mpd_io::rundir::RunDir;
 use mpd_io::{addresses, cpus, random};
-use mpd_machine::Time;
+use mpd_machine::{Pump, Time};
 use mpd_ring::{Ring, RingConfig, Rules, Timing};
 use mpd_wire::{Address, DaemonName};
 
 use crate::cli::Cli;
-use crate::daemon::membership::bond::Bond;
 use crate::daemon::membership::keep::Keep;
+use crate::daemon::membership::lease::Lease;
 use crate::daemon::membership::saved::Saved;
 use crate::daemon::membership::stay::{Entrance, Stay};
 use crate::daemon::net::port::{self, Port};
 use crate::daemon::net::{Myself, Net};
+use crate::recording;
 
-/// How long a daemon that was told to enter through others tries before it gives up.
+/// The number of pulses for entering through the named daemons before the daemon gives up.
 const ENTRY_PATIENCE: u32 = 10;
 
 /// Opens the port, and makes the machine and the owners that need the command line.
@@ -28,21 +29,21 @@ pub(super) fn begin(
     name: &str,
     rundir: &RunDir,
     now: Time,
-) -> Result<(Ring, Net, Stay)> {
+) -> Result<(Pump<Ring>, Net, Stay)> {
     let ring = cli.ring_name()?.to_string();
     let text = key(cli, &ring)?;
     let timing = Timing::default().faster(crate::scale::divisor()?);
     let (mut saved, before) = Saved::open(rundir, &ring, name);
     let entries = resolve_entries(&cli.entries())?;
-    let wish = port::Wish {
+    let options = port::PortOptions {
         number: cli.port,
-        rather: before.port,
+        preferred: before.port,
         interface: cli.ifhn.clone(),
         towards: entries.first().and_then(|a| a.as_str().parse().ok()),
     };
-    let port = Port::open(&wish)?;
+    let port = Port::open(&options)?;
     let instance = new_instance()?;
-    // Told where to enter, a daemon has nowhere else to look.
+    // With named daemons, the saved ring is not used.
     let (entry, seeds) = if entries.is_empty() {
         (before.entries, before.seeds)
     } else {
@@ -66,9 +67,13 @@ pub(super) fn begin(
     let keep = cli.keep.as_deref().map(|plan| Keep::open(plan, now)).transpose()?;
     let give_up = (!entries.is_empty()).then(|| now + timing.pulse * ENTRY_PATIENCE);
     let entrance = Entrance { addresses: entries, give_up };
-    let stay = Stay::new(entrance, saved, keep, Bond::new(cli, timing.pulse, now));
+    let stay = Stay::new(entrance, saved, keep, Lease::new(cli, timing.pulse, now));
     let net = Net::new(myself, port, crate::limits::descriptor_limit());
-    Ok((Ring::new(now, config), net, stay))
+    let pump = match &cli.record {
+        Some(path) => recording::pump(path, ("mpd", name), now, config)?,
+        None => Pump::new(Ring::new(now, config)),
+    };
+    Ok((pump, net, stay))
 }
 
 /// The ring's key.
@@ -91,12 +96,12 @@ fn new_instance() -> Result<Instance> {
     }
 }
 
-/// Names to numeric addresses, once, before anything is served: the resolver may take its time.
+/// Resolves names to numeric addresses, once, before anything is served: the resolver may block.
 fn resolve_entries(entries: &[String]) -> Result<Vec<Address>> {
     let (mut found, mut problem) = (Vec::new(), None);
     for entry in entries {
         let (host, port) = addresses::split_port(entry)
-            .with_context(|| format!("--join {entry:?}: HOST:PORT is wanted"))?;
+            .with_context(|| format!("--join {entry:?}: expected HOST:PORT"))?;
         match addresses::resolve(host) {
             Ok(all) => {
                 for ip in all {

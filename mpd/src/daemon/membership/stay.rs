@@ -4,27 +4,27 @@ use std::time::Duration;
 
 use mpd_machine::Time;
 use mpd_ring::{Event, Input, Ring};
-use mpd_wire::message::Order;
+use mpd_wire::message::RingOrder;
 use mpd_wire::{Address, DaemonName, Standing};
 use nix::unistd::Pid;
 
-use crate::daemon::membership::bond::Bond;
 use crate::daemon::membership::effect::{Effect, Farewell};
 use crate::daemon::membership::keep::Keep;
-use crate::daemon::membership::request::{Asker, Numbers, payload_of};
+use crate::daemon::membership::lease::Lease;
+use crate::daemon::membership::request::{Numbers, Requester, payload_of};
 use crate::daemon::membership::saved::Saved;
 
-/// How long a daemon that ends keeps serving the shares of a scatter that it still owes.
+/// How long a leaving daemon continues to answer the scatters for which it owes answers.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long the last words may take.
-const LAST_WORDS: Duration = Duration::from_millis(1500);
+/// How long the last messages may take.
+const LAST_MESSAGES: Duration = Duration::from_millis(1500);
 
 /// The progress of leaving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leaving {
     No,
-    /// When all shares are done, at the latest at that time.
+    /// When no scatter waits for this daemon, at the latest at that time.
     Soon {
         at_last: Time,
         how: Farewell,
@@ -43,19 +43,19 @@ pub(super) struct Entrance {
     pub(super) give_up: Option<Time>,
 }
 
-/// See the module.
+/// The state of this daemon as a member.
 #[derive(Debug)]
 pub(super) struct Stay {
     entrance: Entrance,
     entered: bool,
-    /// Another daemon bears our name, and we yield.
-    doubled: bool,
+    /// Another daemon has the same name, and this one yields.
+    is_duplicate: bool,
     leaving: Leaving,
     saved: Saved,
-    /// Where lost members are started again, us among them.
+    /// With `--keep`: starts lost members again. Other members do that for this daemon.
     keep: Option<Keep>,
-    /// In a ring that is made for one job.
-    bond: Option<Bond>,
+    /// Only in a private ring.
+    lease: Option<Lease>,
     numbers: Numbers,
 }
 
@@ -64,42 +64,42 @@ impl Stay {
         entrance: Entrance,
         saved: Saved,
         keep: Option<Keep>,
-        bond: Option<Bond>,
+        lease: Option<Lease>,
     ) -> Self {
         Self {
             entrance,
             entered: false,
-            doubled: false,
+            is_duplicate: false,
             leaving: Leaving::No,
             saved,
             keep,
-            bond,
-            numbers: Numbers::new(Asker::Stay),
+            lease,
+            numbers: Numbers::new(Requester::Stay),
         }
     }
 
-    /// Something happened to the ring.
+    /// Notes an event of the ring.
     pub(super) const fn note(&mut self, event: &Event) {
         match event {
             Event::Entered { .. } => self.entered = true,
-            Event::SteppedDown => self.doubled = true,
+            Event::SteppedDown => self.is_duplicate = true,
             _ => {}
         }
     }
 
-    /// Whether this daemon has its place in the ring.
+    /// Whether this daemon is in the ring.
     pub(super) const fn has_entered(&self) -> bool {
         self.entered
     }
 
-    /// Whether its successor is to find the ring again. A private ring's daemon has none.
+    /// Whether the ring is saved for a successor. A daemon of a private ring has no successor.
     fn is_saved(&self) -> bool {
-        self.entered && self.leaving == Leaving::No && self.bond.is_none()
+        self.entered && self.leaving == Leaving::No && self.lease.is_none()
     }
 
-    /// Why entering came to nothing for good, or why this daemon cannot stay. `last`: why the last try failed.
+    /// Why entering has failed for good, or why this daemon must leave. `last`: why the last attempt failed.
     pub(super) fn failure(&self, now: Time, me: &DaemonName, last: &str) -> Option<String> {
-        if self.doubled {
+        if self.is_duplicate {
             return Some(format!(
                 "a daemon named {me} is in the ring already; choose another name with --name"
             ));
@@ -107,30 +107,30 @@ impl Stay {
         if self.entered || self.entrance.give_up.is_none_or(|at| at > now) {
             return None;
         }
-        let places: Vec<&str> = self.entrance.addresses.iter().map(Address::as_str).collect();
-        Some(match places[..] {
-            [place] if last.starts_with(place) => format!("cannot enter the ring: {last}"),
+        let addresses: Vec<&str> = self.entrance.addresses.iter().map(Address::as_str).collect();
+        Some(match addresses[..] {
+            [address] if last.starts_with(address) => format!("cannot enter the ring: {last}"),
             _ => {
-                format!("cannot enter the ring through {}; at last: {last}", places.join(", "))
+                format!("cannot enter the ring through {}; at last: {last}", addresses.join(", "))
             }
         })
     }
 
-    /// Whether this daemon is out of the ring and all is said, which `is_quiet` tells.
+    /// Whether this daemon is out of the ring and all last messages are sent (`is_quiet`) or late.
     pub(super) fn is_over(&self, now: Time, is_quiet: bool) -> bool {
         matches!(self.leaving, Leaving::Over { until } if until <= now || is_quiet)
     }
 
     /// Whether connections are accepted.
-    pub(super) const fn lets_in(&self) -> bool {
+    pub(super) const fn accepts(&self) -> bool {
         !matches!(self.leaving, Leaving::Over { .. })
     }
 
     /// Whether the ring may connect to other members.
-    pub(super) const fn reaches_out(&self) -> bool {
+    pub(super) const fn connects(&self) -> bool {
         match self.leaving {
             Leaving::No | Leaving::Soon { how: Farewell::Depart | Farewell::Signal, .. } => true,
-            Leaving::Soon { how: Farewell::WithAll | Farewell::Missed, .. }
+            Leaving::Soon { how: Farewell::WithAll | Farewell::WithoutNotice, .. }
             | Leaving::Over { .. } => false,
         }
     }
@@ -142,26 +142,26 @@ impl Stay {
         }
     }
 
-    /// Begins to leave because of a signal. The first of a private ring takes all with it: see
-    /// [`Stay::review_bond`].
+    /// Begins to leave because of a signal. The first daemon of a private ring first orders all to leave: see
+    /// [`Stay::review_lease`].
     pub(super) fn leave_on_signal(&mut self, now: Time) {
-        if !self.bond.as_ref().is_some_and(Bond::is_first) {
-            let how = if self.keep.is_some() { Farewell::Missed } else { Farewell::Signal };
+        if !self.lease.as_ref().is_some_and(Lease::is_first) {
+            let how = if self.keep.is_some() { Farewell::WithoutNotice } else { Farewell::Signal };
             self.leave(now, how);
         }
     }
 
-    /// The order to leave came. In a private ring the daemon waits for the end of its job first.
+    /// Handles the order to leave. In a private ring the daemon waits for the end of its job first.
     pub(super) fn dismiss(&mut self, now: Time) {
-        match &mut self.bond {
-            Some(bond) => bond.dismiss(),
+        match &mut self.lease {
+            Some(lease) => lease.dismiss(),
             None => self.leave(now, Farewell::WithAll),
         }
     }
 
     /// This daemon is out of the ring and sends its last messages.
     pub(super) fn end(&mut self, now: Time) {
-        self.leaving = Leaving::Over { until: now + LAST_WORDS };
+        self.leaving = Leaving::Over { until: now + LAST_MESSAGES };
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
@@ -174,7 +174,7 @@ impl Stay {
         [
             self.saved.next_deadline().filter(|_| self.is_saved()),
             self.keep.as_ref().filter(|_| stays).map(Keep::next_deadline),
-            self.bond.as_ref().filter(|_| stays).and_then(Bond::next_deadline),
+            self.lease.as_ref().filter(|_| stays).and_then(Lease::next_deadline),
             leaving,
             self.entrance.give_up.filter(|_| !self.entered),
         ]
@@ -183,28 +183,29 @@ impl Stay {
         .min()
     }
 
-    /// Leaves a private ring that neither the mpirun that began it nor a job needs (`is_needed`).
-    pub(super) fn review_bond(
+    /// Leaves a private ring if neither the mpirun that began it nor a job needs it (`is_needed`).
+    pub(super) fn review_lease(
         &mut self,
         now: Time,
         ring: &Ring,
         is_needed: bool,
     ) -> Option<Effect> {
-        let bond = self.bond.as_mut()?;
-        let is_live =
-            |life| ring.records().any(|r| r.instance == life && r.standing == Standing::Live);
-        let is_lost = bond.is_lost(now, is_live);
+        let lease = self.lease.as_mut()?;
+        let is_live = |instance| {
+            ring.records().any(|r| r.instance == instance && r.standing == Standing::Live)
+        };
+        let is_lost = lease.is_lost(now, is_live);
         if is_needed || self.leaving != Leaving::No {
             return None;
         }
-        if bond.is_dismissed() {
+        if lease.is_dismissed() {
             self.leave(now, Farewell::WithAll);
-        } else if bond.is_first() {
-            bond.dismiss();
+        } else if lease.is_first() {
+            lease.dismiss();
             self.leave(now, Farewell::WithAll);
             // No console waits for the answers.
             let request = self.numbers.next();
-            return Some(Effect::Post(Input::Scatter(request, payload_of(&Order::LeaveAll))));
+            return Some(Effect::Post(Input::Scatter(request, payload_of(&RingOrder::LeaveAll))));
         } else if is_lost {
             log::info!("the daemon that began this ring is gone");
             self.leave(now, Farewell::Depart);
@@ -212,7 +213,7 @@ impl Stay {
         None
     }
 
-    /// Starts helpers for the lost members that are due, to enter through `entries`; returns the helpers.
+    /// Starts helpers for the lost members that are due. They enter through `entries`. Returns the helpers.
     pub(super) fn revive(
         &mut self,
         now: Time,
@@ -222,7 +223,7 @@ impl Stay {
     ) -> Vec<Pid> {
         match &mut self.keep {
             Some(keep) if self.leaving == Leaving::No => {
-                keep.turn(now, ring.wards(), entries, is_running)
+                keep.turn(now, ring.watched_dead(), entries, is_running)
             }
             _ => Vec::new(),
         }
@@ -243,14 +244,14 @@ impl Stay {
         }
         match how {
             Farewell::Depart | Farewell::WithAll => self.saved.forget(),
-            Farewell::Signal | Farewell::Missed if self.entered => {
+            Farewell::Signal | Farewell::WithoutNotice if self.entered => {
                 self.saved.save(now, ring, port);
             }
-            Farewell::Signal | Farewell::Missed => {}
+            Farewell::Signal | Farewell::WithoutNotice => {}
         }
         Some(match how {
             Farewell::Depart | Farewell::Signal => Effect::Post(Input::Leave),
-            Farewell::WithAll | Farewell::Missed => Effect::End,
+            Farewell::WithAll | Farewell::WithoutNotice => Effect::End,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The owners by themselves: what they want of others, without a descriptor.
+//! The owners by themselves, without descriptors: the requests that they make of others.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use mpd_channel::{Instance, Key, Keys};
 use mpd_io::rundir::RunDir;
 use mpd_machine::Time;
 use mpd_ring::{Event, Input, RequestId, Ring, RingConfig, Rules, Timing};
-use mpd_wire::job::{Cookie, JobKey, Share, Shares};
+use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey};
 use mpd_wire::message::{
-    Answer, ConsoleReply, Launch, ManagerOrder, NameAnswer, NameWish, Order, OrderAnswer,
+    Answer, ConsoleReply, Launch, ManagerOrder, NameAnswer, NameOperation, OrderAnswer, RingOrder,
     RingRequest,
 };
 use mpd_wire::{Address, DaemonName, RankSet, frame};
@@ -20,12 +20,12 @@ use super::names::Naming;
 use super::request::{Gathered, payload_of};
 use super::saved::Saved;
 use super::stay::{Entrance, Stay};
-use crate::daemon::names::Wish;
+use crate::daemon::names::NameRequest;
 use crate::daemon::net::Myself;
 
 const NOW: Time = Time::ZERO;
 
-/// The console in these stories.
+/// The console of these tests.
 const CONSOLE: usize = 20;
 
 fn name(text: &str) -> DaemonName {
@@ -55,8 +55,8 @@ fn myself() -> Myself {
     Myself { ring: String::new(), name: name("h1"), instance, keys }
 }
 
-/// The scatter that an owner wants, and what it orders.
-fn scatter(effect: Option<Effect>) -> (RequestId, Order) {
+/// The scatter that an owner requests, and its order.
+fn scatter(effect: Option<Effect>) -> (RequestId, RingOrder) {
     match effect {
         Some(Effect::Post(Input::Scatter(request, payload))) => {
             (request, frame::decode_message(payload.as_bytes()).unwrap())
@@ -81,7 +81,7 @@ fn ask(consoles: &mut Consoles, ring: &Ring, request: RingRequest) -> Option<Eff
 }
 
 #[test]
-fn a_command_to_one_who_is_not_in_the_ring_is_refused_and_nothing_is_scattered() {
+fn a_command_to_an_unknown_member_is_refused_and_nothing_is_scattered() {
     let (mut consoles, ring) = (Consoles::new(), ring());
     let request = RingRequest::Exit { member: Some(name("h9")) };
     assert!(ask(&mut consoles, &ring, request).is_none());
@@ -92,12 +92,12 @@ fn a_command_to_one_who_is_not_in_the_ring_is_refused_and_nothing_is_scattered()
 }
 
 #[test]
-fn all_leave_by_two_scatters_and_the_answer_names_whom_either_one_missed() {
+fn all_leave_by_two_scatters_and_the_answer_names_the_members_that_either_one_did_not_reach() {
     let (mut consoles, ring) = (Consoles::new(), ring());
     let (first, order) = scatter(ask(&mut consoles, &ring, RingRequest::ExitAll));
-    assert_eq!(order, Order::Speak);
+    assert_eq!(order, RingOrder::Speak);
     let (second, order) = scatter(consoles.scattered(NOW, &ring, gathered(first, &[], &["h3"])));
-    assert_eq!(order, Order::LeaveAll);
+    assert_eq!(order, RingOrder::LeaveAll);
     assert!(consoles.next_answer().is_none());
     assert!(consoles.scattered(NOW, &ring, gathered(second, &[], &["h4"])).is_none());
     let missing = vec![name("h3"), name("h4")];
@@ -111,25 +111,25 @@ fn pages_of_jobs_are_asked_for_until_no_host_has_more() {
     let page = |more| OrderAnswer::Jobs { jobs: Vec::new(), more };
     let next = consoles.scattered(NOW, &ring, gathered(request, &[page(true)], &["h3"]));
     let (request, order) = scatter(next);
-    assert_eq!(order, Order::ListJobs { page: 1 });
+    assert_eq!(order, RingOrder::ListJobs { page: 1 });
     assert!(consoles.scattered(NOW, &ring, gathered(request, &[page(false)], &[])).is_none());
-    let told = |(_, reply, last)| match reply {
+    let reported = |(_, reply, last)| match reply {
         ConsoleReply::Jobs { missing, more, .. } => (missing.len(), more, last),
         other => panic!("{other:?}"),
     };
-    let answers: Vec<_> = std::iter::from_fn(|| consoles.next_answer()).map(told).collect();
+    let answers: Vec<_> = std::iter::from_fn(|| consoles.next_answer()).map(reported).collect();
     assert_eq!(answers, [(0, true, false), (1, false, true)]);
 }
 
 #[test]
-fn a_console_that_went_away_is_neither_answered_nor_watching() {
+fn a_console_that_is_gone_gets_neither_answers_nor_events() {
     let (mut consoles, ring) = (Consoles::new(), ring());
     let (request, _) = scatter(ask(&mut consoles, &ring, RingRequest::ExitAll));
     assert!(ask(&mut consoles, &ring, RingRequest::Watch).is_none());
-    assert!(consoles.next_answer().is_some(), "who watches is told so");
+    assert!(consoles.next_answer().is_some(), "the first answer to a watching console");
     consoles.forget(CONSOLE);
     assert!(consoles.scattered(NOW, &ring, gathered(request, &[], &[])).is_none());
-    consoles.tell_watchers(&ring, &Event::Stalled);
+    consoles.send_to_watchers(&ring, &Event::Stalled);
     consoles.answer_rest();
     assert!(consoles.next_answer().is_none());
 }
@@ -146,7 +146,7 @@ fn a_daemon_that_ends_leaves_no_console_without_an_answer() {
 
 /// A job on h1 and h2.
 fn launch() -> Launch {
-    let share = |host: u8| Share {
+    let host_slice = |host: u8| HostSlice {
         member: name(&format!("h{host}")),
         manager: mpd_wire::Instance::from_bytes([host; 16]),
         addresses: Vec::new(),
@@ -158,42 +158,42 @@ fn launch() -> Launch {
         cookie: Cookie::from_bytes([2; 16]),
         kvsname: "k".into(),
         tmpdir: "/tmp".into(),
-        shares: Shares::new((1..=2).map(share).collect(), 2).unwrap(),
+        host_slices: HostSlices::new((1..=2).map(host_slice).collect(), 2).unwrap(),
         first: 1,
     }
 }
 
 #[test]
-fn the_root_manager_hears_of_hosts_that_could_not_be_told_of_its_job() {
+fn the_root_manager_gets_a_report_of_hosts_that_did_not_get_its_job() {
     let mut launches = Launches::new();
     let announcement = Announcement::new(&launch(), false).unwrap().unwrap();
     let (request, order) = scatter(Some(launches.announce(NOW, announcement)));
-    assert!(matches!(order, Order::Launch(_)));
+    assert!(matches!(order, RingOrder::Launch(_)));
     let effects = launches.unannounced(request, "no room");
-    let [Effect::Tell(errand)] = &effects[..] else { panic!("{effects:?}") };
+    let [Effect::Report(manager_message)] = &effects[..] else { panic!("{effects:?}") };
     let members = vec![(name("h2"), "no room".to_owned())];
-    assert_eq!(errand.order, ManagerOrder::Missing { members });
-    assert!(launches.unannounced(request, "no room").is_empty(), "told once");
+    assert_eq!(manager_message.order, ManagerOrder::Missing { members });
+    assert!(launches.unannounced(request, "no room").is_empty(), "reported once");
 }
 
 #[test]
-fn a_job_that_is_over_is_not_started_by_an_order_that_took_longer() {
+fn a_cancelled_job_is_not_started_by_a_late_order() {
     let mut launches = Launches::new();
-    assert_eq!(launches.own_place(&launch(), &name("h2")), Some(1));
-    assert_eq!(launches.own_place(&launch(), &name("h3")), None, "not of this job");
+    assert_eq!(launches.own_tree_index(&launch(), &name("h2")), Some(1));
+    assert_eq!(launches.own_tree_index(&launch(), &name("h3")), None, "not of this job");
     launches.cancelled(NOW, launch().job);
-    assert_eq!(launches.own_place(&launch(), &name("h2")), None);
+    assert_eq!(launches.own_tree_index(&launch(), &name("h2")), None);
 }
 
 #[test]
 fn a_name_that_is_unknown_before_the_ring_was_entered_may_be_known_later() {
     let (mut naming, ring) = (Naming::new(), ring());
     let answer = |naming: &mut Naming, entered| {
-        let wish = NameWish::Lookup { name: "a".into(), key: None };
-        naming.wish(Wish { job: "1@h1".parse().unwrap(), request: 5, wish });
+        let operation = NameOperation::Lookup { name: "a".into(), key: None };
+        naming.request(NameRequest { job: "1@h1".parse().unwrap(), request: 5, operation });
         let mut effects = naming.serve(NOW, &ring, entered, |_| true);
         match effects.pop() {
-            Some(Effect::Tell(errand)) => errand.order,
+            Some(Effect::Report(manager_message)) => manager_message.order,
             other => panic!("{other:?}"),
         }
     };
@@ -206,10 +206,10 @@ fn a_name_that_is_unknown_before_the_ring_was_entered_may_be_known_later() {
 }
 
 #[test]
-fn what_a_job_published_is_taken_back_when_it_is_over_here() {
+fn the_names_of_a_job_are_removed_when_it_is_over_here() {
     let (mut naming, ring) = (Naming::new(), ring());
-    let wish = NameWish::Publish { name: "a".into(), value: "1".into(), key: None };
-    naming.wish(Wish { job: "1@h1".parse().unwrap(), request: 5, wish });
+    let operation = NameOperation::Publish { name: "a".into(), value: "1".into(), key: None };
+    naming.request(NameRequest { job: "1@h1".parse().unwrap(), request: 5, operation });
     let effects = naming.serve(NOW, &ring, true, |_| true);
     assert!(matches!(&effects[..], [Effect::Post(Input::Publish { .. })]), "{effects:?}");
     let effects = naming.serve(NOW, &ring, true, |_| false);
@@ -228,12 +228,12 @@ fn stay(directory: &tempfile::TempDir) -> Stay {
 }
 
 #[test]
-fn who_departs_still_connects_to_others_and_who_goes_with_all_does_not() {
+fn a_departing_daemon_still_connects_to_others_and_one_that_leaves_with_all_does_not() {
     let directory = tempfile::tempdir().unwrap();
-    for (how, reaches_out) in [(Farewell::Depart, true), (Farewell::WithAll, false)] {
+    for (how, connects) in [(Farewell::Depart, true), (Farewell::WithAll, false)] {
         let mut stay = stay(&directory);
         stay.leave(NOW, how);
-        assert_eq!(stay.reaches_out(), reaches_out, "{how:?}");
+        assert_eq!(stay.connects(), connects, "{how:?}");
         let effect = stay.review_leaving(NOW, &ring(), 7);
         match how {
             Farewell::Depart => assert!(matches!(effect, Some(Effect::Post(Input::Leave)))),
@@ -243,7 +243,7 @@ fn who_departs_still_connects_to_others_and_who_goes_with_all_does_not() {
 }
 
 #[test]
-fn a_daemon_that_is_let_in_nowhere_gives_up_with_the_last_reason() {
+fn a_daemon_that_cannot_enter_anywhere_gives_up_with_the_last_reason() {
     let directory = tempfile::tempdir().unwrap();
     let mut stay = stay(&directory);
     let (me, late) = (name("h1"), NOW + Duration::from_secs(10));

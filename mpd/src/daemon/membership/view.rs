@@ -6,9 +6,9 @@ use mpd_ring::{Purpose, Ring};
 use mpd_wire::message::{MemberView, RingView};
 use mpd_wire::{DaemonName, Record, Standing};
 
-use crate::daemon::net::{Myself, Wish};
+use crate::daemon::net::{DialRequest, Myself};
 
-/// The dead and departed are left out of a view beyond that many members: it has to fit a frame.
+/// Most members in a view, so that it fits a frame. Dead and departed members beyond it are left out.
 const MAX_VIEWED: usize = 2048;
 
 /// Whether this member is alive.
@@ -16,7 +16,7 @@ pub(super) fn is_live(ring: &Ring, member: &DaemonName) -> bool {
     ring.record(member).is_some_and(|r| r.standing == Standing::Live)
 }
 
-/// The ring as it is known here.
+/// Describes the ring as it is known here.
 pub(super) fn describe(ring: &Ring, myself: &Myself) -> RingView {
     let order = ring.members();
     let live = order.iter().filter_map(|name| ring.record(name));
@@ -52,7 +52,7 @@ fn member(ring: &Ring, record: &Record) -> MemberView {
 }
 
 /// The connection for a ping of `target`, a member or an address; or why there is none.
-pub(super) fn pinged(ring: &Ring, target: &str) -> Result<Wish, String> {
+pub(super) fn pinged(ring: &Ring, target: &str) -> Result<DialRequest, String> {
     let member = DaemonName::new(target).ok().and_then(|name| ring.record(&name));
     let addresses: Vec<SocketAddr> = match member {
         Some(record) => record.addresses.iter().filter_map(|a| a.as_str().parse().ok()).collect(),
@@ -65,5 +65,5 @@ pub(super) fn pinged(ring: &Ring, target: &str) -> Result<Wish, String> {
         ));
     }
     let name = member.map(|record| record.name.clone());
-    Ok(Wish { name, instance: None, addresses, purpose: Purpose::Probe })
+    Ok(DialRequest { name, instance: None, addresses, purpose: Purpose::Probe })
 }

@@ -1,22 +1,22 @@
-//! Who of those that knock is let in, when many knock at once. Pure.
+//! Limits of the unfinished handshakes. Pure.
 //!
-//! A stranger can open connections and say nothing. Beyond the limits one of those under way, chosen at
-//! random, makes room for the newest: an honest peer is through in milliseconds and rarely hit, one
-//! that waits is hit sooner or later.
+//! A stranger can open connections and send nothing. Beyond the limits, a handshake chosen at random is dropped for
+//! the newest one. A member finishes its handshake in milliseconds and is rarely hit. A silent connection is hit
+//! sooner or later.
 
 use std::net::IpAddr;
 
-/// Handshakes under way at most.
+/// Most handshakes under way.
 pub(crate) const MAX_UNDER_WAY: usize = 64;
 
-/// Handshakes under way from one address at most.
+/// Most handshakes under way from one address.
 pub(crate) const MAX_PER_ADDRESS: usize = 8;
 
-/// Which of those under way, by token and address, has to go before one from `from` is let in.
+/// The handshake to drop before a connection from `from` is accepted; `under_way` has tokens and addresses.
 pub(crate) fn evicted(
     under_way: &[(usize, IpAddr)],
     from: IpAddr,
-    most: usize,
+    limit: usize,
     chance: u64,
 ) -> Option<usize> {
     let of_same: Vec<usize> =
@@ -24,7 +24,7 @@ pub(crate) fn evicted(
     if of_same.len() >= MAX_PER_ADDRESS {
         return pick(&of_same, chance);
     }
-    if under_way.len() >= most {
+    if under_way.len() >= limit {
         let all: Vec<usize> = under_way.iter().map(|(token, _)| *token).collect();
         return pick(&all, chance);
     }
@@ -36,9 +36,9 @@ fn pick(tokens: &[usize], chance: u64) -> Option<usize> {
     usize::try_from(chance % count).ok().map(|index| tokens[index])
 }
 
-/// How many handshakes may be under way with `descriptors` of them allowed in all: never so many that
-/// strangers could take what jobs and members need.
-pub(crate) fn most(descriptors: u64) -> usize {
+/// The number of handshakes that may be under way if this process may have `descriptors` open. Strangers must not
+/// use up the descriptors of jobs and members.
+pub(crate) fn limit(descriptors: u64) -> usize {
     usize::try_from(descriptors / 4).unwrap_or(MAX_UNDER_WAY).clamp(2, MAX_UNDER_WAY)
 }
 
@@ -51,14 +51,14 @@ mod tests {
     }
 
     #[test]
-    fn within_the_limits_everybody_is_let_in() {
+    fn within_the_limits_every_connection_is_accepted() {
         let few: Vec<(usize, IpAddr)> = (0..7).map(|n| (n, ip(1))).collect();
         assert_eq!(evicted(&few, ip(1), 64, 5), None);
         assert_eq!(evicted(&[], ip(1), 64, 5), None);
     }
 
     #[test]
-    fn an_address_that_floods_displaces_its_own() {
+    fn a_flood_from_one_address_displaces_only_its_own_connections() {
         let mut many: Vec<(usize, IpAddr)> = (0..8).map(|n| (n, ip(1))).collect();
         many.push((99, ip(2)));
         for chance in 0..100 {
@@ -78,8 +78,8 @@ mod tests {
 
     #[test]
     fn few_descriptors_mean_few_handshakes() {
-        assert_eq!(most(40), 10);
-        assert_eq!(most(4), 2);
-        assert_eq!(most(1 << 20), 64);
+        assert_eq!(limit(40), 10);
+        assert_eq!(limit(4), 2);
+        assert_eq!(limit(1 << 20), 64);
     }
 }

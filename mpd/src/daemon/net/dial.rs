@@ -1,5 +1,5 @@
-//! Attempts to reach a daemon at one of its addresses: one after the other, staggered, the first that
-//! proves itself wins. Pure: [`super::Net`] connects.
+//! Attempts to reach a daemon at one of its addresses. The addresses are tried in order, with staggered starts. The
+//! first connection that proves itself wins. Pure: [`super::Net`] connects.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,18 +17,18 @@ pub(crate) struct AttemptId(pub(crate) u64);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dialed {
     pub(crate) attempt: AttemptId,
-    /// Who answered.
+    /// The address that answered.
     pub(crate) address: SocketAddr,
     /// When its connection came up.
     pub(crate) connected: Time,
 }
 
-/// Whom to reach, and where.
+/// The daemon to reach, and its addresses.
 #[derive(Debug)]
-pub(crate) struct Wish {
-    /// Who is to answer; anybody of the ring if none.
+pub(crate) struct DialRequest {
+    /// The daemon that must answer; any daemon of the ring if `None`.
     pub(crate) name: Option<DaemonName>,
-    /// Which life of it, if no other will do.
+    /// The instance that must answer; any instance if `None`.
     pub(crate) instance: Option<mpd_wire::Instance>,
     /// In order of preference.
     pub(crate) addresses: Vec<SocketAddr>,
@@ -39,23 +39,23 @@ pub(crate) struct Wish {
 struct Attempt {
     name: Option<DaemonName>,
     peer: Option<Instance>,
-    /// Made to learn whether it comes back here.
+    /// Whether the attempt tests that the address leads to this daemon.
     mirror: bool,
     purpose: Purpose,
     addresses: Stagger<SocketAddr>,
-    /// What became of the others; in words, too.
+    /// The result of the last failed address; the text is for people.
     failed: (DialFailure, String),
 }
 
-/// One address of an attempt to connect to now.
+/// The next address of an attempt.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
+pub(super) struct DialStep {
     pub(super) attempt: AttemptId,
     pub(super) address: SocketAddr,
     pub(super) purpose: Purpose,
-    /// Whom the first message names.
+    /// The instance that the first message names.
     pub(super) peer: Option<Instance>,
-    /// Made to learn whether it comes back here.
+    /// Whether the attempt tests that the address leads to this daemon.
     pub(super) mirror: bool,
 }
 
@@ -75,25 +75,25 @@ impl Attempts {
         id.and_then(|id| self.table.get(&id)).is_some_and(|attempt| attempt.mirror)
     }
 
-    /// Who is to answer an attempt.
+    /// The daemon that must answer an attempt.
     pub(super) fn wanted(&self, id: AttemptId) -> Option<&DaemonName> {
         self.table.get(&id).and_then(|attempt| attempt.name.as_ref())
     }
 
-    /// All of them.
+    /// All attempts.
     pub(super) fn ids(&self) -> Vec<AttemptId> {
         self.table.keys().copied().collect()
     }
 
-    /// Begins an attempt. Addresses that are our own are left out.
+    /// Begins an attempt. Our own addresses are left out.
     pub(super) fn begin(
         &mut self,
         now: Time,
         id: AttemptId,
-        wish: Wish,
+        request: DialRequest,
         is_own: impl Fn(SocketAddr) -> bool,
     ) {
-        let Wish { name, instance, addresses, purpose } = wish;
+        let DialRequest { name, instance, addresses, purpose } = request;
         let peer = instance.and_then(|instance| Instance::from_bytes(instance.to_bytes()));
         let purpose = match purpose {
             mpd_ring::Purpose::Ring => Purpose::Ring,
@@ -104,7 +104,7 @@ impl Attempts {
         let (own, addresses): (Vec<_>, Vec<_>) =
             addresses.into_iter().partition(|address| is_own(*address));
         let failed = if own.is_empty() {
-            (DialFailure::Refused, "no address that can be connected to".to_owned())
+            (DialFailure::Refused, "it has no usable address".to_owned())
         } else {
             ourselves()
         };
@@ -133,27 +133,27 @@ impl Attempts {
     }
 
     /// The next address of an attempt that is due.
-    pub(super) fn next_due(&mut self, now: Time, id: AttemptId) -> Option<Call> {
+    pub(super) fn next_due(&mut self, now: Time, id: AttemptId) -> Option<DialStep> {
         let attempt = self.table.get_mut(&id)?;
         let address = attempt.addresses.next_due(now)?;
         let Attempt { purpose, peer, mirror, .. } = *attempt;
-        Some(Call { attempt: id, address, purpose, peer, mirror })
+        Some(DialStep { attempt: id, address, purpose, peer, mirror })
     }
 
-    /// Ends an attempt: it succeeded or is given up.
+    /// Ends an attempt: it has succeeded or is given up.
     pub(super) fn end(&mut self, id: AttemptId) {
         self.table.remove(&id);
     }
 
-    /// A connection of this attempt came back here.
+    /// Notes that a connection of this attempt has reached this daemon.
     pub(super) fn reached_ourselves(&mut self, id: AttemptId) {
         if let Some(attempt) = self.table.get_mut(&id) {
             attempt.failed = ourselves();
         }
     }
 
-    /// A connection of this attempt came to nothing.
-    pub(super) fn missed(
+    /// Notes that a connection of this attempt has failed.
+    pub(super) fn attempt_failed(
         &mut self,
         id: AttemptId,
         address: SocketAddr,
@@ -163,9 +163,9 @@ impl Attempts {
         let Some(attempt) = self.table.get_mut(&id) else { return };
         attempt.addresses.missed();
         log::debug!("{address}: {problem}");
-        // What says something of us says more than how that ended.
-        let of_us = matches!(attempt.failed.0, DialFailure::Myself | DialFailure::NoMeans);
-        if !of_us || !attempt.addresses.is_over() {
+        // A failure that concerns this host explains more than the failure of the last address.
+        let concerns_us = matches!(attempt.failed.0, DialFailure::Myself | DialFailure::NoMeans);
+        if !concerns_us || !attempt.addresses.is_over() {
             attempt.failed = (why, format!("{address}: {problem}"));
         }
     }
@@ -179,7 +179,7 @@ impl Attempts {
     }
 }
 
-/// What becomes of an attempt to reach ourselves.
+/// The failure of an attempt that reaches this daemon itself.
 fn ourselves() -> (DialFailure, String) {
-    (DialFailure::Myself, "that is this daemon".to_owned())
+    (DialFailure::Myself, "that address leads to this daemon itself".to_owned())
 }

@@ -11,12 +11,12 @@ use mpd_wire::DaemonName;
 
 use crate::daemon::net::dial::AttemptId;
 
-/// How far a link has come.
+/// The progress of a link.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Under the handshake's own deadline.
-    Shaking,
-    /// The same; a manager is wanted.
+    /// The handshake is under way, with its own deadline.
+    Handshake,
+    /// The same for a job link that waits for this manager.
     Seeking(mpd_wire::Instance),
     ExpectGreeting {
         peer: Instance,
@@ -36,9 +36,9 @@ pub(super) struct Line {
     pub(super) attempt: Option<AttemptId>,
     /// When the connection came up.
     pub(super) connected: Time,
-    /// Its address, for the limits.
+    /// The peer's IP address, for the limits.
     pub(super) from: IpAddr,
-    /// What it is called, once it has greeted.
+    /// The name of the peer, after its greeting.
     pub(super) name: Option<DaemonName>,
 }
 
@@ -49,15 +49,15 @@ impl Line {
         connected: Time,
         from: IpAddr,
     ) -> Self {
-        Self { link, stage: Stage::Shaking, attempt, connected, from, name: None }
+        Self { link, stage: Stage::Handshake, attempt, connected, from, name: None }
     }
 }
 
-/// What the error of an attempt means for the ring.
+/// The meaning of a failed attempt for the ring.
 pub(super) fn failure(error: &LinkError) -> DialFailure {
     match error {
         LinkError::Connect(e) if e.kind() == io::ErrorKind::TimedOut => DialFailure::TimedOut,
-        LinkError::Connect(e) if is_our_own(e) => DialFailure::NoMeans,
+        LinkError::Connect(e) if is_local(e) => DialFailure::NoMeans,
         LinkError::Handshake(HandshakeError::NoRandomness(_)) => DialFailure::NoMeans,
         LinkError::Connect(_) => DialFailure::Refused,
         LinkError::Handshake(HandshakeError::TimedOut) => DialFailure::TimedOut,
@@ -67,14 +67,14 @@ pub(super) fn failure(error: &LinkError) -> DialFailure {
     }
 }
 
-/// Errors of connecting that say something of this host and nothing of the other.
-fn is_our_own(error: &io::Error) -> bool {
+/// Whether an error of connecting has its cause on this host.
+fn is_local(error: &io::Error) -> bool {
     let ours = [
         libc::EMFILE,
         libc::ENFILE,
         libc::ENOBUFS,
         libc::ENOMEM,
-        // No port is left to connect from.
+        // No local port is left.
         libc::EADDRNOTAVAIL,
         libc::EADDRINUSE,
         libc::EAGAIN,
@@ -82,7 +82,7 @@ fn is_our_own(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|errno| ours.contains(&errno))
 }
 
-/// What a link is for, as the ring calls it; none for a job link.
+/// The purpose of a link as the ring calls it; `None` for a job link.
 pub(super) fn ring_purpose(purpose: Purpose) -> Option<mpd_ring::Purpose> {
     match purpose {
         Purpose::Ring => Some(mpd_ring::Purpose::Ring),

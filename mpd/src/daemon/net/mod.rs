@@ -1,8 +1,9 @@
-//! The daemon's one TCP port and all links through it: who knocks, who is dialed, who has proved
-//! itself. What links say is handed on as [`Happened`]; nothing here knows what a ring is.
+//! The daemon's TCP port and all links through it: accepting, connecting and handshakes. Links report
+//! [`NetEvent`]s. This module does not know the ring.
 //!
-//! Job links, the connections between managers, come in here too, since managers never listen. A job link waits
-//! until the manager that it asks for can be spoken to, proves its job's key, and goes to that manager.
+//! Job links, the connections between managers, also come in here, since managers never listen. A job link waits
+//! until its manager is connected to this daemon and the link proves its job's key. Then it is passed to that
+//! manager.
 
 mod admit;
 mod dial;
@@ -21,73 +22,73 @@ use mio::{Interest, Registry, Token};
 use mpd_channel::handshake::{Opening, PATIENCE, Reception};
 use mpd_channel::hello::Mark;
 use mpd_channel::{ChannelError, HandshakeError, Instance, Key, Purpose, Repeats, Responder};
-use mpd_io::link::{CHUNK, Heard, Link, LinkError};
+use mpd_io::link::{CHUNK, Link, LinkError, LinkReport};
 use mpd_io::random;
 use mpd_machine::Time;
 use mpd_ring::{DialFailure, LinkId, Peer};
 use mpd_wire::DaemonName;
 use mpd_wire::message::{Greeting, RingMessage};
 
-use crate::daemon::net::dial::{Attempts, Call};
+use crate::daemon::net::dial::{Attempts, DialStep};
 use crate::daemon::net::line::{Line, Stage, failure, ring_purpose};
 use crate::daemon::net::port::Port;
 use crate::daemon::throttle::Throttle;
 
-pub(crate) use dial::{AttemptId, Dialed, Wish};
+pub(crate) use dial::{AttemptId, DialRequest, Dialed};
 pub(crate) use myself::Myself;
 
-/// Tokens from here on are links'.
+/// The tokens of links begin here.
 pub(crate) const FIRST_TOKEN: usize = 1 << 40;
 
-/// A peer that lets so much wait for it is lost.
+/// Most bytes that wait for a peer. A peer with more is lost.
 const MAX_QUEUED: usize = 16 << 20;
 
-/// How long a closing link may take to say its last word.
+/// How long a closing link may take to send its last message.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the links have to tell.
+/// An event of the links.
 #[derive(Debug)]
-pub(crate) enum Happened {
-    /// A peer proved itself and greeted.
+pub(crate) enum NetEvent {
+    /// A peer has proved itself and sent its greeting.
     Up {
         link: LinkId,
         peer: Peer,
         purpose: mpd_ring::Purpose,
-        /// Of the attempt, if we connected.
+        /// The attempt, if we connected.
         dialed: Option<Dialed>,
         /// The other end.
         remote: SocketAddr,
-        /// Under which address the peer sees us.
+        /// The address under which the peer sees us.
         seen: Option<IpAddr>,
     },
-    /// A connection to this address comes back to this daemon.
+    /// A connection of this attempt reaches this daemon.
     Mirrored(AttemptId),
     Message(LinkId, RingMessage),
     Closed(LinkId),
-    /// An attempt came to nothing; in words, too.
+    /// An attempt has failed; the text is for people.
     Failed(AttemptId, DialFailure, String),
 }
 
-/// All links, by token. Tokens are never used twice, so a late event hits nobody.
+/// All links, by token. A token is never used twice, so a late event is ignored.
 #[derive(Debug)]
 pub(crate) struct Net {
     myself: Myself,
     port: Port,
     lines: BTreeMap<usize, Line>,
-    /// Those with a deadline; others may be among them, none is left out.
+    /// All links with a deadline; others may be among them.
     timed: BTreeSet<usize>,
     attempts: Attempts,
     next: usize,
-    /// Links to read, and whether the peer hung up.
+    /// Links to read, and whether their peers closed.
     ready: Vec<(usize, bool)>,
     buffer: Vec<u8>,
     unflushed: Vec<usize>,
-    happened: VecDeque<Happened>,
-    most_under_way: usize,
-    /// Of the turn under way.
+    events: VecDeque<NetEvent>,
+    max_under_way: usize,
+    /// The time of the turn under way.
     now: Time,
     strangers: Throttle,
-    /// First messages that were answered.
+    /// Marks of the first messages that were answered.
     hellos: Repeats,
 }
 
@@ -103,8 +104,8 @@ impl Net {
             ready: Vec::new(),
             buffer: vec![0; CHUNK],
             unflushed: Vec::new(),
-            happened: VecDeque::new(),
-            most_under_way: admit::most(descriptors),
+            events: VecDeque::new(),
+            max_under_way: admit::limit(descriptors),
             now: Time::ZERO,
             strangers: Throttle::default(),
             hellos: Repeats::default(),
@@ -123,12 +124,12 @@ impl Net {
         &mut self.port
     }
 
-    /// The next thing that happened.
-    pub(crate) fn pop(&mut self) -> Option<Happened> {
-        self.happened.pop_front()
+    /// The next event.
+    pub(crate) fn pop(&mut self) -> Option<NetEvent> {
+        self.events.pop_front()
     }
 
-    /// An event came for `token`.
+    /// An event of the link `token`.
     pub(crate) fn mark_ready(&mut self, token: Token, hung_up: bool) {
         if self.lines.contains_key(&token.0) {
             self.make_ready(token.0, hung_up);
@@ -142,12 +143,12 @@ impl Net {
         }
     }
 
-    /// Whether there is something to do without waiting.
+    /// Whether work can be done without waiting.
     pub(crate) fn has_work(&self) -> bool {
-        !self.ready.is_empty() || !self.happened.is_empty()
+        !self.ready.is_empty() || !self.events.is_empty()
     }
 
-    /// Whether every last word was said.
+    /// Whether all last messages are sent.
     pub(crate) fn is_quiet(&self) -> bool {
         let closing = |line: &&Line| matches!(line.stage, Stage::Closing { .. });
         self.lines.values().filter(closing).all(|line| line.link.is_drained())
@@ -156,14 +157,14 @@ impl Net {
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let timed = self.timed.iter().filter_map(|token| self.lines.get(token));
         let lines = timed.filter_map(|line| match line.stage {
-            Stage::Shaking | Stage::Seeking(_) => line.link.deadline(),
+            Stage::Handshake | Stage::Seeking(_) => line.link.deadline(),
             Stage::ExpectGreeting { until, .. } | Stage::Closing { until } => Some(until),
             Stage::Up => None,
         });
         lines.chain(self.attempts.next_deadline()).chain(self.strangers.next_deadline()).min()
     }
 
-    /// Takes a connection that knocked.
+    /// Adds an accepted connection.
     pub(crate) fn accept(
         &mut self,
         registry: &Registry,
@@ -179,7 +180,7 @@ impl Net {
         }
         let reception = match random::bytes() {
             Ok(nonce) => Reception { me: self.myself.instance, nonce, deadline: now + PATIENCE },
-            Err(e) => return log::error!("cannot greet {remote}: {e}"),
+            Err(e) => return log::error!("cannot answer {remote}: {e}"),
         };
         let responder = Responder::for_daemon(self.myself.keys.clone(), reception);
         match Link::accept(stream, remote, responder) {
@@ -196,14 +197,14 @@ impl Net {
     /// Keeps the handshakes of strangers within their limits.
     fn make_room(&mut self, from: IpAddr) {
         let stranger = |line: &Line| {
-            line.attempt.is_none() && matches!(line.stage, Stage::Shaking | Stage::Seeking(_))
+            line.attempt.is_none() && matches!(line.stage, Stage::Handshake | Stage::Seeking(_))
         };
         let under_way: Vec<(usize, IpAddr)> = (self.timed.iter())
             .filter_map(|token| self.lines.get(token).map(|line| (*token, line)))
             .filter(|(_, line)| stranger(line))
             .map(|(token, line)| (token, line.from))
             .collect();
-        if let Some(token) = admit::evicted(&under_way, from, self.most_under_way, random64()) {
+        if let Some(token) = admit::evicted(&under_way, from, self.max_under_way, random64()) {
             log::debug!("too many handshakes under way: dropped one");
             self.lines.remove(&token);
         }
@@ -231,12 +232,12 @@ impl Net {
         if let Err(e) = result {
             self.lose(token, &e);
         } else if lost {
-            let e = LinkError::Broken(io::Error::other("it does not take what we send"));
+            let e = LinkError::Broken(io::Error::other("it does not read our messages"));
             self.lose(token, &e);
         }
     }
 
-    /// Says bye, then closes.
+    /// Sends `bye`, then closes.
     pub(crate) fn close(&mut self, now: Time, link: LinkId) {
         if let Some((token, line)) = self.line(link) {
             line.link.finish();
@@ -247,7 +248,7 @@ impl Net {
         }
     }
 
-    /// Closes all, and begins nothing any more.
+    /// Closes all links and begins no more attempts.
     pub(crate) fn close_all(&mut self, now: Time) {
         self.attempts = Attempts::default();
         self.lines.retain(|_, line| matches!(line.stage, Stage::Up | Stage::Closing { .. }));
@@ -264,7 +265,7 @@ impl Net {
         self.lines.get_mut(&token).map(|line| (token, line))
     }
 
-    /// Writes what waits.
+    /// Writes queued data.
     pub(crate) fn flush(&mut self) {
         let mut unflushed = std::mem::take(&mut self.unflushed);
         for token in unflushed.drain(..) {
@@ -279,16 +280,16 @@ impl Net {
         }
     }
 
-    /// Reads every ready link once, then lets time pass.
+    /// Reads every ready link once, then handles deadlines.
     pub(crate) fn turn(&mut self, registry: &Registry, now: Time) {
         self.now = now;
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         let mut ready = std::mem::take(&mut self.ready);
         for (token, hung_up) in ready.drain(..) {
             let Some(line) = self.lines.get_mut(&token) else { continue };
-            let result = line.link.turn(&mut self.buffer, hung_up, &mut heard);
-            for word in heard.drain(..) {
-                self.hear(token, now, word);
+            let result = line.link.turn(&mut self.buffer, hung_up, &mut received);
+            for report in received.drain(..) {
+                self.receive(token, now, report);
             }
             match result {
                 Ok(true) => self.make_ready(token, true),
@@ -297,29 +298,31 @@ impl Net {
             }
         }
         if self.ready.is_empty() {
-            // Its memory serves again.
+            // The memory of the list is used again.
             self.ready = ready;
         }
         self.expire(now);
         self.dial_due(registry, now);
     }
 
-    fn hear(&mut self, token: usize, now: Time, heard: Heard) {
+    fn receive(&mut self, token: usize, now: Time, received: LinkReport) {
         let Some(line) = self.lines.get_mut(&token) else { return };
-        match (heard, &line.stage) {
-            (Heard::Connected, _) => line.connected = now,
-            (Heard::Hello(mark), Stage::Shaking) => {
+        match (received, &line.stage) {
+            (LinkReport::Connected, _) => line.connected = now,
+            (LinkReport::Hello(mark), Stage::Handshake) => {
                 let admitted = line.link.admit(self.hellos.is_new(mark));
                 match admitted {
                     Ok(()) => self.make_ready(token, true),
                     Err(e) => self.lose(token, &e),
                 }
             }
-            (Heard::Established { .. }, Stage::Shaking) if self.attempts.mirrors(line.attempt) => {
-                // Nobody but this process can have proved that it is this process.
+            (LinkReport::Established { .. }, Stage::Handshake)
+                if self.attempts.mirrors(line.attempt) =>
+            {
+                // Only this process can have proved that it is this process.
                 self.mirrored(token);
             }
-            (Heard::Established { peer, purpose, .. }, Stage::Shaking) => {
+            (LinkReport::Established { peer, purpose, .. }, Stage::Handshake) => {
                 let until = now + PATIENCE;
                 line.stage = Stage::ExpectGreeting { peer, purpose, until };
                 let greeting = self.myself.greeting(line.from);
@@ -329,24 +332,24 @@ impl Net {
                 }
                 self.unflushed.push(token);
             }
-            (Heard::Frame(frame), &Stage::ExpectGreeting { peer, purpose, .. }) => {
+            (LinkReport::Frame(frame), &Stage::ExpectGreeting { peer, purpose, .. }) => {
                 let wanted = line.attempt.and_then(|id| self.attempts.wanted(id));
                 match self.myself.check(&frame, wanted) {
                     Ok(greeting) => self.up(token, peer, purpose, &greeting),
-                    Err(problem) => self.part(token, now, problem),
+                    Err(problem) => self.dismiss(token, now, problem),
                 }
             }
-            (Heard::Frame(frame), Stage::Up) => match serde_json::from_slice(&frame) {
+            (LinkReport::Frame(frame), Stage::Up) => match serde_json::from_slice(&frame) {
                 Ok(message) => {
                     let link = LinkId(token as u64);
-                    self.happened.push_back(Happened::Message(link, message));
+                    self.events.push_back(NetEvent::Message(link, message));
                 }
                 Err(e) => self.refuse(token, &e),
             },
-            (Heard::FindManager(manager), _) => {
+            (LinkReport::FindManager(manager), _) => {
                 line.stage = Stage::Seeking(mpd_wire::Instance::from_bytes(*manager.as_bytes()));
             }
-            (Heard::Frame(_) | Heard::Established { .. } | Heard::Hello(_), _) => {}
+            (LinkReport::Frame(_) | LinkReport::Established { .. } | LinkReport::Hello(_), _) => {}
         }
     }
 
@@ -365,19 +368,19 @@ impl Net {
         let dialed = attempt.map(|attempt| self.won(attempt, token, remote, connected));
         log::debug!("{remote}: is {} ({purpose:?})", peer.name);
         let link = LinkId(token as u64);
-        self.happened.push_back(Happened::Up { link, peer, purpose, dialed, remote, seen });
+        self.events.push_back(NetEvent::Up { link, peer, purpose, dialed, remote, seen });
     }
 
-    /// Closes a link to one who holds the key and does not belong here; it has been greeted and so can
-    /// tell why, too.
-    fn part(&mut self, token: usize, now: Time, problem: String) {
+    /// Closes a link to a peer that has the key and does not belong here. The peer has our greeting, so it also
+    /// knows the reason.
+    fn dismiss(&mut self, token: usize, now: Time, problem: String) {
         let Some(line) = self.lines.get_mut(&token) else { return };
         let attempt = line.attempt.take();
         let remote = line.link.remote();
         self.strangers.warn(self.now, format_args!("{remote}: {problem}"));
         self.close(now, LinkId(token as u64));
         if let Some(attempt) = attempt {
-            self.missed(attempt, remote, DialFailure::NotProved, &problem);
+            self.attempt_failed(attempt, remote, DialFailure::NotProved, &problem);
         }
     }
 
@@ -387,19 +390,22 @@ impl Net {
         match (line.stage, line.attempt) {
             (Stage::Up, _) => {
                 self.log_peer(remote, line.name.as_ref(), error);
-                self.happened.push_back(Happened::Closed(LinkId(token as u64)));
+                self.events.push_back(NetEvent::Closed(LinkId(token as u64)));
             }
             (Stage::Closing { .. }, _) => {}
-            (Stage::Shaking | Stage::Seeking(_) | Stage::ExpectGreeting { .. }, Some(attempt)) => {
-                self.missed(attempt, remote, failure(error), &error.to_string());
+            (
+                Stage::Handshake | Stage::Seeking(_) | Stage::ExpectGreeting { .. },
+                Some(attempt),
+            ) => {
+                self.attempt_failed(attempt, remote, failure(error), &error.to_string());
             }
-            (Stage::Shaking | Stage::Seeking(_) | Stage::ExpectGreeting { .. }, None) => {
+            (Stage::Handshake | Stage::Seeking(_) | Stage::ExpectGreeting { .. }, None) => {
                 self.log_stranger(remote, error);
             }
         }
     }
 
-    /// A peer said something that is no message.
+    /// Closes a link whose peer sent a malformed message.
     fn refuse(&mut self, token: usize, problem: &serde_json::Error) {
         let problem = format!("refused a frame: malformed message: {problem}");
         let Some(line) = self.lines.get(&token) else { return };
@@ -408,7 +414,7 @@ impl Net {
         self.lose(token, &LinkError::Broken(io::Error::other(problem)));
     }
 
-    /// A link of a member is over. Frames that are not the peer's are worth a line in the log.
+    /// Logs the end of a member's link. Frames that are not the peer's are logged as warnings.
     fn log_peer(&mut self, remote: SocketAddr, name: Option<&DaemonName>, error: &LinkError) {
         let name = name.map_or("", DaemonName::as_str);
         match error {
@@ -419,7 +425,7 @@ impl Net {
         }
     }
 
-    /// A stranger is worth a line in the log, but not one each for a flood of them.
+    /// Logs the end of a stranger's link. The throttle keeps a flood of strangers small.
     fn log_stranger(&mut self, remote: SocketAddr, error: &LinkError) {
         match error {
             LinkError::Handshake(
@@ -434,12 +440,18 @@ impl Net {
     }
 
     /// Begins an attempt.
-    pub(crate) fn dial(&mut self, registry: &Registry, now: Time, id: AttemptId, wish: Wish) {
-        self.attempts.begin(now, id, wish, |address| self.port.is_own(address));
+    pub(crate) fn dial(
+        &mut self,
+        registry: &Registry,
+        now: Time,
+        id: AttemptId,
+        request: DialRequest,
+    ) {
+        self.attempts.begin(now, id, request, |address| self.port.is_own(address));
         self.dial_next(registry, now, id);
     }
 
-    /// Begins an attempt that succeeds, with [`Happened::Mirrored`], if this very process answers.
+    /// Begins an attempt that succeeds, with [`NetEvent::Mirrored`], if this very process answers.
     pub(crate) fn mirror(
         &mut self,
         registry: &Registry,
@@ -451,14 +463,14 @@ impl Net {
         self.dial_next(registry, now, id);
     }
 
-    /// An attempt of [`Net::mirror`] succeeded.
+    /// Handles the success of an attempt of [`Net::mirror`].
     fn mirrored(&mut self, token: usize) {
         let Some(id) = self.lines.remove(&token).and_then(|line| line.attempt) else { return };
         self.abandon(id);
-        self.happened.push_back(Happened::Mirrored(id));
+        self.events.push_back(NetEvent::Mirrored(id));
     }
 
-    /// Whether the connection from `remote` is one of our own attempts; it is one to ourselves then.
+    /// Whether the connection from `remote` is one of our own attempts. Then that attempt has reached this daemon.
     fn note_own(&mut self, remote: SocketAddr) -> bool {
         let same = |end: SocketAddr| {
             end.port() == remote.port() && end.ip().to_canonical() == remote.ip().to_canonical()
@@ -483,9 +495,9 @@ impl Net {
 
     /// Connects to the addresses that are due: the next one that does not fail at once.
     fn dial_next(&mut self, registry: &Registry, now: Time, id: AttemptId) {
-        while let Some(call) = self.attempts.next_due(now, id) {
-            if let Err((why, problem)) = self.connect(registry, now, call) {
-                self.missed(id, call.address, why, &problem);
+        while let Some(step) = self.attempts.next_due(now, id) {
+            if let Err((why, problem)) = self.connect(registry, now, step) {
+                self.attempt_failed(id, step.address, why, &problem);
             }
         }
         self.give_up_if_over(id);
@@ -495,11 +507,11 @@ impl Net {
         &mut self,
         registry: &Registry,
         now: Time,
-        call: Call,
+        step: DialStep,
     ) -> Result<(), (DialFailure, String)> {
         let helpless = |e: io::Error| (DialFailure::NoMeans, e.to_string());
-        // No daemon answers a hello of its own instance.
-        let me = if call.mirror {
+        // A daemon does not answer a hello of its own instance.
+        let me = if step.mirror {
             Instance::from_bytes(random::bytes().map_err(helpless)?).unwrap_or(self.myself.instance)
         } else {
             self.myself.instance
@@ -507,19 +519,19 @@ impl Net {
         let opening = Opening {
             key: self.myself.keys.connect().clone(),
             me,
-            peer: call.peer,
-            purpose: call.purpose,
+            peer: step.peer,
+            purpose: step.purpose,
             nonce: random::bytes().map_err(helpless)?,
             deadline: now + PATIENCE,
         };
         let from = self.port.source();
         let link =
-            Link::dial(call.address, from, opening).map_err(|e| (failure(&e), e.to_string()))?;
-        let line = Line::new(link, Some(call.attempt), now, call.address.ip().to_canonical());
+            Link::dial(step.address, from, opening).map_err(|e| (failure(&e), e.to_string()))?;
+        let line = Line::new(link, Some(step.attempt), now, step.address.ip().to_canonical());
         self.insert(registry, line).map_err(helpless)
     }
 
-    /// The link `token` of this attempt is up: the others go.
+    /// The link `token` of this attempt is up: drops its other links.
     fn won(&mut self, id: AttemptId, token: usize, address: SocketAddr, connected: Time) -> Dialed {
         self.attempts.end(id);
         self.drop_others(id, Some(token));
@@ -530,21 +542,27 @@ impl Net {
         self.lines.retain(|token, line| line.attempt != Some(id) || Some(*token) == winner);
     }
 
-    /// A connection of this attempt came to nothing.
-    fn missed(&mut self, id: AttemptId, address: SocketAddr, why: DialFailure, problem: &str) {
-        self.attempts.missed(id, address, why, problem);
+    /// Notes that a connection of this attempt has failed.
+    fn attempt_failed(
+        &mut self,
+        id: AttemptId,
+        address: SocketAddr,
+        why: DialFailure,
+        problem: &str,
+    ) {
+        self.attempts.attempt_failed(id, address, why, problem);
         self.give_up_if_over(id);
     }
 
     fn give_up_if_over(&mut self, id: AttemptId) {
         if let Some((why, problem)) = self.attempts.end_if_over(id) {
             self.drop_others(id, None);
-            self.happened.push_back(Happened::Failed(id, why, problem));
+            self.events.push_back(NetEvent::Failed(id, why, problem));
         }
     }
 
-    /// Job links that wait for a manager, and for which one. One whose manager does not come is closed by the
-    /// handshake's deadline, and until then it is a stranger like any other that has not proved itself.
+    /// Job links that wait for a manager, each with the manager. The handshake's deadline closes a link whose
+    /// manager does not connect. Until then it counts as an unproved stranger.
     pub(crate) fn seekers(&self) -> Vec<(usize, mpd_wire::Instance)> {
         let seeking = |token: &usize| match self.lines.get(token)?.stage {
             Stage::Seeking(manager) => Some((*token, manager)),
@@ -553,8 +571,8 @@ impl Net {
         self.timed.iter().filter_map(seeking).collect()
     }
 
-    /// Takes such a link out, if it was made with the key of the manager's job: its hello, in hexadecimal
-    /// digits, and the connection. Else it is closed.
+    /// Takes such a link out if it was made with the key of the manager's job, else closes it. Returns its hello in
+    /// hexadecimal digits and the connection.
     pub(crate) fn pass_on(
         &mut self,
         registry: &Registry,
@@ -587,7 +605,7 @@ impl Net {
         for token in &self.timed {
             let Some(line) = self.lines.get_mut(token) else { continue };
             match line.stage {
-                Stage::Shaking | Stage::Seeking(_) => {
+                Stage::Handshake | Stage::Seeking(_) => {
                     if line.link.deadline().is_some_and(|at| at <= now)
                         && let Err(e) = line.link.expire(now)
                     {
@@ -607,6 +625,6 @@ impl Net {
 }
 
 fn random64() -> u64 {
-    // Without randomness the choice is still a choice.
+    // Without randomness any choice is good enough.
     random::bytes().map_or(0, u64::from_ne_bytes)
 }

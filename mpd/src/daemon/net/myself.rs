@@ -1,4 +1,4 @@
-//! Who this daemon is on every link, and whether a peer belongs to its ring.
+//! The identity of this daemon on every link, and the check whether a peer belongs to its ring.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use mpd_channel::{Instance, Keys};
 use mpd_wire::DaemonName;
 use mpd_wire::message::{Greeting, MAX_GREETING};
 
-/// Who we are on every link.
+/// The identity of this daemon.
 #[derive(Debug)]
 pub(crate) struct Myself {
     pub(crate) ring: String,
@@ -16,7 +16,7 @@ pub(crate) struct Myself {
 }
 
 impl Myself {
-    /// What we say to a peer at that address.
+    /// Our greeting to a peer at that address.
     pub(super) fn greeting(&self, peer: IpAddr) -> Greeting {
         Greeting {
             ring: self.ring.clone(),
@@ -26,7 +26,7 @@ impl Myself {
         }
     }
 
-    /// What the peer says of itself, if it belongs to our ring and is the one that is `wanted`.
+    /// Decodes the greeting of a peer. Fails if the peer is not in our ring or is not the `wanted` daemon.
     pub(super) fn check(
         &self,
         frame: &[u8],
@@ -40,8 +40,8 @@ impl Myself {
         if greeting.ring != self.ring {
             return Err(format!(
                 "the daemon there is in {}, this one in {} (--ring)",
-                called(&greeting.ring),
-                called(&self.ring)
+                describe(&greeting.ring),
+                describe(&self.ring)
             ));
         }
         if let Some(wanted) = wanted.filter(|wanted| **wanted != greeting.name) {
@@ -51,6 +51,6 @@ impl Myself {
     }
 }
 
-fn called(ring: &str) -> String {
+fn describe(ring: &str) -> String {
     if ring.is_empty() { "the ring without a name".to_owned() } else { format!("ring {ring:?}") }
 }

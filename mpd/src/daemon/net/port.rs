@@ -1,4 +1,4 @@
-//! The daemon's TCP port: where it listens, and under which addresses others reach it.
+//! The daemon's TCP port: the listening socket, and the addresses under which others reach it.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -9,19 +9,19 @@ use mpd_io::{addresses, tcp};
 use mpd_machine::Time;
 use mpd_wire::{Address, MAX_ADDRESSES};
 
-use crate::daemon::door::Door;
+use crate::daemon::acceptor::Acceptor;
 
-/// More addresses than these are not learned: the oldest gives way.
+/// Most learned addresses; a new one replaces the oldest.
 const MAX_LEARNED: usize = 2;
 
-/// What an address is worth under which a peer sees us.
+/// The value of an address under which a peer sees us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// It is known, or of no use to others.
+    /// The address is known, or useless to others.
     Nothing,
-    /// An interface of this host has it.
+    /// An interface of this host has the address.
     Own(IpAddr),
-    /// Somebody translates addresses on the way, or the peer lies: only a connection there can tell.
+    /// A device on the way translates addresses, or the peer lies. A connection to the address decides.
     Foreign(SocketAddr),
 }
 
@@ -33,68 +33,68 @@ pub(crate) struct Port {
     /// The one interface that the user chose.
     only: Option<IpAddr>,
     own: Vec<IpAddr>,
-    /// Under which others see us, the newest first.
+    /// Addresses under which others see us, the newest first.
     learned: Vec<IpAddr>,
-    door: Door,
+    acceptor: Acceptor,
 }
 
-/// What the user, or the daemon before us, wants of the port.
+/// What the user, or the earlier daemon, requires of the port.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wish {
-    /// `--port`: this one or none.
+pub(crate) struct PortOptions {
+    /// `--port`: the only port to use.
     pub(crate) number: Option<u16>,
-    /// The port that others may remember: if it is free.
-    pub(crate) rather: Option<u16>,
+    /// The port that others may remember; used if it is free.
+    pub(crate) preferred: Option<u16>,
     /// `--ifhn`.
     pub(crate) interface: Option<String>,
-    /// Somebody that we shall speak to.
+    /// The address of a daemon to which this one will connect.
     pub(crate) towards: Option<SocketAddr>,
 }
 
 impl Port {
-    pub(crate) fn open(wish: &Wish) -> Result<Self> {
-        let only = match &wish.interface {
+    pub(crate) fn open(options: &PortOptions) -> Result<Self> {
+        let only = match &options.interface {
             Some(name) => addresses::resolve(name).context("--ifhn")?.into_iter().next(),
             None => None,
         };
-        let listener = listen(only, wish)?;
+        let listener = listen(only, options)?;
         listener.set_nonblocking(true)?;
         let number = listener.local_addr()?.port();
         let mut own: Vec<IpAddr> = only.into_iter().collect();
         if own.is_empty() {
-            own.extend(wish.towards.and_then(addresses::towards));
+            own.extend(options.towards.and_then(addresses::towards));
             own.extend(addresses::own());
             let mut seen = std::collections::BTreeSet::new();
             own.retain(|address| seen.insert(*address));
             own.truncate(MAX_ADDRESSES / 2);
         }
-        let (learned, door) = (Vec::new(), Door::new("connection"));
-        Ok(Self { listener, number, only, own, learned, door })
+        let (learned, acceptor) = (Vec::new(), Acceptor::new("connection"));
+        Ok(Self { listener, number, only, own, learned, acceptor })
     }
 
     pub(crate) const fn number(&self) -> u16 {
         self.number
     }
 
-    /// The address that our own connections start from, if it matters.
+    /// The address from which our own connections start, if the user chose an interface.
     pub(crate) const fn source(&self) -> Option<IpAddr> {
         self.only
     }
 
-    pub(crate) const fn door(&self) -> &Door {
-        &self.door
+    pub(crate) const fn acceptor(&self) -> &Acceptor {
+        &self.acceptor
     }
 
-    pub(crate) const fn door_mut(&mut self) -> &mut Door {
-        &mut self.door
+    pub(crate) const fn acceptor_mut(&mut self) -> &mut Acceptor {
+        &mut self.acceptor
     }
 
-    /// The next connection that waits.
+    /// The next waiting connection.
     pub(crate) fn accept(&mut self, now: Time) -> Option<(TcpStream, SocketAddr)> {
-        self.door.next(now, || self.listener.accept())
+        self.acceptor.next(now, || self.listener.accept())
     }
 
-    /// Whether a connection to `address` would come back here.
+    /// Whether a connection to `address` would reach this daemon.
     pub(crate) fn is_own(&self, address: SocketAddr) -> bool {
         let ip = address.ip().to_canonical();
         let here = self.own.contains(&ip)
@@ -103,13 +103,13 @@ impl Port {
         address.port() == self.number && here
     }
 
-    /// Where others reach us, the best first.
+    /// The addresses under which others reach us, the best first.
     pub(crate) fn addresses(&self) -> Vec<Address> {
         let text = |ip: &IpAddr| Address::new(&SocketAddr::new(*ip, self.number).to_string());
         self.learned.iter().chain(&self.own).filter_map(|ip| text(ip).ok()).collect()
     }
 
-    /// A peer sees us under `seen`: whether that would be a new address of ours, and how sure it is.
+    /// Judges an address under which a peer sees us.
     pub(crate) fn judge(&self, seen: IpAddr) -> Seen {
         let seen = seen.to_canonical();
         let is_known = self.own.contains(&seen) || self.learned.contains(&seen);
@@ -120,7 +120,7 @@ impl Port {
         if here { Seen::Own(seen) } else { Seen::Foreign(SocketAddr::new(seen, self.number)) }
     }
 
-    /// This address leads here: it becomes our best one.
+    /// Adds an address that leads here as our best one. `false` if it is known.
     pub(crate) fn learn(&mut self, address: IpAddr) -> bool {
         if self.learned.contains(&address) {
             return false;
@@ -137,12 +137,12 @@ impl AsRawFd for Port {
     }
 }
 
-fn listen(only: Option<IpAddr>, wish: &Wish) -> Result<TcpListener> {
+fn listen(only: Option<IpAddr>, options: &PortOptions) -> Result<TcpListener> {
     let at = |number: u16| match only {
         Some(address) => format!("{address} port {number}"),
         None => format!("port {number}"),
     };
-    if let Some(number) = wish.number {
+    if let Some(number) = options.number {
         return tcp::listen(only, number).map_err(|e| match e.kind() {
             io::ErrorKind::AddrInUse => anyhow::anyhow!(
                 "{} is taken by another program on this host; choose another with --port",
@@ -155,7 +155,7 @@ fn listen(only: Option<IpAddr>, wish: &Wish) -> Result<TcpListener> {
             _ => anyhow::anyhow!("cannot listen on {}: {e}", at(number)),
         });
     }
-    let remembered = wish.rather.and_then(|number| tcp::listen(only, number).ok());
+    let remembered = options.preferred.and_then(|number| tcp::listen(only, number).ok());
     match remembered {
         Some(listener) => Ok(listener),
         None => tcp::listen(only, 0).map_err(|e| match (e.kind(), only) {

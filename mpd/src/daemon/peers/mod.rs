@@ -1,7 +1,7 @@
-//! Connections that have not yet said what they are, consoles submitting a job, and managers.
+//! Connections on the Unix socket: new ones, consoles and managers.
 //!
-//! A connection is worth nothing before its peer's uid is known to be ours. Whatever a peer sends
-//! that is not expected closes that connection and nothing else.
+//! A connection is served only if its peer has our user id. An unexpected frame closes the connection of its sender
+//! and nothing else.
 
 mod peer;
 
@@ -18,46 +18,45 @@ use mpd_wire::JobId;
 use mpd_wire::message::ConsoleReply;
 use nix::unistd::geteuid;
 
-use crate::daemon::errand::Errand;
+use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::peers::peer::{Peer, State, Verdict, Way};
 
 pub(crate) use peer::Event;
 
-/// A peer that has not finished its request after this long is closed.
+/// How long a peer may take to finish its request, or to read the last answer.
 const OPENING_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Connections that may be open at once, managers not counted: this many, and never so many that
-/// links and jobs lack descriptors.
+/// Limits of the number of connections without managers. The actual limit leaves enough descriptors for links and
+/// jobs.
 const MAX_CONSOLES: usize = 4096;
 const MIN_CONSOLES: usize = 8;
 
-/// A watching console that leaves so much unread is closed, and one that is told of all jobs, which may
-/// be much at once.
+/// Most unread bytes of a console before it is closed. Listings of jobs may be long at once.
 const MAX_UNREAD: usize = 1 << 20;
 const MAX_UNREAD_JOBS: usize = 32 << 20;
 
-/// Tokens below are the daemon's own.
+/// Smaller tokens are the daemon's own.
 const FIRST_TOKEN: usize = 16;
 
-/// All connections, by token. Tokens are never used twice, so a late event hits nobody.
+/// All connections, by token. A token is never used twice, so a late event is ignored.
 #[derive(Debug)]
 pub(crate) struct Peers {
-    most_consoles: usize,
+    max_consoles: usize,
     peers: BTreeMap<usize, Peer>,
-    /// The mpirun that a private ring is for, until its job has it.
+    /// The mpirun of a private ring, until its job has its connection.
     owner: Option<usize>,
-    /// Whether a debugger would find its job.
+    /// Whether a debugger would find the job.
     findable: bool,
     next: usize,
     ready: BTreeSet<usize>,
 }
 
 impl Peers {
-    /// None yet, in a process that may have so many descriptors.
+    /// `descriptors`: the limit of descriptors of this process.
     pub(crate) fn new(descriptors: u64) -> Self {
         let most = usize::try_from(descriptors / 4).unwrap_or(MAX_CONSOLES);
         Self {
-            most_consoles: most.clamp(MIN_CONSOLES, MAX_CONSOLES),
+            max_consoles: most.clamp(MIN_CONSOLES, MAX_CONSOLES),
             peers: BTreeMap::new(),
             owner: None,
             findable: true,
@@ -66,7 +65,7 @@ impl Peers {
         }
     }
 
-    /// Takes a fresh connection, `guest` if it came by the socket of a private ring.
+    /// Adds a new connection; a `guest` came through the socket of a private ring.
     pub(crate) fn add(
         &mut self,
         registry: &Registry,
@@ -75,7 +74,7 @@ impl Peers {
         now: Time,
     ) -> io::Result<()> {
         let consoles = self.peers.values().filter(|p| !p.is_manager()).count();
-        if consoles >= self.most_consoles {
+        if consoles >= self.max_consoles {
             return Err(io::Error::other("too many connections"));
         }
         let peer = conn.peer()?;
@@ -87,8 +86,8 @@ impl Peers {
         self.insert(registry, (conn, way), State::ExpectOpening, now).map(|_| ())
     }
 
-    /// Takes the connection of the mpirun that this private daemon is for, the process `pid`. Consoles find
-    /// the ring if it is `findable`.
+    /// Adds the connection of the mpirun of a private ring, the process `pid`. Consoles find the ring if it is
+    /// `findable`.
     pub(crate) fn add_owner(
         &mut self,
         registry: &Registry,
@@ -117,7 +116,7 @@ impl Peers {
         Ok(token)
     }
 
-    /// An event came for `token`.
+    /// An event of the connection `token`.
     pub(crate) fn mark_ready(&mut self, token: Token) {
         if self.peers.contains_key(&token.0) {
             self.ready.insert(token.0);
@@ -128,19 +127,19 @@ impl Peers {
         !self.ready.is_empty()
     }
 
-    /// Whether the mpirun of a private ring is still to submit its job, or to hear why it cannot.
+    /// Whether the mpirun of a private ring still has to submit its job, or to receive the reason of a refusal.
     pub(crate) fn has_owner(&self) -> bool {
         self.owner.is_some_and(|token| self.peers.contains_key(&token))
     }
 
-    /// When the next unfinished opening runs out of patience.
+    /// The deadline of the next unfinished request.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let waiting = self.peers.values().filter(|p| p.is_timed());
         waiting.map(|p| p.since + OPENING_PATIENCE).min()
     }
 
     /// Adds the connection of the manager of `job`, which this daemon started.
-    pub(crate) fn welcome_manager(
+    pub(crate) fn add_manager(
         &mut self,
         registry: &Registry,
         job: JobId,
@@ -161,7 +160,7 @@ impl Peers {
     }
 
     /// Reads the last reports of the manager of `job`, which has ended, and closes its connection.
-    pub(crate) fn last_words(&mut self, job: &JobId) -> Vec<Event> {
+    pub(crate) fn last_reports(&mut self, job: &JobId) -> Vec<Event> {
         let mut events = Vec::new();
         if let Some((token, peer)) = self.peers.iter_mut().find(|(_, p)| p.is_manager_of(job)) {
             let _ = peer.serve(*token, &mut events);
@@ -170,16 +169,16 @@ impl Peers {
         events
     }
 
-    /// Says something to the manager of `job`, with what belongs to it.
-    pub(crate) fn tell_manager(&mut self, errand: Errand) {
-        let Errand { job, order, link } = errand;
+    /// Sends a message to the manager of its job.
+    pub(crate) fn send_to_manager(&mut self, manager_message: ManagerMessage) {
+        let ManagerMessage { job, order, link } = manager_message;
         let Some(peer) = self.peers.values_mut().find(|p| p.is_manager_of(&job)) else {
-            return log::warn!("job {job}: its manager cannot be spoken to now");
+            return log::warn!("job {job}: its manager is not connected");
         };
         let sent = peer.conn.send_with(&order, link.into_iter().collect());
-        // A connection that broke is found when it is read.
+        // A broken connection is detected when it is read.
         if let Err(e) = sent.and_then(|()| peer.conn.flush()) {
-            log::warn!("job {job}: cannot speak to its manager: {e}");
+            log::warn!("job {job}: cannot send to its manager: {e}");
         }
     }
 
@@ -202,7 +201,7 @@ impl Peers {
                 Event::Submits { submission, .. } => Some(submission),
                 _ => None,
             });
-            submissions.for_each(|submission| submission.hold_nothing());
+            submissions.for_each(|submission| submission.never_hold());
         }
         events
     }
@@ -219,15 +218,15 @@ impl Peers {
         self.peers.get(&token).map(|peer| peer.conn.as_fd())
     }
 
-    /// A manager has this console now: closes our descriptor of it.
+    /// Closes our descriptor of a console that a manager has now.
     pub(crate) fn hand_over(&mut self, registry: &Registry, token: usize) {
         if let Some(peer) = self.peers.remove(&token) {
             let _ = registry.deregister(&mut SourceFd(&peer.conn.as_raw_fd()));
         }
     }
 
-    /// Sends an answer to a console; the last answer ends it. `false`: it is not there, or
-    /// does not read.
+    /// Sends an answer to a console; the last answer ends its connection. `false`: the console is gone, or does not
+    /// read.
     pub(crate) fn answer(
         &mut self,
         token: usize,

@@ -23,13 +23,13 @@ pub(crate) enum Event {
     Status { console: usize },
     /// A console sends a request about the ring.
     Asks { console: usize, request: RingRequest },
-    /// A console submits a job. A job in a private ring is named by `process`.
+    /// A console submits a job. In a private ring, `process` becomes the job's id.
     Submits { console: usize, process: Option<u32>, submission: Box<Submission> },
     /// The connection of a console closed.
     Gone { console: usize },
 }
 
-/// What is to happen to a connection after it was served.
+/// What happens to a connection after it was served.
 #[derive(Debug)]
 pub(super) enum Verdict {
     Keep,
@@ -48,36 +48,36 @@ enum Taken {
     Question(Event),
 }
 
-/// What a connection is at present.
+/// The present role of a connection.
 #[derive(Debug)]
 pub(super) enum State {
-    /// Nothing said yet, by the mpirun of a private ring: it submits when all hosts are there.
+    /// The mpirun of a private ring, which has sent nothing yet. It submits when all hosts are in the ring.
     Owner,
-    /// Nothing said yet.
+    /// Has sent nothing yet.
     ExpectOpening,
-    /// A console whose specification is coming.
+    /// A console that is sending its specification.
     ExpectSpec { wanted: usize, got: Vec<u8> },
     /// Has sent a request and waits for the answer.
     Asking,
-    /// Answered; closes when the answer is written.
+    /// Has the last answer; closes when the answer is written.
     Leaving,
     /// The manager of this job.
     Manager(JobId),
 }
 
-/// Which way a connection came in.
+/// How a connection came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// By the socket of the run directory.
+    /// Through the socket of the run directory.
     Standing,
-    /// Inherited, from the mpirun that a private ring is for: this process.
+    /// Inherited from the mpirun of a private ring, which is this process.
     Owner(u32),
-    /// By the socket of a private ring, from this process.
+    /// Through the socket of a private ring, from this process.
     Guest(u32),
 }
 
 impl Way {
-    /// The process that a job in a private ring is named by.
+    /// The process that gives a job in a private ring its id.
     pub(super) const fn console(self) -> Option<u32> {
         match self {
             Self::Standing => None,
@@ -108,7 +108,7 @@ impl Peer {
         matches!(&self.state, State::Manager(of) if of == job)
     }
 
-    /// Whether it has only so long to say what it wants, or to read the answer.
+    /// Whether the time for its request, or for reading the answer, is limited.
     pub(super) const fn is_timed(&self) -> bool {
         !matches!(self.state, State::Manager(_) | State::Asking | State::Owner)
     }
@@ -116,7 +116,7 @@ impl Peer {
     /// Reads once and appends the events of this connection, whose token is `token`. The flag is set if unread data
     /// may be left.
     pub(super) fn serve(&mut self, token: usize, events: &mut Vec<Event>) -> (Verdict, bool) {
-        // Whoever is gone may have said something before.
+        // A peer that is gone may have sent something before.
         let _ = self.conn.flush();
         let filled = match self.conn.fill() {
             Ok(filled) => filled,
@@ -186,11 +186,11 @@ impl Peer {
             (State::Manager(job), Kind::Control) => {
                 let report = frame::decode_message(payload).map_err(|e| e.to_string())?;
                 if matches!(&report, ManagerReport::Grow { launch } if launch.job != *job) {
-                    return Err("another job cannot grow".into());
+                    return Err("a manager can grow only its own job".into());
                 }
                 Ok(Taken::Report(Event::Report { job: job.clone(), report }))
             }
-            _ => Err("a frame that is not expected here".into()),
+            _ => Err("an unexpected frame".into()),
         }
     }
 

@@ -1,5 +1,6 @@
-//! Groups of ranks (`-g K`): what those of this host share. All of it is random, so that nobody else knows it before
-//! the ranks use it; and noted, so that it is removed even after the manager's death.
+//! Groups of ranks (`-g K`): the objects that the ranks of a group share on this host. Their names are random, so
+//! that other users cannot know them in advance. They are noted, so that they are removed even after the manager's
+//! death.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,33 +14,34 @@ use mpd_wire::Rank;
 use mpd_wire::job::JobSpec;
 use mpd_wire::job::{Group, GroupKey, group_of};
 
+use super::removal::remove;
 use crate::notes::Notes;
 
-/// Where files are memory.
+/// The file system in memory.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// Random numbers that are tried for a System V key that nobody uses.
+/// Most random numbers that are tried for a free System V key.
 const MAX_TRIES: usize = 1000;
 
 /// The groups of this host.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    /// Key and directory of each, by its number.
+    /// Key and directory of each group, by its number.
     shared: BTreeMap<u32, (GroupKey, PathBuf)>,
-    /// Holds the directories of all.
+    /// The directory that contains the directories of all groups.
     directory: Option<Made>,
 }
 
 impl Groups {
-    /// What the groups of these ranks share. Its directories are files of memory, or lie in `otherwise` where there
-    /// is no such place.
+    /// Makes the shared objects of the groups of these ranks. The directories are in memory, or in `fallback` if
+    /// the host has no file system in memory.
     ///
     /// # Errors
-    /// What cannot be made, for people.
+    /// What cannot be made; a text for people.
     pub(crate) fn make(
         spec: &JobSpec,
         ranks: &[Rank],
-        otherwise: &Path,
+        fallback: &Path,
         notes: &mut Notes,
     ) -> Result<Self, String> {
         let numbers: BTreeSet<u32> =
@@ -47,15 +49,19 @@ impl Groups {
         if numbers.is_empty() {
             return Ok(Self::default());
         }
-        let failed =
-            |e: io::Error| format!("cannot make what groups share: {}", mpd_io::logging::plain(&e));
+        let failed = |e: io::Error| {
+            format!(
+                "cannot make the shared directory or keys of groups: {}",
+                mpd_io::logging::plain(&e)
+            )
+        };
         let keys = keys(numbers.len()).map_err(failed)?;
         notes.add(&Note::Groups(keys.clone()));
         let mut below =
             |base: &Path| Made::below(base, |made| notes.add(&Note::Directory(made.clone())));
         let directory = below(Path::new(SHARED_MEMORY)).or_else(|e| {
             log::warn!("{SHARED_MEMORY}: {e}; directories of groups are not in memory");
-            below(otherwise)
+            below(fallback)
         });
         let directory = directory.map_err(failed)?;
         let shared = numbers
@@ -67,7 +73,7 @@ impl Groups {
         shared.map(|shared| Self { shared, directory })
     }
 
-    /// What a rank of that group is told.
+    /// The environment variables of a rank of that group.
     pub(crate) fn variables(&self, group: Group) -> Vec<String> {
         let Some((key, directory)) = self.shared.get(&group.number) else { return Vec::new() };
         vec![
@@ -79,15 +85,15 @@ impl Groups {
         ]
     }
 
-    /// Removes all that they share. Call when none of their processes lives.
+    /// Removes all shared objects. Must be called when none of their processes lives.
     pub(crate) fn remove(&self) {
         let keys: Vec<GroupKey> = self.shared.values().map(|(key, _)| *key).collect();
         mpd_io::ipc::sweep_groups(&keys);
-        self.directory.iter().for_each(super::tidy::remove);
+        self.directory.iter().for_each(remove);
     }
 }
 
-/// That many keys, none of which is in use.
+/// That many keys that are not in use.
 fn keys(count: usize) -> io::Result<Vec<GroupKey>> {
     let mut used = keys_in_use();
     let mut keys = Vec::new();
@@ -109,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_as_many_as_wanted_and_no_two_are_alike() {
+    fn the_wanted_number_of_keys_is_made_and_no_two_are_equal() {
         let keys = keys(2000).unwrap();
         let numbers: BTreeSet<i32> = keys.iter().map(|key| key.number()).collect();
         let names: BTreeSet<String> = keys.iter().map(|key| key.name()).collect();

@@ -1,20 +1,23 @@
-//! The end of processes of the job here: signals that may end ranks, stops, the kill of every process, and what is
-//! removed afterwards.
+//! The end of processes of the job here: signals that may end ranks, stops, the kill of every process, and the
+//! clean-up afterwards.
 //!
-//! Who uses which shared memory is known only while it lives. So a process that a signal will end is stopped first, a
-//! helper notes what the job uses, and only then the signal is sent: what a process made between a look and its end
-//! would belong to no known process. A process that survives the signal is not stopped, nor is anything below it.
+//! The users of shared memory are known only while they live. So a process that a signal will end is stopped first.
+//! Then a helper notes what the job uses, and only then the signal is sent. Otherwise objects that a process makes
+//! between the last look and its end would belong to no known process. A process that survives the signal is not
+//! stopped, nor are its descendants.
 //!
 //! The ranks are lent to this owner: a signal must reach them between the stop and the end of the stop.
 //!
 //! | module | does |
 //! |---|---|
-//! | [`shm`] | has helpers look which processes use which shared memory |
-//! | [`tidy`], [`groups`] | the job's directory, System V objects, shared memory; what groups of ranks share |
+//! | [`shm`] | has helpers find the users of shared memory |
+//! | [`clean_up`], [`groups`] | the job's directory, System V objects, shared memory; objects of groups of ranks |
 
-mod groups;
+mod clean_up;
+pub(super) mod groups;
+mod helpers;
+mod removal;
 mod shm;
-mod tidy;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -30,60 +33,60 @@ use mpd_wire::message::{Phase, StartJob};
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpgid};
 
-pub(super) use self::groups::Groups;
-use self::shm::Helpers;
-pub(super) use self::tidy::Tidy;
+pub(super) use self::clean_up::CleanUp;
+use self::helpers::Helpers;
 use super::context::Turn;
 use super::event::Event;
-use super::ranks::{Ranks, Whom};
+use super::ranks::{Ranks, SignalTarget};
 
-/// Between two rounds of killing, a round follows at once when a child has ended; or between two looks whether
-/// everything is stopped.
+/// The time between two rounds of killing, or between two checks whether everything is stopped. A round of killing
+/// follows at once when a child has ended.
 const INTERVAL: Duration = Duration::from_millis(2);
 
-/// How long a signal waits because not everything is stopped and noted. A kill waits that long for each.
+/// How long a signal waits until everything is stopped and noted. A kill waits this long for each of the two.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How long processes that refuse the kill may take to end: a control group may kill them, and `sudo` ends after its child.
+/// How long processes that refuse the kill may take to end. A control group may kill them, and `sudo` ends after
+/// its child.
 const IMMUNE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Most processes that a message names.
+/// Most processes in a message.
 const MAX_NAMED: usize = 8;
 
-/// Between two looks whether everything is stopped, and how many there are: a process in the middle of
-/// a system call that cannot be interrupted is not waited for any longer.
+/// The time between two checks whether everything is stopped, and the number of checks. After that, a process in an
+/// uninterruptible system call is ignored.
 const STOP_INTERVAL: Duration = Duration::from_millis(2);
 const MAX_STOP_LOOKS: u16 = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// Go on with signals that wait, or with killing.
+    /// Continue with waiting signals, or with killing.
     Next,
-    /// Look for the n-th time whether everything is stopped.
+    /// Check for the n-th time whether everything is stopped.
     Stopping(u16),
-    /// Look which files of /dev/shm the job uses, for the n-th time.
+    /// Look for the n-th time for new files of /dev/shm that the job uses.
     Shm(u8),
-    /// Wait no longer for who uses the files that are left.
+    /// Stop waiting for the users of the files that are left.
     ShmUsers,
 }
 
-/// See the module.
+/// The pending signals and stops, the kill, and the clean-up.
 #[derive(Debug)]
 pub(super) struct Ending {
     step: Step,
-    /// In the order in which it is to be done; nothing twice.
+    /// Pending actions in order, each at most once.
     due: VecDeque<Due>,
     stopped: Stopped,
-    /// Every process that is found is killed.
+    /// Whether every process that is found is killed.
     kills: bool,
     /// When killing began.
     since: Time,
-    /// Processes that cannot be killed. The user has been told.
+    /// Processes that cannot be killed. The user has a message about them.
     survivors: BTreeSet<Pid>,
-    /// Everything here is stopped, or about to be: nothing new is started.
+    /// Everything here is stopped or about to be stopped, so nothing is started.
     stopping: bool,
     helpers: Helpers,
-    tidy: Tidy,
+    clean_up: CleanUp,
     cgroup: Option<Cgroup>,
     timers: Timers<Timer>,
 }
@@ -92,21 +95,21 @@ pub(super) struct Ending {
 enum Step {
     #[default]
     None,
-    /// Processes are being stopped. At that time it goes on in any case, as below.
+    /// Processes are being stopped. At that time the next step begins in any case.
     Stop(Time),
-    /// A helper looks what they use.
+    /// A helper looks for what they use. At that time the next step begins in any case.
     Note(Time),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
-    Signal(i32, Whom),
+    Signal(i32, SignalTarget),
     Continue,
     Kill,
 }
 
 impl Ending {
-    pub(super) fn new(tidy: Tidy, cgroup: Option<Cgroup>) -> Self {
+    pub(super) fn new(clean_up: CleanUp, cgroup: Option<Cgroup>) -> Self {
         Self {
             step: Step::None,
             due: VecDeque::new(),
@@ -116,13 +119,13 @@ impl Ending {
             survivors: BTreeSet::new(),
             stopping: false,
             helpers: Helpers::default(),
-            tidy,
+            clean_up,
             cgroup,
             timers: Timers::default(),
         }
     }
 
-    /// Whether everything here is stopped, or about to be.
+    /// Whether everything here is stopped or about to be stopped.
     pub(super) const fn is_stopping(&self) -> bool {
         self.stopping
     }
@@ -132,7 +135,7 @@ impl Ending {
         self.step != Step::None || self.kills || self.stopping
     }
 
-    /// Whether all are killed, or will be.
+    /// Whether all processes are being killed, or will be.
     pub(super) fn is_kill(&self) -> bool {
         self.kills || self.due.contains(&Due::Kill)
     }
@@ -145,29 +148,29 @@ impl Ending {
         let now = turn.now();
         while let Some(timer) = self.timers.pop_expired(now) {
             match timer {
-                Timer::Next => self.go_on(turn, ranks),
-                Timer::Stopping(looks) => self.look_at_stopping(turn, looks),
-                Timer::Shm(looks) => self.look_at_shm(turn, looks),
-                Timer::ShmUsers => self.shm_users_are_due(turn),
+                Timer::Next => self.proceed(turn, ranks),
+                Timer::Stopping(checks) => self.look_at_stopping(turn, checks),
+                Timer::Shm(checks) => self.look_at_shm(turn, checks),
+                Timer::ShmUsers => self.expire_shm_users(turn),
             }
         }
     }
 
     // ----- processes that start and end -----
 
-    /// A process of the job was started.
+    /// Notes a process of the job that was started.
     pub(super) fn remember(&mut self, pid: Pid) {
-        self.tidy.remember(pid);
+        self.clean_up.remember(pid);
     }
 
-    /// A process is about to be reaped.
+    /// Notes a process that is about to be reaped.
     pub(super) fn forget(&mut self, pid: Pid) {
-        self.tidy.bury(pid);
+        self.clean_up.note_end(pid);
         self.stopped.forget(pid);
     }
 
-    /// No child is left to reap, and no adopted process. That may be the end of the kill.
-    pub(super) fn none_is_dead(&mut self, turn: &mut Turn<'_>, dead: Dead) {
+    /// No child is left to reap, and no adopted process. Ends the kill if no process is left.
+    pub(super) fn all_are_reaped(&mut self, turn: &mut Turn<'_>, dead: Dead) {
         let left = || tree::children(Pid::this()).iter().any(|pid| !self.survivors.contains(pid));
         let are_gone = dead == Dead::NoChildren || !self.survivors.is_empty() && !left();
         if are_gone && std::mem::take(&mut self.kills) {
@@ -186,42 +189,42 @@ impl Ending {
         self.timers.set(Timer::Stopping(0), turn.now());
     }
 
-    fn look_at_stopping(&mut self, turn: &mut Turn<'_>, looks: u16) {
-        if looks >= MAX_STOP_LOOKS || tree::descendants_are_stopped() {
+    fn look_at_stopping(&mut self, turn: &mut Turn<'_>, checks: u16) {
+        if checks >= MAX_STOP_LOOKS || tree::descendants_are_stopped() {
             turn.post(Input::TreeStopped);
         } else {
-            self.timers.set(Timer::Stopping(looks + 1), turn.now() + STOP_INTERVAL);
+            self.timers.set(Timer::Stopping(checks + 1), turn.now() + STOP_INTERVAL);
         }
     }
 
-    /// Lets every process of the job here go on that was stopped, after what is still to be done.
+    /// Continues every stopped process of the job here, after the pending actions.
     pub(super) fn continue_all(&mut self, turn: &mut Turn<'_>, ranks: &mut Ranks) {
         self.stopping = false;
         self.add(Due::Continue);
-        self.go_on(turn, ranks);
+        self.proceed(turn, ranks);
     }
 
-    // ----- signals and the kill -----
+    // x
 
     /// Sends a signal to all ranks that run here.
     pub(super) fn signal(
         &mut self,
         turn: &mut Turn<'_>,
         ranks: &mut Ranks,
-        (signal, whom): (i32, Whom),
+        (signal, target): (i32, SignalTarget),
     ) {
         if self.step == Step::None {
-            if is_deadly(signal) {
-                self.stop_doomed(ranks, signal, whom);
+            if is_terminating(signal) {
+                self.stop_affected(ranks, signal, target);
             }
             if self.stopped.is_empty() {
-                let refused = ranks.signal(signal, whom);
-                return tell_refused(turn, signal, &refused);
+                let refused = ranks.signal(signal, target);
+                return report_refused(turn, signal, &refused);
             }
             self.begin_stop(turn, ranks);
         }
-        self.add(Due::Signal(signal, whom));
-        self.go_on(turn, ranks);
+        self.add(Due::Signal(signal, target));
+        self.proceed(turn, ranks);
     }
 
     /// Kills every process of the job here, and each further one that appears among the descendants.
@@ -233,10 +236,10 @@ impl Ending {
             self.add(Due::Kill);
             self.begin_stop(turn, ranks);
         }
-        self.go_on(turn, ranks);
+        self.proceed(turn, ranks);
     }
 
-    /// As with the kernel, a signal that has not arrived does not arrive twice.
+    /// Adds a pending action. Like a pending signal of the kernel, it is not added twice.
     fn add(&mut self, due: Due) {
         if !self.due.contains(&due) {
             self.due.push_back(due);
@@ -244,14 +247,14 @@ impl Ending {
     }
 
     fn begin_stop(&mut self, turn: &Turn<'_>, ranks: &mut Ranks) {
-        // A helper at work is a descendant, too. The next one finds what it would have.
+        // A running helper is a descendant, too. The next helper finds what this one would have found.
         self.helpers.stop();
         ranks.pause_search();
         self.step = Step::Stop(turn.now() + PATIENCE);
     }
 
-    /// To be called when a helper has ended, and now and then.
-    fn go_on(&mut self, turn: &mut Turn<'_>, ranks: &mut Ranks) {
+    /// Takes the next step if it is due. To be called when a helper has ended, and at the timer [`Timer::Next`].
+    fn proceed(&mut self, turn: &mut Turn<'_>, ranks: &mut Ranks) {
         let now = turn.now();
         if let Step::Stop(until) = self.step
             && (now >= until || self.all_are_stopped(ranks))
@@ -262,10 +265,10 @@ impl Ending {
         }
         let next = match self.step {
             Step::Stop(_) => Some(now + INTERVAL),
-            Step::Note(until) if now < until && self.helpers.are_at_work() => Some(until),
+            Step::Note(until) if now < until && self.helpers.are_running() => Some(until),
             Step::None | Step::Note(_) => {
                 self.step = Step::None;
-                self.do_what_is_due(turn, ranks);
+                self.perform_due(turn, ranks);
                 None
             }
         };
@@ -279,7 +282,7 @@ impl Ending {
         }
     }
 
-    /// The manager does not wait longer for processes that have become another user's.
+    /// Gives up processes that still refuse the kill: they belong to another user now.
     fn give_up(&mut self, turn: &mut Turn<'_>, immune: Vec<Pid>) {
         if immune.is_empty() || turn.now() < self.since + IMMUNE_PATIENCE {
             return;
@@ -291,41 +294,40 @@ impl Ending {
         }
     }
 
-    /// Stops each process that the signal will end, if the one that started it ends, too. Says whether there are
-    /// new ones.
-    fn stop_doomed(&mut self, ranks: &Ranks, signal: i32, whom: Whom) -> bool {
+    /// Stops each process that the signal will end, and whose parent will end as well. Whether there are new ones.
+    fn stop_affected(&mut self, ranks: &Ranks, signal: i32, target: SignalTarget) -> bool {
         let ranks = ranks.pids();
         self.stopped.add(|pid| {
-            let is_meant = match whom {
-                Whom::Group => getpgid(Some(pid)).is_ok_and(|group| ranks.contains(&group)),
-                Whom::Process => ranks.contains(&pid),
+            let is_meant = match target {
+                SignalTarget::Group => getpgid(Some(pid)).is_ok_and(|group| ranks.contains(&group)),
+                SignalTarget::Process => ranks.contains(&pid),
             };
             is_meant && takes_effect(pid, signal)
         })
     }
 
-    /// Whether all that are to be stopped are. A process that was forking has a child that was not found before.
+    /// Whether all processes to be stopped are stopped. A process that was forking may have a new child.
     fn all_are_stopped(&mut self, ranks: &Ranks) -> bool {
         let found = match self.due.front() {
             _ if self.is_kill() => self.stopped.add(|_| true),
-            Some(&Due::Signal(signal, whom)) => self.stop_doomed(ranks, signal, whom),
+            Some(&Due::Signal(signal, target)) => self.stop_affected(ranks, signal, target),
             _ => false,
         };
         !found && self.stopped.are_still()
     }
 
-    fn do_what_is_due(&mut self, turn: &mut Turn<'_>, ranks: &Ranks) {
+    fn perform_due(&mut self, turn: &mut Turn<'_>, ranks: &mut Ranks) {
         let mut continues = false;
         while let Some(due) = self.due.pop_front() {
             match due {
-                Due::Signal(signal, whom) => {
-                    tell_refused(turn, signal, &ranks.signal(signal, whom));
+                Due::Signal(signal, target) => {
+                    report_refused(turn, signal, &ranks.signal(signal, target));
                 }
                 Due::Continue => continues = true,
                 Due::Kill => {
                     self.kills = true;
                     self.since = turn.now();
-                    self.tidy.note();
+                    self.clean_up.note();
                     if let Some(group) = &self.cgroup {
                         group.kill();
                     }
@@ -334,7 +336,7 @@ impl Ending {
         }
         let stopped = std::mem::take(&mut self.stopped);
         if !self.kills && !self.stopping {
-            stopped.go_on();
+            stopped.resume();
         }
         if continues {
             tree::continue_descendants();
@@ -342,17 +344,17 @@ impl Ending {
         }
     }
 
-    /// Nothing is left that a later daemon would have to know.
+    /// Reports that the clean-up is complete; a later daemon needs nothing of this job.
     fn forget_job(&mut self, turn: &mut Turn<'_>) {
         forget(&turn.job.order, self.cgroup.take());
-        turn.end(Phase::Tidy, None);
+        turn.end(Phase::CleanUp, None);
         turn.report(Event::TraceEnds);
-        turn.post(Input::Tidied);
+        turn.post(Input::CleanedUp);
     }
 }
 
-/// A request to end that a rank cannot receive would otherwise have no effect, and the user would not know why.
-fn tell_refused(turn: &mut Turn<'_>, signal: i32, processes: &[Pid]) {
+/// Reports a refused signal that asks to end, since it would otherwise have no visible effect.
+fn report_refused(turn: &mut Turn<'_>, signal: i32, processes: &[Pid]) {
     if !processes.is_empty() && asks_to_end(signal) {
         let name = Signal::try_from(signal).map_or("the signal", Signal::as_str);
         let problem = format!("cannot send {name} to {}", names_of(processes));
@@ -371,10 +373,10 @@ pub(super) fn forget(order: &StartJob, cgroup: Option<Cgroup>) {
     }
 }
 
-/// Whether a signal ends programs that are not prepared for it.
-fn is_deadly(signal: i32) -> bool {
+/// Whether a signal ends programs that do not handle it.
+fn is_terminating(signal: i32) -> bool {
     use libc::{SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH};
-    // Nothing is sent with 0.
+    // Signal 0 sends nothing.
     !matches!(
         signal,
         0 | SIGWINCH | SIGCONT | SIGCHLD | SIGURG | SIGSTOP | SIGTSTP | SIGTTIN | SIGTTOU
@@ -399,13 +401,86 @@ fn names_of(processes: &[Pid]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use mpd_wire::job::JobSpec;
+
     use super::*;
+    use crate::manager::fixture;
+    use crate::notes::Notes;
 
     #[test]
-    fn signals_that_end_nobody_are_known() {
+    fn signals_that_do_not_end_processes_are_known() {
         assert!(
-            is_deadly(libc::SIGTERM) && is_deadly(libc::SIGUSR1) && is_deadly(libc::SIGRTMAX())
+            is_terminating(libc::SIGTERM)
+                && is_terminating(libc::SIGUSR1)
+                && is_terminating(libc::SIGRTMAX())
         );
-        assert!(!is_deadly(0) && !is_deadly(libc::SIGTSTP) && !is_deadly(libc::SIGCONT));
+        assert!(
+            !is_terminating(0) && !is_terminating(libc::SIGTSTP) && !is_terminating(libc::SIGCONT)
+        );
+    }
+
+    /// The owner of a job of which nothing was made.
+    fn ending(directory: &Path) -> Ending {
+        let record = std::fs::File::create(directory.join("record")).unwrap();
+        let (clean_up, made) =
+            CleanUp::start(directory, (&JobSpec::default(), &[]), Notes::new(record));
+        made.unwrap();
+        Ending::new(clean_up, None)
+    }
+
+    #[test]
+    fn the_kill_is_over_once_when_no_child_is_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut common, mut ending) = (fixture::common("true"), ending(directory.path()));
+        ending.all_are_reaped(&mut common.turn(), Dead::NoChildren);
+        assert_eq!(fixture::inputs(&mut common), [], "no kill was ordered");
+        ending.kills = true;
+        assert!(ending.is_kill() && ending.is_busy());
+        ending.all_are_reaped(&mut common.turn(), Dead::None);
+        assert_eq!(fixture::inputs(&mut common), [], "children live");
+        ending.all_are_reaped(&mut common.turn(), Dead::NoChildren);
+        assert_eq!(fixture::inputs(&mut common), [Input::TreeGone]);
+        ending.all_are_reaped(&mut common.turn(), Dead::NoChildren);
+        assert_eq!(fixture::inputs(&mut common), []);
+    }
+
+    #[test]
+    fn processes_that_refuse_the_kill_are_named_after_a_second() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut common, mut ending) = (fixture::common("true"), ending(directory.path()));
+        ending.since = common.clock.now();
+        ending.give_up(&mut common.turn(), vec![Pid::this()]);
+        assert_eq!(fixture::inputs(&mut common), [], "they may still end");
+        ending.since = Time::ZERO;
+        ending.give_up(&mut common.turn(), vec![Pid::this()]);
+        let own = names_of(&[Pid::this()]);
+        assert_eq!(fixture::inputs(&mut common), [Input::LeftRunning(own)]);
+        assert!(ending.survivors.contains(&Pid::this()));
+    }
+
+    #[test]
+    fn a_signal_that_waits_does_not_wait_twice() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut ending = ending(directory.path());
+        for due in
+            [Due::Signal(2, SignalTarget::Group), Due::Kill, Due::Signal(2, SignalTarget::Group)]
+        {
+            ending.add(due);
+        }
+        assert_eq!(ending.due, [Due::Signal(2, SignalTarget::Group), Due::Kill]);
+        assert!(ending.is_kill());
+    }
+
+    #[test]
+    fn a_refused_request_to_end_is_reported_and_another_refused_signal_is_not() {
+        let mut common = fixture::common("true");
+        report_refused(&mut common.turn(), libc::SIGUSR1, &[Pid::this()]);
+        report_refused(&mut common.turn(), libc::SIGTERM, &[]);
+        assert_eq!(fixture::inputs(&mut common), []);
+        report_refused(&mut common.turn(), libc::SIGTERM, &[Pid::this()]);
+        let problem = format!("cannot send SIGTERM to {}", names_of(&[Pid::this()]));
+        assert_eq!(fixture::inputs(&mut common), [Input::SignalRefused(problem)]);
     }
 }

@@ -1,60 +1,26 @@
-//! Shared memory of the job: a helper process finds out which files are the job's (see [`crate::users`]).
+//! Shared memory of the job: a helper process finds the files that the job uses (see [`crate::users`]).
 
 use std::collections::BTreeSet;
-use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use mio::unix::SourceFd;
-use mio::{Interest, Token};
 use mpd_wire::message::Phase;
 
 use super::{Ending, Timer};
 use crate::manager::context::FIRST_LOOK;
 use crate::manager::context::Turn;
 use crate::manager::ranks::Ranks;
-use crate::manager::tokens::SHM_USERS;
-use crate::users::{End, Helper, PATIENCE, Whose};
+use crate::users::{Completeness, FileKind, PATIENCE};
 
-/// Intervals between looks are doubled so often.
+/// How often the interval between two looks is doubled.
 const MOST_DOUBLINGS: u8 = 6;
 
-/// The helper at work, if there is one, and what it has found.
-#[derive(Debug, Default)]
-pub(super) struct Helpers {
-    helper: Option<Helper>,
-    /// Inodes that it found in use, of files that the job left.
-    in_use: BTreeSet<u64>,
-}
-
-impl Helpers {
-    pub(super) const fn are_at_work(&self) -> bool {
-        self.helper.is_some()
-    }
-
-    pub(super) fn stop(&mut self) {
-        self.helper = None;
-    }
-
-    fn start(&mut self, turn: &Turn<'_>, whose: Whose, inodes: &[u64]) {
-        self.helper = Helper::start(whose, inodes, turn.null)
-            .and_then(|helper| {
-                let fd = helper.as_raw_fd();
-                turn.registry.register(&mut SourceFd(&fd), Token(SHM_USERS), Interest::READABLE)?;
-                self.in_use.clear();
-                Ok(helper)
-            })
-            .inspect_err(|e| log::warn!("cannot find out who uses shared memory: {e:#}"))
-            .ok();
-    }
-}
-
 impl Ending {
-    /// The ranks are about to run.
+    /// Begins to look for files when the ranks are about to run.
     pub(in crate::manager) fn watch_shm(&mut self, turn: &Turn<'_>) {
         self.timers.set(Timer::Shm(0), turn.now() + FIRST_LOOK);
     }
 
-    /// It is time for the next look whether the job uses new files.
+    /// Looks for new files that the job uses, and sets the next look.
     pub(super) fn look_at_shm(&mut self, turn: &Turn<'_>, looks: u8) {
         if self.step == super::Step::None && !self.kills {
             self.find_new_shm(turn);
@@ -63,77 +29,75 @@ impl Ending {
         self.timers.set(Timer::Shm(next), turn.now() + FIRST_LOOK * (1 << next));
     }
 
-    /// Begins to look who uses new files, if there are any and no helper is at it.
+    /// Starts a helper for the users of new files, if there are any and no helper runs.
     pub(super) fn find_new_shm(&mut self, turn: &Turn<'_>) {
-        if !self.helpers.are_at_work()
-            && let Some(wanted) = self.tidy.shm.begin()
+        if !self.helpers.are_running()
+            && let Some(wanted) = self.clean_up.shm.begin()
         {
-            self.helpers.start(turn, Whose::New, &wanted);
+            self.helpers.start(turn, FileKind::New, &wanted);
         }
     }
 
-    /// No process of the job lives here. Removes files of the job that no process uses any more, and all else that
-    /// it left.
+    /// Removes the leftovers of the job, of which no process lives here. Files of shared memory that a process
+    /// still uses stay.
     pub(in crate::manager) fn clean_up(&mut self, turn: &mut Turn<'_>) {
-        turn.begin(Phase::Tidy, None);
+        turn.begin(Phase::CleanUp, None);
         (0..=MOST_DOUBLINGS).for_each(|looks| self.timers.stop(Timer::Shm(looks)));
-        let left = self.tidy.files_left();
+        let left = self.clean_up.files_left();
         self.helpers.stop();
         if !left.is_empty() {
-            self.helpers.start(turn, Whose::Left, &left);
+            self.helpers.start(turn, FileKind::Left, &left);
         }
-        if self.helpers.are_at_work() {
+        if self.helpers.are_running() {
             self.timers.set(Timer::ShmUsers, turn.now() + PATIENCE);
         } else {
             self.remove_all(turn, None);
         }
     }
 
-    /// The helper took too long.
-    pub(super) fn shm_users_are_due(&mut self, turn: &mut Turn<'_>) {
-        if self.helpers.are_at_work() {
+    /// Handles the timeout of the helper.
+    pub(super) fn expire_shm_users(&mut self, turn: &mut Turn<'_>) {
+        if self.helpers.are_running() {
             self.helpers.stop();
-            log::warn!(
-                "shared memory of the job is left: whether others use it was not found out in time"
-            );
+            log::warn!("shared memory of the job is left: the search for its users took too long");
             self.remove_all(turn, None);
         }
     }
 
-    /// Takes what the helper has found, if there is something.
-    pub(in crate::manager) fn hear_helper(&mut self, turn: &mut Turn<'_>, ranks: &mut Ranks) {
+    /// Reads the findings of the helper.
+    pub(in crate::manager) fn receive_helper(&mut self, turn: &mut Turn<'_>, ranks: &mut Ranks) {
         while let Some(helper) = &mut self.helpers.helper
             && helper.wait(Duration::ZERO)
         {
-            let whose = helper.whose();
+            let kind = helper.kind();
             let (found, end) = helper.read();
             for (inode, user) in found {
-                match whose {
-                    Whose::New => self.tidy.shm.found(inode, user),
-                    Whose::Left => drop(self.helpers.in_use.insert(inode)),
+                match kind {
+                    FileKind::New => self.clean_up.shm.found(inode, user),
+                    FileKind::Left => drop(self.helpers.in_use.insert(inode)),
                 }
             }
             let Some(end) = end else { continue };
             self.helpers.stop();
-            match (whose, end) {
-                (Whose::New, End::Complete) => {
-                    self.tidy.shm.conclude();
-                    self.tidy.note_files();
-                    self.go_on(turn, ranks);
+            match (kind, end) {
+                (FileKind::New, Completeness::Complete) => {
+                    self.clean_up.shm.conclude();
+                    self.clean_up.note_files();
+                    self.proceed(turn, ranks);
                 }
-                (Whose::New, End::Cut) => self.go_on(turn, ranks),
-                (Whose::Left, End::Complete) => {
+                (FileKind::New, Completeness::Cut) => self.proceed(turn, ranks),
+                (FileKind::Left, Completeness::Complete) => {
                     let in_use = std::mem::take(&mut self.helpers.in_use);
                     self.remove_all(turn, Some(&in_use));
                 }
-                (Whose::Left, End::Cut) => self.remove_all(turn, None),
+                (FileKind::Left, Completeness::Cut) => self.remove_all(turn, None),
             }
         }
     }
 
     fn remove_all(&mut self, turn: &mut Turn<'_>, in_use: Option<&BTreeSet<u64>>) {
         self.timers.stop(Timer::ShmUsers);
-        self.tidy.remove(in_use);
+        self.clean_up.remove(in_use);
         self.forget_job(turn);
     }
 }

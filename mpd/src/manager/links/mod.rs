@@ -1,13 +1,13 @@
-//! The links of the job tree: what this manager says to the one above and those below, and what it receives from
-//! them.
+//! The links of the job tree: the messages of this manager to its parent and its children, and their messages.
 //!
 //! | module | has |
 //! |---|---|
-//! | [`branches`] | the sockets, who is connected, who is lost |
-//! | [`staging`] | programs on their way to hosts that lack them |
+//! | [`branches`] | the sockets, the connected and the lost managers |
+//! | [`staging`], [`preload`] | programs on their way to hosts that lack them |
 
-mod branches;
-mod staging;
+pub(super) mod branches;
+mod preload;
+pub(super) mod staging;
 
 use std::os::fd::OwnedFd;
 
@@ -15,7 +15,7 @@ use mpd_job::manager::Input;
 use mpd_machine::Time;
 use mpd_wire::message::{Class, Down, TreeKind, Up};
 
-pub(super) use self::branches::{Branches, Config, End, News};
+pub(super) use self::branches::{Branches, Config, LinkEnd, News};
 pub(super) use self::staging::Staging;
 use super::context::{Job, Turn};
 use super::event::{Event, ForStdio};
@@ -23,16 +23,16 @@ use super::event::{Event, ForStdio};
 /// Bytes of the specification in one frame.
 const SPEC_CHUNK: usize = 64 * 1024;
 
-/// Bytes that wait for the manager above beyond which what is not worth a link is left out.
+/// Most bytes that wait for the parent before unimportant messages are left out.
 const MAX_WAITING: usize = 512 * 1024;
 
-/// See the module.
+/// The links, and the programs on their way.
 #[derive(Debug)]
 pub(super) struct Links {
     branches: Branches,
     staging: Option<Staging>,
     buffer: Vec<u8>,
-    /// The job ended before all managers below had connected.
+    /// The job ended before all children had connected.
     unlinked: bool,
 }
 
@@ -41,7 +41,7 @@ impl Links {
         Self { branches, staging: None, buffer: vec![0; 256 * 1024], unlinked: false }
     }
 
-    /// An event came for that token. Whether it is one of the links'.
+    /// Marks the link of that token as ready. Whether the token belongs to a link.
     pub(super) fn mark_ready(&mut self, token: usize, hung_up: bool) -> bool {
         self.branches.mark_ready(token, hung_up)
     }
@@ -54,34 +54,34 @@ impl Links {
         self.branches.next_deadline()
     }
 
-    /// Whether every link that was closed has sent what waited, or will not get to.
+    /// Whether every closed link has sent its last messages, or cannot send them any more.
     pub(super) fn is_quiet(&self) -> bool {
         self.branches.is_quiet()
     }
 
-    /// Whether the job ended before all managers below had connected.
+    /// Whether the job ended before all children had connected.
     pub(super) const fn is_unlinked(&self) -> bool {
         self.unlinked
     }
 
-    /// Programs on their way, if some have to be brought.
+    /// The programs on their way, if the job preloads programs.
     pub(super) const fn staging(&self) -> Option<&Staging> {
         self.staging.as_ref()
     }
 
-    /// Nothing more is started, so no programs are brought.
+    /// Stops bringing programs, since nothing more is started.
     pub(super) fn stop_staging(&mut self) {
         self.staging = None;
     }
 
-    /// Writes what the sockets take.
+    /// Writes to the sockets as much as they accept.
     pub(super) fn flush(&mut self) {
         self.branches.flush();
     }
 
-    // ----- what comes -----
+    // ----- receiving -----
 
-    /// Reads the links, and reports what came.
+    /// Reads the links and reports their news.
     pub(super) fn serve(&mut self, turn: &mut Turn<'_>) {
         let now = turn.now();
         self.branches.turn(turn.registry, now);
@@ -99,91 +99,95 @@ impl Links {
                 turn.report(ForStdio::OutputCredit(stream, bytes));
             }
             News::Down(command) => turn.post(Input::FromParent(command)),
-            News::Word(place, message) => self.take_up(turn, place, message),
-            News::Output(place, stream, bytes) => {
-                turn.report(ForStdio::Output(place, stream, bytes));
+            News::Report(tree_index, message) => self.take_up(turn, tree_index, message),
+            News::Output(tree_index, stream, bytes) => {
+                turn.report(ForStdio::Output(tree_index, stream, bytes));
             }
             News::File(bytes) => self.take_piece(turn, &bytes),
             News::Stdin(bytes) => turn.report(ForStdio::StdinPiece(bytes)),
             News::Keys(from, bytes) => turn.report(Event::Keys(from, bytes)),
             News::World(from, bytes) => turn.report(Event::WorldPiece(from, bytes)),
-            News::Lost { end: End::Parent, problem, .. } => turn.post(Input::ParentLost(problem)),
-            News::Lost { end: End::Child(place), problem, .. } => {
-                self.lose_below(turn, place, problem);
+            News::Lost { end: LinkEnd::Parent, problem, .. } => {
+                turn.post(Input::ParentLost(problem))
+            }
+            News::Lost { end: LinkEnd::Child(tree_index), problem, .. } => {
+                self.lose_child(turn, tree_index, problem);
             }
         }
     }
 
-    fn take_up(&mut self, turn: &mut Turn<'_>, place: usize, message: Up) {
+    fn take_up(&mut self, turn: &mut Turn<'_>, tree_index: usize, message: Up) {
         match message {
-            Up::StdinCredit { bytes } => turn.report(ForStdio::StdinCredit(place, bytes)),
-            Up::StdinUnwanted { switches } => turn.report(ForStdio::StdinUnwanted(place, switches)),
-            Up::Lacks { files } => self.take_lacks(place, files),
-            Up::Trace { place: whose, heard_us, told_us, spans } => {
-                let times = (heard_us, told_us);
-                turn.report(Event::Spans { child: place, place: whose, times, spans });
+            Up::StdinCredit { bytes } => turn.report(ForStdio::StdinCredit(tree_index, bytes)),
+            Up::StdinUnwanted { switches } => {
+                turn.report(ForStdio::StdinUnwanted(tree_index, switches))
+            }
+            Up::Lacks { files } => self.take_lacks(tree_index, files),
+            Up::Trace { tree_index: origin, received_us, reported_us, spans } => {
+                let times = (received_us, reported_us);
+                turn.report(Event::Spans { child: tree_index, tree_index: origin, times, spans });
             }
             Up::Drained => {
-                turn.report(ForStdio::FlowDrained(place));
-                turn.post(Input::FromChild(place, Up::Drained));
+                turn.report(ForStdio::FlowDrained(tree_index));
+                turn.post(Input::FromChild(tree_index, Up::Drained));
             }
-            message => turn.post(Input::FromChild(place, message)),
+            message => turn.post(Input::FromChild(tree_index, message)),
         }
     }
 
-    /// A manager of the job has connected by way of the daemon.
+    /// Takes the connection of a manager of the job that the daemon accepted.
     pub(super) fn adopt(&mut self, turn: &Turn<'_>, connection: OwnedFd, hello: &[u8]) {
         self.branches.adopt(turn.registry, turn.now(), connection, hello);
     }
 
-    /// The daemon has died: managers that have not connected by way of it cannot any more.
+    /// Handles the end of the daemon: managers that have not connected through it cannot connect any more.
     pub(super) fn daemon_gone(&self, turn: &mut Turn<'_>) {
-        let mut below = children(turn.job);
-        if below.any(|place| self.branches.awaits(End::Child(place))) {
+        let mut children = children(turn.job);
+        if children.any(|tree_index| self.branches.awaits(LinkEnd::Child(tree_index))) {
             turn.post(Input::CutOff);
         }
     }
 
-    // ----- what is sent -----
+    // ----- sending -----
 
-    /// Those below get the specification, whenever they connect.
+    /// Sends the specification to all children, also to those that connect later.
     pub(super) fn pass_on_specification(&mut self, encoded: &[u8]) {
         let bytes = u32::try_from(encoded.len()).unwrap_or(u32::MAX);
         self.branches.send_down_all(&Down::Spec { bytes });
         for chunk in encoded.chunks(SPEC_CHUNK) {
             self.branches.send_bytes_down_all(TreeKind::Spec, chunk);
         }
-        // They look at their part while we look at ours.
+        // The children check their part while this manager checks its own.
         self.branches.flush();
     }
 
-    /// Hosts have joined the job at the places from `known` on: those below this one are to connect.
+    /// Adds the children among the hosts that have joined the job at the tree indices from `known` on.
     pub(super) fn grow(&mut self, turn: &mut Turn<'_>, known: usize) {
         let job = turn.job;
-        let mine: Vec<usize> = children(job).filter(|place| *place >= known).collect();
+        let mine: Vec<usize> = children(job).filter(|tree_index| *tree_index >= known).collect();
         let encoded = if mine.is_empty() { Vec::new() } else { job.spec.encode() };
-        for place in mine {
-            let Some(share) = job.order.shares.get(place) else { continue };
-            match self.branches.add_child(turn.now(), place, share) {
+        for tree_index in mine {
+            let Some(host_slice) = job.order.host_slices.get(tree_index) else { continue };
+            match self.branches.add_child(turn.now(), tree_index, host_slice) {
                 Ok(()) => {
-                    turn.report(ForStdio::BelowJoined(place));
-                    self.send_specification(place, &encoded);
+                    turn.report(ForStdio::ChildJoined(tree_index));
+                    self.send_specification(tree_index, &encoded);
                 }
                 Err(e) => log::error!("{e:#}"),
             }
         }
     }
 
-    /// One below that has joined gets the specification, whenever it connects.
-    fn send_specification(&mut self, place: usize, encoded: &[u8]) {
+    /// Sends the specification to a child that has joined, also if it connects later.
+    fn send_specification(&mut self, tree_index: usize, encoded: &[u8]) {
         let bytes = u32::try_from(encoded.len()).unwrap_or(u32::MAX);
-        self.branches.send_down(place, &Down::Spec { bytes });
+        self.branches.send_down(tree_index, &Down::Spec { bytes });
         for chunk in encoded.chunks(SPEC_CHUNK) {
-            self.branches.send_bytes(End::Child(place), TreeKind::Spec, chunk);
+            self.branches.send_bytes(LinkEnd::Child(tree_index), TreeKind::Spec, chunk);
         }
     }
 
-    /// Sends a command to all below, without delay: what this host does for it may take a while.
+    /// Sends a command to all children without delay, since this host may need time for it.
     pub(super) fn send_down_all(&mut self, turn: &mut Turn<'_>, command: &Down) {
         if *command == Down::Go {
             turn.report(Event::GoPassedOn(turn.now()));
@@ -195,16 +199,16 @@ impl Links {
         }
     }
 
-    /// Sends a command to some directly below, without delay.
-    pub(super) fn send_down_now(&mut self, places: &[usize], command: &Down) {
-        for &place in places {
-            self.branches.send_down(place, command);
+    /// Sends a command to some children without delay.
+    pub(super) fn send_down_now(&mut self, tree_indices: &[usize], command: &Down) {
+        for &tree_index in tree_indices {
+            self.branches.send_down(tree_index, command);
         }
         self.branches.flush();
     }
 
-    pub(super) fn send_down(&mut self, place: usize, message: &Down) {
-        self.branches.send_down(place, message);
+    pub(super) fn send_down(&mut self, tree_index: usize, message: &Down) {
+        self.branches.send_down(tree_index, message);
     }
 
     pub(super) fn send_up(&mut self, mut message: Up) {
@@ -212,74 +216,75 @@ impl Links {
         self.branches.send_up(&message);
     }
 
-    /// Sends it unless too much waits already.
+    /// Sends a message unless too much waits already.
     pub(super) fn send_up_if_room(&mut self, message: &Up) {
-        if self.branches.queued(End::Parent, Class::Control) < MAX_WAITING {
+        if self.branches.queued(LinkEnd::Parent, Class::Control) < MAX_WAITING {
             self.branches.send_up(message);
         } else {
-            log::warn!("spans of the trace are left out: too much waits");
+            log::warn!("spans of the trace are left out: too much waits for the parent");
         }
     }
 
-    pub(super) fn send_bytes(&mut self, to: End, kind: TreeKind, bytes: &[u8]) {
+    pub(super) fn send_bytes(&mut self, to: LinkEnd, kind: TreeKind, bytes: &[u8]) {
         self.branches.send_bytes(to, kind, bytes);
     }
 
-    /// Whether all output that was handed over has gone up.
+    /// Whether all output for the parent has been sent.
     pub(super) fn is_all_up(&self, job: &Job) -> bool {
-        let nothing_waits = |class| self.branches.queued(End::Parent, class) == 0;
+        let nothing_waits = |class| self.branches.queued(LinkEnd::Parent, class) == 0;
         job.is_root() || (nothing_waits(Class::Out) && nothing_waits(Class::Err))
     }
 
     // ----- the end of links -----
 
-    /// A manager broke the protocol.
-    pub(super) fn break_off(&mut self, turn: &mut Turn<'_>, end: End, problem: String) {
+    /// Closes the link of a manager that broke the protocol.
+    pub(super) fn break_off(&mut self, turn: &mut Turn<'_>, end: LinkEnd, problem: String) {
         self.branches.close(end);
         match end {
-            End::Child(place) => self.lose_below(turn, place, problem),
-            End::Parent => turn.post(Input::ParentLost(problem)),
+            LinkEnd::Child(tree_index) => self.lose_child(turn, tree_index, problem),
+            LinkEnd::Parent => turn.post(Input::ParentLost(problem)),
         }
     }
 
-    /// A manager that could not be told of the job will not come.
-    pub(super) fn give_up_below(&mut self, turn: &mut Turn<'_>, place: usize) {
-        self.branches.close(End::Child(place));
-        self.expect_nothing_of(turn, place);
+    /// Gives up the child at `tree_index`, which did not get the job, and its subtree.
+    pub(super) fn give_up_children(&mut self, turn: &mut Turn<'_>, tree_index: usize) {
+        self.branches.close(LinkEnd::Child(tree_index));
+        self.forget_child(turn, tree_index);
     }
 
-    fn lose_below(&mut self, turn: &mut Turn<'_>, place: usize, problem: String) {
-        self.expect_nothing_of(turn, place);
-        turn.post(Input::ChildLost(place, problem));
+    fn lose_child(&mut self, turn: &mut Turn<'_>, tree_index: usize, problem: String) {
+        self.forget_child(turn, tree_index);
+        turn.post(Input::ChildLost(tree_index, problem));
     }
 
-    fn expect_nothing_of(&mut self, turn: &mut Turn<'_>, place: usize) {
+    fn forget_child(&mut self, turn: &mut Turn<'_>, tree_index: usize) {
         if let Some(staging) = &mut self.staging {
-            staging.stop_sending(place);
+            staging.stop_sending(tree_index);
         }
-        turn.report(ForStdio::BelowGone(place));
+        turn.report(ForStdio::ChildrenGone(tree_index));
     }
 
-    /// The job ends before all have connected: those that have not started nothing, and are not
-    /// waited for. They end when they find no manager here.
+    /// Ends the wait for children that have not connected, since the job ends. They have started nothing. They end
+    /// when they find no manager here.
     fn give_up_unlinked(&mut self, turn: &mut Turn<'_>) {
-        let below = children(turn.job);
-        let missing = below.filter(|&place| self.branches.awaits(End::Child(place)));
-        for place in missing.collect::<Vec<_>>() {
+        let children = children(turn.job);
+        let missing =
+            children.filter(|&tree_index| self.branches.awaits(LinkEnd::Child(tree_index)));
+        for tree_index in missing.collect::<Vec<_>>() {
             self.unlinked = true;
             let problem = "its manager had not connected when the job was ended".to_owned();
-            self.break_off(turn, End::Child(place), problem);
+            self.break_off(turn, LinkEnd::Child(tree_index), problem);
         }
     }
 
-    /// Nothing is left here and below.
+    /// Ends this manager, since nothing is left in its subtree.
     pub(super) fn leave(&mut self, turn: &mut Turn<'_>) {
-        self.branches.close(End::Parent);
+        self.branches.close(LinkEnd::Parent);
         turn.report(Event::Over(0));
     }
 }
 
-/// The places directly below this host.
+/// The tree indices of the children of this host.
 fn children(job: &Job) -> std::ops::Range<usize> {
-    job.order.shares.children(job.place())
+    job.order.host_slices.children(job.tree_index())
 }

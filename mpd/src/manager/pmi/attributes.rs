@@ -1,18 +1,19 @@
-//! What PMI-2 has beyond PMI-1: attributes of this host and of the job, and the ring.
+//! The operations of PMI-2 that PMI-1 lacks: attributes of this host and of the job, and the ring.
 
 use mpd_job::manager::Input;
 use mpd_wire::Rank;
 use mpd_wire::message::Phase as Part;
 use pmi_proto::Answer;
 
-use super::{Asker, Pmi};
+use super::Pmi;
+use crate::manager::caller::Caller;
 use crate::manager::context::Turn;
 
 impl Pmi {
     pub(super) fn put_node_attribute(
         &mut self,
         turn: &Turn<'_>,
-        (rank, ticket): Asker,
+        (rank, ticket): Caller,
         (key, value): (&[u8], &[u8]),
     ) {
         let Some(space) = self.space_of(turn, rank) else { return };
@@ -21,15 +22,15 @@ impl Pmi {
             Err(error) => (Err(error), Vec::new()),
         };
         self.answer((rank, ticket), Answer::Put(put));
-        for asker in woken {
-            self.answer(asker, Answer::Get(Some(value)));
+        for caller in woken {
+            self.answer(caller, Answer::Get(Some(value)));
         }
     }
 
     pub(super) fn get_node_attribute(
         &mut self,
         turn: &Turn<'_>,
-        (rank, ticket): Asker,
+        (rank, ticket): Caller,
         (key, wait): (&[u8], bool),
     ) {
         let Some(world) = turn.job.worlds.of(rank) else { return };
@@ -43,8 +44,13 @@ impl Pmi {
         }
     }
 
-    /// What we have put beforehand is what there is to know of the world.
-    pub(super) fn get_job_attribute(&mut self, turn: &Turn<'_>, (rank, ticket): Asker, key: &[u8]) {
+    /// Answers with an attribute of the world. All of them were put before the start.
+    pub(super) fn get_job_attribute(
+        &mut self,
+        turn: &Turn<'_>,
+        (rank, ticket): Caller,
+        key: &[u8],
+    ) {
         let Some(world) = turn.job.worlds.of(rank) else { return };
         let Some(space) = self.spaces.get(&world.numbers.first) else { return };
         let found = if key.starts_with(b"PMI_") { space.kvs.get(key) } else { None };
@@ -53,11 +59,11 @@ impl Pmi {
         }
     }
 
-    /// What another world of this job has put, if something of it runs here or below.
+    /// Answers with a value of another world of this job, if ranks of that world run in this subtree.
     pub(super) fn get_of(
         &mut self,
         turn: &Turn<'_>,
-        (rank, ticket): Asker,
+        (rank, ticket): Caller,
         (jobid, key): (&[u8], &[u8]),
     ) {
         let world = turn.job.worlds.of_name(jobid);
@@ -68,11 +74,11 @@ impl Pmi {
         }
     }
 
-    /// A ring is a fence with two values of each rank.
+    /// Enters a rank into a ring: a fence in which each rank gives two values.
     pub(super) fn enter_ring(
         &mut self,
         turn: &mut Turn<'_>,
-        (rank, ticket): Asker,
+        (rank, ticket): Caller,
         (left, right): (&[u8], &[u8]),
     ) {
         let Some(world) = turn.job.worlds.of(rank) else { return };
@@ -91,17 +97,17 @@ impl Pmi {
         turn.post(Input::EnteredFence(rank));
     }
 
-    /// All ranks of a world have arrived.
+    /// Answers all ranks of a ring, since all ranks of the world have arrived.
     pub(super) fn close_rings(&mut self, turn: &Turn<'_>, first: Rank) {
         let Some(world) = turn.job.worlds.of(first) else { return };
         let Some(space) = self.spaces.get_mut(&first) else { return };
         let size = world.numbers.size;
         for (rank, ticket) in std::mem::take(&mut space.rings) {
             let own = world.numbers.own(rank).0;
-            let before = own.checked_sub(1).unwrap_or(size.saturating_sub(1));
-            let behind = (own + 1) % size;
-            let left = space.kvs.get(&Side::Right.key(before)).unwrap_or_default();
-            let right = space.kvs.get(&Side::Left.key(behind)).unwrap_or_default();
+            let left_neighbour = own.checked_sub(1).unwrap_or(size.saturating_sub(1));
+            let right_neighbour = (own + 1) % size;
+            let left = space.kvs.get(&Side::Right.key(left_neighbour)).unwrap_or_default();
+            let right = space.kvs.get(&Side::Left.key(right_neighbour)).unwrap_or_default();
             if let Some(connection) = self.connections.get_mut(&rank) {
                 connection.session.answer(ticket, Answer::Ring(Ok((left, right))));
                 self.answering.push(rank);
@@ -110,7 +116,7 @@ impl Pmi {
     }
 }
 
-/// For which neighbour a rank gives a value.
+/// The neighbour for which a rank gives a value.
 #[derive(Clone, Copy)]
 enum Side {
     Left,
@@ -118,7 +124,7 @@ enum Side {
 }
 
 impl Side {
-    /// Where the value stands in the key-value space; clients put nothing there.
+    /// The key of the value in the key-value space; clients put nothing there.
     fn key(self, rank: u32) -> Vec<u8> {
         let side = match self {
             Self::Left => "left",

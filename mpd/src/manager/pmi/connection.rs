@@ -9,73 +9,73 @@ use pmi_proto::{Facts, Session};
 use crate::manager::event::Client;
 use crate::manager::worlds::World;
 
-/// What a turn of the connection found.
+/// The result of one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// Nothing, or all there was: an event will tell of more.
+pub(super) enum ReadProgress {
+    /// No data is left; an event reports new data.
     Drained,
-    /// Something, and there may be more.
+    /// Data was read, and more may be left.
     More,
-    /// The end.
+    /// The end of the stream.
     Closed,
 }
 
-/// See the module.
+/// The PMI connection of one rank.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) stream: Option<UnixStream>,
     pub(super) session: Session,
-    /// The client closed its end: there is an end to be read.
+    /// The client closed its end, so the end of the stream is to be read.
     pub(super) ending: bool,
     pub(super) client: Client,
-    /// The process of the rank has not ended.
-    pub(super) lives: bool,
+    /// Whether the process of the rank has not ended.
+    pub(super) is_alive: bool,
 }
 
 impl Connection {
-    /// That of a rank of a world, without a socket.
+    /// The connection of a rank, still without a socket.
     pub(super) fn new(client: Client, facts: Facts) -> Self {
         let session = match client {
             Client::Program | Client::Debugged => Session::new(facts),
             Client::Adopted => Session::of_singleton(facts),
         };
-        Self { stream: None, session, ending: false, client, lives: true }
+        Self { stream: None, session, ending: false, client, is_alive: true }
     }
 
     /// Reads once.
-    pub(super) fn read(&mut self) -> Heard {
+    pub(super) fn read(&mut self) -> ReadProgress {
         let mut buffer = [0_u8; 16 * 1024];
-        let Some(stream) = &mut self.stream else { return Heard::Drained };
+        let Some(stream) = &mut self.stream else { return ReadProgress::Drained };
         loop {
             match stream.read(&mut buffer) {
-                Ok(0) => return Heard::Closed,
+                Ok(0) => return ReadProgress::Closed,
                 Ok(n) => {
                     self.session.receive(&buffer[..n]);
                     let more = n == buffer.len() || self.ending;
-                    return if more { Heard::More } else { Heard::Drained };
+                    return if more { ReadProgress::More } else { ReadProgress::Drained };
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Heard::Drained,
-                Err(_) => return Heard::Closed,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return ReadProgress::Drained,
+                Err(_) => return ReadProgress::Closed,
             }
         }
     }
 
-    /// Writes what the session has to say, as far as the client takes it.
+    /// Writes the output of the session as far as the client accepts it.
     pub(super) fn flush(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         while !self.session.output().is_empty() {
             match stream.write(self.session.output()) {
                 Ok(n) => self.session.consume(n),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // Full: a writable event will come. Gone: its end is told by reading.
+                // If the socket is full, an event reports room. If the client is gone, reading reports the end.
                 Err(_) => return,
             }
         }
     }
 }
 
-/// What the PMI session of a rank must know.
+/// The data that the PMI session of a rank needs.
 pub(super) fn facts(world: &World, rank: Rank, universe_size: Option<u32>) -> Facts {
     let argset = world.argset_of(rank);
     let appnum = world.appnums.get(argset).copied().flatten();

@@ -1,14 +1,16 @@
-//! The PMI conversations of the ranks: operations of their sessions, performed on the store of their world.
+//! The PMI sessions of the ranks: operations of the clients, performed on the store of their world.
 //!
 //! | module | has |
 //! |---|---|
 //! | [`connection`] | the connection of one rank |
-//! | [`space`] | what the ranks of one world share; keys between hosts, fences |
-//! | [`attributes`] | what PMI-2 has beyond PMI-1 |
+//! | [`space`] | the data that the ranks of one world share |
+//! | [`fences`] | fences, and keys between hosts |
+//! | [`attributes`] | the operations of PMI-2 that PMI-1 lacks |
 //! | [`names`] | names that ranks publish and look up |
 
 mod attributes;
 mod connection;
+mod fences;
 mod names;
 mod space;
 
@@ -19,49 +21,47 @@ use std::time::Duration;
 use mpd_job::manager::Input;
 use mpd_machine::{Time, Timers};
 use mpd_wire::job::{Bytes, World as Numbers};
-use mpd_wire::message::{ManagerReport, NameAnswer, NameWish, Phase as Part};
+use mpd_wire::message::{ManagerReport, NameAnswer, NameOperation, Phase as Part};
 use mpd_wire::names::NameKey;
 use mpd_wire::{JobId, Rank};
 use pmi_proto::signal::is_for_programs;
 use pmi_proto::{Answer, Operation, Phase, ProtocolError, Service, Spawned, Ticket};
 
-use self::connection::{Connection, Heard, facts};
+use self::connection::{Connection, ReadProgress, facts};
 use self::names::Names;
 use self::space::Space;
+use super::caller::Caller;
 use super::context::{Job, Turn};
 use super::event::{Client, Event};
 
-/// A client that closed its connection early is given this long to end.
+/// How long a client that closed its connection early may take to end.
 const CLOSED_GRACE: Duration = Duration::from_secs(2);
 
 /// A name or its value is not UTF-8.
-const NO_TEXT: &str = "name_is_not_text";
-
-/// A rank that waits for an answer, and the number of its request.
-pub(super) type Asker = (Rank, Ticket);
+const NOT_TEXT: &str = "name_is_not_text";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// A client that closed its PMI connection early is expected to end.
+    /// A client that closed its PMI connection early should have ended.
     Lost(Rank),
-    /// Ask again about names, or wait no longer.
+    /// Ask again about names, or give up.
     Names,
 }
 
-/// See the module.
+/// The PMI connections, key-value spaces and names of the ranks here.
 #[derive(Debug)]
 pub(super) struct Pmi {
     connections: BTreeMap<Rank, Connection>,
-    /// By the first rank of their world.
+    /// By the first rank of the world.
     spaces: BTreeMap<Rank, Space>,
     names: Names,
-    /// Connections with something unread.
+    /// Connections with unread data.
     talking: VecDeque<Rank>,
     /// Connections with answers to write.
     answering: Vec<Rank>,
-    /// What ranks of the first world say is not read yet.
+    /// Whether requests of ranks of the first world wait unread.
     is_paused: bool,
-    /// Ranks whose misbehaviour the user was told.
+    /// Ranks whose misbehaviour was reported to the user.
     misbehaved: BTreeSet<Rank>,
     timers: Timers<Timer>,
 }
@@ -111,7 +111,7 @@ impl Pmi {
 
     // ----- ranks and worlds -----
 
-    /// A spawned world is to be started.
+    /// Makes the key-value space of a spawned world that is to be started.
     pub(super) fn prepare_world(
         &mut self,
         turn: &Turn<'_>,
@@ -123,12 +123,12 @@ impl Pmi {
         }
     }
 
-    /// All ranks of a spawned world have ended.
+    /// Forgets a spawned world whose ranks have ended.
     pub(super) fn forget_world(&mut self, first: Rank) {
         self.spaces.remove(&first);
     }
 
-    /// A rank has a connection, a new one if it is debugged and starts once more.
+    /// Adds the connection of a rank; a new one if the rank is debugged and starts again.
     pub(super) fn connect(
         &mut self,
         turn: &Turn<'_>,
@@ -144,37 +144,37 @@ impl Pmi {
         }
     }
 
-    /// The process of a rank has ended, or is no part of the job any more.
+    /// Notes that the process of a rank has ended, or has left the job.
     pub(super) fn rank_ended(&mut self, rank: Rank) {
         self.timers.stop(Timer::Lost(rank));
         if let Some(connection) = self.connections.get_mut(&rank) {
-            connection.lives = false;
+            connection.is_alive = false;
         }
     }
 
-    /// Nothing is left of a spawned rank.
+    /// Forgets a spawned rank that has ended completely.
     pub(super) fn remove(&mut self, rank: Rank) {
         self.connections.remove(&rank);
         self.misbehaved.remove(&rank);
     }
 
-    /// The programs that are debugged start once more: what they share begins anew.
+    /// Prepares another start of the debugged programs: new key-value space, no published names.
     pub(super) fn restart(&mut self, turn: &mut Turn<'_>) {
         let Some(world) = turn.job.worlds.of(Rank(0)) else { return };
         self.spaces.insert(Rank(0), Space::new(world, &[]));
         for (&rank, connection) in &mut self.connections {
-            if connection.client == Client::Debugged && connection.lives {
+            if connection.client == Client::Debugged && connection.is_alive {
                 let facts = facts(world, rank, turn.job.spec.universe_size);
                 *connection = Connection::new(Client::Debugged, facts);
                 self.misbehaved.remove(&rank);
                 self.timers.stop(Timer::Lost(rank));
             }
         }
-        self.names.take_back(turn.now());
+        self.names.unpublish_all(turn.now());
         self.perform_names(turn);
     }
 
-    /// A rank has failed, and the others go on: those of its world that use PMI get SIGUSR1, for
+    /// Handles the failure of a rank in a job that continues. The ranks of its world that use PMI get SIGUSR1, for
     /// which their library has a handler.
     pub(super) fn note_dead(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         let Some(world) = turn.job.worlds.of(rank) else { return };
@@ -182,9 +182,9 @@ impl Pmi {
         space.note_dead(world.numbers.own(rank));
         for other in &world.here {
             let connection = self.connections.get(other);
-            let uses =
+            let uses_pmi =
                 |it: &Connection| matches!(it.session.phase(), Phase::Ready | Phase::InFence);
-            if connection.is_some_and(uses) {
+            if connection.is_some_and(uses_pmi) {
                 turn.report(Event::Signal(*other, libc::SIGUSR1));
             }
         }
@@ -197,7 +197,7 @@ impl Pmi {
 
     // ----- reading and answering -----
 
-    /// An event says that the connection can be read, or has ended, or takes more.
+    /// Notes an event: the connection is readable, has ended, or is writable.
     pub(super) fn mark(&mut self, rank: Rank, is_readable: bool, has_ended: bool) {
         let Some(connection) = self.connections.get_mut(&rank) else { return };
         connection.ending |= has_ended;
@@ -208,62 +208,64 @@ impl Pmi {
         }
     }
 
-    /// What ranks say that were not read is read from now on.
+    /// Begins to read the requests of ranks that waited.
     pub(super) fn resume(&mut self) {
         self.is_paused = false;
         self.talking.extend(self.connections.keys());
     }
 
-    /// Reads each connection with something unread once; comes back later if there may be more.
+    /// Reads each connection with unread data once. A connection that may have more is read again later.
     pub(super) fn serve(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..self.talking.len() {
             let Some(rank) = self.talking.pop_front() else { return };
-            // One that is not read waits for the answer to its first request.
+            // The first request of a paused rank waits unread.
             let is_paused = self.is_paused && turn.job.is_first(rank);
-            if !is_paused && self.read(turn, rank) == Heard::More {
+            if !is_paused && self.read(turn, rank) == ReadProgress::More {
                 self.talking.push_back(rank);
             }
         }
     }
 
-    /// Reads until nothing is left, because the rank has ended.
+    /// Reads all remaining requests of a rank that has ended.
     pub(super) fn read_to_the_end(&mut self, turn: &mut Turn<'_>, rank: Rank) {
-        // Bounded: the rank is dead, and what others may write to its descriptor is not from it.
+        // Bounded: the rank is dead, but other processes may still write to its descriptor.
         const MAX_READS: usize = 64;
         let Some(connection) = self.connections.get_mut(&rank) else { return };
         connection.ending = true;
         for _ in 0..MAX_READS {
-            if self.read(turn, rank) != Heard::More {
+            if self.read(turn, rank) != ReadProgress::More {
                 return;
             }
         }
     }
 
-    fn read(&mut self, turn: &mut Turn<'_>, rank: Rank) -> Heard {
-        let Some(connection) = self.connections.get_mut(&rank) else { return Heard::Drained };
-        let heard = connection.read();
+    fn read(&mut self, turn: &mut Turn<'_>, rank: Rank) -> ReadProgress {
+        let Some(connection) = self.connections.get_mut(&rank) else {
+            return ReadProgress::Drained;
+        };
+        let received = connection.read();
         let is_adopted = connection.client == Client::Adopted;
-        if heard == Heard::Closed {
+        if received == ReadProgress::Closed {
             connection.session.end_of_stream();
             connection.stream = None;
             let phase = connection.session.phase();
-            let begins = is_adopted && phase == Phase::ExpectInit;
-            let unfinished = begins || matches!(phase, Phase::Ready | Phase::InFence);
-            // Programs that are debugged come and go.
-            if unfinished && connection.lives && connection.client != Client::Debugged {
+            let is_starting = is_adopted && phase == Phase::ExpectInit;
+            let unfinished = is_starting || matches!(phase, Phase::Ready | Phase::InFence);
+            // Debugged programs may end and start again.
+            if unfinished && connection.is_alive && connection.client != Client::Debugged {
                 self.timers.set(Timer::Lost(rank), turn.now() + CLOSED_GRACE);
             }
         }
         self.perform_operations(turn, rank);
         self.answering.push(rank);
         let phase = self.connections.get(&rank).map(|connection| connection.session.phase());
-        if heard == Heard::Closed && is_adopted && phase == Some(Phase::Finalized) {
-            turn.report(Event::Parts);
+        if received == ReadProgress::Closed && is_adopted && phase == Some(Phase::Finalized) {
+            turn.report(Event::Leaves);
         }
-        heard
+        received
     }
 
-    /// What the client of a rank has asked for and may be done now.
+    /// Performs the waiting requests of a rank's client.
     fn perform_operations(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         while let Some((ticket, operation)) = self.next_operation(rank) {
             self.perform_operation(turn, (rank, ticket), operation);
@@ -274,15 +276,15 @@ impl Pmi {
         self.connections.get_mut(&rank)?.session.poll_operation()
     }
 
-    /// Writes the answers of a turn. All requests that have come are read before: a client that has
-    /// its answer runs at once, and would run in between.
+    /// Writes the answers of a turn. All waiting requests are read before: a client continues as soon as it has its
+    /// answer, and would run between the others.
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
         while let Some(rank) = self.answering.pop() {
             self.perform_operations(turn, rank);
             if let Some(connection) = self.connections.get_mut(&rank) {
                 connection.flush();
             }
-            // Requests that waited for room in the output come now.
+            // Requests that waited for room in the output buffer follow now.
             while let Some((ticket, operation)) = self.next_operation(rank) {
                 self.perform_operation(turn, (rank, ticket), operation);
                 self.answering.push(rank);
@@ -290,17 +292,16 @@ impl Pmi {
         }
     }
 
-    /// Answers a rank that may have ended. What its client has asked for behind it is decoded with the next
-    /// of its turns.
-    fn answer(&mut self, (rank, ticket): Asker, answer: Answer<'_>) {
+    /// Answers a rank, which may have ended. Its next requests are decoded in its next turn.
+    fn answer(&mut self, (rank, ticket): Caller, answer: Answer<'_>) {
         if let Some(connection) = self.connections.get_mut(&rank) {
             connection.session.answer(ticket, answer);
             self.answering.push(rank);
         }
     }
 
-    fn perform_operation(&mut self, turn: &mut Turn<'_>, asker: Asker, operation: Operation) {
-        let (rank, ticket) = asker;
+    fn perform_operation(&mut self, turn: &mut Turn<'_>, caller: Caller, operation: Operation) {
+        let (rank, ticket) = caller;
         let Some(connection) = self.connections.get_mut(&rank) else { return };
         let session = &mut connection.session;
         let Some(world) = turn.job.worlds.of(rank) else { return };
@@ -318,40 +319,40 @@ impl Pmi {
                 session.answer(ticket, Answer::GetByIndex(space.kvs.get_index(index)));
             }
             Operation::Publish { service, value } => match publication(service, value) {
-                Ok(wish) => self.ask_for_name(turn, asker, wish),
-                Err(word) => session.answer(ticket, Answer::Published(Err(word))),
+                Ok(operation) => self.ask_for_name(turn, caller, operation),
+                Err(error) => session.answer(ticket, Answer::Published(Err(error))),
             },
             Operation::Lookup { service } => match named(service) {
-                Ok((name, key)) => self.ask_for_name(turn, asker, NameWish::Lookup { name, key }),
-                Err(word) => session.answer(ticket, Answer::Found(Err(word))),
+                Ok((name, key)) => self.ask_for_name(turn, caller, lookup(name, key)),
+                Err(error) => session.answer(ticket, Answer::Found(Err(error))),
             },
             Operation::Unpublish { service } => match named(service) {
-                Ok((name, key)) => self.ask_for_name(turn, asker, unpublished(name, key)),
-                Err(word) => session.answer(ticket, Answer::Unpublished(Err(word))),
+                Ok((name, key)) => self.ask_for_name(turn, caller, unpublish(name, key)),
+                Err(error) => session.answer(ticket, Answer::Unpublished(Err(error))),
             },
             Operation::Fence => {
                 turn.begin(Part::Fence, None);
                 turn.post(Input::EnteredFence(rank));
             }
-            Operation::GroupFence { group } => self.enter_group(turn, asker, group),
+            Operation::GroupFence { group } => self.enter_group(turn, caller, group),
             Operation::PutNodeAttribute { key, value } => {
-                self.put_node_attribute(turn, asker, (&key, &value));
+                self.put_node_attribute(turn, caller, (&key, &value));
             }
             Operation::GetNodeAttribute { key, wait } => {
-                self.get_node_attribute(turn, asker, (&key, wait));
+                self.get_node_attribute(turn, caller, (&key, wait));
             }
-            Operation::GetJobAttribute { key } => self.get_job_attribute(turn, asker, &key),
-            Operation::Ring { left, right } => self.enter_ring(turn, asker, (&left, &right)),
-            Operation::GetOf { jobid, key } => self.get_of(turn, asker, (&jobid, &key)),
-            Operation::Connect { jobid } => self.bond(turn, asker, &jobid, true),
-            Operation::Disconnect { jobid } => self.bond(turn, asker, &jobid, false),
+            Operation::GetJobAttribute { key } => self.get_job_attribute(turn, caller, &key),
+            Operation::Ring { left, right } => self.enter_ring(turn, caller, (&left, &right)),
+            Operation::GetOf { jobid, key } => self.get_of(turn, caller, (&jobid, &key)),
+            Operation::Connect { jobid } => self.connect_worlds(turn, caller, &jobid, true),
+            Operation::Disconnect { jobid } => self.connect_worlds(turn, caller, &jobid, false),
             Operation::Signal { rank: peer, signal } => {
-                self.ask_for_signal(turn, asker, peer, signal);
+                self.ask_for_signal(turn, caller, peer, signal);
             }
-            Operation::Spawn(request) => turn.report(Event::Spawn(asker, request)),
+            Operation::Spawn(request) => turn.report(Event::Spawn(caller, request)),
             Operation::Initialized { dialect, .. } => {
                 log::debug!("rank {}: speaks {dialect}", turn.job.name_of(rank));
-                // Those of other worlds say nothing of the first.
+                // Only ranks of the first world count.
                 if turn.job.is_first(rank) {
                     turn.report(Event::Speaks);
                 }
@@ -363,7 +364,7 @@ impl Pmi {
                 let message = mpd_io::logging::one_line(&String::from_utf8_lossy(&message));
                 turn.post(Input::Aborted(rank, code, message));
             }
-            // What is no PMI at all is not answered, so no client would go on.
+            // Bytes that are not PMI get no answer, so the client could not continue.
             Operation::Misbehaved { error: error @ ProtocolError::NoCommand { .. }, .. }
             | Operation::Misbehaved { error, fatal: true } => {
                 turn.post(Input::BrokeProtocol(rank, error.to_string()));
@@ -374,7 +375,7 @@ impl Pmi {
         }
     }
 
-    /// Told once per rank: a user who sees it has something to look at, one who floods is not helped.
+    /// Reports misbehaviour to the user once per rank; further reports would not help.
     fn note_misbehaviour(&mut self, turn: &mut Turn<'_>, rank: Rank, problem: &str) {
         let name = turn.job.name_of(rank);
         log::debug!("rank {name}: PMI: {problem}");
@@ -386,31 +387,31 @@ impl Pmi {
 
     // ----- other ranks and worlds -----
 
-    /// What came of a spawn by a rank here.
+    /// Answers the spawn of a rank here.
     pub(super) fn answer_spawn(
         &mut self,
-        asker: Asker,
+        caller: Caller,
         outcome: Result<(String, Vec<i32>), &'static str>,
     ) {
         let spawned = match &outcome {
             Ok((kvsname, errors)) => Ok(Spawned { jobid: kvsname, errors }),
-            Err(word) => Err(*word),
+            Err(error) => Err(*error),
         };
-        self.answer(asker, Answer::Spawned(spawned));
+        self.answer(caller, Answer::Spawned(spawned));
     }
 
-    /// A rank says that its world has connected to another one, or parted from it: whether they share
-    /// their fate. Those of other jobs never do.
-    fn bond(&mut self, turn: &mut Turn<'_>, asker: Asker, jobid: &[u8], joined: bool) {
-        self.answer(asker, Answer::Done(Ok(())));
+    /// Handles a rank's report that its world has connected to another one, or disconnected from it. Connected
+    /// worlds end together. Worlds of other jobs are never connected in this sense.
+    fn connect_worlds(&mut self, turn: &mut Turn<'_>, caller: Caller, jobid: &[u8], joined: bool) {
+        self.answer(caller, Answer::Done(Ok(())));
         if let Some(number) = Numbers::number_of(jobid, &turn.job.order.kvsname) {
-            turn.post(Input::Bond { from: asker.0, number, joined });
+            turn.post(Input::WorldConnection { from: caller.0, number, joined });
         }
     }
 
-    /// A rank wants another one of its world signaled.
-    fn ask_for_signal(&mut self, turn: &mut Turn<'_>, asker: Asker, peer: u32, signal: u8) {
-        let Some(world) = turn.job.worlds.of(asker.0) else { return };
+    /// Handles the request of a rank to send a signal to another rank of its world.
+    fn ask_for_signal(&mut self, turn: &mut Turn<'_>, caller: Caller, peer: u32, signal: u8) {
+        let Some(world) = turn.job.worlds.of(caller.0) else { return };
         let is_there = peer < world.numbers.size;
         let rank = world.numbers.in_job(Rank(peer));
         let answer = match is_for_programs(i32::from(signal)) {
@@ -418,32 +419,32 @@ impl Pmi {
             false => Err("no_such_signal"),
             true => Ok(()),
         };
-        self.answer(asker, Answer::Done(answer));
+        self.answer(caller, Answer::Done(answer));
         if answer.is_ok() {
-            turn.post(Input::InterruptRank { from: asker.0, rank, signal });
+            turn.post(Input::InterruptRank { from: caller.0, rank, signal });
         }
     }
 
     // ----- names -----
 
-    fn ask_for_name(&mut self, turn: &mut Turn<'_>, asker: Asker, wish: NameWish) {
-        self.names.ask(turn.now(), asker, wish);
+    fn ask_for_name(&mut self, turn: &mut Turn<'_>, caller: Caller, operation: NameOperation) {
+        self.names.ask(turn.now(), caller, operation);
         self.perform_names(turn);
     }
 
-    /// The daemon answers.
+    /// Handles an answer of the daemon about a name.
     pub(super) fn named(&mut self, turn: &mut Turn<'_>, request: u32, answer: NameAnswer) {
         self.names.answered(turn.now(), request, answer);
         self.perform_names(turn);
     }
 
-    /// There is a new daemon.
-    pub(super) fn say_names_again(&mut self, turn: &mut Turn<'_>) {
-        self.names.say_again(turn.now());
+    /// Repeats requests and publications to a new daemon.
+    pub(super) fn repeat_names(&mut self, turn: &mut Turn<'_>) {
+        self.names.repeat(turn.now());
         self.perform_names(turn);
     }
 
-    /// That name is another job's.
+    /// Handles the loss of a name to another job.
     pub(super) fn name_lost(&mut self, turn: &mut Turn<'_>, name: &str, to: &JobId) {
         self.names.lose(name, to);
         self.perform_names(turn);
@@ -452,13 +453,13 @@ impl Pmi {
     fn perform_names(&mut self, turn: &mut Turn<'_>) {
         while let Some(output) = self.names.outputs.pop_front() {
             match output {
-                names::Output::Ask(request, wish) => {
-                    turn.tell_daemon(ManagerReport::Name { request, wish });
+                names::Output::Ask(request, operation) => {
+                    turn.send_to_daemon(ManagerReport::Name { request, operation });
                 }
-                names::Output::Answer(asker, wish, answer) => {
-                    self.answer_name(asker, &wish, &answer);
+                names::Output::Answer(caller, operation, answer) => {
+                    self.answer_name(caller, &operation, &answer);
                 }
-                names::Output::Tell(text) => {
+                names::Output::Report(text) => {
                     turn.post(Input::Notice(format!("host {}: {text}", turn.job.host())));
                 }
             }
@@ -469,42 +470,46 @@ impl Pmi {
         }
     }
 
-    fn answer_name(&mut self, asker: Asker, wish: &NameWish, answer: &NameAnswer) {
-        let said = match answer {
+    fn answer_name(&mut self, caller: Caller, operation: &NameOperation, answer: &NameAnswer) {
+        let result = match answer {
             NameAnswer::Done => Ok(""),
             NameAnswer::Value(value) => Ok(value.as_str()),
-            // The words that libraries know.
+            // Error texts that client libraries know.
             NameAnswer::Unknown => Err("service_not_found"),
             NameAnswer::Taken => Err("key_already_present"),
             NameAnswer::Failed(_) | NameAnswer::Later(_) => Err("no_name_service"),
         };
-        let answer = match wish {
-            NameWish::Publish { .. } => Answer::Published(said.map(drop)),
-            NameWish::Lookup { .. } => Answer::Found(said.map(str::as_bytes)),
-            NameWish::Unpublish { .. } => Answer::Unpublished(said.map(drop)),
+        let answer = match operation {
+            NameOperation::Publish { .. } => Answer::Published(result.map(drop)),
+            NameOperation::Lookup { .. } => Answer::Found(result.map(str::as_bytes)),
+            NameOperation::Unpublish { .. } => Answer::Unpublished(result.map(drop)),
         };
-        self.answer(asker, answer);
+        self.answer(caller, answer);
     }
 }
 
-/// The name that a client means and its key, whose words stay here; or why not, in a word.
+/// The name in a client's request and its key, or an error text for the client.
 fn named(service: Service) -> Result<(String, Option<NameKey>), &'static str> {
-    let (name, words) = service.split()?;
+    let (name, key_text) = service.split()?;
     let name = text(name)?;
-    let key = words.map(|words| NameKey::new(&name, &words));
+    let key = key_text.map(|text| NameKey::new(&name, &text));
     Ok((name, key))
 }
 
-const fn unpublished(name: String, key: Option<NameKey>) -> NameWish {
-    NameWish::Unpublish { name, key }
+const fn lookup(name: String, key: Option<NameKey>) -> NameOperation {
+    NameOperation::Lookup { name, key }
 }
 
-fn publication(service: Service, value: Vec<u8>) -> Result<NameWish, &'static str> {
+const fn unpublish(name: String, key: Option<NameKey>) -> NameOperation {
+    NameOperation::Unpublish { name, key }
+}
+
+fn publication(service: Service, value: Vec<u8>) -> Result<NameOperation, &'static str> {
     let (name, key) = named(service)?;
-    Ok(NameWish::Publish { name, value: text(value)?, key })
+    Ok(NameOperation::Publish { name, value: text(value)?, key })
 }
 
-/// Names and values travel as text.
+/// Names and values are sent as text.
 fn text(bytes: Vec<u8>) -> Result<String, &'static str> {
-    String::from_utf8(bytes).map_err(|_| NO_TEXT)
+    String::from_utf8(bytes).map_err(|_| NOT_TEXT)
 }

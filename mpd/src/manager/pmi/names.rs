@@ -1,23 +1,23 @@
-//! Names that ranks publish and look up: the daemon knows them, and what this host's ranks have published is
-//! said again to the next daemon if that one dies.
+//! Names that ranks publish and look up. The daemon stores them. If it dies, this manager repeats the publications
+//! of this host's ranks to the next daemon.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use mpd_machine::Time;
 use mpd_wire::JobId;
-use mpd_wire::message::{NameAnswer, NameWish};
+use mpd_wire::message::{NameAnswer, NameOperation};
 use mpd_wire::names::NameKey;
 
-use super::Asker;
+use crate::manager::caller::Caller;
 
-/// How long an answer may take: of this host's daemon or the next one, of a ring that is whole or heals.
+/// How long an answer may take, from this host's daemon or the next one, in a complete ring or one that is healing.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Between two attempts.
+/// The time between two attempts.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What is under way, and what this host's ranks have published.
+/// The requests under way, and the names that this host's ranks have published.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     asked: BTreeMap<u32, Asked>,
@@ -26,79 +26,79 @@ pub(super) struct Names {
     pub(super) outputs: VecDeque<Output>,
 }
 
-/// What a name that was published here stands for, and its key.
+/// The value of a name that was published here, and its key.
 #[derive(Clone, Debug)]
 struct Published {
     value: String,
     key: Option<NameKey>,
 }
 
-/// Something that the daemon was asked.
+/// A request to the daemon.
 #[derive(Debug)]
 struct Asked {
     purpose: Purpose,
-    wish: NameWish,
+    operation: NameOperation,
     /// When to ask again, or to give up.
     next: Time,
-    /// Why it did not work the last time.
+    /// Why the last attempt failed.
     problem: String,
 }
 
-/// Why it was.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
-    /// A rank waits for the answer, until then. `had`: this host had that name, by what is known here.
-    Answer { asker: Asker, until: Time, had: bool },
-    /// What is published is to be known to a new daemon.
+    /// A rank waits for the answer, until that time. `had`: this host had published that name.
+    Answer { caller: Caller, until: Time, had: bool },
+    /// A new daemon gets a published name.
     Again,
-    /// What was given up is not to come true later.
+    /// The daemon removes a name whose publication was given up.
     Undo { until: Time },
 }
 
-/// What is to be done about it.
+/// An action of the owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Output {
-    Ask(u32, NameWish),
-    Answer(Asker, NameWish, NameAnswer),
-    Tell(String),
+    Ask(u32, NameOperation),
+    Answer(Caller, NameOperation, NameAnswer),
+    Report(String),
 }
 
 impl Names {
-    /// A rank wants something, and waits for the answer.
-    pub(super) fn ask(&mut self, now: Time, asker: Asker, wish: NameWish) {
+    /// Handles the request of a rank, which waits for the answer.
+    pub(super) fn ask(&mut self, now: Time, caller: Caller, operation: NameOperation) {
         let mut had = false;
-        match &wish {
-            // What was published here is known here, also while there is no daemon.
-            NameWish::Lookup { name, key } => {
+        match &operation {
+            // Names that were published here are known here, also without a daemon.
+            NameOperation::Lookup { name, key } => {
                 if let Some(found) = self.published.get(name).filter(|found| found.key == *key) {
                     let answer = NameAnswer::Value(found.value.clone());
-                    return self.outputs.push_back(Output::Answer(asker, wish, answer));
+                    return self.outputs.push_back(Output::Answer(caller, operation, answer));
                 }
             }
-            // One with another key is refused by the daemon, which logs it.
-            NameWish::Unpublish { name, key } => {
+            // The daemon refuses a request with another key and logs it.
+            NameOperation::Unpublish { name, key } => {
                 had = self.published.get(name).is_some_and(|found| found.key == *key);
                 if had {
                     self.published.remove(name);
                     self.asked.retain(|_, asked| {
-                        asked.purpose != Purpose::Again || *name_of(&asked.wish) != *name
+                        asked.purpose != Purpose::Again || *name_of(&asked.operation) != *name
                     });
                 }
             }
-            NameWish::Publish { .. } => {}
+            NameOperation::Publish { .. } => {}
         }
-        self.send(now, Purpose::Answer { asker, until: now + PATIENCE, had }, wish);
+        self.send(now, Purpose::Answer { caller, until: now + PATIENCE, had }, operation);
     }
 
-    fn send(&mut self, now: Time, purpose: Purpose, wish: NameWish) {
+    fn send(&mut self, now: Time, purpose: Purpose, operation: NameOperation) {
         self.last = self.last.wrapping_add(1);
-        self.outputs.push_back(Output::Ask(self.last, wish.clone()));
+        self.outputs.push_back(Output::Ask(self.last, operation.clone()));
         let problem = "its daemon does not answer".to_owned();
         let next = now + PATIENCE;
-        self.asked.insert(self.last, Asked { purpose, wish, next, problem });
+        self.asked.insert(self.last, Asked { purpose, operation, next, problem });
     }
 
-    /// The daemon answers.
+    /// Handles an answer of the daemon.
     pub(super) fn answered(&mut self, now: Time, request: u32, answer: NameAnswer) {
         let Some(asked) = self.asked.get_mut(&request) else { return };
         if let NameAnswer::Later(problem) = answer {
@@ -109,22 +109,24 @@ impl Names {
             };
             return;
         }
-        let Some(Asked { purpose, wish, .. }) = self.asked.remove(&request) else { return };
-        if let (NameWish::Publish { name, value, key }, NameAnswer::Done) = (&wish, &answer) {
+        let Some(Asked { purpose, operation, .. }) = self.asked.remove(&request) else { return };
+        if let (NameOperation::Publish { name, value, key }, NameAnswer::Done) =
+            (&operation, &answer)
+        {
             let published = Published { value: value.clone(), key: key.clone() };
             self.published.insert(name.clone(), published);
         }
         match purpose {
-            Purpose::Answer { asker, had, .. } => {
+            Purpose::Answer { caller, had, .. } => {
                 let gone = had && answer == NameAnswer::Unknown;
                 let answer = if gone { NameAnswer::Done } else { answer };
-                self.outputs.push_back(Output::Answer(asker, wish, answer));
+                self.outputs.push_back(Output::Answer(caller, operation, answer));
             }
             Purpose::Again if answer != NameAnswer::Done => {
-                let name = name_of(&wish);
+                let name = name_of(&operation);
                 self.published.remove(name);
-                let text = format!("the name {name:?} is another job's now, not ours any more");
-                self.outputs.push_back(Output::Tell(text));
+                let text = format!("the name {name:?} belongs to another job now, not to this one");
+                self.outputs.push_back(Output::Report(text));
             }
             Purpose::Again | Purpose::Undo { .. } => {}
         }
@@ -135,7 +137,7 @@ impl Names {
         self.asked.values().map(|asked| asked.next).min()
     }
 
-    /// Asks again, or gives up.
+    /// Repeats requests that are due, or gives them up.
     pub(super) fn expire(&mut self, now: Time) {
         let due: Vec<u32> = (self.asked.iter().filter(|(_, asked)| asked.next <= now))
             .map(|(request, _)| *request)
@@ -150,58 +152,58 @@ impl Names {
                 self.give_up(now, request);
             } else {
                 asked.next = until;
-                self.outputs.push_back(Output::Ask(request, asked.wish.clone()));
+                self.outputs.push_back(Output::Ask(request, asked.operation.clone()));
             }
         }
     }
 
     fn give_up(&mut self, now: Time, request: u32) {
-        let Some(Asked { purpose, wish, problem, .. }) = self.asked.remove(&request) else {
+        let Some(Asked { purpose, operation, problem, .. }) = self.asked.remove(&request) else {
             return;
         };
-        let Purpose::Answer { asker, .. } = purpose else { return };
-        if let NameWish::Publish { name, key, .. } = &wish {
-            let undo = NameWish::Unpublish { name: name.clone(), key: key.clone() };
+        let Purpose::Answer { caller, .. } = purpose else { return };
+        if let NameOperation::Publish { name, key, .. } = &operation {
+            let undo = NameOperation::Unpublish { name: name.clone(), key: key.clone() };
             self.send(now, Purpose::Undo { until: now + PATIENCE }, undo);
         }
-        let text = format!("nothing can be done about the name {:?}: {problem}", name_of(&wish));
-        self.outputs.push_back(Output::Tell(text));
-        self.outputs.push_back(Output::Answer(asker, wish, NameAnswer::Failed(problem)));
+        let text = format!("no answer about the name {:?}: {problem}", name_of(&operation));
+        self.outputs.push_back(Output::Report(text));
+        self.outputs.push_back(Output::Answer(caller, operation, NameAnswer::Failed(problem)));
     }
 
-    /// A new daemon knows nothing of what the one before was asked.
-    pub(super) fn say_again(&mut self, now: Time) {
+    /// Repeats the waiting requests and the publications to a new daemon.
+    pub(super) fn repeat(&mut self, now: Time) {
         self.asked.retain(|_, asked| matches!(asked.purpose, Purpose::Answer { .. }));
         for (request, asked) in &self.asked {
-            self.outputs.push_back(Output::Ask(*request, asked.wish.clone()));
+            self.outputs.push_back(Output::Ask(*request, asked.operation.clone()));
         }
         for (name, Published { value, key }) in self.published.clone() {
-            self.send(now, Purpose::Again, NameWish::Publish { name, value, key });
+            self.send(now, Purpose::Again, NameOperation::Publish { name, value, key });
         }
     }
 
-    /// Nothing that was published here is to be found any more.
-    pub(super) fn take_back(&mut self, now: Time) {
+    /// Unpublishes all names of this host.
+    pub(super) fn unpublish_all(&mut self, now: Time) {
         self.asked.retain(|_, asked| !matches!(asked.purpose, Purpose::Answer { .. }));
         for (name, Published { key, .. }) in std::mem::take(&mut self.published) {
-            let undo = NameWish::Unpublish { name, key };
+            let undo = NameOperation::Unpublish { name, key };
             self.send(now, Purpose::Undo { until: now + PATIENCE }, undo);
         }
     }
 
-    /// Two halves of a ring met, and each had given that name away.
+    /// Handles the loss of a name. Two parts of a ring met, and each had its own owner of the name.
     pub(super) fn lose(&mut self, name: &str, to: &JobId) {
         self.published.remove(name);
-        let text = format!("the name {name:?} is job {to}'s now, not ours any more");
-        self.outputs.push_back(Output::Tell(text));
+        let text = format!("the name {name:?} belongs to job {to} now, not to this one");
+        self.outputs.push_back(Output::Report(text));
     }
 }
 
-fn name_of(wish: &NameWish) -> &String {
-    match wish {
-        NameWish::Publish { name, .. }
-        | NameWish::Lookup { name, .. }
-        | NameWish::Unpublish { name, .. } => name,
+fn name_of(operation: &NameOperation) -> &String {
+    match operation {
+        NameOperation::Publish { name, .. }
+        | NameOperation::Lookup { name, .. }
+        | NameOperation::Unpublish { name, .. } => name,
     }
 }
 
@@ -212,25 +214,25 @@ mod tests {
 
     use super::*;
 
-    const RANK: Asker = (Rank(3), Ticket::FIRST);
+    const RANK: Caller = (Rank(3), Ticket::FIRST);
 
     fn at(seconds: u64) -> Time {
         Time::ZERO + Duration::from_secs(seconds)
     }
 
-    fn publish() -> NameWish {
-        NameWish::Publish { name: "n".into(), value: "v".into(), key: None }
+    fn publish() -> NameOperation {
+        NameOperation::Publish { name: "n".into(), value: "v".into(), key: None }
     }
 
-    fn unpublish() -> NameWish {
-        NameWish::Unpublish { name: "n".into(), key: None }
+    fn unpublish() -> NameOperation {
+        NameOperation::Unpublish { name: "n".into(), key: None }
     }
 
     fn outputs(names: &mut Names) -> Vec<Output> {
         names.outputs.drain(..).collect()
     }
 
-    /// Names of which one was published, with request 1.
+    /// Names with one published name, by request 1.
     fn published() -> Names {
         let mut names = Names::default();
         names.ask(at(0), RANK, publish());
@@ -242,13 +244,13 @@ mod tests {
     }
 
     #[test]
-    fn a_new_daemon_hears_of_names_and_of_what_waits_until_it_has_them() {
+    fn a_new_daemon_gets_names_and_waiting_requests_until_it_answers() {
         let mut names = published();
-        names.ask(at(1), RANK, NameWish::Lookup { name: "other".into(), key: None });
+        names.ask(at(1), RANK, NameOperation::Lookup { name: "other".into(), key: None });
         outputs(&mut names);
-        let lookup = || Output::Ask(2, NameWish::Lookup { name: "other".into(), key: None });
+        let lookup = || Output::Ask(2, NameOperation::Lookup { name: "other".into(), key: None });
         for first in [3, 4] {
-            names.say_again(at(2));
+            names.repeat(at(2));
             assert_eq!(outputs(&mut names), [lookup(), Output::Ask(first, publish())]);
         }
         names.answered(at(2), 3, NameAnswer::Done);
@@ -262,37 +264,38 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_another_took_meanwhile_is_not_ours() {
+    fn a_name_that_another_job_took_meanwhile_is_lost() {
         let mut names = published();
-        names.say_again(at(2));
+        names.repeat(at(2));
         outputs(&mut names);
         names.answered(at(2), 2, NameAnswer::Taken);
-        assert!(matches!(&outputs(&mut names)[..], [Output::Tell(_)]));
-        names.ask(at(3), RANK, NameWish::Lookup { name: "n".into(), key: None });
-        assert!(matches!(&outputs(&mut names)[..], [Output::Ask(3, NameWish::Lookup { .. })]));
+        assert!(matches!(&outputs(&mut names)[..], [Output::Report(_)]));
+        names.ask(at(3), RANK, NameOperation::Lookup { name: "n".into(), key: None });
+        assert!(matches!(&outputs(&mut names)[..], [Output::Ask(3, NameOperation::Lookup { .. })]));
     }
 
     #[test]
-    fn what_is_taken_back_while_the_daemon_changes_is_not_published_again() {
+    fn a_name_that_is_unpublished_while_the_daemon_changes_is_not_published_again() {
         let mut names = published();
-        names.say_again(at(2));
+        names.repeat(at(2));
         names.ask(at(2), RANK, unpublish());
         outputs(&mut names);
         names.answered(at(2), 2, NameAnswer::Done);
-        names.say_again(at(3));
+        names.repeat(at(3));
         assert_eq!(outputs(&mut names), [Output::Ask(3, unpublish())]);
         names.answered(at(3), 3, NameAnswer::Unknown);
         assert_eq!(outputs(&mut names), [Output::Answer(RANK, unpublish(), NameAnswer::Done)]);
     }
 
     #[test]
-    fn a_name_is_known_here_only_to_who_has_its_key() {
+    fn a_name_is_known_here_only_with_its_key() {
         let key = |words: &[u8]| Some(NameKey::new("n", words));
-        let lookup = |key| NameWish::Lookup { name: "n".into(), key };
-        let back = |key| NameWish::Unpublish { name: "n".into(), key };
-        let wish = NameWish::Publish { name: "n".into(), value: "v".into(), key: key(b"x") };
+        let lookup = |key| NameOperation::Lookup { name: "n".into(), key };
+        let back = |key| NameOperation::Unpublish { name: "n".into(), key };
+        let operation =
+            NameOperation::Publish { name: "n".into(), value: "v".into(), key: key(b"x") };
         let mut names = Names::default();
-        names.ask(at(0), RANK, wish.clone());
+        names.ask(at(0), RANK, operation.clone());
         names.answered(at(0), 1, NameAnswer::Done);
         outputs(&mut names);
         names.ask(at(0), RANK, lookup(key(b"x")));
@@ -304,16 +307,17 @@ mod tests {
             names.answered(at(0), request + 1, NameAnswer::Unknown);
             let unknown = Output::Answer(RANK, back(wrong.clone()), NameAnswer::Unknown);
             let asked = [(request, lookup(wrong.clone())), (request + 1, back(wrong))];
-            let mut expected: Vec<Output> = asked.map(|(n, wish)| Output::Ask(n, wish)).into();
+            let mut expected: Vec<Output> =
+                asked.map(|(n, operation)| Output::Ask(n, operation)).into();
             expected.push(unknown);
             assert_eq!(outputs(&mut names), expected);
         }
-        names.say_again(at(1));
-        assert!(outputs(&mut names).contains(&Output::Ask(6, wish)));
+        names.repeat(at(1));
+        assert!(outputs(&mut names).contains(&Output::Ask(6, operation)));
     }
 
     #[test]
-    fn who_waits_too_long_is_told_and_nothing_comes_of_it_later() {
+    fn a_request_that_waits_too_long_fails_and_has_no_effect_later() {
         let mut names = Names::default();
         names.ask(at(0), RANK, publish());
         names.answered(at(14), 1, NameAnswer::Later("no answer of h3".into()));

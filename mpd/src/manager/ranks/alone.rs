@@ -1,4 +1,4 @@
-//! Ranks that run alone: each is rank 0 of 1, because their MPI library does not speak PMI (see [`mpd_io::alone`]).
+//! Ranks that run alone: each is rank 0 of 1, since its MPI library does not speak PMI (see [`mpd_io::alone`]).
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 
@@ -10,22 +10,22 @@ use nix::unistd::Pid;
 use crate::alone::Search;
 use crate::manager::tokens::MPI_USERS;
 
-/// The looks for such ranks.
+/// The search for such ranks.
 #[derive(Debug, Default)]
 pub(super) struct Alone {
     search: Option<Search>,
-    /// A rank has spoken PMI, or one that runs alone was found, or the job ends.
+    /// The search is over: a rank has spoken PMI, a rank that runs alone was found, or the job ends.
     is_decided: bool,
 }
 
 impl Alone {
-    /// Nothing is looked for any more.
+    /// Ends the search for good.
     pub(super) fn end(&mut self) {
         self.search = None;
         self.is_decided = true;
     }
 
-    /// The helper that is at work goes.
+    /// Ends the running helper.
     pub(super) fn pause(&mut self) {
         self.search = None;
     }
@@ -34,7 +34,7 @@ impl Alone {
         self.is_decided
     }
 
-    /// Has a helper look at these ranks, unless one is at work.
+    /// Starts a helper that examines these ranks, unless one is running.
     pub(super) fn search(
         &mut self,
         ranks: Vec<(Rank, Pid)>,
@@ -50,13 +50,13 @@ impl Alone {
                 registry.register(&mut SourceFd(&fd), Token(MPI_USERS), Interest::READABLE)?;
                 Ok(search)
             })
-            .inspect_err(|e| log::warn!("cannot find out which MPI library ranks use: {e:#}"))
+            .inspect_err(|e| log::warn!("cannot find the MPI libraries of ranks: {e:#}"))
             .ok();
     }
 
-    /// What the helper has found, if it has ended: a rank and its library.
+    /// The finding of a helper that has ended: a rank and its library.
     pub(super) fn take_found(&mut self) -> Option<(Rank, String)> {
-        let found = self.search.as_mut().and_then(Search::hear)?;
+        let found = self.search.as_mut().and_then(Search::receive)?;
         self.search = None;
         self.is_decided |= found.is_some();
         found

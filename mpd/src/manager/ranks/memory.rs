@@ -1,14 +1,14 @@
-//! What happens when the host runs out of memory: ranks go first, and the user is told.
+//! Handling of a host without free memory: the kernel kills ranks first, and the user gets a notice.
 
 use mpd_io::oom;
 use nix::unistd::Pid;
 
-/// How things stood when the job began.
+/// The state of the host when the job began.
 #[derive(Debug)]
 pub(super) struct Memory {
-    /// Ranks are to be ended before us; not if we are as ready for that ourselves.
+    /// Whether ranks are killed before this manager. Not if the manager itself is as likely to be killed.
     ranks_go_first: bool,
-    /// Processes of this host that the kernel has ended for want of memory, as far as was told.
+    /// Processes of this host that the kernel had killed for lack of memory at the last check.
     kills: Option<u64>,
 }
 
@@ -18,16 +18,15 @@ impl Memory {
         Self { ranks_go_first, kills: oom::kills() }
     }
 
-    /// A rank was started.
+    /// Makes a started rank the first to be killed.
     pub(super) fn put_first(&self, pid: Pid) {
         if self.ranks_go_first {
-            // It may have ended already.
+            // The rank may have ended already.
             let _ = oom::set_readiness_of(pid, oom::OF_RANKS);
         }
     }
 
-    /// How many processes the kernel has killed for want of memory since the job began, if there are new ones since
-    /// the last call.
+    /// How many processes the kernel has killed for lack of memory since the last call; `None` if there are none.
     pub(super) fn new_kills(&mut self) -> Option<u64> {
         let before = self.kills?;
         let now = oom::kills().filter(|now| before < *now)?;

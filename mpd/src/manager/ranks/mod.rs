@@ -1,26 +1,34 @@
-//! The processes of the ranks of this host: which there are, their signals and their ends.
+//! The processes of the ranks of this host: their start, their signals and their ends.
 //!
 //! | module | has |
 //! |---|---|
-//! | [`start`], [`prepare`], [`wrap`], [`process`] | how they are started: turn by turn, checked beforehand, what is executed, with which descriptors |
-//! | [`table`] | which rank has which process and tokens |
-//! | [`watch`] | ranks whose crash is caught |
-//! | [`adopted`] | a process that ran before its job |
+//! | [`start`], [`prepare`], [`wrap`], [`process`] | the start: turns, checks, executed program, descriptors |
+//! | [`starting`], [`ranks_context`] | the ranks of one world while they are started |
+//! | [`descriptors`] | the descriptors of a rank, and their tokens |
+//! | [`signal_target`] | the processes of a rank that get a signal |
+//! | [`table`] | the process and the tokens of each rank |
+//! | [`shim`] | the launcher shims before ranks: orders and reports |
+//! | [`adopted`], [`adoption`] | a process that ran before its job |
 //! | [`alone`] | ranks whose MPI library does not speak PMI |
-//! | [`memory`] | which processes end first when memory runs out |
-//! | [`window`] | the size of ranks' terminals |
-//! | [`report`] | what the daemon gets for lists of jobs |
+//! | [`memory`] | the order in which processes are killed when memory runs out |
+//! | [`report`] | reports to the daemon for listings of jobs |
 
 mod adopted;
+mod adoption;
 mod alone;
+mod descriptors;
 mod memory;
 mod prepare;
 mod process;
+mod ranks_context;
 mod report;
+mod shim;
+mod signal_target;
 mod start;
+mod starting;
 mod table;
-mod watch;
-mod window;
+#[cfg(test)]
+mod tests;
 mod wrap;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,63 +36,57 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 
 use anyhow::Result;
-use mio::Registry;
 use mpd_io::tree;
 use mpd_job::manager::Input;
 use mpd_machine::{Time, Timers};
-use mpd_wire::Rank;
 use mpd_wire::job::RankEnd;
-use mpd_wire::message::Phase;
+use mpd_wire::message::{MAX_DEBUG_LINE, Phase};
+use mpd_wire::{Rank, RankSet};
 use nix::unistd::Pid;
 
-use self::adopted::{Adopted, Adoption, RANK};
+use self::adopted::Adopted;
+use self::adoption::{Adoption, RANK};
 use self::alone::Alone;
+pub(super) use self::descriptors::RankDescriptor;
 use self::memory::Memory;
 pub(super) use self::prepare::check_files;
-use self::process::{Handle, RankProcess, connect, end_of, watch_pmi};
-use self::start::Starting;
-pub(super) use self::table::End;
+use self::process::{Handle, RankProcess, end_of, watch_pmi};
+use self::shim::{Reports, Shim};
+pub(super) use self::signal_target::SignalTarget;
+use self::starting::Starting;
 use self::table::Table;
-use self::watch::{MAX_TOLD, Watcher};
-use self::window::Window;
 use super::context::{FIRST_LOOK, Job, Turn};
-use super::event::{Client, Event};
+use super::event::{Client, Event, ForStdio};
 use super::tokens::FIRST_RANK;
 
-/// Intervals between looks for ranks that run alone are doubled so often, up to 10 s.
+/// Most crashes of all ranks of a host that are reported, besides held ones.
+const MAX_CRASHES: u32 = 64;
+
+/// How often the interval between two looks for ranks that run alone is doubled, up to 10 s.
 const MOST_DOUBLINGS: u8 = 9;
 
-/// Whom of a rank a signal is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whom {
-    /// Its process group.
-    Group,
-    /// Its process alone.
-    Process,
-}
-
-/// See the module.
+/// The processes of the ranks here.
 #[derive(Debug)]
 pub(super) struct Ranks {
     table: Table,
-    /// By the first rank of their world: those that are started here.
+    /// Worlds that are being started here, by their first rank.
     starting: BTreeMap<Rank, Starting>,
     cgroup: Option<OwnedFd>,
-    /// Of the terminals of ranks, if some have one.
-    window: Option<Window>,
+    /// The size of the ranks' terminals, once it has changed.
+    size: Option<(u16, u16)>,
     memory: Memory,
     adoption: Adoption,
     alone: Alone,
-    /// Ranks whose watcher has written something.
+    /// Ranks whose shim has reported something, or accepts more orders.
     reporting: Vec<Rank>,
-    /// Crashes that were reported.
+    /// The number of reported crashes.
     crashes: u32,
-    /// Look which MPI libraries ranks use, for the n-th time.
+    /// Look for the MPI libraries of ranks for the n-th time.
     looks: Timers<u8>,
 }
 
 impl Ranks {
-    /// No rank runs yet. Those that are started are put into the control group, if there is one.
+    /// An empty table. Ranks are started in the control group, if there is one.
     ///
     /// # Errors
     /// The system's.
@@ -93,9 +95,9 @@ impl Ranks {
             table: Table::new(FIRST_RANK),
             starting: BTreeMap::new(),
             cgroup,
-            window: Window::of(&job.spec)?,
+            size: None,
             memory: Memory::begin(),
-            adoption: Adoption::of(&job.spec, job.place())?,
+            adoption: Adoption::of(&job.spec, job.tree_index())?,
             alone: Alone::default(),
             reporting: Vec::new(),
             crashes: 0,
@@ -103,17 +105,17 @@ impl Ranks {
         })
     }
 
-    /// Which rank has that token, and for which of its descriptors.
-    pub(super) fn of_token(&self, token: usize) -> Option<(Rank, End)> {
+    /// The rank and the descriptor of a token.
+    pub(super) fn of_token(&self, token: usize) -> Option<(Rank, RankDescriptor)> {
         self.table.of_token(token)
     }
 
-    /// The rank that a child of ours is.
+    /// The rank of a child.
     pub(super) fn of_pid(&self, pid: Pid) -> Option<Rank> {
         self.table.of_pid(pid)
     }
 
-    /// Children of ours that are ranks.
+    /// The children that are ranks.
     pub(super) fn pids(&self) -> BTreeSet<Pid> {
         self.table.pids().collect()
     }
@@ -124,11 +126,12 @@ impl Ranks {
 
     // ----- signals -----
 
-    /// Sends a signal to all ranks. Returns those that have become another user's: the kernel refuses to signal them.
-    pub(super) fn signal(&self, signal: i32, whom: Whom) -> Vec<Pid> {
+    /// Sends a signal to all ranks. Returns the processes that belong to another user now, since the kernel refuses
+    /// to signal them.
+    pub(super) fn signal(&mut self, signal: i32, target: SignalTarget) -> Vec<Pid> {
         let mut refused = Vec::new();
-        for (_, process) in self.table.all() {
-            if let Err(e) = process.signal(signal, whom)
+        for (_, process) in self.table.all_mut() {
+            if let Err(e) = process.signal(signal, target)
                 && e.kind() == ErrorKind::PermissionDenied
                 && let Some(pid) = process.child()
                 && tree::lives(pid)
@@ -140,46 +143,52 @@ impl Ranks {
     }
 
     /// Sends a signal to the process of one rank.
-    pub(super) fn signal_one(&self, rank: Rank, signal: i32) {
-        if let Some(process) = self.table.get(rank) {
-            let _ = process.signal(signal, Whom::Process);
+    pub(super) fn signal_one(&mut self, rank: Rank, signal: i32) {
+        if let Some(process) = self.table.get_mut(rank) {
+            let _ = process.signal(signal, SignalTarget::Process);
         }
     }
 
-    /// The terminals of ranks have so many columns and lines from now on.
-    pub(super) fn resize(&self, turn: &mut Turn<'_>, size: (u16, u16)) {
-        if let Some(window) = &self.window {
-            window.set(size);
-        }
+    /// Sets the size of the terminals of ranks.
+    pub(super) fn resize(&mut self, turn: &mut Turn<'_>, size: (u16, u16)) {
+        self.size = Some(size);
+        self.shims().for_each(|shim| shim.resize(size));
         turn.report(Event::SignalAll(libc::SIGWINCH));
     }
 
     // ----- ends -----
 
-    /// Reaps a rank. What it said before was read.
+    /// Reaps a rank. Its last requests and reports must have been read.
     pub(super) fn reap(&mut self, turn: &mut Turn<'_>, pid: Pid, is_kill: bool) {
         let Some(rank) = self.table.of_pid(pid) else {
             tree::reap(pid);
             return;
         };
-        self.hear_watcher(turn, rank);
-        if let Some(process) = self.table.get_mut(rank) {
-            process.watcher = None;
-        }
+        self.read_shim(turn, rank);
+        let shim = self.table.get_mut(rank).and_then(|process| process.shim.take());
         let status = tree::reap(pid);
         self.table.forget_pid(pid);
-        self.bury(turn, rank, (status.and_then(end_of), is_kill));
+        if let Some((step, errno)) = shim.as_ref().and_then(Shim::failure) {
+            report_not_started(turn, rank, (step, errno));
+        }
+        let end = shim.and_then(|shim| shim.end()).or_else(|| status.and_then(end_of));
+        self.note_end(turn, rank, (end, is_kill));
     }
 
-    /// A process of ours cannot be killed: it is not waited for.
+    /// Gives up a child that cannot be killed.
     pub(super) fn lose(&mut self, turn: &mut Turn<'_>, pid: Pid) {
         if let Some(rank) = self.table.forget_pid(pid) {
-            self.bury(turn, rank, (Some(RankEnd::Lost), true));
+            self.note_end(turn, rank, (Some(RankEnd::Lost), true));
         }
     }
 
-    /// A rank is no process of ours any more. `is_kill`: all of them are being killed.
-    fn bury(&mut self, turn: &mut Turn<'_>, rank: Rank, (end, is_kill): (Option<RankEnd>, bool)) {
+    /// Notes that a rank has no process any more. `is_kill`: all ranks are being killed.
+    fn note_end(
+        &mut self,
+        turn: &mut Turn<'_>,
+        rank: Rank,
+        (end, is_kill): (Option<RankEnd>, bool),
+    ) {
         turn.end(Phase::Run, Some(rank));
         if let Some(process) = self.table.get_mut(rank) {
             process.handle = None;
@@ -194,15 +203,15 @@ impl Ranks {
         }
     }
 
-    /// Both output streams of a rank have ended.
-    pub(super) fn fall_silent(&mut self, turn: &mut Turn<'_>, rank: Rank) {
+    /// Notes that both output streams of a rank have ended.
+    pub(super) fn end_output(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         if let Some(process) = self.table.get_mut(rank) {
             process.is_silent = true;
             self.retire(turn, rank);
         }
     }
 
-    /// Nothing more comes of a rank of a spawned world: what it took here is given back.
+    /// Removes a rank of a spawned world that has ended completely, and frees its resources.
     fn retire(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         let is_over = |process: &RankProcess| process.handle.is_none() && process.is_silent;
         if !turn.job.is_first(rank) && self.table.get(rank).is_some_and(is_over) {
@@ -211,7 +220,7 @@ impl Ranks {
         }
     }
 
-    /// A rank that the kernel killed for want of memory cannot say so itself.
+    /// Reports to the user that the kernel killed a rank for lack of memory.
     fn explain(&mut self, turn: &mut Turn<'_>, rank: Rank, end: RankEnd) {
         if !matches!(end, RankEnd::Signaled { signal: 9, .. }) {
             return;
@@ -219,7 +228,7 @@ impl Ranks {
         let Some(kills) = self.memory.new_kills() else { return };
         let text = format!(
             "host {}: memory ran out: the kernel has killed {} since the job began, rank {} most likely \
-             among them (dmesg there tells)",
+             among them (dmesg on that host has details)",
             turn.job.host(),
             match kills {
                 1 => "a process".to_owned(),
@@ -230,62 +239,133 @@ impl Ranks {
         turn.post(Input::Notice(text));
     }
 
-    // ----- crashes -----
+    // ----- launcher shims -----
 
-    /// An event says that a rank's watcher has written something.
-    pub(super) fn mark_watcher(&mut self, rank: Rank) {
+    fn shims(&mut self) -> impl Iterator<Item = &mut Shim> {
+        self.table.all_mut().filter_map(|(_, process)| process.shim.as_mut())
+    }
+
+    /// Notes an event: the shim of a rank has reported something, or accepts more orders.
+    pub(super) fn mark_shim(&mut self, rank: Rank) {
         self.reporting.push(rank);
     }
 
-    pub(super) fn hear_watchers(&mut self, turn: &mut Turn<'_>) {
+    /// Whether reports can be read now.
+    pub(super) const fn has_work(&self) -> bool {
+        !self.reporting.is_empty()
+    }
+
+    pub(super) fn serve_shims(&mut self, turn: &mut Turn<'_>) {
         for rank in std::mem::take(&mut self.reporting) {
-            self.hear_watcher(turn, rank);
+            self.read_shim(turn, rank);
         }
     }
 
-    fn hear_watcher(&mut self, turn: &mut Turn<'_>, rank: Rank) {
-        let watcher = self.table.get_mut(rank).and_then(|process| process.watcher.as_mut());
-        for mut crash in watcher.map(Watcher::hear).unwrap_or_default() {
-            if crash.held || self.crashes < MAX_TOLD {
+    /// Reads the waiting reports of a rank's shim.
+    pub(super) fn read_shim(&mut self, turn: &mut Turn<'_>, rank: Rank) {
+        let Some(process) = self.table.get_mut(rank) else { return };
+        let Some(shim) = &mut process.shim else { return };
+        let Reports { crashes, marks, are_more } = shim.exchange().unwrap_or_else(|e| {
+            log::warn!("rank {}: its shim broke the protocol: {e}", turn.job.name_of(rank));
+            process.shim = None;
+            Reports::default()
+        });
+        if are_more {
+            self.reporting.push(rank);
+        }
+        for mut crash in crashes {
+            if crash.held || self.crashes < MAX_CRASHES {
                 self.crashes += u32::from(!crash.held);
                 crash.shorten();
                 turn.post(Input::Crashed(rank, crash));
             }
         }
+        for (after, text) in marks {
+            turn.report(ForStdio::Mark(rank, after, text));
+        }
     }
 
-    /// What has crashed here and was stopped by its watcher may die.
+    /// Notes that a mark of a rank's debugger was passed on.
+    pub(super) fn grant_mark(&mut self, rank: Rank) {
+        let shim = self.table.get_mut(rank).and_then(|process| process.shim.as_mut());
+        shim.into_iter().for_each(Shim::grant_mark);
+    }
+
+    /// Lets the held crashed processes die.
     pub(super) fn release_crashed(&mut self) {
-        let watchers = self.table.all_mut().filter_map(|(_, process)| process.watcher.as_mut());
-        watchers.for_each(Watcher::go_on);
+        self.shims().for_each(Shim::continue_held);
+    }
+
+    /// Sends a command of the console to the debuggers of those ranks that run here.
+    pub(super) fn command(&mut self, turn: &mut Turn<'_>, ranks: &RankSet, line: &str) {
+        if line.len() > MAX_DEBUG_LINE || line.contains('\n') {
+            return log::warn!("a command of {} bytes for debuggers is malformed", line.len());
+        }
+        if !matches!(line.split(' ').nth(1), Some("input" | "eof")) {
+            // `input` and `eof` have no answer.
+            turn.report(ForStdio::Asked(ranks.clone()));
+        }
+        for (rank, process) in self.table.all_mut() {
+            let debugger = process.shim.as_mut().filter(|shim| shim.is_debugger());
+            if let Some(shim) = debugger.filter(|_| ranks.contains(rank))
+                && !shim.command(line)
+            {
+                let text = format!("rank {rank}: its debugger takes no commands");
+                turn.post(Input::Notice(text));
+            }
+        }
+    }
+
+    /// Gives each debugged rank a new PMI connection, since all programs start again under their debuggers.
+    pub(super) fn reconnect(&mut self, turn: &mut Turn<'_>) {
+        // Spawned ranks end with the run that has spawned them.
+        let tokens = self.table.tokens().filter(|(rank, _)| turn.job.is_first(*rank));
+        let tokens: Vec<_> = tokens.collect();
+        for (rank, token) in tokens {
+            let shim = self.table.get_mut(rank).and_then(|process| process.shim.as_mut());
+            let Some(shim) = shim.filter(|shim| shim.is_debugger()) else { continue };
+            let connected = shim.connect().and_then(|pmi| {
+                watch_pmi(turn.registry, token, &pmi)?;
+                Ok(pmi)
+            });
+            match connected {
+                Ok(pmi) => turn.report(Event::Pmi(rank, Client::Debugged, pmi)),
+                Err(e) => {
+                    let problem = mpd_io::logging::plain(&e);
+                    let text = format!("rank {rank}: its program will not find PMI: {problem}");
+                    turn.post(Input::Notice(text));
+                }
+            }
+        }
+        turn.post(Input::Restarted);
     }
 
     // ----- a process that ran before its job -----
 
-    /// An event says that the adopted process has ended.
+    /// Notes an event: the adopted process has ended.
     pub(super) const fn mark_adopted(&mut self) {
         self.adoption.ended = true;
     }
 
-    /// The adopted rank, if it was seen to have ended since the last call.
+    /// The adopted rank, if its end was detected since the last call.
     pub(super) fn take_ended_adopted(&mut self) -> Option<Rank> {
         let is_marked = std::mem::take(&mut self.adoption.ended);
         let adopted = self.table.get(RANK).and_then(RankProcess::adopted);
         adopted.filter(|adopted| is_marked && adopted.is_over()).map(|_| RANK)
     }
 
-    /// Whether the adopted process is still there, so that the job is.
+    /// Whether the adopted process still belongs to the job, so that the job continues.
     pub(super) fn has_adopted(&self) -> bool {
         self.table.get(RANK).and_then(RankProcess::adopted).is_some()
     }
 
-    /// The adopted rank has called for the end of the job.
+    /// Notes that the adopted rank has called `MPI_Abort`.
     pub(super) fn note_abort(&mut self, rank: Rank) {
         let adopted = self.table.get_mut(rank).and_then(RankProcess::adopted_mut);
         adopted.into_iter().for_each(Adopted::has_aborted);
     }
 
-    /// The adopted process has ended, or is no part of the job any more.
+    /// Removes the adopted process, which has ended or left the job.
     pub(super) fn release_adopted(&mut self, turn: &mut Turn<'_>) {
         let Some(process) = self.table.get_mut(RANK).filter(|it| it.adopted().is_some()) else {
             return;
@@ -295,21 +375,21 @@ impl Ranks {
         }
         turn.report(Event::Released(RANK));
         turn.end(Phase::Run, Some(RANK));
-        // Its code is its parent's. Whether it ended as it should shows in whether it finalized.
+        // Only its parent gets its exit code. The machine knows whether it finalized.
         turn.post(Input::Exited(RANK, RankEnd::Exited(0)));
     }
 
-    /// The adopted process ends with the job, if it is still part of it.
+    /// Kills the adopted process, if it still belongs to the job.
     pub(super) fn kill_adopted(&mut self, turn: &mut Turn<'_>) {
         self.adoption.arrived = None;
         let adopted = self.table.get(RANK).and_then(RankProcess::adopted);
         if adopted.is_some_and(|adopted| adopted.signal(libc::SIGKILL).is_err()) {
-            // It has just ended, or has become another user's.
+            // The process has just ended, or belongs to another user now.
             self.release_adopted(turn);
         }
     }
 
-    /// The adopted process goes on together with what was stopped with it.
+    /// Continues the adopted process.
     pub(super) fn continue_adopted(&self) {
         if let Some(adopted) = self.table.get(RANK).and_then(RankProcess::adopted) {
             let _ = adopted.signal(libc::SIGCONT);
@@ -318,15 +398,16 @@ impl Ranks {
 
     // ----- ranks that run alone -----
 
-    /// The ranks run. A rank of a world of one is rank 0 of 1, and ranks under our debugger are the user's to judge.
-    fn watch_loners(&mut self, turn: &Turn<'_>) {
+    /// Begins to look for ranks that run alone. In a world of one rank, a rank alone is normal. Of ranks under our
+    /// debugger the user decides.
+    fn watch_alone(&mut self, turn: &Turn<'_>) {
         let spec = &turn.job.spec;
         if spec.size() > 1 && spec.debug.is_none() && !spec.allow_alone {
             self.looks.set(0, turn.now() + FIRST_LOOK);
         }
     }
 
-    /// It is time for the next look. `is_idle`: processes may be looked at.
+    /// Looks for ranks that run alone, if it is time. `is_idle`: no process is being stopped or ended.
     pub(super) fn expire(&mut self, turn: &mut Turn<'_>, is_idle: bool) {
         let now = turn.now();
         while let Some(looks) = self.looks.pop_expired(now) {
@@ -343,57 +424,43 @@ impl Ranks {
         }
     }
 
-    /// Takes what the helper has found, if it has ended.
-    pub(super) fn hear_of_loners(&mut self, turn: &mut Turn<'_>) {
+    /// Takes the finding of a helper that has ended.
+    pub(super) fn receive_search(&mut self, turn: &mut Turn<'_>) {
         if let Some((rank, library)) = self.alone.take_found() {
             log::info!("rank {}: uses {library} without PMI", turn.job.name_of(rank));
             turn.post(Input::Alone(rank, library));
         }
     }
 
-    /// A rank of the first world has spoken PMI, so none is looked for that does not.
-    pub(super) fn note_speaker(&mut self) {
+    /// Ends the search for ranks without PMI, since a rank of the first world has used PMI.
+    pub(super) fn note_pmi_use(&mut self) {
         self.alone.end();
     }
 
-    /// Processes are about to be stopped, and the helper is one of them.
+    /// Ends a running helper, since processes are about to be stopped.
     pub(super) fn pause_search(&mut self) {
         self.alone.pause();
     }
 
-    /// All that runs here is about to be killed: nothing more is started or looked for.
+    /// Stops starting and searching, since all processes here are about to be killed.
     pub(super) fn stop_starting(&mut self) {
         self.starting.values_mut().for_each(Starting::stop);
         self.alone.end();
     }
-
-    // ----- programs that are debugged -----
-
-    /// All programs start once more under their debuggers: each gets a new PMI connection.
-    pub(super) fn reconnect(&mut self, turn: &mut Turn<'_>) {
-        for (rank, process) in self.table.all().filter(|(_, process)| process.handle.is_some()) {
-            let (Some(control), Some(token)) = (&process.control, self.table.token_of(rank)) else {
-                continue;
-            };
-            match reconnect(turn.registry, control, token) {
-                Ok(pmi) => turn.report(Event::Pmi(rank, Client::Debugged, pmi)),
-                Err(e) => {
-                    let problem = mpd_io::logging::plain(&e);
-                    let text = format!("rank {rank}: its program will not find PMI: {problem}");
-                    turn.post(Input::Notice(text));
-                }
-            }
-        }
-        turn.post(Input::Restarted);
-    }
 }
 
-fn reconnect(
-    registry: &Registry,
-    control: &std::os::unix::net::UnixStream,
-    token: usize,
-) -> std::io::Result<std::os::unix::net::UnixStream> {
-    let pmi = connect(control)?;
-    watch_pmi(registry, token, &pmi)?;
-    Ok(pmi)
+/// The user gets a notice of a program that its shim could not start.
+fn report_not_started(turn: &mut Turn<'_>, rank: Rank, (step, errno): (&str, i32)) {
+    let argset = turn.job.worlds.of(rank).map(|world| {
+        let argset = &world.spec.argsets[world.argset_of(rank)];
+        String::from_utf8_lossy(&argset.program).into_owned()
+    });
+    let text = format!(
+        "host {}: rank {} cannot execute {} ({step}): {}",
+        turn.job.host(),
+        turn.job.name_of(rank),
+        argset.unwrap_or_default(),
+        mpd_io::logging::plain(&std::io::Error::from_raw_os_error(errno)),
+    );
+    turn.post(Input::Notice(text));
 }

@@ -1,10 +1,11 @@
-//! The first phase of a start: everything that can be told to fail before a rank runs is checked here.
+//! The first phase of a start: all checks that are possible before a rank runs.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use mpd_debug::shim::Abilities;
 use mpd_io::locate;
 use mpd_io::spawn::Spawn;
 use mpd_io::sweep::COOKIE;
@@ -14,23 +15,18 @@ use mpd_wire::job::group_of;
 use mpd_wire::job::{Argset, ArgumentFormat, Binding, Failure, JobSpec, Limit};
 use mpd_wire::message::StartJob;
 use nix::sys::resource::{Resource, getrlimit};
-use nix::unistd::Pid;
 
-use super::wrap::{self, Words};
-use crate::manager::ending::Groups;
-use crate::manager::links::Staging;
-
-/// Number of the PMI descriptor in every rank.
-pub(crate) const PMI_FD: usize = 3;
-
-/// Number of the descriptor where a rank's terminal finds its size, see [`super::window`].
-pub(super) const WINDOW_FD: usize = PMI_FD + 1;
+use super::descriptors::PMI_FD;
+use super::ranks_context::RanksContext;
+use super::wrap::{self, Arguments};
+use crate::manager::ending::groups::Groups;
+use crate::manager::links::staging::Staging;
 
 /// Descriptors that the manager needs besides those of the ranks.
 const OWN_DESCRIPTORS: u64 = 64;
 
-/// Variables that the manager gives; what the user's environment says of them does not reach a rank.
-const OURS: [&str; 18] = [
+/// Variables that the manager sets. Values from the user's environment do not reach a rank.
+const SET_BY_MANAGER: [&str; 18] = [
     "GFORTRAN_UNBUFFERED_PRECONNECTED",
     "MPD_GROUP_DIR",
     "MPD_GROUP_IPC_KEY",
@@ -51,53 +47,47 @@ const OURS: [&str; 18] = [
     "PMI_SPAWNED",
 ];
 
-/// Whose ranks are prepared.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Whose<'a> {
-    /// The programs of their world.
-    pub(crate) spec: &'a JobSpec,
-    pub(crate) order: &'a StartJob,
-    /// Ranks that run here already.
-    pub(crate) there: usize,
-    /// Whether a rank has spawned them.
-    pub(crate) spawned: bool,
-    /// The daemon that has started this manager.
-    pub(crate) daemon: Pid,
-}
-
-/// What is known of the ranks of this host before one of them runs.
+/// The results of the checks.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     /// By argset.
-    pub(crate) spawns: BTreeMap<usize, Spawn>,
+    pub(crate) launches: BTreeMap<usize, Launch>,
     pub(crate) bindings: Bindings,
 }
 
-/// Checks all that is to run here, besides as many ranks as are there, and prepares one [`Spawn`] per argset that does; some programs may have been
-/// brought here.
+/// How the ranks of an argset are started.
+#[derive(Debug)]
+pub(crate) struct Launch {
+    pub(crate) spawn: Spawn,
+    /// Those of their shim, if one is started.
+    pub(crate) shim: Option<Abilities>,
+}
+
+/// Checks the programs of `ranks`, which are to run here besides the ranks that already run. Prepares one [`Spawn`]
+/// per argset. Some programs may have been brought to this host.
 ///
 /// # Errors
 /// The failure of the first argset at fault.
 pub(crate) fn prepare(
-    whose: Whose<'_>,
+    context: RanksContext<'_>,
     ranks: &[Rank],
     tmpdir: Option<&Path>,
     staging: Option<&Staging>,
 ) -> Result<Prepared, Failure> {
-    let spec = whose.spec;
-    check_descriptors(spec, ranks, whose.there)?;
+    let spec = context.spec;
+    check_descriptors(context, ranks)?;
     let bindings = bindings(spec.placement.binding, ranks.len())?;
-    let mut spawns = BTreeMap::new();
+    let mut launches = BTreeMap::new();
     for &rank in ranks {
         let number = spec.argset_of(rank);
-        if spawns.contains_key(&number) {
+        if launches.contains_key(&number) {
             continue;
         }
         let argset = &spec.argsets[number];
         let failed = |problem: String| Failure::Suite { problem };
         let directory = Path::new(OsStr::from_bytes(&argset.directory));
         std::fs::read_dir(directory).map(drop).or_else(|e| match e.kind() {
-            // Entering needs less than reading: only what certainly fails is refused here.
+            // Entering a directory needs fewer rights than reading it. Only certain failures are refused here.
             std::io::ErrorKind::PermissionDenied => Ok(()),
             _ => Err(failed(cannot_enter(&argset.directory, &e))),
         })?;
@@ -109,27 +99,28 @@ pub(crate) fn prepare(
             problem: unusable.problem,
             missing: unusable.missing,
         })?;
-        let words = wrap::words(whose, argset, (rank, program))?;
-        let spawn = spawn_of((whose, ranks.len()), argset, words, tmpdir);
-        spawns.insert(number, spawn.map_err(failed)?);
+        let arguments = wrap::arguments(context, argset, (rank, program))?;
+        let shim = arguments.shim;
+        let spawn = spawn_of((context, ranks.len()), argset, arguments, tmpdir).map_err(failed)?;
+        launches.insert(number, Launch { spawn, shim });
     }
-    Ok(Prepared { spawns, bindings })
+    Ok(Prepared { launches, bindings })
 }
 
-/// What the ranks here are bound to, of the CPUs that this manager may use.
-fn bindings(wish: Binding, ranks: usize) -> Result<Bindings, Failure> {
-    if wish == Binding::None {
+/// The bindings of the ranks here to CPUs that this manager may use.
+fn bindings(binding: Binding, ranks: usize) -> Result<Bindings, Failure> {
+    if binding == Binding::None {
         return Ok(Bindings::default());
     }
     let allowed = mpd_io::cpus::allowed().map_err(|e| {
-        let name = wish.name();
+        let name = binding.name();
         let problem = format!(
             "-bind-to {name}: cannot tell which CPUs are here: {}",
             mpd_io::logging::plain(&e)
         );
         Failure::Suite { problem }
     })?;
-    Ok(Bindings::plan(wish, &allowed, ranks))
+    Ok(Bindings::plan(binding, &allowed, ranks))
 }
 
 pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
@@ -137,14 +128,16 @@ pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
     format!("cannot enter the working directory {directory}: {}", mpd_io::logging::plain(error))
 }
 
-/// Two pipes and a socket per rank, a pipe more for receivers of stdin, a file or two by pattern.
-fn check_descriptors(spec: &JobSpec, ranks: &[Rank], there: usize) -> Result<(), Failure> {
-    let size = (ranks.len() + there) as u64;
-    let is_fed = |rank| spec.stdin_switch || spec.debug.is_some() || spec.stdin.contains(rank);
+/// Counts two pipes and a socket per rank, a pipe more for receivers of stdin, and one or two files by pattern.
+fn check_descriptors(context: RanksContext<'_>, ranks: &[Rank]) -> Result<(), Failure> {
+    let spec = context.spec;
+    let size = (ranks.len() + context.running) as u64;
+    let is_fed = |rank| spec.stdin_switch || spec.stdin.contains(rank);
     let fed = ranks.iter().filter(|&&rank| is_fed(rank)).count() as u64;
     let files = [&spec.output.outfile, &spec.output.errfile].into_iter().flatten();
-    let fronted = u64::from(spec.debug.is_some() || spec.on_crash.is_some());
-    let per_rank = 3 + fronted + files.filter(|f| f.names(b'r')).count() as u64;
+    let has_terminal = spec.argsets.iter().any(|argset| argset.pty.is_some());
+    let has_shim = has_terminal || context.debug.is_some() || spec.on_crash.is_some();
+    let per_rank = 3 + u64::from(has_shim) + files.filter(|f| f.names(b'r')).count() as u64;
     let need = size * per_rank + fed + OWN_DESCRIPTORS;
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
     if need > hard {
@@ -156,12 +149,12 @@ fn check_descriptors(spec: &JobSpec, ranks: &[Rank], there: usize) -> Result<(),
     Ok(())
 }
 
-/// Whether the root, beside so many ranks of its own, can have so many files open for output.
+/// Whether the root can have `files` files open for output, besides the descriptors of its own `ranks`.
 ///
 /// # Errors
 /// Why not.
 pub(in crate::manager) fn check_files(ranks: usize, files: usize) -> Result<(), String> {
-    // Mostly no rank has more than these.
+    // Few ranks have more descriptors than these.
     let need = 3 * ranks as u64 + files as u64 + OWN_DESCRIPTORS;
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
     if need > hard {
@@ -173,16 +166,17 @@ pub(in crate::manager) fn check_files(ranks: usize, files: usize) -> Result<(), 
 }
 
 fn spawn_of(
-    (whose, ranks_here): (Whose<'_>, usize),
+    (context, ranks_here): (RanksContext<'_>, usize),
     argset: &Argset,
-    words: Words,
+    arguments: Arguments,
     tmpdir: Option<&Path>,
 ) -> Result<Spawn, String> {
-    let Whose { spec, order, .. } = whose;
+    let RanksContext { spec, order, .. } = context;
     let nul = |_| "a NUL byte in the job".to_owned();
     let given = &spec.environments[argset.environment as usize];
-    let mut environment: Vec<Vec<u8>> = given.iter().filter(|v| !is_ours(v)).cloned().collect();
-    let crowded = whose.there + ranks_here > mpd_io::cpus::count() as usize;
+    let mut environment: Vec<Vec<u8>> =
+        given.iter().filter(|v| !is_set_by_manager(v)).cloned().collect();
+    let crowded = context.running + ranks_here > mpd_io::cpus::count() as usize;
     let intel = for_intel(given, crowded);
     let mut set = |name: &str, value: &[u8]| {
         environment.push([name.as_bytes(), b"=", value].concat());
@@ -193,51 +187,46 @@ fn spawn_of(
     set("PMI_HOSTNAME", order.host.as_bytes());
     set("MPI_LOCALNRANKS", ranks_here.to_string().as_bytes());
     set("MPD_JOB_ID", order.job.to_string().as_bytes());
-    set(COOKIE, order.cookie.at(order.place).as_bytes());
+    set(COOKIE, order.cookie.at(order.tree_index).as_bytes());
     intel.for_each(|(name, value)| set(name, value.as_bytes()));
-    if whose.spawned {
+    if context.spawned {
         set("PMI_SPAWNED", b"1");
     }
     set("GFORTRAN_UNBUFFERED_PRECONNECTED", b"y");
     if let Some(tmpdir) = tmpdir {
         set("MPD_JOB_TMPDIR", tmpdir.as_os_str().as_bytes());
     }
-    let mut spawn = Spawn::new(&words.path, words.argv, environment).map_err(nul)?;
-    spawn.script(words.script);
+    let mut spawn = Spawn::new(&arguments.path, arguments.argv, environment).map_err(nul)?;
+    spawn.script(arguments.script);
     spawn.directory(&argset.directory).map_err(nul)?;
     spawn.umask(argset.umask).limits(limits(&argset.limits)?).niceness(spec.niceness);
-    spawn.in_our_session().die_with_parent().traced_by(tracer(whose.daemon));
+    spawn.in_our_session().die_with_parent().traced_by(context.tracer());
     Ok(spawn)
 }
 
-/// What Intel's library is told by its own launcher and finds out of no other: that processes can be spawned, and
-/// where ranks outnumber CPUs, that those that wait should not poll, or the others hardly come on. What the
-/// user has said stays.
+/// Variables that Intel's library needs and normally gets from its own launcher. They say that processes can be
+/// spawned. If ranks outnumber CPUs, they make waiting ranks block instead of polling, which would slow down the
+/// others. Values of the user are kept.
 fn for_intel(
     given: &[Vec<u8>],
     crowded: bool,
 ) -> impl Iterator<Item = (&'static str, &'static str)> {
     let wanted = [("I_MPI_SPAWN", "on", true), ("I_MPI_WAIT_MODE", "1", crowded)];
-    let is_said = |name: &str| {
-        let said = |variable: &[u8]| variable.split(|&b| b == b'=').next() == Some(name.as_bytes());
-        given.iter().any(|variable| said(variable))
+    let is_given = |name: &str| {
+        let matches =
+            |variable: &[u8]| variable.split(|&b| b == b'=').next() == Some(name.as_bytes());
+        given.iter().any(|variable| matches(variable))
     };
-    let wanted = wanted.into_iter().filter(move |&(name, _, wants)| wants && !is_said(name));
+    let wanted = wanted.into_iter().filter(move |&(name, _, wants)| wants && !is_given(name));
     wanted.map(|(name, value, _)| (name, value)).collect::<Vec<_>>().into_iter()
 }
 
-/// Debuggers that are attached to the job are children of another manager, and descend from the daemon; not
-/// from one that was started later, after the death of ours.
-pub(super) fn tracer(daemon: Pid) -> Pid {
-    if Pid::parent() == daemon { daemon } else { Pid::this() }
-}
-
-fn is_ours(variable: &[u8]) -> bool {
+fn is_set_by_manager(variable: &[u8]) -> bool {
     let name = variable.split(|&b| b == b'=').next().unwrap_or_default();
-    OURS.iter().any(|ours| ours.as_bytes() == name)
+    SET_BY_MANAGER.iter().any(|ours| ours.as_bytes() == name)
 }
 
-/// The variables that differ from rank to rank; `local` is the rank's number on this host.
+/// The variables that differ from rank to rank; `local` is the rank's index on this host.
 pub(crate) fn variables_of(
     (spec, groups): (&JobSpec, &Groups),
     rank: Rank,
@@ -256,10 +245,11 @@ pub(crate) fn arguments_of(
     rank: Rank,
 ) -> Option<Vec<CString>> {
     let argset = spec.argsets.get(spec.argset_of(rank)).filter(|argset| argset.substitute)?;
-    let share = order.shares.get(order.place as usize);
+    let host_slice = order.host_slices.get(order.tree_index as usize);
     let value = |field| match field {
         b'r' => rank.to_string(),
-        b'h' => share.map_or_else(|| order.host.clone(), |share| share.member.to_string()),
+        b'h' => host_slice
+            .map_or_else(|| order.host.clone(), |host_slice| host_slice.member.to_string()),
         b'j' => order.job.to_string(),
         _ => spec.size().to_string(),
     };
@@ -270,8 +260,8 @@ pub(crate) fn arguments_of(
     Some(filled.filter_map(|word| CString::new(word).ok()).collect())
 }
 
-/// The limits that differ from ours. What the daemon's own hard limits do not allow is cut down to
-/// them: the user's shell may have been granted more than the daemon was.
+/// The limits that differ from ours. They are cut to the daemon's own hard limits, since the user's shell may have
+/// larger ones.
 fn limits(wanted: &[Limit]) -> Result<Vec<(u8, u64, u64)>, String> {
     let mut differing = Vec::new();
     for limit in wanted {
@@ -317,14 +307,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intel_s_library_is_told_what_the_user_has_not_said() {
-        let told = |given: &[&str], crowded| {
+    fn variables_for_intel_s_library_are_set_unless_the_user_has_set_them() {
+        let reported = |given: &[&str], crowded| {
             let given: Vec<Vec<u8>> = given.iter().map(|text| text.as_bytes().to_vec()).collect();
             for_intel(&given, crowded).map(|(name, value)| format!("{name}={value}")).collect()
         };
-        let both: Vec<String> = told(&[], true);
+        let both: Vec<String> = reported(&[], true);
         assert_eq!(both, ["I_MPI_SPAWN=on", "I_MPI_WAIT_MODE=1"]);
-        assert_eq!(told(&["I_MPI_SPAWNER=x"], false), ["I_MPI_SPAWN=on"]);
-        assert_eq!(told(&["I_MPI_SPAWN=off", "I_MPI_WAIT_MODE=0"], true), Vec::<String>::new());
+        assert_eq!(reported(&["I_MPI_SPAWNER=x"], false), ["I_MPI_SPAWN=on"]);
+        assert_eq!(reported(&["I_MPI_SPAWN=off", "I_MPI_WAIT_MODE=0"], true), Vec::<String>::new());
     }
 }

@@ -1,4 +1,4 @@
-//! The process of one rank: how it is started and signaled, and what it gets from its manager.
+//! The process of one rank: its start, its signals, and its descriptors.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -6,93 +6,67 @@ use std::os::unix::net::UnixStream;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use mpd_io::passing::pass;
+use mpd_debug::shim::Abilities;
+use mpd_io::control::Control;
 use mpd_io::signals::{send, send_to_group};
 use mpd_io::spawn::{Extra, Spawn, SpawnError};
 use mpd_wire::Stream;
-use mpd_wire::job::{JobSpec, OnCrash, RankEnd};
+use mpd_wire::job::RankEnd;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 
-use super::Whom;
 use super::adopted::Adopted;
-use super::prepare::PMI_FD;
-use super::table::End;
-use super::watch::Watcher;
+use super::descriptors::{PMI_FD, RankDescriptor};
+use super::shim::Shim;
+use super::signal_target::SignalTarget;
 use crate::manager::event::Client;
-use crate::manager::stdio::Pipes;
+use crate::manager::stdio::pipes::Pipes;
 
-/// Capacity asked for the ranks' output pipes: fewer wake-ups under load. Refusal is harmless.
+/// The capacity of the ranks' output pipes, for fewer wake-ups under load. The kernel may refuse it without harm.
 const PIPE_BYTES: i32 = 256 * 1024;
 
-/// Ranks up to which it is asked: a user has 64 MiB for all his pipes before the kernel makes new ones
-/// tiny.
+/// Most ranks with enlarged pipes. A user has 64 MiB for all pipes before the kernel makes new ones very small.
 pub(super) const MAX_RANKS_ENLARGED: usize = 32;
 
-/// Comes with a PMI connection for the next run of a program.
-const CONNECTION: u8 = b'P';
-
-/// What a rank's number and signals refer to.
+/// The process of a rank.
 #[derive(Debug)]
 pub(super) enum Handle {
-    /// A child. Until it is reaped, its number and that of the group that it leads are its own.
+    /// A child. Until it is reaped, its process id and the id of the group that it leads are its own.
     Child(Pid),
-    /// One that ran before the job.
+    /// A process that ran before the job.
     Adopted(Adopted),
 }
 
-/// One rank.
+/// A rank that was started here.
 #[derive(Debug)]
 pub(super) struct RankProcess {
-    /// Its process, until it is reaped or released.
+    /// The process, until it is reaped or released.
     pub(super) handle: Option<Handle>,
-    /// Its process number, for reports.
+    /// The process id, for reports.
     pub(super) number: u32,
-    /// Takes PMI connections, if the process is the driver of a debugger.
-    pub(super) control: Option<UnixStream>,
-    /// If it is watched for crashes.
-    pub(super) watcher: Option<Watcher>,
-    /// Both its output streams have ended.
+    /// The launcher shim, if the process is one.
+    pub(super) shim: Option<Shim>,
+    /// Whether both output streams have ended.
     pub(super) is_silent: bool,
 }
 
-/// What stands between a rank's manager and its program, and hands it its PMI connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Front {
-    Nothing,
-    Debugger,
-    Watcher,
-    /// A watcher that stops what crashes until the user has looked.
-    Holder,
-}
-
-impl Front {
-    /// Of the ranks that the job begins with, or of others.
-    pub(super) const fn of(spec: &JobSpec, is_first: bool) -> Self {
-        match spec {
-            _ if !is_first => Self::Nothing,
-            JobSpec { debug: Some(_), .. } => Self::Debugger,
-            JobSpec { on_crash: Some(OnCrash { hold: true, .. }), .. } => Self::Holder,
-            JobSpec { on_crash: Some(_), .. } => Self::Watcher,
-            _ => Self::Nothing,
-        }
-    }
-}
-
-/// What a rank gets from its manager.
+/// The properties of a rank's process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given<'a> {
-    /// Its standard input is a pipe, else `null`.
+    /// Standard input is a pipe, else `null`.
     pub(super) fed: bool,
-    pub(super) front: Front,
-    /// Its output pipes are to be large.
+    /// The abilities of the shim, if the process is one.
+    pub(super) shim: Option<Abilities>,
+    /// The size of the terminals, if it has changed since the job began.
+    pub(super) size: Option<(u16, u16)>,
+    /// Whether the output pipes are to be large.
     pub(super) enlarge: bool,
     pub(super) null: BorrowedFd<'a>,
     pub(super) cgroup: Option<BorrowedFd<'a>>,
 }
 
-/// The manager's ends of what a rank was started with.
+/// The manager's ends of a rank's descriptors.
 #[derive(Debug)]
 pub(super) struct Ends {
     pub(super) pipes: Pipes,
@@ -100,21 +74,19 @@ pub(super) struct Ends {
     pub(super) client: Client,
 }
 
-/// The ends of a rank that has no process yet.
+/// The ends of a rank that are not watched yet.
 struct Unwatched {
     input: Option<PipeWriter>,
     outputs: [PipeReader; 2],
-    pmi: UnixStream,
+    line: Line,
 }
 
-/// Hands the program's end of a new PMI connection to the driver or watcher before it, and returns ours.
-///
-/// # Errors
-/// There is no descriptor, or no process at the other end.
-pub(super) fn connect(control: &UnixStream) -> io::Result<UnixStream> {
-    let (pmi, program) = UnixStream::pair()?;
-    pass(control, CONNECTION, &program)?;
-    Ok(pmi)
+/// The manager's end of a rank's PMI descriptor.
+enum Line {
+    /// The PMI connection of the program.
+    Pmi(UnixStream),
+    /// The control socket of the shim.
+    Shim(Control, Abilities),
 }
 
 impl RankProcess {
@@ -122,17 +94,17 @@ impl RankProcess {
         Self {
             handle: Some(handle),
             number,
-            control: None,
-            watcher: None,
-            // Until it has pipes.
+            shim: None,
+            // Until the rank has pipes.
             is_silent: true,
         }
     }
 
-    /// Starts a rank's process. Its descriptors are watched, with tokens from `first_token` on.
+    /// Starts a rank's process and watches its descriptors, with tokens from `first_token` on.
     ///
     /// # Errors
-    /// No descriptor, no process, or what the child found. A process that was started all the same is returned, too.
+    /// No descriptor, no process, or a failed step in the child. If only the watching fails, the started process is
+    /// returned too.
     pub(super) fn start(
         registry: &Registry,
         (extra, first_token): (Extra<'_>, usize),
@@ -141,18 +113,27 @@ impl RankProcess {
     ) -> Result<(Self, io::Result<Ends>), StartError> {
         let (out, rank_out) = io::pipe()?;
         let (err, rank_err) = io::pipe()?;
-        let (pmi, rank_pmi) = UnixStream::pair()?;
+        let (line, rank_line) = match given.shim {
+            Some(abilities) => {
+                let (control, theirs) = Control::pair()?;
+                (Line::Shim(control, abilities), theirs)
+            }
+            None => {
+                let (pmi, theirs) = UnixStream::pair()?;
+                (Line::Pmi(pmi), theirs.into())
+            }
+        };
         let (rank_in, input) = if given.fed {
             let (reader, writer) = io::pipe()?;
             (OwnedFd::from(reader), Some(writer))
         } else {
             (given.null.try_clone_to_owned()?, None)
         };
-        let descriptors = [rank_in.as_fd(), rank_out.as_fd(), rank_err.as_fd(), rank_pmi.as_fd()];
+        let descriptors = [rank_in.as_fd(), rank_out.as_fd(), rank_err.as_fd(), rank_line.as_fd()];
         debug_assert_eq!(descriptors.len(), PMI_FD + 1);
         let pid = spawn.start(&descriptors, extra, given.cgroup)?;
         let mut process = Self::of(Handle::Child(pid), pid.as_raw().unsigned_abs());
-        let ends = Unwatched { input, outputs: [out, err], pmi };
+        let ends = Unwatched { input, outputs: [out, err], line };
         let ends = process.watch(registry, first_token, given, ends);
         Ok((process, ends))
     }
@@ -161,11 +142,11 @@ impl RankProcess {
         &mut self,
         registry: &Registry,
         first_token: usize,
-        Given { front, enlarge, .. }: Given<'_>,
+        Given { enlarge, size, .. }: Given<'_>,
         ends: Unwatched,
     ) -> io::Result<Ends> {
-        let Unwatched { input, outputs, mut pmi } = ends;
-        let watch = |fd: RawFd, end: End, interest| {
+        let Unwatched { input, outputs, line } = ends;
+        let watch = |fd: RawFd, end: RankDescriptor, interest| {
             registry.register(&mut SourceFd(&fd), Token(first_token + end.offset()), interest)
         };
         for (stream, pipe) in Stream::BOTH.into_iter().zip(&outputs) {
@@ -173,35 +154,33 @@ impl RankProcess {
             if enlarge {
                 let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
             }
-            watch(pipe.as_raw_fd(), End::Output(stream), Interest::READABLE)?;
+            watch(pipe.as_raw_fd(), RankDescriptor::Output(stream), Interest::READABLE)?;
         }
-        if front != Front::Nothing {
-            let program = connect(&pmi)?;
-            let control = std::mem::replace(&mut pmi, program);
-            match front {
-                Front::Debugger => self.control = Some(control),
-                Front::Watcher | Front::Holder | Front::Nothing => {
-                    let watcher = Watcher::new(control)?;
-                    if front == Front::Holder {
-                        watch(watcher.descriptor(), End::Watcher, Interest::READABLE)?;
-                    }
-                    self.watcher = Some(watcher);
-                }
+        let pmi = match line {
+            Line::Pmi(pmi) => pmi,
+            Line::Shim(control, abilities) => {
+                let mut shim = Shim::new(control, abilities);
+                let both = Interest::READABLE | Interest::WRITABLE;
+                watch(shim.descriptor(), RankDescriptor::Shim, both)?;
+                size.into_iter().for_each(|size| shim.resize(size));
+                let pmi = shim.connect()?;
+                self.shim = Some(shim);
+                pmi
             }
-        }
+        };
         watch_pmi(registry, first_token, &pmi)?;
         if let Some(input) = &input {
             set_nonblocking(input)?;
-            watch(input.as_raw_fd(), End::Stdin, Interest::WRITABLE)?;
+            watch(input.as_raw_fd(), RankDescriptor::Stdin, Interest::WRITABLE)?;
         }
-        let is_debugged = front == Front::Debugger;
+        let is_debugged = self.shim.as_ref().is_some_and(Shim::is_debugger);
         let client = if is_debugged { Client::Debugged } else { Client::Program };
         self.is_silent = false;
         let pipes = Pipes::new(input, outputs, (self.child(), is_debugged));
         Ok(Ends { pipes, pmi, client })
     }
 
-    /// Its process, if that is our child.
+    /// The process, if it is a child.
     pub(super) const fn child(&self) -> Option<Pid> {
         match self.handle {
             Some(Handle::Child(pid)) => Some(pid),
@@ -209,7 +188,7 @@ impl RankProcess {
         }
     }
 
-    /// Its process, if that was adopted and not released.
+    /// The process, if it was adopted and not released.
     pub(super) const fn adopted(&self) -> Option<&Adopted> {
         match &self.handle {
             Some(Handle::Adopted(adopted)) => Some(adopted),
@@ -217,7 +196,7 @@ impl RankProcess {
         }
     }
 
-    /// The same, to change it.
+    /// The adopted process, for changes.
     pub(super) const fn adopted_mut(&mut self) -> Option<&mut Adopted> {
         match &mut self.handle {
             Some(Handle::Adopted(adopted)) => Some(adopted),
@@ -225,26 +204,27 @@ impl RankProcess {
         }
     }
 
-    /// Sends a signal to its process group or process, if the process has not been reaped: until then the group's
-    /// number is its own.
+    /// Sends a signal to the process group or the process, unless the process has been reaped: only before that the
+    /// group id is its own. A shim passes the signal on to the program's group.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(super) fn signal(&self, signal: i32, whom: Whom) -> io::Result<()> {
-        match (&self.handle, whom) {
-            (Some(Handle::Child(pid)), Whom::Group) => send_to_group(*pid, signal),
-            // Its process is the watcher, which takes none.
-            (Some(Handle::Child(pid)), Whom::Process) if self.watcher.is_some() => {
-                send_to_group(*pid, signal)
+    pub(super) fn signal(&mut self, signal: i32, target: SignalTarget) -> io::Result<()> {
+        match &self.handle {
+            Some(Handle::Child(_)) if self.shim.as_mut().is_some_and(|it| it.signal(signal)) => {
+                Ok(())
             }
-            (Some(Handle::Child(pid)), Whom::Process) => send(*pid, signal),
-            (Some(Handle::Adopted(adopted)), _) => adopted.signal(signal),
-            (None, _) => Ok(()),
+            Some(Handle::Child(pid)) if target == SignalTarget::Process && self.shim.is_none() => {
+                send(*pid, signal)
+            }
+            Some(Handle::Child(pid)) => send_to_group(*pid, signal),
+            Some(Handle::Adopted(adopted)) => adopted.signal(signal),
+            None => Ok(()),
         }
     }
 }
 
-/// Has the poll report what comes over a PMI connection.
+/// Has the poll report events of a PMI connection.
 ///
 /// # Errors
 /// The system's.
@@ -254,7 +234,7 @@ pub(super) fn watch_pmi(
     pmi: &UnixStream,
 ) -> io::Result<()> {
     pmi.set_nonblocking(true)?;
-    let token = Token(first_token + End::Pmi.offset());
+    let token = Token(first_token + RankDescriptor::Pmi.offset());
     let both = Interest::READABLE | Interest::WRITABLE;
     registry.register(&mut SourceFd(&pmi.as_raw_fd()), token, both)
 }
@@ -279,12 +259,12 @@ impl From<SpawnError> for StartError {
 }
 
 fn set_nonblocking(fd: &impl AsFd) -> io::Result<()> {
-    // Our end only: the two ends of a pipe have flags of their own.
+    // Only for this end: the two ends of a pipe have separate flags.
     fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     Ok(())
 }
 
-/// What a rank's wait status means.
+/// The end of a rank by its wait status.
 pub(super) fn end_of(status: WaitStatus) -> Option<RankEnd> {
     let byte = |n: i32| u8::try_from(n & 0xff).unwrap_or(0);
     match status {

@@ -1,4 +1,4 @@
-//! What the daemon is told of the ranks here, for those who list jobs.
+//! The reports about the ranks here to the daemon, for listings of jobs.
 
 use mpd_wire::RankSet;
 use mpd_wire::message::{MAX_RUN, ManagerReport, RankRun};
@@ -7,25 +7,25 @@ use super::Ranks;
 use crate::manager::context::Turn;
 use crate::manager::worlds::World;
 
-/// Characters of a program's name that are worth telling.
+/// Most characters of a program's name in a report.
 const MAX_PROGRAM: usize = 100;
 
-/// Bytes of a job's own name beyond which it is no name to call it by.
+/// Most bytes of an alias; a longer one is not reported.
 const MAX_ALIAS: usize = 1024;
 
 impl Ranks {
-    /// Tells which ranks run here, of all worlds of which all were started: for each new daemon.
+    /// Reports the ranks here of all completely started worlds; for each new daemon.
     pub(in crate::manager) fn report_all(&self, turn: &mut Turn<'_>) {
         turn.job.worlds.all().for_each(|world| self.report_world(turn, world));
         if turn.job.is_root() {
             let spec = &turn.job.spec;
             let size = spec.size();
             let can = if spec.stdin_switch { RankSet::below(size) } else { spec.stdin.clone() };
-            turn.tell_daemon(ManagerReport::Receivers { can, size });
+            turn.send_to_daemon(ManagerReport::Receivers { can, size });
         }
     }
 
-    /// Tells which ranks of a world run here, if all were started.
+    /// Reports the ranks here of a world, if all of them were started.
     pub(super) fn report_world(&self, turn: &mut Turn<'_>, world: &World) {
         if self.is_starting(world.numbers.first) {
             return;
@@ -47,11 +47,11 @@ impl Ranks {
         }
         let alias = turn.job.spec.alias.clone().filter(|alias| alias.len() <= MAX_ALIAS);
         if reports.is_empty() && spawned.is_none() {
-            // The name of the job counts, even where nothing of it runs.
-            turn.tell_daemon(ManagerReport::Ranks { alias: alias.clone(), runs: Vec::new() });
+            // The alias of the job counts even if the job has no rank here.
+            turn.send_to_daemon(ManagerReport::Ranks { alias: alias.clone(), runs: Vec::new() });
         }
         for run in reports {
-            turn.tell_daemon(ManagerReport::Ranks { alias: alias.clone(), runs: vec![run] });
+            turn.send_to_daemon(ManagerReport::Ranks { alias: alias.clone(), runs: vec![run] });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How ranks are started: checked beforehand, then a few in each turn of the loop.
+//! The start of ranks: checks first, then a few ranks in each turn of the loop.
 
 use std::os::fd::AsFd as _;
 
@@ -11,34 +11,23 @@ use mpd_wire::Rank;
 use mpd_wire::job::{Failure, RankEnd};
 use mpd_wire::message::Phase;
 
-use super::adopted::Arrived;
-use super::prepare::{self, Prepared, Whose};
-use super::process::{Front, Given, MAX_RANKS_ENLARGED, RankProcess, StartError};
-use super::{RANK, Ranks, Whom, Window};
+use super::Ranks;
+use super::adoption::{Arrived, RANK};
+use super::prepare::{self, Launch, Prepared};
+use super::process::{Given, MAX_RANKS_ENLARGED, RankProcess, StartError};
+use super::ranks_context::RanksContext;
+use super::signal_target::SignalTarget;
+use super::starting::Starting;
 use crate::manager::context::Turn;
 use crate::manager::event::{Client, Event, ForStdio};
-use crate::manager::links::Staging;
+use crate::manager::links::staging::Staging;
 use crate::manager::worlds::World;
 
-/// Ranks started between two looks at everything else.
+/// Most ranks of a world that are started in one turn.
 const STARTS_PER_TURN: usize = 8;
 
-/// The ranks of one world that run here.
-#[derive(Debug, Default)]
-pub(super) struct Starting {
-    prepared: Prepared,
-    /// The next one to start; `None` when all were or none will be.
-    next: Option<usize>,
-}
-
-impl Starting {
-    pub(super) const fn stop(&mut self) {
-        self.next = None;
-    }
-}
-
 impl Ranks {
-    /// The first phase: all that can be checked beforehand, unless there is a problem already.
+    /// The first phase: checks the ranks here, unless a `problem` is already known.
     pub(in crate::manager) fn get_ready(
         &mut self,
         turn: &mut Turn<'_>,
@@ -62,7 +51,7 @@ impl Ranks {
         }
     }
 
-    /// A spawned world is to be started, of which something may run here. Of one that is not known nothing can.
+    /// Prepares the ranks of a spawned world that run here. The ranks of an unknown world cannot be started.
     pub(in crate::manager) fn prepare_world(
         &mut self,
         turn: &mut Turn<'_>,
@@ -75,8 +64,8 @@ impl Ranks {
         let prepared = if is_known {
             self.prepare(turn, first, None)
         } else {
-            // It was checked where it came from.
-            let problem = "what is known of the world is malformed".to_owned();
+            // The order was checked at its origin.
+            let problem = "the order of the world is malformed".to_owned();
             Err(Failure::Suite { problem })
         };
         match prepared {
@@ -97,57 +86,58 @@ impl Ranks {
         let job = turn.job;
         let Some(world) = job.worlds.of(first) else { return Ok(Prepared::default()) };
         let own: Vec<Rank> = world.here.iter().map(|&rank| world.numbers.own(rank)).collect();
-        let whose = Whose {
+        let context = RanksContext {
             spec: &world.spec,
             order: &job.order,
-            there: self.table.len(),
+            running: self.table.len(),
             spawned: !job.is_first(first),
+            debug: job.spec.debug.as_ref(),
             daemon: job.daemon,
         };
-        prepare::prepare(whose, &own, job.directory.as_deref(), staging)
+        prepare::prepare(context, &own, job.directory.as_deref(), staging)
     }
 
-    /// All hosts are ready: the ranks of this one are started turn by turn.
+    /// Starts the ranks of this host turn by turn, since all hosts are ready.
     pub(in crate::manager) fn go(&mut self, turn: &mut Turn<'_>) {
         turn.report(Event::Going);
-        tell_niceness(turn);
+        report_niceness(turn);
         self.start_world(Rank(0));
-        self.watch_loners(turn);
+        self.watch_alone(turn);
     }
 
-    /// The ranks of a world that run here are started turn by turn.
+    /// Starts the ranks of a world that run here turn by turn.
     pub(in crate::manager) fn start_world(&mut self, first: Rank) {
         self.starting.entry(first).or_default().next = Some(0);
     }
 
-    /// A spawned world cannot be started: what runs of it here is killed, and the rest never starts.
+    /// Ends a spawned world that cannot be started: kills its ranks here, and starts no more of them.
     pub(in crate::manager) fn end_world(&mut self, turn: &mut Turn<'_>, first: Rank) {
         let Some(world) = turn.job.worlds.of(first) else { return };
         self.starting.remove(&first);
         for &rank in &world.here {
-            match self.table.get(rank) {
-                Some(process) => drop(process.signal(libc::SIGKILL, Whom::Group)),
+            match self.table.get_mut(rank) {
+                Some(process) => drop(process.signal(libc::SIGKILL, SignalTarget::Group)),
                 None => turn.post(Input::Exited(rank, RankEnd::NotStarted)),
             }
         }
     }
 
-    /// All ranks of a spawned world have ended.
+    /// Forgets a spawned world whose ranks have ended.
     pub(in crate::manager) fn forget_world(&mut self, first: Rank) {
         self.starting.remove(&first);
     }
 
-    /// Whether there are ranks to start.
+    /// Whether ranks are still to be started.
     pub(in crate::manager) fn is_any_starting(&self) -> bool {
         self.starting.values().any(|starting| starting.next.is_some())
     }
 
-    /// Whether some ranks of a world are still to be started.
+    /// Whether ranks of a world are still to be started.
     pub(super) fn is_starting(&self, first: Rank) -> bool {
         self.starting.get(&first).is_some_and(|starting| starting.next.is_some())
     }
 
-    /// Starts the next few ranks of each world that has some to start, unless everything is stopped.
+    /// Starts the next few ranks of each world, unless everything is stopped.
     pub(in crate::manager) fn start_some(&mut self, turn: &mut Turn<'_>, is_stopping: bool) {
         if is_stopping {
             return;
@@ -160,23 +150,23 @@ impl Ranks {
 
     fn start_some_of(&mut self, turn: &mut Turn<'_>, first: Rank, begin: usize) {
         let Some(world) = turn.job.worlds.of(first) else { return };
-        let behind = world.here.len().min(begin + STARTS_PER_TURN);
-        let some = &world.here[begin..behind];
-        let goes_on = behind < world.here.len();
+        let end = world.here.len().min(begin + STARTS_PER_TURN);
+        let some = &world.here[begin..end];
+        let is_continued = end < world.here.len();
         for &rank in some {
             if let Err(failure) = self.start_one(turn, world, rank) {
                 self.starting.entry(first).or_default().stop();
                 return start_failed(turn, first, failure);
             }
         }
-        self.starting.entry(first).or_default().next = goes_on.then_some(behind);
+        self.starting.entry(first).or_default().next = is_continued.then_some(end);
         let number = |rank: &Rank| self.table.get(*rank).map_or(0, |process| process.number);
         let pids: Vec<(Rank, u32)> = some.iter().map(|rank| (*rank, number(rank))).collect();
         if !turn.job.spec.adopted {
             turn.report(ForStdio::Begun(some.to_vec()));
         }
         turn.post(Input::Pids(pids));
-        if goes_on {
+        if is_continued {
             return;
         }
         if first == Rank(0) {
@@ -202,24 +192,22 @@ impl Ranks {
         let Some(Starting { prepared, .. }) = self.starting.get(&world.numbers.first) else {
             return Ok(());
         };
-        let spawn = &prepared.spawns[&world.argset_of(rank)];
+        let Launch { spawn, shim } = &prepared.launches[&world.argset_of(rank)];
         let variables = prepare::variables_of((&world.spec, &turn.job.groups), own, local);
         let cpus = CpuMask::of(prepared.bindings.cpus(local));
         let argset = &world.spec.argsets[world.argset_of(rank)];
-        let window = self.window.as_ref().filter(|_| argset.pty.is_some()).map(Window::as_fd);
         let arguments = prepare::arguments_of((&world.spec, order), own);
-        let front = Front::of(spec, is_first);
         let fed = is_first && (spec.stdin_switch || spec.stdin.contains(rank));
         let extra = Extra {
             variables: &variables,
             arguments: arguments.as_deref().unwrap_or_default(),
             cpus: cpus.as_ref(),
             closed: spec.closed_in(argset, fed),
-            further: window,
         };
         let given = Given {
-            fed: fed || front == Front::Debugger,
-            front,
+            fed,
+            shim: *shim,
+            size: self.size,
             enlarge: self.table.len() + world.here.len() <= MAX_RANKS_ENLARGED,
             null: turn.null,
             cgroup: self.cgroup.as_ref().map(|group| group.as_fd()),
@@ -244,25 +232,25 @@ impl Ranks {
         Ok(())
     }
 
-    /// The process that was passed becomes a rank.
+    /// Makes the adopted process a rank.
     fn adopt(&mut self, turn: &mut Turn<'_>, arrived: Arrived) -> Result<(), Failure> {
         let settled = arrived.settle(turn.registry, self.table.next_token());
         let (process, pmi) = settled.map_err(|e| {
-            let problem = format!("cannot listen to the program that was running: {e}");
+            let problem = format!("cannot watch the program that was running: {e}");
             Failure::Suite { problem }
         })?;
         turn.begin(Phase::Run, Some(RANK));
         self.table.insert(RANK, process);
         turn.report(ForStdio::Pipes(RANK, Box::default()));
         turn.report(Event::Pmi(RANK, Client::Adopted, pmi));
-        // That it called for us is use of PMI, whatever it says next.
+        // Its request for a process manager is a use of PMI.
         turn.post(Input::Initialized(RANK));
         Ok(())
     }
 }
 
-/// The user gets a notice of a niceness that the ranks of this host cannot have.
-fn tell_niceness(turn: &mut Turn<'_>) {
+/// Reports to the user that the ranks of this host cannot have the niceness of mpirun.
+fn report_niceness(turn: &mut Turn<'_>) {
     let Some(wanted) = turn.job.spec.niceness.filter(|&nice| !priority::may_have(nice)) else {
         return;
     };

@@ -1,92 +1,78 @@
-//! What is executed for a rank: its program, or something in front of it that starts it.
+//! The executed program of a rank: the program itself, or a launcher shim before it.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
+use mpd_debug::shim::{Abilities, Tracing};
 use mpd_wire::Rank;
-use mpd_wire::job::{Argset, Bytes, Debug, Failure, OnCrash};
+use mpd_wire::job::{Argset, Bytes, Failure};
 
-use super::prepare::{self, WINDOW_FD, Whose};
-use crate::cli::{CATCHER, HOLDER, WATCHER_NAME};
+use super::ranks_context::RanksContext;
+use crate::shim::plan::Plan;
 use mpd_io::locate::{self, Program};
 
 /// This executable, in another role.
-const OURSELVES: &[u8] = b"/proc/self/exe";
+const THIS_EXECUTABLE: &[u8] = b"/proc/self/exe";
 
-/// A program and its words, its own name the first of them.
+/// An executable and its arguments; the first argument is its name.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct Arguments {
     pub(super) path: Bytes,
     pub(super) argv: Vec<Bytes>,
-    /// It is a script without interpreter line.
+    /// Whether the program is a script without interpreter line.
     pub(super) script: bool,
+    /// The abilities of the shim, if one is executed.
+    pub(super) shim: Option<Abilities>,
 }
 
-/// What to execute so that `program` runs as the rank: under a debugger, watched for crashes, on a terminal of
-/// its own, or just so.
+/// The executable and the arguments that run `program` as the rank.
 ///
 /// # Errors
-/// What is needed for it is not here.
-pub(super) fn words(
-    whose: Whose<'_>,
+/// gdb is needed and missing.
+pub(super) fn arguments(
+    context: RanksContext<'_>,
     argset: &Argset,
     (rank, program): (Rank, Program),
-) -> Result<Words, Failure> {
-    let first = !whose.spawned;
-    let spec = whose.spec;
-    if let Some(debug) = spec.debug.as_ref().filter(|_| first) {
-        return debugged(debug, argset, (rank, program));
+) -> Result<Arguments, Failure> {
+    let plan = plan(context, argset, rank)?;
+    let mut argv = vec![argset.program.clone()];
+    if !plan.is_needed() {
+        argv.extend(argset.args.iter().cloned());
+        return Ok(Arguments { path: program.path, argv, script: program.script, shim: None });
     }
-    let words = plain(argset, program);
-    if let Some(on_crash) = spec.on_crash.as_ref().filter(|_| first) {
-        return watched((whose, on_crash), argset, words);
+    let mut arguments = plan.words();
+    if program.script {
+        argv = vec![b"/bin/sh".into(), b"/bin/sh".into()];
     }
-    match argset.pty {
-        Some(size) => on_terminal(size, words),
-        None => Ok(words),
-    }
+    arguments.append(&mut argv);
+    arguments.push(program.path);
+    arguments.extend(argset.args.iter().cloned());
+    let shim = Some(plan.abilities());
+    Ok(Arguments { path: THIS_EXECUTABLE.to_vec(), argv: arguments, script: false, shim })
 }
 
-fn plain(argset: &Argset, program: Program) -> Words {
-    let argv = std::iter::once(&argset.program).chain(&argset.args).cloned().collect();
-    Words { path: program.path, argv, script: program.script }
-}
-
-/// This executable as the driver of a debugger.
-fn debugged(
-    debug: &Debug,
-    argset: &Argset,
-    (rank, program): (Rank, Program),
-) -> Result<Words, Failure> {
-    let gdb = debugger(&debug.gdb, argset)?;
-    let mut argv = vec![b"mpdgdb".to_vec(), b"--debugger".to_vec(), gdb];
-    match debug.attach.get(rank.index()) {
-        Some(pid) => argv.extend([b"--attach".to_vec(), pid.to_string().into_bytes()]),
-        None => {
-            argv.push(program.path);
-            argv.extend(argset.args.iter().cloned());
+/// The plan of the shim of a rank.
+fn plan(context: RanksContext<'_>, argset: &Argset, rank: Rank) -> Result<Plan, Failure> {
+    let spec = context.spec;
+    let mut plan = Plan { tracer: context.tracer().as_raw().unsigned_abs(), ..Plan::default() };
+    let mut gdb = None;
+    if let Some(debug) = context.debug {
+        plan.debugs = true;
+        // The session continues without a spawned rank that has ended, since many others may follow.
+        plan.once = context.spawned;
+        plan.attach = debug.attach.get(rank.index()).copied();
+        gdb = Some(&debug.gdb);
+    } else {
+        plan.terminal = argset.pty;
+        if let Some(on_crash) = spec.on_crash.as_ref().filter(|_| !context.spawned) {
+            plan.tracing = Some(if on_crash.hold { Tracing::Hold } else { Tracing::Stacks });
+            gdb = Some(&on_crash.gdb);
         }
     }
-    Ok(Words { path: OURSELVES.to_vec(), argv, script: false })
-}
-
-/// This executable, which starts the program and looks where it crashes, or holds it then.
-fn watched(
-    (whose, on_crash): (Whose<'_>, &OnCrash),
-    argset: &Argset,
-    words: Words,
-) -> Result<Words, Failure> {
-    // Whoever looks needs it, too.
-    let gdb = debugger(&on_crash.gdb, argset)?;
-    let Words { path, argv, script } = words;
-    let (role, whose) = match on_crash.hold {
-        true => (HOLDER, prepare::tracer(whose.daemon).to_string().into_bytes()),
-        false => (CATCHER, gdb),
-    };
-    let mut front = vec![WATCHER_NAME.into(), role.into(), whose];
-    if script {
-        front.push(b"/bin/sh".to_vec());
+    if let Some(gdb) = gdb {
+        plan.gdb = OsString::from_vec(debugger(gdb, argset)?);
     }
-    front.push(path);
-    front.extend(argv.into_iter().skip(1));
-    Ok(Words { path: OURSELVES.to_vec(), argv: front, script: false })
+    Ok(plan)
 }
 
 /// The debugger of this host.
@@ -101,17 +87,4 @@ fn debugger(gdb: &[u8], argset: &Argset) -> Result<Bytes, Failure> {
         );
         Failure::Suite { problem }
     })
-}
-
-/// The program `pty`, which gives the program a terminal.
-fn on_terminal((columns, lines): (u16, u16), words: Words) -> Result<Words, Failure> {
-    let wrapper = locate::wrapper().map_err(|problem| Failure::Suite { problem })?;
-    let mut argv = words.argv.into_iter();
-    let name = argv.next().unwrap_or_default();
-    let size = format!("{columns}x{lines}").into_bytes();
-    let window = WINDOW_FD.to_string().into_bytes();
-    let mut front = vec![wrapper.clone(), b"--size".into(), size, b"--size-fd".into(), window];
-    front.extend([b"--name".into(), name, b"--".into(), words.path]);
-    front.extend(argv);
-    Ok(Words { path: wrapper, argv: front, script: false })
 }

@@ -1,14 +1,14 @@
-//! The hints of a spawn: what the keys of an `MPI_Info` mean here. Unknown ones mean nothing.
+//! The hints of a spawn: the meaning of the keys of an `MPI_Info`. Unknown keys are ignored.
 //!
 //! | key | value |
 //! |---|---|
-//! | `host`, `hosts` | hosts for these processes, separated by commas, each with slots behind a colon or without |
+//! | `host`, `hosts` | hosts for these processes, separated by commas, each with or without a colon and slots |
 //! | `hostfile`, `machinefile` | a file of hosts |
 //! | `wdir` | the working directory; if it is relative, below the spawner's |
 //! | `path` | directories to search for the program, separated by colons, before those of the spawner |
-//! | `soft` | numbers of processes that will do, as `LOW:HIGH:STEP,…` |
+//! | `soft` | acceptable numbers of processes, as `LOW:HIGH:STEP,…` |
 //! | `env` | variables for the processes, `NAME=VALUE`, separated by spaces or newlines |
-//! | `appnum` | what `MPI_APPNUM` is |
+//! | `appnum` | the value of `MPI_APPNUM` |
 //! | `arch` | the architecture; every host of a ring has the same |
 //! | `file` | a file with further hints, `KEY=VALUE` on each line |
 //! | `mpd_policy` | `rr`, `load` or `pack` |
@@ -23,30 +23,30 @@ use mpd_io::logging::plain;
 use mpd_placement::hosts;
 use mpd_placement::hosts::HostEntry;
 use mpd_placement::soft::{InvalidSoft, Soft};
-use mpd_wire::job::{Argset, Bytes, HostWish};
+use mpd_wire::job::{Argset, Bytes, HostChoice};
 use mpd_wire::job::{SpawnBlock, SpawnPolicy};
 use pmi_proto::SpawnCommand;
 
 /// Longest file of hints or of hosts.
 const MAX_FILE: u64 = 1 << 20;
 
-/// One program of a spawn, as its hints want it.
+/// One program of a spawn, with its hints applied.
 #[derive(Debug)]
-pub(super) struct Wanted {
+pub(super) struct SpawnProgram {
     pub(super) argset: Argset,
     pub(super) block: SpawnBlock,
     pub(super) variables: Vec<Bytes>,
     pub(super) appnum: Option<i32>,
 }
 
-/// What `command` means to a rank that runs `parent`.
+/// Applies the hints of `command`, which a rank that runs `parent` has spawned.
 ///
 /// # Errors
-/// A hint that cannot be followed, for people.
-pub(super) fn understand(command: &SpawnCommand, parent: &Argset) -> Result<Wanted, String> {
+/// A hint that cannot be followed; a text for people.
+pub(super) fn program_of(command: &SpawnCommand, parent: &Argset) -> Result<SpawnProgram, String> {
     let mut search = b".:".to_vec();
     search.extend_from_slice(&parent.search);
-    let mut wanted = Wanted {
+    let mut wanted = SpawnProgram {
         argset: Argset {
             size: command.size,
             program: command.program.clone(),
@@ -67,7 +67,7 @@ pub(super) fn understand(command: &SpawnCommand, parent: &Argset) -> Result<Want
     for (key, value) in &command.info {
         wanted.follow(key, value, parent)?;
         if key == b"file" {
-            for line in read(&beside(&parent.directory, value))?.split(|&byte| byte == b'\n') {
+            for line in read(&below(&parent.directory, value))?.split(|&byte| byte == b'\n') {
                 if let Some(at) = line.iter().position(|&byte| byte == b'=') {
                     let (key, value) = (line[..at].trim_ascii(), line[at + 1..].trim_ascii());
                     wanted.follow(key, value, parent)?;
@@ -78,47 +78,47 @@ pub(super) fn understand(command: &SpawnCommand, parent: &Argset) -> Result<Want
     Ok(wanted)
 }
 
-impl Wanted {
+impl SpawnProgram {
     fn follow(&mut self, key: &[u8], value: &[u8], parent: &Argset) -> Result<(), String> {
         let text = String::from_utf8_lossy(value);
-        let unfit = |problem: &str| format!("{}={text}: {problem}", String::from_utf8_lossy(key));
+        let invalid = |problem: &str| format!("{}={text}: {problem}", String::from_utf8_lossy(key));
         match key {
             b"wdir" => {
-                let directory = beside(&parent.directory, value);
+                let directory = below(&parent.directory, value);
                 self.argset.directory = directory.into_os_string().into_encoded_bytes();
             }
             b"path" => {
                 self.argset.search = [value, b":.:", &parent.search].concat();
             }
             b"host" | b"hosts" => {
-                let listed = hosts::parse_list(text.trim()).map_err(|e| unfit(&e.to_string()))?;
-                self.block.hosts = Some(listed.into_iter().map(wish).collect());
+                let listed = hosts::parse_list(text.trim()).map_err(|e| invalid(&e.to_string()))?;
+                self.block.hosts = Some(listed.into_iter().map(host_choice).collect());
             }
             b"hostfile" | b"machinefile" => {
-                let path = beside(&parent.directory, value);
+                let path = below(&parent.directory, value);
                 let file = read(&path)?;
                 let listed =
                     hosts::parse_file(&file).map_err(|e| format!("{}: {e}", path.display()))?;
-                self.block.hosts = Some(listed.into_iter().map(wish).collect());
+                self.block.hosts = Some(listed.into_iter().map(host_choice).collect());
             }
             b"soft" => {
-                let soft: Soft = text.parse().map_err(|e: InvalidSoft| unfit(&e.to_string()))?;
+                let soft: Soft = text.parse().map_err(|e: InvalidSoft| invalid(&e.to_string()))?;
                 let most = self.block.size;
                 let size = soft.largest_up_to(most);
-                let size = size.ok_or_else(|| unfit(&format!("no number up to {most}")))?;
+                let size = size.ok_or_else(|| invalid(&format!("no number up to {most}")))?;
                 (self.block.size, self.argset.size) = (size, size);
             }
             b"env" => self.variables = variables_of(value),
             b"appnum" => {
-                self.appnum = Some(text.trim().parse().map_err(|_| unfit("no number"))?);
+                self.appnum = Some(text.trim().parse().map_err(|_| invalid("no number"))?);
             }
             b"arch" if !text.contains(std::env::consts::ARCH) => {
                 let here = std::env::consts::ARCH;
-                return Err(unfit(&format!("the hosts of this ring are {here}")));
+                return Err(invalid(&format!("the hosts of this ring are {here}")));
             }
             b"mpd_policy" => {
                 let policy = SpawnPolicy::of_name(&text);
-                self.block.policy = Some(policy.ok_or_else(|| unfit("not rr, load or pack"))?);
+                self.block.policy = Some(policy.ok_or_else(|| invalid("not rr, load or pack"))?);
             }
             _ => {}
         }
@@ -126,7 +126,7 @@ impl Wanted {
     }
 }
 
-fn beside(directory: &[u8], path: &[u8]) -> PathBuf {
+fn below(directory: &[u8], path: &[u8]) -> PathBuf {
     Path::new(OsStr::from_bytes(directory)).join(OsStr::from_bytes(path))
 }
 
@@ -137,22 +137,22 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn wish(host: HostEntry) -> HostWish {
-    HostWish { name: host.host, slots: host.ncpus }
+fn host_choice(host: HostEntry) -> HostChoice {
+    HostChoice { name: host.host, slots: host.ncpus }
 }
 
-/// A word without a name goes on with the one before it.
+/// Splits the value of `env`. A part without a name continues the part before it.
 fn variables_of(value: &[u8]) -> Vec<Bytes> {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let separators: &[u8] = if value.contains(&b'\n') { b"\n" } else { b" " };
     let mut variables: Vec<Bytes> = Vec::new();
-    for word in value.split(|byte| separators.contains(byte)) {
-        let name = word.iter().take_while(|byte| is_name(byte)).count();
-        match (variables.last_mut(), word.get(name)) {
-            (_, Some(b'=')) if name > 0 => variables.push(word.to_vec()),
+    for part in value.split(|byte| separators.contains(byte)) {
+        let name = part.iter().take_while(|byte| is_name(byte)).count();
+        match (variables.last_mut(), part.get(name)) {
+            (_, Some(b'=')) if name > 0 => variables.push(part.to_vec()),
             (Some(last), _) => {
                 last.push(separators[0]);
-                last.extend_from_slice(word);
+                last.extend_from_slice(part);
             }
             (None, _) => {}
         }

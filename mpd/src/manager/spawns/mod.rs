@@ -1,11 +1,11 @@
-//! Spawns: a rank asks its manager for further processes, that one the root, and the root its daemon
-//! where they go. Hosts that the job does not have yet join it. What is started, and what the spawner
-//! gets as its answer, is the machine's to say; the order of requests is [`SpawnQueue`]'s.
+//! Spawns: a rank asks its manager for further processes. The manager asks the root, and the root asks its daemon
+//! for hosts. Hosts that are new in the job join it. The machine decides what is started and how the spawner is
+//! answered. [`SpawnQueue`] decides the order of requests.
 //!
 //! | module | has |
 //! |---|---|
 //! | [`info`] | the hints of a spawn |
-//! | [`order`] | what travels of a spawn |
+//! | [`order`] | the encoded order of a spawn |
 
 mod info;
 mod order;
@@ -16,55 +16,45 @@ use std::rc::Rc;
 use mpd_job::manager::{Input, Manager, SpawnQueue};
 use mpd_machine::Time;
 use mpd_wire::Rank;
-use mpd_wire::job::SpawnWish;
+use mpd_wire::job::SpawnPlacement;
 use mpd_wire::job::{Bytes, JobSpec, Notice, Parts, SpawnOutcome, World as Numbers};
 use mpd_wire::message::{
     Down, Gathering, JobNews, Launch, ManagerReport, Placing, TreeKind, WorldPiece, pieces,
 };
 use pmi_proto::{SpawnRequest, Ticket};
 
-use self::order::Order;
+use self::order::SpawnOrder;
+use super::announced::Announced;
+use super::caller::Caller;
 use super::context::{Job, Turn};
 use super::event::{Event, ForLinks};
-use super::links::End;
-use super::pmi::Asker;
+use super::links::LinkEnd;
 use super::worlds::World;
 
-/// `MPI_ERR_SPAWN` of MPICH and its descendants: of a process that `soft` has left out.
+/// `MPI_ERR_SPAWN` of MPICH and its descendants: the error code of a process that `soft` has left out.
 const ERR_SPAWN: i32 = 42;
 
 /// A request at the root.
 #[derive(Debug)]
 struct Request {
     spawner: Rank,
-    order: Order,
+    order: SpawnOrder,
     bytes: Bytes,
 }
 
-/// A spawned world that is to be started here or below.
-#[derive(Debug)]
-pub(super) struct Announced {
-    pub(super) world: World,
-    /// What its key-value space holds beforehand.
-    pub(super) preput: Vec<(Bytes, Bytes)>,
-    /// Its programs are known, so that its ranks can be started.
-    pub(super) is_known: bool,
-}
-
-/// See the module.
+/// The spawns of ranks here, and at the root the queue of all spawns.
 #[derive(Debug)]
 pub(super) struct Spawns {
-    /// By spawner here: the request to answer, and the error code of each process that it has asked for, if all goes
-    /// well.
+    /// By spawner here: the request to answer, and the error code of each process for an answer of success.
     asked: BTreeMap<Rank, (Ticket, Vec<i32>)>,
-    /// What further threads of spawners want.
-    waiting: VecDeque<(Asker, SpawnRequest)>,
-    /// Pieces from below and from above that are not whole yet.
-    from_below: Gathering,
-    from_above: Gathering,
-    /// What is known of worlds that are about to be announced.
+    /// Requests of further threads of spawners.
+    waiting: VecDeque<(Caller, SpawnRequest)>,
+    /// Incomplete requests of children and orders of the parent.
+    from_children: Gathering,
+    from_parent: Gathering,
+    /// Complete orders of worlds that are not announced yet.
     arrived: BTreeMap<Rank, Bytes>,
-    /// At the root.
+    /// Only at the root.
     queue: SpawnQueue<Request>,
 }
 
@@ -73,8 +63,8 @@ impl Spawns {
         Self {
             asked: BTreeMap::new(),
             waiting: VecDeque::new(),
-            from_below: Gathering::default(),
-            from_above: Gathering::default(),
+            from_children: Gathering::default(),
+            from_parent: Gathering::default(),
             arrived: BTreeMap::new(),
             queue: SpawnQueue::new(job.spec.size()),
         }
@@ -93,17 +83,17 @@ impl Spawns {
 
     // ----- for the spawner -----
 
-    /// A rank here wants further processes.
+    /// Handles the spawn of a rank here.
     pub(super) fn ask(
         &mut self,
         turn: &mut Turn<'_>,
         machine: &Manager,
-        (asker, request): (Asker, SpawnRequest),
+        (caller, request): (Caller, SpawnRequest),
     ) {
-        let (rank, ticket) = asker;
+        let (rank, ticket) = caller;
         if self.asked.contains_key(&rank) {
-            // Bounded by what a session lets its client have open.
-            return self.waiting.push_back((asker, request));
+            // Bounded by the number of open requests of a session.
+            return self.waiting.push_back((caller, request));
         }
         match order_of(turn.job, rank, &request) {
             Ok(order) => {
@@ -113,12 +103,12 @@ impl Spawns {
             Err(problem) => {
                 let text = format!("spawn by rank {}: {problem}", turn.job.name_of(rank));
                 turn.post(Input::Notice(text));
-                turn.report(Event::SpawnAnswer(asker, Err("cannot_spawn")));
+                turn.report(Event::SpawnAnswer(caller, Err("cannot_spawn")));
             }
         }
     }
 
-    /// What came of a spawn by a rank here.
+    /// Answers the spawn of a rank here.
     pub(super) fn answered(
         &mut self,
         turn: &mut Turn<'_>,
@@ -128,8 +118,8 @@ impl Spawns {
         let Some((ticket, errors)) = self.asked.remove(&rank) else { return };
         let spawned = match outcome {
             SpawnOutcome::Done { kvsname } => Ok((kvsname, errors)),
-            // With success and nothing but error codes, a library whose caller has not asked for those waits for
-            // processes that never come.
+            // Success with only error codes would hang some libraries: if the caller does not ask for error codes,
+            // they wait for the processes.
             SpawnOutcome::Failed { .. } => Err("cannot_spawn"),
         };
         turn.report(Event::SpawnAnswer((rank, ticket), spawned));
@@ -140,13 +130,13 @@ impl Spawns {
         }
     }
 
-    /// That rank has ended, or starts once more.
+    /// Forgets the requests of a rank that has ended, or starts again.
     pub(super) fn forget(&mut self, rank: Rank) {
         self.asked.remove(&rank);
         self.waiting.retain(|((other, _), _)| *other != rank);
     }
 
-    /// The programs of all ranks start once more.
+    /// Forgets all requests, since all programs start again.
     pub(super) fn restart(&mut self) {
         self.asked.clear();
         self.waiting.clear();
@@ -154,36 +144,36 @@ impl Spawns {
 
     // ----- on the way -----
 
-    /// To the root, wherever that is.
+    /// Sends a request to the root.
     fn pass_on(&mut self, turn: &mut Turn<'_>, machine: &Manager, (spawner, bytes): (Rank, Bytes)) {
         if turn.job.is_root() {
             return self.take_request(turn, machine, (spawner, bytes));
         }
         for piece in pieces(spawner, &bytes) {
-            turn.report(ForLinks::Bytes(End::Parent, TreeKind::World, piece));
+            turn.report(ForLinks::Bytes(LinkEnd::Parent, TreeKind::World, piece));
         }
     }
 
-    /// A piece of a request from below, or of an order from above.
+    /// Takes a piece of a child's request, or of the parent's order.
     pub(super) fn take_piece(
         &mut self,
         turn: &mut Turn<'_>,
         machine: &Manager,
-        (from, payload): (End, Vec<u8>),
+        (from, payload): (LinkEnd, Vec<u8>),
     ) {
         let Some(piece) = WorldPiece::read(&payload) else {
-            return log::warn!("a piece of a world that is none");
+            return log::warn!("received a malformed piece of a world");
         };
         match from {
-            End::Child(_) if !turn.job.is_root() => {
-                turn.report(ForLinks::Bytes(End::Parent, TreeKind::World, payload));
+            LinkEnd::Child(_) if !turn.job.is_root() => {
+                turn.report(ForLinks::Bytes(LinkEnd::Parent, TreeKind::World, payload));
             }
-            End::Child(_) => match self.from_below.take(&piece) {
+            LinkEnd::Child(_) => match self.from_children.take(&piece) {
                 Ok(Some(bytes)) => self.take_request(turn, machine, (piece.of, bytes)),
                 Ok(None) => {}
                 Err(e) => refuse(turn, piece.of, &e.to_string()),
             },
-            End::Parent => match self.from_above.take(&piece) {
+            LinkEnd::Parent => match self.from_parent.take(&piece) {
                 Ok(Some(bytes)) => drop(self.arrived.insert(piece.of, bytes)),
                 Ok(None) => {}
                 Err(e) => log::error!("the world that begins with rank {}: {e}", piece.of),
@@ -191,33 +181,37 @@ impl Spawns {
         }
     }
 
-    /// The managers below at these places get a world's order, and then its announcement.
+    /// Sends a world's order and then its announcement to the children at these tree indices.
     pub(super) fn announce(
         &self,
         turn: &mut Turn<'_>,
-        places: Vec<usize>,
+        tree_indices: Vec<usize>,
         (world, parts): (Numbers, Parts),
     ) {
         let known = self.arrived.get(&world.first).map_or(&[][..], Vec::as_slice);
         for piece in pieces(world.first, known) {
-            for &place in &places {
-                turn.report(ForLinks::Bytes(End::Child(place), TreeKind::World, piece.clone()));
+            for &tree_index in &tree_indices {
+                turn.report(ForLinks::Bytes(
+                    LinkEnd::Child(tree_index),
+                    TreeKind::World,
+                    piece.clone(),
+                ));
             }
         }
-        turn.report(ForLinks::DownNow(places, Down::World { world, parts }));
+        turn.report(ForLinks::DownNow(tree_indices, Down::World { world, parts }));
     }
 
-    /// A world that runs here or below is to be started.
+    /// Prepares a world that is to be started in this subtree.
     pub(super) fn prepare(&mut self, turn: &mut Turn<'_>, numbers: Numbers, parts: Parts) {
         let job = turn.job;
         let arrived = self.arrived.remove(&numbers.first);
-        let order = arrived.and_then(|bytes| Order::decode(&bytes).ok());
+        let order = arrived.and_then(|bytes| SpawnOrder::decode(&bytes).ok());
         let order = order.filter(|order| order.spec.size() == numbers.size);
-        let called = (numbers, numbers.kvsname(&job.order.kvsname));
+        let names = (numbers, numbers.kvsname(&job.order.kvsname));
         let announced = match order {
-            // One of which nothing is known will not be started.
+            // A world without an order is not started.
             None => Announced {
-                world: World::new(called, Rc::clone(&job.spec), &job.order, parts),
+                world: World::new(names, Rc::clone(&job.spec), &job.order, parts),
                 preput: Vec::new(),
                 is_known: false,
             },
@@ -226,7 +220,7 @@ impl Spawns {
                 let (inherits, appnums) = (order.inherits.clone(), order.appnums.clone());
                 let spawner = Some(order.parent.clone());
                 let spec = Rc::new(order.with_environment_of(&job.spec));
-                let world = World::new(called, spec, &job.order, parts);
+                let world = World::new(names, spec, &job.order, parts);
                 let world = World { inherits, appnums, spawner, ..world };
                 Announced { world, preput, is_known: true }
             }
@@ -242,7 +236,7 @@ impl Spawns {
         machine: &Manager,
         (spawner, bytes): (Rank, Bytes),
     ) {
-        match Order::decode(&bytes) {
+        match SpawnOrder::decode(&bytes) {
             Ok(order) => {
                 self.queue.push(Request { spawner, order, bytes });
                 self.place_next(turn, machine);
@@ -251,39 +245,41 @@ impl Spawns {
         }
     }
 
-    /// Asks the daemon where the first of the queue goes, unless it is asked already. A rank may be quick, and others not
-    /// started yet; or everything is stopped: then it waits.
+    /// Asks the daemon where to place the first request of the queue, unless one is being placed. The request waits
+    /// while ranks of an earlier start are missing, or while everything is stopped.
     pub(super) fn place_next(&mut self, turn: &mut Turn<'_>, machine: &Manager) {
         if self.queue.begin_next(turn.now(), machine.takes_worlds()) {
-            self.ask_for_place(turn, machine);
+            self.ask_for_placement(turn, machine);
         }
     }
 
-    /// Asks, or asks the next daemon again.
-    pub(super) fn ask_for_place(&self, turn: &mut Turn<'_>, machine: &Manager) {
+    /// Asks the daemon for a placement, or asks the next daemon again.
+    pub(super) fn ask_for_placement(&self, turn: &mut Turn<'_>, machine: &Manager) {
         let Some((request, first)) = self.queue.placing() else { return };
         let Job { spec, order, .. } = turn.job;
-        let member = |place: usize| order.shares.get(place).map(|share| share.member.clone());
+        let member = |tree_index: usize| {
+            order.host_slices.get(tree_index).map(|host_slice| host_slice.member.clone())
+        };
         let last_of_job = || {
             let last = Rank(spec.size().saturating_sub(1));
-            member(order.shares.place_of_rank(last)?)
+            member(order.host_slices.tree_index_of_rank(last)?)
         };
         let running = machine.living_at().into_iter();
-        let places = 0..order.shares.len();
-        let wish = SpawnWish {
+        let tree_indices = 0..order.host_slices.len();
+        let placement = SpawnPlacement {
             blocks: first.order.blocks.clone(),
             policy: spec.spawn_policy,
             hosts: spec.placement.hosts.clone(),
             exclude: spec.placement.exclude.clone(),
             last: self.queue.last().cloned().or_else(last_of_job),
             running: running.filter_map(|(at, n)| Some((member(at)?, n))).collect(),
-            lost: places.filter(|&at| machine.is_lost(at)).filter_map(member).collect(),
+            lost: tree_indices.filter(|&at| machine.is_lost(at)).filter_map(member).collect(),
             here_first: spec.placement.here_first,
         };
-        turn.tell_daemon(ManagerReport::Place { request, wish });
+        turn.send_to_daemon(ManagerReport::Place { request, placement });
     }
 
-    /// The daemon says where processes go.
+    /// Handles the placement from the daemon.
     pub(super) fn placed(
         &mut self,
         turn: &mut Turn<'_>,
@@ -292,11 +288,11 @@ impl Spawns {
     ) {
         let Some(request) = self.queue.answered(number, machine.takes_worlds()) else { return };
         match outcome {
-            Placing::Done { shares, last } => {
+            Placing::Done { host_slices, last } => {
                 let Request { spawner, order, bytes } = request;
-                let (kvsname, hosts) = (&turn.job.order.kvsname, &turn.job.order.shares);
+                let (kvsname, hosts) = (&turn.job.order.kvsname, &turn.job.order.host_slices);
                 let asked = (spawner, order.spec.size());
-                match self.queue.plan(asked, kvsname, hosts, (shares, last)) {
+                match self.queue.plan(asked, kvsname, hosts, (host_slices, last)) {
                     Ok(plan) => {
                         // A world that the machine refused was never announced.
                         self.arrived.clear();
@@ -312,7 +308,7 @@ impl Spawns {
     }
 }
 
-/// Hosts that joined at the places from `from` on are to start managers.
+/// Asks the daemon for managers on the hosts that joined at the tree indices from `from` on.
 pub(super) fn announce_growth(turn: &mut Turn<'_>, from: usize) {
     let order = &turn.job.order;
     let launch = Launch {
@@ -321,29 +317,29 @@ pub(super) fn announce_growth(turn: &mut Turn<'_>, from: usize) {
         cookie: order.cookie.clone(),
         kvsname: order.kvsname.clone(),
         tmpdir: order.tmpdir.clone(),
-        shares: order.shares.clone(),
+        host_slices: order.host_slices.clone(),
         first: u32::try_from(from).unwrap_or(u32::MAX),
     };
-    turn.tell_daemon(ManagerReport::Grow { launch: Box::new(launch) });
+    turn.send_to_daemon(ManagerReport::Grow { launch: Box::new(launch) });
 }
 
-/// At the root: what that rank wanted is not started.
+/// At the root: refuses a spawn.
 fn refuse(turn: &mut Turn<'_>, spawner: Rank, problem: &str) {
     let text = format!("spawn by rank {}: {problem}", turn.job.name_of(spawner));
-    turn.tell_console(JobNews::Notice(Notice::major(text)));
+    turn.send_to_console(JobNews::Notice(Notice::major(text)));
     turn.post(Input::SpawnRefused(spawner));
 }
 
-/// What a rank here wants, as it travels.
+/// The order of a rank's spawn.
 ///
 /// # Errors
-/// Why it cannot be had, for people.
-fn order_of(job: &Job, rank: Rank, request: &SpawnRequest) -> Result<Order, String> {
+/// Why it is impossible; a text for people.
+fn order_of(job: &Job, rank: Rank, request: &SpawnRequest) -> Result<SpawnOrder, String> {
     let world = job.worlds.of(rank).ok_or("it has ended")?;
     let argset = world.argset_of(rank);
     let parent = &world.spec.argsets[argset];
     let inherited = world.inherits.get(argset).copied().unwrap_or(0);
-    let mut order = Order {
+    let mut order = SpawnOrder {
         spec: JobSpec {
             tmpdir: job.spec.tmpdir.clone(),
             spawn_policy: job.spec.spawn_policy,
@@ -356,7 +352,7 @@ fn order_of(job: &Job, rank: Rank, request: &SpawnRequest) -> Result<Order, Stri
         blocks: Vec::new(),
     };
     for (number, command) in (0..).zip(&request.commands) {
-        let mut wanted = info::understand(command, parent)?;
+        let mut wanted = info::program_of(command, parent)?;
         wanted.argset.environment = number;
         order.spec.argsets.push(wanted.argset);
         order.spec.environments.push(wanted.variables);
@@ -369,8 +365,8 @@ fn order_of(job: &Job, rank: Rank, request: &SpawnRequest) -> Result<Order, Stri
     Ok(order)
 }
 
-/// For each process that was asked for, in order: libraries count them.
-fn error_codes(request: &SpawnRequest, order: &Order) -> Vec<i32> {
+/// An error code for each requested process, in order, since libraries count them.
+fn error_codes(request: &SpawnRequest, order: &SpawnOrder) -> Vec<i32> {
     let mut errors = Vec::new();
     for (command, block) in request.commands.iter().zip(&order.blocks) {
         errors.extend((0..command.size).map(|n| if n < block.size { 0 } else { ERR_SPAWN }));

@@ -1,5 +1,4 @@
-//! What travels of a spawn: from the manager of its spawner to the root, and from there to those who
-//! start it.
+//! The order of a spawn: from the manager of its spawner to the root, and from there to the managers that start it.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +7,19 @@ use mpd_wire::job::SpawnBlock;
 use mpd_wire::job::{Bytes, JobSpec, MAX_SPEC};
 use serde::{Deserialize, Serialize};
 
-/// See the module.
+/// The programs of a spawn, and the data that their managers need.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Order {
-    /// The programs. Their environments hold only what is added to those of the job; behind them stands
-    /// what the key-value space holds beforehand, as `KEY=VALUE`.
+pub(crate) struct SpawnOrder {
+    /// The programs. Their environments contain only the additions to an environment of the job. One more
+    /// environment follows, with the initial content of the key-value space as `KEY=VALUE`.
     pub(crate) spec: JobSpec,
     /// The name of the spawner's key-value space.
     pub(crate) parent: String,
-    /// By program: the environment of the job that it inherits.
+    /// By program: the index of the job's environment that it inherits.
     pub(crate) inherits: Vec<u32>,
-    /// By program: what MPI calls its number, if that is not its place.
+    /// By program: the application number of MPI, if it is not the index of the program.
     pub(crate) appnums: Vec<Option<i32>>,
-    /// By program: where it goes.
+    /// By program: its hosts.
     pub(crate) blocks: Vec<SpawnBlock>,
 }
 
@@ -33,7 +32,7 @@ struct Head {
     blocks: Vec<SpawnBlock>,
 }
 
-impl Order {
+impl SpawnOrder {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let head = Head {
             parent: self.parent.clone(),
@@ -50,7 +49,7 @@ impl Order {
     /// Reads an order and checks it.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is invalid.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         if bytes.len() > MAX_SPEC {
             bail!("{} bytes are too much for a spawn", bytes.len());
@@ -70,22 +69,23 @@ impl Order {
         Ok(Self { spec, parent, inherits, appnums, blocks })
     }
 
-    /// What the key-value space of the world holds beforehand.
+    /// The initial content of the world's key-value space.
     pub(crate) fn preput(&self) -> Vec<(Bytes, Bytes)> {
         let pairs = self.spec.environments.last().into_iter().flatten();
         pairs.filter_map(|pair| split(pair)).map(|(k, v)| (k.to_vec(), v.to_vec())).collect()
     }
 
-    /// The programs with whole environments.
+    /// The programs with complete environments.
     pub(crate) fn with_environment_of(self, job: &JobSpec) -> JobSpec {
         let Self { mut spec, inherits, .. } = self;
         spec.environments.truncate(inherits.len());
         for (own, inherited) in spec.environments.iter_mut().zip(inherits) {
             let given: BTreeSet<&[u8]> = own.iter().filter_map(|v| Some(split(v)?.0)).collect();
-            let kept = job.environments.get(inherited as usize).into_iter().flatten();
-            let kept = kept.filter(|v| split(v).is_none_or(|(name, _)| !given.contains(name)));
-            let kept: Vec<Bytes> = kept.cloned().collect();
-            own.extend(kept);
+            let inherited_rest = job.environments.get(inherited as usize).into_iter().flatten();
+            let inherited_rest =
+                inherited_rest.filter(|v| split(v).is_none_or(|(name, _)| !given.contains(name)));
+            let inherited_rest: Vec<Bytes> = inherited_rest.cloned().collect();
+            own.extend(inherited_rest);
         }
         spec
     }
@@ -125,9 +125,9 @@ pub(crate) mod tests {
         }
     }
 
-    fn order() -> Order {
+    fn order() -> SpawnOrder {
         let block = SpawnBlock { size: 1, hosts: None, policy: None };
-        Order {
+        SpawnOrder {
             spec: spec(&[&["A=new"], &[], &["port=a=b", "empty="]], 2),
             parent: "kvs_1".to_owned(),
             inherits: vec![1, 0],
@@ -139,17 +139,17 @@ pub(crate) mod tests {
     #[test]
     fn an_order_is_read_as_it_was_written() {
         let order = order();
-        assert_eq!(Order::decode(&order.encode()).unwrap(), order);
+        assert_eq!(SpawnOrder::decode(&order.encode()).unwrap(), order);
         let encoded = order.encode();
         for cut in [0, 3, 10, encoded.len() - 1] {
-            assert!(Order::decode(&encoded[..cut]).is_err(), "{cut}");
+            assert!(SpawnOrder::decode(&encoded[..cut]).is_err(), "{cut}");
         }
-        let short = Order { appnums: Vec::new(), ..order };
-        assert!(Order::decode(&short.encode()).is_err());
+        let short = SpawnOrder { appnums: Vec::new(), ..order };
+        assert!(SpawnOrder::decode(&short.encode()).is_err());
     }
 
     #[test]
-    fn a_spawned_program_has_its_ancestors_environment_and_what_was_given_to_it() {
+    fn a_spawned_program_has_its_ancestors_environment_and_its_own_variables() {
         let order = order();
         let pair = |k: &str, v: &str| (k.as_bytes().to_vec(), v.as_bytes().to_vec());
         assert_eq!(order.preput(), [pair("port", "a=b"), pair("empty", "")]);

@@ -1,20 +1,20 @@
-//! Which files take the output of which ranks, at the root. Ranks whose pattern gives one name have one file; a
-//! file that nobody writes to any more is closed.
+//! The files for the output of ranks, at the root. Ranks whose patterns give one name share one file. A file
+//! without writers is closed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use mpd_wire::{Rank, Stream};
 
-/// An output stream of a rank, for which a file is wanted.
+/// An output stream of a rank that goes to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct OutputFile {
     pub(crate) rank: Rank,
     pub(crate) stream: Stream,
     pub(crate) path: PathBuf,
-    /// Permissions of the file if it is made.
+    /// Permissions of the file if it is created.
     pub(crate) mode: u32,
-    /// No other rank, not even one that is spawned later, has this file.
+    /// No other rank has this file, not even one that is spawned later.
     pub(crate) is_own: bool,
 }
 
@@ -22,27 +22,26 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 struct Open {
     sink: usize,
-    /// Streams that go there and have not ended.
+    /// Streams that go to the file and have not ended.
     users: u32,
 }
 
-/// See the module.
+/// The open files, and the streams that go to them.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     open: BTreeMap<PathBuf, Open>,
     routes: BTreeMap<(Rank, Stream), (usize, PathBuf)>,
-    /// Files that are shared and were begun by this job: what comes later goes behind what is there. There are
-    /// no more than hosts.
+    /// Shared files that this job has written to. Later output is appended. There are at most as many as hosts.
     begun: BTreeSet<PathBuf>,
 }
 
 impl Files {
-    /// The sink that a stream of a rank goes to, if that is a file.
+    /// The sink of a rank's stream, if that is a file.
     pub(crate) fn route(&self, rank: Rank, stream: Stream) -> Option<usize> {
         self.routes.get(&(rank, stream)).map(|(sink, _)| *sink)
     }
 
-    /// How many are open.
+    /// The number of open files.
     pub(crate) fn count(&self) -> usize {
         self.open.len()
     }
@@ -52,14 +51,14 @@ impl Files {
         self.open.get(path).map(|open| open.sink)
     }
 
-    /// Whether a file of that name that is to be opened already holds output of this job.
+    /// Whether the file to be opened already contains output of this job.
     pub(crate) fn is_begun(&self, path: &Path) -> bool {
         self.begun.contains(path)
     }
 
-    /// Has a stream go to its file, whose sink this is.
-    pub(crate) fn add(&mut self, wanted: &Wanted, sink: usize) {
-        let Wanted { rank, stream, path, is_own, .. } = wanted;
+    /// Routes a stream to its file, whose sink is `sink`.
+    pub(crate) fn add(&mut self, wanted: &OutputFile, sink: usize) {
+        let OutputFile { rank, stream, path, is_own, .. } = wanted;
         self.open.entry(path.clone()).or_insert(Open { sink, users: 0 }).users += 1;
         self.routes.insert((*rank, *stream), (sink, path.clone()));
         if !is_own {
@@ -67,7 +66,7 @@ impl Files {
         }
     }
 
-    /// A stream has ended. The sink of its file, if nobody writes to it any more.
+    /// Ends a stream. Returns the sink of its file, if the file has no more writers.
     pub(crate) fn end(&mut self, rank: Rank, stream: Stream) -> Option<usize> {
         let (_, path) = self.routes.remove(&(rank, stream))?;
         let open = self.open.get_mut(&path)?;
@@ -83,13 +82,13 @@ impl Files {
 mod tests {
     use super::*;
 
-    fn wanted(rank: u32, name: &str) -> Wanted {
+    fn wanted(rank: u32, name: &str) -> OutputFile {
         let is_own = name.contains(&rank.to_string());
-        Wanted { rank: Rank(rank), stream: Stream::Out, path: name.into(), mode: 0, is_own }
+        OutputFile { rank: Rank(rank), stream: Stream::Out, path: name.into(), mode: 0, is_own }
     }
 
     #[test]
-    fn a_file_is_closed_with_its_last_stream_and_one_that_was_shared_goes_on() {
+    fn a_file_is_closed_with_its_last_stream_and_a_shared_file_is_continued() {
         let mut files = Files::default();
         files.add(&wanted(3, "all"), 7);
         assert_eq!(files.sink_of(Path::new("all")), Some(7));

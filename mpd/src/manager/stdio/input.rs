@@ -1,31 +1,30 @@
-//! Standard input on its way to ranks of this host and to managers below, and commands for drivers of debuggers.
+//! Standard input on its way to ranks of this host and to managers below.
 
 use std::io::{self, Write as _};
 
-use mpd_job::manager::Input;
 use mpd_stdio::feed::Receiver;
 use mpd_stdio::input::Stdin;
-use mpd_wire::message::{JobNews, MAX_DEBUG_LINE, TreeKind, Up};
-use mpd_wire::{Rank, RankSet};
+use mpd_wire::Rank;
+use mpd_wire::message::{JobNews, TreeKind, Up};
 
 use super::Stdio;
 use super::open::receivers;
 use crate::manager::context::Turn;
 use crate::manager::event::{Event, ForLinks};
-use crate::manager::links::End;
+use crate::manager::links::LinkEnd;
 
 impl Stdio {
-    /// Input of the console; nothing is the end.
+    /// Takes input of the console; no bytes mean the end.
     pub(in crate::manager) fn take_bytes(&mut self, turn: &mut Turn<'_>, bytes: &[u8]) {
         let input = if bytes.is_empty() { Stdin::End } else { Stdin::Bytes(bytes) };
         self.take_input(turn, &input);
     }
 
-    /// Input from the manager above.
+    /// Takes input from the parent.
     pub(in crate::manager) fn take_encoded(&mut self, turn: &mut Turn<'_>, payload: &[u8]) {
         match Stdin::decode(payload) {
             Ok(input) => self.take_input(turn, &input),
-            Err(e) => log::warn!("the manager above sent {e}"),
+            Err(e) => log::warn!("the parent sent {e}"),
         }
     }
 
@@ -50,53 +49,51 @@ impl Stdio {
         self.offer_credit(turn);
     }
 
-    /// An event says that the rank's standard input takes more.
-    pub(in crate::manager) fn mark_hungry(&mut self, rank: Rank) {
-        self.hungry.push(rank);
+    /// Notes an event: the rank's standard input is writable.
+    pub(in crate::manager) fn mark_writable(&mut self, rank: Rank) {
+        self.writable.push(rank);
     }
 
-    /// Passes input to ranks whose pipes take more.
+    /// Passes input to ranks whose pipes are writable.
     pub(in crate::manager) fn feed_ready(&mut self, turn: &mut Turn<'_>) {
-        for rank in std::mem::take(&mut self.hungry) {
-            match self.pipes.get_mut(&rank) {
-                Some(pipes) if pipes.is_driver() => pipes.flush_commands(),
-                Some(_) => self.feed_one(turn, Receiver::Rank(rank)),
-                None => {}
+        for rank in std::mem::take(&mut self.writable) {
+            if self.pipes.contains_key(&rank) {
+                self.feed_one(turn, Receiver::Rank(rank));
             }
         }
     }
 
-    /// A manager below takes so many bytes more.
+    /// A child manager accepts `bytes` more bytes.
     pub(in crate::manager) fn grant_input(
         &mut self,
         turn: &mut Turn<'_>,
-        place: usize,
+        tree_index: usize,
         bytes: u32,
     ) {
-        self.feed.grant(place, bytes);
-        self.feed_one(turn, Receiver::Below(place));
+        self.feed.grant(tree_index, bytes);
+        self.feed_one(turn, Receiver::Child(tree_index));
     }
 
-    /// The ranks below take no more, after so many changes of receivers.
-    pub(in crate::manager) fn end_input_below(
+    /// Ends the input of a child whose ranks accept no more, after `switches` changes of receivers.
+    pub(in crate::manager) fn end_child_input(
         &mut self,
         turn: &mut Turn<'_>,
-        place: usize,
+        tree_index: usize,
         switches: u32,
     ) {
-        self.feed.drop_out_below(place, switches);
+        self.feed.drop_out_child(tree_index, switches);
         self.offer_credit(turn);
     }
 
     fn feed_one(&mut self, turn: &mut Turn<'_>, receiver: Receiver) {
         match receiver {
             Receiver::Rank(rank) => self.feed_rank(turn, rank),
-            Receiver::Below(place) => self.feed_below(turn, place),
+            Receiver::Child(tree_index) => self.feed_child(turn, tree_index),
         }
         self.offer_credit(turn);
     }
 
-    /// Writes to a rank what its pipe takes; closes the pipe after the last byte.
+    /// Writes to a rank as much as its pipe accepts; closes the pipe after the last byte.
     fn feed_rank(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         let receiver = Receiver::Rank(rank);
         let Some(pipes) = self.pipes.get_mut(&rank) else { return };
@@ -109,38 +106,42 @@ impl Stdio {
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                     Err(_) => return self.end_feeding(turn, receiver),
                 },
-                Some(Stdin::Switch(_)) => self.feed.told(receiver),
+                Some(Stdin::Switch(_)) => self.feed.reported(receiver),
                 Some(Stdin::End) => {
                     pipes.input = None;
-                    return self.feed.told(receiver);
+                    return self.feed.reported(receiver);
                 }
                 None => return,
             }
         }
     }
 
-    /// Sends to a manager below what it has given credit for.
-    fn feed_below(&mut self, turn: &mut Turn<'_>, place: usize) {
-        let receiver = Receiver::Below(place);
+    /// Sends to a child as much as it has given credit for.
+    fn feed_child(&mut self, turn: &mut Turn<'_>, tree_index: usize) {
+        let receiver = Receiver::Child(tree_index);
         while let Some(input) = self.feed.next(receiver) {
-            turn.report(ForLinks::Bytes(End::Child(place), TreeKind::Stdin, input.encode()));
+            turn.report(ForLinks::Bytes(
+                LinkEnd::Child(tree_index),
+                TreeKind::Stdin,
+                input.encode(),
+            ));
             match input {
                 Stdin::Bytes(bytes) => {
                     let length = bytes.len();
                     self.feed.took(receiver, length);
                 }
-                Stdin::Switch(_) | Stdin::End => self.feed.told(receiver),
+                Stdin::Switch(_) | Stdin::End => self.feed.reported(receiver),
             }
         }
     }
 
-    /// The receiver takes no more input.
+    /// Ends the input of a receiver.
     pub(super) fn end_feeding(&mut self, turn: &mut Turn<'_>, receiver: Receiver) {
         if let Receiver::Rank(rank) = receiver
             && let Some(pipes) = self.pipes.get_mut(&rank)
         {
             pipes.input = None;
-            // No input is for spawned ranks, and there is no end of them: the feed need not remember each.
+            // Spawned ranks get no input, and their number is unlimited. So the feed does not remember them.
             if !turn.job.is_first(rank) {
                 return;
             }
@@ -149,7 +150,7 @@ impl Stdio {
         self.offer_credit(turn);
     }
 
-    /// Tells the sender of input what may come, or that no rank takes it.
+    /// Gives credit to the sender of input, or reports that no rank accepts input.
     pub(super) fn offer_credit(&mut self, turn: &mut Turn<'_>) {
         if let Some(bytes) = self.feed.take_credit() {
             turn.report(match turn.job.is_root() {
@@ -162,32 +163,6 @@ impl Stdio {
                 true => Event::ToConsole(JobNews::StdinUnwanted),
                 false => ForLinks::Up(Up::StdinUnwanted { switches }).into(),
             });
-        }
-    }
-
-    // ----- drivers of debuggers -----
-
-    /// The console says something to the debuggers of these ranks, some of which run here or below.
-    pub(in crate::manager) fn tell_debuggers(
-        &mut self,
-        turn: &mut Turn<'_>,
-        ranks: &RankSet,
-        line: &str,
-    ) {
-        if line.len() > MAX_DEBUG_LINE || line.contains('\n') {
-            log::warn!("a command of {} bytes for debuggers is none", line.len());
-            return;
-        }
-        if !matches!(line.split(' ').nth(1), Some("input" | "eof")) {
-            // Those have no answer.
-            self.outputs.ask(turn.now(), ranks);
-        }
-        for (rank, pipes) in &mut self.pipes {
-            let is_meant = pipes.is_driver() && pipes.process.is_some() && ranks.contains(*rank);
-            if is_meant && !pipes.command(line) {
-                let text = format!("rank {rank}: its debugger takes no commands");
-                turn.post(Input::Notice(text));
-            }
         }
     }
 }

@@ -1,14 +1,14 @@
-//! What stands in front of the lines of each rank, at the root.
+//! The labels of the lines of each rank, at the root.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use mpd_wire::Rank;
 use mpd_wire::job::World;
 
-/// Worlds that have ended and whose labels are still known: what their ranks wrote last may be under way.
+/// Most ended worlds whose labels are kept, since their last lines may still be on their way.
 const MAX_ENDED: usize = 1024;
 
-/// Labels by rank, while there may be lines of it.
+/// Labels by rank, as long as lines of the rank may come.
 #[derive(Debug, Default)]
 pub(super) struct Labels {
     labels: BTreeMap<Rank, Vec<u8>>,
@@ -16,19 +16,19 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// A rank runs.
+    /// Adds the label of a rank that runs.
     pub(super) fn insert(&mut self, rank: Rank, label: Vec<u8>) {
         if !label.is_empty() {
             self.labels.insert(rank, label);
         }
     }
 
-    /// The label of a rank; nothing if there is none.
+    /// The label of a rank; empty if it does not have one.
     pub(super) fn of(&self, rank: Rank) -> &[u8] {
         self.labels.get(&rank).map_or(&[], Vec::as_slice)
     }
 
-    /// No rank of that world lives.
+    /// Notes that no rank of that world lives.
     pub(super) fn retire(&mut self, world: World) {
         if self.labels.is_empty() {
             return;

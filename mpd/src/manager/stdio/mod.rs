@@ -1,24 +1,27 @@
-//! Standard input, output and error of the ranks: their pipes, the outputs at the root, and both ways through the
-//! job tree.
+//! Standard input, output and error of the ranks: their pipes, the outputs at the root, and both directions through
+//! the job tree.
 //!
 //! | module | has |
 //! |---|---|
 //! | [`pipes`] | the pipes of one rank |
-//! | [`input`] | input on its way to ranks and managers below |
+//! | [`marks`] | marks of a rank's debugger between its lines |
+//! | [`input`] | input on its way to ranks and child managers |
 //! | [`output`] | output on its way to the outputs |
-//! | [`outputs`], [`sink`], [`files`], [`open`] | where output goes: the console's output and error, files, the manager above |
-//! | [`flows`] | output of the managers below |
-//! | [`labels`] | what stands before each rank's lines |
+//! | [`outputs`], [`sink`], [`files`], [`open`] | the outputs: the console's output and error, files, the parent |
+//! | [`flows`] | output of the child managers |
+//! | [`labels`] | the labels of each rank's lines |
 
 mod files;
 mod flows;
 mod input;
 mod labels;
+mod marks;
 mod open;
 mod output;
 mod outputs;
-mod pipes;
+pub(super) mod pipes;
 mod sink;
+mod trouble;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -33,34 +36,34 @@ use mpd_wire::job::{Failure, Parts, World};
 use mpd_wire::message::{Down, MAX_RUN, ManagerReport, Phase, TreeKind};
 use mpd_wire::{Rank, RankSet, Stream};
 
-use self::files::Wanted;
+use self::files::OutputFile;
 use self::flows::Flows;
 use self::labels::Labels;
-use self::output::after_write;
 use self::outputs::Outputs;
-pub(super) use self::pipes::Pipes;
+use self::pipes::Pipes;
 use self::sink::Sink;
+use self::trouble::after_write;
 use super::context::{Job, Turn};
 use super::event::ForLinks;
-use super::links::End;
+use super::links::LinkEnd;
 use super::ranks::check_files;
 use super::tokens::FIRST_OUTPUT;
 
-/// How far the output is, while the job ends.
+/// The progress of the output while the job ends.
 #[derive(Debug, Default)]
 struct Drain {
-    /// The ranks were killed: what still moves is what they left to be written.
+    /// The ranks were killed. Any further progress is output that they left.
     is_watched: bool,
-    /// What is in the pipes now is all there is.
+    /// No process is left, so the pipes get no more data.
     is_last: bool,
-    /// Bytes that all outputs had taken at the last look since.
+    /// Bytes that all outputs had accepted at the last check.
     taken: u64,
 }
 
-/// See the module.
+/// The pipes of the ranks here, the outputs of this manager, and the input on its way.
 #[derive(Debug)]
 pub(super) struct Stdio {
-    /// Of ranks that were started here.
+    /// The pipes of ranks that were started here.
     pipes: BTreeMap<Rank, Pipes>,
     outputs: Outputs,
     flows: Flows,
@@ -68,8 +71,8 @@ pub(super) struct Stdio {
     feed: Feed,
     /// Sources that may be read now.
     runnable: VecDeque<(Rank, Stream)>,
-    /// Ranks whose standard input takes more.
-    hungry: Vec<Rank>,
+    /// Ranks whose standard input has become writable.
+    writable: Vec<Rank>,
     /// Deadlines of unfinished lines, by source (rank * 2 + stream).
     lines: Timers<u32>,
     buffer: Vec<u8>,
@@ -77,21 +80,21 @@ pub(super) struct Stdio {
 }
 
 impl Stdio {
-    /// The outputs are those of the console, or lead to the manager above. Trouble with the former is told by way of
-    /// what is left.
+    /// The outputs are those of the console, or lead to the parent. A problem of the console's outputs is returned
+    /// as text; then output is discarded.
     ///
     /// # Errors
-    /// Not even `/dev/null` can be opened.
+    /// When not even `/dev/null` can be opened.
     pub(super) fn new(job: &Job, console: [OwnedFd; 2]) -> Result<(Self, Option<String>)> {
         let (outputs, trouble) = open::outputs_of(&job.spec, &job.order, console)?;
         let stdio = Self {
             pipes: BTreeMap::new(),
             outputs,
-            flows: Flows::new(&job.order.shares, job.place()),
+            flows: Flows::new(&job.order.host_slices, job.tree_index()),
             labels: Labels::default(),
             feed: open::feed_of(&job.spec, &job.order),
             runnable: VecDeque::new(),
-            hungry: Vec::new(),
+            writable: Vec::new(),
             lines: Timers::default(),
             buffer: vec![0; 256 * 1024],
             drain: Drain::default(),
@@ -99,7 +102,7 @@ impl Stdio {
         Ok((stdio, trouble))
     }
 
-    /// Has the poll tell when an output takes more.
+    /// Has the poll report writable outputs.
     ///
     /// # Errors
     /// The system's.
@@ -108,7 +111,7 @@ impl Stdio {
     }
 
     pub(super) fn has_work(&self) -> bool {
-        !self.runnable.is_empty() || self.flows_may_go_on()
+        !self.runnable.is_empty() || self.flows_can_proceed()
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
@@ -119,7 +122,7 @@ impl Stdio {
         let now = turn.now();
         while let Some(source) = self.lines.pop_expired(now) {
             let stream = Stream::BOTH[(source & 1) as usize];
-            self.line_is_due(turn, Rank(source >> 1), stream);
+            self.expire_line(turn, Rank(source >> 1), stream);
         }
         for i in 0..self.outputs.sinks.len() {
             let is_due = |sink: &Sink| sink.deadline().is_some_and(|at| at <= now);
@@ -130,7 +133,7 @@ impl Stdio {
         }
     }
 
-    /// Writes what waits and lets those be read whose gate is open again.
+    /// Writes queued data, and resumes the sources that the write admission lets in.
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
         for i in 0..self.outputs.sinks.len() {
             if self.outputs.sinks.contains(i) {
@@ -143,26 +146,26 @@ impl Stdio {
         self.outputs.close_ended(is_silent);
     }
 
-    /// Hands over what may go to the manager above, and gives credit to those below.
+    /// Hands over output for the parent, and gives credit to the children.
     pub(super) fn pass_up(&mut self, turn: &mut Turn<'_>) {
         for stream in Stream::BOTH {
             while let Some(frame) = self.outputs.next_payload(stream) {
-                turn.report(ForLinks::Bytes(End::Parent, TreeKind::Output(stream), frame));
+                turn.report(ForLinks::Bytes(LinkEnd::Parent, TreeKind::Output(stream), frame));
             }
         }
-        for (place, stream, bytes) in self.flows.take_credit() {
-            turn.report(ForLinks::Down(place, Down::OutputCredit { stream, bytes }));
+        for (tree_index, stream, bytes) in self.flows.take_credit() {
+            turn.report(ForLinks::Down(tree_index, Down::OutputCredit { stream, bytes }));
         }
     }
 
     // ----- ranks and managers -----
 
-    /// A rank was started.
+    /// Adds the pipes of a started rank.
     pub(super) fn add(&mut self, rank: Rank, pipes: Pipes) {
         self.pipes.insert(rank, pipes);
     }
 
-    /// The process of a rank has ended.
+    /// Handles the end of a rank's process.
     pub(super) fn rank_ended(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         if let Some(pipes) = self.pipes.get_mut(&rank) {
             pipes.process = None;
@@ -170,72 +173,76 @@ impl Stdio {
         self.end_feeding(turn, Receiver::Rank(rank));
     }
 
-    /// Nothing is left of a spawned rank.
+    /// Removes a spawned rank that has ended completely.
     pub(super) fn remove(&mut self, rank: Rank) {
         self.pipes.remove(&rank);
     }
 
-    /// A manager joined below.
-    pub(super) fn add_below(&mut self, turn: &Turn<'_>, place: usize) {
-        self.flows.add(place, turn.job.spec.size());
+    /// Adds a child manager that joined.
+    pub(super) fn add_child(&mut self, turn: &Turn<'_>, tree_index: usize) {
+        self.flows.add(tree_index, turn.job.spec.size());
     }
 
-    /// No more output comes from the manager below.
-    pub(super) fn below_drained(&mut self, place: usize) {
-        self.flows.drained(place);
+    /// Notes that a child manager has sent all its output.
+    pub(super) fn child_drained(&mut self, tree_index: usize) {
+        self.flows.drained(tree_index);
     }
 
-    /// The manager below is out of reach.
-    pub(super) fn lose_below(&mut self, turn: &mut Turn<'_>, place: usize) {
-        self.flows.lose(place);
-        self.end_feeding(turn, Receiver::Below(place));
+    /// Gives up the output and input of a lost child manager.
+    pub(super) fn lose_child(&mut self, turn: &mut Turn<'_>, tree_index: usize) {
+        self.flows.lose(tree_index);
+        self.end_feeding(turn, Receiver::Child(tree_index));
     }
 
-    /// The manager above takes so many bytes more of a stream.
+    /// The parent accepts `bytes` more bytes of a stream.
     pub(super) fn grant(&mut self, stream: Stream, bytes: u32) {
         self.outputs.grant(stream, bytes);
     }
 
-    /// Tells how much each rank has written.
+    /// Reports to the daemon how many bytes each rank has written.
     pub(super) fn report_written(&self, turn: &mut Turn<'_>) {
         let count = |pipes: &Pipes| pipes.sources.iter().map(|source| source.taken).sum();
         let counts: Vec<(Rank, u64)> =
             self.pipes.iter().map(|(&rank, pipes)| (rank, count(pipes))).collect();
         if counts.is_empty() {
-            turn.tell_daemon(ManagerReport::Written { counts: Vec::new() });
+            turn.send_to_daemon(ManagerReport::Written { counts: Vec::new() });
         }
         for some in counts.chunks(MAX_RUN) {
-            turn.tell_daemon(ManagerReport::Written { counts: some.to_vec() });
+            turn.send_to_daemon(ManagerReport::Written { counts: some.to_vec() });
         }
     }
 
-    // ----- the life of the job -----
+    // ----- the course of the job -----
 
-    /// The ranks of this host are about to be started. The map of ranks stands before all that they print.
+    /// Prepares the start of the ranks here. The rank map is printed before any output of ranks.
     pub(super) fn go(&mut self, turn: &mut Turn<'_>) {
         let job = turn.job;
         if job.is_root() && job.spec.placement.print_rank_map {
-            let hosts = job.order.shares.iter().map(|share| (&share.member, &share.ranks));
-            self.outputs.say(&format!("{}\n", rank_map(hosts)));
+            let hosts = job
+                .order
+                .host_slices
+                .iter()
+                .map(|host_slice| (&host_slice.member, &host_slice.ranks));
+            self.outputs.print(&format!("{}\n", rank_map(hosts)));
         }
         self.offer_credit(turn);
-        if !job.is_root() && !job.order.shares.children(job.place()).is_empty() {
-            // When those below begin, only the root learns.
+        if !job.is_root() && !job.order.host_slices.children(job.tree_index()).is_empty() {
+            // The children do not report when their ranks begin, except to the root.
             self.expect_all(turn);
         }
     }
 
-    /// These ranks have begun: where lines are merged, they are waited for from now on.
+    /// Notes that these ranks have begun. If lines are merged, each line waits for them from now on.
     pub(super) fn expect(&mut self, turn: &Turn<'_>, ranks: impl IntoIterator<Item = Rank>) {
         if turn.job.spec.output.merge {
             self.begin_merging(turn, &ranks.into_iter().collect());
         }
     }
 
-    /// The same of all ranks here and below.
+    /// Expects all ranks of this subtree.
     fn expect_all(&mut self, turn: &Turn<'_>) {
         if turn.job.spec.output.merge {
-            let ranks = turn.job.order.shares.ranks_below(turn.job.place());
+            let ranks = turn.job.order.host_slices.subtree_ranks(turn.job.tree_index());
             self.begin_merging(turn, &ranks);
         }
     }
@@ -244,12 +251,17 @@ impl Stdio {
         let now = turn.now();
         self.outputs.begin(now, ranks);
         if turn.job.spec.debug.is_some() {
-            // They say when they are ready.
+            // A driver reports when it is ready.
             self.outputs.ask(now, ranks);
         }
     }
 
-    /// These ranks, of whichever host, run as these processes.
+    /// The debuggers of these ranks answer a command.
+    pub(super) fn expect_answers(&mut self, turn: &Turn<'_>, ranks: &RankSet) {
+        self.outputs.ask(turn.now(), ranks);
+    }
+
+    /// Notes the processes of these ranks, which may run on any host.
     pub(super) fn note_running(&mut self, turn: &Turn<'_>, pids: &[(Rank, u32)]) {
         self.expect(turn, pids.iter().map(|(rank, _)| *rank));
         let output = &turn.job.spec.output;
@@ -260,7 +272,7 @@ impl Stdio {
         }
     }
 
-    /// A spawned world is to be started. At the root, the files are opened that take its output.
+    /// Prepares a spawned world. The root opens the files for its output.
     pub(super) fn prepare_world(&mut self, turn: &mut Turn<'_>, world: &World, parts: &Parts) {
         if turn.job.is_root()
             && let Err(problem) = self.open_files_of(turn, world, parts)
@@ -276,27 +288,27 @@ impl Stdio {
         parts: &Parts,
     ) -> Result<(), String> {
         let job = (&*turn.job.spec, &turn.job.order);
-        let files = parts.0.iter().flat_map(|(place, ranks)| {
-            let place = *place as usize;
+        let files = parts.0.iter().flat_map(|(tree_index, ranks)| {
+            let tree_index = *tree_index as usize;
             ranks.ranks().flat_map(move |rank| {
                 let name = World::name(Some(world), rank);
-                open::files_of(job, rank, (&name, place))
+                open::files_of(job, rank, (&name, tree_index))
             })
         });
-        let files: Vec<Wanted> = files.collect();
-        // Of the others there are no more than hosts.
+        let files: Vec<OutputFile> = files.collect();
+        // There are at most as many shared files as hosts.
         let own = files.iter().filter(|file| file.is_own).count();
         check_files(self.pipes.len(), self.outputs.files() + own)?;
         let opened = self.outputs.open_files(&files, turn.registry, FIRST_OUTPUT);
         opened.map_err(|problem| format!("cannot open output {problem}"))
     }
 
-    /// Nothing says when the output of these ranks ends.
-    pub(super) fn end_unheard(&mut self, ranks: Vec<Rank>) {
-        self.outputs.end_unheard(ranks);
+    /// Ends the output of these ranks when no output is on its way, since no end is reported.
+    pub(super) fn end_unreported(&mut self, ranks: Vec<Rank>) {
+        self.outputs.end_unreported(ranks);
     }
 
-    /// All ranks of a spawned world have ended.
+    /// Forgets the labels of a spawned world whose ranks have ended.
     pub(super) fn forget_world(&mut self, turn: &Turn<'_>, world: World) {
         if turn.job.is_root() {
             self.labels.retire(world);
@@ -305,13 +317,13 @@ impl Stdio {
 
     // ----- the end of the job -----
 
-    /// The ranks are about to be killed. Lines wait no longer for ranks that will never begin.
+    /// Prepares the kill of the ranks. Merged lines no longer wait for ranks that have not begun.
     pub(super) fn prepare_end(&mut self, turn: &Turn<'_>) {
         self.expect_all(turn);
         self.drain.is_watched = true;
     }
 
-    /// No process of the job lives: what is in the pipes now is all there is.
+    /// Begins to drain the output: no process of the job lives, so the pipes get no more data.
     pub(super) fn start_draining(&mut self, turn: &mut Turn<'_>) {
         turn.begin(Phase::Drain, None);
         self.drain.is_last = true;
@@ -322,8 +334,8 @@ impl Stdio {
         }
     }
 
-    /// While what is left is being written, here or on its way from below: whether it moves, and whether it
-    /// is done. `is_all_up`: nothing waits for the link to the manager above.
+    /// Checks the drain: whether output makes progress, and whether it is complete. `is_all_up`: no output waits
+    /// for the link to the parent.
     pub(super) fn review_drain(&mut self, turn: &mut Turn<'_>, is_all_up: bool) {
         if !self.drain.is_watched {
             return;
@@ -342,7 +354,7 @@ impl Stdio {
         if self.pipes.values().any(Pipes::is_unread) {
             return false;
         }
-        // A pipe that a process outside the job holds open has no end; what was in it has been read.
+        // A process outside the job may hold a pipe open. Everything in it has been read, so it is closed here.
         for rank in self.started() {
             for stream in Stream::BOTH {
                 if self.pipes[&rank].sources[stream.index()].pipe.is_some() {
@@ -353,23 +365,27 @@ impl Stdio {
         self.flows.are_drained() && self.outputs.are_empty()
     }
 
-    /// Throws away what is left of the output.
+    /// Discards the rest of the output.
     pub(super) fn discard(&mut self) {
         self.outputs.discard();
     }
 
-    /// Ranks that were started here.
+    /// The ranks that were started here.
     fn started(&self) -> Vec<Rank> {
         self.pipes.keys().copied().collect()
     }
 }
 
 fn label_of(job: &Job, rank: Rank, pid: u32) -> Vec<u8> {
+    if job.spec.debug.is_some() && !job.is_first(rank) {
+        // The prompt knows spawned ranks by their numbers in the job.
+        return format!("{rank}: ").into_bytes();
+    }
     let name = job.name_of(rank);
     match &job.spec.output.label {
         Some(format) => {
-            let place = job.worlds.of(rank).and_then(|world| world.parts.place_of(rank));
-            open::fill(format, (&job.spec, &job.order), (&name, place.unwrap_or(0)), pid)
+            let tree_index = job.worlds.of(rank).and_then(|world| world.parts.tree_index_of(rank));
+            open::fill(format, (&job.spec, &job.order), (&name, tree_index.unwrap_or(0)), pid)
         }
         None if !job.is_first(rank) => format!("{name}: ").into_bytes(),
         None => Vec::new(),

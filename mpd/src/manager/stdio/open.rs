@@ -1,4 +1,4 @@
-//! Which outputs a job has, and which of them takes what: from the specification and the list of hosts.
+//! Chooses the outputs of a job and the routes of its streams, by the specification and the list of hosts.
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -14,76 +14,87 @@ use mpd_wire::job::{JobSpec, LabelFormat, OutputSpec};
 use mpd_wire::message::StartJob;
 use mpd_wire::{Rank, RankSet, Stream};
 
-use super::files::Wanted;
+use super::files::OutputFile;
 use super::outputs::Outputs;
 
-/// A pattern filled for a rank of that name at that place of the job.
+/// Fills a pattern for the rank `name` on the host at `tree_index`.
 pub(super) fn fill(
     format: &LabelFormat,
     (spec, order): (&JobSpec, &StartJob),
-    (name, place): (&str, usize),
+    (name, tree_index): (&str, usize),
     pid: u32,
 ) -> Vec<u8> {
     format.fill(|field| match field {
         b'r' => name.as_bytes().to_vec(),
-        b'h' => host(order, place).into_bytes(),
+        b'h' => host(order, tree_index).into_bytes(),
         b'p' => pid.to_string().into_bytes(),
         b'j' => order.job.to_string().into_bytes(),
         _ => alias_of(spec),
     })
 }
 
-fn host(order: &StartJob, place: usize) -> String {
-    order.shares.get(place).map_or_else(|| order.host.clone(), |share| share.member.to_string())
+fn host(order: &StartJob, tree_index: usize) -> String {
+    order
+        .host_slices
+        .get(tree_index)
+        .map_or_else(|| order.host.clone(), |host_slice| host_slice.member.to_string())
 }
 
 fn alias_of(spec: &JobSpec) -> Vec<u8> {
     spec.alias.clone().unwrap_or_default().into_bytes()
 }
 
-/// Who takes input for `ranks` here: some of this host, and managers directly below.
+/// The receivers of input for `ranks` here: ranks of this host, and child managers.
 pub(super) fn receivers(order: &StartJob, ranks: &RankSet) -> Vec<Receiver> {
-    let place = order.place as usize;
-    let here = order.shares.get(place).map(|share| share.ranks.clone()).unwrap_or_default();
-    let below: Vec<(usize, RankSet)> =
-        order.shares.children(place).map(|p| (p, order.shares.ranks_below(p))).collect();
-    Receiver::of(ranks, &here, below.iter().map(|(place, ranks)| (*place, ranks)))
+    let tree_index = order.tree_index as usize;
+    let here = order
+        .host_slices
+        .get(tree_index)
+        .map(|host_slice| host_slice.ranks.clone())
+        .unwrap_or_default();
+    let children: Vec<(usize, RankSet)> = order
+        .host_slices
+        .children(tree_index)
+        .map(|p| (p, order.host_slices.subtree_ranks(p)))
+        .collect();
+    Receiver::of(ranks, &here, children.iter().map(|(tree_index, ranks)| (*tree_index, ranks)))
 }
 
-/// The input of this manager's ranks and of the managers below.
+/// The input of this manager's ranks and of the child managers.
 pub(super) fn feed_of(spec: &JobSpec, order: &StartJob) -> Feed {
-    let below = order.shares.children(order.place as usize).map(Receiver::Below);
-    let mut others: Vec<Receiver> = below.collect();
+    let children = order.host_slices.children(order.tree_index as usize).map(Receiver::Child);
+    let mut others: Vec<Receiver> = children.collect();
     if spec.stdin_switch {
-        // Those that do not receive yet are to hear of the end.
+        // Ranks that do not receive input yet must get its end.
         others.extend(receivers(order, &RankSet::all()));
     }
     Feed::new(receivers(order, &spec.stdin), others, WINDOW)
 }
 
-/// The outputs of this manager. Trouble with those of the console is told by way of what is left.
+/// The outputs of this manager. A problem of the console's outputs is returned as text; then output is discarded.
 ///
 /// # Errors
-/// Not even `/dev/null` can be opened.
+/// When not even `/dev/null` can be opened.
 pub(super) fn outputs_of(
     spec: &JobSpec,
     order: &StartJob,
     console: [OwnedFd; 2],
 ) -> Result<(Outputs, Option<String>)> {
-    if order.place != 0 {
-        return Ok((Outputs::above(spec, order), None));
+    if order.tree_index != 0 {
+        return Ok((Outputs::parent(spec, order), None));
     }
     let files = (0..spec.size()).map(Rank).flat_map(|rank| {
-        let place = order.shares.place_of_rank(rank).unwrap_or(0);
-        files_of((spec, order), rank, (&rank.to_string(), place))
+        let tree_index = order.host_slices.tree_index_of_rank(rank).unwrap_or(0);
+        files_of((spec, order), rank, (&rank.to_string(), tree_index))
     });
-    let (size, levels) = (spec.size(), order.shares.depth_below(0));
+    let (size, levels) = (spec.size(), order.host_slices.subtree_depth(0));
     match Outputs::open(console, &spec.output, (size, levels), files) {
         Ok(mut outputs) => {
-            let called = (order.job.to_string().into_bytes(), alias_of(spec));
-            let hosts = order.shares.iter();
-            let hosts = hosts.map(|share| (share.ranks.clone(), share.member.to_string()));
-            if let Some(labels) = HostLabels::new(spec.output.label.as_ref(), called, hosts) {
+            let names = (order.job.to_string().into_bytes(), alias_of(spec));
+            let hosts = order.host_slices.iter();
+            let hosts =
+                hosts.map(|host_slice| (host_slice.ranks.clone(), host_slice.member.to_string()));
+            if let Some(labels) = HostLabels::new(spec.output.label.as_ref(), names, hosts) {
                 outputs.label_by_host(&Rc::new(labels));
             }
             Ok((outputs, None))
@@ -98,22 +109,22 @@ pub(super) fn outputs_of(
     }
 }
 
-/// The files that the streams of a rank go to instead of the console's output, for a rank of that name at that place.
-/// Relative names are seen from the directory of the first program, which is where `mpirun` was started unless told
-/// otherwise.
+/// The files for the streams of a rank that do not go to the console; `names` is the name of the rank and its tree
+/// index. Relative names start at the directory of the first program. That is the directory of `mpirun`, unless an
+/// option changes it.
 pub(super) fn files_of(
     (spec, order): (&JobSpec, &StartJob),
     rank: Rank,
-    called: (&str, usize),
-) -> Vec<Wanted> {
+    names: (&str, usize),
+) -> Vec<OutputFile> {
     let patterns = [(Stream::Out, &spec.output.outfile), (Stream::Err, &spec.output.errfile)];
     let file = |(stream, pattern): (Stream, &Option<LabelFormat>)| {
         let pattern = pattern.as_ref()?;
-        let name = fill(pattern, (spec, order), called, 0);
-        // Those that are spawned are at home where the job is.
+        let name = fill(pattern, (spec, order), names, 0);
+        // Spawned ranks use the directory of the job.
         let argset = if rank.0 < spec.size() { spec.argset_of(rank) } else { 0 };
         let argset = spec.argsets.get(argset)?;
-        Some(Wanted {
+        Some(OutputFile {
             rank,
             stream,
             path: Path::new(OsStr::from_bytes(&argset.directory)).join(OsStr::from_bytes(&name)),

@@ -1,26 +1,27 @@
-//! Output on its way from ranks of this host, and from managers below, to the outputs.
+//! Output on its way from ranks of this host and from child managers to the outputs.
 
 use std::io::{self, Read as _};
 
-use mpd_job::manager::Input;
 use mpd_stdio::inflow::Inflow;
 use mpd_stdio::record::Item;
 use mpd_wire::{Rank, Stream};
 
 use super::Stdio;
-use super::sink::{Trouble, alone, source as source_number};
+use super::marks::{Marks, Next};
+use super::sink::{alone, source as source_number};
+use super::trouble::after_write;
 use crate::manager::context::Turn;
 use crate::manager::event::{Event, ForLinks};
-use crate::manager::links::End;
+use crate::manager::links::LinkEnd;
 
-/// Reads of one source in a row before the next one's turn.
+/// Most reads of one source before the next source is read.
 const READS_PER_TURN: usize = 4;
 
-/// The last mark of a driver, whatever it was asked.
-const ENDED: &[u8] = b"=4294967295 ended\n";
+/// The last mark of a debugger, after all commands.
+const ENDED: &str = "4294967295 ended";
 
 impl Stdio {
-    /// An event says that a source can be read, or has ended.
+    /// Notes an event: a source is readable or has ended.
     pub(in crate::manager) fn mark_source(&mut self, rank: Rank, stream: Stream, has_ended: bool) {
         if let Some(pipes) = self.pipes.get_mut(&rank) {
             let source = pipes.source(stream);
@@ -30,7 +31,7 @@ impl Stdio {
         }
     }
 
-    /// A source became readable, or its gate opened.
+    /// Queues a source that is readable and admitted.
     pub(super) fn run_source(&mut self, rank: Rank, stream: Stream) {
         let Some(pipes) = self.pipes.get_mut(&rank) else { return };
         let source = pipes.source(stream);
@@ -40,7 +41,7 @@ impl Stdio {
         }
     }
 
-    /// Reads each source that may be read, a bounded amount.
+    /// Reads a bounded amount from each queued source.
     pub(in crate::manager) fn serve_sources(&mut self, turn: &mut Turn<'_>) {
         for _ in 0..self.runnable.len() {
             let Some((rank, stream)) = self.runnable.pop_front() else { return };
@@ -51,6 +52,48 @@ impl Stdio {
         }
     }
 
+    /// A mark of a rank's debugger came, with the number of bytes of output before it.
+    pub(in crate::manager) fn add_mark(&mut self, rank: Rank, mark: (u64, String)) {
+        let marks = self.pipes.get_mut(&rank).and_then(|pipes| pipes.marks(Stream::Out));
+        marks.into_iter().for_each(|marks| marks.add(mark.clone()));
+        self.mark_source(rank, Stream::Out, false);
+    }
+
+    /// All marks that belong into the output of a rank that was read so far have come.
+    pub(in crate::manager) fn marks_read(&mut self, rank: Rank) {
+        let marks = self.pipes.get_mut(&rank).and_then(|pipes| pipes.marks(Stream::Out));
+        marks.into_iter().for_each(Marks::are_known);
+        self.mark_source(rank, Stream::Out, false);
+    }
+
+    /// Passes on what is next of a stream with marks. Whether more can be read.
+    fn serve_marks(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream) -> Next {
+        let pipes = self.pipes.get_mut(&rank);
+        let Some(marks) = pipes.and_then(|pipes| pipes.marks(stream)) else { return Next::Read };
+        let next = marks.next();
+        match &next {
+            Next::Bytes(count) => {
+                let count = *count.min(&self.buffer.len());
+                marks.pass(count, &mut self.buffer);
+                self.take_output(turn, rank, stream, count);
+            }
+            Next::Mark(text) => {
+                self.take_mark(turn, rank, text);
+                turn.report(Event::MarkTaken(rank));
+            }
+            Next::Wait | Next::Read | Next::End => {}
+        }
+        next
+    }
+
+    /// Passes a mark to the console as a line of the rank's output.
+    fn take_mark(&mut self, turn: &mut Turn<'_>, rank: Rank, text: &str) {
+        let line = format!("={text}\n");
+        let count = line.len().min(self.buffer.len());
+        self.buffer[..count].copy_from_slice(&line.as_bytes()[..count]);
+        self.take_output(turn, rank, Stream::Out, count);
+    }
+
     fn serve_source(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream) {
         let route = self.outputs.route(rank, stream);
         for _ in 0..READS_PER_TURN {
@@ -59,8 +102,7 @@ impl Stdio {
             if !source.ready {
                 return;
             }
-            let Some(pipe) = &mut source.pipe else { return };
-            if source.blocked {
+            if source.pipe.is_none() || source.blocked {
                 return;
             }
             if !self.outputs.sinks[route].admits(&alone(rank), stream) {
@@ -69,11 +111,29 @@ impl Stdio {
                 self.outputs.sinks[route].blocked.push((rank, stream));
                 return;
             }
+            match self.serve_marks(turn, rank, stream) {
+                Next::Bytes(_) | Next::Mark(_) => continue,
+                Next::Wait => return,
+                Next::End => return self.end_source(turn, rank, stream),
+                Next::Read => {}
+            }
+            let Some(pipes) = self.pipes.get_mut(&rank) else { return };
             let most = self.buffer.len().min(self.outputs.sinks[route].at_once());
-            match pipe.read(&mut self.buffer[..most]) {
+            let Some(pipe) = &mut pipes.source(stream).pipe else { return };
+            let result = pipe.read(&mut self.buffer[..most]);
+            if let Ok(n) = result
+                && let Some(marks) = pipes.marks(stream)
+            {
+                // Marks may belong between these bytes.
+                marks.was_read(&self.buffer[..n]);
+                pipes.source(stream).taken += n as u64;
+                return turn.report(Event::ReadMarks(rank));
+            }
+            let source = pipes.source(stream);
+            match result {
                 Ok(0) => return self.end_source(turn, rank, stream),
                 Ok(n) => {
-                    // A short read emptied the pipe; what comes later makes a new event.
+                    // A short read has emptied the pipe. New data makes a new event.
                     source.ready = n == most || source.ending;
                     source.taken += n as u64;
                     self.take_output(turn, rank, stream, n);
@@ -89,30 +149,30 @@ impl Stdio {
         self.run_source(rank, stream);
     }
 
-    /// Passes on `n` bytes that are in the buffer.
+    /// Passes on `n` bytes of the buffer.
     fn take_output(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream, n: usize) {
         let now = turn.now();
         let route = self.outputs.route(rank, stream);
         let Some(pipes) = self.pipes.get_mut(&rank) else { return };
         let sink = &mut self.outputs.sinks[route];
-        let leaf = &mut pipes.source(stream).leaf;
+        let line_splitter = &mut pipes.source(stream).line_splitter;
         let label = self.labels.of(rank);
         let time = turn.job.spec.output.timestamp.then(mpd_io::clock::wall);
         let mut trouble = None;
-        leaf.push(now, &self.buffer[..n], &mut |record| {
-            let told = sink.accept(now, stream, label, &Item::Piece { rank, time, record });
-            trouble = trouble.take().or(told);
+        line_splitter.push(now, &self.buffer[..n], &mut |record| {
+            let result = sink.accept(now, stream, label, &Item::Piece { rank, time, record });
+            trouble = trouble.take().or(result);
         });
-        match leaf.deadline() {
+        match line_splitter.deadline() {
             Some(at) => self.lines.set(source_number(rank, stream), at),
             None => self.lines.stop(source_number(rank, stream)),
         }
         after_write(turn, trouble);
     }
 
-    /// The deadline of an unfinished line passed. What waits in the pipe comes first: if we were slow,
-    /// its rank was not silent.
-    pub(super) fn line_is_due(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream) {
+    /// Handles the deadline of an unfinished line. The pipe is read first: if this process was slow, the rank was
+    /// not silent.
+    pub(super) fn expire_line(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream) {
         let Some(pipes) = self.pipes.get_mut(&rank) else { return };
         pipes.source(stream).ready = true;
         self.serve_source(turn, rank, stream);
@@ -121,19 +181,19 @@ impl Stdio {
         if pipes.source(stream).blocked {
             return;
         }
-        let is_due = pipes.source(stream).leaf.deadline().is_some_and(|at| at <= now);
+        let is_due = pipes.source(stream).line_splitter.deadline().is_some_and(|at| at <= now);
         if is_due {
             let writer = pipes.writer();
-            if pipes.source(stream).leaf.is_over(now, writer) {
+            if pipes.source(stream).line_splitter.is_over(now, writer) {
                 return self.end_line(turn, rank, stream);
             }
         }
-        if let Some(at) = pipes.source(stream).leaf.deadline() {
+        if let Some(at) = pipes.source(stream).line_splitter.deadline() {
             self.lines.set(source_number(rank, stream), at);
         }
     }
 
-    /// Ends an unfinished line: its time is over or nothing more comes.
+    /// Ends an unfinished line: its time is over, or its stream has ended.
     fn end_line(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream) {
         let now = turn.now();
         let route = self.outputs.route(rank, stream);
@@ -141,9 +201,9 @@ impl Stdio {
         let Some(pipes) = self.pipes.get_mut(&rank) else { return };
         let source = pipes.source(stream);
         if source.pipe.is_some() && !sink.admits(&alone(rank), stream) {
-            // Another rank is in the middle of its line, or the output is full.
-            source.leaf.resumed(now);
-            if let Some(at) = source.leaf.deadline() {
+            // Another rank has an unfinished line, or the output is full.
+            source.line_splitter.resumed(now);
+            if let Some(at) = source.line_splitter.deadline() {
                 self.lines.set(source_number(rank, stream), at);
             }
             return;
@@ -151,7 +211,7 @@ impl Stdio {
         let label = self.labels.of(rank);
         let time = turn.job.spec.output.timestamp.then(mpd_io::clock::wall);
         let mut trouble = None;
-        source.leaf.flush(&mut |record| {
+        source.line_splitter.flush(&mut |record| {
             trouble = sink.accept(now, stream, label, &Item::Piece { rank, time, record });
         });
         after_write(turn, trouble);
@@ -160,16 +220,15 @@ impl Stdio {
     pub(super) fn end_source(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream) {
         self.lines.stop(source_number(rank, stream));
         let Some(pipes) = self.pipes.get_mut(&rank) else { return };
-        let is_driver = pipes.is_driver();
+        let is_debugged = pipes.marks(stream).is_some();
         let source = pipes.source(stream);
         source.pipe = None;
         source.ready = false;
         let is_silent = pipes.are_silent();
         self.end_line(turn, rank, stream);
-        if stream == Stream::Out && is_driver {
-            // Whether the driver has said that or not: its answer is not waited for.
-            self.buffer[..ENDED.len()].copy_from_slice(ENDED);
-            self.take_output(turn, rank, Stream::Out, ENDED.len());
+        if is_debugged {
+            // No answer of the debugger is waited for.
+            self.take_mark(turn, rank, ENDED);
         }
         let route = self.outputs.route(rank, stream);
         let ended = Item::Ended { ranks: alone(rank) };
@@ -179,11 +238,11 @@ impl Stdio {
             self.outputs.end(rank, stream);
         }
         if is_silent {
-            turn.report(Event::Silent(rank));
+            turn.report(Event::OutputEnded(rank));
         }
     }
 
-    /// Lets those sources be read whose gate is open again.
+    /// Resumes the sources that the write admission lets in.
     pub(super) fn admit_blocked(&mut self, turn: &Turn<'_>, sink: usize) {
         let now = turn.now();
         let blocked = std::mem::take(&mut self.outputs.sinks[sink].blocked);
@@ -192,8 +251,8 @@ impl Stdio {
             if self.outputs.sinks[sink].admits(&alone(rank), stream) {
                 let source = pipes.source(stream);
                 source.blocked = false;
-                source.leaf.resumed(now);
-                if let Some(at) = source.leaf.deadline() {
+                source.line_splitter.resumed(now);
+                if let Some(at) = source.line_splitter.deadline() {
                     self.lines.set(source_number(rank, stream), at);
                 }
                 self.run_source(rank, stream);
@@ -203,43 +262,43 @@ impl Stdio {
         }
     }
 
-    // ----- output of the managers below -----
+    // ----- output of child managers -----
 
-    /// Records came from the manager at `place`.
+    /// Takes records of the child at `tree_index`.
     pub(in crate::manager) fn take_flow(
         &mut self,
         turn: &mut Turn<'_>,
-        (place, stream): (usize, Stream),
+        (tree_index, stream): (usize, Stream),
         bytes: &[u8],
     ) {
-        let Some(flow) = self.flows.get_mut(place, stream) else { return };
+        let Some(flow) = self.flows.get_mut(tree_index, stream) else { return };
         if let Err(e) = flow.push(bytes) {
             let problem = format!("its manager broke the protocol: {e}");
-            turn.report(ForLinks::Broken(End::Child(place), problem));
+            turn.report(ForLinks::Broken(LinkEnd::Child(tree_index), problem));
         }
     }
 
-    /// Passes on what the managers below sent, as far as the gates let it in.
+    /// Passes on records of the children, as far as the write admissions let them in.
     pub(in crate::manager) fn serve_flows(&mut self, turn: &mut Turn<'_>) {
-        for (place, stream) in self.flows.waiting() {
-            self.serve_flow(turn, place, stream);
+        for (tree_index, stream) in self.flows.waiting() {
+            self.serve_flow(turn, tree_index, stream);
         }
     }
 
-    /// Whether something that came from below may be passed on now: what was taken of one flow, or
-    /// written, can have opened the gate to another that was looked at before.
-    pub(super) fn flows_may_go_on(&self) -> bool {
-        let admitted = |(place, stream)| {
-            let next = self.flows.get(place, stream).and_then(Inflow::peek);
+    /// Whether a record of a child can be passed on now. A record that was taken or written may have let in another
+    /// flow that was checked before.
+    pub(super) fn flows_can_proceed(&self) -> bool {
+        let admitted = |(tree_index, stream)| {
+            let next = self.flows.get(tree_index, stream).and_then(Inflow::peek);
             next.is_some_and(|item| self.outputs.admits(&item, stream))
         };
         self.flows.waiting().into_iter().any(admitted)
     }
 
-    fn serve_flow(&mut self, turn: &mut Turn<'_>, place: usize, stream: Stream) {
+    fn serve_flow(&mut self, turn: &mut Turn<'_>, tree_index: usize, stream: Stream) {
         let now = turn.now();
         let mut trouble = None;
-        let Some(flow) = self.flows.get_mut(place, stream) else { return };
+        let Some(flow) = self.flows.get_mut(tree_index, stream) else { return };
         while let Some(next) = flow.peek() {
             if !self.outputs.admits(&next, stream) {
                 break;
@@ -249,23 +308,13 @@ impl Stdio {
             let sink = &mut self.outputs.sinks[route];
             let label = source.map_or(&[][..], |rank| self.labels.of(rank));
             let Some(item) = flow.pop() else { break };
-            let told = sink.accept(now, stream, label, &item);
+            let result = sink.accept(now, stream, label, &item);
             if let Item::Ended { ranks } = &item {
                 let spawned = ranks.ranks().filter(|rank| !turn.job.is_first(*rank));
                 spawned.for_each(|rank| self.outputs.end(rank, stream));
             }
-            trouble = trouble.or(told);
+            trouble = trouble.or(result);
         }
         after_write(turn, trouble);
-    }
-}
-
-/// What a write found out about its output.
-pub(super) fn after_write(turn: &mut Turn<'_>, trouble: Option<Trouble>) {
-    match trouble {
-        // Errors that are read no more: not a reason to end a job.
-        None | Some(Trouble::Closed(Stream::Err)) => {}
-        Some(Trouble::Closed(Stream::Out)) => turn.post(Input::OutputClosed),
-        Some(Trouble::Failed(problem)) => turn.post(Input::OutputFailed(problem)),
     }
 }

@@ -1,5 +1,4 @@
-//! Where the ranks' output goes: at the root the console's two descriptors or files by pattern,
-//! elsewhere the manager above.
+//! The outputs of a manager: at the root the console's two descriptors or files by pattern, elsewhere the parent.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -19,29 +18,29 @@ use mpd_wire::job::{JobSpec, OutputSpec};
 use mpd_wire::message::{StartJob, TREE_WINDOW};
 use mpd_wire::{Rank, RankSet, Stream};
 
-use super::files::{Files, Wanted};
+use super::files::{Files, OutputFile};
 use super::sink::{Sink, alone};
 
-/// Sinks by numbers. That of one that was removed is given again.
+/// Sinks by number. The number of a removed sink is used again.
 #[derive(Debug, Default)]
 pub(crate) struct Sinks {
     sinks: Vec<Option<Sink>>,
-    /// Numbers that nobody has.
+    /// Unused numbers.
     free: Vec<usize>,
 }
 
 impl Sinks {
-    /// Numbers are below this.
+    /// All numbers are smaller than this.
     pub(crate) const fn len(&self) -> usize {
         self.sinks.len()
     }
 
-    /// Whether there is one of that number.
+    /// Whether a sink has that number.
     pub(crate) fn contains(&self, number: usize) -> bool {
         self.sinks.get(number).is_some_and(Option::is_some)
     }
 
-    /// All there are.
+    /// All sinks.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Sink> {
         self.sinks.iter().flatten()
     }
@@ -70,42 +69,41 @@ impl Index<usize> for Sinks {
     type Output = Sink;
 
     fn index(&self, number: usize) -> &Sink {
-        self.sinks[number].as_ref().expect("who has its number keeps it open")
+        self.sinks[number].as_ref().expect("a sink exists as long as its number is in use")
     }
 }
 
 impl IndexMut<usize> for Sinks {
     fn index_mut(&mut self, number: usize) -> &mut Sink {
-        self.sinks[number].as_mut().expect("who has its number keeps it open")
+        self.sinks[number].as_mut().expect("a sink exists as long as its number is in use")
     }
 }
 
-/// All outputs of a manager and which stream of which rank goes to which.
+/// All outputs of a manager, and the route of each stream of each rank.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     pub(crate) sinks: Sinks,
-    /// Where the streams go.
+    /// The sinks of standard output and standard error.
     console: [usize; 2],
-    /// Where files take output.
+    /// The routes to files.
     files: Files,
-    /// Files to be closed when all that was written to them is.
+    /// Files to be closed as soon as their queued output is written.
     ended: Vec<usize>,
-    /// Spawned ranks whose output ends when nothing is under way any more: nobody will say so.
-    unheard: Vec<Rank>,
+    /// Spawned ranks without a reported end. Their output ends when nothing is on its way.
+    unreported: Vec<Rank>,
 }
 
 impl Outputs {
-    /// The outputs of a manager that is not the root: both streams go to the one above, which has the
-    /// files.
-    pub(crate) fn above(spec: &JobSpec, order: &StartJob) -> Self {
-        let ranks = order.shares.ranks_below(order.place as usize);
-        let levels = order.shares.depth_below(order.place as usize);
+    /// The outputs of a manager that is not the root. Both streams go to the parent, since the root has the files.
+    pub(crate) fn parent(spec: &JobSpec, order: &StartJob) -> Self {
+        let ranks = order.host_slices.subtree_ranks(order.tree_index as usize);
+        let levels = order.host_slices.subtree_depth(order.tree_index as usize);
         let (output, size) = (&spec.output, spec.size());
         let sink = |stream| {
-            let sink = Sink::above(TREE_WINDOW, stream, output);
+            let sink = Sink::parent(TREE_WINDOW, stream, output);
             let filed = if stream == Stream::Out { &output.outfile } else { &output.errfile };
             match filed {
-                Some(_) => sink.telling_ends(Rank(size)),
+                Some(_) => sink.passing_ends(Rank(size)),
                 None if output.merge => sink.merging((&ranks, size), levels),
                 None => sink,
             }
@@ -115,34 +113,34 @@ impl Outputs {
 
     fn of(sinks: impl IntoIterator<Item = Sink>, console: [usize; 2]) -> Self {
         let sinks = Sinks { sinks: sinks.into_iter().map(Some).collect(), free: Vec::new() };
-        let (ended, unheard) = (Vec::new(), Vec::new());
-        Self { sinks, console, files: Files::default(), ended, unheard }
+        let (ended, unreported) = (Vec::new(), Vec::new());
+        Self { sinks, console, files: Files::default(), ended, unreported }
     }
 
-    /// Merged lines are labelled by host.
+    /// Labels merged lines by host.
     pub(crate) fn label_by_host(&mut self, hosts: &Rc<HostLabels>) {
         self.sinks.iter_mut().for_each(|sink| sink.label_by_host(hosts));
     }
 
-    /// These ranks have begun.
+    /// Notes that these ranks have begun.
     pub(crate) fn begin(&mut self, now: Time, ranks: &RankSet) {
         self.sinks.iter_mut().for_each(|sink| sink.begin(now, ranks));
     }
 
-    /// These ranks were asked something by the console, and answer on their standard output.
+    /// Notes that the console asked these ranks something. They answer on their standard output.
     pub(crate) fn ask(&mut self, now: Time, ranks: &RankSet) {
         self.sinks[self.console[Stream::Out.index()]].ask(now, ranks);
     }
 
-    /// The root's outputs, for so many ranks and levels of other managers, some of which go to files.
+    /// The root's outputs for `size` ranks and `levels` levels of other managers. Some streams go to files.
     ///
     /// # Errors
-    /// What could not be opened and why.
+    /// What cannot be opened and why.
     pub(crate) fn open(
         console: [OwnedFd; 2],
         spec: &OutputSpec,
         (size, levels): (u32, u32),
-        wanted: impl IntoIterator<Item = Wanted>,
+        wanted: impl IntoIterator<Item = OutputFile>,
     ) -> Result<Self, String> {
         let [out, err] = console;
         let open = |fd, name| Output::new(fd).map_err(|e| format!("{name}: {}", plain(&e)));
@@ -155,7 +153,7 @@ impl Outputs {
             if spec.merge { sink.merging((&ranks, size), levels) } else { sink }
         };
         let mut sinks = vec![console_sink(out, "standard output", Stream::Out)];
-        // With both on one terminal or pipe, a line of one must not be torn by the other.
+        // If both streams go to one terminal or pipe, one sink keeps their lines apart.
         if !shared {
             sinks.push(console_sink(err, "standard error", Stream::Err));
         }
@@ -167,12 +165,12 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Has a stream of a rank go to its file. The number of the sink, if it is a new one.
+    /// Routes a stream of a rank to its file. Returns the number of the sink if it is new.
     ///
     /// # Errors
     /// What cannot be opened and why.
-    fn open_file(&mut self, wanted: &Wanted) -> Result<Option<usize>, String> {
-        let Wanted { stream, path, .. } = wanted;
+    fn open_file(&mut self, wanted: &OutputFile) -> Result<Option<usize>, String> {
+        let OutputFile { stream, path, .. } = wanted;
         if let Some(sink) = self.files.sink_of(path) {
             self.files.add(wanted, sink);
             return Ok(None);
@@ -184,13 +182,13 @@ impl Outputs {
         Ok(Some(sink))
     }
 
-    /// The same of ranks that are spawned; tokens are counted from `first`.
+    /// Opens the files of spawned ranks. The tokens are `first` plus the number of the sink.
     ///
     /// # Errors
     /// What cannot be opened or watched and why.
     pub(crate) fn open_files(
         &mut self,
-        wanted: &[Wanted],
+        wanted: &[OutputFile],
         registry: &Registry,
         first: usize,
     ) -> Result<(), String> {
@@ -210,28 +208,28 @@ impl Outputs {
         self.files.count()
     }
 
-    /// A stream of a rank has come to its end: a file that nobody else writes to is closed with the next
-    /// [`Outputs::close_ended`] that finds all of it written.
+    /// Notes the end of a rank's stream. A file without other writers is closed by [`Outputs::close_ended`] when
+    /// everything is written.
     pub(crate) fn end(&mut self, rank: Rank, stream: Stream) {
         self.ended.extend(self.files.end(rank, stream));
     }
 
-    /// Nobody will say when the output of these ranks ends.
-    pub(crate) fn end_unheard(&mut self, ranks: Vec<Rank>) {
+    /// Notes ranks whose end of output is not reported.
+    pub(crate) fn end_unreported(&mut self, ranks: Vec<Rank>) {
         if self.files.count() > 0 {
-            self.unheard.extend(ranks);
+            self.unreported.extend(ranks);
         }
     }
 
-    /// Whether [`Outputs::close_ended`] is to be told that nothing is under way.
+    /// Whether [`Outputs::close_ended`] must know that no output is on its way.
     pub(crate) const fn awaits_silence(&self) -> bool {
-        !self.unheard.is_empty()
+        !self.unreported.is_empty()
     }
 
-    /// Closes the files that nobody writes to any more. `is_silent` if no output is on its way here.
+    /// Closes complete files without writers. `is_silent`: no output is on its way here.
     pub(crate) fn close_ended(&mut self, is_silent: bool) {
         if is_silent {
-            for rank in std::mem::take(&mut self.unheard) {
+            for rank in std::mem::take(&mut self.unreported) {
                 Stream::BOTH.into_iter().for_each(|stream| self.end(rank, stream));
             }
         }
@@ -245,7 +243,7 @@ impl Outputs {
         });
     }
 
-    /// Has the poll tell when an output takes more; tokens are counted from `first`.
+    /// Has the poll report writable outputs. The tokens are `first` plus the number of the sink.
     pub(crate) fn register(&mut self, registry: &Registry, first: usize) -> io::Result<()> {
         for (i, sink) in self.sinks.sinks.iter().enumerate() {
             let Some(fd) = sink.as_ref().and_then(Sink::watched) else { continue };
@@ -258,7 +256,7 @@ impl Outputs {
         self.files.route(rank, stream).unwrap_or(self.console[stream.index()])
     }
 
-    /// Whether something that came from below may be passed on now.
+    /// Whether a record of a child can be passed on now.
     pub(crate) fn admits(&self, item: &Item<'_>, stream: Stream) -> bool {
         let sink = &self.sinks[self.route(item.source().unwrap_or(Rank(0)), stream)];
         match item {
@@ -268,19 +266,19 @@ impl Outputs {
         }
     }
 
-    /// The manager above takes so many bytes more of a stream.
+    /// The parent accepts `bytes` more bytes of a stream.
     pub(crate) fn grant(&mut self, stream: Stream, bytes: u32) {
         self.sinks[self.console[stream.index()]].grant(bytes);
     }
 
-    /// The next piece of a stream for the manager above.
+    /// The next piece of a stream for the parent.
     pub(crate) fn next_payload(&mut self, stream: Stream) -> Option<Vec<u8>> {
         self.sinks[self.console[stream.index()]].next_payload()
     }
 
-    /// Puts text of ours into the standard output of the console; for the root.
-    pub(crate) fn say(&mut self, text: &str) {
-        self.sinks[self.console[Stream::Out.index()]].say(text);
+    /// Writes text of the manager to the standard output of the console; only at the root.
+    pub(crate) fn print(&mut self, text: &str) {
+        self.sinks[self.console[Stream::Out.index()]].print(text);
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
@@ -296,11 +294,11 @@ impl Outputs {
     }
 }
 
-/// Files are made anew, unless they hold output of this job; their directory must exist.
-fn create(wanted: &Wanted, goes_on: bool) -> Result<Output, String> {
+/// Creates or truncates a file. A file that contains output of this job is continued. The directory must exist.
+fn create(wanted: &OutputFile, is_continued: bool) -> Result<Output, String> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).append(goes_on).truncate(!goes_on).mode(wanted.mode);
-    // A pipe without a reader is refused instead of waited for.
+    options.write(true).create(true).append(is_continued).truncate(!is_continued).mode(wanted.mode);
+    // The opening of a pipe without a reader fails instead of blocking.
     let file = options.custom_flags(libc::O_NONBLOCK).open(&wanted.path);
     file.and_then(|f| Output::new(f.into()))
         .map_err(|e| format!("{}: {}", wanted.path.display(), plain(&e)))

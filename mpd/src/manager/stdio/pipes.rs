@@ -1,26 +1,24 @@
 //! The manager's ends of the pipes of one rank.
 
-use std::io::{self, PipeReader, PipeWriter, Write as _};
+use std::io::{PipeReader, PipeWriter};
 
 use mpd_io::usage;
-use mpd_stdio::leaf::{Leaf, Writer};
+use mpd_stdio::line_splitter::{LineSplitter, Writer};
 use mpd_wire::Stream;
-use mpd_wire::message::MAX_DEBUG_LINE;
 use nix::unistd::Pid;
 
-/// Bytes that may wait for a driver that does not read.
-const MAX_WAITING: usize = 8 * MAX_DEBUG_LINE;
+use super::marks::Marks;
 
 /// One output stream of a rank.
 #[derive(Debug, Default)]
 pub(super) struct Source {
     pub(super) pipe: Option<PipeReader>,
-    pub(super) leaf: Leaf,
-    /// Bytes may be waiting in the pipe.
+    pub(super) line_splitter: LineSplitter,
+    /// Data may be waiting in the pipe.
     pub(super) ready: bool,
-    /// All writers have closed: there is an end to be read.
+    /// All writers have closed, so the end is to be read.
     pub(super) ending: bool,
-    /// Put aside until the gate opens.
+    /// Not read until the write admission lets it in.
     pub(super) blocked: bool,
     /// In the queue of sources to be read.
     pub(super) queued: bool,
@@ -28,43 +26,43 @@ pub(super) struct Source {
     pub(super) taken: u64,
 }
 
-/// See the module.
+/// The pipes of one rank.
 #[derive(Debug, Default)]
 pub(in crate::manager) struct Pipes {
     pub(super) input: Option<PipeWriter>,
     pub(super) sources: [Source; 2],
     /// The process that writes to the sources, while it lives and is our child.
     pub(super) process: Option<Pid>,
-    /// Commands that wait for the process, if it is the driver of a debugger.
-    commands: Option<Vec<u8>>,
+    /// Marks of its debugger in its output, if it has one.
+    marks: Option<Marks>,
 }
 
 impl Pipes {
-    /// Those of a process, which may be the driver of a debugger.
+    /// Those of a process, which may have a debugger.
     pub(in crate::manager) fn new(
         input: Option<PipeWriter>,
         outputs: [PipeReader; 2],
-        (process, is_driver): (Option<Pid>, bool),
+        (process, is_debugged): (Option<Pid>, bool),
     ) -> Self {
         let sources = outputs.map(|pipe| Source { pipe: Some(pipe), ..Source::default() });
-        Self { input, sources, process, commands: is_driver.then(Vec::new) }
+        Self { input, sources, process, marks: is_debugged.then(Marks::default) }
     }
 
     pub(super) const fn source(&mut self, stream: Stream) -> &mut Source {
         &mut self.sources[stream.index()]
     }
 
-    /// Whether the process is the driver of a debugger.
-    pub(super) const fn is_driver(&self) -> bool {
-        self.commands.is_some()
+    /// The marks in a stream, if it can have some.
+    pub(super) fn marks(&mut self, stream: Stream) -> Option<&mut Marks> {
+        self.marks.as_mut().filter(|_| stream == Stream::Out)
     }
 
-    /// What the process that writes to the pipes is doing.
+    /// The state of the process that writes to the pipes.
     pub(super) fn writer(&self) -> Writer {
         self.process.and_then(usage::ready).map_or(Writer::Waits, Writer::Ready)
     }
 
-    /// Whether something is still to be read.
+    /// Whether data or an end is still to be read.
     pub(super) fn is_unread(&self) -> bool {
         self.sources.iter().any(|source| source.pipe.is_some() && source.ready)
     }
@@ -73,47 +71,13 @@ impl Pipes {
     pub(super) fn are_silent(&self) -> bool {
         self.sources.iter().all(|source| source.pipe.is_none())
     }
-
-    /// Queues a line for a driver. Says whether there was room.
-    pub(super) fn command(&mut self, line: &str) -> bool {
-        let Some(commands) = &mut self.commands else { return true };
-        if commands.len() + line.len() > MAX_WAITING {
-            return false;
-        }
-        commands.extend_from_slice(line.as_bytes());
-        commands.push(b'\n');
-        self.flush_commands();
-        true
-    }
-
-    /// Writes what the driver takes.
-    pub(super) fn flush_commands(&mut self) {
-        let (Some(commands), Some(pipe)) = (&mut self.commands, &mut self.input) else { return };
-        while !commands.is_empty() {
-            match pipe.write(commands) {
-                Ok(n) => drop(commands.drain(..n)),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => return commands.clear(),
-            }
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::io;
 
-    #[test]
-    fn commands_for_a_driver_that_does_not_read_are_bounded_and_no_other_process_gets_any() {
-        let mut driver = Pipes { commands: Some(Vec::new()), ..Pipes::default() };
-        let line = "x".repeat(MAX_DEBUG_LINE);
-        let taken = (0..100).take_while(|_| driver.command(&line)).count();
-        assert!((1..8).contains(&taken), "{taken}");
-        assert!(driver.is_driver() && driver.are_silent() && !driver.is_unread());
-        let mut program = Pipes::default();
-        assert!((0..100).all(|_| program.command(&line)) && !program.is_driver());
-    }
+    use super::*;
 
     #[test]
     fn a_rank_is_silent_when_both_its_pipes_have_ended_and_unread_while_one_may_hold_bytes() {

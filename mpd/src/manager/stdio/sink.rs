@@ -1,5 +1,5 @@
-//! One output: it formats records, queues what is not taken at once, and has a gate that is asked who
-//! may be read for it.
+//! One output: formats records, queues data that the output does not accept at once, and asks its write admission
+//! which sources may be read.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -10,64 +10,65 @@ use mpd_io::output::Output;
 use mpd_machine::Time;
 use mpd_stdio::format;
 use mpd_stdio::format::Formatter;
-use mpd_stdio::gate::Gate;
 use mpd_stdio::hostlabel::HostLabels;
-use mpd_stdio::leaf::Record;
+use mpd_stdio::line_splitter::Record;
 use mpd_stdio::merge;
 use mpd_stdio::merge::Merger;
 use mpd_stdio::record::Item;
 use mpd_stdio::uplink::Uplink;
+use mpd_stdio::write_admission::WriteAdmission;
 use mpd_wire::job::OutputSpec;
 use mpd_wire::{Rank, RankSet, Stream};
 
-/// Bytes already written that the queue may still hold.
+/// Most bytes in the queue that are already written.
 const COMPACT_AT: usize = 256 * 1024;
 
-/// What a write told about an output.
+/// The problem that a write has found.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// Its reader closed it.
+    /// The reader has closed the output.
     Closed(Stream),
-    /// It cannot be written.
+    /// Writing has failed.
     Failed(String),
 }
 
-/// By which way an output leaves.
+/// The destination of an output.
 #[derive(Debug)]
-enum Way {
+enum Destination {
     Descriptor(Writer),
-    /// To the manager above, which formats.
-    Above(Uplink),
+    /// To the parent, which formats.
+    Parent(Uplink),
 }
 
-/// A descriptor, and what it has not taken yet.
+/// A descriptor, and the data that it has not accepted yet.
 #[derive(Debug)]
 struct Writer {
     output: Output,
     queue: Vec<u8>,
     sent: usize,
     formatter: Formatter,
-    /// Where merged lines are labelled by host.
+    /// Present if merged lines are labelled by host.
     hosts: Option<Rc<HostLabels>>,
 }
 
-/// See the module.
+/// One output.
 #[derive(Debug)]
 pub(crate) struct Sink {
-    way: Way,
+    destination: Destination,
     name: String,
     stream: Stream,
-    pub(crate) gate: Gate,
+    pub(crate) write_admission: WriteAdmission,
     style: Style,
-    /// One merger per stream, as both streams may lead to one output.
+    /// One merger per stream, since both streams may go to one output.
     mergers: Option<[Merger; 2]>,
-    /// Lines of ranks from here on are not merged: they were spawned.
+    /// The first spawned rank. Lines of spawned ranks are not merged.
     unmerged: Rank,
-    /// The ends of streams of ranks from here on are passed on though nothing is merged: they have files.
-    tells_ends: Option<Rank>,
-    /// Bytes the output has taken, for seeing whether its reader reads.
+    /// The first spawned rank, if the streams of spawned ranks go to files. Then their ends are passed on without
+    /// merging.
+    ends_from: Option<Rank>,
+    /// Bytes that the output has accepted. They show whether its reader reads.
     pub(crate) taken: u64,
-    /// Sources that wait for the gate.
+    /// Sources that wait for the write admission.
     pub(crate) blocked: Vec<(Rank, Stream)>,
 }
 
@@ -82,30 +83,36 @@ impl Sink {
     pub(crate) fn to(output: Output, name: String, stream: Stream, spec: &OutputSpec) -> Self {
         let (queue, formatter) = (Vec::new(), Formatter::default());
         let writer = Writer { output, queue, sent: 0, formatter, hosts: None };
-        Self::new(Way::Descriptor(writer), name, stream, spec)
+        Self::new(Destination::Descriptor(writer), name, stream, spec)
     }
 
-    /// The way up of one stream.
-    pub(crate) fn above(window: usize, stream: Stream, spec: &OutputSpec) -> Self {
-        Self::new(Way::Above(Uplink::new(window)), "the manager above".to_owned(), stream, spec)
+    /// The output of one stream to the parent.
+    pub(crate) fn parent(window: usize, stream: Stream, spec: &OutputSpec) -> Self {
+        Self::new(
+            Destination::Parent(Uplink::new(window)),
+            "to the parent manager".to_owned(),
+            stream,
+            spec,
+        )
     }
 
-    fn new(way: Way, name: String, stream: Stream, spec: &OutputSpec) -> Self {
+    fn new(destination: Destination, name: String, stream: Stream, spec: &OutputSpec) -> Self {
         Self {
-            way,
+            destination,
             name,
             stream,
-            gate: Gate::default(),
+            write_admission: WriteAdmission::default(),
             style: Style { labels: spec.label.is_some(), timestamps: spec.timestamp },
             mergers: None,
             unmerged: Rank(0),
-            tells_ends: None,
+            ends_from: None,
             taken: 0,
             blocked: Vec::new(),
         }
     }
 
-    /// Joins equal lines of `ranks`, of a job that began with `size`, in a manager with so many levels of others below.
+    /// Joins equal lines of `ranks`, of a job that began with `size` ranks, in a manager with `levels` levels of
+    /// other managers in its subtree.
     pub(crate) fn merging(mut self, (ranks, size): (&RankSet, u32), levels: u32) -> Self {
         self.mergers = Some([Merger::new(ranks, levels), Merger::new(ranks, levels)]);
         self.unmerged = Rank(size);
@@ -114,45 +121,49 @@ impl Sink {
 
     /// Labels merged lines by host.
     pub(crate) fn label_by_host(&mut self, hosts: &Rc<HostLabels>) {
-        if let Way::Descriptor(writer) = &mut self.way {
+        if let Destination::Descriptor(writer) = &mut self.destination {
             writer.hosts = Some(Rc::clone(hosts));
         }
     }
 
-    /// Passes on when streams of spawned ranks end, in a job that began with ranks below this one.
-    pub(crate) const fn telling_ends(mut self, spawned: Rank) -> Self {
-        self.tells_ends = Some(spawned);
+    /// Passes on the ends of streams of spawned ranks; `spawned` is the first of them.
+    pub(crate) const fn passing_ends(mut self, spawned: Rank) -> Self {
+        self.ends_from = Some(spawned);
         self
     }
 
-    /// Something is expected of these ranks from now on.
+    /// Expects output of these ranks from now on.
     pub(crate) fn begin(&mut self, now: Time, ranks: &RankSet) {
         self.mergers.iter_mut().flatten().for_each(|merger| merger.begin(now, ranks));
     }
 
-    /// They were asked something: see [`Merger::ask`].
+    /// Notes that these ranks were asked something: see [`Merger::ask`].
     pub(crate) fn ask(&mut self, now: Time, ranks: &RankSet) {
         if let Some(mergers) = &mut self.mergers {
             mergers[self.stream.index()].ask(now, ranks);
         }
     }
 
-    /// The descriptor to watch, if it can say that it takes no more.
+    /// The descriptor to watch for writability, if it can block.
     pub(crate) fn watched(&self) -> Option<RawFd> {
-        match &self.way {
-            Way::Descriptor(writer) if writer.output.can_block() => Some(writer.output.as_raw_fd()),
-            Way::Descriptor(_) | Way::Above(_) => None,
+        match &self.destination {
+            Destination::Descriptor(writer) if writer.output.can_block() => {
+                Some(writer.output.as_raw_fd())
+            }
+            Destination::Descriptor(_) | Destination::Parent(_) => None,
         }
     }
 
-    /// Takes text of ours; it goes with the next flush.
-    pub(crate) fn say(&mut self, text: &str) {
-        if let (Way::Descriptor(writer), false) = (&mut self.way, self.gate.is_closed()) {
+    /// Queues text of the manager; the next flush sends it.
+    pub(crate) fn print(&mut self, text: &str) {
+        if let (Destination::Descriptor(writer), false) =
+            (&mut self.destination, self.write_admission.is_closed())
+        {
             writer.queue.extend_from_slice(text.as_bytes());
         }
     }
 
-    /// Takes what ranks wrote; `label` is that of the rank, if it is one.
+    /// Takes a record of ranks; `label` is the label of a single rank.
     pub(crate) fn accept(
         &mut self,
         now: Time,
@@ -160,24 +171,26 @@ impl Sink {
         label: &[u8],
         item: &Item<'_>,
     ) -> Option<Trouble> {
-        if self.gate.is_closed() {
+        if self.write_admission.is_closed() {
             return None;
         }
         if let (Some(rank), Some(record)) = (item.source(), item.record()) {
-            self.gate.wrote(source(rank, stream), !record.end);
+            self.write_admission.wrote(source(rank, stream), !record.end);
         }
         let is_spawned = item.source().is_some_and(|rank| rank >= self.unmerged);
         let merges = self.mergers.is_some();
         if merges && !is_spawned {
             self.merge(now, stream, item);
-        } else if let (Item::Ended { ranks }, Some(spawned)) = (item, self.tells_ends) {
+        } else if let (Item::Ended { ranks }, Some(spawned)) = (item, self.ends_from) {
             if ranks.ranks().next().is_some_and(|lowest| lowest >= spawned) {
-                self.way.ended(ranks);
+                self.destination.ended(ranks);
             }
         } else if let Item::Piece { rank, time, record } = item {
-            match &mut self.way {
-                Way::Above(uplink) => uplink.accept(*rank, *time, *record),
-                Way::Descriptor(writer) if self.style.labels || self.style.timestamps || merges => {
+            match &mut self.destination {
+                Destination::Parent(uplink) => uplink.accept(*rank, *time, *record),
+                Destination::Descriptor(writer)
+                    if self.style.labels || self.style.timestamps || merges =>
+                {
                     let mut prefix = Vec::new();
                     if let (true, Some(time)) = (self.style.timestamps, time) {
                         prefix.extend_from_slice(format::utc(*time).as_bytes());
@@ -187,7 +200,7 @@ impl Sink {
                     let source = source(*rank, stream);
                     writer.formatter.format(source, &prefix, *record, &mut writer.queue);
                 }
-                Way::Descriptor(writer) => match writer.pass(*record) {
+                Destination::Descriptor(writer) => match writer.pass(*record) {
                     Ok(taken) => self.taken += taken,
                     Err(e) => return Some(self.fail(&e)),
                 },
@@ -197,9 +210,9 @@ impl Sink {
     }
 
     fn merge(&mut self, now: Time, stream: Stream, item: &Item<'_>) {
-        let Self { way, mergers: Some(mergers), .. } = self else { return };
+        let Self { destination, mergers: Some(mergers), .. } = self else { return };
         let merger = &mut mergers[stream.index()];
-        let mut emit = |ranks: &RankSet, line: &[u8]| way.line(ranks, line);
+        let mut emit = |ranks: &RankSet, line: &[u8]| destination.line(ranks, line);
         match item {
             Item::Piece { rank, record, .. } => {
                 merger.push(now, &alone(*rank), *record, &mut emit);
@@ -207,14 +220,14 @@ impl Sink {
             Item::Merged { ranks, record } => merger.push(now, ranks, *record, &mut emit),
             Item::Ended { ranks } => merger.end(ranks, &mut emit),
         }
-        way.ended(&merger.take_ended());
+        destination.ended(&merger.take_ended());
     }
 
-    /// Sends what waits, as far as the output takes it.
+    /// Sends queued data, as much as the output accepts.
     pub(crate) fn flush(&mut self) -> Option<Trouble> {
-        let waiting = match &mut self.way {
-            Way::Above(uplink) => uplink.waiting(),
-            Way::Descriptor(writer) => match writer.flush() {
+        let waiting = match &mut self.destination {
+            Destination::Parent(uplink) => uplink.waiting(),
+            Destination::Descriptor(writer) => match writer.flush() {
                 Ok(taken) => {
                     self.taken += taken;
                     writer.waiting()
@@ -222,45 +235,44 @@ impl Sink {
                 Err(e) => return Some(self.fail(&e)),
             },
         };
-        self.gate.set_waiting(waiting);
+        self.write_admission.set_waiting(waiting);
         None
     }
 
-    /// The manager above takes so many bytes more.
+    /// The parent accepts `bytes` more bytes.
     pub(crate) fn grant(&mut self, bytes: u32) {
-        if let Way::Above(uplink) = &mut self.way {
+        if let Destination::Parent(uplink) = &mut self.destination {
             uplink.grant(bytes);
         }
     }
 
-    /// The next piece for the manager above.
+    /// The next piece for the parent.
     pub(crate) fn next_payload(&mut self) -> Option<Vec<u8>> {
-        let Way::Above(uplink) = &mut self.way else { return None };
+        let Destination::Parent(uplink) = &mut self.destination else { return None };
         let payload = uplink.next_payload()?;
         self.taken += payload.len() as u64;
-        self.gate.set_waiting(uplink.waiting());
+        self.write_admission.set_waiting(uplink.waiting());
         Some(payload)
     }
 
     fn fail(&mut self, error: &io::Error) -> Trouble {
-        let is_terminal =
-            matches!(&self.way, Way::Descriptor(writer) if writer.output.is_terminal());
+        let is_terminal = matches!(&self.destination, Destination::Descriptor(writer) if writer.output.is_terminal());
         self.discard();
         match error.raw_os_error() {
             Some(libc::EPIPE | libc::ECONNRESET) => Trouble::Closed(self.stream),
-            // A terminal that was hung up.
+            // The terminal was hung up.
             Some(libc::EIO) if is_terminal => Trouble::Closed(self.stream),
             _ => Trouble::Failed(format!("cannot write {}: {}", self.name, plain(error))),
         }
     }
 
-    /// Throws away what waits and all that comes.
+    /// Discards queued and later data.
     pub(crate) fn discard(&mut self) {
-        self.gate.close();
+        self.write_admission.close();
         self.mergers = None;
-        match &mut self.way {
-            Way::Above(uplink) => uplink.discard(),
-            Way::Descriptor(writer) => {
+        match &mut self.destination {
+            Destination::Parent(uplink) => uplink.discard(),
+            Destination::Descriptor(writer) => {
                 writer.queue.clear();
                 writer.sent = 0;
             }
@@ -273,32 +285,32 @@ impl Sink {
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) -> Option<Trouble> {
-        let way = &mut self.way;
+        let destination = &mut self.destination;
         for merger in self.mergers.iter_mut().flatten() {
-            merger.flush(now, &mut |ranks, line| way.line(ranks, line));
-            way.ended(&merger.take_ended());
+            merger.flush(now, &mut |ranks, line| destination.line(ranks, line));
+            destination.ended(&merger.take_ended());
         }
         self.flush()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        let nothing_waits = match &self.way {
-            Way::Above(uplink) => uplink.is_empty(),
-            Way::Descriptor(writer) => writer.queue.is_empty(),
+        let nothing_waits = match &self.destination {
+            Destination::Parent(uplink) => uplink.is_empty(),
+            Destination::Descriptor(writer) => writer.queue.is_empty(),
         };
         nothing_waits && self.deadline().is_none()
     }
 
-    /// Whether what one of `ranks` wrote may be taken now; all of them are at the same line.
+    /// Whether a record of `ranks` may be taken now; all of them are at the same line.
     pub(crate) fn admits(&self, ranks: &RankSet, stream: Stream) -> bool {
         let ahead = |mergers: &[Merger; 2]| mergers[stream.index()].holds_back(ranks);
         let lowest = ranks.ranks().next();
-        lowest.is_none_or(|rank| self.gate.admits(source(rank, stream)))
+        lowest.is_none_or(|rank| self.write_admission.admits(source(rank, stream)))
             && (lowest.is_some_and(|rank| rank >= self.unmerged)
                 || !self.mergers.as_ref().is_some_and(ahead))
     }
 
-    /// Most bytes to read of a source at once.
+    /// Most bytes to read from a source at once.
     pub(crate) const fn at_once(&self) -> usize {
         if self.mergers.is_some() { merge::AT_ONCE } else { usize::MAX }
     }
@@ -309,11 +321,11 @@ pub(crate) fn alone(rank: Rank) -> RankSet {
     RankSet::from_iter([rank])
 }
 
-impl Way {
-    /// A line, without its newline, that all of `ranks` wrote.
+impl Destination {
+    /// Writes a line, without its newline, that all of `ranks` wrote.
     fn line(&mut self, ranks: &RankSet, line: &[u8]) {
         match self {
-            Self::Above(uplink) => uplink.accept_merged(ranks, line),
+            Self::Parent(uplink) => uplink.accept_merged(ranks, line),
             Self::Descriptor(writer) => match &writer.hosts {
                 Some(hosts) => hosts.append(ranks, line, &mut writer.queue),
                 None => format::merged(ranks, line, &mut writer.queue),
@@ -321,16 +333,16 @@ impl Way {
         }
     }
 
-    /// The streams of these ranks came to their end.
+    /// Notes the end of the streams of these ranks.
     fn ended(&mut self, ranks: &RankSet) {
-        if let Self::Above(uplink) = self {
+        if let Self::Parent(uplink) = self {
             uplink.accept_end(ranks);
         }
     }
 }
 
 impl Writer {
-    /// Plain output: straight from the read buffer when nothing waits. Bytes that were taken.
+    /// Writes plain output directly from the read buffer if no data waits. Returns the accepted bytes.
     fn pass(&mut self, record: Record<'_>) -> io::Result<u64> {
         let mut rest = record.body;
         let mut taken = 0;
@@ -349,7 +361,7 @@ impl Writer {
         Ok(taken)
     }
 
-    /// Writes what waits. Bytes that were taken.
+    /// Writes queued data. Returns the accepted bytes.
     fn flush(&mut self) -> io::Result<u64> {
         let mut taken = 0;
         while self.sent < self.queue.len() {
@@ -363,7 +375,7 @@ impl Writer {
             }
         }
         if self.sent == self.queue.len() || self.sent >= COMPACT_AT {
-            // With a reader that is slow and steady the queue is never empty.
+            // With a slow but steady reader the queue is never empty.
             self.queue.drain(..self.sent);
             self.sent = 0;
             self.queue.shrink_to(2 * COMPACT_AT);
@@ -376,7 +388,7 @@ impl Writer {
     }
 }
 
-/// The number of an output stream of a rank, for gates and timers.
+/// The number of an output stream of a rank, for write admissions and timers.
 pub(crate) const fn source(rank: Rank, stream: Stream) -> u32 {
     (rank.0 << 1) | stream.index() as u32
 }

@@ -1,5 +1,5 @@
-//! The root manager's connection to the console of its job. The other managers have none: what is said
-//! here goes nowhere then.
+//! The root manager's connection to the console of its job. Other managers have no console; their messages to it
+//! are dropped.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -10,32 +10,32 @@ use mpd_wire::frame;
 use mpd_wire::frame::Kind;
 use mpd_wire::message::{JobInput, JobNews};
 
-/// Something the console sent.
+/// A message of the console.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum ConsoleMessage {
     Input(JobInput),
     /// Standard input; empty means its end.
     Stdin(Vec<u8>),
 }
 
-/// See the module.
+/// The connection to the console.
 #[derive(Debug, Default)]
 pub(crate) struct Console {
     conn: Option<Conn>,
     pub(crate) ready: bool,
     open: bool,
-    /// It takes no more words; what it said last is still to be read.
-    deaf: bool,
+    /// Writing has failed; the last messages of the console are still to be read.
+    is_write_closed: bool,
 }
 
 impl Console {
-    /// The connection that the daemon handed on.
+    /// The connection that the daemon passed.
     ///
     /// # Errors
-    /// The descriptor is no socket.
+    /// The descriptor is not a socket.
     pub(crate) fn new(fd: OwnedFd) -> Result<Self> {
         let conn = Conn::new(UnixStream::from(fd))?;
-        Ok(Self { conn: Some(conn), ready: true, open: true, deaf: false })
+        Ok(Self { conn: Some(conn), ready: true, open: true, is_write_closed: false })
     }
 
     pub(crate) fn descriptor(&self) -> Option<RawFd> {
@@ -43,26 +43,26 @@ impl Console {
     }
 
     /// Queues news.
-    pub(crate) fn tell(&mut self, news: &JobNews) {
+    pub(crate) fn report(&mut self, news: &JobNews) {
         if let Some(conn) = &mut self.conn {
             conn.send(news);
         }
     }
 
-    /// Reads what is there: what it said, and whether it is still there.
-    pub(crate) fn hear(&mut self) -> (Vec<Heard>, bool) {
-        let mut heard = Vec::new();
-        let Some(conn) = &mut self.conn else { return (heard, true) };
+    /// Reads the waiting messages. The flag is `false` if the console is gone.
+    pub(crate) fn receive(&mut self) -> (Vec<ConsoleMessage>, bool) {
+        let mut received = Vec::new();
+        let Some(conn) = &mut self.conn else { return (received, true) };
         let filled = conn.fill();
         loop {
             let problem = match conn.next_frame() {
                 Ok(Some((Kind::Stdin, bytes))) => {
-                    heard.push(Heard::Stdin(bytes.to_vec()));
+                    received.push(ConsoleMessage::Stdin(bytes.to_vec()));
                     continue;
                 }
                 Ok(Some((Kind::Control, payload))) => match frame::decode_message(payload) {
                     Ok(input) => {
-                        heard.push(Heard::Input(input));
+                        received.push(ConsoleMessage::Input(input));
                         continue;
                     }
                     Err(e) => e.to_string(),
@@ -74,36 +74,38 @@ impl Console {
             log::warn!("the console broke the protocol: {problem}");
             self.open = false;
             self.ready = false;
-            return (heard, false);
+            return (received, false);
         }
         self.ready = matches!(filled, Ok(Filled::More));
         let open = !matches!(filled, Ok(Filled::Closed) | Err(_));
         self.open &= open;
-        (heard, open)
+        (received, open)
     }
 
-    /// Whether there is something to read without waiting.
+    /// Whether data can be read without waiting.
     pub(crate) const fn has_work(&self) -> bool {
         self.ready && self.open
     }
 
     /// Writes what is queued.
     pub(crate) fn flush(&mut self) {
-        if let (Some(conn), false) = (&mut self.conn, self.deaf)
+        if let (Some(conn), false) = (&mut self.conn, self.is_write_closed)
             && conn.flush().is_err()
         {
-            self.deaf = true;
+            self.is_write_closed = true;
             self.ready = true;
         }
     }
 
-    /// Bytes that it has not taken yet.
+    /// Bytes that the console has not accepted yet.
     pub(crate) fn waiting(&self) -> usize {
         self.conn.as_ref().map_or(0, Conn::queued)
     }
 
-    /// Whether it is there and has not yet taken all that was said.
+    /// Whether the console is connected and messages for it are queued.
     pub(crate) fn waits(&self) -> bool {
-        self.open && !self.deaf && self.conn.as_ref().is_some_and(|conn| conn.queued() > 0)
+        self.open
+            && !self.is_write_closed
+            && self.conn.as_ref().is_some_and(|conn| conn.queued() > 0)
     }
 }

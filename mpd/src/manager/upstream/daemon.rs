@@ -26,37 +26,39 @@ use crate::manager::tokens::DAEMON;
 /// How long the daemon may take to hand over a job it has already read.
 const JOB_PATIENCE_MS: u16 = 30_000;
 
-/// What the daemon wants.
+/// A message of the daemon.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum DaemonMessage {
     Kill,
     Signal {
         signal: u8,
         /// Only the ranks' own processes.
         single: bool,
     },
-    /// Who receives standard input from now on.
+    /// The new receivers of standard input.
     SwitchStdin(RankSet),
-    /// A manager of this job connected: the connection, and its hello.
+    /// The connection of a manager of this job, and its hello.
     Link(OwnedFd, Vec<u8>),
     CountOutput,
+    /// A user requests the state of the machine.
+    State(u32),
     Missing(Vec<(DaemonName, String)>),
-    /// How long the scatter took, and its depth.
+    /// The duration of the scatter, and its depth.
     Launched(Span, u32),
-    /// Where spawned processes go.
+    /// The placement of spawned processes.
     Placed(u32, Placing),
-    /// What came of something about a name.
+    /// The answer to a request about a name.
     Named(u32, NameAnswer),
-    /// That name is that job's.
+    /// This name belongs to that job now.
     NameLost(String, JobId),
 }
 
-/// See the module.
+/// The connection to the daemon.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     conn: Option<Conn>,
     pub(crate) ready: bool,
-    /// It does not want us.
+    /// The daemon has refused this manager.
     pub(crate) refused: bool,
 }
 
@@ -68,8 +70,8 @@ impl Daemon {
         Ok(Self { conn: Some(conn), ready: true, refused: false })
     }
 
-    /// Waits for the order to start, and the encoded specification if it is the root's. Before that
-    /// there is nothing else to do.
+    /// Blocks until the order to start has arrived, for the root with the encoded specification. The manager has no
+    /// other work before.
     pub(crate) fn receive_job(&mut self) -> Result<(StartJob, Vec<u8>)> {
         let conn = self.conn.as_mut().context("no daemon")?;
         let mut order: Option<StartJob> = None;
@@ -90,16 +92,17 @@ impl Daemon {
                     match frame::decode_message(payload)? {
                         ManagerOrder::Start(start) => order = Some(*start),
                         ManagerOrder::Kill => bail!("killed before the start"),
-                        _ => bail!("an order that is not expected here"),
+                        _ => bail!("an unexpected order"),
                     }
                 }
                 Some((Kind::Spec, payload)) if order.is_some() => {
                     encoded.extend_from_slice(payload);
                 }
-                Some(_) => bail!("a frame that is not expected here"),
+                Some(_) => bail!("an unexpected frame"),
                 None if closed => bail!("the daemon closed the connection"),
                 None => {
-                    closed = conn.wait(JOB_PATIENCE_MS)?.context("silence")? == Filled::Closed;
+                    closed =
+                        conn.wait(JOB_PATIENCE_MS)?.context("no data in time")? == Filled::Closed;
                 }
             }
         }
@@ -109,32 +112,32 @@ impl Daemon {
         self.conn.as_ref().map(AsRawFd::as_raw_fd)
     }
 
-    /// Reads what it wants; `false`: it is gone.
-    pub(crate) fn hear(&mut self) -> (Vec<Told>, bool) {
-        let mut told = Vec::new();
+    /// Reads the waiting messages; `false` if the daemon is gone.
+    pub(crate) fn receive(&mut self) -> (Vec<DaemonMessage>, bool) {
+        let mut messages = Vec::new();
         self.ready = false;
-        // What came with the job may be links already, and no more is read before those are taken.
-        self.take_orders(&mut told);
-        let Some(conn) = &mut self.conn else { return (told, true) };
+        // Data that arrived with the job may contain links. They are taken before more is read.
+        self.take_orders(&mut messages);
+        let Some(conn) = &mut self.conn else { return (messages, true) };
         let filled = conn.fill();
-        self.take_orders(&mut told);
+        self.take_orders(&mut messages);
         match filled {
             Ok(Filled::Empty) => {}
             Ok(Filled::More) => self.ready = true,
             Ok(Filled::Closed) => self.conn = None,
             Err(e) => {
-                log::warn!("the daemon cannot be heard: {e}");
+                log::warn!("cannot read from the daemon: {e}");
                 self.conn = None;
             }
         }
-        (told, self.conn.is_some())
+        (messages, self.conn.is_some())
     }
 
-    fn take_orders(&mut self, told: &mut Vec<Told>) {
+    fn take_orders(&mut self, messages: &mut Vec<DaemonMessage>) {
         while let Some(conn) = &mut self.conn {
             match conn.next_frame() {
                 Ok(Some((_, payload))) => match frame::decode_message(payload) {
-                    Ok(order) => told.extend(understood(order, conn)),
+                    Ok(order) => messages.extend(message_of(order, conn)),
                     Err(_) => {
                         let refusal = frame::decode_message::<ConsoleReply>(payload);
                         self.refused |= matches!(refusal, Ok(ConsoleReply::Refused { .. }));
@@ -167,17 +170,19 @@ impl Daemon {
         }
     }
 
-    /// Connects to the daemon of `rundir` and registers; whether there was one.
+    /// Connects to the daemon of `rundir` and registers. `false` if no daemon answers.
     pub(crate) fn register(&mut self, registry: &Registry, rundir: &str, order: &StartJob) -> bool {
         let rundir = RunDir::at(PathBuf::from(rundir));
         let Ok(Some(mut conn)) = rundir.connect() else { return false };
-        let Some(share) = order.shares.get(order.place as usize) else { return false };
+        let Some(host_slice) = order.host_slices.get(order.tree_index as usize) else {
+            return false;
+        };
         conn.send(&Opening::Register {
             version: VERSION,
             job: order.job.clone(),
             cookie: order.cookie.clone(),
-            place: order.place,
-            manager: share.manager,
+            tree_index: order.tree_index,
+            manager: host_slice.manager,
             key: order.key.clone(),
         });
         let both = Interest::READABLE | Interest::WRITABLE;
@@ -190,22 +195,23 @@ impl Daemon {
     }
 }
 
-fn understood(order: ManagerOrder, conn: &mut Conn) -> Option<Told> {
+fn message_of(order: ManagerOrder, conn: &mut Conn) -> Option<DaemonMessage> {
     Some(match order {
-        ManagerOrder::Kill => Told::Kill,
-        ManagerOrder::Signal { signal, single } => Told::Signal { signal, single },
-        ManagerOrder::SwitchStdin { ranks } => Told::SwitchStdin(ranks),
-        ManagerOrder::CountOutput => Told::CountOutput,
-        ManagerOrder::Missing { members } => Told::Missing(members),
-        ManagerOrder::Launched { scatter, depth } => Told::Launched(scatter, depth),
-        ManagerOrder::Placed { request, outcome } => Told::Placed(request, outcome),
-        ManagerOrder::Named { request, answer } => Told::Named(request, answer),
-        ManagerOrder::NameLost { name, to } => Told::NameLost(name, to),
+        ManagerOrder::Kill => DaemonMessage::Kill,
+        ManagerOrder::Signal { signal, single } => DaemonMessage::Signal { signal, single },
+        ManagerOrder::SwitchStdin { ranks } => DaemonMessage::SwitchStdin(ranks),
+        ManagerOrder::CountOutput => DaemonMessage::CountOutput,
+        ManagerOrder::State { request } => DaemonMessage::State(request),
+        ManagerOrder::Missing { members } => DaemonMessage::Missing(members),
+        ManagerOrder::Launched { scatter, depth } => DaemonMessage::Launched(scatter, depth),
+        ManagerOrder::Placed { request, outcome } => DaemonMessage::Placed(request, outcome),
+        ManagerOrder::Named { request, answer } => DaemonMessage::Named(request, answer),
+        ManagerOrder::NameLost { name, to } => DaemonMessage::NameLost(name, to),
         ManagerOrder::Link { hello } => {
             let connection = conn.take_descriptor()?;
             let mut bytes = [0; HELLO];
             hex::decode(&hello, &mut bytes)?;
-            Told::Link(connection, bytes.to_vec())
+            DaemonMessage::Link(connection, bytes.to_vec())
         }
         ManagerOrder::Start(_) => return None,
     })

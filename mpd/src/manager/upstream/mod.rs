@@ -1,5 +1,5 @@
-//! The connections to the console and to the daemon, and what is reported there: the start of the job, the
-//! processes and ends of its ranks, the timeline of its launch.
+//! The connections to the console and to the daemon, and the reports to them. The reports cover the start of the
+//! job, the processes and ends of its ranks, and the timeline of its launch.
 //!
 //! | module | has |
 //! |---|---|
@@ -25,44 +25,44 @@ use mpd_wire::message::{
 use mpd_wire::{DaemonName, Rank, RankSet};
 
 pub(super) use self::console::Console;
-pub(super) use self::daemon::{Daemon, Told};
+pub(super) use self::daemon::{Daemon, DaemonMessage};
 use self::pids::Pids;
 pub(super) use self::trace::Trace;
 use super::context::{Job, Turn};
 use super::event::{Event, ForLinks, ForStdio, Mark};
 
-/// Ends per message, so that a frame stays far below its bound.
+/// Ends per message, so that a frame stays far below its limit.
 const ENDS_PER_MESSAGE: usize = 4096;
 
-/// Bytes that a console has not read yet beyond which it gets no ends of spawned ranks.
-const MAX_UNHEARD: usize = 16 << 20;
+/// Most unread bytes of a console before ends of spawned ranks are left out.
+const MAX_UNREPORTED: usize = 16 << 20;
 
-/// Between two attempts to find a daemon.
+/// The time between two attempts to find a daemon.
 const REGISTER_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the end of a job waits for the daemon to say how the launch went, if that is wanted.
+/// How long the end of a job waits for the daemon's report of the launch, if the user wants the timeline.
 const LAUNCHED_PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// Look for a daemon.
     Daemon,
-    /// Wait no longer for what the daemon says of the launch.
+    /// Stop waiting for the daemon's report of the launch.
     Launched,
 }
 
-/// See the module.
+/// The connections to console and daemon, and the state of the reports.
 #[derive(Debug)]
 pub(super) struct Upstream {
     console: Console,
     daemon: Daemon,
     pids: Pids,
     trace: Trace,
-    /// Forwarding steps of the launch, when the daemon has said so.
+    /// Forwarding steps of the launch, as the daemon reported.
     hops: Option<u32>,
-    /// Of the placement, for the console.
+    /// Notices of the placement, for the console.
     notices: Vec<Notice>,
-    /// Ends of spawned ranks that the console did not get, since it did not read.
+    /// Number of ends of spawned ranks that were left out, since the console did not read.
     ends_left_out: u64,
     /// The exit code of the job and the ends of its ranks, while the daemon's report of the launch is awaited.
     finishing: Option<(u8, Vec<RankEnd>)>,
@@ -75,7 +75,7 @@ impl Upstream {
         Self {
             console,
             daemon,
-            // Only the root knows all.
+            // Only the root has all process ids.
             pids: Pids::of(if is_root { size } else { 0 }, is_root && job.spec.report_ends),
             trace,
             hops: None,
@@ -97,7 +97,7 @@ impl Upstream {
         console: Token,
     ) -> std::io::Result<()> {
         if self.daemon.descriptor().is_none() {
-            // It died while the specification was awaited.
+            // The daemon died during the wait for the specification.
             self.timers.set(Timer::Daemon, now + REGISTER_INTERVAL);
         }
         let Some(fd) = self.console.descriptor() else { return Ok(()) };
@@ -116,7 +116,7 @@ impl Upstream {
         self.console.has_work() || self.daemon.has_work()
     }
 
-    /// Whether the console has not taken yet all that was said.
+    /// Whether messages for the console are still queued.
     pub(super) fn waits(&self) -> bool {
         self.console.waits()
     }
@@ -146,11 +146,11 @@ impl Upstream {
         if !self.console.has_work() {
             return;
         }
-        let (heard, open) = self.console.hear();
-        for message in heard {
+        let (received, open) = self.console.receive();
+        for message in received {
             turn.report(match message {
-                console::Heard::Input(input) => Event::Input(input_of(input)),
-                console::Heard::Stdin(bytes) => ForStdio::Stdin(bytes).into(),
+                console::ConsoleMessage::Input(input) => Event::Input(input_of(input)),
+                console::ConsoleMessage::Stdin(bytes) => ForStdio::Stdin(bytes).into(),
             });
         }
         if !open {
@@ -164,32 +164,35 @@ impl Upstream {
         if !self.daemon.has_work() {
             return;
         }
-        let (told, there) = self.daemon.hear();
-        for order in told {
-            turn.report(match order {
-                Told::Kill => Event::Input(Input::Kill),
-                Told::Signal { signal, single: false } => Event::Input(Input::Signal(signal)),
-                Told::Signal { signal, single: true } => {
+        let (messages, is_connected) = self.daemon.receive();
+        for message in messages {
+            turn.report(match message {
+                DaemonMessage::Kill => Event::Input(Input::Kill),
+                DaemonMessage::Signal { signal, single: false } => {
+                    Event::Input(Input::Signal(signal))
+                }
+                DaemonMessage::Signal { signal, single: true } => {
                     Event::Input(Input::SignalProcesses(signal))
                 }
-                Told::Missing(members) => Event::Input(Input::Missing(members)),
-                Told::SwitchStdin(ranks) => ForStdio::SwitchStdin(ranks).into(),
-                Told::CountOutput => ForStdio::CountOutput.into(),
-                Told::Placed(request, outcome) => Event::Placed(request, outcome),
-                Told::Named(request, answer) => Event::Named(request, answer),
-                Told::NameLost(name, to) => Event::NameLost(name, to),
-                Told::Link(fd, hello) => ForLinks::Connected(fd, hello).into(),
-                Told::Launched(scatter, depth) => {
+                DaemonMessage::Missing(members) => Event::Input(Input::Missing(members)),
+                DaemonMessage::SwitchStdin(ranks) => ForStdio::SwitchStdin(ranks).into(),
+                DaemonMessage::CountOutput => ForStdio::CountOutput.into(),
+                DaemonMessage::State(request) => Event::State(request),
+                DaemonMessage::Placed(request, outcome) => Event::Placed(request, outcome),
+                DaemonMessage::Named(request, answer) => Event::Named(request, answer),
+                DaemonMessage::NameLost(name, to) => Event::NameLost(name, to),
+                DaemonMessage::Link(fd, hello) => ForLinks::Connected(fd, hello).into(),
+                DaemonMessage::Launched(scatter, depth) => {
                     self.launched(turn, scatter, depth);
                     continue;
                 }
             });
         }
-        if there {
+        if is_connected {
             return;
         }
         if self.daemon.refused {
-            log::warn!("the new daemon does not know this job; it goes on without");
+            log::warn!("the new daemon does not know this job; the job continues without a daemon");
         } else {
             log::info!("the daemon is gone");
             self.timers.set(Timer::Daemon, turn.now() + REGISTER_INTERVAL);
@@ -197,7 +200,7 @@ impl Upstream {
         }
     }
 
-    /// Registers with the daemon of this ring, now or a second later.
+    /// Registers with the daemon of this ring, or tries again after [`REGISTER_INTERVAL`].
     fn look_for_daemon(&mut self, turn: &mut Turn<'_>) {
         let order = &turn.job.order;
         let Some(rundir) = &order.rundir else { return };
@@ -211,66 +214,67 @@ impl Upstream {
 
     // ----- to both -----
 
-    pub(super) fn tell_console(&mut self, news: &JobNews) {
-        self.console.tell(news);
+    pub(super) fn send_to_console(&mut self, news: &JobNews) {
+        self.console.report(news);
     }
 
-    pub(super) fn tell_daemon(&mut self, report: &ManagerReport) {
+    pub(super) fn send_to_daemon(&mut self, report: &ManagerReport) {
         self.daemon.report(report);
     }
 
-    /// No manager has been told to start its ranks yet. What a rank says can make the user send a signal, and
-    /// without this message the console submits the job once more if we die.
-    pub(super) fn tell_started(&mut self, turn: &Turn<'_>) {
+    /// Reports the start to the console. Must be called before any manager gets the command to start its ranks.
+    /// Output of a rank can make the user send a signal. Without this report the console would submit the job again
+    /// if this manager died.
+    pub(super) fn report_started(&mut self, turn: &Turn<'_>) {
         let StartJob { job, host, .. } = &turn.job.order;
-        self.console.tell(&JobNews::Started { job: job.clone(), host: host.clone() });
+        self.console.report(&JobNews::Started { job: job.clone(), host: host.clone() });
         self.console.flush();
     }
 
-    pub(super) fn tell_failed(
+    pub(super) fn report_failed(
         &mut self,
         turn: &Turn<'_>,
         host: Option<DaemonName>,
         failure: Failure,
     ) {
         let host = host.map_or_else(|| turn.job.order.host.clone(), |name| name.to_string());
-        self.console.tell(&JobNews::Failed { host, failure });
+        self.console.report(&JobNews::Failed { host, failure });
     }
 
-    pub(super) fn tell_crashed(&mut self, rank: Rank, crash: Crash) {
-        self.console.tell(&JobNews::Crashed { rank, crash });
+    pub(super) fn report_crashed(&mut self, rank: Rank, crash: Crash) {
+        self.console.report(&JobNews::Crashed { rank, crash });
     }
 
-    pub(super) fn tell_notice(&mut self, text: String) {
-        self.console.tell(&JobNews::Notice(Notice::major(text)));
+    pub(super) fn report_notice(&mut self, text: String) {
+        self.console.report(&JobNews::Notice(Notice::major(text)));
     }
 
-    /// The ranks of this host are about to be started: the user gets the notices of their placement.
+    /// Sends the notices of the placement to the user, before the ranks of this host are started.
     pub(super) fn go(&mut self, turn: &Turn<'_>) {
         self.trace.go(turn.now());
         for notice in std::mem::take(&mut self.notices) {
-            self.console.tell(&JobNews::Notice(notice));
+            self.console.report(&JobNews::Notice(notice));
         }
     }
 
     // ----- processes and ends of ranks -----
 
-    /// The root learns which process runs each rank.
+    /// Stores the processes of ranks; only the root has all.
     pub(super) fn learn_pids(&mut self, turn: &mut Turn<'_>, pids: Vec<(Rank, u32)>) {
-        if self.pids.learn(&pids) {
-            self.tell_processes(turn);
+        if self.pids.store(&pids) {
+            self.report_processes(turn);
         }
         turn.report(ForStdio::Running(pids));
     }
 
-    /// Which process runs each rank, for debuggers that find the job through its console.
-    fn tell_processes(&mut self, turn: &Turn<'_>) {
-        for share in turn.job.order.shares.iter() {
+    /// Reports the process of each rank, for debuggers that find the job through its console.
+    fn report_processes(&mut self, turn: &Turn<'_>) {
+        for host_slice in turn.job.order.host_slices.iter() {
             let all: Vec<Rank> =
-                share.ranks.ranks().filter(|&rank| self.pids.get(rank) != 0).collect();
+                host_slice.ranks.ranks().filter(|&rank| self.pids.get(rank) != 0).collect();
             for part in all.chunks(MAX_RUN) {
-                self.console.tell(&JobNews::Processes {
-                    host: share.member.clone(),
+                self.console.report(&JobNews::Processes {
+                    host: host_slice.member.clone(),
                     ranks: part.iter().copied().collect(),
                     pids: part.iter().map(|&rank| self.pids.get(rank)).collect(),
                 });
@@ -278,68 +282,68 @@ impl Upstream {
         }
     }
 
-    /// At the root: this is how the ranks of a spawned world have ended.
+    /// At the root: reports the ends of the ranks of a spawned world.
     pub(super) fn world_ended(&mut self, turn: &mut Turn<'_>, ended: &WorldEnds) {
-        turn.report(ForStdio::Unheard(ended.unheard()));
+        turn.report(ForStdio::Unreported(ended.unreported()));
         if turn.job.spec.report_ends {
-            self.tell_ends(turn, ended);
+            self.report_ends(turn, ended);
         }
         self.pids.forget(&ended.world);
     }
 
-    fn tell_ends(&mut self, turn: &Turn<'_>, ended: &WorldEnds) {
-        if self.console.waiting() > MAX_UNHEARD {
+    fn report_ends(&mut self, turn: &Turn<'_>, ended: &WorldEnds) {
+        if self.console.waiting() > MAX_UNREPORTED {
             self.ends_left_out += u64::from(ended.world.size);
             return;
         }
-        for (place, ranks) in &ended.parts.0 {
-            let host = turn.job.host_at(*place as usize);
+        for (tree_index, ranks) in &ended.parts.0 {
+            let host = turn.job.host_at(*tree_index as usize);
             let end = |rank: Rank| (self.pids.get(rank), ended.end_of(rank));
             let news = ends_of(&host, Some(ended.world), ranks, end);
-            news.iter().for_each(|news| self.console.tell(news));
+            news.iter().for_each(|news| self.console.report(news));
         }
     }
 
-    /// The last message, when nothing of the job is left anywhere. The ends are those of the first world, if
-    /// they are to be reported.
+    /// Sends the last message, after nothing of the job is left on any host. `ends` are those of the first world,
+    /// if they are to be reported.
     pub(super) fn finish(&mut self, turn: &mut Turn<'_>, code: u8, ends: Vec<RankEnd>) {
         self.finishing = Some((code, ends));
-        if turn.job.spec.trace && self.hops.is_none() && turn.job.order.shares.len() > 1 {
+        if turn.job.spec.trace && self.hops.is_none() && turn.job.order.host_slices.len() > 1 {
             self.timers.set(Timer::Launched, turn.now() + LAUNCHED_PATIENCE);
         } else {
             self.finish_late(turn);
         }
     }
 
-    /// Nothing is waited for any more.
+    /// Sends the last message without a further wait.
     fn finish_late(&mut self, turn: &mut Turn<'_>) {
         let Some((code, ends)) = self.finishing.take() else { return };
         self.timers.stop(Timer::Launched);
-        let shares = &turn.job.order.shares;
+        let host_slices = &turn.job.order.host_slices;
         if turn.job.spec.trace {
-            self.console.tell(&JobNews::Hops {
-                hosts: u32::try_from(shares.len()).unwrap_or(u32::MAX),
+            self.console.report(&JobNews::Hops {
+                hosts: u32::try_from(host_slices.len()).unwrap_or(u32::MAX),
                 scatter: self.hops,
-                tree: shares.depth_below(0),
+                tree: host_slices.subtree_depth(0),
             });
         }
         if turn.job.spec.report_ends {
             if self.ends_left_out > 0 {
-                self.console.tell(&JobNews::EndsLeftOut { ranks: self.ends_left_out });
+                self.console.report(&JobNews::EndsLeftOut { ranks: self.ends_left_out });
             }
             let end_of =
                 |rank: Rank| ends.get(rank.index()).copied().unwrap_or(RankEnd::NotStarted);
             let end = |rank: Rank| (self.pids.get(rank), end_of(rank));
-            for share in shares.iter() {
-                let news = ends_of(&share.member.to_string(), None, &share.ranks, end);
-                news.iter().for_each(|news| self.console.tell(news));
+            for host_slice in host_slices.iter() {
+                let news = ends_of(&host_slice.member.to_string(), None, &host_slice.ranks, end);
+                news.iter().for_each(|news| self.console.report(news));
             }
         }
-        self.console.tell(&JobNews::Ended { code });
+        self.console.report(&JobNews::Ended { code });
         turn.report(Event::Over(code));
     }
 
-    /// The process ends.
+    /// Sends the last report to the daemon.
     pub(super) fn end(&mut self, code: u8, unlinked: bool) {
         self.daemon.report(&ManagerReport::Ended { code, unlinked });
         self.daemon.flush();
@@ -358,47 +362,53 @@ impl Upstream {
         self.trace.go(at);
     }
 
-    /// The last report of this manager but for its end.
+    /// Sends the spans. Only the end of this manager is reported after them.
     pub(super) fn end_trace(&mut self, turn: &mut Turn<'_>) {
         if turn.job.spec.trace {
             let spans = self.trace.take(turn.now());
-            self.pass_spans(turn, turn.job.order.place, &spans);
+            self.pass_spans(turn, turn.job.order.tree_index, &spans);
         }
     }
 
-    /// Spans of a manager below, by way of the one at `child`.
+    /// Takes spans of a manager in the subtree of `child`.
     pub(super) fn take_spans(
         &mut self,
         turn: &mut Turn<'_>,
-        (child, place): (usize, u32),
+        (child, tree_index): (usize, u32),
         times: (u64, u64),
         spans: Vec<Span>,
     ) {
         let job = turn.job;
-        if job.spec.trace && job.order.shares.subtree(child).contains(&(place as usize)) {
+        if job.spec.trace && job.order.host_slices.subtree(child).contains(&(tree_index as usize)) {
             let spans = self.trace.translated(turn.now(), child, times, spans);
-            self.pass_spans(turn, place, &spans);
+            self.pass_spans(turn, tree_index, &spans);
         }
     }
 
-    fn pass_spans(&mut self, turn: &mut Turn<'_>, place: u32, spans: &[Span]) {
-        let Some(share) = turn.job.order.shares.get(place as usize) else { return };
+    fn pass_spans(&mut self, turn: &mut Turn<'_>, tree_index: u32, spans: &[Span]) {
+        let Some(host_slice) = turn.job.order.host_slices.get(tree_index as usize) else { return };
         for spans in spans.chunks(MAX_SPANS) {
             let spans = spans.to_vec();
             if turn.job.is_root() {
-                self.console.tell(&JobNews::Trace { host: share.member.clone(), spans });
+                self.console.report(&JobNews::Trace { host: host_slice.member.clone(), spans });
             } else {
-                let (heard_us, told_us) = (self.trace.go_us(), self.trace.wall_at(turn.now()));
-                turn.report(ForLinks::UpIfRoom(Up::Trace { place, heard_us, told_us, spans }));
+                let (received_us, reported_us) =
+                    (self.trace.go_us(), self.trace.wall_at(turn.now()));
+                turn.report(ForLinks::UpIfRoom(Up::Trace {
+                    tree_index,
+                    received_us,
+                    reported_us,
+                    spans,
+                }));
             }
         }
     }
 
-    /// The daemon says how the launch went.
+    /// Takes the daemon's report of the launch.
     fn launched(&mut self, turn: &mut Turn<'_>, scatter: Span, depth: u32) {
         self.hops = Some(depth);
         if turn.job.spec.trace {
-            self.pass_spans(turn, turn.job.order.place, &[scatter]);
+            self.pass_spans(turn, turn.job.order.tree_index, &[scatter]);
         }
         self.finish_late(turn);
     }
@@ -418,7 +428,7 @@ fn input_of(input: JobInput) -> Input {
     }
 }
 
-/// What the console gets of the ends of ranks of one host; `end` knows the process id and the end of each.
+/// The ends of ranks of one host for the console; `end` returns the process id and the end of a rank.
 fn ends_of(
     host: &str,
     world: Option<World>,

@@ -1,4 +1,4 @@
-//! When this manager and its ranks did what, for the timeline of the launch.
+//! The times of this manager and its ranks for the timeline of the launch.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,28 @@ use mpd_machine::Time;
 use mpd_wire::Rank;
 use mpd_wire::message::{Exchange, Phase, Span};
 
-/// Fences whose times are kept: a program may have millions.
+/// Most fences with recorded times. A program may have millions.
 const MAX_FENCES: usize = 64;
 
-/// Spans, and those that have begun.
+/// The spans of this manager, and those that have begun.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    /// The clock on the wall, and ours at the same moment: a span is not stretched when the former is
-    /// set.
+    /// Wall clock in microseconds, and our clock at the same moment. So a change of the wall clock does not stretch
+    /// a span.
     wall: u64,
     at: Time,
-    /// Until the specification says that nobody wants it.
+    /// Whether spans are recorded. Also before the specification, which decides it.
     wanted: bool,
     spans: Vec<Span>,
     begun: BTreeMap<(Phase, Option<Rank>), Time>,
     fences: usize,
     go: Option<Time>,
-    /// What is added to the times of each below us.
+    /// The clock correction of each child in microseconds, added to its times.
     corrections: BTreeMap<usize, i64>,
 }
 
 impl Trace {
-    /// The trace of a process that began at `began` and is at work now.
+    /// The trace of a process that began at `began` and is working now.
     pub(crate) fn start(began: u64, now: Time) -> Self {
         let wall = wall();
         let took_us = wall.saturating_sub(began);
@@ -45,7 +45,7 @@ impl Trace {
         }
     }
 
-    /// From here on it is known whether somebody wants it. Some spans are the daemon's.
+    /// Decides whether spans are recorded. `daemons` are spans of the daemon.
     pub(crate) fn decide(&mut self, wanted: bool, daemons: &[Span]) {
         self.wanted = wanted;
         self.spans.extend_from_slice(daemons);
@@ -69,9 +69,9 @@ impl Trace {
         self.spans.push(Span { phase, rank, began_us: self.wall_at(began), took_us });
     }
 
-    /// The command to start the ranks is passed to the managers below, or, where none is below, is obeyed.
-    /// The span begins at the moment by which clocks are compared. That moment lies before the command
-    /// leaves this host: a manager below may obey it while this one still waits for a processor.
+    /// Notes that the command to start the ranks is passed to the children or, without children, is carried out.
+    /// The span begins at the moment by which clocks are compared. This moment precedes the sending of the command.
+    /// A child may start its ranks while this manager still waits for a processor.
     pub(crate) fn go(&mut self, now: Time) {
         if self.begun.contains_key(&(Phase::Go, None)) {
             return;
@@ -85,12 +85,12 @@ impl Trace {
         self.wall + micros(at.since(self.at))
     }
 
-    /// When the word to go came; 0 if it did not.
+    /// When the command to start the ranks came; 0 if it did not come.
     pub(super) fn go_us(&self) -> u64 {
         self.go.map_or(0, |go| self.wall_at(go))
     }
 
-    /// Everything so far. What has no end, ends now.
+    /// Takes all spans. Open spans end now.
     pub(super) fn take(&mut self, now: Time) -> Vec<Span> {
         for (phase, rank) in self.begun.keys().copied().collect::<Vec<_>>() {
             self.end(now, phase, rank);
@@ -98,21 +98,23 @@ impl Trace {
         std::mem::take(&mut self.spans)
     }
 
-    /// Spans that the manager at `child` told at `told_us`, having heard the word to go at `heard_us`,
-    /// in our own time.
+    /// Translates spans of the manager at `child` to our own time. The child got the command to start its ranks at
+    /// `arrived_us`, and sent the spans at `reported_us`.
     pub(super) fn translated(
         &mut self,
         now: Time,
         child: usize,
-        (heard_us, told_us): (u64, u64),
+        (arrived_us, reported_us): (u64, u64),
         spans: Vec<Span>,
     ) -> Vec<Span> {
         let (sent, received) = (self.go_us(), self.wall_at(now));
-        let correction = *self.corrections.entry(child).or_insert_with(|| match (sent, heard_us) {
-            // It was not told to go: there is nothing to compare.
-            (0, _) | (_, 0) => 0,
-            _ => Exchange { sent, heard: heard_us, answered: told_us, received }.correction(),
-        });
+        let correction =
+            *self.corrections.entry(child).or_insert_with(|| match (sent, arrived_us) {
+                // Without the command there are no times to compare.
+                (0, _) | (_, 0) => 0,
+                _ => Exchange { sent, arrived: arrived_us, answered: reported_us, received }
+                    .correction(),
+            });
         spans.into_iter().map(|span| span.shifted(correction)).collect()
     }
 }
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_has_its_length_by_our_own_clock_and_what_has_no_end_ends_with_the_trace() {
+    fn a_span_has_its_length_by_our_own_clock_and_open_spans_end_with_the_trace() {
         let mut trace = trace();
         trace.begin(Time::ZERO + MS, Phase::Spawn, Some(Rank(3)));
         trace.begin(Time::ZERO + 2 * MS, Phase::Run, Some(Rank(3)));
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unwanted_trace_grows_no_more_and_a_wanted_one_by_so_many_fences() {
+    fn an_unwanted_trace_records_nothing_and_a_wanted_one_records_a_limited_number_of_fences() {
         let mut trace = trace();
         let fence = |trace: &mut Trace| {
             trace.begin(Time::ZERO, Phase::Fence, None);
@@ -165,21 +167,21 @@ mod tests {
     }
 
     #[test]
-    fn one_below_whose_clock_is_behind_is_corrected_once_and_for_all() {
+    fn the_correction_of_a_slow_clock_of_a_child_is_computed_once() {
         let mut trace = trace();
         let span = Span { phase: Phase::Go, rank: None, began_us: 900_000, took_us: 5 };
-        let told = |trace: &mut Trace, child, heard| {
+        let reported = |trace: &mut Trace, child, arrived| {
             let now = Time::ZERO + 100 * MS;
-            trace.translated(now, child, (heard, heard + 10_000), vec![span])[0].began_us
+            trace.translated(now, child, (arrived, arrived + 10_000), vec![span])[0].began_us
         };
-        assert_eq!(told(&mut trace, 1, 900_000), 900_000, "nobody was told to go");
+        assert_eq!(reported(&mut trace, 1, 900_000), 900_000, "no command was sent");
         trace.go(Time::ZERO);
-        assert_eq!(told(&mut trace, 2, 900_000), 1_000_000);
-        assert_eq!(told(&mut trace, 2, 950_000), 1_000_000);
+        assert_eq!(reported(&mut trace, 2, 900_000), 1_000_000);
+        assert_eq!(reported(&mut trace, 2, 950_000), 1_000_000);
     }
 
     #[test]
-    fn a_host_goes_at_the_very_moment_by_which_its_clock_is_compared() {
+    fn the_go_span_of_a_host_begins_at_the_moment_by_which_clocks_are_compared() {
         let mut trace = trace();
         trace.go(Time::ZERO + 3 * MS);
         let go = trace.go_us();
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_obeys_late_went_when_it_passed_the_command_on() {
+    fn the_go_span_of_a_host_that_starts_late_begins_when_it_passed_the_command_on() {
         let mut trace = trace();
         trace.go(Time::ZERO + 3 * MS);
         let passed_on = trace.go_us();

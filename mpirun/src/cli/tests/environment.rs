@@ -1,4 +1,4 @@
-//! Which variables the ranks get.
+//! The environment of ranks.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn everything_is_inherited_in_its_order() {
 }
 
 #[test]
-fn the_variables_of_an_enclosing_launcher_are_not() {
+fn the_variables_of_an_enclosing_launcher_are_not_inherited() {
     let mut c = caller(&["a"]);
     for name in ["PMI_RANK", "PMI_FD", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID"]
     {
@@ -32,11 +32,11 @@ fn the_variables_of_an_enclosing_launcher_are_not() {
         .map(OsString::from)
         .to_vec();
     let named = variables_by(&c);
-    assert_eq!(named[3..], ["PMI_RANK=7", "PMI_DEBUG=1"], "unless they are asked for");
+    assert_eq!(named[3..], ["PMI_RANK=7", "PMI_DEBUG=1"], "unless an option names them");
 }
 
 #[test]
-fn entries_that_are_no_variables_and_names_that_are_there_twice_stay_as_they_are() {
+fn entries_that_are_no_variables_and_repeated_names_are_unchanged() {
     let odd = ["=x", "NOEQ", "A=1", "", "B=", "A=2", "MPIEXEC_MINE=3"];
     let of = |words: &[&str]| {
         let mut c = caller(words);
@@ -53,7 +53,7 @@ fn entries_that_are_no_variables_and_names_that_are_there_twice_stay_as_they_are
 }
 
 #[test]
-fn none_leaves_path_alone() {
+fn envnone_keeps_path() {
     for line in ["-envnone a", "-genvnone a", "-genvall -envnone a"] {
         assert_eq!(variables(line), ["PATH=/bin:/usr/bin"], "{line}");
     }
@@ -65,7 +65,7 @@ fn none_leaves_path_alone() {
 }
 
 #[test]
-fn a_list_selects_unless_all_is_asked_for_too() {
+fn a_list_selects_variables_unless_envall_is_given_too() {
     assert_eq!(variables("-envlist LANG a"), ["PATH=/bin:/usr/bin", "LANG=C"]);
     assert_eq!(
         variables("-genvlist LANG,HOME a"),
@@ -85,17 +85,17 @@ fn a_listed_variable_must_exist() {
 }
 
 #[test]
-fn the_nearer_and_the_later_wins() {
+fn options_of_the_program_and_later_options_win() {
     assert_eq!(variables("-envnone -genv A 1 -env A 2 a")[1..], ["A=2"]);
     assert_eq!(variables("-envnone -env A 2 -genv A 1 a")[1..], ["A=2"]);
     assert_eq!(variables("-envnone -env A 1 -env A 2 a")[1..], ["A=2"]);
     assert_eq!(variables("-envnone -env LANG de -envlist LANG a")[1..], ["LANG=de"]);
     assert_eq!(variables("-genv LANG de a")[2], "LANG=de");
-    assert_eq!(variables("a : -genv LANG de b")[2], "LANG=de", "global wherever it stands");
+    assert_eq!(variables("a : -genv LANG de b")[2], "LANG=de", "global in any section");
 }
 
 #[test]
-fn a_variable_is_one_word_or_two() {
+fn a_variable_is_one_argument_or_two() {
     for line in ["-env A B=C", "-env A=B=C", "-genv A=B=C", "-x A=B=C", "--env A B=C"] {
         assert_eq!(variables(&format!("-envnone {line} a"))[1..], ["A=B=C"], "{line}");
     }

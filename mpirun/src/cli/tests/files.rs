@@ -4,8 +4,8 @@ use std::io::Write as _;
 
 use super::*;
 
-/// Parses `-configfile FILE` (after `before`) with FILE holding `contents`; its name is cut off
-/// the messages.
+/// Parses `-configfile FILE` (after `before`), where FILE holds `contents`. The path is replaced by
+/// FILE in messages.
 fn with_file(before: &[&str], contents: &str, after: &[&str]) -> Result<Run, String> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(contents.as_bytes()).unwrap();
@@ -32,7 +32,7 @@ fn each_line_is_a_program_with_its_options() {
 }
 
 #[test]
-fn what_concerns_all_has_a_line_of_its_own_with_or_without_a_colon() {
+fn global_options_have_a_line_of_their_own_with_or_without_a_colon() {
     for contents in ["-l -gn 2\na\nb\n", "-l -gn 2 :\na :\nb", "a : b\n-l -gn 2"] {
         let run = from_file(contents).unwrap();
         assert_eq!(run.spec.size(), 4, "{contents}");
@@ -41,7 +41,7 @@ fn what_concerns_all_has_a_line_of_its_own_with_or_without_a_colon() {
 }
 
 #[test]
-fn options_of_the_job_may_stand_on_the_command_line_too() {
+fn options_of_the_job_may_also_be_on_the_command_line() {
     let run = with_file(&["-l", "-gwdir", "/x"], "-n 2 a", &["-timeout", "5"]).unwrap();
     assert!(run.spec.output.label.is_some() && run.spec.timeout.is_some());
     assert_eq!(text(&run.spec.argsets[0].directory), "/x");
@@ -53,7 +53,7 @@ fn options_of_the_job_may_stand_on_the_command_line_too() {
 }
 
 #[test]
-fn programs_come_from_one_place() {
+fn programs_are_in_the_file_or_on_the_command_line_but_not_both() {
     let both = "mpirun: the programs are either in -configfile or on the command line, not in both \
                 (see mpirun --help)";
     assert_eq!(with_file(&[], "a", &["b"]).unwrap_err(), both);

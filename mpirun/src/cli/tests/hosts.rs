@@ -1,8 +1,8 @@
-//! Where ranks run, as far as the command line says.
+//! The placement options of the command line.
 
 use std::io::Write as _;
 
-use mpd_wire::job::{Binding, HostWish, PlacementSpec, RankOrder, SpawnPolicy};
+use mpd_wire::job::{Binding, HostChoice, PlacementSpec, RankOrder, SpawnPolicy};
 
 use super::*;
 
@@ -10,9 +10,9 @@ fn placement(line: &str) -> PlacementSpec {
     spec(line).placement
 }
 
-/// Hosts as a list would have them.
-fn written(hosts: &[HostWish]) -> String {
-    let word = |host: &HostWish| match host.slots {
+/// Hosts in the form of a list.
+fn written(hosts: &[HostChoice]) -> String {
+    let word = |host: &HostChoice| match host.slots {
         Some(slots) => format!("{}:{slots}", host.name),
         None => host.name.clone(),
     };
@@ -23,7 +23,7 @@ fn hosts(line: &str) -> String {
     written(&placement(line).hosts)
 }
 
-/// `line` with FILE standing for a host file of these `contents`.
+/// Parses `line`, where FILE is a host file with these `contents`.
 fn with_file(line: &str, contents: &str) -> Result<String, String> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(contents.as_bytes()).unwrap();
@@ -36,7 +36,7 @@ fn with_file(line: &str, contents: &str) -> Result<String, String> {
 }
 
 #[test]
-fn without_a_wish_every_member_is_used() {
+fn without_a_request_every_member_is_used() {
     for line in ["a", "-hosts all a", "-gn 2 : a"] {
         assert_eq!(placement(line), PlacementSpec::default(), "{line}");
     }
@@ -47,7 +47,7 @@ fn without_a_wish_every_member_is_used() {
 fn hosts_are_listed_with_slots_and_ranges() {
     assert_eq!(hosts("-hosts a:4,b[1-3],[fe80::1]:2 p"), "a:4,b1,b2,b3,fe80::1:2");
     assert_eq!(hosts("--hosts=c,a,c p"), "c,a,c", "order and repetitions are kept");
-    assert_eq!(hosts("p : -hosts a q"), "a", "wherever it stands");
+    assert_eq!(hosts("p : -hosts a q"), "a", "in any section");
     assert_eq!(problem("-hosts a -hosts b p"), "-hosts a and -hosts b contradict each other");
     for (line, text) in [
         ("-hosts a,,b p", "there is a comma with no host beside it"),
@@ -78,7 +78,7 @@ fn a_program_may_have_hosts_of_its_own() {
 }
 
 #[test]
-fn a_host_file_is_understood_in_the_forms_of_all_launchers() {
+fn a_host_file_may_have_the_form_of_any_launcher() {
     let text = "# ours\na\nb:2\nc slots=4\n\nd[1-2]:1 ifhn=d[1-2]-ib user=me port=22 # more\na\n";
     for option in ["-f", "-machinefile", "--hostfile"] {
         let read = with_file(&format!("{option} FILE p"), text);
@@ -110,7 +110,7 @@ fn hosts_can_be_excluded() {
 }
 
 #[test]
-fn ranks_are_spread_as_it_is_said() {
+fn ranks_are_distributed_by_the_option() {
     for option in ["-ppn", "-perhost", "-N", "--npernode"] {
         assert_eq!(placement(&format!("{option} 2 p")).per_host, Some(2));
     }
@@ -139,7 +139,7 @@ fn ranks_can_be_bound() {
 }
 
 #[test]
-fn where_spawned_processes_go_is_one_of_three_words() {
+fn the_spawn_policy_is_one_of_three_words() {
     let policy = |line: &str| spec(line).spawn_policy;
     assert_eq!(policy("p"), SpawnPolicy::RoundRobin);
     assert_eq!(policy("-spawn-policy rr p"), SpawnPolicy::RoundRobin);
@@ -153,7 +153,7 @@ fn where_spawned_processes_go_is_one_of_three_words() {
 }
 
 #[test]
-fn a_dry_run_shows_the_wish() {
+fn a_dry_run_shows_the_request() {
     let line = "-dry-run -hosts a:4,b,[fe80::1]:2 -exclude c,d -ppn 4 -rr -g 2 -1 -bind-to core \
                 -spawn-policy load -print-rank-map p : -host e q : -host all r";
     let Ok(Request::DryRun(text)) = parse(&caller(&words(line))) else { panic!() };
@@ -175,7 +175,7 @@ fn a_dry_run_shows_the_wish() {
 }
 
 #[test]
-fn one_program_without_a_number_fills_a_ring_of_which_all_hosts_are_named() {
+fn one_program_without_a_number_fills_all_hosts_of_the_ring() {
     let size = |line: &str| spec(line).size();
     assert_eq!(size("-hosts all -ppn 2 ./a"), 8, "the ring has four hosts");
     assert_eq!(size("-hosts all -ppn 2 -n 3 ./a"), 3);
@@ -183,11 +183,11 @@ fn one_program_without_a_number_fills_a_ring_of_which_all_hosts_are_named() {
     assert_eq!(size("-host all -ppn 2 ./a"), 8);
     assert_eq!(size("-hosts all -ppn 2 ./a : ./b"), 2);
     let error = parse(&caller(&words("-hosts all -ppn 1 -exclude b ./a"))).unwrap_err();
-    assert!(error.to_string().contains("say -n"), "{error}");
+    assert!(error.to_string().contains("use -n"), "{error}");
 }
 
 #[test]
-fn a_program_without_a_number_has_the_processes_that_the_named_hosts_take() {
+fn a_program_without_a_number_fills_the_named_hosts() {
     for (line, size) in [
         ("./a", 1),
         ("-hosts a,b ./a", 2),
@@ -215,7 +215,7 @@ fn a_program_without_a_number_has_the_processes_that_the_named_hosts_take() {
 }
 
 #[test]
-fn a_host_file_counts_as_a_list_does() {
+fn a_host_file_determines_the_number_as_a_list_does() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(b"a:2\nb slots=3\n# c\nd\n").unwrap();
     let path = file.path().to_str().unwrap();
@@ -240,13 +240,13 @@ fn mpdexec_is_a_command_once_on_every_host() {
     );
 }
 
-/// The names of all hosts that a ring for this job would have.
+/// The names of all hosts in a private ring for this job.
 fn demanded(line: &str) -> Vec<String> {
     run(line).demand.hosts.into_iter().map(|entry| entry.host).collect()
 }
 
 #[test]
-fn a_ring_for_the_job_has_every_host_that_is_named_less_those_to_avoid() {
+fn a_private_ring_has_all_named_hosts_except_the_excluded_ones() {
     assert_eq!(demanded("-hosts a,b -n 1 p : -host c q : -host a r"), ["a", "b", "c", "a"]);
     assert_eq!(demanded("-hosts a,b -exclude ^b p"), ["a"]);
     assert_eq!(demanded("-ghost a : p : -host b q"), ["a", "b"]);
@@ -254,7 +254,7 @@ fn a_ring_for_the_job_has_every_host_that_is_named_less_those_to_avoid() {
 }
 
 #[test]
-fn daemons_are_started_by_the_launcher_that_is_named() {
+fn daemons_are_started_by_the_launcher_of_the_option() {
     let command = |line: &str| run(line).demand.launcher.command(|_| false);
     assert_eq!(command("p"), "ssh");
     assert_eq!(command("-launcher rsh p"), "rsh");
@@ -262,11 +262,11 @@ fn daemons_are_started_by_the_launcher_that_is_named() {
     assert_eq!(command("-launcher ssh -bootstrap-exec /opt/ssh p"), "/opt/ssh");
     assert_eq!(
         problem_of(&["-launcher", " ", "p"]),
-        "-launcher \" \": a command is wanted, like ssh"
+        "-launcher \" \": it must be a command, like ssh"
     );
 }
 
-/// In an allocation of two hosts with five slots.
+/// Parses a line in an allocation of two hosts with five slots.
 fn in_batch(line: &str) -> Run {
     let mut caller = caller(&words(line));
     let variables = [("LSB_JOBID", "7"), ("LSB_MCPU_HOSTS", "a 2 b 3")];
@@ -275,16 +275,20 @@ fn in_batch(line: &str) -> Run {
 }
 
 #[test]
-fn a_batch_system_gives_hosts_and_slots_to_whoever_names_none() {
+fn without_named_hosts_the_job_uses_the_hosts_and_slots_of_the_batch_system() {
     let job = in_batch("p");
     assert_eq!((job.spec.size(), written(&job.demand.allocated).as_str()), (5, "a:2,b:3"));
     assert_eq!(job.demand.hosts.len(), 2);
-    assert!(job.spec.placement.hosts.is_empty(), "a ring that runs may have other names");
+    assert!(job.spec.placement.hosts.is_empty(), "a running ring may have other names");
     assert_eq!(in_batch("-n 2 p").spec.size(), 2);
     assert_eq!(in_batch("-ppn 4 p").spec.size(), 8);
     assert_eq!(in_batch("-gn 2 : p").spec.size(), 2);
     assert_eq!(in_batch("-soft 1:4 p").spec.size(), 4);
-    assert_eq!(in_batch("p : q").spec.size(), 2, "who gets how many nobody knows");
+    assert_eq!(
+        in_batch("p : q").spec.size(),
+        2,
+        "two programs without a number have one process each"
+    );
     let named = in_batch("-hosts c p");
     assert_eq!((named.spec.size(), named.demand.allocated.len()), (1, 0));
 }

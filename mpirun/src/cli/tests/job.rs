@@ -1,4 +1,4 @@
-//! The options of the job as a whole.
+//! The options of the whole job.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn labels_have_a_format() {
 }
 
 #[test]
-fn merging_labels_too() {
+fn merging_lines_adds_labels() {
     let output = spec("-m a").output;
     assert!(output.merge && output.label.is_some());
     assert_eq!(label("-m -label-fmt <%r> a").unwrap(), "<%r>: ");
@@ -50,11 +50,11 @@ fn lines_may_have_a_time() {
 }
 
 #[test]
-fn standard_input_goes_to_whom_it_is_said() {
+fn standard_input_goes_to_the_ranks_of_option_s() {
     for (written, ranks) in [("all", "all"), ("none", "none"), ("1,3", "1,3"), ("0-2,3", "0-3")] {
         assert_eq!(spec(&format!("-n 4 -s {written} a")).stdin.to_string(), ranks);
     }
-    assert_eq!(spec("a : -s all b").stdin.to_string(), "all", "global wherever it stands");
+    assert_eq!(spec("a : -s all b").stdin.to_string(), "all", "global in any section");
     assert_eq!(
         problem("-n 4 -s 4 a"),
         "standard input for rank 4, but the job has only 4 ranks (0-3)"
@@ -62,11 +62,15 @@ fn standard_input_goes_to_whom_it_is_said() {
     assert!(problem("-s x a").starts_with("-s x: \"x\" is neither a rank, a range"));
     assert!(problem("-s 3-1 a").ends_with("the range 3-1 ends before it starts"));
     assert_eq!(problem("-s 1 a : -s 0 b"), "-s 1 and -s 0 contradict each other");
-    assert_eq!(spec("-s 0,1 a : -s 0-1 b").stdin.to_string(), "0-1", "the same, differently put");
+    assert_eq!(
+        spec("-s 0,1 a : -s 0-1 b").stdin.to_string(),
+        "0-1",
+        "the same set in another form"
+    );
 }
 
 #[test]
-fn output_goes_to_files_of_the_callers_directory() {
+fn output_goes_to_files_in_the_callers_directory() {
     let file = |f: &Option<LabelFormat>| text(f.as_ref().unwrap().as_bytes()).to_owned();
     let output = spec("-outfile-pattern out.%r -errfile-pattern /tmp/%j/%r.err a").output;
     assert_eq!(
@@ -103,8 +107,8 @@ fn a_job_has_a_time_limit_by_option_or_variable() {
             "{bad}"
         );
     }
-    assert_eq!(problem("-timeout 1e10 a"), "-timeout 1e10: nothing runs that long");
-    assert_eq!(problem("-timeout 1e300 a"), "-timeout 1e300: nothing runs that long");
+    assert_eq!(problem("-timeout 1e10 a"), "-timeout 1e10: the time limit is too long");
+    assert_eq!(problem("-timeout 1e300 a"), "-timeout 1e300: the time limit is too long");
     let mut c = caller(&["a"]);
     c.environment.push(variable("MPIEXEC_TIMEOUT", "soon"));
     let error = parse(&c).unwrap_err().to_string();
@@ -130,7 +134,7 @@ fn the_first_failure_ends_the_job_or_not() {
 }
 
 #[test]
-fn exit_codes_are_reported_where_it_is_said() {
+fn exit_codes_are_reported_where_options_say() {
     let r = run("-status-file s -ecfn e a");
     assert_eq!(r.exits.status_file.as_deref(), Some(Path::new("s")));
     assert_eq!(r.exits.ecfn.as_deref(), Some(Path::new("e")));
@@ -167,7 +171,7 @@ fn a_job_has_an_alias() {
 }
 
 #[test]
-fn temporary_files_go_where_the_caller_has_them() {
+fn temporary_files_go_to_the_callers_directory() {
     for (value, expected) in [("/var/t", "/var/t"), ("t", "/work/t"), ("", "/tmp")] {
         let mut c = caller(&["a"]);
         c.environment.push(variable("TMPDIR", value));
@@ -176,7 +180,7 @@ fn temporary_files_go_where_the_caller_has_them() {
 }
 
 #[test]
-fn it_can_say_what_it_does() {
+fn the_option_verbose_is_recognised() {
     assert!(run("-v a").verbose && run("--verbose a").verbose);
 }
 
@@ -187,7 +191,7 @@ fn options_of_later_versions_are_refused_by_name() {
 }
 
 #[test]
-fn messages_bear_the_name_we_were_started_by() {
+fn messages_begin_with_the_name_of_the_program() {
     let mut c = caller(&["-nq", "4", "a"]);
     c.name = "mpiexec".into();
     assert_eq!(
@@ -197,7 +201,7 @@ fn messages_bear_the_name_we_were_started_by() {
 }
 
 #[test]
-fn the_timeline_and_the_forwarding_steps_are_asked_for_apart() {
+fn the_timeline_and_the_forwarding_steps_have_separate_options() {
     let r = run("--trace-startup launch.json a");
     assert!(r.spec.trace && !r.trace.hops);
     assert_eq!(r.trace.file.as_deref(), Some(Path::new("launch.json")));
@@ -207,8 +211,16 @@ fn the_timeline_and_the_forwarding_steps_are_asked_for_apart() {
 }
 
 #[test]
+fn the_directory_of_recordings_is_made_absolute() {
+    assert_eq!(text(&spec("-record logs a").record.unwrap()), "/work/logs");
+    assert_eq!(text(&spec("a : -record /tmp/x b").record.unwrap()), "/tmp/x");
+    assert!(spec("a").record.is_none());
+    assert!(problem("-record a -record b a").contains("contradict each other"));
+}
+
+#[test]
 fn the_ring_and_the_run_directory_can_be_named() {
-    let rundir = |line: &str| run(line).place.rundir().unwrap().path().to_owned();
+    let rundir = |line: &str| run(line).ring_options.rundir().unwrap().path().to_owned();
     assert_eq!(rundir("--rundir here a"), Path::new("/work/here"));
     assert_eq!(rundir("-rundir /run/x -stacks 3"), Path::new("/run/x"));
     assert!(rundir("--ring work a").display().to_string().ends_with("-work"));

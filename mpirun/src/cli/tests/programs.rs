@@ -1,9 +1,9 @@
-//! The options of programs, their defaults for all, and the colons between.
+//! The options of programs, their defaults for all programs, and colons.
 
 use super::*;
 
 #[test]
-fn a_program_alone_is_one_process_of_what_the_caller_has() {
+fn a_program_without_options_is_one_process_with_the_callers_state() {
     let a = argset("prog x -n y");
     assert_eq!((a.size, text(&a.program)), (1, "prog"));
     assert_eq!(a.args, [b"x".to_vec(), b"-n".to_vec(), b"y".to_vec()]);
@@ -18,7 +18,7 @@ fn the_number_of_processes_has_two_names_and_a_default_for_all() {
     }
     let sizes = |line| spec(line).argsets.iter().map(|a| a.size).collect::<Vec<_>>();
     assert_eq!(sizes("-gn 4 : a : -n 2 b : c"), [4, 2, 4]);
-    assert_eq!(sizes("a : -gn 3 -n 1 b"), [3, 1], "a default counts backwards too");
+    assert_eq!(sizes("a : -gn 3 -n 1 b"), [3, 1], "a default also applies to earlier sections");
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn soft_takes_the_largest_allowed_number() {
 }
 
 #[test]
-fn a_directory_is_relative_to_the_callers() {
+fn a_directory_is_relative_to_the_callers_directory() {
     let directory = |line| text(&argset(line).directory).to_owned();
     assert_eq!(directory("-wdir sub/x a"), "/work/sub/x");
     assert_eq!(directory("-wd /abs a"), "/abs");
@@ -149,7 +149,7 @@ fn sections_follow_each_other_in_rank_order() {
 }
 
 #[test]
-fn the_first_section_may_hold_what_concerns_all() {
+fn the_first_section_may_hold_global_options() {
     let s = spec("-l -gwdir /x : -n 2 a : b");
     assert!(s.output.label.is_some());
     assert!(s.argsets.iter().all(|a| text(&a.directory) == "/x"));
@@ -173,7 +173,7 @@ fn an_empty_section_is_named() {
 }
 
 #[test]
-fn the_same_twice_is_fine_and_a_contradiction_is_not() {
+fn a_repeated_option_is_accepted_and_a_contradiction_is_not() {
     assert_eq!(argset("-n 2 -np 2 a").size, 2);
     assert_eq!(problem("-n 2 -np 3 a"), "-n 2 and -np 3 contradict each other");
     assert_eq!(problem("-wdir a -wd b p"), "-wdir a and -wd b contradict each other");
@@ -182,23 +182,23 @@ fn the_same_twice_is_fine_and_a_contradiction_is_not() {
 }
 
 #[test]
-fn there_is_a_most_of_programs() {
+fn the_number_of_programs_is_limited() {
     let line = |n: usize| vec!["a"; n].join(" : ");
     assert_eq!(spec(&line(4096)).argsets.len(), 4096);
     assert_eq!(problem(&line(4097)), "a job may have at most 4096 programs");
 }
 
 #[test]
-fn what_other_launchers_have_is_accepted_without_effect() {
+fn some_options_of_other_launchers_are_accepted_without_effect() {
     assert_eq!(argset("-arch x86 --oversubscribe --allow-run-as-root -rmk pbs -n 2 a").size, 2);
 }
 
 #[test]
-fn arguments_are_patterns_only_where_that_is_said() {
+fn arguments_are_patterns_only_with_the_option_subst() {
     assert_eq!(text(&argset("a 100% %x").args[1]), "%x");
     assert!(!argset("a %r").substitute);
     let a = argset("-subst a out.%r %h/%j/%s %%");
-    assert!(a.substitute && text(&a.args[0]) == "out.%r", "they are filled in where the rank runs");
+    assert!(a.substitute && text(&a.args[0]) == "out.%r", "the rank's manager fills them in");
     let both = spec("-gsubst : a %r : b").argsets;
     assert!(both.iter().all(|a| a.substitute));
     let one = spec("-subst a %r : b %x").argsets;

@@ -1,11 +1,11 @@
-//! A program that runs already and calls for us.
+//! A running program that calls mpirun to get a manager.
 
 use super::*;
 
 const CALL: &str = "-pmi_args 4711 default_interface default_key 99";
 
 #[test]
-fn a_program_that_calls_is_the_one_rank_of_a_job_with_its_own_input() {
+fn a_calling_program_is_the_only_rank_of_a_job_and_keeps_its_input() {
     for line in [CALL, &format!("-v {CALL}"), &format!("-usize 16 -l -spawn-policy pack {CALL} -v")]
     {
         let run = run(line);
@@ -19,7 +19,7 @@ fn a_program_that_calls_is_the_one_rank_of_a_job_with_its_own_input() {
 }
 
 #[test]
-fn a_batch_job_with_many_slots_gives_it_one_process() {
+fn a_calling_program_in_a_batch_job_is_one_process() {
     let words = words(CALL);
     let mut caller = caller(&words);
     for (name, value) in
@@ -31,12 +31,12 @@ fn a_batch_job_with_many_slots_gives_it_one_process() {
 }
 
 #[test]
-fn what_it_cannot_have_is_refused() {
+fn options_that_a_calling_program_cannot_have_are_refused() {
     for (line, says) in [
         ("-pmi_args 4711 i k", "-pmi_args needs a value: PID"),
         ("-pmi_args 70000 i k 99", "-pmi_args 70000 i k 99: the first value is no port"),
         ("-pmi_args 1 i k +9", "-pmi_args 1 i k +9: the last is no process"),
-        ("-pmi_args=1 i k 9", "the values of -pmi_args are words of their own, without '='"),
+        ("-pmi_args=1 i k 9", "the values of -pmi_args are separate arguments, without '='"),
     ] {
         assert!(problem(line).starts_with(says), "{line}: {}", problem(line));
     }

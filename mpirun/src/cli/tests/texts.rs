@@ -45,7 +45,7 @@ fn the_debugger_and_the_command_for_every_host_describe_themselves() {
         let text = help(name);
         assert!(text.starts_with(&format!("Usage: {name} ")), "{text}");
         assert!(text.contains(said) && !text.contains(unsaid), "{text}");
-        assert!(text.contains(&format!("\n  {name} ")), "it has examples of its own: {text}");
+        assert!(text.contains(&format!("\n  {name} ")), "the command has its own examples: {text}");
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
         assert!(text.lines().count() <= 60, "{} lines\n{text}", text.lines().count());
     }
@@ -75,7 +75,7 @@ fn every_option_is_described() {
 }
 
 #[test]
-fn help_and_version_win_over_what_follows() {
+fn help_and_version_win_over_later_arguments() {
     assert!(matches!(parse(&caller(&words("-h -nonsense"))), Ok(Request::Help(_))));
     assert!(matches!(parse(&caller(&words("a : -h"))), Ok(Request::Help(_))));
     match parse(&caller(&words("-V"))) {
@@ -85,11 +85,15 @@ fn help_and_version_win_over_what_follows() {
         other => panic!("{other:?}"),
     }
     assert!(matches!(parse(&caller(&words("--version"))), Ok(Request::Version(_))));
-    assert_eq!(text(&argset("prog -h").args[0]), "-h", "after the program it is the program's");
+    assert_eq!(
+        text(&argset("prog -h").args[0]),
+        "-h",
+        "after the program, options belong to the program"
+    );
 }
 
 #[test]
-fn documents_are_asked_for_by_a_hidden_option() {
+fn documents_are_generated_by_a_hidden_option() {
     match parse(&caller(&words("--generate-docs /x"))) {
         Ok(Request::GenerateDocs(dir)) => assert_eq!(dir, Path::new("/x")),
         other => panic!("{other:?}"),
@@ -98,7 +102,7 @@ fn documents_are_asked_for_by_a_hidden_option() {
 }
 
 #[test]
-fn documents_exist_for_both_names_and_three_shells() {
+fn documents_are_generated_for_both_names_and_three_shells() {
     let dir = tempfile::tempdir().unwrap();
     docs::generate(dir.path()).unwrap();
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
@@ -157,7 +161,7 @@ rank 2:
 }
 
 #[test]
-fn a_dry_run_shows_what_of_the_job_is_not_the_default() {
+fn a_dry_run_shows_job_options_that_differ_from_the_default() {
     let text = dry_run(&words(
         "-dry-run -m -timestamp -a j -s all -on-failure continue -usize 4 -status-file s -ecfn e \
          -print-all-exitcodes -outfile-pattern o%r -errfile-pattern e%r a",

@@ -1,22 +1,23 @@
-//! All managers of a job, with links, processes and ranks that only pretend. Messages of a link arrive
-//! in order; everything else happens in whatever order a seed says.
+//! All managers of a job, with simulated links, processes and ranks. Messages of a link arrive in order; a seed
+//! determines the order of everything else.
 
 mod perform;
 mod worlds;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use mpd_job::manager::{Config, Input, Manager};
+use mpd_job::manager::{Config, Input, Manager, Start};
 use mpd_machine::{Pump, Time};
-use mpd_wire::job::{Failure, OnFailure, RankEnd, Shares, SpawnOutcome};
+use mpd_wire::job::{Failure, HostSlices, OnFailure, RankEnd, SpawnOutcome};
 use mpd_wire::message::{Down, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
 use mpd_tests::random::Random;
 
-use super::{SIGKILL, name, shares};
+use super::{SIGKILL, host_slices, name};
+use crate::recordings::{Memory, recorded};
 
-/// What a process was told to do and has not done yet.
+/// A task of a process that is not done yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Task {
     Check,
@@ -24,41 +25,41 @@ enum Task {
     Stop,
     Kill,
     Drain,
-    Tidy,
+    CleanUp,
     Prepare(Rank),
     Begin(Rank),
 }
 
-/// What goes wrong, or what the user does.
+/// A fault, or an action of the user.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// The check before the start finds something.
+    /// The check before the start finds a problem.
     CheckFails(usize),
     /// Spawning the second rank fails.
     SpawnFails(usize),
     /// A manager dies, and its ranks with it.
     Crash(usize),
-    /// The link of a manager to the one above breaks; both live.
+    /// The link of a manager to its parent breaks; both live.
     Cut(usize),
-    /// A host never learned of the job.
+    /// A host never receives the job.
     Missing(usize),
-    /// A rank ends like this, wherever it is.
+    /// A rank ends like this, on any host.
     Ends(Rank, RankEnd),
     Console(Input),
     Here(usize, Input),
-    /// The reader of the output stops to read.
+    /// The reader of the output stops reading.
     ReaderStops,
-    /// A rank spawns a rank on each of these places, and on so many hosts that join; the start fails on
-    /// the first of all these, or does not.
+    /// A rank spawns a rank on each of these tree indices, and on this number of joining hosts. The start may fail on
+    /// the first of all these.
     Spawn {
         spawner: Rank,
-        places: Vec<usize>,
+        tree_indices: Vec<usize>,
         joining: usize,
         fails: Option<WorldFault>,
     },
 }
 
-/// When the start of a world fails.
+/// The moment at which the start of a world fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorldFault {
     Preparing,
@@ -76,9 +77,9 @@ pub(crate) enum Pmi {
 pub(crate) struct Process {
     pub(crate) pmi: Pmi,
     pub(crate) inside: bool,
-    /// Fences that it will still enter.
+    /// The number of fences that it will still enter.
     pub(crate) fences: u32,
-    /// It will die of this signal.
+    /// The signal that will kill it.
     doomed: Option<u8>,
     pub(crate) end: Option<RankEnd>,
 }
@@ -86,7 +87,7 @@ pub(crate) struct Process {
 pub(crate) struct Host {
     pub(crate) manager: Pump<Manager>,
     pub(crate) alive: bool,
-    /// Whether it was lost, as opposed to: it ended.
+    /// Whether it was lost; otherwise it ended.
     pub(crate) lost: bool,
     linked: bool,
     from_parent: VecDeque<Down>,
@@ -94,8 +95,8 @@ pub(crate) struct Host {
     owed: BTreeSet<Task>,
     pub(crate) ready: bool,
     pub(crate) went: bool,
-    pub(crate) tidied: bool,
-    /// The one above has heard that all its output is there.
+    pub(crate) cleaned_up: bool,
+    /// The parent has confirmed the arrival of all its output.
     pub(crate) reported: bool,
     stopped: bool,
     loses_parent: bool,
@@ -104,27 +105,27 @@ pub(crate) struct Host {
     /// By rank, as they are spawned.
     pub(crate) processes: BTreeMap<u32, Process>,
     ranks: Vec<u32>,
-    /// Ranks of spawned worlds that are to run here.
+    /// Ranks of spawned worlds that will run here.
     pub(crate) parts: BTreeMap<Rank, RankSet>,
 }
 
 pub(crate) struct Cluster {
-    pub(crate) shares: Shares,
+    pub(crate) host_slices: HostSlices,
     pub(crate) hosts: Vec<Host>,
     pub(crate) dice: Random,
-    pub(crate) told: Vec<(Option<DaemonName>, Failure)>,
+    pub(crate) reported_failures: Vec<(Option<DaemonName>, Failure)>,
     pub(crate) finish: Option<u8>,
-    /// The console knows that ranks may run; it knows that it is to submit the job again.
+    /// The console knows that ranks may run; it knows that it must submit the job again.
     pub(crate) started: bool,
     pub(crate) withdrawn: bool,
-    /// Messages about fences that went up.
+    /// Messages about fences that were sent to parents.
     pub(crate) entries: usize,
     pub(crate) releases: usize,
     pub(crate) check_failed: bool,
     pub(crate) console_lost: bool,
-    /// The user wanted the end.
+    /// The user requested the end.
     pub(crate) interrupted: bool,
-    /// Spawned worlds that were announced, and answers that spawners got.
+    /// Announced spawned worlds, and answers to spawners.
     pub(crate) announced: usize,
     pub(crate) answers: Vec<SpawnOutcome>,
     /// Worlds whose start failed.
@@ -133,30 +134,32 @@ pub(crate) struct Cluster {
     spawned: u32,
     pub(crate) size: u32,
     on_failure: OnFailure,
-    /// Looks at the whole at each release of a fence, and at the end.
+    /// Checks the whole state at each release of a fence, and at the end.
     pub(crate) at_release: fn(&Self),
     pub(crate) at_finish: fn(&Self),
     now: Time,
     fences: u32,
     suspended: bool,
     reader_stopped: bool,
-    /// Inputs and outputs, where they are wanted.
+    /// Inputs and outputs, if requested.
     pub(crate) lines: Option<Vec<String>>,
+    /// The recordings of the managers, if requested.
+    recordings: Option<Vec<Memory>>,
 }
 
 impl Host {
-    fn of(manager: Manager, place: usize, ranks: Vec<u32>) -> Self {
+    fn of(manager: Pump<Manager>, tree_index: usize, ranks: Vec<u32>) -> Self {
         Self {
-            manager: Pump::new(manager),
+            manager,
             alive: true,
             lost: false,
-            linked: place > 0,
+            linked: tree_index > 0,
             from_parent: VecDeque::new(),
             to_parent: VecDeque::new(),
             owed: BTreeSet::new(),
             ready: true,
             went: false,
-            tidied: false,
+            cleaned_up: false,
             reported: false,
             stopped: false,
             loses_parent: false,
@@ -171,25 +174,32 @@ impl Host {
 
 impl Cluster {
     pub(crate) fn new(hosts: usize, each: u32, dice: Random, on_failure: OnFailure) -> Self {
-        let shares = shares(hosts, each);
+        let host_slices = host_slices(hosts, each);
         let size = u32::try_from(hosts).unwrap() * each;
-        let host = |place: usize| {
-            let config =
-                Config { shares: &shares, place, size, on_failure, limit: None, debugged: false };
-            let ranks = shares.get(place).unwrap().ranks.ranks().map(|rank| rank.0).collect();
-            let manager = Manager::new(config);
+        let host = |tree_index: usize| {
+            let config = Config {
+                host_slices: &host_slices,
+                tree_index,
+                size,
+                on_failure,
+                limit: None,
+                debugged: false,
+            };
+            let ranks =
+                host_slices.get(tree_index).unwrap().ranks.ranks().map(|rank| rank.0).collect();
+            let manager = Pump::new(Manager::new(config));
             Host {
                 owed: BTreeSet::from([Task::Check]),
                 ready: false,
-                ..Host::of(manager, place, ranks)
+                ..Host::of(manager, tree_index, ranks)
             }
         };
         let hosts = (0..hosts).map(host).collect();
         Self {
-            shares,
+            host_slices,
             hosts,
             dice,
-            told: Vec::new(),
+            reported_failures: Vec::new(),
             finish: None,
             started: false,
             withdrawn: false,
@@ -212,10 +222,43 @@ impl Cluster {
             suspended: false,
             reader_stopped: false,
             lines: None,
+            recordings: None,
         }
     }
 
-    /// How many fences each rank enters before it ends.
+    /// Records the inputs of all managers. No manager has had an input yet.
+    pub(crate) fn record(&mut self) {
+        self.recordings = Some(Vec::new());
+        for place in 0..self.hosts.len() {
+            self.hosts[place].manager = self.manager(place);
+        }
+    }
+
+    /// The recordings of all managers so far.
+    pub(crate) fn recordings(&self) -> Vec<Vec<u8>> {
+        self.recordings.iter().flatten().map(Memory::bytes).collect()
+    }
+
+    /// A new manager of the job as it is now.
+    fn manager(&mut self, tree_index: usize) -> Pump<Manager> {
+        let start = Start {
+            host_slices: self.host_slices.clone(),
+            tree_index,
+            size: self.size,
+            on_failure: self.on_failure,
+            limit: None,
+            debugged: false,
+        };
+        let Some(recordings) = &mut self.recordings else {
+            return Pump::new(Manager::new(start.config()));
+        };
+        let memory = Memory::default();
+        let manager = recorded(self.now, start, &memory);
+        recordings.push(memory);
+        manager
+    }
+
+    /// The number of fences that each rank enters before it ends.
     pub(crate) fn with_fences(mut self, fences: u32) -> Self {
         self.fences = fences;
         self
@@ -225,46 +268,46 @@ impl Cluster {
         self.hosts.iter().all(|host| !host.alive)
     }
 
-    /// Whether the root cannot reach the place, because it or one above it was lost.
-    pub(crate) fn is_out_of_reach(&self, place: usize) -> bool {
-        let mut at = Some(place);
-        while let Some(place) = at {
-            if self.hosts[place].lost {
+    /// Whether the root cannot reach the tree index, because its host or a parent's host was lost.
+    pub(crate) fn is_out_of_reach(&self, tree_index: usize) -> bool {
+        let mut at = Some(tree_index);
+        while let Some(tree_index) = at {
+            if self.hosts[tree_index].lost {
                 return true;
             }
-            at = Shares::parent(place);
+            at = HostSlices::parent(tree_index);
         }
         false
     }
 
-    /// Keeps a line of what a manager was given (`>`) or what it wants (`<`).
-    fn note(&mut self, place: usize, sign: char, what: &dyn std::fmt::Debug) {
+    /// Keeps a line for an input of a manager (`>`) or an output (`<`).
+    fn note(&mut self, tree_index: usize, sign: char, what: &dyn std::fmt::Debug) {
         if let Some(lines) = &mut self.lines {
             let seconds = (self.now - Time::ZERO).as_secs_f64();
-            lines.push(format!("{seconds:>8.3} h{place}: {sign} {what:?}"));
+            lines.push(format!("{seconds:>8.3} h{tree_index}: {sign} {what:?}"));
         }
     }
 
-    pub(crate) fn suffer(&mut self, fault: Fault) {
+    pub(crate) fn apply_fault(&mut self, fault: Fault) {
         if let Some(lines) = &mut self.lines {
             lines.push(format!("fault: {fault:?}"));
         }
         match fault {
-            Fault::CheckFails(place) => self.hosts[place].fails = Some(Task::Check),
-            Fault::SpawnFails(place) => self.hosts[place].fails = Some(Task::Spawn),
-            Fault::Crash(place) => self.crash(place),
-            Fault::Cut(place) => self.lose(place),
-            Fault::Missing(place) => {
-                if !self.hosts[place].ready {
-                    self.crash(place);
-                    let members = vec![(name(place), "no answer".to_owned())];
+            Fault::CheckFails(tree_index) => self.hosts[tree_index].fails = Some(Task::Check),
+            Fault::SpawnFails(tree_index) => self.hosts[tree_index].fails = Some(Task::Spawn),
+            Fault::Crash(tree_index) => self.crash(tree_index),
+            Fault::Cut(tree_index) => self.lose(tree_index),
+            Fault::Missing(tree_index) => {
+                if !self.hosts[tree_index].ready {
+                    self.crash(tree_index);
+                    let members = vec![(name(tree_index), "no answer".to_owned())];
                     self.turn(0, Input::Missing(members));
                 }
             }
             Fault::Ends(rank, end) => {
-                let place = self.shares.place_of_rank(rank).unwrap();
-                self.end(place, rank, end);
-                self.end_turn(place);
+                let tree_index = self.host_slices.tree_index_of_rank(rank).unwrap();
+                self.end(tree_index, rank, end);
+                self.end_turn(tree_index);
             }
             Fault::Console(input) => {
                 self.console_lost |= input == Input::ConsoleLost;
@@ -276,34 +319,34 @@ impl Cluster {
                 };
                 self.turn(0, input);
             }
-            Fault::Here(place, input) => self.turn(place, input),
+            Fault::Here(tree_index, input) => self.turn(tree_index, input),
             Fault::ReaderStops => self.reader_stopped = true,
-            Fault::Spawn { spawner, places, joining, fails } => {
-                self.spawn(spawner, &places, joining, fails);
+            Fault::Spawn { spawner, tree_indices, joining, fails } => {
+                self.spawn(spawner, &tree_indices, joining, fails);
             }
         }
     }
 
-    /// One thing that can happen happens, somewhere. False if nothing can but by time or the user.
+    /// Performs one possible event somewhere. False if only time or the user can cause the next event.
     pub(crate) fn step(&mut self) -> bool {
         let first = self.dice.below(self.hosts.len());
-        let places = (first..self.hosts.len()).chain(0..first);
-        for place in places {
-            if self.step_at(place) {
+        let tree_indices = (first..self.hosts.len()).chain(0..first);
+        for tree_index in tree_indices {
+            if self.step_at(tree_index) {
                 return true;
             }
         }
         false
     }
 
-    /// Until every rank runs and has nothing to do by itself.
+    /// Runs until every rank runs and no event is possible.
     pub(crate) fn start_all(&mut self) {
         let mut doing = true;
         while doing {
-            doing = (0..self.hosts.len()).fold(false, |doing, place| {
-                let did = self.do_task(place);
-                self.end_turn(place);
-                doing | did | self.hear_parent(place) | self.send_up(place)
+            doing = (0..self.hosts.len()).fold(false, |doing, tree_index| {
+                let did = self.do_task(tree_index);
+                self.end_turn(tree_index);
+                doing | did | self.receive_parent(tree_index) | self.send_up(tree_index)
             });
         }
     }
@@ -312,15 +355,15 @@ impl Cluster {
     pub(crate) fn deliver_all(&mut self) {
         let mut moving = true;
         while moving {
-            moving = (0..self.hosts.len()).fold(false, |moving, place| {
-                let heard = self.hear_parent(place);
-                self.end_turn(place);
-                moving | heard | self.send_up(place)
+            moving = (0..self.hosts.len()).fold(false, |moving, tree_index| {
+                let received = self.receive_parent(tree_index);
+                self.end_turn(tree_index);
+                moving | received | self.send_up(tree_index)
             });
         }
     }
 
-    /// Time goes to the next deadline. False if there is none.
+    /// Advances the time to the next deadline. False if there is none.
     pub(crate) fn pass_time(&mut self) -> bool {
         let alive = self.hosts.iter().filter(|host| host.alive);
         let Some(next) = alive.filter_map(|host| host.manager.machine().poll_timeout()).min()
@@ -328,140 +371,140 @@ impl Cluster {
             return false;
         };
         self.now = self.now.max(next);
-        for place in 0..self.hosts.len() {
-            if self.hosts[place].alive {
-                self.hosts[place].manager.handle_timeout(self.now);
-                self.end_turn(place);
+        for tree_index in 0..self.hosts.len() {
+            if self.hosts[tree_index].alive {
+                self.hosts[tree_index].manager.handle_timeout(self.now);
+                self.end_turn(tree_index);
             }
         }
         true
     }
 
-    /// The user does what makes the rest go on. False if there is nothing to do.
+    /// Performs a user action that lets the job continue. False if no action is possible.
     pub(crate) fn help(&mut self) -> bool {
         if self.suspended {
-            self.suffer(Fault::Console(Input::Resume));
+            self.apply_fault(Fault::Console(Input::Resume));
             true
         } else if self.reader_stopped && self.hosts[0].owed.contains(&Task::Drain) {
-            self.suffer(Fault::Console(Input::Interrupt));
+            self.apply_fault(Fault::Console(Input::Interrupt));
             true
         } else {
             false
         }
     }
 
-    /// Everybody of the job enters the fence in one go, host by host.
+    /// All ranks of the job enter the fence in one step, host by host.
     pub(crate) fn enter_all(&mut self) {
-        for place in 0..self.hosts.len() {
-            for rank in self.hosts[place].ranks.clone() {
-                self.enter(place, rank);
+        for tree_index in 0..self.hosts.len() {
+            for rank in self.hosts[tree_index].ranks.clone() {
+                self.enter(tree_index, rank);
             }
-            self.end_turn(place);
+            self.end_turn(tree_index);
         }
     }
 
-    pub(crate) fn enter(&mut self, place: usize, rank: u32) {
-        self.hosts[place].processes.get_mut(&rank).unwrap().inside = true;
-        self.post(place, Input::EnteredFence(Rank(rank)));
+    pub(crate) fn enter(&mut self, tree_index: usize, rank: u32) {
+        self.hosts[tree_index].processes.get_mut(&rank).unwrap().inside = true;
+        self.post(tree_index, Input::EnteredFence(Rank(rank)));
     }
 
-    /// Queues an input of a manager; it is handled at the end of the turn, or before.
-    pub(crate) fn post(&mut self, place: usize, input: Input) {
-        if self.hosts[place].alive {
-            self.note(place, '>', &input);
-            self.hosts[place].manager.post(input);
+    /// Queues an input of a manager; it is handled at the end of the turn, or earlier.
+    pub(crate) fn post(&mut self, tree_index: usize, input: Input) {
+        if self.hosts[tree_index].alive {
+            self.note(tree_index, '>', &input);
+            self.hosts[tree_index].manager.post(input);
         }
     }
 
-    pub(crate) fn turn(&mut self, place: usize, input: Input) {
-        self.post(place, input);
-        self.end_turn(place);
+    pub(crate) fn turn(&mut self, tree_index: usize, input: Input) {
+        self.post(tree_index, input);
+        self.end_turn(tree_index);
     }
 
-    pub(crate) fn end_turn(&mut self, place: usize) {
-        self.perform_outputs(place);
-        if self.hosts[place].alive {
+    pub(crate) fn end_turn(&mut self, tree_index: usize) {
+        self.perform_outputs(tree_index);
+        if self.hosts[tree_index].alive {
             let now = self.now;
-            self.hosts[place].manager.advance(|manager| manager.flush(now));
-            self.perform_outputs(place);
+            self.hosts[tree_index].manager.end_turn(now);
+            self.perform_outputs(tree_index);
         }
     }
 
-    fn step_at(&mut self, place: usize) -> bool {
+    fn step_at(&mut self, tree_index: usize) -> bool {
         const WAYS: usize = 4;
         let mut happened = false;
         let first = self.dice.below(WAYS);
         for way in (first..WAYS).chain(0..first) {
             happened |= match way {
-                0 => self.hear_parent(place),
-                1 => self.send_up(place),
-                2 => self.do_task(place),
-                _ => self.let_rank_run(place),
+                0 => self.receive_parent(tree_index),
+                1 => self.send_up(tree_index),
+                2 => self.do_task(tree_index),
+                _ => self.let_rank_run(tree_index),
             };
             if happened && !self.dice.one_in(4) {
                 break;
             }
             // A turn handles its inputs one by one or at its end.
             if self.dice.one_in(2) {
-                self.perform_outputs(place);
+                self.perform_outputs(tree_index);
             }
         }
-        self.end_turn(place);
+        self.end_turn(tree_index);
         happened
     }
 
-    fn hear_parent(&mut self, place: usize) -> bool {
-        let host = &mut self.hosts[place];
+    fn receive_parent(&mut self, tree_index: usize) -> bool {
+        let host = &mut self.hosts[tree_index];
         if !host.alive {
             return false;
         }
         if let Some(down) = host.from_parent.pop_front() {
-            self.post(place, Input::FromParent(down));
+            self.post(tree_index, Input::FromParent(down));
             true
         } else if std::mem::take(&mut host.loses_parent) {
-            self.post(place, Input::ParentLost("closed".to_owned()));
+            self.post(tree_index, Input::ParentLost("closed".to_owned()));
             true
         } else {
             false
         }
     }
 
-    /// The manager above hears one word of this one, or at last that it is gone.
-    fn send_up(&mut self, place: usize) -> bool {
-        let Some(parent) = Shares::parent(place) else { return false };
-        if let Some(up) = self.hosts[place].to_parent.pop_front() {
-            self.hosts[place].reported |= up == Up::Drained;
-            self.turn(parent, Input::FromChild(place, up));
+    /// The parent receives one report of this manager, or at last its loss.
+    fn send_up(&mut self, tree_index: usize) -> bool {
+        let Some(parent) = HostSlices::parent(tree_index) else { return false };
+        if let Some(up) = self.hosts[tree_index].to_parent.pop_front() {
+            self.hosts[tree_index].reported |= up == Up::Drained;
+            self.turn(parent, Input::FromChild(tree_index, up));
             true
-        } else if self.hosts[parent].loses_children.remove(&place) {
-            self.turn(parent, Input::ChildLost(place, "closed".to_owned()));
+        } else if self.hosts[parent].loses_children.remove(&tree_index) {
+            self.turn(parent, Input::ChildLost(tree_index, "closed".to_owned()));
             true
         } else {
             false
         }
     }
 
-    fn do_task(&mut self, place: usize) -> bool {
-        let host = &mut self.hosts[place];
+    fn do_task(&mut self, tree_index: usize) -> bool {
+        let host = &mut self.hosts[tree_index];
         if !host.alive || host.owed.is_empty() {
             return false;
         }
         let at = self.dice.below(host.owed.len());
         let task = *host.owed.iter().nth(at).unwrap();
-        self.do_this(place, task)
+        self.perform_task(tree_index, task)
     }
 
-    /// The process of a manager was told to do something. It does so later, or at once.
-    fn owe(&mut self, place: usize, task: Task) {
-        self.hosts[place].owed.insert(task);
+    /// The process of a manager gets a task. It performs the task later, or at once.
+    fn give_task(&mut self, tree_index: usize, task: Task) {
+        self.hosts[tree_index].owed.insert(task);
         if self.dice.one_in(3) {
-            self.do_this(place, task);
+            self.perform_task(tree_index, task);
         }
     }
 
-    fn do_this(&mut self, place: usize, task: Task) -> bool {
-        let host = &mut self.hosts[place];
-        if task == Task::Drain && place == 0 && self.reader_stopped {
+    fn perform_task(&mut self, tree_index: usize, task: Task) -> bool {
+        let host = &mut self.hosts[tree_index];
+        if task == Task::Drain && tree_index == 0 && self.reader_stopped {
             return false;
         }
         let fails = host.fails == Some(task);
@@ -469,103 +512,103 @@ impl Cluster {
             Task::Check if fails => {
                 self.check_failed = true;
                 let problem = "no such program".to_owned();
-                self.done(place, task, Input::StartFailed(Failure::Suite { problem }));
+                self.done(tree_index, task, Input::StartFailed(Failure::Suite { problem }));
             }
             Task::Check => {
                 host.ready = true;
-                self.done(place, task, Input::Ready);
+                self.done(tree_index, task, Input::Ready);
             }
-            Task::Spawn => self.spawn_one(place, fails),
-            Task::Stop => self.done(place, task, Input::TreeStopped),
-            Task::Kill => self.kill_one(place),
-            Task::Drain => self.done(place, task, Input::Drained),
-            Task::Tidy => {
-                host.tidied = true;
-                self.done(place, task, Input::Tidied);
+            Task::Spawn => self.spawn_one(tree_index, fails),
+            Task::Stop => self.done(tree_index, task, Input::TreeStopped),
+            Task::Kill => self.kill_one(tree_index),
+            Task::Drain => self.done(tree_index, task, Input::Drained),
+            Task::CleanUp => {
+                host.cleaned_up = true;
+                self.done(tree_index, task, Input::CleanedUp);
             }
-            Task::Prepare(first) => self.prepare(place, first),
-            Task::Begin(first) if !host.stopped => self.begin(place, first),
+            Task::Prepare(first) => self.prepare(tree_index, first),
+            Task::Begin(first) if !host.stopped => self.begin(tree_index, first),
             Task::Begin(_) => return false,
         }
         true
     }
 
-    fn done(&mut self, place: usize, task: Task, input: Input) {
-        self.hosts[place].owed.remove(&task);
-        self.post(place, input);
+    fn done(&mut self, tree_index: usize, task: Task, input: Input) {
+        self.hosts[tree_index].owed.remove(&task);
+        self.post(tree_index, input);
     }
 
-    fn spawn_one(&mut self, place: usize, fails: bool) {
+    fn spawn_one(&mut self, tree_index: usize, fails: bool) {
         let fences = self.fences;
         let uses_pmi = fences > 0;
-        let host = &mut self.hosts[place];
+        let host = &mut self.hosts[tree_index];
         let spawned = host.processes.len();
         if fails && spawned == 1 {
             let problem = "no process".to_owned();
-            self.done(place, Task::Spawn, Input::StartFailed(Failure::Suite { problem }));
+            self.done(tree_index, Task::Spawn, Input::StartFailed(Failure::Suite { problem }));
         } else if let Some(&rank) = host.ranks.get(spawned) {
             let pmi = if uses_pmi { Pmi::Unused } else { Pmi::Finalized };
             let process = Process { pmi, inside: false, fences, doomed: None, end: None };
             host.processes.insert(rank, process);
         } else {
             let pids = host.ranks.iter().map(|&rank| (Rank(rank), 100 + rank)).collect();
-            self.post(place, Input::Pids(pids));
-            self.done(place, Task::Spawn, Input::Started);
+            self.post(tree_index, Input::Pids(pids));
+            self.done(tree_index, Task::Spawn, Input::Started);
         }
     }
 
-    fn kill_one(&mut self, place: usize) {
-        let mut living = self.hosts[place].processes.iter().filter(|(_, p)| p.end.is_none());
+    fn kill_one(&mut self, tree_index: usize) {
+        let mut living = self.hosts[tree_index].processes.iter().filter(|(_, p)| p.end.is_none());
         match living.next().map(|(&rank, _)| rank) {
             Some(rank) => {
                 let end = RankEnd::Signaled { signal: SIGKILL, core: false };
-                self.end(place, Rank(rank), end);
+                self.end(tree_index, Rank(rank), end);
             }
-            None => self.done(place, Task::Kill, Input::TreeGone),
+            None => self.done(tree_index, Task::Kill, Input::TreeGone),
         }
     }
 
-    /// A rank does the next of: init, its fences, finalize, exit.
-    fn let_rank_run(&mut self, place: usize) -> bool {
-        let host = &mut self.hosts[place];
+    /// A rank performs the next of: init, its fences, finalize, exit.
+    fn let_rank_run(&mut self, tree_index: usize) -> bool {
+        let host = &mut self.hosts[tree_index];
         if !host.alive || host.stopped || host.processes.is_empty() {
             return false;
         }
         let first = self.dice.below(host.processes.len());
         let mut order =
             host.processes.range(..).skip(first).chain(host.processes.iter().take(first));
-        let Some((&rank, _)) = order.find(|(_, process)| process.is_able()) else {
+        let Some((&rank, _)) = order.find(|(_, process)| process.can_step()) else {
             return false;
         };
         let process = host.processes.get_mut(&rank).unwrap();
         let rank = Rank(rank);
         if let Some(signal) = process.doomed {
-            self.end(place, rank, RankEnd::Signaled { signal, core: false });
+            self.end(tree_index, rank, RankEnd::Signaled { signal, core: false });
         } else if process.pmi == Pmi::Unused {
             process.pmi = Pmi::Initialized;
-            self.post(place, Input::Initialized(rank));
+            self.post(tree_index, Input::Initialized(rank));
         } else if process.fences > 0 {
             process.fences -= 1;
-            self.enter(place, rank.0);
+            self.enter(tree_index, rank.0);
         } else if process.pmi == Pmi::Initialized {
             process.pmi = Pmi::Finalized;
-            self.post(place, Input::Finalized(rank));
+            self.post(tree_index, Input::Finalized(rank));
         } else {
-            self.end(place, rank, RankEnd::Exited(0));
+            self.end(tree_index, rank, RankEnd::Exited(0));
         }
         true
     }
 
-    pub(crate) fn end(&mut self, place: usize, rank: Rank, end: RankEnd) {
-        let process = self.hosts[place].processes.get_mut(&rank.0);
+    pub(crate) fn end(&mut self, tree_index: usize, rank: Rank, end: RankEnd) {
+        let process = self.hosts[tree_index].processes.get_mut(&rank.0);
         let Some(process) = process.filter(|process| process.end.is_none()) else { return };
         process.end = Some(end);
         process.inside = false;
-        self.post(place, Input::Exited(rank, end));
+        self.post(tree_index, Input::Exited(rank, end));
     }
 
-    fn crash(&mut self, place: usize) {
-        let host = &mut self.hosts[place];
+    fn crash(&mut self, tree_index: usize) {
+        let host = &mut self.hosts[tree_index];
         if !std::mem::take(&mut host.alive) {
             return;
         }
@@ -573,37 +616,37 @@ impl Cluster {
             process.end = Some(RankEnd::Lost);
             process.inside = false;
         }
-        self.lose(place);
-        self.close_below(place);
+        self.lose(tree_index);
+        self.close_children(tree_index);
     }
 
-    /// The link to the one above breaks. Of what was under way, some may still arrive.
-    fn lose(&mut self, place: usize) {
+    /// The link to the parent breaks. Some messages that are on the way may still arrive.
+    fn lose(&mut self, tree_index: usize) {
         let arriving = self.dice.below(4);
-        let host = &mut self.hosts[place];
+        let host = &mut self.hosts[tree_index];
         if std::mem::take(&mut host.linked) {
             host.lost = true;
             host.to_parent.truncate(arriving);
             host.from_parent.truncate(arriving);
             host.loses_parent = true;
-            let parent = Shares::parent(place).unwrap();
-            self.hosts[parent].loses_children.insert(place);
+            let parent = HostSlices::parent(tree_index).unwrap();
+            self.hosts[parent].loses_children.insert(tree_index);
         }
     }
 
-    /// A manager that ended is missed by those around it.
-    fn leave(&mut self, place: usize) {
-        let host = &mut self.hosts[place];
+    /// The neighbours of an ended manager detect its end.
+    fn leave(&mut self, tree_index: usize) {
+        let host = &mut self.hosts[tree_index];
         host.alive = false;
         if std::mem::take(&mut host.linked) {
-            let parent = Shares::parent(place).unwrap();
-            self.hosts[parent].loses_children.insert(place);
+            let parent = HostSlices::parent(tree_index).unwrap();
+            self.hosts[parent].loses_children.insert(tree_index);
         }
-        self.close_below(place);
+        self.close_children(tree_index);
     }
 
-    fn close_below(&mut self, place: usize) {
-        for child in self.shares.children(place) {
+    fn close_children(&mut self, tree_index: usize) {
+        for child in self.host_slices.children(tree_index) {
             let child = &mut self.hosts[child];
             child.loses_parent |= std::mem::take(&mut child.linked);
         }
@@ -611,8 +654,8 @@ impl Cluster {
 }
 
 impl Process {
-    /// Whether it does something next, unless it is stopped.
-    fn is_able(&self) -> bool {
+    /// Whether it can perform a step, unless it is stopped.
+    fn can_step(&self) -> bool {
         self.end.is_none() && (self.doomed.is_some() || !self.inside)
     }
 }

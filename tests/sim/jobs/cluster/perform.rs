@@ -1,4 +1,4 @@
-//! What managers have the hosts and links do.
+//! The outputs of managers, applied to hosts and links.
 
 use super::super::{SIGHUP, SIGINT, SIGTERM};
 use super::{Cluster, Task};
@@ -6,18 +6,18 @@ use mpd_job::manager::Output;
 use mpd_wire::message::{Down, Up};
 use mpd_wire::{Rank, RankSet};
 impl Cluster {
-    pub(super) fn perform_outputs(&mut self, place: usize) {
-        while let Some(output) = self.hosts[place].manager.next(self.now) {
-            self.note(place, '<', &output);
-            self.perform(place, output);
+    pub(super) fn perform_outputs(&mut self, tree_index: usize) {
+        while let Some(output) = self.hosts[tree_index].manager.next(self.now) {
+            self.note(tree_index, '<', &output);
+            self.perform(tree_index, output);
         }
     }
 
-    pub(super) fn signal_ranks(&mut self, place: usize, signal: u8) {
-        let host = &mut self.hosts[place];
+    pub(super) fn signal_ranks(&mut self, tree_index: usize, signal: u8) {
+        let host = &mut self.hosts[tree_index];
         if matches!(signal, SIGHUP | SIGINT | SIGTERM) {
             for process in host.processes.values_mut() {
-                // Some do not care.
+                // Some ignore the signal.
                 if !self.dice.one_in(4) {
                     process.doomed = Some(signal);
                 }
@@ -25,29 +25,29 @@ impl Cluster {
         }
     }
 
-    pub(super) fn release_fence(&mut self, place: usize, first: Rank) {
-        if place == 0 && first == Rank(0) {
+    pub(super) fn release_fence(&mut self, tree_index: usize, first: Rank) {
+        if tree_index == 0 && first == Rank(0) {
             self.releases += 1;
             (self.at_release)(self);
         }
-        let here = self.hosts[place].parts.get(&first).cloned();
+        let here = self.hosts[tree_index].parts.get(&first).cloned();
         let here = here.unwrap_or_else(|| RankSet::below(self.size));
-        let processes = self.hosts[place].processes.iter_mut();
+        let processes = self.hosts[tree_index].processes.iter_mut();
         let released = processes.filter(|(rank, _)| here.contains(Rank(**rank)));
         released.for_each(|(_, process)| process.inside = false);
     }
 
-    pub(super) fn perform(&mut self, place: usize, output: Output) {
-        let host = &mut self.hosts[place];
+    pub(super) fn perform(&mut self, tree_index: usize, output: Output) {
+        let host = &mut self.hosts[tree_index];
         match output {
             Output::Go => {
-                assert!(self.started, "the console knows before ranks run");
+                assert!(self.started, "the console must know before ranks run");
                 host.went = true;
-                self.owe(place, Task::Spawn);
+                self.give_task(tree_index, Task::Spawn);
             }
             Output::ToChildren(down) => {
-                let places = self.shares.children(place).collect();
-                self.send_down(places, &down);
+                let tree_indices = self.host_slices.children(tree_index).collect();
+                self.send_down(tree_indices, &down);
             }
             Output::ToParent(up) => {
                 self.entries += usize::from(matches!(up, Up::Entered { .. }));
@@ -56,54 +56,54 @@ impl Cluster {
                 }
             }
             Output::SignalRanks(signal) | Output::SignalProcesses(signal) => {
-                self.signal_ranks(place, signal);
+                self.signal_ranks(tree_index, signal);
             }
             Output::StopTree => {
                 host.stopped = true;
-                self.owe(place, Task::Stop);
+                self.give_task(tree_index, Task::Stop);
             }
             Output::ContinueTree => host.stopped = false,
             Output::KillTree => {
                 host.owed.retain(|task| !matches!(task, Task::Prepare(_) | Task::Begin(_)));
                 host.owed.remove(&Task::Spawn);
-                self.owe(place, Task::Kill);
+                self.give_task(tree_index, Task::Kill);
             }
-            Output::ReleaseFence(first) => self.release_fence(place, first),
+            Output::ReleaseFence(first) => self.release_fence(tree_index, first),
             Output::ReleaseGroup(..) => {}
-            Output::Drain => self.owe(place, Task::Drain),
+            Output::Drain => self.give_task(tree_index, Task::Drain),
             Output::DiscardOutput => {
-                if place == 0 {
+                if tree_index == 0 {
                     self.reader_stopped = false;
                 }
             }
-            Output::Tidy => self.owe(place, Task::Tidy),
-            Output::TellFailed { host, failure } => self.told.push((host, failure)),
-            Output::ToSome(places, down) => self.send_down(places, &down),
-            Output::TellStarted => {
+            Output::CleanUp => self.give_task(tree_index, Task::CleanUp),
+            Output::ReportFailed { host, failure } => self.reported_failures.push((host, failure)),
+            Output::ToSome(tree_indices, down) => self.send_down(tree_indices, &down),
+            Output::ReportStarted => {
                 let under_way = self.hosts.iter().any(|host| host.from_parent.contains(&Down::Go));
-                assert!(!under_way, "the console knows before all others");
+                assert!(!under_way, "the console must know before all others");
                 self.started = true;
             }
             Output::Withdraw => {
                 self.withdrawn = true;
                 (self.at_finish)(self);
-                self.leave(place);
+                self.leave(tree_index);
             }
             Output::Interrupt(..)
             | Output::Dead(_)
             | Output::ReadPmi
             | Output::ReleaseCrashed
             | Output::GiveUp(_)
-            | Output::TellSuspended
-            | Output::TellNotice(_)
+            | Output::ReportSuspended
+            | Output::ReportNotice(_)
             | Output::Pids(_) => {}
             Output::Finish(code) => {
                 assert_eq!(self.finish.replace(code), None, "only once");
                 (self.at_finish)(self);
-                self.leave(place);
+                self.leave(tree_index);
             }
-            Output::Leave => self.leave(place),
-            output => self.perform_world(place, output),
+            Output::Leave => self.leave(tree_index),
+            output => self.perform_world(tree_index, output),
         }
     }
 }

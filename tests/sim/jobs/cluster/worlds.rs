@@ -1,9 +1,9 @@
-//! Worlds that are spawned.
+//! Spawned worlds.
 
 use super::super::{SIGKILL, name};
 use super::{Cluster, Host, Pmi, Process, Task, WorldFault};
-use mpd_job::manager::{Config, Input, Manager, Output, WorldPlan};
-use mpd_wire::job::{Failure, Parts, RankEnd, Share, World};
+use mpd_job::manager::{Input, Output, WorldPlan};
+use mpd_wire::job::{Failure, HostSlice, Parts, RankEnd, World};
 use mpd_wire::message::Down;
 use mpd_wire::{Instance, Rank, RankSet};
 use std::collections::BTreeSet;
@@ -11,39 +11,39 @@ impl Cluster {
     pub(super) fn spawn(
         &mut self,
         spawner: Rank,
-        places: &[usize],
+        tree_indices: &[usize],
         joining: usize,
         fails: Option<WorldFault>,
     ) {
-        let known = self.shares.len();
-        let mut places: BTreeSet<usize> = places.iter().copied().collect();
-        places.retain(|place| !self.hosts[0].manager.machine().is_lost(*place));
-        places.extend(known..known + joining);
-        let Some(&first_place) = places.first() else { return };
-        let size = u32::try_from(places.len()).unwrap();
+        let known = self.host_slices.len();
+        let mut tree_indices: BTreeSet<usize> = tree_indices.iter().copied().collect();
+        tree_indices.retain(|tree_index| !self.hosts[0].manager.machine().is_lost(*tree_index));
+        tree_indices.extend(known..known + joining);
+        let Some(&first_tree_index) = tree_indices.first() else { return };
+        let size = u32::try_from(tree_indices.len()).unwrap();
         self.spawned += 1;
         let first = Rank(self.size + 1000 * self.spawned);
         let world = World { number: self.spawned, first, size };
-        let part = |(rank, place): (u32, usize)| {
-            (u32::try_from(place).unwrap(), RankSet::from_iter([Rank(first.0 + rank)]))
+        let part = |(rank, tree_index): (u32, usize)| {
+            (u32::try_from(tree_index).unwrap(), RankSet::from_iter([Rank(first.0 + rank)]))
         };
-        let parts = Parts((0..).zip(places.iter().copied()).map(part).collect());
-        let share = |place: usize| Share {
-            member: name(place),
+        let parts = Parts((0..).zip(tree_indices.iter().copied()).map(part).collect());
+        let host_slice = |tree_index: usize| HostSlice {
+            member: name(tree_index),
             manager: Instance::from_bytes([2; 16]),
             addresses: Vec::new(),
             ranks: RankSet::none(),
         };
         if let Some(fails) = fails {
-            self.fails.insert((first_place, first), fails);
+            self.fails.insert((first_tree_index, first), fails);
         }
-        let joining = (known..known + joining).map(share).collect();
+        let joining = (known..known + joining).map(host_slice).collect();
         let kvsname = "kvs".to_owned();
         self.turn(0, Input::Spawn(WorldPlan { world, parts, spawner, kvsname, joining }));
     }
 
-    pub(super) fn send_down(&mut self, places: Vec<usize>, down: &Down) {
-        for child in places {
+    pub(super) fn send_down(&mut self, tree_indices: Vec<usize>, down: &Down) {
+        for child in tree_indices {
             let child = &mut self.hosts[child];
             if child.linked {
                 child.from_parent.push_back(down.clone());
@@ -51,36 +51,37 @@ impl Cluster {
         }
     }
 
-    pub(super) fn perform_world(&mut self, place: usize, output: Output) {
-        let host = &mut self.hosts[place];
+    pub(super) fn perform_world(&mut self, tree_index: usize, output: Output) {
+        let host = &mut self.hosts[tree_index];
         match output {
-            Output::Grow(_, shares) if place == 0 => {
-                self.shares.extend(shares).unwrap();
-                for place in self.hosts.len()..self.shares.len() {
-                    let (shares, size) = (&self.shares, self.size);
-                    let on_failure = self.on_failure;
-                    let config =
-                        Config { shares, place, size, on_failure, limit: None, debugged: false };
-                    self.hosts.push(Host::of(Manager::new(config), place, Vec::new()));
+            Output::Grow(_, host_slices) if tree_index == 0 => {
+                self.host_slices.extend(host_slices).unwrap();
+                for tree_index in self.hosts.len()..self.host_slices.len() {
+                    let manager = self.manager(tree_index);
+                    self.hosts.push(Host::of(manager, tree_index, Vec::new()));
                 }
             }
             Output::Prepare(world, parts) => {
-                self.announced += usize::from(place == 0);
-                let here = parts.at(place);
+                self.announced += usize::from(tree_index == 0);
+                let here = parts.at(tree_index);
                 if !here.is_empty() {
                     host.parts.insert(world.first, here);
-                    self.owe(place, Task::Prepare(world.first));
+                    self.give_task(tree_index, Task::Prepare(world.first));
                 }
             }
-            Output::StartWorld(first) => self.owe(place, Task::Begin(first)),
+            Output::StartWorld(first) => self.give_task(tree_index, Task::Begin(first)),
             Output::EndWorld(first) => {
                 host.owed.remove(&Task::Prepare(first));
                 host.owed.remove(&Task::Begin(first));
                 for rank in host.parts[&first].clone().ranks() {
-                    if self.hosts[place].processes.contains_key(&rank.0) {
-                        self.end(place, rank, RankEnd::Signaled { signal: SIGKILL, core: false });
+                    if self.hosts[tree_index].processes.contains_key(&rank.0) {
+                        self.end(
+                            tree_index,
+                            rank,
+                            RankEnd::Signaled { signal: SIGKILL, core: false },
+                        );
                     } else {
-                        self.post(place, Input::Exited(rank, RankEnd::NotStarted));
+                        self.post(tree_index, Input::Exited(rank, RankEnd::NotStarted));
                     }
                 }
             }
@@ -90,19 +91,19 @@ impl Cluster {
         }
     }
 
-    pub(super) fn prepare(&mut self, place: usize, first: Rank) {
-        if self.fails.get(&(place, first)) == Some(&WorldFault::Preparing) {
-            self.fail(place, first);
+    pub(super) fn prepare(&mut self, tree_index: usize, first: Rank) {
+        if self.fails.get(&(tree_index, first)) == Some(&WorldFault::Preparing) {
+            self.fail(tree_index, first);
         }
-        self.done(place, Task::Prepare(first), Input::Prepared(first));
+        self.done(tree_index, Task::Prepare(first), Input::Prepared(first));
     }
 
-    pub(super) fn begin(&mut self, place: usize, first: Rank) {
-        if self.fails.get(&(place, first)) == Some(&WorldFault::Beginning) {
-            self.fail(place, first);
+    pub(super) fn begin(&mut self, tree_index: usize, first: Rank) {
+        if self.fails.get(&(tree_index, first)) == Some(&WorldFault::Beginning) {
+            self.fail(tree_index, first);
         } else {
             let fences = self.fences;
-            let host = &mut self.hosts[place];
+            let host = &mut self.hosts[tree_index];
             let pmi = if fences > 0 { Pmi::Unused } else { Pmi::Finalized };
             let ranks: Vec<Rank> = host.parts[&first].ranks().collect();
             for rank in &ranks {
@@ -110,14 +111,14 @@ impl Cluster {
                 host.processes.insert(rank.0, process);
             }
             let pids = ranks.into_iter().map(|rank| (rank, 100 + rank.0)).collect();
-            self.post(place, Input::Pids(pids));
+            self.post(tree_index, Input::Pids(pids));
         }
-        self.done(place, Task::Begin(first), Input::Begun(first));
+        self.done(tree_index, Task::Begin(first), Input::Begun(first));
     }
 
-    pub(super) fn fail(&mut self, place: usize, first: Rank) {
+    pub(super) fn fail(&mut self, tree_index: usize, first: Rank) {
         self.failed.insert(first);
         let problem = "no such program".to_owned();
-        self.post(place, Input::WorldFailed(first, Failure::Suite { problem }));
+        self.post(tree_index, Input::WorldFailed(first, Failure::Suite { problem }));
     }
 }

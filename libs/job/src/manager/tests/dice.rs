@@ -1,6 +1,6 @@
-//! Numbers from a seed.
+//! A deterministic generator of pseudo-random numbers.
 
-/// See the module.
+/// The generator; equal seeds give equal sequences.
 pub(super) struct Dice(u64);
 
 impl Dice {
@@ -8,7 +8,7 @@ impl Dice {
         Self(seed)
     }
 
-    /// Any number below `behind`.
+    /// A number from 0 to `behind` - 1.
     pub(super) fn below(&mut self, behind: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -1,13 +1,13 @@
-//! Fences of groups: who waits for whom, and what goes over the tree.
+//! Fences of groups: the ranks that wait for each other, and the messages in the tree.
 
-use super::tree::{Post, above, exited, ranks};
+use super::tree::{Post, exited, ranks, to_parent};
 use super::*;
 use mpd_wire::message::{FenceGroup, FenceMembers};
 
 fn group(members: &str, tag: i32) -> FenceGroup {
     let members = match members {
         "world" => FenceMembers::World,
-        "here" => FenceMembers::Place(0),
+        "here" => FenceMembers::TreeIndex(0),
         list => FenceMembers::Ranks(ranks(list)),
     };
     FenceGroup { members, tag }
@@ -23,20 +23,20 @@ fn release(group: &FenceGroup) -> Output {
 }
 
 #[test]
-fn a_group_goes_on_when_all_its_members_wait_and_again() {
+fn the_fence_of_a_group_is_released_when_all_members_wait_and_can_be_used_again() {
     let mut story = Story::of(4);
     for group in [group("1,3", 0), group("0-1,3", 0), group("world", 5), group("here", 5)] {
         let mut members: Vec<u32> = match &group.members {
             FenceMembers::Ranks(ranks) => ranks.ranks().map(|rank| rank.0).collect(),
-            FenceMembers::World | FenceMembers::Place(_) => (0..4).collect(),
+            FenceMembers::World | FenceMembers::TreeIndex(_) => (0..4).collect(),
         };
         let last = members.pop().unwrap();
         for _ in 0..2 {
             for &rank in &members {
-                assert_eq!(story.tell(enters(rank, &group)), []);
-                assert_eq!(story.tell(enters(rank, &group)), [], "a second entry counts once");
+                assert_eq!(story.send(enters(rank, &group)), []);
+                assert_eq!(story.send(enters(rank, &group)), [], "a second entry counts once");
             }
-            assert_eq!(story.tell(enters(last, &group)), [release(&group)]);
+            assert_eq!(story.send(enters(last, &group)), [release(&group)]);
         }
     }
 }
@@ -46,62 +46,62 @@ fn a_rank_waits_in_several_fences_at_once() {
     let mut story = Story::of(3);
     let (low, high, tagged) = (group("0-1", 0), group("1-2", 0), group("0-1", 1));
     for fence in [&low, &high, &tagged] {
-        assert_eq!(story.tell(enters(1, fence)), []);
+        assert_eq!(story.send(enters(1, fence)), []);
     }
-    assert_eq!(story.tell(Input::EnteredFence(Rank(1))), []);
-    assert_eq!(story.tell(enters(0, &tagged)), [release(&tagged)]);
-    assert_eq!(story.tell(enters(2, &high)), [release(&high)]);
-    assert_eq!(story.tell(Input::EnteredFence(Rank(0))), []);
-    assert_eq!(story.tell(Input::EnteredFence(Rank(2))), [Output::ReleaseFence(Rank(0))]);
-    assert_eq!(story.tell(enters(0, &low)), [release(&low)]);
+    assert_eq!(story.send(Input::EnteredFence(Rank(1))), []);
+    assert_eq!(story.send(enters(0, &tagged)), [release(&tagged)]);
+    assert_eq!(story.send(enters(2, &high)), [release(&high)]);
+    assert_eq!(story.send(Input::EnteredFence(Rank(0))), []);
+    assert_eq!(story.send(Input::EnteredFence(Rank(2))), [Output::ReleaseFence(Rank(0))]);
+    assert_eq!(story.send(enters(0, &low)), [release(&low)]);
 }
 
 #[test]
-fn who_is_no_member_is_not_counted_and_a_group_of_another_world_is_none() {
+fn a_rank_outside_the_group_is_not_counted_and_a_group_of_another_world_is_invalid() {
     let mut story = Story::of(3);
     let pair = group("0,2", 0);
-    story.tell(enters(0, &pair));
-    assert_eq!(story.tell(enters(1, &pair)), []);
-    assert_eq!(story.tell(enters(2, &pair)), [release(&pair)]);
+    story.send(enters(0, &pair));
+    assert_eq!(story.send(enters(1, &pair)), []);
+    assert_eq!(story.send(enters(2, &pair)), [release(&pair)]);
     for foreign in [group("2-3", 0), group("none", 0), group("all", 0)] {
-        assert_eq!(story.tell(enters(2, &foreign)), [], "{foreign:?}");
+        assert_eq!(story.send(enters(2, &foreign)), [], "{foreign:?}");
     }
-    let place = FenceGroup { members: FenceMembers::Place(7), tag: 0 };
-    assert_eq!(story.tell(enters(2, &place)), []);
+    let tree_index = FenceGroup { members: FenceMembers::TreeIndex(7), tag: 0 };
+    assert_eq!(story.send(enters(2, &tree_index)), []);
 }
 
 #[test]
 fn leaving_the_members_of_a_group_waiting_ends_the_job_and_leaving_others_does_not() {
-    let left = told(Failure::LeftOthersWaiting { rank: Rank(1) });
+    let left = reported(Failure::LeftOthersWaiting { rank: Rank(1) });
     let pair = group("0-1", 0);
     let mut story = Story::of(3);
-    story.tell(enters(0, &pair));
+    story.send(enters(0, &pair));
     assert_eq!(story.exit(2, 0), [], "it is no member");
     assert_eq!(story.exit(1, 0)[0], left);
     let mut story = Story::of(3);
     assert_eq!(story.exit(1, 0), []);
-    assert_eq!(story.tell(enters(0, &pair))[0], left);
+    assert_eq!(story.send(enters(0, &pair))[0], left);
 }
 
 #[test]
 fn with_continue_a_group_does_not_wait_for_its_dead() {
     let mut story = Story::with(3, OnFailure::Continue, None);
     let (early, late) = (group("0-1", 0), group("1-2", 0));
-    story.tell(enters(0, &early));
+    story.send(enters(0, &early));
     assert!(story.exit(1, 3).contains(&release(&early)));
-    assert_eq!(story.tell(enters(2, &late)), [release(&late)], "it died before the first entry");
+    assert_eq!(story.send(enters(2, &late)), [release(&late)], "it died before the first entry");
 }
 
 #[test]
 fn entries_of_a_turn_go_up_together_and_a_release_goes_to_all_with_a_part_in_the_world() {
     let mut inner = Post::inner_running();
     let pair = group("2-3,34", 9);
-    inner.tell(enters(2, &pair));
-    inner.tell(enters(3, &pair));
-    inner.hear(Up::EnteredGroup { group: pair.clone(), ranks: ranks("34") });
-    inner.hear(Up::EnteredGroup { group: pair.clone(), ranks: ranks("0") });
+    inner.send(enters(2, &pair));
+    inner.send(enters(3, &pair));
+    inner.receive(Up::EnteredGroup { group: pair.clone(), ranks: ranks("34") });
+    inner.receive(Up::EnteredGroup { group: pair.clone(), ranks: ranks("0") });
     let entered = Up::EnteredGroup { group: pair.clone(), ranks: ranks("2-3,34") };
-    assert_eq!(inner.flush(), [above(entered)], "rank 0 is not of those below");
+    assert_eq!(inner.flush(), [to_parent(entered)], "rank 0 is not of those below");
     assert_eq!(inner.flush(), []);
     let down = Down::ReleaseGroup { first: Rank(0), group: pair.clone() };
     assert_eq!(inner.obey(down.clone()), [Output::ToSome(vec![17], down), release(&pair)]);
@@ -111,8 +111,8 @@ fn entries_of_a_turn_go_up_together_and_a_release_goes_to_all_with_a_part_in_the
 fn a_group_over_two_hosts_is_released_on_both() {
     let mut root = Post::root_running(OnFailure::End);
     let pair = group("1-2", 0);
-    assert_eq!(root.hear(Up::EnteredGroup { group: pair.clone(), ranks: ranks("2") }), []);
-    root.hear(exited(3, 0));
+    assert_eq!(root.receive(Up::EnteredGroup { group: pair.clone(), ranks: ranks("2") }), []);
+    root.receive(exited(3, 0));
     let down = Down::ReleaseGroup { first: Rank(0), group: pair.clone() };
-    assert_eq!(root.tell(enters(1, &pair)), [Output::ToSome(vec![1], down), release(&pair)]);
+    assert_eq!(root.send(enters(1, &pair)), [Output::ToSome(vec![1], down), release(&pair)]);
 }

@@ -1,9 +1,10 @@
-//! The stories of a job, told to the machine.
+//! Stories of a job: inputs to its managers, and the expected outputs.
 
 mod alone;
 mod debug;
 mod dice;
 mod groups;
+mod recorded;
 mod tree;
 mod worlds;
 
@@ -13,32 +14,32 @@ use super::job::{SIGKILL, SIGTERM, SIGTSTP};
 use super::*;
 use mpd_machine::Pump;
 use mpd_wire::Instance;
-use mpd_wire::job::Share;
+use mpd_wire::job::HostSlice;
 
-pub(super) fn name(place: usize) -> DaemonName {
-    DaemonName::new(&format!("h{place}")).unwrap()
+pub(super) fn name(tree_index: usize) -> DaemonName {
+    DaemonName::new(&format!("h{tree_index}")).unwrap()
 }
 
-/// `each` ranks on each of so many hosts, in order.
-pub(super) fn shares(hosts: usize, each: u32) -> Shares {
-    let share = |place: usize| {
-        let low = u32::try_from(place).unwrap() * each;
-        Share {
-            member: name(place),
+/// The host slices of a number of hosts with `each` ranks on each, in order.
+pub(super) fn host_slices(hosts: usize, each: u32) -> HostSlices {
+    let host_slice = |tree_index: usize| {
+        let low = u32::try_from(tree_index).unwrap() * each;
+        HostSlice {
+            member: name(tree_index),
             manager: Instance::from_bytes([1; 16]),
             addresses: Vec::new(),
             ranks: RankSet::from_ranges(vec![(low, low + each - 1)]),
         }
     };
     let size = u32::try_from(hosts).unwrap() * each;
-    Shares::new((0..hosts).map(share).collect(), size).unwrap()
+    HostSlices::new((0..hosts).map(host_slice).collect(), size).unwrap()
 }
 
-/// The manager of a job of one host, before anything happened.
+/// The manager of a job of one host, before its first input.
 fn alone(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Manager {
     Manager::new(Config {
-        shares: &shares(1, size),
-        place: 0,
+        host_slices: &host_slices(1, size),
+        tree_index: 0,
         size,
         on_failure,
         limit,
@@ -60,27 +61,27 @@ impl Story {
 
     fn with(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Self {
         let mut story = Self::starting(size, on_failure, limit);
-        assert_eq!(story.tell(Input::Started), []);
+        assert_eq!(story.send(Input::Started), []);
         story
     }
 
-    /// Ranks are being spawned.
+    /// A story in which ranks are being spawned.
     fn starting(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Self {
         let mut story = Self {
             manager: Pump::new(alone(size, on_failure, limit)),
             now: Time::ZERO,
             ended: Vec::new(),
         };
-        assert_eq!(story.tell(Input::Ready), [Output::TellStarted, Output::Go]);
+        assert_eq!(story.send(Input::Ready), [Output::ReportStarted, Output::Go]);
         story
     }
 
-    /// What the manager wants besides cleaning up, which is done at once, and telling how worlds ended.
+    /// The manager's outputs, except for two kinds: clean-up, which is answered at once, and ends of worlds.
     fn outputs(&mut self) -> Vec<Output> {
         let mut outputs = Vec::new();
         while let Some(output) = self.manager.next(self.now) {
             match output {
-                Output::Tidy => self.manager.post(Input::Tidied),
+                Output::CleanUp => self.manager.post(Input::CleanedUp),
                 Output::WorldEnded(ends) => self.ended.push(ends),
                 output => outputs.push(output),
             }
@@ -88,7 +89,7 @@ impl Story {
         outputs
     }
 
-    fn tell(&mut self, input: Input) -> Vec<Output> {
+    fn send(&mut self, input: Input) -> Vec<Output> {
         self.manager.post(input);
         self.outputs()
     }
@@ -100,28 +101,28 @@ impl Story {
     }
 
     fn exit(&mut self, rank: u32, code: u8) -> Vec<Output> {
-        self.tell(Input::Exited(Rank(rank), RankEnd::Exited(code)))
+        self.send(Input::Exited(Rank(rank), RankEnd::Exited(code)))
     }
 
     fn finish(&mut self) -> Vec<Output> {
-        let mut outputs = self.tell(Input::TreeGone);
-        outputs.extend(self.tell(Input::Drained));
+        let mut outputs = self.send(Input::TreeGone);
+        outputs.extend(self.send(Input::Drained));
         outputs
     }
 }
 
-/// A failure on the only host.
-fn told(failure: Failure) -> Output {
-    Output::TellFailed { host: Some(name(0)), failure }
+/// The report of a failure on the only host.
+fn reported(failure: Failure) -> Output {
+    Output::ReportFailed { host: Some(name(0)), failure }
 }
 
-/// A failure of no host in particular.
-fn told_of_job(failure: Failure) -> Output {
-    Output::TellFailed { host: None, failure }
+/// The report of a failure that belongs to no host.
+fn reported_of_job(failure: Failure) -> Output {
+    Output::ReportFailed { host: None, failure }
 }
 
 fn rank_failed(rank: u32, code: u8) -> Output {
-    told(Failure::Rank { rank: Rank(rank), end: RankEnd::Exited(code) })
+    reported(Failure::Rank { rank: Rank(rank), end: RankEnd::Exited(code) })
 }
 
 #[test]
@@ -154,9 +155,9 @@ fn with_continue_the_others_run_on_and_the_code_is_still_the_first_failures() {
 #[test]
 fn exit_0_between_init_and_finalize_is_a_failure() {
     let mut story = Story::of(2);
-    story.tell(Input::Initialized(Rank(1)));
+    story.send(Input::Initialized(Rank(1)));
     let outputs = story.exit(1, 0);
-    assert_eq!(outputs[0], told(Failure::NotFinalized { rank: Rank(1) }));
+    assert_eq!(outputs[0], reported(Failure::NotFinalized { rank: Rank(1) }));
     assert_eq!(story.exit(0, 0), [Output::KillTree]);
     assert_eq!(story.finish().last(), Some(&Output::Finish(1)));
 }
@@ -164,48 +165,48 @@ fn exit_0_between_init_and_finalize_is_a_failure() {
 #[test]
 fn with_continue_exit_0_between_init_and_finalize_ends_no_other_rank() {
     let mut story = Story::with(2, OnFailure::Continue, None);
-    story.tell(Input::Initialized(Rank(1)));
-    let failure = told(Failure::NotFinalized { rank: Rank(1) });
+    story.send(Input::Initialized(Rank(1)));
+    let failure = reported(Failure::NotFinalized { rank: Rank(1) });
     assert_eq!(story.exit(1, 0), [failure, Output::Dead(Rank(1))]);
     assert_eq!(story.exit(0, 0), [Output::KillTree]);
     assert_eq!(story.finish().last(), Some(&Output::Finish(1)));
 }
 
 #[test]
-fn a_fence_releases_when_everybody_is_inside_and_again() {
+fn a_fence_is_released_when_all_ranks_are_inside_and_can_be_used_again() {
     let mut story = Story::of(2);
     for _ in 0..2 {
-        assert_eq!(story.tell(Input::EnteredFence(Rank(0))), []);
-        assert_eq!(story.tell(Input::EnteredFence(Rank(0))), [], "a second entry counts once");
-        assert_eq!(story.tell(Input::EnteredFence(Rank(1))), [Output::ReleaseFence(Rank(0))]);
+        assert_eq!(story.send(Input::EnteredFence(Rank(0))), []);
+        assert_eq!(story.send(Input::EnteredFence(Rank(0))), [], "a second entry counts once");
+        assert_eq!(story.send(Input::EnteredFence(Rank(1))), [Output::ReleaseFence(Rank(0))]);
     }
 }
 
 #[test]
-fn ranks_that_were_held_go_on_when_all_were_started_and_the_console_lets_them() {
+fn held_ranks_continue_when_all_were_started_and_the_console_releases_them() {
     let mut story = Story::starting(2, OnFailure::End, None);
-    assert_eq!(story.tell(Input::GoOn), [], "it knows of all ranks before we do");
-    assert_eq!(story.tell(Input::Started), [Output::ReadPmi, Output::ReleaseCrashed]);
+    assert_eq!(story.send(Input::GoOn), [], "it knows of all ranks before we do");
+    assert_eq!(story.send(Input::Started), [Output::ReadPmi, Output::ReleaseCrashed]);
     let mut story = Story::of(2);
-    assert_eq!(story.tell(Input::GoOn), [Output::ReadPmi, Output::ReleaseCrashed]);
+    assert_eq!(story.send(Input::GoOn), [Output::ReadPmi, Output::ReleaseCrashed]);
 }
 
 #[test]
 fn leaving_while_others_wait_in_the_fence_ends_the_job_whichever_comes_first() {
-    let left = told(Failure::LeftOthersWaiting { rank: Rank(1) });
+    let left = reported(Failure::LeftOthersWaiting { rank: Rank(1) });
     let mut story = Story::of(2);
-    story.tell(Input::EnteredFence(Rank(0)));
+    story.send(Input::EnteredFence(Rank(0)));
     assert_eq!(story.exit(1, 0)[0], left);
     let mut story = Story::of(2);
     assert_eq!(story.exit(1, 0), []);
-    assert_eq!(story.tell(Input::EnteredFence(Rank(0)))[0], left);
+    assert_eq!(story.send(Input::EnteredFence(Rank(0)))[0], left);
 }
 
 #[test]
 fn with_continue_the_dead_are_not_waited_for_in_the_fence() {
     let mut story = Story::with(3, OnFailure::Continue, None);
-    story.tell(Input::EnteredFence(Rank(0)));
-    story.tell(Input::EnteredFence(Rank(2)));
+    story.send(Input::EnteredFence(Rank(0)));
+    story.send(Input::EnteredFence(Rank(2)));
     assert_eq!(
         story.exit(1, 3),
         [rank_failed(1, 3), Output::Dead(Rank(1)), Output::ReleaseFence(Rank(0))]
@@ -215,7 +216,7 @@ fn with_continue_the_dead_are_not_waited_for_in_the_fence() {
 #[test]
 fn interrupt_terminates_and_kills_after_graces() {
     let mut story = Story::of(1);
-    assert_eq!(story.tell(Input::Interrupt), [Output::SignalRanks(SIGINT)]);
+    assert_eq!(story.send(Input::Interrupt), [Output::SignalRanks(SIGINT)]);
     assert_eq!(story.after(INTERRUPT_GRACE), [Output::SignalRanks(SIGTERM)]);
     assert_eq!(story.after(TERMINATE_GRACE), [Output::KillTree]);
 }
@@ -223,17 +224,17 @@ fn interrupt_terminates_and_kills_after_graces() {
 #[test]
 fn a_second_interrupt_kills_at_once() {
     let mut story = Story::of(1);
-    story.tell(Input::Interrupt);
-    assert_eq!(story.tell(Input::Interrupt), [Output::KillTree]);
+    story.send(Input::Interrupt);
+    assert_eq!(story.send(Input::Interrupt), [Output::KillTree]);
 }
 
 #[test]
 fn one_rank_dying_of_the_interrupt_does_not_shorten_the_grace_of_the_others() {
     let mut story = Story::of(2);
-    story.tell(Input::Interrupt);
+    story.send(Input::Interrupt);
     let end = RankEnd::Signaled { signal: SIGINT, core: false };
-    let outputs = story.tell(Input::Exited(Rank(0), end));
-    assert_eq!(outputs, [told(Failure::Rank { rank: Rank(0), end })]);
+    let outputs = story.send(Input::Exited(Rank(0), end));
+    assert_eq!(outputs, [reported(Failure::Rank { rank: Rank(0), end })]);
     assert_eq!(story.exit(1, 0), [Output::KillTree]);
     assert_eq!(story.finish().last(), Some(&Output::Finish(130)));
 }
@@ -241,10 +242,10 @@ fn one_rank_dying_of_the_interrupt_does_not_shorten_the_grace_of_the_others() {
 #[test]
 fn an_interrupted_job_does_not_wait_for_a_reader_that_does_not_read() {
     let mut story = Story::of(1);
-    story.tell(Input::Interrupt);
+    story.send(Input::Interrupt);
     story.exit(0, 0);
-    assert_eq!(story.tell(Input::TreeGone), [Output::Drain]);
-    let interrupted = told_of_job(Failure::Interrupted { signal: SIGINT });
+    assert_eq!(story.send(Input::TreeGone), [Output::Drain]);
+    let interrupted = reported_of_job(Failure::Interrupted { signal: SIGINT });
     assert_eq!(
         story.after(DRAIN_GRACE),
         [interrupted, Output::DiscardOutput, Output::Finish(130)],
@@ -255,22 +256,22 @@ fn an_interrupted_job_does_not_wait_for_a_reader_that_does_not_read() {
 #[test]
 fn a_reader_that_reads_is_waited_for_even_after_an_interrupt() {
     let mut story = Story::of(1);
-    story.tell(Input::Interrupt);
+    story.send(Input::Interrupt);
     story.exit(0, 0);
-    story.tell(Input::TreeGone);
+    story.send(Input::TreeGone);
     for _ in 0..5 {
         assert_eq!(story.after(DRAIN_GRACE / 2), []);
-        assert_eq!(story.tell(Input::DrainGoesOn), []);
+        assert_eq!(story.send(Input::DrainGoesOn), []);
     }
-    assert_eq!(story.tell(Input::Drained), [Output::Finish(0)]);
+    assert_eq!(story.send(Input::Drained), [Output::Finish(0)]);
 }
 
 #[test]
 fn a_job_that_was_terminated_does_not_wait_for_a_reader_either() {
     let mut story = Story::of(1);
-    story.tell(Input::Signal(SIGTERM));
-    story.tell(Input::Exited(Rank(0), RankEnd::Signaled { signal: SIGTERM, core: false }));
-    story.tell(Input::TreeGone);
+    story.send(Input::Signal(SIGTERM));
+    story.send(Input::Exited(Rank(0), RankEnd::Signaled { signal: SIGTERM, core: false }));
+    story.send(Input::TreeGone);
     assert_eq!(story.after(DRAIN_GRACE), [Output::DiscardOutput, Output::Finish(143)]);
 }
 
@@ -278,35 +279,35 @@ fn a_job_that_was_terminated_does_not_wait_for_a_reader_either() {
 fn a_job_over_but_not_drained_can_still_be_interrupted() {
     let mut story = Story::of(1);
     story.exit(0, 0);
-    story.tell(Input::TreeGone);
+    story.send(Input::TreeGone);
     assert_eq!(story.manager.machine().poll_timeout(), None);
-    assert_eq!(story.tell(Input::Interrupt), []);
+    assert_eq!(story.send(Input::Interrupt), []);
     assert_eq!(story.after(DRAIN_GRACE).last(), Some(&Output::Finish(130)));
 }
 
 #[test]
 fn suspend_stops_everything_after_a_grace_and_resume_continues_it() {
     let mut story = Story::of(1);
-    assert_eq!(story.tell(Input::Suspend), [Output::SignalRanks(SIGTSTP)]);
+    assert_eq!(story.send(Input::Suspend), [Output::SignalRanks(SIGTSTP)]);
     assert_eq!(story.after(STOP_GRACE), [Output::StopTree]);
-    assert_eq!(story.tell(Input::TreeStopped), [Output::TellSuspended]);
-    assert_eq!(story.tell(Input::Resume), [Output::ContinueTree]);
+    assert_eq!(story.send(Input::TreeStopped), [Output::ReportSuspended]);
+    assert_eq!(story.send(Input::Resume), [Output::ContinueTree]);
 }
 
 #[test]
 fn a_suspended_job_that_is_ended_is_continued_first() {
     let mut story = Story::of(1);
-    story.tell(Input::Suspend);
+    story.send(Input::Suspend);
     assert_eq!(
-        story.tell(Input::ConsoleLost),
+        story.send(Input::ConsoleLost),
         [Output::DiscardOutput, Output::SignalRanks(SIGTERM), Output::ContinueTree]
     );
 }
 
-/// A job of one rank that may run for so long.
+/// A job of one rank with a time limit; also the limit and the report of its end.
 fn limited() -> (Story, Duration, Output) {
     let limit = Duration::from_secs(5);
-    let timed_out = told_of_job(Failure::TimedOut { limit_ms: 5000 });
+    let timed_out = reported_of_job(Failure::TimedOut { limit_ms: 5000 });
     (Story::with(1, OnFailure::End, Some(limit)), limit, timed_out)
 }
 
@@ -314,8 +315,8 @@ fn limited() -> (Story, Duration, Output) {
 fn after_the_time_limit_a_reader_that_does_not_read_is_not_waited_for() {
     let (mut story, limit, timed_out) = limited();
     assert_eq!(story.after(limit), [timed_out, Output::SignalRanks(SIGTERM)]);
-    story.tell(Input::Exited(Rank(0), RankEnd::Signaled { signal: SIGTERM, core: false }));
-    assert_eq!(story.tell(Input::TreeGone), [Output::Drain]);
+    story.send(Input::Exited(Rank(0), RankEnd::Signaled { signal: SIGTERM, core: false }));
+    assert_eq!(story.send(Input::TreeGone), [Output::Drain]);
     assert_eq!(story.after(DRAIN_GRACE), [Output::DiscardOutput, Output::Finish(124)]);
 }
 
@@ -323,7 +324,7 @@ fn after_the_time_limit_a_reader_that_does_not_read_is_not_waited_for() {
 fn the_time_limit_ends_the_wait_for_the_reader_of_ranks_that_ended_before_it() {
     let (mut story, limit, timed_out) = limited();
     story.exit(0, 0);
-    story.tell(Input::TreeGone);
+    story.send(Input::TreeGone);
     assert_eq!(story.after(limit), [], "the reader may still read");
     assert_eq!(
         story.after(DRAIN_GRACE),
@@ -336,13 +337,13 @@ fn the_time_limit_ends_the_wait_for_the_reader_of_ranks_that_ended_before_it() {
 fn a_reader_that_reads_is_waited_for_even_after_the_time_limit() {
     let (mut story, limit, _) = limited();
     story.exit(0, 0);
-    story.tell(Input::TreeGone);
+    story.send(Input::TreeGone);
     story.after(limit);
     for _ in 0..5 {
         assert_eq!(story.after(DRAIN_GRACE / 2), []);
-        assert_eq!(story.tell(Input::DrainGoesOn), []);
+        assert_eq!(story.send(Input::DrainGoesOn), []);
     }
-    assert_eq!(story.tell(Input::Drained), [Output::Finish(0)]);
+    assert_eq!(story.send(Input::Drained), [Output::Finish(0)]);
     assert_eq!(story.manager.machine().poll_timeout(), None);
 }
 
@@ -350,7 +351,7 @@ fn a_reader_that_reads_is_waited_for_even_after_the_time_limit() {
 fn a_failure_before_the_time_limit_keeps_its_code_when_output_is_lost() {
     let (mut story, limit, _) = limited();
     story.exit(0, 7);
-    story.tell(Input::TreeGone);
+    story.send(Input::TreeGone);
     story.after(limit);
     assert_eq!(story.after(DRAIN_GRACE), [Output::DiscardOutput, Output::Finish(7)]);
 }
@@ -359,7 +360,7 @@ fn a_failure_before_the_time_limit_keeps_its_code_when_output_is_lost() {
 fn the_time_limit_ends_the_job_with_124() {
     let mut story = Story::with(1, OnFailure::End, Some(Duration::from_secs(5)));
     let outputs = story.after(Duration::from_secs(5));
-    assert_eq!(outputs[0], told_of_job(Failure::TimedOut { limit_ms: 5000 }));
+    assert_eq!(outputs[0], reported_of_job(Failure::TimedOut { limit_ms: 5000 }));
     story.after(FAILURE_GRACE);
     assert_eq!(story.finish().last(), Some(&Output::Finish(124)));
 }
@@ -369,7 +370,7 @@ fn a_failed_start_kills_what_was_started() {
     let mut manager = alone(2, OnFailure::End, None);
     let failure = Failure::Suite { problem: "x".into() };
     manager.handle(Time::ZERO, Input::StartFailed(failure.clone()));
-    assert_eq!(manager.poll_output(), Some(told(failure)));
+    assert_eq!(manager.poll_output(), Some(reported(failure)));
     assert_eq!(manager.poll_output(), Some(Output::KillTree));
     assert_eq!(manager.end_of(Rank(1)), RankEnd::NotStarted);
 }
@@ -377,10 +378,10 @@ fn a_failed_start_kills_what_was_started() {
 #[test]
 fn output_whose_reader_left_ends_the_job_with_141() {
     let mut story = Story::of(1);
-    let outputs = story.tell(Input::OutputClosed);
-    let closed = told_of_job(Failure::OutputClosed);
+    let outputs = story.send(Input::OutputClosed);
+    let closed = reported_of_job(Failure::OutputClosed);
     assert_eq!(outputs, [closed, Output::SignalRanks(SIGTERM)], "stderr still flows");
-    story.tell(Input::Exited(Rank(0), RankEnd::Signaled { signal: 13, core: false }));
+    story.send(Input::Exited(Rank(0), RankEnd::Signaled { signal: 13, core: false }));
     assert_eq!(story.finish().last(), Some(&Output::Finish(141)));
 }
 
@@ -393,7 +394,7 @@ fn a_failure_while_ranks_are_being_started_kills_at_once() {
 #[test]
 fn an_interrupt_while_ranks_are_being_started_ends_with_130() {
     let mut story = Story::starting(2, OnFailure::End, None);
-    story.tell(Input::Interrupt);
+    story.send(Input::Interrupt);
     assert_eq!(story.manager.machine().exit_code(), 130);
 }
 
@@ -401,15 +402,15 @@ fn an_interrupt_while_ranks_are_being_started_ends_with_130() {
 fn ranks_that_ended_before_the_last_was_started_end_the_job_when_it_has_started() {
     let mut story = Story::starting(1, OnFailure::End, None);
     assert_eq!(story.exit(0, 0), []);
-    assert_eq!(story.tell(Input::Started), [Output::KillTree]);
+    assert_eq!(story.send(Input::Started), [Output::KillTree]);
 }
 
 #[test]
 fn a_rank_killed_because_it_ignored_the_interrupt_counts_as_interrupted() {
     let mut story = Story::of(1);
-    story.tell(Input::Interrupt);
-    story.tell(Input::Interrupt);
-    story.tell(Input::Exited(Rank(0), RankEnd::Signaled { signal: SIGKILL, core: false }));
+    story.send(Input::Interrupt);
+    story.send(Input::Interrupt);
+    story.send(Input::Exited(Rank(0), RankEnd::Signaled { signal: SIGKILL, core: false }));
     assert_eq!(story.finish().last(), Some(&Output::Finish(130)));
 }
 
@@ -417,12 +418,12 @@ fn a_rank_killed_because_it_ignored_the_interrupt_counts_as_interrupted() {
 fn signals_and_a_suspension_that_come_early_wait_for_the_ranks() {
     let mut story = Story::starting(2, OnFailure::End, None);
     for input in [Input::Signal(10), Input::SignalProcesses(10), Input::Suspend] {
-        assert_eq!(story.tell(input.clone()), []);
-        assert_eq!(story.tell(input), [], "what is pending already does not become two");
+        assert_eq!(story.send(input.clone()), []);
+        assert_eq!(story.send(input), [], "what is pending already does not become two");
     }
-    assert_eq!(story.tell(Input::Resize(80, 24)), []);
-    assert_eq!(story.tell(Input::Resize(90, 25)), [], "of sizes the last one counts");
-    let outputs = story.tell(Input::Started);
+    assert_eq!(story.send(Input::Resize(80, 24)), []);
+    assert_eq!(story.send(Input::Resize(90, 25)), [], "of sizes the last one counts");
+    let outputs = story.send(Input::Started);
     let pending = [Output::SignalRanks(10), Output::SignalProcesses(10), Output::Resize(90, 25)];
     assert_eq!(outputs, [&pending[..], &[Output::SignalRanks(SIGTSTP)]].concat());
 }
@@ -430,50 +431,50 @@ fn signals_and_a_suspension_that_come_early_wait_for_the_ranks() {
 #[test]
 fn a_second_suspension_is_answered_only_when_everything_is_stopped() {
     let mut story = Story::of(1);
-    story.tell(Input::Suspend);
-    assert_eq!(story.tell(Input::Suspend), []);
+    story.send(Input::Suspend);
+    assert_eq!(story.send(Input::Suspend), []);
     story.after(STOP_GRACE);
-    assert_eq!(story.tell(Input::TreeStopped), [Output::TellSuspended]);
-    assert_eq!(story.tell(Input::Suspend), [Output::TellSuspended]);
+    assert_eq!(story.send(Input::TreeStopped), [Output::ReportSuspended]);
+    assert_eq!(story.send(Input::Suspend), [Output::ReportSuspended]);
 }
 
 #[test]
 fn ranks_that_end_in_their_own_way_after_an_interrupt_may_still_meet_in_a_fence() {
     let mut story = Story::of(2);
-    story.tell(Input::Interrupt);
-    story.tell(Input::EnteredFence(Rank(0)));
-    assert_eq!(story.tell(Input::EnteredFence(Rank(1))), [Output::ReleaseFence(Rank(0))]);
+    story.send(Input::Interrupt);
+    story.send(Input::EnteredFence(Rank(0)));
+    assert_eq!(story.send(Input::EnteredFence(Rank(1))), [Output::ReleaseFence(Rank(0))]);
 }
 
 #[test]
 fn a_job_that_only_waits_for_its_reader_can_be_terminated() {
     let mut story = Story::of(1);
     story.exit(0, 0);
-    story.tell(Input::TreeGone);
-    assert_eq!(story.tell(Input::Signal(SIGTERM)), []);
+    story.send(Input::TreeGone);
+    assert_eq!(story.send(Input::Signal(SIGTERM)), []);
     assert_eq!(story.after(DRAIN_GRACE).last(), Some(&Output::Finish(143)));
 }
 
 #[test]
 fn a_process_that_cannot_be_killed_is_reported_at_once_and_outweighs_an_earlier_failure() {
     let mut story = Story::of(1);
-    story.tell(Input::Exited(Rank(0), RankEnd::Exited(3)));
-    let outputs = story.tell(Input::LeftRunning("process 7".to_owned()));
-    let [Output::TellNotice(text)] = &outputs[..] else { panic!("{outputs:?}") };
+    story.send(Input::Exited(Rank(0), RankEnd::Exited(3)));
+    let outputs = story.send(Input::LeftRunning("process 7".to_owned()));
+    let [Output::ReportNotice(text)] = &outputs[..] else { panic!("{outputs:?}") };
     assert!(text.starts_with("host h0: cannot kill process 7"), "{text}");
-    story.tell(Input::TreeGone);
-    assert_eq!(story.tell(Input::Drained), [Output::Finish(125)]);
+    story.send(Input::TreeGone);
+    assert_eq!(story.send(Input::Drained), [Output::Finish(125)]);
 }
 
 #[test]
 fn a_job_whose_rank_cannot_receive_the_request_to_end_is_killed_after_the_grace() {
     let mut story = Story::of(1);
-    assert_eq!(story.tell(Input::Signal(SIGTERM)), [Output::SignalRanks(SIGTERM)]);
+    assert_eq!(story.send(Input::Signal(SIGTERM)), [Output::SignalRanks(SIGTERM)]);
     let problem = "cannot send SIGTERM to process 7".to_owned();
-    let outputs = story.tell(Input::SignalRefused(problem.clone()));
+    let outputs = story.send(Input::SignalRefused(problem.clone()));
     let again = Output::SignalRanks(SIGTERM);
-    assert_eq!(outputs, [told(Failure::Suite { problem: problem.clone() }), again]);
-    assert_eq!(story.tell(Input::SignalRefused(problem)), []);
+    assert_eq!(outputs, [reported(Failure::Suite { problem: problem.clone() }), again]);
+    assert_eq!(story.send(Input::SignalRefused(problem)), []);
     assert_eq!(story.after(FAILURE_GRACE), [Output::KillTree]);
     story.exit(0, 0);
     assert_eq!(story.finish(), [Output::Drain, Output::Finish(125)]);

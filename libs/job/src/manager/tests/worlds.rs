@@ -26,10 +26,10 @@ fn spawn(story: &mut Story, plan: WorldPlan) {
     let (world, parts) = (plan.world, plan.parts.clone());
     let kvsname = plan.kvsname.clone();
     let spawner = plan.spawner;
-    assert_eq!(story.tell(Input::Spawn(plan)), [Output::Prepare(world, parts)]);
-    assert_eq!(story.tell(Input::Prepared(world.first)), [Output::StartWorld(world.first)]);
+    assert_eq!(story.send(Input::Spawn(plan)), [Output::Prepare(world, parts)]);
+    assert_eq!(story.send(Input::Prepared(world.first)), [Output::StartWorld(world.first)]);
     let done = SpawnOutcome::Done { kvsname };
-    assert_eq!(story.tell(Input::Begun(world.first)), [Output::Spawned(spawner, done)]);
+    assert_eq!(story.send(Input::Begun(world.first)), [Output::Spawned(spawner, done)]);
 }
 
 #[test]
@@ -50,11 +50,11 @@ fn ended(story: &Story) -> Vec<(u32, Vec<RankEnd>)> {
 fn the_ends_of_the_ranks_of_a_world_are_reported_when_it_has_ended() {
     let mut story = with_world(1, 1, 1, 2);
     spawn(&mut story, spawn_plan(2, 3, 1, 0));
-    story.tell(Input::Bond { from: Rank(1), number: 0, joined: false });
+    story.send(Input::WorldConnection { from: Rank(1), number: 0, joined: false });
     story.exit(2, 0);
     assert_eq!(ended(&story), []);
     let killed = RankEnd::Signaled { signal: SIGKILL, core: false };
-    story.tell(Input::Exited(Rank(1), killed));
+    story.send(Input::Exited(Rank(1), killed));
     assert_eq!(ended(&story), [(1, vec![killed, RankEnd::Exited(0)])]);
     story.exit(3, 0);
     story.exit(0, 0);
@@ -65,15 +65,15 @@ fn the_ends_of_the_ranks_of_a_world_are_reported_when_it_has_ended() {
 #[test]
 fn a_world_that_was_still_being_started_when_the_job_ended_is_reported_at_the_end() {
     let mut story = Story::of(1);
-    story.tell(Input::Spawn(spawn_plan(1, 1, 2, 0)));
-    story.tell(Input::Prepared(Rank(1)));
-    story.tell(Input::Exited(Rank(1), RankEnd::Exited(0)));
+    story.send(Input::Spawn(spawn_plan(1, 1, 2, 0)));
+    story.send(Input::Prepared(Rank(1)));
+    story.send(Input::Exited(Rank(1), RankEnd::Exited(0)));
     story.exit(0, 3);
     story.after(FAILURE_GRACE);
     assert_eq!(ended(&story), []);
     assert_eq!(story.finish(), [Output::Drain, Output::Finish(3)]);
     assert_eq!(ended(&story), [(1, vec![RankEnd::Exited(0), RankEnd::NotStarted])]);
-    assert_eq!(story.ended[0].unheard(), [Rank(2)]);
+    assert_eq!(story.ended[0].unreported(), [Rank(2)]);
 }
 
 #[test]
@@ -81,8 +81,8 @@ fn a_failure_in_a_world_ends_all_and_is_reported_with_the_worlds_own_numbers() {
     let mut story = with_world(1, 1, 1, 2);
     let end = RankEnd::Exited(3);
     let failure = Box::new(Failure::Rank { rank: Rank(1), end });
-    let told = told(Failure::InWorld { number: 1, failure });
-    assert_eq!(story.exit(2, 3), [told, Output::SignalRanks(SIGTERM)]);
+    let reported = reported(Failure::InWorld { number: 1, failure });
+    assert_eq!(story.exit(2, 3), [reported, Output::SignalRanks(SIGTERM)]);
     assert_eq!(story.after(FAILURE_GRACE), [Output::KillTree]);
     assert_eq!(story.finish().last(), Some(&Output::Finish(3)));
 }
@@ -90,10 +90,10 @@ fn a_failure_in_a_world_ends_all_and_is_reported_with_the_worlds_own_numbers() {
 #[test]
 fn worlds_have_fences_of_their_own() {
     let mut story = with_world(2, 1, 2, 2);
-    assert_eq!(story.tell(Input::EnteredFence(Rank(0))), []);
-    assert_eq!(story.tell(Input::EnteredFence(Rank(2))), []);
-    assert_eq!(story.tell(Input::EnteredFence(Rank(3))), [Output::ReleaseFence(Rank(2))]);
-    assert_eq!(story.tell(Input::EnteredFence(Rank(1))), [Output::ReleaseFence(Rank(0))]);
+    assert_eq!(story.send(Input::EnteredFence(Rank(0))), []);
+    assert_eq!(story.send(Input::EnteredFence(Rank(2))), []);
+    assert_eq!(story.send(Input::EnteredFence(Rank(3))), [Output::ReleaseFence(Rank(2))]);
+    assert_eq!(story.send(Input::EnteredFence(Rank(1))), [Output::ReleaseFence(Rank(0))]);
 }
 
 #[test]
@@ -101,24 +101,24 @@ fn a_world_that_cannot_be_started_ends_alone_and_its_spawner_gets_the_number_of_
     let mut story = Story::of(1);
     let plan = spawn_plan(1, 1, 2, 0);
     let first = plan.world.first;
-    story.tell(Input::Spawn(plan));
+    story.send(Input::Spawn(plan));
     let failure = Failure::CannotExecute {
         rank: Rank(1),
         program: "./b".to_owned(),
         problem: "No such file or directory".to_owned(),
         missing: true,
     };
-    assert_eq!(story.tell(Input::WorldFailed(first, failure)), []);
-    assert_eq!(story.tell(Input::Prepared(first)), [Output::EndWorld(first)]);
-    assert_eq!(story.tell(Input::Exited(Rank(1), RankEnd::NotStarted)), []);
-    let outputs = story.tell(Input::Exited(Rank(2), RankEnd::NotStarted));
+    assert_eq!(story.send(Input::WorldFailed(first, failure)), []);
+    assert_eq!(story.send(Input::Prepared(first)), [Output::EndWorld(first)]);
+    assert_eq!(story.send(Input::Exited(Rank(1), RankEnd::NotStarted)), []);
+    let outputs = story.send(Input::Exited(Rank(2), RankEnd::NotStarted));
     let text = "spawn by rank 0: host h0: cannot execute \"./b\": No such file or directory";
     let failed = SpawnOutcome::Failed { rank: Some(Rank(1)) };
     assert_eq!(
         outputs,
         [
             Output::ForgetWorld(first),
-            Output::TellNotice(text.to_owned()),
+            Output::ReportNotice(text.to_owned()),
             Output::Spawned(Rank(0), failed)
         ]
     );
@@ -129,19 +129,19 @@ fn a_world_that_cannot_be_started_ends_alone_and_its_spawner_gets_the_number_of_
 #[test]
 fn worlds_that_have_parted_end_each_on_its_own() {
     let mut story = with_world(1, 1, 1, 2);
-    let bond = |joined| Input::Bond { from: Rank(1), number: 0, joined };
-    assert_eq!(story.tell(bond(false)), []);
+    let world_connection = |joined| Input::WorldConnection { from: Rank(1), number: 0, joined };
+    assert_eq!(story.send(world_connection(false)), []);
     let outputs = story.exit(2, 7);
-    assert!(matches!(outputs[..], [Output::TellFailed { .. }, Output::EndWorld(Rank(1))]));
+    assert!(matches!(outputs[..], [Output::ReportFailed { .. }, Output::EndWorld(Rank(1))]));
     let killed = RankEnd::Signaled { signal: SIGKILL, core: false };
-    let outputs = story.tell(Input::Exited(Rank(1), killed));
+    let outputs = story.send(Input::Exited(Rank(1), killed));
     assert_eq!(outputs, [Output::ForgetWorld(Rank(1))]);
     assert_eq!(story.exit(0, 0), [Output::KillTree]);
     assert_eq!(story.finish(), [Output::Drain, Output::Finish(7)], "the first failure counts");
 
     let mut story = with_world(1, 1, 1, 2);
-    story.tell(bond(false));
-    story.tell(bond(true));
+    story.send(world_connection(false));
+    story.send(world_connection(true));
     assert_eq!(story.exit(2, 7).last(), Some(&Output::SignalRanks(SIGTERM)), "joined again");
 }
 
@@ -157,13 +157,13 @@ fn what_an_ended_world_has_joined_stays_joined() {
 fn worlds_are_taken_while_all_ranks_run_and_refused_while_they_do_not() {
     let mut story = Story::starting(2, OnFailure::End, None);
     assert!(!story.manager.machine().takes_worlds());
-    story.tell(Input::Started);
+    story.send(Input::Started);
     assert!(story.manager.machine().takes_worlds());
-    story.tell(Input::Suspend);
+    story.send(Input::Suspend);
     assert!(!story.manager.machine().takes_worlds());
     let refused = Output::Spawned(Rank(0), SpawnOutcome::Failed { rank: None });
-    assert_eq!(story.tell(Input::Spawn(spawn_plan(1, 2, 1, 0))), [refused]);
-    story.tell(Input::Resume);
+    assert_eq!(story.send(Input::Spawn(spawn_plan(1, 2, 1, 0))), [refused]);
+    story.send(Input::Resume);
     assert!(story.manager.machine().takes_worlds());
 }
 
@@ -171,21 +171,21 @@ fn worlds_are_taken_while_all_ranks_run_and_refused_while_they_do_not() {
 fn nothing_is_started_for_a_spawner_that_has_ended() {
     let mut story = Story::with(2, OnFailure::Continue, None);
     story.exit(0, 7);
-    assert_eq!(story.tell(Input::Spawn(spawn_plan(1, 2, 1, 0))), []);
+    assert_eq!(story.send(Input::Spawn(spawn_plan(1, 2, 1, 0))), []);
 }
 
 #[test]
 fn a_world_that_is_being_started_while_its_part_ends_is_ended_after_its_preparation() {
     let mut story = with_world(1, 1, 1, 1);
-    story.tell(Input::Bond { from: Rank(1), number: 0, joined: false });
+    story.send(Input::WorldConnection { from: Rank(1), number: 0, joined: false });
     let grandchild = spawn_plan(2, 2, 1, 1);
     let first = grandchild.world.first;
-    story.tell(Input::Spawn(grandchild));
+    story.send(Input::Spawn(grandchild));
     let outputs = story.exit(1, 7);
-    assert!(matches!(outputs[0], Output::TellFailed { .. }));
+    assert!(matches!(outputs[0], Output::ReportFailed { .. }));
     assert!(!outputs.contains(&Output::EndWorld(first)), "{outputs:?}");
-    assert_eq!(story.tell(Input::Prepared(first)), [Output::EndWorld(first)]);
-    let outputs = story.tell(Input::Exited(Rank(2), RankEnd::NotStarted));
+    assert_eq!(story.send(Input::Prepared(first)), [Output::EndWorld(first)]);
+    let outputs = story.send(Input::Exited(Rank(2), RankEnd::NotStarted));
     assert_eq!(outputs, [Output::ForgetWorld(first)]);
     assert_eq!(story.exit(0, 0), [Output::KillTree]);
 }
@@ -195,10 +195,10 @@ fn a_rank_is_signaled_only_for_a_peer_of_its_world() {
     let mut story = with_world(2, 1, 2, 1);
     let interrupt =
         |from, rank| Input::InterruptRank { from: Rank(from), rank: Rank(rank), signal: 10 };
-    assert_eq!(story.tell(interrupt(0, 1)), [Output::Interrupt(Rank(1), 10)]);
-    assert_eq!(story.tell(interrupt(0, 2)), []);
+    assert_eq!(story.send(interrupt(0, 1)), [Output::Interrupt(Rank(1), 10)]);
+    assert_eq!(story.send(interrupt(0, 2)), []);
     story.exit(1, 0);
-    assert_eq!(story.tell(interrupt(0, 1)), []);
+    assert_eq!(story.send(interrupt(0, 1)), []);
 }
 
 #[test]
@@ -206,6 +206,6 @@ fn a_spawn_while_the_job_ends_is_refused() {
     let mut story = Story::of(2);
     story.exit(1, 7);
     let failed = SpawnOutcome::Failed { rank: None };
-    let outputs = story.tell(Input::Spawn(spawn_plan(1, 2, 1, 0)));
+    let outputs = story.send(Input::Spawn(spawn_plan(1, 2, 1, 0)));
     assert_eq!(outputs, [Output::Spawned(Rank(0), failed)]);
 }

@@ -1,13 +1,13 @@
-//! The job links of this manager: to the manager above it in the job tree, and from those below.
+//! The job links of this manager: to its parent in the job tree, and from its children.
 //!
-//! What is sent first and who is lost is decided by [`JobLink`], where to look for the manager above by
-//! [`Seek`]; here are the sockets. A manager below comes by way of this host's daemon, which passes its
-//! connection on; it is known by its instance, and the first link of each is its only one.
+//! [`JobLink`] decides the order of sending and the loss of a link. [`Seek`] decides where to look for the parent.
+//! This module has the sockets. A child connects through the daemon of this host, which passes the connection on.
+//! The instance of a child identifies it, and its first link is its only one.
 //!
 //! | module | does |
 //! |---|---|
-//! | [`reach`] | connects to the manager above, and takes those from below |
-//! | [`turn`] | reads, judges, writes |
+//! | [`reach`] | connects to the parent, and accepts children |
+//! | [`turn`] | reads, checks deadlines, writes |
 
 mod reach;
 #[cfg(test)]
@@ -22,106 +22,106 @@ use mpd_channel::{Instance, Key};
 use mpd_io::link::Link;
 use mpd_job::joblink::{Frame, JobLink, Seek, Side, Timing};
 use mpd_machine::Time;
-use mpd_wire::job::{JobKey, Share, Shares};
+use mpd_wire::job::{HostSlice, HostSlices, JobKey};
 use mpd_wire::message::{Class, Down, TreeKind, Up};
 use mpd_wire::{DaemonName, Stream};
 
-/// Who is at the other end of a job link.
+/// The other end of a job link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The manager above.
+pub(crate) enum LinkEnd {
+    /// The parent.
     Parent,
-    /// The manager below at this place.
+    /// The child at this tree index.
     Child(usize),
 }
 
-/// What the links have to tell, in order of each link.
+/// An event of the links; the events of each link are in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// The link is open. What was sent before is on its way now.
-    Up(End),
-    /// From above. Never a pulse.
+    /// The link is open. Earlier messages are on their way now.
+    Up(LinkEnd),
+    /// From the parent; never a pulse.
     Down(Down),
-    /// From the place below. Never a pulse.
-    Word(usize, Up),
-    /// Records of output from the place below.
+    /// From the child at this tree index; never a pulse.
+    Report(usize, Up),
+    /// Records of output from the child at this tree index.
     Output(usize, Stream, Vec<u8>),
-    /// Standard input from above.
+    /// Standard input from the parent.
     Stdin(Vec<u8>),
     /// Keys and values.
-    Keys(End, Vec<u8>),
+    Keys(LinkEnd, Vec<u8>),
     /// A piece of the specification.
     Spec(Vec<u8>),
     /// A piece of a program.
     File(Vec<u8>),
-    /// A piece of what is to be known of a world.
-    World(End, Vec<u8>),
-    /// The link is over, or never came up: the last news of it. What is sent to it goes nowhere.
+    /// A piece of the order of a world.
+    World(LinkEnd, Vec<u8>),
+    /// The link is lost, or did not come up. This is its last event; later messages to it are dropped.
     Lost {
-        /// Which.
-        end: End,
-        /// On which host.
+        /// The lost manager.
+        end: LinkEnd,
+        /// Its host.
         host: DaemonName,
-        /// How that shows; reads well behind "host h3 is lost: ".
+        /// The reason, in a form that can follow "host h3 is lost: ".
         problem: String,
     },
 }
 
-/// What the links must know.
+/// The configuration of the links.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) key: JobKey,
-    pub(crate) shares: Shares,
-    /// Which of the shares is this manager's.
-    pub(crate) place: usize,
+    pub(crate) host_slices: HostSlices,
+    /// The index of this manager's host slice.
+    pub(crate) tree_index: usize,
     pub(crate) timing: Timing,
-    /// Tokens from here on are the links'; none is used twice.
+    /// The tokens of links begin here; none is used twice.
     pub(crate) first_token: usize,
 }
 
-/// See the module. Each turn of the owner's loop: [`Branches::mark_ready`] for every event, then
-/// [`Branches::turn`], [`Branches::pop`] until there is no news, [`Branches::flush`].
+/// The job links of a manager. In each turn of its loop the owner calls [`Branches::mark_ready`] for every event,
+/// then [`Branches::turn`], [`Branches::pop`] until there is no event, and [`Branches::flush`].
 #[derive(Debug)]
 pub(crate) struct Branches {
     key: Key,
-    /// This manager.
+    /// The instance of this manager.
     me: Instance,
     timing: Timing,
     branches: Vec<Branch>,
     lines: BTreeMap<usize, Line>,
-    /// Where the daemon above is, the best address first.
-    above: Vec<SocketAddr>,
-    /// The way to the manager above, until it is found.
+    /// The addresses of the parent's daemon, the best first.
+    parent: Vec<SocketAddr>,
+    /// The search for the parent, until it is found.
     seek: Option<Seek<SocketAddr>>,
-    /// Whoever is below is there by then.
+    /// The deadline for the connections of children.
     start_by: Option<Time>,
     first_token: usize,
     next_token: usize,
-    /// Links to read, and whether the peer hung up.
+    /// Links to read, and whether their peers closed.
     ready: Vec<(usize, bool)>,
     buffer: Vec<u8>,
     news: VecDeque<News>,
-    /// Of the turn under way.
+    /// The time of the turn under way.
     now: Time,
 }
 
-/// One of those next to us in the tree.
+/// A neighbour in the tree: the parent or a child.
 #[derive(Debug)]
 struct Branch {
-    end: End,
+    end: LinkEnd,
     host: DaemonName,
     instance: Instance,
     machine: JobLink,
     standing: Standing,
 }
 
-/// How far a branch has come.
+/// The state of a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Awaited,
-    /// On the line of that token.
+    /// Has the connection with this token.
     Open(usize),
-    /// By us, when all that waits is out.
+    /// This manager closes it after sending everything that waits.
     Closing(usize),
     Over,
 }
@@ -131,42 +131,48 @@ enum Standing {
 struct Line {
     link: Link,
     stage: Stage,
-    /// The socket took less than there was; an event will tell when it takes more.
+    /// The socket buffer is full; an event reports room.
     full: bool,
 }
 
-/// How far a connection has come.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// To the manager above, not proved yet.
+    /// To the parent, not proved yet.
     Dialing,
-    /// From somebody below, not proved yet.
-    Knocking,
-    /// Of the branch of that index.
+    /// From a child, not proved yet.
+    Accepting,
+    /// Of the branch with this index.
     Open(usize),
-    /// Saying its last words, until then.
+    /// Sending the last messages, at most until that time.
     Leaving { until: Time },
 }
 
 impl Branches {
-    /// Links of nobody yet.
+    /// Branches without links.
     ///
     /// # Errors
-    /// When `place` is none of the shares, or an instance in them is none.
+    /// When `tree_index` is not in the host slices, or a manager in them has no instance.
     pub(crate) fn new(config: Config) -> Result<Self> {
-        let Config { key, shares, place, timing, first_token } = config;
-        let me = shares.get(place).context("this manager has no share of the job")?;
-        let parent = Shares::parent(place).map(|above| (above, End::Parent, Side::Above));
-        let children = shares.children(place).map(|below| (below, End::Child(below), Side::Below));
-        let addresses = parent.and_then(|(above, ..)| shares.get(above)).map(|s| &s.addresses);
+        let Config { key, host_slices, tree_index, timing, first_token } = config;
+        let me =
+            host_slices.get(tree_index).context("this manager has no host slice of the job")?;
+        let parent =
+            HostSlices::parent(tree_index).map(|parent| (parent, LinkEnd::Parent, Side::Parent));
+        let children = host_slices
+            .children(tree_index)
+            .map(|child| (child, LinkEnd::Child(child), Side::Child));
+        let addresses =
+            parent.and_then(|(parent, ..)| host_slices.get(parent)).map(|s| &s.addresses);
         let numeric = addresses.into_iter().flatten().filter_map(|a| a.as_str().parse().ok());
         let mut branches = Vec::new();
-        for (place, end, side) in parent.into_iter().chain(children) {
-            let share = shares.get(place).context("the job tree leads to nobody")?;
+        for (tree_index, end, side) in parent.into_iter().chain(children) {
+            let host_slice =
+                host_slices.get(tree_index).context("the job tree names a missing host slice")?;
             branches.push(Branch {
                 end,
-                host: share.member.clone(),
-                instance: instance(share)?,
+                host: host_slice.member.clone(),
+                instance: instance(host_slice)?,
                 machine: JobLink::new(side, timing.clone()),
                 standing: Standing::Awaited,
             });
@@ -177,7 +183,7 @@ impl Branches {
             timing,
             branches,
             lines: BTreeMap::new(),
-            above: numeric.collect(),
+            parent: numeric.collect(),
             seek: None,
             start_by: None,
             first_token,
@@ -189,64 +195,69 @@ impl Branches {
         })
     }
 
-    /// Another manager is to connect from below.
+    /// Adds a child that is to connect.
     ///
     /// # Errors
-    /// Its instance is none.
-    pub(crate) fn add_child(&mut self, now: Time, place: usize, share: &Share) -> Result<()> {
+    /// The manager has no instance.
+    pub(crate) fn add_child(
+        &mut self,
+        now: Time,
+        tree_index: usize,
+        host_slice: &HostSlice,
+    ) -> Result<()> {
         self.branches.push(Branch {
-            end: End::Child(place),
-            host: share.member.clone(),
-            instance: instance(share)?,
-            machine: JobLink::new(Side::Below, self.timing.clone()),
+            end: LinkEnd::Child(tree_index),
+            host: host_slice.member.clone(),
+            instance: instance(host_slice)?,
+            machine: JobLink::new(Side::Child, self.timing.clone()),
             standing: Standing::Awaited,
         });
         self.start_by = Some(now + self.timing.start);
         Ok(())
     }
 
-    /// The next news.
+    /// The next event.
     pub(crate) fn pop(&mut self) -> Option<News> {
         self.news.pop_front()
     }
 
-    /// Queues a word to the manager at a place below. Like all that is sent it may be queued before the
-    /// link is open, and [`Branches::flush`] sends it.
-    pub(crate) fn send_down(&mut self, place: usize, word: &Down) {
-        self.send(End::Child(place), Frame::down(word));
+    /// Queues a message to the child at `tree_index`. A message may be queued before its link is open.
+    /// [`Branches::flush`] sends it.
+    pub(crate) fn send_down(&mut self, tree_index: usize, message: &Down) {
+        self.send(LinkEnd::Child(tree_index), Frame::down(message));
     }
 
-    /// Queues a word to all below.
-    pub(crate) fn send_down_all(&mut self, word: &Down) {
-        self.send_all(&Frame::down(word));
+    /// Queues a message to all children.
+    pub(crate) fn send_down_all(&mut self, message: &Down) {
+        self.send_all(&Frame::down(message));
     }
 
-    /// Queues a word to the manager above.
-    pub(crate) fn send_up(&mut self, word: &Up) {
-        self.send(End::Parent, Frame::up(word));
+    /// Queues a message to the parent.
+    pub(crate) fn send_up(&mut self, message: &Up) {
+        self.send(LinkEnd::Parent, Frame::up(message));
     }
 
-    /// Queues raw bytes: anything but control and fences, fewer than `MAX_TREE_FRAME`. Pieces of at
-    /// most `MAX_SEALED` let control overtake them soonest.
-    pub(crate) fn send_bytes(&mut self, to: End, kind: TreeKind, bytes: &[u8]) {
+    /// Queues raw bytes of any kind except control and fences, fewer than `MAX_TREE_FRAME`. Control messages can
+    /// overtake pieces of at most `MAX_SEALED` soonest.
+    pub(crate) fn send_bytes(&mut self, to: LinkEnd, kind: TreeKind, bytes: &[u8]) {
         self.send(to, Frame::raw(kind, bytes));
     }
 
-    /// Queues raw bytes to all below. They are held once.
+    /// Queues raw bytes to all children. One copy is kept for all.
     pub(crate) fn send_bytes_down_all(&mut self, kind: TreeKind, bytes: &[u8]) {
         self.send_all(&Frame::raw(kind, bytes));
     }
 
     fn send_all(&mut self, frame: &Frame) {
         for index in 0..self.branches.len() {
-            if self.branches[index].end != End::Parent {
+            if self.branches[index].end != LinkEnd::Parent {
                 self.branches[index].machine.send(frame.clone());
                 self.perform(index);
             }
         }
     }
 
-    fn send(&mut self, to: End, frame: Frame) {
+    fn send(&mut self, to: LinkEnd, frame: Frame) {
         if let Some(index) = self.index_of(to) {
             self.branches[index].machine.send(frame);
             self.perform(index);
@@ -254,19 +265,19 @@ impl Branches {
     }
 
     /// Whether that manager has not connected yet, and still may.
-    pub(crate) fn awaits(&self, end: End) -> bool {
+    pub(crate) fn awaits(&self, end: LinkEnd) -> bool {
         let index = self.index_of(end);
         index.is_some_and(|index| matches!(self.branches[index].standing, Standing::Awaited))
     }
 
-    /// Bytes of a class that wait for the link. What went before them cannot be overtaken any more:
-    /// a control word that must come behind output is sent when this is 0 for the output's class.
-    pub(crate) fn queued(&self, to: End, class: Class) -> usize {
+    /// Bytes of a class that wait for the link. Bytes that are already sent cannot be overtaken. So a control
+    /// message that must follow output is sent when this is 0 for the output's class.
+    pub(crate) fn queued(&self, to: LinkEnd, class: Class) -> usize {
         self.index_of(to).map_or(0, |index| self.branches[index].machine.queued(class))
     }
 
-    /// Says bye when everything is out. Nothing more is heard of that link.
-    pub(crate) fn close(&mut self, to: End) {
+    /// Closes a link after everything is sent. It has no further events.
+    pub(crate) fn close(&mut self, to: LinkEnd) {
         let Some(index) = self.index_of(to) else { return };
         match self.branches[index].standing {
             Standing::Awaited => self.give_up(index),
@@ -280,16 +291,16 @@ impl Branches {
         }
     }
 
-    /// Whether every link that was closed has said its last words, or will not get to.
+    /// Whether every closed link has sent its last messages, or cannot send them any more.
     pub(crate) fn is_quiet(&self) -> bool {
         !self.lines.values().any(|line| matches!(line.stage, Stage::Leaving { .. }))
     }
 
-    fn index_of(&self, end: End) -> Option<usize> {
+    fn index_of(&self, end: LinkEnd) -> Option<usize> {
         self.branches.iter().position(|branch| branch.end == end)
     }
 
-    /// Nothing more is sent to that branch or heard of it.
+    /// Sends nothing more to that branch and ignores its messages.
     fn give_up(&mut self, index: usize) {
         let branch = &mut self.branches[index];
         branch.machine.abandon();
@@ -297,13 +308,13 @@ impl Branches {
         if let Standing::Open(token) | Standing::Closing(token) = standing {
             self.lines.remove(&token);
         }
-        if branch.end == End::Parent {
+        if branch.end == LinkEnd::Parent {
             self.seek = None;
             self.lines.retain(|_, line| line.stage != Stage::Dialing);
         }
     }
 
-    /// The branch is lost, to the knowledge of the owner.
+    /// Gives up a branch and reports it as lost.
     fn lose_branch(&mut self, index: usize, problem: String) {
         self.give_up(index);
         let Branch { end, host, .. } = &self.branches[index];
@@ -312,7 +323,7 @@ impl Branches {
     }
 }
 
-fn instance(share: &Share) -> Result<Instance> {
-    let instance = Instance::from_bytes(share.manager.to_bytes());
-    instance.with_context(|| format!("the manager on host {} has no instance", share.member))
+fn instance(host_slice: &HostSlice) -> Result<Instance> {
+    let instance = Instance::from_bytes(host_slice.manager.to_bytes());
+    instance.with_context(|| format!("the manager on host {} has no instance", host_slice.member))
 }

@@ -1,4 +1,4 @@
-//! How links come up: by connecting to the daemon above, or by way of this host's daemon.
+//! How links come up: by connecting to the parent's daemon, or through this host's daemon.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -15,31 +15,31 @@ use mpd_job::joblink::{Input, Seconds, Seek};
 use mpd_machine::Time;
 use mpd_wire::job::FAN_OUT;
 
-use super::{Branches, End, Line, News, Stage, Standing};
+use super::{Branches, Line, LinkEnd, News, Stage, Standing};
 
-/// Handshakes under way with those below: each once, and as many that are none of them. A daemon lets
-/// pass only who knows the job's key, or repeats what such a one said.
-const MAX_KNOCKING: usize = 2 * FAN_OUT;
+/// Most handshakes of children under way: two for each child. A daemon passes on only connections that prove the
+/// job's key, or repeat an earlier hello.
+const MAX_ACCEPTING: usize = 2 * FAN_OUT;
 
 impl Branches {
-    /// Begins to look for the manager above, if there is one, and to wait for those below.
+    /// Begins to look for the parent, if there is one, and to wait for the children.
     pub(crate) fn begin(&mut self, registry: &Registry, now: Time) {
         let until = now + self.timing.start;
         self.now = now;
         self.start_by = Some(until);
-        if self.index_of(End::Parent).is_some() {
-            self.seek = Some(Seek::new(now, self.above.clone(), until));
+        if self.index_of(LinkEnd::Parent).is_some() {
+            self.seek = Some(Seek::new(now, self.parent.clone(), until));
             self.reach_parent(registry, now);
         }
     }
 
     /// Connects to the addresses that are due, or gives up.
     pub(super) fn reach_parent(&mut self, registry: &Registry, now: Time) {
-        let Some(parent) = self.index_of(End::Parent) else { return };
+        let Some(parent) = self.index_of(LinkEnd::Parent) else { return };
         let expected = self.branches[parent].instance;
         while let Some(address) = self.seek.as_mut().and_then(|seek| seek.next_due(now)) {
             if let Err(e) = self.dial(registry, now, address, expected) {
-                self.missed(now, address, &e);
+                self.attempt_failed(now, address, &e);
             }
         }
         if let Some(problem) = self.seek.as_ref().and_then(|seek| seek.given_up(now)) {
@@ -68,8 +68,8 @@ impl Branches {
         self.insert(registry, link, Stage::Dialing).map_err(LinkError::Connect)
     }
 
-    /// An attempt to reach the manager above came to nothing.
-    pub(super) fn missed(&mut self, now: Time, address: SocketAddr, error: &LinkError) {
+    /// Notes that an attempt to reach the parent has failed.
+    pub(super) fn attempt_failed(&mut self, now: Time, address: SocketAddr, error: &LinkError) {
         let problem = match error {
             LinkError::Handshake(HandshakeError::Silence(_)) => {
                 format!("{address}: the daemon there does not know the job")
@@ -82,7 +82,7 @@ impl Branches {
         }
     }
 
-    /// Takes a connection that the daemon accepted, and what was read from it.
+    /// Takes a connection that the daemon accepted, with the bytes that the daemon has read.
     pub(crate) fn adopt(
         &mut self,
         registry: &Registry,
@@ -103,16 +103,16 @@ impl Branches {
         stream: TcpStream,
         hello: &[u8],
     ) -> Result<()> {
-        let knocking = self.lines.iter().filter(|(_, line)| line.stage == Stage::Knocking);
-        let oldest = knocking.clone().next().map(|(token, _)| *token);
-        if let Some(oldest) = oldest.filter(|_| knocking.count() >= MAX_KNOCKING) {
+        let accepting = self.lines.iter().filter(|(_, line)| line.stage == Stage::Accepting);
+        let oldest = accepting.clone().next().map(|(token, _)| *token);
+        if let Some(oldest) = oldest.filter(|_| accepting.count() >= MAX_ACCEPTING) {
             self.lines.remove(&oldest);
         }
         let reception =
             Reception { me: self.me, nonce: random::bytes()?, deadline: now + PATIENCE };
         let responder = Responder::for_manager(self.key.clone(), reception);
         let link = Link::take_over(stream, responder, hello)?;
-        Ok(self.insert(registry, link, Stage::Knocking)?)
+        Ok(self.insert(registry, link, Stage::Accepting)?)
     }
 
     fn insert(&mut self, registry: &Registry, link: Link, stage: Stage) -> io::Result<()> {
@@ -126,16 +126,16 @@ impl Branches {
         Ok(())
     }
 
-    /// Whoever is on that line has proved the key, and says to be `peer`.
+    /// Gives the connection to its branch. Its other end has proved the key and is the manager `peer`.
     pub(super) fn settle(&mut self, token: usize, now: Time, peer: Instance) {
         let Some(line) = self.lines.get_mut(&token) else { return };
-        let from_above = line.stage == Stage::Dialing;
-        let is_it = |end: End| (end == End::Parent) == from_above;
+        let from_parent = line.stage == Stage::Dialing;
+        let is_it = |end: LinkEnd| (end == LinkEnd::Parent) == from_parent;
         let found =
             self.branches.iter().position(|branch| is_it(branch.end) && branch.instance == peer);
         let Some(index) = found.filter(|i| self.branches[*i].standing == Standing::Awaited) else {
             let remote = line.link.remote();
-            log::warn!("{remote}: manager {peer} has no place here, or a link already");
+            log::warn!("{remote}: manager {peer} has no branch here, or a link already");
             self.lines.remove(&token);
             return;
         };
@@ -148,7 +148,7 @@ impl Branches {
         branch.standing = Standing::Open(token);
         branch.machine.handle(now, Input::Opened);
         self.news.push_back(News::Up(branch.end));
-        if from_above {
+        if from_parent {
             self.seek = None;
             self.lines.retain(|_, line| line.stage != Stage::Dialing);
         }

@@ -1,19 +1,19 @@
-//! One turn of the links: what is there is read first, then time passes, then what waits is written.
+//! One turn of the links: reads first, then checks deadlines, then writes.
 
 use std::mem;
 
 use mio::Registry;
 use mpd_channel::ChannelError;
-use mpd_io::link::{Heard, LinkError};
+use mpd_io::link::{LinkError, LinkReport};
 use mpd_io::logging::plain;
 use mpd_job::joblink;
 use mpd_job::joblink::{Input, Output, Seconds};
 use mpd_machine::Time;
 
-use super::{Branch, Branches, End, News, Stage, Standing};
+use super::{Branch, Branches, LinkEnd, News, Stage, Standing};
 
 impl Branches {
-    /// An event came for `token`; whether that is one of the links'.
+    /// Marks the link of `token` as ready. Whether the token belongs to a link.
     pub(crate) fn mark_ready(&mut self, token: usize, hung_up: bool) -> bool {
         if let Some(line) = self.lines.get_mut(&token) {
             line.full = false;
@@ -29,7 +29,7 @@ impl Branches {
         }
     }
 
-    /// Whether there is something to do without waiting.
+    /// Whether work can be done without waiting.
     pub(crate) fn has_work(&self) -> bool {
         !self.ready.is_empty() || !self.news.is_empty()
     }
@@ -37,7 +37,7 @@ impl Branches {
     /// When [`Branches::turn`] is due at the latest.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let lines = self.lines.values().filter_map(|line| match line.stage {
-            Stage::Dialing | Stage::Knocking => line.link.deadline(),
+            Stage::Dialing | Stage::Accepting => line.link.deadline(),
             Stage::Open(_) => None,
             Stage::Leaving { until } => Some(until),
         });
@@ -50,7 +50,7 @@ impl Branches {
         lines.chain(branches).chain(seek).min()
     }
 
-    /// Reads what is ready, a bounded amount, then lets time pass, then writes.
+    /// Reads a bounded amount from ready links, then checks deadlines, then writes.
     pub(crate) fn turn(&mut self, registry: &Registry, now: Time) {
         self.now = now;
         for (token, hung_up) in mem::take(&mut self.ready) {
@@ -63,10 +63,10 @@ impl Branches {
 
     fn read(&mut self, token: usize, now: Time, hung_up: bool) {
         let Some(line) = self.lines.get_mut(&token) else { return };
-        let mut heard = Vec::new();
-        let result = line.link.turn(&mut self.buffer, hung_up, &mut heard);
-        for word in heard {
-            self.hear(token, now, word);
+        let mut received = Vec::new();
+        let result = line.link.turn(&mut self.buffer, hung_up, &mut received);
+        for report in received {
+            self.receive(token, now, report);
         }
         match result {
             Ok(true) => self.make_ready(token, true),
@@ -75,32 +75,32 @@ impl Branches {
         }
     }
 
-    fn hear(&mut self, token: usize, now: Time, heard: Heard) {
+    fn receive(&mut self, token: usize, now: Time, received: LinkReport) {
         let Some(line) = self.lines.get(&token) else { return };
-        match (heard, line.stage) {
-            (Heard::Established { peer, .. }, Stage::Dialing | Stage::Knocking) => {
+        match (received, line.stage) {
+            (LinkReport::Established { peer, .. }, Stage::Dialing | Stage::Accepting) => {
                 self.settle(token, now, peer);
             }
-            (Heard::Frame(frame), Stage::Open(index)) => {
+            (LinkReport::Frame(frame), Stage::Open(index)) => {
                 self.branches[index].machine.handle(now, Input::Received(frame));
                 self.perform(index);
             }
-            // That it is connected, what only daemons hear, and what comes after our bye.
+            // Reports that only daemons need, and frames that follow our `bye`, are ignored.
             _ => {}
         }
     }
 
-    /// Does what the machine of a branch says.
+    /// Performs the outputs of a branch's machine.
     pub(super) fn perform(&mut self, index: usize) {
         while let Some(output) = self.branches[index].machine.poll_output() {
             let host = &self.branches[index].host;
             match output {
-                Output::Act(heard) => {
-                    let news = news(self.branches[index].end, heard);
+                Output::Act(received) => {
+                    let news = news(self.branches[index].end, received);
                     self.news.extend(news);
                 }
                 Output::Suspect(silence) => {
-                    log::info!("no word from host {host} for {}", Seconds(silence));
+                    log::info!("no message from host {host} for {}", Seconds(silence));
                 }
                 Output::Clear => log::info!("host {host} is back"),
                 Output::Lose(loss) => self.lose_branch(index, loss.to_string()),
@@ -108,20 +108,20 @@ impl Branches {
         }
     }
 
-    /// A connection is over.
+    /// Handles the end of a connection.
     pub(super) fn lose_line(&mut self, token: usize, now: Time, error: &LinkError) {
         let Some(line) = self.lines.remove(&token) else { return };
         let remote = line.link.remote();
         match line.stage {
-            Stage::Dialing => self.missed(now, remote, error),
-            Stage::Knocking => log::debug!("{remote}: {error}"),
-            Stage::Open(index) => self.lose_branch(index, words(error)),
-            Stage::Leaving { .. } => self.left(token),
+            Stage::Dialing => self.attempt_failed(now, remote, error),
+            Stage::Accepting => log::debug!("{remote}: {error}"),
+            Stage::Open(index) => self.lose_branch(index, describe_end(error)),
+            Stage::Leaving { .. } => self.finish_line(token),
         }
     }
 
-    /// A line that was leaving is gone.
-    fn left(&mut self, token: usize) {
+    /// Removes a closed connection.
+    fn finish_line(&mut self, token: usize) {
         let is_it = |standing| standing == Standing::Closing(token);
         if let Some(index) = self.branches.iter().position(|branch| is_it(branch.standing)) {
             self.give_up(index);
@@ -133,19 +133,19 @@ impl Branches {
         for token in self.lines.keys().copied().collect::<Vec<_>>() {
             let Some(line) = self.lines.get_mut(&token) else { continue };
             match line.stage {
-                Stage::Dialing | Stage::Knocking => {
+                Stage::Dialing | Stage::Accepting => {
                     if line.link.deadline().is_some_and(|at| at <= now)
                         && let Err(e) = line.link.expire(now)
                     {
                         self.lose_line(token, now, &e);
                     }
                 }
-                // What its socket holds counts before what the clock says.
+                // Data that waits in a socket is handled before its deadline.
                 Stage::Open(index) if !self.ready.iter().any(|(ready, _)| *ready == token) => {
                     self.branches[index].machine.handle_timeout(now);
                     self.perform(index);
                 }
-                Stage::Leaving { until } if until <= now => self.left(token),
+                Stage::Leaving { until } if until <= now => self.finish_line(token),
                 Stage::Open(_) | Stage::Leaving { .. } => {}
             }
         }
@@ -154,7 +154,7 @@ impl Branches {
             let patience = Seconds(self.timing.start);
             for index in 0..self.branches.len() {
                 let Branch { end, standing, .. } = self.branches[index];
-                if end != End::Parent && standing == Standing::Awaited {
+                if end != LinkEnd::Parent && standing == Standing::Awaited {
                     let problem = format!("its manager did not connect within {patience}");
                     self.lose_branch(index, problem);
                 }
@@ -162,7 +162,7 @@ impl Branches {
         }
     }
 
-    /// Writes what the sockets take.
+    /// Writes to the sockets as much as they accept.
     pub(crate) fn flush(&mut self) {
         for index in 0..self.branches.len() {
             if let Standing::Open(token) | Standing::Closing(token) = self.branches[index].standing
@@ -173,7 +173,7 @@ impl Branches {
         }
     }
 
-    /// Seals little at a time, so that what is urgent overtakes the rest.
+    /// Seals few frames at a time, so that urgent frames can overtake the others.
     fn write(&mut self, index: usize, token: usize) -> Result<(), LinkError> {
         let branch = &mut self.branches[index];
         let Some(line) = self.lines.get_mut(&token) else { return Ok(()) };
@@ -196,27 +196,27 @@ impl Branches {
     }
 }
 
-fn news(end: End, heard: joblink::Heard) -> Option<News> {
-    use joblink::Heard;
-    let place = match end {
-        End::Parent => None,
-        End::Child(place) => Some(place),
+fn news(end: LinkEnd, received: joblink::JobLinkMessage) -> Option<News> {
+    use joblink::JobLinkMessage;
+    let tree_index = match end {
+        LinkEnd::Parent => None,
+        LinkEnd::Child(tree_index) => Some(tree_index),
     };
-    // The machine lets each side say only what it may.
-    Some(match heard {
-        Heard::Down(word) => News::Down(word),
-        Heard::Up(word) => News::Word(place?, word),
-        Heard::Keys(bytes) => News::Keys(end, bytes),
-        Heard::Output(stream, bytes) => News::Output(place?, stream, bytes),
-        Heard::Stdin(bytes) => News::Stdin(bytes),
-        Heard::Spec(bytes) => News::Spec(bytes),
-        Heard::File(bytes) => News::File(bytes),
-        Heard::World(bytes) => News::World(end, bytes),
+    // The machine lets each side send only its own kinds of messages.
+    Some(match received {
+        JobLinkMessage::Down(report) => News::Down(report),
+        JobLinkMessage::Up(report) => News::Report(tree_index?, report),
+        JobLinkMessage::Keys(bytes) => News::Keys(end, bytes),
+        JobLinkMessage::Output(stream, bytes) => News::Output(tree_index?, stream, bytes),
+        JobLinkMessage::Stdin(bytes) => News::Stdin(bytes),
+        JobLinkMessage::Spec(bytes) => News::Spec(bytes),
+        JobLinkMessage::File(bytes) => News::File(bytes),
+        JobLinkMessage::World(bytes) => News::World(end, bytes),
     })
 }
 
-/// How an open link ended; reads well behind "host h3 is lost: ".
-fn words(error: &LinkError) -> String {
+/// How an open link ended, in a form that can follow "host h3 is lost: ".
+fn describe_end(error: &LinkError) -> String {
     match error {
         LinkError::Bye => "its manager closed the link".to_owned(),
         LinkError::Channel(ChannelError::Truncated) => "the connection to it was closed".to_owned(),

@@ -1,0 +1,364 @@
+//! The rank table of a job: every rank of every living world, as the root knows it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::manager::WorldEnds;
+use crate::manager::fence::Fence;
+use crate::manager::groups::GroupFences;
+use mpd_wire::job::{Failure, HostSlices, Parts, RankEnd, World};
+use mpd_wire::message::{FenceGroup, FenceMembers};
+use mpd_wire::{DaemonName, Rank, RankSet};
+
+/// The state of a rank in PMI.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Pmi {
+    #[default]
+    Unused,
+    Initialized,
+    Finalized,
+}
+
+/// A rank.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Member {
+    pub(super) pmi: Pmi,
+    pub(super) end: Option<RankEnd>,
+}
+
+/// The progress of the start of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Preparing,
+    Starting,
+    Running,
+    /// The start failed, and the started part is being removed.
+    Failed,
+}
+
+/// A world that was spawned.
+#[derive(Debug)]
+pub(super) struct Spawned {
+    pub(super) stage: Stage,
+    pub(super) spawner: Rank,
+    pub(super) kvsname: String,
+    /// The reason of a failed start, and the host.
+    pub(super) failure: Option<(DaemonName, Failure)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) world: World,
+    parts: Parts,
+    members: Vec<Member>,
+    living: u32,
+    fence: Fence,
+    groups: GroupFences,
+    /// It is being ended, independently of the other worlds.
+    is_given_up: bool,
+    /// `None` for the first world of the job.
+    pub(super) spawned: Option<Spawned>,
+}
+
+impl Entry {
+    /// The members of a group, if it has any and all are of this world.
+    fn members_of(&self, group: &FenceGroup) -> Option<RankSet> {
+        let ranks = match &group.members {
+            FenceMembers::World => self.world.ranks(),
+            FenceMembers::TreeIndex(tree_index) => self.parts.at(*tree_index as usize),
+            FenceMembers::Ranks(ranks) => ranks.clone(),
+        };
+        Some(ranks).filter(|ranks| !ranks.is_empty() && ranks.is_within(&self.world.ranks()))
+    }
+
+    /// The ends of its ranks, and their hosts. A rank without a report never started.
+    pub(super) fn ends(&self) -> WorldEnds {
+        let end = |member: &Member| member.end.unwrap_or(RankEnd::NotStarted);
+        let ends = self.members.iter().map(end).collect();
+        WorldEnds { world: self.world, parts: self.parts.clone(), ends }
+    }
+}
+
+/// The known facts about the end of a rank.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    /// The first rank of its world.
+    pub(super) first: Rank,
+    pub(super) pmi: Pmi,
+    /// Its world could not be started, or is being ended.
+    pub(super) is_unwanted: bool,
+}
+
+/// All ranks of the job, by world.
+#[derive(Debug)]
+pub(super) struct RankTable {
+    /// The worlds by their first ranks. The first world stays; another one is removed after its end.
+    worlds: BTreeMap<Rank, Entry>,
+    living: u32,
+    /// Pairs of worlds that share their fate, by their first ranks.
+    connections: BTreeSet<(Rank, Rank)>,
+}
+
+impl RankTable {
+    /// The table of a job that is about to start.
+    pub(super) fn of(size: u32, host_slices: &HostSlices) -> Self {
+        let part = |(tree_index, host_slice): (u32, _)| {
+            let host_slice: &mpd_wire::job::HostSlice = host_slice;
+            (tree_index, host_slice.ranks.clone())
+        };
+        let parts = Parts((0..).zip(host_slices.iter()).map(part).collect());
+        let mut rank_table =
+            Self { worlds: BTreeMap::new(), living: 0, connections: BTreeSet::new() };
+        rank_table.add(World::of_job(size), parts, None);
+        rank_table
+    }
+
+    pub(super) fn add(&mut self, world: World, parts: Parts, spawned: Option<Spawned>) {
+        let entry = Entry {
+            members: vec![Member::default(); world.size as usize],
+            living: world.size,
+            fence: Fence::of(&world.ranks()),
+            groups: GroupFences::default(),
+            world,
+            parts,
+            is_given_up: false,
+            spawned,
+        };
+        self.living += world.size;
+        self.worlds.insert(world.first, entry);
+    }
+
+    /// The number of ranks that have not ended, of all worlds.
+    pub(super) const fn living(&self) -> u32 {
+        self.living
+    }
+
+    /// The spawned worlds, by their first ranks.
+    pub(super) fn spawned(&self) -> Vec<Rank> {
+        let spawned = self.worlds.iter().filter(|(_, entry)| entry.spawned.is_some());
+        spawned.map(|(first, _)| *first).collect()
+    }
+
+    /// The ends of the ranks of spawned worlds that are in the table.
+    pub(super) fn spawned_ends(&self) -> Vec<WorldEnds> {
+        let spawned = self.worlds.values().filter(|entry| entry.spawned.is_some());
+        spawned.map(Entry::ends).collect()
+    }
+
+    /// Gives the ranks of the first world new PMI sessions and a new fence.
+    pub(super) fn restart(&mut self) {
+        let Some(entry) = self.worlds.get_mut(&Rank(0)) else { return };
+        entry.fence = Fence::of(&entry.world.ranks());
+        entry.groups = GroupFences::default();
+        for (own, member) in (0..).zip(&mut entry.members) {
+            member.pmi = Pmi::Unused;
+            if member.end.is_some() {
+                entry.fence.leave(entry.world.in_job(Rank(own)));
+            }
+        }
+    }
+
+    /// Whether all ranks of the first world have exited with 0, and none of them used PMI.
+    pub(super) fn ended_without_pmi(&self) -> bool {
+        let unreported =
+            |member: &Member| member.pmi == Pmi::Unused && member.end == Some(RankEnd::Exited(0));
+        self.worlds.get(&Rank(0)).is_some_and(|entry| entry.members.iter().all(unreported))
+    }
+
+    fn entry_of(&self, rank: Rank) -> Option<&Entry> {
+        let (_, entry) = self.worlds.range(..=rank).next_back()?;
+        Some(entry).filter(|entry| entry.world.contains(rank))
+    }
+
+    fn entry_of_mut(&mut self, rank: Rank) -> Option<&mut Entry> {
+        let (_, entry) = self.worlds.range_mut(..=rank).next_back()?;
+        Some(entry).filter(|entry| entry.world.contains(rank))
+    }
+
+    /// The spawned world with this first rank.
+    pub(super) fn spawned_mut(&mut self, first: Rank) -> Option<&mut Spawned> {
+        self.worlds.get_mut(&first)?.spawned.as_mut()
+    }
+
+    /// The worlds with a part at a tree index that `is_meant`, by their first ranks.
+    pub(super) fn worlds_at(&self, is_meant: impl Fn(usize) -> bool) -> Vec<Rank> {
+        let has_part = |entry: &&Entry| !entry.parts.at_all(&is_meant).is_empty();
+        self.worlds.values().filter(has_part).map(|entry| entry.world.first).collect()
+    }
+
+    pub(super) fn world_of(&self, rank: Rank) -> Option<World> {
+        self.entry_of(rank).map(|entry| entry.world)
+    }
+
+    pub(super) fn tree_index_of(&self, rank: Rank) -> Option<usize> {
+        self.entry_of(rank)?.parts.tree_index_of(rank)
+    }
+
+    pub(super) fn member(&self, rank: Rank) -> Option<&Member> {
+        let entry = self.entry_of(rank)?;
+        entry.members.get(entry.world.own(rank).index())
+    }
+
+    pub(super) fn member_mut(&mut self, rank: Rank) -> Option<&mut Member> {
+        let entry = self.entry_of_mut(rank)?;
+        let own = entry.world.own(rank);
+        entry.members.get_mut(own.index())
+    }
+
+    /// Records the end of a living rank.
+    pub(super) fn end(&mut self, rank: Rank, end: RankEnd) -> Option<Ended> {
+        let entry = self.entry_of_mut(rank)?;
+        let own = entry.world.own(rank).index();
+        let member = entry.members.get_mut(own).filter(|member| member.end.is_none())?;
+        member.end = Some(end);
+        entry.living -= 1;
+        entry.fence.leave(rank);
+        entry.groups.leave(rank);
+        let is_failed = |spawned: &Spawned| spawned.stage == Stage::Failed;
+        let ended = Ended {
+            first: entry.world.first,
+            pmi: entry.members[own].pmi,
+            is_unwanted: entry.is_given_up || entry.spawned.as_ref().is_some_and(is_failed),
+        };
+        self.living -= 1;
+        Some(ended)
+    }
+
+    /// Removes the spawned world with that first rank, if all its ranks have ended and its start is complete.
+    pub(super) fn take_ended(&mut self, first: Rank) -> Option<Entry> {
+        let entry = self.worlds.get(&first)?;
+        let stage = entry.spawned.as_ref()?.stage;
+        let is_over = entry.living == 0 && matches!(stage, Stage::Running | Stage::Failed);
+        if !is_over {
+            return None;
+        }
+        // The worlds that it connected stay connected with each other.
+        let connections = std::mem::take(&mut self.connections);
+        let (own, mut rest): (BTreeSet<_>, BTreeSet<_>) =
+            connections.into_iter().partition(|&(one, other)| one == first || other == first);
+        let others: Vec<Rank> =
+            own.into_iter().map(|(one, other)| if one == first { other } else { one }).collect();
+        rest.extend(others.windows(2).map(|pair| (pair[0].min(pair[1]), pair[0].max(pair[1]))));
+        self.connections = rest;
+        self.worlds.remove(&first)
+    }
+
+    /// The world of a rank and the world of that number share their fate from now on, or no longer.
+    pub(super) fn connect(&mut self, rank: Rank, number: u32, joined: bool) {
+        let one = self.world_of(rank);
+        let mut worlds = self.worlds.values().map(|entry| entry.world);
+        let other = worlds.find(|world| world.number == number);
+        let (Some(one), Some(other)) = (one, other) else { return };
+        let pair = (one.first.min(other.first), one.first.max(other.first));
+        if !joined {
+            self.connections.remove(&pair);
+        } else if pair.0 != pair.1 {
+            self.connections.insert(pair);
+        }
+    }
+
+    /// The worlds that share the fate of a rank, if there are other worlds with living ranks.
+    pub(super) fn part_of(&self, rank: Rank) -> Option<BTreeSet<Rank>> {
+        let mut part = BTreeSet::from([self.world_of(rank)?.first]);
+        loop {
+            let before = part.len();
+            for &(one, other) in &self.connections {
+                if part.contains(&one) || part.contains(&other) {
+                    part.extend([one, other]);
+                }
+            }
+            if part.len() == before {
+                break;
+            }
+        }
+        let lives = |entry: &&Entry| entry.living > 0 && !entry.is_given_up;
+        let mut living = self.worlds.values().filter(lives);
+        living.any(|entry| !part.contains(&entry.world.first)).then_some(part)
+    }
+
+    /// The end of that world is no failure from now on. Returns whether all of it was started.
+    pub(super) fn give_up(&mut self, first: Rank) -> bool {
+        let Some(entry) = self.worlds.get_mut(&first) else { return false };
+        entry.is_given_up = true;
+        entry.spawned.as_ref().is_none_or(|spawned| spawned.stage >= Stage::Running)
+    }
+
+    pub(super) fn is_given_up(&self, first: Rank) -> bool {
+        self.worlds.get(&first).is_some_and(|entry| entry.is_given_up)
+    }
+
+    /// Whether a rank has not ended, and its world is not being ended.
+    pub(super) fn lives(&self, rank: Rank) -> bool {
+        let entry = self.entry_of(rank).filter(|entry| !entry.is_given_up);
+        let own = |entry: &Entry| entry.world.own(rank).index();
+        entry.is_some_and(|entry| entry.members[own(entry)].end.is_none())
+    }
+
+    /// These ranks, of one world, wait in its fence. Returns the first rank of that world.
+    pub(super) fn enter(&mut self, ranks: &RankSet) -> Option<Rank> {
+        let first = ranks.ranks().next()?;
+        let entry = self.entry_of_mut(first)?;
+        for rank in ranks.ranks() {
+            entry.fence.enter(rank);
+        }
+        Some(entry.world.first)
+    }
+
+    /// These ranks, of one world, wait in the fence of a group. Returns the first rank of that world.
+    pub(super) fn enter_group(&mut self, group: FenceGroup, ranks: &RankSet) -> Option<Rank> {
+        let entry = self.entry_of_mut(ranks.ranks().next()?)?;
+        let members = entry.members_of(&group)?;
+        let world = entry.world;
+        let ended = (0..).zip(&entry.members).filter(|(_, member)| member.end.is_some());
+        let ended = ended.map(|(own, _)| world.in_job(Rank(own)));
+        entry.groups.enter(group, ranks, (members, ended));
+        Some(world.first)
+    }
+
+    /// Releases the complete fences of groups, and returns the groups.
+    pub(super) fn release_groups(&mut self, first: Rank) -> Vec<FenceGroup> {
+        let entry = self.worlds.get_mut(&first);
+        entry.map(|entry| entry.groups.take_complete()).unwrap_or_default()
+    }
+
+    /// The same as [`Fence::deserter`], for the world and its groups.
+    pub(super) fn deserter(&self, first: Rank) -> Option<Rank> {
+        let entry = self.worlds.get(&first)?;
+        entry.fence.deserter().or_else(|| entry.groups.deserter())
+    }
+
+    /// Releases the fence if it is complete. Returns whether it was.
+    pub(super) fn release(&mut self, first: Rank) -> bool {
+        let Some(entry) = self.worlds.get_mut(&first) else { return false };
+        let is_complete = entry.fence.is_complete();
+        if is_complete {
+            entry.fence.release();
+        }
+        is_complete
+    }
+
+    /// Ranks that have not ended, at tree indices that `is_meant`.
+    pub(super) fn living_ranks(&self, is_meant: impl Fn(usize) -> bool) -> Vec<Rank> {
+        let mut living = Vec::new();
+        for entry in self.worlds.values() {
+            let there = entry.parts.at_all(&is_meant);
+            let lives = |rank: &Rank| entry.members[entry.world.own(*rank).index()].end.is_none();
+            living.extend(there.ranks().filter(lives));
+        }
+        living
+    }
+
+    /// How many ranks have not ended at each tree index.
+    pub(super) fn living_at(&self) -> Vec<(usize, u32)> {
+        let mut tree_indices: BTreeMap<usize, u32> = BTreeMap::new();
+        for entry in self.worlds.values() {
+            for (tree_index, ranks) in &entry.parts.0 {
+                let lives =
+                    |rank: &Rank| entry.members[entry.world.own(*rank).index()].end.is_none();
+                let living = ranks.ranks().filter(lives).count();
+                *tree_indices.entry(*tree_index as usize).or_default() +=
+                    u32::try_from(living).unwrap_or(u32::MAX);
+            }
+        }
+        tree_indices.into_iter().filter(|(_, living)| *living > 0).collect()
+    }
+}

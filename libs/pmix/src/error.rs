@@ -1,0 +1,88 @@
+//! What can be wrong with the bytes of a client. The texts are for a manager's log.
+
+use crate::encoding::DataType;
+use crate::limits::{MAX_DEPTH, MAX_ITEMS, MAX_MESSAGE, MAX_OPEN};
+
+/// Bytes that are not the encoding of what was expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The bytes end within a datum.
+    #[error("the message ends too early")]
+    Truncated,
+    /// Bytes follow the last datum.
+    #[error("{0} bytes follow the last field")]
+    Trailing(usize),
+    /// A pack holds another number of data than its place allows.
+    #[error("a field holds {0} data in the place of {1}")]
+    Count(i32, usize),
+    /// A length or number of elements that cannot be.
+    #[error("a length of {0} is not possible")]
+    Length(i64),
+    /// A number is too large for its type.
+    #[error("a number does not fit {0}")]
+    Overflow(DataType),
+    /// The type is unknown, or has no encoding.
+    #[error("data of type {0} cannot be decoded")]
+    Type(DataType),
+    /// A tag in front of a number names another type.
+    #[error("a number is tagged as {found}, not as {expected}")]
+    Tag {
+        /// The type that was found.
+        found: DataType,
+        /// The type that was expected.
+        expected: DataType,
+    },
+    /// A string does not end with a zero byte.
+    #[error("a string has no terminating zero")]
+    NotTerminated,
+    /// The nesting is too deep.
+    #[error("data are nested deeper than {MAX_DEPTH}")]
+    TooDeep,
+    /// The message holds too many data.
+    #[error("a message holds more than {MAX_ITEMS} data")]
+    TooMany,
+    /// A field has a type that its place does not allow.
+    #[error("{0} has an unexpected form")]
+    Form(&'static str),
+}
+
+/// A client's message or stream that is not PMIx as this crate speaks it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProtocolError {
+    /// The connect message cannot be read.
+    #[error("the connect message is not one of PMIx: {0}")]
+    Handshake(&'static str),
+    /// The header of a message announces more than is taken.
+    #[error("a message of {0} bytes, at most {MAX_MESSAGE} are allowed")]
+    TooLong(u32),
+    /// The client names a command that is not in the table.
+    #[error("unknown command {0}")]
+    UnknownCommand(u8),
+    /// The request cannot be read.
+    #[error("{command}: {field}: {error}")]
+    BadRequest {
+        /// The name of the command.
+        command: &'static str,
+        /// The name of the field.
+        field: &'static str,
+        /// What is wrong with it.
+        error: DecodeError,
+    },
+    /// The request is readable, and not allowed.
+    #[error("{command}: {problem}")]
+    Refused {
+        /// The name of the command.
+        command: &'static str,
+        /// Why it is refused.
+        problem: &'static str,
+    },
+    /// Too many requests are open.
+    #[error("more than {MAX_OPEN} requests are open")]
+    TooManyOpen,
+    /// The client does not read its replies.
+    #[error("the client does not read its replies")]
+    NotReading,
+    /// The stream ended within a message.
+    #[error("the stream ended within a message, after {0} bytes of it")]
+    Partial(usize),
+}

@@ -1,0 +1,71 @@
+//! Requests and replies: the table of commands, and typed forms of both.
+//!
+//! A message is a run of packs. The table says which packs a request and its reply have; `pack` reads and
+//! writes them by the table. [`Request`] and [`Reply`] give them names and types.
+
+mod pack;
+#[cfg(test)]
+mod protocol_table;
+mod reply;
+mod request;
+pub(crate) mod table;
+
+pub use self::reply::{GroupForm, Reply};
+pub use self::request::{Put, Request, Scope};
+
+use self::pack::Packing;
+use crate::encoding::{Data, Encoding, Reader, Writer};
+use crate::error::DecodeError;
+use crate::session::Event;
+use crate::view::{Pair, View};
+
+/// Whether a command has a reply. A command that is unknown has one.
+pub(crate) fn has_reply(command: u8) -> bool {
+    table::row(command).is_none_or(|row| row.reply.is_some())
+}
+
+/// The name of a command.
+pub(crate) fn name_of(command: u8) -> &'static str {
+    table::row(command).map_or("unknown", |row| row.name)
+}
+
+/// The payload of an event for a client.
+pub(crate) fn write_event(encoding: Encoding, event: &Event) -> Vec<u8> {
+    let mut writer = Writer::new(encoding);
+    Packing::default()
+        .data(Data::Unsigned(NOTIFY.into()))
+        .status(event.status)
+        .one(&event.source)
+        .many(&event.info)
+        .number(event.range.number())
+        .write(table::EVENT, &mut writer);
+    writer.into_bytes()
+}
+
+/// The command that stands in front of an event.
+const NOTIFY: u8 = 12;
+
+/// The pairs of a blob: a run of packs of one pair each.
+///
+/// # Errors
+///
+/// The bytes are not that.
+pub fn read_pairs(encoding: Encoding, blob: &[u8]) -> Result<Vec<Pair>, DecodeError> {
+    let mut reader = Reader::new(encoding, blob);
+    let mut pairs = Vec::new();
+    while !reader.is_empty() {
+        pairs.push(Pair::view(reader.one(Pair::KIND)?)?);
+    }
+    Ok(pairs)
+}
+
+/// The blob of these pairs. Pairs of a type that the encoding does not have are left out.
+pub fn write_pairs<'a>(encoding: Encoding, pairs: impl IntoIterator<Item = &'a Pair>) -> Vec<u8> {
+    let mut writer = Writer::new(encoding);
+    for pair in pairs {
+        if encoding.has(pair.value.kind()) {
+            writer.one(Pair::KIND, &pair.data());
+        }
+    }
+    writer.into_bytes()
+}

@@ -1,0 +1,139 @@
+//! What the ranks of one namespace have committed, for those that get it.
+
+use std::collections::BTreeMap;
+
+use crate::encoding::{Encoding, Value};
+use crate::job_info::blob;
+use crate::limits::{ENTRY_COST, MAX_RANK_BYTES};
+use crate::message::{Put, Scope, write_pairs};
+use crate::status::Status;
+use crate::view::{Info, Pair, Proc};
+
+/// From where data are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// From the node of the rank that committed them.
+    Local,
+    /// From another node.
+    Remote,
+}
+
+/// The committed pairs of a namespace.
+#[derive(Debug, Default)]
+pub struct Modex {
+    ranks: BTreeMap<u32, Committed>,
+}
+
+#[derive(Debug, Default)]
+struct Committed {
+    pairs: BTreeMap<(Vec<u8>, Scope), Value>,
+    /// Pairs whose key may repeat: values that hold for one group only.
+    qualified: Vec<Pair>,
+    bytes: usize,
+}
+
+impl Modex {
+    /// Takes the pairs of a commit; a pair replaces an earlier one of its key and scope.
+    ///
+    /// # Errors
+    ///
+    /// The rank has committed more than it may. The pairs up to the limit are kept.
+    pub fn commit(&mut self, rank: u32, puts: impl IntoIterator<Item = Put>) -> Result<(), Status> {
+        let committed = self.ranks.entry(rank).or_default();
+        for put in puts {
+            let cost = ENTRY_COST + put.pair.key.len() + size_of(&put.pair.value);
+            let slot = (put.pair.key, put.scope);
+            let old = committed
+                .pairs
+                .get(&slot)
+                .map_or(0, |old| ENTRY_COST + slot.0.len() + size_of(old));
+            if committed.bytes - old + cost > MAX_RANK_BYTES {
+                return Err(Status::OUT_OF_RESOURCE);
+            }
+            committed.bytes = committed.bytes - old + cost;
+            committed.pairs.insert(slot, put.pair.value);
+        }
+        Ok(())
+    }
+
+    /// Adds a value that holds for one group only.
+    ///
+    /// # Errors
+    ///
+    /// The rank has committed more than it may.
+    pub fn qualify(&mut self, rank: u32, pair: Pair) -> Result<(), Status> {
+        let committed = self.ranks.entry(rank).or_default();
+        committed.bytes += ENTRY_COST + pair.key.len() + size_of(&pair.value);
+        if committed.bytes > MAX_RANK_BYTES {
+            return Err(Status::OUT_OF_RESOURCE);
+        }
+        committed.qualified.push(pair);
+        Ok(())
+    }
+
+    /// Whether the rank has committed anything, or an empty commit.
+    pub fn has(&self, rank: u32) -> bool {
+        self.ranks.contains_key(&rank)
+    }
+
+    /// Whether the rank has committed this key for this view.
+    pub fn has_key(&self, rank: u32, key: &[u8], view: View) -> bool {
+        self.ranks.get(&rank).is_some_and(|committed| {
+            let scopes = [view.scope(), Scope::Global];
+            scopes.iter().any(|scope| committed.pairs.contains_key(&(key.to_vec(), *scope)))
+                || committed.qualified.iter().any(|pair| is_about(pair, key))
+        })
+    }
+
+    /// All that the rank has committed for this view, as an answer to `get`.
+    pub fn data(&self, proc: &Proc, view: View, encoding: Encoding) -> Option<Vec<u8>> {
+        let committed = self.ranks.get(&proc.rank)?;
+        let pairs: Vec<_> = committed
+            .pairs
+            .iter()
+            .filter(|((_, scope), _)| [view.scope(), Scope::Global].contains(scope))
+            .map(|((key, _), value)| Pair::new(key.as_slice(), value.clone()))
+            .chain(committed.qualified.iter().cloned())
+            .collect();
+        Some(blob(encoding, proc, &write_pairs(encoding, &pairs)))
+    }
+
+    /// Forgets a rank.
+    pub fn forget(&mut self, rank: u32) {
+        self.ranks.remove(&rank);
+    }
+}
+
+/// What a member of a group contributed, as pairs that hold for the group of this number only: `pmix.qual.val` with
+/// the value and its qualifier.
+pub fn qualified(contribution: &[Info], context: &Value) -> Vec<Pair> {
+    let qualifier =
+        Info { key: b"pmix.grp.ctxid".into(), flags: QUALIFIER, value: context.clone() };
+    let pair = |info: &Info| {
+        Pair::new("pmix.qual.val", Value::array_of(&[info.clone(), qualifier.clone()]))
+    };
+    contribution.iter().map(pair).collect()
+}
+
+/// The flag of an info that restricts another.
+const QUALIFIER: u32 = 8;
+
+impl View {
+    const fn scope(self) -> Scope {
+        match self {
+            Self::Local => Scope::Local,
+            Self::Remote => Scope::Remote,
+        }
+    }
+}
+
+/// Whether a qualified pair has a value of this key.
+fn is_about(pair: &Pair, key: &[u8]) -> bool {
+    let infos = pair.value.as_infos().unwrap_or_default();
+    infos.first().is_some_and(|info| info.key == key)
+}
+
+/// About how much memory a value takes.
+fn size_of(value: &Value) -> usize {
+    value.data().size()
+}

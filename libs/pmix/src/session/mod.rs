@@ -1,0 +1,470 @@
+//! One client's connection, seen from its manager.
+//!
+//! Bytes of the client go in by [`receive`](Session::receive). The manager gets [`Operation`]s from
+//! [`poll_operation`](Session::poll_operation), and writes [`output`](Session::output) to the client.
+//!
+//! ```text
+//!               admit               finalize
+//! Connecting ─────────▶ Connected ────────────▶ Finalized
+//!     │ refuse              │ end of stream         │
+//!     └─────────────────────┴──────────▶ Closed ◀───┘
+//! ```
+//!
+//! The session knows neither clock nor system. The manager looks up the user of the connection, keeps the timers of
+//! requests, and ends the connection when it is [to be closed](Session::is_to_be_closed).
+
+mod arguments;
+mod events;
+mod operation;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pmi_proto::Ticket;
+
+use self::arguments::Refused;
+use self::events::Registrations;
+pub use self::operation::{Answer, CleanUp, Event, Operation, Persistence, Range, Spawn};
+use crate::connect::{self, Introduction, Refusal};
+use crate::encoding::{Data, Encoding};
+use crate::error::ProtocolError;
+use crate::limits::{MAX_MESSAGE, MAX_OPEN, MAX_OUTPUT, MAX_UNREAD};
+use crate::message::{self, GroupForm, Reply, Request};
+use crate::status::Status;
+use crate::transport::{Header, Incoming, Outgoing, TAG_EVENT};
+use crate::view::Proc;
+
+/// How far the conversation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The client has to introduce itself, and to be admitted.
+    Connecting,
+    /// The client may ask.
+    Connected,
+    /// The client has finalized; it may still ask.
+    Finalized,
+    /// Nothing is received any more.
+    Closed,
+}
+
+/// One client's connection.
+#[derive(Debug)]
+pub struct Session {
+    phase: Phase,
+    incoming: Incoming,
+    client: Client,
+    /// What waits for an answer.
+    open: BTreeMap<Ticket, Open>,
+    next_ticket: Ticket,
+    events: Registrations,
+    operations: VecDeque<(Ticket, Operation)>,
+    output: Outgoing,
+    /// The introduction waits for the manager's decision.
+    is_undecided: bool,
+    has_ended: bool,
+}
+
+/// What is known of the client.
+#[derive(Debug)]
+struct Client {
+    proc: Proc,
+    encoding: Encoding,
+    release: [u32; 3],
+    index: u32,
+}
+
+/// A request that waits for its answer.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    tag: u32,
+    command: u8,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Session {
+    /// A connection on which nothing has come.
+    pub fn new() -> Self {
+        let client = Client {
+            proc: Proc::new("", 0),
+            encoding: Encoding::Flexible,
+            release: [0; 3],
+            index: 0,
+        };
+        Self {
+            phase: Phase::Connecting,
+            incoming: Incoming::default(),
+            client,
+            open: BTreeMap::new(),
+            next_ticket: Ticket::FIRST,
+            events: Registrations::default(),
+            operations: VecDeque::new(),
+            output: Outgoing::default(),
+            is_undecided: false,
+            has_ended: false,
+        }
+    }
+
+    /// Takes bytes from the client, in any chunking. Bytes of a closed connection are ignored.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        self.incoming.push(bytes);
+        self.advance();
+        // Beyond the longest message the client sends on without regard to its replies.
+        if self.incoming.pending() > 2 * MAX_MESSAGE {
+            self.fail(ProtocolError::NotReading);
+        }
+    }
+
+    /// The stream brings no more. Complete messages are still decoded; the session is closed when the operations are
+    /// polled to their end.
+    pub fn end_of_stream(&mut self) {
+        self.has_ended = true;
+        self.advance();
+    }
+
+    /// Accepts the client as this process. `index` is any number; the client repeats it.
+    pub fn admit(&mut self, introduction: &Introduction, encoding: Encoding, index: u32) {
+        if self.phase != Phase::Connecting {
+            debug_assert!(false, "a client is admitted once");
+            return;
+        }
+        self.client = Client {
+            proc: Proc::new(introduction.namespace.as_slice(), introduction.rank),
+            encoding,
+            release: introduction.release(),
+            index,
+        };
+        self.phase = Phase::Connected;
+        self.is_undecided = false;
+        self.output.push(&connect::answer(Status::SUCCESS, index));
+    }
+
+    /// Refuses the client. The connection is to be closed when the output is written.
+    pub fn refuse(&mut self, refusal: Refusal) {
+        self.output.push(&connect::answer(refusal.status(), 0));
+        self.close();
+    }
+
+    /// The next thing that the manager has to do or know, and the ticket for its answer. To be polled until there is
+    /// none after each call that may have made one: all but `notify` and `output`.
+    pub fn poll_operation(&mut self) -> Option<(Ticket, Operation)> {
+        if self.operations.is_empty() {
+            self.advance();
+        }
+        self.operations.pop_front()
+    }
+
+    /// Answers the operation that came with this ticket. Answers may come in any order.
+    ///
+    /// An answer without an open request is the caller's misuse, except after the end of the connection.
+    pub fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
+        let Some(open) = self.open.remove(&ticket) else {
+            debug_assert!(self.phase == Phase::Closed, "{answer:?} answers no open request");
+            return;
+        };
+        let reply = self.reply(answer);
+        self.send_reply(open, &reply);
+    }
+
+    /// The time that the client gave for this request is over.
+    pub fn expire(&mut self, ticket: Ticket) {
+        if let Some(open) = self.open.remove(&ticket) {
+            self.send_reply(open, &Reply::Done(Status::TIMEOUT));
+        }
+    }
+
+    /// Sends an event if the client is registered for its code. `with_default` includes default handlers.
+    pub fn notify(&mut self, event: &Event, with_default: bool) -> bool {
+        if self.phase != Phase::Connected || !self.events.want(event, with_default) {
+            return false;
+        }
+        let payload = message::write_event(self.client.encoding, event);
+        self.send(TAG_EVENT, &payload);
+        true
+    }
+
+    /// Bytes to be written to the client.
+    pub fn output(&self) -> &[u8] {
+        self.output.waiting()
+    }
+
+    /// The first `n` bytes of the output have been written.
+    pub fn consume(&mut self, n: usize) {
+        debug_assert!(n <= self.output.waiting().len(), "consumed more than there is");
+        self.output.take(n);
+    }
+
+    /// How far the conversation is.
+    pub const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Whether the connection is to be closed now: nothing is received, and nothing waits to be written.
+    pub fn is_to_be_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed) && self.output.waiting().is_empty()
+    }
+
+    /// The process of the client, once it is admitted.
+    pub const fn proc(&self) -> &Proc {
+        &self.client.proc
+    }
+
+    /// The encoding of the client, once it is admitted.
+    pub const fn encoding(&self) -> Encoding {
+        self.client.encoding
+    }
+
+    /// The requests that wait for answers.
+    pub fn open(&self) -> impl Iterator<Item = Ticket> {
+        self.open.keys().copied()
+    }
+
+    /// Decodes up to the next operation. Its answer goes out before the next request is looked at, if the manager
+    /// answers at once.
+    fn advance(&mut self) {
+        while self.operations.is_empty() && !self.is_undecided {
+            if self.has_ended {
+                self.output.clear();
+            } else if self.output.waiting().len() >= MAX_OUTPUT {
+                return;
+            }
+            let took = match self.phase {
+                Phase::Closed => return,
+                Phase::Connecting => self.take_introduction(),
+                Phase::Connected | Phase::Finalized => self.take_message(),
+            };
+            if !took {
+                if self.has_ended {
+                    self.end();
+                }
+                return;
+            }
+        }
+    }
+
+    /// All that came is decoded, and the stream has ended.
+    fn end(&mut self) {
+        let pending = self.incoming.pending();
+        if pending > 0 && self.phase == Phase::Connected {
+            self.report(ProtocolError::Partial(pending), false);
+        }
+        self.output.clear();
+        self.close();
+    }
+
+    fn take_introduction(&mut self) -> bool {
+        match self.incoming.connect() {
+            Ok(None) => return false,
+            Ok(Some(payload)) => match Introduction::read(&payload) {
+                Ok(introduction) => {
+                    self.is_undecided = true;
+                    self.tell(Operation::Connecting(introduction));
+                }
+                Err(error) => self.fail(error),
+            },
+            Err(too_long) => self.fail(ProtocolError::TooLong(too_long.0)),
+        }
+        true
+    }
+
+    fn take_message(&mut self) -> bool {
+        match self.incoming.message() {
+            Ok(None) => return false,
+            Ok(Some((header, payload))) => self.take_request(header.tag, &payload),
+            Err(too_long) => self.fail(ProtocolError::TooLong(too_long.0)),
+        }
+        true
+    }
+
+    fn take_request(&mut self, tag: u32, payload: &[u8]) {
+        let command = command_of(self.client.encoding, payload);
+        let open = Open { tag, command: command.unwrap_or(u8::MAX) };
+        match Request::read(self.client.encoding, self.client.release, payload) {
+            Ok(request) => self.perform(open, request),
+            Err(error) => {
+                let status = match error {
+                    ProtocolError::UnknownCommand(_) => Status::NOT_SUPPORTED,
+                    _ => Status::UNPACK_FAILURE,
+                };
+                self.report(error, false);
+                if message::has_reply(open.command) {
+                    self.send_reply(open, &Reply::Done(status));
+                }
+            }
+        }
+    }
+
+    fn perform(&mut self, open: Open, request: Request) {
+        let own = self.client.proc.clone();
+        let operation = match request {
+            Request::Abort { status, message, procs } => {
+                self.send_reply(open, &Reply::Done(Status::SUCCESS));
+                let message = message.unwrap_or_default();
+                return self.tell(Operation::Abort { status: status.0, message, procs });
+            }
+            Request::Finalize => return self.finalize(open),
+            Request::Register { codes, info } => {
+                let registered = self.events.register(&codes, &info);
+                let status = registered.as_ref().err().copied().unwrap_or(Status::SUCCESS);
+                self.send_reply(open, &Reply::Done(status));
+                if let Some(codes) = registered.ok().filter(|codes| !codes.is_empty()) {
+                    self.tell(Operation::Registered { codes });
+                }
+                return;
+            }
+            Request::Deregister { codes } => return self.events.deregister(&codes),
+            Request::Unsupported { .. } | Request::GroupLeave { .. } => {
+                return self.send_reply(open, &Reply::Done(Status::NOT_SUPPORTED));
+            }
+            request => operation_of(request, &own),
+        };
+        match operation {
+            Err((status, problem)) => {
+                let command = message::name_of(open.command);
+                // A refusal of what is not offered is no misbehaviour.
+                if status != Status::NOT_SUPPORTED {
+                    self.report(ProtocolError::Refused { command, problem }, false);
+                }
+                self.send_reply(open, &Reply::Done(status));
+            }
+            Ok(_) if self.open.len() >= MAX_OPEN => {
+                self.report(ProtocolError::TooManyOpen, false);
+                self.send_reply(open, &Reply::Done(Status::OUT_OF_RESOURCE));
+            }
+            Ok(operation) => {
+                self.open.insert(self.next_ticket, open);
+                self.tell(operation);
+            }
+        }
+    }
+
+    fn finalize(&mut self, open: Open) {
+        self.send_reply(open, &Reply::Done(Status::SUCCESS));
+        if self.phase == Phase::Connected {
+            self.phase = Phase::Finalized;
+            self.tell(Operation::Finalized);
+        }
+    }
+
+    fn reply(&self, answer: Answer<'_>) -> Reply {
+        match answer {
+            Answer::Done(status) => Reply::Done(status),
+            Answer::JobInfo(info) => Reply::JobInfo {
+                namespace: self.client.proc.namespace.clone(),
+                info: info.to_vec(),
+            },
+            Answer::Data(data) => Reply::Data(data.to_vec()),
+            Answer::Found(found) => Reply::Found(found.to_vec()),
+            Answer::Spawned { namespace, info } => {
+                Reply::Spawned { namespace: namespace.to_vec(), info: info.to_vec() }
+            }
+            Answer::Connected(jobs) => Reply::Connected(jobs.to_vec()),
+            Answer::Answers(status, info) => Reply::Answers(status, info.to_vec()),
+            Answer::Group { members, context } => Reply::Group {
+                members: members.to_vec(),
+                context,
+                form: GroupForm::of(self.client.release),
+            },
+        }
+    }
+
+    fn send_reply(&mut self, open: Open, reply: &Reply) {
+        let payload = reply.write(self.client.encoding, open.command);
+        self.send(open.tag, &payload);
+    }
+
+    fn send(&mut self, tag: u32, payload: &[u8]) {
+        let Ok(length) = u32::try_from(payload.len()) else {
+            debug_assert!(false, "a message of {} bytes", payload.len());
+            return;
+        };
+        if self.output.waiting().len() + payload.len() > MAX_UNREAD {
+            return self.fail(ProtocolError::NotReading);
+        }
+        let header = Header { index: self.client.index, tag, length };
+        self.output.push(&header.write());
+        self.output.push(payload);
+    }
+
+    fn tell(&mut self, operation: Operation) {
+        self.operations.push_back((self.next_ticket, operation));
+        self.next_ticket = self.next_ticket.next();
+    }
+
+    fn report(&mut self, error: ProtocolError, is_fatal: bool) {
+        self.tell(Operation::Misbehaved { error, is_fatal });
+    }
+
+    fn fail(&mut self, error: ProtocolError) {
+        if self.phase != Phase::Closed {
+            if error == ProtocolError::NotReading {
+                self.output.clear();
+            }
+            self.report(error, true);
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        self.phase = Phase::Closed;
+        self.incoming.clear();
+        self.open.clear();
+    }
+}
+
+/// The number of the command, if one can be read.
+fn command_of(encoding: Encoding, payload: &[u8]) -> Option<u8> {
+    let mut reader = crate::encoding::Reader::new(encoding, payload);
+    match reader.one(crate::encoding::DataType::COMMAND) {
+        Ok(Data::Unsigned(number)) => u8::try_from(number).ok(),
+        _ => None,
+    }
+}
+
+/// The operation of a request that the manager has to perform.
+fn operation_of(request: Request, own: &Proc) -> Result<Operation, Refused> {
+    use arguments::{members, timeout};
+    match request {
+        Request::JobInfo => Ok(Operation::JobInfo),
+        Request::Commit { puts } => Ok(Operation::Commit { puts }),
+        Request::Fence { procs, info } => arguments::fence(procs, &info, own),
+        Request::Get { proc, info, key } => Ok(Operation::Get {
+            proc,
+            key,
+            immediate: crate::view::Info::is_set(&info, "pmix.immediate"),
+            timeout: timeout(&info),
+        }),
+        Request::Publish { info, .. } => arguments::publish(info),
+        Request::Lookup { keys, info, .. } => arguments::lookup(keys, &info),
+        Request::Unpublish { keys, info, .. } => arguments::unpublish(keys, &info),
+        Request::Spawn { info, apps } => arguments::spawn(&info, apps),
+        Request::Connect { procs, info } => {
+            Ok(Operation::Connect { procs: members(procs, own)?, timeout: timeout(&info) })
+        }
+        Request::Disconnect { procs, info } => {
+            Ok(Operation::Disconnect { procs: members(procs, own)?, timeout: timeout(&info) })
+        }
+        Request::Notify { status, range, info } => arguments::notify(status, range, info, own),
+        Request::Query { queries } => Ok(Operation::Query(queries)),
+        Request::Log { info, .. } => arguments::log(&info),
+        Request::JobControl { info, .. } => arguments::job_control(&info),
+        Request::GroupConstruct { group, procs, info } => {
+            arguments::construct(group, procs, &info, own)
+        }
+        Request::GroupDestruct { group, procs, info } => {
+            Ok(Operation::Destruct { group, procs: members(procs, own)?, timeout: timeout(&info) })
+        }
+        Request::Abort { .. }
+        | Request::Finalize
+        | Request::Register { .. }
+        | Request::Deregister { .. }
+        | Request::GroupLeave { .. }
+        | Request::Unsupported { .. } => Err((Status::NOT_SUPPORTED, "not offered")),
+    }
+}

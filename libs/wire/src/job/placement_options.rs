@@ -1,0 +1,139 @@
+//! The user's options for where ranks run. The specification carries them. `mpd-placement`
+//! evaluates them when the members of the ring are known.
+
+use serde::{Deserialize, Serialize};
+
+use crate::is_daemon_name;
+use crate::job::bounds::{MAX_HOSTS, Misfit};
+
+/// Where the ranks of a job run, as far as the user chose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacementSpec {
+    /// The hosts to use, in this order; empty: every member, in ring order.
+    pub hosts: Vec<HostChoice>,
+    /// Hosts that get no rank.
+    pub exclude: Vec<String>,
+    /// Ranks that each host takes before the next one, instead of its slots.
+    pub per_host: Option<u32>,
+    /// How consecutive ranks are spread.
+    pub order: RankOrder,
+    /// Ranks of one group: consecutive ranks on one host.
+    pub group: Option<u32>,
+    /// Whether ring order begins with the console's host, and not with its successor.
+    pub here_first: bool,
+    /// The unit that each rank is bound to.
+    pub binding: Binding,
+    /// Whether the user wants a list of the ranks of each host.
+    pub print_rank_map: bool,
+}
+
+/// A host that the user names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostChoice {
+    /// Its name as the user wrote it.
+    pub name: String,
+    /// Ranks that it takes before the next host; `None`: as its daemon configures.
+    pub slots: Option<u32>,
+}
+
+/// How consecutive ranks are spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RankOrder {
+    /// A host fills all its slots, then the next host does.
+    #[default]
+    BySlot,
+    /// Each host takes one rank in turn.
+    RoundRobin,
+}
+
+/// The unit that a rank is bound to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Binding {
+    /// No binding.
+    #[default]
+    None,
+    /// A core.
+    Core,
+    /// The cores of a NUMA node.
+    Numa,
+    /// Its host slice of the host's cores.
+    Slots,
+}
+
+impl RankOrder {
+    /// All values, by their number on the wire.
+    pub(super) const ALL: [Self; 2] = [Self::BySlot, Self::RoundRobin];
+}
+
+impl Binding {
+    /// All values, by their number on the wire.
+    pub(super) const ALL: [Self; 4] = [Self::None, Self::Core, Self::Numa, Self::Slots];
+
+    /// Its name on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Core => "core",
+            Self::Numa => "numa",
+            Self::Slots => "slots",
+        }
+    }
+
+    /// The binding called `name`.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|binding| binding.name() == name)
+    }
+}
+
+impl Default for PlacementSpec {
+    /// No choice: every member in ring order from the console's host, each with its slots.
+    fn default() -> Self {
+        Self {
+            hosts: Vec::new(),
+            exclude: Vec::new(),
+            per_host: None,
+            order: RankOrder::default(),
+            group: None,
+            here_first: true,
+            binding: Binding::default(),
+            print_rank_map: false,
+        }
+    }
+}
+
+impl PlacementSpec {
+    /// Checks whether this can be placed, provided that the hosts exist.
+    pub(super) fn check(&self) -> Result<(), Misfit> {
+        if self.per_host == Some(0) || self.group == Some(0) {
+            return Err(Misfit::NoRanks);
+        }
+        if let (Some(each), Some(group)) = (self.per_host, self.group)
+            && each % group != 0
+        {
+            return Err(Misfit::Groups { each, group });
+        }
+        check_hosts(&self.hosts)?;
+        check_names(self.exclude.iter().map(String::as_str))
+    }
+}
+
+/// Checks whether these can be hosts.
+pub(crate) fn check_hosts(hosts: &[HostChoice]) -> Result<(), Misfit> {
+    if hosts.iter().any(|host| host.slots == Some(0)) {
+        return Err(Misfit::NoRanks);
+    }
+    check_names(hosts.iter().map(|host| host.name.as_str()))
+}
+
+pub(crate) fn check_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Result<(), Misfit> {
+    if names.len() > MAX_HOSTS {
+        return Err(Misfit::TooManyHosts(names.len()));
+    }
+    // Other texts cannot name a member of the ring, and could disturb a terminal.
+    let mut names = names;
+    match names.find(|name| !is_daemon_name(name)) {
+        Some(bad) => Err(Misfit::Host(bad.chars().take(60).collect())),
+        None => Ok(()),
+    }
+}

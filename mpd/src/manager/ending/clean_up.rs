@@ -1,0 +1,132 @@
+//! The leftovers of a job besides processes: its private directory, System V objects, shared memory.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::rc::Rc;
+
+use mpd_io::ipc;
+use mpd_io::leftovers::{clocks, lifetime};
+use mpd_io::logging::plain;
+use mpd_io::made::Made;
+use mpd_io::shm::{self, ShmWatch};
+use mpd_io::tree;
+use mpd_job::leftovers;
+use mpd_job::leftovers::Known;
+use mpd_job::record::Note;
+use mpd_wire::Rank;
+use mpd_wire::job::JobSpec;
+use nix::unistd::Pid;
+
+use super::groups::Groups;
+use super::removal::remove;
+use crate::notes::Notes;
+
+/// Notes leftovers during the job and removes them at its end.
+#[derive(Debug)]
+pub(crate) struct CleanUp {
+    directory: Option<Made>,
+    pub(crate) shm: ShmWatch,
+    known: Known,
+    groups: Rc<Groups>,
+    /// The notes for a daemon, in case this manager is killed. They hold the lock of the job's record.
+    notes: Notes,
+}
+
+impl CleanUp {
+    /// Makes the job's directory below `base` and the shared objects of groups of the ranks here, all private to the
+    /// user. Notes what exists before the job. Returns an error if something could not be made.
+    pub(crate) fn start(
+        base: &Path,
+        (spec, ranks): (&JobSpec, &[Rank]),
+        notes: Notes,
+    ) -> (Self, Result<(), String>) {
+        let mut clean_up = Self {
+            directory: None,
+            // Begins before the shared objects of groups exist.
+            shm: ShmWatch::start(),
+            known: Known::default(),
+            groups: Rc::default(),
+            notes,
+        };
+        clean_up.add(leftovers::Note::Began(ipc::existing()));
+        clean_up.add(leftovers::Note::Clock(clocks().into()));
+        let made = clean_up.make(base, (spec, ranks));
+        (clean_up, made)
+    }
+
+    fn make(&mut self, base: &Path, (spec, ranks): (&JobSpec, &[Rank])) -> Result<(), String> {
+        let notes = &mut self.notes;
+        let made = Made::below(base, |made| notes.add(&Note::Directory(made.clone())));
+        let unmade =
+            |e| format!("cannot make the job's directory in {}: {}", base.display(), plain(&e));
+        let directory = self.directory.insert(made.map_err(unmade)?);
+        self.groups = Rc::new(Groups::make(spec, ranks, directory.path(), notes)?);
+        Ok(())
+    }
+
+    /// Notes a fact, also for a daemon if it is new.
+    fn add(&mut self, note: leftovers::Note) {
+        if self.known.add(note.clone()) {
+            self.notes.add(&Note::Leftovers(note));
+        }
+    }
+
+    /// The job's directory.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.directory.as_ref().map(Made::path)
+    }
+
+    pub(crate) fn groups(&self) -> Rc<Groups> {
+        Rc::clone(&self.groups)
+    }
+
+    /// Notes a process of the job that is not reaped.
+    pub(crate) fn remember(&mut self, pid: Pid) {
+        self.note_lifetime(pid, false);
+    }
+
+    /// Notes a process of the job that is about to be reaped.
+    pub(crate) fn note_end(&mut self, pid: Pid) {
+        self.note_lifetime(pid, true);
+    }
+
+    fn note_lifetime(&mut self, pid: Pid, over: bool) {
+        if let Some(lifetime) = lifetime(pid, over) {
+            self.add(leftovers::Note::Process(lifetime));
+        }
+    }
+
+    /// Notes the living processes. Must be called before they are killed.
+    pub(crate) fn note(&mut self) {
+        self.add(leftovers::Note::Clock(clocks().into()));
+        for pid in tree::descendants() {
+            self.remember(pid);
+        }
+    }
+
+    /// Notes the files that the job was the first to use.
+    pub(crate) fn note_files(&mut self) {
+        for file in self.shm.take_fresh() {
+            self.add(leftovers::Note::File(file));
+        }
+    }
+
+    /// The inodes of files of the job in `/dev/shm` that still exist.
+    pub(crate) fn files_left(&mut self) -> Vec<u64> {
+        self.shm.settle();
+        self.note_files();
+        shm::left(self.known.files())
+    }
+
+    /// Removes everything except files of shared memory in use. If `in_use` is unknown, all these files stay. Must
+    /// be called when no process of the job lives.
+    pub(crate) fn remove(&mut self, in_use: Option<&BTreeSet<u64>>) {
+        self.add(leftovers::Note::Clock(clocks().into()));
+        ipc::sweep(&self.known);
+        if let Some(in_use) = in_use {
+            shm::sweep(self.known.files(), in_use);
+        }
+        self.groups.remove();
+        self.directory.iter().for_each(remove);
+    }
+}

@@ -1,0 +1,10 @@
+//! The removal of a directory that the manager has made.
+
+use mpd_io::made::Made;
+
+/// Removes a directory with its content, or logs why that is impossible.
+pub(super) fn remove(made: &Made) {
+    if let Err(e) = made.remove() {
+        log::warn!("cannot remove {}: {e}", made.path().display());
+    }
+}
