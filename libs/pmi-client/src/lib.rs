@@ -6,10 +6,10 @@
 //!
 //! # fn main() -> Result<(), pmi_client::Error> {
 //! let client = Client::connect(Version::One)?;
-//! let place = client.place();
-//! client.put(format!("address-{}", place.rank).as_bytes(), b"10.0.0.1:99")?;
+//! let process = client.process_info();
+//! client.put(format!("address-{}", process.rank).as_bytes(), b"10.0.0.1:99")?;
 //! client.fence()?;
-//! let right = (place.rank + 1) % place.size;
+//! let right = (process.rank + 1) % process.size;
 //! let address = client.get(format!("address-{right}").as_bytes())?;
 //! assert!(address.is_some());
 //! client.finalize()
