@@ -119,7 +119,7 @@ fn threads(pid: u32, spans: &[Span]) -> Vec<Value> {
 fn event(pid: u32, span: &Span, first: u64) -> Value {
     let cat = match span.phase {
         Phase::Run | Phase::Fence => "run",
-        Phase::Kill | Phase::Drain | Phase::CleanUp => "end",
+        Phase::Kill | Phase::Drain | Phase::Cleanup => "end",
         _ => "start",
     };
     json!({

@@ -161,7 +161,7 @@ fn laps_and_census_reach_every_member_exactly_once() {
         }
     }
     let problem = ring.refusal(1, RingRequest::Lap { laps: 0, trace: false });
-    assert!(problem.contains("0 laps"), "{problem}");
+    assert!(problem.contains("the number of laps must not be 0"), "{problem}");
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn the_timeline_has_valid_spans_of_every_host_and_every_rank() {
     };
     for host in ["d1", "d2", "d3", "d4"] {
         let mut expected =
-            vec!["manager", "checks", "ready", "go", "spawn", "run", "fence", "kill", "clean-up"];
+            vec!["manager", "checks", "ready", "go", "spawn", "run", "fence", "kill", "cleanup"];
         expected.extend(match host {
             "d1" => ["placement", "scatter"],
             _ => ["link", "specification"],

@@ -136,7 +136,7 @@ fn of_two_publishers_of_a_name_one_succeeds_also_across_a_partition() {
     wait_until("both have it", || jobs.iter().all(|job| job.stdout().ends_with(DONE)));
     rig.control(&["heal"]);
     rig.heals("the halves together again", &hosts);
-    let lost = |job: &Running| job.stderr().contains("\"land\" is job");
+    let lost = |job: &Running| job.stderr().contains("\"land\" belongs to job");
     wait_until("one of them has an error", || jobs.iter().any(lost));
     assert_eq!(jobs.iter().filter(|job| lost(job)).count(), 1);
     // The publication with the lower number is kept.

@@ -137,7 +137,7 @@ impl Process {
             ForStdio::CountOutput => self.stdio.report_written(turn),
             ForStdio::Asked(ranks) => self.stdio.expect_answers(turn, &ranks),
             ForStdio::Mark(rank, after, text) => self.stdio.add_mark(rank, (after, text)),
-            ForStdio::MarksRead(rank) => self.stdio.marks_read(rank),
+            ForStdio::MarksRead(rank) => self.stdio.marks_read(turn, rank),
             ForStdio::Unreported(ranks) => self.stdio.end_unreported(ranks),
         }
     }

@@ -133,12 +133,14 @@ impl Session {
 
     /// Reads and writes as much as possible, up to about `room` bytes of lines.
     pub(super) fn turn(&mut self, now: Time, room: usize) {
+        // The program's output is read before its silence is judged.
+        match room {
+            0 => self.handle(now, Input::Unread),
+            room => self.read_gdb(now, room),
+        }
         if self.driver.poll_timeout().is_some_and(|at| at <= now) {
             self.driver.handle_timeout(now);
             self.perform();
-        }
-        if room > 0 {
-            self.read_gdb(now, room);
         }
         self.flush_terminal();
         self.gdb.flush();

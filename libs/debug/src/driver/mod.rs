@@ -77,6 +77,8 @@ pub enum Input<'a> {
     Complaints(&'a [u8]),
     /// Output of the program.
     Program(&'a [u8]),
+    /// The program's output is not read now. Its silence does not end a piece of a line.
+    Unread,
     /// gdb has exited; the text says how, as in `was killed by SIGKILL`.
     GdbEnded(&'a str),
     /// The session has no user any longer.
@@ -262,6 +264,7 @@ impl Driver {
                 }
             }
             Input::Program(bytes) => self.terminal.output(now, bytes, &mut self.outputs),
+            Input::Unread => self.terminal.unread(now),
             Input::GdbEnded(how) => self.gdb_ended(how),
             Input::Quit => self.quit(None),
             Input::Signal(signal) => self.signal_program(signal),

@@ -35,6 +35,11 @@ impl Terminal {
         self.deadline = (!self.partial.is_empty()).then(|| now + STILL);
     }
 
+    /// The terminal is not read now: the program may have written the rest of its line.
+    pub(super) fn unread(&mut self, now: Time) {
+        self.deadline = self.deadline.map(|_| now + STILL);
+    }
+
     fn extend(&mut self, mut text: &[u8], outputs: &mut VecDeque<Output>) {
         while self.partial.len() + text.len() > MAX_TEXT {
             let (now, later) = text.split_at(MAX_TEXT - self.partial.len());

@@ -435,6 +435,19 @@ fn output_is_sent_in_lines_and_in_pieces_of_lines_that_pause() {
 }
 
 #[test]
+fn a_line_is_not_divided_while_its_terminal_is_not_read() {
+    let mut bench = Bench::ready();
+    bench.handle(Input::Program(b"line 4"));
+    bench.driver.handle(at(150), Input::Unread);
+    bench.driver.handle_timeout(at(200));
+    bench.drain();
+    assert_eq!((bench.take().len(), bench.driver.poll_timeout()), (0, Some(at(350))));
+    bench.handle(Input::Program(b"2\n"));
+    bench.driver.handle(at(400), Input::Unread);
+    assert_eq!((bench.take(), bench.driver.poll_timeout()), (vec![">line 42".to_owned()], None));
+}
+
+#[test]
 fn an_answer_that_is_too_long_to_be_read_is_still_an_answer() {
     let mut bench = Bench::ready();
     let long = "x".repeat(2 * MAX_LINE);

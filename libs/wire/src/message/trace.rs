@@ -41,7 +41,7 @@ pub enum Phase {
     /// The remaining output was written.
     Drain,
     /// What the job left on the host was removed.
-    CleanUp,
+    Cleanup,
 }
 
 impl Phase {
@@ -62,7 +62,7 @@ impl Phase {
             Self::Fence => "fence",
             Self::Kill => "kill",
             Self::Drain => "drain",
-            Self::CleanUp => "clean-up",
+            Self::Cleanup => "cleanup",
         }
     }
 
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn names_are_those_on_the_wire() {
-        for phase in [Phase::Placement, Phase::Specification, Phase::Run, Phase::CleanUp] {
+        for phase in [Phase::Placement, Phase::Specification, Phase::Run, Phase::Cleanup] {
             assert_eq!(serde_json::to_value(phase).unwrap(), phase.name());
         }
     }

@@ -347,7 +347,7 @@ impl Ending {
     /// Reports that the clean-up is complete; a later daemon needs nothing of this job.
     fn forget_job(&mut self, turn: &mut Turn<'_>) {
         forget(&turn.job.order, self.cgroup.take());
-        turn.end(Phase::CleanUp, None);
+        turn.end(Phase::Cleanup, None);
         turn.report(Event::TraceEnds);
         turn.post(Input::CleanedUp);
     }

@@ -41,7 +41,7 @@ impl Ending {
     /// Removes the leftovers of the job, of which no process lives here. Files of shared memory that a process
     /// still uses stay.
     pub(in crate::manager) fn clean_up(&mut self, turn: &mut Turn<'_>) {
-        turn.begin(Phase::CleanUp, None);
+        turn.begin(Phase::Cleanup, None);
         (0..=MOST_DOUBLINGS).for_each(|looks| self.timers.stop(Timer::Shm(looks)));
         let left = self.clean_up.files_left();
         self.helpers.stop();

@@ -59,14 +59,40 @@ impl Stdio {
         self.mark_source(rank, Stream::Out, false);
     }
 
-    /// All marks that belong into the output of a rank that was read so far have come.
-    pub(in crate::manager) fn marks_read(&mut self, rank: Rank) {
+    /// All marks that belong into the output of a rank that was read so far have come. The output is passed on at
+    /// once: it would otherwise be late for equal lines of other ranks.
+    pub(in crate::manager) fn marks_read(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         let marks = self.pipes.get_mut(&rank).and_then(|pipes| pipes.marks(Stream::Out));
         marks.into_iter().for_each(Marks::are_known);
+        while self.admits(rank, Stream::Out) {
+            match self.serve_marks(turn, rank, Stream::Out) {
+                Next::Bytes(_) | Next::Mark(_) => {}
+                Next::End => return self.end_source(turn, rank, Stream::Out),
+                Next::Wait | Next::Read => break,
+            }
+        }
         self.mark_source(rank, Stream::Out, false);
     }
 
-    /// Passes on what is next of a stream with marks. Whether more can be read.
+    /// Whether the output of a source lets it write. Otherwise the source waits.
+    fn admits(&mut self, rank: Rank, stream: Stream) -> bool {
+        let Some(pipes) = self.pipes.get_mut(&rank) else { return false };
+        let source = pipes.source(stream);
+        if source.pipe.is_none() || source.blocked {
+            return false;
+        }
+        let route = self.outputs.route(rank, stream);
+        let sink = &mut self.outputs.sinks[route];
+        if sink.admits(&alone(rank), stream) {
+            return true;
+        }
+        source.blocked = true;
+        sink.blocked.push((rank, stream));
+        self.lines.stop(source_number(rank, stream));
+        false
+    }
+
+    /// Passes on the next bytes or the next mark of a stream with marks. Returns [`Next::Read`] for other streams.
     fn serve_marks(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream) -> Next {
         let pipes = self.pipes.get_mut(&rank);
         let Some(marks) = pipes.and_then(|pipes| pipes.marks(stream)) else { return Next::Read };
@@ -98,17 +124,7 @@ impl Stdio {
         let route = self.outputs.route(rank, stream);
         for _ in 0..READS_PER_TURN {
             let Some(pipes) = self.pipes.get_mut(&rank) else { return };
-            let source = pipes.source(stream);
-            if !source.ready {
-                return;
-            }
-            if source.pipe.is_none() || source.blocked {
-                return;
-            }
-            if !self.outputs.sinks[route].admits(&alone(rank), stream) {
-                source.blocked = true;
-                self.lines.stop(source_number(rank, stream));
-                self.outputs.sinks[route].blocked.push((rank, stream));
+            if !pipes.source(stream).ready || !self.admits(rank, stream) {
                 return;
             }
             match self.serve_marks(turn, rank, stream) {
