@@ -1,4 +1,4 @@
-//! Gives the library the name that programs linked with Slurm's look for.
+//! Sets the soname of the library to that of Slurm's library, so that programs linked with it find this one.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -1,15 +1,16 @@
-//! What reaches beyond the own job: names, and jobs that are spawned.
+//! Published names, and jobs that this job starts.
 
 use std::ffi::{c_char, c_int};
 
 use pmi_client::c::{
-    ERR_INVALID_ARG, ERR_INVALID_LENGTH, MAX_PORT, Room, array, code, int, room, set_text, text,
+    ERR_INVALID_ARG, ERR_INVALID_LENGTH, MAX_PORT, array, code, int, room, set_text, text, texts,
 };
-use pmi_client::{Pair, SpawnCommand, SpawnRequest};
+use pmi_client::library::commands;
+use pmi_client::{Pair, SpawnRequest};
 
-use crate::client;
+use crate::LIBRARY;
 
-/// A pair of texts, as C lays it out.
+/// A pair of texts in the layout of C.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Keyval {
@@ -17,7 +18,7 @@ pub struct Keyval {
     val: *mut c_char,
 }
 
-/// Publishes what a service is reached by.
+/// Publishes the port of a service.
 ///
 /// # Safety
 /// Both are NULL or texts.
@@ -26,27 +27,22 @@ pub unsafe extern "C" fn PMI_Publish_name(
     service_name: *const c_char,
     port: *const c_char,
 ) -> c_int {
-    code(|| {
-        // SAFETY: the caller vouches for the texts.
-        let (service, port) = unsafe { (text(service_name), text(port)) };
-        Ok(client()?.publish(service.ok_or(ERR_INVALID_ARG)?, port.ok_or(ERR_INVALID_ARG)?)?)
-    })
+    // SAFETY: the caller vouches for the texts.
+    let (service, port) = unsafe { (text(service_name), text(port)) };
+    LIBRARY.publish(service, port)
 }
 
-/// Takes a name back.
+/// Withdraws a published service.
 ///
 /// # Safety
 /// `service_name` is NULL or a text.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMI_Unpublish_name(service_name: *const c_char) -> c_int {
-    code(|| {
-        // SAFETY: the caller vouches for the text.
-        let service = unsafe { text(service_name) }.ok_or(ERR_INVALID_ARG)?;
-        Ok(client()?.unpublish(service)?)
-    })
+    // SAFETY: the caller vouches for the text.
+    LIBRARY.unpublish(unsafe { text(service_name) })
 }
 
-/// What a service is reached by.
+/// The port of a service.
 ///
 /// # Safety
 /// `service_name` is NULL or a text; `port` is NULL or has room for [`MAX_PORT`] characters.
@@ -58,9 +54,9 @@ pub unsafe extern "C" fn PMI_Lookup_name(service_name: *const c_char, port: *mut
         if port.is_null() {
             return Err(ERR_INVALID_ARG);
         }
-        let found = client()?.lookup(service)?;
-        // The call does not name its room. MPI programs provide MPI_MAX_PORT_NAME, and a caller with less
-        // room has ports that fit it: a port of a usual length touches no more than it takes.
+        let found = LIBRARY.client()?.lookup(service)?;
+        // The caller does not pass the size of its buffer. MPI programs provide MPI_MAX_PORT_NAME. Only the bytes
+        // of the port are written, so a smaller buffer suffices for a short port.
         let needed = int(found.len().min(MAX_PORT - 1) + 1);
         // SAFETY: the caller vouches for the room.
         let room = unsafe { room(port, needed) }.ok_or(ERR_INVALID_ARG)?;
@@ -68,12 +64,13 @@ pub unsafe extern "C" fn PMI_Lookup_name(service_name: *const c_char, port: *mut
     })
 }
 
-/// Starts programs as a job of their own.
+/// Starts programs as a new job.
 ///
 /// # Safety
 /// `count` is the length of the arrays `cmds`, `argvs`, `maxprocs`, `info_keyval_sizesp` and
-/// `info_keyval_vectors`; an element of `argvs` is NULL or ends with NULL; the vectors are as long
-/// as their sizes say; `errors` is NULL or has room for a number for each process.
+/// `info_keyval_vectors`. An element of `argvs` is NULL or an array that ends with NULL. The
+/// lengths of the vectors are in `info_keyval_sizesp` and `preput_keyval_size`. `errors` is NULL or
+/// has room for one number per process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMI_Spawn_multiple(
     count: c_int,
@@ -87,58 +84,37 @@ pub unsafe extern "C" fn PMI_Spawn_multiple(
     errors: *mut c_int,
 ) -> c_int {
     code(|| {
-        if count <= 0 {
-            return Err(ERR_INVALID_ARG);
-        }
-        let mut request = SpawnRequest::default();
-        // SAFETY: the caller vouches for all arrays and texts; arrays that may be left out are
-        // looked at only where they are not NULL.
-        unsafe {
-            let commands = array(cmds, count).ok_or(ERR_INVALID_ARG)?;
-            let sizes = array(maxprocs, count).ok_or(ERR_INVALID_ARG)?;
+        // SAFETY: the caller vouches for all arrays and texts. An array that may be NULL is read only
+        // if it is not NULL.
+        let request = unsafe {
             let arguments = array(argvs, count);
             let infos = array(info_keyval_sizesp, count).zip(array(info_keyval_vectors, count));
-            for (index, &command) in commands.iter().enumerate() {
-                let info = match infos {
-                    Some((counts, vectors)) => pairs(vectors[index], counts[index])?,
-                    None => Vec::new(),
-                };
-                request.commands.push(SpawnCommand {
-                    program: text(command).ok_or(ERR_INVALID_ARG)?.to_vec(),
-                    args: arguments.map_or_else(Vec::new, |all| texts(all[index])),
-                    size: u32::try_from(sizes[index]).map_err(|_| ERR_INVALID_ARG)?,
-                    info,
-                });
+            let rest = |index: usize| {
+                let arguments = arguments.map_or_else(Vec::new, |all| texts_to_null(all[index]));
+                let info = infos.map(|(counts, vectors)| pairs(vectors[index], counts[index]));
+                Ok((arguments, info.transpose()?.unwrap_or_default()))
+            };
+            SpawnRequest {
+                commands: commands(texts(cmds, count), array(maxprocs, count), rest)?,
+                preput: pairs(preput_keyval_vector, preput_keyval_size)?,
             }
-            request.preput = pairs(preput_keyval_vector, preput_keyval_size)?;
-        }
-        let spawned = client()?.spawn(&request)?;
-        let total =
-            request.commands.iter().map(|command| command.size).fold(0, u32::saturating_add);
-        // SAFETY: the caller vouches for the room, or there is none.
-        if let Some(room) = unsafe { room(errors, int(total)) } {
-            report(&room, &spawned.codes);
-        }
-        Ok(())
+        };
+        // SAFETY: the caller vouches for the buffer.
+        LIBRARY.spawn(&request, |total| unsafe { room(errors, total) }).map(drop)
     })
 }
 
-/// A code for each process; the processes without a code were started.
-fn report(room: &Room<c_int>, codes: &[i32]) {
-    room.fill(codes.iter().copied().chain(std::iter::repeat(0)));
-}
-
-/// Texts up to NULL.
+/// The texts before NULL.
 ///
 /// # Safety
 /// `first` is NULL or an array of texts that ends with NULL.
-unsafe fn texts(first: *const *const c_char) -> Vec<Vec<u8>> {
+unsafe fn texts_to_null(first: *const *const c_char) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     if first.is_null() {
         return found;
     }
     for index in 0.. {
-        // SAFETY: elements up to the first NULL are there, and none before was it.
+        // SAFETY: the array has this element, since no element before it is NULL.
         let Some(text) = (unsafe { text(*first.add(index)) }) else { break };
         found.push(text.to_vec());
     }

@@ -1,4 +1,4 @@
-//! The keyval space. A job has one; who asks for a new one is given that, as MPD's server does.
+//! The keyval space. A job has only one, so the creation of a space returns its name.
 
 use std::ffi::{c_char, c_int};
 use std::sync::Mutex;
@@ -9,8 +9,8 @@ use pmi_client::c::{
     ERR_INVALID_VAL_LENGTH, FAIL, Out, Outcome, code, int, room, set_text, text,
 };
 
-use crate::process_info::{name, number};
-use crate::{ERR_INVALID_KVS, client};
+use crate::process_info::job_name;
+use crate::{ERR_INVALID_KVS, LIBRARY};
 
 /// The name of the job's keyval space.
 ///
@@ -19,25 +19,25 @@ use crate::{ERR_INVALID_KVS, client};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMI_KVS_Get_my_name(kvsname: *mut c_char, length: c_int) -> c_int {
     // SAFETY: the caller vouches for the room.
-    unsafe { name(kvsname, length) }
+    unsafe { job_name(kvsname, length) }
 }
 
-/// How much room the name of a keyval space needs.
+/// The size of a buffer for the name of a keyval space.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI_KVS_Get_name_length_max(length: Out) -> c_int {
-    number(length, |client| Ok(int(client.limits().job)))
+    LIBRARY.number(length, |client| Ok(int(client.limits().job)))
 }
 
-/// How much room a key needs.
+/// The size of a buffer for a key.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI_KVS_Get_key_length_max(length: Out) -> c_int {
-    number(length, |client| Ok(int(client.limits().key)))
+    LIBRARY.number(length, |client| Ok(int(client.limits().key)))
 }
 
-/// How much room a value needs.
+/// The size of a buffer for a value.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI_KVS_Get_value_length_max(length: Out) -> c_int {
-    number(length, |client| Ok(int(client.limits().value)))
+    LIBRARY.number(length, |client| Ok(int(client.limits().value)))
 }
 
 /// The keyval space of the job.
@@ -47,7 +47,7 @@ pub extern "C" fn PMI_KVS_Get_value_length_max(length: Out) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMI_KVS_Create(kvsname: *mut c_char, length: c_int) -> c_int {
     // SAFETY: the caller vouches for the room.
-    unsafe { name(kvsname, length) }
+    unsafe { job_name(kvsname, length) }
 }
 
 /// Does nothing: the keyval space ends with the job.
@@ -76,11 +76,11 @@ pub unsafe extern "C" fn PMI_KVS_Put(
             check_name(kvsname)?;
             (text(key).ok_or(ERR_INVALID_KEY)?, text(value).ok_or(ERR_INVALID_VAL)?)
         };
-        Ok(client()?.put(key, value)?)
+        Ok(LIBRARY.client()?.put(key, value)?)
     })
 }
 
-/// Does nothing: a put is with the server when it returns.
+/// Does nothing, since a put returns after the answer of the server.
 ///
 /// # Safety
 /// `kvsname` is NULL or a text.
@@ -111,15 +111,16 @@ pub unsafe extern "C" fn PMI_KVS_Get(
             }
             (key, room(value, length).ok_or(ERR_INVALID_LENGTH)?)
         };
-        let found = client()?.get(key)?.ok_or(FAIL)?;
+        let found = LIBRARY.client()?.get(key)?.ok_or(FAIL)?;
         set_text(&room, &found, ERR_INVALID_LENGTH)
     })
 }
 
-/// The first pair; an empty key is the end.
+/// The first pair. An empty key means that there is no further pair.
 ///
 /// # Safety
-/// `kvsname` is NULL or a text, the others are NULL or have room as said.
+/// `kvsname` is NULL or a text. `key` is NULL or has room for `key_len` characters, and `val` is NULL
+/// or has room for `val_len` characters.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMI_KVS_Iter_first(
     kvsname: *const c_char,
@@ -135,7 +136,7 @@ pub unsafe extern "C" fn PMI_KVS_Iter_first(
     })
 }
 
-/// The next pair; an empty key is the end.
+/// The next pair. An empty key means that there is no further pair.
 ///
 /// # Safety
 /// As of [`PMI_KVS_Iter_first`].
@@ -151,9 +152,11 @@ pub unsafe extern "C" fn PMI_KVS_Iter_next(
     code(|| unsafe { next_pair(kvsname, (key, key_len), (val, val_len)) })
 }
 
-/// Where the walk through the pairs is: the interface has one for the whole process.
+/// The index of the next pair. The interface has one iteration for the whole process.
 static NEXT: Mutex<usize> = Mutex::new(0);
 
+/// Writes the next pair into the buffers of C.
+///
 /// # Safety
 /// As of [`PMI_KVS_Iter_first`].
 unsafe fn next_pair(
@@ -171,7 +174,7 @@ unsafe fn next_pair(
         (key_room, room(val.0, val.1).ok_or(ERR_INVALID_VAL_LENGTH)?)
     };
     let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
-    let pair = client()?.entry(*next)?;
+    let pair = LIBRARY.client()?.entry(*next)?;
     let is_end = pair.is_none();
     let (key, value) = pair.unwrap_or_default();
     set_text(&key_room, &key, ERR_INVALID_KEY_LENGTH)?;
@@ -180,12 +183,12 @@ unsafe fn next_pair(
     Ok(())
 }
 
-/// Whether a text names the keyval space of this job.
+/// Fails if a text is not the name of the keyval space of this job.
 ///
 /// # Safety
 /// `kvsname` is NULL or a text.
 unsafe fn check_name(kvsname: *const c_char) -> Outcome {
     // SAFETY: the caller vouches for the text.
     let name = unsafe { text(kvsname) }.ok_or(ERR_INVALID_ARG)?;
-    if client()?.process_info().job == name { Ok(()) } else { Err(ERR_INVALID_KVS) }
+    if LIBRARY.client()?.process_info().job == name { Ok(()) } else { Err(ERR_INVALID_KVS) }
 }

@@ -1,5 +1,5 @@
-//! Options of a process manager among a program's arguments: there are none of MPD's. These
-//! functions are here because programs are linked with them.
+//! Options of the process manager in the arguments of a program. MPD reads no such options. These functions exist
+//! because programs are linked with them.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -33,7 +33,7 @@ pub extern "C" fn PMI_Parse_option(
     })
 }
 
-/// Leaves all arguments where they are.
+/// Changes no argument and returns no pair.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI_Args_to_keyval(
     argcp: *mut c_int,
@@ -50,13 +50,13 @@ pub extern "C" fn PMI_Args_to_keyval(
     })
 }
 
-/// Frees what the two above have given, which is nothing.
+/// Frees the pairs of the functions above. There are none.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI_Free_keyvals(keyvalp: *mut Keyval, size: c_int) -> c_int {
     code(|| if keyvalp.is_null() && size == 0 { Ok(()) } else { Err(ERR_INVALID_ARG) })
 }
 
-/// Describes all options: an empty text.
+/// Writes the description of all options, which is an empty text.
 ///
 /// # Safety
 /// `length` is NULL or points to the number of characters for which `text` has room.

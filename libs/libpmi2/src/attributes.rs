@@ -7,9 +7,9 @@ use pmi_client::c::{
     FAIL, Out, Outcome, code, int, room, set_text, text,
 };
 
-use crate::client;
+use crate::LIBRARY;
 
-/// An attribute of the node; with `waitfor` other than 0 there will be one.
+/// An attribute of the node. With `waitfor` other than 0 the call waits until a process puts it.
 ///
 /// # Safety
 /// `name` is NULL or a text; `value` is NULL or has room for `valuelen` characters.
@@ -21,7 +21,7 @@ pub unsafe extern "C" fn PMI2_Info_GetNodeAttr(
     found: Out,
     waitfor: c_int,
 ) -> c_int {
-    let find = |name: &[u8]| Ok(client()?.node_attribute(name, waitfor != 0)?);
+    let find = |name: &[u8]| Ok(LIBRARY.client()?.node_attribute(name, waitfor != 0)?);
     // SAFETY: the caller vouches for text and room.
     code(|| unsafe { report(name, (value, valuelen), found, find) })
 }
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn PMI2_Info_GetNodeAttrIntArray(
     outlen: Out,
     found: Out,
 ) -> c_int {
-    let find = |name: &[u8]| Ok(client()?.node_attribute(name, false)?);
+    let find = |name: &[u8]| Ok(LIBRARY.client()?.node_attribute(name, false)?);
     // SAFETY: the caller vouches for text and room.
     code(|| unsafe { report_numbers(name, (array, arraylen), outlen, found, find) })
 }
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn PMI2_Info_PutNodeAttr(name: *const c_char, value: *cons
         // SAFETY: the caller vouches for the texts.
         let (name, value) = unsafe { (text(name), text(value)) };
         let (name, value) = (name.ok_or(ERR_INVALID_KEY)?, value.ok_or(ERR_INVALID_VAL)?);
-        Ok(client()?.put_node_attribute(name, value)?)
+        Ok(LIBRARY.client()?.put_node_attribute(name, value)?)
     })
 }
 
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn PMI2_Info_GetJobAttr(
     valuelen: c_int,
     found: Out,
 ) -> c_int {
-    let find = |name: &[u8]| Ok(client()?.job_attribute(name)?);
+    let find = |name: &[u8]| Ok(LIBRARY.client()?.job_attribute(name)?);
     // SAFETY: the caller vouches for text and room.
     code(|| unsafe { report(name, (value, valuelen), found, find) })
 }
@@ -85,16 +85,18 @@ pub unsafe extern "C" fn PMI2_Info_GetJobAttrIntArray(
     outlen: Out,
     found: Out,
 ) -> c_int {
-    let find = |name: &[u8]| Ok(client()?.job_attribute(name)?);
+    let find = |name: &[u8]| Ok(LIBRARY.client()?.job_attribute(name)?);
     // SAFETY: the caller vouches for text and room.
     code(|| unsafe { report_numbers(name, (array, arraylen), outlen, found, find) })
 }
 
-/// What finds an attribute.
+/// The value of an attribute; `None` if there is none of its name.
 type Found = Result<Option<Vec<u8>>, c_int>;
 
+/// Writes the value that `find` returns, and whether there is one.
+///
 /// # Safety
-/// `name` is NULL or a text; `value` is NULL or has that much room.
+/// `name` is NULL or a text; `value` is NULL or has room for its number of characters.
 unsafe fn report(
     name: *const c_char,
     value: (*mut c_char, c_int),
@@ -113,8 +115,10 @@ unsafe fn report(
     value.map_or(Ok(()), |value| set_text(&room, &value, ERR_INVALID_VAL_LENGTH))
 }
 
+/// Writes the numbers of the value that `find` returns, and whether there is one.
+///
 /// # Safety
-/// `name` is NULL or a text; `array` is NULL or has that much room.
+/// `name` is NULL or a text; `array` is NULL or has room for its number of elements.
 unsafe fn report_numbers(
     name: *const c_char,
     array: (*mut c_int, c_int),
@@ -142,7 +146,7 @@ unsafe fn report_numbers(
     Ok(())
 }
 
-/// `1,2,3` as numbers.
+/// The numbers of a text like `1,2,3`.
 fn numbers(text: &[u8]) -> Option<Vec<c_int>> {
     if text.is_empty() {
         return Some(Vec::new());

@@ -1,16 +1,17 @@
-//! What reaches beyond the own job: names, other jobs, and jobs that are spawned.
+//! Published names, connections to other jobs, and jobs that this job starts.
 
 use std::ffi::{c_char, c_int, c_void};
 
 use pmi_client::c::{
-    ERR_INVALID_ARG, ERR_INVALID_LENGTH, Room, array, code, int, room, set_text, text,
+    ERR_INVALID_ARG, ERR_INVALID_LENGTH, array, code, room, set_text, text, texts,
 };
-use pmi_client::{Pair, SpawnCommand, SpawnRequest};
+use pmi_client::library::commands;
+use pmi_client::{Pair, SpawnRequest};
 
-use crate::client;
+use crate::LIBRARY;
 
-/// A list of pairs, as MPICH lays it out. The three numbers are for its own use; the head of a
-/// list may have no key.
+/// An element of a list of pairs in the layout of MPICH. The first three members are for its own
+/// use. The head of a list may have no key.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Info {
@@ -22,13 +23,14 @@ pub struct Info {
     value: *const c_char,
 }
 
-/// Starts programs as a job of their own.
+/// Starts programs as a new job.
 ///
 /// # Safety
 /// `count` is the length of the arrays `cmds`, `argcs`, `argvs`, `maxprocs`, `info_keyval_sizes` and
-/// `info_keyval_vectors`, and `preput_keyval_size` that of `preput_keyval_vector`; elements of `argvs`
-/// and of the vectors are as long as is said; `jobId` is NULL or has room for `jobIdSize` characters,
-/// and `errors` is NULL or has room for a number for each process.
+/// `info_keyval_vectors`. `preput_keyval_size` is the length of `preput_keyval_vector`. The lengths of
+/// the elements of `argvs` are in `argcs`, those of the vectors in `info_keyval_sizes`. `jobId` is
+/// NULL or has room for `jobIdSize` characters. `errors` is NULL or has room for one number per
+/// process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMI2_Job_Spawn(
     count: c_int,
@@ -45,54 +47,36 @@ pub unsafe extern "C" fn PMI2_Job_Spawn(
     errors: *mut c_int,
 ) -> c_int {
     code(|| {
-        if count <= 0 {
-            return Err(ERR_INVALID_ARG);
-        }
-        let mut request = SpawnRequest::default();
-        // SAFETY: the caller vouches for all arrays and texts; arrays that may be left out are
-        // looked at only where they are not NULL.
-        unsafe {
-            let commands = array(cmds, count).ok_or(ERR_INVALID_ARG)?;
-            let sizes = array(maxprocs, count).ok_or(ERR_INVALID_ARG)?;
+        // SAFETY: the caller vouches for all arrays and texts. An array that may be NULL is read only
+        // if it is not NULL.
+        let request = unsafe {
             let arguments = array(argcs, count).zip(array(argvs, count));
             let infos = array(info_keyval_sizes, count).zip(array(info_keyval_vectors, count));
-            for (index, &command) in commands.iter().enumerate() {
-                let arguments = match arguments {
-                    Some((counts, vectors)) => texts(vectors[index], counts[index])?,
-                    None => Vec::new(),
-                };
-                let info = match infos {
-                    Some((counts, vectors)) => vector(vectors[index], counts[index])?,
-                    None => Vec::new(),
-                };
-                request.commands.push(SpawnCommand {
-                    program: text(command).ok_or(ERR_INVALID_ARG)?.to_vec(),
-                    args: arguments,
-                    size: u32::try_from(sizes[index]).map_err(|_| ERR_INVALID_ARG)?,
-                    info,
-                });
-            }
+            let rest = |index: usize| {
+                let arguments = arguments
+                    .map(|(counts, vectors)| owned_texts(vectors[index], counts[index]))
+                    .transpose()?;
+                let info = infos.map(|(counts, vectors)| vector(vectors[index], counts[index]));
+                Ok((arguments.unwrap_or_default(), info.transpose()?.unwrap_or_default()))
+            };
             let heads = array(preput_keyval_vector, preput_keyval_size).ok_or(ERR_INVALID_ARG)?;
-            for &head in heads {
-                request.preput.extend(pair(head)?);
+            let preput: Result<Vec<Option<Pair>>, c_int> =
+                heads.iter().map(|&head| pair(head)).collect();
+            SpawnRequest {
+                commands: commands(texts(cmds, count), array(maxprocs, count), rest)?,
+                preput: preput?.into_iter().flatten().collect(),
             }
-        }
-        let spawned = client()?.spawn(&request)?;
-        let total =
-            request.commands.iter().map(|command| command.size).fold(0, u32::saturating_add);
-        // SAFETY: the caller vouches for the rooms, or there are none.
-        let (id, errors) = unsafe { (room(jobId, jobIdSize), room(errors, int(total))) };
-        if let Some(room) = errors {
-            report(&room, &spawned.codes);
-        }
-        id.map_or(Ok(()), |room| {
-            set_text(&room, spawned.job.as_deref().unwrap_or_default(), ERR_INVALID_LENGTH)
-        })
+        };
+        // SAFETY: the caller vouches for the buffer.
+        let spawned = LIBRARY.spawn(&request, |total| unsafe { room(errors, total) })?;
+        // SAFETY: the caller vouches for the buffer.
+        let Some(room) = (unsafe { room(jobId, jobIdSize) }) else { return Ok(()) };
+        set_text(&room, spawned.job.as_deref().unwrap_or_default(), ERR_INVALID_LENGTH)
     })
 }
 
-/// Lets the key-value space of another job be read. Nothing goes through `conn`: the process
-/// managers know each other's jobs.
+/// Opens the key-value space of another job for [`PMI2_KVS_Get`](crate::kvs::PMI2_KVS_Get). `conn` is
+/// ignored, since the process managers know the jobs of each other.
 ///
 /// # Safety
 /// `jobid` is NULL or a text.
@@ -101,7 +85,7 @@ pub unsafe extern "C" fn PMI2_Job_Connect(jobid: *const c_char, _conn: *mut c_vo
     code(|| {
         // SAFETY: the caller vouches for the text.
         let job = unsafe { text(jobid) }.ok_or(ERR_INVALID_ARG)?;
-        Ok(client()?.connect_job(job)?)
+        Ok(LIBRARY.client()?.connect_job(job)?)
     })
 }
 
@@ -114,11 +98,11 @@ pub unsafe extern "C" fn PMI2_Job_Disconnect(jobid: *const c_char) -> c_int {
     code(|| {
         // SAFETY: the caller vouches for the text.
         let job = unsafe { text(jobid) }.ok_or(ERR_INVALID_ARG)?;
-        Ok(client()?.disconnect_job(job)?)
+        Ok(LIBRARY.client()?.disconnect_job(job)?)
     })
 }
 
-/// Publishes what a service is reached by; `info_ptr` does not matter.
+/// Publishes the port of a service; `info_ptr` is ignored.
 ///
 /// # Safety
 /// The texts are NULL or texts.
@@ -128,14 +112,12 @@ pub unsafe extern "C" fn PMI2_Nameserv_publish(
     _info_ptr: *const Info,
     port: *const c_char,
 ) -> c_int {
-    code(|| {
-        // SAFETY: the caller vouches for the texts.
-        let (service, port) = unsafe { (text(service_name), text(port)) };
-        Ok(client()?.publish(service.ok_or(ERR_INVALID_ARG)?, port.ok_or(ERR_INVALID_ARG)?)?)
-    })
+    // SAFETY: the caller vouches for the texts.
+    let (service, port) = unsafe { (text(service_name), text(port)) };
+    LIBRARY.publish(service, port)
 }
 
-/// What a service is reached by; `info_ptr` does not matter.
+/// The port of a service; `info_ptr` is ignored.
 ///
 /// # Safety
 /// `service_name` is NULL or a text; `port` is NULL or has room for `portLen` characters.
@@ -154,11 +136,11 @@ pub unsafe extern "C" fn PMI2_Nameserv_lookup(
             return Err(ERR_INVALID_ARG);
         }
         let room = room.ok_or(ERR_INVALID_LENGTH)?;
-        set_text(&room, &client()?.lookup(service)?, ERR_INVALID_LENGTH)
+        set_text(&room, &LIBRARY.client()?.lookup(service)?, ERR_INVALID_LENGTH)
     })
 }
 
-/// Takes a name back; `info_ptr` does not matter.
+/// Withdraws a published service; `info_ptr` is ignored.
 ///
 /// # Safety
 /// `service_name` is NULL or a text.
@@ -167,28 +149,22 @@ pub unsafe extern "C" fn PMI2_Nameserv_unpublish(
     service_name: *const c_char,
     _info_ptr: *const Info,
 ) -> c_int {
-    code(|| {
-        // SAFETY: the caller vouches for the text.
-        let service = unsafe { text(service_name) }.ok_or(ERR_INVALID_ARG)?;
-        Ok(client()?.unpublish(service)?)
-    })
+    // SAFETY: the caller vouches for the text.
+    LIBRARY.unpublish(unsafe { text(service_name) })
 }
 
-/// A code for each process; the processes without a code were started.
-fn report(room: &Room<c_int>, codes: &[i32]) {
-    room.fill(codes.iter().copied().chain(std::iter::repeat(0)));
-}
-
+/// The texts of an array, copied.
+///
 /// # Safety
-/// `first` is NULL or an array of that many texts.
-unsafe fn texts(first: *const *const c_char, count: c_int) -> Result<Vec<Vec<u8>>, c_int> {
+/// As of [`texts`].
+unsafe fn owned_texts(first: *const *const c_char, count: c_int) -> Result<Vec<Vec<u8>>, c_int> {
     // SAFETY: the caller vouches for the array and its texts.
-    let found = unsafe { array(first, count) }.ok_or(ERR_INVALID_ARG)?;
-    // SAFETY: as above.
-    let one = |&first: &*const c_char| unsafe { text(first) }.map(<[u8]>::to_vec);
-    found.iter().map(|first| one(first).ok_or(ERR_INVALID_ARG)).collect()
+    let found = unsafe { texts(first, count) }.ok_or(ERR_INVALID_ARG)?;
+    Ok(found.into_iter().map(<[u8]>::to_vec).collect())
 }
 
+/// The pairs of an array.
+///
 /// # Safety
 /// `first` is NULL or an array of that many pairs.
 unsafe fn vector(first: *const Info, count: c_int) -> Result<Vec<Pair>, c_int> {
@@ -202,7 +178,7 @@ unsafe fn vector(first: *const Info, count: c_int) -> Result<Vec<Pair>, c_int> {
     Ok(pairs)
 }
 
-/// The pair of an element; none if it has no key, as the head of MPICH's lists.
+/// The pair of an element; `None` if it has no key, like the head of a list of MPICH.
 ///
 /// # Safety
 /// `info` is NULL or points to a pair of texts.

@@ -8,7 +8,7 @@ use pmi_client::c::{
     FAIL, Out, code, int, room, set_text, text,
 };
 
-use crate::client;
+use crate::LIBRARY;
 
 /// Puts a pair.
 ///
@@ -19,17 +19,17 @@ pub unsafe extern "C" fn PMI2_KVS_Put(key: *const c_char, value: *const c_char) 
     code(|| {
         // SAFETY: the caller vouches for the texts.
         let (key, value) = unsafe { (text(key), text(value)) };
-        Ok(client()?.put(key.ok_or(ERR_INVALID_KEY)?, value.ok_or(ERR_INVALID_VAL)?)?)
+        Ok(LIBRARY.client()?.put(key.ok_or(ERR_INVALID_KEY)?, value.ok_or(ERR_INVALID_VAL)?)?)
     })
 }
 
-/// Waits for all ranks; then all see what all have put.
+/// Waits until all ranks have called it. Then all ranks can get all pairs that were put before.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI2_KVS_Fence() -> c_int {
-    code(|| Ok(client()?.fence()?))
+    code(|| Ok(LIBRARY.client()?.fence()?))
 }
 
-/// The value of a key. One that does not fit is cut, and `vallen` then the negative of the room that it needs.
+/// The value of a key. A value that does not fit is cut, and `vallen` is then the negative of the needed size.
 ///
 /// # Safety
 /// `jobid` and `key` are NULL or texts; `value` is NULL or has room for `maxvalue` characters.
@@ -52,14 +52,14 @@ pub unsafe extern "C" fn PMI2_KVS_Get(
         let room = room.filter(|room| room.count() > 0).ok_or(ERR_INVALID_VAL_LENGTH)?;
         let job = job.filter(|job| !job.is_empty());
         let source = Source { job, rank: u32::try_from(src_pmi_id).ok() };
-        let found = client()?.get_from(source, key)?.ok_or(FAIL)?;
+        let found = LIBRARY.client()?.get_from(source, key)?.ok_or(FAIL)?;
         let fits = found.len().min(room.count() - 1);
         length.write(if fits == found.len() { int(fits) } else { -int(found.len() + 1) });
         set_text(&room, &found[..fits], FAIL)
     })
 }
 
-/// Gives a value to both neighbours in a ring of all ranks, and takes theirs.
+/// Exchanges a value with both neighbours in a ring of all ranks.
 ///
 /// # Safety
 /// `value` is NULL or a text; `left` and `right` are NULL or have room for `maxvalue` characters.
@@ -80,10 +80,10 @@ pub unsafe extern "C" fn PMIX_Ring(
         let (Some(rank), Some(ranks), Some(left), Some(right)) = (rank, ranks, left, right) else {
             return Err(ERR_INVALID_ARG);
         };
-        let ring = client()?.ring(value)?;
+        let ring = LIBRARY.client()?.ring(value)?;
         set_text(&left, &ring.left, ERR_INVALID_LENGTH)?;
         set_text(&right, &ring.right, ERR_INVALID_LENGTH)?;
-        rank.write(int(ring.process_info));
+        rank.write(int(ring.position));
         ranks.write(int(ring.size));
         Ok(())
     })

@@ -1,18 +1,12 @@
-//! Beginning and end, and the place of this process in its job.
+//! Initialization and end of the library, and the rank of this process in its job.
 
 use std::ffi::{c_char, c_int};
-use std::io::Write;
-use std::sync::Arc;
 
-use pmi_client::Version;
-use pmi_client::c::{
-    ERR_INIT, ERR_INVALID_ARG, ERR_INVALID_LENGTH, Out, code, connect, int, room, set, set_text,
-    text,
-};
+use pmi_client::c::{ERR_INVALID_ARG, Out, code, int, required, room, text};
 
-use crate::{client, state};
+use crate::LIBRARY;
 
-/// Connects; a second call without a finalize between changes nothing.
+/// Connects. A second call before `PMI2_Finalize` changes nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI2_Init(spawned: Out, size: Out, rank: Out, appnum: Out) -> c_int {
     code(|| {
@@ -20,11 +14,7 @@ pub extern "C" fn PMI2_Init(spawned: Out, size: Out, rank: Out, appnum: Out) -> 
         else {
             return Err(ERR_INVALID_ARG);
         };
-        let mut state = state();
-        let client = match &*state {
-            Some(client) => client,
-            None => state.insert(Arc::new(connect(Version::Two)?)),
-        };
+        let client = LIBRARY.initialize()?;
         let process_info = client.process_info();
         spawned.write(process_info.is_spawned.into());
         size.write(int(process_info.size));
@@ -34,19 +24,16 @@ pub extern "C" fn PMI2_Init(spawned: Out, size: Out, rank: Out, appnum: Out) -> 
     })
 }
 
-/// 1 if there is a connection, else 0.
+/// 1 if the library is initialized, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI2_Initialized() -> c_int {
-    state().is_some().into()
+    LIBRARY.is_initialized().into()
 }
 
-/// Says goodbye.
+/// Reports that this process ends as planned.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI2_Finalize() -> c_int {
-    code(|| {
-        let client = state().take().ok_or(ERR_INIT)?;
-        Ok(client.finalize_shared()?)
-    })
+    LIBRARY.finalize()
 }
 
 /// Ends this process, and with a flag other than 0 the job.
@@ -54,24 +41,12 @@ pub extern "C" fn PMI2_Finalize() -> c_int {
 /// # Safety
 /// `msg` is NULL or a text.
 #[unsafe(no_mangle)]
-#[expect(clippy::exit, reason = "this is what it is for")]
+#[expect(clippy::exit, reason = "this is its purpose")]
 pub unsafe extern "C" fn PMI2_Abort(flag: c_int, msg: *const c_char) -> c_int {
     // SAFETY: the caller vouches for the text.
     let message = unsafe { text(msg) }.unwrap_or_default();
-    code(|| {
-        let client = client().ok();
-        if client.as_ref().is_none_or(|client| client.process_info().size == 1)
-            && !message.is_empty()
-        {
-            // There may be nobody else to say it.
-            let _ = writeln!(std::io::stderr(), "{}", String::from_utf8_lossy(message));
-        }
-        // A process that ends with an error ends its job as well, unless mpirun was told otherwise.
-        if let Some(client) = client.filter(|_| flag != 0) {
-            let _ = client.abort(ABORTED, message);
-        }
-        Ok(())
-    });
+    // With flag 0 the exit code still ends the job, unless an option of mpirun prevents it.
+    LIBRARY.abort((flag != 0).then_some(ABORTED), message);
     std::process::exit(ABORTED)
 }
 
@@ -81,45 +56,27 @@ pub unsafe extern "C" fn PMI2_Abort(flag: c_int, msg: *const c_char) -> c_int {
 /// `jobid` is NULL or has room for `jobid_size` characters.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMI2_Job_GetId(jobid: *mut c_char, jobid_size: c_int) -> c_int {
-    code(|| {
-        if jobid.is_null() {
-            return Err(ERR_INVALID_ARG);
-        }
-        // SAFETY: the caller vouches for the room.
-        let room = unsafe { room(jobid, jobid_size) }.ok_or(ERR_INVALID_LENGTH)?;
-        set_text(&room, &client()?.process_info().job, ERR_INVALID_LENGTH)
-    })
+    // SAFETY: the caller vouches for the room.
+    code(|| LIBRARY.job_name(&required(jobid, unsafe { room(jobid, jobid_size) })?))
 }
 
 /// The rank of this process.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI2_Job_GetRank(rank: Out) -> c_int {
-    code(|| {
-        let rank = rank.ok_or(ERR_INVALID_ARG)?;
-        set(Some(rank), int(client()?.process_info().rank), ERR_INVALID_ARG)
-    })
+    LIBRARY.number(rank, |client| Ok(int(client.process_info().rank)))
 }
 
-/// How many ranks are on this node.
+/// The number of ranks on this node.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMI2_Info_GetSize(size: Out) -> c_int {
-    code(|| {
-        let size = size.ok_or(ERR_INVALID_ARG)?;
-        set(Some(size), int(client()?.ranks_of_node()?.len()), ERR_INVALID_ARG)
-    })
+    LIBRARY.number(size, |client| Ok(int(client.ranks_of_node()?.len())))
 }
 
-/// Has a signal sent to a rank of this job, a real-time one as well. Only MPD does that.
+/// Sends a signal to a rank of this job. Real-time signals are allowed too. Only MPD supports it.
 #[unsafe(no_mangle)]
 pub extern "C" fn MPD2_Signal_rank(rank: c_int, signal: c_int) -> c_int {
-    code(|| {
-        let rank = u32::try_from(rank).map_err(|_| ERR_INVALID_ARG)?;
-        if signal <= 0 {
-            return Err(ERR_INVALID_ARG);
-        }
-        Ok(client()?.signal_rank(rank, signal)?)
-    })
+    LIBRARY.signal_rank(rank, signal)
 }
 
-/// The interface has no code to give.
+/// The exit code of an abort. The interface has no parameter for it.
 const ABORTED: c_int = 1;

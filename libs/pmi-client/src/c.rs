@@ -1,65 +1,50 @@
-//! What `libpmi` and `libpmi2` have in common: texts and arrays of C, codes, panics that stay here.
+//! Codes and conversions of the C interfaces `libpmi` and `libpmi2`: texts, arrays, results, panics.
 
-use std::error::Error as _;
 use std::ffi::{c_char, c_int};
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::client::{Client, Version};
 use crate::error::Error;
-pub use crate::raw::{Room, Slot, array, room, text};
+pub use crate::raw::{Room, Slot, array, room, text, texts};
 pub use pmi_proto::limits::MAX_PORT;
 
-/// All went well.
+/// The call succeeded.
 pub const SUCCESS: c_int = 0;
-/// It did not, for a reason without a number of its own.
+/// The call failed for a reason without a code of its own.
 pub const FAIL: c_int = -1;
 /// The library is not initialized.
 pub const ERR_INIT: c_int = 1;
-/// The room is too small.
+/// The buffer is too small.
 pub const ERR_NOMEM: c_int = 2;
-/// A pointer is NULL, or an argument makes no sense.
+/// A pointer is NULL, or an argument is invalid.
 pub const ERR_INVALID_ARG: c_int = 3;
-/// The key makes no sense.
+/// The key is invalid.
 pub const ERR_INVALID_KEY: c_int = 4;
-/// The key is too long, or there is no room for one.
+/// The key is too long, or its buffer is invalid.
 pub const ERR_INVALID_KEY_LENGTH: c_int = 5;
-/// The value makes no sense.
+/// The value is invalid.
 pub const ERR_INVALID_VAL: c_int = 6;
-/// The value is too long, or there is no room for one.
+/// The value is too long, or its buffer is invalid.
 pub const ERR_INVALID_VAL_LENGTH: c_int = 7;
-/// The length makes no sense, or the room is too small.
+/// The length is invalid, or the buffer is too small.
 pub const ERR_INVALID_LENGTH: c_int = 8;
-/// The number of arguments makes no sense.
+/// The number of arguments is invalid.
 pub const ERR_INVALID_NUM_ARGS: c_int = 9;
-/// The arguments make no sense.
+/// The arguments are invalid.
 pub const ERR_INVALID_ARGS: c_int = 10;
-/// There is no room for the number of arguments parsed.
+/// The pointer for the number of parsed arguments is NULL.
 pub const ERR_INVALID_NUM_PARSED: c_int = 11;
-/// There is no room for pairs.
+/// The pointer for pairs is NULL.
 pub const ERR_INVALID_KEYVALP: c_int = 12;
-/// There is no room for a size, or it makes no sense.
+/// The size is invalid, or the pointer for it is NULL.
 pub const ERR_INVALID_SIZE: c_int = 13;
 
-/// The place of one result of C: NULL is `None`.
+/// A pointer of C to the place of one result; NULL is `None`.
 pub type Out<T = c_int> = Option<Slot<T>>;
 
-/// A call's outcome: a code other than [`SUCCESS`] is an error.
+/// The result of a call. The error is a code other than [`SUCCESS`].
 pub type Outcome = Result<(), c_int>;
 
-/// Connects; that it cannot is said on standard error, since the code tells nothing.
-///
-/// # Errors
-/// [`FAIL`].
-pub fn connect(version: Version) -> Result<Client, c_int> {
-    Client::connect(version).map_err(|error| {
-        let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
-        let _ = writeln!(std::io::stderr(), "PMI: {error}{cause}");
-        c_int::from(error)
-    })
-}
-
-/// Turns an outcome into its code. A panic is [`FAIL`]: it must not reach C.
+/// Turns an outcome into its code. A panic becomes [`FAIL`], since it must not reach C.
 pub fn code(call: impl FnOnce() -> Outcome) -> c_int {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => SUCCESS,
@@ -68,19 +53,31 @@ pub fn code(call: impl FnOnce() -> Outcome) -> c_int {
     }
 }
 
-/// Writes `value` where C wants it; fails with `missing` for NULL.
+/// Writes `value` to the place that C gave.
 ///
 /// # Errors
-/// `missing`.
+/// `missing` if the pointer is NULL.
 pub fn set<T>(out: Out<T>, value: T, missing: c_int) -> Outcome {
     out.ok_or(missing)?.write(value);
     Ok(())
 }
 
-/// Writes a text and its zero into `room`; fails with `short`, leaving an empty text, if it does not fit.
+/// The buffer that C gave at `first`, if it has at least one element.
 ///
 /// # Errors
-/// `short`.
+/// [`ERR_INVALID_ARG`] for NULL, [`ERR_INVALID_LENGTH`] for a count below 1.
+pub fn required<T>(first: *const T, room: Option<Room<T>>) -> Result<Room<T>, c_int> {
+    match room.filter(|room| room.count() > 0) {
+        Some(room) => Ok(room),
+        None if first.is_null() => Err(ERR_INVALID_ARG),
+        None => Err(ERR_INVALID_LENGTH),
+    }
+}
+
+/// Writes a text and its zero into `room`.
+///
+/// # Errors
+/// `short` if the text does not fit. Then an empty text is written.
 pub fn set_text(room: &Room<c_char>, text: &[u8], short: c_int) -> Outcome {
     if text.len() >= room.count() {
         room.fill([0]);
@@ -90,7 +87,7 @@ pub fn set_text(room: &Room<c_char>, text: &[u8], short: c_int) -> Outcome {
     Ok(())
 }
 
-/// A number as C counts: what is larger becomes the largest.
+/// A number as an `int` of C. A larger number becomes the largest `int`.
 pub fn int(number: impl TryInto<c_int>) -> c_int {
     number.try_into().unwrap_or(c_int::MAX)
 }

@@ -1,29 +1,30 @@
-//! The client as programs see it: one connection, and calls that wait.
+//! The client: one connection to the process manager, and calls that wait for their answers.
 
 use pmi_proto::limits::MAX_PORT;
 use pmi_proto::{SpawnRequest, process_mapping};
 
-use crate::alone::{Alone, MAPPING};
-use crate::environment::{Surroundings, Where};
+use crate::environment::{Environment, ServerAddress};
 use crate::error::Error;
 use crate::frames::Frames;
 use crate::lines::Lines;
 use crate::server::{Limits, Pair, ProcessInfo, Ring, Server, Source, Spawned};
+use crate::singleton::{MAPPING, Singleton};
 use crate::wire::Wire;
 
-/// Which version of PMI to speak.
+/// The version of PMI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// PMI-1, which every process manager speaks.
+    /// PMI-1, which every process manager supports. A thread waits while another thread waits for
+    /// its answer.
     One,
-    /// PMI-2, which has attributes of nodes, and answers several threads at once.
+    /// PMI-2, which has attributes of nodes. Several threads can wait for answers at the same time.
     Two,
 }
 
 /// A process of a job, connected to its process manager.
 ///
-/// Every call waits for its answer. Threads may share a client; see [`Version`] for who waits for
-/// whom. To drop one without [`finalize`](Self::finalize) is to leave the job in disorder.
+/// Each call waits for its answer. Threads may share a client. The process must call
+/// [`finalize`](Self::finalize) before it ends; otherwise the process manager treats it as failed.
 pub struct Client {
     process_info: ProcessInfo,
     limits: Limits,
@@ -31,86 +32,88 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the process manager that the environment names; without one this process is
-    /// rank 0 of 1, and all calls that make sense for it work.
+    /// Connects to the process manager that the environment names. If it names none, this process
+    /// is rank 0 of 1; then calls that need another process fail.
     ///
     /// # Errors
-    /// When the environment names what cannot be used, or the process manager refuses.
+    /// A variable is invalid, the connection cannot be made, or the process manager refuses.
     pub fn connect(version: Version) -> Result<Self, Error> {
         Self::connect_by(version, |name| std::env::var(name).ok())
     }
 
-    /// As [`connect`](Self::connect), with variables from elsewhere.
+    /// As [`connect`](Self::connect), with the variables that `lookup` returns.
     ///
     /// # Errors
-    /// As those of [`connect`](Self::connect).
+    /// Those of [`connect`](Self::connect).
     pub fn connect_by(
         version: Version,
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, Error> {
-        let around = Surroundings::read(lookup)?;
-        let (wire, id) = match &around.server {
-            Where::Descriptor(fd) => (Wire::inherited(*fd)?, None),
-            Where::Port { address, id } => (Wire::connect(address)?, *id),
-            Where::Nowhere => return Ok(Self::over(Alone::default(), Alone::process_info())),
+        let environment = Environment::read(lookup)?;
+        let (wire, id) = match &environment.server {
+            ServerAddress::Descriptor(fd) => (Wire::inherited(*fd)?, None),
+            ServerAddress::Port { address, id } => (Wire::connect(address)?, *id),
+            ServerAddress::Missing => {
+                return Ok(Self::new(Singleton::default(), Singleton::process_info()));
+            }
         };
         match version {
             Version::One => {
-                let (lines, process_info) = Lines::begin(wire, id, &around)?;
-                Ok(Self::over(lines, process_info))
+                let (lines, process_info) = Lines::begin(wire, id, &environment)?;
+                Ok(Self::new(lines, process_info))
             }
             Version::Two => {
-                let (frames, process_info) = Frames::begin(wire, &around)?;
-                Ok(Self::over(frames, process_info))
+                let (frames, process_info) = Frames::begin(wire, &environment)?;
+                Ok(Self::new(frames, process_info))
             }
         }
     }
 
-    fn over(server: impl Server + 'static, process_info: ProcessInfo) -> Self {
+    fn new(server: impl Server + 'static, process_info: ProcessInfo) -> Self {
         Self { process_info, limits: server.limits(), server: Box::new(server) }
     }
 
-    /// This process in its job.
+    /// The rank of this process, and its job.
     pub fn process_info(&self) -> &ProcessInfo {
         &self.process_info
     }
 
-    /// How long things may be.
+    /// The sizes that the process manager accepts.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// How many processes there could be; `None` if nobody knows.
+    /// The number of processes that the process manager can run; `None` if it is unknown.
     ///
     /// # Errors
-    /// When the process manager refuses or is gone, as with all calls below.
+    /// The process manager refuses, or the connection is closed. All calls below have these errors.
     pub fn universe_size(&self) -> Result<Option<u32>, Error> {
         self.server.universe_size()
     }
 
-    /// Puts a pair into the job's key-value space. Others see it after the next
+    /// Puts a pair into the key-value space of the job. All ranks can get it after the next
     /// [`fence`](Self::fence).
     ///
     /// # Errors
-    /// Also when the key or the value is too long, or the protocol cannot carry it.
+    /// Also if the key or the value is too long, or the protocol cannot carry it.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.check_key(key)?;
         self.check_value(value)?;
         self.server.put(key, value)
     }
 
-    /// The value of a key, if anybody has put it.
+    /// The value of a key; `None` if no rank has put it.
     ///
     /// # Errors
-    /// Also when the key is not one.
+    /// Also if the key is invalid.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.get_from(Source::default(), key)
     }
 
-    /// As [`get`](Self::get), from another job or with a hint who has put it.
+    /// As [`get`](Self::get), from another job, or with the rank that has put it.
     ///
     /// # Errors
-    /// Also when the key is not one.
+    /// Also if the key is invalid.
     pub fn get_from(&self, source: Source<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.check_key(key)?;
         self.server.get(source, key)
@@ -124,24 +127,26 @@ impl Client {
         self.server.entry(index)
     }
 
-    /// Waits until all ranks of the job have come here; then all see what all have put.
+    /// Waits until all ranks of the job have called it. Then all ranks can get all pairs that were
+    /// put before.
     ///
     /// # Errors
-    /// When the process manager is gone.
+    /// The connection is closed.
     pub fn fence(&self) -> Result<(), Error> {
         self.server.fence()
     }
 
-    /// An attribute of the job, like `PMI_process_mapping`.
+    /// An attribute of the job, like `PMI_process_mapping`; `None` if there is none of this name.
     ///
     /// # Errors
-    /// Also when the name is not one.
+    /// Also if the name is invalid.
     pub fn job_attribute(&self, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.check_key(name)?;
         self.server.job_attribute(name)
     }
 
-    /// An attribute that a process of this node has put. With `wait` there will be one.
+    /// An attribute that a process of this node has put. With `wait`, the call returns as soon as
+    /// a process has put it.
     ///
     /// # Errors
     /// [`Error::Unsupported`] in PMI-1.
@@ -160,17 +165,17 @@ impl Client {
         self.server.put_node_attribute(name, value)
     }
 
-    /// The ranks on the node of this process, itself among them, in order. Where the process
-    /// manager does not tell which they are, this process counts as alone.
+    /// The ranks on the node of this process in ascending order, its own rank included. If the
+    /// process manager has no valid mapping, the result is only the own rank.
     ///
     /// # Errors
-    /// When the process manager refuses or is gone.
+    /// The process manager refuses, or the connection is closed.
     pub fn ranks_of_node(&self) -> Result<Vec<u32>, Error> {
         let alone = vec![self.process_info.rank];
         let Some(mapping) = self.server.job_attribute(MAPPING)? else { return Ok(alone) };
         let text = String::from_utf8_lossy(&mapping);
         let Ok(nodes) = process_mapping::decode(&text) else { return Ok(alone) };
-        // A mapping that is too short begins again, in the reading of MPICH.
+        // As in MPICH, a mapping that is too short is repeated.
         let node = |rank: u32| nodes.get(rank as usize % nodes.len().max(1));
         let mine = node(self.process_info.rank);
         Ok(match mine {
@@ -179,10 +184,10 @@ impl Client {
         })
     }
 
-    /// Publishes what a service is reached by.
+    /// Publishes the port of a service.
     ///
     /// # Errors
-    /// Also when the name is taken, or the port is longer than the room that MPI programs provide for one.
+    /// Also if the name is in use, or the port has more than 255 bytes.
     pub fn publish(&self, service: &[u8], port: &[u8]) -> Result<(), Error> {
         self.check_text(service)?;
         self.check_text(port)?;
@@ -192,28 +197,28 @@ impl Client {
         self.server.publish(service, port)
     }
 
-    /// What a service is reached by.
+    /// The port of a service.
     ///
     /// # Errors
-    /// Also when nobody has published it.
+    /// Also if no process has published the service.
     pub fn lookup(&self, service: &[u8]) -> Result<Vec<u8>, Error> {
         self.check_text(service)?;
         self.server.lookup(service)
     }
 
-    /// Takes a name back.
+    /// Withdraws a published service.
     ///
     /// # Errors
-    /// Also when there is no such name.
+    /// Also if no process has published the service.
     pub fn unpublish(&self, service: &[u8]) -> Result<(), Error> {
         self.check_text(service)?;
         self.server.unpublish(service)
     }
 
-    /// Starts programs as a job of their own.
+    /// Starts programs as a new job.
     ///
     /// # Errors
-    /// Also when no process of it can be started.
+    /// Also if no process of the job can be started.
     pub fn spawn(&self, request: &SpawnRequest) -> Result<Spawned, Error> {
         for command in &request.commands {
             self.check_text(&command.program)?;
@@ -232,7 +237,7 @@ impl Client {
         self.server.spawn(request)
     }
 
-    /// Lets the key-value space of another job be read.
+    /// Opens the key-value space of another job for [`get_from`](Self::get_from).
     ///
     /// # Errors
     /// [`Error::Unsupported`] in PMI-1.
@@ -250,7 +255,7 @@ impl Client {
         self.server.disconnect_job(job)
     }
 
-    /// Gives a value to both neighbours in a ring of all ranks, and takes theirs.
+    /// Exchanges a value with both neighbours in a ring of all ranks.
     ///
     /// # Errors
     /// [`Error::Unsupported`] in PMI-1.
@@ -259,21 +264,21 @@ impl Client {
         self.server.ring(value)
     }
 
-    /// Has a signal sent to a rank of this job. Only MPD does that.
+    /// Sends a signal to a rank of this job. Only MPD supports this request.
     ///
     /// # Errors
-    /// Also when there is no such rank or signal.
+    /// Also if there is no such rank or signal.
     pub fn signal_rank(&self, rank: u32, signal: i32) -> Result<(), Error> {
         self.server.signal_rank(rank, signal)
     }
 
-    /// Wants the job ended, all its processes, with this exit code. Does not wait for that: the
-    /// caller had better end itself now.
+    /// Requests that all processes of the job are ended, with this exit code. The call does not
+    /// wait for that. The caller should then end its process.
     ///
     /// # Errors
-    /// When the process manager is gone.
+    /// The connection is closed.
     pub fn abort(&self, code: i32, message: &[u8]) -> Result<(), Error> {
-        // What is said at such a moment is not refused for its form.
+        // An abort must not fail because of the form of its message.
         let message: Vec<u8> = message
             .iter()
             .map(|&byte| if byte.is_ascii_control() { b' ' } else { byte })
@@ -282,24 +287,25 @@ impl Client {
         self.server.abort(code, &message)
     }
 
-    /// Says goodbye. A process that ends without has failed.
+    /// Reports that this process ends as planned. The process manager treats a process that ends
+    /// without this report as failed.
     ///
     /// # Errors
-    /// When the process manager is gone.
+    /// The connection is closed.
     pub fn finalize(self) -> Result<(), Error> {
         self.server.finalize()
     }
 
-    /// As [`finalize`](Self::finalize), for a client that others still hold.
+    /// As [`finalize`](Self::finalize), for a client that threads share.
     ///
     /// # Errors
-    /// When the process manager is gone.
+    /// The connection is closed.
     pub fn finalize_shared(&self) -> Result<(), Error> {
         self.server.finalize()
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), Error> {
-        let carried = |&byte: &u8| byte != 0 && !(self.server.is_of_lines() && is_separator(byte));
+        let carried = |&byte: &u8| byte != 0 && !(self.server.needs_lines() && is_separator(byte));
         match key.len() {
             0 => Err(Error::InvalidKey),
             length if length >= self.limits.key => Err(Error::KeyTooLong(length)),
@@ -320,18 +326,18 @@ impl Client {
     }
 
     fn check_line(&self, text: &[u8]) -> Result<(), Error> {
-        let carried = |&byte: &u8| byte != 0 && !(self.server.is_of_lines() && is_end(byte));
+        let carried = |&byte: &u8| byte != 0 && !(self.server.needs_lines() && is_end(byte));
         if text.iter().all(carried) { Ok(()) } else { Err(Error::InvalidText) }
     }
 }
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_struct("Client").field("place", &self.process_info).finish_non_exhaustive()
+        to.debug_struct("Client").field("process_info", &self.process_info).finish_non_exhaustive()
     }
 }
 
-/// Lines end with a newline, before which a carriage return does not count.
+/// A line ends with a newline. Readers remove a carriage return before it.
 fn is_end(byte: u8) -> bool {
     matches!(byte, b'\n' | b'\r')
 }
@@ -340,5 +346,5 @@ fn is_separator(byte: u8) -> bool {
     byte == b' ' || is_end(byte)
 }
 
-/// How much of the last words is passed on: a line of an older server has room for it.
+/// Most bytes of the message of an abort. It fits in a line of an older server.
 const MAX_MESSAGE: usize = 900;

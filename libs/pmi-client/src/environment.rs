@@ -1,50 +1,50 @@
-//! Where the process manager is, by the variables that it has set.
+//! The variables that the process manager has set.
 //!
-//! `PMI_FD` is a socket that was inherited; else `PMI_PORT` an address to connect to; else this
-//! process was started by hand and is rank 0 of 1.
+//! `PMI_FD` is the number of an inherited socket. Without it, `PMI_PORT` is an address to connect
+//! to. Without both, the process was started by hand and is rank 0 of 1.
 
 use crate::error::Error;
 
 /// Where the process manager is.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Where {
+pub(crate) enum ServerAddress {
     /// At an inherited descriptor.
     Descriptor(i32),
     /// At `host:port`.
     Port {
         address: String,
-        /// With an id the server tells rank and size; without, they are in the environment.
+        /// With an id, the server sends rank and size. Without it, the environment has them.
         id: Option<u32>,
     },
-    /// Nowhere.
-    Nowhere,
+    /// There is no process manager.
+    Missing,
 }
 
-/// What the environment says.
+/// The values of the variables.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Surroundings {
-    pub(crate) server: Where,
+pub(crate) struct Environment {
+    pub(crate) server: ServerAddress,
     pub(crate) rank: u32,
     pub(crate) size: u32,
     pub(crate) is_spawned: bool,
-    /// The id that some launchers of PMI-2 want to be told.
+    /// The name of the job. Some launchers require it in the first request of PMI-2.
     pub(crate) job: Option<String>,
 }
 
-impl Surroundings {
+impl Environment {
     /// Reads variables by `lookup`.
     pub(crate) fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let id = number(&lookup, "PMI_ID")?;
         let server = if let Some(fd) = number(&lookup, "PMI_FD")? {
-            Where::Descriptor(fd)
+            ServerAddress::Descriptor(fd)
         } else if let Some(address) = lookup("PMI_PORT") {
-            Where::Port { address, id }
+            ServerAddress::Port { address, id }
         } else {
-            Where::Nowhere
+            ServerAddress::Missing
         };
         Ok(Self {
             server,
-            // Old launchers know the rank as the id alone.
+            // Old launchers give the rank only as the id.
             rank: number(&lookup, "PMI_RANK")?.or(id).unwrap_or(0),
             size: number(&lookup, "PMI_SIZE")?.unwrap_or(1),
             is_spawned: number::<i64>(&lookup, "PMI_SPAWNED")?.is_some_and(|value| value != 0),
@@ -68,8 +68,8 @@ fn number<T: std::str::FromStr>(
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Result<Surroundings, Error> {
-        Surroundings::read(|name| {
+    fn read(variables: &[(&str, &str)]) -> Result<Environment, Error> {
+        Environment::read(|name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
         })
     }
@@ -84,23 +84,23 @@ mod tests {
             ("PMI_SPAWNED", "1"),
         ])
         .unwrap();
-        assert_eq!(found.server, Where::Descriptor(7));
+        assert_eq!(found.server, ServerAddress::Descriptor(7));
         assert_eq!((found.rank, found.size, found.is_spawned), (2, 3, true));
     }
 
     #[test]
     fn a_port_may_come_with_an_id_or_without() {
         let found = read(&[("PMI_PORT", "h:1"), ("PMI_ID", "4")]).unwrap();
-        assert_eq!(found.server, Where::Port { address: "h:1".into(), id: Some(4) });
+        assert_eq!(found.server, ServerAddress::Port { address: "h:1".into(), id: Some(4) });
         let found = read(&[("PMI_PORT", "h:1"), ("PMI_RANK", "2"), ("PMI_SIZE", "3")]).unwrap();
-        assert_eq!(found.server, Where::Port { address: "h:1".into(), id: None });
+        assert_eq!(found.server, ServerAddress::Port { address: "h:1".into(), id: None });
         assert_eq!((found.rank, found.size), (2, 3));
     }
 
     #[test]
-    fn a_process_started_by_hand_is_alone() {
+    fn a_process_started_by_hand_is_rank_0_of_1() {
         let found = read(&[]).unwrap();
-        assert_eq!((found.server, found.rank, found.size), (Where::Nowhere, 0, 1));
+        assert_eq!((found.server, found.rank, found.size), (ServerAddress::Missing, 0, 1));
         assert!(!found.is_spawned);
     }
 

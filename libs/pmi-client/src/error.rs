@@ -1,4 +1,4 @@
-//! What can go wrong between a client and its process manager.
+//! The errors of a client.
 
 use std::io;
 
@@ -7,73 +7,73 @@ use pmi_proto::limits::MAX_PORT;
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A variable that leads to the process manager cannot be read.
-    #[error("{name}={value} in the environment makes no sense")]
+    /// A variable of the process manager has an invalid value.
+    #[error("{name}={value} in the environment is invalid")]
     Variable {
-        /// Which.
+        /// The name of the variable.
         name: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
     },
     /// The descriptor of `PMI_FD` is not open.
     #[error("descriptor {fd} of PMI_FD cannot be used")]
     Descriptor {
-        /// Its number.
+        /// The number of the descriptor.
         fd: i32,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Nobody answers at `PMI_PORT`.
-    #[error("connect to the process manager at {address}")]
+    /// The address of `PMI_PORT` cannot be reached.
+    #[error("cannot connect to the process manager at {address}")]
     Connect {
-        /// Where.
+        /// The address, as `host:port`.
         address: String,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
     /// The connection broke.
-    #[error("speak to the process manager")]
+    #[error("the connection to the process manager failed")]
     Io(#[from] io::Error),
     /// The process manager closed the connection.
-    #[error("the process manager is gone")]
+    #[error("the process manager closed the connection")]
     Closed,
-    /// The process manager said what no client knows.
-    #[error("the process manager's answer to {request} makes no sense: {answer}")]
+    /// The answer of the process manager is not one that the protocol has for this request.
+    #[error("the process manager's answer to {request} is invalid: {answer}")]
     NotUnderstood {
-        /// What was asked.
+        /// The command of the request.
         request: &'static str,
-        /// What came.
+        /// The answer.
         answer: String,
     },
-    /// The process manager said no.
+    /// The process manager refused the request.
     #[error("{request} refused: {message} ({rc})")]
     Refused {
-        /// What was asked.
+        /// The command of the request.
         request: &'static str,
-        /// Never 0.
+        /// The code of the answer. It is not 0.
         rc: i32,
-        /// Its reason, in one word as a rule.
+        /// The reason, which is usually one word.
         message: String,
     },
     /// The key is empty, or has characters that the protocol cannot carry.
-    #[error("an empty key, or one with blanks or line ends")]
+    #[error("the key is empty, or has blanks or line ends")]
     InvalidKey,
     /// The key is longer than the process manager takes.
     #[error("a key of {0} bytes is too long")]
     KeyTooLong(usize),
     /// The value has characters that the protocol cannot carry.
-    #[error("a value with line ends")]
+    #[error("the value has line ends")]
     InvalidValue,
     /// The value is longer than the process manager takes.
     #[error("a value of {0} bytes is too long")]
     ValueTooLong(usize),
-    /// The port is longer than the room that MPI programs provide for one.
+    /// The port is longer than the buffer of MPI programs for a port.
     #[error("a port of {0} bytes is too long: at most {longest} are allowed", longest = MAX_PORT - 1)]
     PortTooLong(usize),
-    /// A name, port, program or argument has characters that the protocol cannot carry.
-    #[error("an empty text, or one with line ends")]
+    /// A name, port, program or argument is empty, or has characters that the protocol cannot carry.
+    #[error("the text is empty, or has line ends")]
     InvalidText,
-    /// This process manager, or this version of PMI, knows no such thing.
-    #[error("{0} is not to be had here")]
+    /// This process manager, or this version of PMI, does not have the function.
+    #[error("{0} is not supported here")]
     Unsupported(&'static str),
 }

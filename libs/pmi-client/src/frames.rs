@@ -1,9 +1,9 @@
-//! PMI-2: framed messages, and answers that find the thread that asked.
+//! PMI-2: framed messages. Each answer is given to the thread that sent the request.
 //!
-//! There is no thread of our own: of those that wait one reads for all. A request that is sent
-//! while others are open carries a token, which its answer repeats; a lone one carries none, as a
-//! client with one thread would send it. Servers that know no tokens are told apart by the name of
-//! the answer.
+//! This module starts no thread. One of the waiting threads reads the answers of all of them. A
+//! request that is sent while others are open has a token, which its answer repeats. A single
+//! request has no token, like a request of a client with one thread. Some servers do not repeat
+//! tokens; then the name of the answer decides.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -11,33 +11,33 @@ use pmi_proto::limits::{MAX_KEY, MAX_VALUE};
 use pmi_proto::pmi2::{Decoder, Message, Request, Said};
 use pmi_proto::{Client as Codec, Reply, SpawnRequest};
 
-use crate::environment::Surroundings;
+use crate::environment::Environment;
 use crate::error::Error;
 use crate::server::{Limits, ProcessInfo, Ring, Server, Source, Spawned};
 use crate::wire::Wire;
 
-/// A conversation by messages.
+/// A server over PMI-2.
 #[derive(Debug)]
 pub(crate) struct Frames {
     wire: Wire,
-    talk: Mutex<Talk>,
+    requests: Mutex<Requests>,
     answered: Condvar,
-    /// Known after the first words.
+    /// The name of the job. Empty until the server has sent it.
     job: Vec<u8>,
     size: u32,
 }
 
 #[derive(Debug)]
-struct Talk {
+struct Requests {
     decoder: Decoder,
-    /// In the order of asking.
+    /// The requests without an answer, in the order of sending.
     open: Vec<Open>,
-    /// How many requests there were.
+    /// The number of requests up to now.
     count: u64,
-    /// Whether a thread is reading, for all.
-    is_read: bool,
-    /// Nothing will come any more.
-    is_over: bool,
+    /// Whether a thread is reading answers.
+    is_reading: bool,
+    /// No more answers can arrive.
+    is_closed: bool,
 }
 
 #[derive(Debug)]
@@ -49,8 +49,11 @@ struct Open {
 }
 
 impl Frames {
-    /// Says what every client says first.
-    pub(crate) fn begin(wire: Wire, around: &Surroundings) -> Result<(Self, ProcessInfo), Error> {
+    /// Sends the first requests of every client.
+    pub(crate) fn begin(
+        wire: Wire,
+        environment: &Environment,
+    ) -> Result<(Self, ProcessInfo), Error> {
         wire.send(&Codec::new().init_version(2, 0))?;
         let mut decoder = Decoder::new();
         match read_line(&wire, &mut decoder)? {
@@ -63,17 +66,18 @@ impl Frames {
                 return Err(Error::NotUnderstood { request: "init", answer: format!("{other:?}") });
             }
         }
-        let talk = Talk { decoder, open: Vec::new(), count: 0, is_read: false, is_over: false };
-        let (talk, answered) = (Mutex::new(talk), Condvar::new());
-        let mut frames = Self { wire, talk, answered, job: Vec::new(), size: 0 };
-        let rank = around.rank.to_string();
+        let requests =
+            Requests { decoder, open: Vec::new(), count: 0, is_reading: false, is_closed: false };
+        let (requests, answered) = (Mutex::new(requests), Condvar::new());
+        let mut frames = Self { wire, requests, answered, job: Vec::new(), size: 0 };
+        let rank = environment.rank.to_string();
         let mut pairs = vec![("pmirank", rank.as_bytes()), ("threaded", b"TRUE")];
-        if let Some(job) = &around.job {
+        if let Some(job) = &environment.job {
             pairs.insert(0, ("pmijobid", job.as_bytes()));
         }
         let reported = frames.ask("fullinit", &pairs)?;
         let job = frames.ask("job-getid", &[])?;
-        frames.job = wanted("job-getid", &job, "jobid")?.to_vec();
+        frames.job = required("job-getid", &job, "jobid")?.to_vec();
         let process_info = ProcessInfo {
             rank: number("fullinit", &reported, "rank")?,
             size: number("fullinit", &reported, "size")?,
@@ -85,7 +89,7 @@ impl Frames {
         Ok((frames, process_info))
     }
 
-    /// Sends a request and waits for its answer, which is a yes.
+    /// Sends a request and waits for its answer. A refusal is an error.
     fn ask(&self, name: &'static str, pairs: &[(&str, &[u8])]) -> Result<Message, Error> {
         self.ask_by(name, |thrid| {
             let mut message = Message::new(name);
@@ -99,7 +103,7 @@ impl Frames {
         })
     }
 
-    /// As [`ask`](Self::ask), with a message that is made for the token.
+    /// As [`ask`](Self::ask), with a message that is made from the token.
     fn ask_by(
         &self,
         name: &'static str,
@@ -110,55 +114,55 @@ impl Frames {
         let message = message(token.as_deref().map(str::as_bytes));
         let sent = encode(&message).and_then(|frame| self.wire.send(&frame));
         if let Err(error) = sent {
-            self.talk().open.retain(|request| request.number != number);
+            self.requests().open.retain(|request| request.number != number);
             return Err(error);
         }
-        judge(name, self.wait(number)?)
+        check_result(name, self.wait(number)?)
     }
 
     fn open(&self, name: &'static str) -> Result<(u64, bool), Error> {
-        let mut talk = self.talk();
-        if talk.is_over {
+        let mut requests = self.requests();
+        if requests.is_closed {
             return Err(Error::Closed);
         }
-        talk.count += 1;
-        let (number, has_token) = (talk.count, !talk.open.is_empty());
-        talk.open.push(Open { number, has_token, name, answer: None });
+        requests.count += 1;
+        let (number, has_token) = (requests.count, !requests.open.is_empty());
+        requests.open.push(Open { number, has_token, name, answer: None });
         Ok((number, has_token))
     }
 
-    /// Waits for one answer; reads if nobody else does.
+    /// Waits for the answer to a request. Reads if no other thread does.
     fn wait(&self, number: u64) -> Result<Message, Error> {
-        let mut talk = self.talk();
+        let mut requests = self.requests();
         loop {
-            if let Some(answer) = talk.take(number) {
+            if let Some(answer) = requests.take(number) {
                 return Ok(answer);
             }
-            if talk.is_over {
-                talk.open.retain(|request| request.number != number);
+            if requests.is_closed {
+                requests.open.retain(|request| request.number != number);
                 return Err(Error::Closed);
             }
-            if talk.is_read {
-                talk = self.answered.wait(talk).unwrap_or_else(PoisonError::into_inner);
+            if requests.is_reading {
+                requests = self.answered.wait(requests).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            talk.is_read = true;
-            drop(talk);
+            requests.is_reading = true;
+            drop(requests);
             let mut buffer = [0; 4096];
             let read = self.wire.receive(&mut buffer);
-            talk = self.talk();
-            talk.is_read = false;
+            requests = self.requests();
+            requests.is_reading = false;
             match read {
-                Ok(read) => talk.receive(&buffer[..read]),
-                Err(_) => talk.is_over = true,
+                Ok(read) => requests.receive(&buffer[..read]),
+                Err(_) => requests.is_closed = true,
             }
-            // Whose answers came goes on, and if mine did, another one has to read.
+            // Threads whose answers have arrived continue. If this thread does, another must read.
             self.answered.notify_all();
         }
     }
 
-    fn talk(&self) -> MutexGuard<'_, Talk> {
-        self.talk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn attribute(
@@ -170,28 +174,28 @@ impl Frames {
         if answer.get("found") != Some(b"TRUE") {
             return Ok(None);
         }
-        Ok(Some(wanted(name, &answer, "value")?.to_vec()))
+        Ok(Some(required(name, &answer, "value")?.to_vec()))
     }
 }
 
-impl Talk {
+impl Requests {
     fn receive(&mut self, bytes: &[u8]) {
         self.decoder.receive(bytes);
-        while let Some(said) = self.decoder.poll() {
-            match said {
-                Ok(Said::Message(message)) => self.settle(message),
-                // Not an answer to anything.
+        while let Some(received) = self.decoder.poll() {
+            match received {
+                Ok(Said::Message(message)) => self.assign(message),
+                // It is no answer to a request.
                 Ok(Said::Line(_)) | Err(pmi_proto::ProtocolError::NoCommand { .. }) => {}
                 Err(_) => {
-                    self.is_over = true;
+                    self.is_closed = true;
                     return;
                 }
             }
         }
     }
 
-    /// Gives an answer to its request; one that nobody waits for is dropped.
-    fn settle(&mut self, message: Message) {
+    /// Gives an answer to its request. An answer without an open request is dropped.
+    fn assign(&mut self, message: Message) {
         let named = |request: &Open| {
             message.command().strip_suffix(b"-response") == Some(request.name.as_bytes())
         };
@@ -200,7 +204,7 @@ impl Talk {
             Some(token) => open.find(|request| request.number.to_string().as_bytes() == token),
             None => {
                 let mut fitting: Vec<_> = open.filter(|request| named(request)).collect();
-                // False comes before true.
+                // A request without a token comes first.
                 fitting.sort_by_key(|request| request.has_token);
                 fitting.into_iter().next()
             }
@@ -220,11 +224,11 @@ impl Talk {
 
 impl Server for Frames {
     fn limits(&self) -> Limits {
-        // The protocol has no request for these; they are those of its C interface.
+        // The protocol has no request for limits. These are the limits of its C interface.
         Limits { job: MAX_JOB, key: MAX_KEY, value: MAX_VALUE }
     }
 
-    fn is_of_lines(&self) -> bool {
+    fn needs_lines(&self) -> bool {
         false
     }
 
@@ -268,9 +272,9 @@ impl Server for Frames {
 
     fn lookup(&self, service: &[u8]) -> Result<Vec<u8>, Error> {
         let answer = self.ask("name-lookup", &[("name", service), ("infokeycount", b"0")])?;
-        // Some servers call it the one, some the other.
+        // The name of the value depends on the server.
         let port =
-            answer.get("port").map_or_else(|| wanted("name-lookup", &answer, "value"), Ok)?;
+            answer.get("port").map_or_else(|| required("name-lookup", &answer, "value"), Ok)?;
         Ok(port.to_vec())
     }
 
@@ -299,12 +303,12 @@ impl Server for Frames {
     fn ring(&self, value: &[u8]) -> Result<Ring, Error> {
         let pairs = [("ring-count", &b"1"[..]), ("ring-left", value), ("ring-right", value)];
         let answer = self.ask("ring", &pairs)?;
-        // Slurm calls the place a count.
-        let process_info = number("ring", &answer, "ring-rank");
-        let process_info = process_info.or_else(|_| number("ring", &answer, "ring-count"))?;
-        let neighbour = |key| Ok::<_, Error>(wanted("ring", &answer, key)?.to_vec());
+        // Slurm sends the position as ring-count.
+        let position = number("ring", &answer, "ring-rank");
+        let position = position.or_else(|_| number("ring", &answer, "ring-count"))?;
+        let neighbour = |key| Ok::<_, Error>(required("ring", &answer, key)?.to_vec());
         let (left, right) = (neighbour("ring-left")?, neighbour("ring-right")?);
-        Ok(Ring { process_info, size: self.size, left, right })
+        Ok(Ring { position, size: self.size, left, right })
     }
 
     fn signal_rank(&self, rank: u32, signal: i32) -> Result<(), Error> {
@@ -314,7 +318,7 @@ impl Server for Frames {
     }
 
     fn abort(&self, code: i32, message: &[u8]) -> Result<(), Error> {
-        // The first pair is read by older servers, the others by newer ones.
+        // Older servers read the first pair, newer servers the other pairs.
         let abort = Message::new("abort")
             .with("isworld", "TRUE")
             .with("exitcode", code.to_string())
@@ -353,8 +357,8 @@ fn encode(message: &Message) -> Result<Vec<u8>, Error> {
     message.encode().map_err(|error| Error::ValueTooLong(error.length))
 }
 
-/// The answer, if it is a yes.
-fn judge(request: &'static str, answer: Message) -> Result<Message, Error> {
+/// The answer, unless it is a refusal.
+fn check_result(request: &'static str, answer: Message) -> Result<Message, Error> {
     match number(request, &answer, "rc")? {
         0 => Ok(answer),
         rc => {
@@ -365,7 +369,7 @@ fn judge(request: &'static str, answer: Message) -> Result<Message, Error> {
     }
 }
 
-fn wanted<'a>(request: &'static str, answer: &'a Message, key: &str) -> Result<&'a [u8], Error> {
+fn required<'a>(request: &'static str, answer: &'a Message, key: &str) -> Result<&'a [u8], Error> {
     answer.get(key).ok_or_else(|| Error::NotUnderstood { request, answer: format!("no {key}") })
 }
 
@@ -374,7 +378,7 @@ fn number<T: std::str::FromStr>(
     answer: &Message,
     key: &str,
 ) -> Result<T, Error> {
-    let text = wanted(request, answer, key)?;
+    let text = required(request, answer, key)?;
     parse(text).ok_or_else(|| Error::NotUnderstood {
         request,
         answer: format!("{key}={}", String::from_utf8_lossy(text)),
@@ -385,5 +389,5 @@ fn parse<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Longest name of a job, with C's zero.
+/// Most bytes of the name of a job, the terminating zero of C included.
 const MAX_JOB: usize = 256;

@@ -1,19 +1,19 @@
-//! PMI-1: one line, one answer, one thread at a time.
+//! PMI-1: each line has one answer, for one thread at a time.
 //!
-//! A thread in a barrier keeps the others waiting, since answers cannot be told apart; only an
-//! abort passes it.
+//! An answer does not name its request. Therefore other threads wait while one thread is in a
+//! barrier. Only an abort does not wait.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pmi_proto::limits::MAX_REPLY;
 use pmi_proto::{Client as Codec, Refusal, Reply, Setting, SpawnRequest};
 
-use crate::environment::Surroundings;
+use crate::environment::Environment;
 use crate::error::Error;
 use crate::server::{Limits, Pair, ProcessInfo, Server, Source, Spawned};
 use crate::wire::Wire;
 
-/// A conversation by lines.
+/// A server over PMI-1.
 #[derive(Debug)]
 pub(crate) struct Lines {
     wire: Wire,
@@ -22,22 +22,22 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Says what every client says first.
+    /// Sends the first requests of every client.
     pub(crate) fn begin(
         wire: Wire,
         id: Option<u32>,
-        around: &Surroundings,
+        environment: &Environment,
     ) -> Result<(Self, ProcessInfo), Error> {
         let mut codec = Codec::new();
         let mut process_info = ProcessInfo {
-            rank: around.rank,
-            size: around.size,
+            rank: environment.rank,
+            size: environment.size,
             appnum: -1,
-            is_spawned: around.is_spawned,
+            is_spawned: environment.is_spawned,
             job: Vec::new(),
         };
         if let Some(id) = id {
-            introduce(&wire, &mut codec, id, &mut process_info)?;
+            identify(&wire, &mut codec, id, &mut process_info)?;
         }
         match ask(&wire, &mut codec, "init", Codec::init)? {
             Reply::ResponseToInit { rc: 0, .. } => {}
@@ -45,21 +45,21 @@ impl Lines {
                 let message = format!("it speaks PMI {version}.{subversion}");
                 return Err(Error::Refused { request: "init", rc, message });
             }
-            other => return Err(wrong("init", &other)),
+            other => return Err(unexpected("init", &other)),
         }
         let (job, key, value) = match ask(&wire, &mut codec, "get_maxes", Codec::get_maxes)? {
             Reply::Maxes { kvsname, key, value } => (kvsname, key, value),
-            other => return Err(wrong("get_maxes", &other)),
+            other => return Err(unexpected("get_maxes", &other)),
         };
         match ask(&wire, &mut codec, "get_appnum", Codec::get_appnum)? {
             Reply::Appnum(appnum) => process_info.appnum = appnum,
-            other => return Err(wrong("get_appnum", &other)),
+            other => return Err(unexpected("get_appnum", &other)),
         }
         match ask(&wire, &mut codec, "get_my_kvsname", Codec::get_my_kvsname)? {
             Reply::MyKvsname(name) => process_info.job = name,
-            other => return Err(wrong("get_my_kvsname", &other)),
+            other => return Err(unexpected("get_my_kvsname", &other)),
         }
-        let value = value.min(fitting_value(process_info.job.len(), key));
+        let value = value.min(max_value(process_info.job.len(), key));
         let limits = Limits { job, key, value };
         Ok((Self { wire, codec: Mutex::new(codec), limits }, process_info))
     }
@@ -82,14 +82,14 @@ impl Server for Lines {
         self.limits
     }
 
-    fn is_of_lines(&self) -> bool {
+    fn needs_lines(&self) -> bool {
         true
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         match self.ask("put", |codec| codec.put(key, value))? {
             Reply::PutResult(result) => result.map_err(|refusal| refused("put", refusal)),
-            other => Err(wrong("put", &other)),
+            other => Err(unexpected("put", &other)),
         }
     }
 
@@ -99,9 +99,9 @@ impl Server for Lines {
             return Err(Error::Unsupported("the key-value space of another job"));
         }
         match ask(&self.wire, &mut codec, "get", |codec| codec.get(key))? {
-            // Why not, servers say in words of their own.
+            // The reason of a refusal depends on the server, so any refusal is a missing key.
             Reply::GetResult(result) => Ok(result.ok()),
-            other => Err(wrong("get", &other)),
+            other => Err(unexpected("get", &other)),
         }
     }
 
@@ -110,21 +110,21 @@ impl Server for Lines {
             Reply::GetByIndexResult(result) => {
                 Ok(result.ok().map(|entry| (entry.key, entry.value)))
             }
-            other => Err(wrong("getbyidx", &other)),
+            other => Err(unexpected("getbyidx", &other)),
         }
     }
 
     fn fence(&self) -> Result<(), Error> {
         match self.ask("barrier_in", Codec::barrier_in)? {
             Reply::BarrierOut { .. } => Ok(()),
-            other => Err(wrong("barrier_in", &other)),
+            other => Err(unexpected("barrier_in", &other)),
         }
     }
 
     fn universe_size(&self) -> Result<Option<u32>, Error> {
         match self.ask("get_universe_size", Codec::get_universe_size)? {
             Reply::UniverseSize(size) => Ok(size),
-            other => Err(wrong("get_universe_size", &other)),
+            other => Err(unexpected("get_universe_size", &other)),
         }
     }
 
@@ -137,7 +137,7 @@ impl Server for Lines {
             Reply::PublishResult(result) => {
                 result.map_err(|refusal| refused("publish_name", refusal))
             }
-            other => Err(wrong("publish_name", &other)),
+            other => Err(unexpected("publish_name", &other)),
         }
     }
 
@@ -146,7 +146,7 @@ impl Server for Lines {
             Reply::LookupResult(result) => {
                 result.map_err(|refusal| refused("lookup_name", refusal))
             }
-            other => Err(wrong("lookup_name", &other)),
+            other => Err(unexpected("lookup_name", &other)),
         }
     }
 
@@ -155,7 +155,7 @@ impl Server for Lines {
             Reply::UnpublishResult(result) => {
                 result.map_err(|refusal| refused("unpublish_name", refusal))
             }
-            other => Err(wrong("unpublish_name", &other)),
+            other => Err(unexpected("unpublish_name", &other)),
         }
     }
 
@@ -163,7 +163,7 @@ impl Server for Lines {
         match self.ask("spawn", |codec| codec.spawn(request))? {
             Reply::SpawnResult(Ok(codes)) => Ok(Spawned { job: None, codes }),
             Reply::SpawnResult(Err(refusal)) => Err(refused("spawn", refusal)),
-            other => Err(wrong("spawn", &other)),
+            other => Err(unexpected("spawn", &other)),
         }
     }
 
@@ -171,30 +171,30 @@ impl Server for Lines {
         let reply = self.ask("mpd_signal", |codec| codec.signal_rank(rank, signal))?;
         match reply {
             Reply::SignalResult(result) => result.map_err(|refusal| refused("mpd_signal", refusal)),
-            other => Err(wrong("mpd_signal", &other)),
+            other => Err(unexpected("mpd_signal", &other)),
         }
     }
 
     fn abort(&self, code: i32, message: &[u8]) -> Result<(), Error> {
-        // Without the codec of this conversation, which a thread in a barrier keeps.
+        // A thread in a barrier keeps the codec locked, so the abort has a codec of its own.
         self.wire.send(&Codec::new().abort(code, message))
     }
 
     fn finalize(&self) -> Result<(), Error> {
         match self.ask("finalize", Codec::finalize)? {
             Reply::FinalizeAck { rc: 0 } => Ok(()),
-            // Hydra says no more than that.
+            // Hydra sends no code.
             Reply::NotUnderstood(line) if line.trim_ascii_end() == b"cmd=finalize_ack" => Ok(()),
             Reply::FinalizeAck { rc } => {
                 Err(Error::Refused { request: "finalize", rc, message: String::new() })
             }
-            other => Err(wrong("finalize", &other)),
+            other => Err(unexpected("finalize", &other)),
         }
     }
 }
 
-/// How a client that came by a port says which it is, and hears its place.
-fn introduce(
+/// Sends the id of a client that has connected to a port, and receives its rank and size.
+fn identify(
     wire: &Wire,
     codec: &mut Codec,
     id: u32,
@@ -205,14 +205,14 @@ fn introduce(
         Reply::InitAck { rc } => {
             return Err(Error::Refused { request: "initack", rc, message: String::new() });
         }
-        other => return Err(wrong("initack", &other)),
+        other => return Err(unexpected("initack", &other)),
     }
     for _ in 0..3 {
         match next(wire, codec)? {
             Reply::Set { setting: Setting::Size, value } => process_info.size = value,
             Reply::Set { setting: Setting::Rank, value } => process_info.rank = value,
             Reply::Set { setting: Setting::Debug, .. } => {}
-            other => return Err(wrong("initack", &other)),
+            other => return Err(unexpected("initack", &other)),
         }
     }
     Ok(())
@@ -247,7 +247,7 @@ fn refused(request: &'static str, refusal: Refusal) -> Error {
     Error::Refused { request, rc: refusal.rc, message }
 }
 
-fn wrong(request: &'static str, reply: &Reply) -> Error {
+fn unexpected(request: &'static str, reply: &Reply) -> Error {
     let answer = match reply {
         Reply::NotUnderstood(line) => String::from_utf8_lossy(line).into_owned(),
         other => format!("{other:?}"),
@@ -255,9 +255,9 @@ fn wrong(request: &'static str, reply: &Reply) -> Error {
     Error::NotUnderstood { request, answer }
 }
 
-/// How long a value may be, with its zero, so that with the longest key neither its put nor the
-/// answers that give it back pass the longest line. Older servers have no room for more.
-fn fitting_value(job: usize, key: usize) -> usize {
+/// Most bytes of a value, with its zero. Its put and the answers with it fit in the longest line
+/// of older servers, even with the longest key.
+fn max_value(job: usize, key: usize) -> usize {
     let put = "cmd=put kvsname= key= value=".len() + job + key.saturating_sub(1);
     let got = "cmd=get_result rc=0 msg=success value=".len();
     let indexed = "cmd=getbyidx_results rc=0 nextidx=1234567890 key= val=".len();

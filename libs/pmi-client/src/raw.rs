@@ -1,5 +1,5 @@
 //! Every `unsafe` block of this crate: the descriptor in `PMI_FD`, signals by their numbers, and texts and arrays of C
-//! for the two libraries above.
+//! for `libpmi` and `libpmi2`.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::io;
@@ -8,17 +8,17 @@ use std::ptr::NonNull;
 
 use nix::libc;
 
-/// A descriptor of our own for what an inherited number stands for.
+/// Duplicates an inherited descriptor.
 pub(crate) fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
     }
-    // SAFETY: the number is not -1 and is looked at during this call only; one that is not open
-    // makes the call fail. No safe call takes a number from the environment.
+    // SAFETY: the number is not -1 and is used only during this call, which fails if the descriptor
+    // is not open. No safe function takes a number from the environment.
     unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned()
 }
 
-/// Sends this process a signal by its number, which may be a real-time one: `nix` has no words for those.
+/// Sends this process a signal by its number. `nix` has no names for real-time signals.
 pub(crate) fn signal_self(signal: c_int) -> io::Result<()> {
     // SAFETY: the calls take and return plain numbers.
     match unsafe { libc::kill(libc::getpid(), signal) } {
@@ -30,7 +30,7 @@ pub(crate) fn signal_self(signal: c_int) -> io::Result<()> {
 /// The bytes of a text of C, without its zero; `None` for NULL.
 ///
 /// # Safety
-/// `text` is NULL or points to a zero-terminated text that stays as it is for `'a`.
+/// `text` is NULL or points to a zero-terminated text that does not change during `'a`.
 pub unsafe fn text<'a>(text: *const c_char) -> Option<&'a [u8]> {
     if text.is_null() {
         return None;
@@ -43,7 +43,7 @@ pub unsafe fn text<'a>(text: *const c_char) -> Option<&'a [u8]> {
 /// count.
 ///
 /// # Safety
-/// `first` is NULL or points to `count` elements that stay as they are for `'a`.
+/// `first` is NULL or points to `count` elements that do not change during `'a`.
 pub unsafe fn array<'a, T>(first: *const T, count: c_int) -> Option<&'a [T]> {
     match (usize::try_from(count), first.is_null()) {
         (Ok(0), _) => Some(&[]),
@@ -53,10 +53,22 @@ pub unsafe fn array<'a, T>(first: *const T, count: c_int) -> Option<&'a [T]> {
     }
 }
 
-/// The place of one result that C wants; `Option` has the layout of a pointer that may be NULL.
+/// The texts of an array of C; `None` if [`array`] gives `None` or a text is NULL.
 ///
-/// Only C makes one, and so vouches that it may be written. It is not a reference: C may give one place for two
-/// results, and the later one stays.
+/// # Safety
+/// `first` is NULL or points to `count` pointers. Each of them is NULL or points to a zero-terminated text. Pointers
+/// and texts do not change during `'a`.
+pub unsafe fn texts<'a>(first: *const *const c_char, count: c_int) -> Option<Vec<&'a [u8]>> {
+    // SAFETY: the caller vouches for the array.
+    let pointers = unsafe { array(first, count) }?;
+    // SAFETY: the caller vouches for each text.
+    pointers.iter().map(|&pointer| unsafe { text(pointer) }).collect()
+}
+
+/// A pointer of C to the place of one result. An `Option` of it has the layout of a pointer that may be NULL.
+///
+/// Only C makes a slot, so C vouches that it may be written. A slot is not a reference: C may give one address for two
+/// results, and the later result stays.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Slot<T>(NonNull<T>);
@@ -69,7 +81,7 @@ impl<T> Slot<T> {
     }
 }
 
-// Derived, they would ask the same of `T`.
+// Derived implementations would require the same of `T`.
 impl<T> Clone for Slot<T> {
     fn clone(&self) -> Self {
         *self
@@ -78,7 +90,7 @@ impl<T> Clone for Slot<T> {
 
 impl<T> Copy for Slot<T> {}
 
-/// The room that C gives for several results, which may overlap another room.
+/// A buffer of C for several results. It may overlap another buffer.
 #[derive(Debug)]
 pub struct Room<T> {
     first: NonNull<T>,
@@ -86,12 +98,12 @@ pub struct Room<T> {
 }
 
 impl<T> Room<T> {
-    /// How many results fit.
+    /// The number of results that fit.
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// Writes results from the first place on, as many as fit.
+    /// Writes results from the first element on, as many as fit.
     pub fn fill(&self, values: impl IntoIterator<Item = T>) {
         for (index, value) in values.into_iter().take(self.count).enumerate() {
             // SAFETY: the index is below the count, for which the maker of the room vouches, and no reference to
@@ -103,13 +115,13 @@ impl<T> Room<T> {
 
 #[cfg(test)]
 impl<T> Room<T> {
-    /// All of a slice. A test uses nothing else of the slice before it is done with the room.
+    /// A whole slice. The test does not use the slice otherwise while it uses the room.
     pub(crate) fn of(slice: &mut [T]) -> Self {
         Self { first: NonNull::from(&mut *slice).cast(), count: slice.len() }
     }
 }
 
-/// The room that C gives for results; `None` for NULL and for a negative count.
+/// A buffer of C for results; `None` for NULL and for a negative count.
 ///
 /// # Safety
 /// `first` is NULL or points to room for `count` elements, which may be written as long as the result is used.
@@ -132,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_room_takes_no_more_than_it_has_place_for() {
+    fn a_room_takes_no_more_results_than_fit() {
         let mut numbers: [c_int; 4] = [0; 4];
         Room::of(&mut numbers[..2]).fill([7, 8, 9]);
         assert_eq!(numbers, [7, 8, 0, 0]);

@@ -1,61 +1,61 @@
-//! What a process manager does for its client, whichever version of PMI carries it.
+//! The requests of a client to a process manager, independent of the version of PMI.
 //!
-//! One implementation for each version, and one for a process without a manager. What they are
-//! given has been checked; what one of them cannot do, it leaves to the default.
+//! Each version of PMI has an implementation, and a process without a process manager has one. The
+//! client has checked all arguments. A default method is a request that is not supported.
 
 use pmi_proto::SpawnRequest;
 
 use crate::error::Error;
 
-/// A key or service, and what it stands for.
+/// A key and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
 /// The place of a process in its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessInfo {
-    /// Counted from 0.
+    /// The rank, counted from 0.
     pub rank: u32,
-    /// How many ranks the job has.
+    /// The number of ranks of the job.
     pub size: u32,
-    /// Which of the job's programs this is; -1 if nobody says.
+    /// The number of this program in the job, counted from 0; -1 if it is unknown.
     pub appnum: i32,
     /// Whether another job has spawned this one.
     pub is_spawned: bool,
-    /// The name of the job, and of its key-value space.
+    /// The name of the job and of its key-value space.
     pub job: Vec<u8>,
 }
 
-/// How long things may be, in bytes, each with C's terminating zero.
+/// The sizes of buffers for names, keys and values in bytes, the terminating zero of C included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The name of a job.
+    /// For the name of a job.
     pub job: usize,
-    /// A key.
+    /// For a key.
     pub key: usize,
-    /// A value.
+    /// For a value.
     pub value: usize,
 }
 
 /// A job that was spawned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spawned {
-    /// Its name, if the process manager tells.
+    /// The name of the job, if the answer has it.
     pub job: Option<Vec<u8>>,
-    /// For each process, in order, 0 or why it was not started; empty: all were.
+    /// A code for each process, in order. 0: the process was started. Empty: all were started.
     pub codes: Vec<i32>,
 }
 
 /// The requests of a client.
 pub(crate) trait Server: Send + Sync {
-    /// What can be carried.
+    /// The sizes that the process manager accepts.
     fn limits(&self) -> Limits;
 
-    /// Whether texts must keep to one line.
-    fn is_of_lines(&self) -> bool;
+    /// Whether the protocol is of lines, so that texts must not have line ends.
+    fn needs_lines(&self) -> bool;
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error>;
 
-    /// `None`: there is no such key, as far as this server tells.
+    /// `None`: there is no such key, or the server refused without saying why.
     fn get(&self, from: Source<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
 
     fn entry(&self, _index: usize) -> Result<Option<Pair>, Error> {
@@ -100,30 +100,30 @@ pub(crate) trait Server: Send + Sync {
 
     fn signal_rank(&self, rank: u32, signal: i32) -> Result<(), Error>;
 
-    /// Returns when the request is on its way; nobody answers it.
+    /// Returns when the request is sent. It has no answer.
     fn abort(&self, code: i32, message: &[u8]) -> Result<(), Error>;
 
     fn finalize(&self) -> Result<(), Error>;
 }
 
-/// Whose key is asked for.
+/// The owner of a key.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Source<'a> {
-    /// Another job than one's own.
+    /// The name of the job; `None`: the job of this process.
     pub job: Option<&'a [u8]>,
-    /// Who may have put it; a hint.
+    /// The rank that has put the key. It is a hint: a server may ignore it.
     pub rank: Option<u32>,
 }
 
-/// What comes of an exchange in a ring.
+/// The result of an exchange in a ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ring {
-    /// The place in the ring, which need not be the rank.
-    pub process_info: u32,
-    /// How many are in it.
+    /// The position in the ring, counted from 0. It may differ from the rank.
+    pub position: u32,
+    /// The number of processes in the ring.
     pub size: u32,
-    /// What the neighbour before gave.
+    /// The value of the neighbour with the previous position.
     pub left: Vec<u8>,
-    /// What the neighbour behind gave.
+    /// The value of the neighbour with the next position.
     pub right: Vec<u8>,
 }

@@ -1,7 +1,7 @@
-//! The connection to the process manager: whole requests out, bytes in.
+//! The connection to the process manager. It sends whole requests and receives bytes.
 //!
-//! Knows nothing of PMI. Requests of several threads are never mixed. Nothing raises SIGPIPE: the
-//! process belongs to somebody else.
+//! It knows nothing of PMI. The bytes of two requests are never mixed, even if two threads send at
+//! the same time. No call raises SIGPIPE, since the program has its own use of signals.
 
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -22,14 +22,14 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Over an inherited descriptor. It stays open beside ours when this is dropped, so that a
-    /// library initialized a second time finds it again.
+    /// The connection of an inherited descriptor. The connection has a duplicate of it, and the
+    /// inherited descriptor stays open: a library that is initialized a second time needs it.
     pub(crate) fn inherited(fd: i32) -> Result<Self, Error> {
         let socket = raw::duplicate(fd).map_err(|source| Error::Descriptor { fd, source })?;
-        Ok(Self::over(socket))
+        Ok(Self::new(socket))
     }
 
-    /// To `host:port`.
+    /// Connects to `host:port`.
     pub(crate) fn connect(address: &str) -> Result<Self, Error> {
         let connect = || {
             let stream = TcpStream::connect(address)?;
@@ -38,14 +38,14 @@ impl Wire {
         };
         let stream =
             connect().map_err(|source| Error::Connect { address: address.to_owned(), source })?;
-        Ok(Self::over(stream.into()))
+        Ok(Self::new(stream.into()))
     }
 
-    pub(crate) fn over(socket: OwnedFd) -> Self {
+    pub(crate) fn new(socket: OwnedFd) -> Self {
         Self { socket, writing: Mutex::new(()) }
     }
 
-    /// Writes all of it.
+    /// Writes all the bytes. Waits while the socket is full.
     pub(crate) fn send(&self, mut bytes: &[u8]) -> Result<(), Error> {
         let _mine = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         while !bytes.is_empty() {
@@ -60,7 +60,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Reads what is there, at least one byte.
+    /// Reads at least one byte. Waits if there is none.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> Result<usize, Error> {
         loop {
             match recv(self.socket.as_raw_fd(), buffer, MsgFlags::empty()) {
@@ -73,7 +73,8 @@ impl Wire {
         }
     }
 
-    /// The launcher may have left the socket non-blocking; the flag is shared with it and stays.
+    /// Waits for an event of the socket. The launcher may have made the socket non-blocking. It
+    /// shares this flag with us, so the flag is not changed.
     fn wait(&self, flags: PollFlags) -> Result<(), Error> {
         let mut polled = [PollFd::new(self.socket.as_fd(), flags)];
         match nix::poll::poll(&mut polled, PollTimeout::NONE) {

@@ -1,4 +1,4 @@
-//! PMI-2 against a server that answers as the test says: late, out of order, without tokens.
+//! PMI-2 against a server of the test, which answers late, out of order, or without tokens.
 
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use pmi_client::{Client, Error, SpawnCommand, SpawnRequest, Version};
 use pmi_proto::pmi2::{Decoder, Message, Said};
 
-/// The server's end of one conversation.
+/// The server's end of one connection.
 struct Server {
     stream: UnixStream,
     decoder: Decoder,
@@ -18,8 +18,8 @@ impl Server {
     fn receive(&mut self) -> Option<Said> {
         let mut buffer = [0; 16];
         loop {
-            if let Some(said) = self.decoder.poll() {
-                return Some(said.unwrap());
+            if let Some(received) = self.decoder.poll() {
+                return Some(received.unwrap());
             }
             match self.stream.read(&mut buffer) {
                 Ok(0) | Err(_) => return None,
@@ -48,7 +48,7 @@ impl Server {
         self.stream.write_all(&answer.with("rc", "0").encode().unwrap()).unwrap();
     }
 
-    /// The first words of every conversation.
+    /// Answers the first requests of every client.
     fn welcome(&mut self) {
         let Some(Said::Line(line)) = self.receive() else { panic!("no init") };
         assert_eq!(line, b"cmd=init pmi_version=2 pmi_subversion=0");
@@ -83,7 +83,7 @@ fn with_server<T: Send + 'static>(
 }
 
 #[test]
-fn a_client_learns_its_place() {
+fn a_client_receives_its_rank_and_its_job() {
     let (client, _server) = with_server(|_| ());
     let process_info = client.process_info();
     assert_eq!(
@@ -110,12 +110,12 @@ fn values_may_hold_what_separates_pairs() {
     assert_eq!(client.get(b"k").unwrap(), None);
 }
 
-/// One thread waits for an attribute that another one puts; the server answers the wait last.
-fn a_waiting_thread_blocks_nobody(repeats_token: bool) {
-    let (say, received) = std::sync::mpsc::channel();
+/// One thread waits for an attribute that another thread puts; the server answers the wait last.
+fn a_waiting_thread_blocks_no_other(repeats_token: bool) {
+    let (send, received) = std::sync::mpsc::channel();
     let (client, server) = with_server(move |server| {
         let wait = server.request().unwrap();
-        say.send(()).unwrap();
+        send.send(()).unwrap();
         assert_eq!(wait.command(), b"info-getnodeattr");
         assert_eq!((wait.get("wait"), wait.get("thrid")), (Some(&b"TRUE"[..]), None));
         for _ in 0..3 {
@@ -142,22 +142,22 @@ fn a_waiting_thread_blocks_nobody(repeats_token: bool) {
 }
 
 #[test]
-fn a_thread_that_waits_for_an_attribute_does_not_block_the_one_that_puts_it() {
-    a_waiting_thread_blocks_nobody(true);
+fn a_thread_that_waits_for_an_attribute_does_not_block_the_thread_that_puts_it() {
+    a_waiting_thread_blocks_no_other(true);
 }
 
 #[test]
 fn a_server_without_tokens_is_understood_by_the_names_of_its_answers() {
-    a_waiting_thread_blocks_nobody(false);
+    a_waiting_thread_blocks_no_other(false);
 }
 
 #[test]
-fn many_threads_get_their_own_answers_in_whatever_order() {
+fn many_threads_get_their_own_answers_in_any_order() {
     const THREADS: usize = 8;
     const ROUNDS: usize = 40;
     let (client, server) = with_server(|server| {
         for round in 0..ROUNDS {
-            // Nobody is answered before all have asked.
+            // The server has all requests before it sends the first answer.
             let mut held: Vec<_> = (0..THREADS).map(|_| server.request().unwrap()).collect();
             held.rotate_left(round % THREADS);
             for request in held.iter().rev() {
@@ -181,7 +181,7 @@ fn many_threads_get_their_own_answers_in_whatever_order() {
 }
 
 #[test]
-fn everybody_who_waits_hears_that_the_server_is_gone() {
+fn all_waiting_threads_get_an_error_when_the_server_closes() {
     let (client, _server) = with_server(|server| {
         for _ in 0..3 {
             server.request().unwrap();

@@ -1,4 +1,4 @@
-//! PMI-1 against the server's own session, over real sockets.
+//! PMI-1 against the session of `pmi-proto`, over real sockets.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use pmi_client::{Client, Error, SpawnCommand, SpawnRequest, Version};
 use pmi_proto::{Answer, Facts, Kvs, Operation, Session, Spawned, Ticket};
 
-/// What the ranks of a job share.
+/// The state that the ranks of a job share.
 struct Job {
     kvs: Mutex<Kvs>,
     names: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
@@ -27,7 +27,7 @@ impl Job {
         Arc::new(Self { kvs: Mutex::new(kvs), names: Mutex::default(), fence, size })
     }
 
-    /// Serves one rank until it closes; returns the operations that want no answer.
+    /// Serves one rank until it closes. Returns the operations that need no answer.
     fn serve(&self, rank: u32, mut stream: impl Read + Write) -> Vec<Operation> {
         let facts = Facts {
             kvsname: "kvs_7_0".into(),
@@ -140,7 +140,7 @@ fn two_ranks_meet_and_read_each_other_s_values() {
 }
 
 #[test]
-fn a_rank_knows_its_place_and_its_node() {
+fn a_rank_knows_its_job_and_its_node() {
     let job = Job::new(4);
     let (client, _server) = rank(&job, 3);
     let process_info = client.process_info();
@@ -150,12 +150,12 @@ fn a_rank_knows_its_place_and_its_node() {
     );
     assert_eq!(process_info.job, b"kvs_7_0");
     assert_eq!(client.universe_size().unwrap(), Some(9));
-    // The mapping names two ranks and begins again.
+    // The mapping names two ranks and is repeated.
     assert_eq!(client.ranks_of_node().unwrap(), [1, 3]);
 }
 
 #[test]
-fn every_value_that_is_taken_can_be_read_again() {
+fn every_accepted_value_can_be_read_again() {
     let job = Job::new(1);
     let (client, _server) = rank(&job, 0);
     let limits = client.limits();
@@ -171,7 +171,7 @@ fn every_value_that_is_taken_can_be_read_again() {
 }
 
 #[test]
-fn what_a_line_cannot_carry_is_refused_before_it_is_said() {
+fn a_text_that_a_line_cannot_carry_is_refused_before_it_is_sent() {
     let job = Job::new(1);
     let (client, _server) = rank(&job, 0);
     for key in ["", "a b", "a\nb", "a\0b"] {
@@ -197,7 +197,7 @@ b"
 }
 
 #[test]
-fn names_are_published_found_and_taken_back() {
+fn names_are_published_found_and_withdrawn() {
     let job = Job::new(1);
     let (client, _server) = rank(&job, 0);
     client.publish(b"my service", b"tag#0 port$").unwrap();
@@ -209,7 +209,7 @@ fn names_are_published_found_and_taken_back() {
 }
 
 #[test]
-fn a_spawn_tells_what_came_of_each_process() {
+fn a_spawn_returns_a_code_for_each_process() {
     let job = Job::new(1);
     let (client, _server) = rank(&job, 0);
     let first = SpawnCommand { program: b"x".into(), size: 1, ..<_>::default() };
@@ -221,7 +221,7 @@ fn a_spawn_tells_what_came_of_each_process() {
     assert_eq!(client.spawn(&request).unwrap().codes, [0, 2]);
 }
 
-/// A server like Hydra's, which never releases a barrier; returns the first line it has no answer to.
+/// A server like Hydra's, which never releases a barrier. Returns the first line that it cannot answer.
 fn terse_server(mut stream: UnixStream) -> String {
     let (mut line, mut byte) = (Vec::new(), [0]);
     while stream.read(&mut byte).is_ok_and(|read| read == 1) {
@@ -246,7 +246,7 @@ fn terse_server(mut stream: UnixStream) -> String {
     String::from_utf8(line).unwrap()
 }
 
-/// Both ends of a conversation with that server; our own socket is closed, but for the client's.
+/// A client of that server. Only the client's duplicate of its socket stays open.
 fn with_terse_server() -> (Client, JoinHandle<String>) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server = std::thread::spawn(|| terse_server(theirs));
@@ -257,28 +257,28 @@ fn with_terse_server() -> (Client, JoinHandle<String>) {
 }
 
 #[test]
-fn an_abort_passes_a_thread_that_waits_in_a_barrier() {
+fn an_abort_does_not_wait_for_a_thread_in_a_barrier() {
     let (client, server) = with_terse_server();
     assert_eq!((client.limits().value, client.process_info().size), (64, 1));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| client.fence());
         client.abort(7, b"out of\nluck").unwrap();
         assert_eq!(server.join().unwrap(), "cmd=abort exitcode=7 message=out of luck");
-        // The server is gone now, and who waited hears of it.
+        // The server has closed, so the barrier fails.
         assert!(matches!(waiting.join().unwrap(), Err(Error::Closed)));
     });
     assert!(matches!(client.put(b"a", b"b"), Err(Error::Closed)));
 }
 
 #[test]
-fn a_goodbye_may_be_answered_without_a_code() {
+fn a_finalize_may_be_answered_without_a_code() {
     let (client, server) = with_terse_server();
     client.finalize().unwrap();
     assert_eq!(server.join().unwrap(), "");
 }
 
 #[test]
-fn a_client_that_comes_by_a_port_is_told_its_place() {
+fn a_client_with_a_port_and_an_id_receives_its_rank_and_size() {
     let job = Job::new(5);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -295,7 +295,7 @@ fn a_client_that_comes_by_a_port_is_told_its_place() {
 }
 
 #[test]
-fn a_job_may_be_left_and_entered_again_over_one_descriptor() {
+fn one_descriptor_serves_two_clients_one_after_the_other() {
     let job = Job::new(1);
     let (ours, theirs) = UnixStream::pair().unwrap();
     let server = std::thread::spawn(move || job.serve(0, theirs));
@@ -311,7 +311,7 @@ fn a_job_may_be_left_and_entered_again_over_one_descriptor() {
 }
 
 #[test]
-fn a_descriptor_that_is_not_there_is_an_error() {
+fn a_descriptor_that_is_not_open_is_an_error() {
     for fd in ["-1", "1000000"] {
         let client =
             Client::connect_by(Version::One, |name| (name == "PMI_FD").then(|| fd.to_owned()));
@@ -320,7 +320,7 @@ fn a_descriptor_that_is_not_there_is_an_error() {
 }
 
 #[test]
-fn a_signal_for_a_peer_is_sent_and_one_for_nobody_refused_and_the_client_goes_on() {
+fn a_client_continues_after_a_signal_to_a_missing_rank_was_refused() {
     let job = Job::new(1);
     let (client, _server) = rank(&job, 0);
     client.signal_rank(0, 10).unwrap();

@@ -1,4 +1,4 @@
-//! A process that was started by hand: rank 0 of 1, with a key-value space of its own.
+//! A process without a process manager: rank 0 of 1, with a key-value space of its own.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,42 +11,42 @@ use crate::error::Error;
 use crate::raw;
 use crate::server::{Limits, Pair, ProcessInfo, Ring, Server, Source};
 
-/// What takes the place of a process manager.
+/// The key-value space, the attributes and the published names of this process.
 #[derive(Debug, Default)]
-pub(crate) struct Alone {
-    kept: Mutex<Kept>,
-    attribute_came: Condvar,
+pub(crate) struct Singleton {
+    data: Mutex<Data>,
+    attribute_put: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Data {
     pairs: Kvs,
     attributes: BTreeMap<Vec<u8>, Vec<u8>>,
     names: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-impl Alone {
+impl Singleton {
     pub(crate) fn process_info() -> ProcessInfo {
         let job = format!("singleton_{}", std::process::id()).into_bytes();
         ProcessInfo { rank: 0, size: 1, appnum: 0, is_spawned: false, job }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn data(&self) -> MutexGuard<'_, Data> {
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Server for Alone {
+impl Server for Singleton {
     fn limits(&self) -> Limits {
         Limits { job: MAX_KVSNAME, key: MAX_KEY, value: MAX_VALUE }
     }
 
-    fn is_of_lines(&self) -> bool {
+    fn needs_lines(&self) -> bool {
         false
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        self.kept().pairs.put(key, value).map_err(|error| refused("put", &error.to_string()))
+        self.data().pairs.put(key, value).map_err(|error| refused("put", &error.to_string()))
     }
 
     fn get(&self, from: Source<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
@@ -56,12 +56,12 @@ impl Server for Alone {
         if key == MAPPING {
             return Ok(Some(b"(vector,(0,1,1))".to_vec()));
         }
-        Ok(self.kept().pairs.get(key).map(<[u8]>::to_vec))
+        Ok(self.data().pairs.get(key).map(<[u8]>::to_vec))
     }
 
     fn entry(&self, index: usize) -> Result<Option<Pair>, Error> {
-        let kept = self.kept();
-        Ok(kept.pairs.get_index(index).map(|(key, value)| (key.to_vec(), value.to_vec())))
+        let data = self.data();
+        Ok(data.pairs.get_index(index).map(|(key, value)| (key.to_vec(), value.to_vec())))
     }
 
     fn fence(&self) -> Result<(), Error> {
@@ -81,45 +81,45 @@ impl Server for Alone {
     }
 
     fn node_attribute(&self, name: &[u8], wait: bool) -> Result<Option<Vec<u8>>, Error> {
-        let mut kept = self.kept();
+        let mut data = self.data();
         loop {
-            if let Some(value) = kept.attributes.get(name) {
+            if let Some(value) = data.attributes.get(name) {
                 return Ok(Some(value.clone()));
             }
             if !wait {
                 return Ok(None);
             }
-            kept = self.attribute_came.wait(kept).unwrap_or_else(PoisonError::into_inner);
+            data = self.attribute_put.wait(data).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     fn put_node_attribute(&self, name: &[u8], value: &[u8]) -> Result<(), Error> {
-        self.kept().attributes.insert(name.to_vec(), value.to_vec());
-        self.attribute_came.notify_all();
+        self.data().attributes.insert(name.to_vec(), value.to_vec());
+        self.attribute_put.notify_all();
         Ok(())
     }
 
     fn publish(&self, service: &[u8], port: &[u8]) -> Result<(), Error> {
-        let mut kept = self.kept();
-        if kept.names.contains_key(service) {
+        let mut data = self.data();
+        if data.names.contains_key(service) {
             return Err(refused("publish", "key_already_present"));
         }
-        kept.names.insert(service.to_vec(), port.to_vec());
+        data.names.insert(service.to_vec(), port.to_vec());
         Ok(())
     }
 
     fn lookup(&self, service: &[u8]) -> Result<Vec<u8>, Error> {
-        let found = self.kept().names.get(service).cloned();
+        let found = self.data().names.get(service).cloned();
         found.ok_or_else(|| refused("lookup", "service_not_found"))
     }
 
     fn unpublish(&self, service: &[u8]) -> Result<(), Error> {
-        let found = self.kept().names.remove(service).map(drop);
+        let found = self.data().names.remove(service).map(drop);
         found.ok_or_else(|| refused("unpublish", "service_not_found"))
     }
 
     fn ring(&self, value: &[u8]) -> Result<Ring, Error> {
-        Ok(Ring { process_info: 0, size: 1, left: value.to_vec(), right: value.to_vec() })
+        Ok(Ring { position: 0, size: 1, left: value.to_vec(), right: value.to_vec() })
     }
 
     fn signal_rank(&self, rank: u32, signal: i32) -> Result<(), Error> {
@@ -143,7 +143,7 @@ fn refused(request: &'static str, message: &str) -> Error {
     Error::Refused { request, rc: 1, message: message.to_owned() }
 }
 
-/// The key under which process managers tell which rank is on which node.
+/// The key of the value that maps ranks to nodes.
 pub(crate) const MAPPING: &[u8] = b"PMI_process_mapping";
 
 #[cfg(test)]
@@ -152,23 +152,23 @@ mod tests {
 
     #[test]
     fn a_wait_for_an_attribute_ends_when_another_thread_puts_it() {
-        let alone = Alone::default();
-        assert_eq!(alone.node_attribute(b"a", false).unwrap(), None);
+        let singleton = Singleton::default();
+        assert_eq!(singleton.node_attribute(b"a", false).unwrap(), None);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| alone.node_attribute(b"a", true).unwrap());
-            alone.put_node_attribute(b"a", b"1").unwrap();
+            let waiting = scope.spawn(|| singleton.node_attribute(b"a", true).unwrap());
+            singleton.put_node_attribute(b"a", b"1").unwrap();
             assert_eq!(waiting.join().unwrap(), Some(b"1".to_vec()));
         });
     }
 
     #[test]
     fn names_are_taken_once_and_given_back() {
-        let alone = Alone::default();
-        alone.publish(b"s", b"p").unwrap();
-        assert!(alone.publish(b"s", b"q").is_err());
-        assert_eq!(alone.lookup(b"s").unwrap(), b"p");
-        alone.unpublish(b"s").unwrap();
-        assert!(alone.lookup(b"s").is_err());
-        assert!(alone.unpublish(b"s").is_err());
+        let singleton = Singleton::default();
+        singleton.publish(b"s", b"p").unwrap();
+        assert!(singleton.publish(b"s", b"q").is_err());
+        assert_eq!(singleton.lookup(b"s").unwrap(), b"p");
+        singleton.unpublish(b"s").unwrap();
+        assert!(singleton.lookup(b"s").is_err());
+        assert!(singleton.unpublish(b"s").is_err());
     }
 }

@@ -1,9 +1,9 @@
-//! A process that nobody has started as part of a job.
+//! A process that no process manager has started.
 
 use pmi_client::{Client, Error, SpawnRequest, Version};
 
 #[test]
-fn a_process_alone_is_rank_0_of_1_in_either_version() {
+fn a_singleton_is_rank_0_of_1_in_either_version() {
     for version in [Version::One, Version::Two] {
         let client = Client::connect_by(version, |_| None).unwrap();
         assert_eq!((client.process_info().rank, client.process_info().size), (0, 1));
@@ -16,7 +16,7 @@ fn a_process_alone_is_rank_0_of_1_in_either_version() {
         assert_eq!(client.universe_size().unwrap(), Some(1));
         assert_eq!(client.ring(b"v").unwrap().left, b"v");
         assert!(matches!(client.signal_rank(1, 10), Err(Error::Refused { .. })));
-        // Signal 0 only asks whether the process is there; it is no signal to send. Nor is one of the C library's.
+        // Signal 0 and the internal signals of the C library cannot be sent.
         for signal in [0, 32, 65] {
             assert!(
                 matches!(client.signal_rank(0, signal), Err(Error::Refused { .. })),
