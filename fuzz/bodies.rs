@@ -1,7 +1,7 @@
-//! What each fuzz target does with its bytes, and what must hold whatever they are.
+//! The bodies of the fuzz targets. Each gets any bytes and checks properties that must hold for all inputs.
 //!
-//! libFuzzer runs these through `fuzz_targets/`, the tests of the suite run the same over the corpus of
-//! seeds and its mutations (`tests/fuzz`). A body panics if something does not hold.
+//! libFuzzer runs them through `fuzz_targets/`. The tests of the suite run them over the corpus of seeds and
+//! its mutations (`tests/fuzz`). A body panics if a property does not hold.
 
 #[path = "bodies/channel.rs"]
 mod channel;
@@ -18,10 +18,10 @@ mod ring;
 #[path = "bodies/text.rs"]
 mod text;
 
-/// Takes the input of one execution.
+/// The function that gets the input of one execution.
 pub(crate) type Body = fn(&[u8]);
 
-/// Every target by its name; the seeds of one are in `corpus-seeds/NAME`.
+/// Every target by its name. Its seeds are in `corpus-seeds/NAME`.
 pub(crate) const TARGETS: [(&str, Body); 16] = [
     ("handshake_responder", channel::responder),
     ("handshake_initiator", channel::initiator),
@@ -42,13 +42,13 @@ pub(crate) const TARGETS: [(&str, Body); 16] = [
 ];
 
 /// Runs the target of that name.
-#[allow(dead_code, reason = "libFuzzer asks for targets by name, the tests run all")]
+#[allow(dead_code, reason = "libFuzzer runs one target by its name, the tests run all")]
 pub(crate) fn run(name: &str, data: &[u8]) {
     let target = TARGETS.iter().find(|(target, _)| *target == name);
     target.expect("a target of that name").1(data);
 }
 
-/// Choices read from the input: zeros once it is used up.
+/// Choices from the bytes of the input. After its end, every byte is 0.
 pub(crate) struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -71,7 +71,7 @@ impl<'a> Bytes<'a> {
         usize::from(self.byte()) % limit
     }
 
-    /// As many as a byte says, at most what there is.
+    /// The next bytes. The first byte is their number; the result is shorter at the end of the input.
     pub(crate) fn some(&mut self) -> &'a [u8] {
         let count = usize::from(self.byte()).min(self.0.len());
         let (some, rest) = self.0.split_at(count);
@@ -86,7 +86,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// Cuts `data` in pieces of sizes that `cuts` says, and hands each to `take`.
+/// Cuts `data` in pieces with the sizes in `cuts`, and calls `take` with each piece.
 pub(crate) fn in_pieces(mut data: &[u8], mut cuts: Bytes<'_>, mut take: impl FnMut(&[u8])) {
     while !data.is_empty() {
         let size = (usize::from(cuts.byte()) + 1).min(data.len());

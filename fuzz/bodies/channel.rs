@@ -1,4 +1,4 @@
-//! The channel between hosts, with somebody in between who may write anything.
+//! The channel between hosts, with an attacker on the network that may change all bytes.
 
 use crypto::rand::SystemRandom;
 use mpd_channel::handshake::{InitiatorOutput, Opening, Reception, ResponderOutput};
@@ -9,7 +9,7 @@ use mpd_machine::Time;
 
 use super::{Bytes, in_pieces};
 
-const KEY: [u8; 32] = *b"the key that everybody here has!";
+const KEY: [u8; 32] = *b"the key that all daemons hold...";
 
 fn key() -> Key {
     Key::from_bytes(KEY)
@@ -35,15 +35,15 @@ fn new_responder(manager: bool) -> Responder {
     }
 }
 
-/// What a machine said.
+/// The outputs of a machine.
 #[derive(Default)]
-struct Said {
+struct Outputs {
     sent: Vec<u8>,
     established: Option<Box<Established>>,
     closed: bool,
 }
 
-impl Said {
+impl Outputs {
     fn join(&mut self, later: Self) {
         self.sent.extend(later.sent);
         self.established = self.established.take().or(later.established);
@@ -51,34 +51,34 @@ impl Said {
     }
 }
 
-fn initiator_said(machine: &mut Initiator) -> Said {
-    let mut said = Said::default();
+fn initiator_outputs(machine: &mut Initiator) -> Outputs {
+    let mut outputs = Outputs::default();
     while let Some(output) = machine.poll_output() {
         match output {
-            InitiatorOutput::Send(flight) => said.sent.extend_from_slice(&flight),
-            InitiatorOutput::Established(established) => said.established = Some(established),
-            InitiatorOutput::Close(_) => said.closed = true,
+            InitiatorOutput::Send(flight) => outputs.sent.extend_from_slice(&flight),
+            InitiatorOutput::Established(established) => outputs.established = Some(established),
+            InitiatorOutput::Close(_) => outputs.closed = true,
         }
     }
-    said
+    outputs
 }
 
-fn responder_said(machine: &mut Responder) -> Said {
-    let mut said = Said::default();
+fn responder_outputs(machine: &mut Responder) -> Outputs {
+    let mut outputs = Outputs::default();
     while let Some(output) = machine.poll_output() {
         match output {
-            ResponderOutput::Send(flight) => said.sent.extend_from_slice(&flight),
+            ResponderOutput::Send(flight) => outputs.sent.extend_from_slice(&flight),
             ResponderOutput::FindManager(_) => machine.manager_key(Some(&key())),
             ResponderOutput::Admit(_) => machine.admit(true, &SystemRandom::new()),
-            ResponderOutput::PassOn { .. } => said.closed = true,
-            ResponderOutput::Established(established) => said.established = Some(established),
-            ResponderOutput::Close(_) => said.closed = true,
+            ResponderOutput::PassOn { .. } => outputs.closed = true,
+            ResponderOutput::Established(established) => outputs.established = Some(established),
+            ResponderOutput::Close(_) => outputs.closed = true,
         }
     }
-    said
+    outputs
 }
 
-/// Changes bytes of a message; whether anything is different now.
+/// Changes bytes of a message. Returns whether the message differs now.
 fn edit(message: &mut [u8], bytes: &mut Bytes<'_>) -> bool {
     let before = message.to_vec();
     for _ in 0..bytes.below(4) {
@@ -90,88 +90,88 @@ fn edit(message: &mut [u8], bytes: &mut Bytes<'_>) -> bool {
     before != message
 }
 
-fn tell_responder(machine: &mut Responder, message: &[u8], cuts: &[u8]) -> Said {
-    let mut said = Said::default();
+fn send_to_responder(machine: &mut Responder, message: &[u8], cuts: &[u8]) -> Outputs {
+    let mut outputs = Outputs::default();
     in_pieces(message, Bytes::new(cuts), |piece| {
         machine.receive(piece, &SystemRandom::new());
-        said.join(responder_said(machine));
+        outputs.join(responder_outputs(machine));
     });
-    said
+    outputs
 }
 
-/// Anything at all is sent to the accepting side, or a hello of somebody with the key that was changed.
+/// The responder gets any bytes, or a handshake with changed messages.
 pub(crate) fn responder(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let mut machine = new_responder(bytes.byte() & 1 == 1);
     if bytes.byte() & 1 == 0 {
         let cuts = bytes.some();
-        let said = tell_responder(&mut machine, bytes.rest(), cuts);
-        assert!(said.established.is_none(), "a stranger got in");
-        assert!(said.sent.is_empty(), "a stranger got an answer");
-        assert_eq!(machine.x25519_operations(), 0, "a stranger cost us an agreement");
+        let outputs = send_to_responder(&mut machine, bytes.rest(), cuts);
+        assert!(outputs.established.is_none(), "a peer without the key was accepted");
+        assert!(outputs.sent.is_empty(), "a peer without the key got an answer");
+        assert_eq!(machine.x25519_operations(), 0, "a peer without the key caused an agreement");
     } else {
-        undisturbed_or_closed(&mut machine, &mut bytes);
+        handshake_with_changes(&mut machine, &mut bytes);
     }
     machine.peer_closed();
     machine.handle_timeout(Time::from_micros(6_000_000));
-    responder_said(&mut machine);
+    responder_outputs(&mut machine);
 }
 
-/// Each message of a handshake may be changed: it is completed only if none is.
-fn undisturbed_or_closed(machine: &mut Responder, bytes: &mut Bytes<'_>) {
+/// Runs a handshake whose messages may be changed. It completes only if no message is changed.
+fn handshake_with_changes(machine: &mut Responder, bytes: &mut Bytes<'_>) {
     let purposes = [Purpose::Ring, Purpose::Join, Purpose::Chord, Purpose::JobLink, Purpose::Probe];
     let purpose = purposes[bytes.below(purposes.len())];
     let mut peer = new_initiator(purpose, Some(instance(2)));
     let cuts = bytes.some();
-    let mut m1 = initiator_said(&mut peer).sent;
+    let mut m1 = initiator_outputs(&mut peer).sent;
     let mut edited = edit(&mut m1, bytes);
-    let mut m2 = tell_responder(machine, &m1, cuts).sent;
+    let mut m2 = send_to_responder(machine, &m1, cuts).sent;
     assert!(!edited || m2.is_empty(), "an answer to a hello that was changed");
     edited |= edit(&mut m2, bytes);
     peer.receive(&m2);
-    let said = initiator_said(&mut peer);
-    assert!(!edited || said.established.is_none(), "the initiator took a changed answer");
-    let mut m3 = said.sent;
+    let outputs = initiator_outputs(&mut peer);
+    assert!(!edited || outputs.established.is_none(), "the initiator took a changed answer");
+    let mut m3 = outputs.sent;
     edited |= edit(&mut m3, bytes);
-    let established = tell_responder(machine, &m3, cuts).established;
+    let established = send_to_responder(machine, &m3, cuts).established;
     assert!(!edited || established.is_none(), "the responder took a changed proof");
 }
 
-/// Anything at all is sent to the connecting side, or an answer that was changed.
+/// The initiator gets any bytes, or a handshake with changed messages.
 pub(crate) fn initiator(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     if bytes.byte() & 1 == 1 {
-        return undisturbed_or_closed(&mut new_responder(false), &mut bytes);
+        return handshake_with_changes(&mut new_responder(false), &mut bytes);
     }
     let mut machine = new_initiator(Purpose::Ring, None);
-    assert_eq!(initiator_said(&mut machine).sent.len(), 136);
+    assert_eq!(initiator_outputs(&mut machine).sent.len(), 136);
     let cuts = bytes.some();
-    let mut said = Said::default();
+    let mut outputs = Outputs::default();
     in_pieces(bytes.rest(), Bytes::new(cuts), |piece| {
         machine.receive(piece);
-        said.join(initiator_said(&mut machine));
+        outputs.join(initiator_outputs(&mut machine));
     });
     machine.peer_closed();
-    said.join(initiator_said(&mut machine));
+    outputs.join(initiator_outputs(&mut machine));
     machine.handle_timeout(Time::from_micros(6_000_000));
-    said.join(initiator_said(&mut machine));
-    assert!(said.established.is_none() && said.closed, "who answered anything got in");
-    assert!(said.sent.is_empty());
+    outputs.join(initiator_outputs(&mut machine));
+    assert!(outputs.established.is_none() && outputs.closed, "a peer without the key was accepted");
+    assert!(outputs.sent.is_empty());
 }
 
 /// Two ends of a channel: one seals, the other opens.
 fn channel() -> (Sealer, Opener) {
     let (mut alice, mut bob) = (new_initiator(Purpose::Ring, None), new_responder(false));
-    let m1 = initiator_said(&mut alice).sent;
-    let m2 = tell_responder(&mut bob, &m1, &[]).sent;
+    let m1 = initiator_outputs(&mut alice).sent;
+    let m2 = send_to_responder(&mut bob, &m1, &[]).sent;
     alice.receive(&m2);
-    let said = initiator_said(&mut alice);
-    let theirs = tell_responder(&mut bob, &said.sent, &[]).established.expect("a channel");
-    (said.established.expect("a channel").sealer, theirs.opener)
+    let outputs = initiator_outputs(&mut alice);
+    let theirs = send_to_responder(&mut bob, &outputs.sent, &[]).established.expect("a channel");
+    (outputs.established.expect("a channel").sealer, theirs.opener)
 }
 
-/// Frames are sealed, then some of them are changed, dropped, doubled or swapped, and other bytes put
-/// between: what comes out is a beginning of what went in.
+/// Frames are sealed. Then some of them are changed, dropped, doubled or swapped, and other bytes are inserted. The
+/// opened frames are the first of the sealed frames, without a gap.
 pub(crate) fn sealed_frames(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let (mut sealer, mut opener) = channel();
@@ -204,9 +204,9 @@ pub(crate) fn sealed_frames(data: &[u8]) {
             }
         }
     });
-    assert!(texts.starts_with(&opened), "a frame that was not sealed so was opened");
+    assert!(texts.starts_with(&opened), "a changed frame was opened");
     if opener.peer_closed().is_ok() {
-        assert_eq!(opened, texts, "a stream that was cut counts as whole");
+        assert_eq!(opened, texts, "a stream without its end counts as whole");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What gdb says to the driver of a debugger.
+//! The output of gdb, as the driver of a debugger reads it.
 
 use mpd_debug::driver::{Driver, Input, Output, Setup};
 use mpd_debug::mi::{Record, Stream, quoted};
@@ -6,9 +6,9 @@ use mpd_machine::Time;
 
 use super::{Bytes, in_pieces};
 
-/// Any line is a record or stays as it is, and what is quoted reads back. Whatever gdb says to whatever
-/// commands, in whatever pieces: every line that the driver says is one, of a known kind, and at the end of
-/// gdb it can be told to end.
+/// The parser gets any line, and a quoted text is the same after it is parsed. The driver gets any output of gdb
+/// and any commands, in any pieces. Each of its outputs is one line of a known kind. After the end of gdb, it
+/// accepts the order to quit.
 pub(crate) fn mi_records(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         let record = Record::parse(line);

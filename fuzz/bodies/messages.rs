@@ -1,4 +1,4 @@
-//! Frames and messages: what can be read can be written, and reads the same again.
+//! Frames and messages. A valid message is the same after it is written and read again.
 
 use std::fmt::Debug;
 
@@ -17,13 +17,13 @@ use super::{Bytes, in_pieces};
 
 fn reads_back<M: DeserializeOwned + Serialize + PartialEq + Debug>(data: &[u8]) {
     if let Ok(message) = frame::decode_message::<M>(data) {
-        let text = serde_json::to_vec(&message).expect("what was read can be written");
-        let again = frame::decode_message::<M>(&text).expect("what was written can be read");
+        let text = serde_json::to_vec(&message).expect("a valid message can be written");
+        let again = frame::decode_message::<M>(&text).expect("a written message can be read");
         assert_eq!(message, again);
     }
 }
 
-/// What a console may send and what it may be sent.
+/// The messages between a console and a daemon or manager.
 pub(crate) fn console(data: &[u8]) {
     reads_back::<Opening>(data);
     reads_back::<RingRequest>(data);
@@ -32,7 +32,7 @@ pub(crate) fn console(data: &[u8]) {
     reads_back::<JobNews>(data);
 }
 
-/// What a daemon and a manager say, and what the daemon keeps of a job.
+/// The messages between a daemon and a manager, and the daemon's records of jobs.
 pub(crate) fn manager(data: &[u8]) {
     reads_back::<ManagerOrder>(data);
     reads_back::<ManagerReport>(data);
@@ -41,7 +41,7 @@ pub(crate) fn manager(data: &[u8]) {
     let _ = read_record(data);
 }
 
-/// What daemons say to each other.
+/// The messages between daemons.
 pub(crate) fn ring(data: &[u8]) {
     reads_back::<RingMessage>(data);
     reads_back::<RingOrder>(data);
@@ -52,14 +52,14 @@ pub(crate) fn ring(data: &[u8]) {
 pub(crate) fn job_spec(data: &[u8]) {
     if let Ok(spec) = JobSpec::decode(data) {
         let bytes = spec.encode();
-        let again = JobSpec::decode(&bytes).expect("what was written can be read");
-        assert!(again == spec, "another specification came back");
-        // It may be nonsense; saying so must not fail.
+        let again = JobSpec::decode(&bytes).expect("a written specification can be read");
+        assert!(again == spec, "the specification that was read differs");
+        // The specification may be invalid; the check must not panic.
         let _ = spec.check();
     }
 }
 
-/// The frames are the same however the bytes are cut.
+/// The frames do not depend on the pieces in which the bytes arrive.
 pub(crate) fn plain_frames(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let cuts = bytes.some();
@@ -83,5 +83,5 @@ pub(crate) fn plain_frames(data: &[u8]) {
     for (kind, payload) in &at_once {
         frame::encode(*kind, payload, &mut written);
     }
-    assert!(stream.starts_with(&written), "frames are written otherwise than read");
+    assert!(stream.starts_with(&written), "the written frames differ from those that were read");
 }

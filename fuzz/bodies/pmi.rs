@@ -1,4 +1,4 @@
-//! What a client of PMI says, in either dialect.
+//! The stream of a client of PMI-1 or PMI-2.
 
 use pmi_proto::limits::{MAX_FRAME, MAX_OUTPUT};
 use pmi_proto::pmi2::{Message, Request, Response};
@@ -6,16 +6,16 @@ use pmi_proto::{Answer, Facts, Operation, Session, Spawned, Ticket, pmi2};
 
 use super::{Bytes, in_pieces};
 
-/// A client says anything; what waits is bounded, and the conversation is the same however its bytes
-/// are cut.
+/// A client of PMI-1 sends any stream. Memory stays bounded. Operations and answers do not depend on the pieces in
+/// which the bytes arrive.
 pub(crate) fn pmi_lines(data: &[u8]) {
-    same_however_cut(b"", data);
+    same_in_any_pieces(b"", data);
 }
 
-/// The same behind an init of PMI-2, where answers of several requests are open at once; and what can be
-/// read as a request or a response is written so that it reads the same.
+/// As `pmi_lines`, after an init of PMI-2, where several requests may be open. Also, a valid request or response is
+/// the same after it is written and read again.
 pub(crate) fn pmi_messages(data: &[u8]) {
-    same_however_cut(b"cmd=init pmi_version=2 pmi_subversion=0\n", data);
+    same_in_any_pieces(b"cmd=init pmi_version=2 pmi_subversion=0\n", data);
     if let Ok(message) = Message::parse(data) {
         if let Ok(request) = Request::parse(&message) {
             assert_eq!(Request::parse(&request.message(None)), Ok(request));
@@ -30,7 +30,7 @@ pub(crate) fn pmi_messages(data: &[u8]) {
     assert!(replies <= data.len());
 }
 
-fn same_however_cut(init: &[u8], data: &[u8]) {
+fn same_in_any_pieces(init: &[u8], data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let cuts = bytes.some();
     let stream = [init, bytes.rest()].concat();
@@ -50,7 +50,7 @@ fn conversation(stream: &[u8], cuts: &[u8]) -> (Vec<Operation>, Vec<u8>) {
     };
     let mut session = Session::new(facts);
     let (mut operations, mut output) = (Vec::new(), Vec::new());
-    // Those of PMI-2 that wait: answered at the end.
+    // Requests of PMI-2 that wait. They are answered at the end.
     let mut late = Vec::new();
     in_pieces(stream, Bytes::new(cuts), |piece| {
         session.receive(piece);

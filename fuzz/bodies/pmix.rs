@@ -1,4 +1,4 @@
-//! What a client of PMIx sends: the stream of a connection, and single messages.
+//! A client of PMIx: the stream of its connection, and single messages.
 
 use pmix_proto::connect::Introduction;
 use pmix_proto::encoding::{DataType, Encoding, Reader, Writer};
@@ -10,7 +10,8 @@ use pmix_proto::{Answer, Operation, Phase, Session, Status, Ticket};
 
 use super::{Bytes, in_pieces};
 
-/// A client sends any stream. Memory stays bounded, and the conversation is the same however the bytes are cut.
+/// A client sends any stream. Memory stays bounded. Operations and answers do not depend on the pieces in which the
+/// bytes arrive.
 pub(crate) fn stream(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let is_admitted = bytes.byte() & 1 == 0;
@@ -23,8 +24,8 @@ pub(crate) fn stream(data: &[u8]) {
     assert_eq!(one, two);
 }
 
-/// Any bytes as a request, as a reply, as pairs and as data. Bytes that can be read are written so that they read the
-/// same.
+/// The readers of requests, replies, pairs and data get any bytes. A valid value is the same after it is written and
+/// read again.
 pub(crate) fn messages(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let encoding = encoding(bytes.byte());
@@ -57,7 +58,7 @@ pub(crate) fn messages(data: &[u8]) {
     }
 }
 
-/// The pairs of a commit are written by their scopes, in the order of these.
+/// The request with the pairs of a commit in the order in which they are written: by scope.
 fn grouped(mut request: Request) -> Request {
     if let Request::Commit { puts } = &mut request {
         puts.sort_by_key(|put| put.scope);
@@ -165,7 +166,7 @@ fn perform(session: &mut Session, ticket: Ticket, operation: &Operation, late: &
     answer(session, ticket, Answer::Done(Status::SUCCESS));
 }
 
-/// The client may have been given up since the operation was made.
+/// Answers an operation, unless the session has dropped it because of an error of the client.
 fn answer(session: &mut Session, ticket: Ticket, answer: Answer<'_>) {
     if session.open().any(|open| open == ticket) {
         session.answer(ticket, answer);

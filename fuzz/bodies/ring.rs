@@ -1,7 +1,7 @@
-//! A member of the ring that says anything: it holds the key, and may still be broken or lie.
+//! Members of the ring that send any messages. They have the key, and may be faulty or malicious.
 //!
-//! The machine checks itself after every call in debug builds; here it must also keep its requests
-//! answered, its outputs few and its timers moving.
+//! The machine checks its invariants after every call in debug builds. This target also checks that every request
+//! is answered, that the number of outputs is bounded, and that every timeout makes progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::Bytes;
 
 /// Inputs of one execution at most.
 const STEPS: usize = 400;
-/// Outputs that one input may cause at most, with as few links and members as there are here.
+/// Most outputs of one input. The number of links and members is small here.
 const MAX_OUTPUTS: usize = 4000;
 
 struct Owner {
@@ -33,7 +33,7 @@ struct Owner {
     last_request: u64,
 }
 
-/// Drives one ring through what the bytes say.
+/// Runs one machine with the inputs that the bytes choose.
 pub(crate) fn ring(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let mut owner = Owner {
@@ -54,7 +54,7 @@ pub(crate) fn ring(data: &[u8]) {
         owner.pass(Duration::from_millis(u64::from(bytes.byte() / 8) * 20));
         owner.step(&mut bytes);
     }
-    // Every request is answered after its deadline at the latest, if nobody interferes any more.
+    // Without further inputs, every request is answered at its deadline at the latest.
     for _ in 0..200 {
         owner.pass(Duration::from_millis(100));
     }
@@ -99,7 +99,7 @@ impl Owner {
                 Output::Send(link, message) => {
                     assert!(
                         self.links.contains(&link),
-                        "said on a link that is closed: {message:?}"
+                        "sent on a link that is closed: {message:?}"
                     );
                     let size = serde_json::to_string(&message).expect("it serialises").len();
                     assert!(size <= 1 << 20, "a message of {size} bytes");
@@ -123,7 +123,7 @@ impl Owner {
         match bytes.below(16) {
             0 | 1 => self.link_up(bytes),
             2 => {
-                let Some(link) = self.any_link(bytes) else { return };
+                let Some(link) = self.some_link(bytes) else { return };
                 self.links.remove(&link);
                 self.give(Input::LinkClosed(link));
             }
@@ -157,14 +157,14 @@ impl Owner {
             10 if bytes.byte() < 64 => self.give(Input::Drain(bytes.byte() & 1 == 1)),
             10 => self.give(Input::Readdress(vec![address(bytes)])),
             _ => {
-                let Some(link) = self.any_link(bytes) else { return };
+                let Some(link) = self.some_link(bytes) else { return };
                 let message = message(bytes);
                 self.give(Input::Received(link, message));
             }
         }
     }
 
-    fn any_link(&self, bytes: &mut Bytes<'_>) -> Option<LinkId> {
+    fn some_link(&self, bytes: &mut Bytes<'_>) -> Option<LinkId> {
         let chosen = bytes.below(self.links.len().max(1));
         self.links.iter().nth(chosen).copied()
     }
@@ -258,7 +258,7 @@ fn record(bytes: &mut Bytes<'_>) -> Record {
     }
 }
 
-/// The key of every name that has one.
+/// The key of every name with a key.
 fn key() -> NameKey {
     NameKey::new("", b"words")
 }

@@ -1,13 +1,13 @@
-//! Texts of files.
+//! The readers of text files.
 
 use mpd_channel::{KeyText, keytext};
 use mpd_placement::hosts;
 use mpd_wire::job::MAX_HOSTS;
 
-/// A key file that can be read is written so that it reads the same.
+/// A valid key file has the same keys after it is written and read again.
 pub(crate) fn key_file(data: &[u8]) {
-    let word = std::str::from_utf8(data).ok().and_then(keytext::secret_word);
-    assert!(word.is_none_or(|word| !word.is_empty() && word.trim() == word));
+    let secret = std::str::from_utf8(data).ok().and_then(keytext::secret_word);
+    assert!(secret.is_none_or(|secret| !secret.is_empty() && secret.trim() == secret));
     if let Ok(keys) = KeyText::parse(data.to_vec()) {
         let text = keys.to_text();
         let again = KeyText::parse(text.as_bytes().to_vec()).expect("what was written can be read");
@@ -16,8 +16,7 @@ pub(crate) fn key_file(data: &[u8]) {
     }
 }
 
-/// Whatever host file or list is taken, its words can be neither options nor shell code, and there are
-/// not too many of them.
+/// The names in a valid host file or list are neither options nor shell code. Their number is bounded.
 pub(crate) fn host_file(data: &[u8]) {
     let list = std::str::from_utf8(data).ok().map(hosts::parse_list);
     for entries in [Some(hosts::parse_file(data)), list].into_iter().flatten().flatten() {

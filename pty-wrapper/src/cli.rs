@@ -6,38 +6,38 @@ use std::path::PathBuf;
 use clap::Parser;
 use mpd_io::pty::{Size, size_of_environment};
 
-/// Run a program on a terminal of its own.
+/// Run a program on a new terminal.
 ///
-/// The program finds a terminal at its standard input, output and error, and leads a session on it: it
-/// writes line by line, prompts, and job control works in it. What it writes to either goes to the
-/// standard output of pty at once; what pty reads goes to it.
+/// The new terminal is the standard input, output and error of the program. The program leads a session
+/// on it. Therefore it writes line by line, shows prompts, and has job control. Its output is copied to
+/// the standard output of pty at once, and the standard input of pty is copied to the program.
 ///
-/// If standard input is a terminal, its keys are passed on as they are, the new terminal is set like it
-/// and keeps its size. If it is not, the bytes are passed on as they are, too: they are not shown again,
-/// none of them is a key that means something, and the end of standard input is the end of the file there,
-/// as often as it is read. Where a program reads key by key (as shells do), its end-of-file key is pressed;
-/// in raw mode, where every byte is data, nothing can tell the end. If standard output is no terminal, lines
-/// end as they are written, in a line feed.
+/// If standard input is a terminal, the new terminal has its settings and follows its size, and every key
+/// is passed on. If standard input is not a terminal, every byte is data: there is no echo, and no byte
+/// is a key with a function. At the end of standard input, each read of the program returns the end of
+/// the file. A program that reads key by key, like a shell, gets its end-of-file key. In raw mode the
+/// program cannot see the end. If standard output is not a terminal, lines end in a line feed only.
 ///
-/// Signals go to the foreground of the new terminal, real-time ones too. When the terminal at standard input or the reader of
-/// standard output vanishes, the new terminal does.
+/// Signals, real-time signals included, go to the foreground processes of the new terminal. When the
+/// terminal at standard input or the reader of standard output closes, pty closes the new terminal.
 ///
-/// At a terminal pty stops with its program and continues it, so that the shell outside has its prompt again.
-/// An editor that sends itself SIGTSTP at ^Z goes on at once, since the kernel stops nobody so who leads a
-/// session; in a shell inside (pty bash) it stops.
+/// If pty runs on a terminal, it stops when its program stops, and then the outer shell shows its prompt.
+/// When the shell continues pty, pty continues the program. An editor that sends itself SIGTSTP at ^Z
+/// does not stop, since the kernel ignores this signal for the leader of a session. In an inner shell
+/// (pty bash) the editor stops.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "pty", version, after_help = CODES)]
 pub struct Cli {
-    /// Size where no terminal is at standard input, output or error
+    /// Size of the new terminal, if standard input, output and error are not terminals
     /// [default: $COLUMNS and $LINES, else 80x24]
     #[arg(long, value_name = "COLUMNSxLINES", value_parser = size)]
     pub size: Option<Size>,
 
-    /// Write man page and completions.
+    /// Write man page and completions
     #[arg(long, hide = true, value_name = "DIR")]
     pub generate_docs: Option<PathBuf>,
 
-    /// The program, and its arguments
+    /// The program and its arguments
     #[arg(
         value_name = "PROGRAM",
         required_unless_present = "generate_docs",
@@ -48,21 +48,22 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// The size of the new terminal where there is none to take it from.
+    /// The size of the new terminal, if `pty` itself has no terminal.
     pub fn size(&self) -> Size {
         self.size.unwrap_or_else(size_of_environment)
     }
 }
 
 const CODES: &str = "\
-pty ends as the program does: with its exit code, or by the same signal. Else: 2 for a wrong command line, 125 if
-there is no terminal to be had, 126 if the program cannot be executed, 127 if it is not there.";
+pty ends as the program does: with its exit code, or by the same signal. Other exit codes are 1 if standard output
+cannot be written, 2 for a wrong command line, 125 if no terminal can be created, 126 if the program cannot be
+executed, and 127 if it does not exist.";
 
 /// `COLUMNSxLINES`.
 fn size(text: &str) -> Result<Size, String> {
     let number = |text: &str| text.parse().ok().filter(|&n: &u16| n > 0);
     let size = text.split_once('x').and_then(|(c, l)| Some((number(c)?, number(l)?)));
-    size.ok_or_else(|| "COLUMNSxLINES is needed, as in 80x24".to_owned())
+    size.ok_or_else(|| "a size has the form COLUMNSxLINES, as in 80x24".to_owned())
 }
 
 #[cfg(test)]

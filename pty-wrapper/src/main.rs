@@ -8,11 +8,11 @@ use mpd_io::logging::one_line;
 use pty_wrapper::cli::Cli;
 use pty_wrapper::session::{self, Ending};
 
-/// What `pty` reads.
+/// The variables that `pty` reads.
 const SIZE: [mpd_docs::Variable; 1] =
-    [("COLUMNS, LINES", "the size of the new terminal, where there is no other to take it from")];
+    [("COLUMNS, LINES", "the size of the new terminal, if pty itself has no terminal")];
 
-/// What `env` and `nohup` end with, too, if they fail themselves.
+/// The exit code if `pty` itself fails, as of `env` and `nohup`.
 const EXIT_FAILURE: u8 = 125;
 
 fn main() -> ExitCode {
@@ -33,7 +33,7 @@ fn serve() -> ExitCode {
         Ok(Ending::Exit(code)) => ExitCode::from(code),
         Ok(Ending::Signal(signal)) => {
             mpd_io::signals::die_of(signal);
-            // It ends nobody here; what a shell would say of it.
+            // The signal has not ended this process. The code is that of a shell.
             ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
         }
         Ok(Ending::Failed(problem, code)) => failed(&problem, code),
@@ -42,7 +42,7 @@ fn serve() -> ExitCode {
 }
 
 fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
-    // Nobody may be there to read it.
+    // Standard error may be closed. The exit code still tells the result.
     let _ = writeln!(std::io::stderr(), "pty: {}", one_line(&format!("{error:#}")));
     ExitCode::from(code)
 }

@@ -1,5 +1,5 @@
-//! The process of one `pty`: its signals, its program, and its own terminal. The bytes are
-//! [`mpd_io::pty_relay`]'s.
+//! The process of one `pty`: its signals, its program, and the terminal of the user.
+//! [`mpd_io::pty_relay`] copies the bytes.
 
 use std::ffi::OsStr;
 use std::io;
@@ -22,21 +22,21 @@ use nix::unistd::Pid;
 
 use crate::cli::Cli;
 
-/// How `pty` is to end.
+/// The end of `pty`.
 #[derive(Debug)]
 pub enum Ending {
-    /// With this code.
+    /// It exits with this code, as the program did.
     Exit(u8),
-    /// By this signal.
+    /// It ends by this signal, as the program did.
     Signal(i32),
-    /// For a reason of our own, with this code.
+    /// It reports an error of its own and exits with this code.
     Failed(anyhow::Error, u8),
 }
 
 /// Runs the program to its end.
 ///
 /// # Errors
-/// When there is no terminal to be had for it, or ours cannot be used.
+/// No terminal can be created, or the own input, output or terminal cannot be used.
 pub fn run(cli: &Cli) -> Result<Ending> {
     let ignored = signals::ignored();
     let passed_on = signals::for_programs().chain([libc::SIGTSTP, libc::SIGCONT]);
@@ -52,13 +52,13 @@ pub fn run(cli: &Cli) -> Result<Ending> {
         processes_output: shows && keyboard.is_some(),
         size: pty::own_size().unwrap_or_else(|| cli.size()),
     };
-    let pty = Pty::open(&settings).context("cannot make a terminal")?;
+    let pty = Pty::open(&settings).context("cannot create a terminal")?;
     let program = match start(cli, &pty) {
         Ok(program) => program,
         Err(error) => return Ok(not_started(cli, error)),
     };
     let relay = PtyRelay::new(pty, (stdin, stdout), keyboard.is_some());
-    let relay = relay.context("cannot make an event queue")?;
+    let relay = relay.context("cannot create an event queue")?;
     let mut session = Session { signals, relay, keyboard, program, ending: None };
     while !session.relay.is_over() {
         session.turn()?;
@@ -71,10 +71,10 @@ pub fn run(cli: &Cli) -> Result<Ending> {
 }
 
 fn own(fd: BorrowedFd<'_>) -> Result<std::os::fd::OwnedFd> {
-    fd.try_clone_to_owned().context("cannot use what pty was started with")
+    fd.try_clone_to_owned().context("cannot use an inherited descriptor")
 }
 
-/// The first place in `PATH` where the program can be started, as `execvp` looks for it.
+/// Starts the program from the first directory of `PATH` where this is possible, as `execvp` does.
 fn start(cli: &Cli, pty: &Pty) -> Result<Pid, SpawnError> {
     let nul = |_| child_error(libc::EINVAL);
     let (program, arguments) =
@@ -82,7 +82,7 @@ fn start(cli: &Cli, pty: &Pty) -> Result<Pid, SpawnError> {
     let argv: Vec<Vec<u8>> =
         std::iter::once(program).chain(arguments).map(|w| w.clone().into_vec()).collect();
     let mut failed = child_error(libc::ENOENT);
-    for path in places(program) {
+    for path in candidates(program) {
         let mut spawn = Spawn::new(&path, argv.clone(), own_environment()).map_err(nul)?;
         spawn.script(true).on_terminal().with_inherited().die_with_parent();
         let end = pty.program();
@@ -95,18 +95,19 @@ fn start(cli: &Cli, pty: &Pty) -> Result<Pid, SpawnError> {
     Err(failed)
 }
 
-fn places(program: &OsStr) -> Vec<Vec<u8>> {
+/// The paths at which the program may be, in the order of `PATH`.
+fn candidates(program: &OsStr) -> Vec<Vec<u8>> {
     const DEFAULT: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
     let name = program.as_bytes();
     if name.contains(&b'/') {
         return vec![name.to_vec()];
     }
     let path = std::env::var_os("PATH").map_or_else(|| DEFAULT.to_vec(), OsStringExt::into_vec);
-    let place = |directory: &[u8]| match directory {
+    let candidate = |directory: &[u8]| match directory {
         b"" => [b"./", name].concat(),
         _ => [directory, b"/", name].concat(),
     };
-    path.split(|&b| b == b':').map(place).collect()
+    path.split(|&b| b == b':').map(candidate).collect()
 }
 
 fn child_error(errno: i32) -> SpawnError {
@@ -136,7 +137,7 @@ fn not_started(cli: &Cli, error: SpawnError) -> Ending {
 struct Session {
     signals: Signals,
     relay: PtyRelay,
-    /// The terminal at standard input. Dropped, it is as it was before.
+    /// The terminal at standard input. A drop restores its settings.
     keyboard: Option<RawTerminal>,
     program: Pid,
     ending: Option<Ending>,
@@ -176,14 +177,15 @@ impl Session {
         Ok(())
     }
 
-    /// The new terminal gets the size of the one here. Without one here, the program gets the signal.
+    /// Gives the size of the user's terminal to the new terminal. Without a terminal of the user, the
+    /// program gets the signal.
     fn resize(&self) {
         if !pty::own_size().is_some_and(|size| self.relay.resize(size)) {
             self.pass_on(libc::SIGWINCH);
         }
     }
 
-    /// The number of a program that was reaped may belong to another process.
+    /// Sends a signal to the program, unless it was reaped: another process may have its number then.
     fn pass_on(&self, signal: i32) {
         if self.ending.is_none() {
             self.relay.pass_on(self.program, signal, self.can_wake());
@@ -211,7 +213,7 @@ impl Session {
         Ok(())
     }
 
-    /// Stops with the program, and continues it.
+    /// Stops this process. When a shell continues it, it continues the program.
     fn stop(&mut self) -> Result<()> {
         if !terminal::has_job_control() {
             return Ok(());
@@ -226,7 +228,7 @@ impl Session {
     }
 }
 
-/// The next millisecond, so that the time has come then.
+/// The wait in milliseconds, rounded up, so that the time has passed when the wait ends.
 fn timeout(wait: Option<Duration>) -> PollTimeout {
     let Some(wait) = wait else { return PollTimeout::NONE };
     let millis = if wait.is_zero() { 0 } else { wait.as_millis().saturating_add(1) };

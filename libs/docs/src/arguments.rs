@@ -1,4 +1,4 @@
-//! Command lines: parsed, and if wrong refused in the form of all errors, `PROGRAM: TEXT`.
+//! The parser of command lines. A wrong command line is reported like any error, as `PROGRAM: TEXT`.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -6,13 +6,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Parses the arguments of a program, the first of which is its name.
+/// Parses the arguments of a program. The first argument is its name. Help, version and the error of
+/// a wrong command line are printed.
 ///
 /// # Errors
-/// The code to end with: 0 behind help or version, which are printed, 2 for a wrong command line.
+/// The exit code: 0 after help or version, 2 for a wrong command line.
 pub fn parse<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, ExitCode> {
     C::try_parse_from(arguments).map_err(|error| {
-        // The reader of either may have left.
+        // The output may be closed. The exit code still tells the result.
         let _ = match error.use_stderr() {
             true => {
                 std::io::stderr().write_all(refusal(C::command().get_name(), &error).as_bytes())
@@ -23,7 +24,7 @@ pub fn parse<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result
     })
 }
 
-/// What is wrong with the command line of `program`, and how to use it.
+/// The error of a wrong command line of `program`, with the usage.
 fn refusal(program: &str, error: &clap::Error) -> String {
     let text = error.render().to_string();
     format!("{program}: {}", text.strip_prefix("error: ").unwrap_or(&text))

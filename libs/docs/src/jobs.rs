@@ -1,4 +1,4 @@
-//! The command lines of tools that take jobs, as completions see them: what clap makes of these cannot list jobs.
+//! The tables of completion for tools with a job as argument. The completions of clap cannot list jobs.
 
 use clap::{Arg, Command};
 
@@ -7,10 +7,10 @@ use crate::completion::Table;
 /// Signals that are sent to jobs.
 const SIGNALS: &str = "words:INT TERM KILL HUP QUIT USR1 USR2 STOP CONT";
 
-/// The command line of a tool, if it takes a job.
+/// The table of a tool; `None` if no argument is a job.
 pub(crate) fn table(command: &Command) -> Option<Table> {
     let mut command = command.clone();
-    // Its own options are there then, too.
+    // This adds the options of clap itself.
     command.build();
     let shown = || command.get_arguments().filter(|arg| !arg.is_hide_set());
     if !shown().any(|arg| kind(arg) == "job") {
@@ -31,7 +31,7 @@ pub(crate) fn table(command: &Command) -> Option<Table> {
     Some(table)
 }
 
-/// What the value of an argument is, by what it is called.
+/// The kind of an argument's value, by the name of the value.
 fn kind(arg: &Arg) -> String {
     let name = arg.get_value_names().and_then(|names| names.first());
     let kind = match name.map(|name| name.as_str()) {

@@ -1,5 +1,12 @@
-//! Command lines of programs: how a wrong one is refused, and man pages and completions, written from the
-//! tables that parse them. `mpirun` does this by itself: its options are not those of clap.
+//! Command lines of programs: their parser, man pages and completions, all from the same tables of clap.
+//!
+//! `mpirun` has options that clap cannot parse. It uses only the module `completion`.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`arguments`] | the parser, and the report of a wrong command line |
+//! | [`completion`] | completions from a [`Table`](completion::Table), for three shells |
+//! | `jobs` | tables of tools with a job as argument |
 
 pub mod arguments;
 pub mod completion;
@@ -13,33 +20,33 @@ use clap::Command;
 use clap_complete::{Shell, generate_to};
 use clap_mangen::roff::{Roff, bold, roman};
 
-/// A variable of the environment, and what it means to a program.
+/// The name of a variable of the environment, and its meaning for a program.
 pub type Variable = (&'static str, &'static str);
 
-/// By what a program finds the daemon of this host.
+/// The variables by which a program finds the daemon of this host.
 pub const OF_RING: [Variable; 4] = [
-    ("MPD_RUNDIR", "the run directory of the daemon, where --rundir does not name it"),
+    ("MPD_RUNDIR", "the run directory of the daemon, if --rundir is not given"),
     (
         "MPD_RING, MPD_CON_EXT",
-        "the name of the ring, where --ring does not; the first one that is set counts",
+        "the name of the ring, if --ring is not given; MPD_RING is used if both are set",
     ),
     (
         "SLURM_JOB_ID, PBS_JOBID, LSB_JOBID, JOB_ID, FLUX_JOB_ID, COBALT_JOBID",
-        "the batch job, whose id is the name of the ring if nothing else names it",
+        "the id of the batch job, which is the default name of the ring",
     ),
-    ("XDG_RUNTIME_DIR", "the directory in which the run directory is, if nothing names that"),
+    ("XDG_RUNTIME_DIR", "the default directory of the run directory"),
 ];
 
-/// How a program that has to do with keys and logs finds these.
+/// The variables for the key and the log of a program.
 pub const OF_DAEMON: [Variable; 2] = [
-    ("MPD_KEY_FILE", "the file of the ring's key, where --key does not name it"),
-    ("MPD_LOG", "what is logged: error, warn, info, debug or trace"),
+    ("MPD_KEY_FILE", "the file of the ring's key, if --key is not given"),
+    ("MPD_LOG", "the level of the log: error, warn, info, debug or trace"),
 ];
 
-/// Pages that concern everybody.
+/// The pages that every page refers to.
 const PAGES: [&str; 6] = ["mpd", "mpdboot", "mpdtrace", "mpdlistjobs", "mpirun", "mpdhelp"];
 
-/// The sections behind those that clap writes.
+/// The sections of a page after those that clap writes.
 fn references(name: &str, variables: &[Variable]) -> Roff {
     let mut roff = Roff::new();
     if !variables.is_empty() {
@@ -57,17 +64,17 @@ fn references(name: &str, variables: &[Variable]) -> Roff {
     roff
 }
 
-/// Writes `man/COMMAND.1` and `completions/SHELL/*` below `directory`.
+/// Writes `man/COMMAND.1` and `completions/SHELL/*` below `directory`, for each command.
 ///
 /// # Errors
-/// When something cannot be written; the error names it.
+/// A file or directory cannot be written; the error names it.
 pub fn generate(
     directory: &Path,
     commands: impl IntoIterator<Item = Command>,
     variables: &[Variable],
 ) -> Result<()> {
     let man = directory.join("man");
-    fs::create_dir_all(&man).with_context(|| format!("cannot make {}", man.display()))?;
+    fs::create_dir_all(&man).with_context(|| format!("cannot create {}", man.display()))?;
     for mut command in commands {
         let name = command.get_name().to_owned();
         let mut page = Vec::new();
@@ -81,10 +88,10 @@ pub fn generate(
             continue;
         }
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let place = directory.join("completions").join(shell.to_string());
-            fs::create_dir_all(&place)
-                .and_then(|()| generate_to(shell, &mut command, &name, &place).map(drop))
-                .with_context(|| format!("cannot write to {}", place.display()))?;
+            let folder = directory.join("completions").join(shell.to_string());
+            fs::create_dir_all(&folder)
+                .and_then(|()| generate_to(shell, &mut command, &name, &folder).map(drop))
+                .with_context(|| format!("cannot write to {}", folder.display()))?;
         }
     }
     Ok(())
@@ -95,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_page_has_its_variables_and_names_others() {
+    fn every_page_has_its_variables_and_refers_to_other_pages() {
         let page = references("mpd", &[OF_RING.as_slice(), &OF_DAEMON].concat()).render();
         for part in
             [".SH ENVIRONMENT", "MPD_RUNDIR", "MPD_KEY_FILE", ".SH \"SEE ALSO\"", "mpdboot(1)"]

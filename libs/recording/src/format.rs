@@ -17,22 +17,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::Recorded;
 
-/// Number of this format.
+/// The number of this format.
 pub const FORMAT: u32 = 1;
 
 /// Most bytes of one line, its newline included. A frame of the ring has at most one MiB.
 pub const MAX_LINE: usize = 4 << 20;
 
-/// Most bytes of a recording: hours of a busy ring, and days of a quiet one.
+/// Most bytes of a recording. A busy ring writes them in hours, an idle ring in days.
 pub const MAX_RECORDING: u64 = 64 << 20;
 
-/// Where a recording comes from, for people.
+/// The origin of a recording, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// The program.
+    /// The name of the program.
     pub program: String,
-    /// Its release.
+    /// The release of the program.
     pub version: String,
     /// The name of its host in the ring.
     pub host: String,
@@ -50,7 +50,7 @@ pub struct Header {
     pub recording: u32,
     /// [`Recorded::NAME`].
     pub machine: String,
-    /// Where it comes from.
+    /// The origin of the recording.
     pub origin: Origin,
     /// The time of the machine's construction in microseconds.
     pub at: u64,
@@ -62,7 +62,7 @@ impl Header {
     /// The header of a recording of `M`.
     ///
     /// # Panics
-    /// If the configuration does not serialise, which no configuration of ours does.
+    /// The configuration does not serialise. Every configuration of the suite serialises.
     pub fn new<M: Recorded>(origin: Origin, now: Time, start: &M::Start) -> Self {
         Self {
             recording: FORMAT,
@@ -74,7 +74,7 @@ impl Header {
     }
 }
 
-/// A line behind the header.
+/// A line after the header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Line<E> {

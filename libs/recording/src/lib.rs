@@ -3,7 +3,7 @@
 //! **Purpose.** A recording has everything that a machine needs to decide once more as it did: the
 //! configuration, each input with its time, and a digest of the outputs. A replay gives the same
 //! inputs to the same machine, shows the outputs, and reports the first step whose outputs differ.
-//! A bug of a machine in a live daemon or manager can so be repeated at a desk.
+//! A developer can so repeat a bug of a live daemon or manager.
 //!
 //! **Users.** The daemon and the manager write recordings through [`Recorder`], an observer of
 //! their pumps. `mpd --replay` reads them. The simulators check that replays agree.
@@ -17,9 +17,9 @@
 //! | module | subject |
 //! |---|---|
 //! | `format` | the lines of a recording |
-//! | `write` | [`Recorder`] |
-//! | `read` | lines of a file of any content |
-//! | `replay` | [`replay`] |
+//! | `write` | [`Recorder`]: writes a recording while the machine runs |
+//! | `read` | [`Lines`]: reads a file of any content |
+//! | `replay` | [`replay`]: runs the machine with the recorded inputs |
 #![forbid(unsafe_code)]
 
 mod format;

@@ -1,4 +1,4 @@
-//! Reading a recording. The file may have any content.
+//! Reads a recording. The file may have any content.
 
 use std::io::{BufRead, Read as _};
 
@@ -43,7 +43,7 @@ pub struct Lines<R> {
     line: Vec<u8>,
 }
 
-/// What is next in the file.
+/// The next item of the file.
 pub(crate) enum Next<T> {
     Line(T),
     /// The file ends in the middle of a line.

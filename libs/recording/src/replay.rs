@@ -1,4 +1,4 @@
-//! The replay of a recording: the same inputs, given to the same machine.
+//! The replay of a recording: the same machine gets the same inputs.
 
 use std::fmt::Write as _;
 use std::io::BufRead;
@@ -10,7 +10,7 @@ use crate::Recorded;
 use crate::format::{Header, Line, Outputs, Step};
 use crate::read::{InvalidRecording, Lines, Next};
 
-/// What is replayed and shown.
+/// The end of a replay, and the extent of what it shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The number of the last step; `None`: all steps.

@@ -1,4 +1,4 @@
-//! Writing a recording while the machine runs.
+//! Writes a recording while the machine runs.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -12,17 +12,17 @@ use crate::format::{Header, Line, MAX_LINE, Outputs, Step, micros};
 /// Bytes that are kept free for the last line.
 const LAST_LINE: u64 = 512;
 
-/// Where the lines of a recording go.
+/// The destination of the lines of a recording.
 pub trait Sink {
-    /// Appends a whole line. `false`: nothing can be written any more. The sink has reported why.
+    /// Appends a whole line. `false`: no further line can be written. The sink has reported the error.
     fn append(&mut self, line: &[u8]) -> bool;
 
     /// The recording ends before the program, for this reason.
     fn stopped(&mut self, why: &str);
 }
 
-/// Records the steps of a machine. A recording that cannot go on ends, and the machine does not
-/// notice.
+/// Records the steps of a machine. If a line cannot be written, the recording ends and the machine
+/// continues.
 pub struct Recorder<M, S: Sink> {
     /// `None` after the end.
     sink: Option<S>,
@@ -30,11 +30,11 @@ pub struct Recorder<M, S: Sink> {
     left: u64,
     /// The time of the last step.
     at: u64,
-    /// Of the last step that is in the recording.
+    /// The outputs of the last step that is in the recording.
     outputs: Outputs,
     /// A step that changes nothing unless it has outputs.
     idle: Option<Taken<'static, ()>>,
-    /// For the text of outputs.
+    /// A buffer for the text of outputs.
     text: String,
     machine: PhantomData<fn(M)>,
 }
@@ -62,7 +62,7 @@ impl<M: Recorded, S: Sink> Recorder<M, S> {
 
     fn append(&mut self, value: &impl Serialize) {
         let Some(sink) = &mut self.sink else { return };
-        // Our own types serialise; see frame::encode_message.
+        // A value of our types always serialises; see frame::encode_message.
         let mut line = serde_json::to_vec(value).expect("a line of a recording serialises");
         line.push(b'\n');
         let length = line.len() as u64;
@@ -140,7 +140,7 @@ impl<M, S: Sink> Drop for Recorder<M, S> {
 
 impl<M, S: Sink> fmt::Debug for Recorder<M, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (goes_on, left) = (self.sink.is_some(), self.left);
-        write!(f, "Recorder {{ goes_on: {goes_on}, left: {left} }}")
+        let (is_open, left) = (self.sink.is_some(), self.left);
+        write!(f, "Recorder {{ is_open: {is_open}, left: {left} }}")
     }
 }

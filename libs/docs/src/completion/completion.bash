@@ -1,8 +1,8 @@
-# Completion of @NAME@ for bash: options and their values, and what the other words are. Behind a program nothing of
-# @NAME@ is offered up to a ':', where the options of the next program begin. The completions for other shells
-# call this one with MPD_WHOLE=1: it prints the kind of the word then, and offers whole words.
+# Completion of @NAME@ for bash: options, their values, and other words. After the name of a program, words have no
+# completion of @NAME@ up to a ':', where the options of the next program begin. The completions for other shells
+# call this script with MPD_WHOLE=1. Then it prints the kind of the word first, and whole words.
 
-# Sets kinds to what the values of an option are.
+# Sets kinds to the kinds of an option's values.
 _@NAME@_values() {
     kinds=()
     case $1 in
@@ -22,7 +22,7 @@ _@NAME@_list() {
 
 _@NAME@() {
     local line=${COMP_LINE:0:COMP_POINT} words=() kinds=() current='' word kind='' left=0 behind=0
-    # What the words are that are no options; 'program' ends them.
+    # The kinds of the words that are no options; 'program' is the last.
     local others=(@WORDS@) other=0
     COMPREPLY=()
     # COMP_WORDS are split at ':', '=' and '@', too.
@@ -35,7 +35,7 @@ _@NAME@() {
         if ((behind)); then
             [[ $word != : ]] || behind=0
         elif ((left)); then
-            # NAME=VALUE in the place of NAME VALUE
+            # NAME=VALUE instead of NAME VALUE
             [[ ${kinds[-left]} != name || $word != *=* ]] || left=1
             left=$((left - 1))
         elif [[ $word == -* ]]; then
@@ -83,7 +83,7 @@ _@NAME@() {
     mapfile -t COMPREPLY < <(_@NAME@_list "$kind" "${word#"$before"}" | sort -u)
     COMPREPLY=("${COMPREPLY[@]/#/"$before"}")
     [[ -z ${MPD_WHOLE-} ]] || return 0
-    # The shell replaces what is behind the last of these characters.
+    # The shell replaces only the part after the last of these characters.
     local kept=${word%"${word##*[@:=]}"}
     COMPREPLY=("${COMPREPLY[@]#"$kept"}")
 }

@@ -1,4 +1,4 @@
-# Completion of @NAME@ for fish: what the one for bash offers, which stands here. Without bash it offers files.
+# Completion of @NAME@ for fish: the results of the script for bash, which is included. Without bash it offers files.
 
 function __@NAME@_offered
     set -l script '@BASH@'
@@ -7,7 +7,7 @@ function __@NAME@_offered
     set -l found (bash --norc -c "$script" bash "$line" 2>/dev/null)
     set -l kind $found[1]
     set -e found[1]
-    # What stands in front of a value in one word with its option
+    # The option before a value in the same word
     set -l before (string match -r -- '^-[^=]*=' "$current"; or echo)
     set -l value (string replace -r -- '^-[^=]*=' '' "$current")
     switch "$kind"

@@ -1,5 +1,5 @@
 #compdef @NAME@
-# Completion of @NAME@ for zsh: what the one for bash offers, which stands here. Without bash it offers files.
+# Completion of @NAME@ for zsh: the results of the script for bash, which is included. Without bash it offers files.
 
 local script='@BASH@'
 local line="${(j: :)${(@)words[1,CURRENT-1]}} $PREFIX"
@@ -8,7 +8,7 @@ found=("${(@f)$(bash --norc -c "$script" bash "$line" 2>/dev/null)}")
 local kind=${found[1]}
 found=("${(@)found[2,-1]}")
 
-# What stands in front of a value in one word with its option
+# The option before a value in the same word
 [[ $PREFIX != -*=* ]] || compset -P '*='
 case $kind in
 '' | file) _files ;;

@@ -1,5 +1,5 @@
-//! Completions for shells: options, their values, and words that are no options. The logic is that of one script for
-//! bash; the scripts for zsh and fish pass the line to it and show what it offers.
+//! Completions for shells: options, their values, and words that are no options. The logic is in the script for bash.
+//! The scripts for zsh and fish pass the line to it and show its results.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +10,7 @@ const BASH: &str = include_str!("completion.bash");
 const ZSH: &str = include_str!("completion.zsh");
 const FISH: &str = include_str!("completion.fish");
 
-/// How the scripts of other shells call the one for bash, with the line up to the cursor.
+/// The call of the script for bash by the scripts of other shells, with the line up to the cursor.
 const CALL: &str = "
 COMP_LINE=$1 COMP_POINT=${#1} MPD_WHOLE=1
 _@NAME@
@@ -18,20 +18,20 @@ _@NAME@
 ";
 
 /// The command line of a program. The kind of a word is `program`, `job`, `host`, `variable`, `file`, `directory`,
-/// `name` (of a variable, with a value behind it), `none`, or `words:` and the words it can be.
+/// `name` (of a variable, before its value), `none`, or `words:` and the possible words.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// The options with one dash, with it.
+    /// The options with one dash. The dash is part of the text.
     pub single: Vec<String>,
-    /// The options with two dashes, with them.
+    /// The options with two dashes. The dashes are part of the text.
     pub double: Vec<String>,
-    /// Options that have values: their names without dashes, and the kind of each value.
+    /// The options with values: their names without dashes, and the kind of each value.
     pub values: Vec<(Vec<String>, Vec<String>)>,
-    /// The kinds of the words that are no options. Behind a program nothing is offered.
+    /// The kinds of the words that are no options. Words after a program have no completion.
     pub words: Vec<String>,
 }
 
-/// A shell that the completions are for.
+/// A shell for which there are completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shell {
     /// The GNU shell.
@@ -43,10 +43,10 @@ pub enum Shell {
 }
 
 impl Shell {
-    /// All of them.
+    /// All shells.
     pub const ALL: [Self; 3] = [Self::Bash, Self::Zsh, Self::Fish];
 
-    /// What its directory is called.
+    /// The name of its directory.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bash => "bash",
@@ -55,7 +55,7 @@ impl Shell {
         }
     }
 
-    /// Where it looks for the completion of a program.
+    /// The name of the file in which it looks for the completion of a program.
     pub fn file(self, program: &str) -> String {
         match self {
             Self::Bash => format!("{program}.bash"),
@@ -94,23 +94,25 @@ fn bash(program: &str, table: &Table) -> String {
         .replace("@NAME@", program)
 }
 
-/// Words of bash.
+/// Words in the quotes of bash.
 fn quoted(kinds: &[String]) -> String {
     kinds.iter().map(|kind| format!("'{kind}'")).collect::<Vec<_>>().join(" ")
 }
 
-/// Writes the completions of a program for all shells below `directory`; `bash` is what its file for bash is called.
+/// Writes the completions of a program for all shells below `directory`. `bash` is the name of the file for bash.
 ///
 /// # Errors
 /// A file cannot be written; the error names it.
 pub fn write(directory: &Path, program: &str, bash: &str, table: &Table) -> io::Result<()> {
     for shell in Shell::ALL {
-        let place = directory.join("completions").join(shell.name());
+        let folder = directory.join("completions").join(shell.name());
         let path =
-            place.join(if shell == Shell::Bash { bash.to_owned() } else { shell.file(program) });
-        fs::create_dir_all(&place)
+            folder.join(if shell == Shell::Bash { bash.to_owned() } else { shell.file(program) });
+        fs::create_dir_all(&folder)
             .and_then(|()| fs::write(&path, script(shell, program, table)))
-            .map_err(|e| io::Error::new(e.kind(), format!("cannot write {}: {e}", path.display())))?;
+            .map_err(|e| {
+                io::Error::new(e.kind(), format!("cannot write {}: {e}", path.display()))
+            })?;
     }
     Ok(())
 }
