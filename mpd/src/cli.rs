@@ -179,7 +179,7 @@ pub(crate) struct Cli {
 }
 
 /// Hidden roles. Their arguments may have any form: `--shim OPTION… -- NAME PROGRAM [ARGUMENT…]`, `--traced NAME
-/// PROGRAM [ARGUMENT…]`, `--debugged PROGRAM [ARGUMENT…]`, `--shm-users family|anybody INODE…`, `--mpi-users PID…`.
+/// PROGRAM [ARGUMENT…]`, `--debugged PROGRAM [ARGUMENT…]`, `--shm-users family|all INODE…`, `--mpi-users PID…`.
 pub(crate) const SHIM: &str = "--shim";
 pub(crate) const TRACED: &str = "--traced";
 pub(crate) const DEBUGGED: &str = "--debugged";

@@ -1,7 +1,7 @@
 //! A helper process of a manager or a sweeper: finds the users of files of shared memory. Examining a process may
 //! block (see [`mpd_io::shm`]); a manager must not block.
 //!
-//! It is this executable again: `--shm-users family|anybody INODE…`. It writes findings of 9 bytes to standard
+//! It is this executable again: `--shm-users family|all INODE…`. It writes findings of 9 bytes to standard
 //! output: the inode, least significant byte first, and the kind of the user. The inode 0 means that all processes
 //! were examined.
 
@@ -21,7 +21,7 @@ use crate::lookout::Lookout;
 /// The argument for users among the processes of the manager's job and others.
 const FAMILY: &str = "family";
 /// The argument for users among all processes of this host.
-const ANYBODY: &str = "anybody";
+const ALL: &str = "all";
 
 /// How long the end of a job waits for the helper. Files whose users are unknown then stay.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -31,11 +31,11 @@ const FINDING: usize = 9;
 
 /// Runs the helper.
 pub(crate) fn run(arguments: &[OsString]) -> Result<ExitCode> {
-    let [kind, inodes @ ..] = arguments else { bail!("'family' or 'anybody' is missing") };
+    let [kind, inodes @ ..] = arguments else { bail!("'family' or 'all' is missing") };
     let users = match kind.to_str() {
         Some(FAMILY) => Users::Family(Pid::parent()),
-        Some(ANYBODY) => Users::All,
-        _ => bail!("neither {FAMILY} nor {ANYBODY}: {}", kind.display()),
+        Some(ALL) => Users::All,
+        _ => bail!("neither {FAMILY} nor {ALL}: {}", kind.display()),
     };
     let number = |argument: &OsString| argument.to_str().and_then(|argument| argument.parse().ok());
     let wanted: BTreeSet<u64> =
@@ -84,7 +84,7 @@ impl Helper {
     /// Starts a helper. `null` becomes its standard input and error.
     pub(crate) fn start(kind: FileKind, inodes: &[u64], null: BorrowedFd<'_>) -> Result<Self> {
         let inodes = inodes.iter().map(u64::to_string);
-        let users = if kind == FileKind::New { FAMILY } else { ANYBODY };
+        let users = if kind == FileKind::New { FAMILY } else { ALL };
         let arguments = [crate::cli::SHM_USERS, users].map(str::to_owned);
         let lookout = Lookout::start(arguments.into_iter().chain(inodes), null)?;
         Ok(Self { lookout, bytes: Vec::new(), kind })

@@ -190,7 +190,7 @@ impl Cli {
 }
 
 fn user(text: &str) -> Result<String, &'static str> {
-    let allowed = "letters, digits and . _ - can stand in it, a letter, digit or _ first";
+    let allowed = "it can have letters, digits and . _ -, a letter, digit or _ first";
     is_user_name(text).then(|| text.to_owned()).ok_or(allowed)
 }
 

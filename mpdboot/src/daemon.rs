@@ -195,10 +195,10 @@ impl Start<'_> {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let said =
+                let message =
                     last_line(&child.stderr_tail()).unwrap_or("no message from mpd").to_owned();
                 let seconds = patience.as_secs();
-                let problem = format!("not in the ring after {seconds} s: {said}");
+                let problem = format!("not in the ring after {seconds} s: {message}");
                 return Err(Failure::new(Step::Join, &problem, JOIN_HINT).into());
             }
             let came = watch.wait(&child, left).map_err(|e| cannot_run("poll", &e.to_string()))?;
@@ -219,13 +219,13 @@ fn cannot_run(program: &str, error: &str) -> Failure {
 
 /// The failure of an `mpd` that exited; `stderr` is its standard error.
 fn refused(ending: &Ending, stderr: &str) -> Failure {
-    let said = stderr.lines().map(str::trim).find(|line| !line.is_empty());
+    let line = stderr.lines().map(str::trim).find(|line| !line.is_empty());
     let how = match ending {
         Ending::Exited(code) => format!("mpd ended with code {code}"),
         Ending::Signaled(signal) => format!("mpd was killed by signal {signal}"),
         Ending::NotStarted(error) => error.clone(),
     };
-    let problem = said.map_or(how, |said| said.strip_prefix("mpd: ").unwrap_or(said).to_owned());
+    let problem = line.map_or(how, |line| line.strip_prefix("mpd: ").unwrap_or(line).to_owned());
     match ending {
         Ending::Exited(2) => {
             Failure::new(Step::Exec, &problem, "do mpd and mpdboot there have the same version?")
@@ -265,10 +265,10 @@ fn addresses(rundir: &RunDir) -> Vec<Address> {
 /// [`ConsoleError`], also if no daemon runs.
 pub(crate) fn end(rundir: &RunDir, request: RingRequest) -> Result<Vec<DaemonName>, ConsoleError> {
     let mut console = Console::ask(rundir, request)?;
-    let mut untold = Vec::new();
+    let mut unconfirmed = Vec::new();
     loop {
         match console.answer(Some(PATIENCE)) {
-            Ok(ConsoleReply::Done { missing }) => untold = missing,
+            Ok(ConsoleReply::Done { missing }) => unconfirmed = missing,
             Ok(_) => {}
             Err(ConsoleError::Closed) => break,
             Err(error) => return Err(error),
@@ -284,5 +284,5 @@ pub(crate) fn end(rundir: &RunDir, request: RingRequest) -> Result<Vec<DaemonNam
         }
         conn.wait(u16::try_from(left.as_millis()).unwrap_or(u16::MAX))?;
     }
-    Ok(untold)
+    Ok(unconfirmed)
 }

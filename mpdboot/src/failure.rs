@@ -145,9 +145,9 @@ pub(crate) fn classify(ended: &Ended, at: Option<Step>, host: &str, way: &Way) -
             }
         }
     }
-    let said = last_line(&ended.stderr_tail).or_else(|| last_line(&ended.chatter));
+    let line = last_line(&ended.stderr_tail).or_else(|| last_line(&ended.chatter));
     let problem =
-        |what: String| said.map_or_else(|| what.clone(), |said| format!("{said} ({what})"));
+        |what: String| line.map_or_else(|| what.clone(), |line| format!("{line} ({what})"));
     match (&ended.ending, at) {
         (_, Some(step)) => {
             let problem = problem("the connection to the host was lost".to_owned());
@@ -221,7 +221,7 @@ mod tests {
         Way { rsh: "ssh".into(), agent: "/opt/bin/mpdboot".into(), is_ssh: true }
     }
 
-    fn said(ending: Ending, stderr: &str) -> Failure {
+    fn failure_of(ending: Ending, stderr: &str) -> Failure {
         let ended = Ended { ending, stderr_tail: stderr.into(), chatter: String::new() };
         classify(&ended, None, "h7", &way())
     }
@@ -238,17 +238,17 @@ mod tests {
             ("something new", Step::Ssh),
             ("", Step::Ssh),
         ] {
-            assert_eq!(said(Ending::Exited(255), message).step, step, "{message}");
+            assert_eq!(failure_of(Ending::Exited(255), message).step, step, "{message}");
         }
     }
 
     #[test]
     fn a_failure_has_the_hosts_text_and_a_hint_with_its_name() {
         let failure =
-            said(Ending::Exited(255), "hello\r\nal@h7: Permission denied (publickey).\r\n");
+            failure_of(Ending::Exited(255), "hello\r\nal@h7: Permission denied (publickey).\r\n");
         assert_eq!(failure.problem, "al@h7: Permission denied (publickey).");
         assert!(failure.hint.contains("'ssh -o BatchMode=yes h7 true'"), "{}", failure.hint);
-        let failure = said(Ending::Exited(127), "sh: 1: /opt/bin/mpdboot: not found\n");
+        let failure = failure_of(Ending::Exited(127), "sh: 1: /opt/bin/mpdboot: not found\n");
         assert_eq!(failure.step, Step::Exec);
         assert_eq!(failure.problem, "sh: 1: /opt/bin/mpdboot: not found (exit code 127)");
         assert!(failure.hint.starts_with("/opt/bin/mpdboot is not on that host"));
@@ -256,7 +256,8 @@ mod tests {
 
     #[test]
     fn text_of_a_host_cannot_control_the_terminal_or_fill_the_screen() {
-        let failure = said(Ending::Exited(1), &format!("\u{1b}]0;x\u{7}{}", "y".repeat(5000)));
+        let failure =
+            failure_of(Ending::Exited(1), &format!("\u{1b}]0;x\u{7}{}", "y".repeat(5000)));
         assert!(failure.problem.starts_with("\\u{1b}]0;x\\u{7}yyy"));
         assert!(failure.problem.len() < 500);
     }

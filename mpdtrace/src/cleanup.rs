@@ -39,9 +39,9 @@ pub fn local(host: String, rundir: &RunDir) -> Cleaned {
 /// Cleans up on `hosts`; each host runs the command `arguments`.
 pub fn remote(shell: &Shell, hosts: &[String], arguments: &[String]) -> Vec<Cleaned> {
     remote::each(hosts, WIDTH, |host| {
-        let said = shell.run(host, arguments, PATIENCE);
+        let result = shell.run(host, arguments, PATIENCE);
         // A host that refuses reports the reason in its answer and exits with code 1.
-        let answer = said.and_then(|ended| {
+        let answer = result.and_then(|ended| {
             parse(host, &ended.out).ok_or_else(|| shell.complaint(&ended, arguments))
         });
         let failed =

@@ -91,9 +91,9 @@ impl Shell {
 
     /// Why a command failed, as text for people.
     pub fn complaint(&self, ended: &Ended, arguments: &[String]) -> String {
-        let said = ended.err.lines().map(str::trim).rfind(|line| !line.is_empty());
+        let last_line = ended.err.lines().map(str::trim).rfind(|line| !line.is_empty());
         let command = arguments.first().map_or("the command", String::as_str);
-        match (ended.status.code(), said) {
+        match (ended.status.code(), last_line) {
             (Some(127), _) => {
                 format!("there is no {command} there; install MPD in the same directory")
             }

@@ -97,20 +97,20 @@ fn job_lines(
 /// The options of the placement.
 fn host_lines(spec: &JobSpec) -> impl Iterator<Item = (&'static str, String)> {
     let request = &spec.placement;
-    let said = |set: bool, text: &str| set.then(|| text.to_owned());
+    let if_set = |set: bool, text: &str| set.then(|| text.to_owned());
     let lines = [
         ("hosts", (!request.hosts.is_empty()).then(|| listed(&request.hosts))),
         ("excluded hosts", (!request.exclude.is_empty()).then(|| request.exclude.join(" "))),
         ("processes per host", request.per_host.map(|n| n.to_string())),
-        ("order", said(request.order == RankOrder::RoundRobin, "each host in turn")),
+        ("order", if_set(request.order == RankOrder::RoundRobin, "each host in turn")),
         ("group size", request.group.map(|n| n.to_string())),
-        ("first host", said(!request.here_first, "the next in the ring")),
+        ("first host", if_set(!request.here_first, "the next in the ring")),
         (
             "spawned processes",
-            said(spec.spawn_policy != SpawnPolicy::default(), spec.spawn_policy.name()),
+            if_set(spec.spawn_policy != SpawnPolicy::default(), spec.spawn_policy.name()),
         ),
-        ("bound to", said(request.binding != Binding::None, request.binding.name())),
-        ("print rank map", said(request.print_rank_map, "yes")),
+        ("bound to", if_set(request.binding != Binding::None, request.binding.name())),
+        ("print rank map", if_set(request.print_rank_map, "yes")),
     ];
     lines.into_iter().filter_map(|(name, value)| Some((name, value?)))
 }

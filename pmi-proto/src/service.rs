@@ -32,10 +32,11 @@ impl Service {
             let key = name.split_off(at);
             key[MARK.len()..].to_vec()
         });
-        let said = self.info.into_iter().find(|(key, _)| key == INFO_KEY).map(|(_, value)| value);
-        let key = match (behind, said) {
+        let from_info =
+            self.info.into_iter().find(|(key, _)| key == INFO_KEY).map(|(_, value)| value);
+        let key = match (behind, from_info) {
             (Some(_), Some(_)) => return Err("two_keys"),
-            (behind, said) => behind.or(said),
+            (behind, from_info) => behind.or(from_info),
         };
         match key.as_ref().map_or(1, Vec::len) {
             0 => Err("key_is_empty"),

@@ -37,8 +37,8 @@ pub struct NoRandomness;
 /// A secret word is too short to be a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the secret word has {length} characters and needs at least {MIN_SECRET_WORD}; better than a \
-     longer word is a random key: remove the word, and mpdboot makes a key file"
+    "the secret word has {length} characters and needs at least {MIN_SECRET_WORD}. A random key is \
+     better than a longer word: remove the word, and mpdboot creates a key file"
 )]
 pub struct WeakSecretWord {
     /// Its number of characters.

@@ -193,7 +193,7 @@ impl Survey {
                     format!("its debugger has not answered for {} s", ANSWER_WITHIN.as_secs())
                 }
                 Some((_, text)) => text.clone(),
-                None => "its debugger has not said why".to_owned(),
+                None => "its debugger has not given a reason".to_owned(),
             };
             reasons.entry(reason).or_default().insert(rank);
         }

@@ -66,7 +66,7 @@ pub enum KeyFileError {
         problem: Problem,
     },
     /// The name of the ring contains a character that a key file cannot hold.
-    #[error("'{0}' cannot be the name of a ring: letters, digits and . _ - : can stand in it")]
+    #[error("'{0}' cannot be the name of a ring: a name has letters, digits and . _ - :")]
     RingName(String),
     /// The user has no known home directory.
     #[error("no home directory is known for the key file; {ELSEWHERE}")]

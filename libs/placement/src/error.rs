@@ -37,7 +37,7 @@ pub enum PlacementError {
     /// Every host that could be used is draining.
     #[error(
         "no host is left for the job: {} take no new processes (mpddrain); name them to use them \
-         all the same",
+         nevertheless",
         Names(.0)
     )]
     Draining(Vec<DaemonName>),
@@ -61,8 +61,8 @@ pub enum PlacementError {
     Misfit(#[from] Misfit),
     /// The programs of a group's ranks have different hosts.
     #[error(
-        "ranks {low}-{high} are one group, but their programs are to run on different hosts; \
-         make the number of processes of each program a multiple of the group's"
+        "ranks {low}-{high} are one group, but their programs have different hosts; make the \
+         number of processes of each program a multiple of the group's"
     )]
     Group {
         /// The group's first rank.

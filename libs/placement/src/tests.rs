@@ -116,7 +116,7 @@ fn draining_hosts_are_left_out_unless_they_are_named() {
     assert_eq!(map_of(&drained("b", 5, plain())), "(a:0-1,4)(c:2-3)");
     let without_its_own = drained("a", 3, plain());
     assert_eq!(map_of(&without_its_own), "(b:0-1)(c:2)");
-    assert_eq!(without_its_own.hosts[0].member.as_str(), "a", "the root is there all the same");
+    assert_eq!(without_its_own.hosts[0].member.as_str(), "a", "the root is there nevertheless");
     let named = drained("b", 3, on("b a"));
     assert_eq!(map_of(&named), "(a:2)(b:0-1)");
     let reported = "draining, and used because you named them: b";
@@ -133,7 +133,7 @@ fn a_job_that_names_no_host_is_refused_if_all_hosts_are_draining() {
     assert_eq!(
         problem.to_string(),
         "no host is left for the job: a, b take no new processes (mpddrain); name them to use them \
-         all the same"
+         nevertheless"
     );
 }
 

@@ -1,7 +1,7 @@
-//! Collective operations of the processes on one host: which have arrived, and which are missing.
+//! Collective operations of the processes on one host: the arrived and the missing members.
 //!
-//! An operation is known by its kind, its sorted members, and a counter. A member may arrive again while others are
-//! missing: it begins the next operation of this kind with these members.
+//! The identity of an operation is its kind, its sorted members, and a counter. A member may arrive again while others
+//! are missing. Then it begins the next operation of this kind with these members.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,7 +9,7 @@ use crate::limits::MAX_COLLECTIVES;
 use crate::status::Status;
 use crate::view::Proc;
 
-/// What is done together.
+/// The kind of a collective operation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A fence.
@@ -24,29 +24,29 @@ pub enum Kind {
     Destruct(Vec<u8>),
 }
 
-/// Which operation.
+/// The kind and the members of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// What is done.
+    /// The kind.
     pub kind: Kind,
     /// The members, sorted, without repetition.
     pub members: Vec<Proc>,
 }
 
-/// An operation for which no member is missing any more.
+/// A completed operation: no member is missing.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Completion<W> {
-    /// Which operation.
+    /// The kind and the members.
     pub key: Key,
-    /// How many of this key were before it.
+    /// The number of completed operations of this key before it.
     pub count: u64,
     /// The waiting members.
     pub waiters: Vec<(Proc, W)>,
-    /// Success, or that a member is gone.
+    /// Success, or the error that a member has ended.
     pub status: Status,
 }
 
-/// All operations that wait for members. `W` is what the caller keeps for a waiting member.
+/// All operations that wait for members. `W` is the caller's data about a waiting member.
 #[derive(Debug)]
 pub struct Collectives<W> {
     keys: BTreeMap<Key, Uses<W>>,
@@ -55,7 +55,7 @@ pub struct Collectives<W> {
 
 #[derive(Debug)]
 struct Uses<W> {
-    /// How many were completed.
+    /// The number of completed operations.
     completed: u64,
     open: VecDeque<Gathering<W>>,
 }
@@ -74,7 +74,7 @@ impl<W> Default for Collectives<W> {
 }
 
 impl<W> Collectives<W> {
-    /// A member arrives. `local` are the members on this host, each as a single process, with whether it is alive.
+    /// A member arrives. `local` has the members on this host as single processes, and whether each is alive.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl<W> Collectives<W> {
         Ok(self.complete(&key, index))
     }
 
-    /// A process has ended: what waits for it alone is complete.
+    /// A process has ended. Operations that wait only for it are complete.
     pub fn remove(&mut self, proc: &Proc) -> Vec<Completion<W>> {
         let mut completions = Vec::new();
         let keys: Vec<_> = self.keys.keys().cloned().collect();
@@ -135,7 +135,7 @@ impl<W> Collectives<W> {
         completions
     }
 
-    /// Forgets a waiting member, which gets another answer. The operation continues without it.
+    /// Removes waiting members that get another answer. The operation continues without them.
     pub fn withdraw(&mut self, mut is_meant: impl FnMut(&W) -> bool) {
         for uses in self.keys.values_mut() {
             for gathering in &mut uses.open {
@@ -154,7 +154,7 @@ impl<W> Collectives<W> {
         self.open -= 1;
         let count = uses.completed;
         uses.completed += 1;
-        // The name of a group is used once; other operations come again, and are counted.
+        // The name of a group is used once. Other operations repeat, and are counted.
         if uses.open.is_empty() && matches!(key.kind, Kind::Construct(_) | Kind::Destruct(_)) {
             self.keys.remove(key);
         }
@@ -162,7 +162,7 @@ impl<W> Collectives<W> {
         Some(Completion { key: key.clone(), count, waiters: gathering.arrived, status })
     }
 
-    /// Whether nothing waits.
+    /// Whether no operation waits.
     pub const fn is_empty(&self) -> bool {
         self.open == 0
     }

@@ -1,73 +1,73 @@
-//! The connect message of a client, the checks of it, and the answer.
+//! The connect message of a client, its checks, and the answer.
 
 use crate::encoding::Encoding;
 use crate::error::ProtocolError;
 use crate::limits::MAX_NAMESPACE;
 use crate::status::Status;
 
-/// What a client says of itself when it connects. All of it is only claimed.
+/// The content of a connect message. A client may claim anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
-    /// How it proves its identity: `native` or `none`.
+    /// The method by which the client proves its identity: `native` or `none`.
     pub security: Vec<u8>,
-    /// The effective user and group, with `native`.
+    /// The effective user and group; only with `native`.
     pub user: Option<(u32, u32)>,
-    /// What it is: 0 a client, others tools and singletons.
+    /// The role: 0 is a client, other numbers are tools and singletons.
     pub role: u8,
-    /// The namespace of its job.
+    /// The namespace of the client's job.
     pub namespace: Vec<u8>,
-    /// Its rank.
+    /// The client's rank.
     pub rank: u32,
-    /// The version of its library.
+    /// The version of the client's library.
     pub version: Vec<u8>,
-    /// The name of its encoding.
+    /// The name of the client's encoding.
     pub encoding: Vec<u8>,
-    /// Whether its data are described: 1 no, 2 yes.
+    /// The kind of the client's buffers: 1 is without, 2 with descriptions of the data.
     pub buffers: u8,
-    /// Its store of data.
+    /// The name of the client's store of data.
     pub store: Vec<u8>,
 }
 
-/// What a server knows of the client that may connect.
+/// The server's facts about a client that may connect.
 #[derive(Debug, Clone, Copy)]
 pub struct Expectation<'a> {
     /// The namespace, which is the secret.
     pub namespace: &'a [u8],
     /// The user that the ranks run as.
     pub uid: u32,
-    /// The user of the connection, where the system says it.
+    /// The user of the connection, if the system provides it.
     pub peer_uid: Option<u32>,
-    /// Whether the server started the rank, and it runs.
+    /// Whether the rank was started here and still runs.
     pub is_running: bool,
-    /// Whether a connection of the rank is open.
+    /// Whether the rank has an open connection.
     pub is_connected: bool,
 }
 
-/// Why a client is refused.
+/// The reason why a client is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It is no client of an MPI job.
+    /// The client is a tool or a singleton.
     #[error("it connects as a tool or singleton, which is not supported")]
     Role,
-    /// The namespace is another.
+    /// The namespace is not that of the job.
     #[error("its namespace is not that of the job")]
     Namespace,
     /// The rank does not run here.
     #[error("no such rank runs here")]
     Rank,
-    /// The user is another.
+    /// The client belongs to another user.
     #[error("it belongs to another user")]
     User,
-    /// Its kind of proof is not offered.
-    #[error("it wants a security module other than native and none")]
+    /// The client's method of proof is not supported.
+    #[error("it requires a security module other than native and none")]
     Security,
-    /// A connection of this rank is open.
+    /// The rank has an open connection.
     #[error("its rank is connected already")]
     Connected,
-    /// Its encoding is not spoken.
+    /// The client's encoding is unknown.
     #[error("its encoding is unknown")]
     Encoding,
-    /// Its data are described.
+    /// The client's buffers have descriptions of the data.
     #[error("it describes its data (PMIX_BFROP_BUFFER_TYPE), which is not supported")]
     Described,
 }
@@ -84,19 +84,19 @@ impl Refusal {
 }
 
 impl Introduction {
-    /// Reads the payload of a connect message. What follows the known fields is ignored.
+    /// Reads the payload of a connect message. Bytes after the known fields are ignored.
     ///
     /// # Errors
     ///
     /// A field is missing or longer than allowed.
     pub fn read(payload: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields(payload);
-        let security = fields.word("its security module")?;
+        let security = fields.text("its security module")?;
         let proof = usize::try_from(fields.u32()?).unwrap_or(usize::MAX);
         let proof = fields.take(proof, "its credential")?;
         let role = fields.byte()?;
         if role != 0 {
-            // Tools and singletons send other fields; they are refused by their role alone.
+            // Tools and singletons send other fields. They are refused because of their role.
             let nothing = Vec::new;
             return Ok(Self {
                 security,
@@ -114,23 +114,23 @@ impl Introduction {
             security,
             user: user(proof),
             role,
-            namespace: fields.word("its namespace")?,
+            namespace: fields.text("its namespace")?,
             rank: fields.u32()?,
-            version: fields.word("its version")?,
-            encoding: fields.word("its encoding")?,
+            version: fields.text("its version")?,
+            encoding: fields.text("its encoding")?,
             buffers: fields.byte()?,
-            store: fields.word("its store")?,
+            store: fields.text("its store")?,
         })
     }
 
     /// Writes the payload of a connect message.
     pub fn write(&self) -> Vec<u8> {
         let mut payload = Vec::new();
-        let word = |payload: &mut Vec<u8>, word: &[u8]| {
-            payload.extend_from_slice(word);
+        let text = |payload: &mut Vec<u8>, text: &[u8]| {
+            payload.extend_from_slice(text);
             payload.push(0);
         };
-        word(&mut payload, &self.security);
+        text(&mut payload, &self.security);
         match self.user {
             Some((uid, gid)) => {
                 payload.extend_from_slice(&8_u32.to_be_bytes());
@@ -141,12 +141,12 @@ impl Introduction {
         }
         payload.push(self.role);
         if self.role == 0 {
-            word(&mut payload, &self.namespace);
+            text(&mut payload, &self.namespace);
             payload.extend_from_slice(&self.rank.to_be_bytes());
-            word(&mut payload, &self.version);
-            word(&mut payload, &self.encoding);
+            text(&mut payload, &self.version);
+            text(&mut payload, &self.encoding);
             payload.push(self.buffers);
-            word(&mut payload, &self.store);
+            text(&mut payload, &self.store);
         }
         payload
     }
@@ -161,11 +161,11 @@ impl Introduction {
         release
     }
 
-    /// Decides whether this client is the expected one, and which encoding it speaks.
+    /// Decides whether this is the expected client. Returns its encoding.
     ///
     /// # Errors
     ///
-    /// Why it is refused.
+    /// The reason of the refusal.
     pub fn check(&self, expected: &Expectation<'_>) -> Result<Encoding, Refusal> {
         if self.role != 0 {
             return Err(Refusal::Role);
@@ -195,7 +195,7 @@ impl Introduction {
     }
 }
 
-/// Data whose types stand nowhere but where the protocol says so.
+/// Buffers without descriptions of the data: the types follow from the protocol.
 const NOT_DESCRIBED: u8 = 1;
 
 /// The answer to a connect message.
@@ -206,7 +206,7 @@ pub(crate) fn answer(status: Status, index: u32) -> [u8; 8] {
     answer
 }
 
-/// The time of the comparison does not tell how many bytes of the secret are right.
+/// Compares two texts. The time of the comparison does not depend on the number of equal bytes.
 fn equal_in_constant_time(left: &[u8], right: &[u8]) -> bool {
     let differing = left.iter().zip(right).fold(0, |sum, (left, right)| sum | (left ^ right));
     left.len() == right.len() && differing == 0
@@ -221,12 +221,12 @@ fn user(proof: &[u8]) -> Option<(u32, u32)> {
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
-    fn word(&mut self, what: &'static str) -> Result<Vec<u8>, ProtocolError> {
+    fn text(&mut self, what: &'static str) -> Result<Vec<u8>, ProtocolError> {
         let most = &self.0[..self.0.len().min(MAX_NAMESPACE + 1)];
         let end = most.iter().position(|byte| *byte == 0).ok_or(ProtocolError::Handshake(what))?;
-        let word = self.0[..end].to_vec();
+        let text = self.0[..end].to_vec();
         self.0 = &self.0[end + 1..];
-        Ok(word)
+        Ok(text)
     }
 
     fn take(&mut self, number: usize, what: &'static str) -> Result<&'a [u8], ProtocolError> {

@@ -1,26 +1,26 @@
-//! The variables that lead a client to its server.
+//! The variables of the environment by which a client finds its server.
 
-/// What the variables of one rank depend on.
+/// The facts on which the variables of one rank depend.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings<'a> {
-    /// The namespace of its job.
+    /// The namespace of the rank's job.
     pub namespace: &'a str,
-    /// Its rank.
+    /// The number of the rank.
     pub rank: u32,
-    /// The namespace of the server; it must not hold a dot or a semicolon.
+    /// The namespace of the server. It must not have a dot or a semicolon.
     pub server: &'a str,
     /// The port on which the server listens on the loopback interface.
     pub port: u16,
-    /// The name of the host, as the job information has it.
+    /// The name of the host in the job information.
     pub hostname: &'a str,
     /// The directory for temporary files.
     pub directory: &'a str,
 }
 
-/// The variables of a rank, in no order that matters.
+/// The variables of a rank. Their order does not matter.
 ///
-/// Each `PMIX_SERVER_URI…` offers an encoding: clients of PMIx 4 to 6 take 41 or 4, those of PMIx 3 take 3, and those
-/// of PMIx 2 take 21 or 2. The variable `JSM_JSRUN_PORT` makes Open MPI 4 believe that a launcher started it.
+/// Each `PMIX_SERVER_URI…` offers an encoding. Clients of PMIx 4 to 6 use 41 or 4, those of PMIx 3 use 3, and those of
+/// PMIx 2 use 21 or 2. With the variable `JSM_JSRUN_PORT`, Open MPI 4 does not treat the process as a singleton.
 pub fn variables(settings: &Settings<'_>) -> Vec<(&'static str, String)> {
     let Settings { server, port, directory, .. } = settings;
     let uri = format!("{server}.0;tcp4://127.0.0.1:{port}");

@@ -1,9 +1,9 @@
-//! What can be wrong with the bytes of a client. The texts are for a manager's log.
+//! Errors in the bytes of a client. Their texts are for a manager's log.
 
 use crate::encoding::DataType;
 use crate::limits::{MAX_DEPTH, MAX_ITEMS, MAX_MESSAGE, MAX_OPEN};
 
-/// Bytes that are not the encoding of what was expected.
+/// The bytes are not the encoding of the expected data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The bytes end within a datum.
@@ -12,10 +12,10 @@ pub enum DecodeError {
     /// Bytes follow the last datum.
     #[error("{0} bytes follow the last field")]
     Trailing(usize),
-    /// A pack holds another number of data than its place allows.
+    /// A pack has another number of data than the protocol requires here.
     #[error("a field holds {0} data in the place of {1}")]
     Count(i32, usize),
-    /// A length or number of elements that cannot be.
+    /// A length or a number of elements is impossible.
     #[error("a length of {0} is not possible")]
     Length(i64),
     /// A number is too large for its type.
@@ -24,7 +24,7 @@ pub enum DecodeError {
     /// The type is unknown, or has no encoding.
     #[error("data of type {0} cannot be decoded")]
     Type(DataType),
-    /// A tag in front of a number names another type.
+    /// A tag before a number names another type.
     #[error("a number is tagged as {found}, not as {expected}")]
     Tag {
         /// The type that was found.
@@ -38,24 +38,24 @@ pub enum DecodeError {
     /// The nesting is too deep.
     #[error("data are nested deeper than {MAX_DEPTH}")]
     TooDeep,
-    /// The message holds too many data.
+    /// The message has too many data.
     #[error("a message holds more than {MAX_ITEMS} data")]
     TooMany,
-    /// A field has a type that its place does not allow.
+    /// A field has a type that the protocol does not allow here.
     #[error("{0} has an unexpected form")]
     Form(&'static str),
 }
 
-/// A client's message or stream that is not PMIx as this crate speaks it.
+/// An error in a message or the stream of a client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// The connect message cannot be read.
     #[error("the connect message is not one of PMIx: {0}")]
     Handshake(&'static str),
-    /// The header of a message announces more than is taken.
+    /// The header of a message announces a payload that is too long.
     #[error("a message of {0} bytes, at most {MAX_MESSAGE} are allowed")]
     TooLong(u32),
-    /// The client names a command that is not in the table.
+    /// The command is not in the table.
     #[error("unknown command {0}")]
     UnknownCommand(u8),
     /// The request cannot be read.
@@ -65,15 +65,15 @@ pub enum ProtocolError {
         command: &'static str,
         /// The name of the field.
         field: &'static str,
-        /// What is wrong with it.
+        /// The error of the field.
         error: DecodeError,
     },
-    /// The request is readable, and not allowed.
+    /// The request can be read, but it is not allowed.
     #[error("{command}: {problem}")]
     Refused {
         /// The name of the command.
         command: &'static str,
-        /// Why it is refused.
+        /// The reason of the refusal.
         problem: &'static str,
     },
     /// Too many requests are open.

@@ -1,4 +1,4 @@
-//! Events in their order, kept for processes that register for them late.
+//! The events of a job in their order. They are kept for processes that register for them late.
 
 use std::collections::VecDeque;
 
@@ -6,26 +6,26 @@ use crate::limits::MAX_KEPT_EVENTS;
 use crate::session::Event;
 use crate::status::Status;
 
-/// The last events of a job. The oldest ones are dropped beyond a limit.
+/// The last events of a job. Beyond a limit the oldest events are dropped.
 #[derive(Debug, Default)]
 pub struct EventLog {
     kept: VecDeque<Event>,
-    /// The codes of dropped events, each once, as long as they are few.
+    /// The codes of dropped events without repetition, up to a limit.
     dropped: Vec<Status>,
     has_dropped_others: bool,
 }
 
-/// What a late registration gets.
+/// The events for a late registration.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Late<'a> {
     /// The kept events of the registered codes, in their order.
     pub events: Vec<&'a Event>,
-    /// Whether events of these codes may be missing in front of them.
+    /// Whether earlier events of these codes may be missing.
     pub is_incomplete: bool,
 }
 
 impl EventLog {
-    /// Keeps an event that is delivered now.
+    /// Keeps an event. The caller delivers it to the registered processes.
     pub fn record(&mut self, event: Event) {
         self.kept.push_back(event);
         if self.kept.len() <= MAX_KEPT_EVENTS {

@@ -1,29 +1,29 @@
-//! The job information that a rank gets at its start: a pure function of the job, of the node that asks, and of the
+//! The job information that a rank gets at its start. It depends only on the job, on the node of the rank, and on the
 //! encoding.
 //!
-//! All versions of libpmix understand the blobs for ranks (`pmix.pblob`). The arrays for ranks (`pmix.pdata`) are
-//! unknown to PMIx 2, 3 and 4.1, so they are not sent.
+//! All versions of libpmix can read the blobs for ranks (`pmix.pblob`). PMIx 2, 3 and 4.1 cannot read the arrays for
+//! ranks (`pmix.pdata`), so they are not sent.
 
 use crate::encoding::{Data, DataType, Encoding, Value, Writer};
 use crate::message::write_pairs;
 use crate::view::{Info, Pair, Proc, View};
 
-/// A job, as its ranks have to know it.
+/// The facts about a job that its ranks need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// Its namespace.
+    /// The namespace of the job.
     pub namespace: Vec<u8>,
-    /// The namespace of its servers.
+    /// The namespace of the servers.
     pub server: Vec<u8>,
-    /// How many processes the universe has room for; `None` is the size of the job.
+    /// The number of processes for which the universe has room; `None` means the size of the job.
     pub universe_size: Option<u32>,
-    /// The process that spawned it.
+    /// The process that spawned the job.
     pub parent: Option<Proc>,
     /// The directory for temporary files.
     pub directory: Vec<u8>,
     /// The hosts, in the order of their numbers.
     pub nodes: Vec<Node>,
-    /// The programs, in the order of their numbers; their ranks follow one another.
+    /// The programs, in the order of their numbers. The ranks of a program are consecutive.
     pub apps: Vec<Program>,
     /// The ranks.
     pub ranks: Vec<Rank>,
@@ -32,18 +32,18 @@ pub struct Job {
 /// A host of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its name, which is `PMIX_HOSTNAME` of its ranks.
+    /// The name of the host, which is `PMIX_HOSTNAME` of its ranks.
     pub name: Vec<u8>,
-    /// How many processes of connected jobs run there already.
+    /// The number of processes of connected jobs on the host.
     pub processes_before: u32,
-    /// Whether more processes run there than it has processors.
+    /// Whether the host runs more processes than it has processors.
     pub is_oversubscribed: bool,
 }
 
 /// A program of the job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// How many ranks it has.
+    /// The number of its ranks.
     pub size: u32,
     /// The working directory.
     pub directory: Vec<u8>,
@@ -52,15 +52,15 @@ pub struct Program {
 /// A rank of the job.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rank {
-    /// The number of its host.
+    /// The number of the rank's host.
     pub node: u32,
-    /// The processors that it is bound to, in the form of libpmix.
+    /// The processors to which the rank is bound, in the form of libpmix.
     pub cpuset: Option<Vec<u8>>,
-    /// Where these are in the topology, in the form of libpmix.
+    /// The positions of these processors in the topology, in the form of libpmix.
     pub locality: Option<Vec<u8>>,
 }
 
-/// The pairs that answer a rank on `node`, or `None` where the asker is not on a host of the job.
+/// The encoded pairs for a client on `node`. `None`: the client is not on a host of the job.
 pub fn describe(job: &Job, node: Option<u32>, encoding: Encoding) -> Vec<u8> {
     let layout = Layout::of(job);
     let mut pairs = about_job(job, &layout);
@@ -76,7 +76,7 @@ pub fn describe(job: &Job, node: Option<u32>, encoding: Encoding) -> Vec<u8> {
     write_pairs(encoding, &pairs)
 }
 
-/// The data of one process as `get` and `connect` answer them: the process, and its encoded pairs.
+/// The data of one process in the answers to `get` and `connect`: the process, and its encoded pairs.
 pub fn blob(encoding: Encoding, proc: &Proc, pairs: &[u8]) -> Vec<u8> {
     let mut writer = Writer::new(encoding);
     writer.one(Proc::KIND, &proc.data());
@@ -84,7 +84,7 @@ pub fn blob(encoding: Encoding, proc: &Proc, pairs: &[u8]) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// The encoded answer to `job-info`, as `connect` delivers it for another namespace.
+/// The encoded answer to `job-info`, in the form in which `connect` delivers it for another namespace.
 pub fn answer(encoding: Encoding, namespace: &[u8], info: &[u8]) -> Vec<u8> {
     let mut writer = Writer::new(encoding);
     writer.one(DataType::STRING, &Data::Text(Some(namespace.to_vec())));
@@ -92,13 +92,13 @@ pub fn answer(encoding: Encoding, namespace: &[u8], info: &[u8]) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// Which ranks are where.
+/// The nodes and programs of the ranks.
 struct Layout {
-    /// For each node its ranks.
+    /// The ranks of each node.
     peers: Vec<Vec<u32>>,
-    /// For each rank its place among those of its node.
+    /// The position of each rank among the ranks of its node.
     local_ranks: Vec<u32>,
-    /// For each program its first rank.
+    /// The first rank of each program.
     first_ranks: Vec<u32>,
 }
 
@@ -156,7 +156,7 @@ fn about_job(job: &Job, layout: &Layout) -> Vec<Pair> {
     pairs
 }
 
-/// What libraries look up without naming a node.
+/// The pairs that libraries look up without the name of a node.
 fn about_own_node(job: &Job, layout: &Layout, node: Option<u32>) -> Vec<Pair> {
     let Some(number) = node else { return Vec::new() };
     let at = number as usize;
@@ -170,7 +170,7 @@ fn about_own_node(job: &Job, layout: &Layout, node: Option<u32>) -> Vec<Pair> {
         Pair::new("pmix.node.size", Value::u32(count(peers).saturating_add(node.processes_before))),
         Pair::new("pmix.lldr", Value::rank(*first)),
     ];
-    // Open MPI 5 looks for its presence alone.
+    // Open MPI 5 tests only whether the key exists.
     if node.is_oversubscribed {
         pairs.push(Pair::new("pmix.ndosub", Value::bool(true)));
     }
@@ -209,7 +209,7 @@ fn about_apps(job: &Job, layout: &Layout) -> Vec<Pair> {
     apps.map(about).collect()
 }
 
-/// For each node its ranks; the only form that PMIx up to 3.1.4 knows.
+/// The ranks of each node, in the only form that PMIx up to 3.1.4 can read.
 fn map_blob(job: &Job, layout: &Layout, encoding: Encoding) -> Pair {
     let mut writer = Writer::new(encoding);
     writer.one(DataType::SIZE, &Data::Unsigned(job.nodes.len() as u64));
@@ -249,7 +249,7 @@ fn rank_blob(job: &Job, layout: &Layout, number: u32, rank: &Rank, encoding: Enc
     writer.into_bytes()
 }
 
-/// Ranks within a node have 16 bits.
+/// The number of a rank within its node, which has 16 bits.
 fn small(number: u32) -> Value {
     Value::u16(u16::try_from(number).unwrap_or(u16::MAX))
 }

@@ -1,23 +1,26 @@
 //! PMIx, the protocol between the processes of Open MPI and their process manager: the server side.
 //!
-//! Pure state machines and functions: bytes and answers go in, bytes and operations come out. There is no I/O, no
-//! clock, no environment and no random number here.
+//! The crate has pure state machines and functions. Their inputs are bytes and answers, their outputs bytes and
+//! operations. They use no I/O, no clock, no environment and no random numbers.
 //!
-//! | module | has |
+//! | module | subject |
 //! |---|---|
-//! | [`connect`] | the connect message of a client, and the checks of it |
+//! | [`connect`] | the connect message of a client, and its checks |
 //! | [`transport`] | the headers of messages |
-//! | [`encoding`] | data and their bytes, in the two encodings that libraries use |
-//! | [`view`] | the structures that the server itself reads and writes |
-//! | [`message`] | requests and replies, by a table of commands |
-//! | [`Session`] | one connection: bytes to [`Operation`]s, [`Answer`]s to bytes |
-//! | [`job_info`] | the facts that each rank gets at its start, as a function of the job |
-//! | [`modex`] | what ranks have committed |
+//! | [`encoding`] | data and their bytes, in both encodings |
+//! | [`view`] | typed forms of the structures that the server itself reads and writes |
+//! | [`message`] | requests and replies, encoded by a table of commands |
+//! | [`Session`] | one connection: it decodes [`Operation`]s and encodes [`Answer`]s |
+//! | [`job_info`] | the facts about the job that each rank gets at its start |
+//! | [`modex`] | the data that ranks have committed |
 //! | [`collective`] | fences, connects and groups of the processes on one host |
 //! | [`event_log`] | events that are kept for late registrations |
-//! | [`environment`] | the variables that lead a client to its server |
+//! | [`environment`] | the variables by which a client finds its server |
+//! | [`status`] | status codes |
+//! | [`error`] | errors in the bytes of a client |
+//! | [`limits`] | the limits of this crate, with their reasons |
 //!
-//! The tables of types and commands stand in `pmix.txt`; a test compares them with the code.
+//! The tables of types and commands are in `pmix.txt`. A test compares them with the code.
 //!
 //! ```
 //! use pmix_proto::connect::{Expectation, Introduction};
@@ -64,17 +67,17 @@
 //! session.consume(written);
 //! ```
 //!
-//! # What is refused, and how
+//! # Refusals
 //!
-//! | what | answer |
+//! | message of the client | answer |
 //! |---|---|
-//! | a tool, a singleton, another namespace, rank or user, a second connection, described data | a status, and the end |
-//! | a connect message that cannot be read, or is too long | the end |
-//! | a message beyond [`MAX_MESSAGE`](limits::MAX_MESSAGE), replies that are not read | the end |
+//! | a connect of a tool or singleton, of another namespace, rank or user, for a connected rank, or with described data | a status, then the connection is closed |
+//! | a connect that cannot be decoded or is too long | the connection is closed |
+//! | a message longer than [`MAX_MESSAGE`](limits::MAX_MESSAGE), or replies that the client does not read | the connection is closed |
 //! | a request that cannot be decoded, or an unknown command | a status |
-//! | a request that is not offered | the status that it is not supported |
+//! | a request that the server does not support | the status `NOT_SUPPORTED` |
 //!
-//! Except for the last, the manager is informed by [`Operation::Misbehaved`].
+//! In all cases except the last, the session reports [`Operation::Misbehaved`] to the manager.
 
 pub mod collective;
 pub mod connect;

@@ -1,4 +1,4 @@
-//! What the ranks of one namespace have committed, for those that get it.
+//! The data that the ranks of one namespace have committed.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::message::{Put, Scope, write_pairs};
 use crate::status::Status;
 use crate::view::{Info, Pair, Proc};
 
-/// From where data are asked for.
+/// The node of the process that requests data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// From the node of the rank that committed them.
+    /// The node of the rank that committed them.
     Local,
-    /// From another node.
+    /// Another node.
     Remote,
 }
 
@@ -27,17 +27,17 @@ pub struct Modex {
 #[derive(Debug, Default)]
 struct Committed {
     pairs: BTreeMap<(Vec<u8>, Scope), Value>,
-    /// Pairs whose key may repeat: values that hold for one group only.
+    /// Values that are valid for one group only. Their keys may repeat.
     qualified: Vec<Pair>,
     bytes: usize,
 }
 
 impl Modex {
-    /// Takes the pairs of a commit; a pair replaces an earlier one of its key and scope.
+    /// Adds the pairs of a commit. A pair replaces an earlier pair of its key and scope.
     ///
     /// # Errors
     ///
-    /// The rank has committed more than it may. The pairs up to the limit are kept.
+    /// The pairs of the rank exceed the limit. The pairs up to the limit are kept.
     pub fn commit(&mut self, rank: u32, puts: impl IntoIterator<Item = Put>) -> Result<(), Status> {
         let committed = self.ranks.entry(rank).or_default();
         for put in puts {
@@ -56,11 +56,11 @@ impl Modex {
         Ok(())
     }
 
-    /// Adds a value that holds for one group only.
+    /// Adds a value that is valid for one group only.
     ///
     /// # Errors
     ///
-    /// The rank has committed more than it may.
+    /// The pairs of the rank exceed the limit.
     pub fn qualify(&mut self, rank: u32, pair: Pair) -> Result<(), Status> {
         let committed = self.ranks.entry(rank).or_default();
         committed.bytes += ENTRY_COST + pair.key.len() + size_of(&pair.value);
@@ -71,7 +71,7 @@ impl Modex {
         Ok(())
     }
 
-    /// Whether the rank has committed anything, or an empty commit.
+    /// Whether the rank has sent a commit, which may be empty.
     pub fn has(&self, rank: u32) -> bool {
         self.ranks.contains_key(&rank)
     }
@@ -85,7 +85,7 @@ impl Modex {
         })
     }
 
-    /// All that the rank has committed for this view, as an answer to `get`.
+    /// All pairs that the rank has committed for this view, as the answer to `get`.
     pub fn data(&self, proc: &Proc, view: View, encoding: Encoding) -> Option<Vec<u8>> {
         let committed = self.ranks.get(&proc.rank)?;
         let pairs: Vec<_> = committed
@@ -98,14 +98,14 @@ impl Modex {
         Some(blob(encoding, proc, &write_pairs(encoding, &pairs)))
     }
 
-    /// Forgets a rank.
+    /// Removes the data of a rank.
     pub fn forget(&mut self, rank: u32) {
         self.ranks.remove(&rank);
     }
 }
 
-/// What a member of a group contributed, as pairs that hold for the group of this number only: `pmix.qual.val` with
-/// the value and its qualifier.
+/// The contribution of a member of a group, as pairs that are valid only for the group with the number `context`. Each
+/// pair has the key `pmix.qual.val`, the value and its qualifier.
 pub fn qualified(contribution: &[Info], context: &Value) -> Vec<Pair> {
     let qualifier =
         Info { key: b"pmix.grp.ctxid".into(), flags: QUALIFIER, value: context.clone() };
@@ -115,7 +115,7 @@ pub fn qualified(contribution: &[Info], context: &Value) -> Vec<Pair> {
     contribution.iter().map(pair).collect()
 }
 
-/// The flag of an info that restricts another.
+/// The flag of an info that restricts another info.
 const QUALIFIER: u32 = 8;
 
 impl View {
@@ -133,7 +133,7 @@ fn is_about(pair: &Pair, key: &[u8]) -> bool {
     infos.first().is_some_and(|info| info.key == key)
 }
 
-/// About how much memory a value takes.
+/// The estimated memory of a value in bytes.
 fn size_of(value: &Value) -> usize {
     value.data().size()
 }

@@ -11,11 +11,11 @@ impl Status {
     pub const ERROR: Self = Self(-1);
     /// A process ended abnormally.
     pub const PROC_ABORTED: Self = Self(-7);
-    /// A process asked for an abort.
+    /// A process requested an abort.
     pub const REQUESTED_ABORT: Self = Self(-8);
     /// The name is published already.
     pub const EXISTS: Self = Self(-11);
-    /// The claimed identity does not hold.
+    /// The claimed identity is wrong.
     pub const INVALID_CRED: Self = Self(-12);
     /// The message cannot be decoded.
     pub const UNPACK_FAILURE: Self = Self(-20);
@@ -23,15 +23,15 @@ impl Status {
     pub const NO_PERMISSIONS: Self = Self(-23);
     /// The time that the client gave is over.
     pub const TIMEOUT: Self = Self(-24);
-    /// A parameter is wrong.
+    /// A parameter is invalid.
     pub const BAD_PARAM: Self = Self(-27);
     /// A limit is reached.
     pub const OUT_OF_RESOURCE: Self = Self(-29);
-    /// No such data.
+    /// The data do not exist.
     pub const NOT_FOUND: Self = Self(-46);
-    /// The server does not offer this.
+    /// The server does not support the request.
     pub const NOT_SUPPORTED: Self = Self(-47);
-    /// Some members of a collective operation are gone.
+    /// Some members of a collective operation have ended.
     pub const PARTIAL_SUCCESS: Self = Self(-52);
     /// The connection of a process is lost.
     pub const LOST_CONNECTION: Self = Self(-61);

@@ -1,4 +1,4 @@
-//! The headers of messages, and a buffer that cuts a stream into messages.
+//! The headers of messages, and the buffers of both directions.
 
 use crate::limits::{MAX_HANDSHAKE, MAX_MESSAGE};
 
@@ -8,30 +8,30 @@ pub const HEADER: usize = 16;
 /// The tag of a message that answers no request: an event.
 pub const TAG_EVENT: u32 = 0;
 
-/// The header of a message: the client, the request, and the length of the message.
+/// The header of a message: the client, the request, and the length of the payload.
 ///
-/// It stands in network order, except in front of the connect message: there in the order of the host.
+/// It has network byte order, except for the connect message, where it has the byte order of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// The index of the client, which the answer to its connect message gave.
+    /// The index of the client. The answer to the connect message has assigned it.
     pub index: u32,
-    /// Which request; an answer has the same.
+    /// The tag of the request. The answer repeats it.
     pub tag: u32,
-    /// Length of the payload.
+    /// The length of the payload in bytes.
     pub length: u32,
 }
 
 impl Header {
     /// Reads a header in network order.
     pub fn read(bytes: [u8; HEADER]) -> Self {
-        let word = |at| u32::from_be_bytes(word(bytes, at));
-        Self { index: word(0), tag: word(4), length: word(8) }
+        let word = |at| u32::from_be_bytes(four_bytes(bytes, at));
+        Self { index: four_bytes(0), tag: four_bytes(4), length: four_bytes(8) }
     }
 
-    /// Reads a header of a connect message, in the order of this machine.
+    /// Reads the header of a connect message, in the byte order of this host.
     pub fn read_connect(bytes: [u8; HEADER]) -> Self {
-        let word = |at| u32::from_ne_bytes(word(bytes, at));
-        Self { index: word(0), tag: word(4), length: word(8) }
+        let word = |at| u32::from_ne_bytes(four_bytes(bytes, at));
+        Self { index: four_bytes(0), tag: four_bytes(4), length: four_bytes(8) }
     }
 
     /// Writes a header in network order.
@@ -44,17 +44,17 @@ impl Header {
     }
 }
 
-fn word(bytes: [u8; HEADER], at: usize) -> [u8; 4] {
+fn four_bytes(bytes: [u8; HEADER], at: usize) -> [u8; 4] {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
     word
 }
 
-/// A message whose length is not accepted.
+/// The announced length of a message exceeds its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong(pub(crate) u32);
 
-/// What has come from a client and is not decoded yet.
+/// The received bytes of a client that are not decoded yet.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
     bytes: Vec<u8>,
@@ -63,7 +63,7 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        // What is taken makes room from time to time, so that each byte is moved a few times at most.
+        // Decoded bytes are removed only from time to time, so that each byte is moved a few times at most.
         if self.begin > 4096 && self.begin * 2 >= self.bytes.len() {
             self.bytes.drain(..self.begin);
             self.begin = 0;
@@ -79,13 +79,13 @@ impl Incoming {
         *self = Self::default();
     }
 
-    /// The payload of the connect message, once it is here.
+    /// The payload of the connect message, if it is complete.
     pub(crate) fn connect(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
         let message = self.next(Header::read_connect, MAX_HANDSHAKE)?;
         Ok(message.map(|(_, payload)| payload))
     }
 
-    /// The next message, once it is here.
+    /// The next message, if it is complete.
     pub(crate) fn message(&mut self) -> Result<Option<(Header, Vec<u8>)>, TooLong> {
         self.next(Header::read, MAX_MESSAGE)
     }
@@ -113,7 +113,7 @@ impl Incoming {
     }
 }
 
-/// What is to be written to a client.
+/// The bytes that wait to be written to a client.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     bytes: Vec<u8>,
@@ -129,7 +129,7 @@ impl Outgoing {
         &self.bytes[self.written..]
     }
 
-    /// The first bytes are written. They make room from time to time, so that long replies are not moved at each write.
+    /// Removes written bytes. The memory is moved only from time to time, not at each write of a long reply.
     pub(crate) fn take(&mut self, number: usize) {
         self.written = self.bytes.len().min(self.written + number);
         if self.written == self.bytes.len() {
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_goes_and_the_rest_waits() {
+    fn written_bytes_are_removed_and_the_rest_waits() {
         let mut outgoing = Outgoing::default();
         outgoing.push(b"0123456789");
         outgoing.take(3);

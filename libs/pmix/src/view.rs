@@ -3,18 +3,18 @@
 use crate::encoding::{Data, DataType, Value};
 use crate::error::DecodeError;
 
-/// The rank that stands for all ranks of a namespace.
+/// The number that means all ranks of a namespace.
 pub const WILDCARD: u32 = 0xffff_fffe;
 
-/// The rank that stands for no rank in particular.
+/// The number that means no particular rank.
 pub const UNDEFINED_RANK: u32 = 0xffff_ffff;
 
-/// A process, or all of a namespace.
+/// A process, or all processes of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Proc {
-    /// The namespace of its job.
+    /// The namespace of the job.
     pub namespace: Vec<u8>,
-    /// Its rank, or [`WILDCARD`].
+    /// The rank, or [`WILDCARD`].
     pub rank: u32,
 }
 
@@ -41,7 +41,7 @@ pub struct Info {
 /// A published key with its publisher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
-    /// Its publisher.
+    /// The publisher.
     pub owner: Proc,
     /// The key.
     pub key: Vec<u8>,
@@ -54,15 +54,15 @@ pub struct Published {
 pub struct App {
     /// The program.
     pub command: Vec<u8>,
-    /// The arguments, with the name of the program in front.
+    /// The arguments. The first is the name of the program.
     pub arguments: Vec<Vec<u8>>,
-    /// Variables of its environment, `NAME=VALUE`.
+    /// Variables of the environment, as `NAME=VALUE`.
     pub environment: Vec<Vec<u8>>,
-    /// Its working directory.
+    /// The working directory.
     pub directory: Option<Vec<u8>>,
-    /// How many processes.
+    /// The number of processes.
     pub processes: i32,
-    /// Further wishes.
+    /// Further options.
     pub info: Vec<Info>,
 }
 
@@ -77,7 +77,7 @@ pub struct Query {
 
 /// A structure with a typed view.
 pub(crate) trait View: Sized {
-    /// Its type of data.
+    /// The type of the structure.
     const KIND: DataType;
 
     /// The view of decoded data.
@@ -98,7 +98,7 @@ impl Proc {
         Self::new(namespace, WILDCARD)
     }
 
-    /// The value that holds it.
+    /// The value with this process.
     pub fn value(&self) -> Value {
         Value::decoded_view(self)
     }
@@ -112,17 +112,17 @@ impl Pair {
 }
 
 impl Info {
-    /// Without flags.
+    /// An info without flags.
     pub fn new(key: impl Into<Vec<u8>>, value: Value) -> Self {
         Self { key: key.into(), flags: 0, value }
     }
 
-    /// The last of several with this key; the later one counts.
+    /// The value of a key. If the key repeats, the last value is used.
     pub fn find<'a>(infos: &'a [Self], key: &str) -> Option<&'a Value> {
         infos.iter().rfind(|info| info.key == key.as_bytes()).map(|info| &info.value)
     }
 
-    /// Whether a switch is there and on.
+    /// Whether a boolean option is given and true.
     pub fn is_set(infos: &[Self], key: &str) -> bool {
         Self::find(infos, key).is_some_and(Value::is_true)
     }
@@ -139,7 +139,7 @@ impl Value {
         Self::array(T::KIND, views.iter().map(View::data).collect())
     }
 
-    /// The process, if this is one.
+    /// The process, if the value is a process.
     pub fn as_proc(&self) -> Option<Proc> {
         match self.kind() {
             DataType::PROC => Proc::view(self.data().clone()).ok(),
@@ -147,7 +147,7 @@ impl Value {
         }
     }
 
-    /// The processes, if this is one or an array of them.
+    /// The processes, if the value is a process or an array of processes.
     pub fn as_procs(&self) -> Option<Vec<Proc>> {
         match self.data() {
             Data::Array(DataType::PROC, procs) => {
@@ -157,7 +157,7 @@ impl Value {
         }
     }
 
-    /// The information, if this is an array of it.
+    /// The infos, if the value is an array of infos.
     pub fn as_infos(&self) -> Option<Vec<Info>> {
         match self.data() {
             Data::Array(DataType::INFO, infos) => {

@@ -146,7 +146,7 @@ impl fmt::Display for Event {
             Self::LostLhs(name) => write!(f, "lost lhs {name}"),
             Self::Suspected(name) => write!(f, "{name} is silent"),
             Self::Recovered(name) => write!(f, "{name} is heard again"),
-            Self::Refuted { by: Some(by) } => write!(f, "refuted {by}, who said we are dead"),
+            Self::Refuted { by: Some(by) } => write!(f, "refuted {by}, which declared us dead"),
             Self::Refuted { by: None } => f.write_str("took the place of a former instance"),
             Self::Reseated => f.write_str("moved away from the accusers"),
             Self::SteppedDown => f.write_str("another daemon of this name lives: stepped down"),

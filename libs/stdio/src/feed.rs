@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(feed.next(R0), Some(Stdin::End));
         assert_eq!(feed.next(R1), Some(Stdin::End));
         feed.reported(R0);
-        assert_eq!(feed.next(R0), None, "it is said once");
+        assert_eq!(feed.next(R0), None, "it is reported once");
     }
 
     #[test]

@@ -207,7 +207,10 @@ mod tests {
         line_splitter.push(now, b" of it", &mut |_| ());
         assert_eq!(line_splitter.deadline(), Some(now + SILENCE), "it has gone on");
         assert!(!line_splitter.is_over(now, Writer::Ready(ms(8))));
-        assert!(line_splitter.is_over(now, Writer::Ready(ms(10))), "it has run, and said nothing");
+        assert!(
+            line_splitter.is_over(now, Writer::Ready(ms(10))),
+            "it has run, and written nothing"
+        );
         assert!(line_splitter.is_over(now, Writer::Waits));
         assert!(!line_splitter.is_over(now, Writer::Ready(ms(1))), "the others have ended");
         assert!(

@@ -116,7 +116,7 @@ impl Due {
 /// Collects lines of one output stream of some ranks.
 #[derive(Debug)]
 pub struct Merger {
-    tree_indices: TreeIndices,
+    positions: RankPositions,
     courses: Vec<Course>,
     entries: VecDeque<Entry>,
     /// One for each entry, and one for the entry that follows them.
@@ -143,10 +143,10 @@ pub struct Merger {
 impl Merger {
     /// A merger for `ranks`, in a manager with this many levels of managers below it.
     pub fn new(ranks: &RankSet, levels: u32) -> Self {
-        let tree_indices = TreeIndices::new(ranks);
+        let positions = RankPositions::new(ranks);
         Self {
-            courses: vec![Course::default(); tree_indices.len()],
-            tree_indices,
+            courses: vec![Course::default(); positions.len()],
+            positions,
             entries: VecDeque::new(),
             due: VecDeque::from([Due { all: ranks.count(), prompt: ranks.count() }]),
             first: 0,
@@ -164,8 +164,8 @@ impl Merger {
     /// These ranks have begun: from now on lines wait for them.
     pub fn begin(&mut self, now: Time, ranks: &RankSet) {
         for rank in ranks.ranks() {
-            if let Some(tree_index) = self.tree_indices.of(rank) {
-                self.courses[tree_index].received.get_or_insert(now);
+            if let Some(position) = self.positions.of(rank) {
+                self.courses[position].received.get_or_insert(now);
             }
         }
     }
@@ -173,14 +173,14 @@ impl Merger {
     /// These ranks were asked: lines wait for them until they have answered.
     pub fn ask(&mut self, now: Time, ranks: &RankSet) {
         for rank in ranks.ranks() {
-            let Some(tree_index) = self.tree_indices.of(rank) else { continue };
-            let at = self.index(self.courses[tree_index].next);
-            self.due[at].remove(&self.courses[tree_index]);
-            let course = &mut self.courses[tree_index];
+            let Some(position) = self.positions.of(rank) else { continue };
+            let at = self.index(self.courses[position].next);
+            self.due[at].remove(&self.courses[position]);
+            let course = &mut self.courses[position];
             (course.late, course.received) = (false, Some(now));
             let is_new = !course.ended && !std::mem::replace(&mut course.asked, true);
             self.asked += u32::from(is_new);
-            self.due[at].add(&self.courses[tree_index]);
+            self.due[at].add(&self.courses[position]);
         }
     }
 
@@ -191,9 +191,7 @@ impl Merger {
     pub fn holds_back(&self, ranks: &RankSet) -> bool {
         self.gathered >= HOLD_BACK
             && self.due[0].prompt > 0
-            && self
-                .tree_indices_of(ranks)
-                .all(|tree_index| self.courses[tree_index].next > self.first)
+            && self.positions_of(ranks).all(|position| self.courses[position].next > self.first)
     }
 
     /// Takes the output that all of `ranks` wrote, which are ranks of this merger. Calls `emit`
@@ -236,12 +234,12 @@ impl Merger {
     /// `ranks` will write no more. Their last record had its end mark.
     pub fn end(&mut self, ranks: &RankSet, emit: &mut impl FnMut(&RankSet, &[u8])) {
         for rank in ranks.ranks() {
-            let Some(tree_index) = self.tree_indices.of(rank) else { continue };
-            if !self.courses[tree_index].ended {
-                let at = self.index(self.courses[tree_index].next);
-                self.due[at].remove(&self.courses[tree_index]);
-                self.courses[tree_index].ended = true;
-                self.answered(tree_index);
+            let Some(position) = self.positions.of(rank) else { continue };
+            if !self.courses[position].ended {
+                let at = self.index(self.courses[position].next);
+                self.due[at].remove(&self.courses[position]);
+                self.courses[position].ended = true;
+                self.answered(position);
                 self.leaving.push(rank);
             }
         }
@@ -251,9 +249,9 @@ impl Merger {
     /// Ranks that ended and whose lines were all emitted. Each rank is returned once.
     pub fn take_ended(&mut self) -> RankSet {
         let gone = |rank: &Rank| {
-            self.tree_indices
+            self.positions
                 .of(*rank)
-                .is_none_or(|tree_index| self.courses[tree_index].next <= self.first)
+                .is_none_or(|position| self.courses[position].next <= self.first)
         };
         let (reported, leaving) = self.leaving.iter().partition::<Vec<Rank>, _>(|rank| gone(rank));
         self.leaving = leaving;
@@ -285,7 +283,7 @@ impl Merger {
             entries.extend(self.take_first());
         }
         if self.asked > 0 {
-            entries = arrange::arranged(entries, &self.tree_indices);
+            entries = arrange::arranged(entries, &self.positions);
         }
         entries.iter().for_each(|entry| emit(&entry.ranks, &entry.text));
         for course in self.courses.iter_mut().filter(|course| course.next < self.first) {
@@ -323,11 +321,8 @@ impl Merger {
         text: &[u8],
         emit: &mut impl FnMut(&RankSet, &[u8]),
     ) {
-        let from = self
-            .tree_indices_of(ranks)
-            .map(|tree_index| self.courses[tree_index].next)
-            .max()
-            .unwrap_or(0);
+        let from =
+            self.positions_of(ranks).map(|position| self.courses[position].next).max().unwrap_or(0);
         let at = match self.find(text, from) {
             Some(at) => {
                 self.note_join(ranks);
@@ -336,12 +331,12 @@ impl Merger {
             None => self.add(now, text),
         };
         for rank in ranks.ranks() {
-            let Some(tree_index) = self.tree_indices.of(rank) else { continue };
-            let (old, new) = (self.index(self.courses[tree_index].next), self.index(at + 1));
-            self.due[old].remove(&self.courses[tree_index]);
-            self.courses[tree_index].next = at + 1;
-            self.courses[tree_index].received = Some(now);
-            self.due[new].add(&self.courses[tree_index]);
+            let Some(position) = self.positions.of(rank) else { continue };
+            let (old, new) = (self.index(self.courses[position].next), self.index(at + 1));
+            self.due[old].remove(&self.courses[position]);
+            self.courses[position].next = at + 1;
+            self.courses[position].received = Some(now);
+            self.due[new].add(&self.courses[position]);
         }
         let index = self.index(at);
         let entry = &mut self.entries[index];
@@ -360,16 +355,16 @@ impl Merger {
     /// These ranks have answered, if they were asked.
     fn mark(&mut self, ranks: &RankSet) {
         for rank in ranks.ranks() {
-            let Some(tree_index) = self.tree_indices.of(rank) else { continue };
-            let at = self.index(self.courses[tree_index].next);
-            self.due[at].remove(&self.courses[tree_index]);
-            self.courses[tree_index].late |= self.answered(tree_index);
-            self.due[at].add(&self.courses[tree_index]);
+            let Some(position) = self.positions.of(rank) else { continue };
+            let at = self.index(self.courses[position].next);
+            self.due[at].remove(&self.courses[position]);
+            self.courses[position].late |= self.answered(position);
+            self.due[at].add(&self.courses[position]);
         }
     }
 
-    fn answered(&mut self, tree_index: usize) -> bool {
-        let is_answer = std::mem::take(&mut self.courses[tree_index].asked);
+    fn answered(&mut self, position: usize) -> bool {
+        let is_answer = std::mem::take(&mut self.courses[position].asked);
         self.asked -= u32::from(is_answer);
         self.complete |= is_answer && self.asked == 0;
         is_answer
@@ -378,11 +373,11 @@ impl Merger {
     /// `ranks` write the same as others, so they are no longer late.
     fn note_join(&mut self, ranks: &RankSet) {
         for rank in ranks.ranks() {
-            let Some(tree_index) = self.tree_indices.of(rank) else { continue };
-            let at = self.index(self.courses[tree_index].next);
-            self.due[at].remove(&self.courses[tree_index]);
-            self.courses[tree_index].late = false;
-            self.due[at].add(&self.courses[tree_index]);
+            let Some(position) = self.positions.of(rank) else { continue };
+            let at = self.index(self.courses[position].next);
+            self.due[at].remove(&self.courses[position]);
+            self.courses[position].late = false;
+            self.due[at].add(&self.courses[position]);
         }
     }
 
@@ -419,7 +414,7 @@ impl Merger {
 
     fn emit_all(&mut self, emit: &mut impl FnMut(&RankSet, &[u8])) {
         let all = std::iter::from_fn(|| self.take_first()).collect();
-        let all = arrange::arranged(all, &self.tree_indices);
+        let all = arrange::arranged(all, &self.positions);
         all.iter().for_each(|entry| emit(&entry.ranks, &entry.text));
     }
 
@@ -451,19 +446,19 @@ impl Merger {
         usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX)
     }
 
-    fn tree_indices_of(&self, ranks: &RankSet) -> impl Iterator<Item = usize> {
-        ranks.ranks().filter_map(|rank| self.tree_indices.of(rank))
+    fn positions_of(&self, ranks: &RankSet) -> impl Iterator<Item = usize> {
+        ranks.ranks().filter_map(|rank| self.positions.of(rank))
     }
 }
 
-/// Ranks numbered from 0 without gaps, as indices of tables.
+/// The positions of ranks: indices of tables, from 0 without gaps, in the order of the ranks.
 #[derive(Debug)]
-struct TreeIndices {
+struct RankPositions {
     /// Lowest rank, highest rank, and the index of the lowest.
     ranges: Vec<(u32, u32, usize)>,
 }
 
-impl TreeIndices {
+impl RankPositions {
     fn new(ranks: &RankSet) -> Self {
         let mut count = 0;
         let number = |&(low, high): &(u32, u32)| {

@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(throttle.next_deadline(), Some(over));
         assert_eq!(throttle.left_out(begin), 0, "the minute is not over");
         assert_eq!(throttle.left_out(over), 980);
-        assert_eq!((throttle.left_out(over), throttle.next_deadline()), (0, None), "said once");
+        assert_eq!((throttle.left_out(over), throttle.next_deadline()), (0, None), "reported once");
         assert_eq!(logged(&mut throttle, over), 20);
     }
 }

@@ -24,10 +24,10 @@ pub(super) fn take_over(cli: &Cli, rundir: &RunDir) -> Result<Option<RingView>> 
     match (is_running, cli.add || cli.private, cli.replace) {
         (true, true, _) => Ok(Some(daemon::describe(rundir)?)),
         (true, false, true) => {
-            let untold = daemon::end(rundir, RingRequest::ExitAll)
-                .context("cannot end the ring that runs")?;
-            if !untold.is_empty() {
-                let names: Vec<&str> = untold.iter().map(DaemonName::as_str).collect();
+            let missing =
+                daemon::end(rundir, RingRequest::ExitAll).context("cannot end the running ring")?;
+            if !missing.is_empty() {
+                let names: Vec<&str> = missing.iter().map(DaemonName::as_str).collect();
                 complain(&format!(
                     "of the old ring did not confirm the request to end: {}",
                     names.join(", ")
@@ -36,8 +36,8 @@ pub(super) fn take_over(cli: &Cli, rundir: &RunDir) -> Result<Option<RingView>> 
             Ok(None)
         }
         (true, false, false) => bail!(
-            "a daemon of yours is running on this host already ({path}); --add adds hosts to its ring, \
-             --replace ends that ring first, --ring NAME makes another one beside it"
+            "your daemon already runs on this host ({path}). --add adds hosts to its ring, \
+             --replace ends that ring first, --ring NAME creates a second ring"
         ),
         (false, true, _) => bail!("no daemon of yours runs on this host ({path}); leave out --add"),
         (false, false, _) => Ok(None),

@@ -21,8 +21,8 @@ const MAX_FILE: usize = 64 * 1024;
 pub fn sources() -> Vec<(String, String)> {
     let commands = COMMANDS.iter().map(|arguments| {
         let line: Vec<String> = arguments.iter().map(|w| (*w).to_owned()).collect();
-        let said = remote::run(&line, PATIENCE).map(|ended| ended.out + &ended.err);
-        (line.join(" "), said.unwrap_or_else(|problem| problem))
+        let output = remote::run(&line, PATIENCE).map(|ended| ended.out + &ended.err);
+        (line.join(" "), output.unwrap_or_else(|problem| problem))
     });
     let files = FILES.iter().map(|path| {
         let text = match std::fs::read(path) {

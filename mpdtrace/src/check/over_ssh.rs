@@ -46,8 +46,8 @@ impl RemoteCheck {
     fn report(&self, host: &str, ours: &Report) -> Report {
         let mut arguments = self.arguments(&["--json"]);
         arguments.extend(self.ring_options.iter().cloned());
-        let said = self.shell.run(host, &arguments, PATIENCE);
-        let answer = said.and_then(|ended| {
+        let result = self.shell.run(host, &arguments, PATIENCE);
+        let answer = result.and_then(|ended| {
             parse(&ended.out).ok_or_else(|| self.shell.complaint(&ended, &arguments))
         });
         let theirs = match answer {

@@ -64,7 +64,7 @@ pub fn serve(listener: &TcpListener, patience: Duration) -> Result<SocketAddr, S
     }
     let (mut stream, peer) = listener.accept().map_err(|e| format!("cannot accept: {e}"))?;
     let patience = left(deadline).clamp(Duration::from_millis(1), MESSAGE_PATIENCE);
-    expect(&mut stream, HELLO, patience).map_err(|e| format!("{peer} said {e}"))?;
+    expect(&mut stream, HELLO, patience).map_err(|e| format!("{peer} sent {e}"))?;
     stream.write_all(ACK.as_bytes()).map_err(|e| format!("cannot answer {peer}: {e}"))?;
     Ok(peer)
 }

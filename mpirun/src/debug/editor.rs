@@ -86,12 +86,12 @@ impl Editor {
     /// The terminal cannot be used.
     pub(super) fn start(waker: &Arc<Waker>, editing: &Arc<AtomicBool>) -> Result<(Self, Edited)> {
         let (wanted, wants) = channel();
-        let (said, events) = channel();
+        let (sender, events) = channel();
         let (completions, completed) = channel();
         let (ready, is_ready) = channel();
         let edited = Edited::default();
         let keys = Keys {
-            said: said.clone(),
+            sender: sender.clone(),
             completed,
             waker: Arc::clone(waker),
             edited: edited.clone(),
@@ -105,7 +105,7 @@ impl Editor {
                 while wants.recv().is_ok() {
                     let event = read(&mut editor, history.as_ref());
                     flag.store(false, Ordering::SeqCst);
-                    if said.send(event).is_err() {
+                    if sender.send(event).is_err() {
                         return;
                     }
                     let _ = waker.wake();
@@ -175,7 +175,7 @@ fn read(editor: &mut Lines, history: Option<&PathBuf>) -> Event {
 
 /// Requests completions while a line is edited.
 struct Keys {
-    said: Sender<Event>,
+    sender: Sender<Event>,
     completed: Receiver<Vec<String>>,
     waker: Arc<Waker>,
     edited: Edited,
@@ -193,7 +193,7 @@ impl Completer for Keys {
         let text = line.get(..at).unwrap_or(line);
         // A late answer belongs to an earlier request.
         while self.completed.try_recv().is_ok() {}
-        let _ = self.said.send(Event::Complete(text.to_owned()));
+        let _ = self.sender.send(Event::Complete(text.to_owned()));
         let _ = self.waker.wake();
         let found = self.completed.recv_timeout(PATIENCE).unwrap_or_default();
         // The completions are whole lines; only the last argument is shown and replaced.

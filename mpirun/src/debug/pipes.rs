@@ -61,10 +61,10 @@ impl Pipes {
 
     /// Reads some of the available lines.
     pub(super) fn read(&mut self) -> Vec<(From, Vec<u8>)> {
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         let mut buffer = vec![0; 64 * 1024];
-        self.0.iter_mut().for_each(|pipe| pipe.read(&mut buffer, &mut said));
-        said
+        self.0.iter_mut().for_each(|pipe| pipe.read(&mut buffer, &mut lines));
+        lines
     }
 }
 
@@ -75,8 +75,8 @@ impl Pipe {
         Ok(Self { from, stream: Some(stream), ready: true, lines: Lines::default() })
     }
 
-    fn read(&mut self, buffer: &mut [u8], said: &mut Vec<(From, Vec<u8>)>) {
-        let mut each = |line: &[u8]| said.push((self.from, line.to_vec()));
+    fn read(&mut self, buffer: &mut [u8], lines: &mut Vec<(From, Vec<u8>)>) {
+        let mut each = |line: &[u8]| lines.push((self.from, line.to_vec()));
         for _ in 0..READS {
             let Some(stream) = self.stream.as_ref().filter(|_| self.ready) else { return };
             match stream.read(buffer) {

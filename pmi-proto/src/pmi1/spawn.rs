@@ -80,9 +80,9 @@ impl Numbered {
         (counted, stem): (&'static str, &'static str),
         first: usize,
     ) -> Result<Vec<Vec<u8>>, ProtocolError> {
-        let Some(said) = found.get(counted) else { return Ok(Vec::new()) };
-        let bad = || bad_number(counted, said);
-        let count: usize = parse_number(said).ok_or_else(bad)?;
+        let Some(text) = found.get(counted) else { return Ok(Vec::new()) };
+        let bad = || bad_number(counted, text);
+        let count: usize = parse_number(text).ok_or_else(bad)?;
         let missing = ProtocolError::MissingAttribute { command: "spawn", attribute: stem };
         (first..first.saturating_add(count))
             .map(|number| self.lines.get(format!("{stem}{number}").as_bytes()).cloned())

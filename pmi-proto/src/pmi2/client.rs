@@ -62,8 +62,8 @@ impl Client {
 
     /// The next reply.
     pub fn poll_reply(&mut self) -> Option<Reply> {
-        let said = self.decoder.poll()?;
-        Some(match said {
+        let received = self.decoder.poll()?;
+        Some(match received {
             Ok(Said::Line(line)) => answer_to_init(&line),
             Ok(Said::Message(message)) => match Response::parse(&message) {
                 Ok(response) => Reply::Response(response),

@@ -20,10 +20,10 @@ pub(super) struct Lists(pub(super) &'static str);
 impl Lists {
     /// A count; 0 if it is missing.
     pub(super) fn count(self, pairs: &[Pair], name: &'static str) -> Result<usize, ProtocolError> {
-        let Some(said) = find(pairs, name) else { return Ok(0) };
+        let Some(text) = find(pairs, name) else { return Ok(0) };
         // A list cannot have more elements than the message has pairs.
-        let count = parse_number(said).filter(|&count| count <= pairs.len());
-        count.ok_or_else(|| self.bad_number(name, said))
+        let count = parse_number(text).filter(|&count| count <= pairs.len());
+        count.ok_or_else(|| self.bad_number(name, text))
     }
 
     /// The values of `name0`, `name1`, … in order, found in one pass.

@@ -20,10 +20,10 @@ pub(super) fn read(message: &Message) -> Result<SpawnRequest, ProtocolError> {
     if commands.is_empty() {
         return Err(SPAWN.missing("subcmd"));
     }
-    if let Some(said) = message.get("ncmds")
-        && parse_number(said) != Some(commands.len())
+    if let Some(text) = message.get("ncmds")
+        && parse_number(text) != Some(commands.len())
     {
-        return Err(SPAWN.bad_number("ncmds", said));
+        return Err(SPAWN.bad_number("ncmds", text));
     }
     Ok(SpawnRequest { commands, preput })
 }

@@ -405,14 +405,14 @@ fn refused(result: Result<(), PutError>) -> Result<(), Refusal> {
     result.map_err(|error| Refusal::new(-1, error.msg()))
 }
 
-/// The result of a naming operation as a reply. A failure has Hydra's `rc=1` and one word.
-fn said<T>(result: Result<T, &str>) -> Result<T, Refusal> {
-    result.map_err(|word| Refusal::new(1, word))
+/// The result of an operation as a reply. A failure has the code 1 of Hydra and the reason, which is one word.
+fn with_reason<T>(result: Result<T, &str>) -> Result<T, Refusal> {
+    result.map_err(|reason| Refusal::new(1, reason))
 }
 
 /// The result of a lookup as a reply. A port longer than the client's room is not sent.
 fn found(result: Result<&[u8], &str>) -> Result<Vec<u8>, Refusal> {
-    let port = said(result)?;
+    let port = with_reason(result)?;
     match check_port("lookup_name", port) {
         Ok(()) => Ok(port.to_vec()),
         Err(error) => Err(Refusal::new(1, error.msg())),

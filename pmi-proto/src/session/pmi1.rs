@@ -3,7 +3,7 @@
 use super::operation::{Answer, Operation};
 use super::{
     Dialect, Pending, Phase, RESERVED, Session, check_key, check_new_pair, check_port, found,
-    refused, said,
+    refused, with_reason,
 };
 use crate::error::{ProtocolError, Refusal, excerpt};
 use crate::input::TooLong;
@@ -236,13 +236,15 @@ pub(super) fn reply(wanted: &Pending, answer: Answer<'_>, has_groups: bool) -> O
         (Pending::Put, Answer::Put(result)) => Reply::PutResult(refused(result)),
         (Pending::Value { key }, Answer::Get(value)) => get_reply(key, value),
         (Pending::Entry { index }, Answer::GetByIndex(entry)) => indexed_reply(*index, entry),
-        (Pending::Publish, Answer::Published(result)) => Reply::PublishResult(said(result)),
+        (Pending::Publish, Answer::Published(result)) => Reply::PublishResult(with_reason(result)),
         (Pending::Lookup, Answer::Found(result)) => Reply::LookupResult(found(result)),
-        (Pending::Unpublish, Answer::Unpublished(result)) => Reply::UnpublishResult(said(result)),
+        (Pending::Unpublish, Answer::Unpublished(result)) => {
+            Reply::UnpublishResult(with_reason(result))
+        }
         (Pending::Fence, Answer::Fence) => Reply::BarrierOut { tag: has_groups.then_some(0) },
         (Pending::GroupFence(group), Answer::Fence) => Reply::BarrierOut { tag: Some(group.tag) },
         (Pending::Spawn, Answer::Spawned(result)) => spawn_reply(result),
-        (Pending::Done, Answer::Done(result)) => Reply::SignalResult(said(result)),
+        (Pending::Done, Answer::Done(result)) => Reply::SignalResult(with_reason(result)),
         (_, _) => return None,
     })
 }

@@ -3,7 +3,7 @@
 use super::operation::{Answer, Operation};
 use super::{
     Dialect, Pending, Phase, Session, check_key, check_new_pair, check_port, check_value, found,
-    refused, said,
+    refused, with_reason,
 };
 use crate::error::{ProtocolError, Refusal, excerpt};
 use crate::input::Unit;
@@ -219,12 +219,12 @@ impl Session {
             }
             (Pending::Publish, Answer::Published(result))
             | (Pending::Unpublish, Answer::Unpublished(result)) => {
-                said(result).map(|()| Content::Done)
+                with_reason(result).map(|()| Content::Done)
             }
-            (Pending::Done, Answer::Done(result)) => said(result).map(|()| Content::Done),
+            (Pending::Done, Answer::Done(result)) => with_reason(result).map(|()| Content::Done),
             (Pending::Lookup, Answer::Found(result)) => found(result).map(Content::Port),
             (Pending::Fence, Answer::Fence) => Ok(Content::Done),
-            (Pending::Ring, Answer::Ring(result)) => said(result).map(|(left, right)| {
+            (Pending::Ring, Answer::Ring(result)) => with_reason(result).map(|(left, right)| {
                 Content::Ring { rank: self.facts.rank, left: left.to_vec(), right: right.to_vec() }
             }),
             (Pending::Spawn, Answer::Spawned(Ok(spawned))) => {

@@ -59,8 +59,8 @@ pub enum HandshakeError {
     Stranger,
     /// The peer closed after our hello without an answer: the hello does not match its key.
     #[error(
-        "closed without a word: has the peer another key? (ours is {0}); or it is not the process \
-         that was looked for"
+        "the peer closed without an answer: it has another key than ours ({0}), or it is another \
+         process than expected"
     )]
     Silence(KeyId),
     /// The peer closed before the end of the handshake.

@@ -18,9 +18,9 @@ fn stranger_hello() -> naive::Hello {
 
 /// The responder sent nothing, computed nothing, and reports this error.
 fn assert_silent(bob: &mut Responder, m1: &[u8], error: &HandshakeError) {
-    let said = send_responder(bob, m1);
-    assert_eq!(said.closed.as_ref(), Some(error));
-    assert!(said.sent.is_empty() && said.established.is_none());
+    let outputs = send_responder(bob, m1);
+    assert_eq!(outputs.closed.as_ref(), Some(error));
+    assert!(outputs.sent.is_empty() && outputs.established.is_none());
     assert_eq!(bob.x25519_operations(), 0);
 }
 
@@ -37,7 +37,7 @@ fn two_thousand_peers_without_the_key_get_no_byte_and_cost_no_x25519() {
     let mut bob = daemon(BOB);
     assert!(send_responder(&mut bob, &m1[..135]).sent.is_empty());
     bob.peer_closed();
-    assert_eq!(responder_said(&mut bob).closed, Some(HandshakeError::Closed));
+    assert_eq!(responder_outputs(&mut bob).closed, Some(HandshakeError::Closed));
 }
 
 #[test]
@@ -59,44 +59,44 @@ fn an_invalid_hello_with_the_key_gets_no_byte_either() {
 #[test]
 fn a_public_key_without_a_secret_is_refused_by_both_sides() {
     let m1 = naive::Hello { ephemeral: [0; 32], ..stranger_hello() }.m1(&KEY);
-    let said = send_responder(&mut daemon(BOB), &m1);
-    assert_eq!(said.closed, Some(HandshakeError::WeakPublicKey));
-    assert!(said.sent.is_empty());
+    let outputs = send_responder(&mut daemon(BOB), &m1);
+    assert_eq!(outputs.closed, Some(HandshakeError::WeakPublicKey));
+    assert!(outputs.sent.is_empty());
 
     let mut alice = initiator(opening());
-    initiator_said(&mut alice);
-    let said = send_initiator(&mut alice, &[[0xb2; 48].as_slice(), &[0; 64]].concat());
-    assert_eq!(said.closed, Some(HandshakeError::Stranger));
+    initiator_outputs(&mut alice);
+    let outputs = send_initiator(&mut alice, &[[0xb2; 48].as_slice(), &[0; 64]].concat());
+    assert_eq!(outputs.closed, Some(HandshakeError::Stranger));
 }
 
 #[test]
 fn a_daemon_does_not_talk_to_itself_directly_or_through_a_relay() {
     // A relay needs no separate test: it can only deliver the same bytes.
     let mut alice = initiator(opening());
-    let m1 = initiator_said(&mut alice).sent;
+    let m1 = initiator_outputs(&mut alice).sent;
     assert_silent(&mut daemon(ALICE), &m1, &HandshakeError::Reflected);
 
     // An answer with the key and with our own instance does not come from a peer.
     let (m2, _) = naive::answer(&KEY, &m1, &ALICE, &[3; 32], &[4; 32]).unwrap();
-    let said = send_initiator(&mut alice, &m2);
-    assert_eq!(said.closed, Some(HandshakeError::Reflected));
-    assert!(said.sent.is_empty());
+    let outputs = send_initiator(&mut alice, &m2);
+    assert_eq!(outputs.closed, Some(HandshakeError::Reflected));
+    assert!(outputs.sent.is_empty());
 }
 
 #[test]
 fn a_relay_cannot_deliver_a_hello_to_another_member_than_it_names() {
     let mut alice = initiator(Opening { peer: Some(instance(BOB)), ..opening() });
-    let m1 = initiator_said(&mut alice).sent;
+    let m1 = initiator_outputs(&mut alice).sent;
     let carol = [0xc3; 16];
     assert_silent(&mut daemon(carol), &m1, &HandshakeError::AnotherInstance);
 
     let (m2, _) = naive::answer(&KEY, &m1, &carol, &[3; 32], &[4; 32]).unwrap();
-    let said = send_initiator(&mut alice, &m2);
-    assert_eq!(said.closed, Some(HandshakeError::AnotherInstance));
-    assert!(said.sent.is_empty(), "no proof for the wrong one");
+    let outputs = send_initiator(&mut alice, &m2);
+    assert_eq!(outputs.closed, Some(HandshakeError::AnotherInstance));
+    assert!(outputs.sent.is_empty(), "no proof for the wrong one");
 
     let mut alice = initiator(opening());
-    let m1 = initiator_said(&mut alice).sent;
+    let m1 = initiator_outputs(&mut alice).sent;
     let (m2, _) = naive::answer(&KEY, &m1, &[0; 16], &[3; 32], &[4; 32]).unwrap();
     assert_eq!(send_initiator(&mut alice, &m2).closed, Some(HandshakeError::Malformed));
 }
@@ -104,15 +104,15 @@ fn a_relay_cannot_deliver_a_hello_to_another_member_than_it_names() {
 #[test]
 fn a_reflected_message_proves_nothing() {
     let mut alice = initiator(opening());
-    let m1 = initiator_said(&mut alice).sent;
-    let said = send_initiator(&mut alice, &m1[..112]);
-    assert_eq!(said.closed, Some(HandshakeError::Stranger));
-    assert!(said.sent.is_empty());
+    let m1 = initiator_outputs(&mut alice).sent;
+    let outputs = send_initiator(&mut alice, &m1[..112]);
+    assert_eq!(outputs.closed, Some(HandshakeError::Stranger));
+    assert!(outputs.sent.is_empty());
 
     let mut bob = daemon(BOB);
     let m2 = send_responder(&mut bob, &m1).sent;
-    let said = send_responder(&mut bob, &m2[80..]);
-    assert_eq!(said.closed, Some(HandshakeError::Stranger));
+    let outputs = send_responder(&mut bob, &m2[80..]);
+    assert_eq!(outputs.closed, Some(HandshakeError::Stranger));
 
     let mut all = handshake();
     let mut frame = Vec::new();
@@ -132,15 +132,15 @@ fn no_replay_of_a_recorded_message_is_accepted() {
         let mut bob = daemon(BOB);
         let m2 = send_responder(&mut bob, &recorded.m1).sent;
         assert_ne!(m2, recorded.m2);
-        let said = send_responder(&mut bob, &recorded.m3);
-        assert_eq!(said.closed, Some(HandshakeError::Stranger));
-        assert!(said.sent.is_empty() && said.established.is_none());
+        let outputs = send_responder(&mut bob, &recorded.m3);
+        assert_eq!(outputs.closed, Some(HandshakeError::Stranger));
+        assert!(outputs.sent.is_empty() && outputs.established.is_none());
         // To an initiator.
         let mut alice = initiator(opening());
-        initiator_said(&mut alice);
-        let said = send_initiator(&mut alice, &recorded.m2);
-        assert_eq!(said.closed, Some(HandshakeError::Stranger));
-        assert!(said.sent.is_empty());
+        initiator_outputs(&mut alice);
+        let outputs = send_initiator(&mut alice, &recorded.m2);
+        assert_eq!(outputs.closed, Some(HandshakeError::Stranger));
+        assert!(outputs.sent.is_empty());
     }
 
     let received = receive(&mut recorded.bob.opener, &frames.repeat(2), 100);

@@ -102,16 +102,16 @@ impl<M> Side<M> {
         Self { machine, sent: vec![], given: 0, opener: None, received: vec![], dead: false }
     }
 
-    fn take(&mut self, said: Said, texts: [&[u8]; 3]) {
-        if !said.sent.is_empty() {
-            self.sent.push(said.sent);
+    fn take(&mut self, outputs: Outputs, texts: [&[u8]; 3]) {
+        if !outputs.sent.is_empty() {
+            self.sent.push(outputs.sent);
         }
-        if let Some(established) = said.established {
+        if let Some(established) = outputs.established {
             let (messages, opener) = speech(*established, texts);
             self.sent.extend(messages);
             self.opener = Some(opener);
         }
-        self.dead |= said.closed.is_some();
+        self.dead |= outputs.closed.is_some();
     }
 
     /// Passes newly arrived bytes to the machine, and the rest to the channel.
@@ -119,7 +119,7 @@ impl<M> Side<M> {
         &mut self,
         arrived: &[u8],
         texts: [&[u8]; 3],
-        send: impl Fn(&mut M, &[u8]) -> (usize, Said),
+        send: impl Fn(&mut M, &[u8]) -> (usize, Outputs),
     ) {
         if self.dead || arrived.len() < self.given {
             return;
@@ -127,8 +127,8 @@ impl<M> Side<M> {
         let mut bytes = &arrived[self.given..];
         self.given = arrived.len();
         if self.opener.is_none() {
-            let (used, said) = send(&mut self.machine, bytes);
-            self.take(said, texts);
+            let (used, outputs) = send(&mut self.machine, bytes);
+            self.take(outputs, texts);
             bytes = &bytes[used..];
         }
         self.received.extend_from_slice(bytes);
@@ -145,17 +145,17 @@ impl<M> Side<M> {
 /// delivered once its direction has come that far. A side that still waits is closed at the end.
 fn relay(edit: &Edit, to_bob: bool) -> (Outcome, Outcome) {
     let (mut alice, mut bob) = (Side::new(initiator(opening())), Side::new(daemon(BOB)));
-    let said = initiator_said(&mut alice.machine);
-    alice.take(said, FORWARD);
+    let outputs = initiator_outputs(&mut alice.machine);
+    alice.take(outputs, FORWARD);
     for _ in 0..4 {
         let edited = |sent: &[Vec<u8>], here| if here { edit.apply(sent) } else { sent.to_vec() };
         let arrived = edited(&alice.sent, to_bob).concat();
         bob.receive(&arrived, BACKWARD, |machine, bytes| {
-            (machine.receive(bytes, &SystemRandom::new()), responder_said(machine))
+            (machine.receive(bytes, &SystemRandom::new()), responder_outputs(machine))
         });
         let arrived = edited(&bob.sent, !to_bob).concat();
         alice.receive(&arrived, FORWARD, |machine, bytes| {
-            (machine.receive(bytes), initiator_said(machine))
+            (machine.receive(bytes), initiator_outputs(machine))
         });
     }
     (alice.outcome(), bob.outcome())
@@ -167,7 +167,7 @@ fn check(edit: &Edit, to_bob: bool) {
     let (alice, bob) = relay(edit, to_bob);
     for (outcome, spoken) in [(&alice, BACKWARD), (&bob, FORWARD)] {
         let true_beginning =
-            outcome.texts.iter().zip(spoken).all(|(received, said)| received == said);
+            outcome.texts.iter().zip(spoken).all(|(received, sent)| received == sent);
         assert!(true_beginning && outcome.texts.len() <= 3, "{edit:?}: {outcome:?}");
     }
     let receiver = if to_bob { bob } else { alice };

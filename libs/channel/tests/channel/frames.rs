@@ -172,7 +172,7 @@ proptest! {
         prop_assert!(texts.is_empty() && end.is_err());
         send_responder(&mut daemon(BOB), &bytes);
         let mut alice = initiator(opening());
-        initiator_said(&mut alice);
+        initiator_outputs(&mut alice);
         send_initiator(&mut alice, &bytes);
     }
 }

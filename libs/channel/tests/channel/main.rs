@@ -57,7 +57,7 @@ fn daemon(me: [u8; 16]) -> Responder {
 
 /// The outputs of a machine: bytes to send, and its end, if it has ended.
 #[derive(Debug, Default)]
-struct Said {
+struct Outputs {
     sent: Vec<u8>,
     established: Option<Box<Established>>,
     closed: Option<HandshakeError>,
@@ -65,41 +65,41 @@ struct Said {
     passed_on: Option<Vec<u8>>,
 }
 
-fn initiator_said(machine: &mut Initiator) -> Said {
-    let mut said = Said::default();
+fn initiator_outputs(machine: &mut Initiator) -> Outputs {
+    let mut outputs = Outputs::default();
     while let Some(output) = machine.poll_output() {
         match output {
-            InitiatorOutput::Send(flight) => said.sent.extend_from_slice(&flight),
-            InitiatorOutput::Established(established) => said.established = Some(established),
-            InitiatorOutput::Close(error) => said.closed = Some(error),
+            InitiatorOutput::Send(flight) => outputs.sent.extend_from_slice(&flight),
+            InitiatorOutput::Established(established) => outputs.established = Some(established),
+            InitiatorOutput::Close(error) => outputs.closed = Some(error),
         }
     }
-    said
+    outputs
 }
 
-fn responder_said(machine: &mut Responder) -> Said {
-    let mut said = Said::default();
+fn responder_outputs(machine: &mut Responder) -> Outputs {
+    let mut outputs = Outputs::default();
     while let Some(output) = machine.poll_output() {
         match output {
-            ResponderOutput::Send(flight) => said.sent.extend_from_slice(&flight),
-            ResponderOutput::FindManager(manager) => said.wanted_manager = Some(manager),
+            ResponderOutput::Send(flight) => outputs.sent.extend_from_slice(&flight),
+            ResponderOutput::FindManager(manager) => outputs.wanted_manager = Some(manager),
             ResponderOutput::Admit(_) => machine.admit(true, &SystemRandom::new()),
-            ResponderOutput::PassOn { hello, .. } => said.passed_on = Some(hello.to_vec()),
-            ResponderOutput::Established(established) => said.established = Some(established),
-            ResponderOutput::Close(error) => said.closed = Some(error),
+            ResponderOutput::PassOn { hello, .. } => outputs.passed_on = Some(hello.to_vec()),
+            ResponderOutput::Established(established) => outputs.established = Some(established),
+            ResponderOutput::Close(error) => outputs.closed = Some(error),
         }
     }
-    said
+    outputs
 }
 
-fn send_initiator(machine: &mut Initiator, bytes: &[u8]) -> Said {
+fn send_initiator(machine: &mut Initiator, bytes: &[u8]) -> Outputs {
     machine.receive(bytes);
-    initiator_said(machine)
+    initiator_outputs(machine)
 }
 
-fn send_responder(machine: &mut Responder, bytes: &[u8]) -> Said {
+fn send_responder(machine: &mut Responder, bytes: &[u8]) -> Outputs {
     machine.receive(bytes, &SystemRandom::new());
-    responder_said(machine)
+    responder_outputs(machine)
 }
 
 /// The three messages of an undisturbed handshake, and both ends of it.
@@ -113,12 +113,12 @@ struct Handshake {
 
 fn handshake() -> Handshake {
     let (mut alice, mut bob) = (initiator(opening()), daemon(BOB));
-    let m1 = initiator_said(&mut alice).sent;
+    let m1 = initiator_outputs(&mut alice).sent;
     let m2 = send_responder(&mut bob, &m1).sent;
-    let said = send_initiator(&mut alice, &m2);
-    let m3 = said.sent;
+    let outputs = send_initiator(&mut alice, &m2);
+    let m3 = outputs.sent;
     let bob = *send_responder(&mut bob, &m3).established.unwrap();
-    Handshake { m1, m2, m3, alice: *said.established.unwrap(), bob }
+    Handshake { m1, m2, m3, alice: *outputs.established.unwrap(), bob }
 }
 
 /// A stream as received: the texts, and its end.

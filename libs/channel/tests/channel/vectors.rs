@@ -45,16 +45,16 @@ fn product_handshake(v: &Vectors) -> Handshake {
     let reception = Reception { nonce: v.array("nonce_r"), ..reception(v.array("inst_r")) };
     let mut bob = Responder::for_daemon(key.into(), reception);
 
-    let m1 = initiator_said(&mut alice).sent;
+    let m1 = initiator_outputs(&mut alice).sent;
     bob.receive(&m1, &random_r);
     assert!(matches!(bob.poll_output(), Some(ResponderOutput::Admit(_))));
     bob.admit(true, &random_r);
-    let m2 = responder_said(&mut bob).sent;
-    let said = send_initiator(&mut alice, &m2);
-    let m3 = said.sent;
+    let m2 = responder_outputs(&mut bob).sent;
+    let outputs = send_initiator(&mut alice, &m2);
+    let m3 = outputs.sent;
     bob.receive(&m3, &random_r);
-    let bob = *responder_said(&mut bob).established.unwrap();
-    Handshake { m1, m2, m3, alice: *said.established.unwrap(), bob }
+    let bob = *responder_outputs(&mut bob).established.unwrap();
+    Handshake { m1, m2, m3, alice: *outputs.established.unwrap(), bob }
 }
 
 fn sealed(sealer: &mut Sealer, text: &str) -> Vec<u8> {

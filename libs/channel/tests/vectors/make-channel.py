@@ -4,7 +4,7 @@
     libs/channel/tests/vectors/make-channel.py > libs/channel/tests/vectors/channel.txt
 
 Needs the Python package `cryptography` for X25519 and AES-GCM. The tests read channel.txt and do not
-run this; it is kept as the third implementation, and for whoever changes the protocol.
+run this script. It is the third implementation, and makes the vectors again when the protocol changes.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def show(name, value):
 
 
 def counted(first):
-    """32 bytes that nobody takes for random."""
+    """32 bytes that are clearly not random."""
     return bytes((first + i) % 256 for i in range(32))
 
 

@@ -42,7 +42,7 @@ impl<A: Clone + PartialEq> Seek<A> {
         let first_round = Stagger::new(now, addresses.iter().cloned());
         let candidate = |address| Candidate { address, pause: None, again: None, attempts: 0 };
         let candidates = addresses.into_iter().map(candidate).collect();
-        let problem = "no address that can be connected to".to_owned();
+        let problem = "no address is known".to_owned();
         Self { first_round, candidates, until, problem }
     }
 

@@ -45,7 +45,7 @@ pub enum Problem {
     EmptyItem,
     /// The text is not the name of a host.
     #[error(
-        "{} is not the name of a host: letters, digits and . _ - can stand in it (at most 255), \
+        "{} is not the name of a host: it can have letters, digits and . _ - (at most 255), \
          a letter or digit first; ranges look like c[1-9,12], IPv6 like [fe80::1]",
         shown(.0)
     )]
@@ -66,7 +66,7 @@ pub enum Problem {
     #[error("{} follows the host: only slots=N, ifhn=NAME, user=NAME and port=N can", shown(.0))]
     Key(String),
     /// The same key is given twice.
-    #[error("{} stands there twice", shown(.0))]
+    #[error("{} is given twice", shown(.0))]
     Twice(String),
     /// The text is not the name of an interface.
     #[error(
@@ -77,7 +77,7 @@ pub enum Problem {
     Ifhn(String),
     /// The text is not the name of a user.
     #[error(
-        "{} is not the name of a user: letters, digits and . _ - can stand in it (at most 64), \
+        "{} is not the name of a user: it can have letters, digits and . _ - (at most 64), \
          a letter, digit or _ first",
         shown(.0)
     )]

@@ -54,8 +54,8 @@ fn slots_may_be_written_as_a_key() {
     let entries = parse_file(b"c[1-2] slots=4 # as other launchers have it").unwrap();
     assert_eq!(entries[1], HostEntry { ncpus: Some(4), ..plain("c2") });
     assert!(problem("h slots=0").contains("'slots=0' is not a number of CPUs"));
-    assert!(problem("h slots=1 slots=1").contains("stands there twice"));
-    assert!(problem("h:2 slots=2").contains("'slots=2' stands there twice"));
+    assert!(problem("h slots=1 slots=1").contains("is given twice"));
+    assert!(problem("h:2 slots=2").contains("'slots=2' is given twice"));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn errors_have_the_line_the_text_escaped_and_what_is_allowed() {
     assert!(problem("h:+1").contains("number of CPUs"));
     assert!(problem("h cpus=3").contains("only slots=N, ifhn=NAME, user=NAME and port=N"));
     assert!(problem("h 4").contains("'4' follows the host"));
-    assert!(problem("h port=1 port=2").contains("'port=2' stands there twice"));
+    assert!(problem("h port=1 port=2").contains("'port=2' is given twice"));
     assert!(problem("h port=65536").contains("1 to 65535"));
     assert!(problem("h[3-1]").contains("bad range"));
     assert!(problem("h[1").contains("bad range"));

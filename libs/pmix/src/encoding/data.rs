@@ -1,8 +1,8 @@
-//! Decoded data. Structures stay as lists of fields until a typed view of them is asked for.
+//! Decoded data. Structures stay lists of fields until they are converted to a typed view.
 
 use super::types::{DataType, Field, Shape};
 
-/// A datum; which variant it has follows from its type.
+/// A datum. Its type determines the variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Data {
     /// No datum, of type [`DataType::UNDEFINED`].
@@ -11,7 +11,7 @@ pub enum Data {
     Unsigned(u64),
     /// A signed number.
     Signed(i64),
-    /// A string without its zero byte; a number with a fraction is printed as a string.
+    /// A string without its zero byte. A number with a fraction is a string too.
     Text(Option<Vec<u8>>),
     /// Bytes.
     Bytes(Vec<u8>),
@@ -26,7 +26,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// About how much memory it takes.
+    /// The estimated memory in bytes.
     pub(crate) fn size(&self) -> usize {
         size_of::<Self>()
             + match self {
@@ -48,12 +48,12 @@ pub struct Value {
 }
 
 impl Value {
-    /// A value, if the datum has the form of its type.
+    /// A value; `None` if the datum does not have the form of the type.
     pub fn new(kind: DataType, data: Data) -> Option<Self> {
         fits(kind, &data).then_some(Self { kind, data })
     }
 
-    /// A value of a datum that was decoded as this type.
+    /// The value of a datum that was decoded as this type.
     pub(super) const fn decoded(kind: DataType, data: Data) -> Self {
         Self { kind, data }
     }
@@ -103,7 +103,7 @@ impl Value {
         Self { kind: DataType::BYTE_OBJECT, data: Data::Bytes(bytes.into()) }
     }
 
-    /// An array whose elements have the form of their type.
+    /// An array. The elements must have the form of their type.
     pub(crate) const fn array(kind: DataType, elements: Vec<Data>) -> Self {
         Self { kind: DataType::ARRAY, data: Data::Array(kind, elements) }
     }
@@ -123,7 +123,7 @@ impl Value {
         (self.kind, self.data)
     }
 
-    /// The string, if this is one.
+    /// The string, if the value is a string.
     pub fn as_text(&self) -> Option<&[u8]> {
         match (&self.data, self.kind) {
             (Data::Text(Some(text)), DataType::STRING | DataType::NAMESPACE) => Some(text),
@@ -131,7 +131,7 @@ impl Value {
         }
     }
 
-    /// The number, if this is one and not negative.
+    /// The number, if the value is a number and not negative.
     pub fn as_number(&self) -> Option<u64> {
         match self.data {
             Data::Unsigned(number) => Some(number),
@@ -140,7 +140,7 @@ impl Value {
         }
     }
 
-    /// Whether this stands for true: a boolean, a number that is not 0, a string that says so, or no value at all.
+    /// Whether the value means true: the boolean, a number other than 0, a string for true, or no value.
     pub fn is_true(&self) -> bool {
         match &self.data {
             Data::Nothing => true,

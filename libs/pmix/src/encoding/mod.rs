@@ -1,14 +1,14 @@
-//! The encodings of PMIx ("bfrops"): a message is a run of packs, a pack is a count and that many data of one type.
+//! The encodings of PMIx ("bfrops"). A message is a run of packs. A pack is a count and this number of data of one type.
 //!
 //! | names in the connect message | encoding | clients |
 //! |---|---|---|
 //! | `v20`, `v21`, `v3` | [`Encoding::Fixed`]: numbers of fixed width, big-endian | PMIx 2 and 3 |
 //! | `v4`, `v41`, `v51`, `v61` | [`Encoding::Flexible`]: numbers of variable length | PMIx 4, 5 and 6 |
 //!
-//! Some numbers carry a tag with their type: in the fixed encoding those whose width depends on the machine, in the
-//! flexible one a process id. The tag stands once in front of a run of numbers.
+//! Some numbers have a tag with their type: in the fixed encoding, numbers whose width depends on the machine; in the
+//! flexible encoding, process ids. A run of numbers has only one tag, before the first number.
 //!
-//! The table in `types` says of each type of data how it is composed; [`Reader`] and [`Writer`] follow it.
+//! The table in `types` has the composition of each type of data. [`Reader`] and [`Writer`] use it.
 
 mod data;
 mod reader;
@@ -20,7 +20,7 @@ pub use self::reader::Reader;
 pub use self::types::DataType;
 pub use self::writer::Writer;
 
-/// How data become bytes.
+/// The encoding of data as bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Encoding {
     /// Numbers of fixed width, of PMIx 2 and 3.
@@ -30,10 +30,10 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Both.
+    /// Both encodings.
     pub const ALL: [Self; 2] = [Self::Fixed, Self::Flexible];
 
-    /// The encoding that a connect message names.
+    /// The encoding of this name in a connect message.
     pub fn named(name: &[u8]) -> Option<Self> {
         match name {
             b"v20" | b"v21" | b"v3" => Some(Self::Fixed),
@@ -42,7 +42,7 @@ impl Encoding {
         }
     }
 
-    /// Whether a client of this encoding may know a type. Those of PMIx 3 know the types up to 46.
+    /// Whether clients of this encoding may know a type. Clients of PMIx 3 know the types up to 46.
     pub const fn has(self, kind: DataType) -> bool {
         match self {
             Self::Fixed => kind.0 <= DataType::ENVAR.0,
@@ -50,7 +50,7 @@ impl Encoding {
         }
     }
 
-    /// Whether a run of numbers of this type has a tag in front.
+    /// Whether a run of numbers of this type begins with a tag.
     const fn tags(self, kind: DataType) -> bool {
         match self {
             Self::Fixed => {
@@ -60,7 +60,7 @@ impl Encoding {
         }
     }
 
-    /// The tag of such a run: the type itself, or the type of fixed width that the machine has for it.
+    /// The tag of such a run: the type itself, or the type of fixed width that this machine uses for it.
     const fn tag(self, kind: DataType) -> DataType {
         match (self, kind) {
             (Self::Fixed, DataType::INT | DataType::UINT) => DataType::I32,

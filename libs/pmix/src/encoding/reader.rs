@@ -1,4 +1,4 @@
-//! Bytes to data. Every length is checked against the bytes that are there before anything is allocated.
+//! The decoder of data. Every length is compared with the remaining bytes before memory is allocated.
 
 use super::Encoding;
 use super::data::{Data, Value};
@@ -23,16 +23,16 @@ impl<'a> Reader<'a> {
         Self { bytes, encoding, items_left: MAX_ITEMS, depth: 0 }
     }
 
-    /// Whether all is read.
+    /// Whether all bytes are read.
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Ends the reading.
+    /// Ends the decoding.
     ///
     /// # Errors
     ///
-    /// Bytes are left.
+    /// Bytes remain.
     pub const fn finish(&self) -> Result<()> {
         match self.bytes.len() {
             0 => Ok(()),
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The remaining bytes, undecoded.
+    /// The remaining bytes, which are not decoded.
     pub const fn rest(&mut self) -> &'a [u8] {
         let rest = self.bytes;
         self.bytes = &[];
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// The bytes are not that.
+    /// The bytes are not such a pack.
     pub fn one(&mut self, kind: DataType) -> Result<Data> {
         let mut data = self.some(kind, 1)?;
         data.pop().ok_or(DecodeError::Truncated)
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     ///
-    /// The bytes are not that.
+    /// The bytes are not such a pack.
     pub fn some(&mut self, kind: DataType, number: usize) -> Result<Vec<Data>> {
         let count = self.count()?;
         if usize::try_from(count) != Ok(number) {
@@ -70,11 +70,11 @@ impl<'a> Reader<'a> {
         self.run(kind, number)
     }
 
-    /// A pack, as long as it says itself.
+    /// A pack of any number of data.
     ///
     /// # Errors
     ///
-    /// The bytes are not that.
+    /// The bytes are not such a pack.
     pub fn pack(&mut self, kind: DataType) -> Result<Vec<Data>> {
         let count = self.count()?;
         let number = usize::try_from(count).map_err(|_| DecodeError::Length(count.into()))?;
@@ -86,12 +86,12 @@ impl<'a> Reader<'a> {
         i32::try_from(count).map_err(|_| DecodeError::Length(count))
     }
 
-    /// That many data, with one tag in front if the type has one.
+    /// A run of `number` data, with one tag before it if the type has a tag.
     fn run(&mut self, kind: DataType, number: usize) -> Result<Vec<Data>> {
         if kind == DataType::UNDEFINED {
             return Err(DecodeError::Type(kind));
         }
-        // Each datum takes a byte at least.
+        // Each datum has at least one byte.
         if number > self.bytes.len() {
             return Err(DecodeError::Truncated);
         }
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         Ok(data)
     }
 
-    /// One datum within another, with its tag if the type has one.
+    /// One datum within another, with its tag if the type has a tag.
     fn inner(&mut self, kind: DataType) -> Result<Data> {
         self.run(kind, 1)?.pop().ok_or(DecodeError::Truncated)
     }
@@ -153,8 +153,8 @@ impl<'a> Reader<'a> {
 
     fn array(&mut self) -> Result<Data> {
         let kind = self.data_type()?;
-        // PMIx 6.1 sends an array without elements as this type and nothing else; earlier ones send a size of 0, too,
-        // and never send this type with another size.
+        // PMIx 6.1 sends only this type for an array without elements. Earlier versions also send a size of 0. They
+        // never send this type with another size.
         if kind == DataType::UNDEFINED {
             let mut ahead = Self { bytes: self.bytes, ..*self };
             if ahead.size() == Ok(0) {
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A size within a datum; no larger than what is there.
+    /// A size within a datum. It is at most the number of remaining bytes.
     fn size(&mut self) -> Result<usize> {
         match self.inner(DataType::SIZE)? {
             Data::Unsigned(size) => match usize::try_from(size) {

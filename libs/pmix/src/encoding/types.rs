@@ -2,28 +2,30 @@
 
 use std::fmt;
 
-/// The number of a type of data, as it stands in messages.
+/// The number of a type of data in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DataType(pub u16);
 
-/// How data of a type are composed.
+/// The composition of the data of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// No bytes.
     Nothing,
     /// One byte.
     Byte,
-    /// A number of that many bytes.
+    /// An unsigned number with this number of bytes.
     Unsigned(u8),
-    /// A signed number of that many bytes.
+    /// A signed number with this number of bytes.
+    /// A length with the terminating zero, and the bytes; a length of 0 is no string.
     Signed(u8),
     /// A length with the terminating zero, and the bytes; a length of 0 is no string.
     Text,
-    /// A size and that many bytes.
+    /// A length that includes the terminating zero, and the bytes. A length of 0 means that there is no string.
+    /// A size and this number of bytes.
     Bytes,
     /// A type and its data.
     Value,
-    /// A type, a size and that many data.
+    /// A type, a size and this number of data.
     Array,
     /// Several fields.
     Record(&'static [Field]),
@@ -56,7 +58,7 @@ impl DataType {
         self.row().map(|row| row.shape)
     }
 
-    /// The largest number of this type, if it is one of the unsigned numbers.
+    /// The largest unsigned number with this number of bytes.
     pub(crate) const fn largest(bytes: u8) -> u64 {
         if bytes >= 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 }
     }

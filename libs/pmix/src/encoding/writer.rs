@@ -1,4 +1,4 @@
-//! Data to bytes.
+//! The encoder of data.
 
 use super::Encoding;
 use super::data::{Data, Value};
@@ -17,7 +17,7 @@ impl Writer {
         Self { bytes: Vec::new(), encoding }
     }
 
-    /// What is written.
+    /// The encoded bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -27,13 +27,13 @@ impl Writer {
         self.encoding
     }
 
-    /// A pack of one datum. It must have the form of its type.
+    /// Writes a pack of one datum, which must have the form of its type.
     pub fn one(&mut self, kind: DataType, data: &Data) {
         self.count(1);
         self.run(kind, [data].into_iter());
     }
 
-    /// A pack of several data.
+    /// Writes a pack of several data.
     pub fn pack<'a, I>(&mut self, kind: DataType, data: I)
     where
         I: IntoIterator<Item = &'a Data, IntoIter: ExactSizeIterator>,
@@ -43,7 +43,7 @@ impl Writer {
         self.run(kind, data);
     }
 
-    /// Bytes that are encoded already.
+    /// Writes bytes that are encoded already.
     pub fn encoded(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }

@@ -1,7 +1,7 @@
 //! Requests and replies: the table of commands, and typed forms of both.
 //!
-//! A message is a run of packs. The table says which packs a request and its reply have; `pack` reads and
-//! writes them by the table. [`Request`] and [`Reply`] give them names and types.
+//! A message is a run of packs. The table lists the packs of each request and its reply, and `pack` reads and writes
+//! them by the table. [`Request`] and [`Reply`] give them names and types.
 
 mod pack;
 #[cfg(test)]
@@ -19,7 +19,7 @@ use crate::error::DecodeError;
 use crate::session::Event;
 use crate::view::{Pair, View};
 
-/// Whether a command has a reply. A command that is unknown has one.
+/// Whether a command has a reply. An unknown command has a reply.
 pub(crate) fn has_reply(command: u8) -> bool {
     table::row(command).is_none_or(|row| row.reply.is_some())
 }
@@ -42,14 +42,14 @@ pub(crate) fn write_event(encoding: Encoding, event: &Event) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// The command that stands in front of an event.
+/// The command before an event.
 const NOTIFY: u8 = 12;
 
 /// The pairs of a blob: a run of packs of one pair each.
 ///
 /// # Errors
 ///
-/// The bytes are not that.
+/// The bytes are not such a blob.
 pub fn read_pairs(encoding: Encoding, blob: &[u8]) -> Result<Vec<Pair>, DecodeError> {
     let mut reader = Reader::new(encoding, blob);
     let mut pairs = Vec::new();

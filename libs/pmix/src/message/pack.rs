@@ -1,4 +1,4 @@
-//! Reads and writes packs as the table lists them.
+//! Reads and writes packs in the order of the table.
 
 use crate::encoding::{Data, DataType, Reader, Writer};
 use crate::error::DecodeError;
@@ -10,24 +10,24 @@ use crate::view::View;
 pub(crate) enum Pack {
     /// A pack of one datum.
     One(DataType, &'static str),
-    /// The number of data, and a pack of them, unless there are none.
+    /// The number of data, and a pack of them if the number is not 0.
     Counted(DataType, &'static str),
-    /// The number of data, and a pack for each.
+    /// The number of data, and a pack for each datum.
     Each(DataType, &'static str),
     /// A pack of one datum, or the end of the message.
     Maybe(DataType, &'static str),
-    /// Packs of one datum each, up to the end: one of each type in turn.
+    /// Packs of one datum each, up to the end. Their types alternate.
     Rest(&'static [(DataType, &'static str)]),
-    /// Packs of one key with its value each, up to the end, which are kept encoded.
+    /// Packs of one key and its value each, up to the end. They stay encoded.
     Encoded(&'static str),
 }
 
-/// What was read, or is to be written: for each pack of the list its data.
+/// The data of each pack of a list, read or to be written.
 #[derive(Debug)]
 pub(crate) struct Packs(std::vec::IntoIter<Vec<Data>>);
 
 impl Packs {
-    /// Reads the packs of a list. The error comes with the name of its pack.
+    /// Reads the packs of a list. An error has the name of its pack.
     pub(crate) fn read(
         list: &[Pack],
         reader: &mut Reader<'_>,

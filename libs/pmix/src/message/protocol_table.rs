@@ -1,4 +1,4 @@
-//! Compares `pmix.txt`, the protocol as people read it, with the tables that the code runs on. Tests only.
+//! Tests: compares `pmix.txt`, the protocol for people, with the tables of the code.
 
 use super::pack::Pack;
 use super::table::{self, COMMANDS};
@@ -42,7 +42,7 @@ fn list(packs: Option<&[Pack]>, none: &str) -> String {
 }
 
 #[test]
-fn the_commands_of_the_text_are_those_of_the_code() {
+fn the_text_has_the_commands_of_the_code() {
     let in_code: Vec<_> = COMMANDS
         .iter()
         .map(|row| {
@@ -54,7 +54,7 @@ fn the_commands_of_the_text_are_those_of_the_code() {
 }
 
 #[test]
-fn the_other_forms_of_the_text_are_those_of_the_code() {
+fn the_text_has_the_other_forms_of_the_code() {
     let form = |name: &str, packs| vec![name.to_owned(), list(Some(packs), "")];
     let in_code = vec![
         form("event", table::EVENT),
@@ -67,7 +67,7 @@ fn the_other_forms_of_the_text_are_those_of_the_code() {
 }
 
 #[test]
-fn the_types_of_the_text_are_those_of_the_code() {
+fn the_text_has_the_types_of_the_code() {
     let field = |field: &Field| match field {
         Field::One(kind) => kind.to_string(),
         Field::Run(count, kind) => format!("{kind}[{count}]"),
@@ -143,7 +143,7 @@ fn requests() -> Vec<Request> {
 }
 
 #[test]
-fn each_request_reads_as_it_was_written() {
+fn each_request_is_the_same_after_it_is_written_and_read() {
     for encoding in Encoding::ALL {
         for request in requests() {
             let payload = request.write(encoding);
@@ -161,7 +161,7 @@ fn a_request_that_ends_early_is_an_error() {
             let payload = request.write(encoding);
             for length in 0..payload.len() {
                 let read = Request::read(encoding, [5, 0, 0], &payload[..length]);
-                // A request whose list ends the message, and one without its last, optional field, are shorter ones.
+                // Such a part can be valid: a list may end the message earlier, and an optional last field may be missing.
                 let may_be_shorter = matches!(
                     request,
                     Request::Commit { .. } | Request::Deregister { .. } | Request::Get { .. }
@@ -173,7 +173,7 @@ fn a_request_that_ends_early_is_an_error() {
 }
 
 #[test]
-fn each_reply_reads_as_it_was_written() {
+fn each_reply_is_the_same_after_it_is_written_and_read() {
     let members = [Proc::new("job", 0), Proc::new("job", 1)];
     let found = Published { owner: members[0].clone(), key: b"k".into(), value: Value::u32(5) };
     let info = vec![Info::new("a", Value::text("b"))];

@@ -1,4 +1,4 @@
-//! What a client is answered.
+//! The replies to a client.
 
 use super::pack::{Pack, Packing, Packs};
 use super::table;
@@ -7,7 +7,7 @@ use crate::error::DecodeError;
 use crate::status::Status;
 use crate::view::{Info, Proc, Published};
 
-/// Which form the reply to a group's construction has; it depends on the version of the client.
+/// The form of the reply to a group's construction. It depends on the version of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupForm {
     /// PMIx up to 4.2.3.
@@ -20,14 +20,14 @@ pub enum GroupForm {
     SixOne,
 }
 
-/// An answer with its contents.
+/// A reply with its contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// To a request without results, and every failure.
+    /// To a request without results; also every failure.
     Done(Status),
-    /// To `job-info`: it has no status.
+    /// To `job-info`. This reply has no status.
     JobInfo {
-        /// The own namespace.
+        /// The namespace of the client.
         namespace: Vec<u8>,
         /// Encoded pairs.
         info: Vec<u8>,
@@ -43,7 +43,7 @@ pub enum Reply {
         /// Encoded pairs.
         info: Vec<u8>,
     },
-    /// To `connect`: for each other namespace the encoded answer to `job-info`.
+    /// To `connect`: the encoded answer to `job-info` for each other namespace.
     Connected(Vec<Vec<u8>>),
     /// To `query`.
     Answers(Status, Vec<Info>),
@@ -53,13 +53,13 @@ pub enum Reply {
         members: Vec<Proc>,
         /// The number of the group.
         context: Option<u64>,
-        /// The form for the client.
+        /// The form for the client's version.
         form: GroupForm,
     },
 }
 
 impl GroupForm {
-    /// That of a version.
+    /// The form for a version.
     pub fn of(release: [u32; 3]) -> Self {
         match release {
             release if release < [4, 2, 4] => Self::Early,
@@ -122,7 +122,7 @@ impl Reply {
     ///
     /// # Errors
     ///
-    /// The payload is not that of the table.
+    /// The payload does not match the table.
     pub fn read(
         encoding: Encoding,
         command: u8,

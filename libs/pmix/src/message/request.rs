@@ -1,4 +1,4 @@
-//! What a client asks for.
+//! The requests of a client.
 
 use super::pack::{Packing, Packs};
 use super::table::{self, Row};
@@ -8,21 +8,21 @@ use crate::error::{DecodeError, ProtocolError};
 use crate::status::Status;
 use crate::view::{App, Info, Pair, Proc, Query};
 
-/// Which processes may read a committed pair.
+/// The processes that may read a committed pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// Those of the same node.
+    /// The processes of the same node.
     Local,
-    /// Those of other nodes.
+    /// The processes of other nodes.
     Remote,
-    /// All.
+    /// All processes.
     Global,
 }
 
 /// A committed pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put {
-    /// Its readers.
+    /// The processes that may read it.
     pub scope: Scope,
     /// The key and the value.
     pub pair: Pair,
@@ -115,20 +115,20 @@ pub enum Request {
         procs: Vec<Proc>,
         info: Vec<Info>,
     },
-    /// A command that is answered as not supported.
+    /// A command with the answer that it is not supported.
     Unsupported {
         command: u8,
     },
 }
 
 impl Request {
-    /// Reads the payload of a request. Bytes behind the known packs are ignored.
+    /// Reads the payload of a request. Bytes after the known packs are ignored.
     ///
     /// `release` is the version of the client's library.
     ///
     /// # Errors
     ///
-    /// The command is unknown, or a pack is not that of the table.
+    /// The command is unknown, or a pack does not match the table.
     pub fn read(
         encoding: Encoding,
         release: [u32; 3],
@@ -274,7 +274,7 @@ impl Request {
 }
 
 impl Scope {
-    /// All, in the order of their numbers.
+    /// All scopes, in the order of their numbers.
     const ALL: [Self; 3] = [Self::Local, Self::Remote, Self::Global];
 
     fn number(self) -> u64 {
@@ -286,7 +286,7 @@ impl Scope {
     }
 }
 
-/// The pairs of a commit, which come as a scope and a buffer of pairs, several times.
+/// The pairs of a commit. The data are scopes, each with a buffer of pairs.
 fn puts(data: Vec<Data>, encoding: Encoding) -> Result<Vec<Put>, DecodeError> {
     let mut puts = Vec::new();
     let mut data = data.into_iter();

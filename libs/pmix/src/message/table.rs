@@ -8,9 +8,9 @@ use crate::encoding::DataType as T;
 pub(crate) struct Row {
     pub(crate) number: u8,
     pub(crate) name: &'static str,
-    /// The packs of the request behind the command; `None`: they are not decoded.
+    /// The packs of the request after the command; `None`: they are not decoded.
     pub(crate) request: Option<&'static [Pack]>,
-    /// The packs of a successful reply. Where the first is a status, a reply with an error has no other pack.
+    /// The packs of a successful reply. If the first is a status, a reply with an error has no other pack.
     pub(crate) reply: Option<&'static [Pack]>,
 }
 
@@ -32,7 +32,7 @@ const fn known(
     Row { number, name, request: Some(request), reply }
 }
 
-/// A command whose answer is always that it is not supported.
+/// A command with the answer that it is not supported.
 const fn unsupported(number: u8, name: &'static str) -> Row {
     Row { number, name, request: None, reply: DONE }
 }
@@ -96,17 +96,17 @@ pub(crate) const COMMANDS: &[Row] = &[
 
 /// The reply to a group's construction for PMIx 4.2.4 to 5.
 pub(crate) const GROUP: &[Pack] = &[STATUS, PROCS, One(T::SIZE, "context")];
-/// The same for PMIx up to 4.2.3.
+/// The reply to a group's construction for PMIx up to 4.2.3.
 pub(crate) const GROUP_EARLY: &[Pack] = &[STATUS, One(T::SIZE, "context")];
-/// The same for PMIx 6.0.
+/// The reply to a group's construction for PMIx 6.0.
 pub(crate) const GROUP_60: &[Pack] =
     &[STATUS, PROCS, One(T::BOOL, "has-context"), Maybe(T::SIZE, "context")];
-/// The same for PMIx 6.1.
+/// The reply to a group's construction for PMIx 6.1.
 pub(crate) const GROUP_61: &[Pack] =
     &[STATUS, PROCS, One(T::BOOL, "has-context"), Maybe(T::SIZE, "context"), INFO];
 /// The request for the destruction of a group by PMIx up to 4.2.3.
 pub(crate) const DESTRUCT_EARLY: &[Pack] = &[One(T::STRING, "group"), INFO];
 
-/// An event for a client: the command `notify`, and these.
+/// The packs of an event for a client, after the command `notify`.
 pub(crate) const EVENT: &[Pack] =
     &[One(T::COMMAND, "command"), STATUS, One(T::PROC, "source"), INFO, One(T::RANGE, "range")];

@@ -1,4 +1,4 @@
-//! Requests to operations: what the infos of each mean.
+//! Converts requests to operations, with the meaning of their infos.
 
 use pmi_proto::limits::MAX_SPAWN_BYTES;
 use pmi_proto::{SpawnCommand, SpawnRequest};
@@ -12,7 +12,7 @@ use crate::view::{App, Info, Pair, Proc};
 /// A request that is not allowed: the status for the client, and the reason for the log.
 pub(super) type Refused = (Status, &'static str);
 
-/// The members of a collective operation, sorted; none stand for all of the own job.
+/// The members of a collective operation, sorted. An empty list means all processes of the client's job.
 pub(super) fn members(mut procs: Vec<Proc>, own: &Proc) -> Result<Vec<Proc>, Refused> {
     if procs.len() > MAX_MEMBERS {
         return Err((Status::OUT_OF_RESOURCE, "too many members"));
@@ -25,7 +25,7 @@ pub(super) fn members(mut procs: Vec<Proc>, own: &Proc) -> Result<Vec<Proc>, Ref
     Ok(procs)
 }
 
-/// Seconds; 0 is no limit.
+/// The timeout in seconds; `None` without a limit, which the client sends as 0.
 pub(super) fn timeout(info: &[Info]) -> Option<u32> {
     let seconds = Info::find(info, "pmix.timeout")?.as_number()?;
     u32::try_from(seconds).ok().filter(|seconds| *seconds > 0)
@@ -80,7 +80,7 @@ pub(super) fn lookup(keys: Vec<Vec<u8>>, info: &[Info]) -> Result<Operation, Ref
         return Err((Status::BAD_PARAM, "nothing to look up"));
     }
     keys.iter().try_for_each(|key| check_key(key))?;
-    // A number of keys to wait for; 0 are all. Open MPI sends 0, other programs a boolean.
+    // The number of keys to wait for; 0 means all. Open MPI sends 0, other programs a boolean.
     let wait = Info::find(info, "pmix.wait").map(|value| {
         let number = value.as_number().and_then(|number| usize::try_from(number).ok());
         number.filter(|number| (1..=keys.len()).contains(number)).unwrap_or(keys.len())
@@ -111,7 +111,7 @@ pub(super) fn notify(
     Ok(Operation::Notify(Event { status, source: own.clone(), range, targets, info }))
 }
 
-/// What is understood of a request to control a job: the registration of files for removal.
+/// The supported part of a request to control a job: the registration of files for removal.
 pub(super) fn job_control(info: &[Info]) -> Result<Operation, Refused> {
     let mut clean_up = CleanUp::default();
     for info in info {
@@ -138,7 +138,7 @@ pub(super) fn job_control(info: &[Info]) -> Result<Operation, Refused> {
     Ok(Operation::CleanUp(clean_up))
 }
 
-/// The first text for the user; other destinations are not offered.
+/// The first text for the user. Other destinations are not supported.
 pub(super) fn log(info: &[Info]) -> Result<Operation, Refused> {
     let find = |key| Info::find(info, key).and_then(Value::as_text).map(<[u8]>::to_vec);
     match (find("pmix.log.estderr").or_else(|| find("pmix.log.stderr")), find("pmix.log.stdout")) {
@@ -186,7 +186,7 @@ pub(super) fn spawn(info: &[Info], apps: Vec<App>) -> Result<Operation, Refused>
     Ok(Operation::Spawn(spawn))
 }
 
-/// A hint under the key that the other dialects use.
+/// A hint with the key that PMI-1 and PMI-2 use.
 fn hint(info: &Info) -> Option<(Vec<u8>, Vec<u8>)> {
     let key = match info.key.strip_prefix(b"pmix.")? {
         b"host" => "host",
@@ -206,13 +206,14 @@ fn hint(info: &Info) -> Option<(Vec<u8>, Vec<u8>)> {
     info.value.as_text().map(|value| (key.into(), value.to_vec()))
 }
 
-/// Open MPI 5.0.8 sends a lookup with a range that was never set, so an unknown number is the usual range.
+/// The range of a request. An unknown number means the default range: Open MPI 5.0.8 sends a lookup with a range that
+/// was never set.
 fn range(info: &[Info]) -> Range {
     let number = Info::find(info, "pmix.range").and_then(Value::as_number);
     number.and_then(Range::numbered).unwrap_or(Range::Session)
 }
 
-/// Infos of a publication that are no pairs to publish.
+/// Whether an info of a publication is an option, not a pair to publish.
 fn is_directive(key: &[u8]) -> bool {
     let directives: [&[u8]; 6] = [
         b"pmix.range",

@@ -1,4 +1,4 @@
-//! For which events a client is registered.
+//! The event registrations of a client.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use crate::view::{Info, Proc, WILDCARD};
 /// The registrations of one client.
 #[derive(Debug, Default)]
 pub(super) struct Registrations {
-    /// For each code the processes of interest; `None` are all.
+    /// The processes of interest for each code; `None` means all.
     codes: BTreeMap<Status, Option<Vec<Proc>>>,
-    /// The codes that were registered once, and are perhaps registered no more.
+    /// The codes that were registered at any time, even if they are no longer registered.
     known: BTreeSet<Status>,
 }
 
 impl Registrations {
-    /// Registers codes; none stand for the default handler. Returns those that the client never had.
+    /// Registers codes. An empty list means the default handler. Returns the codes that were never registered before.
     pub(super) fn register(
         &mut self,
         codes: &[Status],
@@ -59,8 +59,8 @@ impl Registrations {
         }
     }
 
-    /// Whether the client wants an event: it registered the code, and one of the affected processes is of interest.
-    /// Default handlers end the program in Open MPI, so they get only the events that `with_default` allows.
+    /// Whether the client gets an event: it has registered the code, and one of the affected processes is of interest.
+    /// The default handler of Open MPI ends the program, so it gets an event only with `with_default`.
     pub(super) fn want(&self, event: &Event, with_default: bool) -> bool {
         let by_default = with_default && !Info::is_set(&event.info, "pmix.evnondef");
         let registered = self
@@ -79,7 +79,7 @@ impl Registrations {
     }
 }
 
-/// The processes that an event is about.
+/// The affected processes of an event.
 fn affected(info: &[Info]) -> Vec<Proc> {
     let keys: [&[u8]; 2] = [b"pmix.evproc", b"pmix.evaffected"];
     let infos = info.iter().filter(|info| keys.contains(&info.key.as_slice()));

@@ -1,6 +1,6 @@
-//! One client's connection, seen from its manager.
+//! The connection of one client.
 //!
-//! Bytes of the client go in by [`receive`](Session::receive). The manager gets [`Operation`]s from
+//! The manager passes the bytes of the client to [`receive`](Session::receive), gets [`Operation`]s from
 //! [`poll_operation`](Session::poll_operation), and writes [`output`](Session::output) to the client.
 //!
 //! ```text
@@ -33,37 +33,37 @@ use crate::status::Status;
 use crate::transport::{Header, Incoming, Outgoing, TAG_EVENT};
 use crate::view::Proc;
 
-/// How far the conversation is.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// The client has to introduce itself, and to be admitted.
+    /// The client must send its connect message, and the manager must admit it.
     Connecting,
-    /// The client may ask.
+    /// The client may send requests.
     Connected,
-    /// The client has finalized; it may still ask.
+    /// The client has finalized. It may still send requests.
     Finalized,
-    /// Nothing is received any more.
+    /// No more bytes are received.
     Closed,
 }
 
-/// One client's connection.
+/// The connection of one client.
 #[derive(Debug)]
 pub struct Session {
     phase: Phase,
     incoming: Incoming,
     client: Client,
-    /// What waits for an answer.
+    /// The requests that wait for answers.
     open: BTreeMap<Ticket, Open>,
     next_ticket: Ticket,
     events: Registrations,
     operations: VecDeque<(Ticket, Operation)>,
     output: Outgoing,
-    /// The introduction waits for the manager's decision.
+    /// Whether the connect message waits for the manager's decision.
     is_undecided: bool,
     has_ended: bool,
 }
 
-/// What is known of the client.
+/// The facts about the client.
 #[derive(Debug)]
 struct Client {
     proc: Proc,
@@ -86,7 +86,7 @@ impl Default for Session {
 }
 
 impl Session {
-    /// A connection on which nothing has come.
+    /// A connection that has received no bytes.
     pub fn new() -> Self {
         let client = Client {
             proc: Proc::new("", 0),
@@ -108,27 +108,26 @@ impl Session {
         }
     }
 
-    /// Takes bytes from the client, in any chunking. Bytes of a closed connection are ignored.
+    /// Takes bytes from the client, in any pieces. Bytes of a closed connection are ignored.
     pub fn receive(&mut self, bytes: &[u8]) {
         if self.phase == Phase::Closed {
             return;
         }
         self.incoming.push(bytes);
         self.advance();
-        // Beyond the longest message the client sends on without regard to its replies.
+        // More bytes can wait only if the client sends without reading its replies.
         if self.incoming.pending() > 2 * MAX_MESSAGE {
             self.fail(ProtocolError::NotReading);
         }
     }
 
-    /// The stream brings no more. Complete messages are still decoded; the session is closed when the operations are
-    /// polled to their end.
+    /// The stream has ended. Complete messages are still decoded. The session is closed when all operations are polled.
     pub fn end_of_stream(&mut self) {
         self.has_ended = true;
         self.advance();
     }
 
-    /// Accepts the client as this process. `index` is any number; the client repeats it.
+    /// Admits the client. `index` is any number; the client repeats it in its messages.
     pub fn admit(&mut self, introduction: &Introduction, encoding: Encoding, index: u32) {
         if self.phase != Phase::Connecting {
             debug_assert!(false, "a client is admitted once");
@@ -145,14 +144,14 @@ impl Session {
         self.output.push(&connect::answer(Status::SUCCESS, index));
     }
 
-    /// Refuses the client. The connection is to be closed when the output is written.
+    /// Refuses the client. The manager closes the connection when the output is written.
     pub fn refuse(&mut self, refusal: Refusal) {
         self.output.push(&connect::answer(refusal.status(), 0));
         self.close();
     }
 
-    /// The next thing that the manager has to do or know, and the ticket for its answer. To be polled until there is
-    /// none after each call that may have made one: all but `notify` and `output`.
+    /// The next operation for the manager, and the ticket for its answer. After each call except `notify` and `output`,
+    /// the manager polls until there is no operation.
     pub fn poll_operation(&mut self) -> Option<(Ticket, Operation)> {
         if self.operations.is_empty() {
             self.advance();
@@ -160,9 +159,9 @@ impl Session {
         self.operations.pop_front()
     }
 
-    /// Answers the operation that came with this ticket. Answers may come in any order.
+    /// Answers the operation with this ticket. The order of answers does not matter.
     ///
-    /// An answer without an open request is the caller's misuse, except after the end of the connection.
+    /// The request must be open, or the connection closed.
     pub fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
         let Some(open) = self.open.remove(&ticket) else {
             debug_assert!(self.phase == Phase::Closed, "{answer:?} answers no open request");
@@ -172,7 +171,7 @@ impl Session {
         self.send_reply(open, &reply);
     }
 
-    /// The time that the client gave for this request is over.
+    /// The timeout that the client gave for this request has expired.
     pub fn expire(&mut self, ticket: Ticket) {
         if let Some(open) = self.open.remove(&ticket) {
             self.send_reply(open, &Reply::Done(Status::TIMEOUT));
@@ -194,28 +193,28 @@ impl Session {
         self.output.waiting()
     }
 
-    /// The first `n` bytes of the output have been written.
+    /// Removes the first `n` bytes of the output, which have been written.
     pub fn consume(&mut self, n: usize) {
         debug_assert!(n <= self.output.waiting().len(), "consumed more than there is");
         self.output.take(n);
     }
 
-    /// How far the conversation is.
+    /// The phase of the connection.
     pub const fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Whether the connection is to be closed now: nothing is received, and nothing waits to be written.
+    /// Whether the manager must close the connection now: no bytes are received, and all output is written.
     pub fn is_to_be_closed(&self) -> bool {
         matches!(self.phase, Phase::Closed) && self.output.waiting().is_empty()
     }
 
-    /// The process of the client, once it is admitted.
+    /// The process of the client. It is valid after the admission.
     pub const fn proc(&self) -> &Proc {
         &self.client.proc
     }
 
-    /// The encoding of the client, once it is admitted.
+    /// The encoding of the client. It is valid after the admission.
     pub const fn encoding(&self) -> Encoding {
         self.client.encoding
     }
@@ -225,8 +224,8 @@ impl Session {
         self.open.keys().copied()
     }
 
-    /// Decodes up to the next operation. Its answer goes out before the next request is looked at, if the manager
-    /// answers at once.
+    /// Decodes up to the next operation. If the manager answers at once, the answer precedes the decoding of the next
+    /// request.
     fn advance(&mut self) {
         while self.operations.is_empty() && !self.is_undecided {
             if self.has_ended {
@@ -248,7 +247,7 @@ impl Session {
         }
     }
 
-    /// All that came is decoded, and the stream has ended.
+    /// Ends the session after all messages are decoded and the stream has ended.
     fn end(&mut self) {
         let pending = self.incoming.pending();
         if pending > 0 && self.phase == Phase::Connected {
@@ -264,7 +263,7 @@ impl Session {
             Ok(Some(payload)) => match Introduction::read(&payload) {
                 Ok(introduction) => {
                     self.is_undecided = true;
-                    self.tell(Operation::Connecting(introduction));
+                    self.queue(Operation::Connecting(introduction));
                 }
                 Err(error) => self.fail(error),
             },
@@ -306,7 +305,7 @@ impl Session {
             Request::Abort { status, message, procs } => {
                 self.send_reply(open, &Reply::Done(Status::SUCCESS));
                 let message = message.unwrap_or_default();
-                return self.tell(Operation::Abort { status: status.0, message, procs });
+                return self.queue(Operation::Abort { status: status.0, message, procs });
             }
             Request::Finalize => return self.finalize(open),
             Request::Register { codes, info } => {
@@ -314,7 +313,7 @@ impl Session {
                 let status = registered.as_ref().err().copied().unwrap_or(Status::SUCCESS);
                 self.send_reply(open, &Reply::Done(status));
                 if let Some(codes) = registered.ok().filter(|codes| !codes.is_empty()) {
-                    self.tell(Operation::Registered { codes });
+                    self.queue(Operation::Registered { codes });
                 }
                 return;
             }
@@ -327,7 +326,7 @@ impl Session {
         match operation {
             Err((status, problem)) => {
                 let command = message::name_of(open.command);
-                // A refusal of what is not offered is no misbehaviour.
+                // A request that is not supported is no misbehaviour.
                 if status != Status::NOT_SUPPORTED {
                     self.report(ProtocolError::Refused { command, problem }, false);
                 }
@@ -339,7 +338,7 @@ impl Session {
             }
             Ok(operation) => {
                 self.open.insert(self.next_ticket, open);
-                self.tell(operation);
+                self.queue(operation);
             }
         }
     }
@@ -348,7 +347,7 @@ impl Session {
         self.send_reply(open, &Reply::Done(Status::SUCCESS));
         if self.phase == Phase::Connected {
             self.phase = Phase::Finalized;
-            self.tell(Operation::Finalized);
+            self.queue(Operation::Finalized);
         }
     }
 
@@ -392,13 +391,13 @@ impl Session {
         self.output.push(payload);
     }
 
-    fn tell(&mut self, operation: Operation) {
+    fn queue(&mut self, operation: Operation) {
         self.operations.push_back((self.next_ticket, operation));
         self.next_ticket = self.next_ticket.next();
     }
 
     fn report(&mut self, error: ProtocolError, is_fatal: bool) {
-        self.tell(Operation::Misbehaved { error, is_fatal });
+        self.queue(Operation::Misbehaved { error, is_fatal });
     }
 
     fn fail(&mut self, error: ProtocolError) {
@@ -418,7 +417,7 @@ impl Session {
     }
 }
 
-/// The number of the command, if one can be read.
+/// The number of the command, if it can be read.
 fn command_of(encoding: Encoding, payload: &[u8]) -> Option<u8> {
     let mut reader = crate::encoding::Reader::new(encoding, payload);
     match reader.one(crate::encoding::DataType::COMMAND) {
@@ -427,7 +426,7 @@ fn command_of(encoding: Encoding, payload: &[u8]) -> Option<u8> {
     }
 }
 
-/// The operation of a request that the manager has to perform.
+/// The operation of a request.
 fn operation_of(request: Request, own: &Proc) -> Result<Operation, Refused> {
     use arguments::{members, timeout};
     match request {

@@ -1,4 +1,4 @@
-//! What passes between a session and its manager.
+//! The operations of a session, and the answers of its manager.
 
 use pmi_proto::SpawnRequest;
 
@@ -8,15 +8,15 @@ use crate::message::Put;
 use crate::status::Status;
 use crate::view::{Info, Pair, Proc, Published, Query};
 
-/// What the manager has to do or to know.
+/// An order or a report for the manager.
 ///
-/// All up to `Log` want exactly one [`Answer`](super::Answer), which goes with their ticket. The others want none;
-/// [`Operation::Connecting`] wants a decision.
+/// Each operation up to `Log` needs exactly one [`Answer`](super::Answer) with its ticket.
+/// [`Operation::Connecting`] needs a decision. The other operations need no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
     /// Describe the job: [`describe`](crate::job_info::describe).
     JobInfo,
-    /// Keep these pairs of the rank.
+    /// Keep pairs of the rank.
     Commit {
         /// The pairs.
         puts: Vec<Put>,
@@ -25,88 +25,88 @@ pub enum Operation {
     Fence {
         /// The members, sorted.
         procs: Vec<Proc>,
-        /// Whether what the members have committed is wanted everywhere.
+        /// Whether every host needs the committed data of the members.
         collect: bool,
-        /// Seconds after which to answer with a timeout.
+        /// The time in seconds after which the answer is a timeout.
         timeout: Option<u32>,
     },
-    /// Find what another process has committed; or facts of a job, where the rank is a wildcard.
+    /// Find the committed data of a process. With a wildcard as rank: the facts about a job.
     Get {
-        /// Whose data.
+        /// The process whose data are requested.
         proc: Proc,
-        /// The wanted key.
+        /// The key.
         key: Option<Vec<u8>>,
-        /// Answer at once what is known on this host.
+        /// Answer at once with the data on this host.
         immediate: bool,
-        /// Seconds after which to answer with a timeout.
+        /// The time in seconds after which the answer is a timeout.
         timeout: Option<u32>,
     },
     /// Publish pairs for other jobs.
     Publish {
         /// The pairs.
         pairs: Vec<Pair>,
-        /// Their readers.
+        /// The processes that may read them.
         range: Range,
-        /// How long they stay.
+        /// The lifetime of the pairs.
         persistence: Persistence,
     },
     /// Find published pairs.
     Lookup {
         /// The keys.
         keys: Vec<Vec<u8>>,
-        /// Among which publishers.
+        /// The publishers.
         range: Range,
-        /// Answer when at least this number of keys is there; `None`: at once.
+        /// The number of keys for which the answer waits; `None`: no wait.
         wait: Option<usize>,
-        /// Seconds after which to answer with a timeout.
+        /// The time in seconds after which the answer is a timeout.
         timeout: Option<u32>,
     },
-    /// Take published pairs back.
+    /// Withdraw published pairs.
     Unpublish {
-        /// The keys; empty are all of the rank.
+        /// The keys. An empty list means all keys of the rank.
         keys: Vec<Vec<u8>>,
-        /// Among which publishers.
+        /// The publishers.
         range: Range,
     },
     /// Start a job.
     Spawn(Spawn),
-    /// Join with other processes.
+    /// Connect with other processes.
     Connect {
         /// The members, sorted.
         procs: Vec<Proc>,
-        /// Seconds after which to answer with a timeout.
+        /// The time in seconds after which the answer is a timeout.
         timeout: Option<u32>,
     },
-    /// Part from them.
+    /// Disconnect from other processes.
     Disconnect {
         /// The members, sorted.
         procs: Vec<Proc>,
-        /// Seconds after which to answer with a timeout.
+        /// The time in seconds after which the answer is a timeout.
         timeout: Option<u32>,
     },
     /// Form a group.
     Construct {
-        /// Its name.
+        /// The name of the group.
         group: Vec<u8>,
         /// The members, sorted.
         procs: Vec<Proc>,
-        /// Whether it wants a number that no other group has.
+        /// Whether the group needs a number that no other group has.
         wants_context: bool,
-        /// What this member has for the others, to be kept with the number of the group.
+        /// The contribution of this member. It is valid only for this group.
         contribution: Vec<Info>,
-        /// Seconds after which to answer with a timeout.
+        /// The time in seconds after which the answer is a timeout.
         timeout: Option<u32>,
     },
     /// Dissolve a group.
     Destruct {
-        /// Its name.
+        /// The name of the group.
         group: Vec<u8>,
         /// The members, sorted.
         procs: Vec<Proc>,
-        /// Seconds after which to answer with a timeout.
+        /// The time in seconds after which the answer is a timeout.
         timeout: Option<u32>,
     },
-    /// Deliver an event to other processes, never to its sender.
+    /// Deliver an event to other processes, but not to its sender.
     Notify(Event),
     /// Answer questions about the system.
     Query(Vec<Query>),
@@ -114,80 +114,80 @@ pub enum Operation {
     CleanUp(CleanUp),
     /// Write a text of the library for the user.
     Log {
-        /// To standard error, or to standard output.
+        /// Whether the text is for standard error; otherwise for standard output.
         to_stderr: bool,
         /// The text.
         text: Vec<u8>,
     },
-    /// Decide about a client: [`Session::admit`](super::Session::admit) or [`refuse`](super::Session::refuse).
+    /// Decide on a client: [`Session::admit`](super::Session::admit) or [`refuse`](super::Session::refuse).
     Connecting(Introduction),
-    /// The client is registered for events from now on: deliver what was kept of them.
+    /// The client has registered for events: deliver the kept events of these codes.
     Registered {
-        /// The codes that it never had before.
+        /// The codes that the client has never registered before.
         codes: Vec<Status>,
     },
-    /// The client finalized, and was answered.
+    /// The client has finalized. The session has answered.
     Finalized,
-    /// The client wants processes killed. It was answered, and may wait for the end.
+    /// The client requests the end of processes. The session has answered; the client may wait for the end.
     Abort {
         /// The exit status.
         status: i32,
         /// A text for the user.
         message: Vec<u8>,
-        /// Which; empty are all of its job.
+        /// The processes. An empty list means all processes of the job.
         procs: Vec<Proc>,
     },
     /// The client violated the protocol.
     Misbehaved {
-        /// What it did.
+        /// The error.
         error: ProtocolError,
-        /// Nothing more is decoded: end the connection, and the rank.
+        /// Whether the manager must close the connection and end the rank. Then no more bytes are decoded.
         is_fatal: bool,
     },
 }
 
-/// Which processes may read published pairs, or receive an event.
+/// The processes that may read published pairs or receive an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Range {
-    /// The resource manager alone.
+    /// Only the resource manager.
     Manager,
-    /// Those of the same host.
+    /// The processes of the same host.
     Local,
-    /// Those of the same namespace.
+    /// The processes of the same namespace.
     Namespace,
-    /// Those of the session: all jobs of one user here.
+    /// The processes of the session: all jobs of one user in this ring.
     Session,
-    /// All.
+    /// All processes.
     Global,
-    /// Those of a list.
+    /// The processes of a list.
     Custom,
-    /// The process itself.
+    /// Only the process itself.
     Own,
 }
 
-/// How long published pairs stay.
+/// The lifetime of published pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persistence {
-    /// Until they are taken back.
+    /// Until they are withdrawn.
     Indefinite,
     /// Until the first lookup.
     FirstRead,
-    /// As long as the process.
+    /// Until the end of the process.
     Process,
-    /// As long as the job.
+    /// Until the end of the job.
     Application,
-    /// As long as the session.
+    /// Until the end of the session.
     Session,
 }
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// The code of the event.
     pub status: Status,
-    /// Where it comes from.
+    /// The source of the event.
     pub source: Proc,
-    /// Its receivers.
+    /// The range of the receivers.
     pub range: Range,
     /// The receivers of a custom range.
     pub targets: Vec<Proc>,
@@ -198,11 +198,11 @@ pub struct Event {
 /// A job to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spawn {
-    /// The programs, with hints under the keys that the other dialects use.
+    /// The programs. Their hints have the keys of PMI-1 and PMI-2.
     pub request: SpawnRequest,
-    /// For each program the variables that it gets, `NAME=VALUE`.
+    /// The variables of each program, as `NAME=VALUE`.
     pub environments: Vec<Vec<Vec<u8>>>,
-    /// Hints for the whole job, under those keys.
+    /// Hints for the whole job, with the same keys.
     pub hints: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -213,18 +213,18 @@ pub struct CleanUp {
     pub files: Vec<Vec<u8>>,
     /// Directories.
     pub directories: Vec<Vec<u8>>,
-    /// Whether the contents of the directories go, too.
+    /// Whether the contents of the directories are removed too.
     pub is_recursive: bool,
-    /// Patterns of names that stay.
+    /// Patterns of names that are not removed.
     pub ignored: Vec<Vec<u8>>,
-    /// Whether the directories themselves stay.
+    /// Whether the directories themselves are not removed.
     pub keeps_top: bool,
 }
 
 /// The manager's answer to an [`Operation`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// To an operation without results, and every failure.
+    /// To an operation without results; also every failure.
     Done(Status),
     /// To [`Operation::JobInfo`]: the pairs that [`describe`](crate::job_info::describe) made.
     JobInfo(&'a [u8]),
@@ -236,10 +236,10 @@ pub enum Answer<'a> {
     Spawned {
         /// The namespace of the new job.
         namespace: &'a [u8],
-        /// The pairs that describe it to the node of the asker.
+        /// The pairs that describe the job for the node of the client.
         info: &'a [u8],
     },
-    /// To [`Operation::Connect`]: for each other namespace what [`answer`](crate::job_info::answer) makes.
+    /// To [`Operation::Connect`]: the result of [`answer`](crate::job_info::answer) for each other namespace.
     Connected(&'a [Vec<u8>]),
     /// To [`Operation::Query`].
     Answers(Status, &'a [Info]),
@@ -247,20 +247,20 @@ pub enum Answer<'a> {
     Group {
         /// All members.
         members: &'a [Proc],
-        /// The number of the group, if one was wanted.
+        /// The number of the group, if it was requested.
         context: Option<u64>,
     },
 }
 
 impl Range {
-    /// By its number.
+    /// The value with this number.
     pub(crate) const fn numbered(number: u64) -> Option<Self> {
         Some(match number {
             1 => Self::Manager,
             2 => Self::Local,
             3 => Self::Namespace,
             4 => Self::Session,
-            // Undefined is the widest.
+            // An undefined range is the widest.
             0 | 5 => Self::Global,
             6 => Self::Custom,
             7 => Self::Own,
@@ -282,7 +282,7 @@ impl Range {
 }
 
 impl Persistence {
-    /// By its number.
+    /// The value with this number.
     pub(crate) const fn numbered(number: u64) -> Option<Self> {
         Some(match number {
             0 => Self::Indefinite,

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use super::{Entry, TreeIndices};
+use super::{Entry, RankPositions};
 
 /// The sort key of an entry among several that may come first: its position between the programs'
 /// lines, its lowest rank, and its index, which is the order of arrival.
@@ -32,16 +32,16 @@ struct Arrangement {
 /// The same entries, or fewer with more ranks. The order of each rank's own entries is kept. The
 /// order of the programs' lines is kept as well, unless the answers of different ranks contradict
 /// it.
-pub(super) fn arranged(entries: Vec<Entry>, tree_indices: &TreeIndices) -> Vec<Entry> {
-    let mut arrangement = Arrangement::new(entries, tree_indices);
+pub(super) fn arranged(entries: Vec<Entry>, positions: &RankPositions) -> Vec<Entry> {
+    let mut arrangement = Arrangement::new(entries, positions);
     std::iter::from_fn(|| arrangement.next()).collect()
 }
 
 impl Arrangement {
-    fn new(entries: Vec<Entry>, tree_indices: &TreeIndices) -> Self {
+    fn new(entries: Vec<Entry>, positions: &RankPositions) -> Self {
         let count = entries.len();
         let mut numbers: BTreeMap<Rc<[u8]>, usize> = BTreeMap::new();
-        let mut last = vec![None; tree_indices.len()];
+        let mut last = vec![None; positions.len()];
         let mut new = Self {
             entries: Vec::with_capacity(count),
             keys: Vec::with_capacity(count),
@@ -61,8 +61,8 @@ impl Arrangement {
             let number = *numbers.entry(Rc::clone(&entry.text)).or_insert(number);
             new.texts.push(number);
             new.deep.resize_with(numbers.len(), BTreeSet::new);
-            for tree_index in entry.ranks.ranks().filter_map(|rank| tree_indices.of(rank)) {
-                let Some(before) = last[tree_index].replace(at) else { continue };
+            for position in entry.ranks.ranks().filter_map(|rank| positions.of(rank)) {
+                let Some(before) = last[position].replace(at) else { continue };
                 if new.followers[before].last() != Some(&at) {
                     new.followers[before].push(at);
                     new.waits[at] += 1;

@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_behind_or_ahead_is_corrected_as_far_as_is_certain() {
-        assert_eq!(correction(1000, 400, 4300, 5200), 600, "it heard before we had said");
+        assert_eq!(correction(1000, 400, 4300, 5200), 600, "it received before we had sent");
         assert_eq!(correction(1000, 9100, 13_000, 5200), -7800, "it answered after we had heard");
         assert_eq!(correction(1000, 400, 5000, 5200), 400, "its clock was set in between");
         assert_eq!(correction(0, u64::MAX, u64::MAX, 0), i64::MIN);
