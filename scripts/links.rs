@@ -1,9 +1,9 @@
 //! Part of build scripts: further names of a program, as links beside it in the directory of the profile.
 //!
-//! A symbolic link needs no program yet, stays right when cargo replaces the program, and costs no
-//! second link of the same code. Cargo tells a build script no directory of the profile: that is the one
-//! above `build`, in which the script's own output directory is. Where cargo keeps that elsewhere
-//! (`build.build-dir`), the links are there too, and `scripts/install` makes those that are installed.
+//! A symbolic link can be made before its program. It stays valid when cargo replaces the program, and
+//! the code is not linked twice. Cargo does not name the directory of the profile. It is the parent of
+//! `build`, which has the output directory of the build script. With `build.build-dir` the links are in
+//! that directory instead. `scripts/install` makes the links of an installation.
 
 use std::env;
 use std::fs;

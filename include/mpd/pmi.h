@@ -84,7 +84,7 @@ int PMI_Spawn_multiple(int count, const char *cmds[], const char **argvs[], cons
                        const PMI_keyval_t *info_keyval_vectors[], int preput_keyval_size,
                        const PMI_keyval_t preput_keyval_vector[], int errors[]);
 
-/* Options of the process manager in the arguments of a program. MPD has none. */
+/* Options of the process manager in the arguments of a program. MPD reads no such options. */
 int PMI_Parse_option(int num_args, char *args[], int *num_parsed, PMI_keyval_t **keyvalp,
                      int *size);
 int PMI_Args_to_keyval(int *argcp, char *((*argvp)[]), PMI_keyval_t **keyvalp, int *size);

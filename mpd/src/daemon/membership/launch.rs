@@ -70,8 +70,8 @@ impl Announcement {
         let bytes = order.as_bytes().len();
         if bytes > MAX_PAYLOAD {
             bail!(
-                "the list of ranks on {} hosts has {bytes} bytes, more than the {MAX_PAYLOAD} of one \
-                 message; use fewer hosts, or give each host consecutive ranks",
+                "the list of ranks on {} hosts has {bytes} bytes; one message has at most \
+                 {MAX_PAYLOAD}. Use fewer hosts, or give each host consecutive ranks",
                 launch.host_slices.len()
             );
         }
