@@ -231,7 +231,7 @@ impl Refusal {
     }
 }
 
-/// Why a [`Kvs`](crate::Kvs) or [`NodeAttributes`](crate::NodeAttributes) did not store a pair.
+/// The reason why a [`Kvs`](crate::Kvs) or [`NodeAttributes`](crate::NodeAttributes) did not store a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PutError {
     /// The limit of the store would be passed, such as [`MAX_KVS_BYTES`](crate::limits::MAX_KVS_BYTES).

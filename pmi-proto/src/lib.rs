@@ -51,9 +51,9 @@
 //!
 //! # The client side
 //!
-//! [`Client`] speaks PMI-1, [`pmi2::Client`] PMI-2.
+//! [`Client`] is for PMI-1, [`pmi2::Client`] for PMI-2.
 //!
-//! # What is served
+//! # Supported requests
 //!
 //! * All of PMI-1.1 on an inherited descriptor (`PMI_FD`), and the first lines of a connection to `PMI_PORT`. The table
 //!   is `protocol.txt`, and a test compares it with the code. A client that asks for 1.1 gets 1.1.
@@ -64,9 +64,9 @@
 //! * A process that was started without a manager and has started one itself: [`singleton`].
 //! * An abort is served while an answer is outstanding, if it is the next line.
 //!
-//! # What is refused, and how
+//! # Refusals
 //!
-//! | what | answer |
+//! | input | answer |
 //! | --- | --- |
 //! | another version than 1 and 2 | `response_to_init … rc=-1` |
 //! | a KVS other than the job's; an empty or long key; a long value; a put of `PMI_…` | rc=-1 and a msg |
@@ -84,7 +84,7 @@
 //! except that of a value that does not fit. No refusal closes the connection: libraries crash when their descriptor is
 //! closed, so a manager that wants to end a rank kills it.
 //!
-//! # What is not here
+//! # Tasks of the manager
 //!
 //! The manager starts processes, collects fences, exchanges the KVS between hosts, and detects the end of a rank.
 //! [`Kvs`] and [`NodeAttributes`] store its data. PMIx is another protocol, in the crate `pmix-proto`.

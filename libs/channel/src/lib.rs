@@ -14,6 +14,7 @@
 //! | [`handshake`] | the machines of both sides |
 //! | [`repeats`] | first messages that were already answered |
 //! | [`seal`] | frames: sealing, opening, the end of a stream |
+//! | `schedule` | the derivation of all secrets from a key and an agreement |
 //!
 //! The channel protects the messages between two holders of one key. A holder can impersonate
 //! another holder, and traffic analysis is out of scope. The library `ring` does not wipe its own

@@ -331,7 +331,8 @@ fn place_descriptors(wanted: &[(RawFd, RawFd)]) -> Result<(), (Step, c_int)> {
     Ok(())
 }
 
-/// Closes those of 0, 1 and 2 that `closed` names. The process must own none of them and be about to exec.
+/// Closes each of the descriptors 0, 1 and 2 whose item in `closed` is true. The process must own none of them, and
+/// must exec next.
 pub fn close_standard(closed: [bool; 3]) {
     for (number, _) in (0..).zip(closed).filter(|(_, closed)| *closed) {
         // SAFETY: a system call on a number; by contract the caller owns no descriptor of that number.

@@ -18,10 +18,10 @@ use std::fmt;
 
 use crate::Time;
 
-/// Why a machine panics in debug builds: its owner broke the contract.
+/// The message with which a machine panics in debug builds if its owner breaks the contract.
 pub const UNDRAINED: &str = "outputs are left from an earlier call";
 
-/// What a [`Pump`] needs of a machine.
+/// A state machine, as a [`Pump`] drives it.
 pub trait Machine {
     /// An event that the owner reports.
     type Input;

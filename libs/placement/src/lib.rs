@@ -32,6 +32,9 @@
 //! | [`binding`] | the CPUs of each rank |
 //! | [`hosts`] | the host file, and lists of hosts with ranges |
 //! | [`soft`] | the numbers of processes with which a program can run |
+//! | `members` | the members in ring order, and the meaning of a host's name |
+//! | `pool` | a list of hosts that take groups of ranks in turn |
+//! | `error` | [`PlacementError`]: the reasons why ranks cannot be placed |
 #![forbid(unsafe_code)]
 
 pub mod binding;

@@ -4,7 +4,7 @@ use std::io;
 
 use pmi_proto::limits::MAX_PORT;
 
-/// Why a call failed.
+/// The reason why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A variable of the process manager has an invalid value.

@@ -33,6 +33,7 @@
 //! | `singleton` | the replacement of a server for a process without one |
 //! | `environment` | the variables that the process manager has set |
 //! | `wire` | the connection |
+//! | `error` | [`Error`] |
 //! | `raw` | the unsafe code |
 //! | [`c`] | codes and conversions of both C interfaces |
 //! | [`library`] | functions that both C interfaces have |

@@ -10,7 +10,7 @@ use crate::error::Error;
 /// A key and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// The place of a process in its job.
+/// The rank of a process, and its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessInfo {
     /// The rank, counted from 0.

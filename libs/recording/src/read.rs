@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::format::{FORMAT, Header, MAX_LINE};
 
-/// Why a file cannot be replayed.
+/// The reason why a file cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidRecording {
     /// The file cannot be read.

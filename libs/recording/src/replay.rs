@@ -10,7 +10,7 @@ use crate::Recorded;
 use crate::format::{Header, Line, Outputs, Step};
 use crate::read::{InvalidRecording, Lines, Next};
 
-/// The end of a replay, and the extent of what it shows.
+/// The options of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The number of the last step; `None`: all steps.
@@ -24,11 +24,11 @@ pub struct Options {
 pub struct Replayed {
     /// The number of steps that were replayed.
     pub steps: u64,
-    /// Why there was no further step.
+    /// The reason why there was no further step.
     pub end: End,
 }
 
-/// Why a replay ended.
+/// The reason why a replay ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// The program ended here.

@@ -1,10 +1,19 @@
 //! Standard output and input of a job: whole lines out, bounded bytes in.
 //!
-//! [`line_splitter`] decides where lines end, and [`mod@format`] puts labels before them. [`merge`] joins
-//! equal lines. [`write_admission`] lets only one rank at a time be in the middle of a line. In the job tree,
-//! [`uplink`] sends a stream to the parent manager, and [`inflow`] holds a stream of a child.
-//! [`record`] encodes both. [`relay`] holds the bytes from and to a pseudo-terminal. [`feed`] deals standard input to its receivers, and [`input`] encodes
-//! it. These modules read and write no descriptors.
+//! | module | subject |
+//! |---|---|
+//! | [`line_splitter`] | the ends of lines |
+//! | [`mod@format`], [`hostlabel`] | the labels before lines, and the names of hosts in them |
+//! | [`merge`] | joins equal lines |
+//! | [`write_admission`] | lets only one rank at a time be in the middle of a line |
+//! | [`uplink`] | a stream to the parent manager of the job tree |
+//! | [`inflow`] | a stream of a child in the job tree |
+//! | [`record`] | the encoding of both |
+//! | [`relay`] | the bytes from and to a pseudo-terminal |
+//! | [`feed`] | standard input, distributed to its receivers |
+//! | [`input`] | the encoding of standard input |
+//!
+//! These modules read and write no descriptors.
 //!
 //! **Users.** The manager process in `mpd`, `mpirun`, the links between managers in `mpd-job`, and
 //! the owner of a terminal in `mpd-io`.

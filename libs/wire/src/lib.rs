@@ -1,4 +1,4 @@
-//! Ids, frames and messages of the suite, and what a job is: data alone.
+//! Ids, frames, messages and job specifications of the suite. They are only data.
 //!
 //! **Purpose.** This crate has the types of all data that two programs of the suite, or two
 //! machines of one program, exchange, with encodings and bounds. PROTOCOL.md describes the same for
@@ -12,9 +12,9 @@
 //! | item | subject |
 //! |---|---|
 //! | [`JobId`], [`Rank`], [`RankSet`] | names of jobs and ranks |
-//! | [`DaemonName`], [`Instance`], [`Address`], [`Record`] | names of daemons, and what the ring records of each |
+//! | [`DaemonName`], [`Instance`], [`Address`], [`Record`] | names of daemons, and their records in the ring |
 //! | [`names`] | published names, and their keys |
-//! | [`frame`] | bytes to frames on every stream of the suite |
+//! | [`frame`] | frames, of which every stream of the suite consists |
 //! | [`message`] | the typed messages, one enum per channel and direction |
 //! | [`job`] | a job: its specification, its hosts, the end of its ranks, its exit code |
 //! | [`bounded`], [`hex`], [`digest`] | encodings that several messages share |

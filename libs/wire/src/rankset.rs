@@ -15,7 +15,7 @@ pub struct RankSet {
     ranges: Vec<(u32, u32)>,
 }
 
-/// Why a text is not a set of ranks.
+/// The reason why a text is not a set of ranks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRankSet {
     /// A part is neither a number nor `LOW-HIGH`.

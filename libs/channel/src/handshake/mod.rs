@@ -50,7 +50,7 @@ pub struct Established {
     pub key: KeyId,
 }
 
-/// Why a handshake ended without a channel. The owner closes the connection; messages for the peer
+/// The reason why a handshake ended without a channel. The owner closes the connection; messages for the peer
 /// were among the outputs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
