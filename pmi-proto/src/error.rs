@@ -49,13 +49,13 @@ pub enum ProtocolError {
         value: String,
     },
     /// The client asked for another PMI version than 1 and 2, or changed the version while answers are outstanding.
-    #[error("client wants PMI {version}, which is not served now")]
+    #[error("client requests PMI {version}, which is not supported now")]
     UnsupportedVersion {
         /// The version asked for.
         version: u32,
     },
     /// The client introduced itself with another rank than the one of this session.
-    #[error("client says it is rank {pmiid}")]
+    #[error("client claims to be rank {pmiid}")]
     WrongRank {
         /// The rank that it named.
         pmiid: u32,
@@ -106,7 +106,7 @@ pub enum ProtocolError {
     },
     /// A spawn is larger than [`MAX_SPAWN_BYTES`](crate::limits::MAX_SPAWN_BYTES), or has more than
     /// [`MAX_SPAWN_LINES`](crate::limits::MAX_SPAWN_LINES).
-    #[error("spawn: more arguments and hints than are taken")]
+    #[error("spawn: more arguments and hints than are allowed")]
     SpawnTooLarge,
     /// A client has more requests open than [`MAX_OPEN`](crate::limits::MAX_OPEN), or waits in more barriers
     /// than [`MAX_BARRIERS`](crate::limits::MAX_BARRIERS).

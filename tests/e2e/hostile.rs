@@ -85,7 +85,7 @@ fn unknown_pmi_1_commands_are_answered_and_reported_once() {
             &format!("{WELCOME}{not_known}{ENDED}"),
             "rank 1: broke the PMI protocol: unknown command make_tea",
         ),
-        (&other, &format!("cmd=initack rc=-1\n{WELCOME}{ENDED}"), "client says it is rank 2"),
+        (&other, &format!("cmd=initack rc=-1\n{WELCOME}{ENDED}"), "client claims to be rank 2"),
         (
             &early,
             &format!("cmd=get_maxes_result rc=-1 msg=not_initialized\n{WELCOME}{ENDED}"),

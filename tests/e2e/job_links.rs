@@ -65,7 +65,7 @@ fn a_replayed_hello_of_a_job_link_is_not_passed_on() {
     passed(&mut manager);
     assert!(rest(&mut link(&host, KEY, MANAGER)).is_empty());
     let log = host.ring.log(1);
-    assert!(log.contains("came before: a recording?"), "{log}");
+    assert!(log.contains("received before: it may be a replay"), "{log}");
 }
 
 #[test]

@@ -29,10 +29,10 @@ pub enum ConsoleError {
     #[error(transparent)]
     RunDir(#[from] RunDirError),
     /// The connection failed.
-    #[error("cannot speak with the daemon: {0}")]
+    #[error("the connection to the daemon failed: {0}")]
     System(#[from] std::io::Error),
     /// The bytes received are no frame or no reply.
-    #[error("the daemon speaks another language: {0}")]
+    #[error("the daemon sent an invalid message: {0}")]
     Frame(#[from] InvalidFrame),
     /// The daemon closed the connection.
     #[error("the daemon closed the connection without an answer")]

@@ -13,7 +13,7 @@ pub enum DecodeError {
     #[error("{0} bytes follow the last field")]
     Trailing(usize),
     /// A pack has another number of data than the protocol requires here.
-    #[error("a field holds {0} data in the place of {1}")]
+    #[error("a field has {0} data instead of {1}")]
     Count(i32, usize),
     /// A length or a number of elements is impossible.
     #[error("a length of {0} is not possible")]

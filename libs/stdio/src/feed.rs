@@ -355,7 +355,7 @@ pub struct TooMuchInput;
 
 /// A set of ranks with too many ranges for a message to child managers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the ranks that are to receive standard input are in too many pieces; name ranges of them")]
+#[error("the ranks for standard input have too many ranges; use fewer ranges")]
 pub struct TooManyRanges;
 
 #[cfg(test)]

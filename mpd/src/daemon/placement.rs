@@ -44,7 +44,7 @@ pub(crate) fn adopted(name: &str, ring: Option<&Ring>) -> Result<Plan> {
 pub(crate) fn alone(name: &str, spec: &JobSpec) -> Result<Plan> {
     let name = DaemonName::new(name).context("the name of this daemon")?;
     plan(spec, &[only(name.clone())], &name)
-        .context("no daemon is running here, so the job has this host alone")
+        .context("no daemon is running here, so the job can use only this host")
 }
 
 /// Places every process to be spawned on the live members of the ring.

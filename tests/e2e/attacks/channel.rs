@@ -34,7 +34,7 @@ fn a1_a_replayed_handshake_is_never_accepted() {
         assert!(answer.is_empty(), "replay {number} was answered by {} bytes", answer.len());
     }
     target.ring.agree();
-    assert!(target.clean_log().contains("came before: a recording?"));
+    assert!(target.clean_log().contains("received before: it may be a replay"));
 }
 
 #[test]

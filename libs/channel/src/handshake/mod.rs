@@ -84,13 +84,13 @@ pub enum HandshakeError {
     #[error("the peer's hello is malformed")]
     Malformed,
     /// The same hello arrived before. The peer holds the key, or has recorded a holder.
-    #[error("its first message came before: a recording?")]
+    #[error("its first message was received before: it may be a replay")]
     Repeated,
     /// The peer is this process.
     #[error("connected to itself")]
     Reflected,
     /// The peer expects another process, or is not the expected process.
-    #[error("not the process that was looked for")]
+    #[error("it is another process than expected")]
     AnotherInstance,
     /// The peer's X25519 key gives an all-zero secret.
     #[error("the peer's public key is weak")]

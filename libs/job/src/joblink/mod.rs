@@ -62,7 +62,7 @@ pub enum Loss {
     #[error("no message from it for {}", Seconds(*.0))]
     Silent(Duration),
     /// Too many bytes wait for the peer.
-    #[error("it does not read what it is sent")]
+    #[error("it does not read its messages")]
     Clogged,
     /// The peer sent a frame that it must not send.
     #[error("it broke the protocol of job links: {0}")]

@@ -57,7 +57,7 @@ pub enum Problem {
     )]
     Colons(String),
     /// The text is not a valid range.
-    #[error("{} has a bad range: [1-9], [01-16,20] are good ones", shown(.0))]
+    #[error("{} has an invalid range; valid are [1-9] and [01-16,20]", shown(.0))]
     Range(String),
     /// The text is not a number of CPUs.
     #[error("{} is not a number of CPUs: HOST:NCPUS and slots=NCPUS take 1 to {MAX_NCPUS}", shown(.0))]
@@ -83,7 +83,7 @@ pub enum Problem {
     )]
     User(String),
     /// The text is not a port.
-    #[error("{} is not a port of ssh: 1 to 65535 are", shown(.0))]
+    #[error("{} is not a port of ssh: a port is 1 to 65535", shown(.0))]
     Port(String),
 }
 

@@ -173,7 +173,7 @@ pub(super) fn spawn(info: &[Info], apps: Vec<App>) -> Result<Operation, Refused>
         bytes += app.command.len() + texts.map(|text| text.len() + 1).sum::<usize>();
         bytes += hints.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
         if bytes > MAX_SPAWN_BYTES {
-            return Err((Status::OUT_OF_RESOURCE, "more arguments and hints than are taken"));
+            return Err((Status::OUT_OF_RESOURCE, "more arguments and hints than are allowed"));
         }
         spawn.request.commands.push(SpawnCommand {
             program: app.command,

@@ -35,7 +35,7 @@ pub enum Misfit {
     #[error("{0} is empty or contains a NUL byte")]
     Text(&'static str),
     /// An argument with substitution is not a valid pattern.
-    #[error("argument {0:?} has a % field that there is not")]
+    #[error("argument {0:?} has an unknown % field")]
     Argument(String),
     /// An argset refers to a missing environment.
     #[error("environment {0} is missing")]
@@ -52,9 +52,7 @@ pub enum Misfit {
         group: u32,
     },
     /// The job adopts a running process, and asks for more than adoption supports.
-    #[error(
-        "a program that runs already is one process, whose input and file cannot be given to it"
-    )]
+    #[error("a running program is one process, and gets no input and no file")]
     Adopted,
     /// The number of processes to attach to differs from the number of ranks.
     #[error("{0} processes to attach to for {1} ranks")]

@@ -55,7 +55,7 @@ pub enum InvalidHostSlices {
     #[error("the ranks of the hosts are not those of the job")]
     Ranks,
     /// A host occurs twice.
-    #[error("{0} is there twice")]
+    #[error("{0} is named twice")]
     Twice(DaemonName),
 }
 

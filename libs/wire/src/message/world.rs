@@ -66,7 +66,7 @@ impl Gathering {
 
 /// The incomplete descriptions exceed the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("more of worlds to come than can be kept")]
+#[error("too many messages of worlds that have not begun")]
 pub struct TooMuch;
 
 #[cfg(test)]

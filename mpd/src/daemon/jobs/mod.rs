@@ -197,7 +197,7 @@ impl Jobs {
             if (&record.cookie, record.tree_index as usize) == (&launch.cookie, tree_index) {
                 return Ok(());
             }
-            bail!("what is left of an earlier job {} is still being removed", launch.job);
+            bail!("the leftovers of an earlier job {} are still being removed", launch.job);
         }
         let null = start::null()?;
         let console = [null.as_fd(); 3];
