@@ -221,17 +221,17 @@ fn user(proof: &[u8]) -> Option<(u32, u32)> {
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
-    fn text(&mut self, what: &'static str) -> Result<Vec<u8>, ProtocolError> {
+    fn text(&mut self, field: &'static str) -> Result<Vec<u8>, ProtocolError> {
         let most = &self.0[..self.0.len().min(MAX_NAMESPACE + 1)];
-        let end = most.iter().position(|byte| *byte == 0).ok_or(ProtocolError::Handshake(what))?;
+        let end = most.iter().position(|byte| *byte == 0).ok_or(ProtocolError::Handshake(field))?;
         let text = self.0[..end].to_vec();
         self.0 = &self.0[end + 1..];
         Ok(text)
     }
 
-    fn take(&mut self, number: usize, what: &'static str) -> Result<&'a [u8], ProtocolError> {
+    fn take(&mut self, number: usize, field: &'static str) -> Result<&'a [u8], ProtocolError> {
         let (taken, rest) =
-            self.0.split_at_checked(number).ok_or(ProtocolError::Handshake(what))?;
+            self.0.split_at_checked(number).ok_or(ProtocolError::Handshake(field))?;
         self.0 = rest;
         Ok(taken)
     }

@@ -268,62 +268,64 @@ impl View for Query {
 /// The fields of a record, in their order.
 struct Fields {
     fields: std::vec::IntoIter<Data>,
-    what: &'static str,
+    structure: &'static str,
 }
 
 impl Fields {
-    fn of(data: Data, what: &'static str) -> Result<Self, DecodeError> {
+    fn of(data: Data, structure: &'static str) -> Result<Self, DecodeError> {
         match data {
-            Data::Record(fields) => Ok(Self { fields: fields.into_iter(), what }),
-            _ => Err(DecodeError::Form(what)),
+            Data::Record(fields) => Ok(Self { fields: fields.into_iter(), structure }),
+            _ => Err(DecodeError::Form(structure)),
         }
     }
 
     fn next(&mut self) -> Result<Data, DecodeError> {
-        self.fields.next().ok_or(DecodeError::Form(self.what))
+        self.fields.next().ok_or(DecodeError::Form(self.structure))
     }
 
     fn text(&mut self) -> Result<Option<Vec<u8>>, DecodeError> {
         match self.next()? {
             Data::Text(text) => Ok(text),
-            _ => Err(DecodeError::Form(self.what)),
+            _ => Err(DecodeError::Form(self.structure)),
         }
     }
 
     fn texts(&mut self) -> Result<Vec<Vec<u8>>, DecodeError> {
-        let Data::Run(run) = self.next()? else { return Err(DecodeError::Form(self.what)) };
+        let Data::Run(run) = self.next()? else { return Err(DecodeError::Form(self.structure)) };
         let text = |data| match data {
             Data::Text(text) => Ok(text.unwrap_or_default()),
-            _ => Err(DecodeError::Form(self.what)),
+            _ => Err(DecodeError::Form(self.structure)),
         };
         run.into_iter().map(text).collect()
     }
 
     fn run<T: View>(&mut self) -> Result<Vec<T>, DecodeError> {
-        let Data::Run(run) = self.next()? else { return Err(DecodeError::Form(self.what)) };
+        let Data::Run(run) = self.next()? else { return Err(DecodeError::Form(self.structure)) };
         run.into_iter().map(T::view).collect()
     }
 
     fn u32(&mut self) -> Result<u32, DecodeError> {
         match self.next()? {
             Data::Unsigned(number) => {
-                u32::try_from(number).map_err(|_| DecodeError::Form(self.what))
+                u32::try_from(number).map_err(|_| DecodeError::Form(self.structure))
             }
-            _ => Err(DecodeError::Form(self.what)),
+            _ => Err(DecodeError::Form(self.structure)),
         }
     }
 
     fn i32(&mut self) -> Result<i32, DecodeError> {
         match self.next()? {
-            Data::Signed(number) => i32::try_from(number).map_err(|_| DecodeError::Form(self.what)),
-            _ => Err(DecodeError::Form(self.what)),
+            Data::Signed(number) => {
+                i32::try_from(number).map_err(|_| DecodeError::Form(self.structure))
+            }
+            _ => Err(DecodeError::Form(self.structure)),
         }
     }
 
     fn value(&mut self) -> Result<Value, DecodeError> {
         match self.next()? {
             Data::Value(value) => Ok(*value),
-            _ => Err(DecodeError::Form(self.what)),
+            _ => Err(DecodeError::Form(self.structure)),
         }
     }
 }

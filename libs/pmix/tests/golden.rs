@@ -1,5 +1,5 @@
-//! Bytes as the libraries send and read them: of Open MPI 5 (flexible encoding) and of Open MPI 4.1 with its PMIx 3
-//! (fixed encoding).
+//! The bytes that libraries send and read: Open MPI 5 (flexible encoding), and Open MPI 4.1 with its PMIx 3 (fixed
+//! encoding).
 
 use pmix_proto::connect::{Expectation, Introduction, Refusal};
 use pmix_proto::encoding::{Data, DataType, Encoding, Value, Writer};
@@ -134,7 +134,7 @@ fn data_have_the_bytes_of_the_libraries() {
 }
 
 #[test]
-fn the_beginning_of_the_job_information_is_that_of_the_libraries() {
+fn the_job_information_begins_as_the_libraries_expect() {
     let infos = Value::new(
         DataType::ARRAY,
         Data::Array(

@@ -12,7 +12,7 @@ use pmix_proto::message::{Put, Scope, read_pairs};
 use pmix_proto::modex::{Modex, View, qualified};
 use pmix_proto::view::{Info, Pair, Proc};
 
-/// Three ranks dealt to two hosts, of two programs.
+/// Three ranks of two programs on two hosts.
 fn job() -> Job {
     let node = |name: &str| Node {
         name: name.into(),
@@ -66,7 +66,7 @@ fn the_job_information_has_sizes_hosts_and_parents() {
 }
 
 #[test]
-fn an_asker_gets_the_facts_of_its_own_host() {
+fn a_client_gets_the_facts_of_its_own_host() {
     let pairs = described(Some(1), Encoding::Flexible);
     assert_eq!(find(&pairs, "pmix.lpeers").and_then(Value::as_text), Some(&b"1"[..]));
     assert!(find(&pairs, "pmix.ndosub").is_some());
@@ -78,7 +78,7 @@ fn an_asker_gets_the_facts_of_its_own_host() {
 }
 
 #[test]
-fn each_rank_has_a_blob_with_its_places() {
+fn each_rank_has_a_blob_with_its_host_and_its_numbers() {
     for encoding in Encoding::ALL {
         let pairs = described(Some(0), encoding);
         let blobs: Vec<_> = pairs.iter().filter(|pair| pair.key == b"pmix.pblob").collect();
@@ -121,7 +121,7 @@ fn data(modex: &Modex, view: View) -> Vec<(String, String)> {
 }
 
 #[test]
-fn committed_pairs_are_seen_by_their_scope_and_the_last_one_counts() {
+fn committed_pairs_are_visible_in_their_scope_and_the_last_pair_counts() {
     let mut modex = Modex::default();
     assert!(!modex.has(0));
     let puts = [put(Scope::Local, "l", "1"), put(Scope::Remote, "r", "2")];
@@ -176,7 +176,7 @@ fn a_fence_is_complete_when_all_members_of_the_host_arrived() {
     let (all, [zero, one]) = (key(&[Proc::all("job")]), [0, 1].map(|rank| Proc::new("job", rank)));
     let local = ranks(&[true, true]);
     assert_eq!(fences.arrive(all.clone(), &zero, 'a', &local), Ok(None));
-    // A member that arrives again begins the next fence; another set of members has a fence of its own.
+    // A member that arrives again begins the next fence. Another set of members has another fence.
     assert_eq!(fences.arrive(all.clone(), &zero, 'b', &local), Ok(None));
     let own = key(std::slice::from_ref(&one));
     let alone = BTreeMap::from([(one.clone(), true)]);
@@ -200,20 +200,20 @@ fn the_death_of_a_member_completes_a_fence_with_an_error() {
     for (proc, waiter) in [(&zero, 'a'), (&two, 'b')] {
         assert_eq!(fences.arrive(all.clone(), proc, waiter, &local), Ok(None));
     }
-    // One that had arrived dies, too: it gets no answer.
+    // A member that has arrived dies too. It gets no answer.
     assert_eq!(fences.remove(&two), []);
     let completions = fences.remove(&one);
     assert_eq!(completions.len(), 1);
     assert_eq!(completions[0].waiters, [(zero.clone(), 'a')]);
     assert_eq!(completions[0].status, Status::PARTIAL_SUCCESS);
-    // A later fence does not wait for the dead.
+    // A later fence does not wait for dead members.
     let local = ranks(&[true, false, false]);
     let later = fences.arrive(all, &zero, 'c', &local).unwrap().unwrap();
     assert_eq!((later.count, later.status), (1, Status::PARTIAL_SUCCESS));
 }
 
 #[test]
-fn a_member_whose_time_is_over_gets_no_second_answer() {
+fn a_member_whose_timeout_expired_gets_no_second_answer() {
     let mut fences = Collectives::default();
     let all = key(&[Proc::all("job")]);
     let [zero, one] = [0, 1].map(|rank| Proc::new("job", rank));

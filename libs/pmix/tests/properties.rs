@@ -1,4 +1,4 @@
-//! What holds for any data and any bytes, in both encodings.
+//! Properties that hold for any data and any bytes, in both encodings.
 
 use pmix_proto::encoding::{Data, DataType, Encoding, Reader, Value, Writer};
 use pmix_proto::limits::MAX_DEPTH;
@@ -74,7 +74,7 @@ fn plain(kind: DataType) -> BoxedStrategy<Data> {
     }
 }
 
-/// A type with data of it; records, values and arrays in each other.
+/// A type and data of this type, with nested records, values and arrays.
 fn typed(encoding: Encoding) -> BoxedStrategy<Value> {
     let leaf = prop::sample::select(PLAIN.to_vec())
         .prop_flat_map(|kind| plain(kind).prop_map(move |data| Value::new(kind, data).unwrap()));
@@ -164,7 +164,7 @@ fn decoded(encoding: Encoding, bytes: &[u8]) -> Result<Value, pmix_proto::Decode
     }
 }
 
-/// A program of random bytes is mostly no message; a message with a few changed bytes mostly begins as one.
+/// A message with a few changed bytes. Its beginning is usually valid, unlike that of random bytes.
 fn any_bytes() -> impl Strategy<Value = (Encoding, Vec<u8>)> {
     let changed = (value_with_encoding(), vec((any::<prop::sample::Index>(), any::<u8>()), 0..4))
         .prop_map(|((encoding, value), changes)| {
@@ -180,7 +180,7 @@ fn any_bytes() -> impl Strategy<Value = (Encoding, Vec<u8>)> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_as_it_was((encoding, value) in value_with_encoding()) {
+    fn a_value_is_the_same_after_it_is_written_and_read((encoding, value) in value_with_encoding()) {
         let bytes = encoded(encoding, &value);
         prop_assert_eq!(decoded(encoding, &bytes), Ok(value));
     }
@@ -194,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_that_read_as_a_value_are_written_so_that_they_read_the_same(
+    fn any_value_that_was_read_is_the_same_after_it_is_written_and_read(
         (encoding, bytes) in any_bytes(),
     ) {
         if let Ok(value) = decoded(encoding, &bytes) {
@@ -205,11 +205,11 @@ proptest! {
     }
 
     #[test]
-    fn in_the_fixed_encoding_bytes_that_read_as_a_value_are_written_as_they_were(
+    fn in_the_fixed_encoding_a_value_that_was_read_is_written_as_the_same_bytes(
         (encoding, bytes) in any_bytes(),
     ) {
         if encoding == Encoding::Fixed {
-            // The only bytes with a second form are those of an array without a type.
+            // Only an array without a type has a second form.
             let has_untyped_array = bytes.windows(2).any(|two| two == [0, 39]);
             if let (Ok(value), false) = (decoded(encoding, &bytes), has_untyped_array) {
                 prop_assert_eq!(encoded(encoding, &value), bytes);
@@ -218,7 +218,7 @@ proptest! {
     }
 
     #[test]
-    fn a_run_of_packs_reads_pack_by_pack(
+    fn packs_are_read_one_after_the_other(
         encoding in encodings(), sizes in vec(any::<u64>(), 0..9), numbers in vec(any::<i32>(), 0..9),
     ) {
         let sizes: Vec<_> = sizes.into_iter().map(Data::Unsigned).collect();
@@ -252,7 +252,7 @@ fn values_are_nested_up_to_a_limit() {
 
 #[test]
 fn a_number_of_elements_beyond_the_message_is_an_error_at_once() {
-    // An array of 2^60 bytes, and one of as many strings.
+    // An array of 2^60 bytes, and an array of 2^60 strings.
     for kind in [2_u8, 3] {
         let flexible = [&[2, 39, kind][..], &[0x80; 8][..], &[0x10]].concat();
         assert!(decoded(Encoding::Flexible, &flexible).is_err());

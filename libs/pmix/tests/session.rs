@@ -1,4 +1,4 @@
-//! Conversations of a client with a session, with the requests and replies of both encodings.
+//! A client and a session exchange the requests and replies of both encodings.
 
 use pmix_proto::connect::{Introduction, Refusal};
 use pmix_proto::encoding::{Encoding, Value};
@@ -96,7 +96,7 @@ fn fence(procs: &[Proc]) -> Request {
 }
 
 #[test]
-fn a_client_introduces_itself_and_is_admitted_however_its_bytes_are_cut() {
+fn a_client_connects_and_is_admitted_with_its_bytes_in_any_pieces() {
     let bytes = connect_message(&introduction(Encoding::Flexible));
     let mut session = Session::new();
     for byte in &bytes {
@@ -109,7 +109,7 @@ fn a_client_introduces_itself_and_is_admitted_however_its_bytes_are_cut() {
 }
 
 #[test]
-fn a_refused_client_gets_a_status_and_the_end() {
+fn a_refused_client_gets_a_status_and_the_connection_closes() {
     let mut session = Session::new();
     session.receive(&connect_message(&introduction(Encoding::Flexible)));
     session.poll_operation().unwrap();
@@ -123,7 +123,7 @@ fn a_refused_client_gets_a_status_and_the_end() {
 }
 
 #[test]
-fn garbage_in_the_place_of_the_connect_message_ends_the_connection() {
+fn garbage_instead_of_the_connect_message_closes_the_connection() {
     let header = |length: u32| [0, 0, length, 0].map(u32::to_ne_bytes).concat();
     let too_long = header(u32::try_from(MAX_HANDSHAKE).unwrap() + 1);
     let no_message = [header(3), b"abc".to_vec()].concat();
@@ -137,7 +137,7 @@ fn garbage_in_the_place_of_the_connect_message_ends_the_connection() {
 }
 
 #[test]
-fn a_message_that_is_too_long_ends_the_connection_before_it_comes() {
+fn a_message_that_is_too_long_closes_the_connection_after_its_header() {
     let mut pair = Pair::connected(Encoding::Flexible);
     let length = u32::try_from(MAX_MESSAGE).unwrap() + 1;
     pair.session.receive(&Header { index: 5, tag: 101, length }.write());
@@ -171,7 +171,7 @@ fn answers_go_to_their_requests_in_any_order() {
 }
 
 #[test]
-fn the_members_of_a_fence_are_sorted_and_none_are_all() {
+fn the_members_of_a_fence_are_sorted_and_an_empty_list_means_all() {
     let mut pair = Pair::connected(Encoding::Flexible);
     let (a, b) = (Proc::new("a", 7), Proc::new("b", 1));
     let (_, operation) = pair.ask(&fence(&[b.clone(), a.clone(), b.clone()]));
@@ -182,7 +182,7 @@ fn the_members_of_a_fence_are_sorted_and_none_are_all() {
 }
 
 #[test]
-fn a_request_whose_time_is_over_is_answered_once() {
+fn a_request_whose_timeout_expired_is_answered_once() {
     let mut pair = Pair::connected(Encoding::Flexible);
     let info =
         vec![Info::new("pmix.timeout", Value::int(600)), Info::new("pmix.wait", Value::int(0))];
@@ -198,7 +198,7 @@ fn a_request_whose_time_is_over_is_answered_once() {
 }
 
 #[test]
-fn the_end_of_the_stream_forgets_what_is_open() {
+fn the_end_of_the_stream_drops_open_requests() {
     let mut pair = Pair::connected(Encoding::Flexible);
     let (ticket, _) = pair.ask(&fence(&[]));
     pair.session.receive(&[0; 4]);
@@ -234,7 +234,7 @@ fn an_abort_is_answered_and_passed_on() {
 }
 
 #[test]
-fn an_unreadable_request_costs_an_error_and_nothing_else() {
+fn an_invalid_request_only_gets_an_error() {
     let mut pair = Pair::connected(Encoding::Flexible);
     // A fence with a count of procs and no procs, a command that does not exist, and no command.
     for (tag, payload, status) in [
@@ -252,7 +252,7 @@ fn an_unreadable_request_costs_an_error_and_nothing_else() {
 }
 
 #[test]
-fn commands_that_are_not_offered_are_answered_and_not_reported() {
+fn unsupported_commands_are_answered_and_not_reported() {
     let mut pair = Pair::connected(Encoding::Flexible);
     for command in [17, 19, 22, 32] {
         pair.send(200, &Request::Unsupported { command });
@@ -284,7 +284,7 @@ fn event(status: Status, affected: &Proc) -> Event {
 }
 
 #[test]
-fn a_client_gets_the_events_that_it_registered_for() {
+fn a_client_gets_the_events_for_which_it_has_registered() {
     let mut pair = Pair::connected(Encoding::Flexible);
     let died = event(Status::TERM_WO_SYNC, &Proc::new("job", 3));
     assert!(!pair.session.notify(&died, true));
@@ -310,7 +310,7 @@ fn a_client_gets_the_events_that_it_registered_for() {
 }
 
 #[test]
-fn a_default_handler_gets_events_only_where_the_manager_allows() {
+fn a_default_handler_gets_events_only_if_the_manager_allows_it() {
     let mut pair = Pair::connected(Encoding::Flexible);
     pair.ask(&Request::Register { codes: vec![], info: vec![] });
     let died = event(Status::TERM_WO_SYNC, &Proc::new("job", 3));
@@ -322,7 +322,7 @@ fn a_default_handler_gets_events_only_where_the_manager_allows() {
 }
 
 #[test]
-fn a_registration_for_some_processes_gets_events_about_these() {
+fn a_registration_for_some_processes_gets_only_their_events() {
     let mut pair = Pair::connected(Encoding::Flexible);
     let info = vec![Info::new("pmix.evaffected", Proc::new("job", 3).value())];
     pair.ask(&Request::Register { codes: vec![Status::PROC_ABORTED], info });
@@ -348,7 +348,7 @@ fn a_publication_has_its_pairs_without_the_directives() {
 }
 
 #[test]
-fn a_spawn_becomes_commands_with_hints_of_the_other_dialects() {
+fn a_spawn_becomes_commands_with_the_hints_of_pmi_1_and_2() {
     let mut pair = Pair::connected(Encoding::Fixed);
     let app = App {
         command: b"./x".into(),
