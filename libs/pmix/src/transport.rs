@@ -24,30 +24,30 @@ pub struct Header {
 impl Header {
     /// Reads a header in network order.
     pub fn read(bytes: [u8; HEADER]) -> Self {
-        let word = |at| u32::from_be_bytes(four_bytes(bytes, at));
-        Self { index: four_bytes(0), tag: four_bytes(4), length: four_bytes(8) }
+        let number = |at| u32::from_be_bytes(four_bytes(bytes, at));
+        Self { index: number(0), tag: number(4), length: number(8) }
     }
 
     /// Reads the header of a connect message, in the byte order of this host.
     pub fn read_connect(bytes: [u8; HEADER]) -> Self {
-        let word = |at| u32::from_ne_bytes(four_bytes(bytes, at));
-        Self { index: four_bytes(0), tag: four_bytes(4), length: four_bytes(8) }
+        let number = |at| u32::from_ne_bytes(four_bytes(bytes, at));
+        Self { index: number(0), tag: number(4), length: number(8) }
     }
 
     /// Writes a header in network order.
     pub fn write(self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
-        for (word, number) in bytes.chunks_mut(4).zip([self.index, self.tag, self.length]) {
-            word.copy_from_slice(&number.to_be_bytes());
+        for (part, number) in bytes.chunks_mut(4).zip([self.index, self.tag, self.length]) {
+            part.copy_from_slice(&number.to_be_bytes());
         }
         bytes
     }
 }
 
 fn four_bytes(bytes: [u8; HEADER], at: usize) -> [u8; 4] {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[at..at + 4]);
-    word
+    let mut part = [0; 4];
+    part.copy_from_slice(&bytes[at..at + 4]);
+    part
 }
 
 /// The announced length of a message exceeds its limit.
