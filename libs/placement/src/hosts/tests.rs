@@ -97,8 +97,8 @@ fn a_text_that_could_be_an_option_or_shell_code_is_refused() {
 fn errors_have_the_line_the_text_escaped_and_what_is_allowed() {
     assert_eq!(
         problem("h1\n# x\n-oProxyCommand=touch /x\n"),
-        "line 3: '-oProxyCommand=touch' is not the name of a host: letters, digits and . _ - can \
-         stand in it (at most 255), a letter or digit first; ranges look like c[1-9,12], IPv6 like \
+        "line 3: '-oProxyCommand=touch' is not the name of a host: it can have letters, digits and \
+         . _ - (at most 255), a letter or digit first; ranges look like c[1-9,12], IPv6 like \
          [fe80::1]"
     );
     assert!(problem("a\u{1b}(x").starts_with("line 1: 'a\\u{1b}(x' is not"));
