@@ -32,6 +32,20 @@ impl FarEnd {
         Err(io::Error::new(io::ErrorKind::NotFound, "the kernel does not show its far end"))
     }
 
+    /// Finds the far ends of connections within this host, over IPv4, with one look at the table. `None`: the table
+    /// does not contain the connection.
+    pub fn of_all(streams: &[TcpStream]) -> Vec<Option<Self>> {
+        if streams.is_empty() {
+            return Vec::new();
+        }
+        let text = fs::read_to_string("/proc/self/net/tcp").unwrap_or_default();
+        let find = |stream: &TcpStream| {
+            let ports = (stream.peer_addr().ok()?.port(), stream.local_addr().ok()?.port());
+            text.lines().skip(1).find_map(|line| Self::in_line(line, ports))
+        };
+        streams.iter().map(find).collect()
+    }
+
     /// Parses one line of the table. `None` unless it is the connection between these ports, near and far as seen
     /// from the far end.
     fn in_line(line: &str, (near, far): (u16, u16)) -> Option<Self> {

@@ -85,16 +85,19 @@ impl Modex {
         })
     }
 
+    /// All pairs that the rank has committed for this view. Values that hold for one group only are not among them.
+    pub fn pairs(&self, rank: u32, view: View) -> Option<Vec<Pair>> {
+        let committed = self.ranks.get(&rank)?.pairs.iter();
+        let seen =
+            committed.filter(|((_, scope), _)| [view.scope(), Scope::Global].contains(scope));
+        Some(seen.map(|((key, _), value)| Pair::new(key.as_slice(), value.clone())).collect())
+    }
+
     /// All pairs that the rank has committed for this view, as the answer to `get`.
     pub fn data(&self, proc: &Proc, view: View, encoding: Encoding) -> Option<Vec<u8>> {
         let committed = self.ranks.get(&proc.rank)?;
-        let pairs: Vec<_> = committed
-            .pairs
-            .iter()
-            .filter(|((_, scope), _)| [view.scope(), Scope::Global].contains(scope))
-            .map(|((key, _), value)| Pair::new(key.as_slice(), value.clone()))
-            .chain(committed.qualified.iter().cloned())
-            .collect();
+        let mut pairs = self.pairs(proc.rank, view)?;
+        pairs.extend(committed.qualified.iter().cloned());
         Some(blob(encoding, proc, &write_pairs(encoding, &pairs)))
     }
 

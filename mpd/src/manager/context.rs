@@ -34,6 +34,8 @@ pub(super) struct Job {
     pub(super) directory: Option<PathBuf>,
     /// The shared objects of groups of the ranks here.
     pub(super) groups: Rc<Groups>,
+    /// The port for PMIx clients, once ranks may be started.
+    pub(super) pmix_port: Option<u16>,
     /// The daemon that started this process.
     pub(super) daemon: Pid,
 }

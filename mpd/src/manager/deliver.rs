@@ -36,8 +36,9 @@ impl Process {
 
             Event::Pmi(rank, client, pmi) => self.pmi.connect(turn, (rank, client), pmi),
             Event::Keys(from, bytes) => self.pmi.take_keys(turn, from, &bytes),
+            Event::PmixPiece(from, bytes) => self.pmi.take_pmix(turn, from, &bytes),
             Event::SpawnAnswer(caller, outcome) => self.pmi.answer_spawn(caller, outcome),
-            Event::Released(rank) => self.pmi.rank_ended(rank),
+            Event::Released(rank) => self.pmi.rank_ended(turn, rank),
             Event::Named(request, answer) => self.pmi.named(turn, request, answer),
             Event::NameLost(name, to) => self.pmi.name_lost(turn, &name, &to),
 
@@ -66,6 +67,8 @@ impl Process {
                 self.upstream.go(turn);
                 self.stdio.go(turn);
                 self.ending.watch_shm(turn);
+                let port = self.pmi.go(turn);
+                self.common.job.pmix_port = port;
             }
             Event::Registered => {
                 self.ranks.report_all(turn);
@@ -73,7 +76,7 @@ impl Process {
                 self.spawns.ask_for_placement(turn, machine);
             }
             Event::Ended(rank) => {
-                self.pmi.rank_ended(rank);
+                self.pmi.rank_ended(turn, rank);
                 self.stdio.rank_ended(turn, rank);
                 self.spawns.forget(rank);
             }

@@ -66,6 +66,8 @@ pub(super) enum Event {
     Pmi(Rank, Client, UnixStream),
     /// Keys and values of other hosts.
     Keys(LinkEnd, Vec<u8>),
+    /// A piece of data of PMIx clients, from another manager.
+    PmixPiece(LinkEnd, Vec<u8>),
     /// The answer to the spawn of a rank here: the name of the world's key-value space and an error code per
     /// process.
     SpawnAnswer(Caller, Result<(String, Vec<i32>), &'static str>),

@@ -52,8 +52,15 @@ pub(super) fn common(program: &str) -> Common {
     let spec = Rc::new(spec);
     let mut worlds = Worlds::default();
     worlds.insert(World::of_job(&spec, &order));
-    let job =
-        Job { spec, order, worlds, directory: None, groups: Rc::default(), daemon: Pid::parent() };
+    let job = Job {
+        spec,
+        order,
+        worlds,
+        directory: None,
+        groups: Rc::default(),
+        pmix_port: None,
+        daemon: Pid::parent(),
+    };
     Common {
         poll: Poll::new().unwrap(),
         clock: Clock::start(),

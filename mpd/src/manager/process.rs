@@ -42,6 +42,7 @@ impl Process {
             CONSOLE => self.upstream.mark_console(),
             SIGNALS => self.signalled = true,
             ADOPTED => self.ranks.mark_adopted(),
+            _ if self.pmi.mark_pmix(token, event.is_readable(), has_ended) => {}
             _ if self.links.mark_ready(token, has_ended || event.is_error()) => {}
             _ => match self.ranks.of_token(token) {
                 Some((rank, RankDescriptor::Shim)) => self.ranks.mark_shim(rank),

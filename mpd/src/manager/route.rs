@@ -86,7 +86,10 @@ impl Process {
             // The end of the job.
             Output::Drain => self.stdio.start_draining(turn),
             Output::DiscardOutput => self.stdio.discard(),
-            Output::CleanUp => self.ending.clean_up(turn),
+            Output::CleanUp => {
+                self.pmi.clean_up();
+                self.ending.clean_up(turn);
+            }
 
             // For the loop itself.
             Output::Withdraw => turn.report(Event::Over(exit::SUITE)),

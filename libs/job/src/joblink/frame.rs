@@ -82,6 +82,8 @@ pub enum JobLinkMessage {
     File(Vec<u8>),
     /// A piece of the description of a world: see [`mpd_wire::message::WorldPiece`].
     World(Vec<u8>),
+    /// A piece of data of PMIx clients.
+    Pmix(Vec<u8>),
 }
 
 /// The peer sent a frame that it may not send.
@@ -126,6 +128,7 @@ pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<JobLinkMessa
         }
         (TreeKind::Keys, _) => JobLinkMessage::Keys(frame),
         (TreeKind::World, _) => JobLinkMessage::World(frame),
+        (TreeKind::Pmix, _) => JobLinkMessage::Pmix(frame),
         (TreeKind::Output(stream), Side::Child) => JobLinkMessage::Output(stream, frame),
         (TreeKind::Stdin, Side::Parent) => JobLinkMessage::Stdin(frame),
         (TreeKind::Spec, Side::Parent) => JobLinkMessage::Spec(frame),

@@ -96,6 +96,8 @@ pub(super) struct RankTable {
     living: u32,
     /// Pairs of worlds that share their fate, by their first ranks.
     connections: BTreeSet<(Rank, Rank)>,
+    /// The fences of groups with names. Their members may belong to several worlds.
+    named: GroupFences,
 }
 
 impl RankTable {
@@ -106,8 +108,12 @@ impl RankTable {
             (tree_index, host_slice.ranks.clone())
         };
         let parts = Parts((0..).zip(host_slices.iter()).map(part).collect());
-        let mut rank_table =
-            Self { worlds: BTreeMap::new(), living: 0, connections: BTreeSet::new() };
+        let mut rank_table = Self {
+            worlds: BTreeMap::new(),
+            living: 0,
+            connections: BTreeSet::new(),
+            named: GroupFences::default(),
+        };
         rank_table.add(World::of_job(size), parts, None);
         rank_table
     }
@@ -146,6 +152,7 @@ impl RankTable {
 
     /// Gives the ranks of the first world new PMI sessions and a new fence.
     pub(super) fn restart(&mut self) {
+        self.named = GroupFences::default();
         let Some(entry) = self.worlds.get_mut(&Rank(0)) else { return };
         entry.fence = Fence::of(&entry.world.ranks());
         entry.groups = GroupFences::default();
@@ -220,6 +227,7 @@ impl RankTable {
             is_unwanted: entry.is_given_up || entry.spawned.as_ref().is_some_and(is_failed),
         };
         self.living -= 1;
+        self.named.leave(rank);
         Some(ended)
     }
 
@@ -305,6 +313,9 @@ impl RankTable {
 
     /// These ranks, of one world, wait in the fence of a group. Returns the first rank of that world.
     pub(super) fn enter_group(&mut self, group: FenceGroup, ranks: &RankSet) -> Option<Rank> {
+        if !group.name.is_empty() {
+            return self.enter_named(group, ranks);
+        }
         let entry = self.entry_of_mut(ranks.ranks().next()?)?;
         let members = entry.members_of(&group)?;
         let world = entry.world;
@@ -314,16 +325,30 @@ impl RankTable {
         Some(world.first)
     }
 
+    /// The same for a group with a name. A member without a world has ended.
+    fn enter_named(&mut self, group: FenceGroup, ranks: &RankSet) -> Option<Rank> {
+        let FenceMembers::Ranks(members) = &group.members else { return None };
+        let members = members.clone();
+        let first = self.world_of(ranks.ranks().next()?)?.first;
+        let has_ended = |rank: &Rank| self.member(*rank).is_none_or(|member| member.end.is_some());
+        let ended: Vec<Rank> = members.ranks().filter(has_ended).collect();
+        self.named.enter(group, ranks, (members, ended.into_iter()));
+        Some(first)
+    }
+
     /// Releases the complete fences of groups, and returns the groups.
     pub(super) fn release_groups(&mut self, first: Rank) -> Vec<FenceGroup> {
         let entry = self.worlds.get_mut(&first);
-        entry.map(|entry| entry.groups.take_complete()).unwrap_or_default()
+        let mut complete = entry.map(|entry| entry.groups.take_complete()).unwrap_or_default();
+        complete.extend(self.named.take_complete());
+        complete
     }
 
     /// The same as [`Fence::deserter`], for the world and its groups.
     pub(super) fn deserter(&self, first: Rank) -> Option<Rank> {
         let entry = self.worlds.get(&first)?;
-        entry.fence.deserter().or_else(|| entry.groups.deserter())
+        let own = entry.fence.deserter().or_else(|| entry.groups.deserter());
+        own.or_else(|| self.named.deserter())
     }
 
     /// Releases the fence if it is complete. Returns whether it was.

@@ -7,7 +7,7 @@ use crate::manager::branch::{Branch, Branching, Child, Question};
 use crate::manager::groups::GroupEntries;
 use mpd_wire::Rank;
 use mpd_wire::job::{Failure, HostSlice, HostSlices, Parts, World};
-use mpd_wire::message::{Down, Up};
+use mpd_wire::message::{Down, FenceGroup, FenceMembers, Up};
 
 impl Branch {
     /// A command about worlds or single ranks, while the job runs.
@@ -15,6 +15,9 @@ impl Branch {
         match down {
             Down::Grow { from, host_slices } => self.grow(from, host_slices),
             Down::World { world, parts } => self.begin_world(world, parts),
+            Down::ReleaseGroup { ref group, .. } if !group.name.is_empty() => {
+                self.release_named(group.clone(), down);
+            }
             Down::Release { first }
             | Down::ReleaseGroup { first, .. }
             | Down::GoWorld { first }
@@ -105,6 +108,21 @@ impl Branch {
         }
         if begins {
             self.ask_world(Question::Begun(first), first);
+        }
+    }
+
+    /// Releases the fence of a group whose members may belong to several worlds, on the hosts with members.
+    fn release_named(&mut self, group: FenceGroup, down: Down) {
+        let Down::ReleaseGroup { first, .. } = down else { return };
+        let FenceMembers::Ranks(members) = &group.members else { return };
+        let over = self.living_children().filter(|child| child.ranks.meets(members));
+        let tree_indices: Vec<usize> = over.map(|child| child.tree_index).collect();
+        let is_here = self.ranks.meets(members);
+        if !tree_indices.is_empty() {
+            self.push(Output::ToSome(tree_indices, down));
+        }
+        if is_here {
+            self.perform(Output::ReleaseGroup(first, group));
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crypto::hmac;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use zeroize::Zeroizing;
 
@@ -25,6 +26,13 @@ impl JobKey {
     /// The bytes, for the channel.
     pub fn expose(&self) -> &[u8; KEY_LENGTH] {
         &self.0
+    }
+
+    /// The secret part of the job's PMIx namespaces: 128 bits as hexadecimal digits, equal on all hosts of the job.
+    /// The ranks have it in their environment. It does not reveal the key.
+    pub fn pmix_secret(&self) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.0[..]);
+        hex::encode(&hmac::sign(&key, b"mpd1 pmix namespace\0").as_ref()[..16])
     }
 }
 
@@ -120,5 +128,13 @@ mod tests {
         assert!(!format!("{key:?}").contains("a5"));
         assert!(serde_json::from_str::<JobKey>("\"a5\"").is_err());
         assert!(serde_json::from_str::<JobKey>(&format!("\"{}\"", "é".repeat(32))).is_err());
+    }
+
+    #[test]
+    fn the_secret_of_pmix_depends_on_the_key_and_does_not_show_it() {
+        let secret = JobKey::from_bytes([0xa5; KEY_LENGTH]).pmix_secret();
+        assert_eq!(secret.len(), 32);
+        assert!(!secret.contains("a5a5"));
+        assert_ne!(secret, JobKey::from_bytes([0xa6; KEY_LENGTH]).pmix_secret());
     }
 }

@@ -12,6 +12,10 @@ pub struct FenceGroup {
     pub members: FenceMembers,
     /// Distinguishes fences of the same ranks; chosen by the program.
     pub tag: i32,
+    /// What is done together, by PMIx. Empty for barriers of PMI-1.2. Ranks of several worlds may be members of a group
+    /// with a name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
 }
 
 /// The ranks of a group.

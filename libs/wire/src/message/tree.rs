@@ -85,6 +85,9 @@ pub enum TreeKind {
     File,
     /// A piece of the description of a spawned world: [`crate::message::WorldPiece`].
     World,
+    /// A piece of data of PMIx clients: a zero byte or the way of it, then a
+    /// [`crate::message::WorldPiece`].
+    Pmix,
 }
 
 impl TreeKind {
@@ -100,6 +103,7 @@ impl TreeKind {
             Self::Spec => 6,
             Self::File => 7,
             Self::World => 8,
+            Self::Pmix => 9,
         }
     }
 
@@ -115,6 +119,7 @@ impl TreeKind {
             6 => Self::Spec,
             7 => Self::File,
             8 => Self::World,
+            9 => Self::Pmix,
             _ => return None,
         })
     }
@@ -123,7 +128,7 @@ impl TreeKind {
     pub const fn class(self) -> Class {
         match self {
             Self::Control => Class::Control,
-            Self::Fence | Self::Keys | Self::World => Class::Collective,
+            Self::Fence | Self::Keys | Self::World | Self::Pmix => Class::Collective,
             Self::Output(Stream::Out) => Class::Out,
             Self::Output(Stream::Err) => Class::Err,
             Self::Stdin => Class::In,
@@ -505,7 +510,7 @@ mod tests {
     #[test]
     fn every_kind_reads_back_from_its_byte() {
         let kinds: Vec<TreeKind> = (0..=u8::MAX).filter_map(TreeKind::from_code).collect();
-        assert_eq!(kinds.len(), 9);
+        assert_eq!(kinds.len(), 10);
         assert!(kinds.iter().all(|kind| TreeKind::from_code(kind.code()) == Some(*kind)));
     }
 

@@ -107,6 +107,7 @@ impl Links {
             News::Stdin(bytes) => turn.report(ForStdio::StdinPiece(bytes)),
             News::Keys(from, bytes) => turn.report(Event::Keys(from, bytes)),
             News::World(from, bytes) => turn.report(Event::WorldPiece(from, bytes)),
+            News::Pmix(from, bytes) => turn.report(Event::PmixPiece(from, bytes)),
             News::Lost { end: LinkEnd::Parent, problem, .. } => {
                 turn.post(Input::ParentLost(problem))
             }

@@ -7,6 +7,7 @@ use mpd_wire::{Rank, RankSet};
 use pmi_proto::{Answer, BarrierGroup, GroupMembers};
 
 use super::Pmi;
+use super::pmix::Place;
 use crate::manager::caller::Caller;
 use crate::manager::context::Turn;
 use crate::manager::event::ForLinks;
@@ -25,6 +26,7 @@ impl Pmi {
                 self.answering.push(rank);
             }
         }
+        self.pmix.release(turn, &Place::World(first));
         self.close_rings(turn, first);
         // A client may have sent its next request together with the fence.
         for &rank in here {
@@ -49,7 +51,7 @@ impl Pmi {
                 FenceMembers::Ranks(RankSet::from_ranges(ranges))
             }
         };
-        let group = FenceGroup { members, tag: group.tag };
+        let group = FenceGroup { members, tag: group.tag, name: String::new() };
         let Some(space) = self.spaces.get_mut(&world.numbers.first) else { return };
         space.barriers.entry(group.clone()).or_default().push((rank, ticket));
         turn.post(Input::EnteredGroup(rank, group));
@@ -62,6 +64,9 @@ impl Pmi {
         first: Rank,
         group: &FenceGroup,
     ) {
+        if !group.name.is_empty() {
+            return self.pmix.release(turn, &Place::Group(group.clone()));
+        }
         let space = self.spaces.get_mut(&first);
         let callers = space.and_then(|space| space.barriers.remove(group)).unwrap_or_default();
         for caller in callers {
@@ -88,6 +93,13 @@ impl Pmi {
                 ));
             }
         }
+        let shared = if turn.job.is_root() { self.pmix.take_shared() } else { Vec::new() };
+        for frame in shared {
+            for &tree_index in &tree_indices {
+                let bytes = frame.clone();
+                turn.report(ForLinks::Bytes(LinkEnd::Child(tree_index), TreeKind::Pmix, bytes));
+            }
+        }
         turn.report(ForLinks::DownNow(tree_indices, release));
     }
 
@@ -99,6 +111,9 @@ impl Pmi {
             for piece in self.take_fresh(turn, rank) {
                 turn.report(ForLinks::Bytes(LinkEnd::Parent, TreeKind::Keys, piece));
             }
+        }
+        for frame in self.pmix.take_shared() {
+            turn.report(ForLinks::Bytes(LinkEnd::Parent, TreeKind::Pmix, frame));
         }
         turn.report(ForLinks::Up(entered));
     }

@@ -7,11 +7,13 @@
 //! | [`fences`] | fences, and keys between hosts |
 //! | [`attributes`] | the operations of PMI-2 that PMI-1 lacks |
 //! | [`names`] | names that ranks publish and look up |
+//! | [`pmix`] | clients that speak PMIx, as those of Open MPI |
 
 mod attributes;
 mod connection;
 mod fences;
 mod names;
+pub(super) mod pmix;
 mod space;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -29,10 +31,12 @@ use pmi_proto::{Answer, Operation, Phase, ProtocolError, Service, Spawned, Ticke
 
 use self::connection::{Connection, ReadProgress, facts};
 use self::names::Names;
+use self::pmix::Pmix;
 use self::space::Space;
 use super::caller::Caller;
 use super::context::{Job, Turn};
 use super::event::{Client, Event};
+use super::links::LinkEnd;
 
 /// How long a client that closed its connection early may take to end.
 const CLOSED_GRACE: Duration = Duration::from_secs(2);
@@ -64,6 +68,7 @@ pub(super) struct Pmi {
     /// Ranks whose misbehaviour was reported to the user.
     misbehaved: BTreeSet<Rank>,
     timers: Timers<Timer>,
+    pmix: Pmix,
 }
 
 impl Pmi {
@@ -78,22 +83,24 @@ impl Pmi {
             is_paused: job.spec.hold,
             misbehaved: BTreeSet::new(),
             timers: Timers::default(),
+            pmix: Pmix::default(),
         }
     }
 
     pub(super) fn has_work(&self) -> bool {
-        !self.talking.is_empty()
+        !self.talking.is_empty() || (!self.is_paused && self.pmix.has_work())
     }
 
-    pub(super) const fn has_answers(&self) -> bool {
-        !self.answering.is_empty()
+    pub(super) fn has_answers(&self) -> bool {
+        !self.answering.is_empty() || self.pmix.has_answers()
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next().into_iter().chain(self.pmix.next_deadline()).min()
     }
 
     pub(super) fn expire(&mut self, turn: &mut Turn<'_>) {
+        self.pmix.expire(turn);
         let now = turn.now();
         while let Some(timer) = self.timers.pop_expired(now) {
             match timer {
@@ -107,6 +114,28 @@ impl Pmi {
                 }
             }
         }
+    }
+
+    // ----- PMIx -----
+
+    /// Listens for PMIx clients, since ranks are about to start. Returns the port.
+    pub(super) fn go(&mut self, turn: &mut Turn<'_>) -> Option<u16> {
+        self.pmix.open(turn)
+    }
+
+    /// Notes an event. Whether the token is one of PMIx.
+    pub(super) fn mark_pmix(&mut self, token: usize, is_readable: bool, has_ended: bool) -> bool {
+        self.pmix.mark(token, is_readable, has_ended)
+    }
+
+    /// Takes a piece of data of PMIx clients from another manager.
+    pub(super) fn take_pmix(&mut self, turn: &mut Turn<'_>, from: LinkEnd, frame: &[u8]) {
+        self.pmix.take_piece(turn, from, frame);
+    }
+
+    /// Removes what PMIx clients have left.
+    pub(super) fn clean_up(&mut self) {
+        self.pmix.clean_up();
     }
 
     // ----- ranks and worlds -----
@@ -125,6 +154,7 @@ impl Pmi {
 
     /// Forgets a spawned world whose ranks have ended.
     pub(super) fn forget_world(&mut self, first: Rank) {
+        self.pmix.forget_world(first);
         self.spaces.remove(&first);
     }
 
@@ -139,13 +169,15 @@ impl Pmi {
         let facts = facts(world, rank, turn.job.spec.universe_size);
         let connection = Connection::new(client, facts);
         self.connections.insert(rank, Connection { stream: Some(pmi), ..connection });
+        self.pmix.rank_started(rank, client);
         if client == Client::Adopted {
             self.answering.push(rank);
         }
     }
 
     /// Notes that the process of a rank has ended, or has left the job.
-    pub(super) fn rank_ended(&mut self, rank: Rank) {
+    pub(super) fn rank_ended(&mut self, turn: &mut Turn<'_>, rank: Rank) {
+        self.pmix.rank_ended(turn, rank);
         self.timers.stop(Timer::Lost(rank));
         if let Some(connection) = self.connections.get_mut(&rank) {
             connection.is_alive = false;
@@ -170,6 +202,7 @@ impl Pmi {
                 self.timers.stop(Timer::Lost(rank));
             }
         }
+        self.pmix.restart(turn);
         self.names.unpublish_all(turn.now());
         self.perform_names(turn);
     }
@@ -180,6 +213,7 @@ impl Pmi {
         let Some(world) = turn.job.worlds.of(rank) else { return };
         let Some(space) = self.spaces.get_mut(&world.numbers.first) else { return };
         space.note_dead(world.numbers.own(rank));
+        self.pmix.note_dead(turn, rank);
         for other in &world.here {
             let connection = self.connections.get(other);
             let uses_pmi =
@@ -216,6 +250,9 @@ impl Pmi {
 
     /// Reads each connection with unread data once. A connection that may have more is read again later.
     pub(super) fn serve(&mut self, turn: &mut Turn<'_>) {
+        if !self.is_paused {
+            self.pmix.serve(turn);
+        }
         for _ in 0..self.talking.len() {
             let Some(rank) = self.talking.pop_front() else { return };
             // The first request of a paused rank waits unread.
@@ -230,6 +267,7 @@ impl Pmi {
     pub(super) fn read_to_the_end(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         // Bounded: the rank is dead, but other processes may still write to its descriptor.
         const MAX_READS: usize = 64;
+        self.pmix.read_to_the_end(turn, rank);
         let Some(connection) = self.connections.get_mut(&rank) else { return };
         connection.ending = true;
         for _ in 0..MAX_READS {
@@ -279,6 +317,7 @@ impl Pmi {
     /// Writes the answers of a turn. All waiting requests are read before: a client continues as soon as it has its
     /// answer, and would run between the others.
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
+        self.pmix.flush(turn);
         while let Some(rank) = self.answering.pop() {
             self.perform_operations(turn, rank);
             if let Some(connection) = self.connections.get_mut(&rank) {

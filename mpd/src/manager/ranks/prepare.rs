@@ -26,8 +26,9 @@ use crate::manager::links::staging::Staging;
 const OWN_DESCRIPTORS: u64 = 64;
 
 /// Variables that the manager sets. Values from the user's environment do not reach a rank.
-const SET_BY_MANAGER: [&str; 18] = [
+const SET_BY_MANAGER: [&str; 33] = [
     "GFORTRAN_UNBUFFERED_PRECONNECTED",
+    "JSM_JSRUN_PORT",
     "MPD_GROUP_DIR",
     "MPD_GROUP_IPC_KEY",
     "MPD_GROUP_KEY",
@@ -38,6 +39,20 @@ const SET_BY_MANAGER: [&str; 18] = [
     "MPD_JOB_TMPDIR",
     "MPI_LOCALNRANKS",
     "MPI_LOCALRANKID",
+    "PMIX_BFROP_BUFFER_TYPE",
+    "PMIX_GDS_MODULE",
+    "PMIX_HOSTNAME",
+    "PMIX_NAMESPACE",
+    "PMIX_RANK",
+    "PMIX_SECURITY_MODE",
+    "PMIX_SERVER_TMPDIR",
+    "PMIX_SERVER_URI2",
+    "PMIX_SERVER_URI21",
+    "PMIX_SERVER_URI3",
+    "PMIX_SERVER_URI4",
+    "PMIX_SERVER_URI41",
+    "PMIX_SYSTEM_TMPDIR",
+    "PMIX_VERSION",
     "PMI_FD",
     "PMI_HOSTNAME",
     "PMI_ID",
@@ -177,7 +192,7 @@ fn spawn_of(
     let mut environment: Vec<Vec<u8>> =
         given.iter().filter(|v| !is_set_by_manager(v)).cloned().collect();
     let crowded = context.running + ranks_here > mpd_io::cpus::count() as usize;
-    let intel = for_intel(given, crowded);
+    let wanted = for_libraries(given, crowded);
     let mut set = |name: &str, value: &[u8]| {
         environment.push([name.as_bytes(), b"=", value].concat());
     };
@@ -188,7 +203,7 @@ fn spawn_of(
     set("MPI_LOCALNRANKS", ranks_here.to_string().as_bytes());
     set("MPD_JOB_ID", order.job.to_string().as_bytes());
     set(COOKIE, order.cookie.at(order.tree_index).as_bytes());
-    intel.for_each(|(name, value)| set(name, value.as_bytes()));
+    wanted.for_each(|(name, value)| set(name, value.as_bytes()));
     if context.spawned {
         set("PMI_SPAWNED", b"1");
     }
@@ -204,14 +219,18 @@ fn spawn_of(
     Ok(spawn)
 }
 
-/// Variables that Intel's library needs and normally gets from its own launcher. They say that processes can be
-/// spawned. If ranks outnumber CPUs, they make waiting ranks block instead of polling, which would slow down the
-/// others. Values of the user are kept.
-fn for_intel(
+/// Variables that libraries need. MPICH 5 would choose PMIx where it is offered. The library of Intel normally gets its
+/// variables from its own launcher. They say that processes can be spawned. If ranks outnumber CPUs, they make waiting
+/// ranks block instead of polling, which would slow down the others. Values of the user are kept.
+fn for_libraries(
     given: &[Vec<u8>],
     crowded: bool,
 ) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let wanted = [("I_MPI_SPAWN", "on", true), ("I_MPI_WAIT_MODE", "1", crowded)];
+    let wanted = [
+        ("I_MPI_SPAWN", "on", true),
+        ("I_MPI_WAIT_MODE", "1", crowded),
+        ("MPIR_CVAR_PMI_VERSION", "1", true),
+    ];
     let is_given = |name: &str| {
         let matches =
             |variable: &[u8]| variable.split(|&b| b == b'=').next() == Some(name.as_bytes());
@@ -237,6 +256,11 @@ pub(crate) fn variables_of(
         texts.extend(groups.variables(group));
     }
     texts.into_iter().filter_map(|text| CString::new(text).ok()).collect()
+}
+
+/// Variables as lines of an environment.
+pub(crate) fn lines_of(variables: Vec<(&str, String)>) -> impl Iterator<Item = CString> {
+    variables.into_iter().filter_map(|(name, value)| CString::new(format!("{name}={value}")).ok())
 }
 
 /// The arguments of a rank's program, if they differ from rank to rank.
@@ -307,14 +331,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_for_intel_s_library_are_set_unless_the_user_has_set_them() {
+    fn variables_for_libraries_s_library_are_set_unless_the_user_has_set_them() {
         let reported = |given: &[&str], crowded| {
             let given: Vec<Vec<u8>> = given.iter().map(|text| text.as_bytes().to_vec()).collect();
-            for_intel(&given, crowded).map(|(name, value)| format!("{name}={value}")).collect()
+            for_libraries(&given, crowded).map(|(name, value)| format!("{name}={value}")).collect()
         };
-        let both: Vec<String> = reported(&[], true);
-        assert_eq!(both, ["I_MPI_SPAWN=on", "I_MPI_WAIT_MODE=1"]);
-        assert_eq!(reported(&["I_MPI_SPAWNER=x"], false), ["I_MPI_SPAWN=on"]);
-        assert_eq!(reported(&["I_MPI_SPAWN=off", "I_MPI_WAIT_MODE=0"], true), Vec::<String>::new());
+        let all: Vec<String> = reported(&[], true);
+        assert_eq!(all, ["I_MPI_SPAWN=on", "I_MPI_WAIT_MODE=1", "MPIR_CVAR_PMI_VERSION=1"]);
+        let mpich = "MPIR_CVAR_PMI_VERSION=2";
+        assert_eq!(reported(&["I_MPI_SPAWNER=x", mpich], false), ["I_MPI_SPAWN=on"]);
+        let given = ["I_MPI_SPAWN=off", "I_MPI_WAIT_MODE=0", mpich];
+        assert_eq!(reported(&given, true), Vec::<String>::new());
     }
 }

@@ -21,6 +21,7 @@ use super::starting::Starting;
 use crate::manager::context::Turn;
 use crate::manager::event::{Client, Event, ForStdio};
 use crate::manager::links::staging::Staging;
+use crate::manager::pmi::pmix::variables_of;
 use crate::manager::worlds::World;
 
 /// Most ranks of a world that are started in one turn.
@@ -193,7 +194,8 @@ impl Ranks {
             return Ok(());
         };
         let Launch { spawn, shim } = &prepared.launches[&world.argset_of(rank)];
-        let variables = prepare::variables_of((&world.spec, &turn.job.groups), own, local);
+        let mut variables = prepare::variables_of((&world.spec, &turn.job.groups), own, local);
+        variables.extend(prepare::lines_of(variables_of(turn.job, world, rank)));
         let cpus = CpuMask::of(prepared.bindings.cpus(local));
         let argset = &world.spec.argsets[world.argset_of(rank)];
         let arguments = prepare::arguments_of((&world.spec, order), own);

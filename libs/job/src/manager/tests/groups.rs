@@ -10,7 +10,7 @@ fn group(members: &str, tag: i32) -> FenceGroup {
         "here" => FenceMembers::TreeIndex(0),
         list => FenceMembers::Ranks(ranks(list)),
     };
-    FenceGroup { members, tag }
+    FenceGroup { members, tag, name: String::new() }
 }
 
 /// A rank enters the fence of a group.
@@ -66,7 +66,8 @@ fn a_rank_outside_the_group_is_not_counted_and_a_group_of_another_world_is_inval
     for foreign in [group("2-3", 0), group("none", 0), group("all", 0)] {
         assert_eq!(story.send(enters(2, &foreign)), [], "{foreign:?}");
     }
-    let tree_index = FenceGroup { members: FenceMembers::TreeIndex(7), tag: 0 };
+    let members = FenceMembers::TreeIndex(7);
+    let tree_index = FenceGroup { members, tag: 0, name: String::new() };
     assert_eq!(story.send(enters(2, &tree_index)), []);
 }
 

@@ -617,7 +617,8 @@ fn some_group(dice: &mut Dice) -> FenceGroup {
         FenceMembers::Ranks(RankSet::all()),
         FenceMembers::Ranks(RankSet::none()),
     ];
-    FenceGroup { members: members[dice.below(members.len())].clone(), tag: 0 }
+    let members = members[dice.below(members.len())].clone();
+    FenceGroup { members, tag: 0, name: String::new() }
 }
 
 /// Any command, including some that no manager would send.

@@ -56,6 +56,8 @@ pub(crate) enum News {
     File(Vec<u8>),
     /// A piece of the order of a world.
     World(LinkEnd, Vec<u8>),
+    /// A piece of data of PMIx clients.
+    Pmix(LinkEnd, Vec<u8>),
     /// The link is lost, or did not come up. This is its last event; later messages to it are dropped.
     Lost {
         /// The lost manager.

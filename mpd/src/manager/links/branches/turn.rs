@@ -212,6 +212,7 @@ fn news(end: LinkEnd, received: joblink::JobLinkMessage) -> Option<News> {
         JobLinkMessage::Spec(bytes) => News::Spec(bytes),
         JobLinkMessage::File(bytes) => News::File(bytes),
         JobLinkMessage::World(bytes) => News::World(end, bytes),
+        JobLinkMessage::Pmix(bytes) => News::Pmix(end, bytes),
     })
 }
 

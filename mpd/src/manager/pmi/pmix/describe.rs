@@ -1,0 +1,113 @@
+//! The facts about a world for its PMIx clients, from its placement.
+
+use std::path::{Path, PathBuf};
+
+use mpd_wire::Rank;
+use mpd_wire::job::World as Numbers;
+use pmix_proto::environment::{Settings, variables};
+use pmix_proto::job_info::{Job as Facts, Node, Program, Rank as Placed};
+use pmix_proto::view::Proc;
+
+use crate::manager::context::Job;
+use crate::manager::worlds::World;
+
+/// The namespace of the servers. It must not hold a dot or a semicolon.
+const SERVER: &str = "mpd";
+
+/// The namespace of a world: a secret of the job, and the number of the world.
+pub(super) fn namespace(job: &Job, number: u32) -> String {
+    format!("mpd-{}-{number}", job.order.key.pmix_secret())
+}
+
+/// The number of a world of this job, by its namespace.
+pub(super) fn number_of(job: &Job, name: &[u8]) -> Option<u32> {
+    let number = std::str::from_utf8(name).ok()?.rsplit('-').next()?.parse().ok()?;
+    (namespace(job, number).as_bytes() == name).then_some(number)
+}
+
+/// The process of a rank.
+pub(super) fn proc_of(job: &Job, numbers: &Numbers, rank: Rank) -> Proc {
+    Proc::new(namespace(job, numbers.number), numbers.own(rank).0)
+}
+
+/// The directory for the files of a world's MPI library. Open MPI 4 removes it at its end.
+pub(super) fn directory(job: &Job, number: u32) -> PathBuf {
+    let base = job.directory.as_deref().unwrap_or_else(|| Path::new(&job.order.tmpdir));
+    base.join(format!("pmix-{number}"))
+}
+
+/// What a world is to a PMIx client on this host. Its hosts are those with ranks of it, in the order of the tree.
+pub(super) fn facts(job: &Job, world: &World) -> (Facts, Option<u32>) {
+    let number = world.numbers.number;
+    let parts: Vec<_> = world.parts.0.iter().filter(|(_, ranks)| !ranks.is_empty()).collect();
+    let mut ranks = vec![Placed::default(); world.numbers.size as usize];
+    let mut nodes = Vec::new();
+    let mut own = None;
+    for (at, (tree_index, there)) in (0_u32..).zip(&parts) {
+        for rank in there.ranks().filter(|rank| world.numbers.contains(*rank)) {
+            ranks[world.numbers.own(rank).index()].node = at;
+        }
+        let is_here = *tree_index as usize == job.tree_index();
+        if is_here {
+            own = Some(at);
+        }
+        nodes.push(Node {
+            name: job.host_at(*tree_index as usize).into_bytes(),
+            processes_before: before(job, number, *tree_index),
+            is_oversubscribed: is_here && is_crowded(job),
+        });
+    }
+    let apps = world
+        .spec
+        .argsets
+        .iter()
+        .map(|argset| Program { size: argset.size, directory: argset.directory.clone() });
+    let facts = Facts {
+        namespace: namespace(job, number).into_bytes(),
+        server: SERVER.into(),
+        universe_size: job.spec.universe_size,
+        parent: parent_of(job, world),
+        directory: directory(job, number).into_os_string().into_encoded_bytes(),
+        nodes,
+        apps: apps.collect(),
+        ranks,
+    };
+    (facts, own)
+}
+
+/// Whether more ranks run here than this host has CPUs.
+fn is_crowded(job: &Job) -> bool {
+    let here: usize = job.worlds.all().map(|world| world.here.len()).sum();
+    here > mpd_io::cpus::count() as usize
+}
+
+/// How many ranks of earlier worlds run at a tree index, as far as this host knows them.
+fn before(job: &Job, number: u32, tree_index: u32) -> u32 {
+    let earlier = job.worlds.all().filter(|world| world.numbers.number < number);
+    earlier.map(|world| world.parts.at(tree_index as usize).count()).sum()
+}
+
+/// A process of the world that spawned this one.
+fn parent_of(job: &Job, world: &World) -> Option<Proc> {
+    let spawner = world.spawner.as_ref()?;
+    let number = Numbers::number_of(spawner.as_bytes(), &job.order.kvsname)?;
+    Some(Proc::new(namespace(job, number), 0))
+}
+
+/// The variables that lead a rank to this manager by PMIx; none if it does not listen.
+pub(in crate::manager) fn variables_of(
+    job: &Job,
+    world: &World,
+    rank: Rank,
+) -> Vec<(&'static str, String)> {
+    let Some(port) = job.pmix_port else { return Vec::new() };
+    let directory = directory(job, world.numbers.number);
+    variables(&Settings {
+        namespace: &namespace(job, world.numbers.number),
+        rank: world.numbers.own(rank).0,
+        server: SERVER,
+        port,
+        hostname: &job.host(),
+        directory: &directory.to_string_lossy(),
+    })
+}

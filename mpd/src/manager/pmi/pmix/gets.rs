@@ -1,0 +1,340 @@
+//! What processes have committed, for those that get it: from this host, with a fence, or on request from the host of
+//! the rank.
+
+use std::collections::BTreeSet;
+
+use mpd_wire::Rank;
+use mpd_wire::job::HostSlices;
+use mpd_wire::message::{Gathering, TreeKind};
+use pmix_proto::message::{Put, Scope};
+use pmix_proto::modex::View;
+use pmix_proto::view::{Pair, Proc, WILDCARD};
+use pmix_proto::{Answer, Status, job_info};
+
+use super::parcel::{Course, Parcel, read_frame};
+use super::together::Contribution;
+use super::universe::Universe;
+use super::{Pmix, Waiter, describe};
+use crate::manager::context::{Job, Turn};
+use crate::manager::event::ForLinks;
+use crate::manager::links::LinkEnd;
+use mpd_wire::message::FenceGroup;
+
+/// Most requests of other hosts that may wait here.
+const MAX_ASKERS: usize = 64 * 1024;
+
+/// A request for what a rank has committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Wanted {
+    asker: Asker,
+    rank: Rank,
+    key: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asker {
+    /// A client here.
+    Client(Waiter),
+    /// The manager at this tree index.
+    Host(u32),
+}
+
+/// Requests that wait for data, and parcels that are incomplete.
+#[derive(Debug, Default)]
+pub(super) struct Gets {
+    waiting: Vec<Wanted>,
+    /// Ranks and keys that were requested from other hosts.
+    asked: BTreeSet<(Rank, Vec<u8>)>,
+    shared: Gathering,
+    routed: Gathering,
+}
+
+impl Gets {
+    /// Forgets the requests of clients that are meant.
+    pub(super) fn withdraw(&mut self, is_meant: impl Fn(&Waiter) -> bool) {
+        self.waiting.retain(|wanted| match &wanted.asker {
+            Asker::Client(waiter) => !is_meant(waiter),
+            Asker::Host(_) => true,
+        });
+    }
+}
+
+/// Whether data are there.
+enum Found {
+    Yes(Vec<u8>),
+    No,
+    NotYet,
+}
+
+impl Pmix {
+    /// A client gets what another process has committed, or the facts about another world.
+    pub(super) fn get(
+        &mut self,
+        turn: &mut Turn<'_>,
+        waiter: Waiter,
+        (proc, key, is_immediate): (Proc, Option<Vec<u8>>, bool),
+    ) {
+        let number = describe::number_of(turn.job, &proc.namespace);
+        let world = turn.job.worlds.all().find(|world| Some(world.numbers.number) == number);
+        let own = self.rank_of(waiter.0);
+        let (Some(world), Some(own), Some(line)) = (world, own, self.lines.get(&waiter.0)) else {
+            return self.answer(waiter, Answer::Done(Status::NOT_FOUND));
+        };
+        if proc.rank == WILDCARD && !world.numbers.contains(own) {
+            let encoding = line.session.encoding();
+            let (facts, node) = describe::facts(turn.job, world);
+            let pairs = job_info::describe(&facts, node, encoding);
+            let blob = job_info::blob(encoding, &proc, &pairs);
+            return self.answer(waiter, Answer::Data(&blob));
+        }
+        // The own world is described already.
+        if proc.rank >= world.numbers.size {
+            return self.answer(waiter, Answer::Done(Status::NOT_FOUND));
+        }
+        let rank = world.numbers.in_job(Rank(proc.rank));
+        let wanted = Wanted { asker: Asker::Client(waiter), rank, key: key.unwrap_or_default() };
+        match self.find(turn.job, &wanted, is_immediate) {
+            Found::Yes(data) => self.answer(waiter, Answer::Data(&data)),
+            Found::No => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
+            Found::NotYet => {
+                self.ask_host(turn, &wanted);
+                self.gets.waiting.push(wanted);
+            }
+        }
+    }
+
+    /// Looks for data on this host.
+    fn find(&self, job: &Job, wanted: &Wanted, is_immediate: bool) -> Found {
+        let Asker::Client((number, _)) = wanted.asker else { return Found::NotYet };
+        let (Some(world), Some(line)) = (job.worlds.of(wanted.rank), self.lines.get(&number))
+        else {
+            return Found::No;
+        };
+        let is_here = world.here.binary_search(&wanted.rank).is_ok();
+        let view = if is_here { View::Local } else { View::Remote };
+        let own = world.numbers.own(wanted.rank).0;
+        let universe = self.universes.get(&world.numbers.first);
+        let data = universe.and_then(|universe| {
+            let is_there = wanted.key.is_empty() || universe.modex.has_key(own, &wanted.key, view);
+            let proc = describe::proc_of(job, &world.numbers, wanted.rank);
+            let data = || universe.modex.data(&proc, view, line.session.encoding());
+            (is_there || is_immediate).then(data).flatten()
+        });
+        let has_ended = is_here && !self.running.contains_key(&wanted.rank);
+        let is_dead = universe.is_some_and(|universe| universe.dead.contains(&wanted.rank));
+        match data {
+            Some(data) => Found::Yes(data),
+            None if is_immediate || has_ended || is_dead => Found::No,
+            None => Found::NotYet,
+        }
+    }
+
+    /// Answers the requests that can be answered now.
+    pub(super) fn review_gets(&mut self, turn: &mut Turn<'_>) {
+        for wanted in std::mem::take(&mut self.gets.waiting) {
+            match wanted.asker {
+                Asker::Client(waiter) => match self.find(turn.job, &wanted, false) {
+                    Found::Yes(data) => self.answer(waiter, Answer::Data(&data)),
+                    Found::No => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
+                    Found::NotYet => self.gets.waiting.push(wanted),
+                },
+                Asker::Host(from) => {
+                    if !self.answer_host(turn, from, (wanted.rank, &wanted.key)) {
+                        self.gets.waiting.push(wanted);
+                    }
+                }
+            }
+        }
+    }
+
+    // ----- other hosts -----
+
+    /// Requests data from the host of the rank, unless that was done.
+    fn ask_host(&mut self, turn: &mut Turn<'_>, wanted: &Wanted) {
+        let Some(world) = turn.job.worlds.of(wanted.rank) else { return };
+        let Some(host) = world.parts.tree_index_of(wanted.rank) else { return };
+        if host != turn.job.tree_index()
+            && self.gets.asked.insert((wanted.rank, wanted.key.clone()))
+        {
+            send(turn, host, &Parcel::Ask(wanted.rank, wanted.key.clone()));
+        }
+    }
+
+    /// Answers another host if the data are there, or the rank has ended. Returns whether it did.
+    fn answer_host(&self, turn: &mut Turn<'_>, to: u32, (rank, key): (Rank, &[u8])) -> bool {
+        let pairs = self.pairs_of(turn.job, rank, key);
+        let is_answered = pairs.is_some() || !self.running.contains_key(&rank);
+        if is_answered {
+            send(turn, to as usize, &Parcel::Answer(rank, key.to_vec(), pairs));
+        }
+        is_answered
+    }
+
+    /// What a rank has committed for other hosts, if the key is among it.
+    fn pairs_of(&self, job: &Job, rank: Rank, key: &[u8]) -> Option<Vec<Pair>> {
+        let (first, own) = Universe::place(job, rank)?;
+        let modex = &self.universes.get(&first)?.modex;
+        let is_there = key.is_empty() || modex.has_key(own, key, View::Remote);
+        if is_there { modex.pairs(own, View::Remote) } else { None }
+    }
+
+    /// Takes a piece of a parcel from another manager, or passes it on.
+    pub(in crate::manager::pmi) fn take_piece(
+        &mut self,
+        turn: &mut Turn<'_>,
+        from: LinkEnd,
+        frame: &[u8],
+    ) {
+        let Some((course, piece)) = read_frame(frame) else {
+            let problem = "its manager sent a malformed piece of PMIx data".to_owned();
+            return turn.report(ForLinks::Broken(from, problem));
+        };
+        let gathering = match course {
+            Course::Routed { to, .. } if to as usize != turn.job.tree_index() => {
+                return pass_on(turn, from, to as usize, frame);
+            }
+            Course::Routed { .. } => &mut self.gets.routed,
+            Course::Shared => {
+                if from == LinkEnd::Parent {
+                    pass_down(turn, frame);
+                }
+                &mut self.gets.shared
+            }
+        };
+        let parcel = match gathering.take(&piece) {
+            Ok(None) => return,
+            Ok(Some(bytes)) => Parcel::read(piece.of, &bytes),
+            Err(e) => return log::warn!("PMIx data of rank {}: {e}", piece.of),
+        };
+        match (parcel, course) {
+            (Some(Parcel::Ask(rank, key)), Course::Routed { from, .. }) => {
+                let has_room = self.gets.waiting.len() < MAX_ASKERS;
+                if !self.answer_host(turn, from, (rank, &key)) && has_room {
+                    self.gets.waiting.push(Wanted { asker: Asker::Host(from), rank, key });
+                }
+            }
+            (Some(Parcel::Answer(rank, key, pairs)), Course::Routed { .. }) => {
+                self.take_answer(turn, (rank, key), pairs);
+            }
+            (Some(Parcel::Commit(rank, pairs)), Course::Shared) => {
+                self.keep(turn.job, rank, pairs, from != LinkEnd::Parent);
+                self.review_gets(turn);
+            }
+            (Some(Parcel::Contribution(rank, group, context, pairs)), Course::Shared) => {
+                if from != LinkEnd::Parent {
+                    self.share_contribution(turn.job, &group, (rank, (context, pairs.clone())));
+                }
+                self.meetings.contribute(group, rank, (context, pairs));
+            }
+            _ => log::warn!("PMIx data of rank {} that make no sense", piece.of),
+        }
+    }
+
+    fn take_answer(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (rank, key): (Rank, Vec<u8>),
+        pairs: Option<Vec<Pair>>,
+    ) {
+        self.gets.asked.remove(&(rank, key.clone()));
+        match pairs {
+            Some(pairs) => self.keep(turn.job, rank, pairs, false),
+            None => {
+                let is_it = |wanted: &Wanted| wanted.rank == rank && wanted.key == key;
+                let missing: Vec<_> = self.gets.waiting.extract_if(.., |one| is_it(one)).collect();
+                for wanted in missing {
+                    if let Asker::Client(waiter) = wanted.asker {
+                        self.answer(waiter, Answer::Done(Status::NOT_FOUND));
+                    }
+                }
+            }
+        }
+        self.review_gets(turn);
+    }
+
+    /// Keeps what a rank of another host has committed; `is_shared`: hosts above and beside do not have it.
+    fn keep(&mut self, job: &Job, rank: Rank, pairs: Vec<Pair>, is_shared: bool) {
+        let Some((first, own)) = Universe::place(job, rank) else { return };
+        let universe = self.universe(first);
+        let puts = pairs.into_iter().map(|pair| Put { scope: Scope::Remote, pair });
+        if universe.modex.commit(own, puts).is_err() {
+            log::warn!("rank {rank} has committed more than is kept");
+        }
+        if is_shared {
+            universe.shared.insert(rank);
+        }
+    }
+
+    // ----- with fences -----
+
+    /// What a rank has committed goes to the other hosts with its next entry.
+    pub(super) fn collect(&mut self, job: &Job, rank: Rank) {
+        let Some(world) = job.worlds.of(rank) else { return };
+        let universe = self.universe(world.numbers.first);
+        if universe.fresh.remove(&rank) && world.is_spread {
+            universe.shared.insert(rank);
+        }
+    }
+
+    /// A contribution goes to the other hosts with the next entry.
+    pub(super) fn share_contribution(
+        &mut self,
+        job: &Job,
+        group: &FenceGroup,
+        (rank, (context, pairs)): (Rank, Contribution),
+    ) {
+        if job.order.host_slices.len() > 1
+            && let Some((first, _)) = Universe::place(job, rank)
+        {
+            let parcel = Parcel::Contribution(rank, group.clone(), context, pairs);
+            self.universe(first).contributions.push(parcel);
+        }
+    }
+
+    /// The frames with everything that the other hosts do not have.
+    pub(in crate::manager::pmi) fn take_shared(&mut self) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        for (first, universe) in &mut self.universes {
+            for rank in std::mem::take(&mut universe.shared) {
+                let pairs = universe.modex.pairs(rank.0.saturating_sub(first.0), View::Remote);
+                let parcel = Parcel::Commit(rank, pairs.unwrap_or_default());
+                frames.extend(parcel.frames(Course::Shared));
+            }
+            for parcel in std::mem::take(&mut universe.contributions) {
+                frames.extend(parcel.frames(Course::Shared));
+            }
+        }
+        frames
+    }
+}
+
+/// Sends a parcel to the manager at a tree index.
+fn send(turn: &mut Turn<'_>, to: usize, parcel: &Parcel) {
+    let number = |tree_index: usize| u32::try_from(tree_index).unwrap_or(u32::MAX);
+    let course = Course::Routed { to: number(to), from: number(turn.job.tree_index()) };
+    for frame in parcel.frames(course) {
+        turn.report(ForLinks::Bytes(hop(turn.job, to), TreeKind::Pmix, frame));
+    }
+}
+
+/// The next manager on the way to a tree index.
+fn hop(job: &Job, to: usize) -> LinkEnd {
+    let mut children = job.order.host_slices.children(job.tree_index());
+    let over = children.find(|child| HostSlices::is_in_subtree(to, *child));
+    over.map_or(LinkEnd::Parent, LinkEnd::Child)
+}
+
+fn pass_on(turn: &mut Turn<'_>, from: LinkEnd, to: usize, frame: &[u8]) {
+    let next = hop(turn.job, to);
+    // The root has no parent, and nothing goes back where it came from.
+    if next == from || (next == LinkEnd::Parent && turn.job.is_root()) {
+        return log::warn!("PMIx data for a host that the job does not have");
+    }
+    turn.report(ForLinks::Bytes(next, TreeKind::Pmix, frame.to_vec()));
+}
+
+fn pass_down(turn: &mut Turn<'_>, frame: &[u8]) {
+    for child in turn.job.order.host_slices.children(turn.job.tree_index()) {
+        turn.report(ForLinks::Bytes(LinkEnd::Child(child), TreeKind::Pmix, frame.to_vec()));
+    }
+}

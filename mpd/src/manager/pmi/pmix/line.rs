@@ -1,0 +1,65 @@
+//! The connection of one PMIx client.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use mpd_wire::Rank;
+use pmix_proto::Session;
+
+use crate::manager::pmi::connection::ReadProgress;
+
+/// One connection. It has a rank once it is admitted.
+#[derive(Debug)]
+pub(super) struct Line {
+    stream: TcpStream,
+    pub(super) session: Session,
+    pub(super) rank: Option<Rank>,
+    /// The client has closed its end, so the end of the stream is to be read.
+    pub(super) is_ending: bool,
+}
+
+impl Line {
+    /// An accepted connection, whose events have that token.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(super) fn new(registry: &Registry, token: usize, stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        registry.register(&mut SourceFd(&stream.as_raw_fd()), Token(token), both)?;
+        Ok(Self { stream, session: Session::new(), rank: None, is_ending: false })
+    }
+
+    /// Reads once.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> ReadProgress {
+        loop {
+            match self.stream.read(buffer) {
+                Ok(0) => return ReadProgress::Closed,
+                Ok(n) => {
+                    self.session.receive(&buffer[..n]);
+                    let more = n == buffer.len() || self.is_ending;
+                    return if more { ReadProgress::More } else { ReadProgress::Drained };
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return ReadProgress::Drained,
+                Err(_) => return ReadProgress::Closed,
+            }
+        }
+    }
+
+    /// Writes the output of the session as far as the client accepts it.
+    pub(super) fn flush(&mut self) {
+        while !self.session.output().is_empty() {
+            match self.stream.write(self.session.output()) {
+                Ok(n) => self.session.consume(n),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // If the socket is full, an event reports room. If the client is gone, reading reports the end.
+                Err(_) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The PMIx clients among the ranks here: one listening socket on the loopback interface, and a connection per client.
+//!
+//! | module | has |
+//! |---|---|
+//! | [`door`], [`line`] | the listening socket, and the connection of one client |
+//! | [`universe`] | what is kept for one world |
+//! | [`describe`] | the facts about a world, and the variables of its ranks |
+//! | [`requests`] | the operations of the clients |
+//! | [`together`] | fences and other operations of several processes |
+//! | [`gets`] | what other processes have committed |
+//! | [`events`] | events of clients, and of ranks that failed |
+//! | [`parcel`] | messages between managers |
+//! | [`removal`] | files that are removed at the end |
+
+mod describe;
+mod door;
+mod events;
+mod gets;
+mod line;
+mod parcel;
+mod removal;
+mod requests;
+mod together;
+mod universe;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use mpd_job::manager::Input;
+use mpd_machine::{Time, Timers};
+use mpd_wire::Rank;
+use pmix_proto::{Answer, Operation, Phase, Ticket};
+
+pub(in crate::manager) use self::describe::variables_of;
+use self::door::Door;
+use self::gets::Gets;
+use self::line::Line;
+use self::removal::Removal;
+use self::together::Meetings;
+pub(super) use self::together::Place;
+use self::universe::Universe;
+use super::connection::ReadProgress;
+use crate::manager::context::{Job, Turn};
+use crate::manager::event::Client;
+use crate::manager::tokens::{FIRST_PMIX, PMIX};
+
+/// How long a client that closed its connection early may take to end, or to connect again.
+const CLOSED_GRACE: Duration = Duration::from_secs(2);
+
+/// How long a connection may take to introduce itself.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// When to accept again after descriptors have run out.
+const REST: Duration = Duration::from_millis(100);
+
+/// Most connections that have not introduced themselves, besides one for each rank here.
+const MAX_STRANGERS: usize = 64;
+
+/// A request that waits for its answer: the number of its connection, and its own number there.
+type Waiter = (usize, Ticket);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// Descriptors may be free again.
+    Accept,
+    /// A connection should have introduced itself.
+    Introduce(usize),
+    /// A client that closed its connection early should have ended.
+    Lost(Rank),
+    /// The time that a client gave for its request is over.
+    Answer(Waiter),
+}
+
+/// The PMIx clients of the ranks here.
+#[derive(Debug, Default)]
+pub(super) struct Pmix {
+    door: Option<Door>,
+    /// By token, as counted from the first.
+    lines: BTreeMap<usize, Line>,
+    next_line: usize,
+    /// The connection of each client.
+    admitted: BTreeMap<Rank, usize>,
+    /// The ranks whose processes have not ended.
+    running: BTreeMap<Rank, Client>,
+    /// Connections with unread data.
+    talking: VecDeque<usize>,
+    /// Connections with answers to write.
+    answering: BTreeSet<usize>,
+    /// By the first rank of the world.
+    universes: BTreeMap<Rank, Universe>,
+    meetings: Meetings,
+    gets: Gets,
+    removal: Removal,
+    /// Ranks whose misbehaviour was reported to the user.
+    misbehaved: BTreeSet<Rank>,
+    timers: Timers<Timer>,
+    buffer: Vec<u8>,
+}
+
+impl Pmix {
+    /// Listens, since ranks are about to start. Returns the port. Without one, clients of PMIx run alone.
+    pub(super) fn open(&mut self, turn: &mut Turn<'_>) -> Option<u16> {
+        match Door::open(turn.registry) {
+            Ok(door) => Some(self.door.insert(door).port),
+            Err(e) => {
+                let (host, problem) = (turn.job.host(), mpd_io::logging::plain(&e));
+                let text = format!("host {host}: programs of Open MPI will not work: {problem}");
+                turn.post(Input::Notice(text));
+                None
+            }
+        }
+    }
+
+    pub(super) fn has_work(&self) -> bool {
+        !self.talking.is_empty()
+            || self
+                .door
+                .as_ref()
+                .is_some_and(|door| door.is_ready && !self.timers.is_set(Timer::Accept))
+    }
+
+    pub(super) fn has_answers(&self) -> bool {
+        !self.answering.is_empty()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    pub(super) fn expire(&mut self, turn: &mut Turn<'_>) {
+        while let Some(timer) = self.timers.pop_expired(turn.now()) {
+            match timer {
+                Timer::Accept => {}
+                Timer::Introduce(number) => self.close(turn, number),
+                Timer::Lost(rank) => {
+                    let problem = "closed its PMIx connection before MPI_Finalize".to_owned();
+                    turn.post(Input::BrokeProtocol(rank, problem));
+                }
+                Timer::Answer(waiter) => self.expire_request(waiter),
+            }
+        }
+    }
+
+    fn expire_request(&mut self, (number, ticket): Waiter) {
+        self.meetings.withdraw(|waiter| *waiter == (number, ticket));
+        self.gets.withdraw(|waiter| *waiter == (number, ticket));
+        if let Some(line) = self.lines.get_mut(&number) {
+            line.session.expire(ticket);
+            self.answering.insert(number);
+        }
+    }
+
+    // ----- ranks and worlds -----
+
+    /// Notes that the process of a rank runs.
+    pub(super) fn rank_started(&mut self, rank: Rank, client: Client) {
+        self.running.insert(rank, client);
+    }
+
+    /// Notes that the process of a rank has ended, or has left the job.
+    pub(super) fn rank_ended(&mut self, turn: &mut Turn<'_>, rank: Rank) {
+        self.running.remove(&rank);
+        self.timers.stop(Timer::Lost(rank));
+        self.misbehaved.remove(&rank);
+        if let Some(number) = self.admitted.get(&rank).copied() {
+            self.close(turn, number);
+        }
+        self.meetings.forget(rank);
+        self.review_gets(turn);
+    }
+
+    /// Forgets a spawned world whose ranks have ended.
+    pub(super) fn forget_world(&mut self, first: Rank) {
+        self.universes.remove(&first);
+    }
+
+    /// Prepares another start of the debugged programs: their clients connect again.
+    pub(super) fn restart(&mut self, turn: &mut Turn<'_>) {
+        let first = self.admitted.iter().filter(|(rank, _)| turn.job.is_first(**rank));
+        for number in first.map(|(_, number)| *number).collect::<Vec<_>>() {
+            self.close(turn, number);
+        }
+        self.universes.remove(&Rank(0));
+        self.meetings = Meetings::default();
+    }
+
+    /// Removes the files that clients have registered.
+    pub(super) fn clean_up(&mut self) {
+        std::mem::take(&mut self.removal).perform();
+    }
+
+    fn universe(&mut self, first: Rank) -> &mut Universe {
+        self.universes.entry(first).or_default()
+    }
+
+    // ----- connections -----
+
+    /// Notes an event. Whether the token is one of PMIx.
+    pub(super) fn mark(&mut self, token: usize, is_readable: bool, has_ended: bool) -> bool {
+        if token == PMIX {
+            self.door.iter_mut().for_each(|door| door.is_ready = true);
+            return true;
+        }
+        let Some(number) = token.checked_sub(FIRST_PMIX) else { return false };
+        let Some(line) = self.lines.get_mut(&number) else { return false };
+        line.is_ending |= has_ended;
+        if is_readable || has_ended {
+            self.talking.push_back(number);
+        }
+        self.answering.insert(number);
+        true
+    }
+
+    /// Accepts waiting connections, and reads each connection with unread data once.
+    pub(super) fn serve(&mut self, turn: &mut Turn<'_>) {
+        self.accept(turn);
+        for _ in 0..self.talking.len() {
+            let Some(number) = self.talking.pop_front() else { return };
+            if self.read(turn, number) == ReadProgress::More {
+                self.talking.push_back(number);
+            }
+        }
+    }
+
+    fn accept(&mut self, turn: &mut Turn<'_>) {
+        let Some(door) = self.door.as_mut().filter(|door| door.is_ready) else { return };
+        if self.timers.is_set(Timer::Accept) {
+            return;
+        }
+        let streams = door.accept().unwrap_or_else(|e| {
+            log::warn!("cannot accept a PMIx client: {e}");
+            self.timers.set(Timer::Accept, turn.now() + REST);
+            Vec::new()
+        });
+        for stream in streams {
+            let number = self.next_line;
+            match Line::new(turn.registry, FIRST_PMIX + number, stream) {
+                Ok(line) => drop(self.lines.insert(number, line)),
+                Err(e) => {
+                    log::warn!("cannot watch a PMIx client: {e}");
+                    continue;
+                }
+            }
+            self.next_line += 1;
+            self.timers.set(Timer::Introduce(number), turn.now() + PATIENCE);
+            self.talking.push_back(number);
+        }
+        let strangers = self.lines.iter().filter(|(_, line)| line.rank.is_none());
+        let strangers: Vec<usize> = strangers.map(|(number, _)| *number).collect();
+        let most = MAX_STRANGERS + self.running.len();
+        for number in &strangers[..strangers.len().saturating_sub(most)] {
+            self.close(turn, *number);
+        }
+    }
+
+    fn read(&mut self, turn: &mut Turn<'_>, number: usize) -> ReadProgress {
+        const READ: usize = 64 * 1024;
+        self.buffer.resize(READ, 0);
+        let Some(line) = self.lines.get_mut(&number) else { return ReadProgress::Drained };
+        let progress = line.read(&mut self.buffer);
+        if progress == ReadProgress::Closed {
+            self.end_of_stream(turn, number);
+        } else {
+            self.perform_operations(turn, number);
+        }
+        self.answering.insert(number);
+        progress
+    }
+
+    /// The client has closed its connection. What it sent before is still performed.
+    fn end_of_stream(&mut self, turn: &mut Turn<'_>, number: usize) {
+        let Some(line) = self.lines.get_mut(&number) else { return };
+        let is_unfinished = line.session.phase() == Phase::Connected;
+        line.session.end_of_stream();
+        self.perform_operations(turn, number);
+        let Some(line) = self.lines.get(&number) else { return };
+        let has_finalized = !is_unfinished || line.session.phase() == Phase::Finalized;
+        if let Some(rank) = line.rank.filter(|_| !has_finalized) {
+            // Debugged programs may end and start again.
+            let client = self.running.get(&rank).copied();
+            if client.is_some_and(|client| client != Client::Debugged) {
+                self.timers.set(Timer::Lost(rank), turn.now() + CLOSED_GRACE);
+            }
+        }
+        self.close(turn, number);
+    }
+
+    /// Forgets a connection and its requests.
+    fn close(&mut self, turn: &mut Turn<'_>, number: usize) {
+        let Some(line) = self.lines.remove(&number) else { return };
+        self.timers.stop(Timer::Introduce(number));
+        self.meetings.withdraw(|waiter| waiter.0 == number);
+        self.gets.withdraw(|waiter| waiter.0 == number);
+        for ticket in line.session.open() {
+            self.timers.stop(Timer::Answer((number, ticket)));
+        }
+        if let Some(rank) = line.rank {
+            self.admitted.remove(&rank);
+            log::debug!("rank {}: its PMIx connection is closed", turn.job.name_of(rank));
+        }
+    }
+
+    /// Reads all remaining requests of a rank that has ended.
+    pub(super) fn read_to_the_end(&mut self, turn: &mut Turn<'_>, rank: Rank) {
+        // Bounded: the rank is dead, but other processes may still write to its connection.
+        const MAX_READS: usize = 64;
+        // It may have connected and finalized since the last turn.
+        self.accept(turn);
+        let strangers = self.lines.iter().filter(|(_, line)| line.rank.is_none_or(|of| of == rank));
+        for number in strangers.map(|(number, _)| *number).collect::<Vec<_>>() {
+            if let Some(line) = self.lines.get_mut(&number) {
+                line.is_ending |= line.rank.is_some();
+            }
+            for _ in 0..MAX_READS {
+                if self.read(turn, number) != ReadProgress::More {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Performs the waiting requests of a client.
+    fn perform_operations(&mut self, turn: &mut Turn<'_>, number: usize) {
+        while let Some((ticket, operation)) = self.next_operation(number) {
+            self.perform(turn, (number, ticket), operation);
+        }
+    }
+
+    fn next_operation(&mut self, number: usize) -> Option<(Ticket, Operation)> {
+        self.lines.get_mut(&number)?.session.poll_operation()
+    }
+
+    /// Writes the answers of a turn. All waiting requests are read before, as for PMI.
+    pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
+        while let Some(number) = self.answering.pop_first() {
+            self.perform_operations(turn, number);
+            let Some(line) = self.lines.get_mut(&number) else { continue };
+            line.flush();
+            if line.session.is_to_be_closed() {
+                self.close(turn, number);
+                continue;
+            }
+            // Requests that waited for room in the output buffer follow now.
+            while let Some((ticket, operation)) = self.next_operation(number) {
+                self.perform(turn, (number, ticket), operation);
+                self.answering.insert(number);
+            }
+        }
+    }
+
+    fn answer(&mut self, (number, ticket): Waiter, answer: Answer<'_>) {
+        self.timers.stop(Timer::Answer((number, ticket)));
+        if let Some(line) = self.lines.get_mut(&number) {
+            line.session.answer(ticket, answer);
+            self.answering.insert(number);
+        }
+    }
+
+    /// Begins the time that a client gave for its request.
+    fn limit(&mut self, turn: &Turn<'_>, waiter: Waiter, seconds: Option<u32>) {
+        if let Some(seconds) = seconds {
+            let limit = Duration::from_secs(seconds.into());
+            self.timers.set(Timer::Answer(waiter), turn.now() + limit);
+        }
+    }
+
+    /// The rank of an admitted connection.
+    fn rank_of(&self, number: usize) -> Option<Rank> {
+        self.lines.get(&number)?.rank
+    }
+}
+
+impl Universe {
+    /// The world's first rank, and the number of a rank within it.
+    pub(super) fn place(job: &Job, rank: Rank) -> Option<(Rank, u32)> {
+        let world = job.worlds.of(rank)?;
+        Some((world.numbers.first, world.numbers.own(rank).0))
+    }
+}

@@ -1,0 +1,151 @@
+//! What managers of one job send each other for their PMIx clients.
+//!
+//! A parcel travels in pieces ([`TreeKind::Pmix`]). *Shared* parcels go with a fence: up to the root before the entries,
+//! and down to all hosts before the release. *Routed* parcels go to one manager.
+//!
+//! [`TreeKind::Pmix`]: mpd_wire::message::TreeKind::Pmix
+
+use mpd_wire::Rank;
+use mpd_wire::message::{FenceGroup, WorldPiece, pieces};
+use pmix_proto::encoding::Encoding;
+use pmix_proto::message::{read_pairs, write_pairs};
+use pmix_proto::view::Pair;
+
+/// A message between managers about a rank, numbered through the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Parcel {
+    /// Shared: what the rank has committed for other hosts.
+    Commit(Rank, Vec<Pair>),
+    /// Shared: what the rank contributes to a group that is constructed, and the number for the group that counts if
+    /// this is the lowest member.
+    Contribution(Rank, FenceGroup, u64, Vec<Pair>),
+    /// Routed: a request for what the rank has committed. It is answered when the rank has committed this key, or has
+    /// ended.
+    Ask(Rank, Vec<u8>),
+    /// Routed: the answer.
+    Answer(Rank, Vec<u8>, Option<Vec<Pair>>),
+}
+
+/// Where a piece of a parcel goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Course {
+    Shared,
+    /// To the manager at a tree index, from another one.
+    Routed {
+        to: u32,
+        from: u32,
+    },
+}
+
+const SHARED: u8 = 0;
+const ROUTED: u8 = 1;
+
+impl Parcel {
+    fn rank(&self) -> Rank {
+        match self {
+            Self::Commit(rank, _)
+            | Self::Contribution(rank, ..)
+            | Self::Ask(rank, _)
+            | Self::Answer(rank, ..) => *rank,
+        }
+    }
+
+    /// The payloads of its frames.
+    pub(super) fn frames(&self, course: Course) -> Vec<Vec<u8>> {
+        let head = match course {
+            Course::Shared => vec![SHARED],
+            Course::Routed { to, from } => {
+                [&[ROUTED][..], &to.to_be_bytes(), &from.to_be_bytes()].concat()
+            }
+        };
+        let bytes = self.write();
+        pieces(self.rank(), &bytes).map(|piece| [&head[..], &piece].concat()).collect()
+    }
+
+    fn write(&self) -> Vec<u8> {
+        let pairs = |pairs: &[Pair]| write_pairs(Encoding::Flexible, pairs);
+        let (kind, first, rest) = match self {
+            Self::Commit(_, committed) => (0, Vec::new(), pairs(committed)),
+            Self::Contribution(_, group, context, contributed) => {
+                // Our own structs serialise; see frame::encode_message.
+                let group = serde_json::to_vec(group).expect("a group serialises");
+                (1, group, [&context.to_be_bytes()[..], &pairs(contributed)].concat())
+            }
+            Self::Ask(_, key) => (2, key.clone(), Vec::new()),
+            Self::Answer(_, key, None) => (3, key.clone(), Vec::new()),
+            Self::Answer(_, key, Some(found)) => (4, key.clone(), pairs(found)),
+        };
+        let length = u32::try_from(first.len()).unwrap_or(u32::MAX);
+        [&[kind][..], &length.to_be_bytes(), &first, &rest].concat()
+    }
+
+    /// Reads a complete parcel. `None` if it is malformed.
+    pub(super) fn read(rank: Rank, bytes: &[u8]) -> Option<Self> {
+        let (kind, rest) = bytes.split_first()?;
+        let (length, rest) = rest.split_first_chunk::<4>()?;
+        let length = u32::from_be_bytes(*length) as usize;
+        let (first, rest) = rest.split_at_checked(length)?;
+        let pairs = |bytes: &[u8]| read_pairs(Encoding::Flexible, bytes).ok();
+        Some(match kind {
+            0 => Self::Commit(rank, pairs(rest)?),
+            1 => {
+                let (context, rest) = rest.split_first_chunk::<8>()?;
+                let group = serde_json::from_slice(first).ok()?;
+                Self::Contribution(rank, group, u64::from_be_bytes(*context), pairs(rest)?)
+            }
+            2 => Self::Ask(rank, first.to_vec()),
+            3 => Self::Answer(rank, first.to_vec(), None),
+            4 => Self::Answer(rank, first.to_vec(), Some(pairs(rest)?)),
+            _ => return None,
+        })
+    }
+}
+
+/// The course of a frame, and the piece in it. `None` if it is malformed.
+pub(super) fn read_frame(frame: &[u8]) -> Option<(Course, WorldPiece<'_>)> {
+    let (kind, rest) = frame.split_first()?;
+    let (course, rest) = match *kind {
+        SHARED => (Course::Shared, rest),
+        ROUTED => {
+            let (to, rest) = rest.split_first_chunk::<4>()?;
+            let (from, rest) = rest.split_first_chunk::<4>()?;
+            let (to, from) = (u32::from_be_bytes(*to), u32::from_be_bytes(*from));
+            (Course::Routed { to, from }, rest)
+        }
+        _ => return None,
+    };
+    Some((course, WorldPiece::read(rest)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use mpd_wire::message::FenceMembers;
+    use pmix_proto::encoding::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_parcel_reads_as_it_was_written_and_its_cuts_do_not() {
+        let pairs = || vec![Pair::new("a", Value::u32(7)), Pair::new("b", Value::text("text"))];
+        let group = FenceGroup { members: FenceMembers::World, tag: 0, name: "construct g".into() };
+        let parcels = [
+            Parcel::Commit(Rank(3), pairs()),
+            Parcel::Contribution(Rank(4), group, 1 << 40, pairs()),
+            Parcel::Ask(Rank(5), b"key".into()),
+            Parcel::Answer(Rank(6), b"key".into(), None),
+            Parcel::Answer(Rank(6), Vec::new(), Some(pairs())),
+        ];
+        for parcel in parcels {
+            for course in [Course::Shared, Course::Routed { to: 1, from: 70_000 }] {
+                let frames = parcel.frames(course);
+                assert_eq!(frames.len(), 1);
+                let (read, piece) = read_frame(&frames[0]).unwrap();
+                assert_eq!((read, piece.last, piece.of), (course, true, parcel.rank()));
+                assert_eq!(Parcel::read(piece.of, piece.bytes), Some(parcel.clone()));
+                assert_eq!(Parcel::read(piece.of, &piece.bytes[..4]), None);
+            }
+        }
+        assert_eq!(read_frame(&[2, 0, 0, 0, 0, 1]), None);
+        assert_eq!(read_frame(&[]), None);
+    }
+}

@@ -1,0 +1,185 @@
+//! The operations of the clients, each routed to the part that performs it.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::rc::Rc;
+
+use mpd_io::logging::one_line;
+use mpd_job::manager::Input;
+use mpd_wire::Rank;
+use pmix_proto::connect::{Expectation, Introduction};
+use pmix_proto::view::WILDCARD;
+use pmix_proto::{Answer, Operation, ProtocolError, Status, job_info};
+
+use super::universe::Universe;
+use super::{Pmix, Timer, Waiter, describe};
+use crate::manager::context::Turn;
+use crate::manager::event::{Client, Event};
+
+/// Longest text of a library for the user.
+const MAX_LOG: usize = 4096;
+
+impl Pmix {
+    pub(super) fn perform(&mut self, turn: &mut Turn<'_>, waiter: Waiter, operation: Operation) {
+        if let Operation::Connecting(introduction) = &operation {
+            return self.decide(turn, waiter.0, introduction);
+        }
+        let Some(rank) = self.rank_of(waiter.0) else {
+            // Bytes of a connection that nothing is known of.
+            if let Operation::Misbehaved { error, .. } = operation {
+                log::debug!("a PMIx client is refused: {error}");
+            }
+            return;
+        };
+        match operation {
+            Operation::Connecting(_) => {}
+            Operation::JobInfo => self.send_job_info(turn, waiter, rank),
+            Operation::Commit { puts } => {
+                let Some((first, own)) = Universe::place(turn.job, rank) else { return };
+                let universe = self.universe(first);
+                let status = universe.modex.commit(own, puts).err().unwrap_or(Status::SUCCESS);
+                universe.fresh.insert(rank);
+                self.answer(waiter, Answer::Done(status));
+                self.review_gets(turn);
+            }
+            Operation::Get { proc, key, immediate, timeout } => {
+                self.limit(turn, waiter, timeout);
+                self.get(turn, waiter, (proc, key, immediate));
+            }
+            together @ (Operation::Fence { .. }
+            | Operation::Connect { .. }
+            | Operation::Disconnect { .. }
+            | Operation::Construct { .. }
+            | Operation::Destruct { .. }) => self.meet(turn, (waiter, rank), together),
+            Operation::Publish { .. }
+            | Operation::Lookup { .. }
+            | Operation::Unpublish { .. }
+            | Operation::Spawn(_) => self.answer(waiter, Answer::Done(Status::NOT_SUPPORTED)),
+            Operation::Notify(event) => {
+                self.answer(waiter, Answer::Done(Status::SUCCESS));
+                self.forward(turn, rank, event);
+            }
+            Operation::Registered { codes } => self.deliver_late(turn, waiter.0, &codes),
+            Operation::Query(_) => {
+                self.answer(waiter, Answer::Answers(Status::NOT_SUPPORTED, &[]));
+            }
+            Operation::CleanUp(files) => {
+                let status =
+                    if self.removal.add(files) { Status::SUCCESS } else { Status::OUT_OF_RESOURCE };
+                self.answer(waiter, Answer::Done(status));
+            }
+            Operation::Log { text, .. } => {
+                self.answer(waiter, Answer::Done(Status::SUCCESS));
+                let text = &text[..text.len().min(MAX_LOG)];
+                let text = one_line(String::from_utf8_lossy(text).trim_end());
+                let name = turn.job.name_of(rank);
+                turn.post(Input::Notice(format!("rank {name}: {text}")));
+            }
+            Operation::Finalized => turn.post(Input::Finalized(rank)),
+            Operation::Abort { status, message, .. } => {
+                turn.report(Event::Aborts(rank));
+                let message = one_line(&String::from_utf8_lossy(&message));
+                turn.post(Input::Aborted(rank, status, message));
+            }
+            Operation::Misbehaved { error, is_fatal: true } => {
+                turn.post(Input::BrokeProtocol(rank, error.to_string()));
+            }
+            Operation::Misbehaved { error, is_fatal: false } => {
+                self.note_misbehaviour(turn, rank, &error);
+            }
+        }
+    }
+
+    /// Admits or refuses a client.
+    fn decide(&mut self, turn: &mut Turn<'_>, number: usize, introduction: &Introduction) {
+        let world = describe::number_of(turn.job, &introduction.namespace);
+        let world = turn.job.worlds.all().find(|one| Some(one.numbers.number) == world);
+        let world = world.filter(|world| introduction.rank < world.numbers.size);
+        let rank = world.map(|world| world.numbers.in_job(Rank(introduction.rank)));
+        // A program that replaced another one may connect before the end of the old connection was read.
+        let old = rank.and_then(|rank| self.admitted.get(&rank).copied());
+        if let Some(old) = old.filter(|old| *old != number) {
+            self.read(turn, old);
+        }
+        let namespace = world.map(|world| describe::namespace(turn.job, world.numbers.number));
+        let uid = nix::unistd::geteuid().as_raw();
+        let decision = introduction.check(&Expectation {
+            // A namespace that no client can name: a name has no zero byte.
+            namespace: namespace.as_ref().map_or(b"\0", |name| name.as_bytes()),
+            uid,
+            // The kernel was asked when the connection was accepted.
+            peer_uid: Some(uid),
+            is_running: introduction.rank != WILDCARD
+                && rank.is_some_and(|rank| self.running.contains_key(&rank)),
+            is_connected: rank.is_some_and(|rank| self.admitted.contains_key(&rank)),
+        });
+        let Some(line) = self.lines.get_mut(&number) else { return };
+        self.timers.stop(Timer::Introduce(number));
+        match (decision, rank) {
+            (Ok(encoding), Some(rank)) => {
+                line.rank = Some(rank);
+                line.session.admit(introduction, encoding, introduction.rank);
+                self.admitted.insert(rank, number);
+                self.initialized(turn, rank);
+            }
+            (Err(refusal), _) => {
+                log::info!("a PMIx client is refused: {refusal}");
+                line.session.refuse(refusal);
+            }
+            (Ok(_), None) => {}
+        }
+    }
+
+    fn initialized(&mut self, turn: &mut Turn<'_>, rank: Rank) {
+        log::debug!("rank {}: speaks PMIx", turn.job.name_of(rank));
+        self.timers.stop(Timer::Lost(rank));
+        if let Some(world) = turn.job.worlds.of(rank) {
+            let directory = describe::directory(turn.job, world.numbers.number);
+            if let Err(e) = private_directory(&directory) {
+                log::warn!("cannot make {}: {e}", directory.display());
+            }
+        }
+        // Only ranks of the first world count.
+        if turn.job.is_first(rank) {
+            turn.report(Event::Speaks);
+        }
+        if self.running.get(&rank) != Some(&Client::Adopted) {
+            turn.post(Input::Initialized(rank));
+        }
+    }
+
+    fn send_job_info(&mut self, turn: &Turn<'_>, waiter: Waiter, rank: Rank) {
+        let Some(world) = turn.job.worlds.of(rank) else { return };
+        let Some(line) = self.lines.get(&waiter.0) else { return };
+        let encoding = line.session.encoding();
+        let universe = self.universes.entry(world.numbers.first).or_default();
+        let described = universe.described.entry(encoding).or_insert_with(|| {
+            let (facts, node) = describe::facts(turn.job, world);
+            job_info::describe(&facts, node, encoding).into()
+        });
+        let described = Rc::clone(described);
+        self.answer(waiter, Answer::JobInfo(&described));
+    }
+
+    /// Reports misbehaviour to the user once per rank; further reports would not help.
+    fn note_misbehaviour(&mut self, turn: &mut Turn<'_>, rank: Rank, error: &ProtocolError) {
+        let name = turn.job.name_of(rank);
+        log::debug!("rank {name}: PMIx: {error}");
+        // A later version of the library may know more commands. It is answered that they are not supported.
+        let is_newer = matches!(error, ProtocolError::UnknownCommand(_));
+        if !is_newer && self.misbehaved.insert(rank) {
+            let text = format!("rank {name}: broke the PMIx protocol: {error}");
+            turn.post(Input::Notice(text));
+        }
+    }
+}
+
+/// Makes a directory for this user alone, unless it exists.
+fn private_directory(path: &Path) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,332 @@
+//! Operations of several processes: fences, connects, disconnects, and groups that are constructed or destructed.
+//!
+//! The machine decides when all members have arrived, as for PMI: a fence of a whole world is that of PMI, so ranks of
+//! both protocols meet in it. Other operations are fences of groups, with the kind in the group's name. A rank enters a
+//! fence once; when it arrives again before the release, its next entry waits here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use mpd_job::manager::Input;
+use mpd_wire::message::{FenceGroup, FenceMembers, Phase as Part};
+use mpd_wire::{Rank, RankSet};
+use pmix_proto::encoding::Value;
+use pmix_proto::modex::qualified;
+use pmix_proto::view::{Info, Pair, Proc, WILDCARD};
+use pmix_proto::{Answer, Operation, Status};
+
+use super::universe::Universe;
+use super::{Pmix, Waiter, describe};
+use crate::manager::context::{Job, Turn};
+
+/// Longest name of a group.
+const MAX_NAME: usize = 256;
+
+/// Most fences of groups that ranks of this host may wait in.
+const MAX_PLACES: usize = 16 * 1024;
+
+/// What ranks wait for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::manager::pmi) enum Place {
+    /// The fence of the world with this first rank.
+    World(Rank),
+    /// The fence of a group.
+    Group(FenceGroup),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Fence,
+    Connect,
+    Disconnect,
+    Construct,
+    Destruct,
+}
+
+/// An entry of a rank. The waiter is gone when it had another answer.
+#[derive(Debug)]
+struct Entry {
+    waiter: Option<Waiter>,
+    purpose: Purpose,
+    members: Rc<[Proc]>,
+}
+
+/// What a member contributes to a group, and its proposal for the group's number.
+pub(super) type Contribution = (u64, Vec<Pair>);
+
+/// The ranks of this host that wait for others.
+#[derive(Debug, Default)]
+pub(super) struct Meetings {
+    waiting: BTreeMap<Place, BTreeMap<Rank, VecDeque<Entry>>>,
+    contributions: BTreeMap<FenceGroup, BTreeMap<Rank, Contribution>>,
+    /// How many numbers of groups were proposed here.
+    contexts: u32,
+}
+
+impl Meetings {
+    /// Forgets the waiters that are meant. Their ranks stay in the fence.
+    pub(super) fn withdraw(&mut self, is_meant: impl Fn(&Waiter) -> bool) {
+        for entry in self.waiting.values_mut().flat_map(BTreeMap::values_mut).flatten() {
+            entry.waiter = entry.waiter.filter(|waiter| !is_meant(waiter));
+        }
+    }
+
+    /// Forgets a rank that has ended.
+    pub(super) fn forget(&mut self, rank: Rank) {
+        self.waiting.retain(|_, ranks| {
+            ranks.remove(&rank);
+            !ranks.is_empty()
+        });
+    }
+
+    /// Keeps the contribution of a member of a group.
+    pub(super) fn contribute(&mut self, group: FenceGroup, rank: Rank, given: Contribution) {
+        if self.contributions.len() < MAX_PLACES {
+            self.contributions.entry(group).or_default().insert(rank, given);
+        }
+    }
+
+    /// The next proposal of a rank for the number of a group. No other rank makes the same one.
+    fn propose(&mut self, rank: Rank) -> u64 {
+        self.contexts = self.contexts.wrapping_add(1);
+        u64::from(rank.0 + 1) << 32 | u64::from(self.contexts)
+    }
+}
+
+impl Pmix {
+    /// A rank arrives.
+    pub(super) fn meet(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (waiter, rank): (Waiter, Rank),
+        operation: Operation,
+    ) {
+        let (purpose, procs, timeout) = match &operation {
+            Operation::Fence { procs, timeout, .. } => (Purpose::Fence, procs, timeout),
+            Operation::Connect { procs, timeout } => (Purpose::Connect, procs, timeout),
+            Operation::Disconnect { procs, timeout } => (Purpose::Disconnect, procs, timeout),
+            Operation::Construct { procs, timeout, .. } => (Purpose::Construct, procs, timeout),
+            Operation::Destruct { procs, timeout, .. } => (Purpose::Destruct, procs, timeout),
+            _ => return,
+        };
+        let place = match self.place_of(turn.job, rank, (purpose, procs, &operation)) {
+            Ok(place) => place,
+            Err(status) => return self.answer(waiter, Answer::Done(status)),
+        };
+        let members: Rc<[Proc]> = procs.as_slice().into();
+        self.limit(turn, waiter, *timeout);
+        match (operation, &place) {
+            (Operation::Fence { collect: true, .. }, _) => self.collect(turn.job, rank),
+            (Operation::Construct { contribution, .. }, Place::Group(group)) => {
+                let given = contribution.into_iter().map(|info| Pair::new(info.key, info.value));
+                let given = (self.meetings.propose(rank), given.collect::<Vec<_>>());
+                self.share_contribution(turn.job, group, (rank, given.clone()));
+                self.meetings.contribute(group.clone(), rank, given);
+            }
+            _ => {}
+        }
+        let entries = self.meetings.waiting.entry(place.clone()).or_default();
+        let entries = entries.entry(rank).or_default();
+        entries.push_back(Entry { waiter: Some(waiter), purpose, members });
+        if entries.len() == 1 {
+            enter(turn, rank, &place);
+        }
+    }
+
+    /// The fence for these members.
+    fn place_of(
+        &self,
+        job: &Job,
+        rank: Rank,
+        (purpose, procs, operation): (Purpose, &[Proc], &Operation),
+    ) -> Result<Place, Status> {
+        let ranks = ranks_of(job, procs)?;
+        if !ranks.contains(rank) {
+            return Err(Status::BAD_PARAM);
+        }
+        let world = job.worlds.of(rank).ok_or(Status::ERROR)?;
+        if purpose == Purpose::Fence && ranks == world.numbers.ranks() {
+            return Ok(Place::World(world.numbers.first));
+        }
+        let name = match (purpose, operation) {
+            (Purpose::Fence, _) => "fence".to_owned(),
+            (Purpose::Connect, _) => "connect".to_owned(),
+            (Purpose::Disconnect, _) => "disconnect".to_owned(),
+            (_, Operation::Construct { group, .. }) => format!("construct {}", name_of(group)?),
+            (_, Operation::Destruct { group, .. }) => format!("destruct {}", name_of(group)?),
+            _ => return Err(Status::ERROR),
+        };
+        let place = Place::Group(FenceGroup { members: FenceMembers::Ranks(ranks), tag: 0, name });
+        let is_full = self.meetings.waiting.len() >= MAX_PLACES;
+        if is_full && !self.meetings.waiting.contains_key(&place) {
+            return Err(Status::OUT_OF_RESOURCE);
+        }
+        Ok(place)
+    }
+
+    /// All members that live have arrived.
+    pub(in crate::manager::pmi) fn release(&mut self, turn: &mut Turn<'_>, place: &Place) {
+        let Some(mut waiting) = self.meetings.waiting.remove(place) else { return };
+        let mut released = Vec::new();
+        waiting.retain(|rank, entries| {
+            released.extend(entries.pop_front().map(|entry| (*rank, entry)));
+            !entries.is_empty()
+        });
+        // Ranks that arrived twice enter the next fence of this kind.
+        for rank in waiting.keys() {
+            enter(turn, *rank, place);
+        }
+        if !waiting.is_empty() {
+            self.meetings.waiting.insert(place.clone(), waiting);
+        }
+        let contributed = match place {
+            Place::Group(group) => self.meetings.contributions.remove(group).unwrap_or_default(),
+            Place::World(_) => BTreeMap::new(),
+        };
+        let context = contributed.first_key_value().map(|(_, (context, _))| *context);
+        self.qualify(turn.job, contributed, context);
+        for (rank, entry) in released {
+            let Some(waiter) = entry.waiter else { continue };
+            self.answer_member(turn, (waiter, rank), &entry, context);
+            self.perform_operations(turn, waiter.0);
+        }
+        self.review_gets(turn);
+    }
+
+    fn answer_member(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (waiter, rank): (Waiter, Rank),
+        entry: &Entry,
+        context: Option<u64>,
+    ) {
+        let status = self.status_of(turn.job, &entry.members);
+        match entry.purpose {
+            Purpose::Construct if status.is_success() => {
+                let members = &expanded(turn.job, &entry.members)[..];
+                self.answer(waiter, Answer::Group { members, context });
+            }
+            Purpose::Connect if status.is_success() => {
+                let others = self.others(turn, (waiter.0, rank), &entry.members);
+                self.answer(waiter, Answer::Connected(&others));
+                self.share_fate(turn, rank, &entry.members, true);
+            }
+            Purpose::Disconnect if status.is_success() => {
+                self.answer(waiter, Answer::Done(status));
+                self.share_fate(turn, rank, &entry.members, false);
+            }
+            _ => self.answer(waiter, Answer::Done(status)),
+        }
+    }
+
+    /// What the other worlds of a connect are to a member.
+    fn others(
+        &self,
+        turn: &Turn<'_>,
+        (number, rank): (usize, Rank),
+        members: &[Proc],
+    ) -> Vec<Vec<u8>> {
+        let Some(line) = self.lines.get(&number) else { return Vec::new() };
+        let encoding = line.session.encoding();
+        let others = worlds_of(turn.job, members).filter(|world| !world.numbers.contains(rank));
+        let described = others.map(|world| {
+            let (facts, node) = describe::facts(turn.job, world);
+            let pairs = pmix_proto::job_info::describe(&facts, node, encoding);
+            pmix_proto::job_info::answer(encoding, &facts.namespace, &pairs)
+        });
+        described.collect()
+    }
+
+    /// Connected worlds end together.
+    fn share_fate(&self, turn: &mut Turn<'_>, rank: Rank, members: &[Proc], joined: bool) {
+        let others = worlds_of(turn.job, members).filter(|world| !world.numbers.contains(rank));
+        for number in others.map(|world| world.numbers.number).collect::<Vec<_>>() {
+            turn.post(Input::WorldConnection { from: rank, number, joined });
+        }
+    }
+
+    /// Success, or that a member is gone.
+    fn status_of(&self, job: &Job, members: &[Proc]) -> Status {
+        let ranks = ranks_of(job, members).unwrap_or_default();
+        let mut dead = self.universes.values().flat_map(|universe| &universe.dead);
+        match dead.any(|rank| ranks.contains(*rank)) {
+            true => Status::PARTIAL_SUCCESS,
+            false => Status::SUCCESS,
+        }
+    }
+
+    /// Adds the contributions of a group's members to what they have committed.
+    fn qualify(
+        &mut self,
+        job: &Job,
+        contributed: BTreeMap<Rank, Contribution>,
+        context: Option<u64>,
+    ) {
+        let Some(context) = context.map(Value::size) else { return };
+        for (rank, (_, given)) in contributed {
+            let infos: Vec<Info> =
+                given.into_iter().map(|pair| Info::new(pair.key, pair.value)).collect();
+            let Some((first, own)) = Universe::place(job, rank) else { continue };
+            for pair in qualified(&infos, &context) {
+                if self.universe(first).modex.qualify(own, pair).is_err() {
+                    log::warn!("the values of groups of rank {rank} are too large");
+                }
+            }
+        }
+    }
+}
+
+fn enter(turn: &mut Turn<'_>, rank: Rank, place: &Place) {
+    match place {
+        Place::World(_) => {
+            turn.begin(Part::Fence, None);
+            turn.post(Input::EnteredFence(rank));
+        }
+        Place::Group(group) => turn.post(Input::EnteredGroup(rank, group.clone())),
+    }
+}
+
+/// The ranks of these processes, numbered through the job.
+fn ranks_of(job: &Job, procs: &[Proc]) -> Result<RankSet, Status> {
+    let mut ranges = Vec::with_capacity(procs.len());
+    for proc in procs {
+        let number = describe::number_of(job, &proc.namespace);
+        let world = job.worlds.all().find(|world| Some(world.numbers.number) == number);
+        let numbers = world.ok_or(Status::NOT_FOUND)?.numbers;
+        match proc.rank {
+            WILDCARD => ranges.extend_from_slice(numbers.ranks().ranges()),
+            own if own < numbers.size => {
+                let rank = numbers.in_job(Rank(own)).0;
+                ranges.push((rank, rank));
+            }
+            _ => return Err(Status::BAD_PARAM),
+        }
+    }
+    Ok(RankSet::from_ranges(ranges))
+}
+
+/// The worlds of these processes that are known here, each once.
+fn worlds_of<'a>(
+    job: &'a Job,
+    procs: &'a [Proc],
+) -> impl Iterator<Item = &'a crate::manager::worlds::World> {
+    let mut numbers: Vec<u32> =
+        procs.iter().filter_map(|proc| describe::number_of(job, &proc.namespace)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    job.worlds.all().filter(move |world| numbers.contains(&world.numbers.number))
+}
+
+/// These processes, each as a single one.
+fn expanded(job: &Job, procs: &[Proc]) -> Vec<Proc> {
+    let ranks = ranks_of(job, procs).unwrap_or_default();
+    let single = |rank| Some(describe::proc_of(job, &job.worlds.of(rank)?.numbers, rank));
+    ranks.ranks().filter_map(single).collect()
+}
+
+fn name_of(group: &[u8]) -> Result<String, Status> {
+    match std::str::from_utf8(group) {
+        Ok(name) if name.len() <= MAX_NAME => Ok(name.to_owned()),
+        _ => Err(Status::BAD_PARAM),
+    }
+}
