@@ -36,6 +36,7 @@ mod mpir;
 #[path = "../../libs/channel/tests/channel/naive.rs"]
 mod naive;
 mod on_crash;
+mod open_mpi;
 mod options;
 mod output;
 mod pmi;

@@ -1,44 +1,27 @@
 //! Real Open MPI under the small PMIx server `t-pmix`, which drives the sessions of `pmix-proto`. A version that is not
 //! there gives a line with its name.
 
-use std::path::PathBuf;
-
-use mpd_tests::surroundings::{setting, skip};
-
+use crate::open_mpi::{Version, versions};
 use crate::run::{Run, sample};
 use crate::suite::Suite;
 
-/// A version of Open MPI.
-struct Version {
-    directory: PathBuf,
-    /// It has groups, sessions and fault tolerance.
-    is_five: bool,
-}
-
-/// Name, variable with the directory of the programs, and whether it is of the series 5.
-const VERSIONS: [(&str, &str, bool); 4] = [
-    ("Debian's Open MPI", "MPD_TEST_OMPI_DEBIAN_DIR", false),
-    ("Open MPI 4.1.8", "MPD_TEST_OMPI418_DIR", false),
-    ("Open MPI 5.0.8", "MPD_TEST_OMPI508_DIR", true),
-    ("Open MPI 5.0.11", "MPD_TEST_OMPI5011_DIR", true),
-];
-
 /// Runs a check with each version that is there.
-fn with_each(check: impl Fn(&Suite, &Version)) {
-    for (name, variable, is_five) in VERSIONS {
-        match setting(variable) {
-            Some(directory) => {
-                check(&Suite::new(), &Version { directory: directory.into(), is_five });
-            }
-            None => skip(&format!("{name} is not there")),
-        }
+fn with_each(check: impl Fn(&Suite, &Server)) {
+    for version in versions() {
+        check(&Suite::new(), &Server { is_five: version.is_five, version });
     }
 }
 
-impl Version {
+/// The server with the programs of one version.
+struct Server {
+    version: Version,
+    is_five: bool,
+}
+
+impl Server {
     fn run(&self, suite: &Suite, options: &[&str], program: &str, arguments: &[&str]) -> Run {
         let run = suite.command(suite.program("t-pmix")).args(options);
-        run.arg(self.directory.join(program)).args(arguments).deadline(120)
+        run.arg(self.version.program(program)).args(arguments).deadline(120)
     }
 }
 

@@ -72,10 +72,7 @@ impl Pmix {
             }
             Operation::Log { text, .. } => {
                 self.answer(waiter, Answer::Done(Status::SUCCESS));
-                let text = &text[..text.len().min(MAX_LOG)];
-                let text = one_line(String::from_utf8_lossy(text).trim_end());
-                let name = turn.job.name_of(rank);
-                turn.post(Input::Notice(format!("rank {name}: {text}")));
+                self.pass_on_text(turn, rank, &text);
             }
             Operation::Finalized => turn.post(Input::Finalized(rank)),
             Operation::Abort { status, message, .. } => {
@@ -161,6 +158,16 @@ impl Pmix {
         });
         let described = Rc::clone(described);
         self.answer(waiter, Answer::JobInfo(&described));
+    }
+
+    /// Shows the user a text of a library, line by line.
+    fn pass_on_text(&self, turn: &mut Turn<'_>, rank: Rank, text: &[u8]) {
+        let name = turn.job.name_of(rank);
+        let text = String::from_utf8_lossy(&text[..text.len().min(MAX_LOG)]);
+        let is_rule = |line: &str| line.bytes().all(|byte| byte == b'-' || byte == b' ');
+        for line in text.lines().filter(|line| !is_rule(line)) {
+            turn.post(Input::Notice(format!("rank {name}: {}", one_line(line.trim()))));
+        }
     }
 
     /// Reports misbehaviour to the user once per rank; further reports would not help.

@@ -1,0 +1,219 @@
+//! Programs of real Open MPI under `mpirun`. A version that is not there gives a line with its name.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::path::PathBuf;
+
+use mpd_tests::surroundings::{setting, skip};
+use nix::sys::signal::Signal;
+
+use crate::members::Members;
+use crate::run::{Run, sample, wait_until};
+use crate::suite::Suite;
+
+/// A version of Open MPI.
+pub(crate) struct Version {
+    name: &'static str,
+    directory: PathBuf,
+    /// It has groups, sessions and fault tolerance.
+    pub(crate) is_five: bool,
+}
+
+/// Name, variable with the directory of the programs, and whether it is of the series 5.
+const VERSIONS: [(&str, &str, bool); 4] = [
+    ("Debian's Open MPI", "MPD_TEST_OMPI_DEBIAN_DIR", false),
+    ("Open MPI 4.1.8", "MPD_TEST_OMPI418_DIR", false),
+    ("Open MPI 5.0.8", "MPD_TEST_OMPI508_DIR", true),
+    ("Open MPI 5.0.11", "MPD_TEST_OMPI5011_DIR", true),
+];
+
+/// The versions that are there.
+pub(crate) fn versions() -> Vec<Version> {
+    let mut versions = Vec::new();
+    for (name, variable, is_five) in VERSIONS {
+        match setting(variable) {
+            Some(directory) => {
+                versions.push(Version { name, directory: directory.into(), is_five })
+            }
+            None => skip(&format!("{name} is not there")),
+        }
+    }
+    versions
+}
+
+impl Version {
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    fn run(&self, suite: &Suite, ranks: usize, program: &str, arguments: &[&str]) -> Run {
+        let run = suite.mpirun(["-n", &ranks.to_string()]).arg(self.program(program));
+        run.args(arguments).deadline(120)
+    }
+}
+
+/// Runs a check with each version that is there, through its own daemon. Nothing may be left.
+fn with_each(check: impl Fn(&Suite, &Version)) {
+    for version in versions() {
+        let suite = Suite::new();
+        suite.start_daemon();
+        check(&suite, &version);
+        suite.only_the_daemon_is_left();
+    }
+}
+
+/// The same for versions of the series 5.
+fn with_each_five(check: impl Fn(&Suite, &Version)) {
+    with_each(|suite, version| {
+        if version.is_five {
+            check(suite, version);
+        }
+    });
+}
+
+#[test]
+fn ranks_of_open_mpi_form_one_world_and_compute_together() {
+    with_each(|suite, version| {
+        let output = version.run(suite, 3, "hello", &[]).output();
+        let line = |rank| format!("rank {rank} of 3 appnum 0 universe 3 node 3");
+        assert_eq!(output.code(0).quiet().sorted_lines(), [0, 1, 2].map(line), "{output}");
+        let ranks = sample(4, 16);
+        let output = version.run(suite, ranks, "allreduce", &[]).output();
+        output.code(0).prints(&format!("allreduce ok {ranks}\n"));
+    });
+}
+
+#[test]
+fn two_programs_of_open_mpi_form_one_world() {
+    with_each(|suite, version| {
+        let hello = version.program("hello").display().to_string();
+        let run = version.run(suite, 2, "hello", &[":", "-n", "1", &hello]);
+        let output = run.output();
+        let lines = output.code(0).sorted_lines();
+        assert!(lines[0].starts_with("rank 0 of 3 appnum 0"), "{output}");
+        assert!(lines[2].starts_with("rank 2 of 3 appnum 1"), "{output}");
+    });
+}
+
+#[test]
+fn ranks_of_open_mpi_exchange_their_addresses_between_hosts() {
+    let ring = Members::of(3);
+    for version in versions() {
+        for (program, ranks) in [("hello", 6), ("allreduce", sample(6, 24))] {
+            let arguments = ["-rr", "-n", &ranks.to_string()];
+            let run = ring.mpirun(1, &arguments).arg(version.program(program)).deadline(120);
+            // The hosts are one machine, so shared memory would mix them up.
+            let output = run.env("OMPI_MCA_btl", "tcp,self").output();
+            let out = output.code(0).out();
+            let is_right = match program {
+                "hello" => out.matches(" of 6 appnum 0 universe 6 node 2\n").count() == 6,
+                _ => out.contains(&format!("allreduce ok {ranks}\n")),
+            };
+            assert!(is_right, "{}: {output}", version.name);
+        }
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn an_abort_of_open_mpi_gives_its_exit_code() {
+    with_each(|suite, version| {
+        version.run(suite, 3, "abort", &["1", "7"]).output().code(7).says(&["rank 1", "code 7"]);
+    });
+}
+
+#[test]
+fn a_rank_of_open_mpi_that_exits_without_finalize_ends_the_job() {
+    with_each(|suite, version| {
+        version.run(suite, 3, "nofinalize", &["2", "0"]).output().code(1).says(&["rank 2"]);
+        version.run(suite, 3, "nofinalize", &["0", "5"]).output().code(5).says(&["rank 0"]);
+        let killed = version.run(suite, 3, "nofinalize", &["1", "-9"]).output();
+        killed.code(137).says(&["rank 1", "signal 9"]);
+    });
+}
+
+#[test]
+fn an_exit_code_after_finalize_of_open_mpi_is_the_code_of_mpirun() {
+    with_each(|suite, version| {
+        version.run(suite, 3, "exit_after", &["1", "9"]).output().code(9).says(&["rank 1"]);
+        version.run(suite, 3, "exit_after", &["1", "0"]).output().code(0).quiet();
+    });
+}
+
+#[test]
+fn an_interrupt_ends_ranks_of_open_mpi_that_wait_for_each_other() {
+    with_each(|suite, version| {
+        let running = version.run(suite, 3, "stuck", &[]).start();
+        running.shows("all are there\n");
+        running.send(Signal::SIGINT);
+        running.wait().code(130);
+    });
+}
+
+#[test]
+fn open_mpi_5_makes_communicators_from_groups() {
+    with_each_five(|suite, version| {
+        let output = version.run(suite, 3, "groups", &[]).output();
+        let line = |rank| format!("rank {rank} of 3, sum 3");
+        assert_eq!(output.code(0).sorted_lines(), [0, 1, 2].map(line), "{output}");
+    });
+}
+
+#[test]
+fn survivors_of_open_mpi_5_shrink_their_world_and_finish() {
+    with_each_five(|suite, version| {
+        let run = suite.mpirun(["-on-failure=continue", "-n", "4"]).arg(version.program("survive"));
+        let output = run.env("OMPI_MCA_mpi_ft_enable", "1").deadline(120).output();
+        let line = |rank| format!("rank {rank}: 3 are left");
+        assert_eq!(output.code(137).sorted_lines(), [0, 2, 3].map(line), "{output}");
+    });
+}
+
+#[test]
+fn a_rank_of_open_mpi_starts_an_mpirun_of_open_mpi() {
+    with_each(|suite, version| {
+        let inner = version.program("hello").display().to_string();
+        let run = suite.mpirun(["-n", "1", &suite.program("mpirun"), "-n", "2", &inner]);
+        let output = run.deadline(120).output();
+        let line = |rank| format!("rank {rank} of 2 appnum 0 universe 2 node 2");
+        assert_eq!(output.code(0).sorted_lines(), [0, 1].map(line), "{output}");
+    });
+}
+
+#[test]
+fn garbage_on_the_port_for_pmix_costs_its_sender_the_connection_only() {
+    with_each(|suite, version| {
+        let program = version.program("hello").display().to_string();
+        let wait = "echo $PMIX_SERVER_URI41 >uri; while ! test -e go; do sleep 0.01; done; $0";
+        let running = suite.mpirun(["-n", "1", "sh", "-c", wait, &program]).deadline(120).start();
+        let uri = || std::fs::read_to_string(suite.path("work/uri")).unwrap_or_default();
+        wait_until("the rank has written its variable", || uri().ends_with('\n'));
+        let port = uri().trim().rsplit(':').next().and_then(|port| port.parse().ok());
+        let port: u16 = port.expect("a port");
+        let mut strangers: Vec<TcpStream> = Vec::new();
+        for number in 0..100 {
+            let mut stranger = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+            // The manager may close the connection before all of it was written.
+            let _ = stranger.write_all(&vec![number; usize::from(number) * 100]);
+            strangers.push(stranger);
+        }
+        std::fs::write(suite.path("work/go"), "").expect("a file");
+        let output = running.wait();
+        output.code(0).prints("rank 0 of 1 appnum 0 universe 1 node 1\n");
+        drop(strangers);
+    });
+}
+
+#[test]
+fn the_secret_of_the_namespace_stands_in_no_log_and_no_argument() {
+    with_each(|suite, version| {
+        let program = version.program("hello").display().to_string();
+        let script = "echo $PMIX_NAMESPACE; cat /proc/$PPID/cmdline; $0";
+        let output = suite.mpirun(["-n", "1", "sh", "-c", script, &program]).output();
+        let out = output.code(0).out();
+        let secret = out.split(['-', '\n']).nth(1).expect("a namespace");
+        assert_eq!((secret.len(), out.matches(secret).count()), (32, 1), "{output}");
+        let log = std::fs::read_to_string(suite.path("mpd.log")).unwrap_or_default();
+        assert!(!log.contains(secret), "{log}");
+    });
+}
