@@ -151,6 +151,44 @@ fn an_interrupt_ends_ranks_of_open_mpi_that_wait_for_each_other() {
 }
 
 #[test]
+fn open_mpi_spawns_processes_and_meets_them() {
+    with_each(|suite, version| {
+        let output = version.run(suite, 1, "spawn", &["one", "2"]).output();
+        assert!(output.code(0).out().contains("spawn: 3 together"), "{output}");
+        version.run(suite, 1, "spawn", &["two"]).output().code(0);
+        version.run(suite, 1, "spawn", &["missing"]).output().code(0);
+        version.run(suite, 1, "spawn", &["half"]).output().code(0);
+        let output = version.run(suite, 2, "spawn", &["one", "2"]).output();
+        assert!(output.code(0).out().contains("spawn: 4 together"), "{output}");
+    });
+}
+
+#[test]
+fn open_mpi_spawns_processes_on_other_hosts_and_meets_them() {
+    let ring = Members::of(3);
+    for version in versions() {
+        let program = version.program("spawn").display().to_string();
+        let arguments = ["-spawn-policy", "rr", "-n", "1", &program, "one", "4"];
+        let run = ring.mpirun(1, &arguments).deadline(120);
+        let output = run.env("OMPI_MCA_btl", "tcp,self").output();
+        let is_right = output.code(0).out().contains("spawn: 5 together");
+        assert!(is_right, "{}: {output}", version.name);
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn open_mpi_finds_a_published_name_and_not_after_unpublish() {
+    with_each(|suite, version| {
+        let output = version.run(suite, 2, "names", &[]).output();
+        let out = output.code(0).out();
+        for line in ["publish: ok", "lookup: ok", "found what was published", "unpublish: ok"] {
+            assert!(out.contains(&format!("names: {line}\n")), "{}: {output}", version.name);
+        }
+    });
+}
+
+#[test]
 fn open_mpi_5_makes_communicators_from_groups() {
     with_each_five(|suite, version| {
         let output = version.run(suite, 3, "groups", &[]).output();

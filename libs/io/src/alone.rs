@@ -1,5 +1,5 @@
-//! Programs of MPI libraries that do not speak PMI. Each process of such a program is rank 0 of 1, unless the library's
-//! own launcher has started it.
+//! Programs of MPI libraries that speak neither PMI nor, as they were built or started, PMIx. Each process of such a
+//! program is rank 0 of 1, unless another launcher has started it.
 //!
 //! A mapped library does not prove a call of `MPI_Init`: many programs are only linked with it. Two kinds of files of
 //! Open MPI prove the call. Version 4 maps files of the session directory `ompi.HOST.UID`. Version 5 holds
@@ -19,24 +19,30 @@ use nix::unistd::{Pid, geteuid};
 use crate::shm::SHM;
 use crate::tree;
 
-/// Variables that launchers of Open MPI and of PMIx give their processes.
-const LAUNCHED: [&[u8]; 2] = [b"OMPI_COMM_WORLD_SIZE=", b"PMIX_NAMESPACE="];
+/// The variable that the launcher of Open MPI gives its processes.
+const LAUNCHED: &[u8] = b"OMPI_COMM_WORLD_SIZE=";
+
+/// The variable that launchers with PMIx give their processes, the manager of a rank among them.
+const NAMESPACE: &[u8] = b"PMIX_NAMESPACE=";
 
 /// The first of these processes that runs Open MPI as rank 0 of 1, itself or in a descendant, with the file of the
 /// library.
 pub fn find(ranks: &[Pid]) -> Option<(Pid, PathBuf)> {
     ranks.iter().find_map(|&rank| {
+        let environment = fs::read(format!("/proc/{rank}/environ")).unwrap_or_default();
+        let own = namespace_in(&environment);
         let mut processes = iter::once(rank).chain(tree::descendants_of(rank));
-        Some((rank, processes.find_map(library_of)?))
+        Some((rank, processes.find_map(|pid| library_of(pid, own))?))
     })
 }
 
-/// The library of a process that has initialised Open MPI and was not started by its launcher.
-fn library_of(pid: Pid) -> Option<PathBuf> {
+/// The library of a process that has initialised Open MPI and was not started by another launcher. `own` is the
+/// namespace of the rank.
+fn library_of(pid: Pid, own: Option<&[u8]>) -> Option<PathBuf> {
     let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
     let library = library_in(&maps)?;
     let is_initialized = || maps_session(&maps, geteuid().as_raw()) || holds_session(pid);
-    (is_initialized() && !is_launched(pid)).then(|| library.to_owned())
+    (is_initialized() && !is_launched(pid, own)).then(|| library.to_owned())
 }
 
 /// Mode and file of each mapping that has a file.
@@ -81,10 +87,17 @@ fn has_name(path: &Path, is_meant: impl Fn(&[u8]) -> bool) -> bool {
     path.file_name().is_some_and(|name| is_meant(name.as_bytes()))
 }
 
-fn is_launched(pid: Pid) -> bool {
+fn is_launched(pid: Pid, own: Option<&[u8]>) -> bool {
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return true };
+    let is_ours = |name: &[u8]| own == Some(name);
     let mut variables = environment.split(|&byte| byte == 0);
-    variables.any(|variable| LAUNCHED.iter().any(|name| variable.starts_with(name)))
+    variables.any(|variable| variable.starts_with(LAUNCHED))
+        || namespace_in(&environment).is_some_and(|name| !is_ours(name))
+}
+
+fn namespace_in(environment: &[u8]) -> Option<&[u8]> {
+    let mut variables = environment.split(|&byte| byte == 0);
+    variables.find_map(|variable| variable.strip_prefix(NAMESPACE))
 }
 
 #[cfg(test)]
@@ -118,5 +131,12 @@ mod tests {
     fn shared_memory_of_open_mpi_counts_after_its_removal() {
         assert!(is_segment(Path::new("/dev/shm/open_mpi.0000 (deleted)")));
         assert!(!is_segment(Path::new("/dev/shm/mpich.0")));
+    }
+
+    #[test]
+    fn the_namespace_of_an_environment_is_found() {
+        let environment = b"A=1\0PMIX_NAMESPACE=mpd-5a-0\0PMIX_RANK=1\0";
+        assert_eq!(namespace_in(environment), Some(&b"mpd-5a-0"[..]));
+        assert_eq!(namespace_in(b"XPMIX_NAMESPACE=x\0"), None);
     }
 }

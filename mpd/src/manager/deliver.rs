@@ -37,12 +37,12 @@ impl Process {
             Event::Pmi(rank, client, pmi) => self.pmi.connect(turn, (rank, client), pmi),
             Event::Keys(from, bytes) => self.pmi.take_keys(turn, from, &bytes),
             Event::PmixPiece(from, bytes) => self.pmi.take_pmix(turn, from, &bytes),
-            Event::SpawnAnswer(caller, outcome) => self.pmi.answer_spawn(caller, outcome),
+            Event::SpawnAnswer(caller, outcome) => self.pmi.answer_spawn(turn, caller, outcome),
             Event::Released(rank) => self.pmi.rank_ended(turn, rank),
             Event::Named(request, answer) => self.pmi.named(turn, request, answer),
             Event::NameLost(name, to) => self.pmi.name_lost(turn, &name, &to),
 
-            Event::Spawn(caller, request) => self.spawns.ask(turn, machine, (caller, request)),
+            Event::Spawn(caller, wish) => self.spawns.ask(turn, machine, (caller, wish)),
             Event::WorldPiece(from, bytes) => self.spawns.take_piece(turn, machine, (from, bytes)),
             Event::Placed(number, outcome) => {
                 self.spawns.placed(turn, machine, (number, outcome));

@@ -11,10 +11,9 @@ use mpd_wire::message::{
 };
 use mpd_wire::{JobId, Rank, RankSet, Stream};
 use nix::unistd::Pid;
-use pmi_proto::SpawnRequest;
 
 use super::announced::Announced;
-use super::caller::Caller;
+use super::caller::{Caller, Wish};
 use super::links::branches::LinkEnd;
 use super::stdio::pipes::Pipes;
 
@@ -80,7 +79,7 @@ pub(super) enum Event {
 
     // For `spawns`.
     /// A rank here requests further processes.
-    Spawn(Caller, SpawnRequest),
+    Spawn(Caller, Wish),
     /// A piece of a request or of an order.
     WorldPiece(LinkEnd, Vec<u8>),
     /// The placement of spawned processes.

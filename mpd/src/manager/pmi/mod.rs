@@ -30,10 +30,10 @@ use pmi_proto::signal::is_for_programs;
 use pmi_proto::{Answer, Operation, Phase, ProtocolError, Service, Spawned, Ticket};
 
 use self::connection::{Connection, ReadProgress, facts};
-use self::names::Names;
+use self::names::{Asker, Names};
 use self::pmix::Pmix;
 use self::space::Space;
-use super::caller::Caller;
+use super::caller::{Caller, Wish};
 use super::context::{Job, Turn};
 use super::event::{Client, Event};
 use super::links::LinkEnd;
@@ -101,6 +101,7 @@ impl Pmi {
 
     pub(super) fn expire(&mut self, turn: &mut Turn<'_>) {
         self.pmix.expire(turn);
+        self.ask_for_names_of_pmix(turn);
         let now = turn.now();
         while let Some(timer) = self.timers.pop_expired(now) {
             match timer {
@@ -252,6 +253,7 @@ impl Pmi {
     pub(super) fn serve(&mut self, turn: &mut Turn<'_>) {
         if !self.is_paused {
             self.pmix.serve(turn);
+            self.ask_for_names_of_pmix(turn);
         }
         for _ in 0..self.talking.len() {
             let Some(rank) = self.talking.pop_front() else { return };
@@ -268,6 +270,7 @@ impl Pmi {
         // Bounded: the rank is dead, but other processes may still write to its descriptor.
         const MAX_READS: usize = 64;
         self.pmix.read_to_the_end(turn, rank);
+        self.ask_for_names_of_pmix(turn);
         let Some(connection) = self.connections.get_mut(&rank) else { return };
         connection.ending = true;
         for _ in 0..MAX_READS {
@@ -318,6 +321,7 @@ impl Pmi {
     /// answer, and would run between the others.
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
         self.pmix.flush(turn);
+        self.ask_for_names_of_pmix(turn);
         while let Some(rank) = self.answering.pop() {
             self.perform_operations(turn, rank);
             if let Some(connection) = self.connections.get_mut(&rank) {
@@ -388,7 +392,9 @@ impl Pmi {
             Operation::Signal { rank: peer, signal } => {
                 self.ask_for_signal(turn, caller, peer, signal);
             }
-            Operation::Spawn(request) => turn.report(Event::Spawn(caller, request)),
+            Operation::Spawn(request) => {
+                turn.report(Event::Spawn(caller, Wish { request, variables: Vec::new() }));
+            }
             Operation::Initialized { dialect, .. } => {
                 log::debug!("rank {}: speaks {dialect}", turn.job.name_of(rank));
                 // Only ranks of the first world count.
@@ -429,9 +435,14 @@ impl Pmi {
     /// Answers the spawn of a rank here.
     pub(super) fn answer_spawn(
         &mut self,
+        turn: &mut Turn<'_>,
         caller: Caller,
         outcome: Result<(String, Vec<i32>), &'static str>,
     ) {
+        let kvsname = outcome.as_ref().ok().map(|(kvsname, _)| kvsname.as_str());
+        if self.pmix.spawned(turn, caller, kvsname) {
+            return;
+        }
         let spawned = match &outcome {
             Ok((kvsname, errors)) => Ok(Spawned { jobid: kvsname, errors }),
             Err(error) => Err(*error),
@@ -467,7 +478,7 @@ impl Pmi {
     // ----- names -----
 
     fn ask_for_name(&mut self, turn: &mut Turn<'_>, caller: Caller, operation: NameOperation) {
-        self.names.ask(turn.now(), caller, operation);
+        self.names.ask(turn.now(), Asker::Pmi(caller), operation);
         self.perform_names(turn);
     }
 
@@ -489,14 +500,26 @@ impl Pmi {
         self.perform_names(turn);
     }
 
+    /// Sends the requests of PMIx clients about names.
+    fn ask_for_names_of_pmix(&mut self, turn: &mut Turn<'_>) {
+        while let Some((ticket, operation)) = self.pmix.next_name_request() {
+            self.names.ask(turn.now(), Asker::Pmix(ticket), operation);
+            self.perform_names(turn);
+        }
+    }
+
     fn perform_names(&mut self, turn: &mut Turn<'_>) {
         while let Some(output) = self.names.outputs.pop_front() {
             match output {
                 names::Output::Ask(request, operation) => {
                     turn.send_to_daemon(ManagerReport::Name { request, operation });
                 }
-                names::Output::Answer(caller, operation, answer) => {
+                names::Output::Answer(Asker::Pmi(caller), operation, answer) => {
                     self.answer_name(caller, &operation, &answer);
+                }
+                names::Output::Answer(Asker::Pmix(ticket), _, answer) => {
+                    self.pmix.named(turn, ticket, answer);
+                    self.ask_for_names_of_pmix(turn);
                 }
                 names::Output::Report(text) => {
                     turn.post(Input::Notice(format!("host {}: {text}", turn.job.host())));

@@ -9,6 +9,7 @@ use mpd_wire::JobId;
 use mpd_wire::message::{NameAnswer, NameOperation};
 use mpd_wire::names::NameKey;
 
+use super::pmix::NameTicket;
 use crate::manager::caller::Caller;
 
 /// How long an answer may take, from this host's daemon or the next one, in a complete ring or one that is healing.
@@ -33,6 +34,15 @@ struct Published {
     key: Option<NameKey>,
 }
 
+/// The origin of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A rank, by PMI.
+    Pmi(Caller),
+    /// A request of the PMIx clients.
+    Pmix(NameTicket),
+}
+
 /// A request to the daemon.
 #[derive(Debug)]
 struct Asked {
@@ -48,7 +58,7 @@ struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// A rank waits for the answer, until that time. `had`: this host had published that name.
-    Answer { caller: Caller, until: Time, had: bool },
+    Answer { caller: Asker, until: Time, had: bool },
     /// A new daemon gets a published name.
     Again,
     /// The daemon removes a name whose publication was given up.
@@ -59,13 +69,13 @@ enum Purpose {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Output {
     Ask(u32, NameOperation),
-    Answer(Caller, NameOperation, NameAnswer),
+    Answer(Asker, NameOperation, NameAnswer),
     Report(String),
 }
 
 impl Names {
     /// Handles the request of a rank, which waits for the answer.
-    pub(super) fn ask(&mut self, now: Time, caller: Caller, operation: NameOperation) {
+    pub(super) fn ask(&mut self, now: Time, caller: Asker, operation: NameOperation) {
         let mut had = false;
         match &operation {
             // Names that were published here are known here, also without a daemon.
@@ -214,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    const RANK: Caller = (Rank(3), Ticket::FIRST);
+    const RANK: Asker = Asker::Pmi((Rank(3), Ticket::FIRST));
 
     fn at(seconds: u64) -> Time {
         Time::ZERO + Duration::from_secs(seconds)

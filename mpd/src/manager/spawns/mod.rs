@@ -25,7 +25,7 @@ use pmi_proto::{SpawnRequest, Ticket};
 
 use self::order::SpawnOrder;
 use super::announced::Announced;
-use super::caller::Caller;
+use super::caller::{Caller, Wish};
 use super::context::{Job, Turn};
 use super::event::{Event, ForLinks};
 use super::links::LinkEnd;
@@ -48,7 +48,7 @@ pub(super) struct Spawns {
     /// By spawner here: the request to answer, and the error code of each process for an answer of success.
     asked: BTreeMap<Rank, (Ticket, Vec<i32>)>,
     /// Requests of further threads of spawners.
-    waiting: VecDeque<(Caller, SpawnRequest)>,
+    waiting: VecDeque<(Caller, Wish)>,
     /// Incomplete requests of children and orders of the parent.
     from_children: Gathering,
     from_parent: Gathering,
@@ -88,16 +88,16 @@ impl Spawns {
         &mut self,
         turn: &mut Turn<'_>,
         machine: &Manager,
-        (caller, request): (Caller, SpawnRequest),
+        (caller, wish): (Caller, Wish),
     ) {
         let (rank, ticket) = caller;
         if self.asked.contains_key(&rank) {
             // Bounded by the number of open requests of a session.
-            return self.waiting.push_back((caller, request));
+            return self.waiting.push_back((caller, wish));
         }
-        match order_of(turn.job, rank, &request) {
+        match order_of(turn.job, rank, &wish) {
             Ok(order) => {
-                self.asked.insert(rank, (ticket, error_codes(&request, &order)));
+                self.asked.insert(rank, (ticket, error_codes(&wish.request, &order)));
                 self.pass_on(turn, machine, (rank, order.encode()));
             }
             Err(problem) => {
@@ -334,7 +334,8 @@ fn refuse(turn: &mut Turn<'_>, spawner: Rank, problem: &str) {
 ///
 /// # Errors
 /// Why it is impossible; a text for people.
-fn order_of(job: &Job, rank: Rank, request: &SpawnRequest) -> Result<SpawnOrder, String> {
+fn order_of(job: &Job, rank: Rank, wish: &Wish) -> Result<SpawnOrder, String> {
+    let Wish { request, variables } = wish;
     let world = job.worlds.of(rank).ok_or("it has ended")?;
     let argset = world.argset_of(rank);
     let parent = &world.spec.argsets[argset];
@@ -354,6 +355,7 @@ fn order_of(job: &Job, rank: Rank, request: &SpawnRequest) -> Result<SpawnOrder,
     for (number, command) in (0..).zip(&request.commands) {
         let mut wanted = info::program_of(command, parent)?;
         wanted.argset.environment = number;
+        wanted.variables.extend(variables.get(number as usize).into_iter().flatten().cloned());
         order.spec.argsets.push(wanted.argset);
         order.spec.environments.push(wanted.variables);
         order.appnums.push(wanted.appnum);

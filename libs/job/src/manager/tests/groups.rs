@@ -108,6 +108,41 @@ fn entries_of_a_turn_go_up_together_and_a_release_goes_to_all_with_a_part_in_the
     assert_eq!(inner.obey(down.clone()), [Output::ToSome(vec![17], down), release(&pair)]);
 }
 
+/// A group with a name, whose members may belong to several worlds.
+fn named(members: &str, name: &str) -> FenceGroup {
+    FenceGroup { members: FenceMembers::Ranks(ranks(members)), tag: 0, name: name.to_owned() }
+}
+
+#[test]
+fn groups_with_other_names_do_not_meet() {
+    let mut story = Story::of(2);
+    let (fence, connect) = (named("0-1", "fence"), named("0-1", "connect"));
+    assert_eq!(story.send(enters(0, &fence)), []);
+    assert_eq!(story.send(enters(1, &connect)), []);
+    assert_eq!(story.send(enters(1, &fence)), [release(&fence)]);
+    assert_eq!(story.send(enters(0, &connect)), [release(&connect)]);
+}
+
+#[test]
+fn a_group_with_a_name_does_not_wait_for_ranks_that_the_job_does_not_have() {
+    let mut story = Story::with(2, OnFailure::Continue, None);
+    let group = named("0-1,77", "fence");
+    assert_eq!(story.send(enters(0, &group)), []);
+    assert_eq!(story.send(enters(1, &group)), [release(&group)]);
+}
+
+#[test]
+fn a_named_group_is_released_on_the_hosts_of_its_members_only() {
+    let mut root = Post::root_running(OnFailure::End);
+    let (own, both) = (named("0-1", "fence"), named("1-2", "fence"));
+    root.send(enters(0, &own));
+    assert_eq!(root.send(enters(1, &own)), [release(&own)]);
+    root.send(enters(1, &both));
+    let down = Down::ReleaseGroup { first: Rank(0), group: both.clone() };
+    let released = root.receive(Up::EnteredGroup { group: both.clone(), ranks: ranks("2") });
+    assert_eq!(released, [Output::ToSome(vec![1], down), release(&both)]);
+}
+
 #[test]
 fn a_group_over_two_hosts_is_released_on_both() {
     let mut root = Post::root_running(OnFailure::End);

@@ -2,6 +2,7 @@
 
 use super::*;
 use mpd_wire::job::{Parts, SpawnOutcome, World};
+use mpd_wire::message::{FenceGroup, FenceMembers};
 
 /// A world of `size` ranks on the only host.
 pub(super) fn spawn_plan(number: u32, first: u32, size: u32, spawner: u32) -> WorldPlan {
@@ -94,6 +95,18 @@ fn worlds_have_fences_of_their_own() {
     assert_eq!(story.send(Input::EnteredFence(Rank(2))), []);
     assert_eq!(story.send(Input::EnteredFence(Rank(3))), [Output::ReleaseFence(Rank(2))]);
     assert_eq!(story.send(Input::EnteredFence(Rank(1))), [Output::ReleaseFence(Rank(0))]);
+}
+
+#[test]
+fn ranks_of_two_worlds_meet_in_a_group_with_a_name() {
+    let mut story = with_world(2, 1, 2, 2);
+    let members = FenceMembers::Ranks("0-3".parse().unwrap());
+    let group = FenceGroup { members, tag: 0, name: "connect".to_owned() };
+    for rank in 0..3 {
+        assert_eq!(story.send(Input::EnteredGroup(Rank(rank), group.clone())), []);
+    }
+    let released = story.send(Input::EnteredGroup(Rank(3), group.clone()));
+    assert!(matches!(&released[..], [Output::ReleaseGroup(_, of)] if *of == group), "{released:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use pmix_proto::environment::{Settings, variables};
 use pmix_proto::job_info::{Job as Facts, Node, Program, Rank as Placed};
 use pmix_proto::view::Proc;
 
+use super::known::About;
 use crate::manager::context::Job;
 use crate::manager::worlds::World;
 
@@ -36,8 +37,9 @@ pub(super) fn directory(job: &Job, number: u32) -> PathBuf {
     base.join(format!("pmix-{number}"))
 }
 
-/// What a world is to a PMIx client on this host. Its hosts are those with ranks of it, in the order of the tree.
-pub(super) fn facts(job: &Job, world: &World) -> (Facts, Option<u32>) {
+/// What a world is to a PMIx client on this host. Its hosts are those with ranks of it, in the order of the tree. The
+/// number is that of this host among them.
+pub(super) fn facts(job: &Job, world: &About) -> (Facts, Option<u32>) {
     let number = world.numbers.number;
     let parts: Vec<_> = world.parts.0.iter().filter(|(_, ranks)| !ranks.is_empty()).collect();
     let mut ranks = vec![Placed::default(); world.numbers.size as usize];
@@ -57,16 +59,13 @@ pub(super) fn facts(job: &Job, world: &World) -> (Facts, Option<u32>) {
             is_oversubscribed: is_here && is_crowded(job),
         });
     }
-    let apps = world
-        .spec
-        .argsets
-        .iter()
-        .map(|argset| Program { size: argset.size, directory: argset.directory.clone() });
+    let apps = world.programs.iter();
+    let apps = apps.map(|(size, directory)| Program { size: *size, directory: directory.clone() });
     let facts = Facts {
         namespace: namespace(job, number).into_bytes(),
         server: SERVER.into(),
         universe_size: job.spec.universe_size,
-        parent: parent_of(job, world),
+        parent: world.parent.map(|number| Proc::new(namespace(job, number), 0)),
         directory: directory(job, number).into_os_string().into_encoded_bytes(),
         nodes,
         apps: apps.collect(),
@@ -85,13 +84,6 @@ fn is_crowded(job: &Job) -> bool {
 fn before(job: &Job, number: u32, tree_index: u32) -> u32 {
     let earlier = job.worlds.all().filter(|world| world.numbers.number < number);
     earlier.map(|world| world.parts.at(tree_index as usize).count()).sum()
-}
-
-/// A process of the world that spawned this one.
-fn parent_of(job: &Job, world: &World) -> Option<Proc> {
-    let spawner = world.spawner.as_ref()?;
-    let number = Numbers::number_of(spawner.as_bytes(), &job.order.kvsname)?;
-    Some(Proc::new(namespace(job, number), 0))
 }
 
 /// The variables that lead a rank to this manager by PMIx; none if it does not listen.

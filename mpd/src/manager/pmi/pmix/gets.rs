@@ -9,11 +9,11 @@ use mpd_wire::message::{Gathering, TreeKind};
 use pmix_proto::message::{Put, Scope};
 use pmix_proto::modex::View;
 use pmix_proto::view::{Pair, Proc, WILDCARD};
-use pmix_proto::{Answer, Status, job_info};
+use pmix_proto::{Answer, Operation, Status, job_info};
 
+use super::known::Pending;
 use super::parcel::{Course, Parcel, read_frame};
 use super::together::Contribution;
-use super::universe::Universe;
 use super::{Pmix, Waiter, describe};
 use crate::manager::context::{Job, Turn};
 use crate::manager::event::ForLinks;
@@ -75,23 +75,31 @@ impl Pmix {
         (proc, key, is_immediate): (Proc, Option<Vec<u8>>, bool),
     ) {
         let number = describe::number_of(turn.job, &proc.namespace);
-        let world = turn.job.worlds.all().find(|world| Some(world.numbers.number) == number);
         let own = self.rank_of(waiter.0);
-        let (Some(world), Some(own), Some(line)) = (world, own, self.lines.get(&waiter.0)) else {
+        let (Some(number), Some(own), Some(line)) = (number, own, self.lines.get(&waiter.0)) else {
             return self.answer(waiter, Answer::Done(Status::NOT_FOUND));
         };
-        if proc.rank == WILDCARD && !world.numbers.contains(own) {
+        let Some(known) = self.known(turn.job, number) else {
+            let get = Operation::Get { proc, key, immediate: is_immediate, timeout: None };
+            let pending = Pending::Operation(waiter, Box::new(get));
+            return self.await_world(turn, number, pending);
+        };
+        let numbers = known.numbers;
+        if proc.rank == WILDCARD
+            && !numbers.contains(own)
+            && let Some(about) = self.about(turn.job, number)
+        {
             let encoding = line.session.encoding();
-            let (facts, node) = describe::facts(turn.job, world);
+            let (facts, node) = describe::facts(turn.job, &about);
             let pairs = job_info::describe(&facts, node, encoding);
             let blob = job_info::blob(encoding, &proc, &pairs);
             return self.answer(waiter, Answer::Data(&blob));
         }
         // The own world is described already.
-        if proc.rank >= world.numbers.size {
+        if proc.rank >= numbers.size {
             return self.answer(waiter, Answer::Done(Status::NOT_FOUND));
         }
-        let rank = world.numbers.in_job(Rank(proc.rank));
+        let rank = numbers.in_job(Rank(proc.rank));
         let wanted = Wanted { asker: Asker::Client(waiter), rank, key: key.unwrap_or_default() };
         match self.find(turn.job, &wanted, is_immediate) {
             Found::Yes(data) => self.answer(waiter, Answer::Data(&data)),
@@ -106,11 +114,11 @@ impl Pmix {
     /// Looks for data on this host.
     fn find(&self, job: &Job, wanted: &Wanted, is_immediate: bool) -> Found {
         let Asker::Client((number, _)) = wanted.asker else { return Found::NotYet };
-        let (Some(world), Some(line)) = (job.worlds.of(wanted.rank), self.lines.get(&number))
-        else {
+        let world = self.known_of(job, wanted.rank);
+        let (Some(world), Some(line)) = (world, self.lines.get(&number)) else {
             return Found::No;
         };
-        let is_here = world.here.binary_search(&wanted.rank).is_ok();
+        let is_here = world.has_here(job, wanted.rank);
         let view = if is_here { View::Local } else { View::Remote };
         let own = world.numbers.own(wanted.rank).0;
         let universe = self.universes.get(&world.numbers.first);
@@ -151,7 +159,7 @@ impl Pmix {
 
     /// Requests data from the host of the rank, unless that was done.
     fn ask_host(&mut self, turn: &mut Turn<'_>, wanted: &Wanted) {
-        let Some(world) = turn.job.worlds.of(wanted.rank) else { return };
+        let Some(world) = self.known_of(turn.job, wanted.rank) else { return };
         let Some(host) = world.parts.tree_index_of(wanted.rank) else { return };
         if host != turn.job.tree_index()
             && self.gets.asked.insert((wanted.rank, wanted.key.clone()))
@@ -172,7 +180,7 @@ impl Pmix {
 
     /// What a rank has committed for other hosts, if the key is among it.
     fn pairs_of(&self, job: &Job, rank: Rank, key: &[u8]) -> Option<Vec<Pair>> {
-        let (first, own) = Universe::place(job, rank)?;
+        let (first, own) = self.place(job, rank)?;
         let modex = &self.universes.get(&first)?.modex;
         let is_there = key.is_empty() || modex.has_key(own, key, View::Remote);
         if is_there { modex.pairs(own, View::Remote) } else { None }
@@ -216,6 +224,12 @@ impl Pmix {
             (Some(Parcel::Answer(rank, key, pairs)), Course::Routed { .. }) => {
                 self.take_answer(turn, (rank, key), pairs);
             }
+            (Some(Parcel::AskWorld(number)), Course::Routed { from, .. }) => {
+                self.send_world(turn, from, number);
+            }
+            (Some(Parcel::World(number, about)), Course::Routed { .. }) => {
+                self.take_world(turn, number, about);
+            }
             (Some(Parcel::Commit(rank, pairs)), Course::Shared) => {
                 self.keep(turn.job, rank, pairs, from != LinkEnd::Parent);
                 self.review_gets(turn);
@@ -254,7 +268,7 @@ impl Pmix {
 
     /// Keeps what a rank of another host has committed; `is_shared`: hosts above and beside do not have it.
     fn keep(&mut self, job: &Job, rank: Rank, pairs: Vec<Pair>, is_shared: bool) {
-        let Some((first, own)) = Universe::place(job, rank) else { return };
+        let Some((first, own)) = self.place(job, rank) else { return };
         let universe = self.universe(first);
         let puts = pairs.into_iter().map(|pair| Put { scope: Scope::Remote, pair });
         if universe.modex.commit(own, puts).is_err() {
@@ -284,7 +298,7 @@ impl Pmix {
         (rank, (context, pairs)): (Rank, Contribution),
     ) {
         if job.order.host_slices.len() > 1
-            && let Some((first, _)) = Universe::place(job, rank)
+            && let Some((first, _)) = self.place(job, rank)
         {
             let parcel = Parcel::Contribution(rank, group.clone(), context, pairs);
             self.universe(first).contributions.push(parcel);
@@ -309,7 +323,7 @@ impl Pmix {
 }
 
 /// Sends a parcel to the manager at a tree index.
-fn send(turn: &mut Turn<'_>, to: usize, parcel: &Parcel) {
+pub(super) fn send(turn: &mut Turn<'_>, to: usize, parcel: &Parcel) {
     let number = |tree_index: usize| u32::try_from(tree_index).unwrap_or(u32::MAX);
     let course = Course::Routed { to: number(to), from: number(turn.job.tree_index()) };
     for frame in parcel.frames(course) {

@@ -4,20 +4,26 @@
 //! |---|---|
 //! | [`door`], [`line`] | the listening socket, and the connection of one client |
 //! | [`universe`] | what is kept for one world |
+//! | [`known`] | the worlds that this host knows |
 //! | [`describe`] | the facts about a world, and the variables of its ranks |
 //! | [`requests`] | the operations of the clients |
 //! | [`together`] | fences and other operations of several processes |
 //! | [`gets`] | what other processes have committed |
+//! | [`published`] | names that clients publish and look up |
+//! | [`dynamic`] | processes that clients spawn |
 //! | [`events`] | events of clients, and of ranks that failed |
 //! | [`parcel`] | messages between managers |
 //! | [`removal`] | files that are removed at the end |
 
 mod describe;
 mod door;
+mod dynamic;
 mod events;
 mod gets;
+mod known;
 mod line;
 mod parcel;
+mod published;
 mod removal;
 mod requests;
 mod together;
@@ -33,8 +39,12 @@ use pmix_proto::{Answer, Operation, Phase, Ticket};
 
 pub(in crate::manager) use self::describe::variables_of;
 use self::door::Door;
+use self::dynamic::Spawning;
 use self::gets::Gets;
+use self::known::{About, Pending};
 use self::line::Line;
+use self::published::Inquiries;
+pub(super) use self::published::NameTicket;
 use self::removal::Removal;
 use self::together::Meetings;
 pub(super) use self::together::Place;
@@ -69,6 +79,8 @@ enum Timer {
     Lost(Rank),
     /// The time that a client gave for its request is over.
     Answer(Waiter),
+    /// Names that are waited for may be there.
+    Look(u64),
 }
 
 /// The PMIx clients of the ranks here.
@@ -88,8 +100,14 @@ pub(super) struct Pmix {
     answering: BTreeSet<usize>,
     /// By the first rank of the world.
     universes: BTreeMap<Rank, Universe>,
+    /// Worlds without ranks in this subtree, by number.
+    foreign: BTreeMap<u32, About>,
+    /// What waits for the description of a world, by its number.
+    pending: BTreeMap<u32, Vec<Pending>>,
     meetings: Meetings,
     gets: Gets,
+    inquiries: Inquiries,
+    spawning: Spawning,
     removal: Removal,
     /// Ranks whose misbehaviour was reported to the user.
     misbehaved: BTreeSet<Rank>,
@@ -137,16 +155,27 @@ impl Pmix {
                     turn.post(Input::BrokeProtocol(rank, problem));
                 }
                 Timer::Answer(waiter) => self.expire_request(waiter),
+                Timer::Look(number) => self.look_again(number),
             }
         }
     }
 
     fn expire_request(&mut self, (number, ticket): Waiter) {
-        self.meetings.withdraw(|waiter| *waiter == (number, ticket));
-        self.gets.withdraw(|waiter| *waiter == (number, ticket));
+        self.withdraw(|waiter| *waiter == (number, ticket));
         if let Some(line) = self.lines.get_mut(&number) {
             line.session.expire(ticket);
             self.answering.insert(number);
+        }
+    }
+
+    /// Forgets the requests that are meant.
+    fn withdraw(&mut self, is_meant: impl Fn(&Waiter) -> bool) {
+        self.meetings.withdraw(&is_meant);
+        self.gets.withdraw(&is_meant);
+        self.inquiries.withdraw(&is_meant);
+        self.spawning.retain(|_, waiter| !is_meant(waiter));
+        for pending in self.pending.values_mut() {
+            pending.retain(|one| !is_meant(&one.waiter()));
         }
     }
 
@@ -166,6 +195,8 @@ impl Pmix {
             self.close(turn, number);
         }
         self.meetings.forget(rank);
+        self.inquiries.rank_ended(rank);
+        self.spawning.retain(|(spawner, _), _| *spawner != rank);
         self.review_gets(turn);
     }
 
@@ -289,8 +320,7 @@ impl Pmix {
     fn close(&mut self, turn: &mut Turn<'_>, number: usize) {
         let Some(line) = self.lines.remove(&number) else { return };
         self.timers.stop(Timer::Introduce(number));
-        self.meetings.withdraw(|waiter| waiter.0 == number);
-        self.gets.withdraw(|waiter| waiter.0 == number);
+        self.withdraw(|waiter| waiter.0 == number);
         for ticket in line.session.open() {
             self.timers.stop(Timer::Answer((number, ticket)));
         }
@@ -368,12 +398,10 @@ impl Pmix {
     fn rank_of(&self, number: usize) -> Option<Rank> {
         self.lines.get(&number)?.rank
     }
-}
 
-impl Universe {
-    /// The world's first rank, and the number of a rank within it.
-    pub(super) fn place(job: &Job, rank: Rank) -> Option<(Rank, u32)> {
-        let world = job.worlds.of(rank)?;
-        Some((world.numbers.first, world.numbers.own(rank).0))
+    /// The first rank of a rank's world, and its number within the world.
+    fn place(&self, job: &Job, rank: Rank) -> Option<(Rank, u32)> {
+        let numbers = self.known_of(job, rank)?.numbers;
+        Some((numbers.first, numbers.own(rank).0))
     }
 }

@@ -11,6 +11,8 @@ use pmix_proto::encoding::Encoding;
 use pmix_proto::message::{read_pairs, write_pairs};
 use pmix_proto::view::Pair;
 
+use super::known::About;
+
 /// A message between managers about a rank, numbered through the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Parcel {
@@ -24,6 +26,10 @@ pub(super) enum Parcel {
     Ask(Rank, Vec<u8>),
     /// Routed: the answer.
     Answer(Rank, Vec<u8>, Option<Vec<Pair>>),
+    /// Routed to the root: a request for the description of the world of this number.
+    AskWorld(u32),
+    /// Routed: the answer.
+    World(u32, Option<Box<About>>),
 }
 
 /// Where a piece of a parcel goes.
@@ -47,6 +53,8 @@ impl Parcel {
             | Self::Contribution(rank, ..)
             | Self::Ask(rank, _)
             | Self::Answer(rank, ..) => *rank,
+            // Any number that tells parcels under way apart.
+            Self::AskWorld(number) | Self::World(number, _) => Rank(*number),
         }
     }
 
@@ -74,6 +82,11 @@ impl Parcel {
             Self::Ask(_, key) => (2, key.clone(), Vec::new()),
             Self::Answer(_, key, None) => (3, key.clone(), Vec::new()),
             Self::Answer(_, key, Some(found)) => (4, key.clone(), pairs(found)),
+            Self::AskWorld(_) => (5, Vec::new(), Vec::new()),
+            Self::World(_, about) => {
+                // Our own structs serialise; see frame::encode_message.
+                (6, serde_json::to_vec(about).expect("a world serialises"), Vec::new())
+            }
         };
         let length = u32::try_from(first.len()).unwrap_or(u32::MAX);
         [&[kind][..], &length.to_be_bytes(), &first, &rest].concat()
@@ -96,6 +109,8 @@ impl Parcel {
             2 => Self::Ask(rank, first.to_vec()),
             3 => Self::Answer(rank, first.to_vec(), None),
             4 => Self::Answer(rank, first.to_vec(), Some(pairs(rest)?)),
+            5 => Self::AskWorld(rank.0),
+            6 => Self::World(rank.0, serde_json::from_slice(first).ok()?),
             _ => return None,
         })
     }

@@ -13,7 +13,7 @@ use pmix_proto::connect::{Expectation, Introduction};
 use pmix_proto::view::WILDCARD;
 use pmix_proto::{Answer, Operation, ProtocolError, Status, job_info};
 
-use super::universe::Universe;
+use super::known::About;
 use super::{Pmix, Timer, Waiter, describe};
 use crate::manager::context::Turn;
 use crate::manager::event::{Client, Event};
@@ -37,7 +37,7 @@ impl Pmix {
             Operation::Connecting(_) => {}
             Operation::JobInfo => self.send_job_info(turn, waiter, rank),
             Operation::Commit { puts } => {
-                let Some((first, own)) = Universe::place(turn.job, rank) else { return };
+                let Some((first, own)) = self.place(turn.job, rank) else { return };
                 let universe = self.universe(first);
                 let status = universe.modex.commit(own, puts).err().unwrap_or(Status::SUCCESS);
                 universe.fresh.insert(rank);
@@ -53,10 +53,10 @@ impl Pmix {
             | Operation::Disconnect { .. }
             | Operation::Construct { .. }
             | Operation::Destruct { .. }) => self.meet(turn, (waiter, rank), together),
-            Operation::Publish { .. }
+            name @ (Operation::Publish { .. }
             | Operation::Lookup { .. }
-            | Operation::Unpublish { .. }
-            | Operation::Spawn(_) => self.answer(waiter, Answer::Done(Status::NOT_SUPPORTED)),
+            | Operation::Unpublish { .. }) => self.inquire(turn, (waiter, rank), name),
+            Operation::Spawn(spawn) => self.spawn(turn, waiter, spawn),
             Operation::Notify(event) => {
                 self.answer(waiter, Answer::Done(Status::SUCCESS));
                 self.forward(turn, rank, event);
@@ -153,7 +153,7 @@ impl Pmix {
         let encoding = line.session.encoding();
         let universe = self.universes.entry(world.numbers.first).or_default();
         let described = universe.described.entry(encoding).or_insert_with(|| {
-            let (facts, node) = describe::facts(turn.job, world);
+            let (facts, node) = describe::facts(turn.job, &About::of(turn.job, world));
             job_info::describe(&facts, node, encoding).into()
         });
         let described = Rc::clone(described);

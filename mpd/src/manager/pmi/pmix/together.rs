@@ -15,7 +15,7 @@ use pmix_proto::modex::qualified;
 use pmix_proto::view::{Info, Pair, Proc, WILDCARD};
 use pmix_proto::{Answer, Operation, Status};
 
-use super::universe::Universe;
+use super::known::Pending;
 use super::{Pmix, Waiter, describe};
 use crate::manager::context::{Job, Turn};
 
@@ -109,6 +109,10 @@ impl Pmix {
             Operation::Destruct { procs, timeout, .. } => (Purpose::Destruct, procs, timeout),
             _ => return,
         };
+        if let Some(number) = self.unknown_among(turn.job, procs) {
+            let pending = Pending::Operation(waiter, Box::new(operation));
+            return self.await_world(turn, number, pending);
+        }
         let place = match self.place_of(turn.job, rank, (purpose, procs, &operation)) {
             Ok(place) => place,
             Err(status) => return self.answer(waiter, Answer::Done(status)),
@@ -140,7 +144,7 @@ impl Pmix {
         rank: Rank,
         (purpose, procs, operation): (Purpose, &[Proc], &Operation),
     ) -> Result<Place, Status> {
-        let ranks = ranks_of(job, procs)?;
+        let ranks = self.ranks_of(job, procs)?;
         if !ranks.contains(rank) {
             return Err(Status::BAD_PARAM);
         }
@@ -203,7 +207,7 @@ impl Pmix {
         let status = self.status_of(turn.job, &entry.members);
         match entry.purpose {
             Purpose::Construct if status.is_success() => {
-                let members = &expanded(turn.job, &entry.members)[..];
+                let members = &self.expanded(turn.job, &entry.members)[..];
                 self.answer(waiter, Answer::Group { members, context });
             }
             Purpose::Connect if status.is_success() => {
@@ -228,9 +232,10 @@ impl Pmix {
     ) -> Vec<Vec<u8>> {
         let Some(line) = self.lines.get(&number) else { return Vec::new() };
         let encoding = line.session.encoding();
-        let others = worlds_of(turn.job, members).filter(|world| !world.numbers.contains(rank));
-        let described = others.map(|world| {
-            let (facts, node) = describe::facts(turn.job, world);
+        let others = self.others_among(turn.job, rank, members);
+        let others = others.into_iter().filter_map(|number| self.about(turn.job, number));
+        let described = others.map(|about| {
+            let (facts, node) = describe::facts(turn.job, &about);
             let pairs = pmix_proto::job_info::describe(&facts, node, encoding);
             pmix_proto::job_info::answer(encoding, &facts.namespace, &pairs)
         });
@@ -239,15 +244,14 @@ impl Pmix {
 
     /// Connected worlds end together.
     fn share_fate(&self, turn: &mut Turn<'_>, rank: Rank, members: &[Proc], joined: bool) {
-        let others = worlds_of(turn.job, members).filter(|world| !world.numbers.contains(rank));
-        for number in others.map(|world| world.numbers.number).collect::<Vec<_>>() {
+        for number in self.others_among(turn.job, rank, members) {
             turn.post(Input::WorldConnection { from: rank, number, joined });
         }
     }
 
     /// Success, or that a member is gone.
     fn status_of(&self, job: &Job, members: &[Proc]) -> Status {
-        let ranks = ranks_of(job, members).unwrap_or_default();
+        let ranks = self.ranks_of(job, members).unwrap_or_default();
         let mut dead = self.universes.values().flat_map(|universe| &universe.dead);
         match dead.any(|rank| ranks.contains(*rank)) {
             true => Status::PARTIAL_SUCCESS,
@@ -266,13 +270,48 @@ impl Pmix {
         for (rank, (_, given)) in contributed {
             let infos: Vec<Info> =
                 given.into_iter().map(|pair| Info::new(pair.key, pair.value)).collect();
-            let Some((first, own)) = Universe::place(job, rank) else { continue };
+            let Some((first, own)) = self.place(job, rank) else { continue };
             for pair in qualified(&infos, &context) {
                 if self.universe(first).modex.qualify(own, pair).is_err() {
                     log::warn!("the values of groups of rank {rank} are too large");
                 }
             }
         }
+    }
+
+    /// The ranks of these processes, numbered through the job.
+    fn ranks_of(&self, job: &Job, procs: &[Proc]) -> Result<RankSet, Status> {
+        let mut ranges = Vec::with_capacity(procs.len());
+        for proc in procs {
+            let number = describe::number_of(job, &proc.namespace).ok_or(Status::NOT_FOUND)?;
+            let numbers = self.known(job, number).ok_or(Status::NOT_FOUND)?.numbers;
+            match proc.rank {
+                WILDCARD => ranges.extend_from_slice(numbers.ranks().ranges()),
+                own if own < numbers.size => {
+                    let rank = numbers.in_job(Rank(own)).0;
+                    ranges.push((rank, rank));
+                }
+                _ => return Err(Status::BAD_PARAM),
+            }
+        }
+        Ok(RankSet::from_ranges(ranges))
+    }
+
+    /// The numbers of the worlds of these processes, without that of the rank.
+    fn others_among(&self, job: &Job, rank: Rank, procs: &[Proc]) -> Vec<u32> {
+        let own = self.known_of(job, rank).map(|world| world.numbers.number);
+        let numbers = procs.iter().filter_map(|proc| describe::number_of(job, &proc.namespace));
+        let mut others: Vec<u32> = numbers.filter(|number| Some(*number) != own).collect();
+        others.sort_unstable();
+        others.dedup();
+        others
+    }
+
+    /// These processes, each as a single one.
+    fn expanded(&self, job: &Job, procs: &[Proc]) -> Vec<Proc> {
+        let ranks = self.ranks_of(job, procs).unwrap_or_default();
+        let single = |rank| Some(describe::proc_of(job, &self.known_of(job, rank)?.numbers, rank));
+        ranks.ranks().filter_map(single).collect()
     }
 }
 
@@ -284,44 +323,6 @@ fn enter(turn: &mut Turn<'_>, rank: Rank, place: &Place) {
         }
         Place::Group(group) => turn.post(Input::EnteredGroup(rank, group.clone())),
     }
-}
-
-/// The ranks of these processes, numbered through the job.
-fn ranks_of(job: &Job, procs: &[Proc]) -> Result<RankSet, Status> {
-    let mut ranges = Vec::with_capacity(procs.len());
-    for proc in procs {
-        let number = describe::number_of(job, &proc.namespace);
-        let world = job.worlds.all().find(|world| Some(world.numbers.number) == number);
-        let numbers = world.ok_or(Status::NOT_FOUND)?.numbers;
-        match proc.rank {
-            WILDCARD => ranges.extend_from_slice(numbers.ranks().ranges()),
-            own if own < numbers.size => {
-                let rank = numbers.in_job(Rank(own)).0;
-                ranges.push((rank, rank));
-            }
-            _ => return Err(Status::BAD_PARAM),
-        }
-    }
-    Ok(RankSet::from_ranges(ranges))
-}
-
-/// The worlds of these processes that are known here, each once.
-fn worlds_of<'a>(
-    job: &'a Job,
-    procs: &'a [Proc],
-) -> impl Iterator<Item = &'a crate::manager::worlds::World> {
-    let mut numbers: Vec<u32> =
-        procs.iter().filter_map(|proc| describe::number_of(job, &proc.namespace)).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
-    job.worlds.all().filter(move |world| numbers.contains(&world.numbers.number))
-}
-
-/// These processes, each as a single one.
-fn expanded(job: &Job, procs: &[Proc]) -> Vec<Proc> {
-    let ranks = ranks_of(job, procs).unwrap_or_default();
-    let single = |rank| Some(describe::proc_of(job, &job.worlds.of(rank)?.numbers, rank));
-    ranks.ranks().filter_map(single).collect()
 }
 
 fn name_of(group: &[u8]) -> Result<String, Status> {

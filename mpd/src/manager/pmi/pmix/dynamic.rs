@@ -1,0 +1,56 @@
+//! Processes that clients spawn.
+
+use std::collections::BTreeMap;
+
+use mpd_wire::job::World as Numbers;
+use pmi_proto::is_launcher_variable;
+use pmix_proto::{Answer, Spawn, Status};
+
+use super::{Pmix, Waiter};
+use crate::manager::caller::{Caller, Wish};
+use crate::manager::context::Turn;
+use crate::manager::event::Event;
+
+/// The spawns of clients here that are not answered.
+pub(super) type Spawning = BTreeMap<Caller, Waiter>;
+
+impl Pmix {
+    /// A client wants further processes.
+    pub(super) fn spawn(&mut self, turn: &mut Turn<'_>, waiter: Waiter, spawn: Spawn) {
+        let Some(rank) = self.rank_of(waiter.0) else { return };
+        let Spawn { mut request, environments, hints } = spawn;
+        for command in &mut request.commands {
+            // Those of the program count more, so they come later.
+            command.info.splice(0..0, hints.iter().cloned());
+        }
+        let is_for_program = |variable: &Vec<u8>| {
+            let name = variable.split(|byte| *byte == b'=').next().unwrap_or_default();
+            !is_launcher_variable(name)
+        };
+        let variables = environments.into_iter();
+        let variables = variables.map(|all| all.into_iter().filter(is_for_program).collect());
+        let wish = Wish { request, variables: variables.collect() };
+        let caller = (rank, waiter.1);
+        self.spawning.insert(caller, waiter);
+        turn.report(Event::Spawn(caller, wish));
+    }
+
+    /// The answer to a spawn: the name of the world's key-value space, if it runs. Returns whether a client here has
+    /// asked for it.
+    pub(in crate::manager::pmi) fn spawned(
+        &mut self,
+        turn: &mut Turn<'_>,
+        caller: Caller,
+        kvsname: Option<&str>,
+    ) -> bool {
+        let Some(waiter) = self.spawning.remove(&caller) else { return false };
+        let number =
+            kvsname.and_then(|name| Numbers::number_of(name.as_bytes(), &turn.job.order.kvsname));
+        let Some(number) = number else {
+            self.answer(waiter, Answer::Done(Status::FAILED_TO_LAUNCH));
+            return true;
+        };
+        self.answer_spawned(turn, waiter, number);
+        true
+    }
+}

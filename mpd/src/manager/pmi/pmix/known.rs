@@ -1,0 +1,168 @@
+//! The worlds that this host knows: those with ranks in its subtree, and others that its clients have to do with, as the
+//! root described them.
+
+use mpd_wire::Rank;
+use mpd_wire::job::{Bytes, Parts, World as Numbers};
+use pmix_proto::view::Proc;
+use pmix_proto::{Answer, Operation, Status, job_info};
+use serde::{Deserialize, Serialize};
+
+use super::gets::send;
+use super::parcel::Parcel;
+use super::{Pmix, Waiter, describe};
+use crate::manager::context::{Job, Turn};
+use crate::manager::worlds::World;
+
+/// Most worlds without ranks here that are kept.
+const MAX_FOREIGN: usize = 256;
+
+/// Most operations that wait for the description of a world.
+const MAX_PENDING: usize = 16 * 1024;
+
+/// The tree index of the root, which knows all worlds.
+const ROOT: usize = 0;
+
+/// What a process of any world has to know of a world.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct About {
+    pub(super) numbers: Numbers,
+    pub(super) parts: Parts,
+    /// The number of ranks and the directory of each program.
+    pub(super) programs: Vec<(u32, Bytes)>,
+    /// The number of the world that spawned it.
+    pub(super) parent: Option<u32>,
+}
+
+impl About {
+    pub(super) fn of(job: &Job, world: &World) -> Self {
+        let spawner = world.spawner.as_ref();
+        let argsets = world.spec.argsets.iter();
+        Self {
+            numbers: world.numbers,
+            parts: world.parts.clone(),
+            programs: argsets.map(|argset| (argset.size, argset.directory.clone())).collect(),
+            parent: spawner
+                .and_then(|name| Numbers::number_of(name.as_bytes(), &job.order.kvsname)),
+        }
+    }
+}
+
+/// The ranks of a world and their places.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known<'a> {
+    pub(super) numbers: Numbers,
+    pub(super) parts: &'a Parts,
+}
+
+impl Known<'_> {
+    /// Whether a rank of it runs here.
+    pub(super) fn has_here(&self, job: &Job, rank: Rank) -> bool {
+        self.parts.tree_index_of(rank) == Some(job.tree_index())
+    }
+}
+
+/// An operation that waits for the description of a world.
+#[derive(Debug)]
+pub(super) enum Pending {
+    /// To be performed then.
+    Operation(Waiter, Box<Operation>),
+    /// The answer to a spawn.
+    Spawned(Waiter),
+}
+
+impl Pending {
+    pub(super) const fn waiter(&self) -> Waiter {
+        match self {
+            Self::Operation(waiter, _) | Self::Spawned(waiter) => *waiter,
+        }
+    }
+}
+
+impl Pmix {
+    /// The world of that number.
+    pub(super) fn known<'a>(&'a self, job: &'a Job, number: u32) -> Option<Known<'a>> {
+        let world = job.worlds.all().find(|world| world.numbers.number == number);
+        let own = world.map(|world| Known { numbers: world.numbers, parts: &world.parts });
+        own.or_else(|| self.foreign.get(&number).map(known))
+    }
+
+    /// The world of a rank.
+    pub(super) fn known_of<'a>(&'a self, job: &'a Job, rank: Rank) -> Option<Known<'a>> {
+        let own = job.worlds.of(rank);
+        let own = own.map(|world| Known { numbers: world.numbers, parts: &world.parts });
+        let mut foreign = self.foreign.values();
+        own.or_else(|| foreign.find(|about| about.numbers.contains(rank)).map(known))
+    }
+
+    pub(super) fn about(&self, job: &Job, number: u32) -> Option<About> {
+        let world = job.worlds.all().find(|world| world.numbers.number == number);
+        world.map(|world| About::of(job, world)).or_else(|| self.foreign.get(&number).cloned())
+    }
+
+    /// A world of this job among these processes that is not known here.
+    pub(super) fn unknown_among(&self, job: &Job, procs: &[Proc]) -> Option<u32> {
+        let mut numbers = procs.iter().filter_map(|proc| describe::number_of(job, &proc.namespace));
+        numbers.find(|number| self.known(job, *number).is_none())
+    }
+
+    /// An operation waits for the description of a world, which the root has.
+    pub(super) fn await_world(&mut self, turn: &mut Turn<'_>, number: u32, pending: Pending) {
+        let waiting: usize = self.pending.values().map(Vec::len).sum();
+        if turn.job.is_root() || waiting >= MAX_PENDING {
+            return self.answer(pending.waiter(), Answer::Done(Status::NOT_FOUND));
+        }
+        let waiting = self.pending.entry(number).or_default();
+        waiting.push(pending);
+        if waiting.len() == 1 {
+            send(turn, ROOT, &Parcel::AskWorld(number));
+        }
+    }
+
+    /// Describes a world to another host.
+    pub(super) fn send_world(&self, turn: &mut Turn<'_>, to: u32, number: u32) {
+        let about = self.about(turn.job, number).map(Box::new);
+        send(turn, to as usize, &Parcel::World(number, about));
+    }
+
+    /// Performs what waited for the description of a world.
+    pub(super) fn take_world(
+        &mut self,
+        turn: &mut Turn<'_>,
+        number: u32,
+        about: Option<Box<About>>,
+    ) {
+        let is_known = about.is_some();
+        if let Some(about) = about {
+            while self.foreign.len() >= MAX_FOREIGN {
+                let oldest = self.foreign.pop_first();
+                let first = oldest.map(|(_, about)| about.numbers.first);
+                first.into_iter().for_each(|first| drop(self.universes.remove(&first)));
+            }
+            self.foreign.insert(number, *about);
+        }
+        for pending in self.pending.remove(&number).unwrap_or_default() {
+            match pending {
+                _ if !is_known => self.answer(pending.waiter(), Answer::Done(Status::NOT_FOUND)),
+                Pending::Operation(waiter, operation) => self.perform(turn, waiter, *operation),
+                Pending::Spawned(waiter) => self.answer_spawned(turn, waiter, number),
+            }
+        }
+    }
+
+    /// Answers a spawn with the description of its world.
+    pub(super) fn answer_spawned(&mut self, turn: &mut Turn<'_>, waiter: Waiter, number: u32) {
+        let Some(about) = self.about(turn.job, number) else {
+            return self.await_world(turn, number, Pending::Spawned(waiter));
+        };
+        let Some(line) = self.lines.get(&waiter.0) else { return };
+        let encoding = line.session.encoding();
+        let (facts, node) = describe::facts(turn.job, &about);
+        let info = job_info::describe(&facts, node, encoding);
+        self.answer(waiter, Answer::Spawned { namespace: &facts.namespace, info: &info });
+    }
+}
+
+const fn known(about: &About) -> Known<'_> {
+    Known { numbers: about.numbers, parts: &about.parts }
+}
