@@ -7,6 +7,8 @@
 mod channel;
 #[path = "bodies/debug.rs"]
 mod debug;
+#[path = "bodies/files.rs"]
+mod files;
 #[path = "bodies/messages.rs"]
 mod messages;
 #[path = "bodies/pmi.rs"]
@@ -22,7 +24,7 @@ mod text;
 pub(crate) type Body = fn(&[u8]);
 
 /// Every target by its name. Its seeds are in `corpus-seeds/NAME`.
-pub(crate) const TARGETS: [(&str, Body); 16] = [
+pub(crate) const TARGETS: [(&str, Body); 17] = [
     ("handshake_responder", channel::responder),
     ("handshake_initiator", channel::initiator),
     ("sealed_frames", channel::sealed_frames),
@@ -39,6 +41,7 @@ pub(crate) const TARGETS: [(&str, Body); 16] = [
     ("pmix_stream", pmix::stream),
     ("pmix_messages", pmix::messages),
     ("mi_records", debug::mi_records),
+    ("elf_files", files::elf),
 ];
 
 /// Runs the target of that name.

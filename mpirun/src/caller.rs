@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use mpd_io::spawn::own_environment;
 use mpd_io::{priority, pty};
-use mpd_wire::job::{Bytes, Limit};
+use mpd_wire::job::{Argset, Bytes, Limit};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{Mode, umask};
 
 use crate::environment;
+use crate::linked::{self, Found};
 use crate::ring::{self, RingSize};
 use crate::ring_options::RingOptions;
 
@@ -40,6 +41,8 @@ pub struct Caller {
     /// Queries the size of the ring. A function, because the daemon must answer and few jobs need
     /// it.
     pub ring: fn(&RingOptions) -> RingSize,
+    /// Finds the program of an argset and its MPI library. A function, because only `-dry-run` needs it.
+    pub look: fn(&Argset, &[Bytes]) -> Found,
 }
 
 impl Caller {
@@ -67,6 +70,7 @@ impl Caller {
             terminal: terminal_size(),
             closed: mpd_io::closed_at_start(),
             ring: ring::size,
+            look: linked::look,
         })
     }
 

@@ -1,4 +1,4 @@
-//! The text of `-dry-run`: the job with one block per program, quoted for a shell.
+//! The text of `-dry-run`: the job with one block of lines `NAME: VALUE` per program, quoted for a shell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,6 +13,7 @@ use mpd_wire::job::{
 use crate::caller::Caller;
 use crate::job_options::{ExitReports, TraceOptions};
 use crate::limits;
+use crate::linked::Found;
 
 /// The job as text for people.
 pub fn render(
@@ -35,6 +36,9 @@ pub fn render(
         let arguments = std::iter::once(&argset.program).chain(&argset.args);
         let command: Vec<String> = arguments.map(|w| quoted(w)).collect();
         line(&mut text, "  program", &command.join(" "));
+        let environment = spec.environments.get(argset.environment as usize);
+        let environment = environment.map_or(&[][..], Vec::as_slice);
+        found_lines(&mut text, &(caller.look)(argset, environment));
         if argset.substitute {
             line(&mut text, "  arguments", "filled in for each rank");
         }
@@ -50,10 +54,20 @@ pub fn render(
             line(&mut text, "  terminal", &format!("{columns}x{lines}"));
         }
         limit_lines(&mut text, argset, caller);
-        let environment = spec.environments.get(argset.environment as usize);
-        environment_lines(&mut text, environment.map_or(&[][..], Vec::as_slice), caller);
+        environment_lines(&mut text, environment, caller);
     }
     text
+}
+
+/// The file of a program on this host, and its MPI library.
+fn found_lines(text: &mut String, found: &Found) {
+    match found {
+        Found::Unusable(problem) => line(text, "  found", &format!("not on this host: {problem}")),
+        Found::Program(path, visible) => {
+            line(text, "  found", &quoted(path.as_os_str().as_bytes()));
+            line(text, "  MPI library", &visible.to_string());
+        }
+    }
 }
 
 /// The options of the whole job that differ from the default.

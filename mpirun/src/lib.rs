@@ -1,12 +1,13 @@
 //! `mpirun`: the console of one job.
 //!
 //! The modules of the command line turn arguments into a job's specification. They read only the
-//! configuration file and host files.
+//! configuration file and host files, and for `-dry-run` the programs and their libraries.
 //!
 //! - [`caller`]: the inherited state of the process;
 //! - [`scan`]: arguments to sections, by the table in [`options`];
 //! - [`argsets`]: sections to a job;
 //! - [`help`], [`docs`], [`dryrun`], [`exits`], [`trace`]: texts for people;
+//! - [`linked`]: the MPI library of a program, for `-dry-run`;
 //! - [`cli::parse`]: the entry point.
 //!
 //! [`debug`] is the terminal part of a debugged job.
@@ -34,6 +35,7 @@ pub mod job_options;
 pub mod launch;
 pub mod limits;
 mod link;
+pub mod linked;
 pub mod messages;
 pub mod mpir;
 pub mod once;

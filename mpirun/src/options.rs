@@ -447,7 +447,7 @@ pub static OPTIONS: &[Opt] = {
         "the universe size for MPI programs: a number; SYSTEM: the number of CPUs of the ring (of this \
          host, if no daemon runs here); INFINITE: unknown (default)"),
     opt(Job, Key::DryRun, &["dry-run"], &[],
-        "show what would be run, and run nothing").basic(),
+        "show the job and its MPI libraries, run nothing").basic(),
     opt(Job, Key::Verbose, &["v", "verbose"], &[],
         "print each step and every notice").basic(),
     opt(Job, Key::TraceStartup, &["trace-startup"], &["FILE"],

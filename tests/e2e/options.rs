@@ -10,6 +10,7 @@ use nix::sys::signal::Signal;
 
 use crate::process;
 use crate::suite::Suite;
+use mpd_tests::surroundings::{setting, skip};
 
 #[test]
 fn both_spellings_of_the_number_of_ranks_work() {
@@ -268,6 +269,43 @@ fn a_dry_run_starts_no_process() {
     output.code(0);
     assert!(output.out().contains("touch"), "{output}");
     assert!(!suite.path("work/witness").exists());
+}
+
+#[test]
+fn a_dry_run_shows_the_mpi_library_of_each_program() {
+    let suite = Suite::new();
+    let script = suite.path("work/script");
+    fs::write(&script, "#!/bin/sh\n").expect("write a script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("make it executable");
+    let line = ["-dry-run", "./script", ":", "-path", "/bin", "sh", ":", "./none"];
+    let output = suite.mpirun(line).output();
+    output.code(0).quiet();
+    let text = output.out();
+    let lines = |name: &str| -> Vec<&str> {
+        text.lines().filter_map(|line| line.strip_prefix(name)).collect()
+    };
+    let absent = "not on this host: No such file or directory";
+    let script = script.display().to_string();
+    assert_eq!(lines("  found: "), [&*script, "/bin/sh", absent], "{output}");
+    let shown = ["not visible: a script for /bin/sh", "not visible: no MPI library is linked"];
+    assert_eq!(lines("  MPI library: "), shown, "{output}");
+    for (library, name) in [
+        ("MPICH4", "MPICH (libmpich.so.12 in "),
+        ("MPICH5", "MPICH (libmpi.so.12 in "),
+        ("IMPI", "Intel MPI (libmpi.so.12 in "),
+        ("OMPI418", "Open MPI (libmpi.so.40 in "),
+        ("OMPI5011", "Open MPI (libmpi.so.40 in "),
+        ("OMPI_DEBIAN", "Open MPI (libmpi.so.40 in "),
+    ] {
+        let Some(directory) = setting(&format!("MPD_TEST_{library}_DIR")) else {
+            skip(&format!("{library} is not there"));
+            continue;
+        };
+        let output = suite.mpirun(["-dry-run", &format!("{directory}/hello")]).output();
+        output.code(0).quiet();
+        let line = format!("  MPI library: {name}");
+        assert!(output.out().lines().any(|l| l.starts_with(&line)), "{library}: {output}");
+    }
 }
 
 #[test]

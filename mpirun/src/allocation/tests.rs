@@ -16,6 +16,7 @@ fn caller(variables: &[(&str, &str)]) -> Caller {
         closed: [false; 3],
         niceness: None,
         ring: crate::ring::size,
+        look: crate::linked::look,
     }
 }
 

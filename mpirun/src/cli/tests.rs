@@ -15,6 +15,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use mpd_wire::job::{Argset, Bytes, Limit};
 
 use super::*;
+use crate::linked::Found;
 use crate::ring::RingSize;
 
 fn variable(name: &str, value: &str) -> Bytes {
@@ -39,6 +40,7 @@ fn caller(arguments: &[&str]) -> Caller {
         closed: [false; 3],
         niceness: Some(0),
         ring: |_| RingSize { hosts: 4, cpus: 6 },
+        look: |_, _| Found::Unusable("No such file or directory".into()),
     }
 }
 

@@ -1,7 +1,11 @@
 //! Help, version, documents and the dry run.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
 use super::*;
 use crate::docs;
+use crate::linked::Visible;
 use crate::options::OPTIONS;
 
 fn help(line: &str) -> String {
@@ -144,6 +148,7 @@ time limit: 2.5 s
 temporary files: /tmp
 ranks 0-1:
   program: a 'two words' 'it'\\''s' ''
+  found: not on this host: No such file or directory
   directory: /x
   search: /bin:/usr/bin
   umask: 0077
@@ -152,12 +157,30 @@ ranks 0-1:
     A=1
 rank 2:
   program: ./b
+  found: not on this host: No such file or directory
   directory: /work
   umask: 0022
   environment: nothing but
     PATH=/bin:/usr/bin
 "
     );
+}
+
+#[test]
+fn a_dry_run_shows_the_file_and_the_mpi_library_of_each_program() {
+    let mut c = caller(&words("-dry-run first : -genvnone -env A 1 second"));
+    c.look = |argset, environment| {
+        let visible = match environment.contains(&b"A=1".to_vec()) {
+            true => Visible::Static,
+            false => Visible::Python,
+        };
+        Found::Program(Path::new("/bin").join(OsStr::from_bytes(&argset.program)), visible)
+    };
+    let Ok(Request::DryRun(text)) = parse(&c) else { panic!() };
+    assert!(text.contains("  found: /bin/first\n  MPI library: decided by mpi4py\n"), "{text}");
+    let second =
+        "  found: /bin/second\n  MPI library: not visible: the program is statically linked\n";
+    assert!(text.contains(second), "{text}");
 }
 
 #[test]
