@@ -6,6 +6,7 @@
 //!     t-bench jobs   [count=200] [repetitions=N]           `mpirun -n 1 true`, one after the other
 //!     t-bench ring   [members=16,211] [laps=20] [repetitions=N]  laps round the ring of daemons
 //!     t-bench memory [ranks=1,16,64,256]                   PSS of daemon, manager and mpirun (as root)
+//!     t-bench pmix   [ranks=64] [starts=2,16,64] [repetitions=N]  PMIx, beside the launchers of Open MPI and Slurm
 //!     t-bench spawn  [count=200] [repetitions=N]           a rank that spawns another, again and again
 //!
 //! Runs of all contestants alternate in a changing order. The table shows medians, minima and the ratio of the
@@ -16,6 +17,7 @@ mod contest;
 mod echo;
 mod floor;
 mod memory;
+mod pmix;
 mod programs;
 
 use std::process::ExitCode;
@@ -38,12 +40,13 @@ fn main() -> ExitCode {
         "start" => start,
         "stdout" => stdout,
         "pmi" => pmi,
+        "pmix" => pmix,
         "jobs" => jobs,
         "ring" => ring,
         "spawn" => spawn,
         "memory" => memory,
         _ => {
-            println!("usage: t-bench start|stdout|pmi|jobs|ring|spawn|memory [NAME=VALUE...]");
+            println!("usage: t-bench start|stdout|pmi|pmix|jobs|ring|spawn|memory [NAME=VALUE...]");
             return ExitCode::from(2);
         }
     };
@@ -60,7 +63,8 @@ fn main() -> ExitCode {
 struct Options(Vec<(String, String)>);
 
 impl Options {
-    const KNOWN: [&str; 6] = ["ranks", "repetitions", "megabytes", "count", "members", "laps"];
+    const KNOWN: [&str; 7] =
+        ["ranks", "starts", "repetitions", "megabytes", "count", "members", "laps"];
 
     fn parse(arguments: &[String]) -> Result<Self, String> {
         let pairs = arguments.iter().map(|word| match word.split_once('=') {
@@ -162,6 +166,19 @@ fn pmi(options: &Options) -> Result<(), String> {
         println!("| {} | {difference} |", launcher.name);
     }
     Ok(())
+}
+
+/// A rival or a library that is not there, for the reader of the tables.
+fn left_out(name: &str, why: &str) {
+    println!("left out: {name}: {why}");
+}
+
+fn pmix(options: &Options) -> Result<(), String> {
+    let ring = Ring::start()?;
+    let repetitions = options.number("repetitions", 9)?;
+    pmix::exchange(&ring, options.number("ranks", 64)?, repetitions)?;
+    let starts = options.numbers("starts", &[2, 16, 64])?;
+    starts.into_iter().try_for_each(|ranks| pmix::library(&ring, ranks, repetitions))
 }
 
 fn jobs(options: &Options) -> Result<(), String> {

@@ -84,17 +84,25 @@ pub(crate) struct Launcher {
 }
 
 impl Launcher {
-    /// Our launcher with and without a daemon, and each installed Hydra.
-    pub(crate) fn all(ring: &Ring) -> Vec<Self> {
-        let ours = |name: &str, rundir: &str| Self {
+    /// Our launcher with a daemon.
+    pub(crate) fn ours(ring: &Ring) -> Self {
+        Self::own(ring, "mpirun", "run")
+    }
+
+    fn own(ring: &Ring, name: &str, rundir: &str) -> Self {
+        Self {
             name: name.to_owned(),
             program: ring.mpirun.clone(),
             environment: vec![
                 ("MPD_RUNDIR", ring.directory.join(rundir)),
                 ("TMPDIR", ring.directory.join("tmp")),
             ],
-        };
-        let mut all = vec![ours("mpirun", "run"), ours("mpirun without a daemon", "none")];
+        }
+    }
+
+    /// Our launcher with and without a daemon, and each installed Hydra.
+    pub(crate) fn all(ring: &Ring) -> Vec<Self> {
+        let mut all = vec![Self::ours(ring), Self::own(ring, "mpirun without a daemon", "none")];
         let newer = std::env::var("MPD_TEST_MPICH5_MPIEXEC").ok();
         for program in ["mpiexec.hydra".to_owned()].into_iter().chain(newer) {
             if let Some(version) = hydra_version(&program) {
