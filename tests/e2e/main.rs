@@ -22,6 +22,7 @@ mod exit_codes;
 mod gdb_shim;
 mod groups;
 mod hostile;
+mod hostile_pmix;
 mod inherited;
 mod job_links;
 mod jobs;
