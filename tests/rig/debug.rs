@@ -66,7 +66,7 @@ fn hosts(count: usize) -> Option<(Rig, Vec<String>, String)> {
 }
 
 fn debug(rig: &Rig, host: &str, ranks: usize, each: usize, program: &[&str]) -> Session {
-    let (ranks, each) = (ranks.to_string(), each.to_string());
+    let (ranks, each) = (ranks.to_string(), each.max(1).to_string());
     let arguments = [&["-d", "-np", &ranks, "-ppn", &each][..], program].concat();
     Session::start(rig.mpirun(host, &arguments))
 }

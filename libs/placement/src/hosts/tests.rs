@@ -110,9 +110,9 @@ fn errors_have_the_line_the_text_escaped_and_what_is_allowed() {
     assert!(problem("h 4").contains("'4' follows the host"));
     assert!(problem("h port=1 port=2").contains("'port=2' is given twice"));
     assert!(problem("h port=65536").contains("1 to 65535"));
-    assert!(problem("h[3-1]").contains("bad range"));
-    assert!(problem("h[1").contains("bad range"));
-    assert!(problem("h[]").contains("bad range"));
+    assert!(problem("h[3-1]").contains("an invalid range"));
+    assert!(problem("h[1").contains("an invalid range"));
+    assert!(problem("h[]").contains("an invalid range"));
     assert_eq!(
         parse_list("a,,b").unwrap_err().to_string(),
         "there is a comma with no host beside it"
