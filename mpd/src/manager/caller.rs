@@ -14,3 +14,10 @@ pub(super) struct Wish {
     /// For each program, variables for its environment. Empty for PMI, where a hint has them.
     pub(super) variables: Vec<Vec<Bytes>>,
 }
+
+impl Wish {
+    /// A request without further variables.
+    pub(super) const fn of(request: SpawnRequest) -> Self {
+        Self { request, variables: Vec::new() }
+    }
+}

@@ -63,13 +63,7 @@ impl Process {
             Event::MarkTaken(rank) => self.ranks.grant_mark(rank),
             Event::Staged(problem) => self.ranks.get_ready(turn, problem, self.links.staging()),
 
-            Event::Going => {
-                self.upstream.go(turn);
-                self.stdio.go(turn);
-                self.ending.watch_shm(turn);
-                let port = self.pmi.go(turn);
-                self.common.job.pmix_port = port;
-            }
+            Event::Going => self.go(),
             Event::Registered => {
                 self.ranks.report_all(turn);
                 self.pmi.repeat_names(turn);
@@ -143,6 +137,15 @@ impl Process {
             ForStdio::MarksRead(rank) => self.stdio.marks_read(turn, rank),
             ForStdio::Unreported(ranks) => self.stdio.end_unreported(ranks),
         }
+    }
+
+    /// The ranks of this host are about to be started.
+    fn go(&mut self) {
+        let turn = &mut self.common.turn();
+        self.upstream.go(turn);
+        self.stdio.go(turn);
+        self.ending.watch_shm(turn);
+        self.common.job.pmix_port = self.pmi.go(turn);
     }
 
     /// Sends the state of the machine to the daemon, for a user.

@@ -86,10 +86,7 @@ impl Process {
             // The end of the job.
             Output::Drain => self.stdio.start_draining(turn),
             Output::DiscardOutput => self.stdio.discard(),
-            Output::CleanUp => {
-                self.pmi.clean_up();
-                self.ending.clean_up(turn);
-            }
+            Output::CleanUp => self.clean_up(),
 
             // For the loop itself.
             Output::Withdraw => turn.report(Event::Over(exit::SUITE)),
@@ -97,5 +94,11 @@ impl Process {
             Output::ForgetWorld(first) => turn.report(Event::WorldOver(first)),
             Output::Restart => turn.report(Event::Restart),
         }
+    }
+
+    /// Removes what the job left on this host.
+    fn clean_up(&mut self) {
+        self.pmi.clean_up();
+        self.ending.clean_up(&mut self.common.turn());
     }
 }

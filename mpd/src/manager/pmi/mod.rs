@@ -392,9 +392,7 @@ impl Pmi {
             Operation::Signal { rank: peer, signal } => {
                 self.ask_for_signal(turn, caller, peer, signal);
             }
-            Operation::Spawn(request) => {
-                turn.report(Event::Spawn(caller, Wish { request, variables: Vec::new() }));
-            }
+            Operation::Spawn(request) => turn.report(Event::Spawn(caller, Wish::of(request))),
             Operation::Initialized { dialect, .. } => {
                 log::debug!("rank {}: speaks {dialect}", turn.job.name_of(rank));
                 // Only ranks of the first world count.

@@ -8,7 +8,7 @@ use pmix_proto::environment::{Settings, variables};
 use pmix_proto::job_info::{Job as Facts, Node, Program, Rank as Placed};
 use pmix_proto::view::Proc;
 
-use super::known::About;
+use super::about::About;
 use crate::manager::context::Job;
 use crate::manager::worlds::World;
 

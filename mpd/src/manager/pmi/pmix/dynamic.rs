@@ -1,18 +1,14 @@
 //! Processes that clients spawn.
 
-use std::collections::BTreeMap;
-
 use mpd_wire::job::World as Numbers;
 use pmi_proto::is_launcher_variable;
 use pmix_proto::{Answer, Spawn, Status};
 
-use super::{Pmix, Waiter};
+use super::Pmix;
+use super::waiter::Waiter;
 use crate::manager::caller::{Caller, Wish};
 use crate::manager::context::Turn;
 use crate::manager::event::Event;
-
-/// The spawns of clients here that are not answered.
-pub(super) type Spawning = BTreeMap<Caller, Waiter>;
 
 impl Pmix {
     /// A client wants further processes.

@@ -1,63 +1,26 @@
 //! What processes have committed, for those that get it: from this host, with a fence, or on request from the host of
 //! the rank.
 
-use std::collections::BTreeSet;
-
 use mpd_wire::Rank;
-use mpd_wire::job::HostSlices;
-use mpd_wire::message::{Gathering, TreeKind};
+use mpd_wire::message::FenceGroup;
 use pmix_proto::message::{Put, Scope};
 use pmix_proto::modex::View;
 use pmix_proto::view::{Pair, Proc, WILDCARD};
 use pmix_proto::{Answer, Operation, Status, job_info};
 
-use super::known::Pending;
+use super::about::Pending;
+use super::meetings::Contribution;
 use super::parcel::{Course, Parcel, read_frame};
-use super::together::Contribution;
-use super::{Pmix, Waiter, describe};
+use super::waiter::Waiter;
+use super::wanted::{Asker, Wanted};
+use super::way::{pass_down, pass_on, send};
+use super::{Pmix, describe};
 use crate::manager::context::{Job, Turn};
 use crate::manager::event::ForLinks;
 use crate::manager::links::LinkEnd;
-use mpd_wire::message::FenceGroup;
 
 /// Most requests of other hosts that may wait here.
 const MAX_ASKERS: usize = 64 * 1024;
-
-/// A request for what a rank has committed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
-    asker: Asker,
-    rank: Rank,
-    key: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asker {
-    /// A client here.
-    Client(Waiter),
-    /// The manager at this tree index.
-    Host(u32),
-}
-
-/// Requests that wait for data, and parcels that are incomplete.
-#[derive(Debug, Default)]
-pub(super) struct Gets {
-    waiting: Vec<Wanted>,
-    /// Ranks and keys that were requested from other hosts.
-    asked: BTreeSet<(Rank, Vec<u8>)>,
-    shared: Gathering,
-    routed: Gathering,
-}
-
-impl Gets {
-    /// Forgets the requests of clients that are meant.
-    pub(super) fn withdraw(&mut self, is_meant: impl Fn(&Waiter) -> bool) {
-        self.waiting.retain(|wanted| match &wanted.asker {
-            Asker::Client(waiter) => !is_meant(waiter),
-            Asker::Host(_) => true,
-        });
-    }
-}
 
 /// Whether data are there.
 enum Found {
@@ -319,36 +282,5 @@ impl Pmix {
             }
         }
         frames
-    }
-}
-
-/// Sends a parcel to the manager at a tree index.
-pub(super) fn send(turn: &mut Turn<'_>, to: usize, parcel: &Parcel) {
-    let number = |tree_index: usize| u32::try_from(tree_index).unwrap_or(u32::MAX);
-    let course = Course::Routed { to: number(to), from: number(turn.job.tree_index()) };
-    for frame in parcel.frames(course) {
-        turn.report(ForLinks::Bytes(hop(turn.job, to), TreeKind::Pmix, frame));
-    }
-}
-
-/// The next manager on the way to a tree index.
-fn hop(job: &Job, to: usize) -> LinkEnd {
-    let mut children = job.order.host_slices.children(job.tree_index());
-    let over = children.find(|child| HostSlices::is_in_subtree(to, *child));
-    over.map_or(LinkEnd::Parent, LinkEnd::Child)
-}
-
-fn pass_on(turn: &mut Turn<'_>, from: LinkEnd, to: usize, frame: &[u8]) {
-    let next = hop(turn.job, to);
-    // The root has no parent, and nothing goes back where it came from.
-    if next == from || (next == LinkEnd::Parent && turn.job.is_root()) {
-        return log::warn!("PMIx data for a host that the job does not have");
-    }
-    turn.report(ForLinks::Bytes(next, TreeKind::Pmix, frame.to_vec()));
-}
-
-fn pass_down(turn: &mut Turn<'_>, frame: &[u8]) {
-    for child in turn.job.order.host_slices.children(turn.job.tree_index()) {
-        turn.report(ForLinks::Bytes(LinkEnd::Child(child), TreeKind::Pmix, frame.to_vec()));
     }
 }

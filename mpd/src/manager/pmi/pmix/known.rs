@@ -2,16 +2,15 @@
 //! root described them.
 
 use mpd_wire::Rank;
-use mpd_wire::job::{Bytes, Parts, World as Numbers};
 use pmix_proto::view::Proc;
-use pmix_proto::{Answer, Operation, Status, job_info};
-use serde::{Deserialize, Serialize};
+use pmix_proto::{Answer, Status, job_info};
 
-use super::gets::send;
+use super::about::{About, Known, Pending};
 use super::parcel::Parcel;
-use super::{Pmix, Waiter, describe};
+use super::waiter::Waiter;
+use super::way::send;
+use super::{Pmix, describe};
 use crate::manager::context::{Job, Turn};
-use crate::manager::worlds::World;
 
 /// Most worlds without ranks here that are kept.
 const MAX_FOREIGN: usize = 256;
@@ -22,69 +21,12 @@ const MAX_PENDING: usize = 16 * 1024;
 /// The tree index of the root, which knows all worlds.
 const ROOT: usize = 0;
 
-/// What a process of any world has to know of a world.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct About {
-    pub(super) numbers: Numbers,
-    pub(super) parts: Parts,
-    /// The number of ranks and the directory of each program.
-    pub(super) programs: Vec<(u32, Bytes)>,
-    /// The number of the world that spawned it.
-    pub(super) parent: Option<u32>,
-}
-
-impl About {
-    pub(super) fn of(job: &Job, world: &World) -> Self {
-        let spawner = world.spawner.as_ref();
-        let argsets = world.spec.argsets.iter();
-        Self {
-            numbers: world.numbers,
-            parts: world.parts.clone(),
-            programs: argsets.map(|argset| (argset.size, argset.directory.clone())).collect(),
-            parent: spawner
-                .and_then(|name| Numbers::number_of(name.as_bytes(), &job.order.kvsname)),
-        }
-    }
-}
-
-/// The ranks of a world and their places.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Known<'a> {
-    pub(super) numbers: Numbers,
-    pub(super) parts: &'a Parts,
-}
-
-impl Known<'_> {
-    /// Whether a rank of it runs here.
-    pub(super) fn has_here(&self, job: &Job, rank: Rank) -> bool {
-        self.parts.tree_index_of(rank) == Some(job.tree_index())
-    }
-}
-
-/// An operation that waits for the description of a world.
-#[derive(Debug)]
-pub(super) enum Pending {
-    /// To be performed then.
-    Operation(Waiter, Box<Operation>),
-    /// The answer to a spawn.
-    Spawned(Waiter),
-}
-
-impl Pending {
-    pub(super) const fn waiter(&self) -> Waiter {
-        match self {
-            Self::Operation(waiter, _) | Self::Spawned(waiter) => *waiter,
-        }
-    }
-}
-
 impl Pmix {
     /// The world of that number.
     pub(super) fn known<'a>(&'a self, job: &'a Job, number: u32) -> Option<Known<'a>> {
         let world = job.worlds.all().find(|world| world.numbers.number == number);
         let own = world.map(|world| Known { numbers: world.numbers, parts: &world.parts });
-        own.or_else(|| self.foreign.get(&number).map(known))
+        own.or_else(|| self.foreign.get(&number).map(Known::of))
     }
 
     /// The world of a rank.
@@ -92,7 +34,7 @@ impl Pmix {
         let own = job.worlds.of(rank);
         let own = own.map(|world| Known { numbers: world.numbers, parts: &world.parts });
         let mut foreign = self.foreign.values();
-        own.or_else(|| foreign.find(|about| about.numbers.contains(rank)).map(known))
+        own.or_else(|| foreign.find(|about| about.numbers.contains(rank)).map(Known::of))
     }
 
     pub(super) fn about(&self, job: &Job, number: u32) -> Option<About> {
@@ -161,8 +103,4 @@ impl Pmix {
         let info = job_info::describe(&facts, node, encoding);
         self.answer(waiter, Answer::Spawned { namespace: &facts.namespace, info: &info });
     }
-}
-
-const fn known(about: &About) -> Known<'_> {
-    Known { numbers: about.numbers, parts: &about.parts }
 }

@@ -4,30 +4,35 @@
 //! |---|---|
 //! | [`door`], [`line`] | the listening socket, and the connection of one client |
 //! | [`universe`] | what is kept for one world |
-//! | [`known`] | the worlds that this host knows |
-//! | [`describe`] | the facts about a world, and the variables of its ranks |
-//! | [`requests`] | the operations of the clients |
-//! | [`together`] | fences and other operations of several processes |
-//! | [`gets`] | what other processes have committed |
-//! | [`published`] | names that clients publish and look up |
+//! | [`describe`], [`about`], [`known`] | the facts about worlds, of this host and of others; the variables of ranks |
+//! | [`requests`], [`waiter`] | the operations of the clients, and the numbers of those that wait |
+//! | [`together`], [`meetings`] | fences and other operations of several processes |
+//! | [`gets`], [`wanted`] | what other processes have committed |
+//! | [`parcel`], [`way`] | messages between managers |
+//! | [`published`], [`inquiries`] | names that clients publish and look up |
 //! | [`dynamic`] | processes that clients spawn |
 //! | [`events`] | events of clients, and of ranks that failed |
-//! | [`parcel`] | messages between managers |
 //! | [`removal`] | files that are removed at the end |
 
+mod about;
 mod describe;
 mod door;
 mod dynamic;
 mod events;
 mod gets;
+mod inquiries;
 mod known;
 mod line;
+mod meetings;
 mod parcel;
 mod published;
 mod removal;
 mod requests;
 mod together;
 mod universe;
+mod waiter;
+mod wanted;
+mod way;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -37,18 +42,18 @@ use mpd_machine::{Time, Timers};
 use mpd_wire::Rank;
 use pmix_proto::{Answer, Operation, Phase, Ticket};
 
+use self::about::{About, Pending};
 pub(in crate::manager) use self::describe::variables_of;
 use self::door::Door;
-use self::dynamic::Spawning;
-use self::gets::Gets;
-use self::known::{About, Pending};
+use self::inquiries::Inquiries;
 use self::line::Line;
-use self::published::Inquiries;
-pub(super) use self::published::NameTicket;
+use self::meetings::Meetings;
+pub(super) use self::meetings::Place;
 use self::removal::Removal;
-use self::together::Meetings;
-pub(super) use self::together::Place;
 use self::universe::Universe;
+pub(super) use self::waiter::NameTicket;
+use self::waiter::{Spawning, Waiter};
+use self::wanted::Gets;
 use super::connection::ReadProgress;
 use crate::manager::context::{Job, Turn};
 use crate::manager::event::Client;
@@ -65,9 +70,6 @@ const REST: Duration = Duration::from_millis(100);
 
 /// Most connections that have not introduced themselves, besides one for each rank here.
 const MAX_STRANGERS: usize = 64;
-
-/// A request that waits for its answer: the number of its connection, and its own number there.
-type Waiter = (usize, Ticket);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {

@@ -11,7 +11,7 @@ use pmix_proto::encoding::Encoding;
 use pmix_proto::message::{read_pairs, write_pairs};
 use pmix_proto::view::Pair;
 
-use super::known::About;
+use super::about::About;
 
 /// A message between managers about a rank, numbered through the job.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,8 +13,9 @@ use pmix_proto::connect::{Expectation, Introduction};
 use pmix_proto::view::WILDCARD;
 use pmix_proto::{Answer, Operation, ProtocolError, Status, job_info};
 
-use super::known::About;
-use super::{Pmix, Timer, Waiter, describe};
+use super::about::About;
+use super::waiter::Waiter;
+use super::{Pmix, Timer, describe};
 use crate::manager::context::Turn;
 use crate::manager::event::{Client, Event};
 

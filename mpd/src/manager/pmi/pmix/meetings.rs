@@ -1,0 +1,81 @@
+//! The ranks of this host that wait for others, and what they contribute to groups.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use mpd_wire::Rank;
+use mpd_wire::message::FenceGroup;
+use pmix_proto::view::{Pair, Proc};
+
+use super::waiter::Waiter;
+
+/// Most fences of groups that ranks of this host may wait in.
+pub(super) const MAX_PLACES: usize = 16 * 1024;
+
+/// What ranks wait for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::manager::pmi) enum Place {
+    /// The fence of the world with this first rank.
+    World(Rank),
+    /// The fence of a group.
+    Group(FenceGroup),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Fence,
+    Connect,
+    Disconnect,
+    Construct,
+    Destruct,
+}
+
+/// An entry of a rank. The waiter is gone when it had another answer.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) waiter: Option<Waiter>,
+    pub(super) purpose: Purpose,
+    pub(super) members: Rc<[Proc]>,
+}
+
+/// What a member contributes to a group, and its proposal for the group's number.
+pub(super) type Contribution = (u64, Vec<Pair>);
+
+/// The ranks of this host that wait for others.
+#[derive(Debug, Default)]
+pub(super) struct Meetings {
+    pub(super) waiting: BTreeMap<Place, BTreeMap<Rank, VecDeque<Entry>>>,
+    pub(super) contributions: BTreeMap<FenceGroup, BTreeMap<Rank, Contribution>>,
+    /// How many numbers of groups were proposed here.
+    contexts: u32,
+}
+
+impl Meetings {
+    /// Forgets the waiters that are meant. Their ranks stay in the fence.
+    pub(super) fn withdraw(&mut self, is_meant: impl Fn(&Waiter) -> bool) {
+        for entry in self.waiting.values_mut().flat_map(BTreeMap::values_mut).flatten() {
+            entry.waiter = entry.waiter.filter(|waiter| !is_meant(waiter));
+        }
+    }
+
+    /// Forgets a rank that has ended.
+    pub(super) fn forget(&mut self, rank: Rank) {
+        self.waiting.retain(|_, ranks| {
+            ranks.remove(&rank);
+            !ranks.is_empty()
+        });
+    }
+
+    /// Keeps the contribution of a member of a group.
+    pub(super) fn contribute(&mut self, group: FenceGroup, rank: Rank, given: Contribution) {
+        if self.contributions.len() < MAX_PLACES {
+            self.contributions.entry(group).or_default().insert(rank, given);
+        }
+    }
+
+    /// The next proposal of a rank for the number of a group. No other rank makes the same one.
+    pub(super) fn propose(&mut self, rank: Rank) -> u64 {
+        self.contexts = self.contexts.wrapping_add(1);
+        u64::from(rank.0 + 1) << 32 | u64::from(self.contexts)
+    }
+}
