@@ -116,6 +116,38 @@ fn ranks_of_open_mpi_exchange_their_addresses_between_hosts() {
 }
 
 #[test]
+fn addresses_that_no_fence_has_collected_come_from_the_host_of_their_rank() {
+    let ring = Members::of(3);
+    for version in versions() {
+        let run = ring.mpirun(1, &["-rr", "-n", "6"]).arg(version.program("allreduce"));
+        let run = run.env("OMPI_MCA_btl", "tcp,self").env("OMPI_MCA_pmix_base_async_modex", "1");
+        let output = run.env("OMPI_MCA_pmix_base_collect_data", "0").deadline(120).output();
+        let is_right = output.code(0).out().contains("allreduce ok 6\n");
+        assert!(is_right, "{}: {output}", version.name);
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn a_rank_runs_two_programs_of_open_mpi_one_after_the_other() {
+    with_each(|suite, version| {
+        let program = version.program("hello").display().to_string();
+        let run = suite.mpirun(["-n", "2", "sh", "-c", "$0 && $0", &program]).deadline(120);
+        let output = run.output();
+        let line = |rank| format!("rank {rank} of 2 appnum 0 universe 2 node 2");
+        assert_eq!(output.code(0).sorted_lines(), [0, 0, 1, 1].map(line), "{output}");
+    });
+}
+
+#[test]
+fn a_rank_of_open_mpi_runs_on_a_terminal() {
+    with_each(|suite, version| {
+        let run = suite.mpirun(["-pty", "-n", "2"]).arg(version.program("hello")).deadline(120);
+        assert_eq!(run.output().code(0).out().matches(" of 2 appnum 0 ").count(), 2);
+    });
+}
+
+#[test]
 fn an_abort_of_open_mpi_gives_its_exit_code() {
     with_each(|suite, version| {
         version.run(suite, 3, "abort", &["1", "7"]).output().code(7).says(&["rank 1", "code 7"]);

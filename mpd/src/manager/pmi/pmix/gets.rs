@@ -91,11 +91,9 @@ impl Pmix {
             let data = || universe.modex.data(&proc, view, line.session.encoding());
             (is_there || is_immediate).then(data).flatten()
         });
-        let has_ended = is_here && !self.running.contains_key(&wanted.rank);
-        let is_dead = universe.is_some_and(|universe| universe.dead.contains(&wanted.rank));
         match data {
             Some(data) => Found::Yes(data),
-            None if is_immediate || has_ended || is_dead => Found::No,
+            None if is_immediate || self.is_gone(job, wanted.rank) => Found::No,
             None => Found::NotYet,
         }
     }
@@ -134,11 +132,19 @@ impl Pmix {
     /// Answers another host if the data are there, or the rank has ended. Returns whether it did.
     fn answer_host(&self, turn: &mut Turn<'_>, to: u32, (rank, key): (Rank, &[u8])) -> bool {
         let pairs = self.pairs_of(turn.job, rank, key);
-        let is_answered = pairs.is_some() || !self.running.contains_key(&rank);
+        let is_answered = pairs.is_some() || self.is_gone(turn.job, rank);
         if is_answered {
             send(turn, to as usize, &Parcel::Answer(rank, key.to_vec(), pairs));
         }
         is_answered
+    }
+
+    /// Whether a rank commits nothing more: it has ended, as far as this host knows, or its world is over. A rank that
+    /// was not started yet is not gone.
+    fn is_gone(&self, job: &Job, rank: Rank) -> bool {
+        let Some((first, _)) = self.place(job, rank) else { return true };
+        let universe = self.universes.get(&first);
+        universe.is_some_and(|it| it.ended.contains(&rank) || it.dead.contains(&rank))
     }
 
     /// What a rank has committed for other hosts, if the key is among it.

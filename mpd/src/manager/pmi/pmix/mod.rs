@@ -191,6 +191,9 @@ impl Pmix {
     /// Notes that the process of a rank has ended, or has left the job.
     pub(super) fn rank_ended(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         self.running.remove(&rank);
+        if let Some((first, _)) = self.place(turn.job, rank) {
+            self.universe(first).ended.insert(rank);
+        }
         self.timers.stop(Timer::Lost(rank));
         self.misbehaved.remove(&rank);
         if let Some(number) = self.admitted.get(&rank).copied() {

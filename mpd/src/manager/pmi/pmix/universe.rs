@@ -24,6 +24,8 @@ pub(super) struct Universe {
     pub(super) described: BTreeMap<Encoding, Rc<[u8]>>,
     /// Events of this world, for ranks that register late.
     pub(super) events: EventLog,
-    /// Ranks that have failed.
+    /// Ranks that have failed, of all hosts.
     pub(super) dead: BTreeSet<Rank>,
+    /// Ranks of this host whose processes have ended.
+    pub(super) ended: BTreeSet<Rank>,
 }
