@@ -4,7 +4,7 @@
 //!     t-raw-pmix waits            each rank connects; rank 0 waits for the end of its input; then the same
 //!
 //!     connect[=NAMESPACE,RANK]    connects as this process, where `own` stands for its own namespace or rank
-//!     again                       connects once more, beside the present connection
+//!     again                       connects once more; the following steps use the first connection
 //!     garbage=COUNT               so many bytes 0xff on a connection of their own
 //!     request=HEX                 one message
 //!     announce=LENGTH             the header of a message of this length, without the message
@@ -14,7 +14,7 @@
 //!     fence, finalize             as a correct client
 //!     stay                        waits to be killed
 //!
-//! Each step prints one line: its name and what came of it, as in `connect accepted` or `garbage closed`.
+//! Each step prints one line: its name and its result, as in `connect accepted` or `garbage closed`.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -69,8 +69,10 @@ impl Client {
                 self.connect(namespace, rank)
             }
             "again" => {
-                self.others.extend(self.stream.take());
-                self.connect("own", "own")
+                let first = self.stream.take();
+                let result = self.connect("own", "own");
+                self.stream = first;
+                result
             }
             "garbage" => ends(open(), &vec![0xff; number()]),
             "request" => self.request(&bytes_of(text)),
