@@ -121,7 +121,8 @@ pub(crate) fn library(ring: &Ring, ranks: usize, repetitions: usize) -> Result<(
         Contestant::new("", &stub).command(ranks, &arguments),
     );
     add("mpirun", Launcher::ours(ring).command(ranks, &[], &arguments));
-    for rival in rivals() {
+    // An older launcher that needs a library path would give the programs its own library.
+    for rival in rivals().into_iter().filter(|rival| rival.environment.is_empty()) {
         add(&rival.name, rival.command(ranks, &arguments));
     }
     let mut results = contest.run(repetitions);
@@ -137,13 +138,18 @@ fn milliseconds(time: Measured) -> f64 {
 
 /// Prints our median compared with the best other median, both less `base`. The first entry is ours.
 fn compare(results: &Results, base: Duration) {
-    let median = |at: usize| results.entries[at].1.median().map(|m| m.saturating_sub(base));
-    let best = (1..results.entries.len()).filter_map(|at| Some((median(at)?, at))).min();
+    let median =
+        |at: usize| results.entries[at].1.median().map(|m| milliseconds(m) - milliseconds(base));
+    let others = (1..results.entries.len()).filter_map(|at| Some((median(at)?, at)));
+    let best = others.min_by(|(left, _), (right, _)| left.total_cmp(right));
     let (Some(ours), Some((best, at))) = (median(0), best) else {
         return println!("\nnothing to compare");
     };
     let above = if base.is_zero() { "" } else { " above the stub" };
-    let (name, ratio) = (&results.entries[at].0, ours.as_secs_f64() / best.as_secs_f64());
-    let (ours, best) = (milliseconds(ours), milliseconds(best));
-    println!("\nmpirun {ours:.2} ms{above}, {name} {best:.2} ms{above}: {ratio:.2} x");
+    let name = &results.entries[at].0;
+    let ratio = match best > 0.0 {
+        true => format!("{:.2} x", ours / best),
+        false => "no ratio".to_owned(),
+    };
+    println!("\nmpirun {ours:.2} ms{above}, {name} {best:.2} ms{above}: {ratio}");
 }
