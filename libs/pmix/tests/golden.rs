@@ -193,10 +193,16 @@ fn replies_begin_with_their_status() {
     let not_found = Reply::Done(Status::NOT_FOUND);
     assert_eq!(not_found.write(Encoding::Flexible, 4), hex("025b"));
     assert_eq!(not_found.write(Encoding::Fixed, 4), hex("00000001 ffffffd2"));
-    let data = Reply::Data(vec![1, 2]);
+    let data = Reply::Data(vec![vec![1, 2]]);
     assert_eq!(data.write(Encoding::Flexible, 4), hex("0200 02 02 0102"));
     assert_eq!(
         data.write(Encoding::Fixed, 4),
         hex("00000001 00000000 00000001 000f 0000000000000002 0102")
+    );
+    let two = Reply::Data(vec![vec![1, 2], vec![3]]);
+    assert_eq!(two.write(Encoding::Flexible, 4), hex("0200 02 02 0102 02 01 03"));
+    assert_eq!(
+        Reply::read(Encoding::Flexible, 4, [5, 0, 0], &hex("0200 02 02 0102 02 01 03")),
+        Ok(two)
     );
 }

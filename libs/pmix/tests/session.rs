@@ -164,7 +164,7 @@ fn answers_go_to_their_requests_in_any_order() {
         assert_eq!(pair.session.open().collect::<Vec<_>>(), [first, second]);
         pair.session.answer(second, Answer::Data(b"data"));
         pair.session.answer(first, Answer::Done(Status::SUCCESS));
-        assert_eq!(pair.reply(4), Some((102, Reply::Data(b"data".into()))));
+        assert_eq!(pair.reply(4), Some((102, Reply::Data(vec![b"data".into()]))));
         assert_eq!(pair.reply(3), Some((101, Reply::Done(Status::SUCCESS))));
         assert_eq!(pair.session.open().count(), 0);
     }

@@ -1,6 +1,6 @@
 //! The loop: connections, ends of ranks, and what the sessions ask for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -54,6 +54,8 @@ pub(crate) struct Server {
     uid: u32,
     port: u16,
     secret: String,
+    /// Connections with the data of all processes.
+    supplied: BTreeSet<usize>,
     /// For temporary files of the library; removed at the end.
     scratch: PathBuf,
     clean_up: Vec<PathBuf>,
@@ -89,6 +91,7 @@ impl Server {
             port: 0,
             secret,
             scratch,
+            supplied: BTreeSet::new(),
             clean_up: Vec::new(),
             worlds: Vec::new(),
             connections: BTreeMap::new(),
@@ -461,6 +464,7 @@ impl Server {
         let encoding = self.connections[&waiting.waiter.0].session.encoding();
         let proc = &waiting.proc;
         let (own, _) = self.asker(waiting.waiter.0);
+        let is_first = proc.rank != WILDCARD && !self.supplied.contains(&waiting.waiter.0);
         let Some(world) = self.world_of(proc) else {
             self.answer(waiting.waiter, Answer::Done(Status::NOT_FOUND));
             return true;
@@ -480,8 +484,24 @@ impl Server {
                 _ => return false,
             }
         };
+        let all = |data| {
+            let others = (0..u32::try_from(world.alive.len()).unwrap_or(0))
+                .filter(|rank| *rank != proc.rank);
+            let other = |rank| {
+                let other = Proc { rank, ..proc.clone() };
+                world.modex.data(&other, world.view(rank, &node), encoding)
+            };
+            std::iter::once(data).chain(others.filter_map(other)).collect::<Vec<_>>()
+        };
+        let data = data.map(|data| if is_first { all(data) } else { vec![data] });
         match data {
-            Some(data) => self.answer(waiting.waiter, Answer::Data(&data)),
+            Some(data) => {
+                // One reply at each connection has the data of all, which saves the client its further requests.
+                if is_first {
+                    self.supplied.insert(waiting.waiter.0);
+                }
+                self.answer(waiting.waiter, Answer::AllData(&data));
+            }
             None => self.answer(waiting.waiter, Answer::Done(Status::NOT_FOUND)),
         }
         true

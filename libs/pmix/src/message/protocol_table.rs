@@ -179,7 +179,7 @@ fn each_reply_is_the_same_after_it_is_written_and_read() {
     let info = vec![Info::new("a", Value::text("b"))];
     let mut replies = vec![
         (0, Reply::JobInfo { namespace: b"job".into(), info: b"encoded".into() }),
-        (4, Reply::Data(b"data".into())),
+        (4, Reply::Data(vec![b"data".into()])),
         (7, Reply::Found(vec![found])),
         (9, Reply::Spawned { namespace: b"job".into(), info: b"encoded".into() }),
         (10, Reply::Connected(vec![b"one".into(), b"two".into()])),

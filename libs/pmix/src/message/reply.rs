@@ -32,8 +32,8 @@ pub enum Reply {
         /// Encoded pairs.
         info: Vec<u8>,
     },
-    /// To `get`.
-    Data(Vec<u8>),
+    /// To `get`: data of processes, that of each on its own. A client keeps those that it has not asked for.
+    Data(Vec<Vec<u8>>),
     /// To `lookup`.
     Found(Vec<Published>),
     /// To `spawn`.
@@ -91,11 +91,10 @@ impl Reply {
                 p.status(*status)
             }
             Self::JobInfo { namespace, info } => p.text(namespace).bytes(info),
-            Self::Data(data) => done(p).bytes(data),
             Self::Found(found) => done(p).many(found),
             Self::Spawned { namespace, info } => done(p).text(namespace).bytes(info),
-            Self::Connected(jobs) => {
-                done(p).all(jobs.iter().map(|job| Data::Bytes(job.clone())).collect())
+            Self::Data(list) | Self::Connected(list) => {
+                done(p).all(list.iter().map(|bytes| Data::Bytes(bytes.clone())).collect())
             }
             Self::Answers(status, info) => p.status(*status).many(info),
             Self::Group { members, context, form } => {
@@ -148,20 +147,22 @@ impl Reply {
         let status = if command == 0 { Status::SUCCESS } else { p.status()? };
         Ok(match command {
             0 => Self::JobInfo { namespace: p.text()?, info: p.bytes()? },
-            4 => Self::Data(p.bytes()?),
+            4 => Self::Data(Self::read_bytes(p)?),
             7 => Self::Found(p.many()?),
             9 => Self::Spawned { namespace: p.text()?, info: p.bytes()? },
-            10 => {
-                let job = |data| match data {
-                    Data::Bytes(bytes) => Ok(bytes),
-                    _ => Err(DecodeError::Form("a job")),
-                };
-                Self::Connected(p.all().into_iter().map(job).collect::<Result<_, _>>()?)
-            }
+            10 => Self::Connected(Self::read_bytes(p)?),
             15 => Self::Answers(status, p.many()?),
             24 => Self::read_group(GroupForm::of(release), p)?,
             _ => Self::Done(status),
         })
+    }
+
+    fn read_bytes(p: &mut Packs) -> Result<Vec<Vec<u8>>, DecodeError> {
+        let bytes = |data| match data {
+            Data::Bytes(bytes) => Ok(bytes),
+            _ => Err(DecodeError::Form("data of a process")),
+        };
+        p.all().into_iter().map(bytes).collect()
     }
 
     fn read_group(form: GroupForm, p: &mut Packs) -> Result<Self, DecodeError> {

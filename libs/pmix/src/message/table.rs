@@ -46,7 +46,7 @@ pub(crate) const COMMANDS: &[Row] = &[
         4,
         "get",
         &[One(T::STRING, "namespace"), One(T::RANK, "rank"), INFO, Maybe(T::STRING, "key")],
-        Some(&[STATUS, One(T::BYTE_OBJECT, "data")]),
+        Some(&[STATUS, Rest(&[(T::BYTE_OBJECT, "data")])]),
     ),
     known(5, "finalize", &[], DONE),
     known(6, "publish", &[One(T::U32, "uid"), INFO], DONE),

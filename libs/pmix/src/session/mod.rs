@@ -358,7 +358,8 @@ impl Session {
                 namespace: self.client.proc.namespace.clone(),
                 info: info.to_vec(),
             },
-            Answer::Data(data) => Reply::Data(data.to_vec()),
+            Answer::Data(data) => Reply::Data(vec![data.to_vec()]),
+            Answer::AllData(list) => Reply::Data(list.to_vec()),
             Answer::Found(found) => Reply::Found(found.to_vec()),
             Answer::Spawned { namespace, info } => {
                 Reply::Spawned { namespace: namespace.to_vec(), info: info.to_vec() }

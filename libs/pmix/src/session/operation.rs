@@ -230,6 +230,8 @@ pub enum Answer<'a> {
     JobInfo(&'a [u8]),
     /// To [`Operation::Get`]: data of processes as [`blob`](crate::job_info::blob) makes them.
     Data(&'a [u8]),
+    /// The same, with data of processes that the client will probably get next: they save it the requests.
+    AllData(&'a [Vec<u8>]),
     /// To [`Operation::Lookup`].
     Found(&'a [Published]),
     /// To [`Operation::Spawn`].
