@@ -199,10 +199,14 @@ fn without_auto_cleanup_a_failed_rank_gives_its_code_as_under_hydra() {
         let arguments = ["-disable-auto-cleanup", "-n", "2", &helper, failed, "8"];
         suite.mpirun(arguments).output().code(8).quiet();
         for hydra in HYDRAS {
-            match setting(hydra) {
-                Some(hydra) => drop(suite.as_self(hydra).args(arguments).output().code(8)),
-                None => skip(&format!("nothing in {hydra}")),
-            }
+            let Some(hydra) = setting(hydra) else {
+                skip(&format!("nothing in {hydra}"));
+                continue;
+            };
+            // On a busy machine Hydra itself sometimes dies of SIGPIPE.
+            let run = |_| suite.as_self(&hydra).args(arguments).output();
+            let output = (0..5).map(run).find(|output| output.status.code().is_some());
+            output.expect("a run of Hydra that exits").code(8);
         }
     }
     suite.gone(&[]);

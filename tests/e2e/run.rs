@@ -267,7 +267,7 @@ impl Collector {
 #[derive(Debug)]
 pub(crate) struct Output {
     what: String,
-    status: ExitStatus,
+    pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
 }
