@@ -7,7 +7,7 @@ use mpd_wire::{Rank, RankSet};
 use pmi_proto::{Answer, BarrierGroup, GroupMembers};
 
 use super::Pmi;
-use super::pmix::Place;
+use super::pmix::Collective;
 use crate::manager::caller::Caller;
 use crate::manager::context::Turn;
 use crate::manager::event::ForLinks;
@@ -26,7 +26,7 @@ impl Pmi {
                 self.answering.push(rank);
             }
         }
-        self.pmix.release(turn, &Place::World(first));
+        self.pmix.release(turn, &Collective::World(first));
         self.close_rings(turn, first);
         // A client may have sent its next request together with the fence.
         for &rank in here {
@@ -65,7 +65,7 @@ impl Pmi {
         group: &FenceGroup,
     ) {
         if !group.name.is_empty() {
-            return self.pmix.release(turn, &Place::Group(group.clone()));
+            return self.pmix.release(turn, &Collective::Group(group.clone()));
         }
         let space = self.spaces.get_mut(&first);
         let callers = space.and_then(|space| space.barriers.remove(group)).unwrap_or_default();

@@ -8,7 +8,7 @@ use pmix_proto::environment::{Settings, variables};
 use pmix_proto::job_info::{Job as Facts, Node, Program, Rank as Placed};
 use pmix_proto::view::Proc;
 
-use super::about::About;
+use super::world_info::WorldInfo;
 use crate::manager::context::Job;
 use crate::manager::worlds::World;
 
@@ -39,7 +39,7 @@ pub(super) fn directory(job: &Job, number: u32) -> PathBuf {
 
 /// What a world is to a PMIx client on this host. Its hosts are those with ranks of it, in the order of the tree. The
 /// number is that of this host among them.
-pub(super) fn facts(job: &Job, world: &About) -> (Facts, Option<u32>) {
+pub(super) fn facts(job: &Job, world: &WorldInfo) -> (Facts, Option<u32>) {
     let number = world.numbers.number;
     let parts: Vec<_> = world.parts.0.iter().filter(|(_, ranks)| !ranks.is_empty()).collect();
     let mut ranks = vec![Placed::default(); world.numbers.size as usize];

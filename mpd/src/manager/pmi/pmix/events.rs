@@ -13,8 +13,8 @@ impl Pmix {
     pub(in crate::manager::pmi) fn note_dead(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         let Some(world) = turn.job.worlds.of(rank) else { return };
         let proc = describe::proc_of(turn.job, &world.numbers, rank);
-        let universe = self.universe(world.numbers.first);
-        universe.dead.insert(rank);
+        let world_data = self.world_data(world.numbers.first);
+        world_data.dead.insert(rank);
         let event = Event {
             status: Status::ABORTED_BY_SIGNAL,
             source: proc.clone(),
@@ -22,7 +22,7 @@ impl Pmix {
             targets: Vec::new(),
             info: vec![Info::new("pmix.evproc", proc.value())],
         };
-        universe.events.record(event.clone());
+        world_data.events.record(event.clone());
         self.deliver(&event);
     }
 
@@ -33,15 +33,15 @@ impl Pmix {
         }
         let Some(world) = turn.job.worlds.of(from) else { return };
         self.deliver(&event);
-        self.universe(world.numbers.first).events.record(event);
+        self.world_data(world.numbers.first).events.record(event);
     }
 
     /// Sends an event to the clients here that are registered for it.
     pub(super) fn deliver(&mut self, event: &Event) {
-        for (number, line) in &mut self.lines {
-            let proc = line.session.proc();
-            let is_meant = *proc != event.source && is_in_range(event, proc);
-            if line.rank.is_some() && is_meant && line.session.notify(event, false) {
+        for (number, connection) in &mut self.connections {
+            let proc = connection.session.proc();
+            let matches = *proc != event.source && is_in_range(event, proc);
+            if connection.rank.is_some() && matches && connection.session.notify(event, false) {
                 self.answering.insert(*number);
             }
         }
@@ -49,18 +49,18 @@ impl Pmix {
 
     /// Sends the kept events of these codes to a client that has just registered for them.
     pub(super) fn deliver_late(&mut self, turn: &Turn<'_>, number: usize, codes: &[Status]) {
-        let Some(line) = self.lines.get_mut(&number) else { return };
-        let world = line.rank.and_then(|rank| turn.job.worlds.of(rank));
-        let universe = world.and_then(|world| self.universes.get(&world.numbers.first));
-        let Some(universe) = universe else { return };
-        let late = universe.events.late(codes);
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        let world = connection.rank.and_then(|rank| turn.job.worlds.of(rank));
+        let world_data = world.and_then(|world| self.worlds_data.get(&world.numbers.first));
+        let Some(world_data) = world_data else { return };
+        let late = world_data.events.late(codes);
         if late.is_incomplete {
             log::warn!("events for a late registration are lost: more than are kept");
         }
         for event in late.events {
-            let proc = line.session.proc();
+            let proc = connection.session.proc();
             if *proc != event.source && is_in_range(event, proc) {
-                line.session.notify(event, false);
+                connection.session.notify(event, false);
             }
         }
         self.answering.insert(number);

@@ -8,19 +8,19 @@ use pmix_proto::modex::View;
 use pmix_proto::view::{Pair, Proc, WILDCARD};
 use pmix_proto::{Answer, Operation, Status, job_info};
 
-use super::about::Pending;
-use super::meetings::Contribution;
-use super::parcel::{Course, Parcel, read_frame};
+use super::collectives::Contribution;
+use super::peer_message::{PeerMessage, Route, read_frame};
+use super::pending_gets::{PendingGet, Requester};
+use super::routing::{pass_down, pass_on, send};
 use super::waiter::Waiter;
-use super::wanted::{Asker, Wanted};
-use super::way::{pass_down, pass_on, send};
+use super::world_info::Pending;
 use super::{Pmix, describe};
 use crate::manager::context::{Job, Turn};
 use crate::manager::event::ForLinks;
 use crate::manager::links::LinkEnd;
 
 /// Most requests of other hosts that may wait here.
-const MAX_ASKERS: usize = 64 * 1024;
+const MAX_REQUESTS: usize = 64 * 1024;
 
 /// Whether data are there.
 enum Found {
@@ -30,7 +30,7 @@ enum Found {
 }
 
 impl Pmix {
-    /// A client gets what another process has committed, or the facts about another world.
+    /// A client gets data that another process committed, or the facts about another world.
     pub(super) fn get(
         &mut self,
         turn: &mut Turn<'_>,
@@ -39,7 +39,9 @@ impl Pmix {
     ) {
         let number = describe::number_of(turn.job, &proc.namespace);
         let own = self.rank_of(waiter.0);
-        let (Some(number), Some(own), Some(line)) = (number, own, self.lines.get(&waiter.0)) else {
+        let (Some(number), Some(own), Some(connection)) =
+            (number, own, self.connections.get(&waiter.0))
+        else {
             return self.answer(waiter, Answer::Done(Status::NOT_FOUND));
         };
         let Some(known) = self.known(turn.job, number) else {
@@ -50,10 +52,10 @@ impl Pmix {
         let numbers = known.numbers;
         if proc.rank == WILDCARD
             && !numbers.contains(own)
-            && let Some(about) = self.about(turn.job, number)
+            && let Some(info) = self.info(turn.job, number)
         {
-            let encoding = line.session.encoding();
-            let (facts, node) = describe::facts(turn.job, &about);
+            let encoding = connection.session.encoding();
+            let (facts, node) = describe::facts(turn.job, &info);
             let pairs = job_info::describe(&facts, node, encoding);
             let blob = job_info::blob(encoding, &proc, &pairs);
             return self.answer(waiter, Answer::Data(&blob));
@@ -63,53 +65,55 @@ impl Pmix {
             return self.answer(waiter, Answer::Done(Status::NOT_FOUND));
         }
         let rank = numbers.in_job(Rank(proc.rank));
-        let wanted = Wanted { asker: Asker::Client(waiter), rank, key: key.unwrap_or_default() };
-        match self.find(turn.job, &wanted, is_immediate) {
+        let pending_get =
+            PendingGet { requester: Requester::Client(waiter), rank, key: key.unwrap_or_default() };
+        match self.find(turn.job, &pending_get, is_immediate) {
             Found::Yes(data) => self.answer(waiter, Answer::Data(&data)),
             Found::No => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
             Found::NotYet => {
-                self.ask_host(turn, &wanted);
-                self.gets.waiting.push(wanted);
+                self.ask_host(turn, &pending_get);
+                self.gets.waiting.push(pending_get);
             }
         }
     }
 
     /// Looks for data on this host.
-    fn find(&self, job: &Job, wanted: &Wanted, is_immediate: bool) -> Found {
-        let Asker::Client((number, _)) = wanted.asker else { return Found::NotYet };
-        let world = self.known_of(job, wanted.rank);
-        let (Some(world), Some(line)) = (world, self.lines.get(&number)) else {
+    fn find(&self, job: &Job, pending_get: &PendingGet, is_immediate: bool) -> Found {
+        let Requester::Client((number, _)) = pending_get.requester else { return Found::NotYet };
+        let world = self.known_of(job, pending_get.rank);
+        let (Some(world), Some(connection)) = (world, self.connections.get(&number)) else {
             return Found::No;
         };
-        let is_here = world.has_here(job, wanted.rank);
+        let is_here = world.has_here(job, pending_get.rank);
         let view = if is_here { View::Local } else { View::Remote };
-        let own = world.numbers.own(wanted.rank).0;
-        let universe = self.universes.get(&world.numbers.first);
-        let data = universe.and_then(|universe| {
-            let is_there = wanted.key.is_empty() || universe.modex.has_key(own, &wanted.key, view);
-            let proc = describe::proc_of(job, &world.numbers, wanted.rank);
-            let data = || universe.modex.data(&proc, view, line.session.encoding());
+        let own = world.numbers.own(pending_get.rank).0;
+        let world_data = self.worlds_data.get(&world.numbers.first);
+        let data = world_data.and_then(|world_data| {
+            let is_there =
+                pending_get.key.is_empty() || world_data.modex.has_key(own, &pending_get.key, view);
+            let proc = describe::proc_of(job, &world.numbers, pending_get.rank);
+            let data = || world_data.modex.data(&proc, view, connection.session.encoding());
             (is_there || is_immediate).then(data).flatten()
         });
         match data {
             Some(data) => Found::Yes(data),
-            None if is_immediate || self.is_gone(job, wanted.rank) => Found::No,
+            None if is_immediate || self.is_gone(job, pending_get.rank) => Found::No,
             None => Found::NotYet,
         }
     }
 
     /// Answers the requests that can be answered now.
     pub(super) fn review_gets(&mut self, turn: &mut Turn<'_>) {
-        for wanted in std::mem::take(&mut self.gets.waiting) {
-            match wanted.asker {
-                Asker::Client(waiter) => match self.find(turn.job, &wanted, false) {
+        for pending_get in std::mem::take(&mut self.gets.waiting) {
+            match pending_get.requester {
+                Requester::Client(waiter) => match self.find(turn.job, &pending_get, false) {
                     Found::Yes(data) => self.answer(waiter, Answer::Data(&data)),
                     Found::No => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
-                    Found::NotYet => self.gets.waiting.push(wanted),
+                    Found::NotYet => self.gets.waiting.push(pending_get),
                 },
-                Asker::Host(from) => {
-                    if !self.answer_host(turn, from, (wanted.rank, &wanted.key)) {
-                        self.gets.waiting.push(wanted);
+                Requester::Host(from) => {
+                    if !self.answer_host(turn, from, (pending_get.rank, &pending_get.key)) {
+                        self.gets.waiting.push(pending_get);
                     }
                 }
             }
@@ -119,13 +123,13 @@ impl Pmix {
     // ----- other hosts -----
 
     /// Requests data from the host of the rank, unless that was done.
-    fn ask_host(&mut self, turn: &mut Turn<'_>, wanted: &Wanted) {
-        let Some(world) = self.known_of(turn.job, wanted.rank) else { return };
-        let Some(host) = world.parts.tree_index_of(wanted.rank) else { return };
+    fn ask_host(&mut self, turn: &mut Turn<'_>, pending_get: &PendingGet) {
+        let Some(world) = self.known_of(turn.job, pending_get.rank) else { return };
+        let Some(host) = world.parts.tree_index_of(pending_get.rank) else { return };
         if host != turn.job.tree_index()
-            && self.gets.asked.insert((wanted.rank, wanted.key.clone()))
+            && self.gets.asked.insert((pending_get.rank, pending_get.key.clone()))
         {
-            send(turn, host, &Parcel::Ask(wanted.rank, wanted.key.clone()));
+            send(turn, host, &PeerMessage::Ask(pending_get.rank, pending_get.key.clone()));
         }
     }
 
@@ -134,7 +138,7 @@ impl Pmix {
         let pairs = self.pairs_of(turn.job, rank, key);
         let is_answered = pairs.is_some() || self.is_gone(turn.job, rank);
         if is_answered {
-            send(turn, to as usize, &Parcel::Answer(rank, key.to_vec(), pairs));
+            send(turn, to as usize, &PeerMessage::Answer(rank, key.to_vec(), pairs));
         }
         is_answered
     }
@@ -142,72 +146,76 @@ impl Pmix {
     /// Whether a rank commits nothing more: it has ended, as far as this host knows, or its world is over. A rank that
     /// was not started yet is not gone.
     fn is_gone(&self, job: &Job, rank: Rank) -> bool {
-        let Some((first, _)) = self.place(job, rank) else { return true };
-        let universe = self.universes.get(&first);
-        universe.is_some_and(|it| it.ended.contains(&rank) || it.dead.contains(&rank))
+        let Some((first, _)) = self.collective(job, rank) else { return true };
+        let world_data = self.worlds_data.get(&first);
+        world_data.is_some_and(|it| it.ended.contains(&rank) || it.dead.contains(&rank))
     }
 
-    /// What a rank has committed for other hosts, if the key is among it.
+    /// Data that a rank committed for other hosts, if the key is among it.
     fn pairs_of(&self, job: &Job, rank: Rank, key: &[u8]) -> Option<Vec<Pair>> {
-        let (first, own) = self.place(job, rank)?;
-        let modex = &self.universes.get(&first)?.modex;
+        let (first, own) = self.collective(job, rank)?;
+        let modex = &self.worlds_data.get(&first)?.modex;
         let is_there = key.is_empty() || modex.has_key(own, key, View::Remote);
         if is_there { modex.pairs(own, View::Remote) } else { None }
     }
 
-    /// Takes a piece of a parcel from another manager, or passes it on.
+    /// Takes a piece of a message from another manager, or passes it on.
     pub(in crate::manager::pmi) fn take_piece(
         &mut self,
         turn: &mut Turn<'_>,
         from: LinkEnd,
         frame: &[u8],
     ) {
-        let Some((course, piece)) = read_frame(frame) else {
+        let Some((route, piece)) = read_frame(frame) else {
             let problem = "its manager sent a malformed piece of PMIx data".to_owned();
             return turn.report(ForLinks::Broken(from, problem));
         };
-        let gathering = match course {
-            Course::Routed { to, .. } if to as usize != turn.job.tree_index() => {
+        let gathering = match route {
+            Route::Routed { to, .. } if to as usize != turn.job.tree_index() => {
                 return pass_on(turn, from, to as usize, frame);
             }
-            Course::Routed { .. } => &mut self.gets.routed,
-            Course::Shared => {
+            Route::Routed { .. } => &mut self.gets.routed,
+            Route::Shared => {
                 if from == LinkEnd::Parent {
                     pass_down(turn, frame);
                 }
                 &mut self.gets.shared
             }
         };
-        let parcel = match gathering.take(&piece) {
+        let message = match gathering.take(&piece) {
             Ok(None) => return,
-            Ok(Some(bytes)) => Parcel::read(piece.of, &bytes),
+            Ok(Some(bytes)) => PeerMessage::read(piece.of, &bytes),
             Err(e) => return log::warn!("PMIx data of rank {}: {e}", piece.of),
         };
-        match (parcel, course) {
-            (Some(Parcel::Ask(rank, key)), Course::Routed { from, .. }) => {
-                let has_room = self.gets.waiting.len() < MAX_ASKERS;
+        match (message, route) {
+            (Some(PeerMessage::Ask(rank, key)), Route::Routed { from, .. }) => {
+                let has_room = self.gets.waiting.len() < MAX_REQUESTS;
                 if !self.answer_host(turn, from, (rank, &key)) && has_room {
-                    self.gets.waiting.push(Wanted { asker: Asker::Host(from), rank, key });
+                    self.gets.waiting.push(PendingGet {
+                        requester: Requester::Host(from),
+                        rank,
+                        key,
+                    });
                 }
             }
-            (Some(Parcel::Answer(rank, key, pairs)), Course::Routed { .. }) => {
+            (Some(PeerMessage::Answer(rank, key, pairs)), Route::Routed { .. }) => {
                 self.take_answer(turn, (rank, key), pairs);
             }
-            (Some(Parcel::AskWorld(number)), Course::Routed { from, .. }) => {
+            (Some(PeerMessage::AskWorld(number)), Route::Routed { from, .. }) => {
                 self.send_world(turn, from, number);
             }
-            (Some(Parcel::World(number, about)), Course::Routed { .. }) => {
-                self.take_world(turn, number, about);
+            (Some(PeerMessage::World(number, info)), Route::Routed { .. }) => {
+                self.take_world(turn, number, info);
             }
-            (Some(Parcel::Commit(rank, pairs)), Course::Shared) => {
+            (Some(PeerMessage::Commit(rank, pairs)), Route::Shared) => {
                 self.keep(turn.job, rank, pairs, from != LinkEnd::Parent);
                 self.review_gets(turn);
             }
-            (Some(Parcel::Contribution(rank, group, context, pairs)), Course::Shared) => {
+            (Some(PeerMessage::Contribution(rank, group, context, pairs)), Route::Shared) => {
                 if from != LinkEnd::Parent {
                     self.share_contribution(turn.job, &group, (rank, (context, pairs.clone())));
                 }
-                self.meetings.contribute(group, rank, (context, pairs));
+                self.collectives.contribute(group, rank, (context, pairs));
             }
             _ => log::warn!("PMIx data of rank {} that make no sense", piece.of),
         }
@@ -223,10 +231,11 @@ impl Pmix {
         match pairs {
             Some(pairs) => self.keep(turn.job, rank, pairs, false),
             None => {
-                let is_it = |wanted: &Wanted| wanted.rank == rank && wanted.key == key;
+                let is_it =
+                    |pending_get: &PendingGet| pending_get.rank == rank && pending_get.key == key;
                 let missing: Vec<_> = self.gets.waiting.extract_if(.., |one| is_it(one)).collect();
-                for wanted in missing {
-                    if let Asker::Client(waiter) = wanted.asker {
+                for pending_get in missing {
+                    if let Requester::Client(waiter) = pending_get.requester {
                         self.answer(waiter, Answer::Done(Status::NOT_FOUND));
                     }
                 }
@@ -237,25 +246,25 @@ impl Pmix {
 
     /// Keeps what a rank of another host has committed; `is_shared`: hosts above and beside do not have it.
     fn keep(&mut self, job: &Job, rank: Rank, pairs: Vec<Pair>, is_shared: bool) {
-        let Some((first, own)) = self.place(job, rank) else { return };
-        let universe = self.universe(first);
+        let Some((first, own)) = self.collective(job, rank) else { return };
+        let world_data = self.world_data(first);
         let puts = pairs.into_iter().map(|pair| Put { scope: Scope::Remote, pair });
-        if universe.modex.commit(own, puts).is_err() {
+        if world_data.modex.commit(own, puts).is_err() {
             log::warn!("rank {rank} has committed more than is kept");
         }
         if is_shared {
-            universe.shared.insert(rank);
+            world_data.shared.insert(rank);
         }
     }
 
     // ----- with fences -----
 
-    /// What a rank has committed goes to the other hosts with its next entry.
+    /// Data that a rank committed goes to the other hosts with its next entry.
     pub(super) fn collect(&mut self, job: &Job, rank: Rank) {
         let Some(world) = job.worlds.of(rank) else { return };
-        let universe = self.universe(world.numbers.first);
-        if universe.fresh.remove(&rank) && world.is_spread {
-            universe.shared.insert(rank);
+        let world_data = self.world_data(world.numbers.first);
+        if world_data.fresh.remove(&rank) && world.is_spread {
+            world_data.shared.insert(rank);
         }
     }
 
@@ -267,24 +276,24 @@ impl Pmix {
         (rank, (context, pairs)): (Rank, Contribution),
     ) {
         if job.order.host_slices.len() > 1
-            && let Some((first, _)) = self.place(job, rank)
+            && let Some((first, _)) = self.collective(job, rank)
         {
-            let parcel = Parcel::Contribution(rank, group.clone(), context, pairs);
-            self.universe(first).contributions.push(parcel);
+            let message = PeerMessage::Contribution(rank, group.clone(), context, pairs);
+            self.world_data(first).contributions.push(message);
         }
     }
 
     /// The frames with everything that the other hosts do not have.
     pub(in crate::manager::pmi) fn take_shared(&mut self) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
-        for (first, universe) in &mut self.universes {
-            for rank in std::mem::take(&mut universe.shared) {
-                let pairs = universe.modex.pairs(rank.0.saturating_sub(first.0), View::Remote);
-                let parcel = Parcel::Commit(rank, pairs.unwrap_or_default());
-                frames.extend(parcel.frames(Course::Shared));
+        for (first, world_data) in &mut self.worlds_data {
+            for rank in std::mem::take(&mut world_data.shared) {
+                let pairs = world_data.modex.pairs(rank.0.saturating_sub(first.0), View::Remote);
+                let message = PeerMessage::Commit(rank, pairs.unwrap_or_default());
+                frames.extend(message.frames(Route::Shared));
             }
-            for parcel in std::mem::take(&mut universe.contributions) {
-                frames.extend(parcel.frames(Course::Shared));
+            for message in std::mem::take(&mut world_data.contributions) {
+                frames.extend(message.frames(Route::Shared));
             }
         }
         frames

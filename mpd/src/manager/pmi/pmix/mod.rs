@@ -2,37 +2,37 @@
 //!
 //! | module | has |
 //! |---|---|
-//! | [`door`], [`line`] | the listening socket, and the connection of one client |
-//! | [`universe`] | what is kept for one world |
-//! | [`describe`], [`about`], [`known`] | the facts about worlds, of this host and of others; the variables of ranks |
-//! | [`requests`], [`waiter`] | the operations of the clients, and the numbers of those that wait |
-//! | [`together`], [`meetings`] | fences and other operations of several processes |
-//! | [`gets`], [`wanted`] | what other processes have committed |
-//! | [`parcel`], [`way`] | messages between managers |
-//! | [`published`], [`inquiries`] | names that clients publish and look up |
+//! | [`listener`], [`client_connection`] | the listening socket, and the connection of one client |
+//! | [`world_data`] | the data of the clients of one world |
+//! | [`describe`], [`world_info`], [`known_worlds`] | the facts about worlds, of this host and of others; the variables of ranks |
+//! | [`requests`], [`waiter`] | the operations of the clients, and the numbers of waiting operations |
+//! | [`collective_operations`], [`collectives`] | fences and other operations of several processes |
+//! | [`gets`], [`pending_gets`] | data that other processes committed |
+//! | [`peer_message`], [`routing`] | messages between managers |
+//! | [`published`], [`name_requests`] | names that clients publish and look up |
 //! | [`dynamic`] | processes that clients spawn |
 //! | [`events`] | events of clients, and of ranks that failed |
-//! | [`removal`] | files that are removed at the end |
+//! | [`clean_up`] | files that are removed at the end |
 
-mod about;
+mod clean_up;
+mod client_connection;
+mod collective_operations;
+mod collectives;
 mod describe;
-mod door;
 mod dynamic;
 mod events;
 mod gets;
-mod inquiries;
-mod known;
-mod line;
-mod meetings;
-mod parcel;
+mod known_worlds;
+mod listener;
+mod name_requests;
+mod peer_message;
+mod pending_gets;
 mod published;
-mod removal;
 mod requests;
-mod together;
-mod universe;
+mod routing;
 mod waiter;
-mod wanted;
-mod way;
+mod world_data;
+mod world_info;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -42,18 +42,18 @@ use mpd_machine::{Time, Timers};
 use mpd_wire::Rank;
 use pmix_proto::{Answer, Operation, Phase, Ticket};
 
-use self::about::{About, Pending};
+use self::clean_up::CleanUps;
+use self::client_connection::ClientConnection;
+pub(super) use self::collectives::Collective;
+use self::collectives::Collectives;
 pub(in crate::manager) use self::describe::variables_of;
-use self::door::Door;
-use self::inquiries::Inquiries;
-use self::line::Line;
-use self::meetings::Meetings;
-pub(super) use self::meetings::Place;
-use self::removal::Removal;
-use self::universe::Universe;
+use self::listener::Listener;
+use self::name_requests::NameRequests;
+use self::pending_gets::Gets;
 pub(super) use self::waiter::NameTicket;
 use self::waiter::{Spawning, Waiter};
-use self::wanted::Gets;
+use self::world_data::WorldData;
+use self::world_info::{Pending, WorldInfo};
 use super::connection::ReadProgress;
 use crate::manager::context::{Job, Turn};
 use crate::manager::event::Client;
@@ -69,7 +69,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_millis(100);
 
 /// Most connections that have not introduced themselves, besides one for each rank here.
-const MAX_STRANGERS: usize = 64;
+const MAX_UNIDENTIFIED: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
@@ -88,10 +88,10 @@ enum Timer {
 /// The PMIx clients of the ranks here.
 #[derive(Debug, Default)]
 pub(super) struct Pmix {
-    door: Option<Door>,
+    listener: Option<Listener>,
     /// By token, as counted from the first.
-    lines: BTreeMap<usize, Line>,
-    next_line: usize,
+    connections: BTreeMap<usize, ClientConnection>,
+    next_connection: usize,
     /// The connection of each client.
     admitted: BTreeMap<Rank, usize>,
     /// The ranks whose processes have not ended.
@@ -101,16 +101,16 @@ pub(super) struct Pmix {
     /// Connections with answers to write.
     answering: BTreeSet<usize>,
     /// By the first rank of the world.
-    universes: BTreeMap<Rank, Universe>,
+    worlds_data: BTreeMap<Rank, WorldData>,
     /// Worlds without ranks in this subtree, by number.
-    foreign: BTreeMap<u32, About>,
+    foreign: BTreeMap<u32, WorldInfo>,
     /// What waits for the description of a world, by its number.
     pending: BTreeMap<u32, Vec<Pending>>,
-    meetings: Meetings,
+    collectives: Collectives,
     gets: Gets,
-    inquiries: Inquiries,
+    name_requests: NameRequests,
     spawning: Spawning,
-    removal: Removal,
+    clean_ups: CleanUps,
     /// Ranks whose misbehaviour was reported to the user.
     misbehaved: BTreeSet<Rank>,
     timers: Timers<Timer>,
@@ -120,8 +120,8 @@ pub(super) struct Pmix {
 impl Pmix {
     /// Listens, since ranks are about to start. Returns the port. Without one, clients of PMIx run alone.
     pub(super) fn open(&mut self, turn: &mut Turn<'_>) -> Option<u16> {
-        match Door::open(turn.registry) {
-            Ok(door) => Some(self.door.insert(door).port),
+        match Listener::open(turn.registry) {
+            Ok(listener) => Some(self.listener.insert(listener).port),
             Err(e) => {
                 let (host, problem) = (turn.job.host(), mpd_io::logging::plain(&e));
                 let text = format!("host {host}: programs of Open MPI will not work: {problem}");
@@ -134,9 +134,9 @@ impl Pmix {
     pub(super) fn has_work(&self) -> bool {
         !self.talking.is_empty()
             || self
-                .door
+                .listener
                 .as_ref()
-                .is_some_and(|door| door.is_ready && !self.timers.is_set(Timer::Accept))
+                .is_some_and(|listener| listener.is_ready && !self.timers.is_set(Timer::Accept))
     }
 
     pub(super) fn has_answers(&self) -> bool {
@@ -164,20 +164,20 @@ impl Pmix {
 
     fn expire_request(&mut self, (number, ticket): Waiter) {
         self.withdraw(|waiter| *waiter == (number, ticket));
-        if let Some(line) = self.lines.get_mut(&number) {
-            line.session.expire(ticket);
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.session.expire(ticket);
             self.answering.insert(number);
         }
     }
 
-    /// Forgets the requests that are meant.
-    fn withdraw(&mut self, is_meant: impl Fn(&Waiter) -> bool) {
-        self.meetings.withdraw(&is_meant);
-        self.gets.withdraw(&is_meant);
-        self.inquiries.withdraw(&is_meant);
-        self.spawning.retain(|_, waiter| !is_meant(waiter));
+    /// Forgets the requests that match.
+    fn withdraw(&mut self, matches: impl Fn(&Waiter) -> bool) {
+        self.collectives.withdraw(&matches);
+        self.gets.withdraw(&matches);
+        self.name_requests.withdraw(&matches);
+        self.spawning.retain(|_, waiter| !matches(waiter));
         for pending in self.pending.values_mut() {
-            pending.retain(|one| !is_meant(&one.waiter()));
+            pending.retain(|one| !matches(&one.waiter()));
         }
     }
 
@@ -191,23 +191,23 @@ impl Pmix {
     /// Notes that the process of a rank has ended, or has left the job.
     pub(super) fn rank_ended(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         self.running.remove(&rank);
-        if let Some((first, _)) = self.place(turn.job, rank) {
-            self.universe(first).ended.insert(rank);
+        if let Some((first, _)) = self.collective(turn.job, rank) {
+            self.world_data(first).ended.insert(rank);
         }
         self.timers.stop(Timer::Lost(rank));
         self.misbehaved.remove(&rank);
         if let Some(number) = self.admitted.get(&rank).copied() {
             self.close(turn, number);
         }
-        self.meetings.forget(rank);
-        self.inquiries.rank_ended(rank);
+        self.collectives.forget(rank);
+        self.name_requests.rank_ended(rank);
         self.spawning.retain(|(spawner, _), _| *spawner != rank);
         self.review_gets(turn);
     }
 
     /// Forgets a spawned world whose ranks have ended.
     pub(super) fn forget_world(&mut self, first: Rank) {
-        self.universes.remove(&first);
+        self.worlds_data.remove(&first);
     }
 
     /// Prepares another start of the debugged programs: their clients connect again.
@@ -216,17 +216,17 @@ impl Pmix {
         for number in first.map(|(_, number)| *number).collect::<Vec<_>>() {
             self.close(turn, number);
         }
-        self.universes.remove(&Rank(0));
-        self.meetings = Meetings::default();
+        self.worlds_data.remove(&Rank(0));
+        self.collectives = Collectives::default();
     }
 
     /// Removes the files that clients have registered.
     pub(super) fn clean_up(&mut self) {
-        std::mem::take(&mut self.removal).perform();
+        std::mem::take(&mut self.clean_ups).perform();
     }
 
-    fn universe(&mut self, first: Rank) -> &mut Universe {
-        self.universes.entry(first).or_default()
+    fn world_data(&mut self, first: Rank) -> &mut WorldData {
+        self.worlds_data.entry(first).or_default()
     }
 
     // ----- connections -----
@@ -234,12 +234,12 @@ impl Pmix {
     /// Notes an event. Whether the token is one of PMIx.
     pub(super) fn mark(&mut self, token: usize, is_readable: bool, has_ended: bool) -> bool {
         if token == PMIX {
-            self.door.iter_mut().for_each(|door| door.is_ready = true);
+            self.listener.iter_mut().for_each(|listener| listener.is_ready = true);
             return true;
         }
         let Some(number) = token.checked_sub(FIRST_PMIX) else { return false };
-        let Some(line) = self.lines.get_mut(&number) else { return false };
-        line.is_ending |= has_ended;
+        let Some(connection) = self.connections.get_mut(&number) else { return false };
+        connection.is_ending |= has_ended;
         if is_readable || has_ended {
             self.talking.push_back(number);
         }
@@ -259,32 +259,35 @@ impl Pmix {
     }
 
     fn accept(&mut self, turn: &mut Turn<'_>) {
-        let Some(door) = self.door.as_mut().filter(|door| door.is_ready) else { return };
+        let Some(listener) = self.listener.as_mut().filter(|listener| listener.is_ready) else {
+            return;
+        };
         if self.timers.is_set(Timer::Accept) {
             return;
         }
-        let streams = door.accept().unwrap_or_else(|e| {
+        let streams = listener.accept().unwrap_or_else(|e| {
             log::warn!("cannot accept a PMIx client: {e}");
             self.timers.set(Timer::Accept, turn.now() + REST);
             Vec::new()
         });
         for stream in streams {
-            let number = self.next_line;
-            match Line::new(turn.registry, FIRST_PMIX + number, stream) {
-                Ok(line) => drop(self.lines.insert(number, line)),
+            let number = self.next_connection;
+            match ClientConnection::new(turn.registry, FIRST_PMIX + number, stream) {
+                Ok(connection) => drop(self.connections.insert(number, connection)),
                 Err(e) => {
                     log::warn!("cannot watch a PMIx client: {e}");
                     continue;
                 }
             }
-            self.next_line += 1;
+            self.next_connection += 1;
             self.timers.set(Timer::Introduce(number), turn.now() + PATIENCE);
             self.talking.push_back(number);
         }
-        let strangers = self.lines.iter().filter(|(_, line)| line.rank.is_none());
-        let strangers: Vec<usize> = strangers.map(|(number, _)| *number).collect();
-        let most = MAX_STRANGERS + self.running.len();
-        for number in &strangers[..strangers.len().saturating_sub(most)] {
+        let unidentified =
+            self.connections.iter().filter(|(_, connection)| connection.rank.is_none());
+        let unidentified: Vec<usize> = unidentified.map(|(number, _)| *number).collect();
+        let most = MAX_UNIDENTIFIED + self.running.len();
+        for number in &unidentified[..unidentified.len().saturating_sub(most)] {
             self.close(turn, *number);
         }
     }
@@ -292,8 +295,10 @@ impl Pmix {
     fn read(&mut self, turn: &mut Turn<'_>, number: usize) -> ReadProgress {
         const READ: usize = 64 * 1024;
         self.buffer.resize(READ, 0);
-        let Some(line) = self.lines.get_mut(&number) else { return ReadProgress::Drained };
-        let progress = line.read(&mut self.buffer);
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return ReadProgress::Drained;
+        };
+        let progress = connection.read(&mut self.buffer);
         if progress == ReadProgress::Closed {
             self.end_of_stream(turn, number);
         } else {
@@ -305,13 +310,13 @@ impl Pmix {
 
     /// The client has closed its connection. What it sent before is still performed.
     fn end_of_stream(&mut self, turn: &mut Turn<'_>, number: usize) {
-        let Some(line) = self.lines.get_mut(&number) else { return };
-        let is_unfinished = line.session.phase() == Phase::Connected;
-        line.session.end_of_stream();
+        let Some(connection) = self.connections.get_mut(&number) else { return };
+        let is_unfinished = connection.session.phase() == Phase::Connected;
+        connection.session.end_of_stream();
         self.perform_operations(turn, number);
-        let Some(line) = self.lines.get(&number) else { return };
-        let has_finalized = !is_unfinished || line.session.phase() == Phase::Finalized;
-        if let Some(rank) = line.rank.filter(|_| !has_finalized) {
+        let Some(connection) = self.connections.get(&number) else { return };
+        let has_finalized = !is_unfinished || connection.session.phase() == Phase::Finalized;
+        if let Some(rank) = connection.rank.filter(|_| !has_finalized) {
             // Debugged programs may end and start again.
             let client = self.running.get(&rank).copied();
             if client.is_some_and(|client| client != Client::Debugged) {
@@ -323,13 +328,13 @@ impl Pmix {
 
     /// Forgets a connection and its requests.
     fn close(&mut self, turn: &mut Turn<'_>, number: usize) {
-        let Some(line) = self.lines.remove(&number) else { return };
+        let Some(connection) = self.connections.remove(&number) else { return };
         self.timers.stop(Timer::Introduce(number));
         self.withdraw(|waiter| waiter.0 == number);
-        for ticket in line.session.open() {
+        for ticket in connection.session.open() {
             self.timers.stop(Timer::Answer((number, ticket)));
         }
-        if let Some(rank) = line.rank {
+        if let Some(rank) = connection.rank {
             self.admitted.remove(&rank);
             log::debug!("rank {}: its PMIx connection is closed", turn.job.name_of(rank));
         }
@@ -341,10 +346,13 @@ impl Pmix {
         const MAX_READS: usize = 64;
         // It may have connected and finalized since the last turn.
         self.accept(turn);
-        let strangers = self.lines.iter().filter(|(_, line)| line.rank.is_none_or(|of| of == rank));
-        for number in strangers.map(|(number, _)| *number).collect::<Vec<_>>() {
-            if let Some(line) = self.lines.get_mut(&number) {
-                line.is_ending |= line.rank.is_some();
+        let unidentified = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.rank.is_none_or(|of| of == rank));
+        for number in unidentified.map(|(number, _)| *number).collect::<Vec<_>>() {
+            if let Some(connection) = self.connections.get_mut(&number) {
+                connection.is_ending |= connection.rank.is_some();
             }
             for _ in 0..MAX_READS {
                 if self.read(turn, number) != ReadProgress::More {
@@ -362,16 +370,16 @@ impl Pmix {
     }
 
     fn next_operation(&mut self, number: usize) -> Option<(Ticket, Operation)> {
-        self.lines.get_mut(&number)?.session.poll_operation()
+        self.connections.get_mut(&number)?.session.poll_operation()
     }
 
     /// Writes the answers of a turn. All waiting requests are read before, as for PMI.
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
         while let Some(number) = self.answering.pop_first() {
             self.perform_operations(turn, number);
-            let Some(line) = self.lines.get_mut(&number) else { continue };
-            line.flush();
-            if line.session.is_to_be_closed() {
+            let Some(connection) = self.connections.get_mut(&number) else { continue };
+            connection.flush();
+            if connection.session.is_to_be_closed() {
                 self.close(turn, number);
                 continue;
             }
@@ -385,8 +393,8 @@ impl Pmix {
 
     fn answer(&mut self, (number, ticket): Waiter, answer: Answer<'_>) {
         self.timers.stop(Timer::Answer((number, ticket)));
-        if let Some(line) = self.lines.get_mut(&number) {
-            line.session.answer(ticket, answer);
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.session.answer(ticket, answer);
             self.answering.insert(number);
         }
     }
@@ -401,11 +409,11 @@ impl Pmix {
 
     /// The rank of an admitted connection.
     fn rank_of(&self, number: usize) -> Option<Rank> {
-        self.lines.get(&number)?.rank
+        self.connections.get(&number)?.rank
     }
 
     /// The first rank of a rank's world, and its number within the world.
-    fn place(&self, job: &Job, rank: Rank) -> Option<(Rank, u32)> {
+    fn collective(&self, job: &Job, rank: Rank) -> Option<(Rank, u32)> {
         let numbers = self.known_of(job, rank)?.numbers;
         Some((numbers.first, numbers.own(rank).0))
     }

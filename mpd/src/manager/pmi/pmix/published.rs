@@ -8,7 +8,7 @@ use mpd_wire::message::{NameAnswer, NameOperation};
 use pmix_proto::view::Pair;
 use pmix_proto::{Answer, Operation, Persistence, Status};
 
-use super::inquiries::{Inquiry, Kind, LONGEST_PAUSE, Purpose, name_of, read, write};
+use super::name_requests::{Kind, LONGEST_PAUSE, NameRequest, Purpose, name_of, read, write};
 use super::waiter::{NameTicket, Waiter};
 use super::{Pmix, Timer};
 use crate::manager::context::{Job, Turn};
@@ -18,7 +18,7 @@ impl Pmix {
     pub(in crate::manager::pmi) fn next_name_request(
         &mut self,
     ) -> Option<(NameTicket, NameOperation)> {
-        self.inquiries.outgoing.pop_front()
+        self.name_requests.outgoing.pop_front()
     }
 
     /// Performs an operation about names.
@@ -41,7 +41,7 @@ impl Pmix {
                 let lookups = names.iter().cloned();
                 let lookups = lookups.map(|name| NameOperation::Lookup { name, key: None });
                 let lookups = lookups.collect();
-                self.inquiries.begin((waiter, Kind::Lookup(names, wait)), lookups);
+                self.name_requests.begin((waiter, Kind::Lookup(names, wait)), lookups);
             }
             Operation::Unpublish { keys, .. } => self.unpublish((waiter, rank), keys),
             _ => {}
@@ -62,16 +62,16 @@ impl Pmix {
         let Some(operations) = pairs.iter().map(named).collect::<Option<Vec<_>>>() else {
             return self.answer(waiter, Answer::Done(Status::OUT_OF_RESOURCE));
         };
-        let own = self.inquiries.published.entry(rank).or_default();
+        let own = self.name_requests.published.entry(rank).or_default();
         for name in pairs.iter().filter_map(|pair| name_of(pair.key.clone())) {
             own.retain(|(other, _)| *other != name);
             own.push((name, persistence));
         }
-        self.inquiries.begin((waiter, Kind::Publish), operations);
+        self.name_requests.begin((waiter, Kind::Publish), operations);
     }
 
     fn unpublish(&mut self, (waiter, rank): (Waiter, Rank), keys: Vec<Vec<u8>>) {
-        let own = self.inquiries.published.entry(rank).or_default();
+        let own = self.name_requests.published.entry(rank).or_default();
         let names: Vec<String> = if keys.is_empty() {
             std::mem::take(own).into_iter().map(|(name, _)| name).collect()
         } else {
@@ -83,7 +83,7 @@ impl Pmix {
         }
         let names = names.into_iter();
         let operations = names.map(|name| NameOperation::Unpublish { name, key: None }).collect();
-        self.inquiries.begin((waiter, Kind::Unpublish), operations);
+        self.name_requests.begin((waiter, Kind::Unpublish), operations);
     }
 
     /// Takes the answer to a request about a name.
@@ -93,47 +93,50 @@ impl Pmix {
         ticket: NameTicket,
         answer: NameAnswer,
     ) {
-        let Some((Purpose::Inquiry(number), operation)) = self.inquiries.asked.remove(&ticket)
+        let Some((Purpose::NameRequest(number), operation)) =
+            self.name_requests.asked.remove(&ticket)
         else {
             return;
         };
-        let Some(inquiry) = self.inquiries.inquiries.get_mut(&number) else { return };
-        inquiry.missing -= 1;
+        let Some(name_request) = self.name_requests.name_requests.get_mut(&number) else { return };
+        name_request.missing -= 1;
         match (operation, answer) {
             (NameOperation::Lookup { name, .. }, NameAnswer::Value(text)) => {
                 if let Some((is_read_once, found)) = read(turn.job, &name, &text) {
-                    inquiry.found.push(found);
+                    name_request.found.push(found);
                     if is_read_once {
-                        let removal = NameOperation::Unpublish { name, key: None };
-                        self.inquiries.ask(Purpose::Removal, removal);
+                        let clean_ups = NameOperation::Unpublish { name, key: None };
+                        self.name_requests.ask(Purpose::CleanUps, clean_ups);
                     }
                 }
             }
             (_, NameAnswer::Done | NameAnswer::Value(_)) => {}
             (NameOperation::Lookup { .. }, NameAnswer::Unknown) => {}
-            (_, NameAnswer::Taken) => inquiry.status = Status::EXISTS,
-            (_, NameAnswer::Unknown) => inquiry.status = Status::NOT_FOUND,
-            (_, NameAnswer::Failed(_) | NameAnswer::Later(_)) => inquiry.status = Status::ERROR,
+            (_, NameAnswer::Taken) => name_request.status = Status::EXISTS,
+            (_, NameAnswer::Unknown) => name_request.status = Status::NOT_FOUND,
+            (_, NameAnswer::Failed(_) | NameAnswer::Later(_)) => {
+                name_request.status = Status::ERROR
+            }
         }
         self.conclude(turn, number);
     }
 
     /// Answers the client if all answers about its names have come.
     fn conclude(&mut self, turn: &Turn<'_>, number: u64) {
-        let Some(inquiry) = self.inquiries.inquiries.get_mut(&number) else { return };
-        if inquiry.missing > 0 {
+        let Some(name_request) = self.name_requests.name_requests.get_mut(&number) else { return };
+        if name_request.missing > 0 {
             return;
         }
-        if let Kind::Lookup(_, Some(wanted)) = inquiry.kind
-            && inquiry.found.len() < wanted
-            && inquiry.status.is_success()
+        if let Kind::Lookup(_, Some(pending_get)) = name_request.kind
+            && name_request.found.len() < pending_get
+            && name_request.status.is_success()
         {
-            let pause = inquiry.pause;
-            inquiry.pause = LONGEST_PAUSE.min(2 * pause);
+            let pause = name_request.pause;
+            name_request.pause = LONGEST_PAUSE.min(2 * pause);
             return self.timers.set(Timer::Look(number), turn.now() + pause);
         }
-        let Some(inquiry) = self.inquiries.inquiries.remove(&number) else { return };
-        let Inquiry { waiter, kind, status, found, .. } = inquiry;
+        let Some(name_request) = self.name_requests.name_requests.remove(&number) else { return };
+        let NameRequest { waiter, kind, status, found, .. } = name_request;
         match kind {
             Kind::Lookup(..) if !found.is_empty() => self.answer(waiter, Answer::Found(&found)),
             Kind::Lookup(..) if status.is_success() => {
@@ -143,16 +146,17 @@ impl Pmix {
         }
     }
 
-    /// Looks the missing names of an inquiry up again.
+    /// Looks the missing names of an request up again.
     pub(super) fn look_again(&mut self, number: u64) {
-        let Some(inquiry) = self.inquiries.inquiries.get_mut(&number) else { return };
-        let Kind::Lookup(names, _) = &inquiry.kind else { return };
-        let is_found = |name: &String| inquiry.found.iter().any(|one| one.key == name.as_bytes());
+        let Some(name_request) = self.name_requests.name_requests.get_mut(&number) else { return };
+        let Kind::Lookup(names, _) = &name_request.kind else { return };
+        let is_found =
+            |name: &String| name_request.found.iter().any(|one| one.key == name.as_bytes());
         let missing: Vec<String> = names.iter().filter(|name| !is_found(name)).cloned().collect();
-        inquiry.missing = missing.len();
+        name_request.missing = missing.len();
         for name in missing {
             let lookup = NameOperation::Lookup { name, key: None };
-            self.inquiries.ask(Purpose::Inquiry(number), lookup);
+            self.name_requests.ask(Purpose::NameRequest(number), lookup);
         }
     }
 }

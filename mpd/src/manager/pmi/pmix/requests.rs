@@ -13,8 +13,8 @@ use pmix_proto::connect::{Expectation, Introduction};
 use pmix_proto::view::WILDCARD;
 use pmix_proto::{Answer, Operation, ProtocolError, Status, job_info};
 
-use super::about::About;
 use super::waiter::Waiter;
+use super::world_info::WorldInfo;
 use super::{Pmix, Timer, describe};
 use crate::manager::context::Turn;
 use crate::manager::event::{Client, Event};
@@ -38,10 +38,10 @@ impl Pmix {
             Operation::Connecting(_) => {}
             Operation::JobInfo => self.send_job_info(turn, waiter, rank),
             Operation::Commit { puts } => {
-                let Some((first, own)) = self.place(turn.job, rank) else { return };
-                let universe = self.universe(first);
-                let status = universe.modex.commit(own, puts).err().unwrap_or(Status::SUCCESS);
-                universe.fresh.insert(rank);
+                let Some((first, own)) = self.collective(turn.job, rank) else { return };
+                let world_data = self.world_data(first);
+                let status = world_data.modex.commit(own, puts).err().unwrap_or(Status::SUCCESS);
+                world_data.fresh.insert(rank);
                 self.answer(waiter, Answer::Done(status));
                 self.review_gets(turn);
             }
@@ -53,7 +53,7 @@ impl Pmix {
             | Operation::Connect { .. }
             | Operation::Disconnect { .. }
             | Operation::Construct { .. }
-            | Operation::Destruct { .. }) => self.meet(turn, (waiter, rank), together),
+            | Operation::Destruct { .. }) => self.arrive(turn, (waiter, rank), together),
             name @ (Operation::Publish { .. }
             | Operation::Lookup { .. }
             | Operation::Unpublish { .. }) => self.inquire(turn, (waiter, rank), name),
@@ -67,8 +67,11 @@ impl Pmix {
                 self.answer(waiter, Answer::Answers(Status::NOT_SUPPORTED, &[]));
             }
             Operation::CleanUp(files) => {
-                let status =
-                    if self.removal.add(files) { Status::SUCCESS } else { Status::OUT_OF_RESOURCE };
+                let status = if self.clean_ups.add(files) {
+                    Status::SUCCESS
+                } else {
+                    Status::OUT_OF_RESOURCE
+                };
                 self.answer(waiter, Answer::Done(status));
             }
             Operation::Log { text, .. } => {
@@ -113,18 +116,18 @@ impl Pmix {
                 && rank.is_some_and(|rank| self.running.contains_key(&rank)),
             is_connected: rank.is_some_and(|rank| self.admitted.contains_key(&rank)),
         });
-        let Some(line) = self.lines.get_mut(&number) else { return };
+        let Some(connection) = self.connections.get_mut(&number) else { return };
         self.timers.stop(Timer::Introduce(number));
         match (decision, rank) {
             (Ok(encoding), Some(rank)) => {
-                line.rank = Some(rank);
-                line.session.admit(introduction, encoding, introduction.rank);
+                connection.rank = Some(rank);
+                connection.session.admit(introduction, encoding, introduction.rank);
                 self.admitted.insert(rank, number);
                 self.initialized(turn, rank);
             }
             (Err(refusal), _) => {
                 log::info!("a PMIx client is refused: {refusal}");
-                line.session.refuse(refusal);
+                connection.session.refuse(refusal);
             }
             (Ok(_), None) => {}
         }
@@ -150,11 +153,11 @@ impl Pmix {
 
     fn send_job_info(&mut self, turn: &Turn<'_>, waiter: Waiter, rank: Rank) {
         let Some(world) = turn.job.worlds.of(rank) else { return };
-        let Some(line) = self.lines.get(&waiter.0) else { return };
-        let encoding = line.session.encoding();
-        let universe = self.universes.entry(world.numbers.first).or_default();
-        let described = universe.described.entry(encoding).or_insert_with(|| {
-            let (facts, node) = describe::facts(turn.job, &About::of(turn.job, world));
+        let Some(connection) = self.connections.get(&waiter.0) else { return };
+        let encoding = connection.session.encoding();
+        let world_data = self.worlds_data.entry(world.numbers.first).or_default();
+        let described = world_data.described.entry(encoding).or_insert_with(|| {
+            let (facts, node) = describe::facts(turn.job, &WorldInfo::of(turn.job, world));
             job_info::describe(&facts, node, encoding).into()
         });
         let described = Rc::clone(described);

@@ -8,18 +8,18 @@ use pmix_proto::encoding::Encoding;
 use pmix_proto::event_log::EventLog;
 use pmix_proto::modex::Modex;
 
-use super::parcel::Parcel;
+use super::peer_message::PeerMessage;
 
 /// The shared state of one world.
 #[derive(Debug, Default)]
-pub(super) struct Universe {
+pub(super) struct WorldData {
     pub(super) modex: Modex,
     /// Ranks of this host that have committed since their pairs were sent to the other hosts.
     pub(super) fresh: BTreeSet<Rank>,
     /// Ranks of this subtree whose pairs go to the other hosts with the next entry or release of a fence.
     pub(super) shared: BTreeSet<Rank>,
     /// Contributions to groups that go with them.
-    pub(super) contributions: Vec<Parcel>,
+    pub(super) contributions: Vec<PeerMessage>,
     /// What the world is to its ranks here, by encoding.
     pub(super) described: BTreeMap<Encoding, Rc<[u8]>>,
     /// Events of this world, for ranks that register late.

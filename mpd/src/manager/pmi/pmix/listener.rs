@@ -15,14 +15,14 @@ const PER_TURN: usize = 64;
 
 /// The socket; it listens on the loopback interface only.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct Listener {
     listener: TcpListener,
     pub(super) port: u16,
     /// Connections may be waiting.
     pub(super) is_ready: bool,
 }
 
-impl Door {
+impl Listener {
     /// Listens on a port that the kernel chooses.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::manager::pmi::connection::ReadProgress;
 
 /// One connection. It has a rank once it is admitted.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ClientConnection {
     stream: TcpStream,
     pub(super) session: Session,
     pub(super) rank: Option<Rank>,
@@ -21,7 +21,7 @@ pub(super) struct Line {
     pub(super) is_ending: bool,
 }
 
-impl Line {
+impl ClientConnection {
     /// An accepted connection, whose events have that token.
     ///
     /// # Errors

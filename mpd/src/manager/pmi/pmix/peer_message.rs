@@ -1,7 +1,7 @@
-//! What managers of one job send each other for their PMIx clients.
+//! Messages between managers of one job for their PMIx clients.
 //!
-//! A parcel travels in pieces ([`TreeKind::Pmix`]). *Shared* parcels go with a fence: up to the root before the entries,
-//! and down to all hosts before the release. *Routed* parcels go to one manager.
+//! A message travels in pieces ([`TreeKind::Pmix`]). *Shared* messages go with a fence: up to the root before the entries,
+//! and down to all hosts before the release. *Routed* messages go to one manager.
 //!
 //! [`TreeKind::Pmix`]: mpd_wire::message::TreeKind::Pmix
 
@@ -11,17 +11,17 @@ use pmix_proto::encoding::Encoding;
 use pmix_proto::message::{read_pairs, write_pairs};
 use pmix_proto::view::Pair;
 
-use super::about::About;
+use super::world_info::WorldInfo;
 
 /// A message between managers about a rank, numbered through the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Parcel {
-    /// Shared: what the rank has committed for other hosts.
+pub(super) enum PeerMessage {
+    /// Shared: data that the rank committed for other hosts.
     Commit(Rank, Vec<Pair>),
     /// Shared: what the rank contributes to a group that is constructed, and the number for the group that counts if
     /// this is the lowest member.
     Contribution(Rank, FenceGroup, u64, Vec<Pair>),
-    /// Routed: a request for what the rank has committed. It is answered when the rank has committed this key, or has
+    /// Routed: a request for data that the rank committed. It is answered when the rank has committed this key, or has
     /// ended.
     Ask(Rank, Vec<u8>),
     /// Routed: the answer.
@@ -29,12 +29,12 @@ pub(super) enum Parcel {
     /// Routed to the root: a request for the description of the world of this number.
     AskWorld(u32),
     /// Routed: the answer.
-    World(u32, Option<Box<About>>),
+    World(u32, Option<Box<WorldInfo>>),
 }
 
-/// Where a piece of a parcel goes.
+/// Where a piece of a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Course {
+pub(super) enum Route {
     Shared,
     /// To the manager at a tree index, from another one.
     Routed {
@@ -46,23 +46,23 @@ pub(super) enum Course {
 const SHARED: u8 = 0;
 const ROUTED: u8 = 1;
 
-impl Parcel {
+impl PeerMessage {
     fn rank(&self) -> Rank {
         match self {
             Self::Commit(rank, _)
             | Self::Contribution(rank, ..)
             | Self::Ask(rank, _)
             | Self::Answer(rank, ..) => *rank,
-            // Any number that tells parcels under way apart.
+            // Any number that tells messages under way apart.
             Self::AskWorld(number) | Self::World(number, _) => Rank(*number),
         }
     }
 
     /// The payloads of its frames.
-    pub(super) fn frames(&self, course: Course) -> Vec<Vec<u8>> {
-        let head = match course {
-            Course::Shared => vec![SHARED],
-            Course::Routed { to, from } => {
+    pub(super) fn frames(&self, route: Route) -> Vec<Vec<u8>> {
+        let head = match route {
+            Route::Shared => vec![SHARED],
+            Route::Routed { to, from } => {
                 [&[ROUTED][..], &to.to_be_bytes(), &from.to_be_bytes()].concat()
             }
         };
@@ -83,16 +83,16 @@ impl Parcel {
             Self::Answer(_, key, None) => (3, key.clone(), Vec::new()),
             Self::Answer(_, key, Some(found)) => (4, key.clone(), pairs(found)),
             Self::AskWorld(_) => (5, Vec::new(), Vec::new()),
-            Self::World(_, about) => {
+            Self::World(_, info) => {
                 // Our own structs serialise; see frame::encode_message.
-                (6, serde_json::to_vec(about).expect("a world serialises"), Vec::new())
+                (6, serde_json::to_vec(info).expect("a world serialises"), Vec::new())
             }
         };
         let length = u32::try_from(first.len()).unwrap_or(u32::MAX);
         [&[kind][..], &length.to_be_bytes(), &first, &rest].concat()
     }
 
-    /// Reads a complete parcel. `None` if it is malformed.
+    /// Reads a complete message. `None` if it is malformed.
     pub(super) fn read(rank: Rank, bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let (length, rest) = rest.split_first_chunk::<4>()?;
@@ -116,20 +116,20 @@ impl Parcel {
     }
 }
 
-/// The course of a frame, and the piece in it. `None` if it is malformed.
-pub(super) fn read_frame(frame: &[u8]) -> Option<(Course, WorldPiece<'_>)> {
+/// The route of a frame, and the piece in it. `None` if it is malformed.
+pub(super) fn read_frame(frame: &[u8]) -> Option<(Route, WorldPiece<'_>)> {
     let (kind, rest) = frame.split_first()?;
-    let (course, rest) = match *kind {
-        SHARED => (Course::Shared, rest),
+    let (route, rest) = match *kind {
+        SHARED => (Route::Shared, rest),
         ROUTED => {
             let (to, rest) = rest.split_first_chunk::<4>()?;
             let (from, rest) = rest.split_first_chunk::<4>()?;
             let (to, from) = (u32::from_be_bytes(*to), u32::from_be_bytes(*from));
-            (Course::Routed { to, from }, rest)
+            (Route::Routed { to, from }, rest)
         }
         _ => return None,
     };
-    Some((course, WorldPiece::read(rest)?))
+    Some((route, WorldPiece::read(rest)?))
 }
 
 #[cfg(test)]
@@ -143,21 +143,21 @@ mod tests {
     fn a_parcel_reads_as_it_was_written_and_its_cuts_do_not() {
         let pairs = || vec![Pair::new("a", Value::u32(7)), Pair::new("b", Value::text("text"))];
         let group = FenceGroup { members: FenceMembers::World, tag: 0, name: "construct g".into() };
-        let parcels = [
-            Parcel::Commit(Rank(3), pairs()),
-            Parcel::Contribution(Rank(4), group, 1 << 40, pairs()),
-            Parcel::Ask(Rank(5), b"key".into()),
-            Parcel::Answer(Rank(6), b"key".into(), None),
-            Parcel::Answer(Rank(6), Vec::new(), Some(pairs())),
+        let messages = [
+            PeerMessage::Commit(Rank(3), pairs()),
+            PeerMessage::Contribution(Rank(4), group, 1 << 40, pairs()),
+            PeerMessage::Ask(Rank(5), b"key".into()),
+            PeerMessage::Answer(Rank(6), b"key".into(), None),
+            PeerMessage::Answer(Rank(6), Vec::new(), Some(pairs())),
         ];
-        for parcel in parcels {
-            for course in [Course::Shared, Course::Routed { to: 1, from: 70_000 }] {
-                let frames = parcel.frames(course);
+        for message in messages {
+            for route in [Route::Shared, Route::Routed { to: 1, from: 70_000 }] {
+                let frames = message.frames(route);
                 assert_eq!(frames.len(), 1);
                 let (read, piece) = read_frame(&frames[0]).unwrap();
-                assert_eq!((read, piece.last, piece.of), (course, true, parcel.rank()));
-                assert_eq!(Parcel::read(piece.of, piece.bytes), Some(parcel.clone()));
-                assert_eq!(Parcel::read(piece.of, &piece.bytes[..4]), None);
+                assert_eq!((read, piece.last, piece.of), (route, true, message.rank()));
+                assert_eq!(PeerMessage::read(piece.of, piece.bytes), Some(message.clone()));
+                assert_eq!(PeerMessage::read(piece.of, &piece.bytes[..4]), None);
             }
         }
         assert_eq!(read_frame(&[2, 0, 0, 0, 0, 1]), None);

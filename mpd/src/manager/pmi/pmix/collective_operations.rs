@@ -15,9 +15,9 @@ use pmix_proto::modex::qualified;
 use pmix_proto::view::{Info, Pair, Proc, WILDCARD};
 use pmix_proto::{Answer, Operation, Status};
 
-use super::about::Pending;
-use super::meetings::{Contribution, Entry, MAX_PLACES, Place, Purpose};
+use super::collectives::{Collective, Contribution, Entry, MAX_COLLECTIVES, Purpose};
 use super::waiter::Waiter;
+use super::world_info::Pending;
 use super::{Pmix, describe};
 use crate::manager::context::{Job, Turn};
 
@@ -26,7 +26,7 @@ const MAX_NAME: usize = 256;
 
 impl Pmix {
     /// A rank arrives.
-    pub(super) fn meet(
+    pub(super) fn arrive(
         &mut self,
         turn: &mut Turn<'_>,
         (waiter, rank): (Waiter, Rank),
@@ -44,44 +44,44 @@ impl Pmix {
             let pending = Pending::Operation(waiter, Box::new(operation));
             return self.await_world(turn, number, pending);
         }
-        let place = match self.place_of(turn.job, rank, (purpose, procs, &operation)) {
-            Ok(place) => place,
+        let collective = match self.collective_of(turn.job, rank, (purpose, procs, &operation)) {
+            Ok(collective) => collective,
             Err(status) => return self.answer(waiter, Answer::Done(status)),
         };
         let members: Rc<[Proc]> = procs.as_slice().into();
         self.limit(turn, waiter, *timeout);
-        match (operation, &place) {
+        match (operation, &collective) {
             (Operation::Fence { collect: true, .. }, _) => self.collect(turn.job, rank),
-            (Operation::Construct { contribution, .. }, Place::Group(group)) => {
+            (Operation::Construct { contribution, .. }, Collective::Group(group)) => {
                 let given = contribution.into_iter().map(|info| Pair::new(info.key, info.value));
-                let given = (self.meetings.propose(rank), given.collect::<Vec<_>>());
+                let given = (self.collectives.propose(rank), given.collect::<Vec<_>>());
                 self.share_contribution(turn.job, group, (rank, given.clone()));
-                self.meetings.contribute(group.clone(), rank, given);
+                self.collectives.contribute(group.clone(), rank, given);
             }
             _ => {}
         }
-        let entries = self.meetings.waiting.entry(place.clone()).or_default();
+        let entries = self.collectives.waiting.entry(collective.clone()).or_default();
         let entries = entries.entry(rank).or_default();
         entries.push_back(Entry { waiter: Some(waiter), purpose, members });
         if entries.len() == 1 {
-            enter(turn, rank, &place);
+            enter(turn, rank, &collective);
         }
     }
 
     /// The fence for these members.
-    fn place_of(
+    fn collective_of(
         &self,
         job: &Job,
         rank: Rank,
         (purpose, procs, operation): (Purpose, &[Proc], &Operation),
-    ) -> Result<Place, Status> {
+    ) -> Result<Collective, Status> {
         let ranks = self.ranks_of(job, procs)?;
         if !ranks.contains(rank) {
             return Err(Status::BAD_PARAM);
         }
         let world = job.worlds.of(rank).ok_or(Status::ERROR)?;
         if purpose == Purpose::Fence && ranks == world.numbers.ranks() {
-            return Ok(Place::World(world.numbers.first));
+            return Ok(Collective::World(world.numbers.first));
         }
         let name = match (purpose, operation) {
             (Purpose::Fence, _) => "fence".to_owned(),
@@ -91,17 +91,22 @@ impl Pmix {
             (_, Operation::Destruct { group, .. }) => format!("destruct {}", name_of(group)?),
             _ => return Err(Status::ERROR),
         };
-        let place = Place::Group(FenceGroup { members: FenceMembers::Ranks(ranks), tag: 0, name });
-        let is_full = self.meetings.waiting.len() >= MAX_PLACES;
-        if is_full && !self.meetings.waiting.contains_key(&place) {
+        let collective =
+            Collective::Group(FenceGroup { members: FenceMembers::Ranks(ranks), tag: 0, name });
+        let is_full = self.collectives.waiting.len() >= MAX_COLLECTIVES;
+        if is_full && !self.collectives.waiting.contains_key(&collective) {
             return Err(Status::OUT_OF_RESOURCE);
         }
-        Ok(place)
+        Ok(collective)
     }
 
     /// All members that live have arrived.
-    pub(in crate::manager::pmi) fn release(&mut self, turn: &mut Turn<'_>, place: &Place) {
-        let Some(mut waiting) = self.meetings.waiting.remove(place) else { return };
+    pub(in crate::manager::pmi) fn release(
+        &mut self,
+        turn: &mut Turn<'_>,
+        collective: &Collective,
+    ) {
+        let Some(mut waiting) = self.collectives.waiting.remove(collective) else { return };
         let mut released = Vec::new();
         waiting.retain(|rank, entries| {
             released.extend(entries.pop_front().map(|entry| (*rank, entry)));
@@ -109,14 +114,16 @@ impl Pmix {
         });
         // Ranks that arrived twice enter the next fence of this kind.
         for rank in waiting.keys() {
-            enter(turn, *rank, place);
+            enter(turn, *rank, collective);
         }
         if !waiting.is_empty() {
-            self.meetings.waiting.insert(place.clone(), waiting);
+            self.collectives.waiting.insert(collective.clone(), waiting);
         }
-        let contributed = match place {
-            Place::Group(group) => self.meetings.contributions.remove(group).unwrap_or_default(),
-            Place::World(_) => BTreeMap::new(),
+        let contributed = match collective {
+            Collective::Group(group) => {
+                self.collectives.contributions.remove(group).unwrap_or_default()
+            }
+            Collective::World(_) => BTreeMap::new(),
         };
         let context = contributed.first_key_value().map(|(_, (context, _))| *context);
         self.qualify(turn.job, contributed, context);
@@ -161,12 +168,12 @@ impl Pmix {
         (number, rank): (usize, Rank),
         members: &[Proc],
     ) -> Vec<Vec<u8>> {
-        let Some(line) = self.lines.get(&number) else { return Vec::new() };
-        let encoding = line.session.encoding();
+        let Some(connection) = self.connections.get(&number) else { return Vec::new() };
+        let encoding = connection.session.encoding();
         let others = self.others_among(turn.job, rank, members);
-        let others = others.into_iter().filter_map(|number| self.about(turn.job, number));
-        let described = others.map(|about| {
-            let (facts, node) = describe::facts(turn.job, &about);
+        let others = others.into_iter().filter_map(|number| self.info(turn.job, number));
+        let described = others.map(|info| {
+            let (facts, node) = describe::facts(turn.job, &info);
             let pairs = pmix_proto::job_info::describe(&facts, node, encoding);
             pmix_proto::job_info::answer(encoding, &facts.namespace, &pairs)
         });
@@ -183,7 +190,7 @@ impl Pmix {
     /// Success, or that a member is gone.
     fn status_of(&self, job: &Job, members: &[Proc]) -> Status {
         let ranks = self.ranks_of(job, members).unwrap_or_default();
-        let mut dead = self.universes.values().flat_map(|universe| &universe.dead);
+        let mut dead = self.worlds_data.values().flat_map(|world_data| &world_data.dead);
         match dead.any(|rank| ranks.contains(*rank)) {
             true => Status::PARTIAL_SUCCESS,
             false => Status::SUCCESS,
@@ -201,9 +208,9 @@ impl Pmix {
         for (rank, (_, given)) in contributed {
             let infos: Vec<Info> =
                 given.into_iter().map(|pair| Info::new(pair.key, pair.value)).collect();
-            let Some((first, own)) = self.place(job, rank) else { continue };
+            let Some((first, own)) = self.collective(job, rank) else { continue };
             for pair in qualified(&infos, &context) {
-                if self.universe(first).modex.qualify(own, pair).is_err() {
+                if self.world_data(first).modex.qualify(own, pair).is_err() {
                     log::warn!("the values of groups of rank {rank} are too large");
                 }
             }
@@ -246,13 +253,13 @@ impl Pmix {
     }
 }
 
-fn enter(turn: &mut Turn<'_>, rank: Rank, place: &Place) {
-    match place {
-        Place::World(_) => {
+fn enter(turn: &mut Turn<'_>, rank: Rank, collective: &Collective) {
+    match collective {
+        Collective::World(_) => {
             turn.begin(Part::Fence, None);
             turn.post(Input::EnteredFence(rank));
         }
-        Place::Group(group) => turn.post(Input::EnteredGroup(rank, group.clone())),
+        Collective::Group(group) => turn.post(Input::EnteredGroup(rank, group.clone())),
     }
 }
 

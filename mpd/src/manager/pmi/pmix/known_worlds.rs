@@ -5,10 +5,10 @@ use mpd_wire::Rank;
 use pmix_proto::view::Proc;
 use pmix_proto::{Answer, Status, job_info};
 
-use super::about::{About, Known, Pending};
-use super::parcel::Parcel;
+use super::peer_message::PeerMessage;
+use super::routing::send;
 use super::waiter::Waiter;
-use super::way::send;
+use super::world_info::{Pending, WorldInfo, WorldRanks};
 use super::{Pmix, describe};
 use crate::manager::context::{Job, Turn};
 
@@ -23,23 +23,23 @@ const ROOT: usize = 0;
 
 impl Pmix {
     /// The world of that number.
-    pub(super) fn known<'a>(&'a self, job: &'a Job, number: u32) -> Option<Known<'a>> {
+    pub(super) fn known<'a>(&'a self, job: &'a Job, number: u32) -> Option<WorldRanks<'a>> {
         let world = job.worlds.all().find(|world| world.numbers.number == number);
-        let own = world.map(|world| Known { numbers: world.numbers, parts: &world.parts });
-        own.or_else(|| self.foreign.get(&number).map(Known::of))
+        let own = world.map(|world| WorldRanks { numbers: world.numbers, parts: &world.parts });
+        own.or_else(|| self.foreign.get(&number).map(WorldRanks::of))
     }
 
     /// The world of a rank.
-    pub(super) fn known_of<'a>(&'a self, job: &'a Job, rank: Rank) -> Option<Known<'a>> {
+    pub(super) fn known_of<'a>(&'a self, job: &'a Job, rank: Rank) -> Option<WorldRanks<'a>> {
         let own = job.worlds.of(rank);
-        let own = own.map(|world| Known { numbers: world.numbers, parts: &world.parts });
+        let own = own.map(|world| WorldRanks { numbers: world.numbers, parts: &world.parts });
         let mut foreign = self.foreign.values();
-        own.or_else(|| foreign.find(|about| about.numbers.contains(rank)).map(Known::of))
+        own.or_else(|| foreign.find(|info| info.numbers.contains(rank)).map(WorldRanks::of))
     }
 
-    pub(super) fn about(&self, job: &Job, number: u32) -> Option<About> {
+    pub(super) fn info(&self, job: &Job, number: u32) -> Option<WorldInfo> {
         let world = job.worlds.all().find(|world| world.numbers.number == number);
-        world.map(|world| About::of(job, world)).or_else(|| self.foreign.get(&number).cloned())
+        world.map(|world| WorldInfo::of(job, world)).or_else(|| self.foreign.get(&number).cloned())
     }
 
     /// A world of this job among these processes that is not known here.
@@ -57,14 +57,14 @@ impl Pmix {
         let waiting = self.pending.entry(number).or_default();
         waiting.push(pending);
         if waiting.len() == 1 {
-            send(turn, ROOT, &Parcel::AskWorld(number));
+            send(turn, ROOT, &PeerMessage::AskWorld(number));
         }
     }
 
     /// Describes a world to another host.
     pub(super) fn send_world(&self, turn: &mut Turn<'_>, to: u32, number: u32) {
-        let about = self.about(turn.job, number).map(Box::new);
-        send(turn, to as usize, &Parcel::World(number, about));
+        let info = self.info(turn.job, number).map(Box::new);
+        send(turn, to as usize, &PeerMessage::World(number, info));
     }
 
     /// Performs what waited for the description of a world.
@@ -72,16 +72,16 @@ impl Pmix {
         &mut self,
         turn: &mut Turn<'_>,
         number: u32,
-        about: Option<Box<About>>,
+        info: Option<Box<WorldInfo>>,
     ) {
-        let is_known = about.is_some();
-        if let Some(about) = about {
+        let is_known = info.is_some();
+        if let Some(info) = info {
             while self.foreign.len() >= MAX_FOREIGN {
                 let oldest = self.foreign.pop_first();
-                let first = oldest.map(|(_, about)| about.numbers.first);
-                first.into_iter().for_each(|first| drop(self.universes.remove(&first)));
+                let first = oldest.map(|(_, info)| info.numbers.first);
+                first.into_iter().for_each(|first| drop(self.worlds_data.remove(&first)));
             }
-            self.foreign.insert(number, *about);
+            self.foreign.insert(number, *info);
         }
         for pending in self.pending.remove(&number).unwrap_or_default() {
             match pending {
@@ -94,12 +94,12 @@ impl Pmix {
 
     /// Answers a spawn with the description of its world.
     pub(super) fn answer_spawned(&mut self, turn: &mut Turn<'_>, waiter: Waiter, number: u32) {
-        let Some(about) = self.about(turn.job, number) else {
+        let Some(info) = self.info(turn.job, number) else {
             return self.await_world(turn, number, Pending::Spawned(waiter));
         };
-        let Some(line) = self.lines.get(&waiter.0) else { return };
-        let encoding = line.session.encoding();
-        let (facts, node) = describe::facts(turn.job, &about);
+        let Some(connection) = self.connections.get(&waiter.0) else { return };
+        let encoding = connection.session.encoding();
+        let (facts, node) = describe::facts(turn.job, &info);
         let info = job_info::describe(&facts, node, encoding);
         self.answer(waiter, Answer::Spawned { namespace: &facts.namespace, info: &info });
     }

@@ -1,4 +1,4 @@
-//! Requests for what ranks have committed.
+//! Requests for data that ranks committed.
 
 use std::collections::BTreeSet;
 
@@ -7,26 +7,26 @@ use mpd_wire::message::Gathering;
 
 use super::waiter::Waiter;
 
-/// A request for what a rank has committed.
+/// A request for data that a rank committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
-    pub(super) asker: Asker,
+pub(super) struct PendingGet {
+    pub(super) requester: Requester,
     pub(super) rank: Rank,
     pub(super) key: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asker {
+pub(super) enum Requester {
     /// A client here.
     Client(Waiter),
     /// The manager at this tree index.
     Host(u32),
 }
 
-/// Requests that wait for data, and parcels that are incomplete.
+/// Requests that wait for data, and messages that are incomplete.
 #[derive(Debug, Default)]
 pub(super) struct Gets {
-    pub(super) waiting: Vec<Wanted>,
+    pub(super) waiting: Vec<PendingGet>,
     /// Ranks and keys that were requested from other hosts.
     pub(super) asked: BTreeSet<(Rank, Vec<u8>)>,
     pub(super) shared: Gathering,
@@ -34,11 +34,11 @@ pub(super) struct Gets {
 }
 
 impl Gets {
-    /// Forgets the requests of clients that are meant.
-    pub(super) fn withdraw(&mut self, is_meant: impl Fn(&Waiter) -> bool) {
-        self.waiting.retain(|wanted| match &wanted.asker {
-            Asker::Client(waiter) => !is_meant(waiter),
-            Asker::Host(_) => true,
+    /// Forgets the requests of clients that match.
+    pub(super) fn withdraw(&mut self, matches: impl Fn(&Waiter) -> bool) {
+        self.waiting.retain(|pending_get| match &pending_get.requester {
+            Requester::Client(waiter) => !matches(waiter),
+            Requester::Host(_) => true,
         });
     }
 }

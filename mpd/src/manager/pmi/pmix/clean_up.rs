@@ -12,12 +12,12 @@ const MAX_PATHS: usize = 16 * 1024;
 
 /// The registered paths.
 #[derive(Debug, Default)]
-pub(super) struct Removal {
+pub(super) struct CleanUps {
     registered: Vec<CleanUp>,
     paths: usize,
 }
 
-impl Removal {
+impl CleanUps {
     /// Keeps paths to remove. Whether there was room for them.
     pub(super) fn add(&mut self, clean_up: CleanUp) -> bool {
         let paths = clean_up.files.len() + clean_up.directories.len() + clean_up.ignored.len();
@@ -50,7 +50,7 @@ impl Removal {
 
 /// Removes the contents of a directory, except for files with names that stay. Links are not followed.
 fn empty(directory: &Path, clean_up: &CleanUp) {
-    let is_directory = fs::symlink_metadata(directory).is_ok_and(|about| about.is_dir());
+    let is_directory = fs::symlink_metadata(directory).is_ok_and(|info| info.is_dir());
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten().filter(|_| is_directory) {
         let name = entry.file_name();
@@ -92,17 +92,17 @@ mod tests {
             fs::write(at(file), "").unwrap();
         }
         let bytes = |name: &str| at(name).into_os_string().into_encoded_bytes();
-        let mut removal = Removal::default();
+        let mut clean_ups = CleanUps::default();
         let files = CleanUp { files: vec![bytes("file"), bytes("none")], ..CleanUp::default() };
-        assert!(removal.add(files.clone()) && removal.add(files));
-        assert_eq!(removal.paths, 2);
-        assert!(removal.add(CleanUp {
+        assert!(clean_ups.add(files.clone()) && clean_ups.add(files));
+        assert_eq!(clean_ups.paths, 2);
+        assert!(clean_ups.add(CleanUp {
             directories: vec![bytes("tree")],
             is_recursive: true,
             ignored: vec![b"*.log".into()],
             ..CleanUp::default()
         }));
-        removal.perform();
+        clean_ups.perform();
         let left = |name: &str| at(name).exists();
         let names = ["file", "other", "tree/a.log", "tree/b", "tree/below"];
         assert_eq!(names.map(left), [false, true, true, false, false]);
@@ -110,10 +110,10 @@ mod tests {
 
     #[test]
     fn more_paths_than_the_bound_are_refused() {
-        let mut removal = Removal::default();
+        let mut clean_ups = CleanUps::default();
         let many = vec![b"/f".to_vec(); MAX_PATHS];
-        assert!(removal.add(CleanUp { files: many, ..CleanUp::default() }));
+        assert!(clean_ups.add(CleanUp { files: many, ..CleanUp::default() }));
         let one = CleanUp { files: vec![b"/g".into()], ..CleanUp::default() };
-        assert!(!removal.add(one));
+        assert!(!clean_ups.add(one));
     }
 }

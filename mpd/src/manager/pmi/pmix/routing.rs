@@ -1,18 +1,18 @@
-//! The way of parcels along the job tree.
+//! The way of messages along the job tree.
 
 use mpd_wire::job::HostSlices;
 use mpd_wire::message::TreeKind;
 
-use super::parcel::{Course, Parcel};
+use super::peer_message::{PeerMessage, Route};
 use crate::manager::context::{Job, Turn};
 use crate::manager::event::ForLinks;
 use crate::manager::links::LinkEnd;
 
-/// Sends a parcel to the manager at a tree index.
-pub(super) fn send(turn: &mut Turn<'_>, to: usize, parcel: &Parcel) {
+/// Sends a message to the manager at a tree index.
+pub(super) fn send(turn: &mut Turn<'_>, to: usize, message: &PeerMessage) {
     let number = |tree_index: usize| u32::try_from(tree_index).unwrap_or(u32::MAX);
-    let course = Course::Routed { to: number(to), from: number(turn.job.tree_index()) };
-    for frame in parcel.frames(course) {
+    let route = Route::Routed { to: number(to), from: number(turn.job.tree_index()) };
+    for frame in message.frames(route) {
         turn.report(ForLinks::Bytes(hop(turn.job, to), TreeKind::Pmix, frame));
     }
 }

@@ -21,7 +21,7 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// A request of a client about names.
 #[derive(Debug)]
-pub(super) struct Inquiry {
+pub(super) struct NameRequest {
     pub(super) waiter: Waiter,
     pub(super) kind: Kind,
     /// Answers that are missing.
@@ -42,26 +42,26 @@ pub(super) enum Kind {
 /// What a name is for, if not for a waiting client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// The inquiry of this number.
-    Inquiry(u64),
+    /// The request of this number.
+    NameRequest(u64),
     /// The name was read once, so it is removed.
-    Removal,
+    CleanUps,
 }
 
 /// The requests about names that are under way, and the names of ranks here.
 #[derive(Debug, Default)]
-pub(super) struct Inquiries {
-    pub(super) inquiries: BTreeMap<u64, Inquiry>,
+pub(super) struct NameRequests {
+    pub(super) name_requests: BTreeMap<u64, NameRequest>,
     pub(super) asked: BTreeMap<NameTicket, (Purpose, NameOperation)>,
     pub(super) outgoing: VecDeque<(NameTicket, NameOperation)>,
     last: u64,
     pub(super) published: BTreeMap<Rank, Vec<(String, Persistence)>>,
 }
 
-impl Inquiries {
-    /// Forgets the requests of clients that are meant.
-    pub(super) fn withdraw(&mut self, is_meant: impl Fn(&Waiter) -> bool) {
-        self.inquiries.retain(|_, inquiry| !is_meant(&inquiry.waiter));
+impl NameRequests {
+    /// Forgets the requests of clients that match.
+    pub(super) fn withdraw(&mut self, matches: impl Fn(&Waiter) -> bool) {
+        self.name_requests.retain(|_, name_request| !matches(&name_request.waiter));
     }
 
     /// Removes the names that end with a process.
@@ -69,7 +69,7 @@ impl Inquiries {
         let names = self.published.remove(&rank).unwrap_or_default();
         for (name, persistence) in names {
             if persistence == Persistence::Process {
-                self.ask(Purpose::Removal, NameOperation::Unpublish { name, key: None });
+                self.ask(Purpose::CleanUps, NameOperation::Unpublish { name, key: None });
             }
         }
     }
@@ -80,7 +80,7 @@ impl Inquiries {
         self.outgoing.push_back((self.last, operation));
     }
 
-    /// Begins an inquiry with these requests.
+    /// Begins an request with these requests.
     pub(super) fn begin(
         &mut self,
         (waiter, kind): (Waiter, Kind),
@@ -89,10 +89,10 @@ impl Inquiries {
         self.last += 1;
         let number = self.last;
         let (missing, status, pause) = (operations.len(), Status::SUCCESS, FIRST_PAUSE);
-        let inquiry = Inquiry { waiter, kind, missing, status, found: Vec::new(), pause };
-        self.inquiries.insert(number, inquiry);
+        let name_request = NameRequest { waiter, kind, missing, status, found: Vec::new(), pause };
+        self.name_requests.insert(number, name_request);
         for operation in operations {
-            self.ask(Purpose::Inquiry(number), operation);
+            self.ask(Purpose::NameRequest(number), operation);
         }
         number
     }

@@ -12,7 +12,7 @@ use crate::manager::worlds::World;
 /// What a process of any world has to know of a world.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct About {
+pub(super) struct WorldInfo {
     pub(super) numbers: Numbers,
     pub(super) parts: Parts,
     /// The number of ranks and the directory of each program.
@@ -21,7 +21,7 @@ pub(super) struct About {
     pub(super) parent: Option<u32>,
 }
 
-impl About {
+impl WorldInfo {
     pub(super) fn of(job: &Job, world: &World) -> Self {
         let spawner = world.spawner.as_ref();
         let argsets = world.spec.argsets.iter();
@@ -37,19 +37,19 @@ impl About {
 
 /// The ranks of a world and their places.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known<'a> {
+pub(super) struct WorldRanks<'a> {
     pub(super) numbers: Numbers,
     pub(super) parts: &'a Parts,
 }
 
-impl<'a> Known<'a> {
+impl<'a> WorldRanks<'a> {
     /// The world of a description.
-    pub(super) const fn of(about: &'a About) -> Self {
-        Self { numbers: about.numbers, parts: &about.parts }
+    pub(super) const fn of(info: &'a WorldInfo) -> Self {
+        Self { numbers: info.numbers, parts: &info.parts }
     }
 }
 
-impl Known<'_> {
+impl WorldRanks<'_> {
     /// Whether a rank of it runs here.
     pub(super) fn has_here(&self, job: &Job, rank: Rank) -> bool {
         self.parts.tree_index_of(rank) == Some(job.tree_index())

@@ -10,11 +10,11 @@ use pmix_proto::view::{Pair, Proc};
 use super::waiter::Waiter;
 
 /// Most fences of groups that ranks of this host may wait in.
-pub(super) const MAX_PLACES: usize = 16 * 1024;
+pub(super) const MAX_COLLECTIVES: usize = 16 * 1024;
 
 /// What ranks wait for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::manager::pmi) enum Place {
+pub(in crate::manager::pmi) enum Collective {
     /// The fence of the world with this first rank.
     World(Rank),
     /// The fence of a group.
@@ -43,18 +43,18 @@ pub(super) type Contribution = (u64, Vec<Pair>);
 
 /// The ranks of this host that wait for others.
 #[derive(Debug, Default)]
-pub(super) struct Meetings {
-    pub(super) waiting: BTreeMap<Place, BTreeMap<Rank, VecDeque<Entry>>>,
+pub(super) struct Collectives {
+    pub(super) waiting: BTreeMap<Collective, BTreeMap<Rank, VecDeque<Entry>>>,
     pub(super) contributions: BTreeMap<FenceGroup, BTreeMap<Rank, Contribution>>,
     /// How many numbers of groups were proposed here.
     contexts: u32,
 }
 
-impl Meetings {
-    /// Forgets the waiters that are meant. Their ranks stay in the fence.
-    pub(super) fn withdraw(&mut self, is_meant: impl Fn(&Waiter) -> bool) {
+impl Collectives {
+    /// Forgets the waiters that match. Their ranks stay in the fence.
+    pub(super) fn withdraw(&mut self, matches: impl Fn(&Waiter) -> bool) {
         for entry in self.waiting.values_mut().flat_map(BTreeMap::values_mut).flatten() {
-            entry.waiter = entry.waiter.filter(|waiter| !is_meant(waiter));
+            entry.waiter = entry.waiter.filter(|waiter| !matches(waiter));
         }
     }
 
@@ -68,7 +68,7 @@ impl Meetings {
 
     /// Keeps the contribution of a member of a group.
     pub(super) fn contribute(&mut self, group: FenceGroup, rank: Rank, given: Contribution) {
-        if self.contributions.len() < MAX_PLACES {
+        if self.contributions.len() < MAX_COLLECTIVES {
             self.contributions.entry(group).or_default().insert(rank, given);
         }
     }
