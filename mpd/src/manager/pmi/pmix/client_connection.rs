@@ -1,5 +1,6 @@
-//! The connection of one PMIx client.
+//! The connections of PMIx clients.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
@@ -10,6 +11,20 @@ use mpd_wire::Rank;
 use pmix_proto::Session;
 
 use crate::manager::pmi::connection::ReadProgress;
+
+/// All connections.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    /// By token, as counted from the first.
+    pub(super) connections: BTreeMap<usize, ClientConnection>,
+    pub(super) next: usize,
+    /// The connection of each client.
+    pub(super) admitted: BTreeMap<Rank, usize>,
+    /// Connections with unread data.
+    pub(super) talking: VecDeque<usize>,
+    /// Connections with answers to write.
+    pub(super) answering: BTreeSet<usize>,
+}
 
 /// One connection. It has a rank once it is admitted.
 #[derive(Debug)]

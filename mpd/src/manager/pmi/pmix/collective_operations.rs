@@ -168,7 +168,7 @@ impl Pmix {
         (number, rank): (usize, Rank),
         members: &[Proc],
     ) -> Vec<Vec<u8>> {
-        let Some(connection) = self.connections.get(&number) else { return Vec::new() };
+        let Some(connection) = self.clients.connections.get(&number) else { return Vec::new() };
         let encoding = connection.session.encoding();
         let others = self.others_among(turn.job, rank, members);
         let others = others.into_iter().filter_map(|number| self.info(turn.job, number));

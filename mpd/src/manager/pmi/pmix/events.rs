@@ -38,18 +38,18 @@ impl Pmix {
 
     /// Sends an event to the clients here that are registered for it.
     pub(super) fn deliver(&mut self, event: &Event) {
-        for (number, connection) in &mut self.connections {
+        for (number, connection) in &mut self.clients.connections {
             let proc = connection.session.proc();
             let matches = *proc != event.source && is_in_range(event, proc);
             if connection.rank.is_some() && matches && connection.session.notify(event, false) {
-                self.answering.insert(*number);
+                self.clients.answering.insert(*number);
             }
         }
     }
 
     /// Sends the kept events of these codes to a client that has just registered for them.
     pub(super) fn deliver_late(&mut self, turn: &Turn<'_>, number: usize, codes: &[Status]) {
-        let Some(connection) = self.connections.get_mut(&number) else { return };
+        let Some(connection) = self.clients.connections.get_mut(&number) else { return };
         let world = connection.rank.and_then(|rank| turn.job.worlds.of(rank));
         let world_data = world.and_then(|world| self.worlds_data.get(&world.numbers.first));
         let Some(world_data) = world_data else { return };
@@ -63,7 +63,7 @@ impl Pmix {
                 connection.session.notify(event, false);
             }
         }
-        self.answering.insert(number);
+        self.clients.answering.insert(number);
     }
 }
 

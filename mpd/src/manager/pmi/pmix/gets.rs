@@ -40,7 +40,7 @@ impl Pmix {
         let number = describe::number_of(turn.job, &proc.namespace);
         let own = self.rank_of(waiter.0);
         let (Some(number), Some(own), Some(connection)) =
-            (number, own, self.connections.get(&waiter.0))
+            (number, own, self.clients.connections.get(&waiter.0))
         else {
             return self.answer(waiter, Answer::Done(Status::NOT_FOUND));
         };
@@ -81,7 +81,7 @@ impl Pmix {
     fn find(&self, job: &Job, pending_get: &PendingGet, is_immediate: bool) -> Found {
         let Requester::Client((number, _)) = pending_get.requester else { return Found::NotYet };
         let world = self.known_of(job, pending_get.rank);
-        let (Some(world), Some(connection)) = (world, self.connections.get(&number)) else {
+        let (Some(world), Some(connection)) = (world, self.clients.connections.get(&number)) else {
             return Found::No;
         };
         let is_here = world.has_here(job, pending_get.rank);

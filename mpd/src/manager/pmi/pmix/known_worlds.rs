@@ -26,20 +26,22 @@ impl Pmix {
     pub(super) fn known<'a>(&'a self, job: &'a Job, number: u32) -> Option<WorldRanks<'a>> {
         let world = job.worlds.all().find(|world| world.numbers.number == number);
         let own = world.map(|world| WorldRanks { numbers: world.numbers, parts: &world.parts });
-        own.or_else(|| self.foreign.get(&number).map(WorldRanks::of))
+        own.or_else(|| self.others.foreign.get(&number).map(WorldRanks::of))
     }
 
     /// The world of a rank.
     pub(super) fn known_of<'a>(&'a self, job: &'a Job, rank: Rank) -> Option<WorldRanks<'a>> {
         let own = job.worlds.of(rank);
         let own = own.map(|world| WorldRanks { numbers: world.numbers, parts: &world.parts });
-        let mut foreign = self.foreign.values();
+        let mut foreign = self.others.foreign.values();
         own.or_else(|| foreign.find(|info| info.numbers.contains(rank)).map(WorldRanks::of))
     }
 
     pub(super) fn info(&self, job: &Job, number: u32) -> Option<WorldInfo> {
         let world = job.worlds.all().find(|world| world.numbers.number == number);
-        world.map(|world| WorldInfo::of(job, world)).or_else(|| self.foreign.get(&number).cloned())
+        world
+            .map(|world| WorldInfo::of(job, world))
+            .or_else(|| self.others.foreign.get(&number).cloned())
     }
 
     /// A world of this job among these processes that is not known here.
@@ -50,11 +52,11 @@ impl Pmix {
 
     /// An operation waits for the description of a world, which the root has.
     pub(super) fn await_world(&mut self, turn: &mut Turn<'_>, number: u32, pending: Pending) {
-        let waiting: usize = self.pending.values().map(Vec::len).sum();
+        let waiting: usize = self.others.pending.values().map(Vec::len).sum();
         if turn.job.is_root() || waiting >= MAX_PENDING {
             return self.answer(pending.waiter(), Answer::Done(Status::NOT_FOUND));
         }
-        let waiting = self.pending.entry(number).or_default();
+        let waiting = self.others.pending.entry(number).or_default();
         waiting.push(pending);
         if waiting.len() == 1 {
             send(turn, ROOT, &PeerMessage::AskWorld(number));
@@ -76,14 +78,14 @@ impl Pmix {
     ) {
         let is_known = info.is_some();
         if let Some(info) = info {
-            while self.foreign.len() >= MAX_FOREIGN {
-                let oldest = self.foreign.pop_first();
+            while self.others.foreign.len() >= MAX_FOREIGN {
+                let oldest = self.others.foreign.pop_first();
                 let first = oldest.map(|(_, info)| info.numbers.first);
                 first.into_iter().for_each(|first| drop(self.worlds_data.remove(&first)));
             }
-            self.foreign.insert(number, *info);
+            self.others.foreign.insert(number, *info);
         }
-        for pending in self.pending.remove(&number).unwrap_or_default() {
+        for pending in self.others.pending.remove(&number).unwrap_or_default() {
             match pending {
                 _ if !is_known => self.answer(pending.waiter(), Answer::Done(Status::NOT_FOUND)),
                 Pending::Operation(waiter, operation) => self.perform(turn, waiter, *operation),
@@ -97,7 +99,7 @@ impl Pmix {
         let Some(info) = self.info(turn.job, number) else {
             return self.await_world(turn, number, Pending::Spawned(waiter));
         };
-        let Some(connection) = self.connections.get(&waiter.0) else { return };
+        let Some(connection) = self.clients.connections.get(&waiter.0) else { return };
         let encoding = connection.session.encoding();
         let (facts, node) = describe::facts(turn.job, &info);
         let info = job_info::describe(&facts, node, encoding);

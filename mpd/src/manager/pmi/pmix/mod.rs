@@ -34,7 +34,7 @@ mod waiter;
 mod world_data;
 mod world_info;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mpd_job::manager::Input;
@@ -43,7 +43,7 @@ use mpd_wire::Rank;
 use pmix_proto::{Answer, Operation, Phase, Ticket};
 
 use self::clean_up::CleanUps;
-use self::client_connection::ClientConnection;
+use self::client_connection::{ClientConnection, Clients};
 pub(super) use self::collectives::Collective;
 use self::collectives::Collectives;
 pub(in crate::manager) use self::describe::variables_of;
@@ -53,7 +53,7 @@ use self::pending_gets::Gets;
 pub(super) use self::waiter::NameTicket;
 use self::waiter::{Spawning, Waiter};
 use self::world_data::WorldData;
-use self::world_info::{Pending, WorldInfo};
+use self::world_info::OtherWorlds;
 use super::connection::ReadProgress;
 use crate::manager::context::{Job, Turn};
 use crate::manager::event::Client;
@@ -89,23 +89,12 @@ enum Timer {
 #[derive(Debug, Default)]
 pub(super) struct Pmix {
     listener: Option<Listener>,
-    /// By token, as counted from the first.
-    connections: BTreeMap<usize, ClientConnection>,
-    next_connection: usize,
-    /// The connection of each client.
-    admitted: BTreeMap<Rank, usize>,
+    clients: Clients,
     /// The ranks whose processes have not ended.
     running: BTreeMap<Rank, Client>,
-    /// Connections with unread data.
-    talking: VecDeque<usize>,
-    /// Connections with answers to write.
-    answering: BTreeSet<usize>,
     /// By the first rank of the world.
     worlds_data: BTreeMap<Rank, WorldData>,
-    /// Worlds without ranks in this subtree, by number.
-    foreign: BTreeMap<u32, WorldInfo>,
-    /// What waits for the description of a world, by its number.
-    pending: BTreeMap<u32, Vec<Pending>>,
+    others: OtherWorlds,
     collectives: Collectives,
     gets: Gets,
     name_requests: NameRequests,
@@ -132,7 +121,7 @@ impl Pmix {
     }
 
     pub(super) fn has_work(&self) -> bool {
-        !self.talking.is_empty()
+        !self.clients.talking.is_empty()
             || self
                 .listener
                 .as_ref()
@@ -140,7 +129,7 @@ impl Pmix {
     }
 
     pub(super) fn has_answers(&self) -> bool {
-        !self.answering.is_empty()
+        !self.clients.answering.is_empty()
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
@@ -164,9 +153,9 @@ impl Pmix {
 
     fn expire_request(&mut self, (number, ticket): Waiter) {
         self.withdraw(|waiter| *waiter == (number, ticket));
-        if let Some(connection) = self.connections.get_mut(&number) {
+        if let Some(connection) = self.clients.connections.get_mut(&number) {
             connection.session.expire(ticket);
-            self.answering.insert(number);
+            self.clients.answering.insert(number);
         }
     }
 
@@ -176,7 +165,7 @@ impl Pmix {
         self.gets.withdraw(&matches);
         self.name_requests.withdraw(&matches);
         self.spawning.retain(|_, waiter| !matches(waiter));
-        for pending in self.pending.values_mut() {
+        for pending in self.others.pending.values_mut() {
             pending.retain(|one| !matches(&one.waiter()));
         }
     }
@@ -196,7 +185,7 @@ impl Pmix {
         }
         self.timers.stop(Timer::Lost(rank));
         self.misbehaved.remove(&rank);
-        if let Some(number) = self.admitted.get(&rank).copied() {
+        if let Some(number) = self.clients.admitted.get(&rank).copied() {
             self.close(turn, number);
         }
         self.collectives.forget(rank);
@@ -212,7 +201,7 @@ impl Pmix {
 
     /// Prepares another start of the debugged programs: their clients connect again.
     pub(super) fn restart(&mut self, turn: &mut Turn<'_>) {
-        let first = self.admitted.iter().filter(|(rank, _)| turn.job.is_first(**rank));
+        let first = self.clients.admitted.iter().filter(|(rank, _)| turn.job.is_first(**rank));
         for number in first.map(|(_, number)| *number).collect::<Vec<_>>() {
             self.close(turn, number);
         }
@@ -238,22 +227,22 @@ impl Pmix {
             return true;
         }
         let Some(number) = token.checked_sub(FIRST_PMIX) else { return false };
-        let Some(connection) = self.connections.get_mut(&number) else { return false };
+        let Some(connection) = self.clients.connections.get_mut(&number) else { return false };
         connection.is_ending |= has_ended;
         if is_readable || has_ended {
-            self.talking.push_back(number);
+            self.clients.talking.push_back(number);
         }
-        self.answering.insert(number);
+        self.clients.answering.insert(number);
         true
     }
 
     /// Accepts waiting connections, and reads each connection with unread data once.
     pub(super) fn serve(&mut self, turn: &mut Turn<'_>) {
         self.accept(turn);
-        for _ in 0..self.talking.len() {
-            let Some(number) = self.talking.pop_front() else { return };
+        for _ in 0..self.clients.talking.len() {
+            let Some(number) = self.clients.talking.pop_front() else { return };
             if self.read(turn, number) == ReadProgress::More {
-                self.talking.push_back(number);
+                self.clients.talking.push_back(number);
             }
         }
     }
@@ -271,20 +260,20 @@ impl Pmix {
             Vec::new()
         });
         for stream in streams {
-            let number = self.next_connection;
+            let number = self.clients.next;
             match ClientConnection::new(turn.registry, FIRST_PMIX + number, stream) {
-                Ok(connection) => drop(self.connections.insert(number, connection)),
+                Ok(connection) => drop(self.clients.connections.insert(number, connection)),
                 Err(e) => {
                     log::warn!("cannot watch a PMIx client: {e}");
                     continue;
                 }
             }
-            self.next_connection += 1;
+            self.clients.next += 1;
             self.timers.set(Timer::Introduce(number), turn.now() + PATIENCE);
-            self.talking.push_back(number);
+            self.clients.talking.push_back(number);
         }
         let unidentified =
-            self.connections.iter().filter(|(_, connection)| connection.rank.is_none());
+            self.clients.connections.iter().filter(|(_, connection)| connection.rank.is_none());
         let unidentified: Vec<usize> = unidentified.map(|(number, _)| *number).collect();
         let most = MAX_UNIDENTIFIED + self.running.len();
         for number in &unidentified[..unidentified.len().saturating_sub(most)] {
@@ -295,7 +284,7 @@ impl Pmix {
     fn read(&mut self, turn: &mut Turn<'_>, number: usize) -> ReadProgress {
         const READ: usize = 64 * 1024;
         self.buffer.resize(READ, 0);
-        let Some(connection) = self.connections.get_mut(&number) else {
+        let Some(connection) = self.clients.connections.get_mut(&number) else {
             return ReadProgress::Drained;
         };
         let progress = connection.read(&mut self.buffer);
@@ -304,17 +293,17 @@ impl Pmix {
         } else {
             self.perform_operations(turn, number);
         }
-        self.answering.insert(number);
+        self.clients.answering.insert(number);
         progress
     }
 
     /// The client has closed its connection. What it sent before is still performed.
     fn end_of_stream(&mut self, turn: &mut Turn<'_>, number: usize) {
-        let Some(connection) = self.connections.get_mut(&number) else { return };
+        let Some(connection) = self.clients.connections.get_mut(&number) else { return };
         let is_unfinished = connection.session.phase() == Phase::Connected;
         connection.session.end_of_stream();
         self.perform_operations(turn, number);
-        let Some(connection) = self.connections.get(&number) else { return };
+        let Some(connection) = self.clients.connections.get(&number) else { return };
         let has_finalized = !is_unfinished || connection.session.phase() == Phase::Finalized;
         if let Some(rank) = connection.rank.filter(|_| !has_finalized) {
             // Debugged programs may end and start again.
@@ -328,14 +317,14 @@ impl Pmix {
 
     /// Forgets a connection and its requests.
     fn close(&mut self, turn: &mut Turn<'_>, number: usize) {
-        let Some(connection) = self.connections.remove(&number) else { return };
+        let Some(connection) = self.clients.connections.remove(&number) else { return };
         self.timers.stop(Timer::Introduce(number));
         self.withdraw(|waiter| waiter.0 == number);
         for ticket in connection.session.open() {
             self.timers.stop(Timer::Answer((number, ticket)));
         }
         if let Some(rank) = connection.rank {
-            self.admitted.remove(&rank);
+            self.clients.admitted.remove(&rank);
             log::debug!("rank {}: its PMIx connection is closed", turn.job.name_of(rank));
         }
     }
@@ -347,11 +336,12 @@ impl Pmix {
         // It may have connected and finalized since the last turn.
         self.accept(turn);
         let unidentified = self
+            .clients
             .connections
             .iter()
             .filter(|(_, connection)| connection.rank.is_none_or(|of| of == rank));
         for number in unidentified.map(|(number, _)| *number).collect::<Vec<_>>() {
-            if let Some(connection) = self.connections.get_mut(&number) {
+            if let Some(connection) = self.clients.connections.get_mut(&number) {
                 connection.is_ending |= connection.rank.is_some();
             }
             for _ in 0..MAX_READS {
@@ -370,14 +360,14 @@ impl Pmix {
     }
 
     fn next_operation(&mut self, number: usize) -> Option<(Ticket, Operation)> {
-        self.connections.get_mut(&number)?.session.poll_operation()
+        self.clients.connections.get_mut(&number)?.session.poll_operation()
     }
 
     /// Writes the answers of a turn. All waiting requests are read before, as for PMI.
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
-        while let Some(number) = self.answering.pop_first() {
+        while let Some(number) = self.clients.answering.pop_first() {
             self.perform_operations(turn, number);
-            let Some(connection) = self.connections.get_mut(&number) else { continue };
+            let Some(connection) = self.clients.connections.get_mut(&number) else { continue };
             connection.flush();
             if connection.session.is_to_be_closed() {
                 self.close(turn, number);
@@ -386,16 +376,16 @@ impl Pmix {
             // Requests that waited for room in the output buffer follow now.
             while let Some((ticket, operation)) = self.next_operation(number) {
                 self.perform(turn, (number, ticket), operation);
-                self.answering.insert(number);
+                self.clients.answering.insert(number);
             }
         }
     }
 
     fn answer(&mut self, (number, ticket): Waiter, answer: Answer<'_>) {
         self.timers.stop(Timer::Answer((number, ticket)));
-        if let Some(connection) = self.connections.get_mut(&number) {
+        if let Some(connection) = self.clients.connections.get_mut(&number) {
             connection.session.answer(ticket, answer);
-            self.answering.insert(number);
+            self.clients.answering.insert(number);
         }
     }
 
@@ -409,7 +399,7 @@ impl Pmix {
 
     /// The rank of an admitted connection.
     fn rank_of(&self, number: usize) -> Option<Rank> {
-        self.connections.get(&number)?.rank
+        self.clients.connections.get(&number)?.rank
     }
 
     /// The first rank of a rank's world, and its number within the world.

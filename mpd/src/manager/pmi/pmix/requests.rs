@@ -100,7 +100,7 @@ impl Pmix {
         let world = world.filter(|world| introduction.rank < world.numbers.size);
         let rank = world.map(|world| world.numbers.in_job(Rank(introduction.rank)));
         // A program that replaced another one may connect before the end of the old connection was read.
-        let old = rank.and_then(|rank| self.admitted.get(&rank).copied());
+        let old = rank.and_then(|rank| self.clients.admitted.get(&rank).copied());
         if let Some(old) = old.filter(|old| *old != number) {
             self.read(turn, old);
         }
@@ -114,15 +114,15 @@ impl Pmix {
             peer_uid: Some(uid),
             is_running: introduction.rank != WILDCARD
                 && rank.is_some_and(|rank| self.running.contains_key(&rank)),
-            is_connected: rank.is_some_and(|rank| self.admitted.contains_key(&rank)),
+            is_connected: rank.is_some_and(|rank| self.clients.admitted.contains_key(&rank)),
         });
-        let Some(connection) = self.connections.get_mut(&number) else { return };
+        let Some(connection) = self.clients.connections.get_mut(&number) else { return };
         self.timers.stop(Timer::Introduce(number));
         match (decision, rank) {
             (Ok(encoding), Some(rank)) => {
                 connection.rank = Some(rank);
                 connection.session.admit(introduction, encoding, introduction.rank);
-                self.admitted.insert(rank, number);
+                self.clients.admitted.insert(rank, number);
                 self.initialized(turn, rank);
             }
             (Err(refusal), _) => {
@@ -153,7 +153,7 @@ impl Pmix {
 
     fn send_job_info(&mut self, turn: &Turn<'_>, waiter: Waiter, rank: Rank) {
         let Some(world) = turn.job.worlds.of(rank) else { return };
-        let Some(connection) = self.connections.get(&waiter.0) else { return };
+        let Some(connection) = self.clients.connections.get(&waiter.0) else { return };
         let encoding = connection.session.encoding();
         let world_data = self.worlds_data.entry(world.numbers.first).or_default();
         let described = world_data.described.entry(encoding).or_insert_with(|| {

@@ -1,5 +1,7 @@
 //! Descriptions of worlds, and what waits for them.
 
+use std::collections::BTreeMap;
+
 use mpd_wire::Rank;
 use mpd_wire::job::{Bytes, Parts, World as Numbers};
 use pmix_proto::Operation;
@@ -54,6 +56,13 @@ impl WorldRanks<'_> {
     pub(super) fn has_here(&self, job: &Job, rank: Rank) -> bool {
         self.parts.tree_index_of(rank) == Some(job.tree_index())
     }
+}
+
+/// Descriptions of worlds without ranks in this subtree, and the operations that wait for one. By number.
+#[derive(Debug, Default)]
+pub(super) struct OtherWorlds {
+    pub(super) foreign: BTreeMap<u32, WorldInfo>,
+    pub(super) pending: BTreeMap<u32, Vec<Pending>>,
 }
 
 /// An operation that waits for the description of a world.
