@@ -1,7 +1,7 @@
 //! The MPI library of a program, as far as its files show it. Nothing is executed.
 //!
-//! [`look`] finds a program as the launch does and reads what it is linked with. The decisions are in
-//! [`family`] and [`search`], the format of the files in [`elf`], and the reading in [`files`].
+//! `look` finds a program as the launch does and reads what it is linked with. The decisions are in
+//! `family` and `search`, the format of the files in `elf`, and the reading in `files`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

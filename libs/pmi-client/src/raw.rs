@@ -53,7 +53,7 @@ pub unsafe fn array<'a, T>(first: *const T, count: c_int) -> Option<&'a [T]> {
     }
 }
 
-/// The texts of an array of C; `None` if [`array`] gives `None` or a text is NULL.
+/// The texts of an array of C; `None` if [`array`](fn@array) gives `None` or a text is NULL.
 ///
 /// # Safety
 /// `first` is NULL or points to `count` pointers. Each of them is NULL or points to a zero-terminated text. Pointers

@@ -16,8 +16,8 @@
 //! | [`collective`] | fences, connects and groups of the processes on one host |
 //! | [`event_log`] | events that are kept for late registrations |
 //! | [`environment`] | the variables by which a client finds its server |
-//! | [`status`] | status codes |
-//! | [`error`] | errors in the bytes of a client |
+//! | [`Status`] | status codes |
+//! | [`DecodeError`], [`ProtocolError`] | errors in the bytes of a client |
 //! | [`limits`] | the limits of this crate, with their reasons |
 //!
 //! The tables of types and commands are in `pmix.txt`. A test compares them with the code.

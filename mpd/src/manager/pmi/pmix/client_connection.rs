@@ -32,6 +32,8 @@ pub(super) struct ClientConnection {
     stream: TcpStream,
     pub(super) session: Session,
     pub(super) rank: Option<Rank>,
+    /// Gets that were answered with data.
+    pub(super) gets: u32,
     /// The client has closed its end, so the end of the stream is to be read.
     pub(super) is_ending: bool,
 }
@@ -46,7 +48,7 @@ impl ClientConnection {
         stream.set_nodelay(true)?;
         let both = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut SourceFd(&stream.as_raw_fd()), Token(token), both)?;
-        Ok(Self { stream, session: Session::new(), rank: None, is_ending: false })
+        Ok(Self { stream, session: Session::new(), rank: None, gets: 0, is_ending: false })
     }
 
     /// Reads once.

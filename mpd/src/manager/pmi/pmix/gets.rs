@@ -3,6 +3,7 @@
 
 use mpd_wire::Rank;
 use mpd_wire::message::FenceGroup;
+use pmix_proto::encoding::Encoding;
 use pmix_proto::message::{Put, Scope};
 use pmix_proto::modex::View;
 use pmix_proto::view::{Pair, Proc, WILDCARD};
@@ -21,6 +22,12 @@ use crate::manager::links::LinkEnd;
 
 /// Most requests of other hosts that may wait here.
 const MAX_REQUESTS: usize = 64 * 1024;
+
+/// The get of a client whose answer has the data of further ranks.
+const GETS_BEFORE_FURTHER: u32 = 8;
+
+/// Most bytes of such data.
+const MAX_FURTHER: usize = 256 * 1024;
 
 /// Whether data are there.
 enum Found {
@@ -68,7 +75,7 @@ impl Pmix {
         let pending_get =
             PendingGet { requester: Requester::Client(waiter), rank, key: key.unwrap_or_default() };
         match self.find(turn.job, &pending_get, is_immediate) {
-            Found::Yes(data) => self.answer(waiter, Answer::Data(&data)),
+            Found::Yes(data) => self.answer_data(turn.job, (waiter, rank), data),
             Found::No => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
             Found::NotYet => {
                 self.ask_host(turn, &pending_get);
@@ -102,12 +109,49 @@ impl Pmix {
         }
     }
 
+    /// Answers with the data of a rank. A client that gets data of many ranks receives those of further ranks with one
+    /// of the answers, which saves it the requests. Clients keep data until they get them with a refresh.
+    fn answer_data(&mut self, job: &Job, (waiter, rank): (Waiter, Rank), data: Vec<u8>) {
+        let Some(connection) = self.clients.connections.get_mut(&waiter.0) else { return };
+        connection.gets += 1;
+        if connection.gets != GETS_BEFORE_FURTHER {
+            return self.answer(waiter, Answer::Data(&data));
+        }
+        let encoding = connection.session.encoding();
+        let mut all = vec![data];
+        all.extend(self.further_data(job, rank, encoding));
+        self.answer(waiter, Answer::AllData(&all));
+    }
+
+    /// The data of the other ranks of a rank's world, the next ranks first, as many as fit.
+    fn further_data(&self, job: &Job, rank: Rank, encoding: Encoding) -> Vec<Vec<u8>> {
+        let mut further = Vec::new();
+        let Some(world) = self.known_of(job, rank) else { return further };
+        let Some(world_data) = self.worlds_data.get(&world.numbers.first) else { return further };
+        let (own, size) = (world.numbers.own(rank).0, world.numbers.size);
+        let mut room = MAX_FURTHER;
+        for other in (own + 1..size).chain(0..own) {
+            let rank = world.numbers.in_job(Rank(other));
+            let view = if world.has_here(job, rank) { View::Local } else { View::Remote };
+            let proc = describe::proc_of(job, &world.numbers, rank);
+            let Some(data) = world_data.modex.data(&proc, view, encoding) else { continue };
+            match room.checked_sub(data.len()) {
+                Some(rest) => room = rest,
+                None => break,
+            }
+            further.push(data);
+        }
+        further
+    }
+
     /// Answers the requests that can be answered now.
     pub(super) fn review_gets(&mut self, turn: &mut Turn<'_>) {
         for pending_get in std::mem::take(&mut self.gets.waiting) {
             match pending_get.requester {
                 Requester::Client(waiter) => match self.find(turn.job, &pending_get, false) {
-                    Found::Yes(data) => self.answer(waiter, Answer::Data(&data)),
+                    Found::Yes(data) => {
+                        self.answer_data(turn.job, (waiter, pending_get.rank), data)
+                    }
                     Found::No => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
                     Found::NotYet => self.gets.waiting.push(pending_get),
                 },
