@@ -689,6 +689,24 @@ pub(crate) fn ptrace(request: c_uint, pid: libc::pid_t, number: c_int) -> io::Re
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// The thread or process that a traced thread has just begun (PTRACE_GETEVENTMSG).
+pub(crate) fn new_thread(tid: libc::pid_t) -> io::Result<libc::pid_t> {
+    let mut begun: c_ulong = 0;
+    // SAFETY: the request writes one number to the given place.
+    let result = unsafe {
+        libc::ptrace(
+            libc::PTRACE_GETEVENTMSG,
+            tid,
+            std::ptr::null_mut::<libc::c_void>(),
+            &raw mut begun,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    libc::pid_t::try_from(begun).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
 /// waitpid(2) for a child or tracee, or any of them with -1: its pid and the kernel's status. `nix` cannot represent
 /// signals beyond 31. With `WNOHANG` among the options: `None` if there is nothing now.
 pub(crate) fn wait(pid: libc::pid_t, options: c_int) -> io::Result<Option<(libc::pid_t, c_int)>> {

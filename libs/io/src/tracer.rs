@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::raw::{ptrace, tgkill, wait};
+use crate::raw::{new_thread, ptrace, tgkill, wait};
 use crate::signals::is_default;
 use crate::spawn::{Fate, fate_in};
 use crate::status::{self, field};
@@ -98,6 +98,7 @@ impl Tracer {
                 }
             } else if libc::WIFSTOPPED(status) {
                 self.traced.insert(pid);
+                self.traced.extend(begun(pid, status));
                 if let Some(crashed) = self.stopped(pid, status) {
                     return Ok(Some(crashed));
                 }
@@ -109,15 +110,15 @@ impl Tracer {
     /// process.
     pub fn let_go(mut self) {
         let until = Instant::now() + STOP_PATIENCE;
-        for tid in &self.traced {
-            let _ = ptrace(libc::PTRACE_INTERRUPT, *tid, 0);
-        }
+        let has_ended = |error: io::Error| error.raw_os_error() == Some(libc::ESRCH);
+        self.traced.retain(|tid| !ptrace(libc::PTRACE_INTERRUPT, *tid, 0).is_err_and(has_ended));
         while !self.traced.is_empty() && Instant::now() < until {
             match wait(-1, libc::__WALL | libc::WNOHANG) {
                 Ok(None) => thread::sleep(Duration::from_millis(1)),
                 Ok(Some((tid, status))) => {
                     self.traced.remove(&tid);
                     if libc::WIFSTOPPED(status) {
+                        self.traced.extend(begun(tid, status));
                         let signal = if status >> 16 == 0 { libc::WSTOPSIG(status) } else { 0 };
                         let _ = ptrace(libc::PTRACE_DETACH, tid, signal);
                     }
@@ -148,6 +149,12 @@ impl Tracer {
         }
         None
     }
+}
+
+/// The new thread or process, if a stopped thread has just begun one. It is traced from its beginning.
+fn begun(tid: libc::pid_t, status: i32) -> Option<libc::pid_t> {
+    let begins = [libc::PTRACE_EVENT_CLONE, libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_VFORK];
+    if begins.contains(&(status >> 16)) { new_thread(tid).ok() } else { None }
 }
 
 /// Lets a process that crashed die of its signal.
@@ -251,6 +258,11 @@ mod tests {
     use crate::spawn::{Extra, Spawn};
 
     fn events(script: &str) -> Vec<Event> {
+        events_and_rest(script).0
+    }
+
+    /// The events of a script, and the processes that were still traced at its end.
+    fn events_and_rest(script: &str) -> (Vec<Event>, Vec<libc::pid_t>) {
         let null = fs::File::options().read(true).write(true).open("/dev/null").unwrap();
         let none: [&str; 0] = [];
         // The script begins when it is watched.
@@ -270,12 +282,12 @@ mod tests {
             let Event::Crashed { pid, tid, signal } = event else {
                 let left: Vec<_> = tracer.traced.iter().copied().collect();
                 tracer.let_go();
-                for pid in left {
+                for &pid in &left {
                     let status = status::of(Pid::from_raw(pid));
                     assert_eq!(field(&status, "TracerPid:"), Some("0"), "it goes on alone");
                     let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
                 }
-                return events;
+                return (events, left);
             };
             assert_eq!(pid, tid, "it has one thread");
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -305,6 +317,10 @@ mod tests {
         let below = events("sh -c 'kill -ABRT $$; exit 1'; exit $?");
         assert!(matches!(below[0], Event::Crashed { signal: libc::SIGABRT, .. }));
         assert_eq!(below[1..], [exited(128 + 6)]);
-        assert_eq!(events("sleep 60 & exit 0"), [exited(0)]);
+        // A process that begins just before the end of the program is known at this end, and continues alone.
+        for _ in 0..50 {
+            let (events, left) = events_and_rest("sleep 60 & exit 0");
+            assert_eq!((events, left.len()), (vec![exited(0)], 1));
+        }
     }
 }
