@@ -1,24 +1,13 @@
 //! The PMI connection of one rank.
 
-use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 
 use mpd_wire::Rank;
 use pmi_proto::{Facts, Session};
 
+use super::transfer::{ReadProgress, read, write};
 use crate::manager::event::Client;
 use crate::manager::worlds::World;
-
-/// The result of one read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReadProgress {
-    /// No data is left; an event reports new data.
-    Drained,
-    /// Data was read, and more may be left.
-    More,
-    /// The end of the stream.
-    Closed,
-}
 
 /// The PMI connection of one rank.
 #[derive(Debug)]
@@ -46,31 +35,14 @@ impl Connection {
     pub(super) fn read(&mut self) -> ReadProgress {
         let mut buffer = [0_u8; 16 * 1024];
         let Some(stream) = &mut self.stream else { return ReadProgress::Drained };
-        loop {
-            match stream.read(&mut buffer) {
-                Ok(0) => return ReadProgress::Closed,
-                Ok(n) => {
-                    self.session.receive(&buffer[..n]);
-                    let more = n == buffer.len() || self.ending;
-                    return if more { ReadProgress::More } else { ReadProgress::Drained };
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return ReadProgress::Drained,
-                Err(_) => return ReadProgress::Closed,
-            }
-        }
+        read(stream, &mut buffer, self.ending, |bytes| self.session.receive(bytes))
     }
 
     /// Writes the output of the session as far as the client accepts it.
     pub(super) fn flush(&mut self) {
         let Some(stream) = &mut self.stream else { return };
-        while !self.session.output().is_empty() {
-            match stream.write(self.session.output()) {
-                Ok(n) => self.session.consume(n),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // If the socket is full, an event reports room. If the client is gone, reading reports the end.
-                Err(_) => return,
-            }
+        while let Some(n) = write(stream, self.session.output()) {
+            self.session.consume(n);
         }
     }
 }

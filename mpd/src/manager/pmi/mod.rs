@@ -3,6 +3,7 @@
 //! | module | has |
 //! |---|---|
 //! | [`connection`] | the connection of one rank |
+//! | [`transfer`] | reads and writes on connections of clients |
 //! | [`space`] | the data that the ranks of one world share |
 //! | [`fences`] | fences, and keys between hosts |
 //! | [`attributes`] | the operations of PMI-2 that PMI-1 lacks |
@@ -15,6 +16,7 @@ mod fences;
 mod names;
 pub(super) mod pmix;
 mod space;
+mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::net::UnixStream;
@@ -29,10 +31,11 @@ use mpd_wire::{JobId, Rank};
 use pmi_proto::signal::is_for_programs;
 use pmi_proto::{Answer, Operation, Phase, ProtocolError, Service, Spawned, Ticket};
 
-use self::connection::{Connection, ReadProgress, facts};
+use self::connection::{Connection, facts};
 use self::names::{Asker, Names};
 use self::pmix::Pmix;
 use self::space::Space;
+use self::transfer::ReadProgress;
 use super::caller::{Caller, Wish};
 use super::context::{Job, Turn};
 use super::event::{Client, Event};

@@ -1,7 +1,7 @@
 //! The connections of PMIx clients.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd as _;
 
@@ -10,7 +10,7 @@ use mio::{Interest, Registry, Token};
 use mpd_wire::Rank;
 use pmix_proto::Session;
 
-use crate::manager::pmi::connection::ReadProgress;
+use crate::manager::pmi::transfer::{ReadProgress, read, write};
 
 /// All connections.
 #[derive(Debug, Default)]
@@ -53,30 +53,13 @@ impl ClientConnection {
 
     /// Reads once.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> ReadProgress {
-        loop {
-            match self.stream.read(buffer) {
-                Ok(0) => return ReadProgress::Closed,
-                Ok(n) => {
-                    self.session.receive(&buffer[..n]);
-                    let more = n == buffer.len() || self.is_ending;
-                    return if more { ReadProgress::More } else { ReadProgress::Drained };
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return ReadProgress::Drained,
-                Err(_) => return ReadProgress::Closed,
-            }
-        }
+        read(&mut self.stream, buffer, self.is_ending, |bytes| self.session.receive(bytes))
     }
 
     /// Writes the output of the session as far as the client accepts it.
     pub(super) fn flush(&mut self) {
-        while !self.session.output().is_empty() {
-            match self.stream.write(self.session.output()) {
-                Ok(n) => self.session.consume(n),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // If the socket is full, an event reports room. If the client is gone, reading reports the end.
-                Err(_) => return,
-            }
+        while let Some(n) = write(&mut self.stream, self.session.output()) {
+            self.session.consume(n);
         }
     }
 }

@@ -54,7 +54,7 @@ pub(super) use self::waiter::NameTicket;
 use self::waiter::{Spawning, Waiter};
 use self::world_data::WorldData;
 use self::world_info::OtherWorlds;
-use super::connection::ReadProgress;
+use super::transfer::ReadProgress;
 use crate::manager::context::{Job, Turn};
 use crate::manager::event::Client;
 use crate::manager::tokens::{FIRST_PMIX, PMIX};
