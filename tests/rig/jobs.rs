@@ -112,8 +112,10 @@ fn many_simultaneous_jobs_of_all_hosts_print_only_their_own_output() {
     let Some((rig, hosts)) = booted(RigOptions::default()) else { return };
     let count = hosts.len().to_string();
     let mut jobs = Vec::new();
+    // As many managers at once with few hosts as with many: one machine has to start them all.
+    let of_each = (48 / hosts.len()).clamp(1, 6);
     for host in hosts.iter().take(8) {
-        for number in 0..6 {
+        for number in 0..of_each {
             let own = format!("{host}-{number}");
             let arguments = ["-np", &count, "-ppn", "1", "echo", &own];
             jobs.push((rig.mpirun(host, &arguments).start(), own));

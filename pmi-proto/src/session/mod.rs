@@ -292,12 +292,12 @@ impl Session {
         }
     }
 
-    /// How many operations may wait for the manager before decoding stops. In PMI-2 each one may be answered before the
-    /// next request is decoded, so the result does not depend on the chunking.
+    /// How many operations may wait for the manager before decoding stops. In PMI-2, and in PMI-1 with groups, each one
+    /// may be answered before the next request is decoded, so the result does not depend on the chunking.
     const fn most_operations(&self) -> usize {
         match self.dialect {
-            Dialect::Pmi1 => MAX_OPERATIONS,
-            Dialect::Pmi2 => 1,
+            Dialect::Pmi1 if !self.barriers.has_groups => MAX_OPERATIONS,
+            Dialect::Pmi1 | Dialect::Pmi2 => 1,
         }
     }
 
