@@ -2,9 +2,10 @@
 
 use pmix_proto::connect::Introduction;
 use pmix_proto::encoding::{DataType, Encoding, Reader, Writer};
+use pmix_proto::event_log::OrderedEvent;
 use pmix_proto::job_info::blob;
 use pmix_proto::limits::{MAX_ITEMS, MAX_OUTPUT};
-use pmix_proto::message::{Reply, Request, read_pairs, write_pairs};
+use pmix_proto::message::{Reply, Request, read_pairs, read_relayed, write_pairs, write_relayed};
 use pmix_proto::view::Proc;
 use pmix_proto::{Answer, Operation, Phase, Session, Status, Ticket};
 
@@ -45,6 +46,9 @@ pub(crate) fn messages(data: &[u8]) {
     }
     if let Ok(pairs) = read_pairs(encoding, payload) {
         assert_eq!(read_pairs(encoding, &write_pairs(encoding, &pairs)), Ok(pairs));
+    }
+    if let Ok(event) = read_relayed(payload) {
+        assert_eq!(read_relayed(&write_relayed(&event)), Ok(event));
     }
     let kind = DataType(u16::from(command));
     if let Ok(run) = Reader::new(encoding, payload).pack(kind) {
@@ -115,6 +119,12 @@ fn serve(
     output: &mut Vec<u8>,
 ) {
     while let Some((ticket, operation)) = session.poll_operation() {
+        if let Operation::Notify(event) = &operation {
+            let (number, event) = (operations.len() as u64, event.clone());
+            let ordered = OrderedEvent { number, has_default: true, event };
+            let is_sent = session.notify(&ordered);
+            assert!(!is_sent || !session.notify(&ordered));
+        }
         perform(session, ticket, &operation, late);
         operations.push(operation);
         assert!(session.output().len() <= 2 * MAX_OUTPUT);
@@ -139,9 +149,6 @@ fn perform(session: &mut Session, ticket: Ticket, operation: &Operation, late: &
         | Operation::Abort { .. }
         | Operation::Misbehaved { .. } => return,
         Operation::Fence { .. } | Operation::Connect { .. } => return late.push(ticket),
-        Operation::Notify(event) => {
-            session.notify(event, true);
-        }
         Operation::Spawn(spawn) => {
             assert!(!spawn.request.commands.is_empty());
             assert_eq!(spawn.request.commands.len(), spawn.environments.len());

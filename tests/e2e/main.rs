@@ -43,6 +43,7 @@ mod output;
 mod pmi;
 mod pmi2;
 mod pmix;
+mod pmix_client;
 mod preload;
 mod private;
 mod process;

@@ -6,9 +6,12 @@
  *   pmix_client spawn N       N processes of this program, one after the other; rank 0 prints "spawn ok N"
  *   pmix_client names         rank 0 publishes a name, the last rank looks it up; it prints "names ok"
  *   pmix_client abort CODE    the last rank aborts the job, the others wait in a fence
+ *   pmix_client events        ranks send each other events of all ranges; rank 0 prints "events ok"
+ *   pmix_client late N        rank 0 sends N events, then the last rank registers for them and prints "late K of N"
  *
  * A failed step ends the rank with 1 and a line on standard error. */
 #include <pmix.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,6 +172,222 @@ static void names(void)
     }
 }
 
+/* Codes of events. */
+enum { ORDERED = PMIX_EXTERNAL_ERR_BASE - 1, LATE = ORDERED - 1, ONE = ORDERED - 2, HERE = ORDERED - 3, MARK = ORDERED - 4 };
+
+/* How many events of the first code each rank sends. */
+#define MANY 20
+
+/* The events of other processes, in the order of their arrival. */
+static struct { int code; unsigned rank, number; } got[8192];
+static unsigned got_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
+
+static void wrong(const char *what)
+{
+    fprintf(stderr, "pmix_client: rank %u: %s\n", self.rank, what);
+    exit(1);
+}
+
+static void take(size_t handler, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[], size_t count,
+                 pmix_info_t results[], size_t result_count, pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    (void) handler, (void) results, (void) result_count;
+    pthread_mutex_lock(&lock);
+    /* The library itself delivers events of the own process. */
+    if (source->rank != self.rank && got_count < sizeof got / sizeof *got) {
+        got[got_count].code = code;
+        got[got_count].rank = source->rank;
+        for (size_t i = 0; i < count; i++)
+            if (PMIX_CHECK_KEY(&info[i], "test.number"))
+                got[got_count].number = info[i].value.data.uint32;
+        got_count++;
+        pthread_cond_broadcast(&more);
+    }
+    pthread_mutex_unlock(&lock);
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+static size_t listen_for(pmix_status_t code)
+{
+    pmix_status_t handler = PMIx_Register_event_handler(&code, 1, NULL, 0, take, NULL, NULL);
+
+    if (handler < 0)
+        check("register", handler);
+    return (size_t) handler;
+}
+
+/* Sends an event; `to` is for a range of listed processes. */
+static void notify(pmix_status_t code, pmix_data_range_t range, uint32_t number, pmix_proc_t *to)
+{
+    pmix_info_t info[2];
+    pmix_status_t status;
+
+    PMIX_INFO_LOAD(&info[0], "test.number", &number, PMIX_UINT32);
+    if (to != NULL)
+        PMIX_INFO_LOAD(&info[1], PMIX_EVENT_CUSTOM_RANGE, to, PMIX_PROC);
+    status = PMIx_Notify_event(code, &self, range, info, to != NULL ? 2 : 1, NULL, NULL);
+    if (status != PMIX_OPERATION_SUCCEEDED)
+        check("notify", status);
+}
+
+/* How many events of a code have come. */
+static unsigned count_of(int code)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < got_count; i++)
+        count += got[i].code == code;
+    return count;
+}
+
+/* Waits until at least so many events of a code have come. */
+static void await(int code, unsigned count)
+{
+    pthread_mutex_lock(&lock);
+    while (count_of(code) < count)
+        pthread_cond_wait(&more, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+static char *text_of(unsigned rank, const char *key)
+{
+    pmix_proc_t proc;
+    pmix_value_t *value;
+    char *text;
+
+    PMIX_LOAD_PROCID(&proc, self.nspace, rank);
+    check(key, PMIx_Get(&proc, key, NULL, 0, &value));
+    text = strdup(value->data.string);
+    PMIX_VALUE_RELEASE(value);
+    return text;
+}
+
+/* The same events in the same order: without those of either rank, the lists "RANK.NUMBER " of both are equal. */
+static void compare(const char *one, unsigned one_rank, const char *other, unsigned other_rank)
+{
+    while (*one != '\0' || *other != '\0') {
+        if ((unsigned) atoi(one) == other_rank && *one != '\0')
+            one = strchr(one, ' ') + 1;
+        else if ((unsigned) atoi(other) == one_rank && *other != '\0')
+            other = strchr(other, ' ') + 1;
+        else if (strncmp(one, other, strcspn(one, " ") + 1) != 0)
+            wrong("events have another order elsewhere");
+        else
+            one = strchr(one, ' ') + 1, other = strchr(other, ' ') + 1;
+    }
+}
+
+/* All send at the same time; all get the events in one order. */
+static void in_order(void)
+{
+    static char order[MANY * 1024];
+    unsigned next[256] = { 0 };
+    pmix_value_t value;
+    char *end = order;
+
+    for (unsigned i = 0; i < MANY; i++)
+        notify(ORDERED, PMIX_RANGE_NAMESPACE, i, NULL);
+    await(ORDERED, (size - 1) * MANY);
+    for (unsigned i = 0; i < got_count; i++) {
+        if (got[i].number != next[got[i].rank]++)
+            wrong("events of one rank have another order");
+        end += sprintf(end, "%u.%u ", got[i].rank, got[i].number);
+    }
+    PMIX_VALUE_CONSTRUCT(&value);
+    value.type = PMIX_STRING;
+    value.data.string = order;
+    check("put", PMIx_Put(PMIX_GLOBAL, "test.order", &value));
+    check("commit", PMIx_Commit());
+    fence(true);
+    for (unsigned rank = 0; rank < size; rank++)
+        if (rank != self.rank)
+            compare(order, self.rank, text_of(rank, "test.order"), rank);
+}
+
+/* Events of before the registration come too, in order and once, also after a second registration. */
+static void registered_late(void)
+{
+    unsigned next = 0;
+
+    if (self.rank == 0)
+        for (unsigned i = 0; i < 3; i++)
+            notify(LATE, PMIX_RANGE_GLOBAL, i, NULL);
+    fence(false);
+    if (self.rank > 0) {
+        size_t handler = listen_for(LATE);
+
+        await(LATE, 3);
+        check("deregister", PMIx_Deregister_event_handler(handler, NULL, NULL));
+        listen_for(LATE);
+    }
+    fence(false);
+    if (self.rank == 0)
+        notify(LATE, PMIX_RANGE_SESSION, 3, NULL);
+    else {
+        await(LATE, 4);
+        for (unsigned i = 0; i < got_count; i++)
+            if (got[i].code == LATE && got[i].number != next++)
+                wrong("a late event is missing, repeated or not in order");
+    }
+    fence(false);
+}
+
+/* Events for some processes reach these, and no others. */
+static void in_range(void)
+{
+    char *host = text_of(self.rank, PMIX_HOSTNAME), *host_of_root = text_of(0, PMIX_HOSTNAME);
+    pmix_proc_t last;
+
+    if (self.rank == 0) {
+        PMIX_LOAD_PROCID(&last, self.nspace, size - 1);
+        notify(ONE, PMIX_RANGE_CUSTOM, 0, &last);
+        notify(HERE, PMIX_RANGE_LOCAL, 0, NULL);
+        notify(MARK, PMIX_RANGE_SESSION, 0, NULL);
+    } else {
+        await(MARK, 1);
+        if (count_of(ONE) != (self.rank == size - 1))
+            wrong("an event for a list of processes");
+        if (count_of(HERE) != (strcmp(host, host_of_root) == 0))
+            wrong("an event for the processes of a host");
+    }
+    fence(false);
+}
+
+static void events(void)
+{
+    for (int code = ORDERED; code >= MARK; code--)
+        if (code != LATE)
+            listen_for(code);
+    fence(false);
+    in_order();
+    registered_late();
+    in_range();
+    if (self.rank == 0)
+        printf("events ok\n");
+}
+
+static void late(unsigned count)
+{
+    if (self.rank == 0)
+        for (unsigned i = 0; i < count; i++)
+            notify(LATE, PMIX_RANGE_NAMESPACE, i, NULL);
+    fence(false);
+    if (self.rank == size - 1) {
+        listen_for(MARK);
+        listen_for(LATE);
+    }
+    fence(false);
+    if (self.rank == 0)
+        notify(MARK, PMIX_RANGE_NAMESPACE, 0, NULL);
+    if (self.rank == size - 1) {
+        await(MARK, 1);
+        printf("late %u of %u\n", count_of(LATE), count);
+    }
+    fence(false);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -180,6 +399,10 @@ int main(int argc, char **argv)
         spawn(argv[0], atoi(argv[2]));
     else if (strcmp(mode, "names") == 0)
         names();
+    else if (strcmp(mode, "events") == 0)
+        events();
+    else if (strcmp(mode, "late") == 0 && argc > 2)
+        late((unsigned) atoi(argv[2]));
     else if (strcmp(mode, "abort") == 0 && argc > 2) {
         if (self.rank == size - 1)
             PMIx_Abort(atoi(argv[2]), "out of luck", NULL, 0);

@@ -1,37 +1,50 @@
 //! The events of a job in their order. They are kept for processes that register for them late.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
-use crate::limits::MAX_KEPT_EVENTS;
+use crate::limits::{MAX_KEPT_EVENT_BYTES, MAX_KEPT_EVENTS};
 use crate::session::Event;
 use crate::status::Status;
+
+/// An event with its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderedEvent {
+    /// The number in the order of the job. A later event has a greater number.
+    pub number: u64,
+    /// Whether handlers get it that are registered for no code of their own. Those of Open MPI end the program.
+    pub has_default: bool,
+    /// The event.
+    pub event: Event,
+}
 
 /// The last events of a job. Beyond a limit the oldest events are dropped.
 #[derive(Debug, Default)]
 pub struct EventLog {
-    kept: VecDeque<Event>,
+    kept: VecDeque<(Rc<OrderedEvent>, usize)>,
+    bytes: usize,
     /// The codes of dropped events without repetition, up to a limit.
     dropped: Vec<Status>,
     has_dropped_others: bool,
-}
-
-/// The events for a late registration.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Late<'a> {
-    /// The kept events of the registered codes, in their order.
-    pub events: Vec<&'a Event>,
-    /// Whether earlier events of these codes may be missing.
-    pub is_incomplete: bool,
+    /// Whether an event for default handlers was dropped.
+    has_dropped_default: bool,
 }
 
 impl EventLog {
-    /// Keeps an event. The caller delivers it to the registered processes.
-    pub fn record(&mut self, event: Event) {
-        self.kept.push_back(event);
-        if self.kept.len() <= MAX_KEPT_EVENTS {
-            return;
+    /// Keeps an event with an encoding of `bytes` bytes. The caller delivers it to the registered processes.
+    pub fn record(&mut self, event: Rc<OrderedEvent>, bytes: usize) {
+        self.kept.push_back((event, bytes));
+        self.bytes += bytes;
+        while self.kept.len() > MAX_KEPT_EVENTS || self.bytes > MAX_KEPT_EVENT_BYTES {
+            let Some((event, bytes)) = self.kept.pop_front() else { return };
+            self.bytes -= bytes;
+            self.note_dropped(&event);
         }
-        let Some(Event { status, .. }) = self.kept.pop_front() else { return };
+    }
+
+    fn note_dropped(&mut self, event: &OrderedEvent) {
+        self.has_dropped_default |= event.has_default;
+        let status = event.event.status;
         if self.dropped.contains(&status) {
             return;
         }
@@ -41,13 +54,17 @@ impl EventLog {
         }
     }
 
-    /// The events for a process that registers these codes for the first time.
-    pub fn late(&self, codes: &[Status]) -> Late<'_> {
-        Late {
-            events: self.kept.iter().filter(|event| codes.contains(&event.status)).collect(),
-            is_incomplete: self.has_dropped_others
-                || codes.iter().any(|code| self.dropped.contains(code)),
-        }
+    /// The kept events, in their order. A session sends those that its client wants and has not got.
+    pub fn kept(&self) -> impl Iterator<Item = &OrderedEvent> {
+        self.kept.iter().map(|(event, _)| &**event)
+    }
+
+    /// Whether events are missing for a process that registers these codes for the first time.
+    pub fn has_gap(&self, codes: &[Status]) -> bool {
+        codes.iter().any(|code| match *code {
+            Status::DEFAULT_HANDLER => self.has_dropped_default,
+            code => self.has_dropped_others || self.dropped.contains(&code),
+        })
     }
 }
 
@@ -60,40 +77,62 @@ mod tests {
     use crate::session::Range;
     use crate::view::Proc;
 
-    fn event(status: Status, rank: u32) -> Event {
-        let source = Proc::new("job", rank);
-        Event { status, source, range: Range::Namespace, targets: vec![], info: vec![] }
+    fn event(number: u64, status: Status) -> Rc<OrderedEvent> {
+        let source = Proc::new("job", 0);
+        let event =
+            Event { status, source, range: Range::Namespace, targets: vec![], info: vec![] };
+        Rc::new(OrderedEvent { number, has_default: false, event })
+    }
+
+    fn numbers(log: &EventLog) -> Vec<u64> {
+        log.kept().map(|event| event.number).collect()
     }
 
     #[test]
-    fn a_late_registration_gets_the_events_of_its_codes_in_their_order() {
+    fn events_are_kept_in_their_order() {
         let mut log = EventLog::default();
-        for rank in 0..4 {
-            let status = if rank % 2 == 0 { Status::PROC_ABORTED } else { Status::TERM_WO_SYNC };
-            log.record(event(status, rank));
+        for number in 0..4 {
+            log.record(event(number, Status::PROC_ABORTED), 10);
         }
-        let late = log.late(&[Status::PROC_ABORTED]);
-        let ranks: Vec<_> = late.events.iter().map(|event| event.source.rank).collect();
-        assert_eq!((ranks, late.is_incomplete), (vec![0, 2], false));
-        assert_eq!(log.late(&[Status::ERROR]), Late { events: vec![], is_incomplete: false });
+        assert_eq!(numbers(&log), [0, 1, 2, 3]);
+        assert!(!log.has_gap(&[Status::PROC_ABORTED, Status::DEFAULT_HANDLER]));
     }
 
     #[test]
     fn a_gap_is_reported_for_the_codes_of_dropped_events() {
         let mut log = EventLog::default();
-        log.record(event(Status::PROC_ABORTED, 0));
-        for rank in 0..MAX_KEPT_EVENTS {
-            log.record(event(Status::TERM_WO_SYNC, u32::try_from(rank).unwrap()));
+        log.record(event(0, Status::PROC_ABORTED), 10);
+        for number in 1..=MAX_KEPT_EVENTS as u64 {
+            log.record(event(number, Status::TERM_WO_SYNC), 10);
         }
-        assert!(log.late(&[Status::PROC_ABORTED]).is_incomplete);
-        let late = log.late(&[Status::TERM_WO_SYNC]);
-        assert_eq!((late.events.len(), late.is_incomplete), (MAX_KEPT_EVENTS, false));
+        assert!(log.has_gap(&[Status::ERROR, Status::PROC_ABORTED]));
+        assert!(!log.has_gap(&[Status::TERM_WO_SYNC, Status::DEFAULT_HANDLER]));
+        assert_eq!((log.kept().count(), log.kept().next().unwrap().number), (MAX_KEPT_EVENTS, 1));
         for code in 0..100 {
-            for _ in 0..MAX_KEPT_EVENTS {
-                log.record(event(Status(-1000 - code), 0));
-            }
+            log.record(event(5000, Status(-1000 - code)), MAX_KEPT_EVENT_BYTES);
         }
-        assert!(log.late(&[Status(-5)]).is_incomplete);
+        assert!(log.has_gap(&[Status(-5)]));
         assert!(log.dropped.len() <= MAX_DROPPED_CODES);
+    }
+
+    #[test]
+    fn default_handlers_miss_only_events_that_they_would_have_got() {
+        let mut log = EventLog::default();
+        let mut for_all = OrderedEvent::clone(&event(0, Status::ERROR));
+        for_all.has_default = true;
+        log.record(for_all.into(), 1);
+        log.record(event(1, Status::ERROR), MAX_KEPT_EVENT_BYTES);
+        assert!(log.has_gap(&[Status::DEFAULT_HANDLER]));
+    }
+
+    #[test]
+    fn the_bytes_of_kept_events_are_bounded() {
+        let mut log = EventLog::default();
+        for number in 0..10 {
+            log.record(event(number, Status::ERROR), MAX_KEPT_EVENT_BYTES / 4);
+        }
+        assert_eq!((numbers(&log), log.bytes), (vec![6, 7, 8, 9], MAX_KEPT_EVENT_BYTES));
+        log.record(event(10, Status::ERROR), MAX_KEPT_EVENT_BYTES + 1);
+        assert_eq!((numbers(&log), log.bytes), (vec![], 0));
     }
 }

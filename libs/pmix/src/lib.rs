@@ -14,7 +14,7 @@
 //! | [`job_info`] | the facts about the job that each rank gets at its start |
 //! | [`modex`] | the data that ranks have committed |
 //! | [`collective`] | fences, connects and groups of the processes on one host |
-//! | [`event_log`] | events that are kept for late registrations |
+//! | [`event_log`] | the order of events, and those that are kept for late registrations |
 //! | [`environment`] | the variables by which a client finds its server |
 //! | [`Status`] | status codes |
 //! | [`DecodeError`], [`ProtocolError`] | errors in the bytes of a client |

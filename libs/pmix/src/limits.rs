@@ -49,6 +49,12 @@ pub const MAX_EVENT_CODES: usize = 4096;
 /// A job whose ranks end one after another makes one event for each.
 pub const MAX_KEPT_EVENTS: usize = 1024;
 
+/// Most bytes of these events, as encoded for other managers.
+pub const MAX_KEPT_EVENT_BYTES: usize = 1024 * 1024;
+
+/// Most bytes of one event that a client sends, encoded in the same way. Each host of the job receives it.
+pub const MAX_EVENT_BYTES: usize = 64 * 1024;
+
 /// Most bytes of the keys and values that one rank may commit. [`ENTRY_COST`] is added for each pair.
 pub const MAX_RANK_BYTES: usize = 64 * 1024 * 1024;
 

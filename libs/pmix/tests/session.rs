@@ -1,8 +1,9 @@
 //! A client and a session exchange the requests and replies of both encodings.
 
 use pmix_proto::connect::{Introduction, Refusal};
-use pmix_proto::encoding::{Encoding, Value};
-use pmix_proto::limits::{MAX_HANDSHAKE, MAX_MESSAGE, MAX_OPEN};
+use pmix_proto::encoding::{Data, DataType, Encoding, Value};
+use pmix_proto::event_log::OrderedEvent;
+use pmix_proto::limits::{MAX_HANDSHAKE, MAX_KEPT_EVENTS, MAX_MESSAGE, MAX_OPEN};
 use pmix_proto::message::{Reply, Request};
 use pmix_proto::transport::{HEADER, Header};
 use pmix_proto::view::{App, Info, Proc};
@@ -273,62 +274,103 @@ fn a_client_has_a_bounded_number_of_open_requests() {
     assert_eq!(pair.reply(3), Some((101, Reply::Done(Status::OUT_OF_RESOURCE))));
 }
 
-fn event(status: Status, affected: &Proc) -> Event {
-    Event {
+fn event(number: u64, status: Status, affected: &Proc) -> OrderedEvent {
+    let event = Event {
         status,
         source: affected.clone(),
         range: Range::Namespace,
         targets: vec![],
         info: vec![Info::new("pmix.evproc", affected.value())],
-    }
+    };
+    OrderedEvent { number, has_default: false, event }
+}
+
+fn register(codes: &[Status], info: Vec<Info>) -> Request {
+    Request::Register { codes: codes.to_vec(), info }
 }
 
 #[test]
 fn a_client_gets_the_events_for_which_it_has_registered() {
     let mut pair = Pair::connected(Encoding::Flexible);
-    let died = event(Status::TERM_WO_SYNC, &Proc::new("job", 3));
-    assert!(!pair.session.notify(&died, true));
-    let register = |codes: &[Status], info| Request::Register { codes: codes.to_vec(), info };
+    let died = event(1, Status::TERM_WO_SYNC, &Proc::new("job", 3));
+    assert!(!pair.session.notify(&died));
     let (_, operation) = pair.ask(&register(&[Status::TERM_WO_SYNC], vec![]));
     assert_eq!(operation, Operation::Registered { codes: vec![Status::TERM_WO_SYNC] });
     assert_eq!(pair.reply(13), Some((101, Reply::Done(Status::SUCCESS))));
-    assert!(pair.session.notify(&died, false));
+    assert!(pair.session.notify(&died));
     let (header, payload) = pair.message().unwrap();
     assert_eq!(header.tag, 0);
     // The command, the status -200 after zigzag, the source, the number of infos.
     let source = [2, 8, b'j', b'o', b'b', 0, 3, 2, 1];
     assert_eq!(payload[..13], [&[2, 12, 2, 0x8f, 0x03][..], &source[..8]].concat());
-    assert!(!pair.session.notify(&event(Status::PROC_ABORTED, &Proc::new("job", 3)), false));
+    assert!(!pair.session.notify(&event(2, Status::PROC_ABORTED, &Proc::new("job", 3))));
+}
+
+#[test]
+fn a_client_gets_an_event_once_and_after_a_late_registration() {
+    let mut pair = Pair::connected(Encoding::Flexible);
+    let at = |number| event(number, Status::TERM_WO_SYNC, &Proc::new("job", 3));
+    pair.ask(&register(&[Status::TERM_WO_SYNC], vec![]));
+    pair.reply(13);
+    assert!(pair.session.notify(&at(1)) && !pair.session.notify(&at(1)));
     pair.send(102, &Request::Deregister { codes: vec![Status::TERM_WO_SYNC] });
     assert_eq!(pair.operation(), None);
-    assert!(!pair.session.notify(&died, true));
-    assert_eq!(pair.message(), None);
-    // A second registration of the code brings no earlier events.
+    assert!(!pair.session.notify(&at(2)));
+    // The client had registered for this code before, and lacks only the second event.
     pair.send(103, &register(&[Status::TERM_WO_SYNC], vec![]));
-    assert_eq!(pair.operation(), None);
-    assert!(pair.session.notify(&died, false));
+    let (_, operation) = pair.operation().unwrap();
+    assert_eq!(operation, Operation::Registered { codes: vec![] });
+    assert!(!pair.session.notify(&at(1)) && pair.session.notify(&at(2)));
+    // The numbers of many events are not kept for ever.
+    for number in 3..3 + 2 * MAX_KEPT_EVENTS as u64 {
+        assert!(pair.session.notify(&at(number)));
+    }
+    assert!(!pair.session.notify(&at(2 * MAX_KEPT_EVENTS as u64)));
 }
 
 #[test]
 fn a_default_handler_gets_events_only_if_the_manager_allows_it() {
     let mut pair = Pair::connected(Encoding::Flexible);
-    pair.ask(&Request::Register { codes: vec![], info: vec![] });
-    let died = event(Status::TERM_WO_SYNC, &Proc::new("job", 3));
-    assert!(!pair.session.notify(&died, false));
-    assert!(pair.session.notify(&died, true));
-    let mut explicit = died;
-    explicit.info.push(Info::new("pmix.evnondef", Value::bool(true)));
-    assert!(!pair.session.notify(&explicit, true));
+    pair.ask(&register(&[], vec![]));
+    let mut died = event(1, Status::TERM_WO_SYNC, &Proc::new("job", 3));
+    assert!(!pair.session.notify(&died));
+    died.has_default = true;
+    assert!(pair.session.notify(&died));
+    // The code has no handler of its own, and then has one: that does not repeat the event.
+    pair.ask(&register(&[Status::TERM_WO_SYNC], vec![]));
+    assert!(!pair.session.notify(&died));
+    let mut explicit = OrderedEvent { number: 2, ..died };
+    explicit.event.status = Status::ERROR;
+    explicit.event.info.push(Info::new("pmix.evnondef", Value::bool(true)));
+    assert!(!pair.session.notify(&explicit));
 }
 
 #[test]
 fn a_registration_for_some_processes_gets_only_their_events() {
     let mut pair = Pair::connected(Encoding::Flexible);
     let info = vec![Info::new("pmix.evaffected", Proc::new("job", 3).value())];
-    pair.ask(&Request::Register { codes: vec![Status::PROC_ABORTED], info });
-    let about = |rank| event(Status::PROC_ABORTED, &Proc::new("job", rank));
-    assert!(pair.session.notify(&about(3), false));
-    assert!(!pair.session.notify(&about(4), false));
+    pair.ask(&register(&[Status::PROC_ABORTED], info));
+    let about = |rank| event(rank.into(), Status::PROC_ABORTED, &Proc::new("job", rank));
+    assert!(pair.session.notify(&about(3)));
+    assert!(!pair.session.notify(&about(4)));
+    // A further handler of the process is for another one.
+    let info = vec![Info::new("pmix.evaffected", Proc::new("job", 4).value())];
+    let (_, operation) = pair.ask(&register(&[Status::PROC_ABORTED], info));
+    assert_eq!(operation, Operation::Registered { codes: vec![] });
+    assert!(!pair.session.notify(&about(3)) && pair.session.notify(&about(4)));
+}
+
+#[test]
+fn a_client_of_pmix_3_gets_an_event_without_the_infos_that_it_cannot_read() {
+    let mut pair = Pair::connected(Encoding::Fixed);
+    pair.ask(&register(&[Status::ERROR], vec![]));
+    pair.reply(13);
+    let mut event = event(1, Status::ERROR, &Proc::new("job", 3));
+    let new = Value::new(DataType::REGEX, Data::Text(Some(b"x".into()))).unwrap();
+    event.event.info.push(Info::new("new", new));
+    assert!(pair.session.notify(&event));
+    let (_, payload) = pair.message().unwrap();
+    assert!(!payload.windows(3).any(|bytes| bytes == b"new"));
 }
 
 #[test]

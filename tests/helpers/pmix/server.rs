@@ -13,6 +13,7 @@ use nix::unistd::{Pid, getuid};
 use pmix_proto::collective::{Collectives, Completion, Key, Kind};
 use pmix_proto::connect::{Expectation, Introduction};
 use pmix_proto::encoding::Value;
+use pmix_proto::event_log::OrderedEvent;
 use pmix_proto::job_info;
 use pmix_proto::view::{Info, Proc, WILDCARD};
 use pmix_proto::{Answer, Event, Operation, Range, Session, Spawn, Status, Ticket};
@@ -65,6 +66,7 @@ pub(crate) struct Server {
     collectives: Collectives<Waiter>,
     contributions: BTreeMap<Vec<u8>, Vec<(Proc, Vec<Info>)>>,
     contexts: u64,
+    last_event: u64,
     gets: Vec<Waiting>,
     lookups: Vec<(Waiter, Vec<Vec<u8>>, usize)>,
     names: Names,
@@ -99,6 +101,7 @@ impl Server {
             collectives: Collectives::default(),
             contributions: BTreeMap::new(),
             contexts: 0,
+            last_event: 0,
             gets: Vec::new(),
             lookups: Vec::new(),
             names: Names::default(),
@@ -300,7 +303,7 @@ impl Server {
             Operation::Spawn(spawn) => self.spawn(waiter, spawn),
             Operation::Notify(event) => {
                 self.answer(waiter, Answer::Done(Status::SUCCESS));
-                self.deliver(&event);
+                self.deliver(event);
             }
             Operation::Query(_) => {
                 self.answer(waiter, Answer::Answers(Status::NOT_SUPPORTED, &[]));
@@ -553,12 +556,15 @@ impl Server {
         }
     }
 
-    fn deliver(&mut self, event: &Event) {
+    fn deliver(&mut self, event: Event) {
+        self.last_event += 1;
+        let source = event.source.clone();
+        let ordered = OrderedEvent { number: self.last_event, has_default: false, event };
         for number in self.connections.keys().copied().collect::<Vec<_>>() {
             if let Some(Connection { session, .. }) = self.connections.get_mut(&number)
-                && *session.proc() != event.source
+                && *session.proc() != source
             {
-                session.notify(event, false);
+                session.notify(&ordered);
             }
             self.write(number);
         }
@@ -581,7 +587,7 @@ impl Server {
         if self.options.keep {
             let status = if code > 128 { Status::ABORTED_BY_SIGNAL } else { Status::TERM_WO_SYNC };
             if is_improper {
-                self.deliver(&Event {
+                self.deliver(Event {
                     status,
                     source: proc.clone(),
                     range: Range::Namespace,

@@ -49,6 +49,10 @@ impl Packs {
         self.next()
     }
 
+    pub(crate) fn one<T: View>(&mut self) -> Result<T, DecodeError> {
+        T::view(self.data()?)
+    }
+
     pub(crate) fn many<T: View>(&mut self) -> Result<Vec<T>, DecodeError> {
         self.next().into_iter().map(T::view).collect()
     }

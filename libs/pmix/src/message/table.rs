@@ -107,6 +107,10 @@ pub(crate) const GROUP_61: &[Pack] =
 /// The request for the destruction of a group by PMIx up to 4.2.3.
 pub(crate) const DESTRUCT_EARLY: &[Pack] = &[One(T::STRING, "group"), INFO];
 
+/// The packs of an event between managers.
+pub(crate) const RELAYED: &[Pack] =
+    &[STATUS, One(T::PROC, "source"), One(T::RANGE, "range"), Counted(T::PROC, "targets"), INFO];
+
 /// The packs of an event for a client, after the command `notify`.
 pub(crate) const EVENT: &[Pack] =
     &[One(T::COMMAND, "command"), STATUS, One(T::PROC, "source"), INFO, One(T::RANGE, "range")];

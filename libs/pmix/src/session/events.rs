@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::operation::Event;
-use crate::limits::MAX_EVENT_CODES;
+use crate::event_log::OrderedEvent;
+use crate::limits::{MAX_EVENT_CODES, MAX_KEPT_EVENTS};
 use crate::status::Status;
 use crate::view::{Info, Proc, WILDCARD};
 
@@ -14,6 +14,8 @@ pub(super) struct Registrations {
     codes: BTreeMap<Status, Option<Vec<Proc>>>,
     /// The codes that were registered at any time, even if they are no longer registered.
     known: BTreeSet<Status>,
+    /// The numbers of the last events that were sent. There are as many as there may be kept events.
+    sent: BTreeSet<u64>,
 }
 
 impl Registrations {
@@ -59,10 +61,21 @@ impl Registrations {
         }
     }
 
-    /// Whether the client gets an event: it has registered the code, and one of the affected processes is of interest.
-    /// The default handler of Open MPI ends the program, so it gets an event only with `with_default`.
-    pub(super) fn want(&self, event: &Event, with_default: bool) -> bool {
-        let by_default = with_default && !Info::is_set(&event.info, "pmix.evnondef");
+    /// Whether the client gets an event now: it wants it, and has not got it.
+    pub(super) fn take(&mut self, ordered: &OrderedEvent) -> bool {
+        let is_next = !self.sent.contains(&ordered.number) && self.want(ordered);
+        if is_next {
+            self.sent.insert(ordered.number);
+            if self.sent.len() > MAX_KEPT_EVENTS {
+                self.sent.pop_first();
+            }
+        }
+        is_next
+    }
+
+    /// Whether the client has registered the code, and one of the affected processes is of interest.
+    fn want(&self, OrderedEvent { event, has_default, .. }: &OrderedEvent) -> bool {
+        let by_default = *has_default && !Info::is_set(&event.info, "pmix.evnondef");
         let registered = self
             .codes
             .get(&event.status)

@@ -27,6 +27,7 @@ pub use self::operation::{Answer, CleanUp, Event, Operation, Persistence, Range,
 use crate::connect::{self, Introduction, Refusal};
 use crate::encoding::{Data, Encoding};
 use crate::error::ProtocolError;
+use crate::event_log::OrderedEvent;
 use crate::limits::{MAX_MESSAGE, MAX_OPEN, MAX_OUTPUT, MAX_UNREAD};
 use crate::message::{self, GroupForm, Reply, Request};
 use crate::status::Status;
@@ -178,12 +179,12 @@ impl Session {
         }
     }
 
-    /// Sends an event if the client is registered for its code. `with_default` includes default handlers.
-    pub fn notify(&mut self, event: &Event, with_default: bool) -> bool {
-        if self.phase != Phase::Connected || !self.events.want(event, with_default) {
+    /// Sends an event if the client is registered for it and has not got it. Returns whether it was sent.
+    pub fn notify(&mut self, ordered: &OrderedEvent) -> bool {
+        if self.phase != Phase::Connected || !self.events.take(ordered) {
             return false;
         }
-        let payload = message::write_event(self.client.encoding, event);
+        let payload = message::write_event(self.client.encoding, &ordered.event);
         self.send(TAG_EVENT, &payload);
         true
     }
@@ -312,7 +313,7 @@ impl Session {
                 let registered = self.events.register(&codes, &info);
                 let status = registered.as_ref().err().copied().unwrap_or(Status::SUCCESS);
                 self.send_reply(open, &Reply::Done(status));
-                if let Some(codes) = registered.ok().filter(|codes| !codes.is_empty()) {
+                if let Ok(codes) = registered {
                     self.queue(Operation::Registered { codes });
                 }
                 return;

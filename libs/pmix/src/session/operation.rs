@@ -121,7 +121,7 @@ pub enum Operation {
     },
     /// Decide on a client: [`Session::admit`](super::Session::admit) or [`refuse`](super::Session::refuse).
     Connecting(Introduction),
-    /// The client has registered for events: deliver the kept events of these codes.
+    /// The client has registered for events: [`notify`](super::Session::notify) it of all kept events.
     Registered {
         /// The codes that the client has never registered before.
         codes: Vec<Status>,

@@ -43,24 +43,45 @@ impl<'a> WorldPiece<'a> {
     }
 }
 
-/// Collects pieces until they are complete.
-#[derive(Debug, Default)]
-pub struct Gathering(std::collections::BTreeMap<Rank, Bytes>);
+/// Collects pieces until they are complete. `S` is the sender: pieces of two senders never mix.
+#[derive(Debug)]
+pub struct Gathering<S = ()>(std::collections::BTreeMap<(S, Rank), Bytes>);
+
+impl<S> Default for Gathering<S> {
+    fn default() -> Self {
+        Self(std::collections::BTreeMap::new())
+    }
+}
 
 impl Gathering {
-    /// Adds a piece; returns all bytes after the last piece. If the bound is exceeded, all pieces
+    /// Adds a piece of the only sender.
+    ///
+    /// # Errors
+    /// Those of [`Gathering::take_from`].
+    pub fn take(&mut self, piece: &WorldPiece<'_>) -> Result<Option<Bytes>, TooMuch> {
+        self.take_from((), piece)
+    }
+}
+
+impl<S: Copy + Ord> Gathering<S> {
+    /// Adds a piece of a sender; returns all bytes after the last piece. If the bound is exceeded, all pieces
     /// of that request or order are discarded.
     ///
     /// # Errors
     /// More than [`MAX_GATHERED`] bytes would have to be kept.
-    pub fn take(&mut self, piece: &WorldPiece<'_>) -> Result<Option<Bytes>, TooMuch> {
+    pub fn take_from(
+        &mut self,
+        sender: S,
+        piece: &WorldPiece<'_>,
+    ) -> Result<Option<Bytes>, TooMuch> {
+        let key = (sender, piece.of);
         let held: usize = self.0.values().map(Vec::len).sum();
         if held + piece.bytes.len() > MAX_GATHERED {
-            self.0.remove(&piece.of);
+            self.0.remove(&key);
             return Err(TooMuch);
         }
-        self.0.entry(piece.of).or_default().extend_from_slice(piece.bytes);
-        Ok(if piece.last { self.0.remove(&piece.of) } else { None })
+        self.0.entry(key).or_default().extend_from_slice(piece.bytes);
+        Ok(if piece.last { self.0.remove(&key) } else { None })
     }
 }
 
@@ -87,6 +108,20 @@ mod tests {
         }
         assert_eq!(done, [short, long]);
         assert!(gathering.0.is_empty());
+    }
+
+    #[test]
+    fn pieces_of_two_senders_about_one_rank_do_not_mix() {
+        let (long, short) = (vec![7; MAX_PIECE + 1], b"short".to_vec());
+        let mut gathering = Gathering::default();
+        let mut take = |sender: u32, payload: &[u8]| {
+            gathering.take_from(sender, &WorldPiece::read(payload).unwrap()).unwrap()
+        };
+        let one = pieces(Rank(1), &long).collect::<Vec<_>>();
+        let other = pieces(Rank(1), &short).collect::<Vec<_>>();
+        assert_eq!(take(1, &one[0]), None);
+        assert_eq!(take(2, &other[0]), Some(short));
+        assert_eq!(take(1, &one[1]), Some(long));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use mpd_wire::message::{Class, Down, TreeKind, Up};
 use mpd_wire::{DaemonName, Stream};
 
 /// The other end of a job link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LinkEnd {
     /// The parent.
     Parent,

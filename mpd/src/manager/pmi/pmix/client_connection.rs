@@ -34,6 +34,8 @@ pub(super) struct ClientConnection {
     pub(super) rank: Option<Rank>,
     /// Gets that were answered with data.
     pub(super) gets: u32,
+    /// Whether the user has a report of events that it misses.
+    pub(super) misses_events: bool,
     /// The client has closed its end, so the end of the stream is to be read.
     pub(super) is_ending: bool,
 }
@@ -48,7 +50,9 @@ impl ClientConnection {
         stream.set_nodelay(true)?;
         let both = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut SourceFd(&stream.as_raw_fd()), Token(token), both)?;
-        Ok(Self { stream, session: Session::new(), rank: None, gets: 0, is_ending: false })
+        let session = Session::new();
+        let (gets, misses_events, is_ending) = (0, false, false);
+        Ok(Self { stream, session, rank: None, gets, misses_events, is_ending })
     }
 
     /// Reads once.

@@ -214,19 +214,19 @@ impl Pmix {
             let problem = "its manager sent a malformed piece of PMIx data".to_owned();
             return turn.report(ForLinks::Broken(from, problem));
         };
-        let gathering = match route {
+        let gathered = match route {
             Route::Routed { to, .. } if to as usize != turn.job.tree_index() => {
                 return pass_on(turn, from, to as usize, frame);
             }
-            Route::Routed { .. } => &mut self.gets.routed,
+            Route::Routed { from: sender, .. } => self.gets.routed.take_from(sender, &piece),
             Route::Shared => {
                 if from == LinkEnd::Parent {
                     pass_down(turn, frame);
                 }
-                &mut self.gets.shared
+                self.gets.shared.take_from(from, &piece)
             }
         };
-        let message = match gathering.take(&piece) {
+        let message = match gathered {
             Ok(None) => return,
             Ok(Some(bytes)) => PeerMessage::read(piece.of, &bytes),
             Err(e) => return log::warn!("PMIx data of rank {}: {e}", piece.of),
@@ -260,6 +260,14 @@ impl Pmix {
                     self.share_contribution(turn.job, &group, (rank, (context, pairs.clone())));
                 }
                 self.collectives.contribute(group, rank, (context, pairs));
+            }
+            (Some(PeerMessage::Notify(rank, notice)), Route::Routed { .. })
+                if turn.job.is_root() =>
+            {
+                self.order(turn, rank, *notice);
+            }
+            (Some(PeerMessage::Event(_, notice)), Route::Shared) if from == LinkEnd::Parent => {
+                self.take_event(turn, *notice);
             }
             _ => log::warn!("PMIx data of rank {} that make no sense", piece.of),
         }

@@ -19,7 +19,7 @@ const MAX_FOREIGN: usize = 256;
 const MAX_PENDING: usize = 16 * 1024;
 
 /// The tree index of the root, which knows all worlds.
-const ROOT: usize = 0;
+pub(super) const ROOT: usize = 0;
 
 impl Pmix {
     /// The world of that number.

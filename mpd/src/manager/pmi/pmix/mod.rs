@@ -11,7 +11,7 @@
 //! | [`peer_message`], [`routing`] | messages between managers |
 //! | [`published`], [`name_requests`] | names that clients publish and look up |
 //! | [`dynamic`] | processes that clients spawn |
-//! | [`events`] | events of clients, and of ranks that failed |
+//! | [`events`], [`notice`] | events of clients, and of ranks that failed |
 //! | [`clean_up`] | files that are removed at the end |
 
 mod clean_up;
@@ -25,6 +25,7 @@ mod gets;
 mod known_worlds;
 mod listener;
 mod name_requests;
+mod notice;
 mod peer_message;
 mod pending_gets;
 mod published;
@@ -100,6 +101,8 @@ pub(super) struct Pmix {
     name_requests: NameRequests,
     spawning: Spawning,
     clean_ups: CleanUps,
+    /// The number of the last event.
+    last_event: u64,
     /// Ranks whose misbehaviour was reported to the user.
     misbehaved: BTreeSet<Rank>,
     timers: Timers<Timer>,

@@ -1,7 +1,7 @@
 //! Messages between managers of one job for their PMIx clients.
 //!
-//! A message travels in pieces ([`TreeKind::Pmix`]). *Shared* messages go with a fence: up to the root before the entries,
-//! and down to all hosts before the release. *Routed* messages go to one manager.
+//! A message travels in pieces ([`TreeKind::Pmix`]). *Shared* messages are for all hosts. Those of a fence go up to the
+//! root before the entries, and down before the release. *Routed* messages go to one manager.
 //!
 //! [`TreeKind::Pmix`]: mpd_wire::message::TreeKind::Pmix
 
@@ -11,6 +11,7 @@ use pmix_proto::encoding::Encoding;
 use pmix_proto::message::{read_pairs, write_pairs};
 use pmix_proto::view::Pair;
 
+use super::notice::Notice;
 use super::world_info::WorldInfo;
 
 /// A message between managers about a rank, numbered through the job.
@@ -30,6 +31,10 @@ pub(super) enum PeerMessage {
     AskWorld(u32),
     /// Routed: the answer.
     World(u32, Option<Box<WorldInfo>>),
+    /// Routed to the root: an event that the client of this rank has sent.
+    Notify(Rank, Box<Notice>),
+    /// Shared, from the root: the next event. The rank is that of the sender, or one that failed.
+    Event(Rank, Box<Notice>),
 }
 
 /// Where a piece of a message goes.
@@ -52,7 +57,9 @@ impl PeerMessage {
             Self::Commit(rank, _)
             | Self::Contribution(rank, ..)
             | Self::Ask(rank, _)
-            | Self::Answer(rank, ..) => *rank,
+            | Self::Answer(rank, ..)
+            | Self::Notify(rank, _)
+            | Self::Event(rank, _) => *rank,
             // Any number that tells messages under way apart.
             Self::AskWorld(number) | Self::World(number, _) => Rank(*number),
         }
@@ -87,6 +94,8 @@ impl PeerMessage {
                 // Our own structs serialise; see frame::encode_message.
                 (6, serde_json::to_vec(info).expect("a world serialises"), Vec::new())
             }
+            Self::Notify(_, notice) => (7, Vec::new(), notice.write()),
+            Self::Event(_, notice) => (8, Vec::new(), notice.write()),
         };
         let length = u32::try_from(first.len()).unwrap_or(u32::MAX);
         [&[kind][..], &length.to_be_bytes(), &first, &rest].concat()
@@ -111,6 +120,8 @@ impl PeerMessage {
             4 => Self::Answer(rank, first.to_vec(), Some(pairs(rest)?)),
             5 => Self::AskWorld(rank.0),
             6 => Self::World(rank.0, serde_json::from_slice(first).ok()?),
+            7 => Self::Notify(rank, Notice::read(rest)?.into()),
+            8 => Self::Event(rank, Notice::read(rest)?.into()),
             _ => return None,
         })
     }
@@ -136,6 +147,8 @@ pub(super) fn read_frame(frame: &[u8]) -> Option<(Route, WorldPiece<'_>)> {
 mod tests {
     use mpd_wire::message::FenceMembers;
     use pmix_proto::encoding::Value;
+    use pmix_proto::view::{Info, Proc};
+    use pmix_proto::{Event, Range, Status};
 
     use super::*;
 
@@ -143,7 +156,17 @@ mod tests {
     fn a_parcel_reads_as_it_was_written_and_its_cuts_do_not() {
         let pairs = || vec![Pair::new("a", Value::u32(7)), Pair::new("b", Value::text("text"))];
         let group = FenceGroup { members: FenceMembers::World, tag: 0, name: "construct g".into() };
+        let event = Event {
+            status: Status(-3000),
+            source: Proc::new("job", 7),
+            range: Range::Custom,
+            targets: vec![Proc::new("job", 1), Proc::all("other")],
+            info: vec![Info { key: b"k".into(), flags: 1, value: Value::text("v") }],
+        };
+        let notice = Box::new(Notice { host: 3, has_default: true, event });
         let messages = [
+            PeerMessage::Notify(Rank(7), notice.clone()),
+            PeerMessage::Event(Rank(7), notice),
             PeerMessage::Commit(Rank(3), pairs()),
             PeerMessage::Contribution(Rank(4), group, 1 << 40, pairs()),
             PeerMessage::Ask(Rank(5), b"key".into()),

@@ -6,6 +6,7 @@ use mpd_wire::Rank;
 use mpd_wire::message::Gathering;
 
 use super::waiter::Waiter;
+use crate::manager::links::LinkEnd;
 
 /// A request for data that a rank committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +30,10 @@ pub(super) struct Gets {
     pub(super) waiting: Vec<PendingGet>,
     /// Ranks and keys that were requested from other hosts.
     pub(super) asked: BTreeSet<(Rank, Vec<u8>)>,
-    pub(super) shared: Gathering,
-    pub(super) routed: Gathering,
+    /// By the link.
+    pub(super) shared: Gathering<LinkEnd>,
+    /// By the tree index of the sender.
+    pub(super) routed: Gathering<u32>,
 }
 
 impl Gets {

@@ -58,10 +58,7 @@ impl Pmix {
             | Operation::Lookup { .. }
             | Operation::Unpublish { .. }) => self.inquire(turn, (waiter, rank), name),
             Operation::Spawn(spawn) => self.spawn(turn, waiter, spawn),
-            Operation::Notify(event) => {
-                self.answer(waiter, Answer::Done(Status::SUCCESS));
-                self.forward(turn, rank, event);
-            }
+            Operation::Notify(event) => self.forward(turn, (waiter, rank), event),
             Operation::Registered { codes } => self.deliver_late(turn, waiter.0, &codes),
             Operation::Query(_) => {
                 self.answer(waiter, Answer::Answers(Status::NOT_SUPPORTED, &[]));

@@ -22,7 +22,7 @@ pub(super) struct WorldData {
     pub(super) contributions: Vec<PeerMessage>,
     /// What the world is to its ranks here, by encoding.
     pub(super) described: BTreeMap<Encoding, Rc<[u8]>>,
-    /// Events of this world, for ranks that register late.
+    /// Events for this world, for its ranks here that register late.
     pub(super) events: EventLog,
     /// Ranks that have failed, of all hosts.
     pub(super) dead: BTreeSet<Rank>,
