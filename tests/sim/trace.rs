@@ -61,7 +61,7 @@ impl Trace {
                 self.say(now, who, &format!("> readdress {}", addresses[0]));
                 9
             }
-            Input::Scatter(..) => {
+            Input::Scatter(..) | Input::Send(..) => {
                 self.say(now, who, "> scatter");
                 6
             }

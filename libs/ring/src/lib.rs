@@ -104,6 +104,9 @@ pub enum Input {
     Drain(bool),
     /// A console, or the daemon itself, sends a payload to all members.
     Scatter(RequestId, Payload),
+    /// The daemon sends a payload to this member alone. The result is [`Output::Scattered`], without answers and
+    /// without missing members if it is no live member.
+    Send(RequestId, DaemonName, Payload),
     /// This daemon acted on a scatter; the payload is its answer.
     Answered(ScatterId, Payload),
     /// A console asks for this number of laps, and with `trace` for the names on the way.
@@ -375,7 +378,7 @@ impl Ring {
     fn refuse(&mut self, input: Input) {
         match input {
             Input::LinkUp { link, .. } => self.outputs.push_back(Output::Close(link)),
-            Input::Scatter(request, _) | Input::Lap { request, .. } => {
+            Input::Scatter(request, _) | Input::Send(request, ..) | Input::Lap { request, .. } => {
                 self.outputs.push_back(Output::Refused(request));
             }
             Input::Publish { request, .. } => {
@@ -442,7 +445,8 @@ impl Machine for Ring {
             Input::Leave => self.leave(now),
             Input::Readdress(addresses) => self.readdress(now, addresses),
             Input::Drain(draining) => self.drain(now, draining),
-            Input::Scatter(request, payload) => self.scatter(now, request, payload),
+            Input::Scatter(request, payload) => self.scatter(now, (request, None), payload),
+            Input::Send(request, to, payload) => self.scatter(now, (request, Some(to)), payload),
             Input::Answered(id, answer) => self.answered(now, id, answer),
             Input::Lap { request, laps, trace } => self.lap(now, request, laps, trace),
             Input::Publish { request, claim } => self.publish(now, request, claim),

@@ -68,7 +68,8 @@ impl Ring {
         }
         let name = claim.name.clone();
         self.change_name_record(|claims| claims.push(claim));
-        self.begin_scatter(now, ScatterOrigin::Name(request, name), Payload::from(&b""[..]));
+        let asker = ScatterOrigin::Name(request, name);
+        self.begin_scatter(now, (asker, None), Payload::from(&b""[..]));
     }
 
     fn may_publish(&self, claim: &Claim) -> Result<(), Publication> {

@@ -8,7 +8,7 @@ use mpd_machine::Time;
 use mpd_recording::Recorded;
 use mpd_wire::message::{Payload, RingMessage, ScatterId};
 use mpd_wire::names::{Claim, NameKey, NameRecord};
-use mpd_wire::{Address, JobId};
+use mpd_wire::{Address, DaemonName, JobId};
 use serde::{Deserialize, Serialize};
 
 use crate::config::MAX_PAYLOAD;
@@ -55,6 +55,8 @@ pub enum Entry {
     Drain(bool),
     /// [`Input::Scatter`].
     Scatter(RequestId, Blank),
+    /// [`Input::Send`].
+    Send(RequestId, DaemonName, Blank),
     /// [`Input::Answered`].
     Answered(ScatterId, Blank),
     /// [`Input::Lap`].
@@ -145,6 +147,7 @@ impl Recorded for Ring {
             Input::Readdress(addresses) => Entry::Readdress(addresses),
             Input::Drain(draining) => Entry::Drain(draining),
             Input::Scatter(request, payload) => Entry::Scatter(request, Blank::new(&payload)),
+            Input::Send(request, to, payload) => Entry::Send(request, to, Blank::new(&payload)),
             Input::Answered(id, payload) => Entry::Answered(id, Blank::new(&payload)),
             Input::Lap { request, laps, trace } => Entry::Lap { request, laps, trace },
             Input::Publish { request, mut claim } => {
@@ -174,6 +177,7 @@ impl Recorded for Ring {
             Entry::Readdress(addresses) => Input::Readdress(addresses),
             Entry::Drain(draining) => Input::Drain(draining),
             Entry::Scatter(request, blank) => Input::Scatter(request, blank.payload()),
+            Entry::Send(request, to, blank) => Input::Send(request, to, blank.payload()),
             Entry::Answered(id, blank) => Input::Answered(id, blank.payload()),
             Entry::Lap { request, laps, trace } => Input::Lap { request, laps, trace },
             Entry::Publish { request, claim } => Input::Publish { request, claim },

@@ -34,6 +34,8 @@ pub(crate) enum ScatterOrigin {
 #[derive(Debug)]
 struct Asked {
     asker: ScatterOrigin,
+    /// The member that it is for; `None` for all.
+    to: Option<DaemonName>,
     payload: Payload,
     received: BTreeMap<DaemonName, Payload>,
     round: u32,
@@ -94,25 +96,37 @@ fn less(patience_ms: u32, members: usize) -> u32 {
 }
 
 impl Ring {
-    pub(super) fn scatter(&mut self, now: Time, request: RequestId, payload: Payload) {
+    /// Sends a payload to all members, or to one.
+    pub(super) fn scatter(
+        &mut self,
+        now: Time,
+        (request, to): (RequestId, Option<DaemonName>),
+        payload: Payload,
+    ) {
         let full = self.scatters.asked.len() >= MAX_REQUESTS;
         if full || payload.as_bytes().len() > MAX_PAYLOAD || self.seat().is_none() {
             self.outputs.push_back(Output::Refused(request));
             return;
         }
-        self.begin_scatter(now, ScatterOrigin::Console(request), payload);
+        self.begin_scatter(now, (ScatterOrigin::Console(request), to), payload);
     }
 
-    /// Asks all members for an answer.
-    pub(super) fn begin_scatter(&mut self, now: Time, asker: ScatterOrigin, payload: Payload) {
+    /// Asks all members, or one, for an answer.
+    pub(super) fn begin_scatter(
+        &mut self,
+        now: Time,
+        (asker, to): (ScatterOrigin, Option<DaemonName>),
+        payload: Payload,
+    ) {
         self.scatters.last += 1;
         let sequence = self.scatters.last;
         let deadline = now + self.config.timing.scatter;
         self.timers.set(Timer::Scatter(sequence), deadline);
         let received = BTreeMap::new();
-        let asked = Asked { asker, payload, received, round: 0, depth: 0, deadline };
+        let only: Vec<DaemonName> = to.iter().cloned().collect();
+        let asked = Asked { asker, to, payload, received, round: 0, depth: 0, deadline };
         self.scatters.asked.insert(sequence, asked);
-        self.send_round(now, sequence, Vec::new());
+        self.send_round(now, sequence, only);
     }
 
     /// Begins a round to the members in `only`, or to all if it is empty.
@@ -424,7 +438,10 @@ impl Ring {
     fn unreported(&self, sequence: u64) -> Vec<DaemonName> {
         let Some(asked) = self.scatters.asked.get(&sequence) else { return Vec::new() };
         let live = self.members();
-        live.into_iter().filter(|name| !asked.received.contains_key(name)).collect()
+        let is_asked = |name: &DaemonName| asked.to.as_ref().is_none_or(|to| to == name);
+        live.into_iter()
+            .filter(|name| is_asked(name) && !asked.received.contains_key(name))
+            .collect()
     }
 
     /// Whether the scatter asked for a name that another daemon has.

@@ -2,6 +2,7 @@
 
 use mpd_wire::JobId;
 
+use crate::daemon::meetings::MeetingRequest;
 use crate::daemon::names::NameRequest;
 use crate::daemon::spawns::Spawn;
 
@@ -10,6 +11,8 @@ use crate::daemon::spawns::Spawn;
 pub(super) enum Demand {
     /// About a name.
     Name(NameRequest),
+    /// About other jobs.
+    Meeting(MeetingRequest),
     /// About processes that ranks spawn.
     Spawn(Spawn),
     /// The job ended before all its managers had connected: it is over on all hosts.

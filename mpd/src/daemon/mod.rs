@@ -12,6 +12,7 @@ mod guests;
 mod jobs;
 mod listening;
 mod manager_message;
+mod meetings;
 mod membership;
 mod names;
 mod net;
@@ -41,7 +42,9 @@ use mpd_io::{adopt_inherited, oom, priority, tree};
 use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::job::Notice;
-use mpd_wire::message::{ConsoleReply, JobRef, ManagerReport, Phase, RingRequest, Span};
+use mpd_wire::message::{
+    ConsoleReply, JobRef, ManagerReport, MeetingAnswer, Phase, RingRequest, Span,
+};
 
 use crate::cli::Cli;
 use crate::daemon::acceptor::{Acceptor, PER_TURN};
@@ -367,6 +370,9 @@ impl Daemon {
         match demand {
             Demand::Name(request) => self.peers.send_to_manager(self.names.serve(now, request)),
             Demand::Spawn(spawn) => self.report_all(spawns::answers(self.jobs.name(), spawn)),
+            Demand::Meeting(request) => {
+                self.peers.send_to_manager(request.answered(MeetingAnswer::Gone));
+            }
             Demand::Cancel(_) => {}
         }
     }

@@ -1,6 +1,7 @@
 //! One match that routes each event to its owners, or to the machine.
 
 use mpd_io::tree::{self, Dead};
+use mpd_job::meeting;
 use mpd_stdio::input::Stdin;
 use mpd_wire::Rank;
 use mpd_wire::job::HostSlice;
@@ -40,6 +41,7 @@ impl Process {
             Event::SpawnAnswer(caller, outcome) => self.pmi.answer_spawn(turn, caller, outcome),
             Event::Released(rank) => self.pmi.rank_ended(turn, rank),
             Event::Named(request, answer) => self.pmi.named(turn, request, answer),
+            Event::Meeting(input) => self.pmi.meet(turn, input),
             Event::NameLost(name, to) => self.pmi.name_lost(turn, &name, &to),
 
             Event::Spawn(caller, wish) => self.spawns.ask(turn, machine, (caller, wish)),
@@ -89,7 +91,7 @@ impl Process {
             Event::Restart => self.restart(),
 
             Event::Reap => self.reap(),
-            Event::Over(code) => self.over = Some(code),
+            Event::Over(code) => self.finish(code),
         }
     }
 
@@ -105,7 +107,10 @@ impl Process {
             ForLinks::Bytes(to, kind, bytes) => self.links.send_bytes(to, kind, &bytes),
             ForLinks::Connected(connection, hello) => self.links.adopt(turn, connection, &hello),
             ForLinks::Broken(end, problem) => self.links.break_off(turn, end, problem),
-            ForLinks::DaemonGone => self.links.daemon_gone(turn),
+            ForLinks::DaemonGone => {
+                self.pmi.meet(turn, meeting::Input::DaemonLost);
+                self.links.daemon_gone(turn);
+            }
         }
     }
 
@@ -173,6 +178,12 @@ impl Process {
         self.pmi.prepare_world(turn, first, &preput);
         self.stdio.prepare_world(turn, &numbers, &parts);
         self.ranks.prepare_world(turn, first, is_known);
+    }
+
+    /// The job is over. Other jobs that met its ranks learn it.
+    fn finish(&mut self, code: u8) {
+        self.over = Some(code);
+        self.pmi.meet(&mut self.common.turn(), meeting::Input::End(code != 0));
     }
 
     /// Removes a spawned world whose ranks have ended.

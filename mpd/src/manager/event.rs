@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use mpd_job::manager::Input;
+use mpd_job::meeting;
 use mpd_machine::Time;
 use mpd_wire::job::HostSlice;
 use mpd_wire::message::{
@@ -74,6 +75,8 @@ pub(super) enum Event {
     Released(Rank),
     /// The daemon's answer about a name.
     Named(u32, NameAnswer),
+    /// An input of the meetings with ranks of other jobs.
+    Meeting(meeting::Input),
     /// A name belongs to another job now.
     NameLost(String, JobId),
 

@@ -97,7 +97,9 @@ fn serve_daemon(means: &mut Means) -> Continue {
             | DaemonMessage::Launched(..)
             | DaemonMessage::Placed(..)
             | DaemonMessage::Named(..)
-            | DaemonMessage::NameLost(..) => {}
+            | DaemonMessage::NameLost(..)
+            | DaemonMessage::Met(..)
+            | DaemonMessage::Passed(..) => {}
         }
     }
     Continue::Yes

@@ -69,6 +69,7 @@ impl Process {
             Output::ReadPmi => self.pmi.resume(),
             Output::ReleaseFence(first) => self.pmi.release_fence(turn, first),
             Output::ReleaseGroup(first, group) => self.pmi.release_group(turn, first, &group),
+            Output::Assembled(first, group) => self.pmi.assembled(turn, first, group),
             Output::Dead(rank) => self.pmi.note_dead(turn, rank),
             Output::Debug(ranks, line) => self.ranks.command(turn, &ranks, &line),
 

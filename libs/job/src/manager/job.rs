@@ -25,7 +25,7 @@ use crate::manager::{
 };
 use mpd_machine::{Time, Timers};
 use mpd_wire::job::{Failure, HostSlices, OnFailure, RankEnd};
-use mpd_wire::message::{Down, Up};
+use mpd_wire::message::{Down, FenceGroup, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
 /// The command that stops a program without a request of a console. No console gives a command this number.
@@ -516,8 +516,17 @@ impl Job {
             self.command(Down::Release { first });
         }
         for group in self.rank_table.release_groups(first) {
-            self.command(Down::ReleaseGroup { first, group });
+            if group.is_across_jobs() {
+                self.emit(Output::Assembled(first, group));
+            } else {
+                self.command(Down::ReleaseGroup { first, group });
+            }
         }
+    }
+
+    /// The other jobs of a group have arrived, or will not.
+    pub(super) fn met(&mut self, first: Rank, group: FenceGroup) {
+        self.command(Down::ReleaseGroup { first, group });
     }
 
     /// Records the first failure.

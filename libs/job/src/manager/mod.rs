@@ -194,6 +194,9 @@ pub enum Input {
     Missing(Vec<(DaemonName, String)>),
     /// A world is to be started. For the root.
     Spawn(WorldPlan),
+    /// The ranks of other jobs have arrived at the fence of that group, or will not, after [`Output::Assembled`]. For the
+    /// root.
+    Met(Rank, FenceGroup),
     /// The spawn of this rank could not be placed. For the root.
     SpawnRefused(Rank),
     /// The checks of a world here have succeeded, or a failure was reported.
@@ -263,6 +266,9 @@ pub enum Output {
     ReleaseFence(Rank),
     /// Release the ranks of the world with this first rank that wait in the fence of that group.
     ReleaseGroup(Rank, FenceGroup),
+    /// All members of a group that meets ranks of other jobs have arrived. Hand in [`Input::Met`] when the others have.
+    /// At the root.
+    Assembled(Rank, FenceGroup),
     /// Send this to the child managers at these tree indices.
     ToSome(Vec<usize>, Down),
     /// Further hosts join the job, with tree indices from this one on. Some may be known already.
@@ -369,6 +375,7 @@ impl Manager {
             Input::Missing(members) if branch.is_root() => branch.missing(members),
             Input::Missing(_) => {}
             Input::Spawn(plan) => self.at_root(|job| job.spawn(plan)),
+            Input::Met(first, group) => self.at_root(|job| job.met(first, group)),
             Input::SpawnRefused(spawner) => self.at_root(|job| job.refuse_spawn(spawner)),
             Input::Prepared(first) => branch.answer_here(Question::Prepared(first)),
             Input::Begun(first) => branch.answer_here(Question::Begun(first)),

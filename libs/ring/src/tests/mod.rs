@@ -119,6 +119,26 @@ fn a_ring_of_one_laps_scatters_and_leaves_by_itself() {
     assert_eq!(drain(&mut ring), [Output::Refused(RequestId(3))]);
 }
 
+#[test]
+fn a_payload_for_one_member_is_delivered_to_it_alone_and_for_a_stranger_to_none() {
+    let mut ring = Noted::new(second(1), config("a"));
+    drain(&mut ring);
+    ring.handle(second(1), Input::Send(RequestId(1), name("a"), b"x"[..].into()));
+    let [Output::Deliver { id, .. }] = drain(&mut ring)[..] else { panic!("nothing delivered") };
+    ring.handle(second(1), Input::Answered(id, b"y"[..].into()));
+    let outputs = drain(&mut ring);
+    assert!(
+        matches!(&outputs[..], [Output::Scattered { answers, .. }] if answers.len() == 1),
+        "{outputs:?}"
+    );
+    ring.handle(second(1), Input::Send(RequestId(2), name("b"), b"x"[..].into()));
+    let outputs = drain(&mut ring);
+    let [Output::Scattered { request, answers, missing, .. }] = &outputs[..] else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!((*request, answers.len(), missing.len()), (RequestId(2), 0, 0));
+}
+
 /// A ring "a" that has just received the record of "b" and dials it as its rhs.
 fn dialing_b() -> (Noted, Token) {
     let mut ring = Noted::new(second(1), config("a"));

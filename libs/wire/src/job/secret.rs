@@ -36,6 +36,21 @@ impl JobKey {
     }
 }
 
+/// What daemons may know of [`JobKey::pmix_secret`] to find its job: a digest, as hexadecimal digits.
+pub fn namespace_mark(secret: &str) -> String {
+    mark(b"mpd1 pmix mark", secret)
+}
+
+/// A digest of the members of a meeting of several jobs, as hexadecimal digits. The names of the members are secret.
+pub fn members_mark(members: &str) -> String {
+    mark(b"mpd1 pmix members", members)
+}
+
+fn mark(purpose: &[u8], text: &str) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, purpose);
+    hex::encode(hmac::sign(&key, text.as_bytes()).as_ref())
+}
+
 impl fmt::Debug for JobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JobKey(..)")

@@ -18,6 +18,16 @@ pub struct FenceGroup {
     pub name: String,
 }
 
+impl FenceGroup {
+    /// How the name of a group begins whose members meet ranks of other jobs.
+    pub const ACROSS_JOBS: &str = "meet ";
+
+    /// Whether the members meet ranks of other jobs. They are released when those have arrived too.
+    pub fn is_across_jobs(&self) -> bool {
+        self.name.starts_with(Self::ACROSS_JOBS)
+    }
+}
+
 /// The ranks of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

@@ -6,7 +6,9 @@ use crate::bounded::at_most;
 use crate::job::{Cookie, HostSlice, HostSlices, JobKey, MAX_HOST_SLICES, Notice, SpawnPlacement};
 use crate::message::console::RingRequest;
 use crate::message::jobs::{MAX_RUN, MAX_RUNS, RankRun};
+use crate::message::meeting::{MeetingAnswer, MeetingOperation};
 use crate::message::order::Launch;
+use crate::message::ring::Payload;
 use crate::message::trace::Span;
 use crate::names::NameKey;
 use crate::{DaemonName, Instance, JobId, Rank, RankSet};
@@ -96,6 +98,20 @@ pub enum ManagerOrder {
         request: u32,
         /// The result.
         answer: NameAnswer,
+    },
+    /// The answer to a [`ManagerReport::Meeting`].
+    Met {
+        /// The number of the request.
+        request: u32,
+        /// The answer.
+        answer: MeetingAnswer,
+    },
+    /// Bytes of the root manager of another job of this user. For the root manager.
+    Passed {
+        /// The other job.
+        from: JobId,
+        /// The bytes.
+        payload: Payload,
     },
     /// A name that this job published here belongs to another job: two parts of a ring merged, and
     /// both parts had the name.
@@ -222,6 +238,13 @@ pub enum ManagerReport {
     Grow {
         /// The job, with all its hosts and the tree index of the first new one.
         launch: Box<Launch>,
+    },
+    /// A request of the root manager for ranks that meet ranks of another job. The answer is [`ManagerOrder::Met`].
+    Meeting {
+        /// The number of the request.
+        request: u32,
+        /// The request.
+        operation: MeetingOperation,
     },
     /// The job has ended, and nothing of it is left.
     Ended {

@@ -8,6 +8,7 @@ mod greeting;
 mod group;
 mod jobs;
 mod manager;
+mod meeting;
 mod order;
 mod ring;
 mod shim;
@@ -26,6 +27,7 @@ pub use jobs::{HostedPart, InvalidJobRef, JobPart, JobRef, MAX_RUN, MAX_RUNS, Ra
 pub use manager::{
     ManagerOrder, ManagerReport, NameAnswer, NameOperation, Opening, Placing, StartJob,
 };
+pub use meeting::{MAX_PASSED, MeetingAnswer, MeetingOperation};
 pub use order::{InvalidTmpdir, Launch, OrderAnswer, RingOrder};
 pub use ring::{
     Answer, Gathered, InvalidPayload, LIST_CHUNK, Lap, Naming, Payload, RingMessage, Scatter,

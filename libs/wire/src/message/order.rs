@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::job::{Cookie, HostSlice, HostSlices, JobKey};
 use crate::message::jobs::{JobPart, JobRef, MAX_RUNS};
+use crate::message::ring::Payload;
 use crate::message::top::{HostUse, RunUse};
 use crate::{DaemonName, JobId, MAX_MEMBERS, RankSet};
 
@@ -61,6 +62,24 @@ pub enum RingOrder {
         signal: u8,
         /// Whether only the rank's own process gets the signal, not its process group.
         single: bool,
+    },
+    /// The daemon whose job of this user has PMIx namespaces with this mark answers [`OrderAnswer::Found`].
+    FindJob {
+        /// The mark: [`namespace_mark`](crate::job::namespace_mark).
+        mark: String,
+        /// The user, by number.
+        uid: u32,
+    },
+    /// The daemon of the job's root manager passes bytes to it.
+    PassToJob {
+        /// The job whose root manager sends them. The daemon in its id must be the sender of the order.
+        from: JobId,
+        /// The job whose root manager gets them.
+        to: JobId,
+        /// The user of the first job, by number. The other one must have the same.
+        uid: u32,
+        /// The bytes, at most [`MAX_PASSED`](crate::message::MAX_PASSED).
+        payload: Payload,
     },
     /// The job's root manager switches standard input to these ranks.
     SwitchStdin {
@@ -151,6 +170,11 @@ pub enum OrderAnswer {
     Done,
     /// The job's root manager is not here.
     NoSuchJob,
+    /// The job runs here.
+    Found {
+        /// The job.
+        job: JobId,
+    },
     /// The jobs that run here.
     Jobs {
         /// Some of the jobs.

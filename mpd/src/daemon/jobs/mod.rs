@@ -26,7 +26,7 @@ use mpd_io::rundir::{RunDir, user_name};
 use mpd_job::record::JobRecord;
 use mpd_machine::Time;
 use mpd_wire::frame::Kind;
-use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice};
+use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice, namespace_mark};
 use mpd_wire::message::{
     ConsoleReply, HostUse, JobPart, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder,
     ManagerReport, Opening, OrderAnswer, RankRun, RunUse, Span, StartJob,
@@ -40,6 +40,7 @@ use crate::daemon::jobs::job::{Job, Part};
 use crate::daemon::jobs::records::Records;
 use crate::daemon::jobs::roots::Root;
 use crate::daemon::manager_message::ManagerMessage;
+use crate::daemon::meetings::MeetingRequest;
 use crate::daemon::names::NameRequest;
 use crate::daemon::spawns::Spawn;
 use crate::daemon::submission::Submission;
@@ -310,6 +311,11 @@ impl Jobs {
             ManagerReport::Name { request, operation } => {
                 return Some(Demand::Name(NameRequest { job, request, operation }));
             }
+            // Only root managers speak to those of other jobs.
+            ManagerReport::Meeting { request, operation } if self.root(&job).is_some() => {
+                return Some(Demand::Meeting(MeetingRequest { job, request, operation }));
+            }
+            ManagerReport::Meeting { .. } => {}
             ManagerReport::Place { request, placement } => {
                 return Some(Demand::Spawn(Spawn::Place { job, request, placement }));
             }
@@ -429,6 +435,25 @@ impl Jobs {
             })
         };
         roots::manager_messages(self.jobs.iter().filter_map(root).collect(), order)
+    }
+
+    /// Whether the root manager of a job is here; `Some(true)` if it is connected.
+    pub(crate) fn root(&self, id: &JobId) -> Option<bool> {
+        let job = self.jobs.get(id).filter(|job| !job.ended)?;
+        // The root is on the host that accepted the job.
+        let is_here =
+            job.part.as_ref().map_or(id.daemon() == self.name, |part| part.tree_index == 0);
+        is_here.then_some(job.connected)
+    }
+
+    /// The job whose root manager is here and whose PMIx namespaces have this mark.
+    pub(crate) fn find_by_mark(&self, mark: &str) -> Option<JobId> {
+        let has_mark = |job: &Job| {
+            let part = job.part.as_ref().filter(|part| part.tree_index == 0 && !job.ended);
+            part.is_some_and(|part| namespace_mark(&part.key.pmix_secret()) == mark)
+        };
+        let (id, _) = self.jobs.iter().find(|(_, job)| has_mark(job))?;
+        Some(id.clone())
     }
 
     /// The job here that `wanted` means, if its manager is connected.

@@ -460,7 +460,8 @@ fn description(answer: &Answer) -> Option<MemberDescription> {
         | OrderAnswer::Jobs { .. }
         | OrderAnswer::Top { .. }
         | OrderAnswer::Unknown
-        | OrderAnswer::Failed { .. } => None,
+        | OrderAnswer::Failed { .. }
+        | OrderAnswer::Found { .. } => None,
     }
 }
 

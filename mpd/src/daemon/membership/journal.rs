@@ -67,7 +67,14 @@ impl Journal {
 }
 
 const fn is_question(order: &RingOrder) -> bool {
-    matches!(order, RingOrder::Speak | RingOrder::ListJobs { .. } | RingOrder::Top { .. })
+    matches!(
+        order,
+        RingOrder::Speak
+            | RingOrder::ListJobs { .. }
+            | RingOrder::Top { .. }
+            | RingOrder::FindJob { .. }
+            | RingOrder::PassToJob { .. }
+    )
 }
 
 fn describe(order: &RingOrder) -> String {
@@ -85,6 +92,10 @@ fn describe(order: &RingOrder) -> String {
         RingOrder::Cancel { job } => format!("job {job} is over"),
         RingOrder::KillJob { job } => format!("kill job {job}"),
         RingOrder::SignalJob { job, signal, .. } => format!("signal {signal} to job {job}"),
+        RingOrder::FindJob { .. } => "find a job".to_owned(),
+        RingOrder::PassToJob { from, to, payload, .. } => {
+            format!("pass {payload:?} of job {from} to job {to}")
+        }
         RingOrder::SwitchStdin { job, ranks } => format!("input of job {job} to ranks {ranks}"),
     }
 }

@@ -8,6 +8,7 @@
 //! | [`links`] | the links of the ring, pings, our addresses |
 //! | [`consoles`] | requests of consoles, and their answers |
 //! | [`launch`] | announcements of jobs to other hosts and from them; requests about spawned ranks |
+//! | [`meetings`] | requests of root managers here about other jobs |
 //! | [`names`] | requests of managers here about names |
 //! | [`stay`] | entering, leaving, the saved state, lost members |
 //! | [`journal`] | the log |
@@ -22,6 +23,7 @@ mod keep;
 mod launch;
 mod lease;
 mod links;
+mod meetings;
 mod names;
 mod outcome;
 mod pages;
@@ -55,6 +57,7 @@ use crate::daemon::membership::effect::{Effect, Farewell};
 use crate::daemon::membership::journal::Journal;
 use crate::daemon::membership::launch::Launches;
 use crate::daemon::membership::links::{LinkEvent, Links};
+use crate::daemon::membership::meetings::Meetings;
 use crate::daemon::membership::names::Naming;
 use crate::daemon::membership::request::{Gathered, Requester, payload_of};
 use crate::daemon::membership::stay::Stay;
@@ -79,6 +82,7 @@ pub(crate) struct Membership {
     links: Links,
     consoles: Consoles,
     launches: Launches,
+    meetings: Meetings,
     naming: Naming,
     stay: Stay,
     journal: Journal,
@@ -94,6 +98,7 @@ impl Membership {
             links: Links::new(net),
             consoles: Consoles::new(),
             launches: Launches::new(),
+            meetings: Meetings::new(),
             naming: Naming::new(),
             stay,
             journal: Journal::default(),
@@ -207,6 +212,10 @@ impl Membership {
     pub(crate) fn serve(&mut self, registry: &Registry, now: Time, demand: Demand) {
         match demand {
             Demand::Name(request) => self.naming.request(request),
+            Demand::Meeting(request) => {
+                let effect = self.meetings.request(request);
+                self.route_all(registry, now, effect);
+            }
             Demand::Spawn(spawn) => self.launches.spawn(spawn),
             Demand::Cancel(job) => {
                 let effect = self.launches.cancel(job);
@@ -227,6 +236,7 @@ impl Membership {
         let (ring, entered) = (self.pump.machine(), self.stay.has_entered());
         let mut effects = self.naming.serve(now, ring, entered, |job| turn.jobs.is_running(job));
         effects.extend(self.launches.serve_spawns(now, ring));
+        effects.extend(self.meetings.serve(ring, entered));
         self.route_all(registry, now, effects);
         self.settle(&mut turn);
         // Data that waits in sockets is handled before deadlines.
@@ -349,6 +359,10 @@ impl Membership {
                 let effects = self.launches.announced(now, &gathered);
                 self.route_all(registry, now, effects);
             }
+            Requester::Meetings => {
+                let effect = self.meetings.gathered(&gathered);
+                self.route_all(registry, now, effect);
+            }
             // These owners need no answers.
             Requester::Names | Requester::Stay => {}
         }
@@ -365,6 +379,10 @@ impl Membership {
             Requester::Launches => {
                 let effects = self.launches.unannounced(request, problem);
                 self.route_all(registry, now, effects);
+            }
+            Requester::Meetings => {
+                let effect = self.meetings.refused(request, problem);
+                self.route_all(registry, now, effect);
             }
             Requester::Names | Requester::Stay => {}
         }
@@ -398,7 +416,12 @@ impl Membership {
                 if let Some(sender) = sender {
                     self.journal.ordered(turn.now, sender, &order);
                 }
-                self.execute(turn, order, hops)
+                match order {
+                    RingOrder::FindJob { .. } | RingOrder::PassToJob { .. } => {
+                        self.meet(turn, sender, order)
+                    }
+                    _ => self.execute(turn, order, hops),
+                }
             }
             Err(e) => {
                 let from = sender.map_or(self.ring().name().to_string(), |sender| {
@@ -407,6 +430,21 @@ impl Membership {
                 let why = format_args!("refused an order from {from}: it cannot be decoded: {e}");
                 self.journal.refused(turn.now, why);
                 OrderAnswer::Unknown
+            }
+        }
+    }
+
+    /// Carries out an order about a job here that another job speaks to.
+    fn meet(&mut self, turn: &Turn<'_>, sender: Option<&Sender>, order: RingOrder) -> OrderAnswer {
+        let origin = sender.map_or_else(|| self.ring().name(), |sender| &sender.origin);
+        match meetings::carry_out(turn.jobs, origin, order) {
+            Ok((answer, manager_message)) => {
+                self.manager_messages.extend(manager_message);
+                answer
+            }
+            Err(why) => {
+                self.journal.refused(turn.now, format_args!("refused an order: {why}"));
+                OrderAnswer::NoSuchJob
             }
         }
     }
@@ -447,6 +485,8 @@ impl Membership {
             RingOrder::SwitchStdin { job, ranks } => {
                 return self.order_roots(turn.jobs, &job, &ManagerOrder::SwitchStdin { ranks });
             }
+            // `meet` has these.
+            RingOrder::FindJob { .. } | RingOrder::PassToJob { .. } => return OrderAnswer::Unknown,
             RingOrder::Launch(launch) => return self.launch(turn.jobs, &launch),
             RingOrder::Cancel { job } => {
                 self.launches.cancelled(turn.now, job.clone());

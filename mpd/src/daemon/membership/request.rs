@@ -9,12 +9,14 @@ use mpd_wire::message::{Answer, Payload};
 pub(super) enum Requester {
     Consoles,
     Launches,
+    Meetings,
     Names,
     Stay,
 }
 
 impl Requester {
-    const ALL: [Self; 4] = [Self::Consoles, Self::Launches, Self::Names, Self::Stay];
+    const ALL: [Self; 5] =
+        [Self::Consoles, Self::Launches, Self::Meetings, Self::Names, Self::Stay];
 
     /// The owner of this request.
     pub(super) fn of(request: RequestId) -> Self {

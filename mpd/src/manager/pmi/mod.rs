@@ -23,9 +23,10 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use mpd_job::manager::Input;
+use mpd_job::meeting;
 use mpd_machine::{Time, Timers};
 use mpd_wire::job::{Bytes, World as Numbers};
-use mpd_wire::message::{ManagerReport, NameAnswer, NameOperation, Phase as Part};
+use mpd_wire::message::{FenceGroup, ManagerReport, NameAnswer, NameOperation, Phase as Part};
 use mpd_wire::names::NameKey;
 use mpd_wire::{JobId, Rank};
 use pmi_proto::signal::is_for_programs;
@@ -135,6 +136,16 @@ impl Pmi {
     /// Takes a piece of data of PMIx clients from another manager.
     pub(super) fn take_pmix(&mut self, turn: &mut Turn<'_>, from: LinkEnd, frame: &[u8]) {
         self.pmix.take_piece(turn, from, frame);
+    }
+
+    /// Handles the arrival of all members of a group that meets ranks of other jobs. At the root.
+    pub(super) fn assembled(&mut self, turn: &mut Turn<'_>, first: Rank, group: FenceGroup) {
+        self.pmix.assembled(turn, first, group);
+    }
+
+    /// Handles an event of the meetings with ranks of other jobs.
+    pub(super) fn meet(&mut self, turn: &mut Turn<'_>, input: meeting::Input) {
+        self.pmix.meet(turn, input);
     }
 
     /// Removes what PMIx clients have left.
@@ -493,6 +504,7 @@ impl Pmi {
     pub(super) fn repeat_names(&mut self, turn: &mut Turn<'_>) {
         self.names.repeat(turn.now());
         self.perform_names(turn);
+        self.pmix.meet(turn, meeting::Input::DaemonReplaced);
     }
 
     /// Handles the loss of a name to another job.

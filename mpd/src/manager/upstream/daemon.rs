@@ -16,8 +16,8 @@ use mpd_wire::frame::Kind;
 use mpd_wire::hex;
 use mpd_wire::job::MAX_SPEC;
 use mpd_wire::message::{
-    ConsoleReply, ManagerOrder, ManagerReport, NameAnswer, Opening, Placing, Span, StartJob,
-    VERSION,
+    ConsoleReply, ManagerOrder, ManagerReport, MeetingAnswer, NameAnswer, Opening, Payload,
+    Placing, Span, StartJob, VERSION,
 };
 use mpd_wire::{DaemonName, JobId, RankSet};
 
@@ -49,6 +49,10 @@ pub(crate) enum DaemonMessage {
     Placed(u32, Placing),
     /// The answer to a request about a name.
     Named(u32, NameAnswer),
+    /// The answer to a request about other jobs.
+    Met(u32, MeetingAnswer),
+    /// Bytes of the root manager of another job.
+    Passed(JobId, Payload),
     /// This name belongs to that job now.
     NameLost(String, JobId),
 }
@@ -206,6 +210,8 @@ fn message_of(order: ManagerOrder, conn: &mut Conn) -> Option<DaemonMessage> {
         ManagerOrder::Launched { scatter, depth } => DaemonMessage::Launched(scatter, depth),
         ManagerOrder::Placed { request, outcome } => DaemonMessage::Placed(request, outcome),
         ManagerOrder::Named { request, answer } => DaemonMessage::Named(request, answer),
+        ManagerOrder::Met { request, answer } => DaemonMessage::Met(request, answer),
+        ManagerOrder::Passed { from, payload } => DaemonMessage::Passed(from, payload),
         ManagerOrder::NameLost { name, to } => DaemonMessage::NameLost(name, to),
         ManagerOrder::Link { hello } => {
             let connection = conn.take_descriptor()?;

@@ -152,3 +152,15 @@ fn a_group_over_two_hosts_is_released_on_both() {
     let down = Down::ReleaseGroup { first: Rank(0), group: pair.clone() };
     assert_eq!(root.send(enters(1, &pair)), [Output::ToSome(vec![1], down), release(&pair)]);
 }
+
+#[test]
+fn a_group_that_meets_other_jobs_waits_for_them() {
+    let mut story = Story::of(3);
+    let name = format!("{}connect 1f", FenceGroup::ACROSS_JOBS);
+    let group = FenceGroup { members: FenceMembers::Ranks("0,2".parse().unwrap()), tag: 0, name };
+    assert_eq!(story.send(Input::EnteredGroup(Rank(0), group.clone())), []);
+    let assembled = story.send(Input::EnteredGroup(Rank(2), group.clone()));
+    assert_eq!(assembled, [Output::Assembled(Rank(0), group.clone())]);
+    let released = story.send(Input::Met(Rank(0), group.clone()));
+    assert_eq!(released, [Output::ReleaseGroup(Rank(0), group)]);
+}

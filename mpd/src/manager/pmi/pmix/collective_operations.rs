@@ -15,9 +15,10 @@ use pmix_proto::modex::qualified;
 use pmix_proto::view::{Info, Pair, Proc, WILDCARD};
 use pmix_proto::{Answer, Operation, Status};
 
+use super::across_jobs::{is_across, own_among};
 use super::collectives::{Collective, Contribution, Entry, MAX_COLLECTIVES, Purpose};
 use super::waiter::Waiter;
-use super::world_info::Pending;
+use super::world_info::{FIRST_FOREIGN, Pending};
 use super::{Pmix, describe};
 use crate::manager::context::{Job, Turn};
 
@@ -50,6 +51,12 @@ impl Pmix {
         };
         let members: Rc<[Proc]> = procs.as_slice().into();
         self.limit(turn, waiter, *timeout);
+        if let Collective::Group(group) = &collective
+            && group.is_across_jobs()
+            && !self.collectives.waiting.contains_key(&collective)
+        {
+            self.call_roll(turn.job, (rank, group), (procs, *timeout));
+        }
         match (operation, &collective) {
             (Operation::Fence { collect: true, .. }, _) => self.collect(turn.job, rank),
             (Operation::Construct { contribution, .. }, Collective::Group(group)) => {
@@ -75,6 +82,9 @@ impl Pmix {
         rank: Rank,
         (purpose, procs, operation): (Purpose, &[Proc], &Operation),
     ) -> Result<Collective, Status> {
+        if is_across(job, procs) {
+            return self.with_room(self.across_jobs(job, (rank, purpose), procs)?);
+        }
         let ranks = self.ranks_of(job, procs)?;
         if !ranks.contains(rank) {
             return Err(Status::BAD_PARAM);
@@ -93,11 +103,16 @@ impl Pmix {
         };
         let collective =
             Collective::Group(FenceGroup { members: FenceMembers::Ranks(ranks), tag: 0, name });
+        self.with_room(collective)
+    }
+
+    /// The same collective, if ranks may wait in it.
+    fn with_room(&self, collective: Collective) -> Result<Collective, Status> {
         let is_full = self.collectives.waiting.len() >= MAX_COLLECTIVES;
-        if is_full && !self.collectives.waiting.contains_key(&collective) {
-            return Err(Status::OUT_OF_RESOURCE);
+        match is_full && !self.collectives.waiting.contains_key(&collective) {
+            true => Err(Status::OUT_OF_RESOURCE),
+            false => Ok(collective),
         }
-        Ok(collective)
     }
 
     /// All members that live have arrived.
@@ -119,17 +134,22 @@ impl Pmix {
         if !waiting.is_empty() {
             self.collectives.waiting.insert(collective.clone(), waiting);
         }
+        let met = match collective {
+            Collective::Group(group) => self.collectives.met.remove(group),
+            Collective::World(_) => None,
+        };
         let contributed = match collective {
-            Collective::Group(group) => {
+            Collective::Group(group) if !group.is_across_jobs() => {
                 self.collectives.contributions.remove(group).unwrap_or_default()
             }
-            Collective::World(_) => BTreeMap::new(),
+            Collective::Group(_) | Collective::World(_) => BTreeMap::new(),
         };
         let context = contributed.first_key_value().map(|(_, (context, _))| *context);
         self.qualify(turn.job, contributed, context);
         for (rank, entry) in released {
             let Some(waiter) = entry.waiter else { continue };
-            self.answer_member(turn, (waiter, rank), &entry, context);
+            let status = met.unwrap_or_else(|| self.status_of(turn.job, &entry.members));
+            self.answer_member(turn, (waiter, rank), &entry, (status, context));
             self.perform_operations(turn, waiter.0);
         }
         self.review_gets(turn);
@@ -140,9 +160,8 @@ impl Pmix {
         turn: &mut Turn<'_>,
         (waiter, rank): (Waiter, Rank),
         entry: &Entry,
-        context: Option<u64>,
+        (status, context): (Status, Option<u64>),
     ) {
-        let status = self.status_of(turn.job, &entry.members);
         match entry.purpose {
             Purpose::Construct if status.is_success() => {
                 let members = &self.expanded(turn.job, &entry.members)[..];
@@ -182,14 +201,16 @@ impl Pmix {
 
     /// Connected worlds end together.
     fn share_fate(&self, turn: &mut Turn<'_>, rank: Rank, members: &[Proc], joined: bool) {
-        for number in self.others_among(turn.job, rank, members) {
+        // Other jobs have a fate of their own.
+        let others = self.others_among(turn.job, rank, members);
+        for number in others.into_iter().filter(|number| *number < FIRST_FOREIGN) {
             turn.post(Input::WorldConnection { from: rank, number, joined });
         }
     }
 
     /// Success, or that a member is gone.
-    fn status_of(&self, job: &Job, members: &[Proc]) -> Status {
-        let ranks = self.ranks_of(job, members).unwrap_or_default();
+    pub(super) fn status_of(&self, job: &Job, members: &[Proc]) -> Status {
+        let ranks = self.ranks_of(job, &own_among(job, members)).unwrap_or_default();
         let mut dead = self.worlds_data.values().flat_map(|world_data| &world_data.dead);
         match dead.any(|rank| ranks.contains(*rank)) {
             true => Status::PARTIAL_SUCCESS,
@@ -218,7 +239,7 @@ impl Pmix {
     }
 
     /// The ranks of these processes, numbered through the job.
-    fn ranks_of(&self, job: &Job, procs: &[Proc]) -> Result<RankSet, Status> {
+    pub(super) fn ranks_of(&self, job: &Job, procs: &[Proc]) -> Result<RankSet, Status> {
         let mut ranges = Vec::with_capacity(procs.len());
         for proc in procs {
             let number = describe::number_of(job, &proc.namespace).ok_or(Status::NOT_FOUND)?;
@@ -238,7 +259,7 @@ impl Pmix {
     /// The numbers of the worlds of these processes, without that of the rank.
     fn others_among(&self, job: &Job, rank: Rank, procs: &[Proc]) -> Vec<u32> {
         let own = self.known_of(job, rank).map(|world| world.numbers.number);
-        let numbers = procs.iter().filter_map(|proc| describe::number_of(job, &proc.namespace));
+        let numbers = procs.iter().filter_map(|proc| self.others.number_of(job, &proc.namespace));
         let mut others: Vec<u32> = numbers.filter(|number| Some(*number) != own).collect();
         others.sort_unstable();
         others.dedup();

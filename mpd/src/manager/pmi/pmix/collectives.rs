@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use mpd_wire::Rank;
 use mpd_wire::message::FenceGroup;
+use pmix_proto::Status;
 use pmix_proto::view::{Pair, Proc};
 
 use super::waiter::Waiter;
@@ -46,6 +47,8 @@ pub(super) type Contribution = (u64, Vec<Pair>);
 pub(super) struct Collectives {
     pub(super) waiting: BTreeMap<Collective, BTreeMap<Rank, VecDeque<Entry>>>,
     pub(super) contributions: BTreeMap<FenceGroup, BTreeMap<Rank, Contribution>>,
+    /// The outcomes of meetings with other jobs, until the groups are released.
+    pub(super) met: BTreeMap<FenceGroup, Status>,
     /// How many numbers of groups were proposed here.
     contexts: u32,
 }

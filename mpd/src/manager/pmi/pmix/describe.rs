@@ -26,7 +26,14 @@ pub(super) fn number_of(job: &Job, name: &[u8]) -> Option<u32> {
     (namespace(job, number).as_bytes() == name).then_some(number)
 }
 
-/// The process of a rank.
+/// The secret part of a namespace of any job.
+pub(super) fn secret_in(name: &str) -> Option<&str> {
+    let (secret, number) = name.strip_prefix("mpd-")?.rsplit_once('-')?;
+    let is_secret = secret.len() == 32 && secret.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_secret && number.parse::<u32>().is_ok()).then_some(secret)
+}
+
+/// The process of a rank of this job.
 pub(super) fn proc_of(job: &Job, numbers: &Numbers, rank: Rank) -> Proc {
     Proc::new(namespace(job, numbers.number), numbers.own(rank).0)
 }
@@ -41,6 +48,7 @@ pub(super) fn directory(job: &Job, number: u32) -> PathBuf {
 /// number is that of this host among them.
 pub(super) fn facts(job: &Job, world: &WorldInfo) -> (Facts, Option<u32>) {
     let number = world.numbers.number;
+    let foreign = world.foreign.as_ref();
     let parts: Vec<_> = world.parts.0.iter().filter(|(_, ranks)| !ranks.is_empty()).collect();
     let mut ranks = vec![Placed::default(); world.numbers.size as usize];
     let mut nodes = Vec::new();
@@ -49,22 +57,32 @@ pub(super) fn facts(job: &Job, world: &WorldInfo) -> (Facts, Option<u32>) {
         for rank in there.ranks().filter(|rank| world.numbers.contains(*rank)) {
             ranks[world.numbers.own(rank).index()].node = at;
         }
-        let is_here = *tree_index as usize == job.tree_index();
+        // A host of another job is known by its name.
+        let name = foreign.map_or_else(
+            || job.host_at(*tree_index as usize),
+            |foreign| foreign.hosts.get(*tree_index as usize).cloned().unwrap_or_default(),
+        );
+        let is_here = match foreign {
+            Some(_) => name == job.host(),
+            None => *tree_index as usize == job.tree_index(),
+        };
         if is_here {
             own = Some(at);
         }
         nodes.push(Node {
-            name: job.host_at(*tree_index as usize).into_bytes(),
-            processes_before: before(job, number, *tree_index),
+            name: name.into_bytes(),
+            processes_before: if foreign.is_some() { 0 } else { before(job, number, *tree_index) },
             is_oversubscribed: is_here && is_crowded(job),
         });
     }
     let apps = world.programs.iter();
     let apps = apps.map(|(size, directory)| Program { size: *size, directory: directory.clone() });
     let facts = Facts {
-        namespace: namespace(job, number).into_bytes(),
+        namespace: foreign
+            .map_or_else(|| namespace(job, number), |foreign| foreign.namespace.clone())
+            .into_bytes(),
         server: SERVER.into(),
-        universe_size: job.spec.universe_size,
+        universe_size: job.spec.universe_size.filter(|_| foreign.is_none()),
         parent: world.parent.map(|number| Proc::new(namespace(job, number), 0)),
         directory: directory(job, number).into_os_string().into_encoded_bytes(),
         nodes,

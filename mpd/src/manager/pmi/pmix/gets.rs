@@ -1,8 +1,8 @@
 //! What processes have committed, for those that get it: from this host, with a fence, or on request from the host of
 //! the rank.
 
-use mpd_wire::Rank;
 use mpd_wire::message::FenceGroup;
+use mpd_wire::{JobId, Rank};
 use pmix_proto::encoding::Encoding;
 use pmix_proto::message::{Put, Scope};
 use pmix_proto::modex::View;
@@ -14,7 +14,7 @@ use super::peer_message::{PeerMessage, Route, read_frame};
 use super::pending_gets::{PendingGet, Requester};
 use super::routing::{pass_down, pass_on, send};
 use super::waiter::Waiter;
-use super::world_info::Pending;
+use super::world_info::{FIRST_FOREIGN, Pending};
 use super::{Pmix, describe};
 use crate::manager::context::{Job, Turn};
 use crate::manager::event::ForLinks;
@@ -44,7 +44,7 @@ impl Pmix {
         waiter: Waiter,
         (proc, key, is_immediate): (Proc, Option<Vec<u8>>, bool),
     ) {
-        let number = describe::number_of(turn.job, &proc.namespace);
+        let number = self.others.number_of(turn.job, &proc.namespace);
         let own = self.rank_of(waiter.0);
         let (Some(number), Some(own), Some(connection)) =
             (number, own, self.clients.connections.get(&waiter.0))
@@ -98,7 +98,7 @@ impl Pmix {
         let data = world_data.and_then(|world_data| {
             let is_there =
                 pending_get.key.is_empty() || world_data.modex.has_key(own, &pending_get.key, view);
-            let proc = describe::proc_of(job, &world.numbers, pending_get.rank);
+            let proc = self.others.proc_of(job, &world.numbers, pending_get.rank);
             let data = || world_data.modex.data(&proc, view, connection.session.encoding());
             (is_there || is_immediate).then(data).flatten()
         });
@@ -133,7 +133,7 @@ impl Pmix {
         for other in (own + 1..size).chain(0..own) {
             let rank = world.numbers.in_job(Rank(other));
             let view = if world.has_here(job, rank) { View::Local } else { View::Remote };
-            let proc = describe::proc_of(job, &world.numbers, rank);
+            let proc = self.others.proc_of(job, &world.numbers, rank);
             let Some(data) = world_data.modex.data(&proc, view, encoding) else { continue };
             match room.checked_sub(data.len()) {
                 Some(rest) => room = rest,
@@ -147,7 +147,12 @@ impl Pmix {
     /// Answers the requests that can be answered now.
     pub(super) fn review_gets(&mut self, turn: &mut Turn<'_>) {
         for pending_get in std::mem::take(&mut self.gets.waiting) {
-            match pending_get.requester {
+            match pending_get.requester.clone() {
+                Requester::Job(job) => {
+                    if !self.answer_job_now(turn, &job, (pending_get.rank, &pending_get.key)) {
+                        self.gets.waiting.push(pending_get);
+                    }
+                }
                 Requester::Client(waiter) => match self.find(turn.job, &pending_get, false) {
                     Found::Yes(data) => {
                         self.answer_data(turn.job, (waiter, pending_get.rank), data)
@@ -169,11 +174,15 @@ impl Pmix {
     /// Requests data from the host of the rank, unless that was done.
     fn ask_host(&mut self, turn: &mut Turn<'_>, pending_get: &PendingGet) {
         let Some(world) = self.known_of(turn.job, pending_get.rank) else { return };
-        let Some(host) = world.parts.tree_index_of(pending_get.rank) else { return };
-        if host != turn.job.tree_index()
-            && self.gets.asked.insert((pending_get.rank, pending_get.key.clone()))
-        {
-            send(turn, host, &PeerMessage::Ask(pending_get.rank, pending_get.key.clone()));
+        let Some(host) = world.host_of(pending_get.rank) else { return };
+        let is_elsewhere = host != turn.job.tree_index();
+        let asks = is_elsewhere || world.is_foreign;
+        let (rank, key) = (pending_get.rank, pending_get.key.clone());
+        if asks && self.gets.asked.insert((rank, key.clone())) {
+            match is_elsewhere {
+                true => send(turn, host, &PeerMessage::Ask(rank, key)),
+                false => self.ask_job(turn, rank, &key),
+            }
         }
     }
 
@@ -185,6 +194,38 @@ impl Pmix {
             send(turn, to as usize, &PeerMessage::Answer(rank, key.to_vec(), pairs));
         }
         is_answered
+    }
+
+    /// The same for another job.
+    fn answer_job_now(
+        &mut self,
+        turn: &mut Turn<'_>,
+        job: &JobId,
+        (rank, key): (Rank, &[u8]),
+    ) -> bool {
+        let pairs = self.pairs_of(turn.job, rank, key);
+        let is_answered = pairs.is_some() || self.is_gone(turn.job, rank);
+        if is_answered {
+            self.answer_job(turn, job.clone(), (rank, key), pairs);
+        }
+        is_answered
+    }
+
+    /// Another job requests what a rank of this job has committed.
+    pub(super) fn asked_by_job(
+        &mut self,
+        turn: &mut Turn<'_>,
+        job: &JobId,
+        (rank, key): (Rank, &[u8]),
+    ) {
+        let is_answered = self.answer_job_now(turn, job, (rank, key));
+        if is_answered || self.gets.waiting.len() >= MAX_REQUESTS {
+            return;
+        }
+        let requester = Requester::Job(job.clone());
+        let pending_get = PendingGet { requester, rank, key: key.to_vec() };
+        self.ask_host(turn, &pending_get);
+        self.gets.waiting.push(pending_get);
     }
 
     /// Whether a rank commits nothing more: it has ended, as far as this host knows, or its world is over. A rank that
@@ -235,11 +276,13 @@ impl Pmix {
             (Some(PeerMessage::Ask(rank, key)), Route::Routed { from, .. }) => {
                 let has_room = self.gets.waiting.len() < MAX_REQUESTS;
                 if !self.answer_host(turn, from, (rank, &key)) && has_room {
-                    self.gets.waiting.push(PendingGet {
-                        requester: Requester::Host(from),
-                        rank,
-                        key,
-                    });
+                    let requester = Requester::Host(from);
+                    let pending_get = PendingGet { requester, rank, key };
+                    // Only the root has to ask others: other jobs.
+                    if rank.0 >= FIRST_FOREIGN {
+                        self.ask_host(turn, &pending_get);
+                    }
+                    self.gets.waiting.push(pending_get);
                 }
             }
             (Some(PeerMessage::Answer(rank, key, pairs)), Route::Routed { .. }) => {
@@ -256,10 +299,19 @@ impl Pmix {
                 self.review_gets(turn);
             }
             (Some(PeerMessage::Contribution(rank, group, context, pairs)), Route::Shared) => {
-                if from != LinkEnd::Parent {
+                let is_for_root = group.is_across_jobs();
+                if from != LinkEnd::Parent && !(is_for_root && turn.job.is_root()) {
                     self.share_contribution(turn.job, &group, (rank, (context, pairs.clone())));
                 }
-                self.collectives.contribute(group, rank, (context, pairs));
+                if !is_for_root || turn.job.is_root() {
+                    self.collectives.contribute(group, rank, (context, pairs));
+                }
+            }
+            (Some(PeerMessage::Met(_, group, status, worlds)), Route::Shared) => {
+                self.take_met(&group, Status(status), worlds);
+            }
+            (Some(PeerMessage::Parted(number, ended)), Route::Shared) => {
+                self.take_parted(turn, number, ended);
             }
             (Some(PeerMessage::Notify(rank, notice)), Route::Routed { .. })
                 if turn.job.is_root() =>
@@ -273,7 +325,8 @@ impl Pmix {
         }
     }
 
-    fn take_answer(
+    /// Takes the answer of another host, or of another job.
+    pub(super) fn take_answer(
         &mut self,
         turn: &mut Turn<'_>,
         (rank, key): (Rank, Vec<u8>),
@@ -287,8 +340,15 @@ impl Pmix {
                     |pending_get: &PendingGet| pending_get.rank == rank && pending_get.key == key;
                 let missing: Vec<_> = self.gets.waiting.extract_if(.., |one| is_it(one)).collect();
                 for pending_get in missing {
-                    if let Requester::Client(waiter) = pending_get.requester {
-                        self.answer(waiter, Answer::Done(Status::NOT_FOUND));
+                    match pending_get.requester {
+                        Requester::Client(waiter) => {
+                            self.answer(waiter, Answer::Done(Status::NOT_FOUND));
+                        }
+                        // The rank belongs to another job, or the other job asks for one of this job.
+                        Requester::Host(to) => {
+                            send(turn, to as usize, &PeerMessage::Answer(rank, key.clone(), None));
+                        }
+                        Requester::Job(job) => self.answer_job(turn, job, (rank, &key), None),
                     }
                 }
             }

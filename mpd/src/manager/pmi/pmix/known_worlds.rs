@@ -25,14 +25,14 @@ impl Pmix {
     /// The world of that number.
     pub(super) fn known<'a>(&'a self, job: &'a Job, number: u32) -> Option<WorldRanks<'a>> {
         let world = job.worlds.all().find(|world| world.numbers.number == number);
-        let own = world.map(|world| WorldRanks { numbers: world.numbers, parts: &world.parts });
+        let own = world.map(WorldRanks::here);
         own.or_else(|| self.others.foreign.get(&number).map(WorldRanks::of))
     }
 
     /// The world of a rank.
     pub(super) fn known_of<'a>(&'a self, job: &'a Job, rank: Rank) -> Option<WorldRanks<'a>> {
         let own = job.worlds.of(rank);
-        let own = own.map(|world| WorldRanks { numbers: world.numbers, parts: &world.parts });
+        let own = own.map(WorldRanks::here);
         let mut foreign = self.others.foreign.values();
         own.or_else(|| foreign.find(|info| info.numbers.contains(rank)).map(WorldRanks::of))
     }
@@ -78,12 +78,7 @@ impl Pmix {
     ) {
         let is_known = info.is_some();
         if let Some(info) = info {
-            while self.others.foreign.len() >= MAX_FOREIGN {
-                let oldest = self.others.foreign.pop_first();
-                let first = oldest.map(|(_, info)| info.numbers.first);
-                first.into_iter().for_each(|first| drop(self.worlds_data.remove(&first)));
-            }
-            self.others.foreign.insert(number, *info);
+            self.add_foreign(*info);
         }
         for pending in self.others.pending.remove(&number).unwrap_or_default() {
             match pending {
@@ -92,6 +87,18 @@ impl Pmix {
                 Pending::Spawned(waiter) => self.answer_spawned(turn, waiter, number),
             }
         }
+    }
+
+    /// Keeps the description of a world without ranks here.
+    pub(super) fn add_foreign(&mut self, info: WorldInfo) {
+        let number = info.numbers.number;
+        while self.others.foreign.len() >= MAX_FOREIGN && !self.others.foreign.contains_key(&number)
+        {
+            let oldest = self.others.foreign.pop_first();
+            let first = oldest.map(|(_, info)| info.numbers.first);
+            first.into_iter().for_each(|first| drop(self.worlds_data.remove(&first)));
+        }
+        self.others.foreign.insert(number, info);
     }
 
     /// Answers a spawn with the description of its world.

@@ -7,6 +7,7 @@
 //! | [`describe`], [`world_info`], [`known_worlds`] | the facts about worlds, of this host and of others; the variables of ranks |
 //! | [`requests`], [`waiter`] | the operations of the clients, and the numbers of waiting operations |
 //! | [`collective_operations`], [`collectives`] | fences and other operations of several processes |
+//! | [`across_jobs`], [`foreign_message`] | operations with processes of other jobs, and messages between the jobs |
 //! | [`gets`], [`pending_gets`] | data that other processes committed |
 //! | [`peer_message`], [`routing`] | messages between managers |
 //! | [`published`], [`name_requests`] | names that clients publish and look up |
@@ -14,6 +15,7 @@
 //! | [`events`], [`notice`] | events of clients, and of ranks that failed |
 //! | [`clean_up`] | files that are removed at the end |
 
+mod across_jobs;
 mod clean_up;
 mod client_connection;
 mod collective_operations;
@@ -21,6 +23,7 @@ mod collectives;
 mod describe;
 mod dynamic;
 mod events;
+mod foreign_message;
 mod gets;
 mod known_worlds;
 mod listener;
@@ -43,6 +46,7 @@ use mpd_machine::{Time, Timers};
 use mpd_wire::Rank;
 use pmix_proto::{Answer, Operation, Phase, Ticket};
 
+use self::across_jobs::AcrossJobs;
 use self::clean_up::CleanUps;
 use self::client_connection::{ClientConnection, Clients};
 pub(super) use self::collectives::Collective;
@@ -96,6 +100,7 @@ pub(super) struct Pmix {
     /// By the first rank of the world.
     worlds_data: BTreeMap<Rank, WorldData>,
     others: OtherWorlds,
+    across_jobs: AcrossJobs,
     collectives: Collectives,
     gets: Gets,
     name_requests: NameRequests,
@@ -136,10 +141,11 @@ impl Pmix {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next().into_iter().chain(self.across_jobs.next_deadline()).min()
     }
 
     pub(super) fn expire(&mut self, turn: &mut Turn<'_>) {
+        self.expire_meetings(turn);
         while let Some(timer) = self.timers.pop_expired(turn.now()) {
             match timer {
                 Timer::Accept => {}

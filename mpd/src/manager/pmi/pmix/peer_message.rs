@@ -35,6 +35,22 @@ pub(super) enum PeerMessage {
     Notify(Rank, Box<Notice>),
     /// Shared, from the root: the next event. The rank is that of the sender, or one that failed.
     Event(Rank, Box<Notice>),
+    /// Shared, from the root: the members of a group have met those of other jobs, with this status and these worlds.
+    /// The rank is the first one of a world of the group.
+    Met(Rank, FenceGroup, i32, Vec<WorldInfo>),
+    /// Shared, from the root: the world of another job with this number is no longer connected. With a value its job has
+    /// ended; the value tells whether because of a failure.
+    Parted(u32, Option<bool>),
+}
+
+/// Pairs as bytes.
+pub(super) fn encoded(pairs: &[Pair]) -> Vec<u8> {
+    write_pairs(Encoding::Flexible, pairs)
+}
+
+/// The pairs in these bytes.
+pub(super) fn decoded(bytes: &[u8]) -> Option<Vec<Pair>> {
+    read_pairs(Encoding::Flexible, bytes).ok()
 }
 
 /// Where a piece of a message goes.
@@ -56,12 +72,15 @@ impl PeerMessage {
         match self {
             Self::Commit(rank, _)
             | Self::Contribution(rank, ..)
+            | Self::Met(rank, ..)
             | Self::Ask(rank, _)
             | Self::Answer(rank, ..)
             | Self::Notify(rank, _)
             | Self::Event(rank, _) => *rank,
             // Any number that tells messages under way apart.
-            Self::AskWorld(number) | Self::World(number, _) => Rank(*number),
+            Self::AskWorld(number) | Self::World(number, _) | Self::Parted(number, _) => {
+                Rank(*number)
+            }
         }
     }
 
@@ -78,11 +97,11 @@ impl PeerMessage {
     }
 
     fn write(&self) -> Vec<u8> {
-        let pairs = |pairs: &[Pair]| write_pairs(Encoding::Flexible, pairs);
+        let pairs = encoded;
+        // Our own structs serialise; see frame::encode_message.
         let (kind, first, rest) = match self {
             Self::Commit(_, committed) => (0, Vec::new(), pairs(committed)),
             Self::Contribution(_, group, context, contributed) => {
-                // Our own structs serialise; see frame::encode_message.
                 let group = serde_json::to_vec(group).expect("a group serialises");
                 (1, group, [&context.to_be_bytes()[..], &pairs(contributed)].concat())
             }
@@ -91,11 +110,17 @@ impl PeerMessage {
             Self::Answer(_, key, Some(found)) => (4, key.clone(), pairs(found)),
             Self::AskWorld(_) => (5, Vec::new(), Vec::new()),
             Self::World(_, info) => {
-                // Our own structs serialise; see frame::encode_message.
                 (6, serde_json::to_vec(info).expect("a world serialises"), Vec::new())
             }
             Self::Notify(_, notice) => (7, Vec::new(), notice.write()),
             Self::Event(_, notice) => (8, Vec::new(), notice.write()),
+            Self::Met(_, group, status, worlds) => {
+                let met = (group, status, worlds);
+                (9, serde_json::to_vec(&met).expect("a result serialises"), Vec::new())
+            }
+            Self::Parted(_, ended) => {
+                (10, serde_json::to_vec(ended).expect("a flag serialises"), Vec::new())
+            }
         };
         let length = u32::try_from(first.len()).unwrap_or(u32::MAX);
         [&[kind][..], &length.to_be_bytes(), &first, &rest].concat()
@@ -107,7 +132,7 @@ impl PeerMessage {
         let (length, rest) = rest.split_first_chunk::<4>()?;
         let length = u32::from_be_bytes(*length) as usize;
         let (first, rest) = rest.split_at_checked(length)?;
-        let pairs = |bytes: &[u8]| read_pairs(Encoding::Flexible, bytes).ok();
+        let pairs = decoded;
         Some(match kind {
             0 => Self::Commit(rank, pairs(rest)?),
             1 => {
@@ -122,6 +147,11 @@ impl PeerMessage {
             6 => Self::World(rank.0, serde_json::from_slice(first).ok()?),
             7 => Self::Notify(rank, Notice::read(rest)?.into()),
             8 => Self::Event(rank, Notice::read(rest)?.into()),
+            9 => {
+                let (group, status, worlds) = serde_json::from_slice(first).ok()?;
+                Self::Met(rank, group, status, worlds)
+            }
+            10 => Self::Parted(rank.0, serde_json::from_slice(first).ok()?),
             _ => return None,
         })
     }
@@ -168,7 +198,10 @@ mod tests {
             PeerMessage::Notify(Rank(7), notice.clone()),
             PeerMessage::Event(Rank(7), notice),
             PeerMessage::Commit(Rank(3), pairs()),
-            PeerMessage::Contribution(Rank(4), group, 1 << 40, pairs()),
+            PeerMessage::Contribution(Rank(4), group.clone(), 1 << 40, pairs()),
+            PeerMessage::Met(Rank(4), group, -24, Vec::new()),
+            PeerMessage::Parted(1 << 31, Some(true)),
+            PeerMessage::Parted(1 << 31, None),
             PeerMessage::Ask(Rank(5), b"key".into()),
             PeerMessage::Answer(Rank(6), b"key".into(), None),
             PeerMessage::Answer(Rank(6), Vec::new(), Some(pairs())),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use mpd_wire::Rank;
 use mpd_wire::message::Gathering;
+use mpd_wire::{JobId, Rank};
 
 use super::waiter::Waiter;
 use crate::manager::links::LinkEnd;
@@ -16,12 +16,14 @@ pub(super) struct PendingGet {
     pub(super) key: Vec<u8>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Requester {
     /// A client here.
     Client(Waiter),
     /// The manager at this tree index.
     Host(u32),
+    /// The root manager of another job.
+    Job(JobId),
 }
 
 /// Requests that wait for data, and messages that are incomplete.
@@ -41,7 +43,13 @@ impl Gets {
     pub(super) fn withdraw(&mut self, matches: impl Fn(&Waiter) -> bool) {
         self.waiting.retain(|pending_get| match &pending_get.requester {
             Requester::Client(waiter) => !matches(waiter),
-            Requester::Host(_) => true,
+            Requester::Host(_) | Requester::Job(_) => true,
         });
+    }
+
+    /// Forgets the requests of another job.
+    pub(super) fn forget_job(&mut self, job: &JobId) {
+        let is_its = |get: &PendingGet| matches!(&get.requester, Requester::Job(of) if of == job);
+        self.waiting.retain(|pending_get| !is_its(pending_get));
     }
 }

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use mpd_wire::Rank;
-use mpd_wire::job::{Bytes, Parts, World as Numbers};
+use mpd_wire::bounded::at_most;
+use mpd_wire::job::{Bytes, MAX_HOST_SLICES, Parts, World as Numbers};
+use mpd_wire::{JobId, Rank};
 use pmix_proto::Operation;
+use pmix_proto::view::Proc;
 use serde::{Deserialize, Serialize};
 
+use super::describe;
+use super::known_worlds::ROOT;
 use super::waiter::Waiter;
 use crate::manager::context::Job;
 use crate::manager::worlds::World;
@@ -21,7 +25,25 @@ pub(super) struct WorldInfo {
     pub(super) programs: Vec<(u32, Bytes)>,
     /// The number of the world that spawned it.
     pub(super) parent: Option<u32>,
+    /// What is different if it is a world of another job. Its ranks then have numbers that no rank of this job has, and
+    /// its parts are by the index of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) foreign: Option<Foreign>,
 }
+
+/// A world of another job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Foreign {
+    pub(super) job: JobId,
+    pub(super) namespace: String,
+    /// The names of its hosts.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_SLICES>")]
+    pub(super) hosts: Vec<String>,
+}
+
+/// The first number of worlds and ranks of other jobs.
+pub(super) const FIRST_FOREIGN: u32 = 1 << 31;
 
 impl WorldInfo {
     pub(super) fn of(job: &Job, world: &World) -> Self {
@@ -33,7 +55,15 @@ impl WorldInfo {
             programs: argsets.map(|argset| (argset.size, argset.directory.clone())).collect(),
             parent: spawner
                 .and_then(|name| Numbers::number_of(name.as_bytes(), &job.order.kvsname)),
+            foreign: None,
         }
+    }
+}
+
+impl WorldInfo {
+    /// The secret part of the namespaces of its job, if that is another job.
+    pub(super) fn foreign_secret(&self) -> Option<&str> {
+        describe::secret_in(&self.foreign.as_ref()?.namespace)
     }
 }
 
@@ -42,19 +72,30 @@ impl WorldInfo {
 pub(super) struct WorldRanks<'a> {
     pub(super) numbers: Numbers,
     pub(super) parts: &'a Parts,
+    pub(super) is_foreign: bool,
 }
 
 impl<'a> WorldRanks<'a> {
+    /// A world with ranks in this subtree.
+    pub(super) const fn here(world: &'a World) -> Self {
+        Self { numbers: world.numbers, parts: &world.parts, is_foreign: false }
+    }
+
     /// The world of a description.
     pub(super) const fn of(info: &'a WorldInfo) -> Self {
-        Self { numbers: info.numbers, parts: &info.parts }
+        Self { numbers: info.numbers, parts: &info.parts, is_foreign: info.foreign.is_some() }
     }
 }
 
 impl WorldRanks<'_> {
     /// Whether a rank of it runs here.
     pub(super) fn has_here(&self, job: &Job, rank: Rank) -> bool {
-        self.parts.tree_index_of(rank) == Some(job.tree_index())
+        self.host_of(rank) == Some(job.tree_index()) && !self.is_foreign
+    }
+
+    /// The tree index of the manager that has its data or can get them.
+    pub(super) fn host_of(&self, rank: Rank) -> Option<usize> {
+        if self.is_foreign { Some(ROOT) } else { self.parts.tree_index_of(rank) }
     }
 }
 
@@ -63,6 +104,27 @@ impl WorldRanks<'_> {
 pub(super) struct OtherWorlds {
     pub(super) foreign: BTreeMap<u32, WorldInfo>,
     pub(super) pending: BTreeMap<u32, Vec<Pending>>,
+}
+
+impl OtherWorlds {
+    /// The number of the world of a namespace.
+    pub(super) fn number_of(&self, job: &Job, namespace: &[u8]) -> Option<u32> {
+        describe::number_of(job, namespace).or_else(|| {
+            let is_it = |info: &&WorldInfo| {
+                info.foreign.as_ref().is_some_and(|of| of.namespace.as_bytes() == namespace)
+            };
+            Some(self.foreign.values().find(is_it)?.numbers.number)
+        })
+    }
+
+    /// The process of a rank of any world.
+    pub(super) fn proc_of(&self, job: &Job, numbers: &Numbers, rank: Rank) -> Proc {
+        let foreign = self.foreign.get(&numbers.number).and_then(|info| info.foreign.as_ref());
+        match foreign {
+            Some(foreign) => Proc::new(foreign.namespace.as_str(), numbers.own(rank).0),
+            None => describe::proc_of(job, numbers, rank),
+        }
+    }
 }
 
 /// An operation that waits for the description of a world.
