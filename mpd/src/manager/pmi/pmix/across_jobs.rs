@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::collectives::{Collective, MAX_COLLECTIVES, Purpose};
 use super::foreign_message::{Described, Description, ForeignMessage};
+use super::notice::Notice;
 use super::peer_message::{PeerMessage, Route};
 use super::routing::pass_down;
 use super::world_info::{FIRST_FOREIGN, WorldInfo};
@@ -326,14 +327,15 @@ impl Pmix {
         self.worlds_data.remove(&info.numbers.first);
         self.gets.asked.retain(|(rank, _)| !info.numbers.contains(*rank));
         if let Some(has_failed) = ended {
-            self.report_end(&info, has_failed);
+            self.report_end(turn, &info, has_failed);
         }
         self.review_gets(turn);
     }
 
     /// Clients that registered for it get events about the end of another job, and those that register later.
-    fn report_end(&mut self, info: &WorldInfo, has_failed: bool) {
-        let Some(foreign) = &info.foreign else { return };
+    /// The root orders them.
+    fn report_end(&mut self, turn: &mut Turn<'_>, info: &WorldInfo, has_failed: bool) {
+        let Some(foreign) = info.foreign.as_ref().filter(|_| turn.job.is_root()) else { return };
         let event = |status, key: &str, proc: Proc| pmix_proto::Event {
             status,
             source: proc.clone(),
@@ -349,9 +351,7 @@ impl Pmix {
             .collect();
         events.push(event(Status::JOB_TERMINATED, "pmix.evaffected", proc(WILDCARD)));
         for event in events {
-            self.deliver(&event);
-            let own = self.worlds_data.iter_mut().filter(|(first, _)| first.0 < FIRST_FOREIGN);
-            own.for_each(|(_, world_data)| world_data.events.record(event.clone()));
+            self.order(turn, info.numbers.first, Notice { host: 0, has_default: false, event });
         }
     }
 
