@@ -16,12 +16,10 @@
 //! | [`manager`] | the life of one job on one host, and at the root of the whole job |
 //! | [`joblink`] | one end of a link between two managers: classes, bounds, pulses |
 //! | [`leftovers`] | the System V objects and files in `/dev/shm` that belong to a job |
-//! | [`meeting`] | ranks that meet ranks of other jobs, and the links between the root managers |
 //! | [`record`] | a daemon's record of a job on disk, in case its manager dies |
 #![forbid(unsafe_code)]
 
 pub mod joblink;
 pub mod leftovers;
 pub mod manager;
-pub mod meeting;
 pub mod record;

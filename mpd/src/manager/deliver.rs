@@ -1,7 +1,6 @@
 //! One match that routes each event to its owners, or to the machine.
 
 use mpd_io::tree::{self, Dead};
-use mpd_job::meeting;
 use mpd_stdio::input::Stdin;
 use mpd_wire::Rank;
 use mpd_wire::job::HostSlice;
@@ -108,7 +107,7 @@ impl Process {
             ForLinks::Connected(connection, hello) => self.links.adopt(turn, connection, &hello),
             ForLinks::Broken(end, problem) => self.links.break_off(turn, end, problem),
             ForLinks::DaemonGone => {
-                self.pmi.meet(turn, meeting::Input::DaemonLost);
+                self.pmi.meet(turn, mpd_meeting::Input::DaemonLost);
                 self.links.daemon_gone(turn);
             }
         }
@@ -183,7 +182,7 @@ impl Process {
     /// The job is over. Other jobs that met its ranks learn it.
     fn finish(&mut self, code: u8) {
         self.over = Some(code);
-        self.pmi.meet(&mut self.common.turn(), meeting::Input::End(code != 0));
+        self.pmi.meet(&mut self.common.turn(), mpd_meeting::Input::End(code != 0));
     }
 
     /// Removes a spawned world whose ranks have ended.

@@ -4,7 +4,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use mpd_job::manager::Input;
-use mpd_job::meeting;
 use mpd_machine::Time;
 use mpd_wire::job::HostSlice;
 use mpd_wire::message::{
@@ -76,7 +75,7 @@ pub(super) enum Event {
     /// The daemon's answer about a name.
     Named(u32, NameAnswer),
     /// An input of the meetings with ranks of other jobs.
-    Meeting(meeting::Input),
+    Meeting(mpd_meeting::Input),
     /// A name belongs to another job now.
     NameLost(String, JobId),
 

@@ -23,7 +23,6 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use mpd_job::manager::Input;
-use mpd_job::meeting;
 use mpd_machine::{Time, Timers};
 use mpd_wire::job::{Bytes, World as Numbers};
 use mpd_wire::message::{FenceGroup, ManagerReport, NameAnswer, NameOperation, Phase as Part};
@@ -144,7 +143,7 @@ impl Pmi {
     }
 
     /// Handles an event of the meetings with ranks of other jobs.
-    pub(super) fn meet(&mut self, turn: &mut Turn<'_>, input: meeting::Input) {
+    pub(super) fn meet(&mut self, turn: &mut Turn<'_>, input: mpd_meeting::Input) {
         self.pmix.meet(turn, input);
     }
 
@@ -504,7 +503,7 @@ impl Pmi {
     pub(super) fn repeat_names(&mut self, turn: &mut Turn<'_>) {
         self.names.repeat(turn.now());
         self.perform_names(turn);
-        self.pmix.meet(turn, meeting::Input::DaemonReplaced);
+        self.pmix.meet(turn, mpd_meeting::Input::DaemonReplaced);
     }
 
     /// Handles the loss of a name to another job.

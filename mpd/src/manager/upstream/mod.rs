@@ -17,7 +17,6 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use mpd_job::manager::{Input, WorldEnds};
-use mpd_job::meeting;
 use mpd_machine::{Time, Timers};
 use mpd_wire::job::{Crash, Failure, Notice, RankEnd, World};
 use mpd_wire::message::{
@@ -182,10 +181,10 @@ impl Upstream {
                 DaemonMessage::Placed(request, outcome) => Event::Placed(request, outcome),
                 DaemonMessage::Named(request, answer) => Event::Named(request, answer),
                 DaemonMessage::Met(request, answer) => {
-                    Event::Meeting(meeting::Input::Answer(request, answer))
+                    Event::Meeting(mpd_meeting::Input::Answer(request, answer))
                 }
                 DaemonMessage::Passed(from, payload) => {
-                    Event::Meeting(meeting::Input::Passed(from, payload))
+                    Event::Meeting(mpd_meeting::Input::Passed(from, payload))
                 }
                 DaemonMessage::NameLost(name, to) => Event::NameLost(name, to),
                 DaemonMessage::Link(fd, hello) => ForLinks::Connected(fd, hello).into(),

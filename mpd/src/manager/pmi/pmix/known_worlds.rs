@@ -2,13 +2,14 @@
 //! root described them.
 
 use mpd_wire::Rank;
+use mpd_wire::job::World as Numbers;
 use pmix_proto::view::Proc;
 use pmix_proto::{Answer, Status, job_info};
 
 use super::peer_message::PeerMessage;
 use super::routing::send;
 use super::waiter::Waiter;
-use super::world_info::{Pending, WorldInfo, WorldRanks};
+use super::world_info::{OtherWorlds, Pending, ROOT, WorldInfo, WorldRanks};
 use super::{Pmix, describe};
 use crate::manager::context::{Job, Turn};
 
@@ -17,9 +18,6 @@ const MAX_FOREIGN: usize = 256;
 
 /// Most operations that wait for the description of a world.
 const MAX_PENDING: usize = 16 * 1024;
-
-/// The tree index of the root, which knows all worlds.
-pub(super) const ROOT: usize = 0;
 
 impl Pmix {
     /// The world of that number.
@@ -111,5 +109,26 @@ impl Pmix {
         let (facts, node) = describe::facts(turn.job, &info);
         let info = job_info::describe(&facts, node, encoding);
         self.answer(waiter, Answer::Spawned { namespace: &facts.namespace, info: &info });
+    }
+}
+
+impl OtherWorlds {
+    /// The number of the world of a namespace.
+    pub(super) fn number_of(&self, job: &Job, namespace: &[u8]) -> Option<u32> {
+        describe::number_of(job, namespace).or_else(|| {
+            let is_it = |info: &&WorldInfo| {
+                info.foreign.as_ref().is_some_and(|of| of.namespace.as_bytes() == namespace)
+            };
+            Some(self.foreign.values().find(is_it)?.numbers.number)
+        })
+    }
+
+    /// The process of a rank of any world.
+    pub(super) fn proc_of(&self, job: &Job, numbers: &Numbers, rank: Rank) -> Proc {
+        let foreign = self.foreign.get(&numbers.number).and_then(|info| info.foreign.as_ref());
+        match foreign {
+            Some(foreign) => Proc::new(foreign.namespace.as_str(), numbers.own(rank).0),
+            None => describe::proc_of(job, numbers, rank),
+        }
     }
 }

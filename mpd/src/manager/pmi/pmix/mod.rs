@@ -7,7 +7,7 @@
 //! | [`describe`], [`world_info`], [`known_worlds`] | the facts about worlds, of this host and of others; the variables of ranks |
 //! | [`requests`], [`waiter`] | the operations of the clients, and the numbers of waiting operations |
 //! | [`collective_operations`], [`collectives`] | fences and other operations of several processes |
-//! | [`across_jobs`], [`foreign_message`] | operations with processes of other jobs, and messages between the jobs |
+//! | [`meetings`], [`across_jobs`], [`foreign_message`] | operations with processes of other jobs, and messages between the jobs |
 //! | [`gets`], [`pending_gets`] | data that other processes committed |
 //! | [`peer_message`], [`routing`] | messages between managers |
 //! | [`published`], [`name_requests`] | names that clients publish and look up |
@@ -27,6 +27,7 @@ mod foreign_message;
 mod gets;
 mod known_worlds;
 mod listener;
+mod meetings;
 mod name_requests;
 mod notice;
 mod peer_message;

@@ -6,11 +6,8 @@ use mpd_wire::bounded::at_most;
 use mpd_wire::job::{Bytes, MAX_HOST_SLICES, Parts, World as Numbers};
 use mpd_wire::{JobId, Rank};
 use pmix_proto::Operation;
-use pmix_proto::view::Proc;
 use serde::{Deserialize, Serialize};
 
-use super::describe;
-use super::known_worlds::ROOT;
 use super::waiter::Waiter;
 use crate::manager::context::Job;
 use crate::manager::worlds::World;
@@ -42,6 +39,9 @@ pub(super) struct Foreign {
     pub(super) hosts: Vec<String>,
 }
 
+/// The tree index of the root, which knows all worlds.
+pub(super) const ROOT: usize = 0;
+
 /// The first number of worlds and ranks of other jobs.
 pub(super) const FIRST_FOREIGN: u32 = 1 << 31;
 
@@ -57,13 +57,6 @@ impl WorldInfo {
                 .and_then(|name| Numbers::number_of(name.as_bytes(), &job.order.kvsname)),
             foreign: None,
         }
-    }
-}
-
-impl WorldInfo {
-    /// The secret part of the namespaces of its job, if that is another job.
-    pub(super) fn foreign_secret(&self) -> Option<&str> {
-        describe::secret_in(&self.foreign.as_ref()?.namespace)
     }
 }
 
@@ -104,27 +97,6 @@ impl WorldRanks<'_> {
 pub(super) struct OtherWorlds {
     pub(super) foreign: BTreeMap<u32, WorldInfo>,
     pub(super) pending: BTreeMap<u32, Vec<Pending>>,
-}
-
-impl OtherWorlds {
-    /// The number of the world of a namespace.
-    pub(super) fn number_of(&self, job: &Job, namespace: &[u8]) -> Option<u32> {
-        describe::number_of(job, namespace).or_else(|| {
-            let is_it = |info: &&WorldInfo| {
-                info.foreign.as_ref().is_some_and(|of| of.namespace.as_bytes() == namespace)
-            };
-            Some(self.foreign.values().find(is_it)?.numbers.number)
-        })
-    }
-
-    /// The process of a rank of any world.
-    pub(super) fn proc_of(&self, job: &Job, numbers: &Numbers, rank: Rank) -> Proc {
-        let foreign = self.foreign.get(&numbers.number).and_then(|info| info.foreign.as_ref());
-        match foreign {
-            Some(foreign) => Proc::new(foreign.namespace.as_str(), numbers.own(rank).0),
-            None => describe::proc_of(job, numbers, rank),
-        }
-    }
 }
 
 /// An operation that waits for the description of a world.

@@ -174,7 +174,7 @@ impl Ring {
         self.done.contains(&(job, output.clone()))
     }
 
-    /// The job ends without a word, as by the death of its manager.
+    /// The job ends without a report, as by the death of its manager.
     fn kill(&mut self, job: u64) {
         self.jobs.remove(&id(job));
     }

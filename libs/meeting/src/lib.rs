@@ -1,12 +1,19 @@
 //! Ranks of several jobs meet: they connect, disconnect, or synchronise. The root manager of each job has one machine.
 //!
-//! The members of each job first meet in a fence of their own ([`crate::manager::Output::Assembled`]). Then the root
+//! **Purpose.** The members of each job first meet in a fence of their own (`mpd-job`). Then the root
 //! managers speak to each other, through their daemons: each finds the other jobs by the marks of their namespaces. The
 //! root of the lowest namespace coordinates: the others report the arrival of their members to it, and it tells all of
 //! them when every job has arrived. A meeting ends by that, by its timeout, or by the end of one of its jobs.
 //!
 //! Jobs are linked from their first frame on until one of them ends. A daemon answers each frame, so the end of a job is
 //! noticed even when its manager could not report it.
+
+//!
+//! **Users.** The root manager of a job, in `mpd`.
+//!
+//! **Must not know.** What the members tell each other: descriptions and messages are bytes here. PMIx, the job tree, the
+//! ring, descriptors.
+#![forbid(unsafe_code)]
 
 mod frame;
 mod link;
@@ -38,7 +45,7 @@ const MAX_KEY: usize = 256;
 
 /// How often a job is asked for that others wait for or are connected to.
 const PROBE: Duration = Duration::from_secs(2);
-/// How often a job is asked for that nobody waits for.
+/// How often a job is asked for that no member waits for.
 const SLOW_PROBE: Duration = Duration::from_secs(30);
 /// When a frame is sent again that was not acknowledged, and a request that failed is repeated.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -116,7 +123,7 @@ pub enum Output {
     Told(JobId, Vec<u8>),
     /// That job is no longer connected.
     Disconnected(JobId),
-    /// That job has ended, and whether because of a failure or without a word.
+    /// That job has ended, and whether because of a failure or without a report.
     Gone(JobId, bool),
 }
 
@@ -241,7 +248,7 @@ impl Meetings {
         lost.map_or(next, |lost| lost.min(next))
     }
 
-    /// Whether somebody waits for a job or is connected to it.
+    /// Whether members wait for a job or are connected to it.
     fn is_watched(&self, job: &JobId, peer: &Peer) -> bool {
         peer.connections > 0
             || !peer.early.is_empty()
