@@ -12,7 +12,7 @@
 /// Two decisions:
 ///
 /// * `HYDRA_*` and `MPIEXEC_*` stay, as do `MPIR_CVAR_*`, `I_MPI_*` and `OMPI_MCA_*`: users set them, and no launcher
-///   does for its ranks. A second mpirun inside the job also obeys `MPIEXEC_TIMEOUT`, as under Hydra. `PMI_DEBUG` and
+///   does for its ranks. Three of `OMPI_MCA_*` are removed: they say how a rank is bound, and that its host is crowded. A second mpirun inside the job also obeys `MPIEXEC_TIMEOUT`, as under Hydra. `PMI_DEBUG` and
 ///   `PMIX_MCA_*` are removed with their families, although users may set them. In those families it is safer to
 ///   remove too much, and a user can name a variable to mpirun.
 /// * Slurm's allocation (`SLURM_JOB_ID`, `SLURM_JOB_NODELIST`, …) stays, because the job still belongs to it. The
@@ -39,6 +39,9 @@ const PREFIXES: &[&str] = &[
 
 const EXACT: &[&str] = &[
     "OMPI_UNIVERSE_SIZE",
+    "OMPI_MCA_mpi_oversubscribe",
+    "OMPI_MCA_orte_base_applied_binding",
+    "OMPI_MCA_orte_bound_at_launch",
     // This variable makes Open MPI 4 expect a launcher with PMIx.
     "JSM_JSRUN_PORT",
     // This variable makes MVAPICH write a binary frame into the line protocol.
@@ -73,6 +76,8 @@ mod tests {
             "MPI_LOCALNRANKS",
             "OMPI_COMM_WORLD_RANK",
             "OMPI_UNIVERSE_SIZE",
+            "OMPI_MCA_mpi_oversubscribe",
+            "OMPI_MCA_orte_bound_at_launch",
             "JSM_JSRUN_PORT",
             "MV2_COMM_WORLD_RANK",
             "MPIRUN_RSH_LAUNCH",

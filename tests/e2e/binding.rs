@@ -15,7 +15,7 @@ use crate::suite::Suite;
 const SHOW: [&str; 3] = ["sh", "-c", "echo $PMI_RANK $(grep Cpus_allowed_list /proc/self/status)"];
 
 /// The numbers of a list such as `0-3,8`.
-fn numbers(list: &str) -> BTreeSet<u32> {
+pub(crate) fn numbers(list: &str) -> BTreeSet<u32> {
     let range = |part: &str| {
         let (low, high) = part.split_once('-').unwrap_or((part, part));
         let number = |text: &str| text.parse::<u32>().expect("a number of a CPU");
@@ -36,13 +36,14 @@ fn masks(output: &Output) -> Vec<BTreeSet<u32>> {
 }
 
 /// The CPUs that the caller of the tests may use.
-fn allowed() -> BTreeSet<u32> {
+pub(crate) fn allowed() -> BTreeSet<u32> {
     let status = std::fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     numbers(line.expect("a list of CPUs").trim())
 }
 
-fn bound(suite: &Suite, to: &str, ranks: usize) -> Vec<BTreeSet<u32>> {
+/// The CPUs that each rank may use with this binding.
+pub(crate) fn bound(suite: &Suite, to: &str, ranks: usize) -> Vec<BTreeSet<u32>> {
     let ranks = ranks.to_string();
     masks(&suite.mpirun(["-n", &ranks, "-bind-to", to]).args(SHOW).output())
 }

@@ -29,6 +29,7 @@ mod jobs;
 mod kill;
 mod library_spawn;
 mod limits;
+mod locality;
 mod manager;
 mod members;
 mod mpi;

@@ -1,4 +1,4 @@
-//! The CPUs that this process may use, and the cores and NUMA nodes to which they belong.
+//! The CPUs that this process may use, and the parts of the host to which they belong.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 use mpd_placement::binding::Cpu;
+use mpd_placement::locality::{Position, Topology};
 
 use crate::status::field;
 
@@ -59,10 +60,38 @@ pub fn allowed() -> io::Result<Vec<Cpu>> {
     Ok(numbers.into_iter().map(cpu).collect())
 }
 
+/// The topology of the CPUs that this process may use, as far as the system describes it. It has no CPUs if the system does
+/// not list them.
+pub fn topology() -> Topology {
+    let cpus = allowed().unwrap_or_default();
+    Topology::new(cpus.into_iter().map(|cpu| position(Path::new(SYSTEM), cpu)).collect())
+}
+
+fn position(system: &Path, cpu: Cpu) -> Position {
+    let directory = system.join(format!("cpu/cpu{}", cpu.number));
+    let mut caches = [None; 3];
+    // The kernel numbers the caches of a CPU without gaps: two of level 1, and one for each further level.
+    for index in 0.. {
+        let cache = directory.join(format!("cache/index{index}"));
+        let Ok(level) = fs::read_to_string(cache.join("level")) else { break };
+        let kind = fs::read_to_string(cache.join("type")).unwrap_or_default();
+        let level = level.trim().parse::<usize>().ok().and_then(|level| level.checked_sub(1));
+        let at = level.filter(|_| kind.trim() != "Instruction");
+        if let Some(cache_of_level) = at.and_then(|at| caches.get_mut(at)) {
+            *cache_of_level = lowest(&cache.join("shared_cpu_list"));
+        }
+    }
+    Position { cpu, package: lowest(&directory.join("topology/core_siblings_list")), caches }
+}
+
 /// The lowest CPU of the core that a CPU is part of.
 fn core(system: &Path, cpu: u32) -> Option<u32> {
-    let list = system.join(format!("cpu/cpu{cpu}/topology/thread_siblings_list"));
-    numbers(&fs::read_to_string(list).ok()?)?.first().copied()
+    lowest(&system.join(format!("cpu/cpu{cpu}/topology/thread_siblings_list")))
+}
+
+/// The lowest number of a list in a file.
+fn lowest(path: &Path) -> Option<u32> {
+    numbers(&fs::read_to_string(path).ok()?)?.first().copied()
 }
 
 /// The node of each CPU.
@@ -127,7 +156,31 @@ mod tests {
     }
 
     #[test]
+    fn the_caches_and_the_package_of_a_cpu_are_read_from_sysfs() {
+        let system = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = system.path().join("cpu/cpu3").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let caches = [("1", "Data", "3"), ("1", "Instruction", "1"), ("3", "Unified", "2-3")];
+        for (index, (level, kind, shared)) in caches.into_iter().enumerate() {
+            file(&format!("cache/index{index}/level"), &format!("{level}\n"));
+            file(&format!("cache/index{index}/type"), &format!("{kind}\n"));
+            file(&format!("cache/index{index}/shared_cpu_list"), &format!("{shared}\n"));
+        }
+        file("topology/core_siblings_list", "0-3\n");
+        let cpu = Cpu { node: 0, core: 3, number: 3 };
+        let read = position(system.path(), cpu);
+        assert_eq!(read, Position { cpu, package: Some(0), caches: [Some(3), None, Some(2)] });
+        let unknown = position(&system.path().join("none"), cpu);
+        assert_eq!(unknown, Position { cpu, package: None, caches: [None; 3] });
+    }
+
+    #[test]
     fn this_process_may_use_a_cpu() {
-        assert!(!allowed().unwrap().is_empty());
+        let cpus = allowed().unwrap();
+        let numbers: Vec<u32> = cpus.iter().map(|cpu| cpu.number).collect();
+        assert!(topology().locality(&numbers).is_some());
     }
 }

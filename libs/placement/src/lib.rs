@@ -30,6 +30,7 @@
 //! | [`place`] | the host of each rank |
 //! | [`spawn`] | the host of each spawned process |
 //! | [`binding`] | the CPUs of each rank |
+//! | [`locality`] | the position of these CPUs in the topology |
 //! | [`hosts`] | the host file, and lists of hosts with ranges |
 //! | [`soft`] | the numbers of processes with which a program can run |
 //! | `members` | the members in ring order, and the meaning of a host's name |
@@ -40,6 +41,7 @@
 pub mod binding;
 mod error;
 pub mod hosts;
+pub mod locality;
 mod members;
 mod pool;
 pub mod soft;

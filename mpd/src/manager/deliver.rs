@@ -64,6 +64,7 @@ impl Process {
             Event::MarkTaken(rank) => self.ranks.grant_mark(rank),
             Event::Staged(problem) => self.ranks.get_ready(turn, problem, self.links.staging()),
 
+            Event::Bound(first, bindings) => self.common.job.worlds.bind(first, bindings),
             Event::Going => self.go(),
             Event::Registered => {
                 self.ranks.report_all(turn);

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use mpd_job::manager::Input;
 use mpd_machine::Time;
+use mpd_placement::binding::Bindings;
 use mpd_wire::job::HostSlice;
 use mpd_wire::message::{
     Down, JobNews, ManagerReport, NameAnswer, Phase, Placing, Span, TreeKind, Up,
@@ -112,6 +113,8 @@ pub(super) enum Event {
     Staged(Option<String>),
 
     // For more than one.
+    /// The CPUs to which the ranks of a world here will be bound.
+    Bound(Rank, Bindings),
     /// The ranks of this host are about to be started.
     Going,
     /// A daemon has adopted this manager.

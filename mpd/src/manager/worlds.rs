@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use mpd_placement::binding::Bindings;
 use mpd_wire::Rank;
 use mpd_wire::job::{HostSlices, JobSpec, Parts, World as Numbers};
 use mpd_wire::message::StartJob;
@@ -29,6 +30,8 @@ pub(super) struct World {
     pub(super) children: Vec<usize>,
     /// Whether several hosts have a part in the world.
     pub(super) is_spread: bool,
+    /// The CPUs to which the ranks here are bound, once the checks before their start are done.
+    pub(super) bindings: Bindings,
 }
 
 impl World {
@@ -67,7 +70,13 @@ impl World {
             children: order.host_slices.children(tree_index).filter(has_part).collect(),
             is_spread: parts.0.iter().filter(|(_, ranks)| !ranks.is_empty()).count() > 1,
             parts,
+            bindings: Bindings::default(),
         }
+    }
+
+    /// The CPUs to which a rank here is bound; none if it is not bound.
+    pub(super) fn cpus_of(&self, rank: Rank) -> &[u32] {
+        self.bindings.cpus(self.local(rank))
     }
 
     /// The index of a rank among the ranks of this host in this world.
@@ -96,6 +105,13 @@ impl Worlds {
 
     pub(super) fn remove(&mut self, first: Rank) {
         self.worlds.remove(&first);
+    }
+
+    /// Notes to which CPUs the ranks of a world here are bound.
+    pub(super) fn bind(&mut self, first: Rank, bindings: Bindings) {
+        if let Some(world) = self.worlds.get_mut(&first) {
+            world.bindings = bindings;
+        }
     }
 
     /// Renames the key-value space of the first world, whose programs start again.

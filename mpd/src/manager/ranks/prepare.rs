@@ -10,6 +10,7 @@ use mpd_io::locate;
 use mpd_io::spawn::Spawn;
 use mpd_io::sweep::COOKIE;
 use mpd_placement::binding::Bindings;
+use mpd_placement::locality::list;
 use mpd_wire::Rank;
 use mpd_wire::job::group_of;
 use mpd_wire::job::{Argset, ArgumentFormat, Binding, Failure, JobSpec, Limit};
@@ -26,7 +27,7 @@ use crate::manager::links::staging::Staging;
 const OWN_DESCRIPTORS: u64 = 64;
 
 /// Variables that the manager sets. Values from the user's environment do not reach a rank.
-const SET_BY_MANAGER: [&str; 33] = [
+const SET_BY_MANAGER: [&str; 35] = [
     "GFORTRAN_UNBUFFERED_PRECONNECTED",
     "JSM_JSRUN_PORT",
     "MPD_GROUP_DIR",
@@ -39,6 +40,8 @@ const SET_BY_MANAGER: [&str; 33] = [
     "MPD_JOB_TMPDIR",
     "MPI_LOCALNRANKS",
     "MPI_LOCALRANKID",
+    "OMPI_MCA_orte_base_applied_binding",
+    "OMPI_MCA_orte_bound_at_launch",
     "PMIX_BFROP_BUFFER_TYPE",
     "PMIX_GDS_MODULE",
     "PMIX_HOSTNAME",
@@ -221,7 +224,8 @@ fn spawn_of(
 
 /// Variables that libraries need. MPICH 5 would choose PMIx where it is offered. The library of Intel normally gets its
 /// variables from its own launcher. They say that processes can be spawned. If ranks outnumber CPUs, they make waiting
-/// ranks block instead of polling, which would slow down the others. Values of the user are kept.
+/// ranks block instead of polling, which would slow down the others. Open MPI 4 then yields the CPU; Open MPI 5 reads that
+/// from the job information. Values of the user are kept.
 fn for_libraries(
     given: &[Vec<u8>],
     crowded: bool,
@@ -230,6 +234,7 @@ fn for_libraries(
         ("I_MPI_SPAWN", "on", true),
         ("I_MPI_WAIT_MODE", "1", crowded),
         ("MPIR_CVAR_PMI_VERSION", "1", true),
+        ("OMPI_MCA_mpi_oversubscribe", "1", crowded),
     ];
     let is_given = |name: &str| {
         let matches =
@@ -256,6 +261,18 @@ pub(crate) fn variables_of(
         texts.extend(groups.variables(group));
     }
     texts.into_iter().filter_map(|text| CString::new(text).ok()).collect()
+}
+
+/// The variables by which Open MPI 4 learns to which CPUs a rank is bound; none if it is not bound. Open MPI 5 reads that
+/// from the job information.
+pub(crate) fn variables_of_binding(cpus: &[u32]) -> Vec<(&'static str, String)> {
+    if cpus.is_empty() {
+        return Vec::new();
+    }
+    vec![
+        ("OMPI_MCA_orte_bound_at_launch", "1".to_owned()),
+        ("OMPI_MCA_orte_base_applied_binding", list(cpus.iter().copied())),
+    ]
 }
 
 /// Variables as lines of an environment.
@@ -337,10 +354,20 @@ mod tests {
             for_libraries(&given, crowded).map(|(name, value)| format!("{name}={value}")).collect()
         };
         let all: Vec<String> = reported(&[], true);
-        assert_eq!(all, ["I_MPI_SPAWN=on", "I_MPI_WAIT_MODE=1", "MPIR_CVAR_PMI_VERSION=1"]);
+        let yields = "OMPI_MCA_mpi_oversubscribe=1";
+        assert_eq!(all, ["I_MPI_SPAWN=on", "I_MPI_WAIT_MODE=1", "MPIR_CVAR_PMI_VERSION=1", yields]);
         let mpich = "MPIR_CVAR_PMI_VERSION=2";
         assert_eq!(reported(&["I_MPI_SPAWNER=x", mpich], false), ["I_MPI_SPAWN=on"]);
-        let given = ["I_MPI_SPAWN=off", "I_MPI_WAIT_MODE=0", mpich];
+        let polls = "OMPI_MCA_mpi_oversubscribe=0";
+        let given = ["I_MPI_SPAWN=off", "I_MPI_WAIT_MODE=0", mpich, polls];
         assert_eq!(reported(&given, true), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_bound_rank_has_variables_with_its_cpus() {
+        assert_eq!(variables_of_binding(&[]), []);
+        let [bound, cpus] = variables_of_binding(&[0, 1, 4]).try_into().unwrap();
+        assert_eq!((bound.1.as_str(), cpus.1.as_str()), ("1", "0-1,4"));
+        assert!([bound.0, cpus.0].iter().all(|name| is_set_by_manager(name.as_bytes())));
     }
 }

@@ -7,6 +7,7 @@ use mpd_io::logging::plain;
 use mpd_io::priority;
 use mpd_io::spawn::{Extra, SpawnError, Step};
 use mpd_job::manager::Input;
+use mpd_placement::locality::list;
 use mpd_wire::Rank;
 use mpd_wire::job::{Failure, RankEnd};
 use mpd_wire::message::Phase;
@@ -44,7 +45,7 @@ impl Ranks {
         match prepared {
             Err(failure) => turn.post(Input::StartFailed(failure)),
             Ok(prepared) => {
-                self.starting.insert(Rank(0), Starting { prepared, next: None });
+                self.keep(turn, Rank(0), prepared);
                 turn.end(Phase::Checks, None);
                 turn.begin(Phase::Ready, None);
                 turn.post(Input::Ready);
@@ -71,11 +72,14 @@ impl Ranks {
         };
         match prepared {
             Err(failure) => turn.post(Input::WorldFailed(first, failure)),
-            Ok(prepared) => {
-                self.starting.insert(first, Starting { prepared, next: None });
-            }
+            Ok(prepared) => self.keep(turn, first, prepared),
         }
         turn.post(Input::Prepared(first));
+    }
+
+    fn keep(&mut self, turn: &mut Turn<'_>, first: Rank, prepared: Prepared) {
+        turn.report(Event::Bound(first, prepared.bindings));
+        self.starting.insert(first, Starting { launches: prepared.launches, next: None });
     }
 
     fn prepare(
@@ -190,13 +194,14 @@ impl Ranks {
         }
         let (spec, order) = (&turn.job.spec, &turn.job.order);
         let (own, local) = (world.numbers.own(rank), world.local(rank));
-        let Some(Starting { prepared, .. }) = self.starting.get(&world.numbers.first) else {
+        let Some(Starting { launches, .. }) = self.starting.get(&world.numbers.first) else {
             return Ok(());
         };
-        let Launch { spawn, shim } = &prepared.launches[&world.argset_of(rank)];
+        let Launch { spawn, shim } = &launches[&world.argset_of(rank)];
         let mut variables = prepare::variables_of((&world.spec, &turn.job.groups), own, local);
         variables.extend(prepare::lines_of(variables_of(turn.job, world, rank)));
-        let cpus = CpuMask::of(prepared.bindings.cpus(local));
+        variables.extend(prepare::lines_of(prepare::variables_of_binding(world.cpus_of(rank))));
+        let cpus = CpuMask::of(world.cpus_of(rank));
         let argset = &world.spec.argsets[world.argset_of(rank)];
         let arguments = prepare::arguments_of((&world.spec, order), own);
         let fed = is_first && (spec.stdin_switch || spec.stdin.contains(rank));
@@ -217,7 +222,7 @@ impl Ranks {
         let token = self.table.next_token();
         let started = RankProcess::start(turn.registry, (extra, token), spawn, given);
         turn.end(Phase::Spawn, Some(rank));
-        let failed = |error: StartError| start_failure((world, prepared), rank, &error);
+        let failed = |error: StartError| start_failure(world, rank, &error);
         let (process, ends) = started.map_err(failed)?;
         let ends = ends.map_err(|error| failed(error.into()));
         if let Some(pid) = process.child() {
@@ -273,13 +278,9 @@ fn start_failed(turn: &mut Turn<'_>, first: Rank, failure: Failure) {
     }
 }
 
-fn start_failure(
-    (world, prepared): (&World, &Prepared),
-    rank: Rank,
-    error: &StartError,
-) -> Failure {
+fn start_failure(world: &World, rank: Rank, error: &StartError) -> Failure {
     let argset = &world.spec.argsets[world.argset_of(rank)];
-    let local = world.local(rank);
+    let cpus = world.cpus_of(rank);
     let rank = world.numbers.own(rank);
     let program = String::from_utf8_lossy(&argset.program).into_owned();
     let problem = match error {
@@ -291,8 +292,7 @@ fn start_failure(
             prepare::cannot_enter(&argset.directory, error)
         }
         StartError::Spawn(SpawnError::Child { step: Step::Binding, error }) => {
-            let cpus = prepared.bindings.cpus(local).iter();
-            let cpus = cpus.map(u32::to_string).collect::<Vec<_>>().join(",");
+            let cpus = list(cpus.iter().copied());
             format!("cannot bind rank {rank} to the CPUs {cpus}: {}", plain(error))
         }
         StartError::Spawn(SpawnError::Child { step, error }) => {

@@ -1,11 +1,14 @@
 //! The ranks of one world while they are started.
 
-use super::prepare::Prepared;
+use std::collections::BTreeMap;
+
+use super::prepare::Launch;
 
 /// The ranks of one world that run here.
 #[derive(Debug, Default)]
 pub(super) struct Starting {
-    pub(super) prepared: Prepared,
+    /// By program.
+    pub(super) launches: BTreeMap<usize, Launch>,
     /// The index of the next rank to start; `None` if no rank is left or the start has failed.
     pub(super) next: Option<usize>,
 }

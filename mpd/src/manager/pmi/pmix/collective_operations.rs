@@ -192,7 +192,7 @@ impl Pmix {
         let others = self.others_among(turn.job, rank, members);
         let others = others.into_iter().filter_map(|number| self.info(turn.job, number));
         let described = others.map(|info| {
-            let (facts, node) = describe::facts(turn.job, &info);
+            let (facts, node) = describe::facts(turn.job, &info, &self.topology);
             let pairs = pmix_proto::job_info::describe(&facts, node, encoding);
             pmix_proto::job_info::answer(encoding, &facts.namespace, &pairs)
         });

@@ -1,7 +1,9 @@
 //! The facts about a world for its PMIx clients, from its placement.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
+use mpd_placement::locality::{Topology, list};
 use mpd_wire::Rank;
 use mpd_wire::job::World as Numbers;
 use pmix_proto::environment::{Settings, variables};
@@ -45,8 +47,12 @@ pub(super) fn directory(job: &Job, number: u32) -> PathBuf {
 }
 
 /// What a world is to a PMIx client on this host. Its hosts are those with ranks of it, in the order of the tree. The
-/// number is that of this host among them.
-pub(super) fn facts(job: &Job, world: &WorldInfo) -> (Facts, Option<u32>) {
+/// number is that of this host among them. `topology` is that of this host; it is read when a rank here is bound.
+pub(super) fn facts(
+    job: &Job,
+    world: &WorldInfo,
+    topology: &OnceCell<Topology>,
+) -> (Facts, Option<u32>) {
     let number = world.numbers.number;
     let foreign = world.foreign.as_ref();
     let parts: Vec<_> = world.parts.0.iter().filter(|(_, ranks)| !ranks.is_empty()).collect();
@@ -54,9 +60,6 @@ pub(super) fn facts(job: &Job, world: &WorldInfo) -> (Facts, Option<u32>) {
     let mut nodes = Vec::new();
     let mut own = None;
     for (at, (tree_index, there)) in (0_u32..).zip(&parts) {
-        for rank in there.ranks().filter(|rank| world.numbers.contains(*rank)) {
-            ranks[world.numbers.own(rank).index()].node = at;
-        }
         // A host of another job is known by its name.
         let name = foreign.map_or_else(
             || job.host_at(*tree_index as usize),
@@ -66,6 +69,11 @@ pub(super) fn facts(job: &Job, world: &WorldInfo) -> (Facts, Option<u32>) {
             Some(_) => name == job.host(),
             None => *tree_index as usize == job.tree_index(),
         };
+        for rank in there.ranks().filter(|rank| world.numbers.contains(*rank)) {
+            let cpus = job.worlds.of(rank).filter(|_| is_here).map(|world| world.cpus_of(rank));
+            let placed = &mut ranks[world.numbers.own(rank).index()];
+            *placed = bound(at, cpus.unwrap_or_default(), topology);
+        }
         if is_here {
             own = Some(at);
         }
@@ -90,6 +98,19 @@ pub(super) fn facts(job: &Job, world: &WorldInfo) -> (Facts, Option<u32>) {
         ranks,
     };
     (facts, own)
+}
+
+/// A rank on a node. Only ranks of this host have known CPUs, and only if they are bound.
+fn bound(node: u32, cpus: &[u32], topology: &OnceCell<Topology>) -> Placed {
+    if cpus.is_empty() {
+        return Placed { node, ..Placed::default() };
+    }
+    let topology = topology.get_or_init(mpd_io::cpus::topology);
+    Placed {
+        node,
+        cpuset: Some(list(cpus.iter().copied()).into_bytes()),
+        locality: topology.locality(cpus).map(String::into_bytes),
+    }
 }
 
 /// Whether more ranks run here than this host has CPUs.

@@ -14,11 +14,11 @@ use pmix_proto::message::write_relayed;
 use pmix_proto::view::{Info, Proc, WILDCARD};
 use pmix_proto::{Answer, Event, Range, Status};
 
-use super::known_worlds::ROOT;
 use super::notice::Notice;
 use super::peer_message::{PeerMessage, Route};
 use super::routing::{pass_down, send};
 use super::waiter::Waiter;
+use super::world_info::ROOT;
 use super::{Pmix, describe};
 use crate::manager::context::{Job, Turn};
 

@@ -62,7 +62,7 @@ impl Pmix {
             && let Some(info) = self.info(turn.job, number)
         {
             let encoding = connection.session.encoding();
-            let (facts, node) = describe::facts(turn.job, &info);
+            let (facts, node) = describe::facts(turn.job, &info, &self.topology);
             let pairs = job_info::describe(&facts, node, encoding);
             let blob = job_info::blob(encoding, &proc, &pairs);
             return self.answer(waiter, Answer::Data(&blob));

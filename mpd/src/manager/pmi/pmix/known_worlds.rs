@@ -106,7 +106,7 @@ impl Pmix {
         };
         let Some(connection) = self.clients.connections.get(&waiter.0) else { return };
         let encoding = connection.session.encoding();
-        let (facts, node) = describe::facts(turn.job, &info);
+        let (facts, node) = describe::facts(turn.job, &info, &self.topology);
         let info = job_info::describe(&facts, node, encoding);
         self.answer(waiter, Answer::Spawned { namespace: &facts.namespace, info: &info });
     }

@@ -39,11 +39,13 @@ mod waiter;
 mod world_data;
 mod world_info;
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mpd_job::manager::Input;
 use mpd_machine::{Time, Timers};
+use mpd_placement::locality::Topology;
 use mpd_wire::Rank;
 use pmix_proto::{Answer, Operation, Phase, Ticket};
 
@@ -109,6 +111,8 @@ pub(super) struct Pmix {
     clean_ups: CleanUps,
     /// The number of the last event.
     last_event: u64,
+    /// That of this host, once it is needed.
+    topology: OnceCell<Topology>,
     /// Ranks whose misbehaviour was reported to the user.
     misbehaved: BTreeSet<Rank>,
     timers: Timers<Timer>,

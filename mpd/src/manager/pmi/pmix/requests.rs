@@ -154,7 +154,8 @@ impl Pmix {
         let encoding = connection.session.encoding();
         let world_data = self.worlds_data.entry(world.numbers.first).or_default();
         let described = world_data.described.entry(encoding).or_insert_with(|| {
-            let (facts, node) = describe::facts(turn.job, &WorldInfo::of(turn.job, world));
+            let (facts, node) =
+                describe::facts(turn.job, &WorldInfo::of(turn.job, world), &self.topology);
             job_info::describe(&facts, node, encoding).into()
         });
         let described = Rc::clone(described);
