@@ -12,7 +12,7 @@ use mpd_ring::{
     Seed, Timing, Token,
 };
 use mpd_wire::message::{Answer, Gathered, Lap, Naming, Payload, RingMessage, Scatter, ScatterId};
-use mpd_wire::names::{Claim, Lock, NameKey, NameRecord};
+use mpd_wire::names::{Claim, Hold, Lock, NameKey, NameRecord};
 use mpd_wire::{Address, DaemonName, Instance, JobId, Record, Seat, Standing};
 
 use super::Bytes;
@@ -266,7 +266,8 @@ fn key() -> NameKey {
 fn claim(bytes: &mut Bytes<'_>) -> Claim {
     let job = JobId::new(number(bytes), name(bytes).as_str()).expect("a job");
     let lock = (bytes.byte() & 3 == 0).then(|| Lock::new([bytes.byte(); 16], &key()));
-    Claim { name: format!("{}", bytes.below(4)), value: "port".to_owned(), job, lock }
+    let hold = [Hold::Job, Hold::Shared, Hold::Kept][bytes.below(3)];
+    Claim { name: format!("{}", bytes.below(4)), value: "port".to_owned(), job, lock, hold }
 }
 
 fn name_record(bytes: &mut Bytes<'_>) -> NameRecord {

@@ -4,7 +4,8 @@
 use mpd_tests::surroundings::{setting, skip};
 
 use crate::members::Members;
-use crate::run::Run;
+use crate::run::{Run, wait_until};
+use crate::suite::Suite;
 
 /// The path of the client, if it is there.
 fn client() -> Option<String> {
@@ -38,4 +39,53 @@ fn a_late_client_gets_the_last_events_and_mpirun_reports_missing_ones() {
     let output = run(&ring, &client, 4, &["late", "1100"]).output();
     output.code(0).says(&["rank 3", "misses events"]).prints("late 1024 of 1100\n");
     ring.only_daemons_are_left();
+}
+
+#[test]
+fn names_of_clients_have_their_range_and_long_values_and_are_read_once_if_they_ask_for_it() {
+    let Some(client) = client() else { return };
+    let ring = Members::of(2);
+    run(&ring, &client, 4, &["names"]).output().code(0).quiet().prints("names ok\n");
+    wait_until("no name is left", || names(&ring).is_empty());
+    ring.only_daemons_are_left();
+}
+
+/// The listing of all names, by the second daemon.
+fn names(ring: &Members) -> String {
+    let listing = ring.suite.command(ring.suite.program("mpdnames"));
+    listing.env("MPD_RUNDIR", ring.rundir(2)).output().code(0).out()
+}
+
+/// Values of `pmix_persistence_t`.
+const INDEFINITE: &str = "0";
+const SESSION: &str = "4";
+
+#[test]
+fn an_indefinite_name_stays_until_another_job_unpublishes_it() {
+    let Some(client) = client() else { return };
+    let ring = Members::of(2);
+    let on = |index: usize, arguments: &[&str]| {
+        let run = ring.mpirun(index, &["-n", "1", &client]).args(arguments).deadline(120);
+        run.output()
+    };
+    on(1, &["publish", SESSION, "brief", "x"]).code(0).quiet();
+    on(1, &["publish", INDEFINITE, "lasting", "port 7"]).code(0).quiet();
+    wait_until("one name is left", || {
+        let names = names(&ring);
+        names.contains("lasting") && !names.contains("brief")
+    });
+    on(2, &["publish", INDEFINITE, "lasting", "port 8"]).code(1).says(&["publish"]);
+    on(2, &["lookup", "lasting"]).code(0).prints("port 7\n");
+    on(2, &["unpublish", "lasting"]).code(0).quiet();
+    on(2, &["lookup", "lasting"]).code(0).prints("nothing\n");
+    assert_eq!(names(&ring), "");
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn an_indefinite_name_is_refused_without_a_ring() {
+    let Some(client) = client() else { return };
+    let suite = Suite::new();
+    let run = suite.mpirun(["-n", "1", &client, "publish", INDEFINITE, "lasting", "x"]);
+    run.deadline(120).output().code(1).says(&["publish: NOT-SUPPORTED"]);
 }

@@ -4,7 +4,9 @@
  *   pmix_client putget        each rank puts a value; all fence and get the values of all. Rank 0 prints the
  *                             microseconds of put and commit, of the fence, and of the gets
  *   pmix_client spawn N       N processes of this program, one after the other; rank 0 prints "spawn ok N"
- *   pmix_client names         rank 0 publishes a name, the last rank looks it up; it prints "names ok"
+ *   pmix_client names         rank 0 publishes names, other ranks look them up; the last rank prints "names ok"
+ *   pmix_client publish PERSISTENCE NAME VALUE, lookup NAME, unpublish NAME
+ *                             rank 0 does that; the persistence is a number. "lookup" prints the value, or "nothing"
  *   pmix_client abort CODE    the last rank aborts the job, the others wait in a fence
  *   pmix_client events        ranks send each other events of all ranges; rank 0 prints "events ok"
  *   pmix_client late N        rank 0 sends N events, then the last rank registers for them and prints "late K of N"
@@ -139,37 +141,104 @@ static void spawn(char *program, int count)
     printf("spawn ok %d\n", count);
 }
 
+static void publish(char *name, const char *value, pmix_data_range_t range, pmix_persistence_t persistence)
+{
+    pmix_info_t info[3];
+
+    PMIX_INFO_LOAD(&info[0], name, value, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], PMIX_RANGE, &range, PMIX_DATA_RANGE);
+    PMIX_INFO_LOAD(&info[2], PMIX_PERSISTENCE, &persistence, PMIX_PERSIST);
+    check("publish", PMIx_Publish(info, 3));
+    for (int i = 0; i < 3; i++)
+        PMIX_INFO_DESTRUCT(&info[i]);
+}
+
+static void unpublish(char *name)
+{
+    char *keys[] = { name, NULL };
+
+    check("unpublish", PMIx_Unpublish(keys, NULL, 0));
+}
+
+/* The value of a name, or NULL. */
+static char *lookup(const char *name)
+{
+    pmix_pdata_t found;
+    pmix_status_t status;
+    char *value = NULL;
+
+    PMIX_PDATA_CONSTRUCT(&found);
+    PMIX_LOAD_KEY(found.key, name);
+    status = PMIx_Lookup(&found, 1, NULL, 0);
+    if (status == PMIX_SUCCESS && found.value.type == PMIX_STRING)
+        value = strdup(found.value.data.string);
+    else if (status != PMIX_ERR_NOT_FOUND)
+        check("lookup", status != PMIX_SUCCESS ? status : PMIX_ERR_TYPE_MISMATCH);
+    PMIX_PDATA_DESTRUCT(&found);
+    return value;
+}
+
+/* The name has this value; NULL: nobody has published it. */
+static void expect(const char *name, const char *value)
+{
+    char *found = lookup(name);
+
+    if (found == NULL ? value != NULL : value == NULL || strcmp(found, value) != 0) {
+        fprintf(stderr, "pmix_client: rank %u: the name '%s' has a wrong value\n", self.rank, name);
+        exit(1);
+    }
+    free(found);
+}
+
+static char *text_of(unsigned rank, const char *key)
+{
+    pmix_proc_t proc;
+    pmix_value_t *value;
+    char *text;
+
+    PMIX_LOAD_PROCID(&proc, self.nspace, rank);
+    check(key, PMIx_Get(&proc, key, NULL, 0, &value));
+    text = strdup(value->data.string);
+    PMIX_VALUE_RELEASE(value);
+    return text;
+}
+
+/* Whether a rank runs on the host of rank 0. */
+static bool is_beside_root(void)
+{
+    return strcmp(text_of(self.rank, PMIX_HOSTNAME), text_of(0, PMIX_HOSTNAME)) == 0;
+}
+
 static void names(void)
 {
     const char *port = "tag#0 port$";
+    static char large[20001];
 
+    memset(large, 'v', sizeof large - 1);
     if (self.rank == 0) {
-        pmix_info_t info;
-
-        PMIX_INFO_LOAD(&info, "a service", port, PMIX_STRING);
-        check("publish", PMIx_Publish(&info, 1));
-        PMIX_INFO_DESTRUCT(&info);
+        publish("a service", port, PMIX_RANGE_SESSION, PMIX_PERSIST_SESSION);
+        publish("large", large, PMIX_RANGE_SESSION, PMIX_PERSIST_APP);
+        publish("ours", "namespace", PMIX_RANGE_NAMESPACE, PMIX_PERSIST_SESSION);
+        publish("here", "local", PMIX_RANGE_LOCAL, PMIX_PERSIST_PROC);
+        publish("once", "first", PMIX_RANGE_GLOBAL, PMIX_PERSIST_FIRST_READ);
     }
     fence(false);
+    expect("a service", port);
+    expect("large", large);
+    expect("ours", "namespace");
+    expect("here", is_beside_root() ? "local" : NULL);
     if (self.rank == size - 1) {
-        pmix_pdata_t found;
-
-        PMIX_PDATA_CONSTRUCT(&found);
-        PMIX_LOAD_KEY(found.key, "a service");
-        check("lookup", PMIx_Lookup(&found, 1, NULL, 0));
-        if (found.value.type != PMIX_STRING || strcmp(found.value.data.string, port) != 0) {
-            fprintf(stderr, "pmix_client: the name has a wrong value\n");
-            exit(1);
-        }
-        printf("names ok\n");
-        PMIX_PDATA_DESTRUCT(&found);
+        expect("once", "first");
+        /* Its host takes it back meanwhile. */
+        while (lookup("once") != NULL)
+            ;
     }
     fence(false);
-    if (self.rank == 0) {
-        char *keys[] = { "a service", NULL };
-
-        check("unpublish", PMIx_Unpublish(keys, NULL, 0));
-    }
+    expect("once", NULL);
+    if (self.rank == 0)
+        unpublish("a service");
+    if (self.rank == size - 1)
+        printf("names ok\n");
 }
 
 /* Codes of events. */
@@ -251,19 +320,6 @@ static void await(int code, unsigned count)
     pthread_mutex_unlock(&lock);
 }
 
-static char *text_of(unsigned rank, const char *key)
-{
-    pmix_proc_t proc;
-    pmix_value_t *value;
-    char *text;
-
-    PMIX_LOAD_PROCID(&proc, self.nspace, rank);
-    check(key, PMIx_Get(&proc, key, NULL, 0, &value));
-    text = strdup(value->data.string);
-    PMIX_VALUE_RELEASE(value);
-    return text;
-}
-
 /* The same events in the same order: without those of either rank, the lists "RANK.NUMBER " of both are equal. */
 static void compare(const char *one, unsigned one_rank, const char *other, unsigned other_rank)
 {
@@ -337,7 +393,6 @@ static void registered_late(void)
 /* Events for some processes reach these, and no others. */
 static void in_range(void)
 {
-    char *host = text_of(self.rank, PMIX_HOSTNAME), *host_of_root = text_of(0, PMIX_HOSTNAME);
     pmix_proc_t last;
 
     if (self.rank == 0) {
@@ -349,7 +404,7 @@ static void in_range(void)
         await(MARK, 1);
         if (count_of(ONE) != (self.rank == size - 1))
             wrong("an event for a list of processes");
-        if (count_of(HERE) != (strcmp(host, host_of_root) == 0))
+        if (count_of(HERE) != is_beside_root())
             wrong("an event for the processes of a host");
     }
     fence(false);
@@ -399,6 +454,14 @@ int main(int argc, char **argv)
         spawn(argv[0], atoi(argv[2]));
     else if (strcmp(mode, "names") == 0)
         names();
+    else if (strcmp(mode, "publish") == 0 && argc > 4)
+        publish(argv[3], argv[4], PMIX_RANGE_SESSION, (pmix_persistence_t) atoi(argv[2]));
+    else if (strcmp(mode, "lookup") == 0 && argc > 2) {
+        char *value = lookup(argv[2]);
+
+        printf("%s\n", value != NULL ? value : "nothing");
+    } else if (strcmp(mode, "unpublish") == 0 && argc > 2)
+        unpublish(argv[2]);
     else if (strcmp(mode, "events") == 0)
         events();
     else if (strcmp(mode, "late") == 0 && argc > 2)

@@ -12,7 +12,7 @@ use mpd_ring::{
 };
 use mpd_tests::random::Random;
 use mpd_wire::message::{Payload, ScatterId};
-use mpd_wire::names::Claim;
+use mpd_wire::names::{Claim, Hold};
 use mpd_wire::{Address, DaemonName, Instance, JobId};
 
 use crate::checks::Watch;
@@ -431,7 +431,8 @@ impl World {
         let number = self.last_request + 1;
         let job = JobId::new(number, self.hosts[host].name.as_str()).expect("a job");
         let value = format!("port {number}");
-        let claim = Claim { name: name.to_owned(), value, job: job.clone(), lock: None };
+        let (name, hold) = (name.to_owned(), Hold::Job);
+        let claim = Claim { name, value, job: job.clone(), lock: None, hold };
         self.watch.names.asked(RequestId(number), &claim);
         self.request(host, |request| Input::Publish { request, claim });
         job

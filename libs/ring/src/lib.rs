@@ -125,7 +125,7 @@ pub enum Input {
         /// The name, its value, and the job.
         claim: Claim,
     },
-    /// A job takes its name back; answered by [`Output::Unpublished`].
+    /// A job takes a name of this daemon back; answered by [`Output::Unpublished`].
     Unpublish {
         /// The request.
         request: RequestId,

@@ -12,7 +12,7 @@ use crate::scatter::ScatterOrigin;
 use crate::{Event, Output, RequestId, Ring};
 use mpd_machine::Time;
 use mpd_wire::message::{Naming, Payload, RingMessage};
-use mpd_wire::names::{Claim, MAX_NAME_RECORD, NameKey, NameRecord, TOO_MANY_OF_JOB};
+use mpd_wire::names::{Claim, Hold, MAX_NAME_RECORD, NameKey, NameRecord, TOO_MANY_OF_JOB};
 use mpd_wire::{DaemonName, JobId, Standing};
 
 /// The result of a publication. The name is published only if the result is `Done`.
@@ -100,8 +100,8 @@ impl Ring {
         job: &JobId,
         key: Option<&NameKey>,
     ) {
-        let ours = |claim: &Claim| claim.job == *job && claim.opens_with(key);
-        let found = self.own_name_record().claim(name).is_some_and(ours);
+        let claim = self.own_name_record().claim(name).cloned();
+        let found = claim.is_some_and(|claim| claim.may_be_taken_back(job, key));
         if found {
             self.withdraw("unpublished", |claim| claim.name == name);
         }
@@ -109,7 +109,8 @@ impl Ring {
     }
 
     pub(super) fn job_over(&mut self, job: &JobId) {
-        self.withdraw("the job is over", |claim| claim.job == *job);
+        let over = |claim: &Claim| claim.job == *job && claim.hold != Hold::Kept;
+        self.withdraw("the job is over", over);
     }
 
     /// Takes back the own claims for which `over` is true. Their publications in progress end with

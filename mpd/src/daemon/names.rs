@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::{ManagerOrder, NameAnswer, NameOperation};
-use mpd_wire::names::{Claim, Lock, MAX_CLAIMS, NameKey, TOO_MANY_OF_JOB};
+use mpd_wire::names::{Claim, Hold, Lock, MAX_CLAIMS, NameKey, TOO_MANY_OF_JOB};
 
 use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::throttle::Throttle;
@@ -79,10 +79,12 @@ impl Names {
 
     fn answer(&mut self, now: Time, job: &JobId, operation: &NameOperation) -> NameAnswer {
         match operation {
-            NameOperation::Publish { name, value, key } => match lock(key.as_ref()) {
+            // This daemon ends with the job.
+            NameOperation::Publish { hold: Hold::Kept, .. } => NameAnswer::NotKept,
+            NameOperation::Publish { name, value, key, hold } => match lock(key.as_ref()) {
                 Ok(lock) => {
                     let (name, value, job) = (name.clone(), value.clone(), job.clone());
-                    self.publish(Claim { name, value, job, lock })
+                    self.publish(Claim { name, value, job, lock, hold: *hold })
                 }
                 Err(problem) => NameAnswer::Failed(problem),
             },
@@ -129,7 +131,7 @@ mod tests {
     }
 
     fn publish(value: &str, key: Option<NameKey>) -> NameOperation {
-        NameOperation::Publish { name: "a b".into(), value: value.into(), key }
+        NameOperation::Publish { name: "a b".into(), value: value.into(), key, hold: Hold::Job }
     }
 
     fn lookup(key: Option<NameKey>) -> NameOperation {
@@ -149,6 +151,19 @@ mod tests {
         assert_eq!(answer(&mut names, &lookup(None)), NameAnswer::Value("1".into()));
         assert_eq!(answer(&mut names, &unpublish(None)), NameAnswer::Done);
         assert_eq!(answer(&mut names, &unpublish(None)), NameAnswer::Unknown);
+    }
+
+    #[test]
+    fn a_name_that_would_outlive_its_job_is_refused() {
+        let mut names = Names::default();
+        let publish = |hold| NameOperation::Publish {
+            name: "a b".into(),
+            value: "1".into(),
+            key: None,
+            hold,
+        };
+        assert_eq!(answer(&mut names, &publish(Hold::Kept)), NameAnswer::NotKept);
+        assert_eq!(answer(&mut names, &publish(Hold::Shared)), NameAnswer::Done);
     }
 
     #[test]

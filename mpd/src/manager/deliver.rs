@@ -41,7 +41,7 @@ impl Process {
             Event::Released(rank) => self.pmi.rank_ended(turn, rank),
             Event::Named(request, answer) => self.pmi.named(turn, request, answer),
             Event::Meeting(input) => self.pmi.meet(turn, input),
-            Event::NameLost(name, to) => self.pmi.name_lost(turn, &name, &to),
+            Event::NameLost(name, to) => self.pmi.name_lost(turn, &name, to.as_ref()),
 
             Event::Spawn(caller, wish) => self.spawns.ask(turn, machine, (caller, wish)),
             Event::WorldPiece(from, bytes) => self.spawns.take_piece(turn, machine, (from, bytes)),

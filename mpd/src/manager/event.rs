@@ -77,8 +77,8 @@ pub(super) enum Event {
     Named(u32, NameAnswer),
     /// An input of the meetings with ranks of other jobs.
     Meeting(mpd_meeting::Input),
-    /// A name belongs to another job now.
-    NameLost(String, JobId),
+    /// A name belongs to another job now, or was taken back by another job.
+    NameLost(String, Option<JobId>),
 
     // For `spawns`.
     /// A rank here requests further processes.

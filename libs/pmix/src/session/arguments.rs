@@ -56,7 +56,7 @@ pub(super) fn construct(
 pub(super) fn publish(info: Vec<Info>) -> Result<Operation, Refused> {
     let range = range(&info);
     let persistence = match Info::find(&info, "pmix.persist").and_then(Value::as_number) {
-        None => Persistence::Application,
+        None => Persistence::Session,
         Some(number) => {
             Persistence::numbered(number).ok_or((Status::BAD_PARAM, "an unknown persistence"))?
         }

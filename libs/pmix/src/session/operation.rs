@@ -174,9 +174,9 @@ pub enum Persistence {
     FirstRead,
     /// Until the end of the process.
     Process,
-    /// Until the end of the job.
+    /// Until the end of the application: the processes that were started together.
     Application,
-    /// Until the end of the session.
+    /// Until the end of the session: all that one `mpirun` runs.
     Session,
 }
 

@@ -2,7 +2,9 @@
 
 use super::*;
 use mpd_wire::message::{Gathered, LIST_CHUNK, Naming, Scatter};
-use mpd_wire::names::{Lock, MAX_CLAIMS, MAX_NAME, MAX_NAME_RECORD, MAX_VALUE, NameRecord, SALT};
+use mpd_wire::names::{
+    Hold, Lock, MAX_CLAIMS, MAX_NAME, MAX_NAME_RECORD, MAX_VALUE, NameRecord, SALT,
+};
 use mpd_wire::{MAX_ADDRESS, MAX_ADDRESSES, MAX_DAEMON_NAME, Standing};
 
 /// Bytes that a frame leaves for a message, with room for the daemon's own prefix.
@@ -74,13 +76,13 @@ fn largest_name_record() -> NameRecord {
         let name = format!("{:04}{}", name_record.claims.len(), "\u{1}".repeat(MAX_NAME - 4));
         let job = JobId::new(u64::MAX, "d").unwrap();
         let value = "\u{1}".repeat(MAX_VALUE);
-        name_record.claims.push(Claim { name, value, job, lock: None });
+        name_record.claims.push(Claim { name, value, job, lock: None, hold: Hold::Job });
         if !name_record.is_sound() {
             name_record.claims.pop();
             break;
         }
     }
-    assert!(name_record.bytes() > MAX_NAME_RECORD - 2000);
+    assert!(name_record.bytes() > MAX_NAME_RECORD - MAX_VALUE - 2000);
     name_record
 }
 
@@ -96,7 +98,7 @@ fn the_largest_name_record_and_many_small_ones_fit_a_frame() {
     for lock in [None, Some(Lock::new([7; SALT], &NameKey::new("", b"words")))] {
         let claim = |n: usize| {
             let (name, job, lock) = (format!("{n:04}"), job.clone(), lock.clone());
-            Claim { name, value: String::new(), job, lock }
+            Claim { name, value: String::new(), job, lock, hold: Hold::Job }
         };
         let claims = (0..MAX_CLAIMS).map(claim).collect();
         let small =

@@ -3,7 +3,8 @@
 use super::*;
 use mpd_wire::Standing;
 use mpd_wire::names::{
-    Lock, MAX_CLAIMS, MAX_CLAIMS_OF_JOB, MAX_NAME, MAX_VALUE, NameRecord, SALT, TOO_MANY_OF_JOB,
+    Hold, Lock, MAX_CLAIMS, MAX_CLAIMS_OF_JOB, MAX_KEPT, MAX_NAME, MAX_VALUE, NameRecord, SALT,
+    TOO_MANY_OF_JOB,
 };
 
 fn job(number: u64) -> JobId {
@@ -11,7 +12,8 @@ fn job(number: u64) -> JobId {
 }
 
 fn claim(of: &str, number: u64) -> Claim {
-    Claim { name: of.to_owned(), value: format!("port {number}"), job: job(number), lock: None }
+    let (name, value) = (of.to_owned(), format!("port {number}"));
+    Claim { name, value, job: job(number), lock: None, hold: Hold::Job }
 }
 
 /// The name record that `owner`, instance 2, has published.
@@ -151,6 +153,46 @@ fn unsound_name_records_and_name_records_of_unknown_owners_are_not_accepted() {
     ];
     receive(&mut ring, &unsound);
     assert_eq!(ring.names(), []);
+}
+
+#[test]
+fn a_name_that_may_be_taken_back_by_any_job_ends_with_its_job_unless_it_is_kept() {
+    let mut ring = Noted::new(second(1), config("a"));
+    drain(&mut ring);
+    for (number, (of, hold)) in (1..).zip([("shared", Hold::Shared), ("kept", Hold::Kept)]) {
+        for again in [10, 20] {
+            let claim = Claim { hold, ..claim(of, number) };
+            let request = RequestId(again);
+            ring.handle(second(1), Input::Publish { request, claim });
+            assert_eq!(drain(&mut ring), [published(again, Publication::Done)]);
+            if again == 10 {
+                let (request, of) = (RequestId(9), of.to_owned());
+                let job = job(99);
+                ring.handle(second(1), Input::Unpublish { request, name: of, job, key: None });
+                assert_eq!(drain(&mut ring), [Output::Unpublished { request, found: true }]);
+            }
+        }
+        ring.handle(second(1), Input::JobOver(job(number)));
+    }
+    assert_eq!(ring.names().len(), 1);
+    assert_eq!(winner(&ring, "kept"), Some(("a".to_owned(), job(2))));
+}
+
+#[test]
+fn names_that_stay_after_their_jobs_have_a_share_of_their_own() {
+    let mut ring = Noted::new(second(1), config("a"));
+    drain(&mut ring);
+    let mut publish = |number: usize, hold| {
+        let claim = Claim { hold, ..claim(&format!("{number}"), number as u64) };
+        ring.handle(second(1), Input::Publish { request: RequestId(1), claim });
+        drain(&mut ring)
+    };
+    for number in 0..MAX_KEPT {
+        assert_eq!(publish(number, Hold::Kept), [published(1, Publication::Done)]);
+    }
+    let refusal = published(1, Publication::Refused(TOO_MANY_OF_JOB));
+    assert_eq!(publish(MAX_KEPT, Hold::Kept), [refusal]);
+    assert_eq!(publish(MAX_KEPT, Hold::Job), [published(1, Publication::Done)]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use mpd_recording::Recorded;
 use mpd_wire::message::{Answer, Gathered, Naming, Scatter};
-use mpd_wire::names::{Lock, NameRecord, SALT};
+use mpd_wire::names::{Hold, Lock, NameRecord, SALT};
 
 use super::*;
 use crate::recorded::{Blank, Entry};
@@ -89,6 +89,7 @@ fn a_recording_has_no_key_of_a_name_and_no_lock_that_a_guess_could_open() {
         value: "port".to_owned(),
         job: job.clone(),
         lock: Some(lock.clone()),
+        hold: Hold::Job,
     };
     let name_record = NameRecord {
         version: 1,

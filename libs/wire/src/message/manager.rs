@@ -10,7 +10,7 @@ use crate::message::meeting::{MeetingAnswer, MeetingOperation};
 use crate::message::order::Launch;
 use crate::message::ring::Payload;
 use crate::message::trace::Span;
-use crate::names::NameKey;
+use crate::names::{Hold, NameKey};
 use crate::{DaemonName, Instance, JobId, Rank, RankSet};
 
 /// First message on a connection to the daemon's Unix socket.
@@ -113,13 +113,13 @@ pub enum ManagerOrder {
         /// The bytes.
         payload: Payload,
     },
-    /// A name that this job published here belongs to another job: two parts of a ring merged, and
-    /// both parts had the name.
+    /// A name that this job published here no longer belongs to it.
     NameLost {
         /// The name.
         name: String,
-        /// The job that keeps it.
-        to: JobId,
+        /// The job that has it: two parts of a ring merged, and both parts had the name. None: another job took it back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<JobId>,
     },
     /// The hosts of spawned processes: the answer to [`ManagerReport::Place`]. For the root
     /// manager.
@@ -268,6 +268,9 @@ pub enum NameOperation {
         /// The key that a lookup must have.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<NameKey>,
+        /// When it ends.
+        #[serde(default, skip_serializing_if = "Hold::is_usual")]
+        hold: Hold,
     },
     /// Look the name up.
     Lookup {
@@ -277,7 +280,7 @@ pub enum NameOperation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<NameKey>,
     },
-    /// Take the name back.
+    /// Take the name back. It may belong to another job, and be on another host, if its [`Hold`] allows that.
     Unpublish {
         /// The name.
         name: String,
@@ -299,6 +302,8 @@ pub enum NameAnswer {
     Unknown,
     /// Another job has published the name before.
     Taken,
+    /// The name cannot stay after its job, since the daemon ends with the job.
+    NotKept,
     /// The request can never succeed; the reason for people.
     Failed(String),
     /// The request failed, and may succeed soon; the reason for people.

@@ -88,6 +88,15 @@ pub enum RingOrder {
         /// The ranks.
         ranks: RankSet,
     },
+    /// The member that has published this name takes it back, if any job may do that.
+    TakeBack {
+        /// The name.
+        name: String,
+        /// The job that published it.
+        job: JobId,
+        /// Its value: a later name stays.
+        value: String,
+    },
 }
 
 /// A job, as sent to its hosts. The specification may be large and holds the user's environment.

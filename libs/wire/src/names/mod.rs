@@ -14,10 +14,14 @@ use crate::digest::Fnv;
 use crate::{DaemonName, Instance, JobId};
 
 /// Most bytes in a published name.
-pub const MAX_NAME: usize = 256;
-/// Most bytes in the value of a name: a port with its terminating zero fits the `MPI_MAX_PORT_NAME`
-/// of MPI programs.
-pub const MAX_VALUE: usize = 255;
+///
+/// A key of PMIx has up to 511. A host or a job follows it if only their processes may find it.
+pub const MAX_NAME: usize = 1024;
+/// Most bytes in the value of a name.
+///
+/// A program of Open MPI publishes a list of its ranks with about 45 bytes for each. Clients of PMI have a lower limit of
+/// their own, since the ports of MPI programs are short.
+pub const MAX_VALUE: usize = 32 * 1024;
 /// Most names that one daemon publishes.
 pub const MAX_CLAIMS: usize = 512;
 /// Most names that one job publishes through a daemon, so that other jobs have room.
@@ -26,8 +30,32 @@ pub const MAX_CLAIMS_OF_JOB: usize = 128;
 const MAX_BYTES_OF_JOB: usize = MAX_NAME_RECORD / 2;
 /// Most bytes of text on one name record. JSON writes one byte as up to six; the result fits a frame.
 pub const MAX_NAME_RECORD: usize = 96 * 1024;
+/// Most names of one daemon that stay after their jobs.
+pub const MAX_KEPT: usize = 64;
 /// The error for a job that has used its share.
-pub const TOO_MANY_OF_JOB: &str = "the job has its share of names here already, 128 or 48 KiB";
+pub const TOO_MANY_OF_JOB: &str =
+    "the share of names is used: 128 or 48 KiB of a job, or 64 that stay after their jobs";
+
+/// How long a name stays, and which jobs may take it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hold {
+    /// Only its job takes it back. It ends with the job.
+    #[default]
+    Job,
+    /// Any job takes it back. It ends with its job.
+    Shared,
+    /// Any job takes it back. It stays after the end of its job, as long as its daemon runs.
+    Kept,
+}
+
+impl Hold {
+    /// Whether this is the hold of most names.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+    pub(crate) const fn is_usual(&self) -> bool {
+        matches!(self, Self::Job)
+    }
+}
 
 /// A name that a job has published.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -37,11 +65,14 @@ pub struct Claim {
     pub name: String,
     /// The value, at most [`MAX_VALUE`] bytes.
     pub value: String,
-    /// The job that published it. The claim ends with the job.
+    /// The job that published it.
     pub job: JobId,
     /// The verifier of the key. Without a lock the name is found without a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<Lock>,
+    /// When it ends.
+    #[serde(default, skip_serializing_if = "Hold::is_usual")]
+    pub hold: Hold,
 }
 
 impl Claim {
@@ -68,8 +99,19 @@ impl Claim {
         }
     }
 
-    /// Whether the claim fits the share of its job, given the published claims `others`.
+    /// Whether this job may take the claim back with this key, or without a key.
+    pub fn may_be_taken_back(&self, job: &JobId, key: Option<&NameKey>) -> bool {
+        (self.job == *job || self.hold != Hold::Job) && self.opens_with(key)
+    }
+
+    /// Whether the claim fits the share of its job, given the published claims `others`. Claims that stay after their
+    /// jobs have a share of their own.
     pub fn is_within_share<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> bool {
+        let others: Vec<&Self> = others.into_iter().collect();
+        let kept = others.iter().filter(|other| other.hold == Hold::Kept).count();
+        if self.hold == Hold::Kept && kept >= MAX_KEPT {
+            return false;
+        }
         let others = others.into_iter().filter(|other| other.job == self.job);
         let (count, bytes) =
             others.fold((1, self.bytes()), |(count, sum), other| (count + 1, sum + other.bytes()));
@@ -135,11 +177,12 @@ impl NameRecord {
         sum.add(self.owner.as_str().as_bytes());
         sum.add(&self.instance.to_bytes());
         sum.add(&self.version.to_be_bytes());
-        for Claim { name, value, job, lock } in &self.claims {
+        for Claim { name, value, job, lock, hold } in &self.claims {
             sum.add(name.as_bytes());
             sum.add(value.as_bytes());
             sum.add(String::from(job.clone()).as_bytes());
             sum.add(lock.as_ref().map_or(&[], Lock::salt));
+            sum.add(&[*hold as u8]);
         }
         sum.spread()
     }

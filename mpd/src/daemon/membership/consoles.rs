@@ -213,7 +213,7 @@ impl Consoles {
     /// Lists all names of the ring.
     fn list_names(&mut self, ring: &Ring, console: usize) -> Option<Effect> {
         let published = |(host, claim): (&DaemonName, &Claim)| {
-            let Claim { name, value, job, lock } = claim.clone();
+            let Claim { name, value, job, lock, .. } = claim.clone();
             Published { name, value, job, host: host.clone(), keyed: lock.is_some() }
         };
         let items = ring.names().into_iter().map(published).collect();

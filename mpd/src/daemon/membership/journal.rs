@@ -74,6 +74,7 @@ const fn is_question(order: &RingOrder) -> bool {
             | RingOrder::Top { .. }
             | RingOrder::FindJob { .. }
             | RingOrder::PassToJob { .. }
+            | RingOrder::TakeBack { .. }
     )
 }
 
@@ -96,6 +97,7 @@ fn describe(order: &RingOrder) -> String {
         RingOrder::PassToJob { from, to, payload, .. } => {
             format!("pass {payload:?} of job {from} to job {to}")
         }
+        RingOrder::TakeBack { name, .. } => format!("take the name {name:?} back"),
         RingOrder::SwitchStdin { job, ranks } => format!("input of job {job} to ranks {ranks}"),
     }
 }

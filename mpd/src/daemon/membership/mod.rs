@@ -320,7 +320,7 @@ impl Membership {
                 self.route_all(registry, now, effect);
             }
             Output::NameLost { name, job, to } => {
-                let order = ManagerOrder::NameLost { name, to };
+                let order = ManagerOrder::NameLost { name, to: Some(to) };
                 self.manager_messages.push_back(ManagerMessage::new(job, order));
             }
             Output::Over => self.end(now),
@@ -384,7 +384,11 @@ impl Membership {
                 let effect = self.meetings.refused(request, problem);
                 self.route_all(registry, now, effect);
             }
-            Requester::Names | Requester::Stay => {}
+            Requester::Names => {
+                let effect = self.naming.refused(request, problem);
+                self.route_all(registry, now, effect);
+            }
+            Requester::Stay => {}
         }
     }
 
@@ -487,6 +491,15 @@ impl Membership {
             }
             // `meet` has these.
             RingOrder::FindJob { .. } | RingOrder::PassToJob { .. } => return OrderAnswer::Unknown,
+            RingOrder::TakeBack { name, job, value } => {
+                let ring = self.pump.machine();
+                let effect = self.naming.take_back(ring, (&name, &job, &value));
+                if effect.is_some() {
+                    let order = ManagerOrder::NameLost { name, to: None };
+                    self.manager_messages.push_back(ManagerMessage::new(job, order));
+                }
+                self.route_all(turn.registry, turn.now, effect);
+            }
             RingOrder::Launch(launch) => return self.launch(turn.jobs, &launch),
             RingOrder::Cancel { job } => {
                 self.launches.cancelled(turn.now, job.clone());

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use mpd_machine::Time;
 use mpd_ring::{Input, Publication, RequestId, Ring};
 use mpd_wire::JobId;
-use mpd_wire::message::{NameAnswer, NameOperation};
-use mpd_wire::names::Claim;
+use mpd_wire::message::{ManagerOrder, NameAnswer, NameOperation, RingOrder};
+use mpd_wire::names::{Claim, Hold, NameKey};
 
+use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::membership::effect::Effect;
-use crate::daemon::membership::request::{Numbers, Requester};
+use crate::daemon::membership::request::{Numbers, Requester, payload_of};
 use crate::daemon::names::{NameRequest, Refusals, lock};
 
 /// Requests under way, and jobs whose names are removed at their end.
@@ -20,6 +21,8 @@ pub(super) struct Naming {
     waiting: Vec<NameRequest>,
     /// Requests that wait for an answer of the ring.
     requests: BTreeMap<RequestId, NameRequest>,
+    /// Names of other members that were asked to take them back. The record of their end has not come.
+    leaving: BTreeMap<RequestId, (NameRequest, Claim)>,
     publishers: BTreeSet<JobId>,
     refusals: Refusals,
 }
@@ -30,6 +33,7 @@ impl Naming {
             numbers: Numbers::new(Requester::Names),
             waiting: Vec::new(),
             requests: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             publishers: BTreeSet::new(),
             refusals: Refusals::default(),
         }
@@ -50,8 +54,14 @@ impl Naming {
         is_running: impl Fn(&JobId) -> bool,
     ) -> Vec<Effect> {
         let waiting = std::mem::take(&mut self.waiting);
-        let serve = |request| self.serve_one(now, ring, entered, request);
-        let mut effects: Vec<Effect> = waiting.into_iter().map(serve).collect();
+        let mut effects = Vec::new();
+        for request in waiting {
+            effects.extend(loss_of(ring, &request));
+            effects.push(self.serve_one(now, ring, entered, request));
+        }
+        effects.extend(self.review_leaving(ring));
+        // Their managers wait for no answer.
+        self.leaving.retain(|_, (request, _)| is_running(&request.job));
         effects.extend(self.forget_publishers(is_running));
         effects
     }
@@ -72,17 +82,20 @@ impl Naming {
                 };
                 Effect::Report(request.answered(answer))
             }
-            NameOperation::Publish { name, value, key } => match lock(key.as_ref()) {
+            NameOperation::Publish { name, value, key, hold } => match lock(key.as_ref()) {
                 Ok(lock) => {
                     let (name, value, job) = (name.clone(), value.clone(), request.job.clone());
                     self.publishers.insert(job.clone());
-                    let claim = Claim { name, value, job, lock };
+                    let claim = Claim { name, value, job, lock, hold: *hold };
                     self.ask(request, |request| Input::Publish { request, claim })
                 }
                 Err(problem) => Effect::Report(request.answered(NameAnswer::Failed(problem))),
             },
             NameOperation::Unpublish { name, key } => {
                 let (name, job, key) = (name.clone(), request.job.clone(), key.clone());
+                if let Some(claim) = elsewhere(ring, &name, (&job, key.as_ref())) {
+                    return self.ask_owner(request, claim);
+                }
                 if let Some((_, claim)) = ring.lookup(&name).filter(|(_, c)| c.job == job) {
                     // Only for the log: the ring itself checks the key.
                     self.refusals.refuses(now, claim, (&job, key.as_ref()));
@@ -96,6 +109,43 @@ impl Naming {
         let id = self.numbers.next();
         self.requests.insert(id, request);
         Effect::Post(input(id))
+    }
+
+    /// Has the member that published this name take it back.
+    fn ask_owner(&mut self, request: NameRequest, claim: Claim) -> Effect {
+        let Claim { name, value, job, .. } = claim.clone();
+        let id = self.numbers.next();
+        self.leaving.insert(id, (request, claim));
+        Effect::Post(Input::Scatter(id, payload_of(&RingOrder::TakeBack { name, job, value })))
+    }
+
+    /// A job of another member takes back a name that was published here.
+    pub(super) fn take_back(
+        &mut self,
+        ring: &Ring,
+        (name, job, value): (&str, &JobId, &str),
+    ) -> Option<Effect> {
+        let (owner, claim) = ring.lookup(name)?;
+        let is_it = owner == ring.name()
+            && (&claim.job, claim.value.as_str()) == (job, value)
+            && claim.hold != Hold::Job
+            && claim.lock.is_none();
+        let request = self.numbers.next();
+        let (name, job) = (name.to_owned(), job.clone());
+        is_it.then_some(Effect::Post(Input::Unpublish { request, name, job, key: None }))
+    }
+
+    /// Answers requests for names that are gone now.
+    fn review_leaving(&mut self, ring: &Ring) -> Vec<Effect> {
+        let is_gone = |claim: &Claim| ring.lookup(&claim.name).is_none_or(|(_, it)| it != claim);
+        let gone = self.leaving.extract_if(.., |_, (_, claim)| is_gone(claim));
+        gone.map(|(_, (request, _))| Effect::Report(request.answered(NameAnswer::Done))).collect()
+    }
+
+    /// The ring refuses a request: the manager repeats it.
+    pub(super) fn refused(&mut self, request: RequestId, problem: &str) -> Option<Effect> {
+        let (request, _) = self.leaving.remove(&request)?;
+        Some(Effect::Report(request.answered(NameAnswer::Later(problem.to_owned()))))
     }
 
     /// Removes the published names of jobs that are over, however they ended.
@@ -127,4 +177,21 @@ impl Naming {
         let request = self.requests.remove(&request)?;
         Some(Effect::Report(request.answered(answer)))
     }
+}
+
+/// The claim of another member to this name, if the job may take it back there.
+fn elsewhere(ring: &Ring, name: &str, (job, key): (&JobId, Option<&NameKey>)) -> Option<Claim> {
+    let (owner, claim) = ring.lookup(name)?;
+    let is_open = claim.hold != Hold::Job && claim.lock.is_none();
+    (owner != ring.name() && is_open && claim.may_be_taken_back(job, key)).then(|| claim.clone())
+}
+
+/// The message for another job of this host whose name is being taken back.
+fn loss_of(ring: &Ring, request: &NameRequest) -> Option<Effect> {
+    let NameOperation::Unpublish { name, key } = &request.operation else { return None };
+    let (owner, claim) = ring.lookup(name)?;
+    let is_other = owner == ring.name() && claim.job != request.job;
+    let loses = is_other && claim.may_be_taken_back(&request.job, key.as_ref());
+    let order = ManagerOrder::NameLost { name: name.clone(), to: None };
+    loses.then(|| Effect::Report(ManagerMessage::new(claim.job.clone(), order)))
 }

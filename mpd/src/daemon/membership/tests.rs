@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use mpd_channel::{Instance, Key, Keys};
 use mpd_io::rundir::RunDir;
-use mpd_machine::Time;
+use mpd_machine::{Machine as _, Time};
 use mpd_ring::{Event, Input, RequestId, Ring, RingConfig, Rules, Timing};
 use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey};
 use mpd_wire::message::{
     Answer, ConsoleReply, Launch, ManagerOrder, NameAnswer, NameOperation, OrderAnswer, RingOrder,
     RingRequest,
 };
+use mpd_wire::names::{Claim, Hold};
 use mpd_wire::{Address, DaemonName, RankSet, frame};
 
 use super::consoles::Consoles;
@@ -208,13 +209,36 @@ fn a_name_that_is_unknown_before_the_ring_was_entered_may_be_known_later() {
 #[test]
 fn the_names_of_a_job_are_removed_when_it_is_over_here() {
     let (mut naming, ring) = (Naming::new(), ring());
-    let operation = NameOperation::Publish { name: "a".into(), value: "1".into(), key: None };
+    let (name, value, hold) = ("a".into(), "1".into(), Hold::Job);
+    let operation = NameOperation::Publish { name, value, key: None, hold };
     naming.request(NameRequest { job: "1@h1".parse().unwrap(), request: 5, operation });
     let effects = naming.serve(NOW, &ring, true, |_| true);
     assert!(matches!(&effects[..], [Effect::Post(Input::Publish { .. })]), "{effects:?}");
     let effects = naming.serve(NOW, &ring, true, |_| false);
     assert!(matches!(&effects[..], [Effect::Post(Input::JobOver(_))]), "{effects:?}");
     assert!(naming.serve(NOW, &ring, true, |_| false).is_empty(), "once");
+}
+
+#[test]
+fn a_name_that_another_job_takes_back_is_the_one_with_that_value_and_its_job_learns_of_it() {
+    let (mut naming, mut ring) = (Naming::new(), ring());
+    while ring.poll_output().is_some() {}
+    let (name, value, job) = ("a".into(), "1".into(), "1@h1".parse().unwrap());
+    let claim = Claim { name, value, job, lock: None, hold: Hold::Shared };
+    ring.handle(NOW, Input::Publish { request: RequestId(1), claim });
+    while ring.poll_output().is_some() {}
+    let take = |naming: &mut Naming, value: &str| {
+        naming.take_back(&ring, ("a", &"1@h1".parse().unwrap(), value)).is_some()
+    };
+    assert!(take(&mut naming, "1") && !take(&mut naming, "2"));
+    let operation = NameOperation::Unpublish { name: "a".into(), key: None };
+    naming.request(NameRequest { job: "2@h1".parse().unwrap(), request: 5, operation });
+    let effects = naming.serve(NOW, &ring, true, |_| true);
+    let lost = ManagerOrder::NameLost { name: "a".into(), to: None };
+    let [Effect::Report(message), Effect::Post(Input::Unpublish { .. })] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(message.order, lost);
 }
 
 fn stay(directory: &tempfile::TempDir) -> Stay {

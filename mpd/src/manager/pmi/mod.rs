@@ -26,7 +26,7 @@ use mpd_job::manager::Input;
 use mpd_machine::{Time, Timers};
 use mpd_wire::job::{Bytes, World as Numbers};
 use mpd_wire::message::{FenceGroup, ManagerReport, NameAnswer, NameOperation, Phase as Part};
-use mpd_wire::names::NameKey;
+use mpd_wire::names::{Hold, NameKey};
 use mpd_wire::{JobId, Rank};
 use pmi_proto::signal::is_for_programs;
 use pmi_proto::{Answer, Operation, Phase, ProtocolError, Service, Spawned, Ticket};
@@ -506,8 +506,8 @@ impl Pmi {
         self.pmix.meet(turn, mpd_meeting::Input::DaemonReplaced);
     }
 
-    /// Handles the loss of a name to another job.
-    pub(super) fn name_lost(&mut self, turn: &mut Turn<'_>, name: &str, to: &JobId) {
+    /// Handles the loss of a name.
+    pub(super) fn name_lost(&mut self, turn: &mut Turn<'_>, name: &str, to: Option<&JobId>) {
         self.names.lose(name, to);
         self.perform_names(turn);
     }
@@ -547,11 +547,13 @@ impl Pmi {
     fn answer_name(&mut self, caller: Caller, operation: &NameOperation, answer: &NameAnswer) {
         let result = match answer {
             NameAnswer::Done => Ok(""),
-            NameAnswer::Value(value) => Ok(value.as_str()),
+            NameAnswer::Value(value) => pmix::plain_value(value).ok_or("service_not_found"),
             // Error texts that client libraries know.
             NameAnswer::Unknown => Err("service_not_found"),
             NameAnswer::Taken => Err("key_already_present"),
-            NameAnswer::Failed(_) | NameAnswer::Later(_) => Err("no_name_service"),
+            NameAnswer::NotKept | NameAnswer::Failed(_) | NameAnswer::Later(_) => {
+                Err("no_name_service")
+            }
         };
         let answer = match operation {
             NameOperation::Publish { .. } => Answer::Published(result.map(drop)),
@@ -580,7 +582,7 @@ const fn unpublish(name: String, key: Option<NameKey>) -> NameOperation {
 
 fn publication(service: Service, value: Vec<u8>) -> Result<NameOperation, &'static str> {
     let (name, key) = named(service)?;
-    Ok(NameOperation::Publish { name, value: text(value)?, key })
+    Ok(NameOperation::Publish { name, value: text(value)?, key, hold: Hold::Job })
 }
 
 /// Names and values are sent as text.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::{NameAnswer, NameOperation};
-use mpd_wire::names::NameKey;
+use mpd_wire::names::{Hold, NameKey};
 
 use super::pmix::NameTicket;
 use crate::manager::caller::Caller;
@@ -32,6 +32,7 @@ pub(super) struct Names {
 struct Published {
     value: String,
     key: Option<NameKey>,
+    hold: Hold,
 }
 
 /// The origin of a request.
@@ -120,10 +121,10 @@ impl Names {
             return;
         }
         let Some(Asked { purpose, operation, .. }) = self.asked.remove(&request) else { return };
-        if let (NameOperation::Publish { name, value, key }, NameAnswer::Done) =
+        if let (NameOperation::Publish { name, value, key, hold }, NameAnswer::Done) =
             (&operation, &answer)
         {
-            let published = Published { value: value.clone(), key: key.clone() };
+            let published = Published { value: value.clone(), key: key.clone(), hold: *hold };
             self.published.insert(name.clone(), published);
         }
         match purpose {
@@ -187,8 +188,8 @@ impl Names {
         for (request, asked) in &self.asked {
             self.outputs.push_back(Output::Ask(*request, asked.operation.clone()));
         }
-        for (name, Published { value, key }) in self.published.clone() {
-            self.send(now, Purpose::Again, NameOperation::Publish { name, value, key });
+        for (name, Published { value, key, hold }) in self.published.clone() {
+            self.send(now, Purpose::Again, NameOperation::Publish { name, value, key, hold });
         }
     }
 
@@ -201,9 +202,11 @@ impl Names {
         }
     }
 
-    /// Handles the loss of a name. Two parts of a ring met, and each had its own owner of the name.
-    pub(super) fn lose(&mut self, name: &str, to: &JobId) {
+    /// Handles the loss of a name: to a job, since two parts of a ring met and each had its own owner. Or another job took
+    /// the name back.
+    pub(super) fn lose(&mut self, name: &str, to: Option<&JobId>) {
         self.published.remove(name);
+        let Some(to) = to else { return };
         let text = format!("the name {name:?} belongs to job {to} now, not to this one");
         self.outputs.push_back(Output::Report(text));
     }
@@ -231,7 +234,7 @@ mod tests {
     }
 
     fn publish() -> NameOperation {
-        NameOperation::Publish { name: "n".into(), value: "v".into(), key: None }
+        NameOperation::Publish { name: "n".into(), value: "v".into(), key: None, hold: Hold::Job }
     }
 
     fn unpublish() -> NameOperation {
@@ -285,6 +288,14 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_another_job_took_back_is_not_published_again() {
+        let mut names = published();
+        names.lose("n", None);
+        names.repeat(at(2));
+        assert_eq!(outputs(&mut names), []);
+    }
+
+    #[test]
     fn a_name_that_is_unpublished_while_the_daemon_changes_is_not_published_again() {
         let mut names = published();
         names.repeat(at(2));
@@ -302,8 +313,8 @@ mod tests {
         let key = |words: &[u8]| Some(NameKey::new("n", words));
         let lookup = |key| NameOperation::Lookup { name: "n".into(), key };
         let back = |key| NameOperation::Unpublish { name: "n".into(), key };
-        let operation =
-            NameOperation::Publish { name: "n".into(), value: "v".into(), key: key(b"x") };
+        let (name, value, hold) = ("n".into(), "v".into(), Hold::Job);
+        let operation = NameOperation::Publish { name, value, key: key(b"x"), hold };
         let mut names = Names::default();
         names.ask(at(0), RANK, operation.clone());
         names.answered(at(0), 1, NameAnswer::Done);

@@ -54,7 +54,7 @@ pub(crate) enum DaemonMessage {
     /// Bytes of the root manager of another job.
     Passed(JobId, Payload),
     /// This name belongs to that job now.
-    NameLost(String, JobId),
+    NameLost(String, Option<JobId>),
 }
 
 /// The connection to the daemon.

@@ -57,6 +57,7 @@ use self::collectives::Collectives;
 pub(in crate::manager) use self::describe::variables_of;
 use self::listener::Listener;
 use self::name_requests::NameRequests;
+pub(super) use self::name_requests::plain_value;
 use self::pending_gets::Gets;
 pub(super) use self::waiter::NameTicket;
 use self::waiter::{Spawning, Waiter};
@@ -160,7 +161,7 @@ impl Pmix {
                     turn.post(Input::BrokeProtocol(rank, problem));
                 }
                 Timer::Answer(waiter) => self.expire_request(waiter),
-                Timer::Look(number) => self.look_again(number),
+                Timer::Look(number) => self.look_again(turn.job, number),
             }
         }
     }
@@ -194,7 +195,8 @@ impl Pmix {
     /// Notes that the process of a rank has ended, or has left the job.
     pub(super) fn rank_ended(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         self.running.remove(&rank);
-        if let Some((first, _)) = self.collective(turn.job, rank) {
+        let first = self.collective(turn.job, rank).map(|(first, _)| first);
+        if let Some(first) = first {
             self.world_data(first).ended.insert(rank);
         }
         self.timers.stop(Timer::Lost(rank));
@@ -203,7 +205,7 @@ impl Pmix {
             self.close(turn, number);
         }
         self.collectives.forget(rank);
-        self.name_requests.rank_ended(rank);
+        self.name_requests.rank_ended(rank, first);
         self.spawning.retain(|(spawner, _), _| *spawner != rank);
         self.review_gets(turn);
     }
@@ -211,6 +213,7 @@ impl Pmix {
     /// Forgets a spawned world whose ranks have ended.
     pub(super) fn forget_world(&mut self, first: Rank) {
         self.worlds_data.remove(&first);
+        self.name_requests.world_ended(first);
     }
 
     /// Prepares another start of the debugged programs: their clients connect again.

@@ -1,15 +1,15 @@
-//! Requests of clients about names, and the values of names.
+//! Requests of clients about names, and the names and values in the ring.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use mpd_wire::Rank;
 use mpd_wire::message::NameOperation;
-use mpd_wire::names::{MAX_NAME, MAX_VALUE};
+use mpd_wire::names::{Hold, MAX_NAME, MAX_VALUE};
 use pmix_proto::encoding::{Encoding, Value};
 use pmix_proto::message::{read_pairs, write_pairs};
 use pmix_proto::view::{Pair, Proc, Published};
-use pmix_proto::{Persistence, Status};
+use pmix_proto::{Persistence, Range, Status};
 
 use super::describe;
 use super::waiter::{NameTicket, Waiter};
@@ -23,20 +23,30 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct NameRequest {
     pub(super) waiter: Waiter,
+    pub(super) rank: Rank,
     pub(super) kind: Kind,
     /// Answers that are missing.
     pub(super) missing: usize,
     pub(super) status: Status,
-    pub(super) found: Vec<Published>,
+    pub(super) found: Vec<Found>,
     pub(super) pause: Duration,
 }
 
 #[derive(Debug)]
 pub(super) enum Kind {
-    Publish,
+    Publish(Persistence),
     Unpublish,
-    /// How many keys are waited for; none is one that is there.
+    /// The keys, and how many of them are waited for. Without a number only those that are there count.
     Lookup(Vec<String>, Option<usize>),
+}
+
+/// A name that a lookup has found. One of a narrower range comes first.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) place: usize,
+    pub(super) name: String,
+    pub(super) is_read_once: bool,
+    pub(super) published: Published,
 }
 
 /// What a name is for, if not for a waiting client.
@@ -44,7 +54,7 @@ pub(super) enum Kind {
 pub(super) enum Purpose {
     /// The request of this number.
     NameRequest(u64),
-    /// The name was read once, so it is removed.
+    /// The name was read once, or its process has ended, so it is removed.
     CleanUps,
 }
 
@@ -56,6 +66,8 @@ pub(super) struct NameRequests {
     pub(super) outgoing: VecDeque<(NameTicket, NameOperation)>,
     last: u64,
     pub(super) published: BTreeMap<Rank, Vec<(String, Persistence)>>,
+    /// Names of ranks that have ended. They end with the world of this first rank.
+    of_worlds: BTreeMap<Rank, Vec<String>>,
 }
 
 impl NameRequests {
@@ -64,14 +76,27 @@ impl NameRequests {
         self.name_requests.retain(|_, name_request| !matches(&name_request.waiter));
     }
 
-    /// Removes the names that end with a process.
-    pub(super) fn rank_ended(&mut self, rank: Rank) {
-        let names = self.published.remove(&rank).unwrap_or_default();
-        for (name, persistence) in names {
-            if persistence == Persistence::Process {
-                self.ask(Purpose::CleanUps, NameOperation::Unpublish { name, key: None });
+    /// Removes the names that end with a process. `first` is the first rank of its world.
+    pub(super) fn rank_ended(&mut self, rank: Rank, first: Option<Rank>) {
+        for (name, persistence) in self.published.remove(&rank).unwrap_or_default() {
+            match (persistence, first) {
+                (Persistence::Process, _) => self.clean_up(name),
+                (Persistence::Application, Some(first)) => {
+                    self.of_worlds.entry(first).or_default().push(name);
+                }
+                _ => {}
             }
         }
+    }
+
+    /// Removes the names that end with a world.
+    pub(super) fn world_ended(&mut self, first: Rank) {
+        let names = self.of_worlds.remove(&first).unwrap_or_default();
+        names.into_iter().for_each(|name| self.clean_up(name));
+    }
+
+    pub(super) fn clean_up(&mut self, name: String) {
+        self.ask(Purpose::CleanUps, NameOperation::Unpublish { name, key: None });
     }
 
     pub(super) fn ask(&mut self, purpose: Purpose, operation: NameOperation) {
@@ -80,34 +105,79 @@ impl NameRequests {
         self.outgoing.push_back((self.last, operation));
     }
 
-    /// Begins an request with these requests.
+    /// Begins a request of a client with these operations.
     pub(super) fn begin(
         &mut self,
-        (waiter, kind): (Waiter, Kind),
+        (waiter, rank): (Waiter, Rank),
+        kind: Kind,
         operations: Vec<NameOperation>,
-    ) -> u64 {
+    ) {
         self.last += 1;
         let number = self.last;
         let (missing, status, pause) = (operations.len(), Status::SUCCESS, FIRST_PAUSE);
-        let name_request = NameRequest { waiter, kind, missing, status, found: Vec::new(), pause };
+        let found = Vec::new();
+        let name_request = NameRequest { waiter, rank, kind, missing, status, found, pause };
         self.name_requests.insert(number, name_request);
         for operation in operations {
             self.ask(Purpose::NameRequest(number), operation);
         }
-        number
     }
 }
 
-/// A key as the name of a name of the ring, if it can be one.
-pub(super) fn name_of(key: Vec<u8>) -> Option<String> {
-    String::from_utf8(key).ok().filter(|name| (1..=MAX_NAME).contains(&name.len()))
+/// A key as text, if it can be one.
+pub(super) fn text_of(key: Vec<u8>) -> Option<String> {
+    String::from_utf8(key).ok().filter(|key| !key.is_empty())
+}
+
+/// The ranges of names that a process finds, the narrowest first.
+const RANGES: [Range; 4] = [Range::Own, Range::Namespace, Range::Local, Range::Session];
+
+/// The name in the ring of a key that a rank publishes in a range. Names of a narrow range have its processes behind
+/// the key, and a zero byte before, which no key has. All jobs of the ring find a name of the range session.
+///
+/// # Errors
+/// The range is not offered, or the key is too long.
+pub(super) fn name_in(job: &Job, rank: Rank, key: &str, range: Range) -> Result<String, Status> {
+    let world = job.worlds.of(rank).ok_or(Status::ERROR)?;
+    let (id, number, own) = (&job.order.job, world.numbers.number, world.numbers.own(rank));
+    let name = match range {
+        Range::Session | Range::Global => key.to_owned(),
+        Range::Namespace => format!("{key}\0world {number} of {id}"),
+        Range::Local => format!("{key}\0host {}", job.host()),
+        Range::Own => format!("{key}\0rank {own} of world {number} of {id}"),
+        Range::Manager | Range::Custom => return Err(Status::NOT_SUPPORTED),
+    };
+    if name.len() > MAX_NAME { Err(Status::OUT_OF_RESOURCE) } else { Ok(name) }
+}
+
+/// The names in the ring under which a rank may find a key, the best first.
+pub(super) fn names_for(job: &Job, rank: Rank, key: &str) -> Vec<String> {
+    RANGES.iter().filter_map(|range| name_in(job, rank, key, *range).ok()).collect()
+}
+
+/// The key of a name in the ring, and its place among the names for that key.
+pub(super) fn key_of<'a>(job: &Job, rank: Rank, name: &'a str) -> Option<(&'a str, usize)> {
+    let key = name.split('\0').next()?;
+    let place = names_for(job, rank, key).iter().position(|other| other == name)?;
+    Some((key, place))
+}
+
+/// How long a name stays in the ring.
+pub(super) const fn hold_of(persistence: Persistence) -> Hold {
+    match persistence {
+        // The reader, of any job, takes it back.
+        Persistence::FirstRead => Hold::Shared,
+        Persistence::Indefinite => Hold::Kept,
+        // A session is what one mpirun runs. Names of processes and worlds are removed at their end.
+        Persistence::Process | Persistence::Application | Persistence::Session => Hold::Job,
+    }
 }
 
 /// Stands in front of the values of PMIx clients. A value of PMI is taken as a string.
 const MARK: &str = "pmix:";
 
-/// A value as text: `pmix:ONCE:WORLD:RANK:KIND:`, then a string as it is, or other values as hexadecimal digits. `None`
-/// if it is too long.
+/// A value as text: `pmix:ONCE:WORLD:RANK:KIND:JOB:`, then a string as it is, or other values as hexadecimal digits.
+/// `None` if it is too long.
 pub(super) fn write(
     job: &Job,
     rank: Rank,
@@ -116,32 +186,35 @@ pub(super) fn write(
 ) -> Option<String> {
     let numbers = job.worlds.of(rank)?.numbers;
     let once = u8::from(persistence == Persistence::FirstRead);
-    let (number, own) = (numbers.number, numbers.own(rank));
+    let (number, own, id) = (numbers.number, numbers.own(rank), &job.order.job);
     let text = value.as_text().and_then(|text| std::str::from_utf8(text).ok());
-    let value = match text {
-        Some(text) => format!("t:{text}"),
+    let (kind, value) = match text {
+        Some(text) => ('t', text.to_owned()),
         None => {
             let pair = Pair::new("v", value.clone());
-            let bytes = write_pairs(Encoding::Flexible, [&pair]);
-            format!("x:{}", mpd_wire::hex::encode(&bytes))
+            ('x', mpd_wire::hex::encode(&write_pairs(Encoding::Flexible, [&pair])))
         }
     };
-    let text = format!("{MARK}{once}:{number}:{own}:{value}");
+    let text = format!("{MARK}{once}:{number}:{own}:{kind}:{id}:{value}");
     (text.len() <= MAX_VALUE).then_some(text)
 }
 
 /// Reads a value; and whether it is removed now.
-pub(super) fn read(job: &Job, name: &str, text: &str) -> Option<(bool, Published)> {
-    let published = |owner, value| Published { owner, key: name.into(), value };
+pub(super) fn read(job: &Job, key: &str, text: &str) -> Option<(bool, Published)> {
+    let published = |owner, value| Published { owner, key: key.into(), value };
     let Some(text) = text.strip_prefix(MARK) else {
         return Some((false, published(Proc::new("", 0), Value::text(text))));
     };
-    let mut fields = text.splitn(5, ':');
+    let mut fields = text.splitn(6, ':');
     let is_read_once = fields.next()? == "1";
     let number = fields.next()?.parse().ok()?;
     let own = fields.next()?.parse().ok()?;
-    let owner = Proc::new(describe::namespace(job, number), own);
-    let value = match (fields.next()?, fields.next()?) {
+    let (kind, id) = (fields.next()?, fields.next()?);
+    // The namespaces of other jobs are secrets.
+    let is_ours = String::from(job.order.job.clone()) == id;
+    let namespace =
+        if is_ours { describe::namespace(job, number) } else { format!("{id}-{number}") };
+    let value = match (kind, fields.next()?) {
         ("t", text) => Value::text(text),
         (_, digits) => {
             let mut bytes = vec![0; digits.len() / 2];
@@ -149,5 +222,54 @@ pub(super) fn read(job: &Job, name: &str, text: &str) -> Option<(bool, Published
             read_pairs(Encoding::Flexible, &bytes).ok()?.pop()?.value
         }
     };
-    Some((is_read_once, published(owner, value)))
+    Some((is_read_once, published(Proc::new(namespace, own), value)))
+}
+
+/// The value of a name for a client of PMI. `None`: it is not a text.
+pub(in crate::manager::pmi) fn plain_value(text: &str) -> Option<&str> {
+    let Some(text) = text.strip_prefix(MARK) else { return Some(text) };
+    let mut fields = text.splitn(6, ':').skip(3);
+    match (fields.next()?, fields.next()?) {
+        ("t", _) => fields.next(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_of_pmi_gets_the_text_that_a_client_of_pmix_has_published() {
+        assert_eq!(plain_value("tag#0$port"), Some("tag#0$port"));
+        assert_eq!(plain_value("pmix:0:0:3:t:31@h1:a:b"), Some("a:b"));
+        assert_eq!(plain_value("pmix:0:0:3:x:31@h1:0206"), None);
+        assert_eq!(plain_value("pmix:0"), None);
+    }
+
+    #[test]
+    fn names_end_with_their_process_or_their_world() {
+        let mut names = NameRequests::default();
+        let all = [
+            ("p", Persistence::Process),
+            ("a", Persistence::Application),
+            ("s", Persistence::Session),
+            ("i", Persistence::Indefinite),
+        ];
+        let all = all.map(|(name, persistence)| (name.to_owned(), persistence));
+        names.published.insert(Rank(7), all.to_vec());
+        let removed = |names: &mut NameRequests| {
+            let asked = names.outgoing.drain(..).map(|(_, operation)| match operation {
+                NameOperation::Unpublish { name, .. } => name,
+                other => panic!("{other:?}"),
+            });
+            asked.collect::<Vec<_>>()
+        };
+        names.rank_ended(Rank(7), Some(Rank(4)));
+        assert_eq!(removed(&mut names), ["p"]);
+        names.world_ended(Rank(0));
+        assert!(removed(&mut names).is_empty());
+        names.world_ended(Rank(4));
+        assert_eq!(removed(&mut names), ["a"]);
+    }
 }

@@ -1,14 +1,18 @@
 //! Pairs that clients publish and look up. They are names of the ring, as those of PMI.
 //!
-//! The value of such a name is a text: when it is removed, the publisher, and the published value. Looking it up returns
-//! it once it is there, or tells at once that it is not.
+//! The value of such a name is a text: when it is removed, the publisher, and the published value. The processes that
+//! may find it are part of the name, see [`name_in`]. Looking it up returns it once it is there, or tells at once that it
+//! is not.
 
 use mpd_wire::Rank;
 use mpd_wire::message::{NameAnswer, NameOperation};
 use pmix_proto::view::Pair;
-use pmix_proto::{Answer, Operation, Persistence, Status};
+use pmix_proto::{Answer, Operation, Persistence, Range, Status};
 
-use super::name_requests::{Kind, LONGEST_PAUSE, NameRequest, Purpose, name_of, read, write};
+use super::name_requests::{
+    Found, Kind, LONGEST_PAUSE, NameRequest, Purpose, hold_of, key_of, name_in, names_for, read,
+    text_of, write,
+};
 use super::waiter::{NameTicket, Waiter};
 use super::{Pmix, Timer};
 use crate::manager::context::{Job, Turn};
@@ -29,61 +33,50 @@ impl Pmix {
         operation: Operation,
     ) {
         match operation {
-            Operation::Publish { pairs, persistence, .. } => {
-                self.publish(turn.job, (waiter, rank), (&pairs, persistence));
+            Operation::Publish { pairs, persistence, range } => {
+                match operations_of(turn.job, rank, &pairs, (persistence, range)) {
+                    Ok(operations) => {
+                        let kind = Kind::Publish(persistence);
+                        self.name_requests.begin((waiter, rank), kind, operations);
+                    }
+                    Err(status) => self.answer(waiter, Answer::Done(status)),
+                }
             }
             Operation::Lookup { keys, wait, timeout, .. } => {
-                let names: Option<Vec<String>> = keys.into_iter().map(name_of).collect();
-                let Some(names) = names else {
+                let keys: Option<Vec<String>> = keys.into_iter().map(text_of).collect();
+                let Some(keys) = keys else {
                     return self.answer(waiter, Answer::Done(Status::NOT_FOUND));
                 };
                 self.limit(turn, waiter, timeout);
-                let lookups = names.iter().cloned();
-                let lookups = lookups.map(|name| NameOperation::Lookup { name, key: None });
-                let lookups = lookups.collect();
-                self.name_requests.begin((waiter, Kind::Lookup(names, wait)), lookups);
+                let lookups = lookups(turn.job, rank, &keys);
+                self.name_requests.begin((waiter, rank), Kind::Lookup(keys, wait), lookups);
             }
-            Operation::Unpublish { keys, .. } => self.unpublish((waiter, rank), keys),
+            Operation::Unpublish { keys, .. } => self.unpublish(turn.job, (waiter, rank), keys),
             _ => {}
         }
     }
 
-    fn publish(
-        &mut self,
-        job: &Job,
-        (waiter, rank): (Waiter, Rank),
-        (pairs, persistence): (&[Pair], Persistence),
-    ) {
-        let named = |pair: &Pair| {
-            let name = name_of(pair.key.clone())?;
-            let value = write(job, rank, persistence, &pair.value)?;
-            Some(NameOperation::Publish { name, value, key: None })
-        };
-        let Some(operations) = pairs.iter().map(named).collect::<Option<Vec<_>>>() else {
-            return self.answer(waiter, Answer::Done(Status::OUT_OF_RESOURCE));
-        };
-        let own = self.name_requests.published.entry(rank).or_default();
-        for name in pairs.iter().filter_map(|pair| name_of(pair.key.clone())) {
-            own.retain(|(other, _)| *other != name);
-            own.push((name, persistence));
-        }
-        self.name_requests.begin((waiter, Kind::Publish), operations);
-    }
-
-    fn unpublish(&mut self, (waiter, rank): (Waiter, Rank), keys: Vec<Vec<u8>>) {
+    /// Takes back the names of a rank, or names that outlived their jobs.
+    fn unpublish(&mut self, job: &Job, (waiter, rank): (Waiter, Rank), keys: Vec<Vec<u8>>) {
         let own = self.name_requests.published.entry(rank).or_default();
         let names: Vec<String> = if keys.is_empty() {
-            std::mem::take(own).into_iter().map(|(name, _)| name).collect()
+            own.drain(..).map(|(name, _)| name).collect()
         } else {
-            keys.into_iter().filter_map(name_of).collect()
+            let mut names = Vec::new();
+            for key in keys.into_iter().filter_map(text_of) {
+                let mut of_key = names_for(job, rank, &key);
+                of_key.retain(|name| own.iter().any(|(own, _)| own == name));
+                names.extend(if of_key.is_empty() { vec![key] } else { of_key });
+            }
+            own.retain(|(name, _)| !names.contains(name));
+            names
         };
-        own.retain(|(name, _)| !names.contains(name));
         if names.is_empty() {
             return self.answer(waiter, Answer::Done(Status::SUCCESS));
         }
         let names = names.into_iter();
         let operations = names.map(|name| NameOperation::Unpublish { name, key: None }).collect();
-        self.name_requests.begin((waiter, Kind::Unpublish), operations);
+        self.name_requests.begin((waiter, rank), Kind::Unpublish, operations);
     }
 
     /// Takes the answer to a request about a name.
@@ -100,20 +93,27 @@ impl Pmix {
         };
         let Some(name_request) = self.name_requests.name_requests.get_mut(&number) else { return };
         name_request.missing -= 1;
+        let rank = name_request.rank;
         match (operation, answer) {
             (NameOperation::Lookup { name, .. }, NameAnswer::Value(text)) => {
-                if let Some((is_read_once, found)) = read(turn.job, &name, &text) {
-                    name_request.found.push(found);
-                    if is_read_once {
-                        let clean_ups = NameOperation::Unpublish { name, key: None };
-                        self.name_requests.ask(Purpose::CleanUps, clean_ups);
-                    }
+                let found = key_of(turn.job, rank, &name).and_then(|(key, place)| {
+                    let (is_read_once, published) = read(turn.job, key, &text)?;
+                    Some(Found { place, name: name.clone(), is_read_once, published })
+                });
+                name_request.found.extend(found);
+            }
+            (NameOperation::Publish { name, .. }, NameAnswer::Done) => {
+                if let Kind::Publish(persistence) = name_request.kind {
+                    let own = self.name_requests.published.entry(rank).or_default();
+                    own.retain(|(other, _)| *other != name);
+                    own.push((name, persistence));
                 }
             }
             (_, NameAnswer::Done | NameAnswer::Value(_)) => {}
             (NameOperation::Lookup { .. }, NameAnswer::Unknown) => {}
             (_, NameAnswer::Taken) => name_request.status = Status::EXISTS,
             (_, NameAnswer::Unknown) => name_request.status = Status::NOT_FOUND,
+            (_, NameAnswer::NotKept) => name_request.status = Status::NOT_SUPPORTED,
             (_, NameAnswer::Failed(_) | NameAnswer::Later(_)) => {
                 name_request.status = Status::ERROR
             }
@@ -127,8 +127,13 @@ impl Pmix {
         if name_request.missing > 0 {
             return;
         }
-        if let Kind::Lookup(_, Some(pending_get)) = name_request.kind
-            && name_request.found.len() < pending_get
+        // Each key counts once, with the narrowest range.
+        name_request.found.sort_by(|one, other| {
+            (&one.published.key, one.place).cmp(&(&other.published.key, other.place))
+        });
+        name_request.found.dedup_by(|later, kept| later.published.key == kept.published.key);
+        if let Kind::Lookup(_, Some(wanted)) = name_request.kind
+            && name_request.found.len() < wanted
             && name_request.status.is_success()
         {
             let pause = name_request.pause;
@@ -137,8 +142,14 @@ impl Pmix {
         }
         let Some(name_request) = self.name_requests.name_requests.remove(&number) else { return };
         let NameRequest { waiter, kind, status, found, .. } = name_request;
+        for one in found.iter().filter(|one| one.is_read_once) {
+            self.name_requests.clean_up(one.name.clone());
+        }
         match kind {
-            Kind::Lookup(..) if !found.is_empty() => self.answer(waiter, Answer::Found(&found)),
+            Kind::Lookup(..) if !found.is_empty() => {
+                let found: Vec<_> = found.into_iter().map(|one| one.published).collect();
+                self.answer(waiter, Answer::Found(&found));
+            }
             Kind::Lookup(..) if status.is_success() => {
                 self.answer(waiter, Answer::Done(Status::NOT_FOUND));
             }
@@ -146,17 +157,40 @@ impl Pmix {
         }
     }
 
-    /// Looks the missing names of an request up again.
-    pub(super) fn look_again(&mut self, number: u64) {
+    /// Looks the missing keys of a request up again.
+    pub(super) fn look_again(&mut self, job: &Job, number: u64) {
         let Some(name_request) = self.name_requests.name_requests.get_mut(&number) else { return };
-        let Kind::Lookup(names, _) = &name_request.kind else { return };
-        let is_found =
-            |name: &String| name_request.found.iter().any(|one| one.key == name.as_bytes());
-        let missing: Vec<String> = names.iter().filter(|name| !is_found(name)).cloned().collect();
-        name_request.missing = missing.len();
-        for name in missing {
-            let lookup = NameOperation::Lookup { name, key: None };
+        let Kind::Lookup(keys, _) = &name_request.kind else { return };
+        let is_found = |key: &&String| {
+            name_request.found.iter().any(|one| one.published.key == key.as_bytes())
+        };
+        let missing: Vec<String> = keys.iter().filter(|key| !is_found(key)).cloned().collect();
+        let lookups = lookups(job, name_request.rank, &missing);
+        name_request.missing = lookups.len();
+        for lookup in lookups {
             self.name_requests.ask(Purpose::NameRequest(number), lookup);
         }
     }
+}
+
+/// The operations that publish these pairs.
+fn operations_of(
+    job: &Job,
+    rank: Rank,
+    pairs: &[Pair],
+    (persistence, range): (Persistence, Range),
+) -> Result<Vec<NameOperation>, Status> {
+    let hold = hold_of(persistence);
+    let publish = |pair: &Pair| {
+        let key = text_of(pair.key.clone()).ok_or(Status::BAD_PARAM)?;
+        let name = name_in(job, rank, &key, range)?;
+        let value = write(job, rank, persistence, &pair.value).ok_or(Status::OUT_OF_RESOURCE)?;
+        Ok(NameOperation::Publish { name, value, key: None, hold })
+    };
+    pairs.iter().map(publish).collect()
+}
+
+fn lookups(job: &Job, rank: Rank, keys: &[String]) -> Vec<NameOperation> {
+    let names = keys.iter().flat_map(|key| names_for(job, rank, key));
+    names.map(|name| NameOperation::Lookup { name, key: None }).collect()
 }
