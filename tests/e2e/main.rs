@@ -14,6 +14,7 @@ mod bad_input;
 mod basics;
 mod binding;
 mod client_library;
+mod connected_jobs;
 mod daemon;
 mod debugger;
 mod demand;

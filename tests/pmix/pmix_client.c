@@ -10,6 +10,13 @@
  *   pmix_client abort CODE    the last rank aborts the job, the others wait in a fence
  *   pmix_client events        ranks send each other events of all ranges; rank 0 prints "events ok"
  *   pmix_client late N        rank 0 sends N events, then the last rank registers for them and prints "late K of N"
+ *   pmix_client meet NAME OTHER END
+ *                             this job publishes its namespace as NAME and connects with the job that has published
+ *                             OTHER. Each rank gets the values of all ranks of the other job and prints "met N". END:
+ *                             part     the jobs disconnect
+ *                             abort    the last rank aborts its job with 7
+ *                             outlive  each rank waits for the event of the end of the other job, and prints it
+ *                             stay     each rank waits to be killed
  *
  * A failed step ends the rank with 1 and a line on standard error. */
 #include <pmix.h>
@@ -18,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static pmix_proc_t self;
 static uint32_t size;
@@ -443,6 +451,98 @@ static void late(unsigned count)
     fence(false);
 }
 
+static volatile int registered, ended;
+
+static void note(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+                 pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
+{
+    (void) id, (void) status, (void) source, (void) info, (void) ninfo, (void) results, (void) nresults;
+    ended = 1;
+    if (done != NULL)
+        done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
+}
+
+static void note_registration(pmix_status_t status, size_t id, void *data)
+{
+    (void) id, (void) data;
+    registered = status == PMIX_SUCCESS ? 1 : -1;
+}
+
+static void wait_for(const char *what, volatile int *flag)
+{
+    for (int tries = 0; *flag == 0; tries++) {
+        if (tries == 6000) {
+            fprintf(stderr, "pmix_client: rank %u: %s: nothing happens\n", self.rank, what);
+            exit(1);
+        }
+        usleep(10 * 1000);
+    }
+}
+
+/* The namespace that another job publishes. */
+static void find(pmix_proc_t *other, const char *name)
+{
+    pmix_pdata_t found;
+    pmix_info_t info[2];
+    int one = 1, seconds = 60;
+
+    PMIX_PDATA_CONSTRUCT(&found);
+    PMIX_LOAD_KEY(found.key, name);
+    PMIX_INFO_LOAD(&info[0], PMIX_WAIT, &one, PMIX_INT);
+    PMIX_INFO_LOAD(&info[1], PMIX_TIMEOUT, &seconds, PMIX_INT);
+    check("lookup", PMIx_Lookup(&found, 1, info, 2));
+    PMIX_LOAD_PROCID(other, found.value.data.string, PMIX_RANK_WILDCARD);
+    PMIX_PDATA_DESTRUCT(&found);
+}
+
+static void meet(const char *name, const char *wanted, const char *end)
+{
+    pmix_status_t code = PMIX_ERR_JOB_TERMINATED;
+    pmix_proc_t both[2], rank;
+    pmix_value_t *value;
+    uint32_t others;
+
+    put();
+    PMIx_Register_event_handler(&code, 1, NULL, 0, note, note_registration, NULL);
+    wait_for("registration", &registered);
+    if (self.rank == 0) {
+        pmix_info_t info;
+
+        PMIX_INFO_LOAD(&info, name, self.nspace, PMIX_STRING);
+        check("publish", PMIx_Publish(&info, 1));
+        PMIX_INFO_DESTRUCT(&info);
+    }
+    all(&both[0]);
+    find(&both[1], wanted);
+    check("connect", PMIx_Connect(both, 2, NULL, 0));
+    check("size of the other job", PMIx_Get(&both[1], PMIX_JOB_SIZE, NULL, 0, &value));
+    others = value->data.uint32;
+    PMIX_VALUE_RELEASE(value);
+    for (uint32_t other = 0; other < others; other++) {
+        PMIX_LOAD_PROCID(&rank, both[1].nspace, other);
+        check("get from the other job", PMIx_Get(&rank, "test.address", NULL, 0, &value));
+        PMIX_VALUE_RELEASE(value);
+    }
+    check("fence of both jobs", PMIx_Fence(both, 2, NULL, 0));
+    printf("met %u\n", others);
+    fflush(stdout);
+    if (strcmp(end, "part") == 0)
+        check("disconnect", PMIx_Disconnect(both, 2, NULL, 0));
+    else if (strcmp(end, "abort") == 0) {
+        if (self.rank == size - 1)
+            PMIx_Abort(7, "out of luck", NULL, 0);
+        fence(false);
+    } else if (strcmp(end, "outlive") == 0) {
+        wait_for("the end of the other job", &ended);
+        printf("the other job has ended\n");
+        /* The own job is as before. */
+        fence(true);
+        for (uint32_t own = 0; own < size; own++)
+            get(own);
+    } else
+        pause();
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -466,6 +566,8 @@ int main(int argc, char **argv)
         events();
     else if (strcmp(mode, "late") == 0 && argc > 2)
         late((unsigned) atoi(argv[2]));
+    else if (strcmp(mode, "meet") == 0 && argc > 4)
+        meet(argv[2], argv[3], argv[4]);
     else if (strcmp(mode, "abort") == 0 && argc > 2) {
         if (self.rank == size - 1)
             PMIx_Abort(atoi(argv[2]), "out of luck", NULL, 0);
