@@ -36,7 +36,7 @@ impl Leftovers {
     pub(crate) fn of(notes: &[Note], just_died: bool) -> Option<Self> {
         let mut known = Known::of(notes.iter().filter_map(|note| match note {
             Note::Leftovers(note) => Some(note.clone()),
-            Note::Directory(_) | Note::Groups(_) => None,
+            Note::Directory(_) | Note::Groups(_) | Note::Registered(_) => None,
         }))?;
         let is_present = |&(pid, begin): &(u32, u64)| exists(pid, begin);
         let present: BTreeSet<_> = known.unreaped().filter(is_present).collect();

@@ -15,6 +15,7 @@ use mpd_io::adopt_inherited;
 use mpd_io::cgroup::Cgroup;
 use mpd_io::ipc::sweep_groups;
 use mpd_io::made::remove_noted;
+use mpd_io::registered;
 use mpd_io::sweep::kill_by_cookie;
 use mpd_job::record::{Note, read_record};
 
@@ -59,6 +60,7 @@ fn remove_noted_object(note: &Note) {
             }
         }
         Note::Groups(groups) => sweep_groups(groups),
+        Note::Registered(registered) => registered::remove(registered),
         // `Leftovers` handles these.
         Note::Leftovers(_) => {}
     }

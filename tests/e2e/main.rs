@@ -52,6 +52,7 @@ mod process;
 mod programs;
 mod pty;
 mod recording;
+mod registered;
 mod report_files;
 mod resubmit;
 mod ring;

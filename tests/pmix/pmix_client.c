@@ -17,6 +17,10 @@
  *                             abort    the last rank aborts its job with 7
  *                             outlive  each rank waits for the event of the end of the other job, and prints it
  *                             stay     each rank waits to be killed
+ *   pmix_client mixed N       the ranks from N on are those of `t-pmi mixed N`; all read each other's values, and
+ *                             this one also before the fence. Prints "mixed ok"
+ *   pmix_client remove DIR... registers directories for removal with their contents; prints "registered"
+ *   pmix_client keep DIR...   the same, and waits for a signal
  *
  * A failed step ends the rank with 1 and a line on standard error. */
 #include <pmix.h>
@@ -543,6 +547,65 @@ static void meet(const char *name, const char *wanted, const char *end)
         pause();
 }
 
+static void expect_of(unsigned rank, const char *key, const char *expected)
+{
+    pmix_proc_t proc;
+    pmix_value_t *value;
+
+    PMIX_LOAD_PROCID(&proc, self.nspace, rank);
+    check(key, PMIx_Get(&proc, key, NULL, 0, &value));
+    if (value->type != PMIX_STRING || strcmp(value->data.string, expected) != 0) {
+        fprintf(stderr, "pmix_client: %s of rank %u has a wrong value\n", key, rank);
+        exit(1);
+    }
+    PMIX_VALUE_RELEASE(value);
+}
+
+static void mixed(unsigned first)
+{
+    char key[64], text[64];
+    pmix_value_t value;
+
+    PMIX_VALUE_CONSTRUCT(&value);
+    value.type = PMIX_STRING;
+    value.data.string = text;
+    snprintf(text, sizeof text, "rank %u by PMIx", self.rank);
+    check("put", PMIx_Put(PMIX_GLOBAL, "test.text", &value));
+    check("commit", PMIx_Commit());
+    for (unsigned rank = first; rank < size; rank++) {
+        snprintf(key, sizeof key, "early-%u", rank);
+        snprintf(text, sizeof text, "rank %u by PMI = early", rank);
+        expect_of(rank, key, text);
+    }
+    fence(true);
+    for (unsigned rank = first; rank < size; rank++) {
+        snprintf(key, sizeof key, "key-%u", rank);
+        snprintf(text, sizeof text, "rank %u by PMI", rank);
+        expect_of(rank, key, text);
+        snprintf(key, sizeof key, "all-%u", rank);
+        expect_of(PMIX_RANK_WILDCARD, key, text);
+    }
+    fence(false);
+    printf("mixed ok\n");
+}
+
+static void register_for_removal(char **directories)
+{
+    const bool recursively = true;
+    pmix_info_t infos[2], *results = NULL;
+    size_t count = 0;
+
+    for (; *directories != NULL; directories++) {
+        PMIX_INFO_LOAD(&infos[0], PMIX_REGISTER_CLEANUP_DIR, *directories, PMIX_STRING);
+        PMIX_INFO_LOAD(&infos[1], PMIX_CLEANUP_RECURSIVE, &recursively, PMIX_BOOL);
+        check("register", PMIx_Job_control(NULL, 0, infos, 2, &results, &count));
+        PMIX_INFO_DESTRUCT(&infos[0]);
+        PMIX_INFO_DESTRUCT(&infos[1]);
+    }
+    printf("registered\n");
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -572,6 +635,12 @@ int main(int argc, char **argv)
         if (self.rank == size - 1)
             PMIx_Abort(atoi(argv[2]), "out of luck", NULL, 0);
         fence(false);
+    } else if (strcmp(mode, "mixed") == 0 && argc > 2) {
+        mixed(atoi(argv[2]));
+    } else if (strcmp(mode, "remove") == 0 || strcmp(mode, "keep") == 0) {
+        register_for_removal(argv + 2);
+        if (strcmp(mode, "keep") == 0)
+            pause();
     } else if (strcmp(mode, "nothing") != 0) {
         fprintf(stderr, "pmix_client: unknown mode '%s'\n", mode);
         return 2;

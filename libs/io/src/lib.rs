@@ -41,6 +41,7 @@ pub mod pty;
 pub mod pty_relay;
 pub mod random;
 pub mod recording;
+pub mod registered;
 pub mod ringname;
 pub mod rings;
 pub mod rundir;

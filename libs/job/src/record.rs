@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::leftovers;
 use mpd_wire::JobId;
-use mpd_wire::job::{Cookie, GroupKey};
+use mpd_wire::job::{Bytes, Cookie, GroupKey};
 
 /// Most bytes of a record with its notes. Further notes are not written.
 pub const MAX_RECORD: usize = 16 << 20;
@@ -34,6 +34,26 @@ pub enum Note {
     Groups(Vec<GroupKey>),
     /// A fact that proves which System V objects and files of shared memory are the job's.
     Leftovers(leftovers::Note),
+    /// Files and directories that a program has registered for removal.
+    Registered(Registered),
+}
+
+/// Files and directories that a program has registered for removal at the end of its job. All paths are absolute.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Registered {
+    /// Files.
+    pub files: Vec<Bytes>,
+    /// Directories.
+    pub directories: Vec<Bytes>,
+    /// Whether directories inside the directories are removed too.
+    pub is_recursive: bool,
+    /// Patterns of names that stay; a star stands for any characters.
+    pub ignored: Vec<Bytes>,
+    /// Whether the directories themselves stay.
+    pub keeps_top: bool,
+    /// Directories that stay, also if they are registered: the home of the user and working directories of the job.
+    pub kept: Vec<Bytes>,
 }
 
 /// A directory that only its maker removes.
@@ -79,6 +99,7 @@ mod tests {
             directory(None),
             directory(Some((1, u64::MAX))),
             Note::Groups(vec![GroupKey::new(1, 2)]),
+            Note::Registered(Registered { files: vec![b"/\xff".into()], ..Registered::default() }),
         ];
         let mut bytes = serde_json::to_vec(&record).unwrap();
         for note in &notes {
@@ -87,7 +108,7 @@ mod tests {
         }
         assert_eq!(read_record(&bytes).unwrap(), (record.clone(), notes.to_vec()));
         bytes.pop();
-        assert_eq!(read_record(&bytes).unwrap(), (record, notes[..2].to_vec()));
+        assert_eq!(read_record(&bytes).unwrap(), (record, notes[..3].to_vec()));
         assert!(read_record(b"").is_err() && read_record(b"{}\n").is_err());
     }
 }

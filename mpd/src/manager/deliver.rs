@@ -52,6 +52,7 @@ impl Process {
             Event::SignalAll(signal) => {
                 self.ending.signal(turn, &mut self.ranks, (signal, SignalTarget::Group));
             }
+            Event::ToRemove(registered) => self.ending.register(registered),
             Event::Started(pid) => self.ending.remember(pid),
 
             Event::Signal(rank, signal) => self.ranks.signal_one(rank, signal),

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use mpd_job::manager::Input;
+use mpd_job::record::Registered;
 use mpd_machine::Time;
 use mpd_placement::binding::Bindings;
 use mpd_wire::job::HostSlice;
@@ -91,6 +92,8 @@ pub(super) enum Event {
     // For `ending`.
     /// A signal for the groups of all ranks here.
     SignalAll(i32),
+    /// A program has registered files or directories for removal at the end.
+    ToRemove(Registered),
 
     // For `ranks`.
     /// A signal for the process of one rank.

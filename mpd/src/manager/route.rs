@@ -87,7 +87,7 @@ impl Process {
             // The end of the job.
             Output::Drain => self.stdio.start_draining(turn),
             Output::DiscardOutput => self.stdio.discard(),
-            Output::CleanUp => self.clean_up(),
+            Output::CleanUp => self.ending.clean_up(turn),
 
             // For the loop itself.
             Output::Withdraw => turn.report(Event::Over(exit::SUITE)),
@@ -95,11 +95,5 @@ impl Process {
             Output::ForgetWorld(first) => turn.report(Event::WorldOver(first)),
             Output::Restart => turn.report(Event::Restart),
         }
-    }
-
-    /// Removes what the job left on this host.
-    fn clean_up(&mut self) {
-        self.pmi.clean_up();
-        self.ending.clean_up(&mut self.common.turn());
     }
 }

@@ -1,4 +1,5 @@
-//! The leftovers of a job besides processes: its private directory, System V objects, shared memory.
+//! The leftovers of a job besides processes: its private directory, System V objects, shared memory, and what programs
+//! have registered for removal.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,11 +9,12 @@ use mpd_io::ipc;
 use mpd_io::leftovers::{clocks, lifetime};
 use mpd_io::logging::plain;
 use mpd_io::made::Made;
+use mpd_io::registered;
 use mpd_io::shm::{self, ShmWatch};
 use mpd_io::tree;
 use mpd_job::leftovers;
 use mpd_job::leftovers::Known;
-use mpd_job::record::Note;
+use mpd_job::record::{Note, Registered};
 use mpd_wire::Rank;
 use mpd_wire::job::JobSpec;
 use nix::unistd::Pid;
@@ -28,6 +30,7 @@ pub(crate) struct CleanUp {
     pub(crate) shm: ShmWatch,
     known: Known,
     groups: Rc<Groups>,
+    registered: Vec<Registered>,
     /// The notes for a daemon, in case this manager is killed. They hold the lock of the job's record.
     notes: Notes,
 }
@@ -46,6 +49,7 @@ impl CleanUp {
             shm: ShmWatch::start(),
             known: Known::default(),
             groups: Rc::default(),
+            registered: Vec::new(),
             notes,
         };
         clean_up.add(leftovers::Note::Began(ipc::existing()));
@@ -104,6 +108,12 @@ impl CleanUp {
         }
     }
 
+    /// Notes what a program has registered for removal.
+    pub(crate) fn register(&mut self, registered: Registered) {
+        self.notes.add(&Note::Registered(registered.clone()));
+        self.registered.push(registered);
+    }
+
     /// Notes the files that the job was the first to use.
     pub(crate) fn note_files(&mut self) {
         for file in self.shm.take_fresh() {
@@ -126,6 +136,7 @@ impl CleanUp {
         if let Some(in_use) = in_use {
             shm::sweep(self.known.files(), in_use);
         }
+        self.registered.drain(..).for_each(|registered| registered::remove(&registered));
         self.groups.remove();
         self.directory.iter().for_each(remove);
     }

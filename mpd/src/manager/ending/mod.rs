@@ -28,6 +28,7 @@ use mpd_io::rundir::RunDir;
 use mpd_io::signals::takes_effect;
 use mpd_io::tree::{self, Dead, Stopped};
 use mpd_job::manager::Input;
+use mpd_job::record::Registered;
 use mpd_machine::{Time, Timers};
 use mpd_wire::message::{Phase, StartJob};
 use nix::sys::signal::Signal;
@@ -161,6 +162,11 @@ impl Ending {
     /// Notes a process of the job that was started.
     pub(super) fn remember(&mut self, pid: Pid) {
         self.clean_up.remember(pid);
+    }
+
+    /// Notes what a program has registered for removal at the end of the job.
+    pub(super) fn register(&mut self, registered: Registered) {
+        self.clean_up.register(registered);
     }
 
     /// Notes a process that is about to be reaped.

@@ -147,11 +147,6 @@ impl Pmi {
         self.pmix.meet(turn, input);
     }
 
-    /// Removes what PMIx clients have left.
-    pub(super) fn clean_up(&mut self) {
-        self.pmix.clean_up();
-    }
-
     // ----- ranks and worlds -----
 
     /// Makes the key-value space of a spawned world that is to be started.

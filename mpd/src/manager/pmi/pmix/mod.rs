@@ -13,7 +13,7 @@
 //! | [`published`], [`name_requests`] | names that clients publish and look up |
 //! | [`dynamic`] | processes that clients spawn |
 //! | [`events`], [`notice`] | events of clients, and of ranks that failed |
-//! | [`clean_up`] | files that are removed at the end |
+//! | [`clean_up`] | files and directories that clients register for removal |
 
 mod across_jobs;
 mod clean_up;
@@ -224,11 +224,6 @@ impl Pmix {
         }
         self.worlds_data.remove(&Rank(0));
         self.collectives = Collectives::default();
-    }
-
-    /// Removes the files that clients have registered.
-    pub(super) fn clean_up(&mut self) {
-        std::mem::take(&mut self.clean_ups).perform();
     }
 
     fn world_data(&mut self, first: Rank) -> &mut WorldData {

@@ -63,12 +63,8 @@ impl Pmix {
             Operation::Query(_) => {
                 self.answer(waiter, Answer::Answers(Status::NOT_SUPPORTED, &[]));
             }
-            Operation::CleanUp(files) => {
-                let status = if self.clean_ups.add(files) {
-                    Status::SUCCESS
-                } else {
-                    Status::OUT_OF_RESOURCE
-                };
+            Operation::CleanUp(clean_up) => {
+                let status = self.clean_ups.register(turn, clean_up);
                 self.answer(waiter, Answer::Done(status));
             }
             Operation::Log { text, .. } => {
