@@ -33,6 +33,7 @@ mod limits;
 mod locality;
 mod manager;
 mod members;
+mod mixed;
 mod mpi;
 mod mpir;
 #[expect(dead_code, reason = "the attackers only connect and never listen")]

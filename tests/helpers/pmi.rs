@@ -22,6 +22,7 @@
 //!                                 instead of sending "until=FILE" it waits for that file
 //!     t-pmi lines RANK LINE...    the same with whole lines; the server answers each "cmd=" and "endcmd"
 //!     t-pmi get RANK KEY          that rank prints the value of the key
+//!     t-pmi mixed N               the ranks before N are those of `pmix_client mixed N`; all read each other's values
 //!     t-pmi dead RANK CODE        that rank exits after all have started; the others are notified and pass a fence
 //!     t-pmi lookups RANK COUNT SERVICE   that rank looks a service up COUNT times; prints its port and the times
 //!     t-pmi grandchild            leaves a child behind that holds PMI_FD, stdout and stderr
@@ -80,6 +81,7 @@ fn main() {
         "no-finalize" | "leave" | "abort" | "garbage" | "huge-line" | "close" => client.fence(),
         "finalize-then" => {}
         "interrupted" => interrupted(&mut client),
+        "mixed" => mixed(&mut client, argument(1, 0)),
         "get" if chosen => report(&client.get(&argument(2, String::new()))),
         "get" => {}
         "dead" => wait_for_death(&mut client, chosen),
@@ -111,6 +113,25 @@ fn hello(client: &mut Client) {
     client.fence();
     let (rank, size, kvs) = (rank(), size(), client.kvs.clone());
     report(&format!("hello rank {rank} of {size} appnum {appnum} universe {universe} kvs {kvs}"));
+}
+
+/// The first ranks are clients of PMIx.
+fn mixed(client: &mut Client, first: usize) {
+    let text = |rank: usize| format!("rank {rank} by PMI");
+    client.put(&format!("early-{}", rank()), &format!("{} = early", text(rank())));
+    for kind in ["key", "all"] {
+        client.put(&format!("{kind}-{}", rank()), &text(rank()));
+    }
+    client.fence();
+    for other in 0..first {
+        let expected = format!("rank {other} by PMIx");
+        assert_eq!(client.get(&format!("pmix/{other}/test.text")), expected);
+    }
+    for other in first..size() {
+        assert_eq!(client.get(&format!("key-{other}")), text(other));
+    }
+    client.fence();
+    report("mixed ok");
 }
 
 /// Each rank shares barriers with its neighbour, with the rank half a world away, and with the ranks of its node. The

@@ -85,6 +85,13 @@ impl Modex {
         })
     }
 
+    /// The value that the rank has committed with this key for this view.
+    pub fn value(&self, rank: u32, key: &[u8], view: View) -> Option<&Value> {
+        let pairs = &self.ranks.get(&rank)?.pairs;
+        let scopes = [view.scope(), Scope::Global];
+        scopes.into_iter().find_map(|scope| pairs.get(&(key.to_vec(), scope)))
+    }
+
     /// All pairs that the rank has committed for this view. Values that hold for one group only are not among them.
     pub fn pairs(&self, rank: u32, view: View) -> Option<Vec<Pair>> {
         let committed = self.ranks.get(&rank)?.pairs.iter();

@@ -32,6 +32,7 @@ impl Pmi {
         for &rank in here {
             self.perform_operations(turn, rank);
         }
+        self.settle_gets_of_pmix(turn);
     }
 
     /// Adds a rank to the barrier of a group.
@@ -142,6 +143,7 @@ impl Pmi {
             return turn.report(ForLinks::Broken(from, problem));
         };
         let Some(world) = turn.job.worlds.of(rank) else { return };
+        self.pmix.look_for_keys(world.numbers.first);
         let Some(space) = self.spaces.get_mut(&world.numbers.first) else { return };
         for (key, value) in pairs {
             if space.kvs.put(key, value).is_err() {
@@ -162,5 +164,6 @@ impl Pmi {
                 ));
             }
         }
+        self.settle_gets_of_pmix(turn);
     }
 }

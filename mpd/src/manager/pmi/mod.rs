@@ -135,6 +135,16 @@ impl Pmi {
     /// Takes a piece of data of PMIx clients from another manager.
     pub(super) fn take_pmix(&mut self, turn: &mut Turn<'_>, from: LinkEnd, frame: &[u8]) {
         self.pmix.take_piece(turn, from, frame);
+        self.settle_gets_of_pmix(turn);
+    }
+
+    /// Looks for the keys that PMIx clients want among those that ranks have put by PMI.
+    pub(super) fn settle_gets_of_pmix(&mut self, turn: &mut Turn<'_>) {
+        while let Some(pending_get) = self.pmix.next_unsettled() {
+            let space = self.spaces.get(&pending_get.first);
+            let value = space.and_then(|space| space.kvs.get(&pending_get.key));
+            self.pmix.looked(turn, pending_get, value);
+        }
     }
 
     /// Handles the arrival of all members of a group that meets ranks of other jobs. At the root.
@@ -264,13 +274,14 @@ impl Pmi {
             self.ask_for_names_of_pmix(turn);
         }
         for _ in 0..self.talking.len() {
-            let Some(rank) = self.talking.pop_front() else { return };
+            let Some(rank) = self.talking.pop_front() else { break };
             // The first request of a paused rank waits unread.
             let is_paused = self.is_paused && turn.job.is_first(rank);
             if !is_paused && self.read(turn, rank) == ReadProgress::More {
                 self.talking.push_back(rank);
             }
         }
+        self.settle_gets_of_pmix(turn);
     }
 
     /// Reads all remaining requests of a rank that has ended.
@@ -279,6 +290,7 @@ impl Pmi {
         const MAX_READS: usize = 64;
         self.pmix.read_to_the_end(turn, rank);
         self.ask_for_names_of_pmix(turn);
+        self.settle_gets_of_pmix(turn);
         let Some(connection) = self.connections.get_mut(&rank) else { return };
         connection.ending = true;
         for _ in 0..MAX_READS {
@@ -330,6 +342,7 @@ impl Pmi {
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
         self.pmix.flush(turn);
         self.ask_for_names_of_pmix(turn);
+        self.settle_gets_of_pmix(turn);
         while let Some(rank) = self.answering.pop() {
             self.perform_operations(turn, rank);
             if let Some(connection) = self.connections.get_mut(&rank) {
@@ -364,8 +377,12 @@ impl Pmi {
                     space.note_fresh(key);
                 }
                 session.answer(ticket, Answer::Put(put));
+                self.pmix.look_for_keys(world.numbers.first);
             }
-            Operation::Get { key } => session.answer(ticket, Answer::Get(space.kvs.get(&key))),
+            Operation::Get { key } => {
+                let committed = || self.pmix.committed_text(turn.job, &world.numbers, &key);
+                session.answer(ticket, Answer::Get(space.kvs.get(&key).or_else(committed)));
+            }
             Operation::GetByIndex { index } => {
                 session.answer(ticket, Answer::GetByIndex(space.kvs.get_index(index)));
             }

@@ -1,10 +1,12 @@
 //! What processes have committed, for those that get it: from this host, with a fence, or on request from the host of
 //! the rank.
 
+use mpd_wire::job::World as Numbers;
 use mpd_wire::message::FenceGroup;
 use mpd_wire::{JobId, Rank};
-use pmix_proto::encoding::Encoding;
-use pmix_proto::message::{Put, Scope};
+use pmi_proto::limits::MAX_VALUE;
+use pmix_proto::encoding::{Encoding, Value};
+use pmix_proto::message::{Put, Scope, write_pairs};
 use pmix_proto::modex::View;
 use pmix_proto::view::{Pair, Proc, WILDCARD};
 use pmix_proto::{Answer, Operation, Status, job_info};
@@ -67,44 +69,49 @@ impl Pmix {
             let blob = job_info::blob(encoding, &proc, &pairs);
             return self.answer(waiter, Answer::Data(&blob));
         }
-        // The own world is described already.
-        if proc.rank >= numbers.size {
-            return self.answer(waiter, Answer::Done(Status::NOT_FOUND));
-        }
-        let rank = numbers.in_job(Rank(proc.rank));
-        let pending_get =
-            PendingGet { requester: Requester::Client(waiter), rank, key: key.unwrap_or_default() };
-        match self.find(turn.job, &pending_get, is_immediate) {
-            Found::Yes(data) => self.answer_data(turn.job, (waiter, rank), data),
-            Found::No => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
-            Found::NotYet => {
-                self.ask_host(turn, &pending_get);
-                self.gets.waiting.push(pending_get);
-            }
+        // The own world is described already. Its ranks may have put the key by PMI.
+        let rank = match proc.rank {
+            own if own < numbers.size => Some(numbers.in_job(Rank(own))),
+            WILDCARD => None,
+            _ => return self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
+        };
+        let pending_get = PendingGet {
+            requester: Requester::Client(waiter),
+            first: numbers.first,
+            rank,
+            key: key.unwrap_or_default(),
+            is_immediate,
+        };
+        match (self.find(turn.job, &pending_get), rank) {
+            (Found::Yes(data), Some(rank)) => self.answer_data(turn.job, (waiter, rank), data),
+            _ => self.gets.unsettled.push_back(pending_get),
         }
     }
 
     /// Looks for data on this host.
-    fn find(&self, job: &Job, pending_get: &PendingGet, is_immediate: bool) -> Found {
+    fn find(&self, job: &Job, pending_get: &PendingGet) -> Found {
         let Requester::Client((number, _)) = pending_get.requester else { return Found::NotYet };
-        let world = self.known_of(job, pending_get.rank);
+        let (Some(rank), is_immediate) = (pending_get.rank, pending_get.is_immediate) else {
+            return Found::No;
+        };
+        let world = self.known_of(job, rank);
         let (Some(world), Some(connection)) = (world, self.clients.connections.get(&number)) else {
             return Found::No;
         };
-        let is_here = world.has_here(job, pending_get.rank);
+        let is_here = world.has_here(job, rank);
         let view = if is_here { View::Local } else { View::Remote };
-        let own = world.numbers.own(pending_get.rank).0;
+        let own = world.numbers.own(rank).0;
         let world_data = self.worlds_data.get(&world.numbers.first);
         let data = world_data.and_then(|world_data| {
             let is_there =
                 pending_get.key.is_empty() || world_data.modex.has_key(own, &pending_get.key, view);
-            let proc = self.others.proc_of(job, &world.numbers, pending_get.rank);
+            let proc = self.others.proc_of(job, &world.numbers, rank);
             let data = || world_data.modex.data(&proc, view, connection.session.encoding());
             (is_there || is_immediate).then(data).flatten()
         });
         match data {
             Some(data) => Found::Yes(data),
-            None if is_immediate || self.is_gone(job, pending_get.rank) => Found::No,
+            None if is_immediate || self.is_gone(job, rank) => Found::No,
             None => Found::NotYet,
         }
     }
@@ -147,41 +154,114 @@ impl Pmix {
     /// Answers the requests that can be answered now.
     pub(super) fn review_gets(&mut self, turn: &mut Turn<'_>) {
         for pending_get in std::mem::take(&mut self.gets.waiting) {
-            match pending_get.requester.clone() {
-                Requester::Job(job) => {
-                    if !self.answer_job_now(turn, &job, (pending_get.rank, &pending_get.key)) {
-                        self.gets.waiting.push(pending_get);
-                    }
+            self.settle(turn, pending_get);
+        }
+    }
+
+    /// Answers a request without data of PMI, or lets it wait.
+    fn settle(&mut self, turn: &mut Turn<'_>, pending_get: PendingGet) {
+        match (pending_get.requester.clone(), pending_get.rank) {
+            (Requester::Client(waiter), Some(rank)) => match self.find(turn.job, &pending_get) {
+                Found::Yes(data) => self.answer_data(turn.job, (waiter, rank), data),
+                Found::No => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
+                Found::NotYet => {
+                    self.ask_host(turn, rank, &pending_get.key);
+                    self.gets.waiting.push(pending_get);
                 }
-                Requester::Client(waiter) => match self.find(turn.job, &pending_get, false) {
-                    Found::Yes(data) => {
-                        self.answer_data(turn.job, (waiter, pending_get.rank), data)
+            },
+            (Requester::Client(waiter), None) => {
+                self.answer(waiter, Answer::Done(Status::NOT_FOUND));
+            }
+            (Requester::Host(from), Some(rank)) => {
+                if !self.answer_host(turn, from, (rank, &pending_get.key)) {
+                    // Only the root has to ask others: other jobs.
+                    if rank.0 >= FIRST_FOREIGN {
+                        self.ask_host(turn, rank, &pending_get.key);
                     }
-                    Found::No => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
-                    Found::NotYet => self.gets.waiting.push(pending_get),
-                },
-                Requester::Host(from) => {
-                    if !self.answer_host(turn, from, (pending_get.rank, &pending_get.key)) {
-                        self.gets.waiting.push(pending_get);
-                    }
+                    self.gets.waiting.push(pending_get);
                 }
             }
+            (Requester::Job(job), Some(rank)) => {
+                if !self.answer_job_now(turn, &job, (rank, &pending_get.key)) {
+                    self.ask_host(turn, rank, &pending_get.key);
+                    self.gets.waiting.push(pending_get);
+                }
+            }
+            (Requester::Host(_) | Requester::Job(_), None) => {}
         }
+    }
+
+    // ----- keys of PMI -----
+
+    /// The key-value space of a world has new keys, so waiting requests are looked for there again.
+    pub(in crate::manager::pmi) fn look_for_keys(&mut self, first: Rank) {
+        let of_world = self.gets.waiting.extract_if(.., |pending_get| pending_get.first == first);
+        self.gets.unsettled.extend(of_world);
+    }
+
+    /// The next request that waits for a look into the key-value space of its world.
+    pub(in crate::manager::pmi) fn next_unsettled(&mut self) -> Option<PendingGet> {
+        self.gets.unsettled.pop_front()
+    }
+
+    /// Continues a request after that look, which found this value.
+    pub(in crate::manager::pmi) fn looked(
+        &mut self,
+        turn: &mut Turn<'_>,
+        pending_get: PendingGet,
+        value: Option<&[u8]>,
+    ) {
+        let Some(value) = value else { return self.settle(turn, pending_get) };
+        let pair = Pair::new(pending_get.key.as_slice(), Value::text(value));
+        match (pending_get.requester, pending_get.rank) {
+            (Requester::Client(waiter), rank) => {
+                let Some(world) = self.known_of(turn.job, pending_get.first) else { return };
+                let Some(connection) = self.clients.connections.get(&waiter.0) else { return };
+                let encoding = connection.session.encoding();
+                let mut proc = describe::proc_of(turn.job, &world.numbers, pending_get.first);
+                proc.rank = rank.map_or(WILDCARD, |rank| world.numbers.own(rank).0);
+                let blob = job_info::blob(encoding, &proc, &write_pairs(encoding, &[pair]));
+                self.answer(waiter, Answer::Data(&blob));
+            }
+            (Requester::Host(to), Some(rank)) => {
+                let answer = PeerMessage::Answer(rank, pending_get.key, Some(vec![pair]));
+                send(turn, to as usize, &answer);
+            }
+            (Requester::Job(job), Some(rank)) => {
+                self.answer_job(turn, job, (rank, &pending_get.key), Some(vec![pair]));
+            }
+            (Requester::Host(_) | Requester::Job(_), None) => {}
+        }
+    }
+
+    /// The text that a rank of a world has committed with a key, for a client of PMI. Its name is `pmix/RANK/KEY`. The
+    /// rank runs here, or a fence has brought its data.
+    pub(in crate::manager::pmi) fn committed_text(
+        &self,
+        job: &Job,
+        numbers: &Numbers,
+        name: &[u8],
+    ) -> Option<&[u8]> {
+        let (own, key) = split_name(name)?;
+        let rank = numbers.in_job(Some(Rank(own)).filter(|own| own.0 < numbers.size)?);
+        let is_here = self.known_of(job, rank)?.has_here(job, rank);
+        let view = if is_here { View::Local } else { View::Remote };
+        let value = self.worlds_data.get(&numbers.first)?.modex.value(own, key, view)?;
+        value.as_text().filter(|text| is_for_pmi(text))
     }
 
     // ----- other hosts -----
 
-    /// Requests data from the host of the rank, unless that was done.
-    fn ask_host(&mut self, turn: &mut Turn<'_>, pending_get: &PendingGet) {
-        let Some(world) = self.known_of(turn.job, pending_get.rank) else { return };
-        let Some(host) = world.host_of(pending_get.rank) else { return };
+    /// Requests data from the host of the rank, or from its job, unless that was done.
+    fn ask_host(&mut self, turn: &mut Turn<'_>, rank: Rank, key: &[u8]) {
+        let Some(world) = self.known_of(turn.job, rank) else { return };
+        let Some(host) = world.host_of(rank) else { return };
         let is_elsewhere = host != turn.job.tree_index();
         let asks = is_elsewhere || world.is_foreign;
-        let (rank, key) = (pending_get.rank, pending_get.key.clone());
-        if asks && self.gets.asked.insert((rank, key.clone())) {
+        if asks && self.gets.asked.insert((rank, key.to_vec())) {
             match is_elsewhere {
-                true => send(turn, host, &PeerMessage::Ask(rank, key)),
-                false => self.ask_job(turn, rank, &key),
+                true => send(turn, host, &PeerMessage::Ask(rank, key.to_vec())),
+                false => self.ask_job(turn, rank, key),
             }
         }
     }
@@ -218,14 +298,22 @@ impl Pmix {
         job: &JobId,
         (rank, key): (Rank, &[u8]),
     ) {
-        let is_answered = self.answer_job_now(turn, job, (rank, key));
-        if is_answered || self.gets.waiting.len() >= MAX_REQUESTS {
+        let world = self.collective(turn.job, rank);
+        let world = world.filter(|_| self.gets.waiting.len() < MAX_REQUESTS);
+        let has_data = self.pairs_of(turn.job, rank, key).is_some();
+        let Some((first, _)) = world.filter(|_| !has_data) else {
+            self.answer_job_now(turn, job, (rank, key));
             return;
-        }
+        };
         let requester = Requester::Job(job.clone());
-        let pending_get = PendingGet { requester, rank, key: key.to_vec() };
-        self.ask_host(turn, &pending_get);
-        self.gets.waiting.push(pending_get);
+        let (rank, key) = (Some(rank), key.to_vec());
+        self.gets.unsettled.push_back(PendingGet {
+            requester,
+            first,
+            rank,
+            key,
+            is_immediate: false,
+        });
     }
 
     /// Whether a rank commits nothing more: it has ended, as far as this host knows, or its world is over. A rank that
@@ -275,14 +363,14 @@ impl Pmix {
         match (message, route) {
             (Some(PeerMessage::Ask(rank, key)), Route::Routed { from, .. }) => {
                 let has_room = self.gets.waiting.len() < MAX_REQUESTS;
-                if !self.answer_host(turn, from, (rank, &key)) && has_room {
-                    let requester = Requester::Host(from);
-                    let pending_get = PendingGet { requester, rank, key };
-                    // Only the root has to ask others: other jobs.
-                    if rank.0 >= FIRST_FOREIGN {
-                        self.ask_host(turn, &pending_get);
-                    }
-                    self.gets.waiting.push(pending_get);
+                let world = self.collective(turn.job, rank).filter(|_| has_room);
+                let has_data = self.pairs_of(turn.job, rank, &key).is_some();
+                if let Some((first, _)) = world.filter(|_| !has_data) {
+                    let (requester, rank) = (Requester::Host(from), Some(rank));
+                    let request = PendingGet { requester, first, rank, key, is_immediate: false };
+                    self.gets.unsettled.push_back(request);
+                } else {
+                    self.answer_host(turn, from, (rank, &key));
                 }
             }
             (Some(PeerMessage::Answer(rank, key, pairs)), Route::Routed { .. }) => {
@@ -336,8 +424,7 @@ impl Pmix {
         match pairs {
             Some(pairs) => self.keep(turn.job, rank, pairs, false),
             None => {
-                let is_it =
-                    |pending_get: &PendingGet| pending_get.rank == rank && pending_get.key == key;
+                let is_it = |one: &PendingGet| one.rank == Some(rank) && one.key == key;
                 let missing: Vec<_> = self.gets.waiting.extract_if(.., |one| is_it(one)).collect();
                 for pending_get in missing {
                     match pending_get.requester {
@@ -409,5 +496,37 @@ impl Pmix {
             }
         }
         frames
+    }
+}
+
+/// The rank and the key in a name like `pmix/3/key`.
+fn split_name(name: &[u8]) -> Option<(u32, &[u8])> {
+    let rest = name.strip_prefix(b"pmix/")?;
+    let at = rest.iter().position(|byte| *byte == b'/')?;
+    let rank = std::str::from_utf8(&rest[..at]).ok()?.parse().ok()?;
+    Some((rank, &rest[at + 1..]))
+}
+
+/// Whether a client of PMI could have put this value: it fits a line.
+fn is_for_pmi(text: &[u8]) -> bool {
+    text.len() < MAX_VALUE && !text.iter().any(|byte| matches!(byte, b'\n' | 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_for_pmi_have_a_rank_and_a_key() {
+        assert_eq!(split_name(b"pmix/12/a/b"), Some((12, &b"a/b"[..])));
+        for name in ["pmix/12", "pmix//a", "pmix/x/a", "pmix", "PMIX/1/a", "1/a"] {
+            assert_eq!(split_name(name.as_bytes()), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn values_for_pmi_fit_a_line() {
+        assert!(is_for_pmi(b"") && is_for_pmi(&[b'x'; MAX_VALUE - 1]));
+        assert!(!is_for_pmi(&[b'x'; MAX_VALUE]) && !is_for_pmi(b"two\nlines"));
     }
 }

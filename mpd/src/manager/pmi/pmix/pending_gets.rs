@@ -1,6 +1,6 @@
 //! Requests for data that ranks committed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use mpd_wire::message::Gathering;
 use mpd_wire::{JobId, Rank};
@@ -8,16 +8,21 @@ use mpd_wire::{JobId, Rank};
 use super::waiter::Waiter;
 use crate::manager::links::LinkEnd;
 
-/// A request for data that a rank committed.
+/// A request for data that a rank committed, or put by PMI.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PendingGet {
+pub(in crate::manager::pmi) struct PendingGet {
     pub(super) requester: Requester,
-    pub(super) rank: Rank,
-    pub(super) key: Vec<u8>,
+    /// The first rank of the world.
+    pub(in crate::manager::pmi) first: Rank,
+    /// `None`: all ranks of the world.
+    pub(super) rank: Option<Rank>,
+    pub(in crate::manager::pmi) key: Vec<u8>,
+    /// It is answered at once, also without data.
+    pub(super) is_immediate: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Requester {
+pub(in crate::manager::pmi) enum Requester {
     /// A client here.
     Client(Waiter),
     /// The manager at this tree index.
@@ -30,6 +35,8 @@ pub(super) enum Requester {
 #[derive(Debug, Default)]
 pub(super) struct Gets {
     pub(super) waiting: Vec<PendingGet>,
+    /// Requests without an answer that wait for a look into the key-value space of PMI.
+    pub(super) unsettled: VecDeque<PendingGet>,
     /// Ranks and keys that were requested from other hosts.
     pub(super) asked: BTreeSet<(Rank, Vec<u8>)>,
     /// By the link.
@@ -41,15 +48,18 @@ pub(super) struct Gets {
 impl Gets {
     /// Forgets the requests of clients that match.
     pub(super) fn withdraw(&mut self, matches: impl Fn(&Waiter) -> bool) {
-        self.waiting.retain(|pending_get| match &pending_get.requester {
+        let stays = |pending_get: &PendingGet| match &pending_get.requester {
             Requester::Client(waiter) => !matches(waiter),
             Requester::Host(_) | Requester::Job(_) => true,
-        });
+        };
+        self.waiting.retain(stays);
+        self.unsettled.retain(stays);
     }
 
     /// Forgets the requests of another job.
     pub(super) fn forget_job(&mut self, job: &JobId) {
         let is_its = |get: &PendingGet| matches!(&get.requester, Requester::Job(of) if of == job);
         self.waiting.retain(|pending_get| !is_its(pending_get));
+        self.unsettled.retain(|pending_get| !is_its(pending_get));
     }
 }
