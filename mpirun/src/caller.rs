@@ -41,7 +41,8 @@ pub struct Caller {
     /// Queries the size of the ring. A function, because the daemon must answer and few jobs need
     /// it.
     pub ring: fn(&RingOptions) -> RingSize,
-    /// Finds the program of an argset and its MPI library. A function, because only `-dry-run` needs it.
+    /// Finds the program of an argset and its MPI library. A function, because only `-dry-run` and jobs of several programs
+    /// need it.
     pub look: fn(&Argset, &[Bytes]) -> Found,
 }
 

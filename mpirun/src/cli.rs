@@ -25,7 +25,7 @@ use crate::scan::{self, Section, Setting};
 use crate::singleton::Call;
 use crate::target::Target;
 pub use crate::usage::Usage;
-use crate::{dryrun, help, singleton};
+use crate::{dryrun, help, mixture, singleton};
 
 /// The request of the command line.
 #[derive(Debug)]
@@ -126,6 +126,7 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
             caller,
         )));
     }
+    mixture::check(&spec, caller.look)?;
     let (is_silent, verbose) = (argsets.job.reports.is_silent, argsets.job.reports.verbose);
     let trace = argsets.job.reports.trace();
     let (target, numbers, endpoint) = (None, None, None);

@@ -130,9 +130,10 @@ pub(crate) const NOTES: [&str; 12] = [
      -option VALUE also as -option=VALUE. '--' ends the options.",
     "Exit code: 0 if all ranks exited with 0, otherwise the code of the first rank that failed, or 128 + the \
      signal that killed it. Further codes: 1 if each rank ran alone (see -allow-alone); 124 after -timeout; 126 \
-     if a program cannot be executed, 127 if it is not found; 125 if mpirun itself fails. The code is also 125 \
-     if a process of the job has become another user's and cannot be killed. It is 125 as well if all ranks \
-     exited with 0 but a FILE of -status-file, -ecfn, -trace-startup or -proctable cannot be written. With \
+     if a program cannot be executed, 127 if it is not found; 125 if mpirun itself fails, or if ranks use different \
+     MPI libraries. The code is also 125 if a process of the job has become another user's and cannot be killed. \
+     It is 125 as well if all ranks exited with 0 but a FILE of -status-file, -ecfn, -trace-startup or \
+     -proctable cannot be written. With \
      -on-failure continue, the other ranks continue after a failure. With -on-failure highest they continue \
      too, and the exit code is the highest of all ranks, spawned ranks included.",
     "A host takes one process for each of its CPUs, or N with -ppn N or HOST:N. Then the next host takes \

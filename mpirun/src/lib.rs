@@ -1,13 +1,14 @@
 //! `mpirun`: the console of one job.
 //!
 //! The modules of the command line turn arguments into a job's specification. They read only the
-//! configuration file and host files, and for `-dry-run` the programs and their libraries.
+//! configuration file and host files. For `-dry-run` and for a job of several programs, they also read the programs and their
+//! libraries.
 //!
 //! - [`caller`]: the inherited state of the process;
 //! - [`scan`]: arguments to sections, by the table in [`options`];
 //! - [`argsets`]: sections to a job;
 //! - [`help`], [`docs`], [`dryrun`], [`exits`], [`trace`]: texts for people;
-//! - [`linked`]: the MPI library of a program, for `-dry-run`;
+//! - [`linked`]: the MPI library of a program; `mixture`: the refusal of programs with different ones;
 //! - [`cli::parse`]: the entry point.
 //!
 //! [`debug`] is the terminal part of a debugged job.
@@ -37,6 +38,7 @@ pub mod limits;
 mod link;
 pub mod linked;
 pub mod messages;
+mod mixture;
 pub mod mpir;
 pub mod once;
 mod opened;

@@ -69,6 +69,7 @@ mod stress;
 mod suite;
 mod terminal;
 mod timeline;
+mod two_libraries;
 mod usage;
 mod world_files;
 mod wrapper;

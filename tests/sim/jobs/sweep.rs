@@ -283,6 +283,7 @@ fn every_reported_failure_happened(cluster: &Cluster) {
         | Failure::TimedOut { .. }
         | Failure::Interrupted { .. }
         | Failure::Killed
+        | Failure::TwoLibraries { .. }
         | Failure::Suite { .. }
         | Failure::InWorld { .. } => {}
     }

@@ -21,7 +21,7 @@ use crate::manager::groups::GroupEntries;
 use crate::manager::reports::Reports;
 use crate::manager::{Config, Output};
 use mpd_machine::Time;
-use mpd_wire::job::{Failure, HostSlices, World};
+use mpd_wire::job::{Failure, HostSlices, MpiLibrary, World};
 use mpd_wire::message::{Down, MAX_LISTED, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
@@ -94,6 +94,8 @@ pub(super) struct Branching {
     pub(super) children: Vec<usize>,
     pub(super) reduce: Reduce,
     pub(super) entries: GroupEntries,
+    /// The MPI libraries that were reported to the parent.
+    pub(super) libraries: BTreeSet<MpiLibrary>,
 }
 
 /// One manager's part in the tree.
@@ -164,6 +166,7 @@ impl Branch {
             children: branch.children.iter().map(|child| child.tree_index).collect(),
             reduce: branch.reduce_of(&host_slices.subtree_ranks(tree_index)),
             entries: GroupEntries::default(),
+            libraries: BTreeSet::new(),
         };
         branch.worlds.insert(Rank(0), first);
         branch
@@ -384,6 +387,7 @@ impl Branch {
             | Up::Aborted { .. }
             | Up::Interrupt { .. }
             | Up::WorldConnection { .. }
+            | Up::Uses { .. }
             | Up::Alone { .. }
             | Up::Crashed { .. }
             | Up::BrokeProtocol { .. } => {
@@ -580,6 +584,13 @@ impl Branch {
                 }
             }
             Up::Entered { .. } | Up::EnteredGroup { .. } => {}
+            // One rank of each kind is enough for the root.
+            Up::Uses { rank, library } => {
+                let world = self.world_of(rank);
+                if world.is_some_and(|world| world.libraries.insert(library)) {
+                    self.send_up(Up::Uses { rank, library });
+                }
+            }
             other => self.send_up(other),
         }
     }
@@ -658,6 +669,7 @@ fn confined(mut up: Up, ranks: &RankSet) -> Option<Up> {
         | Up::EnteredGroup { ranks: some, .. } => !some.is_empty() && some.is_within(ranks),
         Up::Aborted { rank, .. }
         | Up::BrokeProtocol { rank, .. }
+        | Up::Uses { rank, .. }
         | Up::Alone { rank, .. }
         | Up::Crashed { rank, .. }
         | Up::WorldConnection { from: rank, .. }

@@ -24,7 +24,7 @@ use crate::manager::{
     Config, DRAIN_GRACE, FAILURE_GRACE, INTERRUPT_GRACE, Output, STOP_GRACE, TERMINATE_GRACE,
 };
 use mpd_machine::{Time, Timers};
-use mpd_wire::job::{Failure, HostSlices, OnFailure, RankEnd};
+use mpd_wire::job::{Failure, HostSlices, MpiLibrary, OnFailure, RankEnd};
 use mpd_wire::message::{Down, FenceGroup, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
@@ -197,6 +197,7 @@ impl Job {
                 self.stopped = true;
                 self.emit(Output::ReportSuspended);
             }
+            Up::Uses { rank, library } => self.note_library(now, rank, library),
             Up::Alone { rank, library } => self.note_alone(rank, library),
             Up::Crashed { rank, crash } => self.emit(Output::ReportCrashed(rank, crash)),
             Up::Restarted => self.emit(Output::ReportRestarted),
@@ -393,6 +394,14 @@ impl Job {
             if let Some(member) = self.rank_table.member_mut(rank) {
                 member.pmi = pmi;
             }
+        }
+    }
+
+    /// Ranks of one world with different MPI libraries would wait for each other forever.
+    fn note_library(&mut self, now: Time, rank: Rank, library: MpiLibrary) {
+        if let Some((other, other_library)) = self.rank_table.note_library(rank, library) {
+            let failure = Failure::TwoLibraries { rank, library, other, other_library };
+            self.end_by_rank(now, rank, failure);
         }
     }
 

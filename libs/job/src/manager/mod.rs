@@ -29,7 +29,8 @@ use crate::manager::branch::{Branch, BranchOutput, Question};
 use crate::manager::job::{Act, Job, SIGHUP, SIGINT};
 use mpd_machine::{Machine, Time, UNDRAINED};
 use mpd_wire::job::{
-    Crash, Failure, HostSlice, HostSlices, OnFailure, Parts, RankEnd, SpawnOutcome, World,
+    Crash, Failure, HostSlice, HostSlices, MpiLibrary, OnFailure, Parts, RankEnd, SpawnOutcome,
+    World,
 };
 use mpd_wire::message::{Down, FenceGroup, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
@@ -128,6 +129,8 @@ pub enum Input {
     Initialized(Rank),
     /// A rank did PMI finalize.
     Finalized(Rank),
+    /// A request of a rank shows which MPI library it uses.
+    Uses(Rank, MpiLibrary),
     /// A rank uses this MPI library, which does not speak PMI.
     Alone(Rank, String),
     /// A process of a rank crashed. This comes before the end of the rank.
@@ -512,6 +515,7 @@ fn report_of(input: Input) -> Result<Up, Input> {
         Input::EnteredGroup(rank, group) => Up::EnteredGroup { group, ranks: one(rank) },
         Input::Aborted(rank, code, message) => Up::Aborted { rank, code, message },
         Input::BrokeProtocol(rank, problem) => Up::BrokeProtocol { rank, problem },
+        Input::Uses(rank, library) => Up::Uses { rank, library },
         Input::Alone(rank, library) => Up::Alone { rank, library },
         Input::Crashed(rank, crash) => Up::Crashed { rank, crash },
         Input::WorldConnection { from, number, joined } => {

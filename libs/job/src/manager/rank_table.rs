@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::manager::WorldEnds;
 use crate::manager::fence::Fence;
 use crate::manager::groups::GroupFences;
-use mpd_wire::job::{Failure, HostSlices, Parts, RankEnd, World};
+use mpd_wire::job::{Failure, HostSlices, MpiLibrary, Parts, RankEnd, World};
 use mpd_wire::message::{FenceGroup, FenceMembers};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
@@ -55,6 +55,8 @@ pub(super) struct Entry {
     groups: GroupFences,
     /// It is being ended, independently of the other worlds.
     is_given_up: bool,
+    /// The first rank whose MPI library is known.
+    library: Option<(Rank, MpiLibrary)>,
     /// `None` for the first world of the job.
     pub(super) spawned: Option<Spawned>,
 }
@@ -127,6 +129,7 @@ impl RankTable {
             world,
             parts,
             is_given_up: false,
+            library: None,
             spawned,
         };
         self.living += world.size;
@@ -194,6 +197,17 @@ impl RankTable {
 
     pub(super) fn world_of(&self, rank: Rank) -> Option<World> {
         self.entry_of(rank).map(|entry| entry.world)
+    }
+
+    /// Notes the MPI library of a rank. Returns a rank of its world with another library, if there is one.
+    pub(super) fn note_library(
+        &mut self,
+        rank: Rank,
+        library: MpiLibrary,
+    ) -> Option<(Rank, MpiLibrary)> {
+        let entry = self.entry_of_mut(rank)?;
+        let first = *entry.library.get_or_insert((rank, library));
+        Some(first).filter(|(_, other)| *other != library)
     }
 
     pub(super) fn tree_index_of(&self, rank: Rank) -> Option<usize> {

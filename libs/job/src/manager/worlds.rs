@@ -76,7 +76,8 @@ impl Branch {
         let reduce = self.reduce_of(&all);
         let is_concerned = !all.is_empty();
         let entries = GroupEntries::default();
-        self.worlds.insert(first, Branching { world, here, children, reduce, entries });
+        let libraries = BTreeSet::new();
+        self.worlds.insert(first, Branching { world, here, children, reduce, entries, libraries });
         self.emit_world(first, Down::World { world, parts: parts.clone() });
         if is_concerned || self.is_root() {
             self.perform(Output::Prepare(world, parts));

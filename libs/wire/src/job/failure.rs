@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::Rank;
+use crate::job::library::MpiLibrary;
 use crate::job::world::World;
 
 /// Exit codes of `mpirun` that are not a rank's own.
@@ -104,6 +105,17 @@ pub enum Failure {
         /// The library's file.
         library: String,
     },
+    /// Two ranks of a world use different MPI libraries, so they cannot send each other messages.
+    TwoLibraries {
+        /// A rank.
+        rank: Rank,
+        /// Its library.
+        library: MpiLibrary,
+        /// Another rank of the same world.
+        other: Rank,
+        /// The library of that rank.
+        other_library: MpiLibrary,
+    },
     /// The program of a rank cannot be executed.
     CannotExecute {
         /// The first rank concerned.
@@ -182,6 +194,9 @@ impl Failure {
             | Self::RanAlone { rank, .. }
             | Self::CannotExecute { rank, .. }
             | Self::BrokeProtocol { rank, .. } => *rank = world.own(*rank),
+            Self::TwoLibraries { rank, other, .. } => {
+                (*rank, *other) = (world.own(*rank), world.own(*other));
+            }
             Self::OutputClosed
             | Self::OutputFailed { .. }
             | Self::TimedOut { .. }
@@ -213,6 +228,7 @@ impl Failure {
                 | Self::Interrupted { .. }
                 | Self::Killed
                 | Self::HostLost { .. }
+                | Self::TwoLibraries { .. }
         )
     }
 
@@ -238,6 +254,7 @@ impl Failure {
             Self::OutputFailed { .. }
             | Self::HostLost { .. }
             | Self::LeftRunning { .. }
+            | Self::TwoLibraries { .. }
             | Self::Suite { .. } => exit::SUITE,
         }
     }
@@ -265,6 +282,11 @@ impl fmt::Display for Failure {
                 "rank {rank}: ran alone, as rank 0 of 1, like every rank whose MPI library does not speak PMI \
                  (Open MPI, {library}). Link the program with MPICH, Intel MPI or MVAPICH, start it with the \
                  library's own mpirun, or give -allow-alone"
+            ),
+            Self::TwoLibraries { rank, library, other, other_library } => write!(
+                f,
+                "rank {rank} uses {library}, and rank {other} uses {other_library}; all ranks must use the same \
+                 MPI library; the job was ended"
             ),
             Self::CannotExecute { program, problem, .. } => {
                 write!(f, "cannot execute \"{program}\": {problem}")
@@ -355,6 +377,13 @@ mod tests {
         assert_eq!([cannot(true), cannot(false)], [127, 126]);
         assert_eq!(Failure::NotFinalized { rank }.exit_code(), 1);
         assert_eq!(Failure::LeftOthersWaiting { rank }.exit_code(), 1);
+        let two = Failure::TwoLibraries {
+            rank,
+            library: MpiLibrary::OpenMpi,
+            other: rank,
+            other_library: MpiLibrary::Mpich,
+        };
+        assert_eq!(two.exit_code(), 125);
         assert_eq!(Failure::RanAlone { rank, library: String::new() }.exit_code(), 1);
         assert_eq!(Failure::OutputClosed.exit_code(), 141);
         assert_eq!(Failure::TimedOut { limit_ms: 1 }.exit_code(), 124);

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::job::{
-    Crash, Digest, Failure, HostSlice, MAX_HOST_SLICES, Parts, RankEnd, SpawnOutcome, World,
+    Crash, Digest, Failure, HostSlice, MAX_HOST_SLICES, MpiLibrary, Parts, RankEnd, SpawnOutcome,
+    World,
 };
 use crate::message::group::FenceGroup;
 use crate::message::trace::{MAX_SPANS, Span};
@@ -354,6 +355,13 @@ pub enum Up {
         rank: Rank,
         /// The violation.
         problem: String,
+    },
+    /// The first rank of a world here or in the descendants that uses an MPI library of this kind.
+    Uses {
+        /// The rank.
+        rank: Rank,
+        /// The library.
+        library: MpiLibrary,
     },
     /// A rank uses an MPI library without PMI, for which it is rank 0 of 1.
     Alone {

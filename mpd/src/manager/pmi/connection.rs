@@ -19,6 +19,8 @@ pub(super) struct Connection {
     pub(super) client: Client,
     /// Whether the process of the rank has not ended.
     pub(super) is_alive: bool,
+    /// Whether its requests have shown that it uses MPICH or a library that was made from it.
+    pub(super) is_of_mpich: bool,
 }
 
 impl Connection {
@@ -28,7 +30,7 @@ impl Connection {
             Client::Program | Client::Debugged => Session::new(facts),
             Client::Adopted => Session::of_singleton(facts),
         };
-        Self { stream: None, session, ending: false, client, is_alive: true }
+        Self { stream: None, session, ending: false, client, is_alive: true, is_of_mpich: false }
     }
 
     /// Reads once.

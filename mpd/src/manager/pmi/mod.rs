@@ -7,12 +7,14 @@
 //! | [`space`] | the data that the ranks of one world share |
 //! | [`fences`] | fences, and keys between hosts |
 //! | [`attributes`] | the operations of PMI-2 that PMI-1 lacks |
+//! | [`libraries`] | the MPI libraries of ranks, by their keys |
 //! | [`names`] | names that ranks publish and look up |
 //! | [`pmix`] | clients that speak PMIx, as those of Open MPI |
 
 mod attributes;
 mod connection;
 mod fences;
+mod libraries;
 mod names;
 pub(super) mod pmix;
 mod space;
@@ -24,7 +26,7 @@ use std::time::Duration;
 
 use mpd_job::manager::Input;
 use mpd_machine::{Time, Timers};
-use mpd_wire::job::{Bytes, World as Numbers};
+use mpd_wire::job::{Bytes, MpiLibrary, World as Numbers};
 use mpd_wire::message::{FenceGroup, ManagerReport, NameAnswer, NameOperation, Phase as Part};
 use mpd_wire::names::{Hold, NameKey};
 use mpd_wire::{JobId, Rank};
@@ -32,6 +34,7 @@ use pmi_proto::signal::is_for_programs;
 use pmi_proto::{Answer, Operation, Phase, ProtocolError, Service, Spawned, Ticket};
 
 use self::connection::{Connection, facts};
+use self::libraries::is_of_mpich;
 use self::names::{Asker, Names};
 use self::pmix::Pmix;
 use self::space::Space;
@@ -366,6 +369,7 @@ impl Pmi {
 
     fn perform_operation(&mut self, turn: &mut Turn<'_>, caller: Caller, operation: Operation) {
         let (rank, ticket) = caller;
+        self.note_library(turn, rank, &operation);
         let Some(connection) = self.connections.get_mut(&rank) else { return };
         let session = &mut connection.session;
         let Some(world) = turn.job.worlds.of(rank) else { return };
@@ -386,18 +390,9 @@ impl Pmi {
             Operation::GetByIndex { index } => {
                 session.answer(ticket, Answer::GetByIndex(space.kvs.get_index(index)));
             }
-            Operation::Publish { service, value } => match publication(service, value) {
-                Ok(operation) => self.ask_for_name(turn, caller, operation),
-                Err(error) => session.answer(ticket, Answer::Published(Err(error))),
-            },
-            Operation::Lookup { service } => match named(service) {
-                Ok((name, key)) => self.ask_for_name(turn, caller, lookup(name, key)),
-                Err(error) => session.answer(ticket, Answer::Found(Err(error))),
-            },
-            Operation::Unpublish { service } => match named(service) {
-                Ok((name, key)) => self.ask_for_name(turn, caller, unpublish(name, key)),
-                Err(error) => session.answer(ticket, Answer::Unpublished(Err(error))),
-            },
+            name @ (Operation::Publish { .. }
+            | Operation::Lookup { .. }
+            | Operation::Unpublish { .. }) => self.begin_name(turn, caller, name),
             Operation::Fence => {
                 turn.begin(Part::Fence, None);
                 turn.post(Input::EnteredFence(rank));
@@ -440,6 +435,21 @@ impl Pmi {
             Operation::Misbehaved { error, fatal: false } => {
                 self.note_misbehaviour(turn, rank, &error.to_string());
             }
+        }
+    }
+
+    /// Reports once for each rank that its requests are those of MPICH.
+    fn note_library(&mut self, turn: &mut Turn<'_>, rank: Rank, operation: &Operation) {
+        let (Operation::Put { key, .. }
+        | Operation::Get { key }
+        | Operation::GetJobAttribute { key }) = operation
+        else {
+            return;
+        };
+        let Some(connection) = self.connections.get_mut(&rank) else { return };
+        if !connection.is_of_mpich && is_of_mpich(key) {
+            connection.is_of_mpich = true;
+            turn.post(Input::Uses(rank, MpiLibrary::Mpich));
         }
     }
 
@@ -499,6 +509,26 @@ impl Pmi {
     }
 
     // ----- names -----
+
+    /// Begins an operation on a name, or refuses it.
+    fn begin_name(&mut self, turn: &mut Turn<'_>, caller: Caller, operation: Operation) {
+        let begun = match operation {
+            Operation::Publish { service, value } => {
+                publication(service, value).map_err(|error| Answer::Published(Err(error)))
+            }
+            Operation::Lookup { service } => named(service)
+                .map(|(name, key)| lookup(name, key))
+                .map_err(|error| Answer::Found(Err(error))),
+            Operation::Unpublish { service } => named(service)
+                .map(|(name, key)| unpublish(name, key))
+                .map_err(|error| Answer::Unpublished(Err(error))),
+            _ => return,
+        };
+        match begun {
+            Ok(operation) => self.ask_for_name(turn, caller, operation),
+            Err(refusal) => self.answer(caller, refusal),
+        }
+    }
 
     fn ask_for_name(&mut self, turn: &mut Turn<'_>, caller: Caller, operation: NameOperation) {
         self.names.ask(turn.now(), Asker::Pmi(caller), operation);

@@ -4,6 +4,7 @@ mod alone;
 mod debug;
 mod dice;
 mod groups;
+mod libraries;
 mod recorded;
 mod tree;
 mod worlds;

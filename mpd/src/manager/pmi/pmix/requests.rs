@@ -9,6 +9,7 @@ use std::rc::Rc;
 use mpd_io::logging::one_line;
 use mpd_job::manager::Input;
 use mpd_wire::Rank;
+use mpd_wire::job::MpiLibrary;
 use pmix_proto::connect::{Expectation, Introduction};
 use pmix_proto::view::WILDCARD;
 use pmix_proto::{Answer, Operation, ProtocolError, Status, job_info};
@@ -18,6 +19,7 @@ use super::world_info::WorldInfo;
 use super::{Pmix, Timer, describe};
 use crate::manager::context::Turn;
 use crate::manager::event::{Client, Event};
+use crate::manager::pmi::libraries::is_of_open_mpi;
 
 /// Longest text of a library for the user.
 const MAX_LOG: usize = 4096;
@@ -39,6 +41,9 @@ impl Pmix {
             Operation::JobInfo => self.send_job_info(turn, waiter, rank),
             Operation::Commit { puts } => {
                 let Some((first, own)) = self.collective(turn.job, rank) else { return };
+                if puts.iter().any(|put| is_of_open_mpi(&put.pair.key)) {
+                    turn.post(Input::Uses(rank, MpiLibrary::OpenMpi));
+                }
                 let world_data = self.world_data(first);
                 let status = world_data.modex.commit(own, puts).err().unwrap_or(Status::SUCCESS);
                 world_data.fresh.insert(rank);
