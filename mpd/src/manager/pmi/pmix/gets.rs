@@ -17,13 +17,16 @@ use super::pending_gets::{PendingGet, Requester};
 use super::routing::{pass_down, pass_on, send};
 use super::waiter::Waiter;
 use super::world_info::{FIRST_FOREIGN, Pending};
-use super::{Pmix, describe};
+use super::{Pmix, Timer, describe};
 use crate::manager::context::{Job, Turn};
-use crate::manager::event::ForLinks;
+use crate::manager::event::{Client, ForLinks};
 use crate::manager::links::LinkEnd;
 
 /// Most requests of other hosts that may wait here.
 const MAX_REQUESTS: usize = 64 * 1024;
+
+/// How long a get without a timeout may wait, in seconds.
+const LONGEST_GET_S: u32 = 600;
 
 /// The get of a client whose answer has the data of further ranks.
 const GETS_BEFORE_FURTHER: u32 = 8;
@@ -165,6 +168,7 @@ impl Pmix {
                 Found::Yes(data) => self.answer_data(turn.job, (waiter, rank), data),
                 Found::No => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
                 Found::NotYet => {
+                    self.limit_get(turn, waiter);
                     self.ask_host(turn, rank, &pending_get.key);
                     self.gets.waiting.push(pending_get);
                 }
@@ -188,6 +192,14 @@ impl Pmix {
                 }
             }
             (Requester::Host(_) | Requester::Job(_), None) => {}
+        }
+    }
+
+    /// A get that waits ends at last, unless a debugger may hold other ranks for hours.
+    fn limit_get(&mut self, turn: &Turn<'_>, waiter: Waiter) {
+        let own = self.rank_of(waiter.0).and_then(|own| self.running.get(&own));
+        if own != Some(&Client::Debugged) && !self.timers.is_set(Timer::Answer(waiter)) {
+            self.limit(turn, waiter, Some(LONGEST_GET_S));
         }
     }
 
