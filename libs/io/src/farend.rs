@@ -1,13 +1,15 @@
-//! Which process holds the far end of a TCP connection on this host. TCP has no credentials. The kernel's table of
-//! sockets and the list of descriptors of a process give the answer.
+//! Which process holds the far end of a TCP connection on this host. TCP has no credentials. The kernel's data about
+//! its sockets and the list of descriptors of a process give the answer.
 
 use std::fs;
 use std::io;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use nix::unistd::Pid;
 
-/// The far end, by its row in the kernel's table.
+use crate::sockdiag::SocketDiagnosis;
+
+/// The far end, as the kernel shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FarEnd {
     /// The user that owns the socket.
@@ -22,28 +24,43 @@ impl FarEnd {
     /// # Errors
     /// The table cannot be read, or does not contain the connection.
     pub fn of(stream: &TcpStream) -> io::Result<Self> {
-        let ports = (stream.peer_addr()?.port(), stream.local_addr()?.port());
         for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
             let text = fs::read_to_string(table).unwrap_or_default();
-            if let Some(found) = text.lines().skip(1).find_map(|line| Self::in_line(line, ports)) {
+            if let Some(found) = Self::in_table(&text, stream) {
                 return Ok(found);
             }
         }
         Err(io::Error::new(io::ErrorKind::NotFound, "the kernel does not show its far end"))
     }
 
-    /// Finds the far ends of connections within this host, over IPv4, with one look at the table. `None`: the table
-    /// does not contain the connection.
+    /// Finds the far ends of connections within this host, over IPv4. `None`: the kernel does not show the connection.
     pub fn of_all(streams: &[TcpStream]) -> Vec<Option<Self>> {
         if streams.is_empty() {
             return Vec::new();
         }
-        let text = fs::read_to_string("/proc/self/net/tcp").unwrap_or_default();
-        let find = |stream: &TcpStream| {
-            let ports = (stream.peer_addr().ok()?.port(), stream.local_addr().ok()?.port());
-            text.lines().skip(1).find_map(|line| Self::in_line(line, ports))
+        let kernel = SocketDiagnosis::open().ok();
+        let ask = |stream: &TcpStream| {
+            let (SocketAddr::V4(local), SocketAddr::V4(remote)) =
+                (stream.peer_addr().ok()?, stream.local_addr().ok()?)
+            else {
+                return None;
+            };
+            kernel.as_ref()?.connected(local, remote)
         };
-        streams.iter().map(find).collect()
+        let mut far_ends: Vec<_> = streams.iter().map(ask).collect();
+        // The kernel may not answer, or the connection has ended.
+        if far_ends.contains(&None) {
+            let text = fs::read_to_string("/proc/self/net/tcp").unwrap_or_default();
+            for (far_end, stream) in far_ends.iter_mut().zip(streams) {
+                *far_end = far_end.or_else(|| Self::in_table(&text, stream));
+            }
+        }
+        far_ends
+    }
+
+    fn in_table(text: &str, stream: &TcpStream) -> Option<Self> {
+        let ports = (stream.peer_addr().ok()?.port(), stream.local_addr().ok()?.port());
+        text.lines().skip(1).find_map(|line| Self::in_line(line, ports))
     }
 
     /// Parses one line of the table. `None` unless it is the connection between these ports, near and far as seen
@@ -85,6 +102,21 @@ mod tests {
     use nix::unistd::{getppid, getuid};
 
     use super::*;
+
+    #[test]
+    fn the_far_ends_of_several_connections_are_those_of_single_ones() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let clients = [(); 3].map(|()| TcpStream::connect(address).unwrap());
+        let accepted = [(); 3].map(|()| listener.accept().unwrap().0);
+        let far_ends = FarEnd::of_all(&accepted);
+        for (stream, far_end) in accepted.iter().zip(&far_ends) {
+            assert_eq!(*far_end, Some(FarEnd::of(stream).unwrap()));
+            assert_eq!(far_end.unwrap().uid, getuid().as_raw());
+        }
+        drop(clients);
+        assert_eq!(FarEnd::of_all(&[]), []);
+    }
 
     #[test]
     fn the_process_that_accepted_a_connection_holds_its_far_end() {

@@ -50,6 +50,7 @@ pub mod search;
 pub mod shm;
 pub mod siblings;
 pub mod signals;
+mod sockdiag;
 pub mod spawn;
 mod stat;
 mod status;

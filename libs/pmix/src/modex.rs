@@ -1,5 +1,6 @@
 //! The data that the ranks of one namespace have committed.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use crate::encoding::{Encoding, Value};
@@ -30,7 +31,12 @@ struct Committed {
     /// Values that are valid for one group only. Their keys may repeat.
     qualified: Vec<Pair>,
     bytes: usize,
+    encoded: Encoded,
 }
+
+/// All pairs for a view in an encoding, since the last commit. All clients of a node need the same bytes.
+#[derive(Debug, Default)]
+struct Encoded([[OnceCell<Vec<u8>>; 2]; 2]);
 
 impl Modex {
     /// Adds the pairs of a commit. A pair replaces an earlier pair of its key and scope.
@@ -40,6 +46,7 @@ impl Modex {
     /// The pairs of the rank exceed the limit. The pairs up to the limit are kept.
     pub fn commit(&mut self, rank: u32, puts: impl IntoIterator<Item = Put>) -> Result<(), Status> {
         let committed = self.ranks.entry(rank).or_default();
+        committed.encoded = Encoded::default();
         for put in puts {
             let cost = ENTRY_COST + put.pair.key.len() + size_of(&put.pair.value);
             let slot = (put.pair.key, put.scope);
@@ -67,6 +74,7 @@ impl Modex {
         if committed.bytes > MAX_RANK_BYTES {
             return Err(Status::OUT_OF_RESOURCE);
         }
+        committed.encoded = Encoded::default();
         committed.qualified.push(pair);
         Ok(())
     }
@@ -94,23 +102,34 @@ impl Modex {
 
     /// All pairs that the rank has committed for this view. Values that hold for one group only are not among them.
     pub fn pairs(&self, rank: u32, view: View) -> Option<Vec<Pair>> {
-        let committed = self.ranks.get(&rank)?.pairs.iter();
-        let seen =
-            committed.filter(|((_, scope), _)| [view.scope(), Scope::Global].contains(scope));
-        Some(seen.map(|((key, _), value)| Pair::new(key.as_slice(), value.clone())).collect())
+        Some(self.ranks.get(&rank)?.pairs_for(view))
     }
 
     /// All pairs that the rank has committed for this view, as the answer to `get`.
     pub fn data(&self, proc: &Proc, view: View, encoding: Encoding) -> Option<Vec<u8>> {
-        let committed = self.ranks.get(&proc.rank)?;
-        let mut pairs = self.pairs(proc.rank, view)?;
-        pairs.extend(committed.qualified.iter().cloned());
-        Some(blob(encoding, proc, &write_pairs(encoding, &pairs)))
+        Some(blob(encoding, proc, self.ranks.get(&proc.rank)?.encoded(view, encoding)))
     }
 
     /// Removes the data of a rank.
     pub fn forget(&mut self, rank: u32) {
         self.ranks.remove(&rank);
+    }
+}
+
+impl Committed {
+    fn pairs_for(&self, view: View) -> Vec<Pair> {
+        let scopes = [view.scope(), Scope::Global];
+        let seen = self.pairs.iter().filter(|((_, scope), _)| scopes.contains(scope));
+        seen.map(|((key, _), value)| Pair::new(key.as_slice(), value.clone())).collect()
+    }
+
+    fn encoded(&self, view: View, encoding: Encoding) -> &[u8] {
+        self.encoded.0[usize::from(view == View::Local)][usize::from(encoding == Encoding::Fixed)]
+            .get_or_init(|| {
+                let mut pairs = self.pairs_for(view);
+                pairs.extend(self.qualified.iter().cloned());
+                write_pairs(encoding, &pairs)
+            })
     }
 }
 

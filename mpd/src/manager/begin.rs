@@ -102,8 +102,17 @@ impl Means {
         worlds.insert(world);
         let directory = clean_up.directory().map(Path::to_owned);
         let groups = clean_up.groups();
-        let job =
-            Job { spec, order, worlds, directory, groups, pmix_port: None, daemon: self.parent };
+        let pmix_secret = order.key.pmix_secret();
+        let job = Job {
+            spec,
+            order,
+            worlds,
+            directory,
+            groups,
+            pmix_port: None,
+            pmix_secret,
+            daemon: self.parent,
+        };
         let (stdio, trouble) = Stdio::new(&job, outputs)?;
         let group = cgroup.as_ref().map(|group| group.as_fd().try_clone_to_owned());
         let mut process = Process {

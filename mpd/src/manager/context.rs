@@ -36,6 +36,8 @@ pub(super) struct Job {
     pub(super) groups: Rc<Groups>,
     /// The port for PMIx clients, once ranks may be started.
     pub(super) pmix_port: Option<u16>,
+    /// The secret part of the PMIx namespaces, which the key of the job defines.
+    pub(super) pmix_secret: String,
     /// The daemon that started this process.
     pub(super) daemon: Pid,
 }

@@ -50,6 +50,7 @@ pub(super) fn common(program: &str) -> Common {
         spans: Vec::new(),
     };
     let spec = Rc::new(spec);
+    let pmix_secret = order.key.pmix_secret();
     let mut worlds = Worlds::default();
     worlds.insert(World::of_job(&spec, &order));
     let job = Job {
@@ -59,6 +60,7 @@ pub(super) fn common(program: &str) -> Common {
         directory: None,
         groups: Rc::default(),
         pmix_port: None,
+        pmix_secret,
         daemon: Pid::parent(),
     };
     Common {

@@ -36,6 +36,8 @@ pub(super) struct ClientConnection {
     pub(super) gets: u32,
     /// Whether the user has a report of events that it misses.
     pub(super) misses_events: bool,
+    /// The client has received the data of all ranks of a world.
+    pub(super) has_all: bool,
     /// The client has closed its end, so the end of the stream is to be read.
     pub(super) is_ending: bool,
 }
@@ -50,9 +52,15 @@ impl ClientConnection {
         stream.set_nodelay(true)?;
         let both = Interest::READABLE | Interest::WRITABLE;
         registry.register(&mut SourceFd(&stream.as_raw_fd()), Token(token), both)?;
-        let session = Session::new();
-        let (gets, misses_events, is_ending) = (0, false, false);
-        Ok(Self { stream, session, rank: None, gets, misses_events, is_ending })
+        Ok(Self {
+            stream,
+            session: Session::new(),
+            rank: None,
+            gets: 0,
+            misses_events: false,
+            has_all: false,
+            is_ending: false,
+        })
     }
 
     /// Reads once.

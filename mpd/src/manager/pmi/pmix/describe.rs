@@ -19,7 +19,7 @@ const SERVER: &str = "mpd";
 
 /// The namespace of a world: a secret of the job, and the number of the world.
 pub(super) fn namespace(job: &Job, number: u32) -> String {
-    format!("mpd-{}-{number}", job.order.key.pmix_secret())
+    format!("mpd-{}-{number}", job.pmix_secret)
 }
 
 /// The number of a world of this job, by its namespace.

@@ -25,10 +25,13 @@ use crate::manager::links::LinkEnd;
 /// Most requests of other hosts that may wait here.
 const MAX_REQUESTS: usize = 64 * 1024;
 
+/// Most bytes of the data of a whole world that a client receives with its first get.
+const MAX_AT_FIRST: usize = 128 * 1024;
+
 /// How long a get without a timeout may wait, in seconds.
 const LONGEST_GET_S: u32 = 600;
 
-/// The get of a client whose answer has the data of further ranks.
+/// The get of a client whose answer has the data of further ranks, if the first one had not those of all.
 const GETS_BEFORE_FURTHER: u32 = 8;
 
 /// Most bytes of such data.
@@ -119,39 +122,56 @@ impl Pmix {
         }
     }
 
-    /// Answers with the data of a rank. A client that gets data of many ranks receives those of further ranks with one
-    /// of the answers, which saves it the requests. Clients keep data until they get them with a refresh.
+    /// Answers with the data of a rank. With the first answer, a client receives the data of a small world, which saves
+    /// it the further requests. Of a large world, it receives those of further ranks when it has got many. Clients keep
+    /// data until they get them with a refresh.
     fn answer_data(&mut self, job: &Job, (waiter, rank): (Waiter, Rank), data: Vec<u8>) {
         let Some(connection) = self.clients.connections.get_mut(&waiter.0) else { return };
         connection.gets += 1;
-        if connection.gets != GETS_BEFORE_FURTHER {
+        let (gets, has_all) = (connection.gets, connection.has_all);
+        if has_all || ![1, GETS_BEFORE_FURTHER].contains(&gets) {
             return self.answer(waiter, Answer::Data(&data));
         }
+        let room = if gets == 1 { MAX_AT_FIRST } else { MAX_FURTHER };
         let encoding = connection.session.encoding();
-        let mut all = vec![data];
-        all.extend(self.further_data(job, rank, encoding));
+        let (further, fits) = self.further_data(job, (rank, encoding), room);
+        let all: Vec<_> = match gets {
+            1 if !fits => vec![data],
+            _ => std::iter::once(data).chain(further).collect(),
+        };
+        let size = self.known_of(job, rank).map_or(0, |world| world.numbers.size as usize);
+        if let Some(connection) = self.clients.connections.get_mut(&waiter.0) {
+            connection.has_all = all.len() == size;
+        }
         self.answer(waiter, Answer::AllData(&all));
     }
 
-    /// The data of the other ranks of a rank's world, the next ranks first, as many as fit.
-    fn further_data(&self, job: &Job, rank: Rank, encoding: Encoding) -> Vec<Vec<u8>> {
+    /// The data of the other ranks of a rank's world, the next ranks first, and whether all of them fit.
+    fn further_data(
+        &self,
+        job: &Job,
+        (rank, encoding): (Rank, Encoding),
+        mut room: usize,
+    ) -> (Vec<Vec<u8>>, bool) {
         let mut further = Vec::new();
-        let Some(world) = self.known_of(job, rank) else { return further };
-        let Some(world_data) = self.worlds_data.get(&world.numbers.first) else { return further };
+        let Some(world) = self.known_of(job, rank) else { return (further, true) };
+        let Some(world_data) = self.worlds_data.get(&world.numbers.first) else {
+            return (further, true);
+        };
         let (own, size) = (world.numbers.own(rank).0, world.numbers.size);
-        let mut room = MAX_FURTHER;
+        let mut proc = self.others.proc_of(job, &world.numbers, rank);
         for other in (own + 1..size).chain(0..own) {
             let rank = world.numbers.in_job(Rank(other));
             let view = if world.has_here(job, rank) { View::Local } else { View::Remote };
-            let proc = self.others.proc_of(job, &world.numbers, rank);
+            proc.rank = other;
             let Some(data) = world_data.modex.data(&proc, view, encoding) else { continue };
             match room.checked_sub(data.len()) {
                 Some(rest) => room = rest,
-                None => break,
+                None => return (further, false),
             }
             further.push(data);
         }
-        further
+        (further, true)
     }
 
     /// Answers the requests that can be answered now.

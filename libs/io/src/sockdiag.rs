@@ -1,0 +1,135 @@
+//! Questions to the kernel about one TCP socket of this host. The table of all sockets takes the kernel milliseconds, the
+//! answer to such a question some microseconds.
+//!
+//! The messages are those of netlink's socket diagnosis (`sock_diag(7)`). Their numbers are in the host's byte order,
+//! addresses and ports in that of the network.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket,
+};
+
+use crate::farend::FarEnd;
+
+/// The type of questions and answers: `SOCK_DIAG_BY_FAMILY`.
+const BY_FAMILY: u16 = 20;
+
+/// Length of a message's header in bytes.
+const HEADER: usize = 16;
+
+/// Length of a question in bytes.
+const QUESTION: usize = HEADER + 56;
+
+/// Where an answer has the user and the inode of the socket.
+const UID: usize = HEADER + 64;
+const INODE: usize = UID + 4;
+
+/// A socket for questions.
+#[derive(Debug)]
+pub(crate) struct SocketDiagnosis(OwnedFd);
+
+impl SocketDiagnosis {
+    /// Opens the socket.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn open() -> io::Result<Self> {
+        let protocol = SockProtocol::NetlinkSockDiag;
+        let flags = SockFlag::SOCK_CLOEXEC;
+        Ok(Self(socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?))
+    }
+
+    /// The socket with these addresses, if it is connected and the kernel answers. A kernel without this diagnosis has
+    /// no answer for any socket.
+    pub(crate) fn connected(&self, local: SocketAddrV4, remote: SocketAddrV4) -> Option<FarEnd> {
+        let fd = self.0.as_raw_fd();
+        send(fd, &question(local, remote), MsgFlags::MSG_DONTWAIT).ok()?;
+        let mut answer = [0; 512];
+        // The kernel answers within the call that asks.
+        let length = recv(fd, &mut answer, MsgFlags::MSG_DONTWAIT).ok()?;
+        read(answer.get(..length)?)
+    }
+}
+
+fn question(local: SocketAddrV4, remote: SocketAddrV4) -> Vec<u8> {
+    const REQUEST: u16 = 1;
+    let mut bytes = Vec::with_capacity(QUESTION);
+    bytes.extend_from_slice(&u32::try_from(QUESTION).unwrap_or(u32::MAX).to_ne_bytes());
+    bytes.extend_from_slice(&BY_FAMILY.to_ne_bytes());
+    bytes.extend_from_slice(&REQUEST.to_ne_bytes());
+    // The number of the question, and that of the asker's port.
+    bytes.extend_from_slice(&[0; 8]);
+    let family = u8::try_from(libc::AF_INET).unwrap_or(u8::MAX);
+    let protocol = u8::try_from(libc::IPPROTO_TCP).unwrap_or(u8::MAX);
+    bytes.extend_from_slice(&[family, protocol, 0, 0]);
+    // Any state.
+    bytes.extend_from_slice(&u32::MAX.to_ne_bytes());
+    bytes.extend_from_slice(&local.port().to_be_bytes());
+    bytes.extend_from_slice(&remote.port().to_be_bytes());
+    for address in [local.ip(), remote.ip()] {
+        bytes.extend_from_slice(&address.octets());
+        bytes.extend_from_slice(&[0; 12]);
+    }
+    // Any interface, and any socket with these addresses.
+    bytes.extend_from_slice(&0_u32.to_ne_bytes());
+    bytes.extend_from_slice(&[0xff; 8]);
+    bytes
+}
+
+fn read(answer: &[u8]) -> Option<FarEnd> {
+    const ESTABLISHED: u8 = 1;
+    let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
+    if kind != BY_FAMILY || *answer.get(HEADER + 1)? != ESTABLISHED {
+        return None;
+    }
+    let number = |at: usize| Some(u32::from_ne_bytes(answer.get(at..at + 4)?.try_into().ok()?));
+    Some(FarEnd { uid: number(UID)?, inode: number(INODE)?.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    use super::*;
+
+    fn v4(address: io::Result<SocketAddr>) -> SocketAddrV4 {
+        match address.unwrap() {
+            SocketAddr::V4(address) => address,
+            SocketAddr::V6(address) => panic!("{address} is no address of IPv4"),
+        }
+    }
+
+    #[test]
+    fn the_kernel_shows_a_connected_socket_and_no_other() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (local, remote) = (v4(stream.local_addr()), v4(stream.peer_addr()));
+        let kernel = SocketDiagnosis::open().unwrap();
+        // A kernel may be built without this.
+        if let Some(socket) = kernel.connected(local, remote) {
+            assert_eq!(socket.uid, nix::unistd::getuid().as_raw());
+            assert_ne!(socket.inode, 0);
+        }
+        let nobody = SocketAddrV4::new(*local.ip(), 1);
+        assert_eq!(kernel.connected(local, nobody), None);
+    }
+
+    #[test]
+    fn short_and_negative_answers_show_no_socket() {
+        let mut answer = vec![0; 128];
+        answer[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
+        answer[HEADER + 1] = 1;
+        answer[UID..UID + 4].copy_from_slice(&7_u32.to_ne_bytes());
+        answer[INODE..INODE + 4].copy_from_slice(&9_u32.to_ne_bytes());
+        assert_eq!(read(&answer), Some(FarEnd { uid: 7, inode: 9 }));
+        assert_eq!(read(&answer[..INODE]), None);
+        answer[HEADER + 1] = 6;
+        assert_eq!(read(&answer), None);
+        answer[4..6].copy_from_slice(&2_u16.to_ne_bytes());
+        assert_eq!(read(&answer), None);
+        assert_eq!(read(&[]), None);
+    }
+}
