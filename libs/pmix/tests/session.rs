@@ -350,7 +350,7 @@ fn a_registration_for_some_processes_gets_only_their_events() {
     let mut pair = Pair::connected(Encoding::Flexible);
     let info = vec![Info::new("pmix.evaffected", Proc::new("job", 3).value())];
     pair.ask(&register(&[Status::PROC_ABORTED], info));
-    let about = |rank| event(rank.into(), Status::PROC_ABORTED, &Proc::new("job", rank));
+    let about = |rank: u32| event(rank.into(), Status::PROC_ABORTED, &Proc::new("job", rank));
     assert!(pair.session.notify(&about(3)));
     assert!(!pair.session.notify(&about(4)));
     // A further handler of the process is for another one.
@@ -376,12 +376,11 @@ fn a_client_of_pmix_3_gets_an_event_without_the_infos_that_it_cannot_read() {
 #[test]
 fn a_publication_has_its_pairs_without_the_directives() {
     let mut pair = Pair::connected(Encoding::Flexible);
-    let number =
-        |kind, number| Value::new(kind, pmix_proto::encoding::Data::Unsigned(number)).unwrap();
+    let number = |kind, number| Value::new(kind, Data::Unsigned(number)).unwrap();
     let info = vec![
         Info::new("svc one", Value::text("port")),
-        Info::new("pmix.persist", number(pmix_proto::encoding::DataType::PERSISTENCE, 1)),
-        Info::new("pmix.range", number(pmix_proto::encoding::DataType::RANGE, 5)),
+        Info::new("pmix.persist", number(DataType::PERSISTENCE, 1)),
+        Info::new("pmix.range", number(DataType::RANGE, 5)),
     ];
     let (_, operation) = pair.ask(&Request::Publish { uid: 1, info });
     let Operation::Publish { pairs, range, persistence } = operation else { panic!() };
