@@ -163,6 +163,7 @@ fn perform(session: &mut Session, ticket: Ticket, operation: &Operation, late: &
         | Operation::Publish { .. }
         | Operation::Lookup { .. }
         | Operation::Unpublish { .. }
+        | Operation::Notify(_)
         | Operation::Disconnect { .. }
         | Operation::Construct { .. }
         | Operation::Destruct { .. }

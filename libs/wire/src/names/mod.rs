@@ -182,7 +182,9 @@ impl NameRecord {
             sum.add(value.as_bytes());
             sum.add(String::from(job.clone()).as_bytes());
             sum.add(lock.as_ref().map_or(&[], Lock::salt));
-            sum.add(&[*hold as u8]);
+            if !hold.is_usual() {
+                sum.add(&[*hold as u8]);
+            }
         }
         sum.spread()
     }
