@@ -160,6 +160,8 @@ impl Naming {
         let answer = match result {
             Publication::Done => NameAnswer::Done,
             Publication::Taken => NameAnswer::Taken,
+            // A reader has found it and taken it back before all members had agreed.
+            Publication::Refused("unpublished") => NameAnswer::Done,
             Publication::Incomplete { missing } => {
                 let names: Vec<&str> = missing.iter().map(|name| name.as_str()).collect();
                 failed(format!("no answer of {}", names.join(", ")))
