@@ -2,6 +2,8 @@
 //!
 //! This file alone decides, by the arguments, which role a process of this executable has.
 
+#![cfg_attr(all(target_env = "gnu", not(test)), no_main)]
+
 mod alone;
 mod cli;
 mod daemon;
@@ -26,9 +28,7 @@ use clap::CommandFactory as _;
 
 use crate::cli::{Cli, Role};
 
-fn main() -> ExitCode {
-    mpd_io::with_enough_stack(serve)
-}
+mpd_io::program!(serve);
 
 fn serve() -> ExitCode {
     mpd_io::identity::take_name();
@@ -39,7 +39,6 @@ fn serve() -> ExitCode {
     if let Some(arguments) = cli::arguments_behind(cli::TRACED) {
         return exit_code(shim::starter::run_when_traced(&arguments));
     }
-    mpd_io::reserve_standard_descriptors();
     // At the limit of file size, the write returns the error.
     mpd_io::ignore_signal(libc::SIGXFSZ);
     if let Some(arguments) = cli::arguments_behind(cli::SHIM) {

@@ -3,6 +3,8 @@
 //! On the booting host, `mpdboot` starts the local daemon and remote shells. At the far end of each
 //! remote shell it runs again as an agent. This file selects the role.
 
+#![cfg_attr(all(target_env = "gnu", not(test)), no_main)]
+
 mod agent;
 mod boot;
 mod child;
@@ -29,12 +31,9 @@ use mpd_io::identity::Closed;
 use crate::cli::{Cli, Role};
 use crate::complain::complain;
 
-fn main() -> ExitCode {
-    mpd_io::with_enough_stack(serve)
-}
+mpd_io::program!(serve);
 
 fn serve() -> ExitCode {
-    mpd_io::reserve_standard_descriptors();
     let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(code) => return code,

@@ -36,7 +36,6 @@ pub fn main_of<C: Parser>(
     arguments: impl IntoIterator<Item = OsString>,
     run: impl FnOnce(&C) -> Result<ExitCode>,
 ) -> ExitCode {
-    mpd_io::reserve_standard_descriptors();
     let name = C::command().get_name().to_owned();
     let cli = match mpd_docs::arguments::parse::<C>(arguments) {
         Ok(cli) => cli,

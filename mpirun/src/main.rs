@@ -1,6 +1,8 @@
 //! `mpirun` (also `mpiexec`, `mpigdb` and `mpdexec`): starts a job and represents all of its
 //! processes to the user.
 
+#![cfg_attr(all(target_env = "gnu", not(test)), no_main)]
+
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
@@ -15,13 +17,10 @@ use mpirun::messages::Messages;
 use mpirun::session::{self, Finished};
 use mpirun::{caught, docs, exits, launch, mpir};
 
-fn main() -> ExitCode {
-    mpd_io::with_enough_stack(console)
-}
+mpd_io::program!(console);
 
 fn console() -> ExitCode {
     mpd_io::identity::take_name();
-    mpd_io::reserve_standard_descriptors();
     // Reading from a lost terminal is then an error instead of a stop.
     mpd_io::ignore_signal(libc::SIGTTIN);
     let (name, result) = match Caller::snapshot() {

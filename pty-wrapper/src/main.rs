@@ -1,5 +1,7 @@
 //! `pty`: see [`pty_wrapper`].
 
+#![cfg_attr(all(target_env = "gnu", not(test)), no_main)]
+
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -15,12 +17,9 @@ const SIZE: [mpd_docs::Variable; 1] =
 /// The exit code if `pty` itself fails, as of `env` and `nohup`.
 const EXIT_FAILURE: u8 = 125;
 
-fn main() -> ExitCode {
-    mpd_io::with_enough_stack(serve)
-}
+mpd_io::program!(serve);
 
 fn serve() -> ExitCode {
-    mpd_io::reserve_standard_descriptors();
     let cli: Cli = match mpd_docs::arguments::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(code) => return code,

@@ -67,6 +67,7 @@ mod stdin;
 mod steering;
 mod stress;
 mod suite;
+mod system_calls;
 mod terminal;
 mod timeline;
 mod two_libraries;

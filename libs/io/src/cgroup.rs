@@ -9,6 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::procfile;
+
 /// A control group made for one job. [`Cgroup::remove`] removes it, drop does not: its job may outlive the process
 /// that made it.
 #[derive(Debug)]
@@ -53,12 +55,20 @@ impl Cgroup {
         }
     }
 
-    /// Removes the group.
+    /// Removes the group, and those that its processes made below it.
     ///
     /// # Errors
     /// `ResourceBusy` while a process is left in it.
     pub fn remove(&self) -> io::Result<()> {
-        remove_groups(&self.path)
+        self.remove_empty().or_else(|_| remove_groups(&self.path))
+    }
+
+    /// Removes the group if no process and no other group is in it.
+    ///
+    /// # Errors
+    /// `ResourceBusy` if a process or a group is in it.
+    pub fn remove_empty(&self) -> io::Result<()> {
+        fs::remove_dir(&self.path)
     }
 }
 
@@ -81,9 +91,9 @@ impl AsFd for Cgroup {
 
 /// The directory of this process's own v2 group.
 fn own_group() -> Option<PathBuf> {
-    let group = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let group = procfile::table("/proc/self/cgroup").ok()?;
     let own = group.lines().find_map(|l| l.strip_prefix("0::/"))?;
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mounts = procfile::table("/proc/self/mounts").ok()?;
     let mount = mounts.lines().find_map(|line| {
         let mut words = line.split(' ');
         let point = words.nth(1)?;

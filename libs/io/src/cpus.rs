@@ -41,6 +41,11 @@ pub fn count() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
 }
 
+/// Whether this process may use fewer CPUs than that. One CPU is always there, and [`count`] takes many system calls.
+pub fn are_fewer_than(number: usize) -> bool {
+    number > 1 && number > count() as usize
+}
+
 /// The CPUs that this process may use, by control group and mask. If the system does not describe their topology, each
 /// CPU counts as a core, and all are one node.
 ///

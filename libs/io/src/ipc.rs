@@ -4,7 +4,6 @@
 //! the job's groups are removed in any case, also files of shared memory. [`crate::shm`] handles other files.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -12,7 +11,8 @@ use mpd_job::leftovers::{Before, Kind, Known, Object, Reason, State, Use};
 use mpd_wire::job::GroupKey;
 use nix::unistd::geteuid;
 
-use crate::raw::{remove_system_v, semaphore_pid};
+use crate::procfile;
+use crate::raw::{self, remove_system_v, semaphore_pid};
 use crate::shm::{files, remove};
 
 const KINDS: [Kind; 3] = [Kind::Memory, Kind::Semaphores, Kind::Messages];
@@ -159,7 +159,11 @@ const fn names(kind: Kind) -> (&'static str, &'static str) {
 /// Reads one of the kernel's three tables. Columns are found by the names in its first line.
 fn table(kind: Kind) -> Vec<Row> {
     let (name, id_column) = names(kind);
-    let Ok(text) = fs::read_to_string(format!("/proc/sysvipc/{name}")) else { return Vec::new() };
+    // Most hosts have few System V objects, and the kernel counts them faster than it lists them.
+    if raw::count_system_v(kind) == Some(0) {
+        return Vec::new();
+    }
+    let Ok(text) = procfile::table(format!("/proc/sysvipc/{name}")) else { return Vec::new() };
     let mut lines = text.lines();
     let columns: Vec<&str> = lines.next().unwrap_or_default().split_ascii_whitespace().collect();
     let row = |line: &str| {
@@ -199,7 +203,7 @@ mod tests {
     fn the_tables_of_the_kernel_can_be_read() {
         for kind in KINDS {
             let (name, id_column) = names(kind);
-            let text = fs::read_to_string(format!("/proc/sysvipc/{name}")).unwrap();
+            let text = procfile::table(format!("/proc/sysvipc/{name}")).unwrap();
             let columns: Vec<&str> =
                 text.lines().next().unwrap().split_ascii_whitespace().collect();
             let own: &[&str] = match kind {

@@ -37,6 +37,7 @@ pub mod passing;
 pub mod pidfd;
 pub mod plain_terminal;
 pub mod priority;
+mod procfile;
 pub mod pty;
 pub mod pty_relay;
 pub mod random;
@@ -67,7 +68,6 @@ pub mod watch;
 mod raw;
 
 pub use raw::{
-    adopt_inherited, close_inherited, close_standard, closed_at_start, default_signal,
-    ignore_signal, part_large_blocks, place_for_exec, reserve_standard_descriptors, trim_memory,
-    with_enough_stack,
+    adopt_inherited, begin, close_inherited, close_standard, closed_at_start, default_signal,
+    ignore_signal, part_large_blocks, place_for_exec, trim_memory, with_enough_stack,
 };

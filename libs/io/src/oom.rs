@@ -5,6 +5,8 @@ use std::io;
 
 use nix::unistd::Pid;
 
+use crate::procfile;
+
 /// The kernel kills a rank before its manager: the manager reports the reason and cleans up.
 pub const OF_RANKS: i16 = 500;
 
@@ -16,7 +18,7 @@ pub const OF_ROOTS_DAEMON: i16 = -500;
 /// # Errors
 /// Those of `/proc`.
 pub fn readiness() -> io::Result<i16> {
-    let text = fs::read_to_string("/proc/self/oom_score_adj")?;
+    let text = procfile::record("/proc/self/oom_score_adj")?;
     text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
@@ -39,7 +41,7 @@ pub fn set_readiness_of(pid: Pid, readiness: i16) -> io::Result<()> {
 /// How many processes the kernel has killed for lack of memory since the system started, in control groups or not:
 /// `oom_kill` of `/proc/vmstat`, since Linux 4.13.
 pub fn kills() -> Option<u64> {
-    let text = fs::read_to_string("/proc/vmstat").ok()?;
+    let text = procfile::table("/proc/vmstat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 

@@ -17,6 +17,22 @@ pub fn bytes<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
+/// Random bytes for three purposes, from one call of the system.
+///
+/// # Errors
+/// The system has no randomness.
+pub fn three<const A: usize, const B: usize, const C: usize>()
+-> io::Result<([u8; A], [u8; B], [u8; C])> {
+    const MOST: usize = 128;
+    const { assert!(A + B + C <= MOST) };
+    let all: [u8; MOST] = bytes()?;
+    let (mut a, mut b, mut c) = ([0; A], [0; B], [0; C]);
+    a.copy_from_slice(&all[..A]);
+    b.copy_from_slice(&all[A..A + B]);
+    c.copy_from_slice(&all[A + B..A + B + C]);
+    Ok((a, b, c))
+}
+
 /// 128 random bits as 32 hexadecimal digits.
 ///
 /// # Errors

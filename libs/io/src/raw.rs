@@ -1,4 +1,4 @@
-//! Every `unsafe` block of this crate: the child's half of a spawn, inherited descriptors, System V IPC.
+//! Every `unsafe` block of this crate: the child's half of a spawn, inherited descriptors, caught signals, System V IPC.
 //!
 //! Rules of the child routine: it runs on the parent's memory and stack while the parent is suspended
 //! (`CLONE_VM | CLONE_VFORK`). So between clone and exec it makes only async-signal-safe system calls on data prepared
@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use mpd_job::leftovers::Kind;
 
+pub(crate) mod caught;
 mod start;
 
 pub(crate) use start::environment;
-pub use start::{closed_at_start, with_enough_stack};
+pub use start::{begin, closed_at_start, with_enough_stack};
 
 /// The steps of the child before exec, all prepared by the parent.
 #[derive(Debug)]
@@ -49,6 +50,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) parent: libc::pid_t,
     /// The process whose descendants may trace the child where tracing is restricted; 0: no process.
     pub(crate) tracer: libc::pid_t,
+    /// The signals that get their default effect, a bit for each from signal 1 on. The others must have it already.
+    pub(crate) reset: u64,
     /// Set by the child: the step that failed, and errno.
     pub(crate) failed: Option<(Step, c_int)>,
 }
@@ -265,7 +268,7 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
     unsafe {
         // The C library reserves two signals, so the kernel is called. Its struct of zeros is the default action.
         let default = [0_u64; 4];
-        for signal in 1..=LAST_SIGNAL {
+        for signal in (1..=LAST_SIGNAL).filter(|signal| plan.reset >> (signal - 1) & 1 == 1) {
             let none = std::ptr::null_mut::<u64>();
             libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, size_of::<u64>());
         }
@@ -481,18 +484,6 @@ pub(crate) fn adopt_received(number: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
-/// Opens `/dev/null` at those of 0, 1 and 2 that are closed, so that no other file gets these numbers.
-pub fn reserve_standard_descriptors() {
-    for number in 0..=2 {
-        // SAFETY: system calls on numbers and a constant path; open takes the lowest free number.
-        unsafe {
-            if libc::fcntl(number, libc::F_GETFD) < 0 {
-                libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
-            }
-        }
-    }
-}
-
 /// Gives a signal its default effect.
 pub fn default_signal(signal: c_int) {
     // SAFETY: no handler is given.
@@ -503,6 +494,7 @@ pub fn default_signal(signal: c_int) {
 
 /// Ignores a signal from now on. Spawned children have its default effect again.
 pub fn ignore_signal(signal: c_int) {
+    caught::note_changed(signal);
     // SAFETY: SIG_IGN is no handler, so nothing can run in a wrong place.
     unsafe {
         libc::signal(signal, libc::SIG_IGN);
@@ -666,6 +658,30 @@ pub(crate) fn remove_system_v(kind: Kind, id: c_int) -> io::Result<()> {
         }
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// How many System V objects of that kind exist on this host, in one system call; `None` if the kernel does not say.
+pub(crate) fn count_system_v(kind: Kind) -> Option<usize> {
+    // Commands and structs of the kernel's `linux/shm.h`, `linux/sem.h` and `linux/msg.h`.
+    const MSG_INFO: c_int = 12;
+    const SHM_INFO: c_int = 14;
+    const SEM_INFO: c_int = 19;
+    /// Larger than each of the structs, and aligned like them.
+    type Info = [c_ulong; 32];
+    let mut info: Info = [0; 32];
+    let place = info.as_mut_ptr();
+    // SAFETY: each call writes one struct that is smaller than `info`, which consists of plain integers.
+    let (result, index) = unsafe {
+        match kind {
+            Kind::Memory => (libc::shmctl(0, SHM_INFO, place.cast()), 0),
+            // The eighth number of the struct.
+            Kind::Semaphores => (libc::semctl(0, 0, SEM_INFO, place), 7),
+            Kind::Messages => (libc::msgctl(0, MSG_INFO, place.cast()), 0),
+        }
+    };
+    // SAFETY: `info` is larger and plain data; the fields up to the wanted one have the type int in all three structs.
+    let count = unsafe { *place.cast::<c_int>().add(index) };
+    (result >= 0).then(|| usize::try_from(count).ok())?
 }
 
 /// The process that last operated on a semaphore of a set; 0 if no process did.

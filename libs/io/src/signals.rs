@@ -1,15 +1,13 @@
 //! Signals as events of the loop. The handler only notes the number and wakes the loop.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
 
 use nix::sys::resource::{Resource, setrlimit};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal};
+use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
-use signal_hook::iterator::backend::SignalDelivery;
-use signal_hook::iterator::exfiltrator::SignalOnly;
 
 use crate::raw;
 use crate::status::{self, field};
@@ -67,6 +65,19 @@ pub fn ignored() -> u64 {
     mask_of(Pid::this(), "SigIgn:").unwrap_or(0)
 }
 
+/// The signals that may not have their default effect in this process: those with which it began, and those that it has
+/// changed itself.
+pub(crate) fn not_default() -> u64 {
+    static FIRST: OnceLock<u64> = OnceLock::new();
+    let first = FIRST.get_or_init(|| {
+        let status = status::of(Pid::this());
+        let masks = ["SigIgn:", "SigCgt:"].map(|name| mask_in(&status, name));
+        // Without /proc all signals may differ.
+        masks.into_iter().try_fold(0, |all, mask| Some(all | mask?)).unwrap_or(u64::MAX)
+    });
+    first | raw::caught::changed()
+}
+
 /// The mask of signals that a thread blocks; `None` if the thread is gone.
 pub fn blocked(thread: Pid) -> Option<u64> {
     mask_of(thread, "SigBlk:")
@@ -114,41 +125,35 @@ pub fn die_of(signal: i32) {
 /// The signals that a process catches. The descriptor is readable while some are pending.
 #[derive(Debug)]
 pub struct Signals {
-    delivery: SignalDelivery<UnixStream, SignalOnly>,
+    /// Written by the handler.
+    wake: &'static OwnedFd,
 }
 
 impl Signals {
-    /// Catches `signals` from now on.
+    /// Catches `signals` from now on. All values of this type in a process share the caught signals.
     ///
     /// # Errors
     /// One of them cannot be caught, or no descriptors are left.
     pub fn catch(signals: &[i32]) -> io::Result<Self> {
-        let (reader, writer) = UnixStream::pair()?;
-        reader.set_nonblocking(true)?;
-        writer.set_nonblocking(true)?;
-        // All signals are blocked during the setup. One that arrives between the installation of its handler and the
-        // registration of the pipe would get lost.
-        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-        let delivery = SignalDelivery::with_pipe(reader, writer, SignalOnly, signals);
-        before.thread_set_mask()?;
-        Ok(Self { delivery: delivery? })
+        Ok(Self { wake: raw::caught::catch(signals)? })
     }
 
-    /// The signals that arrived since the last call, each once.
+    /// The signals that arrived since the last call, each once. Makes no system call if there are none.
     pub fn pending(&mut self) -> Vec<i32> {
-        self.delivery.pending().collect()
+        let mask = raw::caught::take(self.wake.as_raw_fd());
+        (1..=64).filter(|&signal| has(mask, signal)).collect()
     }
 }
 
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.delivery.get_read().as_fd()
+        self.wake.as_fd()
     }
 }
 
 impl AsRawFd for Signals {
     fn as_raw_fd(&self) -> RawFd {
-        self.delivery.get_read().as_raw_fd()
+        self.wake.as_raw_fd()
     }
 }
 

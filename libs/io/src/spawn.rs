@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 
 use crate::cpus::CpuMask;
 use crate::raw::{self, Plan, SignalScope, SpawnFault};
+use crate::signals;
 
 pub use crate::raw::Step;
 
@@ -218,6 +219,7 @@ impl Spawn {
             at_parents_end: self.at_parents_end,
             parent: Pid::this().as_raw(),
             tracer: self.tracer.map_or(0, Pid::as_raw),
+            reset: signals::not_default(),
             failed: None,
         };
         match raw::spawn(&mut plan, cgroup.map(|fd| fd.as_raw_fd())) {

@@ -1,8 +1,8 @@
 //! `/proc/PID/stat`, see proc_pid_stat(5).
 
-use std::fs;
-
 use nix::unistd::Pid;
+
+use crate::procfile;
 
 /// Milliseconds per clock tick: the kernel reports times in hundredths of a second on all supported machines.
 pub(crate) const TICK_MS: u64 = 10;
@@ -21,7 +21,7 @@ pub(crate) struct Stat {
 impl Stat {
     /// `None` if there is no such process.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
-        Self::read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+        Self::read(&procfile::record(format!("/proc/{pid}/stat")).ok()?)
     }
 
     fn read(text: &str) -> Option<Self> {

@@ -1,12 +1,12 @@
 //! `/proc/PID/status`, see proc_pid_status(5).
 
-use std::fs;
-
 use nix::unistd::Pid;
+
+use crate::procfile;
 
 /// The text for a process or thread; empty if it is gone.
 pub(crate) fn of(pid: Pid) -> String {
-    fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default()
+    procfile::record(format!("/proc/{pid}/status")).unwrap_or_default()
 }
 
 /// The value of a field, given by its name with the colon.

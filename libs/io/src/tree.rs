@@ -15,6 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
+use crate::procfile;
 use crate::rundir::user_name;
 use crate::stat::Stat;
 use crate::status;
@@ -27,11 +28,17 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
 }
 
+/// The children of this process.
+pub fn own_children() -> Vec<Pid> {
+    // The kernel answers this question faster than it lists children.
+    if next_dead() == Dead::NoChildren { Vec::new() } else { children(Pid::this()) }
+}
+
 /// The children of all threads of `pid`. Empty if the process is gone.
 pub fn children(pid: Pid) -> Vec<Pid> {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     threads
-        .filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok())
+        .filter_map(|thread| procfile::table(thread.ok()?.path().join("children")).ok())
         .flat_map(|text| {
             text.split_ascii_whitespace().filter_map(|p| p.parse().ok()).collect::<Vec<_>>()
         })
@@ -47,13 +54,17 @@ pub(crate) fn all_processes() -> impl Iterator<Item = Pid> {
 
 /// Every descendant of this process that can be seen now.
 pub fn descendants() -> BTreeSet<Pid> {
-    descendants_of(Pid::this())
+    below(own_children())
 }
 
 /// Every descendant of a process that can be seen now.
 pub fn descendants_of(pid: Pid) -> BTreeSet<Pid> {
+    below(children(pid))
+}
+
+/// These processes and all their descendants that can be seen now.
+fn below(mut queue: Vec<Pid>) -> BTreeSet<Pid> {
     let mut found = BTreeSet::new();
-    let mut queue = children(pid);
     while let Some(pid) = queue.pop() {
         if found.insert(pid) {
             queue.extend(children(pid));
@@ -84,7 +95,7 @@ fn ancestry_has(pid: Pid, ancestor: Pid) -> Option<bool> {
 /// Returns the living children of other users, which cannot be killed. Their descendants get SIGKILL, too.
 pub fn kill_children(spared: impl Fn(Pid) -> bool) -> Vec<Pid> {
     let mut immune = Vec::new();
-    for pid in children(Pid::this()) {
+    for pid in own_children() {
         // A pid in this list cannot be reused before this process reaps it.
         if !spared(pid) && kill(pid, Signal::SIGKILL) == Err(Errno::EPERM) && lives(pid) {
             immune.push(pid);
@@ -137,7 +148,7 @@ impl Stopped {
     }
 
     fn pass(&mut self, wanted: impl Fn(Pid) -> bool) {
-        let mut queue = children(Pid::this());
+        let mut queue = own_children();
         while let Some(pid) = queue.pop() {
             if !self.seen.contains(&pid) {
                 if !wanted(pid) {

@@ -33,7 +33,7 @@ pub(crate) fn adopted(name: &str, ring: Option<&Ring>) -> Result<Plan> {
     let name = DaemonName::new(name).context("the name of this daemon")?;
     let candidates = ring.map(candidates).unwrap_or_default();
     let own = candidates.into_iter().find(|candidate| candidate.member == name);
-    let Candidate { member, addresses, .. } = own.unwrap_or_else(|| only(name));
+    let Candidate { member, addresses, .. } = own.unwrap_or_else(|| bare(name));
     let host = PlacedHost { member, addresses, ranks: RankSet::below(1) };
     let mut host_slices = HostSlices::new(vec![host_slice(host)?], 1)?;
     host_slices.address(|_| None);
@@ -43,7 +43,9 @@ pub(crate) fn adopted(name: &str, ring: Option<&Ring>) -> Result<Plan> {
 /// Places every rank on the host of this daemon, which has no ring.
 pub(crate) fn alone(name: &str, spec: &JobSpec) -> Result<Plan> {
     let name = DaemonName::new(name).context("the name of this daemon")?;
-    plan(spec, &[only(name.clone())], &name)
+    // For one rank the number of CPUs does not matter, and it takes many system calls.
+    let ncpus = if spec.size() == 1 { 1 } else { cpus::count() };
+    plan(spec, &[Candidate { ncpus, ..bare(name.clone()) }], &name)
         .context("no daemon is running here, so the job can use only this host")
 }
 
@@ -120,7 +122,12 @@ fn candidate(record: &Record) -> Candidate {
 }
 
 fn only(member: DaemonName) -> Candidate {
-    Candidate { member, addresses: Vec::new(), ncpus: cpus::count(), ordinal: 0, draining: false }
+    Candidate { ncpus: cpus::count(), ..bare(member) }
+}
+
+/// This host, with one CPU.
+fn bare(member: DaemonName) -> Candidate {
+    Candidate { member, addresses: Vec::new(), ncpus: 1, ordinal: 0, draining: false }
 }
 
 fn host_slice(host: PlacedHost) -> Result<HostSlice> {

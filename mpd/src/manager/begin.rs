@@ -50,12 +50,9 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
     mpd_io::priority::of_a_server();
     mpd_io::tree::become_subreaper().context("cannot become a subreaper")?;
-    // The setting of root's daemon is only for that daemon.
-    if oom::readiness().is_ok_and(|readiness| readiness < 0) {
-        let _ = oom::set_readiness(0);
-    }
+    let readiness = oom_readiness();
     crate::limits::protect_memory()?;
-    let mut means = Means::new(daemon, &order, (began, parent), notes)?;
+    let mut means = Means::new(daemon, &order, (began, parent, readiness), notes)?;
     let is_root = order.tree_index == 0;
     let console = if is_root { Console::new(console)? } else { Console::default() };
     let now = means.clock.now();
@@ -63,6 +60,14 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let encoded = if is_root { Some(encoded) } else { parent::specification(&mut means)? };
     let Some(encoded) = encoded else { return Ok(means.leave(&order)) };
     means.process(order, &encoded, (console, [out, err]))?.serve()
+}
+
+/// How readily the kernel kills this process for lack of memory, if that is known.
+fn oom_readiness() -> Option<i16> {
+    let inherited = oom::readiness().ok()?;
+    // The setting of root's daemon is only for that daemon.
+    let is_reset = inherited < 0 && oom::set_readiness(0).is_ok();
+    Some(if is_reset { 0 } else { inherited })
 }
 
 impl Means {
@@ -121,7 +126,7 @@ impl Means {
             pump,
             upstream: Upstream::new(console, self.daemon, self.trace, &job),
             links: Links::new(self.branches),
-            ranks: Ranks::new(&job, group.transpose()?)?,
+            ranks: Ranks::new(&job, group.transpose()?, self.readiness)?,
             stdio,
             pmi: Pmi::new(&job),
             spawns: Spawns::new(&job),

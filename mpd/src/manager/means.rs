@@ -28,6 +28,8 @@ pub(super) struct Means {
     pub(super) trace: Trace,
     /// The process of the daemon that started this one.
     pub(super) parent: Pid,
+    /// How readily the kernel kills this process for lack of memory, if that is known.
+    pub(super) readiness: Option<i16>,
     pub(super) notes: Notes,
 }
 
@@ -35,7 +37,7 @@ impl Means {
     pub(super) fn new(
         daemon: Daemon,
         order: &StartJob,
-        (began, parent): (u64, Pid),
+        (began, parent, readiness): (u64, Pid, Option<i16>),
         notes: Notes,
     ) -> Result<Self> {
         let caught = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
@@ -57,6 +59,7 @@ impl Means {
         }
         let clock = Clock::start();
         let trace = Trace::start(began, clock.now());
-        Ok(Self { poll, clock, signals, branches, daemon, early: Vec::new(), trace, parent, notes })
+        let early = Vec::new();
+        Ok(Self { poll, clock, signals, branches, daemon, early, trace, parent, readiness, notes })
     }
 }

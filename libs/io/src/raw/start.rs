@@ -1,7 +1,9 @@
 //! The state in which a process begins: which standard descriptors are closed, the size of the stack, and the
 //! unchanged environment.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_int};
+use std::io::Write as _;
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use nix::sys::resource::{Resource, getrlimit};
@@ -87,9 +89,11 @@ static CLOSED_AT_START: AtomicU8 = AtomicU8::new(0);
 
 /// Examines the descriptors before `main`, because Rust's runtime opens `/dev/null` at closed ones.
 extern "C" fn note_closed() {
-    for number in 0..3 {
-        // SAFETY: fcntl on a number; a closed one gives EBADF.
-        if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+    let mut three = [0, 1, 2].map(|fd| libc::pollfd { fd, events: 0, revents: 0 });
+    // SAFETY: the call reads and writes these three structs. Without waiting it cannot fail.
+    unsafe { libc::poll(three.as_mut_ptr(), 3, 0) };
+    for (number, entry) in three.iter().enumerate() {
+        if entry.revents & libc::POLLNVAL != 0 {
             CLOSED_AT_START.fetch_or(1 << number, Ordering::Relaxed);
         }
     }
@@ -123,4 +127,42 @@ pub(crate) fn environment() -> Vec<Vec<u8>> {
         }
     }
     entries
+}
+
+/// Makes `main` of a program without the preparations of Rust's runtime: they take about twenty system calls, and read
+/// `/proc/self/maps`. `$serve` is the program's `fn() -> ExitCode`. The program has this attribute, because only glibc
+/// gives the arguments to the standard library without the runtime, and because tests have a `main` of their own:
+/// `#![cfg_attr(all(target_env = "gnu", not(test)), no_main)]`.
+#[macro_export]
+macro_rules! program {
+    ($serve:path) => {
+        #[cfg(not(all(target_env = "gnu", not(test))))]
+        fn main() -> std::process::ExitCode {
+            $crate::with_enough_stack($serve)
+        }
+
+        #[cfg(all(target_env = "gnu", not(test)))]
+        #[allow(unsafe_code, reason = "the C library calls main, and there is one such function")]
+        const _: () = {
+            #[unsafe(no_mangle)]
+            extern "C" fn main() -> std::ffi::c_int {
+                $crate::begin($serve)
+            }
+        };
+    };
+}
+
+/// Runs a program: with open standard descriptors, with enough stack, and without a signal for a lost reader. See
+/// [`crate::program`].
+pub fn begin(serve: fn() -> ExitCode) -> c_int {
+    for _ in closed_at_start().into_iter().filter(|closed| *closed) {
+        // SAFETY: a constant path. The call takes the lowest free number: that of a closed descriptor.
+        unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) };
+    }
+    super::ignore_signal(libc::SIGPIPE);
+    let code = with_enough_stack(serve);
+    // As the runtime does. An error has no reader.
+    let _ = std::io::stdout().flush();
+    // The standard library does not tell the number of a code.
+    (0..=u8::MAX).find(|&number| ExitCode::from(number) == code).map_or(1, c_int::from)
 }

@@ -65,7 +65,7 @@ impl Children {
         known.extend(managers);
         let immune = tree::kill_children(|pid| known.contains(&pid));
         let is_orphan = |pid: &Pid| !known.contains(pid) && !immune.contains(pid);
-        let orphans = tree::children(Pid::this()).iter().any(is_orphan);
+        let orphans = tree::own_children().iter().any(is_orphan);
         self.killing = orphans.then(|| now + KILL_INTERVAL);
         for pid in immune.into_iter().filter(|_| !orphans) {
             log::info!("cannot kill {}, which a job left behind", tree::describe(pid));

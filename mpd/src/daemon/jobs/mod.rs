@@ -13,6 +13,7 @@ mod roots;
 mod start;
 mod top;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -67,8 +68,8 @@ struct Given<'a> {
 pub(crate) struct Jobs {
     name: String,
     host: String,
-    /// The user of these jobs.
-    user: String,
+    /// The user of these jobs, once it was asked for.
+    user: OnceCell<String>,
     records: Records,
     jobs: BTreeMap<JobId, Job>,
     /// Number of the last job that this daemon, or an earlier one, accepted.
@@ -84,10 +85,10 @@ pub(crate) struct Jobs {
 
 impl Jobs {
     pub(crate) fn new(name: &str, host: &str, rundir: Option<RunDir>) -> Self {
-        Self {
+        let jobs = Self {
             name: name.to_owned(),
             host: host.to_owned(),
-            user: listing::shortened(&user_name(geteuid().as_raw())),
+            user: OnceCell::new(),
             records: Records::new(rundir),
             jobs: BTreeMap::new(),
             last: 0,
@@ -95,7 +96,16 @@ impl Jobs {
             children: Children::default(),
             next_look: None,
             clock: Clock::start(),
+        };
+        // A directory service may take long to answer. A daemon for one job is rarely asked.
+        if jobs.records.rundir().is_some() {
+            jobs.user();
         }
+        jobs
+    }
+
+    fn user(&self) -> &str {
+        self.user.get_or_init(|| listing::shortened(&user_name(geteuid().as_raw())))
     }
 
     /// The name of this daemon.
@@ -155,11 +165,12 @@ impl Jobs {
     ) -> Result<Launch> {
         let tmpdir = std::str::from_utf8(&spec.tmpdir)
             .context("TMPDIR is not UTF-8 text; name another directory")?;
+        let (key, cookie, kvsname) = mpd_io::random::three::<32, 16, 16>()?;
         let launch = Launch {
             job: id,
-            key: JobKey::from_bytes(mpd_io::random::bytes()?),
-            cookie: Cookie::from_bytes(mpd_io::random::bytes()?),
-            kvsname: format!("kvs_{}", mpd_io::random::hex128()?),
+            key: JobKey::from_bytes(key),
+            cookie: Cookie::from_bytes(cookie),
+            kvsname: format!("kvs_{}", mpd_wire::hex::encode(&kvsname)),
             tmpdir: tmpdir.to_owned(),
             host_slices,
             first: 0,
@@ -379,7 +390,7 @@ impl Jobs {
             job.runs.iter().map(move |run| top::Row {
                 job: id,
                 alias: job.alias.as_deref(),
-                user: &self.user,
+                user: self.user(),
                 manager: job.manager,
                 written: &job.written,
                 run,
@@ -400,7 +411,7 @@ impl Jobs {
         let part = |(id, job): (&JobId, &Job)| JobPart {
             job: id.clone(),
             alias: job.alias.as_deref().map(listing::shortened),
-            user: self.user.clone(),
+            user: self.user().to_owned(),
             manager: job.manager.map_or(0, |pid| pid.as_raw().unsigned_abs()),
             runs: job.runs.clone(),
         };

@@ -106,11 +106,21 @@ fn is_full(error: &io::Error) -> bool {
 /// Locks the file before it is changed. Later writes append to it.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let mut options = File::options();
-    options.create(true).read(true).append(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    let mut file = options.open(path)?;
-    file.try_lock()?;
-    file.set_permissions(fs::Permissions::from_mode(0o600))?;
-    file.set_len(0)?;
+    options.read(true).append(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    let mut file = match options.clone().create_new(true).open(path) {
+        Ok(file) => {
+            file.try_lock()?;
+            file
+        }
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            let file = options.create(true).open(path)?;
+            file.try_lock()?;
+            file.set_permissions(fs::Permissions::from_mode(0o600))?;
+            file.set_len(0)?;
+            file
+        }
+        Err(e) => return Err(e),
+    };
     file.write_all(bytes)?;
     Ok(file)
 }

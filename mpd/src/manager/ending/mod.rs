@@ -177,7 +177,7 @@ impl Ending {
 
     /// No child is left to reap, and no adopted process. Ends the kill if no process is left.
     pub(super) fn all_are_reaped(&mut self, turn: &mut Turn<'_>, dead: Dead) {
-        let left = || tree::children(Pid::this()).iter().any(|pid| !self.survivors.contains(pid));
+        let left = || tree::own_children().iter().any(|pid| !self.survivors.contains(pid));
         let are_gone = dead == Dead::NoChildren || !self.survivors.is_empty() && !left();
         if are_gone && std::mem::take(&mut self.kills) {
             self.timers.stop(Timer::Next);
@@ -334,9 +334,9 @@ impl Ending {
                     self.kills = true;
                     self.since = turn.now();
                     self.clean_up.note();
-                    if let Some(group) = &self.cgroup {
-                        group.kill();
-                    }
+                    // An empty group needs no kill, and its removal proves that it is empty.
+                    self.cgroup = self.cgroup.take().filter(|group| group.remove_empty().is_err());
+                    self.cgroup.iter().for_each(Cgroup::kill);
                 }
             }
         }

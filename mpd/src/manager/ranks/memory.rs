@@ -13,8 +13,9 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn begin() -> Self {
-        let ranks_go_first = oom::readiness().is_ok_and(|ours| ours < oom::OF_RANKS);
+    /// `readiness`: how readily the kernel kills this manager.
+    pub(super) fn begin(readiness: Option<i16>) -> Self {
+        let ranks_go_first = readiness.is_some_and(|ours| ours < oom::OF_RANKS);
         Self { ranks_go_first, kills: oom::kills() }
     }
 

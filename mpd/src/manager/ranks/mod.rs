@@ -86,17 +86,18 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    /// An empty table. Ranks are started in the control group, if there is one.
+    /// An empty table. Ranks are started in the control group, if there is one. `readiness`: how readily the kernel
+    /// kills this manager for lack of memory.
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn new(job: &Job, cgroup: Option<OwnedFd>) -> Result<Self> {
+    pub(super) fn new(job: &Job, cgroup: Option<OwnedFd>, readiness: Option<i16>) -> Result<Self> {
         Ok(Self {
             table: Table::new(FIRST_RANK),
             starting: BTreeMap::new(),
             cgroup,
             size: None,
-            memory: Memory::begin(),
+            memory: Memory::begin(readiness),
             adoption: Adoption::of(&job.spec, job.tree_index())?,
             alone: Alone::default(),
             reporting: Vec::new(),

@@ -104,8 +104,12 @@ pub(crate) fn prepare(
         let argset = &spec.argsets[number];
         let failed = |problem: String| Failure::Suite { problem };
         let directory = Path::new(OsStr::from_bytes(&argset.directory));
-        std::fs::read_dir(directory).map(drop).or_else(|e| match e.kind() {
-            // Entering a directory needs fewer rights than reading it. Only certain failures are refused here.
+        let entered = std::fs::metadata(directory).and_then(|metadata| match metadata.is_dir() {
+            true => Ok(()),
+            false => Err(std::io::Error::from_raw_os_error(libc::ENOTDIR)),
+        });
+        entered.or_else(|e| match e.kind() {
+            // Only certain failures are refused here.
             std::io::ErrorKind::PermissionDenied => Ok(()),
             _ => Err(failed(cannot_enter(&argset.directory, &e))),
         })?;
@@ -194,7 +198,7 @@ fn spawn_of(
     let given = &spec.environments[argset.environment as usize];
     let mut environment: Vec<Vec<u8>> =
         given.iter().filter(|v| !is_set_by_manager(v)).cloned().collect();
-    let crowded = context.running + ranks_here > mpd_io::cpus::count() as usize;
+    let crowded = mpd_io::cpus::are_fewer_than(context.running + ranks_here);
     let wanted = for_libraries(given, crowded);
     let mut set = |name: &str, value: &[u8]| {
         environment.push([name.as_bytes(), b"=", value].concat());

@@ -116,7 +116,7 @@ fn bound(node: u32, cpus: &[u32], topology: &OnceCell<Topology>) -> Placed {
 /// Whether more ranks run here than this host has CPUs.
 fn is_crowded(job: &Job) -> bool {
     let here: usize = job.worlds.all().map(|world| world.here.len()).sum();
-    here > mpd_io::cpus::count() as usize
+    mpd_io::cpus::are_fewer_than(here)
 }
 
 /// How many ranks of earlier worlds run at a tree index, as far as this host knows them.

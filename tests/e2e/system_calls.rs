@@ -1,0 +1,90 @@
+//! The system calls of a whole job of one rank, in all processes of the suite and in the rank, counted by strace. A
+//! count does not depend on the load of the machine. The smallest of several runs is decisive, because a process may
+//! wake up for each of two messages or once for both.
+
+use std::fs;
+
+use mpd_tests::surroundings::{setting, skip, tell};
+
+use crate::suite::Suite;
+
+const RUNS: usize = 5;
+
+/// Limits of a standing daemon's and of a private job. The rank's own start, with the C library, is a tenth of each.
+const WITH_A_DAEMON: usize = 540;
+const WITHOUT_A_DAEMON: usize = 690;
+
+/// The system calls from each start of `mpirun` until its end, in a trace that strace has written. Those of the shell
+/// that starts it do not count, nor does `F_GETFD`: a build with assertions makes it before each close.
+fn counts(trace: &str) -> Vec<usize> {
+    let shell = trace.split(' ').next().unwrap_or_default();
+    let mut counts = Vec::new();
+    let mut current: Option<(&str, usize)> = None;
+    for line in trace.lines() {
+        let Some((pid, event)) = line.split_once(' ') else { continue };
+        let event = event.trim_start();
+        if event.starts_with("execve(") && event.contains("/mpirun\"") && current.is_none() {
+            current = Some((pid, 0));
+        }
+        let Some((mpirun, count)) = &mut current else { continue };
+        if event.starts_with("+++") && pid == *mpirun {
+            counts.push(*count);
+            current = None;
+        } else if !event.starts_with(['+', '-', '<']) && pid != shell && !event.contains("F_GETFD")
+        {
+            *count += 1;
+        }
+    }
+    counts
+}
+
+/// Runs a script of a shell under strace, and returns the smallest number of system calls of its jobs.
+fn smallest(suite: &Suite, strace: &str, script: &str) -> usize {
+    let run = suite.command(strace).args(["-f", "-o", "trace", "bash", "-c", script]);
+    // With further directories of libraries, the loader makes more calls.
+    run.without_env("LD_LIBRARY_PATH").deadline(120).output().code(0);
+    let trace = fs::read_to_string(suite.path("work/trace")).expect("a trace");
+    let counts = counts(&trace);
+    assert_eq!(counts.len(), RUNS, "{counts:?}");
+    tell(&format!("system calls of {RUNS} jobs: {counts:?}"));
+    counts.into_iter().min().expect("several runs")
+}
+
+#[test]
+fn a_job_of_one_rank_takes_few_system_calls_with_a_standing_daemon() {
+    let Some(strace) = setting("MPD_TEST_STRACE") else { return skip("no strace") };
+    let suite = Suite::new();
+    let (mpd, mpirun) = (suite.program("mpd"), suite.program("mpirun"));
+    let exit = suite.program("mpdallexit");
+    let job = format!("{mpirun} -np 1 /bin/true || exit 1");
+    let script =
+        format!("{mpd} --daemon || exit 2; for i in {{1..{RUNS}}}; do {job}; done; {exit}");
+    let count = smallest(&suite, &strace, &script);
+    assert!(count <= WITH_A_DAEMON, "{count} system calls");
+}
+
+#[test]
+fn a_job_of_one_rank_takes_few_system_calls_without_a_daemon() {
+    let Some(strace) = setting("MPD_TEST_STRACE") else { return skip("no strace") };
+    let suite = Suite::new();
+    let mpirun = suite.program("mpirun");
+    let script = format!("for i in {{1..{RUNS}}}; do {mpirun} -np 1 /bin/true || exit 1; done");
+    let count = smallest(&suite, &strace, &script);
+    assert!(count <= WITHOUT_A_DAEMON, "{count} system calls");
+}
+
+#[test]
+fn calls_are_counted_from_the_start_of_mpirun_to_its_end_without_those_of_the_shell() {
+    let trace = "7 execve(\"/bin/bash\", [\"bash\"]) = 0\n\
+                 8 execve(\"/a/mpd\", [\"mpd\"]) = 0\n\
+                 9 execve(\"/a/mpirun\", [\"mpirun\"]) = 0\n\
+                 7 wait4(-1,  <unfinished ...>\n\
+                 8 read(3,  <unfinished ...>\n\
+                 9 close(3) = 0\n\
+                 8 <... read resumed>\"x\", 1) = 1\n\
+                 8 --- SIGCHLD {si_signo=SIGCHLD} ---\n\
+                 9 exit_group(0) = ?\n\
+                 9 +++ exited with 0 +++\n\
+                 8 close(4) = 0\n";
+    assert_eq!(counts(trace), [4]);
+}
