@@ -1,7 +1,7 @@
-//! The hosts that a batch system allocated to this process: Slurm, PBS, LSF, Grid Engine. They are
+//! The hosts that a batch system allocated to this process: Slurm, PBS, LSF, Grid Engine, OAR, Cobalt, PJM. They are
 //! read from the batch system's variables and files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -63,7 +63,7 @@ fn report(caller: &Caller) -> Option<(&'static str, Hosts)> {
         let path = set(caller, name)?;
         Some((name, contents(caller, path).and_then(|text| parse(&text))))
     };
-    if let (true, Some(found)) = (has("PBS_JOBID"), from_file("PBS_NODEFILE", one_per_slot)) {
+    if let Some(found) = from_file("PBS_NODEFILE", one_per_slot) {
         return Some(found);
     }
     if has("LSB_JOBID") {
@@ -75,6 +75,10 @@ fn report(caller: &Caller) -> Option<(&'static str, Hosts)> {
         }
     }
     from_file("PE_HOSTFILE", grid_engine)
+        .or_else(|| from_file("OAR_NODEFILE", one_per_slot))
+        .or_else(|| from_file("OAR_NODE_FILE", one_per_slot))
+        .or_else(|| from_file("COBALT_NODEFILE", one_per_host))
+        .or_else(|| from_file("PJM_O_NODEINF", one_per_host))
 }
 
 fn set<'a>(caller: &'a Caller, name: &str) -> Option<&'a str> {
@@ -119,6 +123,14 @@ fn repeated(text: &str, wanted: usize) -> Option<Vec<u32>> {
 /// Parses a list with one name per slot: `h1 h1 h2`.
 fn one_per_slot(text: &str) -> Hosts {
     Ok(summed(text.split_ascii_whitespace().map(|name| (name, 1))))
+}
+
+/// Parses a list of hosts whose numbers of slots are unknown. Lines of PJM may have more words after the host.
+fn one_per_host(text: &str) -> Hosts {
+    let mut seen = BTreeSet::new();
+    let names = text.lines().filter_map(|line| line.split_ascii_whitespace().next());
+    let names = names.filter(|&name| seen.insert(name));
+    Ok(names.map(|name| HostChoice { name: name.to_owned(), slots: None }).collect())
 }
 
 /// Parses pairs of name and slots: `h1 4 h2 2`.

@@ -11,6 +11,7 @@ use mpd_placement::soft::Soft;
 use mpd_wire::job::{Argset, ArgumentFormat, Bytes, JobSpec, MAX_ARGSETS, Misfit};
 
 use crate::allocation::{self, Allocation};
+use crate::architecture;
 use crate::caller::Caller;
 use crate::demand::Demand;
 use crate::environment::{self, Choice, Variables};
@@ -33,6 +34,10 @@ pub struct Argsets<'a> {
     pub job: JobOptions,
     defaults: Local,
     programs: Vec<Program>,
+    /// The keys of all options so far.
+    keys: Vec<Key>,
+    /// Lines about options without effect, each once.
+    remarks: Vec<String>,
 }
 
 /// A section that has a program.
@@ -47,7 +52,7 @@ impl<'a> Argsets<'a> {
     /// A collection without sections.
     pub fn new(caller: &'a Caller) -> Self {
         let (job, defaults) = (JobOptions::default(), Local::default());
-        Self { caller, job, defaults, programs: Vec::new() }
+        Self { caller, job, defaults, programs: Vec::new(), keys: Vec::new(), remarks: Vec::new() }
     }
 
     /// Adds a section; `origin` is its file and line, or `None` for the command line.
@@ -57,11 +62,19 @@ impl<'a> Argsets<'a> {
 
     fn note(&mut self, section: Section, origin: Option<String>) -> Result<(), Usage> {
         let mut local = Local::default();
+        for remark in section.remarks {
+            if !self.remarks.contains(&remark) {
+                self.remarks.push(remark);
+            }
+        }
         for setting in &section.settings {
+            if !self.keys.contains(&setting.opt.key) {
+                self.keys.push(setting.opt.key);
+            }
             match setting.opt.reach {
                 Reach::Argset => local.note(setting)?,
                 Reach::Defaults => self.defaults.note(setting)?,
-                Reach::Job | Reach::Instead | Reach::Unavailable(_) => {
+                Reach::Job | Reach::Instead => {
                     self.job.note(setting, &self.caller.directory)?;
                 }
             }
@@ -80,6 +93,27 @@ impl<'a> Argsets<'a> {
             return Err(Usage::new(text));
         }
         Ok(())
+    }
+
+    /// Lines about options without effect.
+    pub(crate) fn take_remarks(&mut self) -> Vec<String> {
+        let locals = std::iter::once(&self.defaults).chain(self.programs.iter().map(|p| &p.local));
+        let unset = locals.flat_map(|local| local.environment.unset(&self.caller.environment));
+        let unset: Vec<String> = unset.collect();
+        self.remarks.extend(unset);
+        std::mem::take(&mut self.remarks)
+    }
+
+    /// Whether an option of this kind was given. Options that name hosts are of one kind, and so are the options that
+    /// select inherited variables.
+    pub(crate) fn has(&self, key: Key) -> bool {
+        const HOSTS: [Key; 3] = [Key::Host, Key::HostFile, Key::Hosts];
+        const INHERITED: [Key; 3] = [Key::EnvAll, Key::EnvList, Key::EnvNone];
+        let kind = [&HOSTS, &INHERITED].into_iter().find(|kind| kind.contains(&key));
+        match kind {
+            Some(kind) => kind.iter().any(|key| self.keys.contains(key)),
+            None => self.keys.contains(&key),
+        }
     }
 
     /// Whether any section has a program.
@@ -163,7 +197,7 @@ impl<'a> Argsets<'a> {
             stdin_switch: self.job.stdin_switch,
             output: self.job.output.spec()?,
             on_failure: self.job.reports.on_failure(),
-            timeout: self.job.timeout(self.caller.variable(b"MPIEXEC_TIMEOUT"))?,
+            timeout: self.job.timeout(),
             universe_size: match self.job.universe.get() {
                 None | Some(Universe::Infinite) => None,
                 Some(&Universe::Size(size)) => Some(size),
@@ -174,6 +208,7 @@ impl<'a> Argsets<'a> {
                         .max(u32::try_from(size).unwrap_or(u32::MAX)),
                 ),
             },
+            memory_kinds: self.job.memory_kinds(),
             report_ends: self.job.reports.exits().any(),
             trace: self.job.reports.trace().any(),
             preload: self.job.preload,
@@ -266,6 +301,7 @@ impl Local {
             Key::Directory => self.directory.set(setting.nonempty()?.into(), setting),
             Key::Path => self.path.set(setting.nonempty()?.into(), setting),
             Key::Umask => self.umask.set(umask(setting)?, setting),
+            Key::Architecture => architecture::check(setting),
             Key::Pty => {
                 self.pty = true;
                 Ok(())
@@ -284,9 +320,12 @@ impl Local {
                 self.substitute = true;
                 Ok(())
             }
-            Key::EnvSet | Key::EnvList | Key::EnvAll | Key::EnvNone | Key::EnvExport => {
-                self.environment.note(setting)
-            }
+            Key::EnvSet
+            | Key::EnvList
+            | Key::EnvAll
+            | Key::EnvNone
+            | Key::EnvExport
+            | Key::InitialErrorHandler => self.environment.note(setting),
             _ => Ok(()),
         }
     }

@@ -7,14 +7,18 @@ use std::path::{Path, PathBuf};
 
 use mpd_io::spawn::own_environment;
 use mpd_io::{priority, pty};
+use mpd_placement::binding::Cpu;
+use mpd_placement::hosts::HostEntry;
 use mpd_wire::job::{Argset, Bytes, Limit};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::{Mode, umask};
 
+use crate::dialect::Facts;
 use crate::environment;
 use crate::linked::{self, Found};
 use crate::ring::{self, RingSize};
 use crate::ring_options::RingOptions;
+use crate::surroundings::{self, Surroundings};
 
 /// A snapshot of the inherited state.
 #[derive(Clone, Debug)]
@@ -44,6 +48,10 @@ pub struct Caller {
     /// Finds the program of an argset and its MPI library. A function, because only `-dry-run` and jobs of several programs
     /// need it.
     pub look: fn(&Argset, &[Bytes]) -> Found,
+    /// The CPUs of this host. A function, because few options need them.
+    pub cpus: fn() -> Vec<Cpu>,
+    /// Reads the hosts of a job. A function, because only `-dry-run` needs it.
+    pub survey: fn(&RingOptions, &[HostEntry]) -> Result<Surroundings, String>,
 }
 
 impl Caller {
@@ -72,12 +80,24 @@ impl Caller {
             closed: mpd_io::closed_at_start(),
             ring: ring::size,
             look: linked::look,
+            cpus: surroundings::allowed,
+            survey: surroundings::read,
         })
     }
 
     /// The value of a variable. If the name occurs twice, the first value.
     pub fn variable(&self, name: &[u8]) -> Option<&[u8]> {
         environment::value_of(&self.environment, name)
+    }
+}
+
+impl Facts for Caller {
+    fn variable(&self, name: &[u8]) -> Option<&[u8]> {
+        Self::variable(self, name)
+    }
+
+    fn cpus(&self) -> Vec<Cpu> {
+        (self.cpus)()
     }
 }
 

@@ -18,6 +18,7 @@ use crate::caller::Caller;
 use crate::configfile::{self, Origin};
 use crate::debug::{self, DebugOptions};
 use crate::demand::Demand;
+use crate::dialect::{Dialect, Language};
 pub use crate::job_options::{ExitReports, TraceOptions};
 use crate::options::{Key, Reach};
 use crate::ring_options::RingOptions;
@@ -25,7 +26,7 @@ use crate::scan::{self, Section, Setting};
 use crate::singleton::Call;
 use crate::target::Target;
 pub use crate::usage::Usage;
-use crate::{dryrun, help, mixture, singleton};
+use crate::{dryrun, help, job_file, mixture, singleton, variables};
 
 /// The request of the command line.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub enum Request {
     /// Write man pages and completions into this directory.
     GenerateDocs(PathBuf),
     /// Print the job without running it.
-    DryRun(String),
+    DryRun(dryrun::Answer),
 }
 
 /// A job to run.
@@ -69,6 +70,8 @@ pub struct Run {
     pub is_silent: bool,
     /// Whether progress is printed.
     pub verbose: bool,
+    /// Lines for the user about options and variables without effect.
+    pub remarks: Vec<String>,
 }
 
 /// Parses the command line.
@@ -83,7 +86,9 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     if caller.arguments.is_empty() {
         return Err(Usage::syntax("there is no program to run"));
     }
-    let mut sections = scan::sections(&arguments(caller))?;
+    let dialect = Dialect::of_program(&caller.name);
+    let language = Language { dialect, caller };
+    let mut sections = scan::sections_in(&arguments(caller), language)?;
     if let Some(request) = instead(caller, &sections)? {
         return Ok(request);
     }
@@ -93,7 +98,8 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     let debug = DebugOptions::take(&mut sections, &caller.directory)?;
     let call = Call::take(&mut sections)?;
     let mut argsets = Argsets::new(caller);
-    let with_file = sections.iter().flat_map(|s| &s.settings).any(|s| s.opt.key == Key::ConfigFile);
+    let names_file = |s: &Setting| matches!(s.opt.key, Key::ConfigFile | Key::JobFile);
+    let with_file = sections.iter().flat_map(|s| &s.settings).any(names_file);
     let count = sections.len();
     for (at, section) in sections.into_iter().enumerate() {
         // Only the first section may lack a program. In MPD such a section holds global options.
@@ -103,13 +109,9 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
         }
         argsets.add(section, None)?;
     }
-    if let Some(file) = argsets.job.config_file.get().cloned() {
-        if argsets.has_programs() {
-            let text = "the programs are either in -configfile or on the command line, not in both";
-            return Err(Usage::syntax(text));
-        }
-        read_programs(&mut argsets, &file)?;
-    }
+    read_files(&mut argsets, language, caller)?;
+    let mut remarks = argsets.take_remarks();
+    remarks.extend(variables::apply(&mut argsets, caller)?);
     let (mut spec, demand) = argsets.finish()?;
     if call.is_some() {
         singleton::prepare(&mut spec);
@@ -119,12 +121,13 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     }
     let exits = argsets.job.reports.exits();
     if argsets.job.dry_run {
-        return Ok(Request::DryRun(dryrun::render(
-            &spec,
-            &exits,
-            &argsets.job.reports.trace(),
-            caller,
-        )));
+        let form = if argsets.job.json { dryrun::Form::Json } else { dryrun::Form::Text };
+        let reports = (&exits, &argsets.job.reports.trace());
+        let hosts = (&argsets.job.ring_options, &demand);
+        return Ok(Request::DryRun(dryrun::answer(form, spec, hosts, reports, (caller, remarks))));
+    }
+    if argsets.job.json {
+        return Err(Usage::syntax("-json needs -dry-run or -stacks"));
     }
     mixture::check(&spec, caller.look)?;
     let (is_silent, verbose) = (argsets.job.reports.is_silent, argsets.job.reports.verbose);
@@ -144,6 +147,7 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
         trace,
         is_silent,
         verbose,
+        remarks,
     };
     Ok(Request::Run(Box::new(run)))
 }
@@ -178,6 +182,7 @@ fn attaching(
         trace: TraceOptions::default(),
         is_silent: false,
         verbose,
+        remarks: Vec::new(),
     })))
 }
 
@@ -205,15 +210,42 @@ fn instead(caller: &Caller, sections: &[Section]) -> Result<Option<Request>, Usa
     }))
 }
 
+/// Adds the programs of the files that options name.
+fn read_files(
+    argsets: &mut Argsets<'_>,
+    language: Language<'_>,
+    caller: &Caller,
+) -> Result<(), Usage> {
+    let (config, job) = (argsets.job.config_file.get(), argsets.job.job_file.get());
+    let (config, job) = (config.cloned(), job.cloned());
+    let places = [argsets.has_programs(), config.is_some(), job.is_some()];
+    if places.iter().filter(|&&place| place).count() > 1 {
+        let text = "the programs are either in -configfile, in -file or on the command line";
+        return Err(Usage::syntax(text));
+    }
+    if let Some(file) = config {
+        read_programs(argsets, &file, language)?;
+    }
+    if let Some(file) = job {
+        read_job(argsets, &file, caller)?;
+    }
+    Ok(())
+}
+
 /// Adds the sections of a configuration file.
-fn read_programs(argsets: &mut Argsets<'_>, file: &Path) -> Result<(), Usage> {
+fn read_programs(
+    argsets: &mut Argsets<'_>,
+    file: &Path,
+    language: Language<'_>,
+) -> Result<(), Usage> {
     let name = file.display();
     let bytes = configfile::read(file)
         .map_err(|e| Usage::new(format!("cannot read the -configfile {name}: {}", plain(&e))))?;
     let lines = configfile::lines(&bytes).map_err(|e| Usage::new(format!("{name} {e}")))?;
     for line in lines {
         let origin = Origin { file, line: line.number };
-        for section in scan::sections(&line.words).map_err(|e| e.at(Some(&origin)))? {
+        let sections = scan::sections_in(&line.words, language);
+        for section in sections.map_err(|e| e.at(Some(&origin)))? {
             if let Some(setting) = section.settings.iter().find(|s| misplaced(s)) {
                 let text = format!("{} is for the command line only", setting.name());
                 return Err(Usage::new(text).at(Some(&origin)));
@@ -227,10 +259,24 @@ fn read_programs(argsets: &mut Argsets<'_>, file: &Path) -> Result<(), Usage> {
     }
 }
 
+/// Adds the sections of a file of `-file`.
+fn read_job(argsets: &mut Argsets<'_>, file: &Path, caller: &Caller) -> Result<(), Usage> {
+    let user = caller.variable(b"USER").map(String::from_utf8_lossy).unwrap_or_default();
+    for (section, origin) in job_file::read(file, &user)? {
+        if let Some(setting) = section.settings.iter().find(|s| misplaced(s)) {
+            let text = format!("{} is for the command line only", setting.name());
+            return Err(Usage::new(text).at(Some(&origin)));
+        }
+        argsets.add(section, Some(origin))?;
+    }
+    Ok(())
+}
+
 /// Whether an option is not allowed in a file.
 fn misplaced(setting: &Setting) -> bool {
     let key = setting.opt.key;
-    setting.opt.reach == Reach::Instead || key == Key::ConfigFile || debug::is_own(key)
+    let names_file = matches!(key, Key::ConfigFile | Key::JobFile);
+    setting.opt.reach == Reach::Instead || names_file || debug::is_own(key)
 }
 
 fn missing_program(at: usize, count: usize, section: &Section) -> Usage {

@@ -2,9 +2,10 @@
 //! host.
 
 use mpd_placement::hosts::HostEntry;
-use mpd_wire::job::HostChoice;
+use mpd_wire::job::{HostChoice, PlacementSpec};
 
 use crate::allocation::Allocation;
+use crate::surroundings::RingKind;
 
 /// The daemons of a private ring for a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,13 @@ impl Demand {
         hosts.extend(allocated.iter().map(of_request));
         hosts.retain(|entry| !excluded.contains(&entry.host));
         Self { hosts, allocated, launcher }
+    }
+
+    /// Gives the batch system's hosts to a placement in a private ring.
+    pub(crate) fn use_allocation(&self, kind: RingKind, placement: &mut PlacementSpec) {
+        if kind == RingKind::Private {
+            placement.hosts.extend(self.allocated.iter().cloned());
+        }
     }
 }
 

@@ -22,10 +22,28 @@ pub struct Choice {
     whole: Once<bool>,
     /// Variables of the caller to pass, with the option that names each.
     listed: Vec<(String, Bytes)>,
+    /// Variables of the caller to pass if they are set, with the option that names each. A star at the end stands for
+    /// all names with this beginning.
+    exported: Vec<(String, Bytes)>,
     /// Whether only the named variables are passed.
     selects: bool,
     /// Variables to set.
     set: Vec<(Bytes, Bytes)>,
+}
+
+/// The variable from which Open MPI reads the first error handler.
+const ERROR_HANDLER: &[u8] = b"OMPI_MCA_mpi_initial_errhandler";
+
+/// The name of an error handler, as in section 11.5 of MPI 4.1.
+fn error_handler(setting: &Setting) -> Result<String, Usage> {
+    let name = setting.text()?.to_ascii_lowercase();
+    match name.as_str() {
+        "mpi_errors_are_fatal" | "mpi_errors_abort" | "mpi_errors_return" => Ok(name),
+        _ => {
+            let known = "it must be mpi_errors_are_fatal, mpi_errors_abort or mpi_errors_return";
+            Err(setting.error(known))
+        }
+    }
 }
 
 /// The entries of an environment; most have the form `NAME=VALUE`.
@@ -46,8 +64,12 @@ impl Choice {
             }
             Key::EnvExport => match split(setting.value()) {
                 (name, Some(value)) => self.assign(name, value, setting)?,
-                (name, None) => self.listed.push((setting.name().to_owned(), name.to_vec())),
+                (name, None) => self.exported.push((setting.name().to_owned(), name.to_vec())),
             },
+            Key::InitialErrorHandler => {
+                let name = error_handler(setting)?;
+                self.assign(ERROR_HANDLER, name.as_bytes(), setting)?;
+            }
             _ => match &setting.values[..] {
                 [name, value] => self.assign(name.as_bytes(), value.as_bytes(), setting)?,
                 _ => {
@@ -65,6 +87,16 @@ impl Choice {
         }
         self.set.push((name.to_vec(), value.to_vec()));
         Ok(())
+    }
+
+    /// A line for each variable to export that the caller does not have.
+    pub(crate) fn unset(&self, caller: &[Bytes]) -> Vec<String> {
+        let missing = self.exported.iter().filter(|(_, name)| exported(caller, name).is_empty());
+        let line = |(option, name): &(String, Bytes)| {
+            let name = String::from_utf8_lossy(name);
+            format!("{option} {name} has no effect: the variable is not set")
+        };
+        missing.map(line).collect()
     }
 
     /// Whether the caller's environment is the base; `None` if these options do not decide.
@@ -94,10 +126,24 @@ pub fn assemble(caller: &[Bytes], defaults: &Choice, own: &Choice) -> Result<Var
         }
         made.keep_all(caller, name);
     }
+    for (_, pattern) in defaults.exported.iter().chain(&own.exported) {
+        for name in exported(caller, pattern) {
+            made.keep_all(caller, name);
+        }
+    }
     for (name, value) in defaults.set.iter().chain(&own.set) {
         made.set(name, value);
     }
     Ok(made.entries.into_iter().flatten().collect())
+}
+
+/// The names of the caller's variables that a name, possibly with a star at its end, stands for.
+fn exported<'a>(caller: &'a [Bytes], pattern: &[u8]) -> Vec<&'a [u8]> {
+    let names = caller.iter().filter_map(|entry| name_of(entry));
+    match pattern.strip_suffix(b"*") {
+        Some(start) => names.filter(|name| name.starts_with(start)).collect(),
+        None => names.filter(|name| *name == pattern).take(1).collect(),
+    }
 }
 
 /// The value of a variable, as getenv finds it. If the name occurs twice, the first value.

@@ -121,7 +121,7 @@ pub fn version(name: &str) -> String {
 }
 
 /// Notes for the full help that are not in the table of options.
-pub(crate) const NOTES: [&str; 12] = [
+pub(crate) const NOTES: [&str; 13] = [
     "mpirun runs one or more programs as one parallel job, on the hosts of a ring of MPD daemons or on named \
      hosts. A process of the job is called a rank.",
     "Options end at the program. The following words are the program's arguments, up to a ':' that is a \
@@ -136,6 +136,10 @@ pub(crate) const NOTES: [&str; 12] = [
      -proctable cannot be written. With \
      -on-failure continue, the other ranks continue after a failure. With -on-failure highest they continue \
      too, and the exit code is the highest of all ranks, spawned ranks included.",
+    "With -dry-run, mpirun shows the hosts, CPUs, programs, environments and MPI libraries of the job, and runs \
+     nothing. If a daemon runs here, the hosts are those of its ring. Otherwise they are the hosts of the ring that \
+     the job would start. Numbers of CPUs that no daemon has reported are those of this host. The exit code is 125 \
+     if the ranks cannot be placed. With -json, the answer is one JSON object; see FILES.",
     "A host takes one process for each of its CPUs, or N with -ppn N or HOST:N. Then the next host takes \
      processes. When all hosts are full, the first host takes processes again, and mpirun reports this on a \
      terminal or with -v. Names of hosts may be short, and localhost is this host.",
@@ -228,7 +232,7 @@ pub(crate) const DEBUGGER: [&str; 19] = [
 ];
 
 /// The files and variables that `mpirun` reads, for the man page.
-pub(crate) const OWN_VARIABLES: [(&str, &str); 6] = [
+pub(crate) const OWN_VARIABLES: [(&str, &str); 12] = [
     ("MPD_RUNDIR", "the run directory of the daemon, unless -rundir names it"),
     (
         "MPD_RING, MPD_CON_EXT",
@@ -239,7 +243,27 @@ pub(crate) const OWN_VARIABLES: [(&str, &str); 6] = [
         "the id of the batch job; it is the name of the ring if nothing else names it",
     ),
     ("XDG_RUNTIME_DIR", "the parent of the run directory, if nothing names the run directory"),
-    ("MPIEXEC_TIMEOUT", "the time limit in seconds, unless -timeout gives it"),
+    ("MPIEXEC_TIMEOUT, I_MPI_JOB_TIMEOUT", "the time limit in seconds, unless -timeout gives it"),
+    ("MPIEXEC_UNIVERSE_SIZE, MPIEXEC_USIZE", "the universe size, unless -usize gives it"),
+    (
+        "HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE, MPIEXEC_MACHINEFILE",
+        "the host file, unless an option names hosts",
+    ),
+    ("I_MPI_PERHOST", "the number of processes of a host, unless -ppn gives it"),
+    (
+        "I_MPI_PIN, I_MPI_PIN_DOMAIN, I_MPI_PIN_PROCESSOR_LIST",
+        "the binding, unless -bind-to gives it: off, core, socket, numa, cache, node, auto, omp or a number of \
+         hardware threads",
+    ),
+    (
+        "HYDRA_LAUNCHER, I_MPI_HYDRA_BOOTSTRAP, HYDRA_ENV, and others of MPIEXEC_, HYDRA_ and I_MPI_",
+        "what the option of the same name does, unless that option is given; a variable that cannot be obeyed is \
+         reported in one line",
+    ),
+    (
+        "PBS_NODEFILE, PE_HOSTFILE, OAR_NODEFILE, COBALT_NODEFILE, PJM_O_NODEINF",
+        "the file with the hosts of the batch job, if no option names hosts and no daemon runs here",
+    ),
     ("TMPDIR", "the directory of the job's temporary directory on each host (default: /tmp)"),
 ];
 
@@ -280,7 +304,35 @@ pub(crate) const VARIABLES: [(&str, &str); 11] = [
 ];
 
 /// The files that mpirun writes, for the man page.
-pub(crate) const FILES: [(&str, &str); 6] = [
+pub(crate) const FILES: [(&str, &str); 9] = [
+    (
+        "-dry-run -json",
+        "prints one JSON object. 'format' is 1, and changes when a member gets another meaning. 'processes' is the \
+         number of ranks. 'options' has the options of the job that differ from the default, as texts. 'remarks' has \
+         the options and variables without effect. 'programs' is a list in rank order. Each has 'program', \
+         'arguments', 'substitute', 'directory', 'search', 'umask', 'terminal', 'limits', 'mpi_library' and \
+         'environment'. 'file' is its path on this host, or null; 'problem' is the reason then. The environment has \
+         'base' (caller or empty), 'without' and 'with'. 'daemons' is standing or started. 'hosts' has 'name', \
+         'here', 'cpus', 'assumed' (no daemon has reported the number), 'addresses', 'ranks', and 'problem' if the \
+         resolver does not know the name. 'ranks' has 'rank', 'host', 'program' (an index) and 'cpus' (null if the \
+         rank is not bound, or not on this host). 'notices' has the notices of the placement. If the ranks cannot be \
+         placed, 'problem' replaces these members. A text that is not UTF-8 is an object with a list 'bytes'.",
+    ),
+    (
+        "-file FILE",
+        "is XML if it begins with '<', otherwise TOML. In TOML, keys at the top are options of the job without \
+         dashes, like timeout = 60. Each table [[program]] has the words of a program in 'command', like command = \
+         [\"./a\", \"x\"], and its options. An option without a value has the value true. A list stands for an option \
+         that is given several times. A table has variables, like env = { A = \"1\" }. The XML is that of the \
+         original MPD: create-process-group with totalprocs, and process-spec with range and exec. Its ranks get \
+         only the variables of the file, and PATH.",
+    ),
+    (
+        "-f FILE",
+        "has one host per line: HOST, HOST:N, HOST N, or HOST with slots=N or cpu=N. The keys user=NAME (or \
+         NAME@HOST), port=N and ifhn=NAME apply to the start of a daemon. The key max_slots=N has no effect, because \
+         more ranks than slots are always allowed.",
+    ),
     (
         "-outfile-pattern FILE, -errfile-pattern FILE",
         "%r is the rank, %h its host, %j the id of the job, %a its alias, %% a percent sign. The files are on the \

@@ -49,6 +49,9 @@ pub struct JobOptions {
     pub(crate) config_file: Once<PathBuf>,
     pub(crate) crash: CrashOptions,
     pub(crate) dry_run: bool,
+    pub(crate) json: bool,
+    pub(crate) job_file: Once<PathBuf>,
+    memory_kinds: Once<String>,
     pub(crate) layout: LayoutOptions,
     pub(crate) output: OutputOptions,
     pub(crate) ring_options: RingOptions,
@@ -68,6 +71,11 @@ impl JobOptions {
             Key::AllowAlone => self.allow_alone = true,
             Key::ConfigFile => self.config_file.set(setting.nonempty()?.into(), setting)?,
             Key::DryRun => self.dry_run = true,
+            Key::Json => self.json = true,
+            Key::JobFile => {
+                self.job_file.set(directory.join(setting.nonempty()?), setting)?;
+            }
+            Key::MemoryKinds => self.memory_kinds.set(memory_kinds(setting)?, setting)?,
             Key::Preload => self.preload = true,
             Key::Ring | Key::RunDir => self.ring_options.note(setting, directory)?,
             Key::Stdin => {
@@ -79,7 +87,10 @@ impl JobOptions {
                 let limit = timeout(setting.text()?).map_err(|e| setting.error(e))?;
                 self.timeout.set(limit, setting)?;
             }
-            Key::UniverseSize => self.universe.set(universe(setting)?, setting)?,
+            Key::UniverseSize => {
+                let size = universe(setting.text()?).map_err(|e| setting.error(e))?;
+                self.universe.set(size, setting)?;
+            }
             // The other keys belong to programs, or request something other than a job.
             _ => {}
         }
@@ -99,17 +110,26 @@ impl JobOptions {
         self.alias.get().cloned()
     }
 
-    /// The time limit of the option, or of the variable `MPIEXEC_TIMEOUT`.
-    pub fn timeout(&self, variable: Option<&[u8]>) -> Result<Option<Duration>, Usage> {
-        match (self.timeout.get(), variable) {
-            (Some(&limit), _) => Ok(limit),
-            (None, None | Some(b"")) => Ok(None),
-            (None, Some(bytes)) => {
-                let text = String::from_utf8_lossy(bytes);
-                timeout(&text)
-                    .map_err(|e| Usage::new(format!("the variable MPIEXEC_TIMEOUT={text}: {e}")))
-            }
-        }
+    /// The kinds of memory for MPI.
+    pub fn memory_kinds(&self) -> Option<String> {
+        self.memory_kinds.get().cloned()
+    }
+
+    /// The time limit.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout.get().copied().flatten()
+    }
+}
+
+/// The kinds of memory, as a list of names with colons.
+fn memory_kinds(setting: &Setting) -> Result<String, Usage> {
+    let text = setting.text()?;
+    let is_part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:-".contains(&b))
+    };
+    match text.split(',').all(is_part) {
+        true => Ok(text.to_owned()),
+        false => Err(setting.error("it must be a list of kinds, like mpi,system,cuda:device")),
     }
 }
 
@@ -124,14 +144,13 @@ fn alias(setting: &Setting) -> Result<String, Usage> {
     }
 }
 
-fn universe(setting: &Setting) -> Result<Universe, Usage> {
-    let text = setting.text()?;
+fn universe(text: &str) -> Result<Universe, &'static str> {
     match text.to_ascii_uppercase().as_str() {
         "SYSTEM" => Ok(Universe::System),
         "INFINITE" => Ok(Universe::Infinite),
         _ => match text.parse() {
             Ok(size @ 1..) => Ok(Universe::Size(size)),
-            _ => Err(setting.error("it must be a number above 0, SYSTEM or INFINITE")),
+            _ => Err("it must be a number above 0, SYSTEM or INFINITE"),
         },
     }
 }

@@ -20,6 +20,7 @@ use nix::unistd::pipe2;
 use crate::cli::Run;
 use crate::private::{self, Listing, Private, Started};
 use crate::singleton::Adopted;
+use crate::surroundings::RingKind;
 
 /// A submitted job.
 #[derive(Debug)]
@@ -104,7 +105,7 @@ fn connect(job: &Run, spec: &mut Cow<'_, JobSpec>, signals: &mut Signals) -> Res
         return Err(error);
     }
     if !job.demand.allocated.is_empty() {
-        spec.to_mut().placement.hosts.extend(job.demand.allocated.iter().cloned());
+        job.demand.use_allocation(RingKind::Private, &mut spec.to_mut().placement);
     }
     // A directory that the user chose is not removed.
     let listed = is_usable.then(|| Listing {

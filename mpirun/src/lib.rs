@@ -2,18 +2,20 @@
 //!
 //! The modules of the command line turn arguments into a job's specification. They read only the
 //! configuration file and host files. For `-dry-run` and for a job of several programs, they also read the programs and their
-//! libraries.
+//! libraries, and for `-dry-run` the hosts.
 //!
 //! - [`caller`]: the inherited state of the process;
 //! - [`scan`]: arguments to sections, by the table in [`options`];
 //! - [`argsets`]: sections to a job;
 //! - [`help`], [`docs`], [`dryrun`], [`exits`], [`trace`]: texts for people;
-//! - [`linked`]: the MPI library of a program; `mixture`: the refusal of programs with different ones;
+//! - [`linked`], [`surroundings`]: the MPI library of a program, and the hosts, for `-dry-run`;
+//! - `mixture`: the refusal of programs with different MPI libraries;
 //! - [`cli::parse`]: the entry point.
 //!
 //! [`debug`] is the terminal part of a debugged job.
 
 pub mod allocation;
+mod architecture;
 pub mod argsets;
 pub mod caller;
 pub mod caught;
@@ -23,6 +25,7 @@ pub mod configfile;
 pub mod crashes;
 pub mod debug;
 pub mod demand;
+mod dialect;
 pub mod docs;
 pub mod dryrun;
 pub mod ends;
@@ -32,6 +35,7 @@ mod feed;
 pub mod held;
 pub mod help;
 mod hosts;
+mod job_file;
 pub mod job_options;
 pub mod launch;
 pub mod limits;
@@ -53,6 +57,8 @@ pub mod scan;
 pub mod session;
 pub mod singleton;
 pub mod suggest;
+pub mod surroundings;
 pub mod target;
 pub mod trace;
 pub mod usage;
+mod variables;

@@ -40,18 +40,32 @@ fn serve(caller: &Caller) -> Result<ExitCode> {
             let _ = writeln!(io::stderr(), "{usage}");
             Ok(ExitCode::from(usage.exit_code()))
         }
-        Ok(Request::Help(text) | Request::Version(text) | Request::DryRun(text)) => {
-            // Standard output may have no reader.
-            let _ = io::stdout().write_all(text.as_bytes());
+        Ok(Request::Help(text) | Request::Version(text)) => {
+            print(&text);
             Ok(ExitCode::SUCCESS)
+        }
+        Ok(Request::DryRun(answer)) => {
+            print(&answer.text);
+            Ok(if answer.is_placed { ExitCode::SUCCESS } else { ExitCode::from(exit::SUITE) })
         }
         Ok(Request::GenerateDocs(directory)) => {
             docs::generate(&directory)
                 .with_context(|| format!("cannot write below {}", directory.display()))?;
             Ok(ExitCode::SUCCESS)
         }
-        Ok(Request::Run(job)) => run(&caller.name, *job),
+        Ok(Request::Run(job)) => {
+            for remark in &job.remarks {
+                let text = mpd_io::logging::one_line(remark);
+                let _ = writeln!(io::stderr(), "{}: {text}", caller.name);
+            }
+            run(&caller.name, *job)
+        }
     }
+}
+
+fn print(text: &str) {
+    // Standard output may have no reader.
+    let _ = io::stdout().write_all(text.as_bytes());
 }
 
 fn run(name: &str, mut job: Job) -> Result<ExitCode> {

@@ -9,6 +9,8 @@ pub enum Key {
     Alias,
     /// `-allow-alone`: ranks may use an MPI library that does not speak PMI.
     AllowAlone,
+    /// `-arch`: the architecture that the program needs.
+    Architecture,
     /// `-gdba`: debug a running job.
     Attach,
     /// `-r`: debug only these ranks.
@@ -21,6 +23,8 @@ pub enum Key {
     ConfigFile,
     /// `-on-failure continue` under the names of other launchers.
     ContinueOnFailure,
+    /// `-dialect`: the launcher whose options follow.
+    Dialect,
     /// `-d`: the ranks run under a debugger.
     Debug,
     /// `-batch`: end the debugger after the commands of the command line.
@@ -65,6 +69,12 @@ pub enum Key {
     Hosts,
     /// An option without effect.
     Ignored,
+    /// `-initial-errhandler`: MPI's first error handler.
+    InitialErrorHandler,
+    /// `-file`: a job as XML or TOML.
+    JobFile,
+    /// `-json`: print stacks, or a dry run, as JSON.
+    Json,
     /// `-l`: labels.
     Label,
     /// `-label-fmt`: MPD's pattern, to which `": "` is added.
@@ -75,10 +85,12 @@ pub enum Key {
     Launcher,
     /// `-launcher-exec`: its program.
     LauncherProgram,
-    /// An option that is recognised only to refuse it with a reason.
-    Later,
     /// `-rlimit`.
     Limit,
+    /// `-memory-alloc-kinds`.
+    MemoryKinds,
+    /// `-map-by`: parts of a host in turn.
+    MapBy,
     /// `-m`: merge identical lines.
     Merge,
     /// `-nolocal`: no rank on this host.
@@ -121,8 +133,6 @@ pub enum Key {
     SpawnPolicy,
     /// `-stacks`: print the stacks of a running job's ranks.
     Stacks,
-    /// `-json`: print the stacks as JSON.
-    StacksJson,
     /// `-status-file`.
     StatusFile,
     /// `-s`: the receivers of standard input.
@@ -160,8 +170,6 @@ pub enum Reach {
     Job,
     /// No job: the option requests a text or files instead.
     Instead,
-    /// A refused option; the text says what the option needs that this version lacks.
-    Unavailable(&'static str),
 }
 
 /// The group of the help that lists an option.
@@ -280,11 +288,6 @@ impl Opt {
     }
 }
 
-/// An option that this version refuses, with the missing feature.
-const fn later(names: &'static [&'static str], needs: &'static str) -> Opt {
-    opt(Heading::Hidden, Key::Later, names, &[], "").of(Reach::Unavailable(needs))
-}
-
 /// The table of options.
 #[rustfmt::skip]
 pub static OPTIONS: &[Opt] = {
@@ -318,6 +321,15 @@ pub static OPTIONS: &[Opt] = {
         "read options and programs from FILE, one program per line; # starts a comment, \\ at the end \
          continues a line, quotes work as in a shell; no shell is used"),
 
+    opt(Programs, Key::JobFile, &["file"], &["FILE"],
+        "read options and programs from FILE, in XML of the original MPD or in TOML; see FILES in the manual"),
+    opt(Programs, Key::InitialErrorHandler, &["initial-errhandler"], &["NAME"],
+        "the error handler of MPI before the program sets one: mpi_errors_are_fatal, mpi_errors_abort or \
+         mpi_errors_return; Open MPI 5 obeys it, MPICH and Intel MPI have no such setting").of(Argset),
+    opt(Programs, Key::MemoryKinds, &["memory-alloc-kinds"], &["LIST"],
+        "the kinds of memory that the job wants to use with MPI, like mpi,system,cuda:device; MPICH 5 obeys \
+         it, older MPI libraries do not know it"),
+
     opt(Hosts, Key::Hosts, &["hosts"], &["LIST"],
         "run on these hosts, in this order: a,b:4,c[01-16] or all (default); b:4 has room for 4 processes").basic(),
     opt(Hosts, Key::HostFile, &["f", "machinefile", "hostfile"], &["FILE"],
@@ -326,6 +338,9 @@ pub static OPTIONS: &[Opt] = {
         "run this program on these hosts, written as for -hosts").of(Argset),
     opt(Hosts, Key::Exclude, &["exclude"], &["LIST"],
         "run nothing on these hosts; LIST may begin with ^; can be repeated"),
+    opt(Hosts, Key::Architecture, &["arch"], &["ARCH"],
+        "run only if the hosts have this architecture, like x86_64, amd64 or 'x86*'; all hosts of a ring \
+         have that of this host, so another one is refused").of(Argset),
     opt(Hosts, Key::NoLocal, &["nolocal"], &[],
         "run nothing on this host"),
     opt(Hosts, Key::PerHost, &["ppn", "perhost", "N", "npernode"], &["N"],
@@ -343,10 +358,15 @@ pub static OPTIONS: &[Opt] = {
          MPD_GROUP_SIZE and MPD_GROUP_RANK; the last group may be smaller"),
     opt(Hosts, Key::Behind, &["1"], &[],
         "begin with the next host of the ring instead of this one"),
-    opt(Hosts, Key::Binding, &["bind-to", "binding"], &["none|core|numa|slots"],
-        "bind each rank to one core (core), to the cores of a NUMA node (numa), or to an equal share of \
-         the host's cores (slots); default: none; only CPUs that the daemon may use count; if there are \
-         more ranks than cores, cores are used again from the first"),
+    opt(Hosts, Key::Binding, &["bind-to", "binding"], &["none|core|hwthread|l3cache|numa|socket|slots"],
+        "bind each rank to one core (core), hardware thread (hwthread), last-level cache (l3cache), NUMA node \
+         (numa) or socket (socket); slots: to an equal share of the host's cores; core:2: to two cores each; \
+         default: none; only CPUs that the daemon may use count; if there are more ranks than units, they are \
+         used again from the first"),
+    opt(Hosts, Key::MapBy, &["map-by"], &["node|slot|socket|numa|l3cache|core|hwthread"],
+        "which part of its host the next rank uses: socket, numa, l3cache, core or hwthread in turn, with :N \
+         for N ranks at a time; -bind-to chooses the CPUs there; node: hosts in turn, as -rr; slot: the \
+         default"),
     opt(Hosts, Key::Launcher, &["launcher", "bootstrap"], &["ssh|srun|rsh|CMD"],
         "the command that starts daemons on named hosts if no daemon runs here (default: ssh; srun in a \
          Slurm job); CMD gets HOST and COMMAND as arguments"),
@@ -430,8 +450,6 @@ pub static OPTIONS: &[Opt] = {
         "print the call stacks of a running job, equal stacks together; the job continues"),
     opt(Debugger, Key::AttachRanks, &["r"], &["RANKS"],
         "with -gdba and -stacks: only these ranks, like 0,2-4"),
-    opt(Debugger, Key::StacksJson, &["json"], &[],
-        "with -stacks: print complete stacks as JSON"),
     opt(Debugger, Key::OnCrash, &["on-crash"], &["gdb"],
         "when ranks crash: on a terminal, open a debugger at them; otherwise, or with -batch, print their \
          stacks at the end"),
@@ -446,8 +464,13 @@ pub static OPTIONS: &[Opt] = {
     opt(Job, Key::UniverseSize, &["usize"], &["N|SYSTEM|INFINITE"],
         "the universe size for MPI programs: a number; SYSTEM: the number of CPUs of the ring (of this \
          host, if no daemon runs here); INFINITE: unknown (default)"),
+    opt(Job, Key::Dialect, &["dialect"], &["NAME"],
+        "read the following options as those of another launcher: hydra, intel, openmpi4, openmpi5, mvapich, \
+         pals, lam, mpd, srun or ours; see docs/options-of-other-launchers.md"),
     opt(Job, Key::DryRun, &["dry-run"], &[],
-        "show the job and its MPI libraries, run nothing").basic(),
+        "show the job, hosts and programs; run nothing").basic(),
+    opt(Job, Key::Json, &["json"], &[],
+        "with -dry-run: print one JSON object; with -stacks: print complete stacks as JSON"),
     opt(Job, Key::Verbose, &["v", "verbose"], &[],
         "print each step and every notice").basic(),
     opt(Job, Key::TraceStartup, &["trace-startup"], &["FILE"],
@@ -481,19 +504,8 @@ pub static OPTIONS: &[Opt] = {
     opt(Defaults, Key::Substitute, &["gsubst"], &[], "as -subst").of(ALL),
     opt(Defaults, Key::Limit, &["grlimit"], &["NAME=SOFT[:HARD]"], "as -rlimit").of(ALL),
 
-    opt(Accepted, Key::Ignored, &["arch"], &["ARCH"],
-        "the architecture of the host; ignored, because all hosts must be equal").of(Argset),
     opt(Accepted, Key::Ignored, &["rmk"], &["NAME"],
         "Hydra: the batch system; ignored, because it is detected"),
-    opt(Accepted, Key::Ignored, &["oversubscribe"], &[],
-        "Open MPI: more processes than CPUs; always allowed"),
-    opt(Accepted, Key::Ignored, &["allow-run-as-root"], &[],
-        "Open MPI: run as root; always allowed"),
-
-    later(&["ifhn", "iface"], "a network chosen for a job (mpdboot's ifhn chooses the ring's)"),
-    later(&["map-by", "rank-by"], "Open MPI's words for placement (see -ppn, -rr, -bind-to)"),
-    later(&["file", "gexec"], "MPD's XML jobs and default program"),
-    later(&["tv", "tvsu"], "a TotalView that mpirun starts (write totalview mpirun -a ... instead)"),
     ]
 };
 

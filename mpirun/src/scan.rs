@@ -6,7 +6,10 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-use crate::options::{self, Opt, Reach};
+use mpd_wire::job::Binding;
+
+use crate::dialect::{self, Dialect, Language, Translated};
+use crate::options::{self, Key, Opt, Reach};
 use crate::suggest;
 use crate::usage::Usage;
 
@@ -19,6 +22,8 @@ pub struct Setting {
     written: String,
     /// Its values.
     pub values: Vec<OsString>,
+    /// The text that stands for it: a variable, or an option of another launcher.
+    instead: Option<String>,
 }
 
 impl Setting {
@@ -42,7 +47,10 @@ impl Setting {
 
     /// The error for a wrong value.
     pub fn error(&self, problem: impl fmt::Display) -> Usage {
-        Usage::syntax(format!("{self}: {problem}"))
+        match &self.instead {
+            Some(text) => Usage::new(format!("{text}: {problem}")),
+            None => Usage::syntax(format!("{self}: {problem}")),
+        }
     }
 
     /// The option as written, without its values.
@@ -54,6 +62,9 @@ impl Setting {
 impl fmt::Display for Setting {
     /// The option with its values, for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = &self.instead {
+            return f.write_str(text);
+        }
         f.write_str(&self.written)?;
         for value in &self.values {
             match value.to_string_lossy() {
@@ -74,80 +85,262 @@ impl fmt::Display for Setting {
 pub struct Section {
     /// Its options.
     pub settings: Vec<Setting>,
+    /// Lines about options of other launchers without effect.
+    pub remarks: Vec<String>,
     /// Its program with the program's arguments; `None` if the section has only options.
     pub program: Option<Vec<OsString>>,
 }
 
 impl Section {
+    /// The same options, which messages call `text`.
+    pub(crate) fn said_by(mut self, text: &str) -> Self {
+        for setting in &mut self.settings {
+            setting.instead = Some(text.to_owned());
+        }
+        self
+    }
+
     /// Whether there is no argument between the colons.
     pub fn is_empty(&self) -> bool {
         self.settings.is_empty() && self.program.is_none()
     }
 }
 
+/// All sections of `words`, at least one, with our own options only.
+///
+/// # Errors
+/// As for [`sections_in`].
+pub fn sections(words: &[OsString]) -> Result<Vec<Section>, Usage> {
+    Scanner::default().sections(words)
+}
+
 /// All sections of `words`, at least one. Scanning stops after an option that requests something
 /// other than a job, so that help is printed even for a wrong command line.
 ///
+/// Without a dialect, the words are read as our own options first. If other launchers have some of them, and we do
+/// not, the words are read again in the dialect of those options.
+///
 /// # Errors
-/// An unknown option, an option without its value, or a value for an option that takes none.
-pub fn sections(words: &[OsString]) -> Result<Vec<Section>, Usage> {
-    let mut sections = Vec::new();
-    for words in words.split(|w| w == ":") {
-        let section = section(words)?;
-        let last = section.settings.last().is_some_and(|s| s.opt.reach == Reach::Instead);
-        sections.push(section);
-        if last {
-            break;
-        }
+/// An unknown option, an option without its value, a value for an option that takes none, or options of different
+/// launchers.
+pub(crate) fn sections_in(
+    words: &[OsString],
+    language: Language<'_>,
+) -> Result<Vec<Section>, Usage> {
+    let mut scanner = Scanner { language: Some(language), ..Scanner::default() };
+    let found = scanner.sections(words);
+    if scanner.foreign.is_empty() || scanner.is_chosen || language.dialect.is_some() {
+        return found;
     }
-    Ok(sections)
+    let common = scanner.foreign.iter().fold(u16::MAX, |bits, (_, of)| bits & of);
+    if common != 0 && !dialect::are_alike(common) {
+        // Several launchers have these options. If they differ in an answer, that is an error already.
+        return found;
+    }
+    let Some(dialect) = Dialect::first_of(common) else {
+        let named = |(name, of): &(String, u16)| format!("{name} ({})", dialect::dialects(*of));
+        let all: Vec<String> = scanner.foreign.iter().map(named).collect();
+        let text = format!("options of different launchers: {}", all.join(", "));
+        return Err(Usage::syntax(text));
+    };
+    let language = Language { dialect: Some(dialect), ..language };
+    Scanner { language: Some(language), ..Scanner::default() }.sections(words)
 }
 
-/// Parses one section.
-fn section(words: &[OsString]) -> Result<Section, Usage> {
-    let mut section = Section::default();
-    let mut rest = words;
-    while let [word, after @ ..] = rest {
-        if word == "--" {
-            rest = after;
-            break;
+/// The options of a section without a program.
+///
+/// # Errors
+/// As for [`sections`], and for a word that is no option.
+pub fn options(words: &[OsString]) -> Result<Section, Usage> {
+    let section = Scanner::default().section(words)?;
+    match section.program.as_ref().and_then(|words| words.first()) {
+        Some(word) => Err(Usage::syntax(format!("{:?} is not an option", word.to_string_lossy()))),
+        None => Ok(section),
+    }
+}
+
+/// Parses sections.
+#[derive(Default)]
+struct Scanner<'a> {
+    /// How foreign options are read; `None`: they are errors.
+    language: Option<Language<'a>>,
+    /// The foreign options so far, with the dialects that have them.
+    foreign: Vec<(String, u16)>,
+    /// Whether `-dialect` was given.
+    is_chosen: bool,
+}
+
+impl Scanner<'_> {
+    fn sections(&mut self, words: &[OsString]) -> Result<Vec<Section>, Usage> {
+        let mut sections = Vec::new();
+        for words in words.split(|w| w == ":") {
+            let section = self.section(words)?;
+            let last = section.settings.last().is_some_and(|s| s.opt.reach == Reach::Instead);
+            sections.push(section);
+            if last {
+                break;
+            }
         }
-        if !word.as_bytes().starts_with(b"-") {
-            break;
+        Ok(sections)
+    }
+
+    /// Parses one section.
+    fn section(&mut self, words: &[OsString]) -> Result<Section, Usage> {
+        let mut section = Section::default();
+        let mut rest = words;
+        while let [word, after @ ..] = rest {
+            if word == "--" {
+                rest = after;
+                break;
+            }
+            rest = if word.as_bytes().starts_with(b"-") {
+                self.option(&mut section, word, after)?
+            } else if self.is_variable(word) {
+                let set = setting(OsStr::new("-env"), &rest[..1])?.0;
+                section.settings.push(set);
+                after
+            } else {
+                break;
+            };
+            if section.settings.last().is_some_and(|s| s.opt.reach == Reach::Instead) {
+                return Ok(section);
+            }
         }
-        let (setting, after) = setting(word, after)?;
-        let stop = setting.opt.reach == Reach::Instead;
+        if let [program, ..] = rest {
+            if program.is_empty() {
+                return Err(Usage::syntax("the program's name is empty"));
+            }
+            section.program = Some(rest.to_vec());
+        }
+        Ok(section)
+    }
+
+    fn dialect(&self) -> Option<Dialect> {
+        self.language.and_then(|language| language.dialect)
+    }
+
+    /// Whether a word before the program is a variable, as for MVAPICH.
+    fn is_variable(&self, word: &OsStr) -> bool {
+        let bytes = word.as_bytes();
+        self.dialect() == Some(Dialect::Mvapich)
+            && !bytes.starts_with(b"=")
+            && bytes.contains(&b'=')
+    }
+
+    /// Adds one option, which may be foreign. The result is the words after it.
+    fn option<'a>(
+        &mut self,
+        section: &mut Section,
+        word: &OsStr,
+        after: &'a [OsString],
+    ) -> Result<&'a [OsString], Usage> {
+        let (written, name, glued) = parts(word);
+        let own = options::find(name);
+        let is_foreign = match own {
+            None => true,
+            Some(opt) => self.dialect().is_some() || !has_our_grammar(opt, glued, after),
+        };
+        if let Some(rest) = match is_foreign {
+            true => self.foreign(section, word, after)?,
+            false => None,
+        } {
+            return Ok(rest);
+        }
+        if own.is_none() {
+            return Err(match (self.dialect(), dialect::having(name)) {
+                (None, _) | (_, 0) => unknown(&written, name),
+                (Some(chosen), of) => Usage::syntax(format!(
+                    "{written} is an option of {}, not of {}",
+                    dialect::dialects(of),
+                    chosen.title()
+                )),
+            });
+        }
+        if self.language.is_some()
+            && let Some(error) = dialect::ambiguous(name, after)
+        {
+            return Err(error);
+        }
+        let (setting, rest) = setting(word, after)?;
+        if let (Key::Dialect, Some(language)) = (setting.opt.key, &mut self.language) {
+            let known = || setting.error("it must be one of the names in -help-all");
+            language.dialect = Dialect::of_name(setting.text()?).ok_or_else(known)?;
+            self.is_chosen = true;
+        }
         section.settings.push(setting);
-        if stop {
-            return Ok(section);
-        }
-        rest = after;
+        Ok(rest)
     }
-    if let [program, ..] = rest {
-        if program.is_empty() {
-            return Err(Usage::syntax("the program's name is empty"));
+
+    /// Adds an option of another launcher; `None` if no launcher has it.
+    fn foreign<'a>(
+        &mut self,
+        section: &mut Section,
+        word: &OsStr,
+        after: &'a [OsString],
+    ) -> Result<Option<&'a [OsString]>, Usage> {
+        let Some(mut language) = self.language else { return Ok(None) };
+        let (written, name, glued) = parts(word);
+        let of = dialect::having(name);
+        if of == 0 {
+            return Ok(None);
         }
-        section.program = Some(rest.to_vec());
+        if options::find(name).is_none() {
+            self.foreign.push((written.clone(), of));
+        }
+        if language.dialect.is_none() {
+            // The options so far may leave one dialect.
+            let common = self.foreign.iter().fold(u16::MAX, |bits, (_, of)| bits & of);
+            language.dialect = match (options::find(name), common.count_ones()) {
+                // Only Open MPI extends the values of an option of ours.
+                (Some(_), _) => Some(Dialect::OpenMpi5),
+                (None, 1) => Dialect::first_of(common),
+                (None, _) => None,
+            };
+        }
+        let named = (written.as_str(), name);
+        let Some(translated) = dialect::translate(named, glued, after, language)? else {
+            return Ok(None);
+        };
+        let Translated { words, remark, used } = translated;
+        let shown: Vec<_> = after[..used].iter().map(|value| value.to_string_lossy()).collect();
+        let shown = std::iter::once(word.to_string_lossy()).chain(shown).collect::<Vec<_>>();
+        let made = options(&words)?.said_by(&shown.join(" "));
+        section.settings.extend(made.settings);
+        section.remarks.extend(remark);
+        Ok(Some(&after[used..]))
     }
-    Ok(section)
 }
 
-/// The option that `word` names, with its values, and the remaining arguments.
-fn setting<'a>(word: &OsStr, after: &'a [OsString]) -> Result<(Setting, &'a [OsString]), Usage> {
+/// Whether the value of an option that other launchers have too is one of ours.
+fn has_our_grammar(opt: &Opt, glued: Option<&[u8]>, after: &[OsString]) -> bool {
+    let value = glued.or_else(|| after.first().map(|word| word.as_bytes())).unwrap_or_default();
+    let value = String::from_utf8_lossy(value);
+    let (unit, number) = value.split_once(':').unwrap_or((&value, "1"));
+    let is_plain = number.parse::<u32>().is_ok();
+    match opt.key {
+        Key::Binding => is_plain && Binding::of_name(unit).is_some(),
+        Key::MapBy => {
+            is_plain && (Binding::of_name(unit).is_some() || ["slot", "node"].contains(&unit))
+        }
+        _ => true,
+    }
+}
+
+/// An option as written, its name without dashes, and the value after `=`.
+fn parts(word: &OsStr) -> (String, &[u8], Option<&[u8]>) {
     let bytes = word.as_bytes();
     let dashes = if bytes.starts_with(b"--") { 2 } else { 1 };
     let (name, glued) = match bytes[dashes..].iter().position(|&b| b == b'=') {
         Some(at) => (&bytes[..dashes + at], Some(&bytes[dashes + at + 1..])),
         None => (bytes, None),
     };
-    let written = String::from_utf8_lossy(name).into_owned();
-    let Some(opt) = options::find(&name[dashes..]) else {
-        return Err(unknown(&written, &written[dashes..]));
-    };
-    if let Reach::Unavailable(needs) = opt.reach {
-        let text = format!("{written} needs {needs}, which this version does not have");
-        return Err(Usage::new(text));
-    }
+    (String::from_utf8_lossy(name).into_owned(), &name[dashes..], glued)
+}
+
+/// The option of ours that `word` names, with its values, and the remaining arguments.
+fn setting<'a>(word: &OsStr, after: &'a [OsString]) -> Result<(Setting, &'a [OsString]), Usage> {
+    let (written, name, glued) = parts(word);
+    let Some(opt) = options::find(name) else { return Err(unknown(&written, name)) };
     let (values, after) = match (glued, opt.values) {
         (None, expected) => {
             let single = opt.takes_assignment()
@@ -167,12 +360,12 @@ fn setting<'a>(word: &OsStr, after: &'a [OsString]) -> Result<(Setting, &'a [OsS
             return Err(Usage::syntax(text));
         }
     };
-    Ok((Setting { opt, written, values }, after))
+    Ok((Setting { opt, written, values, instead: None }, after))
 }
 
 /// The error for a name that is not in the table.
-fn unknown(written: &str, name: &str) -> Usage {
-    Usage::syntax(match suggest::nearest(name) {
+fn unknown(written: &str, name: &[u8]) -> Usage {
+    Usage::syntax(match suggest::nearest(&String::from_utf8_lossy(name)) {
         Some(known) => format!("unknown option {written}; did you mean -{known}?"),
         None => format!("unknown option {written}"),
     })
@@ -274,16 +467,6 @@ mod tests {
     fn a_value_too_many_is_an_error() {
         assert!(problem("-l=3 a").contains("-l takes no value"));
         assert!(problem("-genv=A a").contains("the values of -genv are separate arguments"));
-    }
-
-    #[test]
-    fn options_of_later_versions_are_refused_by_name() {
-        assert_eq!(
-            problem("-tv prog"),
-            "mpirun: -tv needs a TotalView that mpirun starts (write totalview mpirun -a ... \
-             instead), which this version does not have"
-        );
-        assert!(problem("--iface a").starts_with("mpirun: --iface needs a network chosen"));
     }
 
     #[test]

@@ -87,7 +87,7 @@ fn ranks_are_bound_only_to_cpus_of_their_daemon() {
     let arguments = ["-c", &number, &mpd, "--daemon", "--log-file", &log.display().to_string()];
     suite.command("taskset").args(arguments).output().code(0);
     suite.adopt(suite.daemon().pid, &suite.rundir(), &log);
-    for to in ["core", "numa", "slots", "none"] {
+    for to in ["core", "numa", "slots", "hwthread", "l3cache", "socket", "none"] {
         assert_eq!(bound(&suite, to, 3), [(); 3].map(|()| BTreeSet::from([cpu])), "{to}");
     }
 }

@@ -15,6 +15,9 @@ const SYSTEM: &str = "/sys/devices/system";
 /// More CPUs than any kernel supports. A list with a higher number is invalid.
 const MAX_CPUS: u32 = 1 << 16;
 
+/// More caches than a CPU has: two of the first level, and one of each further level.
+const MAX_CACHES: u32 = 6;
+
 /// A mask of CPUs in the kernel's format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuMask(Vec<libc::c_ulong>);
@@ -47,7 +50,7 @@ pub fn are_fewer_than(number: usize) -> bool {
 }
 
 /// The CPUs that this process may use, by control group and mask. If the system does not describe their topology, each
-/// CPU counts as a core, and all are one node.
+/// CPU counts as a core, and all are one node, one socket and one cache.
 ///
 /// # Errors
 /// The system does not list the CPUs.
@@ -59,6 +62,8 @@ pub fn allowed() -> io::Result<Vec<Cpu>> {
     let nodes = nodes(Path::new(SYSTEM));
     let cpu = |number: u32| Cpu {
         node: nodes.get(&number).copied().unwrap_or(0),
+        socket: socket(Path::new(SYSTEM), number).unwrap_or(0),
+        cache: cache(Path::new(SYSTEM), number).unwrap_or(0),
         core: core(Path::new(SYSTEM), number).unwrap_or(number),
         number,
     };
@@ -97,6 +102,21 @@ fn core(system: &Path, cpu: u32) -> Option<u32> {
 /// The lowest number of a list in a file.
 fn lowest(path: &Path) -> Option<u32> {
     numbers(&fs::read_to_string(path).ok()?)?.first().copied()
+}
+
+/// The socket of a CPU.
+fn socket(system: &Path, cpu: u32) -> Option<u32> {
+    let file = system.join(format!("cpu/cpu{cpu}/topology/physical_package_id"));
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+/// The lowest CPU that shares the cache of the last level with a CPU.
+fn cache(system: &Path, cpu: u32) -> Option<u32> {
+    let index = (0..MAX_CACHES)
+        .rev()
+        .map(|index| system.join(format!("cpu/cpu{cpu}/cache/index{index}/shared_cpu_list")));
+    let list = index.into_iter().find_map(|file| fs::read_to_string(file).ok())?;
+    numbers(&list)?.first().copied()
 }
 
 /// The node of each CPU.
@@ -155,6 +175,11 @@ mod tests {
         file("node/node3/cpulist", "2-3\n");
         file("node/online", "0,3\n");
         file("cpu/cpu2/topology/thread_siblings_list", "0,2\n");
+        file("cpu/cpu2/topology/physical_package_id", "1\n");
+        file("cpu/cpu2/cache/index0/shared_cpu_list", "2\n");
+        file("cpu/cpu2/cache/index3/shared_cpu_list", "1-3\n");
+        assert_eq!((socket(system.path(), 2), socket(system.path(), 3)), (Some(1), None));
+        assert_eq!((cache(system.path(), 2), cache(system.path(), 3)), (Some(1), None));
         let nodes = nodes(system.path());
         assert_eq!(nodes, [(0, 0), (1, 0), (2, 3), (3, 3)].into());
         assert_eq!((core(system.path(), 2), core(system.path(), 3)), (Some(0), None));

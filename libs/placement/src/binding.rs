@@ -5,20 +5,30 @@
 //! node by their lowest CPU. With C cores and n ranks, counted on the host from 0:
 //!
 //! - `core`: rank i has core i, and with more ranks than cores the count begins again;
+//! - `hwthread`: the same with hardware threads, core by core;
 //! - `slots`: rank i has the cores from i*C/n up to (i+1)*C/n, so that all cores are used and none
 //!   is shared; with more ranks than cores as for `core`;
-//! - `numa`: rank i has all cores of the node of core i*C/n. Neighbours are therefore on one node,
-//!   and the ranks are spread evenly.
+//! - `numa`, `socket`, `l3cache`: rank i has all cores of the part with core i*C/n. Neighbours are
+//!   therefore in one part, and the ranks are spread evenly.
+//!
+//! With a *width* of k, rank i has the k cores or threads from i*k on.
+//!
+//! With a *spread* over P parts in blocks of b, rank i belongs to part i/b modulo P. Each rank gets
+//! the next unit of its part, or all of the larger unit that contains the part.
 
 use std::collections::BTreeMap;
 
-use mpd_wire::job::Binding;
+use mpd_wire::job::{Binding, PlacementSpec, Spread};
 
-/// A CPU that the job may use, with its core and node.
+/// A CPU that the job may use, and what it is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cpu {
     /// Its NUMA node.
     pub node: u32,
+    /// Its socket.
+    pub socket: u32,
+    /// Its cache of the last level: any number that no other such cache of the host has.
+    pub cache: u32,
     /// Its core: any number that no other core of the host has.
     pub core: u32,
     /// Its number.
@@ -35,34 +45,74 @@ pub struct Bindings {
 
 impl Bindings {
     /// Binds `ranks` ranks. Without an allowed CPU no rank is bound.
-    pub fn plan(binding: Binding, allowed: &[Cpu], ranks: usize) -> Self {
-        let cores = cores(allowed);
-        let count = cores.len();
-        if count == 0 {
+    pub fn plan(request: &PlacementSpec, allowed: &[Cpu], ranks: usize) -> Self {
+        let cores = parts(allowed, Binding::Core);
+        if cores.is_empty() {
             return Self::default();
         }
-        // The first core of a rank's host slice. No overflow: both factors are far below 2^32.
-        let host_slice = |rank: usize| rank * count / ranks;
-        match binding {
-            Binding::None => Self::default(),
-            Binding::Slots if ranks <= count => {
-                let joined =
-                    |rank| cores[host_slice(rank)..host_slice(rank + 1)].iter().map(|c| &c.cpus);
-                let sets = (0..ranks).map(|rank| sorted(joined(rank).flatten())).collect();
-                Self { sets, of_rank: (0..ranks).collect() }
+        let width = request.width.max(1) as usize;
+        match (request.binding, request.spread) {
+            (Binding::None, _) => Self::default(),
+            (unit, Some(spread)) => Self::spread(allowed, (unit, width), spread, ranks),
+            (Binding::Slots, None) if ranks <= cores.len() => Self::slots(&cores, ranks),
+            (Binding::Slots, None) => Self::in_turn(&cores, 1, ranks),
+            (unit @ (Binding::Core | Binding::Thread), None) => {
+                Self::in_turn(&parts(allowed, unit), width, ranks)
             }
-            Binding::Core | Binding::Slots => {
-                let of_rank = (0..ranks).map(|rank| rank % count).collect();
-                Self { sets: cores.into_iter().map(|core| core.cpus).collect(), of_rank }
-            }
-            Binding::Numa => {
-                let nodes = nodes(allowed);
-                let place = |node: u32| nodes.keys().position(|&known| known == node);
-                let place = |rank| place(cores[host_slice(rank)].node).unwrap_or(0);
-                let of_rank = (0..ranks).map(place).collect();
-                Self { sets: nodes.into_values().collect(), of_rank }
+            (unit @ (Binding::Numa | Binding::Socket | Binding::Cache), None) => {
+                Self::evenly(allowed, unit, ranks)
             }
         }
+    }
+
+    /// Gives each rank the next units.
+    fn in_turn(units: &[Vec<Cpu>], width: usize, ranks: usize) -> Self {
+        let taken = |rank| next(units, width, rank);
+        Self { sets: (0..ranks).map(taken).collect(), of_rank: (0..ranks).collect() }
+    }
+
+    /// Gives each rank an equal share of the cores.
+    fn slots(cores: &[Vec<Cpu>], ranks: usize) -> Self {
+        let share = |rank| rank * cores.len() / ranks;
+        let joined = |rank| numbers(cores[share(rank)..share(rank + 1)].iter().flatten());
+        Self { sets: (0..ranks).map(joined).collect(), of_rank: (0..ranks).collect() }
+    }
+
+    /// Gives neighbours one part, and spreads the ranks over the parts by their numbers of cores.
+    fn evenly(allowed: &[Cpu], unit: Binding, ranks: usize) -> Self {
+        let cores = parts(allowed, Binding::Core);
+        let parts = parts(allowed, unit);
+        let of_core = |core: &[Cpu]| parts.iter().position(|part| part.contains(&core[0]));
+        // No overflow: both factors are far below 2^32.
+        let of_rank =
+            (0..ranks).map(|rank| of_core(&cores[rank * cores.len() / ranks]).unwrap_or(0));
+        let of_rank = of_rank.collect();
+        Self { sets: parts.iter().map(numbers).collect(), of_rank }
+    }
+
+    /// Lets ranks use the parts in turn.
+    fn spread(
+        allowed: &[Cpu],
+        (unit, width): (Binding, usize),
+        spread: Spread,
+        ranks: usize,
+    ) -> Self {
+        let over = parts(allowed, spread.over);
+        let inside: Vec<Vec<Vec<Cpu>>> = over
+            .iter()
+            .map(|part| match is_larger(unit, spread.over) {
+                // The whole unit that contains the part.
+                true => vec![around(allowed, unit, part[0])],
+                false => parts(part, unit),
+            })
+            .collect();
+        let mut seen = vec![0; over.len()];
+        let sets = (0..ranks).map(|rank| {
+            let at = rank / spread.block.max(1) as usize % over.len();
+            seen[at] += 1;
+            next(&inside[at], width, seen[at] - 1)
+        });
+        Self { sets: sets.collect(), of_rank: (0..ranks).collect() }
     }
 
     /// The CPUs of the rank with this number on the host, in order; empty if the rank is not bound.
@@ -72,37 +122,68 @@ impl Bindings {
     }
 }
 
-struct Core {
-    node: u32,
-    cpus: Vec<u32>,
+/// The CPUs of the units `rank * width` and following, counted in a circle.
+fn next(units: &[Vec<Cpu>], width: usize, rank: usize) -> Vec<u32> {
+    let first = rank * width;
+    let taken = (0..width.min(units.len())).map(|i| &units[(first + i) % units.len()]);
+    numbers(taken.flatten())
 }
 
-/// The cores in the order in which ranks get them.
-fn cores(allowed: &[Cpu]) -> Vec<Core> {
-    let mut cores: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
-    for cpu in allowed {
-        cores.entry((cpu.node, cpu.core)).or_default().push(cpu.number);
+/// The parts of this kind, in the order in which ranks get them. Cores and threads are ordered by node.
+fn parts(cpus: &[Cpu], kind: Binding) -> Vec<Vec<Cpu>> {
+    let mut parts: BTreeMap<(u32, u32, u32), Vec<Cpu>> = BTreeMap::new();
+    for &cpu in cpus {
+        parts.entry(key(cpu, kind)).or_default().push(cpu);
     }
-    let core = |((node, _), cpus): (_, Vec<u32>)| Core { node, cpus: sorted(&cpus) };
-    let mut cores: Vec<Core> = cores.into_iter().map(core).collect();
-    cores.sort_by_key(|core| (core.node, core.cpus[0]));
-    cores
-}
-
-fn nodes(allowed: &[Cpu]) -> BTreeMap<u32, Vec<u32>> {
-    let mut nodes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for cpu in allowed {
-        nodes.entry(cpu.node).or_default().push(cpu.number);
+    let mut parts: Vec<Vec<Cpu>> = parts.into_values().collect();
+    let is_ordered_by_cpu = matches!(kind, Binding::Core | Binding::Cache);
+    let lowest = |part: &Vec<Cpu>| part.iter().map(|cpu| cpu.number).min();
+    if is_ordered_by_cpu {
+        parts.sort_by_key(|part| (part[0].node, lowest(part)));
     }
-    nodes.values_mut().for_each(|cpus| *cpus = sorted(&*cpus));
-    nodes
+    if kind == Binding::Thread {
+        let first = |cpu: &Cpu| cpus.iter().filter(|c| c.core == cpu.core).map(|c| c.number).min();
+        parts.sort_by_cached_key(|part| (part[0].node, first(&part[0]), part[0].number));
+    }
+    parts
 }
 
-fn sorted<'a>(cpus: impl IntoIterator<Item = &'a u32>) -> Vec<u32> {
-    let mut cpus: Vec<u32> = cpus.into_iter().copied().collect();
-    cpus.sort_unstable();
-    cpus.dedup();
-    cpus
+/// Equal for CPUs of one part.
+fn key(cpu: Cpu, kind: Binding) -> (u32, u32, u32) {
+    match kind {
+        Binding::Thread => (cpu.node, cpu.core, cpu.number),
+        Binding::Core => (cpu.node, cpu.core, 0),
+        Binding::Cache => (cpu.node, cpu.cache, 0),
+        Binding::Numa => (cpu.node, 0, 0),
+        Binding::Socket => (cpu.socket, 0, 0),
+        Binding::None | Binding::Slots => (0, 0, 0),
+    }
+}
+
+/// Whether a unit is larger than a part of another kind.
+fn is_larger(unit: Binding, than: Binding) -> bool {
+    let size = |kind| match kind {
+        Binding::Thread => 0,
+        Binding::Core => 1,
+        Binding::Cache => 2,
+        Binding::Numa => 3,
+        Binding::Socket => 4,
+        Binding::None | Binding::Slots => 5,
+    };
+    size(unit) > size(than)
+}
+
+/// The whole unit that contains a CPU.
+fn around(allowed: &[Cpu], unit: Binding, cpu: Cpu) -> Vec<Cpu> {
+    let wanted = key(cpu, unit);
+    allowed.iter().copied().filter(|&other| key(other, unit) == wanted).collect()
+}
+
+fn numbers<'a>(cpus: impl IntoIterator<Item = &'a Cpu>) -> Vec<u32> {
+    let mut numbers: Vec<u32> = cpus.into_iter().map(|cpu| cpu.number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
 }
 
 #[cfg(test)]
@@ -115,11 +196,31 @@ mod tests {
 
     /// Two nodes of two cores of two threads, numbered as Linux does: the second threads come last.
     fn machine() -> Vec<Cpu> {
-        (0..8).map(|number| Cpu { node: number % 4 / 2, core: number % 4, number }).collect()
+        let cpu = |number| {
+            let node = number % 4 / 2;
+            Cpu { node, socket: node, cache: node, core: number % 4, number }
+        };
+        (0..8).map(cpu).collect()
     }
 
     fn plan(binding: Binding, allowed: &[Cpu], ranks: usize) -> Vec<Vec<u32>> {
-        let bindings = Bindings::plan(binding, allowed, ranks);
+        planned(PlacementSpec { binding, ..PlacementSpec::default() }, allowed, ranks)
+    }
+
+    /// The CPUs of ranks that use parts in turn.
+    fn spread(
+        over: Binding,
+        block: u32,
+        (binding, width): (Binding, u32),
+        ranks: usize,
+    ) -> Vec<Vec<u32>> {
+        let spread = Some(Spread { over, block });
+        let request = PlacementSpec { binding, width, spread, ..PlacementSpec::default() };
+        planned(request, &machine(), ranks)
+    }
+
+    fn planned(request: PlacementSpec, allowed: &[Cpu], ranks: usize) -> Vec<Vec<u32>> {
+        let bindings = Bindings::plan(&request, allowed, ranks);
         (0..ranks).map(|rank| bindings.cpus(rank).to_vec()).collect()
     }
 
@@ -156,6 +257,30 @@ mod tests {
         assert_eq!(plan(Binding::None, &allowed, 2), [[0; 0]; 2]);
     }
 
+    #[test]
+    fn threads_are_counted_core_by_core_and_a_rank_may_have_several_units() {
+        assert_eq!(plan(Binding::Thread, &machine(), 5), [[0], [4], [1], [5], [2]]);
+        let wide = |binding, width| {
+            let request = PlacementSpec { binding, width, ..PlacementSpec::default() };
+            planned(request, &machine(), 3)
+        };
+        assert_eq!(wide(Binding::Core, 2), [[0, 1, 4, 5], [2, 3, 6, 7], [0, 1, 4, 5]]);
+        assert_eq!(wide(Binding::Thread, 3), [[0, 1, 4], [2, 5, 6], [0, 3, 7]]);
+        assert_eq!(wide(Binding::Core, 9)[0].len(), 8, "no more than there are");
+    }
+
+    #[test]
+    fn ranks_use_parts_in_turn_or_in_blocks() {
+        let core = (Binding::Core, 1);
+        assert_eq!(spread(Binding::Socket, 1, core, 4), [[0, 4], [2, 6], [1, 5], [3, 7]]);
+        assert_eq!(spread(Binding::Numa, 2, core, 4), [[0, 4], [1, 5], [2, 6], [3, 7]]);
+        let (first, second) = ([0, 1, 4, 5], [2, 3, 6, 7]);
+        assert_eq!(spread(Binding::Socket, 1, (Binding::Socket, 1), 3), [first, second, first]);
+        assert_eq!(spread(Binding::Core, 1, (Binding::Socket, 1), 3), [first, first, second]);
+        assert_eq!(spread(Binding::Socket, 1, (Binding::Core, 2), 2), [first, second]);
+        assert_eq!(spread(Binding::Cache, 1, (Binding::Thread, 1), 3), [[0], [2], [4]]);
+    }
+
     proptest! {
         #[test]
         fn every_rank_is_bound_to_allowed_cpus_and_slots_use_each_once(
@@ -164,14 +289,24 @@ mod tests {
         ) {
             let allowed: Vec<Cpu> = cpus
                 .iter()
-                .map(|(&number, &(node, core))| Cpu { node, core: core * 4 + node, number })
+                .map(|(&number, &(node, core))| {
+                    let core = core * 4 + node;
+                    Cpu { node, socket: node / 2, cache: core / 3 * 4 + node, core, number }
+                })
                 .collect();
-            for binding in [Binding::Core, Binding::Numa, Binding::Slots] {
+            for binding in [
+                Binding::Core,
+                Binding::Numa,
+                Binding::Slots,
+                Binding::Thread,
+                Binding::Cache,
+                Binding::Socket,
+            ] {
                 let bound = plan(binding, &allowed, ranks);
                 prop_assert!(bound.iter().all(|set| !set.is_empty()));
                 prop_assert!(bound.iter().flatten().all(|cpu| cpus.contains_key(cpu)));
             }
-            if ranks <= cores(&allowed).len() {
+            if ranks <= parts(&allowed, Binding::Core).len() {
                 let bound = plan(Binding::Slots, &allowed, ranks).concat();
                 let distinct: BTreeSet<u32> = bound.iter().copied().collect();
                 prop_assert_eq!((bound.len(), distinct.len()), (cpus.len(), cpus.len()));

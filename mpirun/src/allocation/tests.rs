@@ -17,6 +17,8 @@ fn caller(variables: &[(&str, &str)]) -> Caller {
         niceness: None,
         ring: crate::ring::size,
         look: crate::linked::look,
+        cpus: Vec::new,
+        survey: crate::surroundings::read,
     }
 }
 
@@ -64,13 +66,25 @@ fn slurm_lists_nodes_and_tasks_in_compressed_form() {
 fn pbs_lists_a_host_for_each_slot() {
     let (_file, path) = file("n1\nn1\nn2\n\nn1\n");
     assert_eq!(found(&[("PBS_JOBID", "1.srv"), ("PBS_NODEFILE", &path)]).unwrap(), "n1:3 n2:1");
-    assert_eq!(found(&[("PBS_NODEFILE", &path)]).unwrap(), "", "no job");
+    assert_eq!(found(&[("PBS_NODEFILE", &path)]).unwrap(), "n1:3 n2:1", "without a job id");
     let said = found(&[("PBS_JOBID", "1"), ("PBS_NODEFILE", "/nowhere/f")]).unwrap_err();
     assert_eq!(
         said,
         "mpirun: the batch system's PBS_NODEFILE: /nowhere/f: cannot read it: No such file or directory; \
          name the hosts with -hosts, or unset the variable"
     );
+}
+
+#[test]
+fn oar_cobalt_and_pjm_have_files_of_nodes() {
+    let (_file, path) = file("n1\nn1\nn2\n");
+    for variable in ["OAR_NODEFILE", "OAR_NODE_FILE"] {
+        assert_eq!(found(&[(variable, &path)]).unwrap(), "n1:2 n2:1", "{variable}");
+    }
+    let (_file, path) = file("n1\nn2 0x0\n\nn1\n");
+    for variable in ["COBALT_NODEFILE", "PJM_O_NODEINF"] {
+        assert_eq!(found(&[(variable, &path)]).unwrap(), "n1 n2", "{variable}");
+    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Whole command lines: the resulting job or the error.
 
 mod debug;
+mod dry_run;
 mod environment;
 mod files;
 mod hosts;
 mod job;
+mod launch_lines;
+mod launchers;
 mod programs;
 mod singleton;
 mod texts;
@@ -12,11 +15,16 @@ mod texts;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
+use mpd_placement::Candidate;
+use mpd_placement::binding::Cpu;
+use mpd_placement::hosts::HostEntry;
+use mpd_wire::DaemonName;
 use mpd_wire::job::{Argset, Bytes, Limit};
 
 use super::*;
 use crate::linked::Found;
 use crate::ring::RingSize;
+use crate::surroundings::{RingKind, Surroundings};
 
 fn variable(name: &str, value: &str) -> Bytes {
     format!("{name}={value}").into_bytes()
@@ -41,7 +49,44 @@ fn caller(arguments: &[&str]) -> Caller {
         niceness: Some(0),
         ring: |_| RingSize { hosts: 4, cpus: 6 },
         look: |_, _| Found::Unusable("No such file or directory".into()),
+        cpus: || (0..8).map(cpu).collect(),
+        survey: |_, hosts| Ok(surroundings(hosts)),
     }
+}
+
+/// A ring without a standing daemon. This host is `h0`. Each host has two NUMA nodes of two cores of two threads. The
+/// resolver knows no name that begins with `x`.
+fn surroundings(hosts: &[HostEntry]) -> Surroundings {
+    let here = DaemonName::new("h0").unwrap();
+    let mut members = vec![candidate("h0", 8, 1)];
+    for (entry, ordinal) in hosts.iter().zip(2..) {
+        let known = members.iter().any(|c| c.member.as_str() == entry.host);
+        if !known && !["h0", "localhost"].contains(&entry.host.as_str()) {
+            members.push(candidate(&entry.host, entry.ncpus.unwrap_or(8), ordinal));
+        }
+    }
+    let address = |name: &DaemonName| match name.as_str().starts_with('x') {
+        true => Err("Name or service not known".to_owned()),
+        false => Ok(vec!["192.0.2.1".to_owned()]),
+    };
+    Surroundings {
+        kind: RingKind::Private,
+        addresses: members.iter().map(|c| (c.member.clone(), address(&c.member))).collect(),
+        assumed: Vec::new(),
+        cpus: (0..8).map(cpu).collect(),
+        here,
+        members,
+    }
+}
+
+fn cpu(number: u32) -> Cpu {
+    let node = number % 4 / 2;
+    Cpu { node, socket: node, cache: node, core: number % 4, number }
+}
+
+fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
+    let member = DaemonName::new(name).unwrap();
+    Candidate { member, addresses: Vec::new(), ncpus, ordinal, draining: false }
 }
 
 /// The arguments of a line without quotes.

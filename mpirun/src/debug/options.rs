@@ -23,10 +23,11 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// Options that cannot be combined with the debugger, which labels output and gives programs
 /// terminals.
-const MEANINGLESS: [Key; 15] = [
+const MEANINGLESS: [Key; 16] = [
     Key::ConfigFile,
     Key::ContinueOnFailure,
     Key::ErrFile,
+    Key::JobFile,
     Key::Label,
     Key::LabelFormat,
     Key::LabelPattern,
@@ -42,7 +43,7 @@ const MEANINGLESS: [Key; 15] = [
 ];
 
 /// Options that need the debugger.
-const OWN: [Key; 8] = [
+const OWN: [Key; 7] = [
     Key::Attach,
     Key::AttachRanks,
     Key::Debug,
@@ -50,11 +51,10 @@ const OWN: [Key; 8] = [
     Key::DebugCommand,
     Key::DebugPath,
     Key::Stacks,
-    Key::StacksJson,
 ];
 
 /// Further options that are allowed when attaching.
-const ALSO_ATTACHED: [Key; 4] = [Key::EnvExport, Key::Ring, Key::RunDir, Key::Verbose];
+const ALSO_ATTACHED: [Key; 5] = [Key::EnvExport, Key::Json, Key::Ring, Key::RunDir, Key::Verbose];
 
 /// Options that need a user at the prompt.
 const NOT_FOR_STACKS: [Key; 5] =
@@ -222,7 +222,7 @@ pub(crate) fn attached(
         let key = setting.opt.key;
         !is_known(key)
             || wants_stacks && NOT_FOR_STACKS.contains(&key)
-            || !wants_stacks && key == Key::StacksJson
+            || !wants_stacks && key == Key::Json
     };
     if let Some(setting) = all().find(is_in_vain) {
         let (name, wanted) = (setting.name(), wanted.name());
@@ -253,7 +253,7 @@ pub(crate) fn attached(
     }
     let Some(job) = job.get().cloned() else { return Ok(None) };
     let target = Target { job, ranks: ranks.get().cloned() };
-    let form = if wants(Key::StacksJson).is_some() { Form::Json } else { Form::Text };
+    let form = if wants(Key::Json).is_some() { Form::Json } else { Form::Text };
     let mut options = DebugOptions::of(sections, directory)?;
     (options.attached, options.stacks) = (true, wants_stacks.then_some(form));
     Ok(Some((options, target)))
@@ -263,7 +263,6 @@ pub(crate) fn attached(
 const fn needed(key: Key) -> &'static str {
     match key {
         Key::AttachRanks => "-gdba or -stacks",
-        Key::StacksJson => "-stacks",
         _ => "-d",
     }
 }

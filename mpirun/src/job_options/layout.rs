@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mpd_placement::hosts::HostEntry;
-use mpd_wire::job::{Binding, MAX_RANKS, PlacementSpec, RankOrder, SpawnPolicy};
+use mpd_wire::job::{Binding, MAX_RANKS, PlacementSpec, RankOrder, SpawnPolicy, Spread};
 
 use crate::demand::Launcher;
 use crate::hosts;
@@ -12,15 +12,19 @@ use crate::options::Key;
 use crate::scan::Setting;
 use crate::usage::Usage;
 
+/// The largest number after a unit: more than any host has.
+const MAX_WIDTH: u32 = 1 << 16;
+
 /// The given options for the placement.
 #[derive(Debug, Default)]
 pub(crate) struct LayoutOptions {
     behind: bool,
-    binding: Once<Binding>,
+    binding: Once<(Binding, u32)>,
     exclude: Vec<String>,
     group: Once<u32>,
     pub(crate) hosts: Once<Vec<HostEntry>>,
     launcher: Once<String>,
+    map: Once<Map>,
     launcher_program: Once<String>,
     per_host: Once<u32>,
     print_rank_map: bool,
@@ -40,6 +44,7 @@ impl LayoutOptions {
             Key::Hosts => self.hosts.set(hosts::list(setting)?, setting)?,
             Key::Launcher => self.launcher.set(command(setting)?, setting)?,
             Key::LauncherProgram => self.launcher_program.set(command(setting)?, setting)?,
+            Key::MapBy => self.map.set(map(setting)?, setting)?,
             Key::NoLocal => self.exclude.push("localhost".into()),
             Key::PerHost => self.per_host.set(processes(setting)?, setting)?,
             Key::PrintRankMap => self.print_rank_map = true,
@@ -56,10 +61,18 @@ impl LayoutOptions {
             hosts: self.hosts.get().map(|entries| hosts::choices(entries)).unwrap_or_default(),
             exclude: self.exclude.clone(),
             per_host: self.per_host.get().copied(),
-            order: if self.round_robin { RankOrder::RoundRobin } else { RankOrder::BySlot },
+            order: match self.round_robin || self.map.get() == Some(&Map::Hosts) {
+                true => RankOrder::RoundRobin,
+                false => RankOrder::BySlot,
+            },
             group: self.group.get().copied(),
             here_first: !self.behind,
-            binding: self.binding.get().copied().unwrap_or_default(),
+            binding: self.binding.get().map_or(Binding::None, |&(unit, _)| unit),
+            width: self.binding.get().map_or(1, |&(_, width)| width),
+            spread: match self.map.get() {
+                Some(&Map::Parts(spread)) => Some(spread),
+                Some(Map::Hosts | Map::Slots) | None => None,
+            },
             print_rank_map: self.print_rank_map,
         }
     }
@@ -95,9 +108,46 @@ fn command(setting: &Setting) -> Result<String, Usage> {
     }
 }
 
-fn binding(setting: &Setting) -> Result<Binding, Usage> {
-    let known = "it must be 'none', 'core', 'numa' or 'slots'";
-    Binding::of_name(setting.text()?).ok_or_else(|| setting.error(known))
+/// The value of `-map-by`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Map {
+    /// Each host in turn.
+    Hosts,
+    /// Parts of each host in turn.
+    Parts(Spread),
+    /// One host after the other.
+    Slots,
+}
+
+/// A unit and the number after it.
+fn unit(setting: &Setting, known: &str) -> Result<(Binding, u32), Usage> {
+    let text = setting.text()?;
+    let (name, number) = text.split_once(':').unwrap_or((text, "1"));
+    let number = number.parse().ok().filter(|number| (1..=MAX_WIDTH).contains(number));
+    Binding::of_name(name).zip(number).ok_or_else(|| setting.error(known))
+}
+
+fn binding(setting: &Setting) -> Result<(Binding, u32), Usage> {
+    let known = "it must be none, core, hwthread, l3cache, numa, socket or slots; core and hwthread may have a number, \
+                 like core:2";
+    let (unit, width) = unit(setting, known)?;
+    match width > 1 && !matches!(unit, Binding::Core | Binding::Thread) {
+        true => Err(setting.error(known)),
+        false => Ok((unit, width)),
+    }
+}
+
+fn map(setting: &Setting) -> Result<Map, Usage> {
+    let known = "it must be node, slot, socket, numa, l3cache, core or hwthread; a number may follow, like socket:2";
+    match setting.text()? {
+        "node" => return Ok(Map::Hosts),
+        "slot" => return Ok(Map::Slots),
+        _ => {}
+    }
+    match unit(setting, known)? {
+        (Binding::None | Binding::Slots, _) => Err(setting.error(known)),
+        (over, block) => Ok(Map::Parts(Spread { over, block })),
+    }
 }
 
 fn spawn_policy(setting: &Setting) -> Result<SpawnPolicy, Usage> {

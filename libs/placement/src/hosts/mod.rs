@@ -2,8 +2,11 @@
 //!
 //! ```text
 //! # a comment, to the end of the line
-//! HOST[:NCPUS] [slots=NCPUS] [ifhn=NAME] [user=NAME] [port=N]
+//! [USER@]HOST[:NCPUS] [slots=NCPUS] [ifhn=NAME] [user=NAME] [port=N]
 //! ```
+//!
+//! Files of other launchers may write the number as `HOST N` or `cpu=N`, and have a limit
+//! `max_slots=N`, which has no effect.
 //!
 //! `HOST` is a name, a numeric address (IPv6 in brackets: `[fe80::1]:4`), or names with ranges:
 //! `c[1-9]`, `c[01-16,20]`, `r[1-2]n[1-8]`. `port` is the port of ssh. A list has the same hosts
@@ -92,8 +95,8 @@ fn line_text(line: &[u8]) -> Result<&str, Problem> {
 fn parse_line(content: &str, entries: &mut Vec<HostEntry>) -> Result<(), Problem> {
     let mut words = content.split_ascii_whitespace();
     let Some(first) = words.next() else { return Ok(()) };
-    let HostWord { names, ncpus } = words::host(first, MAX_HOSTS - entries.len())?;
-    let keys = words::Keys::parse(words, ncpus, names.len())?;
+    let HostWord { user, names, ncpus } = words::host(first, MAX_HOSTS - entries.len())?;
+    let keys = words::Keys::parse(words, (user, ncpus), names.len())?;
     for (index, host) in names.into_iter().enumerate() {
         entries.push(HostEntry {
             host,

@@ -50,6 +50,26 @@ fn ranges_count_keep_leading_zeros_and_combine() {
 }
 
 #[test]
+fn files_of_other_launchers_are_read() {
+    let entries =
+        parse_file(b"me@a slots=2 max_slots=4\nb max-slots=8\nc 3\nd cpu=2 user=x\n").unwrap();
+    let all: Vec<_> =
+        entries.iter().map(|e| (e.host.as_str(), e.ncpus, e.user.as_deref())).collect();
+    let expected = [
+        ("a", Some(2), Some("me")),
+        ("b", None, None),
+        ("c", Some(3), None),
+        ("d", Some(2), Some("x")),
+    ];
+    assert_eq!(all, expected);
+    assert!(problem("-o@a").contains("is not the name of a user"));
+    assert!(problem("me@a user=you").contains("is given twice"));
+    assert!(problem("a max_slots=0").contains("is not a number of CPUs"));
+    assert!(problem("a 2 3").contains("follows the host"));
+    assert!(problem("a@b@c").contains("is not the name of a host"));
+}
+
+#[test]
 fn slots_may_be_written_as_a_key() {
     let entries = parse_file(b"c[1-2] slots=4 # as other launchers have it").unwrap();
     assert_eq!(entries[1], HostEntry { ncpus: Some(4), ..plain("c2") });
@@ -107,7 +127,7 @@ fn errors_have_the_line_the_text_escaped_and_what_is_allowed() {
     assert!(problem("h:0").contains("'h:0' is not a number of CPUs"));
     assert!(problem("h:+1").contains("number of CPUs"));
     assert!(problem("h cpus=3").contains("only slots=N, ifhn=NAME, user=NAME and port=N"));
-    assert!(problem("h 4").contains("'4' follows the host"));
+    assert!(problem("h:2 4").contains("'4' follows the host"));
     assert!(problem("h port=1 port=2").contains("'port=2' is given twice"));
     assert!(problem("h port=65536").contains("1 to 65535"));
     assert!(problem("h[3-1]").contains("an invalid range"));

@@ -10,14 +10,20 @@ const MAX_USER: usize = 64;
 /// Most bytes in a numeric IPv6 address.
 const MAX_IPV6: usize = 45;
 
-/// `HOST[:NCPUS]`.
+/// `[USER@]HOST[:NCPUS]`.
 #[derive(Debug)]
 pub(super) struct HostWord {
+    pub(super) user: Option<String>,
     pub(super) names: Vec<String>,
     pub(super) ncpus: Option<u32>,
 }
 
 pub(super) fn host(word: &str, room: usize) -> Result<HostWord, Problem> {
+    let (user, word) = match word.split_once('@') {
+        Some((user, word)) if is_user_name(user) => (Some(user.to_owned()), word),
+        Some((user, _)) => return Err(Problem::User(user.to_owned())),
+        None => (None, word),
+    };
     let (names, count) = match ipv6_in_brackets(word) {
         Some((address, rest)) => {
             let count = match rest.strip_prefix(':') {
@@ -41,7 +47,7 @@ pub(super) fn host(word: &str, room: usize) -> Result<HostWord, Problem> {
         }
     };
     let ncpus = count.map(|count| ncpus(count).ok_or_else(|| Problem::Ncpus(word.to_owned())));
-    Ok(HostWord { names, ncpus: ncpus.transpose()? })
+    Ok(HostWord { user, names, ncpus: ncpus.transpose()? })
 }
 
 /// The names that `name` expands to; an error quotes `word`.
@@ -109,15 +115,25 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn parse<'a>(
         words: impl Iterator<Item = &'a str>,
-        ncpus: Option<u32>,
+        (user, ncpus): (Option<String>, Option<u32>),
         hosts: usize,
     ) -> Result<Self, Problem> {
-        let mut keys = Self { ncpus, ..Self::default() };
-        for word in words {
+        let mut keys = Self { ncpus, user, ..Self::default() };
+        for (at, word) in words.enumerate() {
             let refused = || word.to_owned();
+            // A number after the host, as in some host files.
+            if let (0, None, Some(number)) = (at, keys.ncpus, self::ncpus(word)) {
+                keys.ncpus = Some(number);
+                continue;
+            }
             let (key, value) = word.split_once('=').ok_or_else(|| Problem::Key(refused()))?;
             let twice = match key {
-                "slots" => {
+                // More ranks than slots are always allowed, so a limit on them has no effect.
+                "max_slots" | "max-slots" | "slots_max" => {
+                    self::ncpus(value).ok_or_else(|| Problem::Ncpus(refused()))?;
+                    false
+                }
+                "slots" | "cpu" => {
                     let slots = self::ncpus(value).ok_or_else(|| Problem::Ncpus(refused()))?;
                     keys.ncpus.replace(slots).is_some()
                 }

@@ -43,6 +43,12 @@ pub enum Misfit {
     /// The stdin specification names a rank that the job does not have.
     #[error("standard input for rank {0}, but the job has only {1} ranks (0-{last})", last = .1 - 1)]
     StdinRank(Rank, u32),
+    /// The options of the binding do not fit each other.
+    #[error(
+        "several cores or hardware threads for each rank need -bind-to core or hwthread, and -map-by a part of the \
+         host does not fit -bind-to slots"
+    )]
+    Binding,
     /// Processes per host are not a multiple of the group size.
     #[error("{each} processes on each host cannot be groups of {group}: make it a multiple")]
     Groups {

@@ -11,12 +11,12 @@ use crate::job::bounds::MAX_ARGSETS;
 use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
 use crate::job::fields::{InvalidSpec, Reader, Writer};
-use crate::job::placement_options::{Binding, HostChoice, PlacementSpec, RankOrder};
+use crate::job::placement_options::{Binding, HostChoice, PlacementSpec, RankOrder, Spread};
 use crate::job::spawn::SpawnPolicy;
 use crate::job::spec::{Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
 
 /// Format number, the first byte of every encoded specification.
-const VERSION: u8 = 10;
+const VERSION: u8 = 11;
 
 impl JobSpec {
     /// The specification as bytes.
@@ -39,6 +39,7 @@ impl JobSpec {
         w.flag(self.on_failure == OnFailure::Continue);
         w.u64(self.timeout.map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)));
         w.u64(self.universe_size.map_or(u64::MAX, u64::from));
+        w.option(self.memory_kinds.as_ref().map(|kinds| kinds.as_bytes()));
         w.flag(self.report_ends);
         w.flag(self.trace);
         w.flag(self.preload);
@@ -93,9 +94,8 @@ impl JobSpec {
             u64::MAX => None,
             n => Some(u32::try_from(n).map_err(|_| r.invalid())?),
         };
-        let report_ends = r.flag()?;
-        let trace = r.flag()?;
-        let preload = r.flag()?;
+        let memory_kinds = if r.flag()? { Some(r.text()?) } else { None };
+        let [report_ends, trace, preload] = [r.flag()?, r.flag()?, r.flag()?];
         let placement = PlacementSpec::decode(&mut r)?;
         let spawn_policy = r.choice(&SpawnPolicy::ALL)?;
         let adopted = r.flag()?;
@@ -127,6 +127,7 @@ impl JobSpec {
             on_failure,
             timeout,
             universe_size,
+            memory_kinds,
             report_ends,
             trace,
             preload,
@@ -156,6 +157,12 @@ impl PlacementSpec {
         w.number(self.group);
         w.flag(self.here_first);
         w.choice(&Binding::ALL, self.binding);
+        w.u32(self.width as usize);
+        w.flag(self.spread.is_some());
+        if let Some(spread) = self.spread {
+            w.choice(&Binding::ALL, spread.over);
+            w.u32(spread.block as usize);
+        }
         w.flag(self.print_rank_map);
     }
 
@@ -171,6 +178,11 @@ impl PlacementSpec {
             group: r.number()?,
             here_first: r.flag()?,
             binding: r.choice(&Binding::ALL)?,
+            width: r.u32()?,
+            spread: match r.flag()? {
+                true => Some(Spread { over: r.choice(&Binding::ALL)?, block: r.u32()? }),
+                false => None,
+            },
             print_rank_map: r.flag()?,
         })
     }
@@ -287,6 +299,7 @@ mod tests {
             on_failure: OnFailure::Continue,
             timeout: Some(Duration::from_secs(3)),
             universe_size: Some(12),
+            memory_kinds: Some("mpi,system".into()),
             report_ends: true,
             trace: true,
             preload: true,
@@ -297,7 +310,9 @@ mod tests {
                 order: RankOrder::RoundRobin,
                 group: Some(2),
                 here_first: false,
-                binding: Binding::Slots,
+                binding: Binding::Socket,
+                width: 1,
+                spread: Some(Spread { over: Binding::Numa, block: 3 }),
                 print_rank_map: true,
             },
             spawn_policy: SpawnPolicy::Pack,

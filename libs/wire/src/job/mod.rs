@@ -28,7 +28,7 @@ pub use group::{Group, GroupKey, group_of};
 pub use host_slice::{FAN_OUT, HostSlice, HostSlices, InvalidHostSlices, MAX_HOST_SLICES};
 pub use library::MpiLibrary;
 pub use notice::Notice;
-pub use placement_options::{Binding, HostChoice, PlacementSpec, RankOrder};
+pub use placement_options::{Binding, HostChoice, PlacementSpec, RankOrder, Spread};
 pub use secret::{Cookie, JobKey, KEY_LENGTH, members_mark, namespace_mark};
 pub use spawn::{SpawnBlock, SpawnPlacement, SpawnPolicy};
 pub use spec::{Argset, ArgumentFormat, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};

@@ -23,6 +23,10 @@ pub struct PlacementSpec {
     pub here_first: bool,
     /// The unit that each rank is bound to.
     pub binding: Binding,
+    /// How many of these units each rank gets, at least one. More than one needs cores or hardware threads.
+    pub width: u32,
+    /// Parts of the host that consecutive ranks use in turn; `None`: the host as a whole.
+    pub spread: Option<Spread>,
     /// Whether the user wants a list of the ranks of each host.
     pub print_rank_map: bool,
 }
@@ -59,6 +63,21 @@ pub enum Binding {
     Numa,
     /// Its host slice of the host's cores.
     Slots,
+    /// A hardware thread.
+    Thread,
+    /// The cores that share a cache of the last level.
+    Cache,
+    /// The cores of a socket.
+    Socket,
+}
+
+/// Parts of a host that ranks use in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// The kind of the parts: anything but [`Binding::None`] and [`Binding::Slots`].
+    pub over: Binding,
+    /// How many consecutive ranks use one part, at least one.
+    pub block: u32,
 }
 
 impl RankOrder {
@@ -68,7 +87,8 @@ impl RankOrder {
 
 impl Binding {
     /// All values, by their number on the wire.
-    pub(super) const ALL: [Self; 4] = [Self::None, Self::Core, Self::Numa, Self::Slots];
+    pub(super) const ALL: [Self; 7] =
+        [Self::None, Self::Core, Self::Numa, Self::Slots, Self::Thread, Self::Cache, Self::Socket];
 
     /// Its name on a command line.
     pub const fn name(self) -> &'static str {
@@ -77,6 +97,9 @@ impl Binding {
             Self::Core => "core",
             Self::Numa => "numa",
             Self::Slots => "slots",
+            Self::Thread => "hwthread",
+            Self::Cache => "l3cache",
+            Self::Socket => "socket",
         }
     }
 
@@ -97,6 +120,8 @@ impl Default for PlacementSpec {
             group: None,
             here_first: true,
             binding: Binding::default(),
+            width: 1,
+            spread: None,
             print_rank_map: false,
         }
     }
@@ -112,6 +137,14 @@ impl PlacementSpec {
             && each % group != 0
         {
             return Err(Misfit::Groups { each, group });
+        }
+        let is_fine = matches!(self.binding, Binding::Core | Binding::Thread);
+        let is_part = |spread: Spread| {
+            spread.block > 0 && !matches!(spread.over, Binding::None | Binding::Slots)
+        };
+        let spreads = self.spread.is_none_or(|s| is_part(s) && self.binding != Binding::Slots);
+        if self.width == 0 || (self.width > 1 && !is_fine) || !spreads {
+            return Err(Misfit::Binding);
         }
         check_hosts(&self.hosts)?;
         check_names(self.exclude.iter().map(String::as_str))

@@ -37,6 +37,8 @@ pub struct JobSpec {
     pub timeout: Option<Duration>,
     /// The size of the universe that PMI reports.
     pub universe_size: Option<u32>,
+    /// The kinds of memory that MPI libraries are asked to support, as PMI passes them.
+    pub memory_kinds: Option<String>,
     /// Whether the console wants the ends of all ranks.
     pub report_ends: bool,
     /// Whether programs are copied to hosts that lack them.

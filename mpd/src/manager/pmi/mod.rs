@@ -79,7 +79,8 @@ pub(super) struct Pmi {
 
 impl Pmi {
     pub(super) fn new(job: &Job) -> Self {
-        let spaces = job.worlds.all().map(|world| (world.numbers.first, Space::new(world, &[])));
+        let all = job.worlds.all();
+        let spaces = all.map(|world| (world.numbers.first, Space::new(world, &job.spec, &[])));
         Self {
             connections: BTreeMap::new(),
             spaces: spaces.collect(),
@@ -170,7 +171,7 @@ impl Pmi {
         preput: &[(Bytes, Bytes)],
     ) {
         if let Some(world) = turn.job.worlds.of(first) {
-            self.spaces.insert(first, Space::new(world, preput));
+            self.spaces.insert(first, Space::new(world, &turn.job.spec, preput));
         }
     }
 
@@ -215,7 +216,7 @@ impl Pmi {
     /// Prepares another start of the debugged programs: new key-value space, no published names.
     pub(super) fn restart(&mut self, turn: &mut Turn<'_>) {
         let Some(world) = turn.job.worlds.of(Rank(0)) else { return };
-        self.spaces.insert(Rank(0), Space::new(world, &[]));
+        self.spaces.insert(Rank(0), Space::new(world, &turn.job.spec, &[]));
         for (&rank, connection) in &mut self.connections {
             if connection.client == Client::Debugged && connection.is_alive {
                 let facts = facts(world, rank, turn.job.spec.universe_size);

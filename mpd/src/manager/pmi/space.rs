@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpd_wire::Rank;
-use mpd_wire::job::Bytes;
+use mpd_wire::job::{Bytes, JobSpec};
 use mpd_wire::message::FenceGroup;
 use pmi_proto::pairs::Pieces;
 use pmi_proto::{Kvs, NodeAttributes, Ticket};
@@ -13,6 +13,9 @@ use crate::manager::worlds::World;
 
 /// The key with the failed ranks of a job that continues without them.
 const DEAD: &[u8] = b"PMI_dead_processes";
+
+/// The key with the kinds of memory that the job wants to use.
+const MEMORY_KINDS: &[u8] = b"PMI_mpi_memory_alloc_kinds";
 
 /// The shared state of one world.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ pub(super) struct Space {
 
 impl Space {
     /// The state of a new world, with the values that its spawner has put.
-    pub(super) fn new(world: &World, preput: &[(Bytes, Bytes)]) -> Self {
+    pub(super) fn new(world: &World, spec: &JobSpec, preput: &[(Bytes, Bytes)]) -> Self {
         let mut kvs = Kvs::new();
         let tree_indices = world.parts.tree_indices_of(&world.numbers);
         if let Some(mapping) = pmi_proto::process_mapping::encode(&tree_indices) {
@@ -40,6 +43,9 @@ impl Space {
             let _ = kvs.put(b"PMI_process_mapping", mapping.as_bytes());
         }
         let _ = kvs.put(DEAD, b"");
+        if let Some(kinds) = &spec.memory_kinds {
+            let _ = kvs.put(MEMORY_KINDS, kinds.as_bytes());
+        }
         for (key, value) in preput {
             let _ = kvs.put(key, value);
         }

@@ -13,7 +13,7 @@ use mpd_placement::binding::Bindings;
 use mpd_placement::locality::list;
 use mpd_wire::Rank;
 use mpd_wire::job::group_of;
-use mpd_wire::job::{Argset, ArgumentFormat, Binding, Failure, JobSpec, Limit};
+use mpd_wire::job::{Argset, ArgumentFormat, Binding, Failure, JobSpec, Limit, PlacementSpec};
 use mpd_wire::message::StartJob;
 use nix::sys::resource::{Resource, getrlimit};
 
@@ -94,7 +94,7 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, Failure> {
     let spec = context.spec;
     check_descriptors(context, ranks)?;
-    let bindings = bindings(spec.placement.binding, ranks.len())?;
+    let bindings = bindings(&spec.placement, ranks.len())?;
     let mut launches = BTreeMap::new();
     for &rank in ranks {
         let number = spec.argset_of(rank);
@@ -130,19 +130,19 @@ pub(crate) fn prepare(
 }
 
 /// The bindings of the ranks here to CPUs that this manager may use.
-fn bindings(binding: Binding, ranks: usize) -> Result<Bindings, Failure> {
-    if binding == Binding::None {
+fn bindings(placement: &PlacementSpec, ranks: usize) -> Result<Bindings, Failure> {
+    if placement.binding == Binding::None {
         return Ok(Bindings::default());
     }
     let allowed = mpd_io::cpus::allowed().map_err(|e| {
-        let name = binding.name();
+        let name = placement.binding.name();
         let problem = format!(
             "-bind-to {name}: cannot tell which CPUs are here: {}",
             mpd_io::logging::plain(&e)
         );
         Failure::Suite { problem }
     })?;
-    Ok(Bindings::plan(binding, &allowed, ranks))
+    Ok(Bindings::plan(placement, &allowed, ranks))
 }
 
 pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {

@@ -88,7 +88,7 @@ fn stacks_are_collected_without_the_users_gdb_settings() {
     let has_home = |spec: &JobSpec| spec.environments[0].contains(&b"HOME=/home/u".to_vec());
     assert!(!has_home(&run.spec) && has_home(&spec("-gdba 3")));
     assert_eq!(problem("-stacks 3 -ex bt"), "-ex makes no sense with -stacks");
-    assert_eq!(problem("-json a"), "-json is for the debugger: it needs -stacks");
+    assert_eq!(problem("-json a"), "-json needs -dry-run or -stacks");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn options_of_the_job_may_also_be_on_the_command_line() {
 
 #[test]
 fn programs_are_in_the_file_or_on_the_command_line_but_not_both() {
-    let both = "mpirun: the programs are either in -configfile or on the command line, not in both \
+    let both = "mpirun: the programs are either in -configfile, in -file or on the command line \
                 (see mpirun --help)";
     assert_eq!(with_file(&[], "a", &["b"]).unwrap_err(), both);
     assert_eq!(with_file(&[], "a", &[":", "b"]).unwrap_err(), both);

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use mpd_wire::job::{Binding, HostChoice, PlacementSpec, RankOrder, SpawnPolicy};
 
 use super::*;
+use crate::dryrun::Answer;
 
 fn placement(line: &str) -> PlacementSpec {
     spec(line).placement
@@ -132,10 +133,24 @@ fn ranks_can_be_bound() {
     assert_eq!(placement("-bind-to core p").binding, Binding::Core);
     assert_eq!(placement("--binding=numa p").binding, Binding::Numa);
     assert_eq!(placement("-bind-to none p").binding, Binding::None);
-    assert_eq!(
-        problem("-bind-to socket p"),
-        "-bind-to socket: it must be 'none', 'core', 'numa' or 'slots'"
-    );
+    let wide = placement("-bind-to hwthread:3 p");
+    assert_eq!((wide.binding, wide.width), (Binding::Thread, 3));
+    for bad in ["core:0", "socket:2", "core:99999"] {
+        let said = problem(&format!("-bind-to {bad} p"));
+        assert!(said.starts_with(&format!("-bind-to {bad}: it must be none, core,")), "{said}");
+    }
+}
+
+#[test]
+fn ranks_can_use_parts_of_a_host_in_turn() {
+    let spread = |line: &str| placement(line).spread.map(|s| (s.over, s.block));
+    assert_eq!(spread("-map-by socket -bind-to core p"), Some((Binding::Socket, 1)));
+    assert_eq!(spread("-map-by numa:2 -bind-to core p"), Some((Binding::Numa, 2)));
+    assert_eq!(spread("-map-by slot p"), None);
+    assert_eq!(placement("-map-by node p").order, RankOrder::RoundRobin);
+    assert!(problem("-map-by slots p").starts_with("-map-by slots: it must be node, slot,"));
+    assert_eq!(problem("-map-by board p"), "-map-by board: the policy 'board' is not available");
+    assert!(problem("-map-by socket -bind-to slots p").contains("does not fit -bind-to slots"));
 }
 
 #[test]
@@ -156,7 +171,7 @@ fn the_spawn_policy_is_one_of_three_words() {
 fn a_dry_run_shows_the_request() {
     let line = "-dry-run -hosts a:4,b,[fe80::1]:2 -exclude c,d -ppn 4 -rr -g 2 -1 -bind-to core \
                 -spawn-policy load -print-rank-map p : -host e q : -host all r";
-    let Ok(Request::DryRun(text)) = parse(&caller(&words(line))) else { panic!() };
+    let Ok(Request::DryRun(Answer { text, .. })) = parse(&caller(&words(line))) else { panic!() };
     for line in [
         "hosts: a:4 b [fe80::1]:2",
         "excluded hosts: c d",

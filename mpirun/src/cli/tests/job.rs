@@ -185,9 +185,12 @@ fn the_option_verbose_is_recognised() {
 }
 
 #[test]
-fn options_of_later_versions_are_refused_by_name() {
-    assert!(problem("-map-by node a").ends_with("which this version does not have"));
-    assert!(problem("-iface a").ends_with("which this version does not have"));
+fn options_without_a_meaning_here_are_refused_with_a_reason() {
+    assert!(problem("-gexec a").starts_with("-gexec of the original MPD is not available: write"));
+    assert!(
+        problem("-iface a b").starts_with("-iface of MPICH (Hydra), Intel MPI is not available")
+    );
+    assert!(problem("-tv a").ends_with("is not available: write totalview mpirun -a ... instead"));
 }
 
 #[test]

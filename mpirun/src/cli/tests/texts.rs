@@ -1,23 +1,12 @@
-//! Help, version, documents and the dry run.
-
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
+//! Help, version and documents.
 
 use super::*;
 use crate::docs;
-use crate::linked::Visible;
 use crate::options::OPTIONS;
 
 fn help(line: &str) -> String {
     match parse(&caller(&words(line))) {
         Ok(Request::Help(text)) => text,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn dry_run(arguments: &[&str]) -> String {
-    match parse(&caller(arguments)) {
-        Ok(Request::DryRun(text)) => text,
         other => panic!("{other:?}"),
     }
 }
@@ -132,88 +121,4 @@ fn documents_are_generated_for_both_names_and_three_shells() {
 fn documents_that_cannot_be_written_name_the_file() {
     let error = docs::generate(Path::new("/dev/null")).unwrap_err().to_string();
     assert!(error.starts_with("cannot write /dev/null/man/mpirun.1: "), "{error}");
-}
-
-#[test]
-fn a_dry_run_shows_each_program() {
-    let line = "-dry-run -l -timeout 2.5 -n 2 -umask 077 -rlimit nofile=64 -env A 1 -wdir /x a";
-    let arguments = [words(line), vec!["two words", "it's", "", ":", "-envnone", "./b"]].concat();
-    assert_eq!(
-        dry_run(&arguments),
-        "\
-processes: 3
-standard input: rank 0
-label: '%r: '
-time limit: 2.5 s
-temporary files: /tmp
-ranks 0-1:
-  program: a 'two words' 'it'\\''s' ''
-  found: not on this host: No such file or directory
-  directory: /x
-  search: /bin:/usr/bin
-  umask: 0077
-  limit: nofile=64:4096
-  environment: the caller's, but
-    A=1
-rank 2:
-  program: ./b
-  found: not on this host: No such file or directory
-  directory: /work
-  umask: 0022
-  environment: nothing but
-    PATH=/bin:/usr/bin
-"
-    );
-}
-
-#[test]
-fn a_dry_run_shows_the_file_and_the_mpi_library_of_each_program() {
-    let mut c = caller(&words("-dry-run first : -genvnone -env A 1 second"));
-    c.look = |argset, environment| {
-        let visible = match environment.contains(&b"A=1".to_vec()) {
-            true => Visible::Static,
-            false => Visible::Python,
-        };
-        Found::Program(Path::new("/bin").join(OsStr::from_bytes(&argset.program)), visible)
-    };
-    let Ok(Request::DryRun(text)) = parse(&c) else { panic!() };
-    assert!(text.contains("  found: /bin/first\n  MPI library: decided by mpi4py\n"), "{text}");
-    let second =
-        "  found: /bin/second\n  MPI library: not visible: the program is statically linked\n";
-    assert!(text.contains(second), "{text}");
-}
-
-#[test]
-fn a_dry_run_shows_job_options_that_differ_from_the_default() {
-    let text = dry_run(&words(
-        "-dry-run -m -timestamp -a j -s all -on-failure continue -usize 4 -status-file s -ecfn e \
-         -print-all-exitcodes -outfile-pattern o%r -errfile-pattern e%r a",
-    ));
-    for line in [
-        "alias: j",
-        "standard input: rank all",
-        "merge: yes",
-        "timestamp: yes",
-        "standard output: /work/o%r",
-        "standard error: /work/e%r",
-        "on failure: continue",
-        "universe size: 4",
-        "status file: s",
-        "exit code file: e",
-        "print exit codes: yes",
-        "  environment: the caller's",
-    ] {
-        assert!(text.lines().any(|l| l == line), "{line}\n{text}");
-    }
-}
-
-#[test]
-fn a_dry_run_quotes_any_bytes() {
-    let mut c = caller(&["-dry-run", "p"]);
-    c.arguments.push(OsString::from_vec(b"\xff\n\t'\\1~".to_vec()));
-    c.environment.push(variable("GONE", "x"));
-    c.environment.push(variable("PMI_RANK", "0"));
-    let Ok(Request::DryRun(text)) = parse(&c) else { panic!() };
-    assert!(text.contains(r"program: p $'\377\n\t\'\\1~'"), "{text}");
-    assert!(text.contains("    without PMI_RANK\n") && !text.contains("GONE"), "{text}");
 }

@@ -1,44 +1,46 @@
-//! The text of `-dry-run`: the job with one block of lines `NAME: VALUE` per program, quoted for a shell.
+//! The answer as text: the job and its hosts, with one block of lines `NAME: VALUE` per program, quoted for a shell.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
-use mpd_io::logging::is_plain;
+use mpd_io::logging::{is_plain, one_line};
 use mpd_wire::RankSet;
 use mpd_wire::job::{
-    Argset, Binding, Bytes, HostChoice, JobSpec, LabelFormat, OnFailure, RankOrder, SpawnPolicy,
+    Argset, Binding, HostChoice, JobSpec, LabelFormat, OnFailure, RankOrder, SpawnPolicy,
 };
 
+use super::environment::{self, Difference};
+use super::outlook::{HostOutlook, Outlook};
+use super::shown::Shown;
 use crate::caller::Caller;
 use crate::job_options::{ExitReports, TraceOptions};
 use crate::limits;
 use crate::linked::Found;
+use crate::surroundings::RingKind;
 
 /// The job as text for people.
-pub fn render(
-    spec: &JobSpec,
-    exits: &ExitReports,
-    trace: &TraceOptions,
-    caller: &Caller,
-) -> String {
+pub(super) fn render(shown: &Shown<'_>) -> String {
+    let Shown { spec, exits, trace, caller, .. } = shown;
     let mut text = String::new();
-    for (name, value) in job_lines(spec, exits, trace).into_iter().chain(host_lines(spec)) {
+    line(&mut text, "processes", &spec.size().to_string());
+    for (name, value) in options(spec, exits, trace) {
         line(&mut text, name, &value);
     }
+    match &shown.outlook {
+        Ok(outlook) => outlook_lines(&mut text, outlook),
+        Err(problem) => line(&mut text, "problem", &one_line(problem)),
+    }
+    shown.remarks.iter().for_each(|remark| line(&mut text, "remark", &one_line(remark)));
     let mut first = 0;
-    for argset in &spec.argsets {
+    for (argset, found) in spec.argsets.iter().zip(&shown.found) {
         let ranks = RankSet::from_ranges(vec![(first, first + argset.size - 1)]);
         first += argset.size;
         // Writing to a String cannot fail.
-        let plural = if argset.size == 1 { "" } else { "s" };
-        let _ = writeln!(text, "rank{plural} {ranks}:");
+        let _ = writeln!(text, "{}:", counted(&ranks));
         let arguments = std::iter::once(&argset.program).chain(&argset.args);
         let command: Vec<String> = arguments.map(|w| quoted(w)).collect();
         line(&mut text, "  program", &command.join(" "));
-        let environment = spec.environments.get(argset.environment as usize);
-        let environment = environment.map_or(&[][..], Vec::as_slice);
-        found_lines(&mut text, &(caller.look)(argset, environment));
+        found_lines(&mut text, found);
         if argset.substitute {
             line(&mut text, "  arguments", "filled in for each rank");
         }
@@ -54,7 +56,58 @@ pub fn render(
             line(&mut text, "  terminal", &format!("{columns}x{lines}"));
         }
         limit_lines(&mut text, argset, caller);
-        environment_lines(&mut text, environment, caller);
+        environment_lines(&mut text, &Difference::new(environment::of(spec, argset), caller));
+    }
+    text
+}
+
+/// The options that differ from the default, with their values as texts.
+pub(super) fn options(
+    spec: &JobSpec,
+    exits: &ExitReports,
+    trace: &TraceOptions,
+) -> Vec<(&'static str, String)> {
+    job_lines(spec, exits, trace).into_iter().chain(host_lines(spec)).collect()
+}
+
+/// `rank 3` or `ranks 0-2`.
+fn counted(ranks: &RankSet) -> String {
+    format!("rank{} {ranks}", if ranks.count() == 1 { "" } else { "s" })
+}
+
+/// The hosts with their ranks, and the CPUs of bound ranks.
+fn outlook_lines(text: &mut String, outlook: &Outlook) {
+    let daemons = match outlook.kind {
+        RingKind::Standing => "those of the ring",
+        RingKind::Private => "started for the job",
+    };
+    line(text, "daemons", daemons);
+    for host in &outlook.hosts {
+        line(text, &format!("host {}", host.name), &host_text(host));
+        for (rank, cpus) in host.ranks.ranks().zip(&host.bound) {
+            let cpus = RankSet::from_ranges(cpus.iter().map(|&cpu| (cpu, cpu)).collect());
+            line(text, &format!("  CPUs of rank {rank}"), &cpus.to_string());
+        }
+    }
+    outlook.notices.iter().for_each(|notice| line(text, "notice", &one_line(notice)));
+}
+
+fn host_text(host: &HostOutlook) -> String {
+    let plural = if host.cpus == 1 { "" } else { "s" };
+    let mut text = format!("{}, {} CPU{plural}", counted(&host.ranks), host.cpus);
+    if host.is_assumed {
+        text.push_str(" (as this host)");
+    }
+    if host.is_here {
+        return text + ", this host";
+    }
+    match &host.addresses {
+        Some(Ok(addresses)) if addresses.is_empty() => {}
+        Some(Ok(addresses)) => text.extend([", ", &addresses.join(" ")]),
+        Some(Err(problem)) => {
+            text.extend([", no address (", &one_line(problem), "); ssh may know the name"]);
+        }
+        None => text.push_str(", no answer from the resolver"),
     }
     text
 }
@@ -81,7 +134,6 @@ fn job_lines(
     let path = |p: &std::path::PathBuf| quoted(p.as_os_str().as_bytes());
     let flag = |set: bool| set.then(|| "yes".to_owned());
     let lines = [
-        ("processes", Some(spec.size().to_string())),
         ("alias", spec.alias.as_ref().map(|a| quoted(a.as_bytes()))),
         ("standard input", Some(format!("rank {}", spec.stdin))),
         ("standard input can be switched", flag(spec.stdin_switch)),
@@ -94,6 +146,7 @@ fn job_lines(
         ("on failure", (spec.on_failure == OnFailure::Continue).then(|| "continue".to_owned())),
         ("ranks may run alone", flag(spec.allow_alone)),
         ("universe size", spec.universe_size.map(|n| n.to_string())),
+        ("memory kinds", spec.memory_kinds.clone()),
         ("status file", exits.status_file.as_ref().map(path)),
         ("niceness", spec.niceness.filter(|&nice| nice != 0).map(|nice| nice.to_string())),
         ("exit code file", exits.ecfn.as_ref().map(path)),
@@ -123,10 +176,22 @@ fn host_lines(spec: &JobSpec) -> impl Iterator<Item = (&'static str, String)> {
             "spawned processes",
             if_set(spec.spawn_policy != SpawnPolicy::default(), spec.spawn_policy.name()),
         ),
-        ("bound to", if_set(request.binding != Binding::None, request.binding.name())),
+        (
+            "bound to",
+            (request.binding != Binding::None).then(|| unit(request.binding, request.width)),
+        ),
+        ("in turn", request.spread.map(|spread| unit(spread.over, spread.block))),
         ("print rank map", if_set(request.print_rank_map, "yes")),
     ];
     lines.into_iter().filter_map(|(name, value)| Some((name, value?)))
+}
+
+/// A unit with a number that is not one.
+fn unit(unit: Binding, number: u32) -> String {
+    match number {
+        1 => unit.name().to_owned(),
+        number => format!("{}:{number}", unit.name()),
+    }
 }
 
 /// Hosts with their slots, in the form of a host file.
@@ -153,40 +218,25 @@ fn limit_lines(text: &mut String, argset: &Argset, caller: &Caller) {
 }
 
 /// The environment as differences from the caller's, or in full if that is shorter.
-fn environment_lines(text: &mut String, environment: &[Bytes], caller: &Caller) {
-    let old: BTreeMap<&[u8], &[u8]> =
-        caller.environment.iter().rev().map(|entry| split(entry)).collect();
-    let names: BTreeSet<&[u8]> = environment.iter().map(|v| split(v).0).collect();
-    let removed: Vec<&[u8]> = old.keys().copied().filter(|n| !names.contains(n)).collect();
-    if removed.len() > environment.len() {
-        line(text, "  environment", "nothing but");
-        environment.iter().for_each(|variable| set_line(text, variable));
-        return;
-    }
-    let changed: Vec<&Bytes> =
-        environment.iter().filter(|v| old.get(split(v).0) != Some(&split(v).1)).collect();
-    if removed.is_empty() && changed.is_empty() {
-        return line(text, "  environment", "the caller's");
-    }
-    line(text, "  environment", "the caller's, but");
-    for name in removed {
+fn environment_lines(text: &mut String, difference: &Difference<'_>) {
+    let (base, without, with) = match difference {
+        Difference::Only(with) => ("nothing but", &[][..], with),
+        Difference::Callers { without, with } if without.is_empty() && with.is_empty() => {
+            return line(text, "  environment", "the caller's");
+        }
+        Difference::Callers { without, with } => ("the caller's, but", without.as_slice(), with),
+    };
+    line(text, "  environment", base);
+    for name in without {
         let _ = writeln!(text, "    without {}", quoted(name));
     }
-    changed.into_iter().for_each(|variable| set_line(text, variable));
-}
-
-fn set_line(text: &mut String, variable: &[u8]) {
-    let (name, value) = split(variable);
-    let _ = writeln!(text, "    {}={}", String::from_utf8_lossy(name), quoted(value));
+    for (name, value) in with {
+        let _ = writeln!(text, "    {}={}", String::from_utf8_lossy(name), quoted(value));
+    }
 }
 
 fn line(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "{name}: {value}");
-}
-
-fn split(variable: &[u8]) -> (&[u8], &[u8]) {
-    let at = variable.iter().position(|&b| b == b'=').unwrap_or(variable.len());
-    (&variable[..at], variable.get(at + 1..).unwrap_or_default())
 }
 
 /// Quotes any bytes for a shell.

@@ -1,0 +1,121 @@
+//! The launchers whose command lines are understood, and the choice of one.
+
+use mpd_placement::binding::Cpu;
+
+/// A launcher whose command lines are understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Dialect {
+    /// MPICH's `mpiexec.hydra`.
+    Hydra,
+    /// Intel MPI.
+    Intel,
+    /// Open MPI up to version 4.
+    OpenMpi4,
+    /// Open MPI 5 and PRRTE.
+    OpenMpi5,
+    /// MVAPICH's `mpirun_rsh`.
+    Mvapich,
+    /// Cray PALS.
+    Pals,
+    /// LAM/MPI.
+    Lam,
+    /// The original MPD.
+    Mpd,
+    /// Slurm's `srun`.
+    Srun,
+}
+
+impl Dialect {
+    /// All of them, in the order of the manual.
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Hydra,
+        Self::Intel,
+        Self::OpenMpi4,
+        Self::OpenMpi5,
+        Self::Mvapich,
+        Self::Pals,
+        Self::Lam,
+        Self::Mpd,
+        Self::Srun,
+    ];
+
+    /// Its name for `-dialect`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Hydra => "hydra",
+            Self::Intel => "intel",
+            Self::OpenMpi4 => "openmpi4",
+            Self::OpenMpi5 => "openmpi5",
+            Self::Mvapich => "mvapich",
+            Self::Pals => "pals",
+            Self::Lam => "lam",
+            Self::Mpd => "mpd",
+            Self::Srun => "srun",
+        }
+    }
+
+    /// Its name for people.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Hydra => "MPICH (Hydra)",
+            Self::Intel => "Intel MPI",
+            Self::OpenMpi4 => "Open MPI 4",
+            Self::OpenMpi5 => "Open MPI 5 (PRRTE)",
+            Self::Mvapich => "MVAPICH (mpirun_rsh)",
+            Self::Pals => "Cray PALS",
+            Self::Lam => "LAM/MPI",
+            Self::Mpd => "the original MPD",
+            Self::Srun => "Slurm (srun)",
+        }
+    }
+
+    /// The dialect of a name for `-dialect`; `Some(None)` for our own options.
+    pub(crate) fn of_name(name: &str) -> Option<Option<Self>> {
+        match name {
+            "ours" => Some(None),
+            "openmpi" => Some(Some(Self::OpenMpi5)),
+            "mpich" => Some(Some(Self::Hydra)),
+            _ => Self::ALL.into_iter().find(|dialect| dialect.name() == name).map(Some),
+        }
+    }
+
+    /// The dialect of a program's name.
+    pub(crate) fn of_program(name: &str) -> Option<Self> {
+        Some(match name {
+            "mpiexec.hydra" | "mpirun.hydra" | "mpiexec.mpich" | "mpirun.mpich" => Self::Hydra,
+            "mpiexec.openmpi" | "mpirun.openmpi" | "orterun" => Self::OpenMpi4,
+            "prterun" => Self::OpenMpi5,
+            "mpirun_rsh" => Self::Mvapich,
+            "mpirun.lam" | "mpiexec.lam" => Self::Lam,
+            "mpdrun" | "mpiexec.mpd" => Self::Mpd,
+            _ => return None,
+        })
+    }
+
+    /// The first of these dialects.
+    pub(crate) fn first_of(bits: u16) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| bits & dialect.bit() != 0)
+    }
+
+    /// Its bit in a set of dialects.
+    pub(crate) const fn bit(self) -> u16 {
+        1 << self as u16
+    }
+}
+
+/// Facts about the caller that a translation can need.
+pub(crate) trait Facts: std::fmt::Debug {
+    /// The value of a variable.
+    fn variable(&self, name: &[u8]) -> Option<&[u8]>;
+    /// The CPUs of this host.
+    fn cpus(&self) -> Vec<Cpu>;
+}
+
+/// How options are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Language<'a> {
+    /// The chosen dialect; `None` for our own options.
+    pub(crate) dialect: Option<Dialect>,
+    /// The caller.
+    pub(crate) caller: &'a dyn Facts,
+}

@@ -1,0 +1,195 @@
+//! The options of other launchers. An option that `mpirun` does not have is looked up in the table of foreign options.
+//! It becomes words of our own, or is accepted without effect, or is refused with a reason. The table is read only for
+//! such options, or when a dialect is chosen. Options that we have keep our meaning unless a dialect is chosen.
+
+mod language;
+mod open_mpi;
+#[cfg(test)]
+mod page;
+mod table;
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+use crate::usage::Usage;
+pub(crate) use language::{Dialect, Facts, Language};
+use table::{Answer, Row, TABLE};
+
+/// A foreign option in our words.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Translated {
+    /// Our options.
+    pub(crate) words: Vec<OsString>,
+    /// A line for the user about an option without effect.
+    pub(crate) remark: Option<String>,
+    /// How many of the words after the option were its values.
+    pub(crate) used: usize,
+}
+
+/// The error for our option `-d`, if it is written like the depth of PALS.
+pub(crate) fn ambiguous(name: &[u8], after: &[OsString]) -> Option<Usage> {
+    let number = after
+        .first()
+        .filter(|word| !word.is_empty() && word.as_bytes().iter().all(u8::is_ascii_digit))?;
+    let number = number.to_string_lossy();
+    (name == b"d").then(|| {
+        Usage::syntax(format!(
+            "-d {number} has two meanings: here -d is the debugger and has no value (write -gdb {number}); for PALS it is \
+             the depth (write --depth {number}, or -dialect pals)"
+        ))
+    })
+}
+
+/// Translates the option `written`, whose name without dashes is `name`; `glued` is the value after `=`. The result is
+/// `None` if the table does not have it.
+///
+/// # Errors
+/// The option is refused, lacks a value, or means different things in several dialects.
+pub(crate) fn translate(
+    (written, name): (&str, &[u8]),
+    glued: Option<&[u8]>,
+    after: &[OsString],
+    language: Language<'_>,
+) -> Result<Option<Translated>, Usage> {
+    let Ok(name) = str::from_utf8(name) else { return Ok(None) };
+    let Some((row, of)) = row(written, name, language.dialect)? else { return Ok(None) };
+    let wanted = row.values.len();
+    let (values, used): (Vec<OsString>, usize) = match glued {
+        Some(value) if wanted == 1 => (vec![OsString::from_vec(value.to_vec())], 0),
+        Some(_) => {
+            let count = if wanted == 0 { "takes no value" } else { "takes separate values" };
+            return Err(Usage::syntax(format!("{written} {count}")));
+        }
+        None if after.len() < wanted => {
+            let missing = row.values[after.len()..].join(" ");
+            return Err(Usage::syntax(format!("{written} needs a value: {missing}")));
+        }
+        None => (after[..wanted].to_vec(), wanted),
+    };
+    let shown = |values: &[OsString]| {
+        let words = values.iter().map(|value| value.to_string_lossy());
+        std::iter::once(written.into()).chain(words).collect::<Vec<_>>().join(" ")
+    };
+    let made = |words| Ok(Some(Translated { words, remark: None, used }));
+    match row.answer {
+        Answer::Words(pattern) => made(pattern.iter().map(|word| filled(word, &values)).collect()),
+        Answer::Computed(compute, _) => {
+            let texts: Option<Vec<&str>> = values.iter().map(|value| value.to_str()).collect();
+            let problem = |e: String| Usage::new(format!("{}: {e}", shown(&values)));
+            let texts = texts.ok_or_else(|| problem("the value is not UTF-8 text".to_owned()))?;
+            let words = compute(&texts, language.caller).map_err(problem)?;
+            made(words.into_iter().map(Into::into).collect())
+        }
+        Answer::Silent(_) => made(Vec::new()),
+        Answer::Accepted(reason) => {
+            let remark = Some(format!("{} has no effect: {reason}", shown(&values)));
+            Ok(Some(Translated { words: Vec::new(), remark, used }))
+        }
+        Answer::Refused(reason) => {
+            let text = format!("{written} of {} is not available: {reason}", dialects(of));
+            Err(Usage::new(text))
+        }
+    }
+}
+
+/// The row of a name, and the dialects that have the name with this meaning.
+fn row(
+    written: &str,
+    name: &str,
+    dialect: Option<Dialect>,
+) -> Result<Option<(&'static Row, u16)>, Usage> {
+    let wanted = dialect.map_or_else(|| having(name.as_bytes()), Dialect::bit);
+    let mut rows = TABLE.iter().filter(|row| row.names.contains(&name) && row.of & wanted != 0);
+    let Some(first) = rows.next() else { return Ok(None) };
+    let meaning = first.answer.meaning();
+    let mut of = first.of;
+    for other in rows {
+        let others = other.answer.meaning();
+        if others != meaning || other.values.len() != first.values.len() {
+            return Err(Usage::syntax(format!(
+                "{written} has several meanings: {meaning} ({}), {others} ({}); choose one with -dialect",
+                dialects(of),
+                dialects(other.of),
+            )));
+        }
+        of |= other.of;
+    }
+    Ok(Some((first, of)))
+}
+
+/// Whether these dialects are one launcher, or versions of one.
+pub(crate) fn are_alike(bits: u16) -> bool {
+    let open_mpi = Dialect::OpenMpi4.bit() | Dialect::OpenMpi5.bit();
+    let hydra = Dialect::Hydra.bit() | Dialect::Intel.bit();
+    bits.count_ones() == 1 || bits & !open_mpi == 0 || bits & !hydra == 0
+}
+
+/// The dialects that have an option of this name, as bits. `srun` counts only for names that no `mpirun` has.
+pub(crate) fn having(name: &[u8]) -> u16 {
+    let rows = TABLE.iter().filter(|row| row.names.iter().any(|known| known.as_bytes() == name));
+    let all = rows.fold(0, |bits, row| bits | row.of);
+    match all & !Dialect::Srun.bit() {
+        0 => all,
+        others => others,
+    }
+}
+
+/// Names of dialects as a list.
+pub(crate) fn dialects(bits: u16) -> String {
+    let all = Dialect::ALL.into_iter().filter(|dialect| bits & dialect.bit() != 0);
+    all.map(Dialect::title).collect::<Vec<_>>().join(", ")
+}
+
+/// A pattern with `{0}` and `{1}` replaced by values.
+fn filled(pattern: &str, values: &[OsString]) -> OsString {
+    let mut made = Vec::new();
+    let mut rest = pattern;
+    while let Some((before, after)) = rest.split_once('{') {
+        made.extend_from_slice(before.as_bytes());
+        let (number, tail) = after.split_once('}').unwrap_or((after, ""));
+        let value = number.parse::<usize>().ok().and_then(|number| values.get(number));
+        made.extend_from_slice(value.map_or(OsStr::new(""), OsString::as_os_str).as_bytes());
+        rest = tail;
+    }
+    made.extend_from_slice(rest.as_bytes());
+    OsString::from_vec(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::options;
+
+    #[test]
+    fn no_dialect_has_two_answers_for_a_name() {
+        let mut seen = BTreeMap::new();
+        for row in TABLE {
+            for name in row.names {
+                for dialect in Dialect::ALL.into_iter().filter(|d| row.of & d.bit() != 0) {
+                    assert!(seen.insert((dialect, name), ()).is_none(), "{name} of {dialect:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_answer_uses_options_of_ours() {
+        for row in TABLE {
+            let Answer::Words(words) = row.answer else { continue };
+            let option = words.first().and_then(|word| word.strip_prefix('-'));
+            assert!(
+                option.is_some_and(|name| options::find(name.as_bytes()).is_some()),
+                "{words:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn patterns_are_filled_with_values() {
+        let values = [OsString::from("a"), OsString::from_vec(vec![0xff])];
+        assert_eq!(filled("X_{0}=", &values), OsString::from("X_a="));
+        assert_eq!(filled("{1}{1}", &values).into_vec(), [0xff, 0xff]);
+    }
+}

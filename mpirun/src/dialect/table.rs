@@ -1,0 +1,293 @@
+//! The table of foreign options. A row has the spellings of an option without dashes, its values, the dialects that have
+//! it with this meaning, and our answer. Options that mean the same here are not in the table, because our own table has
+//! them.
+//!
+//! The sources are the help texts of Hydra 4.0.2 and 5.0.2, Intel MPI 2021.18, Open MPI 4.1.8 and PRRTE 3.0.13. The
+//! others are the manuals of MVAPICH, PALS, LAM 7.1.4, the original MPD 1.0.1 and Slurm.
+
+use super::language::Facts;
+use super::open_mpi;
+
+/// A function that makes our words of values.
+type Compute = fn(&[&str], &dyn Facts) -> open_mpi::Made;
+
+/// Our answer to a foreign option.
+#[derive(Clone, Copy)]
+pub(super) enum Answer {
+    /// These words of ours; `{0}` is the first value.
+    Words(&'static [&'static str]),
+    /// The words that a function makes of the values, and their description.
+    Computed(Compute, &'static str),
+    /// No effect, and no line: what the option asks for is always so.
+    Silent(&'static str),
+    /// No effect, which one line reports with this reason.
+    Accepted(&'static str),
+    /// Refused with this reason.
+    Refused(&'static str),
+}
+
+/// An option of other launchers.
+pub(super) struct Row {
+    pub(super) names: &'static [&'static str],
+    pub(super) values: &'static [&'static str],
+    /// The dialects, one bit each.
+    pub(super) of: u16,
+    pub(super) answer: Answer,
+}
+
+const fn row(
+    of: u16,
+    names: &'static [&'static str],
+    values: &'static [&'static str],
+    answer: Answer,
+) -> Row {
+    Row { names, values, of, answer }
+}
+
+// The dialects, by the bits of `Dialect`.
+const H: u16 = 1;
+const I: u16 = 1 << 1;
+const O4: u16 = 1 << 2;
+const O5: u16 = 1 << 3;
+const O: u16 = O4 | O5;
+const M: u16 = 1 << 4;
+const P: u16 = 1 << 5;
+const L: u16 = 1 << 6;
+const D: u16 = 1 << 7;
+const S: u16 = 1 << 8;
+
+const NETWORK: &str = "the host file of mpdboot chooses the network (ifhn=NAME)";
+const RESTARTS: &str =
+    "a failed rank is not started again; -on-failure continue lets the others run";
+const DAEMONS: &str = "mpdboot starts the daemons, and mpd --log-file has their messages";
+const OUTPUT: &str = "output is written line by line";
+const BATCH: &str = "this is a request to the batch system: put it into sbatch or salloc";
+const TOOL: &str = "write the tool before the program";
+const XTERM: &str = "write xterm -e before the program";
+const TREE: &str = "the tree of the launch is chosen by the number of hosts";
+const CHECKPOINT: &str = "checkpoints are not supported";
+const TOTALVIEW: &str = "write totalview mpirun -a ... instead";
+const WORDS_OF_OMPI: &str = "-ppn, -rr, -map-by and -bind-to, by the words of the value";
+
+/// The table, by launcher.
+#[rustfmt::skip]
+pub(super) static TABLE: &[Row] = {
+    use Answer::{Accepted, Computed, Refused, Silent, Words};
+    &[
+    // Hydra and Intel MPI.
+    row(H | I, &["l", "prepend-rank"], &[], Words(&["-prepend-pattern", "[%r] "])),
+    row(H | I, &["hosts", "host", "H"], &["LIST"], Computed(open_mpi::one_slot, "`-hosts`, where a host without a number has one slot")),
+    row(H | I, &["enable-x", "disable-x"], &[], Accepted("ssh decides about X (ForwardX11)")),
+    row(H | I, &["demux", "topolib", "polling-mode"], &["NAME"], Silent("there is one implementation")),
+    row(H | I, &["disable-hostname-propagation"], &[], Silent("MPI libraries ask for the name themselves")),
+    row(H | I, &["nameserver"], &["HOST:PORT"], Accepted("published names are in the ring")),
+    row(H | I, &["localhost"], &["NAME"], Accepted("mpd --name names a daemon")),
+    row(H, &["membind"], &["POLICY"], Refused("memory is not bound; use numactl before the program")),
+    row(H, &["rankmap"], &["MAP"], Refused("use -host for each program, or -hosts with numbers")),
+    row(H, &["order-nodes"], &["ORDER"], Refused("name the hosts in the wanted order with -hosts")),
+    row(H, &["skip-launch-node"], &[], Words(&["-nolocal"])),
+    row(H, &["hybrid-hosts"], &[], Silent("paths may differ: -path has several directories")),
+    row(H, &["gpus-per-proc", "gpu-subdevs-per-proc"], &["N"], Refused("GPUs are not assigned; set CUDA_VISIBLE_DEVICES from MPI_LOCALRANKID in a wrapper")),
+    row(H, &["pmi-port"], &[], Silent("ranks reach their manager by a descriptor")),
+    row(H, &["profile"], &[], Words(&["-v"])),
+    row(H | I, &["info"], &[], Words(&["-version"])),
+    row(H, &["ckpointlib", "ckpoint-prefix", "ckpoint-num", "ckpoint-interval"], &["VALUE"], Refused(CHECKPOINT)),
+    row(I, &["aps", "mps", "trace", "t", "check_mpi"], &[], Refused("the tool is not started; write it before the program, like `aps ./a.out`")),
+    row(I, &["gtool"], &["TOOL:RANKS"], Refused("write the tool before the program, with a section for its ranks, like `-n 1 tool ./a : -n 3 ./a`")),
+    row(I, &["gtoolfile"], &["FILE"], Refused(TOOL)),
+    row(I, &["gdb-args"], &["ARGUMENTS"], Refused("use -x FILE and -ex COMMAND")),
+    row(I, &["hosts-group"], &["LIST"], Words(&["-hosts", "{0}"])),
+    row(I, &["silent-abort"], &[], Accepted("the message about an abort names the rank")),
+    row(I, &["tune"], &["FILE"], Words(&["-genv", "I_MPI_TUNING_BIN", "{0}"])),
+    row(I, &["prepend-timestamp"], &[], Words(&["-timestamp"])),
+    row(I, &["prot"], &[], Words(&["-genv", "I_MPI_DEBUG", "4"])),
+    row(I, &["cpu-bind"], &["UNIT"], Words(&["-bind-to", "{0}"])),
+    row(I, &["grr"], &["N"], Words(&["-ppn", "{0}"])),
+    row(I, &["ordered-output"], &[], Silent(OUTPUT)),
+    row(I, &["noconf"], &[], Silent("there is no configuration file")),
+    row(I, &["genvexcl", "envexcl"], &["LIST"], Refused("use -genvlist, or env -u NAME before mpirun")),
+    row(I, &["r"], &["CMD"], Words(&["-launcher", "{0}"])),
+    row(I, &["ilp64"], &[], Words(&["-genv", "I_MPI_ILP64", "1"])),
+    row(I, &["branch-count"], &["N"], Silent(TREE)),
+    row(I, &["rdma", "RDMA", "dapl", "DAPL", "ib", "IB", "mx", "MX", "tmi", "TMI", "psm", "PSM", "psm2", "PSM2", "ofi", "OFI"], &[], Accepted("the MPI library chooses its network (I_MPI_FABRICS, FI_PROVIDER)")),
+    row(H | I, &["iface"], &["NAME"], Refused(NETWORK)),
+
+    // Open MPI 4 and 5.
+    row(O, &["mca", "gmca"], &["KEY", "VALUE"], Words(&["-genv", "OMPI_MCA_{0}", "{1}"])),
+    row(O5, &["prtemca"], &["KEY", "VALUE"], Words(&["-genv", "PRTE_MCA_{0}", "{1}"])),
+    row(O5, &["pmixmca", "gpmixmca"], &["KEY", "VALUE"], Words(&["-genv", "PMIX_MCA_{0}", "{1}"])),
+    row(O, &["host", "H"], &["LIST"], Computed(open_mpi::one_slot, "`-hosts`, where a host without a number has one slot")),
+    row(O, &["map-by"], &["POLICY"], Computed(open_mpi::map_by, WORDS_OF_OMPI)),
+    row(O, &["rank-by"], &["POLICY"], Computed(open_mpi::rank_by, "`slot` and `fill` are the default; others are refused")),
+    row(O, &["bind-to"], &["UNIT"], Computed(open_mpi::bind_to, "`-bind-to`; modifiers have no effect")),
+    row(O, &["c"], &["N"], Words(&["-n", "{0}"])),
+    row(O4, &["ppr"], &["LIST"], Computed(open_mpi::ppr, WORDS_OF_OMPI)),
+    row(O, &["pernode"], &[], Words(&["-ppn", "1"])),
+    row(O, &["npersocket"], &["N"], Computed(open_mpi::per_socket, "`-ppn` and `-map-by socket:N`, with the sockets of this host")),
+    row(O, &["oversubscribe", "allow-run-as-root"], &[], Silent("this is always allowed")),
+    row(O, &["s"], &[], Words(&["-preload"])),
+    row(O, &["bynode"], &[], Words(&["-rr"])),
+    row(O, &["byslot"], &[], Silent("this is the default")),
+    row(O, &["bycore"], &[], Words(&["-map-by", "core"])),
+    row(O, &["bysocket"], &[], Words(&["-map-by", "socket"])),
+    row(O, &["bind-to-core"], &[], Words(&["-bind-to", "core"])),
+    row(O, &["bind-to-socket"], &[], Words(&["-bind-to", "socket"])),
+    row(O, &["bind-to-none"], &[], Words(&["-bind-to", "none"])),
+    row(O, &["cpus-per-proc", "cpus-per-rank"], &["N"], Words(&["-bind-to", "core:{0}"])),
+    row(O, &["cpu-set", "cpu-list"], &["LIST"], Refused("use taskset -c LIST before mpirun, with a daemon of the job")),
+    row(O, &["use-hwthread-cpus"], &[], Silent("slots are hardware threads; -bind-to hwthread binds to them")),
+    row(O, &["rf", "rankfile"], &["FILE"], Refused("rank files are not read; use -host for each program, and -bind-to")),
+    row(O, &["nooversubscribe"], &[], Refused("more ranks than slots are always allowed; -v reports them")),
+    row(O, &["report-bindings"], &[], Accepted("-dry-run shows the CPUs of the ranks")),
+    row(O, &["display-map", "display-devel-map", "display-diffable-map"], &[], Words(&["-print-rank-map"])),
+    row(O, &["display-allocation", "display-devel-allocation"], &[], Accepted("-dry-run shows the hosts")),
+    row(O, &["display-topo"], &[], Accepted("use lstopo")),
+    row(O5, &["display"], &["LIST"], Computed(open_mpi::display, "`map`: `-print-rank-map`; others are refused: use -dry-run")),
+    row(O5, &["output"], &["LIST"], Computed(open_mpi::output, "`tag` and `rank`: `-prepend-pattern '[1,%r]: '`; `timestamp`: `-timestamp`; `file` and `merge` are refused")),
+    row(O, &["tag-output"], &[], Words(&["-prepend-pattern", "[1,%r]: "])),
+    row(O, &["timestamp-output"], &[], Words(&["-timestamp"])),
+    row(O, &["output-filename", "output-directory"], &["NAME"], Refused("use -outfile-pattern NAME.%r.out and -errfile-pattern NAME.%r.err; they make no directories, and the terminal shows nothing then")),
+    row(O, &["merge-stderr-to-stdout"], &[], Refused("use sh -c 'exec \"$@\" 2>&1' sh before the program, or -pty")),
+    row(O, &["xml", "xml-file"], &[], Refused("output has no XML form")),
+    row(O, &["stdin"], &["RANKS"], Words(&["-s", "{0}"])),
+    row(O, &["xterm"], &["RANKS"], Refused(XTERM)),
+    row(O, &["app"], &["FILE"], Words(&["-configfile", "{0}"])),
+    row(O, &["q", "quiet"], &[], Silent("only errors are reported")),
+    row(O, &["prefix"], &["DIR"], Computed(open_mpi::prefix, "PATH and LD_LIBRARY_PATH of the ranks begin with DIR/bin and DIR/lib")),
+    row(O, &["noprefix"], &[], Silent("this is the default")),
+    row(O5, &["pmix-prefix", "app-pmix-prefix"], &["DIR"], Accepted("managers need no PMIx library")),
+    row(O5, &["no-app-prefix"], &[], Silent("this is the default")),
+    row(O, &["default-hostfile"], &["FILE"], Words(&["-f", "{0}"])),
+    row(O5, &["add-host", "add-hostfile"], &["HOSTS"], Refused("mpdboot --add enlarges the ring")),
+    row(O, &["preload-files"], &["FILES"], Refused("only programs are sent (-preload)")),
+    row(O, &["set-cwd-to-session-dir"], &[], Refused("use -wdir; the variable MPD_JOB_TMPDIR names the directory of the job")),
+    row(O, &["personality"], &["NAME"], Silent("every MPI library is served")),
+    row(O, &["tune", "am"], &["FILES"], Refused("files of parameters are not read; use --mca, or the variables OMPI_MCA_NAME")),
+    row(O5, &["set-env"], &["NAME=VALUE"], Words(&["-genv", "{0}"])),
+    row(O5, &["unset-env"], &["NAME"], Refused("use env -u NAME before the program")),
+    row(O5, &["append-env", "prepend-env"], &["NAME[c]", "VALUE"], Refused("use -genv with the whole value")),
+    row(O5, &["gpu-support"], &["BOOLEAN"], Words(&["-genv", "OMPI_MCA_opal_cuda_support", "{0}"])),
+    row(O, &["enable-recovery", "disable-recovery", "continuous"], &[], Refused(RESTARTS)),
+    row(O, &["max-restarts"], &["N"], Refused(RESTARTS)),
+    row(O5, &["runtime-options"], &["LIST"], Refused("use -on-failure continue")),
+    row(O, &["report-child-jobs-separately"], &[], Silent("the exit code is that of the first failed rank")),
+    row(O, &["get-stack-traces", "report-state-on-timeout"], &[], Accepted("mpirun -stacks JOB prints the stacks of a running job")),
+    row(O5, &["spawn-timeout"], &["SECONDS"], Refused("use -timeout for the whole job")),
+    row(O, &["do-not-launch"], &[], Words(&["-dry-run"])),
+    row(O5, &["stop-on-exec", "stop-in-init", "stop-in-app"], &[], Refused("use -d, or a controlling tool with MPIR")),
+    row(O, &["debug", "debugger"], &[], Refused("use -d")),
+    row(O, &["debug-devel", "debug-daemons", "debug-daemons-file", "leave-session-attached", "show-progress"], &[], Accepted(DAEMONS)),
+    row(O, &["d"], &[], Accepted(DAEMONS)),
+    row(O, &["launch-agent"], &["CMD"], Refused("-launcher names the remote shell, and mpdboot -m the daemon")),
+    row(O, &["max-vm-size", "keepalive"], &["VALUE"], Accepted(TREE)),
+    row(O, &["novm", "use-regexp", "enable-instant-on-support", "fwd-mpirun-port", "do-not-resolve", "set-sid", "no-ready-msg", "system-server", "hetero-nodes"], &[], Silent("this concerns the daemons of Open MPI")),
+    row(O4, &["dvm"], &[], Refused("mpdboot starts standing daemons")),
+    row(O5, &["dvm"], &["URI"], Words(&["-ring", "{0}"])),
+    row(O, &["hnp", "ompi-server"], &["URI"], Refused("published names are in the ring")),
+    row(O, &["report-pid", "report-uri"], &["FILE"], Refused("mpdlistjobs lists the jobs, and -proctable writes the processes")),
+    row(O, &["report-events"], &["URI"], Refused("mpdwatch prints the events of a ring")),
+    row(O4, &["output-proctable"], &[], Refused("use -proctable FILE")),
+    row(O4, &["index-argv-by-rank"], &[], Refused("use -subst with %r")),
+    row(O4, &["cf", "cartofile"], &["FILE"], Silent("the topology is read from the system")),
+    row(O5, &["forward-signals"], &["LIST"], Silent("every signal that can be caught is forwarded")),
+    row(O5, &["pset"], &["NAME"], Refused("names of process sets are not kept")),
+    row(O5, &["tmpdir"], &["DIR"], Refused("set TMPDIR")),
+    row(O5, &["singleton"], &["ID"], Refused("a program of Open MPI that was started alone cannot spawn; start it with mpirun -n 1")),
+
+    // MVAPICH.
+    row(M, &["ssh", "rsh"], &[], Silent("ssh is the default; see -launcher")),
+    row(M, &["config"], &["FILE"], Words(&["-configfile", "{0}"])),
+    row(M, &["show"], &[], Words(&["-dry-run"])),
+    row(M, &["xterm"], &[], Refused(XTERM)),
+    row(M, &["debug"], &[], Words(&["-d"])),
+    row(M, &["legacy", "fastssh", "nopm"], &[], Silent(TREE)),
+    row(M, &["use-xlauncher", "totalview-cmd"], &["VALUE"], Refused(TOTALVIEW)),
+    row(M, &["export", "export-all"], &[], Silent("ranks get the whole environment")),
+    row(M, &["sg"], &["GROUP"], Refused("ranks run with the groups of the daemon; use sg before mpdboot")),
+    row(M, &["spawnfile"], &["FILE"], Refused("spawned processes use the hosts of the job")),
+    row(M, &["dpm"], &[], Silent("ranks can always spawn")),
+
+    // Cray PALS.
+    row(P, &["depth", "d"], &["N"], Words(&["-bind-to", "core:{0}"])),
+    row(P, &["cpu-bind"], &["METHOD"], Computed(open_mpi::pals_bind, "`none`, `core`, `thread`, `numa`, `socket`, `depth`: `-bind-to`; lists and masks are refused")),
+    row(P, &["label"], &[], Words(&["-prepend-pattern", "%h %r: "])),
+    row(P, &["line-buffer"], &[], Silent(OUTPUT)),
+    row(P, &["exclusive", "no-transfer", "transfer"], &[], Silent("programs are sent with -preload only")),
+    row(P, &["mem-bind", "gpu-bind"], &["METHOD"], Refused("memory and GPUs are not bound; use a wrapper")),
+    row(P, &["env", "e"], &["NAME=VALUE"], Words(&["-env", "{0}"])),
+    row(P, &["hostlist", "w"], &["LIST"], Words(&["-hosts", "{0}"])),
+    row(P, &["hostfile"], &["FILE"], Words(&["-f", "{0}"])),
+    row(P, &["rlimits"], &["LIST"], Silent("all limits are passed")),
+    row(P, &["no-abort-on-failure"], &[], Words(&["-on-failure", "continue"])),
+    row(P, &["abort-on-failure"], &[], Silent("this is the default")),
+    row(P, &["pmi", "network", "fabric"], &["NAME"], Silent("every MPI library is served")),
+    row(P, &["no-vni", "vnis"], &[], Refused("networks of Slingshot are not reserved")),
+
+    // LAM.
+    row(L, &["O", "c2c", "toff", "nger", "ger", "nsigs", "sigs", "nw", "w", "f", "npty", "nx", "lamd"], &[], Silent("this concerns the daemons of LAM")),
+    row(L, &["t", "ton"], &[], Accepted("communication is not traced")),
+    row(L, &["ssi"], &["KEY", "VALUE"], Words(&["-genv", "LAM_MPI_SSI_{0}", "{1}"])),
+    row(L, &["D"], &[], Refused("use -wdir with the directory of the program")),
+    row(L, &["s"], &["NODE"], Words(&["-preload"])),
+    row(L, &["p"], &["PREFIX"], Words(&["-prepend-pattern", "{0}"])),
+    row(L, &["sa", "sf"], &[], Silent("the exit codes of ranks are reported")),
+    row(L, &["c"], &["N"], Words(&["-n", "{0}"])),
+
+    // The original MPD.
+    row(D, &["ifhn", "if"], &["NAME"], Refused(NETWORK)),
+    row(D, &["recvtimeout"], &["SECONDS"], Accepted("mpirun waits as long as its daemon lives")),
+    row(D, &["kx"], &[], Accepted("X is not forwarded")),
+    row(D, &["bnr"], &[], Refused("MPICH 1 is not served")),
+    row(D | L | M | O4, &["tv"], &[], Refused(TOTALVIEW)),
+    row(D, &["tvsu"], &[], Refused(TOTALVIEW)),
+    row(D, &["gexec"], &["PROGRAM"], Refused("write the program in each section")),
+    row(D, &["cpm", "cpr"], &["PROGRAM"], Refused("co-processes are not started; use a section of the command line")),
+
+    // Slurm.
+    row(S, &["ntasks"], &["N"], Words(&["-n", "{0}"])),
+    row(S, &["ntasks-per-node", "tasks-per-node"], &["N"], Words(&["-ppn", "{0}"])),
+    row(S, &["N", "nodes"], &["N"], Refused("the number of hosts follows from -hosts, -n and -ppn")),
+    row(S, &["cpus-per-task", "c"], &["N"], Words(&["-bind-to", "hwthread:{0}"])),
+    row(S, &["nodelist", "w"], &["LIST"], Words(&["-hosts", "{0}"])),
+    row(S, &["nodefile", "F"], &["FILE"], Words(&["-f", "{0}"])),
+    row(S, &["exclude", "x"], &["LIST"], Words(&["-exclude", "{0}"])),
+    row(S, &["chdir", "D"], &["DIR"], Words(&["-wdir", "{0}"])),
+    row(S, &["label", "l"], &[], Words(&["-l"])),
+    row(S, &["output"], &["PATTERN"], Refused("use -outfile-pattern, with %r for %t")),
+    row(S, &["error"], &["PATTERN"], Refused("use -errfile-pattern, with %r for %t")),
+    row(S, &["input"], &["RANKS"], Words(&["-s", "{0}"])),
+    row(S, &["time", "t"], &["TIME"], Refused("use -timeout SECONDS")),
+    row(S, &["job-name", "J"], &["NAME"], Words(&["-a", "{0}"])),
+    row(S, &["mpi"], &["TYPE"], Silent("PMI-1, PMI-2 and PMIx are always offered")),
+    row(S, &["export"], &["LIST"], Refused("use -genvlist, -genv and -genvnone")),
+    row(S, &["distribution", "m"], &["METHOD"], Refused("use -rr for cyclic, and -map-by for the part of a host")),
+    row(S, &["unbuffered", "u"], &[], Silent(OUTPUT)),
+    row(S, &["kill-on-bad-exit", "K"], &[], Silent("this is the default")),
+    row(S, &["no-kill", "k"], &[], Words(&["-on-failure", "continue"])),
+    row(S, &["wait", "W"], &["SECONDS"], Refused("the job ends with its last rank; see -on-failure")),
+    row(S, &["multi-prog"], &[], Refused("use -configfile, with one program per line")),
+    row(S, &["bcast"], &[], Words(&["-preload"])),
+    row(S, &["propagate"], &[], Silent("all limits are passed")),
+    row(S, &["quiet", "Q"], &[], Silent("only errors are reported")),
+    row(S, &["exclusive", "overlap", "oversubscribe", "O", "s"], &[], Silent("slots are not reserved")),
+    row(S, &["partition", "p", "account", "A", "qos", "q", "reservation", "constraint", "C", "mem", "mem-per-cpu", "gres", "gpus", "G", "gpus-per-node", "gpus-per-task", "licenses", "L", "dependency", "jobid"], &["VALUE"], Refused(BATCH)),
+    row(S, &["mem-bind", "gpu-bind"], &["METHOD"], Refused("memory and GPUs are not bound; use a wrapper")),
+    ]
+};
+
+impl Answer {
+    /// The answer as a text for people.
+    pub(super) fn meaning(&self) -> String {
+        match self {
+            Self::Words(words) => {
+                let shown: Vec<String> =
+                    words.iter().map(|word| word.replace("{0}", "VALUE")).collect();
+                format!("`{}`", shown.join(" "))
+            }
+            Self::Computed(_, meaning) => (*meaning).to_owned(),
+            Self::Silent(reason) => format!("accepted: {reason}"),
+            Self::Accepted(reason) => format!("accepted without effect: {reason}"),
+            Self::Refused(reason) => format!("refused: {reason}"),
+        }
+    }
+}

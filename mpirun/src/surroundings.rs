@@ -1,0 +1,188 @@
+//! The hosts on which a job would run, and the CPUs of this host, for `-dry-run`. The daemon of this host is asked for
+//! its ring. Without one, the hosts are those of the private ring that the job would start. Nothing is started.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use mpd_io::console::Console;
+use mpd_io::rundir::{Found, host_name};
+use mpd_io::{addresses, cpus, thishost};
+use mpd_placement::Candidate;
+use mpd_placement::binding::Cpu;
+use mpd_placement::hosts::HostEntry;
+use mpd_wire::message::{ConsoleReply, MemberView, RingRequest, RingView};
+use mpd_wire::{DaemonName, Standing};
+
+use crate::ring_options::RingOptions;
+
+/// Time for the daemon of this host to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest time for the lookups of all names together.
+const LOOKUPS: Duration = Duration::from_secs(5);
+/// Most lookups at once.
+const THREADS: usize = 16;
+
+/// The origin of the job's daemons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RingKind {
+    /// They run already.
+    Standing,
+    /// The job starts them.
+    Private,
+}
+
+/// Addresses of a host, or the resolver's error.
+pub type Addresses = Result<Vec<String>, String>;
+
+/// What a dry run needs to know of the hosts.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Whether a daemon runs on this host.
+    pub kind: RingKind,
+    /// The member that is this host.
+    pub here: DaemonName,
+    /// The members of the ring.
+    pub members: Vec<Candidate>,
+    /// The addresses of members, as far as they are known or were looked up.
+    pub addresses: BTreeMap<DaemonName, Addresses>,
+    /// Members with an unknown number of CPUs; that of this host stands for it.
+    pub assumed: Vec<DaemonName>,
+    /// The CPUs of this host that a job may use; empty if the system does not list them.
+    pub cpus: Vec<Cpu>,
+}
+
+/// Reads the surroundings of a job. `hosts` are those of its private ring.
+///
+/// # Errors
+/// The reason why the job could not find its daemon, as a text.
+pub fn read(ring_options: &RingOptions, hosts: &[HostEntry]) -> Result<Surroundings, String> {
+    let rundir = ring_options.rundir().map_err(|e| format!("{e:#}"))?;
+    match rundir.find() {
+        Ok(Found::Daemon(_)) => {
+            let described = Console::ask(&rundir, RingRequest::Describe)
+                .and_then(|mut console| console.answer(Some(PATIENCE)));
+            match described.map_err(|e| e.to_string())? {
+                ConsoleReply::Ring(view) => Ok(standing(view)),
+                _ => Err("the daemon of this host does not describe its ring".to_owned()),
+            }
+        }
+        Err(e) if rundir.is_explicit() => Err(e.to_string()),
+        Ok(_) | Err(_) => match ring_options.missing_daemon(&rundir) {
+            Some(error) => Err(format!("{error:#}")),
+            None => private(hosts),
+        },
+    }
+}
+
+/// The CPUs of this host that a job may use; empty if the system does not list them.
+pub fn allowed() -> Vec<Cpu> {
+    cpus::allowed().unwrap_or_default()
+}
+
+fn standing(view: RingView) -> Surroundings {
+    let live = view.members.iter().filter(|member| member.standing == Standing::Live);
+    let host = |member: &MemberView| {
+        let hosts = member.addresses.iter().map(|address| address.host().to_owned()).collect();
+        (member.name.clone(), Ok(hosts))
+    };
+    Surroundings {
+        kind: RingKind::Standing,
+        addresses: live.clone().map(host).collect(),
+        members: live
+            .map(|member| Candidate {
+                member: member.name.clone(),
+                addresses: member.addresses.clone(),
+                ncpus: member.ncpus,
+                ordinal: member.ordinal,
+                draining: member.draining,
+            })
+            .collect(),
+        here: view.me,
+        assumed: Vec::new(),
+        cpus: allowed(),
+    }
+}
+
+/// The ring that a job without a standing daemon starts: this host, and one daemon on each other host.
+fn private(hosts: &[HostEntry]) -> Result<Surroundings, String> {
+    let own_name = host_name();
+    let ours = thishost::names_of_this_host(hosts, &own_name);
+    let own = hosts.iter().find(|entry| ours.contains(&entry.host));
+    let name = own.map_or(own_name.as_str(), |own| match thishost::is_loopback(&own.host) {
+        true => &own_name,
+        false => &own.host,
+    });
+    let daemon = |name: &str| DaemonName::new(name).map_err(|e| format!("{name:?} is {e}"));
+    let here = daemon(name)?;
+    let candidate = |member: DaemonName, ncpus, ordinal| Candidate {
+        member,
+        addresses: Vec::new(),
+        ncpus,
+        ordinal,
+        draining: false,
+    };
+    let count = cpus::count();
+    let first = own.and_then(|own| own.ncpus).unwrap_or(count);
+    let mut members = vec![candidate(here.clone(), first, 1)];
+    let mut assumed = Vec::new();
+    let mut lookups = Vec::new();
+    for (ordinal, entry) in (2..).zip(hosts.iter().filter(|e| !ours.contains(&e.host))) {
+        let member = daemon(&entry.host)?;
+        if members.iter().any(|known| known.member.as_str().eq_ignore_ascii_case(&entry.host)) {
+            continue;
+        }
+        if entry.ncpus.is_none() {
+            assumed.push(member.clone());
+        }
+        lookups.push(member.clone());
+        members.push(candidate(member, entry.ncpus.unwrap_or(count), ordinal));
+    }
+    let addresses = look_up(lookups);
+    let kind = RingKind::Private;
+    Ok(Surroundings { kind, here, members, addresses, assumed, cpus: allowed() })
+}
+
+/// The addresses of these hosts. A name for which the resolver has not answered in time is left out.
+fn look_up(names: Vec<DaemonName>) -> BTreeMap<DaemonName, Addresses> {
+    let deadline = Instant::now() + LOOKUPS;
+    let threads = names.len().min(THREADS);
+    let work = Arc::new(Mutex::new(names));
+    let (found, results) = mpsc::channel();
+    for _ in 0..threads {
+        let (work, found) = (Arc::clone(&work), found.clone());
+        // Not joined: a thread that waits in the resolver ends with the process.
+        std::thread::spawn(move || {
+            while let Some(name) = work.lock().ok().and_then(|mut names| names.pop()) {
+                let addresses = addresses::look_up(name.as_str());
+                let texts = addresses.map(|all| all.iter().map(ToString::to_string).collect());
+                if found.send((name, texts.map_err(|e| e.to_string()))).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    drop(found);
+    let next = || results.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok();
+    std::iter::from_fn(next).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use mpd_placement::hosts::parse_list;
+
+    use super::*;
+
+    #[test]
+    fn the_private_ring_has_this_host_and_each_named_host_once() {
+        let named = parse_list("192.0.2.7:3,127.0.0.1:2,192.0.2.7,192.0.2.8").unwrap();
+        let surroundings = private(&named).unwrap();
+        let names: Vec<&str> = surroundings.members.iter().map(|c| c.member.as_str()).collect();
+        assert_eq!(names, [surroundings.here.as_str(), "192.0.2.7", "192.0.2.8"]);
+        let ncpus: Vec<u32> = surroundings.members.iter().map(|c| c.ncpus).collect();
+        assert_eq!(ncpus, [2, 3, cpus::count()]);
+        assert_eq!(surroundings.assumed, [DaemonName::new("192.0.2.8").unwrap()]);
+        let address = surroundings.addresses.get(&DaemonName::new("192.0.2.7").unwrap());
+        assert_eq!(address, Some(&Ok(vec!["192.0.2.7".to_owned()])));
+    }
+}
