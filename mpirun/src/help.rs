@@ -272,11 +272,16 @@ pub(crate) const SEE_ALSO: &str = "mpd(1), mpdboot(1), mpdlistjobs(1), mpdkilljo
     mpdtop(1), mpdtrace(1), mpdhelp(1), pty(1), gdb(1)";
 
 /// The variables that every rank gets, for the man page.
-pub(crate) const VARIABLES: [(&str, &str); 11] = [
+pub(crate) const VARIABLES: [(&str, &str); 12] = [
     ("PMI_RANK", "the rank"),
     ("PMI_SIZE", "the number of ranks of the job"),
     ("MPI_LOCALRANKID", "the number of the rank among the ranks of its host, from 0"),
     ("MPI_LOCALNRANKS", "the number of ranks of the job on its host"),
+    (
+        "OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_SIZE, \
+         OMPI_COMM_WORLD_NODE_RANK",
+        "the same numbers by the names of Open MPI, for scripts",
+    ),
     ("MPD_JOB_ID", "the id of the job, as mpdlistjobs shows it"),
     (
         "MPD_JOB_TMPDIR",

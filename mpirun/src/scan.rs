@@ -109,7 +109,7 @@ impl Section {
 /// All sections of `words`, at least one, with our own options only.
 ///
 /// # Errors
-/// As for [`sections_in`].
+/// An unknown option, an option without its value, or a value for an option that takes none.
 pub fn sections(words: &[OsString]) -> Result<Vec<Section>, Usage> {
     Scanner::default().sections(words)
 }

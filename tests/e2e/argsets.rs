@@ -63,8 +63,18 @@ fn with_envnone_no_variable_of_the_caller_reaches_any_host() {
     let output = run.output();
     output.code(0).quiet();
     let ours = |line: &&String| {
-        let foreign =
-            ["PMI_", "PMIX_", "JSM_", "MPI_", "MPIR_", "I_MPI_", "MPD_", "GFORTRAN_", "PATH="];
+        let foreign = [
+            "PMI_",
+            "PMIX_",
+            "JSM_",
+            "MPI_",
+            "MPIR_",
+            "I_MPI_",
+            "MPD_",
+            "OMPI_",
+            "GFORTRAN_",
+            "PATH=",
+        ];
         !foreign.iter().any(|name| line.starts_with(name))
     };
     let lines = output.sorted_lines();

@@ -69,10 +69,15 @@ fn without_a_number_mpirun_starts_one_rank() {
 #[test]
 fn every_rank_knows_its_rank_and_the_size() {
     let suite = Suite::new();
-    let script = "echo $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS ${PMI_FD:+fd}";
+    let script = "echo $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS ${PMI_FD:+fd} \
+                  $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE \
+                  $OMPI_COMM_WORLD_LOCAL_RANK/$OMPI_COMM_WORLD_LOCAL_SIZE";
     let output = suite.mpirun(["-n", "3", "sh", "-c", script]).output();
     output.code(0).quiet();
-    assert_eq!(output.sorted_lines(), ["0/3 0/3 fd", "1/3 1/3 fd", "2/3 2/3 fd"]);
+    assert_eq!(
+        output.sorted_lines(),
+        ["0/3 0/3 fd 0/3 0/3", "1/3 1/3 fd 1/3 1/3", "2/3 2/3 fd 2/3 2/3"]
+    );
 }
 
 #[test]
@@ -126,8 +131,9 @@ fn a_rank_keeps_the_callers_environment_byte_for_byte() {
     let direct = with(suite.command(&helper)).output();
     let ranked = with(suite.mpirun([&helper])).output();
     ranked.code(0).quiet();
-    let ours =
-        |output: &Output| environment(output, &["PMI_", "MPI_", "MPIR_", "MPD_JOB", "PMIX_"]);
+    let ours = |output: &Output| {
+        environment(output, &["PMI_", "MPI_", "MPIR_", "MPD_JOB", "PMIX_", "OMPI_"])
+    };
     let missing: Vec<_> =
         ours(&direct).into_iter().filter(|line| !ours(&ranked).contains(line)).collect();
     assert!(missing.is_empty(), "lost or changed: {missing:?}");

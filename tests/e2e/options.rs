@@ -7,7 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
 use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 
+use crate::members::Members;
 use crate::process;
 use crate::suite::Suite;
 use mpd_tests::surroundings::{setting, skip};
@@ -269,6 +271,46 @@ fn a_dry_run_starts_no_process() {
     output.code(0);
     assert!(output.out().contains("touch"), "{output}");
     assert!(!suite.path("work/witness").exists());
+}
+
+#[test]
+fn a_dry_run_gives_the_hosts_that_the_job_then_uses() {
+    let ring = Members::of(3);
+    let job = ["-n", "5", "-ppn", "2", "-bind-to", "core"];
+    let dry = ring.mpirun(2, &[&["-dry-run", "--json"], &job[..]].concat()).arg("true").output();
+    let object: Value = serde_json::from_str(&dry.code(0).quiet().out()).expect("an object");
+    assert_eq!((&object["format"], &object["daemons"]), (&json!(1), &json!("standing")));
+    let hosts = object["hosts"].as_array().expect("hosts");
+    let expected: Vec<(String, usize)> = hosts
+        .iter()
+        .map(|host| {
+            let ranks = host["ranks"].as_array().expect("ranks").len();
+            (host["name"].as_str().expect("a name").to_owned(), ranks)
+        })
+        .collect();
+    assert_eq!(expected, [("d2", 2), ("d3", 2), ("d1", 1)].map(|(h, n)| (h.to_owned(), n)));
+    let map = ring.mpirun(2, &[&["-print-rank-map"], &job[..]].concat()).arg("true").output();
+    assert_eq!(map.code(0).out(), "(d2:0-1)(d3:2-3)(d1:4)\n");
+    let refused = ring.mpirun(2, &["-dry-run", "-hosts", "d9"]).arg("true").output();
+    refused.code(125);
+    assert!(refused.out().contains("problem: not in the ring: d9"), "{refused}");
+}
+
+#[test]
+fn launch_lines_of_other_launchers_run() {
+    let suite = Suite::new();
+    let script = "echo $OMPI_MCA_btl $OMPI_COMM_WORLD_RANK";
+    let line = ["--oversubscribe", "--mca", "btl", "self", "--map-by", "slot:OVERSUBSCRIBE"];
+    let output = suite.mpirun(line).args(["-c", "2", "sh", "-c", script]).output();
+    output.code(0).quiet();
+    assert_eq!(output.sorted_lines(), ["self 0", "self 1"]);
+    let reported = suite.mpirun(["--report-bindings", "true"]).output();
+    reported.code(0);
+    let remark = "--report-bindings has no effect: -dry-run shows the CPUs of the ranks";
+    assert!(reported.err().contains(remark), "{reported}");
+    let refused = suite.mpirun(["-rf", "ranks", "true"]).output();
+    refused.code(125);
+    assert!(refused.err().contains("rank files are not read"), "{refused}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ use crate::manager::links::staging::Staging;
 const OWN_DESCRIPTORS: u64 = 64;
 
 /// Variables that the manager sets. Values from the user's environment do not reach a rank.
-const SET_BY_MANAGER: [&str; 35] = [
+const SET_BY_MANAGER: [&str; 40] = [
     "GFORTRAN_UNBUFFERED_PRECONNECTED",
     "JSM_JSRUN_PORT",
     "MPD_GROUP_DIR",
@@ -40,6 +40,11 @@ const SET_BY_MANAGER: [&str; 35] = [
     "MPD_JOB_TMPDIR",
     "MPI_LOCALNRANKS",
     "MPI_LOCALRANKID",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "OMPI_COMM_WORLD_NODE_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
     "OMPI_MCA_orte_base_applied_binding",
     "OMPI_MCA_orte_bound_at_launch",
     "PMIX_BFROP_BUFFER_TYPE",
@@ -207,7 +212,11 @@ fn spawn_of(
     set("PMI_FD", PMI_FD.to_string().as_bytes());
     set("PMI_SIZE", size.as_bytes());
     set("PMI_HOSTNAME", order.host.as_bytes());
-    set("MPI_LOCALNRANKS", ranks_here.to_string().as_bytes());
+    let here = ranks_here.to_string();
+    set("MPI_LOCALNRANKS", here.as_bytes());
+    // Scripts find their place by these names, whatever library the program has.
+    set("OMPI_COMM_WORLD_SIZE", size.as_bytes());
+    set("OMPI_COMM_WORLD_LOCAL_SIZE", here.as_bytes());
     set("MPD_JOB_ID", order.job.to_string().as_bytes());
     set(COOKIE, order.cookie.at(order.tree_index).as_bytes());
     wanted.for_each(|(name, value)| set(name, value.as_bytes()));
@@ -260,7 +269,13 @@ pub(crate) fn variables_of(
     rank: Rank,
     local: usize,
 ) -> Vec<CString> {
-    let mut texts = vec![format!("PMI_RANK={rank}"), format!("MPI_LOCALRANKID={local}")];
+    let mut texts = vec![
+        format!("PMI_RANK={rank}"),
+        format!("MPI_LOCALRANKID={local}"),
+        format!("OMPI_COMM_WORLD_RANK={rank}"),
+        format!("OMPI_COMM_WORLD_LOCAL_RANK={local}"),
+        format!("OMPI_COMM_WORLD_NODE_RANK={local}"),
+    ];
     if let Some(group) = group_of(spec, rank) {
         texts.extend(groups.variables(group));
     }
