@@ -19,7 +19,7 @@ use nix::unistd::{Pid, geteuid};
 use crate::shm::SHM;
 use crate::tree;
 
-/// The variable that the launcher of Open MPI gives its processes.
+/// The variable that the launcher of Open MPI gives its processes, the manager of a rank among them.
 const LAUNCHED: &[u8] = b"OMPI_COMM_WORLD_SIZE=";
 
 /// The variable that launchers with PMIx give their processes, the manager of a rank among them.
@@ -30,15 +30,38 @@ const NAMESPACE: &[u8] = b"PMIX_NAMESPACE=";
 pub fn find(ranks: &[Pid]) -> Option<(Pid, PathBuf)> {
     ranks.iter().find_map(|&rank| {
         let environment = fs::read(format!("/proc/{rank}/environ")).unwrap_or_default();
-        let own = namespace_in(&environment);
+        let own = Launcher::of(&environment);
         let mut processes = iter::once(rank).chain(tree::descendants_of(rank));
         Some((rank, processes.find_map(|pid| library_of(pid, own))?))
     })
 }
 
+/// What launchers leave in the environment of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Launcher<'a> {
+    namespace: Option<&'a [u8]>,
+    size: Option<&'a [u8]>,
+}
+
+impl<'a> Launcher<'a> {
+    fn of(environment: &'a [u8]) -> Self {
+        let value_of = |name: &[u8]| {
+            let mut variables = environment.split(|&byte| byte == 0);
+            variables.find_map(|variable| variable.strip_prefix(name))
+        };
+        Self { namespace: value_of(NAMESPACE), size: value_of(LAUNCHED) }
+    }
+
+    /// Whether another launcher has started a process with this environment.
+    fn is_other(self, own: Self) -> bool {
+        let is_other = |value: Option<&[u8]>, own| value.is_some() && value != own;
+        is_other(self.namespace, own.namespace) || is_other(self.size, own.size)
+    }
+}
+
 /// The library of a process that has initialised Open MPI and was not started by another launcher. `own` is the
-/// namespace of the rank.
-fn library_of(pid: Pid, own: Option<&[u8]>) -> Option<PathBuf> {
+/// launcher of the rank.
+fn library_of(pid: Pid, own: Launcher<'_>) -> Option<PathBuf> {
     let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
     let library = library_in(&maps)?;
     let is_initialized = || maps_session(&maps, geteuid().as_raw()) || holds_session(pid);
@@ -87,17 +110,9 @@ fn has_name(path: &Path, is_meant: impl Fn(&[u8]) -> bool) -> bool {
     path.file_name().is_some_and(|name| is_meant(name.as_bytes()))
 }
 
-fn is_launched(pid: Pid, own: Option<&[u8]>) -> bool {
-    let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return true };
-    let is_ours = |name: &[u8]| own == Some(name);
-    let mut variables = environment.split(|&byte| byte == 0);
-    variables.any(|variable| variable.starts_with(LAUNCHED))
-        || namespace_in(&environment).is_some_and(|name| !is_ours(name))
-}
-
-fn namespace_in(environment: &[u8]) -> Option<&[u8]> {
-    let mut variables = environment.split(|&byte| byte == 0);
-    variables.find_map(|variable| variable.strip_prefix(NAMESPACE))
+fn is_launched(pid: Pid, own: Launcher<'_>) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ"));
+    environment.map_or(true, |environment| Launcher::of(&environment).is_other(own))
 }
 
 #[cfg(test)]
@@ -134,9 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn the_namespace_of_an_environment_is_found() {
-        let environment = b"A=1\0PMIX_NAMESPACE=mpd-5a-0\0PMIX_RANK=1\0";
-        assert_eq!(namespace_in(environment), Some(&b"mpd-5a-0"[..]));
-        assert_eq!(namespace_in(b"XPMIX_NAMESPACE=x\0"), None);
+    fn another_launcher_is_known_by_its_namespace_or_its_size() {
+        let own = Launcher::of(b"A=1\0PMIX_NAMESPACE=mpd-5a-0\0OMPI_COMM_WORLD_SIZE=2\0");
+        assert_eq!((own.namespace, own.size), (Some(&b"mpd-5a-0"[..]), Some(&b"2"[..])));
+        assert!(!own.is_other(own));
+        assert!(!Launcher::of(b"XPMIX_NAMESPACE=x\0").is_other(own));
+        assert!(Launcher::of(b"PMIX_NAMESPACE=prterun-1\0OMPI_COMM_WORLD_SIZE=2\0").is_other(own));
+        assert!(Launcher::of(b"OMPI_COMM_WORLD_SIZE=4\0").is_other(own));
     }
 }

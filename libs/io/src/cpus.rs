@@ -200,7 +200,7 @@ mod tests {
             file(&format!("cache/index{index}/shared_cpu_list"), &format!("{shared}\n"));
         }
         file("topology/core_siblings_list", "0-3\n");
-        let cpu = Cpu { node: 0, core: 3, number: 3 };
+        let cpu = Cpu { node: 0, socket: 0, cache: 2, core: 3, number: 3 };
         let read = position(system.path(), cpu);
         assert_eq!(read, Position { cpu, package: Some(0), caches: [Some(3), None, Some(2)] });
         let unknown = position(&system.path().join("none"), cpu);

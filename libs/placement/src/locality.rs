@@ -81,7 +81,7 @@ mod tests {
         let position = |number: u32| {
             let (core, package) = (number % 4, number % 2);
             Position {
-                cpu: Cpu { node: package + 4, core, number },
+                cpu: Cpu { node: package + 4, socket: package, cache: package, core, number },
                 package: Some(package),
                 caches: [Some(core), Some(core), Some(package)],
             }
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn kinds_that_the_system_does_not_describe_are_left_out() {
-        let cpu = Cpu { node: 0, core: 7, number: 7 };
+        let cpu = Cpu { node: 0, socket: 0, cache: 7, core: 7, number: 7 };
         let position = Position { cpu, package: None, caches: [None, None, Some(7)] };
         let topology = Topology::new(vec![position]);
         assert_eq!(topology.locality(&[7]).as_deref(), Some("NM0:L30:CR0:HT0"));
