@@ -46,14 +46,20 @@ impl Version {
         self.directory.join(name)
     }
 
-    fn run(&self, suite: &Suite, ranks: usize, program: &str, arguments: &[&str]) -> Run {
+    pub(crate) fn run(
+        &self,
+        suite: &Suite,
+        ranks: usize,
+        program: &str,
+        arguments: &[&str],
+    ) -> Run {
         let run = suite.mpirun(["-n", &ranks.to_string()]).arg(self.program(program));
         run.args(arguments).deadline(120)
     }
 }
 
 /// Runs a check with each version that is there, through its own daemon. Nothing may be left.
-fn with_each(check: impl Fn(&Suite, &Version)) {
+pub(crate) fn with_each(check: impl Fn(&Suite, &Version)) {
     for version in versions() {
         let suite = Suite::new();
         suite.start_daemon();
@@ -236,6 +242,23 @@ fn survivors_of_open_mpi_5_shrink_their_world_and_finish() {
         let output = run.env("OMPI_MCA_mpi_ft_enable", "1").deadline(120).output();
         let line = |rank| format!("rank {rank}: 3 are left");
         assert_eq!(output.code(137).sorted_lines(), [0, 2, 3].map(line), "{output}");
+    });
+}
+
+#[test]
+fn ranks_of_open_mpi_stop_at_a_breakpoint_of_the_debugger_and_continue() {
+    if setting("MPD_TEST_GDB").is_none() {
+        return skip("no gdb");
+    }
+    with_each(|suite, version| {
+        let commands = ["break work", "run", "print round", "continue"];
+        let commands = commands.iter().flat_map(|command| ["-ex", command]);
+        let run = suite.mpirun(["-d", "-batch"]).args(commands).args(["-n", "3"]);
+        let output = run.arg(version.program("world")).deadline(180).output();
+        let lines = output.code(0).sorted_lines();
+        for line in ["0: $1 = 0", "1: $1 = 1", "2: $1 = 2", "0-2: [program exited normally]"] {
+            assert!(lines.iter().any(|one| one == line), "{line}: {output}");
+        }
     });
 }
 

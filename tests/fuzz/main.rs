@@ -1,7 +1,7 @@
 //! The checks of the fuzz targets for every run of the tests: the seeds of each target, and mutations of them from
 //! a seeded generator. `fuzz/` and scripts/fuzz search for further inputs.
 //!
-//! `MPD_FUZZ_MUTATIONS=N` makes N mutations of each target instead.
+//! `MPD_FUZZ_MUTATIONS=N` makes N mutations of each target instead, `MPD_FUZZ_TARGET=NAME` those of one target only.
 
 #[path = "../../fuzz/bodies.rs"]
 mod bodies;
@@ -62,7 +62,10 @@ fn run(target: &str, body: bodies::Body, data: &[u8]) {
 fn every_fuzz_target_accepts_its_seeds_and_their_mutations() {
     let wanted = std::env::var("MPD_FUZZ_MUTATIONS").ok();
     let mutations = wanted.map_or(MUTATIONS, |text| text.parse().expect("a number"));
-    for (target, body) in TARGETS {
+    let only = std::env::var("MPD_FUZZ_TARGET").ok();
+    let is_meant = |name: &str| only.as_ref().is_none_or(|only| only == name);
+    assert!(TARGETS.iter().any(|(target, _)| is_meant(target)), "no target {only:?}");
+    for (target, body) in TARGETS.into_iter().filter(|(target, _)| is_meant(target)) {
         let seeds = seeds(target);
         assert!(!seeds.is_empty(), "{target} has no seeds");
         for seed in &seeds {

@@ -5,6 +5,8 @@
  *   spawn missing                   a missing program; each rank prints whether that is an error
  *   spawn half                      one of this program and two of a missing one; the same
  *   spawn nested DEPTH              each generation spawns the next one
+ *   spawn again N                   N processes, one after the other, and prints how many it has spawned; N more for
+ *                                   each line of standard input. One rank
  *
  * A child whose first argument is "args" prints its arguments and the variable SPAWN_TEST. */
 #include <mpi.h>
@@ -45,6 +47,22 @@ static void nested(const char *program, int depth)
     snprintf(text, sizeof text, "%d", depth);
     MPI_Comm_spawn(program, arguments, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &both, MPI_ERRCODES_IGNORE);
     printf("spawn: depth %d: %d together\n", depth, together(both, 0));
+}
+
+static void again(const char *program, int count)
+{
+    char line[16];
+    int spawned = 0;
+
+    do {
+        for (int i = 0; i < count; i++, spawned++) {
+            MPI_Comm both;
+            MPI_Comm_spawn(program, MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_SELF, &both, MPI_ERRCODES_IGNORE);
+            together(both, 0);
+        }
+        printf("spawned %d\n", spawned);
+        fflush(stdout);
+    } while (fgets(line, sizeof line, stdin));
 }
 
 static void child(int argc, char **argv, MPI_Comm parent)
@@ -148,8 +166,10 @@ int main(int argc, char **argv)
         half(argv[0]);
     else if (argc == 3 && strcmp(argv[1], "nested") == 0)
         nested(argv[0], atoi(argv[2]));
+    else if (argc == 3 && strcmp(argv[1], "again") == 0)
+        again(argv[0], atoi(argv[2]));
     else {
-        fprintf(stderr, "usage: spawn one N [KEY=VALUE]... | two | missing | half | nested DEPTH\n");
+        fprintf(stderr, "usage: spawn one N [KEY=VALUE]... | two | missing | half | nested DEPTH | again N\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Finalize();

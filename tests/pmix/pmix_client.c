@@ -3,7 +3,8 @@
  *   pmix_client nothing       init and finalize
  *   pmix_client putget        each rank puts a value; all fence and get the values of all. Rank 0 prints the
  *                             microseconds of put and commit, of the fence, and of the gets
- *   pmix_client spawn N       N processes of this program, one after the other; rank 0 prints "spawn ok N"
+ *   pmix_client spawn N       N processes of this program, one after the other, and prints how many it has spawned;
+ *                             N more for each line of standard input. One rank
  *   pmix_client names         rank 0 publishes names, other ranks look them up; the last rank prints "names ok"
  *   pmix_client publish PERSISTENCE NAME VALUE, lookup NAME, unpublish NAME
  *                             rank 0 does that; the persistence is a number. "lookup" prints the value, or "nothing"
@@ -133,24 +134,28 @@ static void putget(void)
 
 static void spawn(char *program, int count)
 {
-    char *arguments[] = { program, "nothing", NULL }, last[PMIX_MAX_NSLEN + 1] = "";
+    char *arguments[] = { program, "nothing", NULL }, last[PMIX_MAX_NSLEN + 1] = "", line[16];
+    int spawned = 0;
 
-    for (int i = 0; i < count; i++) {
-        char name[PMIX_MAX_NSLEN + 1] = "";
-        pmix_app_t app;
+    do {
+        for (int i = 0; i < count; i++, spawned++) {
+            char name[PMIX_MAX_NSLEN + 1] = "";
+            pmix_app_t app;
 
-        PMIX_APP_CONSTRUCT(&app);
-        app.cmd = program;
-        app.argv = arguments;
-        app.maxprocs = 1;
-        check("spawn", PMIx_Spawn(NULL, 0, &app, 1, name));
-        if (name[0] == '\0' || strcmp(name, last) == 0) {
-            fprintf(stderr, "pmix_client: spawn %d has no name of its own\n", i);
-            exit(1);
+            PMIX_APP_CONSTRUCT(&app);
+            app.cmd = program;
+            app.argv = arguments;
+            app.maxprocs = 1;
+            check("spawn", PMIx_Spawn(NULL, 0, &app, 1, name));
+            if (name[0] == '\0' || strcmp(name, last) == 0) {
+                fprintf(stderr, "pmix_client: spawn %d has no name of its own\n", spawned);
+                exit(1);
+            }
+            strcpy(last, name);
         }
-        strcpy(last, name);
-    }
-    printf("spawn ok %d\n", count);
+        printf("spawned %d\n", spawned);
+        fflush(stdout);
+    } while (fgets(line, sizeof line, stdin));
 }
 
 static void publish(char *name, const char *value, pmix_data_range_t range, pmix_persistence_t persistence)

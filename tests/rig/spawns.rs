@@ -12,12 +12,17 @@ use crate::mpi::test_environment;
 use crate::rig::{Rig, RigOptions};
 use crate::run::{Output, Run, sample, wait_until};
 
-/// The name, the variable with the directory of the programs, the variable with that of the library, and variables
-/// that forbid shared memory to the ranks.
-const LIBRARIES: [(&str, &str, &str, [&str; 2]); 2] = [
+/// The name, the variable with the directory of the programs, the variable with that of the library, and a variable
+/// that forbids shared memory to the ranks. The programs of Open MPI know the directory of their library.
+const LIBRARIES: [(&str, &str, &str, [&str; 2]); 4] = [
     ("MPICH 5", "MPD_TEST_MPICH5_DIR", "MPD_TEST_MPICH5_LIB", ["MPIR_CVAR_CH4_NETMOD", "ofi"]),
     ("Intel MPI", "MPD_TEST_IMPI_DIR", "MPD_TEST_IMPI_LIB", ["I_MPI_FABRICS", "ofi"]),
+    (DEBIANS_OPEN_MPI, "MPD_TEST_OMPI_DEBIAN_DIR", "", ["OMPI_MCA_btl", "tcp,self"]),
+    (OPEN_MPI_5, "MPD_TEST_OMPI5011_DIR", "", ["OMPI_MCA_btl", "tcp,self"]),
 ];
+
+const DEBIANS_OPEN_MPI: &str = "Debian's Open MPI";
+const OPEN_MPI_5: &str = "Open MPI 5.0.11";
 
 /// The size of each host's /dev/shm that a tree of 753 processes needs.
 const MEMORY: &str = "512m";
@@ -89,11 +94,12 @@ fn of_library(
 ) -> Option<Run> {
     let (_, directory, search_path, [name, value]) = LIBRARIES[library];
     let program = Path::new(&setting(directory)?).join(arguments[0]).display().to_string();
-    let search_path = setting(search_path)?;
     let variables = ["-genv", "FI_PROVIDER", "tcp", "-genv", name, value];
-    let more = ["-genv", "MPIR_CVAR_NOLOCAL", "1", "-genv", "LD_LIBRARY_PATH", &search_path];
+    let more = ["-genv", "MPIR_CVAR_NOLOCAL", "1"];
+    let path = if search_path.is_empty() { None } else { Some(setting(search_path)?) };
+    let path: Vec<&str> = path.iter().flat_map(|it| ["-genv", "LD_LIBRARY_PATH", it]).collect();
     let rank = ["-n", "1", &program];
-    let all = [options, &variables, &more, &rank, &arguments[1..]].concat();
+    let all = [options, &variables, &more, &path, &rank, &arguments[1..]].concat();
     Some(rig.mpirun(host, &all).deadline(sample(120, 1200)))
 }
 
@@ -106,7 +112,8 @@ fn processes_of_real_mpi_libraries_are_spread_evenly_and_connect_by_a_name() {
     let Some((rig, hosts)) = booted(RigOptions { share, ..five() }) else { return };
     for (library, (name, ..)) in LIBRARIES.iter().enumerate() {
         let mut cases = vec![(vec!["fib", "6"], "5/5/5/5/5", "sum 8\n")];
-        if sample(false, true) {
+        let is_open_mpi = [DEBIANS_OPEN_MPI, OPEN_MPI_5].contains(name);
+        if sample(false, true) && !is_open_mpi {
             cases.push((vec!["primes", "200000", "20"], "8/8/8/8/7", "primes 17984\n"));
         }
         if sample(false, true) && *name == "MPICH 5" {
@@ -125,7 +132,9 @@ fn processes_of_real_mpi_libraries_are_spread_evenly_and_connect_by_a_name() {
             assert!(output.out().contains(result), "{name}: {output}");
             rig.is_clean(name, &hosts);
         }
-        meet(&rig, &hosts, library);
+        if !is_open_mpi {
+            meet(&rig, &hosts, library);
+        }
     }
     rig.ends(&hosts[0]);
 }
