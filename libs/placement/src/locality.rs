@@ -54,8 +54,11 @@ impl Topology {
     }
 }
 
+/// The number of the part of one kind to which a CPU belongs, if the system describes that kind.
+type PartOf = fn(&Position) -> Option<u32>;
+
 /// The kinds of parts: NUMA nodes, packages, caches, cores and hardware threads.
-const KINDS: [(&str, fn(&Position) -> Option<u32>); 7] = [
+const KINDS: [(&str, PartOf); 7] = [
     ("NM", |it| Some(it.cpu.node)),
     ("SK", |it| it.package),
     ("L3", |it| it.caches[2]),

@@ -392,8 +392,22 @@ impl Pmix {
             Ok(Some(bytes)) => PeerMessage::read(piece.of, &bytes),
             Err(e) => return log::warn!("PMIx data of rank {}: {e}", piece.of),
         };
+        match message {
+            Some(message) => self.take_message(turn, from, route, message),
+            None => log::warn!("PMIx data of rank {} that make no sense", piece.of),
+        }
+    }
+
+    /// Takes a message from another manager.
+    fn take_message(
+        &mut self,
+        turn: &mut Turn<'_>,
+        from: LinkEnd,
+        route: Route,
+        message: PeerMessage,
+    ) {
         match (message, route) {
-            (Some(PeerMessage::Ask(rank, key)), Route::Routed { from, .. }) => {
+            (PeerMessage::Ask(rank, key), Route::Routed { from, .. }) => {
                 let has_room = self.gets.waiting.len() < MAX_REQUESTS;
                 let world = self.collective(turn.job, rank).filter(|_| has_room);
                 let has_data = self.pairs_of(turn.job, rank, &key).is_some();
@@ -405,20 +419,20 @@ impl Pmix {
                     self.answer_host(turn, from, (rank, &key));
                 }
             }
-            (Some(PeerMessage::Answer(rank, key, pairs)), Route::Routed { .. }) => {
+            (PeerMessage::Answer(rank, key, pairs), Route::Routed { .. }) => {
                 self.take_answer(turn, (rank, key), pairs);
             }
-            (Some(PeerMessage::AskWorld(number)), Route::Routed { from, .. }) => {
+            (PeerMessage::AskWorld(number), Route::Routed { from, .. }) => {
                 self.send_world(turn, from, number);
             }
-            (Some(PeerMessage::World(number, info)), Route::Routed { .. }) => {
+            (PeerMessage::World(number, info), Route::Routed { .. }) => {
                 self.take_world(turn, number, info);
             }
-            (Some(PeerMessage::Commit(rank, pairs)), Route::Shared) => {
+            (PeerMessage::Commit(rank, pairs), Route::Shared) => {
                 self.keep(turn.job, rank, pairs, from != LinkEnd::Parent);
                 self.review_gets(turn);
             }
-            (Some(PeerMessage::Contribution(rank, group, context, pairs)), Route::Shared) => {
+            (PeerMessage::Contribution(rank, group, context, pairs), Route::Shared) => {
                 let is_for_root = group.is_across_jobs();
                 if from != LinkEnd::Parent && !(is_for_root && turn.job.is_root()) {
                     self.share_contribution(turn.job, &group, (rank, (context, pairs.clone())));
@@ -427,21 +441,19 @@ impl Pmix {
                     self.collectives.contribute(group, rank, (context, pairs));
                 }
             }
-            (Some(PeerMessage::Met(_, group, status, worlds)), Route::Shared) => {
+            (PeerMessage::Met(_, group, status, worlds), Route::Shared) => {
                 self.take_met(&group, Status(status), worlds);
             }
-            (Some(PeerMessage::Parted(number, ended)), Route::Shared) => {
+            (PeerMessage::Parted(number, ended), Route::Shared) => {
                 self.take_parted(turn, number, ended);
             }
-            (Some(PeerMessage::Notify(rank, notice)), Route::Routed { .. })
-                if turn.job.is_root() =>
-            {
+            (PeerMessage::Notify(rank, notice), Route::Routed { .. }) if turn.job.is_root() => {
                 self.order(turn, rank, *notice);
             }
-            (Some(PeerMessage::Event(_, notice)), Route::Shared) if from == LinkEnd::Parent => {
+            (PeerMessage::Event(_, notice), Route::Shared) if from == LinkEnd::Parent => {
                 self.take_event(turn, *notice);
             }
-            _ => log::warn!("PMIx data of rank {} that make no sense", piece.of),
+            _ => log::warn!("PMIx data from {from:?} that came another way"),
         }
     }
 
