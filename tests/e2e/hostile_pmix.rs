@@ -45,7 +45,7 @@ fn and_then_correct<'a>(steps: &[&'a str], answers: &[&'a str]) {
 #[test]
 fn a_wrong_namespace_or_rank_is_refused_and_the_right_one_is_served_after_it() {
     and_then_correct(
-        &["connect=mpd-0000000000000000,own", "connect=,own", "connect=own,2", "connect=own,77"],
+        &["connect=mpd-0000000000000000,own", "connect=,own", "connect=own,3", "connect=own,77"],
         &["connect refused", "connect refused", "connect refused", "connect refused"],
     );
 }

@@ -157,7 +157,7 @@ fn interactive_python_and_a_shell_work_through_a_pipe() {
     drop(stdin);
     running.shows("to the end");
     running.wait().code(0);
-    let text = "sleep 60 & jobs\nkill %1\necho b\"\"ye";
+    let text = "sleep 60 & jobs\nkill %1\necho b\"\"ye\n";
     let bash = pty(&suite, ["bash", "--norc", "--noprofile", "-i"]).env("TERM", "dumb").input(text);
     let output = bash.output();
     assert!(output.out().contains("Running") && output.out().contains("bye"), "{output}");
