@@ -74,7 +74,7 @@ const CLOSED_GRACE: Duration = Duration::from_secs(2);
 /// How long a connection may take to introduce itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// When to accept again after descriptors have run out.
+/// When to accept again after descriptors have run out, or while too many connections have not introduced themselves.
 const REST: Duration = Duration::from_millis(100);
 
 /// Most connections that have not introduced themselves, besides one for each rank here.
@@ -154,7 +154,7 @@ impl Pmix {
         self.expire_meetings(turn);
         while let Some(timer) = self.timers.pop_expired(turn.now()) {
             match timer {
-                Timer::Accept => {}
+                Timer::Accept => self.close_unidentified(turn),
                 Timer::Introduce(number) => self.close(turn, number),
                 Timer::Lost(rank) => {
                     let problem = "closed its PMIx connection before MPI_Finalize".to_owned();
@@ -284,12 +284,25 @@ impl Pmix {
             self.timers.set(Timer::Introduce(number), turn.now() + PATIENCE);
             self.clients.talking.push_back(number);
         }
-        let unidentified =
-            self.clients.connections.iter().filter(|(_, connection)| connection.rank.is_none());
-        let unidentified: Vec<usize> = unidentified.map(|(number, _)| *number).collect();
+        // Among many others, a rank has time to introduce itself.
+        if !self.too_many_unidentified().is_empty() {
+            self.timers.set(Timer::Accept, turn.now() + REST);
+        }
+    }
+
+    /// The oldest connections that have not introduced themselves, beyond the limit.
+    fn too_many_unidentified(&self) -> Vec<usize> {
+        let connections = self.clients.connections.iter();
+        let unidentified = connections.filter(|(_, connection)| connection.rank.is_none());
+        let mut oldest: Vec<usize> = unidentified.map(|(number, _)| *number).collect();
         let most = MAX_UNIDENTIFIED + self.running.len();
-        for number in &unidentified[..unidentified.len().saturating_sub(most)] {
-            self.close(turn, *number);
+        oldest.truncate(oldest.len().saturating_sub(most));
+        oldest
+    }
+
+    fn close_unidentified(&mut self, turn: &mut Turn<'_>) {
+        for number in self.too_many_unidentified() {
+            self.close(turn, number);
         }
     }
 
