@@ -2,8 +2,7 @@
 //! its ring. Without one, the hosts are those of the private ring that the job would start. Nothing is started.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mpd_io::console::Console;
 use mpd_io::rundir::{Found, host_name};
@@ -20,8 +19,6 @@ use crate::ring_options::RingOptions;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest time for the lookups of all names together.
 const LOOKUPS: Duration = Duration::from_secs(5);
-/// Most lookups at once.
-const THREADS: usize = 16;
 
 /// The origin of the job's daemons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +43,7 @@ pub struct Surroundings {
     pub members: Vec<Candidate>,
     /// The addresses of members, as far as they are known or were looked up.
     pub addresses: BTreeMap<DaemonName, Addresses>,
-    /// Members with an unknown number of CPUs; that of this host stands for it.
+    /// Members with an unknown number of CPUs. The number of this host stands for it.
     pub assumed: Vec<DaemonName>,
     /// The CPUs of this host that a job may use; empty if the system does not list them.
     pub cpus: Vec<Cpu>,
@@ -138,33 +135,20 @@ fn private(hosts: &[HostEntry]) -> Result<Surroundings, String> {
         lookups.push(member.clone());
         members.push(candidate(member, entry.ncpus.unwrap_or(count), ordinal));
     }
-    let addresses = look_up(lookups);
+    let addresses = look_up(&lookups);
     let kind = RingKind::Private;
     Ok(Surroundings { kind, here, members, addresses, assumed, cpus: allowed() })
 }
 
 /// The addresses of these hosts. A name for which the resolver has not answered in time is left out.
-fn look_up(names: Vec<DaemonName>) -> BTreeMap<DaemonName, Addresses> {
-    let deadline = Instant::now() + LOOKUPS;
-    let threads = names.len().min(THREADS);
-    let work = Arc::new(Mutex::new(names));
-    let (found, results) = mpsc::channel();
-    for _ in 0..threads {
-        let (work, found) = (Arc::clone(&work), found.clone());
-        // Not joined: a thread that waits in the resolver ends with the process.
-        std::thread::spawn(move || {
-            while let Some(name) = work.lock().ok().and_then(|mut names| names.pop()) {
-                let addresses = addresses::look_up(name.as_str());
-                let texts = addresses.map(|all| all.iter().map(ToString::to_string).collect());
-                if found.send((name, texts.map_err(|e| e.to_string()))).is_err() {
-                    return;
-                }
-            }
-        });
-    }
-    drop(found);
-    let next = || results.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok();
-    std::iter::from_fn(next).collect()
+fn look_up(names: &[DaemonName]) -> BTreeMap<DaemonName, Addresses> {
+    let hosts = names.iter().map(|name| name.as_str().to_owned()).collect();
+    let found = addresses::look_up_all(hosts, LOOKUPS).into_iter();
+    let found = found.filter_map(|(host, all)| {
+        let texts = all.map(|all| all.iter().map(ToString::to_string).collect());
+        Some((DaemonName::new(&host).ok()?, texts.map_err(|e| e.to_string())))
+    });
+    found.collect()
 }
 
 #[cfg(test)]

@@ -7,20 +7,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use mpd_tests::surroundings::{setting, skip};
+use mpd_tests::waiting::comes_true_slowly;
 
 use crate::members::Members;
 use crate::open_mpi::{versions, with_each};
 use crate::process::Process;
-use crate::run::{comes_true, sample, wait_until};
+use crate::run::{sample, wait_until};
 use crate::suite::Suite;
 
 /// Descriptors of the daemon and of the manager, once the spawned processes have ended and the numbers stay.
 fn settled(suite: &Suite, program: &str) -> [usize; 2] {
     wait_until("what was spawned has ended", || suite.running(program).len() == 1);
     let open = || [suite.daemon(), suite.manager()].map(|process| process.descriptors());
-    let mut last = open();
-    let is_stable = comes_true(Duration::from_secs(15), || {
-        std::thread::sleep(Duration::from_millis(200));
+    let mut last = [0; 2];
+    let is_stable = comes_true_slowly(Duration::from_millis(200), Duration::from_secs(15), || {
         let has_helper = suite.manager().children().iter().any(Process::is_helper);
         std::mem::replace(&mut last, open()) == last && !has_helper
     });

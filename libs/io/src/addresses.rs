@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
@@ -30,6 +32,33 @@ pub fn look_up(host: &str) -> io::Result<Vec<IpAddr>> {
         }
     }
     Ok(addresses)
+}
+
+/// Most lookups at once.
+const THREADS: usize = 16;
+
+/// Looks up several hosts at once, for at most `limit` in all. A host for which the resolver has not answered by then is
+/// left out. The order of the others is that of the answers.
+pub fn look_up_all(hosts: Vec<String>, limit: Duration) -> Vec<(String, io::Result<Vec<IpAddr>>)> {
+    let deadline = Instant::now() + limit;
+    let threads = hosts.len().min(THREADS);
+    let work = Arc::new(Mutex::new(hosts));
+    let (found, results) = mpsc::channel();
+    for _ in 0..threads {
+        let (work, found) = (Arc::clone(&work), found.clone());
+        // Not joined: a thread that waits in the resolver ends with the process.
+        std::thread::spawn(move || {
+            while let Some(host) = work.lock().ok().and_then(|mut hosts| hosts.pop()) {
+                let addresses = look_up(&host);
+                if found.send((host, addresses)).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    drop(found);
+    let next = || results.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok();
+    std::iter::from_fn(next).collect()
 }
 
 /// Splits `HOST:PORT` or `[IPV6]:PORT`.

@@ -5,9 +5,8 @@
 //! to ssh, whose configuration may define them.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
-use std::sync::{Arc, Mutex, mpsc};
-use std::time::{Duration, Instant};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use mpd_placement::hosts::HostEntry;
 
@@ -15,9 +14,6 @@ use crate::addresses;
 
 /// The longest time for all lookups together.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Most lookups at once.
-const THREADS: usize = 16;
 
 /// The names in `entries` that mean this host, whose own name is `host`.
 pub fn names_of_this_host(entries: &[HostEntry], host: &str) -> BTreeSet<String> {
@@ -50,28 +46,10 @@ fn is_name(name: &str, host: &str) -> bool {
 }
 
 fn look_up(names: Vec<String>) -> BTreeSet<String> {
-    let deadline = Instant::now() + PATIENCE;
-    let threads = names.len().min(THREADS);
-    let work = Arc::new(Mutex::new(names));
-    let (found, results) = mpsc::channel();
-    for _ in 0..threads {
-        let (work, found) = (Arc::clone(&work), found.clone());
-        // Not joined: a thread that waits in the resolver ends with the process.
-        std::thread::spawn(move || {
-            while let Some(name) = work.lock().ok().and_then(|mut names| names.pop()) {
-                if resolves_to_us(&name) && found.send(name).is_err() {
-                    return;
-                }
-            }
-        });
-    }
-    drop(found);
-    let next = || results.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok();
-    std::iter::from_fn(next).collect()
-}
-
-fn resolves_to_us(name: &str) -> bool {
-    (name, 0).to_socket_addrs().is_ok_and(|mut all| all.any(|address| is_ours(address.ip())))
+    let found = addresses::look_up_all(names, PATIENCE).into_iter();
+    let ours =
+        found.filter(|(_, all)| all.as_ref().is_ok_and(|all| all.iter().any(|of| is_ours(*of))));
+    ours.map(|(name, _)| name).collect()
 }
 
 /// Whether the kernel would use `address` as the source for a connection to it. Nothing is sent.

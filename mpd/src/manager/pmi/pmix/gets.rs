@@ -3,7 +3,7 @@
 
 use mpd_wire::job::World as Numbers;
 use mpd_wire::message::FenceGroup;
-use mpd_wire::{JobId, Rank};
+use mpd_wire::Rank;
 use pmi_proto::limits::MAX_VALUE;
 use pmix_proto::encoding::{Encoding, Value};
 use pmix_proto::message::{Put, Scope, write_pairs};
@@ -196,18 +196,12 @@ impl Pmix {
             (Requester::Client(waiter), None) => {
                 self.answer(waiter, Answer::Done(Status::NOT_FOUND));
             }
-            (Requester::Host(from), Some(rank)) => {
-                if !self.answer_host(turn, from, (rank, &pending_get.key)) {
-                    // Only the root has to ask others: other jobs.
-                    if rank.0 >= FIRST_FOREIGN {
+            (requester, Some(rank)) => {
+                if !self.answer_now(turn, &requester, (rank, &pending_get.key)) {
+                    // Another host asks the host of the rank, or the root if the rank belongs to another job.
+                    if matches!(requester, Requester::Job(_)) || rank.0 >= FIRST_FOREIGN {
                         self.ask_host(turn, rank, &pending_get.key);
                     }
-                    self.gets.waiting.push(pending_get);
-                }
-            }
-            (Requester::Job(job), Some(rank)) => {
-                if !self.answer_job_now(turn, &job, (rank, &pending_get.key)) {
-                    self.ask_host(turn, rank, &pending_get.key);
                     self.gets.waiting.push(pending_get);
                 }
             }
@@ -255,12 +249,8 @@ impl Pmix {
                 let blob = job_info::blob(encoding, &proc, &write_pairs(encoding, &[pair]));
                 self.answer(waiter, Answer::Data(&blob));
             }
-            (Requester::Host(to), Some(rank)) => {
-                let answer = PeerMessage::Answer(rank, pending_get.key, Some(vec![pair]));
-                send(turn, to as usize, &answer);
-            }
-            (Requester::Job(job), Some(rank)) => {
-                self.answer_job(turn, job, (rank, &pending_get.key), Some(vec![pair]));
+            (requester, Some(rank)) => {
+                self.reply(turn, &requester, (rank, &pending_get.key), Some(vec![pair]));
             }
             (Requester::Host(_) | Requester::Job(_), None) => {}
         }
@@ -298,54 +288,57 @@ impl Pmix {
         }
     }
 
-    /// Answers another host if the data are there, or the rank has ended. Returns whether it did.
-    fn answer_host(&self, turn: &mut Turn<'_>, to: u32, (rank, key): (Rank, &[u8])) -> bool {
-        let pairs = self.pairs_of(turn.job, rank, key);
-        let is_answered = pairs.is_some() || self.is_gone(turn.job, rank);
-        if is_answered {
-            send(turn, to as usize, &PeerMessage::Answer(rank, key.to_vec(), pairs));
-        }
-        is_answered
-    }
-
-    /// The same for another job.
-    fn answer_job_now(
+    /// Another host or job requests what a rank has committed.
+    pub(super) fn asked(
         &mut self,
         turn: &mut Turn<'_>,
-        job: &JobId,
+        requester: Requester,
+        (rank, key): (Rank, Vec<u8>),
+    ) {
+        let has_room = self.gets.waiting.len() < MAX_REQUESTS;
+        let world = self.collective(turn.job, rank).filter(|_| has_room);
+        match world {
+            Some((first, _)) if self.pairs_of(turn.job, rank, &key).is_none() => {
+                let rank = Some(rank);
+                let request = PendingGet { requester, first, rank, key, is_immediate: false };
+                self.gets.unsettled.push_back(request);
+            }
+            _ => {
+                self.answer_now(turn, &requester, (rank, &key));
+            }
+        }
+    }
+
+    /// Answers another host or job if the data are there, or the rank has ended. Returns whether it did.
+    fn answer_now(
+        &mut self,
+        turn: &mut Turn<'_>,
+        requester: &Requester,
         (rank, key): (Rank, &[u8]),
     ) -> bool {
         let pairs = self.pairs_of(turn.job, rank, key);
         let is_answered = pairs.is_some() || self.is_gone(turn.job, rank);
         if is_answered {
-            self.answer_job(turn, job.clone(), (rank, key), pairs);
+            self.reply(turn, requester, (rank, key), pairs);
         }
         is_answered
     }
 
-    /// Another job requests what a rank of this job has committed.
-    pub(super) fn asked_by_job(
+    /// Sends the data of a rank, or that there are none, to another host or job. Clients get theirs by `answer`.
+    fn reply(
         &mut self,
         turn: &mut Turn<'_>,
-        job: &JobId,
+        requester: &Requester,
         (rank, key): (Rank, &[u8]),
+        pairs: Option<Vec<Pair>>,
     ) {
-        let world = self.collective(turn.job, rank);
-        let world = world.filter(|_| self.gets.waiting.len() < MAX_REQUESTS);
-        let has_data = self.pairs_of(turn.job, rank, key).is_some();
-        let Some((first, _)) = world.filter(|_| !has_data) else {
-            self.answer_job_now(turn, job, (rank, key));
-            return;
-        };
-        let requester = Requester::Job(job.clone());
-        let (rank, key) = (Some(rank), key.to_vec());
-        self.gets.unsettled.push_back(PendingGet {
-            requester,
-            first,
-            rank,
-            key,
-            is_immediate: false,
-        });
+        match requester {
+            Requester::Client(_) => {}
+            Requester::Host(to) => {
+                send(turn, *to as usize, &PeerMessage::Answer(rank, key.to_vec(), pairs));
+            }
+            Requester::Job(job) => self.answer_job(turn, job.clone(), (rank, key), pairs),
+        }
     }
 
     /// Whether a rank commits nothing more: it has ended, as far as this host knows, or its world is over. A rank that
@@ -408,16 +401,7 @@ impl Pmix {
     ) {
         match (message, route) {
             (PeerMessage::Ask(rank, key), Route::Routed { from, .. }) => {
-                let has_room = self.gets.waiting.len() < MAX_REQUESTS;
-                let world = self.collective(turn.job, rank).filter(|_| has_room);
-                let has_data = self.pairs_of(turn.job, rank, &key).is_some();
-                if let Some((first, _)) = world.filter(|_| !has_data) {
-                    let (requester, rank) = (Requester::Host(from), Some(rank));
-                    let request = PendingGet { requester, first, rank, key, is_immediate: false };
-                    self.gets.unsettled.push_back(request);
-                } else {
-                    self.answer_host(turn, from, (rank, &key));
-                }
+                self.asked(turn, Requester::Host(from), (rank, key));
             }
             (PeerMessage::Answer(rank, key, pairs), Route::Routed { .. }) => {
                 self.take_answer(turn, (rank, key), pairs);
@@ -476,10 +460,7 @@ impl Pmix {
                             self.answer(waiter, Answer::Done(Status::NOT_FOUND));
                         }
                         // The rank belongs to another job, or the other job asks for one of this job.
-                        Requester::Host(to) => {
-                            send(turn, to as usize, &PeerMessage::Answer(rank, key.clone(), None));
-                        }
-                        Requester::Job(job) => self.answer_job(turn, job, (rank, &key), None),
+                        requester => self.reply(turn, &requester, (rank, &key), None),
                     }
                 }
             }

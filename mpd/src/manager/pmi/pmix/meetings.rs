@@ -22,6 +22,7 @@ use super::collectives::{Collective, MAX_COLLECTIVES, Purpose};
 use super::foreign_message::{Described, Description, ForeignMessage};
 use super::notice::Notice;
 use super::peer_message::{PeerMessage, Route};
+use super::pending_gets::Requester;
 use super::routing::pass_down;
 use super::world_info::{FIRST_FOREIGN, WorldInfo};
 use super::{Pmix, describe, peer_message};
@@ -373,7 +374,8 @@ impl Pmix {
                 let numbers = world.map(|world| world.numbers);
                 if let Some(numbers) = numbers.filter(|numbers| rank < numbers.size) {
                     let rank = numbers.in_job(Rank(rank));
-                    return self.asked_by_job(turn, job, (rank, key.as_bytes()));
+                    let requester = Requester::Job(job.clone());
+                    return self.asked(turn, requester, (rank, key.as_bytes().to_vec()));
                 }
                 let message = ForeignMessage::Answer { namespace, rank, key, found: None };
                 Self::tell(turn, job.clone(), &message);
