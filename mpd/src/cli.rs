@@ -3,13 +3,20 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Parser;
 use log::LevelFilter;
 use mpd_io::keyfile;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_wire::Instance;
+
+/// The variable with the number of managers in waiting, and its meaning.
+pub(crate) const WAITING: mpd_docs::Variable =
+    ("MPD_WAITING", "the number of managers that wait for jobs, if --waiting is not given");
+
+/// Most managers in waiting.
+const MOST_WAITING: i64 = 4;
 
 /// The daemon could not start, or there is none to ask.
 pub(crate) const EXIT_FAILURE: u8 = 1;
@@ -103,6 +110,10 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) ncpus: Option<u32>,
 
+    /// Managers that wait for jobs, so that jobs start faster, 0 to 4 [default: $MPD_WAITING, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..=MOST_WAITING))]
+    pub(crate) waiting: Option<u8>,
+
     /// Write the log to this file [default: standard error; with --daemon RUNDIR/mpd.log]
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
@@ -186,6 +197,15 @@ pub(crate) const DEBUGGED: &str = "--debugged";
 pub(crate) const SHM_USERS: &str = "--shm-users";
 pub(crate) const MPI_USERS: &str = "--mpi-users";
 
+/// The names of a manager with a job, and of one in waiting.
+pub(crate) const MANAGER: &str = "mpdman";
+pub(crate) const IN_WAITING: &str = "mpdwait";
+
+/// Whether this process was started under that name.
+pub(crate) fn is_called(name: &str) -> bool {
+    std::env::args_os().next().is_some_and(|called| called == name)
+}
+
 /// The arguments after `role` on the command line, if that is the first one.
 pub(crate) fn arguments_behind(role: &str) -> Option<Vec<OsString>> {
     let mut arguments = std::env::args_os().skip(1);
@@ -228,6 +248,19 @@ impl Cli {
     /// Whether the ring is for one job and is removed completely after it.
     pub(crate) const fn is_private(&self) -> bool {
         self.private || self.launched_by.is_some()
+    }
+
+    /// The number of managers in waiting. A ring for one job has none.
+    pub(crate) fn waiting(&self) -> Result<u8> {
+        if self.is_private() {
+            return Ok(0);
+        }
+        let Some(text) = std::env::var_os(WAITING.0).filter(|_| self.waiting.is_none()) else {
+            return Ok(self.waiting.unwrap_or(1));
+        };
+        let number = text.to_str().and_then(|text| text.parse().ok());
+        let number = number.filter(|number| i64::from(*number) <= MOST_WAITING);
+        number.with_context(|| format!("MPD_WAITING={}: a number from 0 to 4", text.display()))
     }
 
     /// Whether the key comes on standard input.

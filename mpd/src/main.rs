@@ -58,7 +58,8 @@ fn serve() -> ExitCode {
         Role::Manager => manager::run(cli.level()),
         Role::Sweeper(file, just_died) => sweep::run(file.as_deref(), just_died),
         Role::Docs(directory) => {
-            let variables = [&mpd_docs::OF_RING[..], &mpd_docs::OF_DAEMON].concat();
+            let variables =
+                [&mpd_docs::OF_RING[..], &mpd_docs::OF_DAEMON, &[cli::WAITING]].concat();
             mpd_docs::generate(&directory, [Cli::command()], &variables).map(|()| ExitCode::SUCCESS)
         }
         Role::Status => daemon::status::run(&cli),

@@ -60,6 +60,7 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
         ("--port", cli.port.map(|n| n.to_string())),
         ("--ifhn", cli.ifhn.clone()),
         ("--ordinal", cli.ordinal.map(|n| n.to_string())),
+        ("--waiting", cli.waiting.map(|n| n.to_string())),
         ("--launched-by", cli.launched_by.map(|instance| instance.to_string())),
         ("--key", cli.has_key_on_input().then(|| keyfile::STANDARD_INPUT.to_owned())),
     ];

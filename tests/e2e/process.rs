@@ -78,7 +78,18 @@ impl Process {
     }
 
     pub(crate) fn is_daemon(&self) -> bool {
-        self.runs("mpd") && !self.is_manager() && !self.is_helper()
+        self.runs("mpd") && !self.is_manager() && !self.is_helper() && !self.is_called_waiting()
+    }
+
+    /// Whether it is a manager in waiting of a living daemon.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_called_waiting()
+            && self.runs("mpd")
+            && Self::read(self.parent).is_some_and(|parent| parent.is_alive() && parent.is_daemon())
+    }
+
+    fn is_called_waiting(&self) -> bool {
+        self.arguments.first().is_some_and(|name| name == "mpdwait")
     }
 
     fn is_called_manager(&self) -> bool {
@@ -130,7 +141,17 @@ impl Process {
     pub(crate) fn children(&self) -> Vec<Self> {
         let path = format!("/proc/{0}/task/{0}/children", self.pid);
         let pids = fs::read_to_string(path).unwrap_or_default();
-        pids.split_whitespace().filter_map(|pid| Self::read(pid.parse().ok()?)).collect()
+        let children = pids.split_whitespace().filter_map(|pid| Self::read(pid.parse().ok()?));
+        children.filter(|child| !child.is_called_waiting()).collect()
+    }
+
+    /// Whether a manager in waiting is among its children.
+    pub(crate) fn has_manager_in_waiting(&self) -> bool {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid);
+        let pids = fs::read_to_string(path).unwrap_or_default();
+        pids.split_whitespace()
+            .filter_map(|pid| Self::read(pid.parse().ok()?))
+            .any(|child| child.is_called_waiting())
     }
 
     /// Its dead children that were not waited for.

@@ -41,6 +41,13 @@ struct Started {
     logs: BTreeSet<PathBuf>,
 }
 
+/// The managers in waiting of each daemon: one in about half of the tests, none in the others.
+fn waiting() -> u8 {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or_default();
+    name.bytes().fold(0, |sum: u8, byte| sum.wrapping_add(byte)) % 2
+}
+
 impl Suite {
     pub(crate) fn new() -> Self {
         Self::owned_by(None)
@@ -126,6 +133,7 @@ impl Suite {
             .env(name, value)
             .env("MPD_RUNDIR", self.rundir())
             .env("MPD_KEY_FILE", self.path("home/key"))
+            .env("MPD_WAITING", waiting().to_string())
             .env("TMPDIR", self.path("tmp"))
             .env("HOME", self.path("home"))
             .env("LC_ALL", "C")
@@ -173,6 +181,9 @@ impl Suite {
         self.mpd(&["--daemon", "--log-file", &log]).args(options).output().code(0);
         let daemon = self.daemon();
         self.adopt(daemon.pid, &self.rundir(), Path::new(&log));
+        if waiting() > 0 {
+            wait_until("a manager in waiting", || daemon.has_manager_in_waiting());
+        }
         daemon
     }
 
@@ -220,9 +231,11 @@ impl Suite {
         pids.map(|pid| i32::try_from(pid).expect("a pid")).collect()
     }
 
-    /// Every living process that this test has started, directly or not.
+    /// Every living process that this test has started, directly or not, except managers in waiting of living daemons.
     pub(crate) fn processes(&self) -> Vec<Process> {
-        let ours = |process: &Process| process.bears(&self.mark, self.directory.path());
+        let ours = |process: &Process| {
+            process.bears(&self.mark, self.directory.path()) && !process.is_waiting()
+        };
         Process::all().into_iter().filter(ours).collect()
     }
 

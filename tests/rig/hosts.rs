@@ -60,7 +60,7 @@ impl Rig {
     /// The processes of these hosts other than their daemons.
     pub(crate) fn strays(&self, hosts: &[String]) -> Vec<String> {
         let all = self.processes(hosts).into_iter();
-        all.filter(|found| !found.process.is_daemon())
+        all.filter(|found| !found.process.is_daemon() && !found.process.is_waiting())
             .map(|found| format!("{}: {}", found.host, found.process))
             .collect()
     }

@@ -316,7 +316,7 @@ impl Rig {
 
     pub(crate) fn nothing_is_left(&self) {
         let on_host = |host: &String| {
-            let output = self.exec(host, &["pidof", "mpd", "mpdboot", "mpdman", "ssh"]);
+            let output = self.exec(host, &["pidof", "mpd", "mpdboot", "mpdman", "mpdwait", "ssh"]);
             output.status.success().then(|| format!("{host}: {}", text(&output)))
         };
         let mut left = Vec::new();

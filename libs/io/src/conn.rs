@@ -119,6 +119,21 @@ impl Conn {
         Ok(message.bytes)
     }
 
+    /// Waits without a limit until something can be read, and reads it. Only for programs that have nothing else to do.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn wait_without_limit(&mut self) -> io::Result<Filled> {
+        loop {
+            let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut fds, PollTimeout::NONE) {
+                Ok(_) => return self.fill(),
+                Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     /// Waits until something can be read, at most `patience_ms` milliseconds, and reads it; `None` after that time.
     /// Only for programs that have nothing else to do.
     ///

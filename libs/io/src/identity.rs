@@ -7,6 +7,8 @@ use std::path::Path;
 
 use nix::sys::prctl;
 
+use crate::raw;
+
 /// Sets the name of this process to the file name of its first argument. Otherwise a process that executes
 /// `/proc/self/exe` has the name `exe` in `ps`, `top` and `pgrep`.
 pub fn take_name() {
@@ -15,6 +17,15 @@ pub fn take_name() {
     if let Some(Ok(name)) = name {
         let _ = prctl::set_name(&name);
     }
+}
+
+/// Gives this process another name and other arguments, for `ps` and others. Arguments that do not fit in the memory of
+/// the old ones are not shown. Only for a process with one thread, which reads its own arguments no more.
+pub fn rename(arguments: &[&str]) {
+    if let Some(Ok(name)) = arguments.first().map(|name| CString::new(*name)) {
+        let _ = prctl::set_name(&name);
+    }
+    raw::show_arguments(arguments);
 }
 
 /// While this value lives, no process without privileges can read our memory and descriptors or trace us, and the

@@ -14,9 +14,11 @@ use mpd_job::leftovers::Kind;
 
 pub(crate) mod caught;
 mod start;
+mod title;
 
 pub(crate) use start::environment;
 pub use start::{begin, closed_at_start, with_enough_stack};
+pub(crate) use title::show_arguments;
 
 /// The steps of the child before exec, all prepared by the parent.
 #[derive(Debug)]

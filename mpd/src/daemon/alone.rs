@@ -60,11 +60,14 @@ fn refused(problem: &str) -> ConsoleReply {
 
 #[cfg(test)]
 mod tests {
+    use mpd_machine::Time;
+
     use super::*;
+    use crate::daemon::jobs::Waiting;
 
     #[test]
     fn a_daemon_without_jobs_lists_none_and_knows_none() {
-        let jobs = Jobs::new("h1", "h1", None);
+        let jobs = Jobs::new("h1", "h1", None, Waiting::new(0, Time::default()));
         let (replies, manager_messages) = answer(&jobs, RingRequest::Jobs);
         let [ConsoleReply::Jobs { me, jobs: parts, more: false, .. }] = &replies[..] else {
             panic!("{replies:?}");

@@ -50,7 +50,7 @@ use crate::cli::Cli;
 use crate::daemon::acceptor::{Acceptor, PER_TURN};
 use crate::daemon::demand::Demand;
 use crate::daemon::guests::Guests;
-use crate::daemon::jobs::Jobs;
+use crate::daemon::jobs::{Jobs, Waiting};
 use crate::daemon::listening::Listening;
 use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::membership::{Announcement, Membership, Turn};
@@ -144,7 +144,9 @@ impl Daemon {
             Interest::READABLE,
         )?;
         let clock = Clock::start();
-        let mut jobs = Jobs::new(&name, &host, serving.is_some().then(|| rundir.clone()));
+        let kept = serving.is_some().then(|| rundir.clone());
+        let waiting = Waiting::new(cli.waiting()?, clock.now());
+        let mut jobs = Jobs::new(&name, &host, kept, waiting);
         let mut peers = Peers::new(limits::descriptor_limit());
         let mut membership = None;
         if let Some(listening) = &serving {
@@ -314,7 +316,7 @@ impl Daemon {
     }
 
     fn reap(&mut self, now: Time) {
-        while let Some(job) = self.jobs.reap() {
+        while let Some(job) = self.jobs.reap(now) {
             for event in self.peers.last_reports(&job) {
                 self.route(event, now);
             }
@@ -340,7 +342,7 @@ impl Daemon {
                 }
             }
             Event::Report { job, report } => {
-                if let Some(demand) = self.jobs.report(job, report) {
+                if let Some(demand) = self.jobs.report(job, report, now) {
                     self.serve_manager(demand, now);
                 }
             }
@@ -458,7 +460,7 @@ impl Daemon {
         let announcement = Announcement::new(&launch, spec.trace)?;
         let spans = spec.trace.then_some(placement).into_iter().collect();
         let console = self.peers.console(console).context("the console is gone")?;
-        self.jobs.start_root(&launch, console, submission, (notices, spans))?;
+        self.jobs.start_root(&launch, console, submission, (notices, spans), now)?;
         if let (Some(membership), Some(announcement)) = (&mut self.membership, announcement) {
             membership.announce(self.poll.registry(), now, announcement);
         }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,8 +11,8 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use log::LevelFilter;
 use mio::Token;
-use mpd_io::adopt_inherited;
 use mpd_io::cgroup::Cgroup;
+use mpd_io::identity;
 use mpd_io::oom;
 use mpd_job::manager::{Input, Manager, Start};
 use mpd_machine::{Pump, Time};
@@ -31,8 +31,9 @@ use super::ranks::Ranks;
 use super::spawns::Spawns;
 use super::stdio::Stdio;
 use super::tokens::CONSOLE;
-use super::upstream::{Console, Daemon, Upstream};
+use super::upstream::{Console, Daemon, HandOver, Passed, Upstream};
 use super::worlds::{World, Worlds};
+use crate::cli;
 use crate::notes::Notes;
 use crate::recording;
 
@@ -42,24 +43,31 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     crate::limits::lift_cpu_limit();
     // Our own files get explicit modes. Ranks get the mask of their user.
     nix::sys::stat::umask(nix::sys::stat::Mode::empty());
-    let mut daemon = Daemon::inherit()?;
-    let [console, out, err] = [adopt_inherited(4)?, adopt_inherited(5)?, adopt_inherited(6)?];
-    // The lock of the job's record shows that we live. It is held as long as the record is open.
-    let notes = Notes::new(adopt_inherited(7)?.into());
-    let (order, encoded) = daemon.receive_job().context("the daemon sent no job")?;
-    mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
     mpd_io::priority::of_a_server();
     mpd_io::tree::become_subreaper().context("cannot become a subreaper")?;
     let readiness = oom_readiness();
     crate::limits::protect_memory()?;
+    let mut daemon = Daemon::inherit()?;
+    // A manager in waiting stays here until there is a job. All that depends on the job or on the time is made later.
+    let Some(handed) = daemon.receive_job().context("the daemon sent no job")? else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let HandOver { order, encoded, record, passed, has_waited } = handed;
+    let began = if has_waited { mpd_io::clock::wall() } else { began };
+    // It may have got its job before it waited.
+    if cli::is_called(cli::IN_WAITING) {
+        identity::rename(&[cli::MANAGER, "--manager", "--name", &order.job.to_string()]);
+    }
+    mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
+    // The lock of the job's record shows that we live. It is held as long as the record is open.
+    let notes = Notes::new(record.into());
     let mut means = Means::new(daemon, &order, (began, parent, readiness), notes)?;
     let is_root = order.tree_index == 0;
-    let console = if is_root { Console::new(console)? } else { Console::default() };
     let now = means.clock.now();
     means.branches.begin(means.poll.registry(), now);
     let encoded = if is_root { Some(encoded) } else { parent::specification(&mut means)? };
     let Some(encoded) = encoded else { return Ok(means.leave(&order)) };
-    means.process(order, &encoded, (console, [out, err]))?.serve()
+    means.process(order, &encoded, passed)?.serve()
 }
 
 /// How readily the kernel kills this process for lack of memory, if that is known.
@@ -88,7 +96,7 @@ impl Means {
         mut self,
         order: StartJob,
         encoded: &[u8],
-        (console, outputs): (Console, [OwnedFd; 2]),
+        passed: Option<Passed>,
     ) -> Result<Process> {
         let spec = Rc::new(JobSpec::decode(encoded)?);
         self.trace.decide(spec.trace, &order.spans);
@@ -118,6 +126,12 @@ impl Means {
             pmix_secret,
             daemon: self.parent,
         };
+        let (console, outputs, adopted) = match passed {
+            Some(Passed { console, outputs, adopted }) => {
+                (Console::new(console)?, Some(outputs), adopted)
+            }
+            None => (Console::default(), None, None),
+        };
         let (stdio, trouble) = Stdio::new(&job, outputs)?;
         let group = cgroup.as_ref().map(|group| group.as_fd().try_clone_to_owned());
         let mut process = Process {
@@ -126,7 +140,7 @@ impl Means {
             pump,
             upstream: Upstream::new(console, self.daemon, self.trace, &job),
             links: Links::new(self.branches),
-            ranks: Ranks::new(&job, group.transpose()?, self.readiness)?,
+            ranks: Ranks::new(group.transpose()?, self.readiness, adopted)?,
             stdio,
             pmi: Pmi::new(&job),
             spawns: Spawns::new(&job),

@@ -46,6 +46,7 @@ pub(super) fn common(program: &str) -> Common {
         host_slices: HostSlices::alone(name, Instance::from_bytes([3; 16]), 2),
         tree_index: 0,
         spec_bytes: 0,
+        adopts: false,
         notices: Vec::new(),
         spans: Vec::new(),
     };

@@ -145,8 +145,12 @@ macro_rules! program {
         #[allow(unsafe_code, reason = "the C library calls main, and there is one such function")]
         const _: () = {
             #[unsafe(no_mangle)]
-            extern "C" fn main() -> std::ffi::c_int {
-                $crate::begin($serve)
+            extern "C" fn main(
+                count: std::ffi::c_int,
+                arguments: *const *mut std::ffi::c_char,
+            ) -> std::ffi::c_int {
+                // SAFETY: these are the parameters of `main`.
+                unsafe { $crate::begin(count, arguments, $serve) }
             }
         };
     };
@@ -154,7 +158,16 @@ macro_rules! program {
 
 /// Runs a program: with open standard descriptors, with enough stack, and without a signal for a lost reader. See
 /// [`crate::program`].
-pub fn begin(serve: fn() -> ExitCode) -> c_int {
+///
+/// # Safety
+/// The first two are the parameters of `main`.
+pub unsafe fn begin(
+    count: c_int,
+    arguments: *const *mut c_char,
+    serve: fn() -> ExitCode,
+) -> c_int {
+    // SAFETY: by the caller's promise.
+    unsafe { super::title::note_arguments(count, arguments) };
     for _ in closed_at_start().into_iter().filter(|closed| *closed) {
         // SAFETY: a constant path. The call takes the lowest free number: that of a closed descriptor.
         unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) };

@@ -60,7 +60,9 @@ pub enum Opening {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ManagerOrder {
     /// Run this job. The root manager's specification follows as frames. The other managers receive
-    /// the specification from their parents.
+    /// the specification from their parents. The first byte carries descriptors: the locked record of
+    /// the job. For the root also the console's connection, its standard output and its standard error,
+    /// and [`StartJob::adopts`].
     Start(Box<StartJob>),
     /// Kill the job and end.
     Kill,
@@ -168,6 +170,9 @@ pub struct StartJob {
     pub tree_index: u32,
     /// Size of the specification that follows; 0 for all managers except the root.
     pub spec_bytes: u32,
+    /// Whether the PMI connection and the pidfd of a running process are passed, which becomes the
+    /// job's one rank; for the root.
+    pub adopts: bool,
     /// Lines from placement for the user; for the root.
     pub notices: Vec<Notice>,
     /// The spans of the daemon's work for this launch, if the specification asks for the timeline;

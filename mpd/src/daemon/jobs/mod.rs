@@ -12,11 +12,12 @@ mod records;
 mod roots;
 mod start;
 mod top;
+mod waiting;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::fs::File;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -48,16 +49,20 @@ use crate::daemon::submission::Submission;
 
 pub(crate) use listing::hosted;
 pub(crate) use roots::no_such_job;
+pub(crate) use waiting::Waiting;
+
+/// The descriptors of a console: its connection, its standard output and its standard error.
+const CONSOLE_DESCRIPTORS: usize = 3;
 
 /// How often to look for managers of an earlier daemon that have not registered. They try every second.
 const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a new manager gets besides its order.
+#[derive(Default)]
 struct Given<'a> {
-    /// The connection of the console, its standard output and its standard error.
-    console: [BorrowedFd<'a>; 3],
-    /// The descriptors of the process that becomes the job's one rank.
-    adopted: &'a [OwnedFd],
+    /// For the root: the connection of the console, its standard output and its standard error. Then those of the process
+    /// that becomes the job's one rank, if there is one.
+    descriptors: Vec<BorrowedFd<'a>>,
     spec: &'a [u8],
     notices: Vec<Notice>,
     spans: Vec<Span>,
@@ -77,6 +82,7 @@ pub(crate) struct Jobs {
     /// Connections of new managers, until the loop takes them.
     connections: Vec<(JobId, Conn)>,
     children: Children,
+    waiting: Waiting,
     /// When to check again whether unregistered managers live.
     next_look: Option<Time>,
     /// The time of samples of usage.
@@ -84,7 +90,7 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    pub(crate) fn new(name: &str, host: &str, rundir: Option<RunDir>) -> Self {
+    pub(crate) fn new(name: &str, host: &str, rundir: Option<RunDir>, waiting: Waiting) -> Self {
         let jobs = Self {
             name: name.to_owned(),
             host: host.to_owned(),
@@ -94,6 +100,7 @@ impl Jobs {
             last: 0,
             connections: Vec::new(),
             children: Children::default(),
+            waiting,
             next_look: None,
             clock: Clock::start(),
         };
@@ -186,12 +193,12 @@ impl Jobs {
         console: BorrowedFd<'_>,
         submission: &Submission,
         (notices, spans): (Vec<Notice>, Vec<Span>),
+        now: Time,
     ) -> Result<()> {
-        let [stdout, stderr] = &submission.outputs;
-        let console = [console, stdout.as_fd(), stderr.as_fd()];
-        let adopted = submission.adopted.as_ref().map_or(&[][..], |passed| passed);
+        let passed = submission.outputs.iter().chain(submission.adopted.iter().flatten());
+        let descriptors = std::iter::once(console).chain(passed.map(|fd| fd.as_fd())).collect();
         let spec = &submission.encoded;
-        self.start(launch, 0, Given { console, adopted, spec, notices, spans })?;
+        self.start(launch, 0, Given { descriptors, spec, notices, spans }, now)?;
         if !launch.job.is_private() {
             self.last = self.last.max(launch.job.number());
         }
@@ -202,7 +209,12 @@ impl Jobs {
     }
 
     /// Starts the manager of our host slice of a job that another daemon accepted. Does nothing if it runs already.
-    pub(crate) fn start_branch(&mut self, launch: &Launch, tree_index: usize) -> Result<()> {
+    pub(crate) fn start_branch(
+        &mut self,
+        launch: &Launch,
+        tree_index: usize,
+        now: Time,
+    ) -> Result<()> {
         launch.check()?;
         if let Some(known) = self.jobs.get(&launch.job) {
             let record = &known.record;
@@ -211,19 +223,18 @@ impl Jobs {
             }
             bail!("the leftovers of an earlier job {} are still being removed", launch.job);
         }
-        let null = start::null()?;
-        let console = [null.as_fd(); 3];
-        self.start(
-            launch,
-            tree_index,
-            Given { console, adopted: &[], spec: &[], notices: Vec::new(), spans: Vec::new() },
-        )
+        self.start(launch, tree_index, Given::default(), now)
     }
 
-    fn start(&mut self, launch: &Launch, tree_index: usize, given: Given<'_>) -> Result<()> {
+    fn start(
+        &mut self,
+        launch: &Launch,
+        tree_index: usize,
+        given: Given<'_>,
+        now: Time,
+    ) -> Result<()> {
         let host_slice =
             launch.host_slices.get(tree_index).context("no host slice with this tree index")?;
-        let spec_bytes = u32::try_from(given.spec.len())?;
         let part = Part {
             tree_index: u32::try_from(tree_index)?,
             manager: host_slice.manager,
@@ -237,12 +248,10 @@ impl Jobs {
             tree_index: part.tree_index,
             cgroup: cgroup.as_ref().map(|g| g.path().display().to_string()),
         };
-        let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
-        let mut manager = Conn::new(ours)?;
         let written = self.records.write(&record);
-        let passed = (given.console, given.adopted);
         let started = written.and_then(|file| {
-            start::manager(&record.job, &theirs, passed, &file).map(|pid| (pid, file))
+            let order = self.order(launch, &record, &given)?;
+            self.hand_over(&record.job, &order, (&given, &file), now).map(|pid| (pid, file))
         });
         let (pid, file) = match started {
             Ok(started) => started,
@@ -253,17 +262,6 @@ impl Jobs {
             }
         };
         log::info!("job {} started, manager {pid}", record.job);
-        manager.send(&ManagerOrder::Start(Box::new(StartJob {
-            spec_bytes,
-            notices: given.notices,
-            spans: given.spans,
-            ..self.order(launch, &record, part.tree_index)
-        })));
-        manager.send_bulk(Kind::Spec, given.spec);
-        if let Err(e) = manager.flush() {
-            log::warn!("job {}: {e}", record.job);
-        }
-        self.connections.push((record.job.clone(), manager));
         let job = Job {
             record,
             file,
@@ -281,8 +279,13 @@ impl Jobs {
         Ok(())
     }
 
-    fn order(&self, launch: &Launch, record: &JobRecord, tree_index: u32) -> StartJob {
-        StartJob {
+    fn order(
+        &self,
+        launch: &Launch,
+        record: &JobRecord,
+        given: &Given<'_>,
+    ) -> Result<ManagerOrder> {
+        Ok(ManagerOrder::Start(Box::new(StartJob {
             job: record.job.clone(),
             cookie: record.cookie.clone(),
             kvsname: launch.kvsname.clone(),
@@ -292,10 +295,38 @@ impl Jobs {
             tmpdir: launch.tmpdir.clone(),
             key: launch.key.clone(),
             host_slices: launch.host_slices.clone(),
-            tree_index,
-            spec_bytes: 0,
-            notices: Vec::new(),
-            spans: Vec::new(),
+            tree_index: record.tree_index,
+            spec_bytes: u32::try_from(given.spec.len())?,
+            adopts: given.descriptors.len() > CONSOLE_DESCRIPTORS,
+            notices: given.notices.clone(),
+            spans: given.spans.clone(),
+        })))
+    }
+
+    /// Gives a job to a manager in waiting, or else to a new one. Returns its process.
+    fn hand_over(
+        &mut self,
+        job: &JobId,
+        order: &ManagerOrder,
+        (given, record): (&Given<'_>, &File),
+        now: Time,
+    ) -> Result<Pid> {
+        loop {
+            let ready = self.waiting.take(now);
+            let is_new = ready.is_none();
+            let (pid, mut manager) = ready.map_or_else(|| start::manager(Some(job)), Ok)?;
+            let passed = std::iter::once(record.as_fd()).chain(given.descriptors.iter().copied());
+            let passed = passed.map(|fd| fd.try_clone_to_owned()).collect::<Result<_, _>>();
+            manager.send_with(order, passed.context("cannot pass descriptors to a manager")?)?;
+            manager.send_bulk(Kind::Spec, given.spec);
+            match manager.flush() {
+                // It has died in waiting.
+                Err(_) if !is_new => continue,
+                Err(e) => log::warn!("job {job}: {e}"),
+                Ok(()) => {}
+            }
+            self.connections.push((job.clone(), manager));
+            return Ok(pid);
         }
     }
 
@@ -313,7 +344,12 @@ impl Jobs {
     }
 
     /// Handles the report of a manager. Returns a request that the table of jobs cannot serve.
-    pub(crate) fn report(&mut self, job: JobId, report: ManagerReport) -> Option<Demand> {
+    pub(crate) fn report(
+        &mut self,
+        job: JobId,
+        report: ManagerReport,
+        now: Time,
+    ) -> Option<Demand> {
         match report {
             ManagerReport::Ranks { alias, runs } => self.running(&job, alias, runs),
             ManagerReport::Forgotten { first } => self.forgotten(&job, first),
@@ -335,6 +371,7 @@ impl Jobs {
             ManagerReport::State { .. } => {}
             ManagerReport::Ended { code, unlinked } => {
                 let is_known = self.ended(&job, code);
+                self.waiting.job_ended(now);
                 return (is_known && unlinked).then_some(Demand::Cancel(job));
             }
         }
@@ -579,9 +616,12 @@ impl Jobs {
 
     /// Reaps children up to the next dead manager and returns the job of that manager. The caller handles its last
     /// reports, then calls [`Jobs::manager_died`].
-    pub(crate) fn reap(&mut self) -> Option<JobId> {
+    pub(crate) fn reap(&mut self, now: Time) -> Option<JobId> {
         loop {
             let pid = self.children.reap()?;
+            if self.waiting.died(pid, now) {
+                continue;
+            }
             let is_it = |(id, job): (&JobId, &Job)| (job.manager == Some(pid)).then(|| id.clone());
             if let Some(id) = self.jobs.iter().find_map(is_it) {
                 return Some(id);
@@ -597,14 +637,18 @@ impl Jobs {
 
     /// Does what is due: kills orphans, looks for managers that have not registered.
     pub(crate) fn turn(&mut self, now: Time) {
-        self.children.kill_orphans(now, self.jobs.values().filter_map(|job| job.manager));
+        let managers = self.jobs.values().filter_map(|job| job.manager);
+        self.children.kill_orphans(now, managers.chain(self.waiting.pids()));
+        self.waiting.turn(now, || start::manager(None));
         if self.next_look.is_some_and(|at| at <= now) {
             self.look_for_managers(now);
         }
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        [self.children.next_deadline(), self.next_look].into_iter().flatten().min()
+        let deadlines =
+            [self.children.next_deadline(), self.next_look, self.waiting.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Forgets a job whose manager is gone. Unless the job had ended, starts the removal of its leftovers.

@@ -1,46 +1,49 @@
 //! Starts managers and helpers: this executable again with other arguments.
 
 use std::fs::{File, OpenOptions};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use log::LevelFilter;
+use mpd_io::conn::Conn;
 use mpd_io::spawn::{Extra, Spawn, own_environment};
 use mpd_wire::JobId;
 use nix::unistd::Pid;
 
+use crate::cli;
+
+/// Characters that a manager without a job has in its arguments, so that the longest name of a job fits there later.
+const ROOM: usize = 300;
+
 /// The stand-in for unused descriptors.
-pub(super) fn null() -> Result<OwnedFd> {
+fn null() -> Result<OwnedFd> {
     let mut options = OpenOptions::new();
     Ok(options.read(true).write(true).open("/dev/null").context("cannot open /dev/null")?.into())
 }
 
-/// Starts a manager. Its descriptors are 3 the daemon, 4 the console, 5 and 6 the console's output and error, 7 the
-/// record. For an adopted process also 8 its PMI connection and 9 its pidfd.
-pub(super) fn manager(
-    job: &JobId,
-    daemon: &UnixStream,
-    (console, adopted): ([BorrowedFd<'_>; 3], &[OwnedFd]),
-    record: &File,
-) -> Result<Pid> {
+/// Starts a manager, which waits for its job on the returned connection. Its arguments name the job, if there is one.
+pub(super) fn manager(job: Option<&JobId>) -> Result<(Pid, Conn)> {
+    let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
+    let ours = Conn::new(ours)?;
     let null = null()?;
-    let [console, stdout, stderr] = console;
-    let record = record.as_fd();
-    let mut argv =
-        vec![b"mpdman".to_vec(), b"--manager".to_vec(), b"--name".to_vec(), job.to_string().into()];
+    let (called, name) = match job {
+        Some(job) => (cli::MANAGER, job.to_string()),
+        None => (cli::IN_WAITING, " ".repeat(ROOM)),
+    };
+    let mut argv: Vec<Vec<u8>> =
+        vec![called.into(), "--manager".into(), "--name".into(), name.into()];
     // The manager logs to the daemon's log, at the same level.
     let level = log::max_level();
     let louder = [LevelFilter::Debug, LevelFilter::Trace].map(|from| level >= from);
     argv.extend(louder.iter().filter(|louder| **louder).map(|_| b"--verbose".to_vec()));
     let spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
     let log = std::io::stderr();
-    let own =
-        [null.as_fd(), null.as_fd(), log.as_fd(), daemon.as_fd(), console, stdout, stderr, record];
-    let descriptors: Vec<_> = own.into_iter().chain(adopted.iter().map(AsFd::as_fd)).collect();
-    spawn.start(&descriptors, Extra::default(), None).context("cannot start a manager")
+    let descriptors = [null.as_fd(), null.as_fd(), log.as_fd(), theirs.as_fd()];
+    let pid = spawn.start(&descriptors, Extra::default(), None);
+    Ok((pid.context("cannot start a manager")?, ours))
 }
 
 /// Starts a helper that removes the leftovers of a job without a manager, and last its record `file`. `just_died`:

@@ -190,7 +190,10 @@ fn pass(
 
 #[cfg(test)]
 mod tests {
+    use mpd_machine::Time;
+
     use super::*;
+    use crate::daemon::jobs::Waiting;
 
     fn name(text: &str) -> DaemonName {
         DaemonName::new(text).unwrap()
@@ -232,7 +235,7 @@ mod tests {
 
     #[test]
     fn orders_of_another_user_or_in_the_name_of_a_foreign_job_are_refused() {
-        let jobs = Jobs::new("h1", "h1", None);
+        let jobs = Jobs::new("h1", "h1", None, Waiting::new(0, Time::default()));
         let (me, uid) = (name("h2"), geteuid().as_raw());
         let pass = |from: &str, uid| RingOrder::PassToJob {
             from: from.parse().unwrap(),

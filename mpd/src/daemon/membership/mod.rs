@@ -500,7 +500,7 @@ impl Membership {
                 }
                 self.route_all(turn.registry, turn.now, effect);
             }
-            RingOrder::Launch(launch) => return self.launch(turn.jobs, &launch),
+            RingOrder::Launch(launch) => return self.launch(turn.jobs, &launch, turn.now),
             RingOrder::Cancel { job } => {
                 self.launches.cancelled(turn.now, job.clone());
                 if turn.jobs.has_branch(&job) {
@@ -533,11 +533,11 @@ impl Membership {
     }
 
     /// Starts the manager of our host slice in another daemon's job, if there is one.
-    fn launch(&self, jobs: &mut Jobs, launch: &Launch) -> OrderAnswer {
+    fn launch(&self, jobs: &mut Jobs, launch: &Launch, now: Time) -> OrderAnswer {
         let Some(tree_index) = self.launches.own_tree_index(launch, self.ring().name()) else {
             return OrderAnswer::Done;
         };
-        match jobs.start_branch(launch, tree_index) {
+        match jobs.start_branch(launch, tree_index, now) {
             Ok(()) => OrderAnswer::Done,
             Err(e) => {
                 log::error!("job {}: {e:#}", launch.job);

@@ -12,10 +12,8 @@ use std::os::unix::net::UnixStream;
 use anyhow::{Context, Result};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use mpd_io::adopt_inherited;
 use mpd_io::pidfd::Pidfd;
 use mpd_wire::Rank;
-use mpd_wire::job::JobSpec;
 
 use super::adopted::Adopted;
 use super::process::{Handle, RankProcess, watch_pmi};
@@ -34,10 +32,9 @@ pub(super) struct Adoption {
 }
 
 impl Adoption {
-    /// The process to adopt for the manager at `tree_index`, if any.
-    pub(super) fn of(spec: &JobSpec, tree_index: usize) -> Result<Self> {
-        let arrived = (spec.adopted && tree_index == 0).then(Arrived::inherit).transpose()?;
-        Ok(Self { arrived, ended: false })
+    /// The process to adopt, if the daemon passed one.
+    pub(super) fn of(passed: Option<[OwnedFd; 2]>) -> Result<Self> {
+        Ok(Self { arrived: passed.map(Arrived::new).transpose()?, ended: false })
     }
 }
 
@@ -49,10 +46,8 @@ pub(super) struct Arrived {
 }
 
 impl Arrived {
-    /// Takes over the descriptors of the daemon: 8 its PMI connection, 9 its pidfd.
-    fn inherit() -> Result<Self> {
-        let inherit = |number| adopt_inherited(number).context("no process was passed");
-        let (pmi, pidfd): (OwnedFd, OwnedFd) = (inherit(8)?, inherit(9)?);
+    /// Takes over its PMI connection and its pidfd.
+    fn new([pmi, pidfd]: [OwnedFd; 2]) -> Result<Self> {
         let pidfd = Pidfd::received(pidfd).context("the process that was passed")?;
         // Only bytes are sent over it, so the socket family does not matter.
         let pmi = UnixStream::from(pmi);

@@ -55,7 +55,7 @@ use self::shim::{Reports, Shim};
 pub(super) use self::signal_target::SignalTarget;
 use self::starting::Starting;
 use self::table::Table;
-use super::context::{FIRST_LOOK, Job, Turn};
+use super::context::{FIRST_LOOK, Turn};
 use super::event::{Client, Event, ForStdio};
 use super::tokens::FIRST_RANK;
 
@@ -87,18 +87,22 @@ pub(super) struct Ranks {
 
 impl Ranks {
     /// An empty table. Ranks are started in the control group, if there is one. `readiness`: how readily the kernel
-    /// kills this manager for lack of memory.
+    /// kills this manager for lack of memory. `adopted`: the PMI connection and the pidfd of a running process.
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn new(job: &Job, cgroup: Option<OwnedFd>, readiness: Option<i16>) -> Result<Self> {
+    pub(super) fn new(
+        cgroup: Option<OwnedFd>,
+        readiness: Option<i16>,
+        adopted: Option<[OwnedFd; 2]>,
+    ) -> Result<Self> {
         Ok(Self {
             table: Table::new(FIRST_RANK),
             starting: BTreeMap::new(),
             cgroup,
             size: None,
             memory: Memory::begin(readiness),
-            adoption: Adoption::of(&job.spec, job.tree_index())?,
+            adoption: Adoption::of(adopted)?,
             alone: Alone::default(),
             reporting: Vec::new(),
             crashes: 0,

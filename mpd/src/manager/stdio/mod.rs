@@ -85,7 +85,7 @@ impl Stdio {
     ///
     /// # Errors
     /// When not even `/dev/null` can be opened.
-    pub(super) fn new(job: &Job, console: [OwnedFd; 2]) -> Result<(Self, Option<String>)> {
+    pub(super) fn new(job: &Job, console: Option<[OwnedFd; 2]>) -> Result<(Self, Option<String>)> {
         let (outputs, trouble) = open::outputs_of(&job.spec, &job.order, console)?;
         let stdio = Self {
             pipes: BTreeMap::new(),

@@ -78,11 +78,9 @@ pub(super) fn feed_of(spec: &JobSpec, order: &StartJob) -> Feed {
 pub(super) fn outputs_of(
     spec: &JobSpec,
     order: &StartJob,
-    console: [OwnedFd; 2],
+    console: Option<[OwnedFd; 2]>,
 ) -> Result<(Outputs, Option<String>)> {
-    if order.tree_index != 0 {
-        return Ok((Outputs::parent(spec, order), None));
-    }
+    let Some(console) = console else { return Ok((Outputs::parent(spec, order), None)) };
     let files = (0..spec.size()).map(Rank).flat_map(|rank| {
         let tree_index = order.host_slices.tree_index_of_rank(rank).unwrap_or(0);
         files_of((spec, order), rank, (&rank.to_string(), tree_index))

@@ -57,6 +57,29 @@ pub(crate) enum DaemonMessage {
     NameLost(String, Option<JobId>),
 }
 
+/// A job from the daemon.
+#[derive(Debug)]
+pub(crate) struct HandOver {
+    pub(crate) order: StartJob,
+    /// For the root: the encoded specification.
+    pub(crate) encoded: Vec<u8>,
+    /// The record of the job, which is locked.
+    pub(crate) record: OwnedFd,
+    /// For the root.
+    pub(crate) passed: Option<Passed>,
+    /// Whether this process existed before the job.
+    pub(crate) has_waited: bool,
+}
+
+/// The descriptors of a root manager.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    pub(crate) console: OwnedFd,
+    pub(crate) outputs: [OwnedFd; 2],
+    /// The PMI connection and the pidfd of the process that becomes the job's one rank.
+    pub(crate) adopted: Option<[OwnedFd; 2]>,
+}
+
 /// The connection to the daemon.
 #[derive(Debug)]
 pub(crate) struct Daemon {
@@ -74,40 +97,36 @@ impl Daemon {
         Ok(Self { conn: Some(conn), ready: true, refused: false })
     }
 
-    /// Blocks until the order to start has arrived, for the root with the encoded specification. The manager has no
-    /// other work before.
-    pub(crate) fn receive_job(&mut self) -> Result<(StartJob, Vec<u8>)> {
+    /// Blocks until there is a job, without a limit. `None`: the daemon has closed the connection before. The manager
+    /// has no other work.
+    pub(crate) fn receive_job(&mut self) -> Result<Option<HandOver>> {
         let conn = self.conn.as_mut().context("no daemon")?;
-        let mut order: Option<StartJob> = None;
-        let mut encoded = Vec::new();
-        let mut closed = false;
+        let mut filled = conn.fill()?;
+        let has_waited = filled == Filled::Empty && !conn.is_partial();
+        if has_waited {
+            filled = conn.wait_without_limit()?;
+        }
+        let mut handed: Option<HandOver> = None;
         loop {
-            if let Some(start) = &order {
-                let wanted = start.spec_bytes as usize;
-                if encoded.len() > wanted || wanted > MAX_SPEC {
-                    bail!("a specification of the wrong size");
-                }
-                if encoded.len() == wanted {
-                    return Ok((start.clone(), encoded));
-                }
-            }
-            match conn.next_frame()? {
-                Some((Kind::Control, payload)) if order.is_none() => {
-                    match frame::decode_message(payload)? {
-                        ManagerOrder::Start(start) => order = Some(*start),
+            match (conn.next_frame()?, &mut handed) {
+                (Some((Kind::Control, payload)), None) => {
+                    let order = match frame::decode_message(payload)? {
+                        ManagerOrder::Start(start) => *start,
                         ManagerOrder::Kill => bail!("killed before the start"),
                         _ => bail!("an unexpected order"),
-                    }
+                    };
+                    handed = Some(HandOver::begin(conn, order, has_waited)?);
                 }
-                Some((Kind::Spec, payload)) if order.is_some() => {
-                    encoded.extend_from_slice(payload);
+                (Some((Kind::Spec, payload)), Some(handed)) => {
+                    handed.encoded.extend_from_slice(payload);
                 }
-                Some(_) => bail!("an unexpected frame"),
-                None if closed => bail!("the daemon closed the connection"),
-                None => {
-                    closed =
-                        conn.wait(JOB_PATIENCE_MS)?.context("no data in time")? == Filled::Closed;
-                }
+                (Some(_), _) => bail!("an unexpected frame"),
+                (None, None) if filled == Filled::Closed => return Ok(None),
+                (None, _) if filled == Filled::Closed => bail!("the daemon closed the connection"),
+                (None, _) => filled = conn.wait(JOB_PATIENCE_MS)?.context("no data in time")?,
+            }
+            if handed.as_ref().map(HandOver::is_whole).transpose()?.unwrap_or_default() {
+                return Ok(handed);
             }
         }
     }
@@ -196,6 +215,30 @@ impl Daemon {
         }
         self.conn = Some(conn);
         true
+    }
+}
+
+impl HandOver {
+    /// Takes the descriptors of an order. Those of later messages are behind them.
+    fn begin(conn: &mut Conn, order: StartJob, has_waited: bool) -> Result<Self> {
+        let mut next = || conn.take_descriptor().context("the daemon passed too few descriptors");
+        let record = next()?;
+        let mut passed = None;
+        if order.tree_index == 0 {
+            let (console, outputs) = (next()?, [next()?, next()?]);
+            let adopted = if order.adopts { Some([next()?, next()?]) } else { None };
+            passed = Some(Passed { console, outputs, adopted });
+        }
+        Ok(Self { order, encoded: Vec::new(), record, passed, has_waited })
+    }
+
+    /// Whether the specification is complete.
+    fn is_whole(&self) -> Result<bool> {
+        let wanted = self.order.spec_bytes as usize;
+        if self.encoded.len() > wanted || wanted > MAX_SPEC {
+            bail!("a specification of the wrong size");
+        }
+        Ok(self.encoded.len() == wanted)
     }
 }
 

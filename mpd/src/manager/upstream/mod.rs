@@ -25,7 +25,7 @@ use mpd_wire::message::{
 use mpd_wire::{DaemonName, Rank, RankSet};
 
 pub(super) use self::console::Console;
-pub(super) use self::daemon::{Daemon, DaemonMessage};
+pub(super) use self::daemon::{Daemon, DaemonMessage, HandOver, Passed};
 use self::pids::Pids;
 pub(super) use self::trace::Trace;
 use super::context::{Job, Turn};

@@ -1,0 +1,183 @@
+//! Managers in waiting: processes that have begun, and have no job yet. A job that comes gets one of them and so starts
+//! faster. A manager serves one job only; the next one is started when the first job runs.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use mpd_io::conn::Conn;
+use mpd_machine::Time;
+use nix::unistd::Pid;
+
+/// The time after the start of the daemon at which the first manager is started.
+const AT_FIRST: Duration = Duration::from_millis(100);
+
+/// The time after the start of a job at which its manager is replaced, unless the job ends earlier. The job has the CPU
+/// first.
+const AFTER_A_JOB: Duration = Duration::from_millis(20);
+
+/// The time after a manager has died in waiting or could not be started. It is doubled up to the longest one.
+const AFTER_A_FAILURE: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// When to start how many. Pure.
+#[derive(Debug)]
+struct Plan {
+    wanted: usize,
+    /// The time of the next start, if not all wait.
+    next: Option<Time>,
+    /// The time after the next failure.
+    pause: Duration,
+}
+
+impl Plan {
+    fn new(wanted: usize, now: Time) -> Self {
+        let next = (wanted > 0).then(|| now + AT_FIRST);
+        Self { wanted, next, pause: AFTER_A_FAILURE }
+    }
+
+    fn is_due(&self, now: Time) -> bool {
+        self.next.is_some_and(|at| at <= now)
+    }
+
+    /// A manager was started; `waiting` wait now.
+    fn started(&mut self, waiting: usize, now: Time) {
+        self.next = (waiting < self.wanted).then_some(now);
+    }
+
+    /// One of them has a job.
+    fn taken(&mut self, now: Time) {
+        self.pause = AFTER_A_FAILURE;
+        self.next = Some(now + AFTER_A_JOB);
+    }
+
+    /// A job has ended.
+    fn job_ended(&mut self, waiting: usize, now: Time) {
+        if waiting < self.wanted && self.pause == AFTER_A_FAILURE {
+            self.next = Some(now);
+        }
+    }
+
+    /// One has died in waiting, or could not be started.
+    fn failed(&mut self, now: Time) {
+        self.next = Some(now + self.pause);
+        self.pause = (self.pause * 2).min(LONGEST);
+    }
+}
+
+/// The managers in waiting.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    plan: Plan,
+    managers: Vec<(Pid, Conn)>,
+}
+
+impl Waiting {
+    /// None yet. `wanted` of them are kept.
+    pub(crate) fn new(wanted: u8, now: Time) -> Self {
+        Self { plan: Plan::new(wanted.into(), now), managers: Vec::new() }
+    }
+
+    /// Takes one of them for a job, the oldest first.
+    pub(super) fn take(&mut self, now: Time) -> Option<(Pid, Conn)> {
+        if self.managers.is_empty() {
+            return None;
+        }
+        self.plan.taken(now);
+        Some(self.managers.remove(0))
+    }
+
+    /// Starts the next one by `start`, if it is time.
+    pub(super) fn turn(&mut self, now: Time, start: impl FnOnce() -> Result<(Pid, Conn)>) {
+        if !self.plan.is_due(now) {
+            return;
+        }
+        match start() {
+            Ok(manager) => {
+                self.managers.push(manager);
+                self.plan.started(self.managers.len(), now);
+            }
+            Err(e) => {
+                log::info!("no manager waits for the next job: {e:#}");
+                self.plan.failed(now);
+            }
+        }
+    }
+
+    /// A job has ended, so there is time for the next start.
+    pub(super) fn job_ended(&mut self, now: Time) {
+        self.plan.job_ended(self.managers.len(), now);
+    }
+
+    /// A child has died. Whether it was one of these.
+    pub(super) fn died(&mut self, pid: Pid, now: Time) -> bool {
+        let before = self.managers.len();
+        self.managers.retain(|(manager, _)| *manager != pid);
+        let is_one = self.managers.len() < before;
+        if is_one {
+            log::warn!("manager {pid}, which waited for a job, has died");
+            self.plan.failed(now);
+        }
+        is_one
+    }
+
+    pub(super) const fn next_deadline(&self) -> Option<Time> {
+        self.plan.next
+    }
+
+    pub(super) fn pids(&self) -> impl Iterator<Item = Pid> {
+        self.managers.iter().map(|(pid, _)| *pid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(ms: u64) -> Time {
+        Time::from_micros(ms * 1000)
+    }
+
+    #[test]
+    fn as_many_are_started_as_are_wanted() {
+        let mut plan = Plan::new(2, at(0));
+        assert!(!plan.is_due(at(99)) && plan.is_due(at(100)));
+        plan.started(1, at(1000));
+        assert!(plan.is_due(at(1000)), "the second one");
+        plan.started(2, at(1000));
+        assert_eq!(plan.next, None);
+        assert_eq!(Plan::new(0, at(0)).next, None);
+    }
+
+    #[test]
+    fn a_manager_is_replaced_soon_after_the_start_of_its_job_or_at_its_end() {
+        let mut plan = Plan::new(1, at(0));
+        plan.started(1, at(1000));
+        plan.taken(at(2000));
+        assert!(!plan.is_due(at(2019)) && plan.is_due(at(2020)));
+        plan.job_ended(0, at(2003));
+        assert!(plan.is_due(at(2003)));
+        plan.started(1, at(2003));
+        plan.job_ended(1, at(2005));
+        assert_eq!(plan.next, None);
+    }
+
+    #[test]
+    fn one_that_dies_again_and_again_is_replaced_ever_later_also_when_jobs_end() {
+        let mut plan = Plan::new(1, at(0));
+        plan.started(1, at(1000));
+        plan.failed(at(2000));
+        assert!(!plan.is_due(at(2999)) && plan.is_due(at(3000)));
+        plan.started(1, at(3000));
+        plan.failed(at(3000));
+        plan.job_ended(0, at(3500));
+        assert!(!plan.is_due(at(4999)) && plan.is_due(at(5000)));
+        for _ in 0..10 {
+            plan.failed(at(5000));
+        }
+        assert_eq!(plan.next, Some(at(65_000)));
+        plan.started(1, at(65_000));
+        plan.taken(at(70_000));
+        plan.failed(at(70_000));
+        assert_eq!(plan.next, Some(at(71_000)));
+    }
+}
