@@ -357,7 +357,7 @@ fn start_ipc(suite: &Suite) -> (Running, Made) {
 
 /// The objects that a `t-ipc` has created.
 #[derive(Debug)]
-struct Made {
+pub(crate) struct Made {
     shm: String,
     sem: String,
     msg: String,
@@ -365,25 +365,25 @@ struct Made {
 }
 
 impl Made {
-    fn parse(line: &str) -> Self {
+    pub(crate) fn parse(line: &str) -> Self {
         let arguments: Vec<_> = line.split(' ').map(str::to_owned).collect();
         let [_, shm, _, sem, _, msg, _, posix] = arguments.try_into().expect("eight words");
         Self { shm, sem, msg, posix }
     }
 
-    fn shm(&self) -> bool {
+    pub(crate) fn shm(&self) -> bool {
         listed("shm", &self.shm)
     }
 
-    fn sem(&self) -> bool {
+    pub(crate) fn sem(&self) -> bool {
         listed("sem", &self.sem)
     }
 
-    fn msg(&self) -> bool {
+    pub(crate) fn msg(&self) -> bool {
         listed("msg", &self.msg)
     }
 
-    fn posix(&self) -> bool {
+    pub(crate) fn posix(&self) -> bool {
         std::path::Path::new(&self.posix).exists()
     }
 }

@@ -75,6 +75,7 @@ mod terminal;
 mod timeline;
 mod two_libraries;
 mod usage;
+mod waiting;
 mod world_files;
 mod wrapper;
 mod wrapping;

@@ -137,21 +137,20 @@ impl Process {
         fs::read_dir(format!("/proc/{}/fd", self.pid)).map_or(0, Iterator::count)
     }
 
-    /// Its children, including dead ones.
+    /// Its children, including dead ones, except managers in waiting.
     pub(crate) fn children(&self) -> Vec<Self> {
-        let path = format!("/proc/{0}/task/{0}/children", self.pid);
-        let pids = fs::read_to_string(path).unwrap_or_default();
-        let children = pids.split_whitespace().filter_map(|pid| Self::read(pid.parse().ok()?));
-        children.filter(|child| !child.is_called_waiting()).collect()
+        self.all_children().into_iter().filter(|child| !child.is_called_waiting()).collect()
     }
 
-    /// Whether a manager in waiting is among its children.
-    pub(crate) fn has_manager_in_waiting(&self) -> bool {
+    /// The first manager in waiting among its children.
+    pub(crate) fn manager_in_waiting(&self) -> Option<Self> {
+        self.all_children().into_iter().find(|child| child.is_called_waiting() && child.is_alive())
+    }
+
+    fn all_children(&self) -> Vec<Self> {
         let path = format!("/proc/{0}/task/{0}/children", self.pid);
         let pids = fs::read_to_string(path).unwrap_or_default();
-        pids.split_whitespace()
-            .filter_map(|pid| Self::read(pid.parse().ok()?))
-            .any(|child| child.is_called_waiting())
+        pids.split_whitespace().filter_map(|pid| Self::read(pid.parse().ok()?)).collect()
     }
 
     /// Its dead children that were not waited for.

@@ -114,7 +114,7 @@ impl Daemon {
         if !mpd_wire::is_daemon_name(&name) {
             bail!("{name:?} cannot be a daemon's name: letters, digits and . _ - : only (--name)");
         }
-        let rundir = cli.rundir()?;
+        let (rundir, waiting) = (cli.rundir()?, cli.waiting()?);
         let is_alone = cli.private && !cli.open;
         let serving =
             (!is_alone).then(|| Listening::begin(&rundir, cli.is_private())).transpose()?;
@@ -145,7 +145,7 @@ impl Daemon {
         )?;
         let clock = Clock::start();
         let kept = serving.is_some().then(|| rundir.clone());
-        let waiting = Waiting::new(cli.waiting()?, clock.now());
+        let waiting = Waiting::new(waiting, clock.now());
         let mut jobs = Jobs::new(&name, &host, kept, waiting);
         let mut peers = Peers::new(limits::descriptor_limit());
         let mut membership = None;

@@ -161,11 +161,7 @@ macro_rules! program {
 ///
 /// # Safety
 /// The first two are the parameters of `main`.
-pub unsafe fn begin(
-    count: c_int,
-    arguments: *const *mut c_char,
-    serve: fn() -> ExitCode,
-) -> c_int {
+pub unsafe fn begin(count: c_int, arguments: *const *mut c_char, serve: fn() -> ExitCode) -> c_int {
     // SAFETY: by the caller's promise.
     unsafe { super::title::note_arguments(count, arguments) };
     for _ in closed_at_start().into_iter().filter(|closed| *closed) {

@@ -1,9 +1,9 @@
 //! What processes have committed, for those that get it: from this host, with a fence, or on request from the host of
 //! the rank.
 
+use mpd_wire::Rank;
 use mpd_wire::job::World as Numbers;
 use mpd_wire::message::FenceGroup;
-use mpd_wire::Rank;
 use pmi_proto::limits::MAX_VALUE;
 use pmix_proto::encoding::{Encoding, Value};
 use pmix_proto::message::{Put, Scope, write_pairs};

@@ -1,0 +1,87 @@
+//! Managers in waiting: processes of the daemon that have begun before their job.
+
+use nix::sys::signal::Signal;
+
+use crate::kill::Made;
+use crate::process::{self, Process};
+use crate::run::{sample, wait_until};
+use crate::suite::Suite;
+
+/// The manager in waiting of the daemon, when there is one.
+fn in_waiting(daemon: &Process) -> Process {
+    let mut found = None;
+    wait_until("a manager in waiting", || {
+        found = daemon.manager_in_waiting();
+        found.is_some()
+    });
+    found.expect("it waits")
+}
+
+#[test]
+fn a_job_gets_the_manager_in_waiting_and_another_one_takes_its_place() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon_with(&["--waiting", "1"]);
+    let first = in_waiting(&daemon);
+    let job = suite.mpirun(["-n", "2", "sleep", "60"]).start();
+    wait_until("ranks", || suite.running("sleep").len() == 2);
+    let manager = suite.manager();
+    assert_eq!((manager.pid, manager.name.as_str()), (first.pid, "mpdman"));
+    let id = suite.status()["jobs"][0]["job"].as_str().expect("an id").to_owned();
+    let shown: Vec<&str> = manager.arguments.iter().map(String::as_str).collect();
+    assert_eq!(shown[..4], ["mpdman", "--manager", "--name", id.as_str()]);
+    let second = in_waiting(&daemon);
+    assert_ne!(second.pid, first.pid);
+    job.send(Signal::SIGTERM);
+    job.wait();
+    suite.only_the_daemon_is_left();
+    assert_eq!(in_waiting(&daemon).pid, second.pid, "it waits until a job comes");
+}
+
+#[test]
+fn a_manager_in_waiting_ends_with_its_daemon() {
+    let suite = Suite::new();
+    for signal in [Signal::SIGKILL, Signal::SIGTERM] {
+        let daemon = suite.start_daemon_with(&["--waiting", "4"]);
+        in_waiting(&daemon);
+        process::send(daemon.pid, signal);
+        wait_until("all have ended", || suite.processes().is_empty());
+    }
+}
+
+#[test]
+fn a_manager_that_dies_in_waiting_is_replaced_and_costs_no_job() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon_with(&["--waiting", "2"]);
+    for _ in 0..sample(3, 30) {
+        process::send(in_waiting(&daemon).pid, Signal::SIGKILL);
+        suite.mpirun(["-n", "2", "echo", "here"]).output().code(0).prints("here\nhere\n");
+    }
+    in_waiting(&daemon);
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn objects_that_were_made_while_a_manager_waited_do_not_belong_to_its_job() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon_with(&["--waiting", "1"]);
+    let first = in_waiting(&daemon);
+    let other = suite.command(suite.program("t-ipc")).arg("wait").start();
+    other.shows("\n");
+    let made = Made::parse(other.stdout().trim());
+    other.send(Signal::SIGKILL);
+    other.wait();
+    suite.mpirun(["-n", "1", "true"]).output().code(0);
+    wait_until("it had this job", || Process::read(first.pid).is_none_or(|it| !it.is_alive()));
+    assert!(made.shm() && made.sem() && made.msg() && made.posix(), "{made:?}");
+}
+
+#[test]
+fn the_number_of_managers_in_waiting_is_an_option_and_a_variable() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon_with(&["--waiting", "0"]);
+    suite.mpirun(["-n", "1", "true"]).output().code(0);
+    assert!(daemon.manager_in_waiting().is_none());
+    suite.mpd(&["--waiting", "5"]).output().code(2).says(&["--waiting", "0..=4"]);
+    let run = suite.mpd(&[]).env("MPD_WAITING", "many");
+    run.output().code(1).says(&["MPD_WAITING=many", "from 0 to 4"]).brief();
+}
