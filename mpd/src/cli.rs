@@ -250,7 +250,7 @@ impl Cli {
         self.private || self.launched_by.is_some()
     }
 
-    /// The number of managers in waiting. A ring for one job has none.
+    /// The number of managers in waiting. In a ring for one job it is 0.
     pub(crate) fn waiting(&self) -> Result<u8> {
         if self.is_private() {
             return Ok(0);
