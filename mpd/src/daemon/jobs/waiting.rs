@@ -13,7 +13,7 @@ const AT_FIRST: Duration = Duration::from_millis(100);
 
 /// The time after the start of a job at which its manager is replaced, unless the job ends earlier. The job has the CPU
 /// first.
-const AFTER_A_JOB: Duration = Duration::from_millis(20);
+const AFTER_A_JOB: Duration = Duration::from_millis(250);
 
 /// The time after a manager has died in waiting or could not be started. It is doubled up to the longest one.
 const AFTER_A_FAILURE: Duration = Duration::from_secs(1);
@@ -153,7 +153,7 @@ mod tests {
         let mut plan = Plan::new(1, at(0));
         plan.started(1, at(1000));
         plan.taken(at(2000));
-        assert!(!plan.is_due(at(2019)) && plan.is_due(at(2020)));
+        assert!(!plan.is_due(at(2249)) && plan.is_due(at(2250)));
         plan.job_ended(0, at(2003));
         assert!(plan.is_due(at(2003)));
         plan.started(1, at(2003));
