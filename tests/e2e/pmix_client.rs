@@ -50,6 +50,14 @@ fn names_of_clients_have_their_range_and_long_values_and_are_read_once_if_they_a
     ring.only_daemons_are_left();
 }
 
+#[test]
+fn a_spawned_client_learns_the_rank_that_has_spawned_it() {
+    let Some(client) = client() else { return };
+    let ring = Members::of(2);
+    run(&ring, &client, 3, &["parent"]).output().code(0).quiet().prints("parent 2\n");
+    ring.only_daemons_are_left();
+}
+
 /// The listing of all names, by the second daemon.
 fn names(ring: &Members) -> String {
     let listing = ring.suite.command(ring.suite.program("mpdnames"));

@@ -5,6 +5,7 @@
  *                             microseconds of put and commit, of the fence, and of the gets
  *   pmix_client spawn N       N processes of this program, one after the other, and prints how many it has spawned;
  *                             N more for each line of standard input. One rank
+ *   pmix_client parent        the last rank spawns a process, which prints "parent R": the rank that has spawned it
  *   pmix_client names         rank 0 publishes names, other ranks look them up; the last rank prints "names ok"
  *   pmix_client publish PERSISTENCE NAME VALUE, lookup NAME, unpublish NAME
  *                             rank 0 does that; the persistence is a number. "lookup" prints the value, or "nothing"
@@ -159,6 +160,32 @@ static void spawn(char *program, int count)
 }
 
 static void publish(char *name, const char *value, pmix_data_range_t range, pmix_persistence_t persistence)
+static void parent(char *program)
+{
+    char *arguments[] = { program, "child", NULL }, name[PMIX_MAX_NSLEN + 1] = "";
+    pmix_app_t app;
+
+    if (self.rank == size - 1) {
+        PMIX_APP_CONSTRUCT(&app);
+        app.cmd = program;
+        app.argv = arguments;
+        app.maxprocs = 1;
+        check("spawn", PMIx_Spawn(NULL, 0, &app, 1, name));
+    }
+    fence(false);
+}
+
+static void child(void)
+{
+    pmix_proc_t proc;
+    pmix_value_t *value;
+
+    all(&proc);
+    check("parent", PMIx_Get(&proc, PMIX_PARENT_ID, NULL, 0, &value));
+    printf("parent %u\n", value->data.proc->rank);
+    PMIX_VALUE_RELEASE(value);
+}
+
 {
     pmix_info_t info[3];
 
@@ -631,6 +658,10 @@ int main(int argc, char **argv)
     } else if (strcmp(mode, "unpublish") == 0 && argc > 2)
         unpublish(argv[2]);
     else if (strcmp(mode, "events") == 0)
+    else if (strcmp(mode, "parent") == 0)
+        parent(argv[0]);
+    else if (strcmp(mode, "child") == 0)
+        child();
         events();
     else if (strcmp(mode, "late") == 0 && argc > 2)
         late((unsigned) atoi(argv[2]));

@@ -17,8 +17,8 @@ pub(super) struct World {
     /// By program: the index of the inherited environment in the job's list. It is the environment of the first
     /// world's rank from which the world descends.
     pub(super) inherits: Vec<u32>,
-    /// The name of the spawner's key-value space, if the world was spawned.
-    pub(super) spawner: Option<String>,
+    /// The rank that spawned the world.
+    pub(super) spawner: Option<Spawner>,
     /// By program: the application number of MPI, if it is not the index of the program.
     pub(super) appnums: Vec<Option<i32>>,
     pub(super) kvsname: String,
@@ -32,6 +32,15 @@ pub(super) struct World {
     pub(super) is_spread: bool,
     /// The CPUs to which the ranks here are bound, once the checks before their start are done.
     pub(super) bindings: Bindings,
+}
+
+/// The rank that has spawned a world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Spawner {
+    /// The name of its key-value space.
+    pub(super) kvsname: String,
+    /// Its number in its world.
+    pub(super) rank: Rank,
 }
 
 impl World {

@@ -59,6 +59,6 @@ pub(super) fn facts(world: &World, rank: Rank, universe_size: Option<u32>) -> Fa
         size: world.numbers.size,
         appnum: appnum.unwrap_or(i32::try_from(argset).unwrap_or(0)),
         universe_size,
-        spawner: world.spawner.clone(),
+        spawner: world.spawner.as_ref().map(|spawner| spawner.kvsname.clone()),
     }
 }

@@ -29,7 +29,7 @@ use super::caller::{Caller, Wish};
 use super::context::{Job, Turn};
 use super::event::{Event, ForLinks};
 use super::links::LinkEnd;
-use super::worlds::World;
+use super::worlds::{Spawner, World};
 
 /// `MPI_ERR_SPAWN` of MPICH and its descendants: the error code of a process that `soft` has left out.
 const ERR_SPAWN: i32 = 42;
@@ -218,10 +218,10 @@ impl Spawns {
             Some(order) => {
                 let preput = order.preput();
                 let (inherits, appnums) = (order.inherits.clone(), order.appnums.clone());
-                let spawner = Some(order.parent.clone());
+                let spawner = Spawner { kvsname: order.parent.clone(), rank: order.rank };
                 let spec = Rc::new(order.with_environment_of(&job.spec));
                 let world = World::new(names, spec, &job.order, parts);
-                let world = World { inherits, appnums, spawner, ..world };
+                let world = World { inherits, appnums, spawner: Some(spawner), ..world };
                 Announced { world, preput, is_known: true }
             }
         };
@@ -348,6 +348,7 @@ fn order_of(job: &Job, rank: Rank, wish: &Wish) -> Result<SpawnOrder, String> {
             ..JobSpec::default()
         },
         parent: world.kvsname.clone(),
+        rank: world.numbers.own(rank),
         inherits: vec![inherited; request.commands.len()],
         appnums: Vec::new(),
         blocks: Vec::new(),

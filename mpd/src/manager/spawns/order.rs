@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, bail};
+use mpd_wire::Rank;
 use mpd_wire::job::SpawnBlock;
 use mpd_wire::job::{Bytes, JobSpec, MAX_SPEC};
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,8 @@ pub(crate) struct SpawnOrder {
     pub(crate) spec: JobSpec,
     /// The name of the spawner's key-value space.
     pub(crate) parent: String,
+    /// The spawner's number in its world.
+    pub(crate) rank: Rank,
     /// By program: the index of the job's environment that it inherits.
     pub(crate) inherits: Vec<u32>,
     /// By program: the application number of MPI, if it is not the index of the program.
@@ -27,6 +30,7 @@ pub(crate) struct SpawnOrder {
 #[serde(deny_unknown_fields)]
 struct Head {
     parent: String,
+    rank: Rank,
     inherits: Vec<u32>,
     appnums: Vec<Option<i32>>,
     blocks: Vec<SpawnBlock>,
@@ -36,6 +40,7 @@ impl SpawnOrder {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let head = Head {
             parent: self.parent.clone(),
+            rank: self.rank,
             inherits: self.inherits.clone(),
             appnums: self.appnums.clone(),
             blocks: self.blocks.clone(),
@@ -57,7 +62,7 @@ impl SpawnOrder {
         let (length, rest) = bytes.split_first_chunk::<4>().context("no head")?;
         let length = u32::from_be_bytes(*length) as usize;
         let (head, spec) = rest.split_at_checked(length).context("a short head")?;
-        let Head { parent, inherits, appnums, blocks } = serde_json::from_slice(head)?;
+        let Head { parent, rank, inherits, appnums, blocks } = serde_json::from_slice(head)?;
         let spec = JobSpec::decode(spec)?;
         spec.check()?;
         let programs = spec.argsets.len();
@@ -66,7 +71,7 @@ impl SpawnOrder {
         {
             bail!("a head of other programs");
         }
-        Ok(Self { spec, parent, inherits, appnums, blocks })
+        Ok(Self { spec, parent, rank, inherits, appnums, blocks })
     }
 
     /// The initial content of the world's key-value space.
@@ -130,6 +135,7 @@ pub(crate) mod tests {
         SpawnOrder {
             spec: spec(&[&["A=new"], &[], &["port=a=b", "empty="]], 2),
             parent: "kvs_1".to_owned(),
+            rank: Rank(3),
             inherits: vec![1, 0],
             appnums: vec![None, Some(7)],
             blocks: vec![block.clone(), block],

@@ -91,7 +91,7 @@ pub(super) fn facts(
             .into_bytes(),
         server: SERVER.into(),
         universe_size: job.spec.universe_size.filter(|_| foreign.is_none()),
-        parent: world.parent.map(|number| Proc::new(namespace(job, number), 0)),
+        parent: world.parent.map(|(number, rank)| Proc::new(namespace(job, number), rank.0)),
         directory: directory(job, number).into_os_string().into_encoded_bytes(),
         nodes,
         apps: apps.collect(),

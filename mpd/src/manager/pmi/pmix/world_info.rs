@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::waiter::Waiter;
 use crate::manager::context::Job;
-use crate::manager::worlds::World;
+use crate::manager::worlds::{Spawner, World};
 
 /// What a process of any world has to know of a world.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,8 +20,8 @@ pub(super) struct WorldInfo {
     pub(super) parts: Parts,
     /// The number of ranks and the directory of each program.
     pub(super) programs: Vec<(u32, Bytes)>,
-    /// The number of the world that spawned it.
-    pub(super) parent: Option<u32>,
+    /// The rank that spawned it: the number of its world, and its own number there.
+    pub(super) parent: Option<(u32, Rank)>,
     /// What is different if it is a world of another job. Its ranks then have numbers that no rank of this job has, and
     /// its parts are by the index of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,14 +47,16 @@ pub(super) const FIRST_FOREIGN: u32 = 1 << 31;
 
 impl WorldInfo {
     pub(super) fn of(job: &Job, world: &World) -> Self {
-        let spawner = world.spawner.as_ref();
+        let parent_of = |spawner: &Spawner| {
+            let number = Numbers::number_of(spawner.kvsname.as_bytes(), &job.order.kvsname)?;
+            Some((number, spawner.rank))
+        };
         let argsets = world.spec.argsets.iter();
         Self {
             numbers: world.numbers,
             parts: world.parts.clone(),
             programs: argsets.map(|argset| (argset.size, argset.directory.clone())).collect(),
-            parent: spawner
-                .and_then(|name| Numbers::number_of(name.as_bytes(), &job.order.kvsname)),
+            parent: world.spawner.as_ref().and_then(parent_of),
             foreign: None,
         }
     }
