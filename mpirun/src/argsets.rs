@@ -197,6 +197,7 @@ impl<'a> Argsets<'a> {
             stdin_switch: self.job.stdin_switch,
             output: self.job.output.spec()?,
             on_failure: self.job.reports.on_failure(),
+            abort_scope: self.job.reports.abort_scope(),
             timeout: self.job.timeout(),
             universe_size: match self.job.universe.get() {
                 None | Some(Universe::Infinite) => None,

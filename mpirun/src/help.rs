@@ -121,7 +121,7 @@ pub fn version(name: &str) -> String {
 }
 
 /// Notes for the full help that are not in the table of options.
-pub(crate) const NOTES: [&str; 13] = [
+pub(crate) const NOTES: [&str; 14] = [
     "mpirun runs one or more programs as one parallel job, on the hosts of a ring of MPD daemons or on named \
      hosts. A process of the job is called a rank.",
     "Options end at the program. The following words are the program's arguments, up to a ':' that is a \
@@ -129,13 +129,19 @@ pub(crate) const NOTES: [&str; 13] = [
      section, or in a first section without a program. Each option can be written with one dash or two, and \
      -option VALUE also as -option=VALUE. '--' ends the options.",
     "Exit code: 0 if all ranks exited with 0, otherwise the code of the first rank that failed, or 128 + the \
-     signal that killed it. Further codes: 1 if each rank ran alone (see -allow-alone); 124 after -timeout; 126 \
+     signal that killed it. With -abort-scope connected, if another job has ended this one: the code of that job, or \
+     125 if it has ended without a report. Further codes: 1 if each rank ran alone (see -allow-alone); 124 after -timeout; 126 \
      if a program cannot be executed, 127 if it is not found; 125 if mpirun itself fails, or if ranks use different \
      MPI libraries. The code is also 125 if a process of the job has become another user's and cannot be killed. \
      It is 125 as well if all ranks exited with 0 but a FILE of -status-file, -ecfn, -trace-startup or \
      -proctable cannot be written. With \
      -on-failure continue, the other ranks continue after a failure. With -on-failure highest they continue \
      too, and the exit code is the highest of all ranks, spawned ranks included.",
+    "Ranks of Open MPI in separately started jobs of one ring can connect (MPI_Comm_accept, MPI_Comm_connect). If \
+     one of these jobs fails, the others continue. A job with -abort-scope connected ends if a connected job fails: by \
+     MPI_Abort, by a failed rank, by a signal, or with its host. The message names that job and its failure. Only the \
+     option of the job that is to end counts. After MPI_Comm_disconnect, the jobs are independent. mpirun does not know \
+     the connections of other MPI libraries.",
     "With -dry-run, mpirun shows the hosts, CPUs, programs, environments and MPI libraries of the job, and runs \
      nothing. If a daemon runs here, the hosts are those of its ring. Otherwise they are the hosts of the ring that \
      the job would start. Numbers of CPUs that no daemon has reported are those of this host. The exit code is 125 \

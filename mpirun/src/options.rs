@@ -5,6 +5,8 @@
 /// The setting that an option makes. Several options can make the same setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
+    /// `-abort-scope`: whether the failure of a connected job ends this one.
+    AbortScope,
     /// `-a`: the job's alias.
     Alias,
     /// `-allow-alone`: ranks may use an MPI library that does not speak PMI.
@@ -426,6 +428,9 @@ pub static OPTIONS: &[Opt] = {
     opt(Ending, Key::ContinueOnFailure, &["disable-auto-cleanup", "k"], &[],
         "like -on-failure continue, but without messages about failed ranks (-v prints them); the exit \
          code is that of the first failed rank"),
+    opt(Ending, Key::AbortScope, &["abort-scope"], &["world|connected"],
+        "connected: end this job if a job fails with which its ranks are connected (MPI_Comm_connect, \
+         MPI_Comm_accept); world (default): let it run"),
     opt(Ending, Key::AllowAlone, &["allow-alone"], &[],
         "accept that each rank ran alone, as rank 0 of 1, because its MPI library does not speak PMI (Open \
          MPI); without this option, mpirun reports it at the end and returns 1"),

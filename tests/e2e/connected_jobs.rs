@@ -16,9 +16,20 @@ struct Clients<'a> {
 
 impl Clients<'_> {
     /// Begins at the host with this index.
-    fn start(&self, index: usize, ranks: usize, [name, other, end]: [&str; 3]) -> Running {
+    fn start(&self, index: usize, ranks: usize, names_and_end: [&str; 3]) -> Running {
+        self.start_with(index, &[], ranks, names_and_end)
+    }
+
+    fn start_with(
+        &self,
+        index: usize,
+        options: &[&str],
+        ranks: usize,
+        [name, other, end]: [&str; 3],
+    ) -> Running {
         let program = format!("{}/pmix_client", self.directory);
-        let run = self.ring.mpirun(index, &["-rr", "-n", &ranks.to_string(), &program, "meet"]);
+        let run = self.ring.mpirun(index, options);
+        let run = run.args(["-rr", "-n", &ranks.to_string(), &program, "meet"]);
         run.args([name, other, end]).deadline(120).start()
     }
 }
@@ -88,6 +99,38 @@ fn the_abort_of_a_connected_job_is_an_event_for_the_other_which_continues() {
         let lines = output.code(0).quiet().sorted_lines();
         assert_eq!(lines[..3], ["met 2", "met 2", "met 2"], "{output}");
         assert_eq!(lines[3..], ["the other job has ended"; 3], "{output}");
+    });
+}
+
+#[test]
+fn with_abort_scope_connected_a_job_ends_with_a_connected_job_that_fails() {
+    with_clients(|clients| {
+        let scope = ["-abort-scope", "connected"];
+        let ends = clients.start_with(1, &scope, 3, ["one", "two", "stay"]);
+        let aborts = clients.start(2, 2, ["two", "one", "abort"]);
+        aborts.wait().code(7);
+        let output = ends.wait();
+        output
+            .code(7)
+            .says(&["the connected job", "@d2 failed: rank 1: aborted the job with code 7"]);
+        // The option of the other job has no effect.
+        let stays = clients.start(1, 2, ["one", "two", "outlive"]);
+        let aborts = clients.start_with(2, &scope, 2, ["two", "one", "abort"]);
+        aborts.wait().code(7);
+        stays.wait().code(0).quiet();
+    });
+}
+
+#[test]
+fn a_group_of_the_processes_of_two_jobs_is_refused_at_once() {
+    with_clients(|clients| {
+        let one = clients.start(1, 2, ["one", "two", "group"]);
+        let two = clients.start(2, 2, ["two", "one", "group"]);
+        for job in [one, two] {
+            let output = job.wait();
+            let lines = output.code(0).quiet().sorted_lines();
+            assert_eq!(lines, ["group: NOT-SUPPORTED", "group: NOT-SUPPORTED", "met 2", "met 2"]);
+        }
     });
 }
 

@@ -19,6 +19,7 @@
  *                             abort    the last rank aborts its job with 7
  *                             outlive  each rank waits for the event of the end of the other job, and prints it
  *                             stay     each rank waits to be killed
+ *                             group    all construct a group of both jobs, and print "group: STATUS"
  *   pmix_client mixed N       the ranks from N on are those of `t-pmi mixed N`; all read each other's values, and
  *                             this one also before the fence. Prints "mixed ok"
  *   pmix_client remove DIR... registers directories for removal with their contents; prints "registered"
@@ -580,6 +581,11 @@ static void meet(const char *name, const char *wanted, const char *end)
 }
 
 static void expect_of(unsigned rank, const char *key, const char *expected)
+    } else if (strcmp(end, "group") == 0) {
+        pmix_info_t *results = NULL;
+        size_t count = 0;
+
+        printf("group: %s\n", PMIx_Error_string(PMIx_Group_construct("both", both, 2, NULL, 0, &results, &count)));
 {
     pmix_proc_t proc;
     pmix_value_t *value;

@@ -1,7 +1,8 @@
 //! The frames of a link between two root managers, and the messages in them.
 //!
 //! A frame is `u8` version (1), `u8` flags, `u64` position of its first byte in the stream, `u64` bytes received of the
-//! other stream, and bytes of the stream. The stream is messages, each a `u32` length and JSON.
+//! other stream, and bytes of the stream. The stream is messages, each a `u32` length and JSON. A frame that reports a
+//! failed job has a [`Cause`] in the place of bytes of the stream.
 
 use mpd_wire::message::{MAX_PASSED, Payload};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,11 @@ pub(super) const RESET: u8 = 1;
 pub(super) const BYE: u8 = 2;
 /// It ends because of a failure.
 pub(super) const FAILED: u8 = 4;
+/// It is connected to the receiver's job.
+pub(super) const CONNECTED: u8 = 8;
+
+/// Most bytes of the text of a cause.
+const MAX_CAUSE: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame<'a> {
@@ -52,6 +58,38 @@ impl<'a> Frame<'a> {
         (bytes.len() <= MAX_BYTES).then_some(Self { flags: *flags, position, received, bytes })
     }
 }
+
+/// Why a job has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Its exit code.
+    pub code: u8,
+    /// Its failure; a text for people.
+    pub text: String,
+}
+
+impl Cause {
+    /// The exit code, and a bounded part of the text.
+    pub(super) fn write(&self) -> Vec<u8> {
+        let end = self.text.floor_char_boundary(MAX_CAUSE);
+        [&[self.code], &self.text.as_bytes()[..end]].concat()
+    }
+
+    /// The cause in a frame. A frame without a cause reports an unknown failure.
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        let (code, text) = bytes.split_first().unwrap_or((&UNKNOWN_CODE, b"unknown"));
+        let text = &text[..text.len().min(MAX_CAUSE)];
+        Self { code: *code, text: String::from_utf8_lossy(text).into_owned() }
+    }
+
+    /// The end of a job without a report.
+    pub(super) fn unreported(text: &str) -> Self {
+        Self { code: UNKNOWN_CODE, text: text.to_owned() }
+    }
+}
+
+/// The exit code of a job whose end is unknown.
+const UNKNOWN_CODE: u8 = mpd_wire::job::exit::SUITE;
 
 /// What the members of one job are to the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,6 +159,16 @@ mod tests {
         }
         assert_eq!(Frame::read(&[2; 40]), None);
         assert_eq!(Frame::read(&[1; MAX_PASSED + 1]), None);
+    }
+
+    #[test]
+    fn a_cause_reads_as_it_was_written_and_is_bounded() {
+        let cause = |text: &str| Cause { code: 7, text: text.to_owned() };
+        assert_eq!(Cause::read(&cause("rank 1: exited").write()), cause("rank 1: exited"));
+        let long = "é".repeat(MAX_CAUSE);
+        assert_eq!(Cause::read(&cause(&long).write()), cause(&long[..MAX_CAUSE]));
+        assert_eq!(Cause::read(&[7, 0xff]), cause("\u{fffd}"));
+        assert_eq!(Cause::read(&[]).code, 125);
     }
 
     #[test]

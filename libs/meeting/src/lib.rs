@@ -6,8 +6,8 @@
 //! them when every job has arrived. A meeting ends by that, by its timeout, or by the end of one of its jobs.
 //!
 //! Jobs are linked from their first frame on until one of them ends. A daemon answers each frame, so the end of a job is
-//! noticed even when its manager could not report it.
-
+//! noticed even when its manager could not report it. The report says how the job has ended, and whether it was
+//! connected: a connected job may share its fate.
 //!
 //! **Users.** The root manager of a job, in `mpd`.
 //!
@@ -28,8 +28,8 @@ use mpd_wire::JobId;
 use mpd_wire::job::namespace_mark;
 use mpd_wire::message::{MeetingAnswer, MeetingOperation, Payload};
 
-pub use frame::Party;
-use frame::{BYE, FAILED, Frame, Message, RESET};
+use frame::{BYE, CONNECTED, FAILED, Frame, Message, RESET};
+pub use frame::{Cause, Party};
 use link::Link;
 
 /// Most jobs that one job is linked to.
@@ -67,8 +67,8 @@ pub enum Input {
     DaemonLost,
     /// There is a new daemon, which has no request of ours.
     DaemonReplaced,
-    /// This job ends, and whether because of a failure. Nothing is sent afterwards.
-    End(bool),
+    /// This job ends, and its failure if it has failed. Nothing is sent afterwards.
+    End(Option<Cause>),
 }
 
 /// The members of this job in one meeting.
@@ -123,8 +123,17 @@ pub enum Output {
     Told(JobId, Vec<u8>),
     /// That job is no longer connected.
     Disconnected(JobId),
-    /// That job has ended, and whether because of a failure or without a report.
-    Gone(JobId, bool),
+    /// That job has ended, or the link to it.
+    Gone(JobId, Ended),
+}
+
+/// The end of another job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Why, if it has failed or has ended without a report.
+    pub failure: Option<Cause>,
+    /// Whether the jobs were connected, as far as both know. False if only the link has ended.
+    pub was_connected: bool,
 }
 
 /// A waiting meeting.
@@ -434,7 +443,9 @@ impl Meetings {
     fn answered(&mut self, now: Time, request: u32, answer: MeetingAnswer) {
         match (self.requests.remove(&request), answer) {
             (Some(Request::Find(secret)), answer) => self.found_out(now, secret, answer),
-            (Some(Request::Pass(job)), MeetingAnswer::Gone) => self.lose(now, &job, true),
+            (Some(Request::Pass(job)), MeetingAnswer::Gone) => {
+                self.lose_silent(now, &job, "it has ended without a report");
+            }
             (Some(Request::Pass(job)), MeetingAnswer::Passed) => {
                 if let Some(peer) = self.peers.get_mut(&job) {
                     peer.silent_since = None;
@@ -507,9 +518,13 @@ impl Meetings {
 
     fn passed(&mut self, now: Time, from: &JobId, payload: &Payload) {
         let Some(frame) = Frame::read(payload.as_bytes()) else { return };
-        if frame.flags & (BYE | RESET) != 0 {
-            let has_failed = frame.flags & BYE == 0 || frame.flags & FAILED != 0;
-            return self.lose(now, from, has_failed);
+        if frame.flags & RESET != 0 {
+            return self.lose(now, from, Ended::of_link());
+        }
+        if frame.flags & BYE != 0 {
+            let failure = (frame.flags & FAILED != 0).then(|| Cause::read(frame.bytes));
+            let was_connected = frame.flags & CONNECTED != 0 && self.is_connected(from);
+            return self.lose(now, from, Ended { failure, was_connected });
         }
         if self.make_peer(now, from) == Made::Full {
             return self.pass(now, from, Frame::bare(RESET).write());
@@ -530,7 +545,11 @@ impl Meetings {
     /// Ends a link that cannot continue.
     fn break_off(&mut self, now: Time, job: &JobId) {
         self.pass(now, job, Frame::bare(RESET).write());
-        self.lose(now, job, true);
+        self.lose(now, job, Ended::of_link());
+    }
+
+    fn is_connected(&self, job: &JobId) -> bool {
+        self.peers.get(job).is_some_and(|peer| peer.connections > 0)
     }
 
     fn act(&mut self, now: Time, from: &JobId, message: Message) {
@@ -582,8 +601,14 @@ impl Meetings {
         }
     }
 
-    /// A job has ended.
-    fn lose(&mut self, now: Time, job: &JobId, has_failed: bool) {
+    /// A job has not reported its end.
+    fn lose_silent(&mut self, now: Time, job: &JobId, why: &str) {
+        let (failure, was_connected) = (Some(Cause::unreported(why)), self.is_connected(job));
+        self.lose(now, job, Ended { failure, was_connected });
+    }
+
+    /// A job has ended, or the link to it.
+    fn lose(&mut self, now: Time, job: &JobId, ended: Ended) {
         let Some(_) = self.peers.remove(job) else { return };
         self.requests.retain(|_, request| !request.is_to(job));
         let is_it = |found: &Found| matches!(found, Found::Yes(of) if of == job);
@@ -592,7 +617,19 @@ impl Meetings {
             self.found.remove(&secret);
             self.fail_all_with(now, &secret, Failure::Lost);
         }
-        self.outputs.push_back(Output::Gone(job.clone(), has_failed));
+        self.outputs.push_back(Output::Gone(job.clone(), ended));
+    }
+
+    /// This job ends. All linked jobs learn it.
+    fn end(&mut self, now: Time, failure: Option<&Cause>) {
+        let cause = failure.map(Cause::write).unwrap_or_default();
+        for job in self.peers.keys().cloned().collect::<Vec<_>>() {
+            let failed = if failure.is_some() { FAILED } else { 0 };
+            let connected = if self.is_connected(&job) { CONNECTED } else { 0 };
+            let frame = Frame { bytes: &cause, ..Frame::bare(BYE | failed | connected) };
+            self.pass(now, &job, frame.write());
+        }
+        self.has_ended = true;
     }
 
     // ----- time -----
@@ -634,11 +671,19 @@ impl Meetings {
             due.map(|(job, peer)| (job.clone(), peer.silent_since)).collect();
         for (job, silent_since) in due {
             if silent_since.is_some_and(|since| since + PATIENCE <= now) {
-                self.lose(now, &job, true);
+                self.lose_silent(now, &job, "its daemon does not answer");
             } else {
                 self.probe(now, &job);
             }
         }
+    }
+}
+
+impl Ended {
+    /// The end of a link to a job that may still run.
+    fn of_link() -> Self {
+        let failure = Some(Cause::unreported("the link to it has ended"));
+        Self { failure, was_connected: false }
     }
 }
 
@@ -691,13 +736,7 @@ impl Machine for Meetings {
                 }
                 self.peers.values_mut().for_each(|peer| peer.silent_since = None);
             }
-            Input::End(has_failed) => {
-                let flags = if has_failed { BYE | FAILED } else { BYE };
-                for job in self.peers.keys().cloned().collect::<Vec<_>>() {
-                    self.pass(now, &job, Frame::bare(flags).write());
-                }
-                self.has_ended = true;
-            }
+            Input::End(failure) => self.end(now, failure.as_ref()),
         }
     }
 

@@ -36,6 +36,15 @@ fn assembly(own: u64, jobs: &[u64], effect: Effect) -> Assembly {
     }
 }
 
+fn cause() -> Cause {
+    Cause { code: 7, text: "rank 1: aborted".to_owned() }
+}
+
+/// The end of a job that has not reported it.
+fn unreported(job: u64, why: &str, was_connected: bool) -> Output {
+    Output::Gone(id(job), Ended { failure: Some(Cause::unreported(why)), was_connected })
+}
+
 impl Ring {
     fn of(jobs: &[u64]) -> Self {
         let machines = jobs.iter().map(|job| (id(*job), Meetings::new(secret(*job))));
@@ -250,13 +259,17 @@ fn a_job_that_ends_before_its_members_arrive_ends_the_wait_of_the_others() {
             let mut ring = Ring::of(&[1, 2]);
             ring.arrive(waits, &[1, 2]);
             if !is_silent {
-                ring.input(ends, Input::End(false));
+                ring.input(ends, Input::End(None));
             }
             ring.run();
             ring.kill(ends);
             ring.pass_time(5);
             assert_eq!(ring.failure_of(waits), Some(Failure::Lost));
-            assert!(ring.has_done(waits, &Output::Gone(id(ends), is_silent)), "{:?}", ring.done);
+            let gone = match is_silent {
+                true => unreported(ends, "it has ended without a report", false),
+                false => Output::Gone(id(ends), Ended { failure: None, was_connected: false }),
+            };
+            assert!(ring.has_done(waits, &gone), "{:?}", ring.done);
         }
     }
 }
@@ -264,16 +277,38 @@ fn a_job_that_ends_before_its_members_arrive_ends_the_wait_of_the_others() {
 #[test]
 fn the_end_of_a_connected_job_is_noticed_and_how_it_ended() {
     for (ends, stays) in [(1, 2), (2, 1)] {
-        for has_failed in [false, true] {
+        for failure in [None, Some(cause())] {
             let mut ring = Ring::connected(&[1, 2]);
-            ring.input(ends, Input::End(has_failed));
+            ring.input(ends, Input::End(failure.clone()));
             ring.run();
-            assert_eq!(ring.done, [(stays, Output::Gone(id(ends), has_failed))]);
+            let ended = Ended { failure, was_connected: true };
+            assert_eq!(ring.done, [(stays, Output::Gone(id(ends), ended))]);
         }
         let mut ring = Ring::connected(&[1, 2]);
         ring.kill(ends);
         ring.pass_time(5);
-        assert_eq!(ring.done, [(stays, Output::Gone(id(ends), true))]);
+        assert_eq!(ring.done, [(stays, unreported(ends, "it has ended without a report", true))]);
+    }
+}
+
+#[test]
+fn a_job_that_fails_after_a_disconnect_was_not_connected_even_if_the_other_does_not_know_it_yet() {
+    for (ends, stays) in [(1, 2), (2, 1)] {
+        let mut ring = Ring::connected(&[1, 2]);
+        for job in [stays, ends] {
+            ring.input(job, Input::Assembled(assembly(job, &[1, 2], Effect::Disconnect)));
+        }
+        // The last message of the disconnect is overtaken by the report of the end.
+        while !ring.has_met(ends, &[stays]) {
+            let (from, to, payload) = ring.waiting.pop_front().expect("a frame");
+            ring.input(to.number(), Input::Passed(from, payload));
+        }
+        ring.input(ends, Input::End(Some(cause())));
+        while let Some((from, to, payload)) = ring.waiting.pop_back() {
+            ring.input(to.number(), Input::Passed(from, payload));
+        }
+        let ended = Ended { failure: Some(cause()), was_connected: false };
+        assert!(ring.has_done(stays, &Output::Gone(id(ends), ended)), "{:?}", ring.done);
     }
 }
 
@@ -338,8 +373,8 @@ fn a_message_that_is_too_long_or_makes_no_sense_costs_the_link() {
     let mut ring = Ring::connected(&[1, 2]);
     ring.input(1, Input::Tell(id(2), vec![0; frame::MAX_MESSAGE]));
     ring.run();
-    assert!(ring.has_done(1, &Output::Gone(id(2), true)), "{:?}", ring.done);
-    assert!(ring.has_done(2, &Output::Gone(id(1), true)), "{:?}", ring.done);
+    assert!(ring.has_done(1, &Output::Gone(id(2), Ended::of_link())), "{:?}", ring.done);
+    assert!(ring.has_done(2, &Output::Gone(id(1), Ended::of_link())), "{:?}", ring.done);
 
     for bytes in [&[0xff; 8][..], b"\0\0\0\x02{}"] {
         let mut ring = Ring::connected(&[1, 2]);
@@ -347,7 +382,7 @@ fn a_message_that_is_too_long_or_makes_no_sense_costs_the_link() {
         let forged = Frame { flags: 0, position: received, received: 0, bytes };
         ring.input(1, Input::Passed(id(2), forged.write()));
         ring.run();
-        assert!(ring.has_done(1, &Output::Gone(id(2), true)), "{:?}", ring.done);
+        assert!(ring.has_done(1, &Output::Gone(id(2), Ended::of_link())), "{:?}", ring.done);
     }
     // Bytes that are no frame have no effect at all.
     let mut ring = Ring::connected(&[1, 2]);
@@ -393,7 +428,8 @@ fn a_daemon_that_was_replaced_does_not_end_a_connection_and_one_that_stays_away_
     assert_eq!(ring.done, [(2, Output::Told(id(1), b"x".to_vec()))]);
     ring.is_broken = true;
     ring.pass_time(60);
-    assert!(ring.has_done(1, &Output::Gone(id(2), true)), "{:?}", ring.done);
+    let gone = unreported(2, "its daemon does not answer", true);
+    assert!(ring.has_done(1, &gone), "{:?}", ring.done);
 }
 
 #[test]

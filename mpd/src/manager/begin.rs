@@ -176,6 +176,7 @@ fn pump_of(spec: &JobSpec, order: &StartJob, now: Time) -> (Pump<Manager>, Optio
         tree_index: order.tree_index as usize,
         size: spec.size(),
         on_failure: spec.on_failure,
+        abort_scope: spec.abort_scope,
         limit: spec.timeout,
         debugged: spec.debug.is_some(),
     };

@@ -92,7 +92,7 @@ impl Process {
             Event::Restart => self.restart(),
 
             Event::Reap => self.reap(),
-            Event::Over(code) => self.finish(code),
+            Event::Over(code) => self.over = Some(code),
         }
     }
 
@@ -179,12 +179,6 @@ impl Process {
         self.pmi.prepare_world(turn, first, &preput);
         self.stdio.prepare_world(turn, &numbers, &parts);
         self.ranks.prepare_world(turn, first, is_known);
-    }
-
-    /// The job is over. Other jobs that met its ranks learn it.
-    fn finish(&mut self, code: u8) {
-        self.over = Some(code);
-        self.pmi.meet(&mut self.common.turn(), mpd_meeting::Input::End(code != 0));
     }
 
     /// Removes a spawned world whose ranks have ended.

@@ -2,7 +2,7 @@
 
 use mpd_job::manager::Output;
 use mpd_wire::Rank;
-use mpd_wire::job::exit;
+use mpd_wire::job::{Failure, exit};
 use mpd_wire::message::{Down, JobNews, Up};
 
 use super::event::Event;
@@ -85,7 +85,12 @@ impl Process {
             Output::KillTree => self.ending.kill(turn, &mut self.ranks),
 
             // The end of the job.
-            Output::Drain => self.stdio.start_draining(turn),
+            Output::Drain => {
+                // No process is left. Jobs that met the ranks do not wait for the reader of the output.
+                let failure = machine.failure().map(cause_of);
+                turn.report(Event::Meeting(mpd_meeting::Input::End(failure)));
+                self.stdio.start_draining(turn);
+            }
             Output::DiscardOutput => self.stdio.discard(),
             Output::CleanUp => self.ending.clean_up(turn),
 
@@ -96,4 +101,9 @@ impl Process {
             Output::Restart => turn.report(Event::Restart),
         }
     }
+}
+
+/// A failure, for the jobs that met the ranks of this one.
+fn cause_of(failure: &Failure) -> mpd_meeting::Cause {
+    mpd_meeting::Cause { code: failure.exit_code(), text: failure.to_string() }
 }

@@ -23,7 +23,8 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// Options that cannot be combined with the debugger, which labels output and gives programs
 /// terminals.
-const MEANINGLESS: [Key; 16] = [
+const MEANINGLESS: [Key; 17] = [
+    Key::AbortScope,
     Key::ConfigFile,
     Key::ContinueOnFailure,
     Key::ErrFile,

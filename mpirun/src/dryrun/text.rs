@@ -6,7 +6,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use mpd_io::logging::{is_plain, one_line};
 use mpd_wire::RankSet;
 use mpd_wire::job::{
-    Argset, Binding, HostChoice, JobSpec, LabelFormat, OnFailure, RankOrder, SpawnPolicy,
+    AbortScope, Argset, Binding, HostChoice, JobSpec, LabelFormat, OnFailure, RankOrder,
+    SpawnPolicy,
 };
 
 use super::environment::{self, Difference};
@@ -144,6 +145,10 @@ fn job_lines(
         ("standard error", output.errfile.as_ref().map(pattern)),
         ("time limit", spec.timeout.map(|t| format!("{} s", t.as_secs_f64()))),
         ("on failure", (spec.on_failure == OnFailure::Continue).then(|| "continue".to_owned())),
+        (
+            "abort scope",
+            (spec.abort_scope == AbortScope::Connected).then(|| "connected".to_owned()),
+        ),
         ("ranks may run alone", flag(spec.allow_alone)),
         ("universe size", spec.universe_size.map(|n| n.to_string())),
         ("memory kinds", spec.memory_kinds.clone()),

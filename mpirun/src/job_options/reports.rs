@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use mpd_wire::job::OnFailure;
+use mpd_wire::job::{AbortScope, OnFailure};
 
 use crate::once::Once;
 use crate::options::Key;
@@ -62,6 +62,7 @@ enum Consequence {
 /// The given options for failures and reports.
 #[derive(Debug, Default)]
 pub(crate) struct ReportOptions {
+    abort_scope: Once<AbortScope>,
     ecfn: Once<PathBuf>,
     on_failure: Once<Consequence>,
     print_exit_codes: bool,
@@ -79,6 +80,7 @@ impl ReportOptions {
     /// Adds an option of this group.
     pub(super) fn note(&mut self, setting: &Setting) -> Result<(), Usage> {
         match setting.opt.key {
+            Key::AbortScope => self.abort_scope.set(abort_scope(setting)?, setting)?,
             Key::ContinueOnFailure => {
                 self.on_failure.set(Consequence::Continue, setting)?;
                 self.is_silent = true;
@@ -103,6 +105,11 @@ impl ReportOptions {
             Some(Consequence::Continue | Consequence::Highest) => OnFailure::Continue,
             Some(Consequence::End) | None => OnFailure::End,
         }
+    }
+
+    /// Whether the failure of a connected job ends this one.
+    pub(crate) fn abort_scope(&self) -> AbortScope {
+        self.abort_scope.get().copied().unwrap_or_default()
     }
 
     /// The reports on the launch.
@@ -136,5 +143,13 @@ fn on_failure(setting: &Setting) -> Result<Consequence, Usage> {
         b"continue" => Ok(Consequence::Continue),
         b"highest" => Ok(Consequence::Highest),
         _ => Err(setting.error("it must be 'end', 'continue' or 'highest'")),
+    }
+}
+
+fn abort_scope(setting: &Setting) -> Result<AbortScope, Usage> {
+    match setting.value().as_bytes() {
+        b"world" => Ok(AbortScope::World),
+        b"connected" => Ok(AbortScope::Connected),
+        _ => Err(setting.error("it must be 'world' or 'connected'")),
     }
 }

@@ -24,7 +24,7 @@ use crate::manager::{
     Config, DRAIN_GRACE, FAILURE_GRACE, INTERRUPT_GRACE, Output, STOP_GRACE, TERMINATE_GRACE,
 };
 use mpd_machine::{Time, Timers};
-use mpd_wire::job::{Failure, HostSlices, MpiLibrary, OnFailure, RankEnd};
+use mpd_wire::job::{AbortScope, Failure, HostSlices, MpiLibrary, OnFailure, RankEnd};
 use mpd_wire::message::{Down, FenceGroup, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
@@ -85,6 +85,7 @@ pub(super) struct Job {
     /// Tree indices of managers that cannot be reached, with their subtrees.
     pub(super) lost: BTreeSet<usize>,
     on_failure: OnFailure,
+    abort_scope: AbortScope,
     failure: Option<Failure>,
     /// The first rank of the first world that uses an MPI library without PMI, and that library.
     alone: Option<(Rank, String)>,
@@ -120,6 +121,7 @@ impl Job {
             rank_table: RankTable::of(config.size, config.host_slices),
             lost: BTreeSet::new(),
             on_failure: config.on_failure,
+            abort_scope: config.abort_scope,
             failure: None,
             alone: None,
             withdrawn: false,
@@ -251,6 +253,10 @@ impl Job {
         member.and_then(|member| member.end).unwrap_or(RankEnd::NotStarted)
     }
 
+    pub(super) const fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
     pub(super) fn exit_code(&self) -> u8 {
         self.failure.as_ref().map_or(0, Failure::exit_code)
     }
@@ -351,6 +357,13 @@ impl Job {
 
     pub(super) fn output_closed(&mut self, now: Time) {
         self.end_by(now, None, Failure::OutputClosed);
+    }
+
+    /// Handles the failure of a job to which this one is connected. It does not concern a job that is ending.
+    pub(super) fn connected_failed(&mut self, now: Time, failure: Failure) {
+        if self.abort_scope == AbortScope::Connected && self.phase == Phase::Running {
+            self.end_by(now, None, failure);
+        }
     }
 
     pub(super) fn drain_goes_on(&mut self, now: Time) {

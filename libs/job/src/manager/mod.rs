@@ -29,11 +29,11 @@ use crate::manager::branch::{Branch, BranchOutput, Question};
 use crate::manager::job::{Act, Job, SIGHUP, SIGINT};
 use mpd_machine::{Machine, Time, UNDRAINED};
 use mpd_wire::job::{
-    Crash, Failure, HostSlice, HostSlices, MpiLibrary, OnFailure, Parts, RankEnd, SpawnOutcome,
-    World,
+    AbortScope, Crash, Failure, HostSlice, HostSlices, MpiLibrary, OnFailure, Parts, RankEnd,
+    SpawnOutcome, World,
 };
 use mpd_wire::message::{Down, FenceGroup, Up};
-use mpd_wire::{DaemonName, Rank, RankSet};
+use mpd_wire::{DaemonName, JobId, Rank, RankSet};
 
 pub use self::queue::{PLACING_PATIENCE, SpawnQueue};
 pub use self::recorded::Start;
@@ -64,6 +64,8 @@ pub struct Config<'a> {
     pub size: u32,
     /// The consequence of the first failure.
     pub on_failure: OnFailure,
+    /// Whether the failure of a connected job ends this one.
+    pub abort_scope: AbortScope,
     /// The time for which the job may run.
     pub limit: Option<Duration>,
     /// Whether the ranks are debuggers, whose programs start and end.
@@ -200,6 +202,15 @@ pub enum Input {
     /// The ranks of other jobs have arrived at the fence of that group, or will not, after [`Output::Assembled`]. For the
     /// root.
     Met(Rank, FenceGroup),
+    /// A job to which this one is connected has failed. For the root.
+    ConnectedFailed {
+        /// The other job.
+        job: JobId,
+        /// Its exit code.
+        code: u8,
+        /// Its failure.
+        problem: String,
+    },
     /// The spawn of this rank could not be placed. For the root.
     SpawnRefused(Rank),
     /// The checks of a world here have succeeded, or a failure was reported.
@@ -379,6 +390,10 @@ impl Manager {
             Input::Missing(_) => {}
             Input::Spawn(plan) => self.at_root(|job| job.spawn(plan)),
             Input::Met(first, group) => self.at_root(|job| job.met(first, group)),
+            Input::ConnectedFailed { job, code, problem } => {
+                let failure = Failure::ConnectedJob { job, code, problem };
+                self.at_root(|job| job.connected_failed(now, failure));
+            }
             Input::SpawnRefused(spawner) => self.at_root(|job| job.refuse_spawn(spawner)),
             Input::Prepared(first) => branch.answer_here(Question::Prepared(first)),
             Input::Begun(first) => branch.answer_here(Question::Begun(first)),
@@ -422,6 +437,11 @@ impl Manager {
     /// The present exit code of `mpirun`. Only the root has it; 0 elsewhere.
     pub fn exit_code(&self) -> u8 {
         self.job.as_ref().map_or(0, Job::exit_code)
+    }
+
+    /// The first failure. Only the root has it.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.job.as_ref().and_then(Job::failure)
     }
 
     /// Whether a world could be started now. For the root.

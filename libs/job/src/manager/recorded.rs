@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mpd_machine::Time;
 use mpd_recording::Recorded;
-use mpd_wire::job::{HostSlices, MAX_RANKS, OnFailure};
+use mpd_wire::job::{AbortScope, HostSlices, MAX_RANKS, OnFailure};
 use mpd_wire::message::Down;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,9 @@ pub struct Start {
     pub size: u32,
     /// [`Config::on_failure`].
     pub on_failure: OnFailure,
+    /// [`Config::abort_scope`].
+    #[serde(default)]
+    pub abort_scope: AbortScope,
     /// [`Config::limit`].
     pub limit: Option<Duration>,
     /// [`Config::debugged`].
@@ -33,12 +36,13 @@ pub struct Start {
 impl Start {
     /// The same as a [`Config`].
     pub const fn config(&self) -> Config<'_> {
-        let Self { host_slices, tree_index, size, on_failure, limit, debugged } = self;
+        let Self { host_slices, tree_index, size, on_failure, abort_scope, limit, debugged } = self;
         Config {
             host_slices,
             tree_index: *tree_index,
             size: *size,
             on_failure: *on_failure,
+            abort_scope: *abort_scope,
             limit: *limit,
             debugged: *debugged,
         }

@@ -13,10 +13,10 @@ use crate::job::debug::Debug;
 use crate::job::fields::{InvalidSpec, Reader, Writer};
 use crate::job::placement_options::{Binding, HostChoice, PlacementSpec, RankOrder, Spread};
 use crate::job::spawn::SpawnPolicy;
-use crate::job::spec::{Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
+use crate::job::spec::{AbortScope, Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
 
 /// Format number, the first byte of every encoded specification.
-const VERSION: u8 = 11;
+const VERSION: u8 = 12;
 
 impl JobSpec {
     /// The specification as bytes.
@@ -37,6 +37,7 @@ impl JobSpec {
         w.option(self.output.outfile.as_ref().map(LabelFormat::as_bytes));
         w.option(self.output.errfile.as_ref().map(LabelFormat::as_bytes));
         w.flag(self.on_failure == OnFailure::Continue);
+        w.flag(self.abort_scope == AbortScope::Connected);
         w.u64(self.timeout.map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)));
         w.u64(self.universe_size.map_or(u64::MAX, u64::from));
         w.option(self.memory_kinds.as_ref().map(|kinds| kinds.as_bytes()));
@@ -89,6 +90,7 @@ impl JobSpec {
             errfile: r.format()?,
         };
         let on_failure = if r.flag()? { OnFailure::Continue } else { OnFailure::End };
+        let abort_scope = if r.flag()? { AbortScope::Connected } else { AbortScope::World };
         let timeout = Some(r.u64()?).filter(|&ms| ms != 0).map(Duration::from_millis);
         let universe_size = match r.u64()? {
             u64::MAX => None,
@@ -125,6 +127,7 @@ impl JobSpec {
             stdin_switch,
             output,
             on_failure,
+            abort_scope,
             timeout,
             universe_size,
             memory_kinds,
@@ -297,6 +300,7 @@ mod tests {
                 errfile: Some(LabelFormat::new(b"err.%r").unwrap()),
             },
             on_failure: OnFailure::Continue,
+            abort_scope: AbortScope::Connected,
             timeout: Some(Duration::from_secs(3)),
             universe_size: Some(12),
             memory_kinds: Some("mpi,system".into()),

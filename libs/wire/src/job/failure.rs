@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Rank;
 use crate::job::library::MpiLibrary;
 use crate::job::world::World;
+use crate::{JobId, Rank};
 
 /// Exit codes of `mpirun` that are not a rank's own.
 pub mod exit {
@@ -160,6 +160,15 @@ pub enum Failure {
         /// How the loss was detected.
         problem: String,
     },
+    /// A job to which this one is connected has failed, and `-abort-scope connected` was given.
+    ConnectedJob {
+        /// The other job.
+        job: JobId,
+        /// Its exit code.
+        code: u8,
+        /// Its failure.
+        problem: String,
+    },
     /// Processes of the job have changed to another user. They cannot be killed and continue to
     /// run.
     LeftRunning {
@@ -203,6 +212,7 @@ impl Failure {
             | Self::Interrupted { .. }
             | Self::Killed
             | Self::HostLost { .. }
+            | Self::ConnectedJob { .. }
             | Self::LeftRunning { .. }
             | Self::Suite { .. }
             | Self::InWorld { .. } => return self,
@@ -228,6 +238,7 @@ impl Failure {
                 | Self::Interrupted { .. }
                 | Self::Killed
                 | Self::HostLost { .. }
+                | Self::ConnectedJob { .. }
                 | Self::TwoLibraries { .. }
         )
     }
@@ -249,6 +260,8 @@ impl Failure {
             Self::OutputClosed => exit::OUTPUT_CLOSED,
             Self::TimedOut { .. } => exit::TIMED_OUT,
             Self::Interrupted { signal } => exit::SIGNAL_BASE.wrapping_add(*signal),
+            // A failure is never a success.
+            Self::ConnectedJob { code, .. } => (*code).max(1),
             Self::Killed => 137,
             Self::InWorld { failure, .. } => failure.exit_code(),
             Self::OutputFailed { .. }
@@ -306,6 +319,10 @@ impl fmt::Display for Failure {
             Self::HostLost { host, problem } => {
                 write!(f, "host {host} is lost: {problem}; the job was ended")
             }
+            Self::ConnectedJob { job, problem, .. } => write!(
+                f,
+                "the connected job {job} failed: {problem}; this job was ended (-abort-scope connected)"
+            ),
             Self::LeftRunning { processes } => {
                 write!(f, "cannot kill {processes}; only that user or root can")
             }
@@ -388,6 +405,11 @@ mod tests {
         assert_eq!(Failure::OutputClosed.exit_code(), 141);
         assert_eq!(Failure::TimedOut { limit_ms: 1 }.exit_code(), 124);
         assert_eq!(Failure::Suite { problem: String::new() }.exit_code(), 125);
+        let connected = |code| {
+            let job = "7@h1".parse().unwrap();
+            Failure::ConnectedJob { job, code, problem: String::new() }.exit_code()
+        };
+        assert_eq!([connected(7), connected(125), connected(0)], [7, 125, 1]);
     }
 
     #[test]

@@ -31,5 +31,7 @@ pub use notice::Notice;
 pub use placement_options::{Binding, HostChoice, PlacementSpec, RankOrder, Spread};
 pub use secret::{Cookie, JobKey, KEY_LENGTH, members_mark, namespace_mark};
 pub use spawn::{SpawnBlock, SpawnPlacement, SpawnPolicy};
-pub use spec::{Argset, ArgumentFormat, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
+pub use spec::{
+    AbortScope, Argset, ArgumentFormat, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec,
+};
 pub use world::{MAX_RANKS_EVER, Parts, SpawnOutcome, World};

@@ -33,6 +33,8 @@ pub struct JobSpec {
     pub output: OutputSpec,
     /// The effect of the first failure.
     pub on_failure: OnFailure,
+    /// Whether the failure of a connected job ends this one.
+    pub abort_scope: AbortScope,
     /// How long the job may run.
     pub timeout: Option<Duration>,
     /// The size of the universe that PMI reports.
@@ -131,6 +133,17 @@ pub enum OnFailure {
     End,
     /// The other ranks continue.
     Continue,
+}
+
+/// The effect of the failure of another job on a job that is connected to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AbortScope {
+    /// None. Only failures of the own worlds end the job.
+    #[default]
+    World,
+    /// The job ends too.
+    Connected,
 }
 
 /// A pattern with fields: `%r` rank, `%h` host, `%p` process id, `%j` job id, `%a` alias, `%%`.

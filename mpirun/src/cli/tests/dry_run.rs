@@ -81,7 +81,7 @@ fn a_dry_run_shows_the_file_and_the_mpi_library_of_each_program() {
 #[test]
 fn a_dry_run_shows_job_options_that_differ_from_the_default() {
     let text = dry_run(&words(
-        "-dry-run -m -timestamp -a j -s all -on-failure continue -usize 4 -status-file s -ecfn e \
+        "-dry-run -m -timestamp -a j -s all -on-failure continue -abort-scope connected -usize 4 -status-file s -ecfn e \
          -print-all-exitcodes -outfile-pattern o%r -errfile-pattern e%r a",
     ));
     for line in [
@@ -92,6 +92,7 @@ fn a_dry_run_shows_job_options_that_differ_from_the_default() {
         "standard output: /work/o%r",
         "standard error: /work/e%r",
         "on failure: continue",
+        "abort scope: connected",
         "universe size: 4",
         "status file: s",
         "exit code file: e",

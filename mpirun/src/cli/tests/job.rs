@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpd_wire::job::{LabelFormat, OnFailure};
+use mpd_wire::job::{AbortScope, LabelFormat, OnFailure};
 
 use super::*;
 
@@ -131,6 +131,17 @@ fn the_first_failure_ends_the_job_or_not() {
         "-on-failure no: it must be 'end', 'continue' or 'highest'"
     );
     assert_eq!(problem("-on-failure end -k a"), "-on-failure end and -k contradict each other");
+}
+
+#[test]
+fn the_failure_of_a_connected_job_ends_the_job_only_on_request() {
+    assert_eq!(spec("a").abort_scope, AbortScope::World);
+    assert_eq!(spec("-abort-scope world a").abort_scope, AbortScope::World);
+    assert_eq!(spec("--abort-scope=connected a").abort_scope, AbortScope::Connected);
+    assert_eq!(
+        problem("-abort-scope all a"),
+        "-abort-scope all: it must be 'world' or 'connected'"
+    );
 }
 
 #[test]

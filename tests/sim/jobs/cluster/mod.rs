@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mpd_job::manager::{Config, Input, Manager, Start};
 use mpd_machine::{Pump, Time};
-use mpd_wire::job::{Failure, HostSlices, OnFailure, RankEnd, SpawnOutcome};
+use mpd_wire::job::{AbortScope, Failure, HostSlices, OnFailure, RankEnd, SpawnOutcome};
 use mpd_wire::message::{Down, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
@@ -182,6 +182,7 @@ impl Cluster {
                 tree_index,
                 size,
                 on_failure,
+                abort_scope: AbortScope::World,
                 limit: None,
                 debugged: false,
             };
@@ -246,6 +247,7 @@ impl Cluster {
             tree_index,
             size: self.size,
             on_failure: self.on_failure,
+            abort_scope: AbortScope::World,
             limit: None,
             debugged: false,
         };

@@ -62,6 +62,7 @@ fn a_rank_that_ran_alone_on_another_host_is_reported_with_that_host() {
         tree_index: 0,
         size: 2,
         on_failure,
+        abort_scope: AbortScope::World,
         limit: None,
         debugged: false,
     };

@@ -11,6 +11,7 @@ fn debugged(hosts: usize, size: u32, tree_index: usize) -> Manager {
         tree_index,
         size,
         on_failure,
+        abort_scope: AbortScope::World,
         limit: None,
         debugged: true,
     })

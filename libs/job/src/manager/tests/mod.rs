@@ -43,6 +43,7 @@ fn alone(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Manager {
         tree_index: 0,
         size,
         on_failure,
+        abort_scope: AbortScope::World,
         limit,
         debugged: false,
     })

@@ -10,6 +10,7 @@ fn start(hosts: usize, tree_index: usize, size: u32) -> Start {
         tree_index,
         size,
         on_failure: OnFailure::End,
+        abort_scope: AbortScope::World,
         limit: None,
         debugged: true,
     }

@@ -25,6 +25,7 @@ impl Post {
             tree_index,
             size,
             on_failure,
+            abort_scope: AbortScope::World,
             limit: None,
             debugged: false,
         };
@@ -297,6 +298,7 @@ fn many_ends_are_sent_in_messages_of_bounded_size() {
         tree_index: 1,
         size,
         on_failure: OnFailure::End,
+        abort_scope: AbortScope::World,
         limit: None,
         debugged: false,
     };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use mpd_job::manager::Input;
 use mpd_machine::Pump;
-use mpd_meeting::{Assembly, Effect, Failure, Meetings, Output, Party};
+use mpd_meeting::{Assembly, Cause, Effect, Ended, Failure, Meetings, Output, Party};
 use mpd_wire::job::members_mark;
 use mpd_wire::message::{FenceGroup, FenceMembers, ManagerReport};
 use mpd_wire::{JobId, Rank};
@@ -166,11 +166,19 @@ impl Pmix {
                 Output::Met(key, outcome) => self.met(turn, &key, outcome),
                 Output::Told(job, bytes) => self.told(turn, &job, &bytes),
                 Output::Disconnected(job) => self.part(turn, &job, None),
-                Output::Gone(job, has_failed) => {
-                    log::info!("job {job} has ended, which ranks here met");
-                    self.part(turn, &job, Some(has_failed));
-                }
+                Output::Gone(job, ended) => self.job_ended(turn, job, ended),
             }
+        }
+    }
+
+    /// Handles the end of another job that ranks here met. The machine of this job decides whether it ends too.
+    fn job_ended(&mut self, turn: &mut Turn<'_>, job: JobId, ended: Ended) {
+        log::info!("job {job} has ended, which ranks here met");
+        let Ended { failure, was_connected } = ended;
+        self.part(turn, &job, Some(failure.is_some()));
+        if let Some(Cause { code, text }) = failure.filter(|_| was_connected) {
+            let problem = mpd_io::logging::one_line(&text);
+            turn.post(Input::ConnectedFailed { job, code, problem });
         }
     }
 
