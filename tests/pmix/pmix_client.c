@@ -160,7 +160,6 @@ static void spawn(char *program, int count)
     } while (fgets(line, sizeof line, stdin));
 }
 
-static void publish(char *name, const char *value, pmix_data_range_t range, pmix_persistence_t persistence)
 static void parent(char *program)
 {
     char *arguments[] = { program, "child", NULL }, name[PMIX_MAX_NSLEN + 1] = "";
@@ -187,6 +186,7 @@ static void child(void)
     PMIX_VALUE_RELEASE(value);
 }
 
+static void publish(char *name, const char *value, pmix_data_range_t range, pmix_persistence_t persistence)
 {
     pmix_info_t info[3];
 
@@ -258,6 +258,7 @@ static void names(void)
 {
     const char *port = "tag#0 port$";
     static char large[20001];
+    char text[16];
 
     memset(large, 'v', sizeof large - 1);
     if (self.rank == 0) {
@@ -265,21 +266,25 @@ static void names(void)
         publish("large", large, PMIX_RANGE_SESSION, PMIX_PERSIST_APP);
         publish("ours", "namespace", PMIX_RANGE_NAMESPACE, PMIX_PERSIST_SESSION);
         publish("here", "local", PMIX_RANGE_LOCAL, PMIX_PERSIST_PROC);
-        publish("once", "first", PMIX_RANGE_GLOBAL, PMIX_PERSIST_FIRST_READ);
     }
     fence(false);
     expect("a service", port);
     expect("large", large);
     expect("ours", "namespace");
     expect("here", is_beside_root() ? "local" : NULL);
-    if (self.rank == size - 1) {
-        expect("once", "first");
-        /* Its host takes it back meanwhile. */
-        while (lookup("once") != NULL)
-            ;
+    for (int round = 0; round < 10; round++) {
+        snprintf(text, sizeof text, "round %d", round);
+        if (self.rank == 0)
+            publish("once", text, PMIX_RANGE_GLOBAL, PMIX_PERSIST_FIRST_READ);
+        /* Ranks beside the publisher and on other hosts, in turn. */
+        fence(false);
+        if (self.rank == (unsigned) round % size) {
+            expect("once", text);
+            /* It was taken back before the answer. */
+            expect("once", NULL);
+        }
+        fence(false);
     }
-    fence(false);
-    expect("once", NULL);
     if (self.rank == 0)
         unpublish("a service");
     if (self.rank == size - 1)
@@ -576,16 +581,16 @@ static void meet(const char *name, const char *wanted, const char *end)
         fence(true);
         for (uint32_t own = 0; own < size; own++)
             get(own);
-    } else
-        pause();
-}
-
-static void expect_of(unsigned rank, const char *key, const char *expected)
     } else if (strcmp(end, "group") == 0) {
         pmix_info_t *results = NULL;
         size_t count = 0;
 
         printf("group: %s\n", PMIx_Error_string(PMIx_Group_construct("both", both, 2, NULL, 0, &results, &count)));
+    } else
+        pause();
+}
+
+static void expect_of(unsigned rank, const char *key, const char *expected)
 {
     pmix_proc_t proc;
     pmix_value_t *value;
@@ -653,6 +658,10 @@ int main(int argc, char **argv)
         putget();
     else if (strcmp(mode, "spawn") == 0 && argc > 2)
         spawn(argv[0], atoi(argv[2]));
+    else if (strcmp(mode, "parent") == 0)
+        parent(argv[0]);
+    else if (strcmp(mode, "child") == 0)
+        child();
     else if (strcmp(mode, "names") == 0)
         names();
     else if (strcmp(mode, "publish") == 0 && argc > 4)
@@ -664,10 +673,6 @@ int main(int argc, char **argv)
     } else if (strcmp(mode, "unpublish") == 0 && argc > 2)
         unpublish(argv[2]);
     else if (strcmp(mode, "events") == 0)
-    else if (strcmp(mode, "parent") == 0)
-        parent(argv[0]);
-    else if (strcmp(mode, "child") == 0)
-        child();
         events();
     else if (strcmp(mode, "late") == 0 && argc > 2)
         late((unsigned) atoi(argv[2]));

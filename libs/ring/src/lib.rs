@@ -53,7 +53,7 @@ pub use dial::DialFailure;
 pub use event::Event;
 pub use links::{LinkId, Peer, Purpose};
 pub use names::MAX_NAME_RECORDS;
-pub use publish::Publication;
+pub use publish::{Publication, UNPUBLISHED};
 pub use recorded::Entry;
 
 use mpd_machine::{Machine, Time, Timers, UNDRAINED};

@@ -32,6 +32,9 @@ pub enum Publication {
     Refused(&'static str),
 }
 
+/// The reason for a publication whose name was taken back before all members had answered.
+pub const UNPUBLISHED: &str = "unpublished";
+
 /// A reason that may pass.
 const NO_RING: &str = "not in a ring yet";
 const BUSY: &str = "too many requests";
@@ -103,7 +106,7 @@ impl Ring {
         let claim = self.own_name_record().claim(name).cloned();
         let found = claim.is_some_and(|claim| claim.may_be_taken_back(job, key));
         if found {
-            self.withdraw("unpublished", |claim| claim.name == name);
+            self.withdraw(UNPUBLISHED, |claim| claim.name == name);
         }
         self.outputs.push_back(Output::Unpublished { request, found });
     }

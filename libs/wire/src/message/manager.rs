@@ -295,6 +295,17 @@ pub enum NameOperation {
     },
 }
 
+impl NameOperation {
+    /// The name.
+    pub const fn name(&self) -> &String {
+        match self {
+            Self::Publish { name, .. }
+            | Self::Lookup { name, .. }
+            | Self::Unpublish { name, .. } => name,
+        }
+    }
+}
+
 /// The result of a [`NameOperation`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

@@ -5,10 +5,12 @@
 //! one name.
 
 mod lock;
+mod of_pmix;
 
 use serde::{Deserialize, Serialize};
 
 pub use lock::{Lock, NameKey, SALT};
+pub use of_pmix::{Content, PmixValue, scoped_name, split_name};
 
 use crate::digest::Fnv;
 use crate::{DaemonName, Instance, JobId};

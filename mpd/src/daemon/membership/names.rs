@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpd_machine::Time;
-use mpd_ring::{Input, Publication, RequestId, Ring};
+use mpd_ring::{Input, Publication, RequestId, Ring, UNPUBLISHED};
 use mpd_wire::JobId;
 use mpd_wire::message::{ManagerOrder, NameAnswer, NameOperation, RingOrder};
 use mpd_wire::names::{Claim, Hold, NameKey};
@@ -154,21 +154,30 @@ impl Naming {
         gone.map(|job| Effect::Post(Input::JobOver(job))).collect()
     }
 
-    pub(super) fn published(&mut self, request: RequestId, result: Publication) -> Option<Effect> {
+    /// The result of a publication. If a reader has taken the name back meanwhile, the publisher learns that too, and after
+    /// the answer: it must not keep the name for later lookups.
+    pub(super) fn published(&mut self, request: RequestId, result: Publication) -> Vec<Effect> {
+        let was_read = result == Publication::Refused(UNPUBLISHED);
+        let request_here = self.requests.get(&request);
+        let lost =
+            request_here.filter(|_| was_read).map(|NameRequest { job, operation, .. }| {
+                let order = ManagerOrder::NameLost { name: operation.name().clone(), to: None };
+                Effect::Report(ManagerMessage::new(job.clone(), order))
+            });
         let later = result.may_be_done_later();
         let failed = if later { NameAnswer::Later } else { NameAnswer::Failed };
         let answer = match result {
             Publication::Done => NameAnswer::Done,
             Publication::Taken => NameAnswer::Taken,
             // A reader has found it and taken it back before all members had agreed.
-            Publication::Refused("unpublished") => NameAnswer::Done,
+            Publication::Refused(UNPUBLISHED) => NameAnswer::Done,
             Publication::Incomplete { missing } => {
                 let names: Vec<&str> = missing.iter().map(|name| name.as_str()).collect();
                 failed(format!("no answer of {}", names.join(", ")))
             }
             Publication::Refused(problem) => failed(problem.to_owned()),
         };
-        self.answer(request, answer)
+        self.answer(request, answer).into_iter().chain(lost).collect()
     }
 
     pub(super) fn unpublished(&mut self, request: RequestId, found: bool) -> Option<Effect> {

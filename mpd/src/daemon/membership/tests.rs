@@ -5,7 +5,9 @@ use std::time::Duration;
 use mpd_channel::{Instance, Key, Keys};
 use mpd_io::rundir::RunDir;
 use mpd_machine::{Machine as _, Time};
-use mpd_ring::{Event, Input, RequestId, Ring, RingConfig, Rules, Timing};
+use mpd_ring::{
+    Event, Input, Publication, RequestId, Ring, RingConfig, Rules, Timing, UNPUBLISHED,
+};
 use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey};
 use mpd_wire::message::{
     Answer, ConsoleReply, Launch, ManagerOrder, NameAnswer, NameOperation, OrderAnswer, RingOrder,
@@ -239,6 +241,24 @@ fn a_name_that_another_job_takes_back_is_the_one_with_that_value_and_its_job_lea
         panic!("{effects:?}")
     };
     assert_eq!(message.order, lost);
+}
+
+#[test]
+fn a_name_that_is_read_and_taken_back_before_its_publication_is_complete_is_not_kept() {
+    let (mut naming, ring) = (Naming::new(), ring());
+    let (name, value, hold) = ("a".into(), "1".into(), Hold::Shared);
+    let operation = NameOperation::Publish { name, value, key: None, hold };
+    naming.request(NameRequest { job: "1@h1".parse().unwrap(), request: 5, operation });
+    let effects = naming.serve(NOW, &ring, true, |_| true);
+    let [Effect::Post(Input::Publish { request, .. })] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    let effects = naming.published(*request, Publication::Refused(UNPUBLISHED));
+    let [Effect::Report(answer), Effect::Report(lost)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(answer.order, ManagerOrder::Named { request: 5, answer: NameAnswer::Done });
+    assert_eq!(lost.order, ManagerOrder::NameLost { name: "a".into(), to: None });
 }
 
 fn stay(directory: &tempfile::TempDir) -> Stay {

@@ -92,7 +92,7 @@ impl Names {
                 if had {
                     self.published.remove(name);
                     self.asked.retain(|_, asked| {
-                        asked.purpose != Purpose::Again || *name_of(&asked.operation) != *name
+                        asked.purpose != Purpose::Again || *asked.operation.name() != *name
                     });
                 }
             }
@@ -134,7 +134,7 @@ impl Names {
                 self.outputs.push_back(Output::Answer(caller, operation, answer));
             }
             Purpose::Again if answer != NameAnswer::Done => {
-                let name = name_of(&operation);
+                let name = operation.name();
                 self.published.remove(name);
                 let text = format!("the name {name:?} belongs to another job now, not to this one");
                 self.outputs.push_back(Output::Report(text));
@@ -177,7 +177,7 @@ impl Names {
             let undo = NameOperation::Unpublish { name: name.clone(), key: key.clone() };
             self.send(now, Purpose::Undo { until: now + PATIENCE }, undo);
         }
-        let text = format!("no answer about the name {:?}: {problem}", name_of(&operation));
+        let text = format!("no answer about the name {:?}: {problem}", operation.name());
         self.outputs.push_back(Output::Report(text));
         self.outputs.push_back(Output::Answer(caller, operation, NameAnswer::Failed(problem)));
     }
@@ -209,14 +209,6 @@ impl Names {
         let Some(to) = to else { return };
         let text = format!("the name {name:?} belongs to job {to} now, not to this one");
         self.outputs.push_back(Output::Report(text));
-    }
-}
-
-fn name_of(operation: &NameOperation) -> &String {
-    match operation {
-        NameOperation::Publish { name, .. }
-        | NameOperation::Lookup { name, .. }
-        | NameOperation::Unpublish { name, .. } => name,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mpd_wire::Rank;
 use mpd_wire::message::NameOperation;
-use mpd_wire::names::{Hold, MAX_NAME, MAX_VALUE};
+use mpd_wire::names::{Content, Hold, MAX_NAME, MAX_VALUE, PmixValue, scoped_name, split_name};
 use pmix_proto::encoding::{Encoding, Value};
 use pmix_proto::message::{read_pairs, write_pairs};
 use pmix_proto::view::{Pair, Proc, Published};
@@ -36,6 +36,9 @@ pub(super) struct NameRequest {
 pub(super) enum Kind {
     Publish(Persistence),
     Unpublish,
+    /// A lookup has found names that are taken back now. The client gets its answer when they are gone: it may use the
+    /// same keys again at once.
+    Read,
     /// The keys, and how many of them are waited for. Without a number only those that are there count.
     Lookup(Vec<String>, Option<usize>),
 }
@@ -54,7 +57,7 @@ pub(super) struct Found {
 pub(super) enum Purpose {
     /// The request of this number.
     NameRequest(u64),
-    /// The name was read once, or its process has ended, so it is removed.
+    /// The process of the name has ended, so it is removed.
     CleanUps,
 }
 
@@ -99,10 +102,16 @@ impl NameRequests {
         self.ask(Purpose::CleanUps, NameOperation::Unpublish { name, key: None });
     }
 
-    pub(super) fn ask(&mut self, purpose: Purpose, operation: NameOperation) {
+    /// A number that no other request here has.
+    pub(super) const fn number(&mut self) -> u64 {
         self.last += 1;
-        self.asked.insert(self.last, (purpose, operation.clone()));
-        self.outgoing.push_back((self.last, operation));
+        self.last
+    }
+
+    pub(super) fn ask(&mut self, purpose: Purpose, operation: NameOperation) {
+        let ticket = self.number();
+        self.asked.insert(ticket, (purpose, operation.clone()));
+        self.outgoing.push_back((ticket, operation));
     }
 
     /// Begins a request of a client with these operations.
@@ -112,8 +121,7 @@ impl NameRequests {
         kind: Kind,
         operations: Vec<NameOperation>,
     ) {
-        self.last += 1;
-        let number = self.last;
+        let number = self.number();
         let (missing, status, pause) = (operations.len(), Status::SUCCESS, FIRST_PAUSE);
         let found = Vec::new();
         let name_request = NameRequest { waiter, rank, kind, missing, status, found, pause };
@@ -132,8 +140,8 @@ pub(super) fn text_of(key: Vec<u8>) -> Option<String> {
 /// The ranges of names that a process finds, the narrowest first.
 const RANGES: [Range; 4] = [Range::Own, Range::Namespace, Range::Local, Range::Session];
 
-/// The name in the ring of a key that a rank publishes in a range. Names of a narrow range have its processes behind
-/// the key, and a zero byte before, which no key has. All jobs of the ring find a name of the range session.
+/// The name in the ring of a key that a rank publishes in a range. All jobs of the ring find a name of the range
+/// session.
 ///
 /// # Errors
 /// The range is not offered, or the key is too long.
@@ -142,9 +150,9 @@ pub(super) fn name_in(job: &Job, rank: Rank, key: &str, range: Range) -> Result<
     let (id, number, own) = (&job.order.job, world.numbers.number, world.numbers.own(rank));
     let name = match range {
         Range::Session | Range::Global => key.to_owned(),
-        Range::Namespace => format!("{key}\0world {number} of {id}"),
-        Range::Local => format!("{key}\0host {}", job.host()),
-        Range::Own => format!("{key}\0rank {own} of world {number} of {id}"),
+        Range::Namespace => scoped_name(key, &format!("world {number} of {id}")),
+        Range::Local => scoped_name(key, &format!("host {}", job.host())),
+        Range::Own => scoped_name(key, &format!("rank {own} of world {number} of {id}")),
         Range::Manager | Range::Custom => return Err(Status::NOT_SUPPORTED),
     };
     if name.len() > MAX_NAME { Err(Status::OUT_OF_RESOURCE) } else { Ok(name) }
@@ -157,7 +165,7 @@ pub(super) fn names_for(job: &Job, rank: Rank, key: &str) -> Vec<String> {
 
 /// The key of a name in the ring, and its place among the names for that key.
 pub(super) fn key_of<'a>(job: &Job, rank: Rank, name: &'a str) -> Option<(&'a str, usize)> {
-    let key = name.split('\0').next()?;
+    let (key, _) = split_name(name);
     let place = names_for(job, rank, key).iter().position(|other| other == name)?;
     Some((key, place))
 }
@@ -173,65 +181,54 @@ pub(super) const fn hold_of(persistence: Persistence) -> Hold {
     }
 }
 
-/// Stands in front of the values of PMIx clients. A value of PMI is taken as a string.
-const MARK: &str = "pmix:";
-
-/// A value as text: `pmix:ONCE:WORLD:RANK:KIND:JOB:`, then a string as it is, or other values as hexadecimal digits.
-/// `None` if it is too long.
-pub(super) fn write(
-    job: &Job,
-    rank: Rank,
-    persistence: Persistence,
-    value: &Value,
-) -> Option<String> {
+/// A value as text. `once` is as in [`PmixValue`]. `None` if it is too long.
+pub(super) fn write(job: &Job, rank: Rank, once: u64, value: &Value) -> Option<String> {
     let numbers = job.worlds.of(rank)?.numbers;
-    let once = u8::from(persistence == Persistence::FirstRead);
-    let (number, own, id) = (numbers.number, numbers.own(rank), &job.order.job);
     let text = value.as_text().and_then(|text| std::str::from_utf8(text).ok());
-    let (kind, value) = match text {
-        Some(text) => ('t', text.to_owned()),
+    let digits;
+    let content = match text {
+        Some(text) => Content::Text(text),
         None => {
             let pair = Pair::new("v", value.clone());
-            ('x', mpd_wire::hex::encode(&write_pairs(Encoding::Flexible, [&pair])))
+            digits = mpd_wire::hex::encode(&write_pairs(Encoding::Flexible, [&pair]));
+            Content::Encoded(&digits)
         }
     };
-    let text = format!("{MARK}{once}:{number}:{own}:{kind}:{id}:{value}");
+    let id = job.order.job.to_string();
+    let (world, rank) = (numbers.number, numbers.own(rank).0);
+    let text = PmixValue { once, world, rank, job: &id, content }.write();
     (text.len() <= MAX_VALUE).then_some(text)
 }
 
-/// Reads a value; and whether it is removed now.
+/// Reads a value; and whether it is removed now. A value of PMI is taken as a string.
 pub(super) fn read(job: &Job, key: &str, text: &str) -> Option<(bool, Published)> {
     let published = |owner, value| Published { owner, key: key.into(), value };
-    let Some(text) = text.strip_prefix(MARK) else {
+    if !PmixValue::is_one(text) {
         return Some((false, published(Proc::new("", 0), Value::text(text))));
-    };
-    let mut fields = text.splitn(6, ':');
-    let is_read_once = fields.next()? == "1";
-    let number = fields.next()?.parse().ok()?;
-    let own = fields.next()?.parse().ok()?;
-    let (kind, id) = (fields.next()?, fields.next()?);
+    }
+    let PmixValue { once, world, rank, job: id, content } = PmixValue::read(text)?;
     // The namespaces of other jobs are secrets.
-    let is_ours = String::from(job.order.job.clone()) == id;
-    let namespace =
-        if is_ours { describe::namespace(job, number) } else { format!("{id}-{number}") };
-    let value = match (kind, fields.next()?) {
-        ("t", text) => Value::text(text),
-        (_, digits) => {
+    let is_ours = job.order.job.to_string() == id;
+    let namespace = if is_ours { describe::namespace(job, world) } else { format!("{id}-{world}") };
+    let value = match content {
+        Content::Text(text) => Value::text(text),
+        Content::Encoded(digits) => {
             let mut bytes = vec![0; digits.len() / 2];
             mpd_wire::hex::decode(digits, &mut bytes)?;
             read_pairs(Encoding::Flexible, &bytes).ok()?.pop()?.value
         }
     };
-    Some((is_read_once, published(Proc::new(namespace, own), value)))
+    Some((once != 0, published(Proc::new(namespace, rank), value)))
 }
 
 /// The value of a name for a client of PMI. `None`: it is not a text.
 pub(in crate::manager::pmi) fn plain_value(text: &str) -> Option<&str> {
-    let Some(text) = text.strip_prefix(MARK) else { return Some(text) };
-    let mut fields = text.splitn(6, ':').skip(3);
-    match (fields.next()?, fields.next()?) {
-        ("t", _) => fields.next(),
-        _ => None,
+    if !PmixValue::is_one(text) {
+        return Some(text);
+    }
+    match PmixValue::read(text)?.content {
+        Content::Text(text) => Some(text),
+        Content::Encoded(_) => None,
     }
 }
 

@@ -34,7 +34,12 @@ impl Pmix {
     ) {
         match operation {
             Operation::Publish { pairs, persistence, range } => {
-                match operations_of(turn.job, rank, &pairs, (persistence, range)) {
+                let once = match persistence {
+                    Persistence::FirstRead => self.name_requests.number(),
+                    _ => 0,
+                };
+                let kind = (persistence, range, once);
+                match operations_of(turn.job, rank, &pairs, kind) {
                     Ok(operations) => {
                         let kind = Kind::Publish(persistence);
                         self.name_requests.begin((waiter, rank), kind, operations);
@@ -95,6 +100,8 @@ impl Pmix {
         name_request.missing -= 1;
         let rank = name_request.rank;
         match (operation, answer) {
+            // The value is found, whether its name was taken back or not.
+            _ if matches!(name_request.kind, Kind::Read) => {}
             (NameOperation::Lookup { name, .. }, NameAnswer::Value(text)) => {
                 let found = key_of(turn.job, rank, &name).and_then(|(key, place)| {
                     let (is_read_once, published) = read(turn.job, key, &text)?;
@@ -140,13 +147,13 @@ impl Pmix {
             name_request.pause = LONGEST_PAUSE.min(2 * pause);
             return self.timers.set(Timer::Look(number), turn.now() + pause);
         }
+        if matches!(name_request.kind, Kind::Lookup(..)) && self.take_back_read(number) {
+            return;
+        }
         let Some(name_request) = self.name_requests.name_requests.remove(&number) else { return };
         let NameRequest { waiter, kind, status, found, .. } = name_request;
-        for one in found.iter().filter(|one| one.is_read_once) {
-            self.name_requests.clean_up(one.name.clone());
-        }
         match kind {
-            Kind::Lookup(..) if !found.is_empty() => {
+            Kind::Lookup(..) | Kind::Read if !found.is_empty() => {
                 let found: Vec<_> = found.into_iter().map(|one| one.published).collect();
                 self.answer(waiter, Answer::Found(&found));
             }
@@ -155,6 +162,27 @@ impl Pmix {
             }
             _ => self.answer(waiter, Answer::Done(status)),
         }
+    }
+
+    /// Takes back the names that a lookup has found, and that end with their first reader. Returns whether there are any.
+    fn take_back_read(&mut self, number: u64) -> bool {
+        let Some(name_request) = self.name_requests.name_requests.get_mut(&number) else {
+            return false;
+        };
+        let read = name_request.found.iter().filter(|one| one.is_read_once);
+        let read: Vec<String> = read.map(|one| one.name.clone()).collect();
+        if read.is_empty() {
+            return false;
+        }
+        name_request.kind = Kind::Read;
+        name_request.missing = read.len();
+        // The value is found, so the time that the client gave does not count any longer.
+        self.timers.stop(Timer::Answer(name_request.waiter));
+        for name in read {
+            let operation = NameOperation::Unpublish { name, key: None };
+            self.name_requests.ask(Purpose::NameRequest(number), operation);
+        }
+        true
     }
 
     /// Looks the missing keys of a request up again.
@@ -178,13 +206,13 @@ fn operations_of(
     job: &Job,
     rank: Rank,
     pairs: &[Pair],
-    (persistence, range): (Persistence, Range),
+    (persistence, range, once): (Persistence, Range, u64),
 ) -> Result<Vec<NameOperation>, Status> {
     let hold = hold_of(persistence);
     let publish = |pair: &Pair| {
         let key = text_of(pair.key.clone()).ok_or(Status::BAD_PARAM)?;
         let name = name_in(job, rank, &key, range)?;
-        let value = write(job, rank, persistence, &pair.value).ok_or(Status::OUT_OF_RESOURCE)?;
+        let value = write(job, rank, once, &pair.value).ok_or(Status::OUT_OF_RESOURCE)?;
         Ok(NameOperation::Publish { name, value, key: None, hold })
     };
     pairs.iter().map(publish).collect()
