@@ -216,6 +216,10 @@ impl ListjobsCli {
 /// Each name (MPI_Publish_name) has a line: the name in quotes, its job, the host where it was published, and its value in
 /// quotes. 'keyed' follows if the name has a key. Without names there is no output. Names vanish with their jobs. A program
 /// gives a name a key by a suffix, as in 'ocean#key=deep'; the key is not shown.
+///
+/// Programs of Open MPI may also publish values that are no texts, shown as data. 'once' follows if the first reader takes the
+/// name back, and 'for' with the only processes that find it, as in 'for host h1'. With --json, names and values are as the
+/// ring has them.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdnames", version, after_help = PLACES)]
 pub struct NamesCli {

@@ -652,6 +652,32 @@ fn mpdnames_lists_each_name_on_one_line_also_with_control_characters() {
 }
 
 #[test]
+fn mpdnames_shows_names_of_pmix_as_the_program_gave_them() {
+    let daemon = Daemon::new(|_| {
+        let published = |text: &str, value: &str| {
+            let (job, host) = ("3@h2".parse().unwrap(), name("h2"));
+            Published { name: text.to_owned(), value: value.to_owned(), job, host, keyed: false }
+        };
+        let names = vec![
+            published("ocean", "pmix:0:0:1:t:3@h2:port:7"),
+            published("size\0host h2", "pmix:0:0:1:x:3@h2:0206"),
+            published("turn", "pmix:12:0:1:t:3@h2:x"),
+        ];
+        vec![Act::Say(ConsoleReply::Names { names, more: false })]
+    });
+    let text = daemon.run("mpdnames", &[]).good();
+    let lines = [
+        "\"ocean\" 3@h2 h2 \"port:7\"",
+        "\"size\" 3@h2 h2 data for host h2",
+        "\"turn\" 3@h2 h2 \"x\" once",
+    ];
+    assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+    let value: serde_json::Value =
+        serde_json::from_str(&daemon.run("mpdnames", &["--json"]).good()).unwrap();
+    assert_eq!(value["names"][2]["value"], "pmix:12:0:1:t:3@h2:x", "as before");
+}
+
+#[test]
 fn mpdtop_prints_what_three_samples_report() {
     let mut second = 0;
     let daemon = Daemon::new(move |_| {

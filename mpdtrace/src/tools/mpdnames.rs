@@ -1,10 +1,11 @@
 //! `mpdnames`: lists the names that jobs have published.
 
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use mpd_io::logging::one_line;
 use mpd_wire::message::Published;
+use mpd_wire::names::{Content, PmixValue, split_name};
 use mpdtrace::cli::NamesCli;
 use mpdtrace::{ask, render, tool};
 use serde_json::json;
@@ -19,13 +20,24 @@ fn run(cli: &NamesCli) -> Result<ExitCode> {
         render::json(&json!({ "names": names }))
     } else {
         // Quoted as in Rust, so that any published text stays on one line.
-        names.iter().fold(String::new(), |mut text, one| {
-            let keyed = if one.keyed { " keyed" } else { "" };
-            let Published { name, value, job, host, .. } = one;
-            let _ = writeln!(text, "{name:?} {job} {host} {value:?}{keyed}");
-            text
-        })
+        names.iter().map(line).collect()
     };
     tool::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The line of a name, with name and value as the program gave them.
+fn line(published: &Published) -> String {
+    let Published { name, value, job, host, keyed } = published;
+    let (name, scope) = split_name(name);
+    let of_pmix = PmixValue::read(value);
+    let value = match of_pmix.map(|value| value.content) {
+        None => format!("{value:?}"),
+        Some(Content::Text(text)) => format!("{text:?}"),
+        Some(Content::Encoded(_)) => "data".to_owned(),
+    };
+    let keyed = if *keyed { " keyed" } else { "" };
+    let once = if of_pmix.is_some_and(|value| value.once != 0) { " once" } else { "" };
+    let scope = scope.map_or_else(String::new, |scope| format!(" for {}", one_line(scope)));
+    format!("{name:?} {job} {host} {value}{keyed}{once}{scope}\n")
 }
