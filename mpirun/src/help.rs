@@ -345,9 +345,12 @@ pub(crate) const FILES: [(&str, &str); 9] = [
          more ranks than slots are always allowed.",
     ),
     (
-        "-outfile-pattern FILE, -errfile-pattern FILE",
-        "%r is the rank, %h its host, %j the id of the job, %a its alias, %% a percent sign. The files are on the \
-         host of mpirun, for ranks of all hosts. They are created before the ranks start, and old content is lost. \
+        "-outfile-pattern FILE, -errfile-pattern FILE, -output-pattern FILE",
+        "%r is the rank, %h its host, %j the id of the job, %a its alias, %% a percent sign. %R is the rank with leading \
+         zeros, so that all have the same length. %n is the number of the host, from 0; hosts are ordered by their \
+         lowest ranks. In -output-pattern, %o is out or err. The files are on the \
+         host of mpirun, for ranks of all hosts. They and missing directories are created before the ranks start, and old \
+         content is lost. Files have no labels and no times. With -tee, the output is printed as well, with labels. \
          If the pattern gives the same name for several ranks, these ranks write to one file, line by line. For a \
          spawned rank, %r is its rank and its world, as in its label. With out.%r, rank 0 of world 2 writes to \
          out.0,2. Its file is closed when its output has ended. If a file cannot be created, the spawn returns an \

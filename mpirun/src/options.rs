@@ -101,8 +101,12 @@ pub enum Key {
     OnCrash,
     /// `-on-failure`.
     OnFailure,
+    /// `-merge-stderr-to-stdout`.
+    JoinErr,
     /// `-outfile-pattern`.
     OutFile,
+    /// `-output-pattern`: files for both streams.
+    OutputFile,
     /// `-path`.
     Path,
     /// `-preload`.
@@ -141,6 +145,8 @@ pub enum Key {
     Stdin,
     /// `-stdin-switch`: the receivers can be changed.
     StdinSwitch,
+    /// `-tee`: files are copied to the console.
+    Tee,
     /// `-timeout`.
     Timeout,
     /// `-timestamp`.
@@ -420,6 +426,13 @@ pub static OPTIONS: &[Opt] = {
         "write standard output to files (%r is the rank)").basic(),
     opt(Io, Key::ErrFile, &["errfile-pattern"], &["FILE"],
         "write standard error to files (%r is the rank)"),
+    opt(Io, Key::OutputFile, &["output-pattern"], &["FILE"],
+        "write both to files; %o is out or err, so that DIR/rank.%R/std%o makes two files in a directory for \
+         each rank; without %o both are in one file; -errfile-pattern and -outfile-pattern come first"),
+    opt(Io, Key::Tee, &["tee"], &[],
+        "print the output as well that goes to files"),
+    opt(Io, Key::JoinErr, &["merge-stderr-to-stdout"], &[],
+        "let the standard error of each rank be its standard output, as 2>&1 in a shell"),
 
     opt(Ending, Key::Timeout, &["timeout"], &["SECONDS"],
         "end after SECONDS (MPIEXEC_TIMEOUT); 0: never").basic(),

@@ -54,7 +54,7 @@ mod tests {
             ("timeuot", "timeout"),
             ("gevn", "genv"),
             ("label-fmr", "label-fmt"),
-            ("output-pattern", "outfile-pattern"),
+            ("outfilepattern", "outfile-pattern"),
             ("np4", "np"),
             ("Verbose", "verbose"),
             ("N", "n"),

@@ -237,6 +237,35 @@ fn outfile_pattern_writes_one_file_for_each_rank() {
 }
 
 #[test]
+fn output_files_may_be_copies_in_directories_that_are_made() {
+    let suite = Suite::new();
+    let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2";
+    let log = suite.path("work/a/log");
+    let run = suite.mpirun(["--output-filename".as_ref(), log.as_os_str()]);
+    let output = run.args(["-l", "-n", "11", "sh", "-c", script]).output();
+    output.code(0);
+    for rank in 0..11 {
+        let read = |name: &str| fs::read_to_string(log.join(format!("1/rank.{rank:02}/{name}")));
+        assert_eq!(read("stdout").expect("a file"), format!("out {rank}\n"));
+        assert_eq!(read("stderr").expect("a file"), format!("err {rank}\n"));
+        for (text, stream) in [(output.out(), "out"), (output.err(), "err")] {
+            assert!(
+                text.lines().any(|line| line == format!("{rank}: {stream} {rank}")),
+                "{output}"
+            );
+        }
+    }
+}
+
+#[test]
+fn standard_error_can_be_standard_output_in_the_order_of_the_program() {
+    let suite = Suite::new();
+    let script = "echo a; echo b >&2; echo c; echo d >&2";
+    let arguments = ["-merge-stderr-to-stdout", "-n", "1", "sh", "-c", script];
+    suite.mpirun(arguments).output().code(0).quiet().prints("a\nb\nc\nd\n");
+}
+
+#[test]
 fn timestamp_prefixes_each_line_with_a_time() {
     let suite = Suite::new();
     let output = suite.mpirun(["-timestamp", "-n", "2", "echo", "text"]).output();

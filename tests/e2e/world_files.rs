@@ -73,10 +73,11 @@ fn a_pattern_without_a_rank_names_one_file_for_all_worlds() {
 #[test]
 fn a_spawn_whose_output_files_cannot_be_opened_is_refused() {
     let suite = suite();
-    fs::create_dir(path(&suite, "0")).expect("a directory");
+    // A file is in the place of the directory.
+    fs::write(path(&suite, "0,1"), "").expect("a file");
     let pattern = path(&suite, "%r/out");
     let output = job(&suite, &["-outfile-pattern", &pattern], &[one(2, &SAY, &[])]).output();
-    output.code(0).prints("").says(&["cannot open output", "work/0,1/out: No such file"]);
+    output.code(0).prints("").says(&["cannot open output", "work/0,1/out: Not a directory"]);
     assert_eq!(read(&suite, "0/out"), REFUSED);
     suite.only_the_daemon_is_left();
 }

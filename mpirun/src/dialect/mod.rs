@@ -4,6 +4,7 @@
 
 mod language;
 mod open_mpi;
+mod output;
 #[cfg(test)]
 mod page;
 mod table;
@@ -14,6 +15,9 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use crate::usage::Usage;
 pub(crate) use language::{Dialect, Facts, Language};
 use table::{Answer, Row, TABLE};
+
+/// Our words for the values of an option, or the reason why there are none.
+type Made = Result<Vec<String>, String>;
 
 /// A foreign option in our words.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::Made;
 use super::language::Facts;
 
-/// Our words for a value.
-pub(super) type Made = Result<Vec<String>, String>;
-
-fn words(words: &[&str]) -> Vec<String> {
+pub(super) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
@@ -159,19 +157,6 @@ pub(super) fn display(values: &[&str], _: &dyn Facts) -> Made {
         match word {
             "map" | "map-devel" => made = words(&["-print-rank-map"]),
             _ => return Err(format!("'{word}' is not available; -dry-run shows hosts and CPUs")),
-        }
-    }
-    Ok(made)
-}
-
-pub(super) fn output(values: &[&str], _: &dyn Facts) -> Made {
-    let mut made = Vec::new();
-    for word in values[0].split([',', ':']) {
-        match word {
-            "tag" | "tag-detailed" => made.extend(words(&["-prepend-pattern", "[1,%r]: "])),
-            "rank" => made.extend(words(&["-prepend-pattern", "[%r]: "])),
-            "timestamp" => made.extend(words(&["-timestamp"])),
-            _ => return Err(format!("'{word}' is not available; see -outfile-pattern and -pty")),
         }
     }
     Ok(made)

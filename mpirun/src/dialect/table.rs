@@ -6,10 +6,10 @@
 //! others are the manuals of MVAPICH, PALS, LAM 7.1.4, the original MPD 1.0.1 and Slurm.
 
 use super::language::Facts;
-use super::open_mpi;
+use super::{Made, open_mpi, output};
 
 /// A function that makes our words of values.
-type Compute = fn(&[&str], &dyn Facts) -> open_mpi::Made;
+type Compute = fn(&[&str], &dyn Facts) -> Made;
 
 /// Our answer to a foreign option.
 #[derive(Clone, Copy)]
@@ -143,11 +143,12 @@ pub(super) static TABLE: &[Row] = {
     row(O, &["display-allocation", "display-devel-allocation"], &[], Accepted("-dry-run shows the hosts")),
     row(O, &["display-topo"], &[], Accepted("use lstopo")),
     row(O5, &["display"], &["LIST"], Computed(open_mpi::display, "`map`: `-print-rank-map`; others are refused: use -dry-run")),
-    row(O5, &["output"], &["LIST"], Computed(open_mpi::output, "`tag` and `rank`: `-prepend-pattern '[1,%r]: '`; `timestamp`: `-timestamp`; `file` and `merge` are refused")),
+    row(O5, &["output"], &["LIST"], Computed(output::output, "`tag`, `tag-detailed`, `tag-fullname`, `rank`: `-prepend-pattern`; `timestamp`: `-timestamp`; `merge`: `-merge-stderr-to-stdout`; `file=NAME`: `-output-pattern NAME.%j.%R.%o -tee`; `dir=NAME`: `-output-pattern NAME/%j/rank.%R/std%o -tee`; with `:nocopy` without `-tee`; `xml` and `raw` are refused")),
     row(O, &["tag-output"], &[], Words(&["-prepend-pattern", "[1,%r]: "])),
     row(O, &["timestamp-output"], &[], Words(&["-timestamp"])),
-    row(O, &["output-filename", "output-directory"], &["NAME"], Refused("use -outfile-pattern NAME.%r.out and -errfile-pattern NAME.%r.err; they make no directories, and the terminal shows nothing then")),
-    row(O, &["merge-stderr-to-stdout"], &[], Refused("use sh -c 'exec \"$@\" 2>&1' sh before the program, or -pty")),
+    row(O4, &["output-filename"], &["NAME"], Computed(output::directories_4, "`-output-pattern NAME/1/rank.%R/std%o -tee`; with `:nocopy` without `-tee`, with `:nojobid` without the 1")),
+    row(O5, &["output-filename"], &["NAME"], Computed(output::files_5, "`-output-pattern NAME.%j.%R.%o -tee`; with `:nocopy` without `-tee`")),
+    row(O5, &["output-directory"], &["NAME"], Computed(output::directories_5, "`-output-pattern NAME/%j/rank.%R/std%o -tee`; with `:nocopy` without `-tee`, with `:nojobid` without the %j")),
     row(O, &["xml", "xml-file"], &[], Refused("output has no XML form")),
     row(O, &["stdin"], &["RANKS"], Words(&["-s", "{0}"])),
     row(O, &["xterm"], &["RANKS"], Refused(XTERM)),
@@ -253,9 +254,9 @@ pub(super) static TABLE: &[Row] = {
     row(S, &["exclude", "x"], &["LIST"], Words(&["-exclude", "{0}"])),
     row(S, &["chdir", "D"], &["DIR"], Words(&["-wdir", "{0}"])),
     row(S, &["label", "l"], &[], Words(&["-l"])),
-    row(S, &["output"], &["PATTERN"], Refused("use -outfile-pattern, with %r for %t")),
-    row(S, &["error"], &["PATTERN"], Refused("use -errfile-pattern, with %r for %t")),
-    row(S, &["input"], &["RANKS"], Words(&["-s", "{0}"])),
+    row(S, &["output", "o"], &["PATTERN"], Computed(output::slurm_output, "`-output-pattern`; %t, %n, %N, %j, %x, %u, %A and %a are translated; `none` and `all`")),
+    row(S, &["error", "e"], &["PATTERN"], Computed(output::slurm_error, "`-errfile-pattern`, with the same fields")),
+    row(S, &["input", "i"], &["RANKS"], Words(&["-s", "{0}"])),
     row(S, &["time", "t"], &["TIME"], Refused("use -timeout SECONDS")),
     row(S, &["job-name", "J"], &["NAME"], Words(&["-a", "{0}"])),
     row(S, &["mpi"], &["TYPE"], Silent("PMI-1, PMI-2 and PMIx are always offered")),

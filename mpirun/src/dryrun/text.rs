@@ -143,6 +143,8 @@ fn job_lines(
         ("timestamp", flag(output.timestamp)),
         ("standard output", output.outfile.as_ref().map(pattern)),
         ("standard error", output.errfile.as_ref().map(pattern)),
+        ("output files are copied", flag(output.copy)),
+        ("standard error is standard output", flag(output.joined)),
         ("time limit", spec.timeout.map(|t| format!("{} s", t.as_secs_f64()))),
         ("on failure", (spec.on_failure == OnFailure::Continue).then(|| "continue".to_owned())),
         (

@@ -19,6 +19,10 @@ pub(crate) struct OutputOptions {
     timestamp: bool,
     outfile: Once<LabelFormat>,
     errfile: Once<LabelFormat>,
+    /// Those of both streams, without a pattern of their own.
+    files: Once<[LabelFormat; 2]>,
+    tee: bool,
+    joined: bool,
 }
 
 impl OutputOptions {
@@ -36,8 +40,14 @@ impl OutputOptions {
             Key::LabelPattern => {
                 self.label_format.set(pattern(setting, setting.value().as_bytes())?, setting)?;
             }
+            Key::JoinErr => self.joined = true,
             Key::Merge => self.merge = true,
             Key::OutFile => self.outfile.set(file_pattern(setting, directory)?, setting)?,
+            Key::OutputFile => {
+                let of = |stream| file_pattern_of(setting, directory, stream);
+                self.files.set([of("out")?, of("err")?], setting)?;
+            }
+            Key::Tee => self.tee = true,
             Key::Timestamp => self.timestamp = true,
             _ => {}
         }
@@ -51,33 +61,71 @@ impl OutputOptions {
             None if self.label || self.merge => LabelFormat::new(b"%r: ").ok(),
             None => None,
         };
-        Ok(OutputSpec {
-            label,
-            merge: self.merge,
-            timestamp: self.timestamp,
-            outfile: self.outfile.get().cloned(),
-            errfile: self.errfile.get().cloned(),
-        })
+        let [out, err] = self.files.get().cloned().map_or([None, None], |both| both.map(Some));
+        let outfile = self.outfile.get().cloned().or(out);
+        let mut errfile = self.errfile.get().cloned().or(err);
+        if self.joined {
+            if self.errfile.get().is_some() {
+                let text = format!("{}: standard error is standard output", self.errfile.by());
+                return Err(Usage::syntax(text));
+            }
+            errfile = None;
+        }
+        if self.tee && outfile.is_none() && errfile.is_none() {
+            let text = "-tee needs files: -outfile-pattern, -errfile-pattern or -output-pattern";
+            return Err(Usage::syntax(text));
+        }
+        if self.tee && self.merge {
+            return Err(Usage::syntax("-m cannot print the output that -tee copies from files"));
+        }
+        let (merge, timestamp) = (self.merge, self.timestamp);
+        let (copy, joined) = (self.tee, self.joined);
+        Ok(OutputSpec { label, merge, timestamp, outfile, errfile, copy, joined })
     }
 }
 
 fn pattern(setting: &Setting, text: &[u8]) -> Result<LabelFormat, Usage> {
-    let fields = "known are %r rank, %h host, %p process id, %j job id, %a alias, %% percent sign";
+    let fields = "known are %r rank, %R rank with leading zeros, %h host, %n number of the host, %p process id, %j job id, \
+                  %a alias, %% percent sign";
     LabelFormat::new(text).map_err(|field| match field {
         None => setting.error(format!("the % at the end has no letter; {fields}")),
         Some(field) => setting.error(format!("there is no field %{field}; {fields}")),
     })
 }
 
-/// A pattern of a file name. It is made absolute here, because the ranks may run on other hosts.
+/// A pattern of a file name.
 fn file_pattern(setting: &Setting, directory: &Path) -> Result<LabelFormat, Usage> {
-    let name = setting.nonempty()?;
-    if pattern(setting, name.as_bytes())?.names(b'p') {
+    complete(setting, directory, setting.nonempty()?.as_bytes())
+}
+
+/// The same for one stream of two: `%o` is the name of the stream.
+fn file_pattern_of(
+    setting: &Setting,
+    directory: &Path,
+    stream: &str,
+) -> Result<LabelFormat, Usage> {
+    let mut name = Bytes::new();
+    let mut rest = setting.nonempty()?.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let next = after.first().filter(|_| byte == b'%');
+        match next {
+            Some(b'o') => name.extend_from_slice(stream.as_bytes()),
+            Some(&field) => name.extend_from_slice(&[byte, field]),
+            None => name.push(byte),
+        }
+        rest = &after[usize::from(next.is_some())..];
+    }
+    complete(setting, directory, &name)
+}
+
+/// Makes a pattern absolute, because the ranks may run on other hosts.
+fn complete(setting: &Setting, directory: &Path, name: &[u8]) -> Result<LabelFormat, Usage> {
+    if pattern(setting, name)?.names(b'p') {
         // The file is opened before the process exists.
         return Err(setting.error("%p (process id) is for labels only; use %r or %j for files"));
     }
-    if Path::new(name).is_absolute() {
-        return pattern(setting, name.as_bytes());
+    if name.starts_with(b"/") {
+        return pattern(setting, name);
     }
     let mut text = Bytes::new();
     for &byte in directory.as_os_str().as_bytes() {
@@ -85,6 +133,6 @@ fn file_pattern(setting: &Setting, directory: &Path) -> Result<LabelFormat, Usag
         text.extend_from_slice(if byte == b'%' { b"%%" } else { std::slice::from_ref(&byte) });
     }
     text.push(b'/');
-    text.extend_from_slice(name.as_bytes());
+    text.extend_from_slice(name);
     pattern(setting, &text)
 }

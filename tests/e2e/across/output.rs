@@ -75,6 +75,28 @@ fn outfile_pattern_gives_every_rank_of_every_host_its_own_files() {
 }
 
 #[test]
+fn files_of_all_hosts_can_be_copies_of_what_is_printed() {
+    let ring = ring();
+    let arguments = ["-output-pattern", "log/%n/%r.%o", "-tee", "-l", "-n", "8"];
+    let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2";
+    let output = ring.mpirun(1, &arguments).args(["sh", "-c", script]).output();
+    output.code(0);
+    assert_eq!(
+        output.sorted_lines(),
+        (0..8).map(|rank| format!("{rank}: out {rank}")).collect::<Vec<_>>()
+    );
+    assert_eq!(output.err().lines().count(), 8, "{output}");
+    for rank in 0..8 {
+        let content = |stream: &str| {
+            let name = format!("work/log/{}/{rank}.{stream}", rank / 2);
+            std::fs::read_to_string(ring.suite.path(name)).expect("a file")
+        };
+        assert_eq!(content("out") + &content("err"), format!("out {rank}\nerr {rank}\n"));
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
 fn timestamps_show_when_lines_of_all_hosts_were_written() {
     let ring = ring();
     let output = ring.mpirun(1, &["-timestamp", "-l", "-n", "8", "echo", "text"]).output();

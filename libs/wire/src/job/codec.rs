@@ -36,6 +36,8 @@ impl JobSpec {
         w.flag(self.output.timestamp);
         w.option(self.output.outfile.as_ref().map(LabelFormat::as_bytes));
         w.option(self.output.errfile.as_ref().map(LabelFormat::as_bytes));
+        w.flag(self.output.copy);
+        w.flag(self.output.joined);
         w.flag(self.on_failure == OnFailure::Continue);
         w.flag(self.abort_scope == AbortScope::Connected);
         w.u64(self.timeout.map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)));
@@ -88,6 +90,8 @@ impl JobSpec {
             timestamp: r.flag()?,
             outfile: r.format()?,
             errfile: r.format()?,
+            copy: r.flag()?,
+            joined: r.flag()?,
         };
         let on_failure = if r.flag()? { OnFailure::Continue } else { OnFailure::End };
         let abort_scope = if r.flag()? { AbortScope::Connected } else { AbortScope::World };
@@ -298,6 +302,8 @@ mod tests {
                 timestamp: false,
                 outfile: None,
                 errfile: Some(LabelFormat::new(b"err.%r").unwrap()),
+                copy: true,
+                joined: false,
             },
             on_failure: OnFailure::Continue,
             abort_scope: AbortScope::Connected,

@@ -122,6 +122,10 @@ pub struct OutputSpec {
     pub outfile: Option<LabelFormat>,
     /// Files for stderr instead of the console's.
     pub errfile: Option<LabelFormat>,
+    /// Whether output that goes to files is also written to the console.
+    pub copy: bool,
+    /// Whether the standard error of each rank is its standard output.
+    pub joined: bool,
 }
 
 /// The effect of the first failing rank on the others.
@@ -146,13 +150,14 @@ pub enum AbortScope {
     Connected,
 }
 
-/// A pattern with fields: `%r` rank, `%h` host, `%p` process id, `%j` job id, `%a` alias, `%%`.
+/// A pattern with fields: `%r` rank, `%h` host, `%p` process id, `%j` job id, `%a` alias, `%%`. `%R` is the rank with as
+/// many digits as the job's last rank has, and `%n` the number of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelFormat(Bytes);
 
 impl LabelFormat {
     /// The fields that a pattern may name.
-    pub const FIELDS: &'static str = "rhpja%";
+    pub const FIELDS: &'static str = "rRhnpja%";
 
     /// Checks a pattern.
     ///
@@ -171,6 +176,11 @@ impl LabelFormat {
     /// Whether the pattern contains `field`.
     pub fn names(&self, field: u8) -> bool {
         self.0.chunks_exact(1).zip(self.0.iter().skip(1)).any(|(a, &b)| a == b"%" && b == field)
+    }
+
+    /// Whether the pattern contains the rank.
+    pub fn names_rank(&self) -> bool {
+        self.names(b'r') || self.names(b'R')
     }
 
     /// Replaces the fields; `value` returns the text of each.
@@ -258,11 +268,12 @@ impl JobSpec {
     pub fn closed_in(&self, argset: &Argset, receives: bool) -> [bool; 3] {
         let [input, out, err] = self.closed;
         let host_slices = self.debug.is_none() && argset.pty.is_none();
-        [
-            host_slices && input && receives && !self.stdin_switch,
-            host_slices && out && self.output.outfile.is_none(),
-            host_slices && err && self.output.errfile.is_none(),
-        ]
+        let out = host_slices && out && self.output.outfile.is_none();
+        let err = match self.output.joined {
+            true => out,
+            false => host_slices && err && self.output.errfile.is_none(),
+        };
+        [host_slices && input && receives && !self.stdin_switch, out, err]
     }
 
     /// Checks whether the job can be tried.
@@ -381,6 +392,8 @@ mod tests {
         let mut other = JobSpec { stdin_switch: true, ..closed };
         other.output.errfile = LabelFormat::new(b"err").ok();
         assert_eq!(other.closed_in(&argset(), true), [false, true, false]);
+        other.output.joined = true;
+        assert_eq!(other.closed_in(&argset(), true), [false, true, true]);
         other.debug = Some(Debug { gdb: b"gdb".to_vec(), attach: Vec::new() });
         assert_eq!(other.closed_in(&argset(), true), [false; 3]);
     }

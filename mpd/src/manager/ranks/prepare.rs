@@ -164,7 +164,7 @@ fn check_descriptors(context: RanksContext<'_>, ranks: &[Rank]) -> Result<(), Fa
     let files = [&spec.output.outfile, &spec.output.errfile].into_iter().flatten();
     let has_terminal = spec.argsets.iter().any(|argset| argset.pty.is_some());
     let has_shim = has_terminal || context.debug.is_some() || spec.on_crash.is_some();
-    let per_rank = 3 + u64::from(has_shim) + files.filter(|f| f.names(b'r')).count() as u64;
+    let per_rank = 3 + u64::from(has_shim) + files.filter(|f| f.names_rank()).count() as u64;
     let need = size * per_rank + fed + OWN_DESCRIPTORS;
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
     if need > hard {

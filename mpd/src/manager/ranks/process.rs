@@ -62,6 +62,8 @@ pub(super) struct Given<'a> {
     pub(super) size: Option<(u16, u16)>,
     /// Whether the output pipes are to be large.
     pub(super) enlarge: bool,
+    /// Whether standard error is standard output. The pipe of standard error then ends at once.
+    pub(super) joined: bool,
     pub(super) null: BorrowedFd<'a>,
     pub(super) cgroup: Option<BorrowedFd<'a>>,
 }
@@ -129,7 +131,8 @@ impl RankProcess {
         } else {
             (given.null.try_clone_to_owned()?, None)
         };
-        let descriptors = [rank_in.as_fd(), rank_out.as_fd(), rank_err.as_fd(), rank_line.as_fd()];
+        let err_fd = if given.joined { rank_out.as_fd() } else { rank_err.as_fd() };
+        let descriptors = [rank_in.as_fd(), rank_out.as_fd(), err_fd, rank_line.as_fd()];
         debug_assert_eq!(descriptors.len(), PMI_FD + 1);
         let pid = spawn.start(&descriptors, extra, given.cgroup)?;
         let mut process = Self::of(Handle::Child(pid), pid.as_raw().unsigned_abs());

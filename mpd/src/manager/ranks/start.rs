@@ -215,6 +215,7 @@ impl Ranks {
             fed,
             shim: *shim,
             size: self.size,
+            joined: spec.output.joined,
             enlarge: self.table.len() + world.here.len() <= MAX_RANKS_ENLARGED,
             null: turn.null,
             cgroup: self.cgroup.as_ref().map(|group| group.as_fd()),

@@ -26,11 +26,29 @@ pub(super) fn fill(
 ) -> Vec<u8> {
     format.fill(|field| match field {
         b'r' => name.as_bytes().to_vec(),
+        b'R' => format!("{name:0>width$}", width = digits(spec.size())).into_bytes(),
+        b'n' => number_of_host(order, tree_index).to_string().into_bytes(),
         b'h' => host(order, tree_index).into_bytes(),
         b'p' => pid.to_string().into_bytes(),
         b'j' => order.job.to_string().into_bytes(),
         _ => alias_of(spec),
     })
+}
+
+/// The digits of the last rank of a job of that size.
+fn digits(size: u32) -> usize {
+    size.saturating_sub(1).checked_ilog10().unwrap_or(0) as usize + 1
+}
+
+/// The number of a host among those of the job, which are ordered by their lowest ranks.
+fn number_of_host(order: &StartJob, tree_index: usize) -> usize {
+    let lowest = |at: usize| {
+        let host_slice = order.host_slices.get(at)?;
+        Some((host_slice.ranks.ranks().next().map_or(u32::MAX, |rank| rank.0), at))
+    };
+    let own = lowest(tree_index);
+    let all = (0..order.host_slices.iter().count()).map(lowest);
+    all.filter(|other| *other < own).count()
 }
 
 fn host(order: &StartJob, tree_index: usize) -> String {
@@ -116,6 +134,10 @@ pub(super) fn files_of(
     names: (&str, usize),
 ) -> Vec<OutputFile> {
     let patterns = [(Stream::Out, &spec.output.outfile), (Stream::Err, &spec.output.errfile)];
+    let patterns = patterns.into_iter().filter(|(stream, _)| {
+        // The pipe of standard error is not used then.
+        *stream == Stream::Out || !spec.output.joined
+    });
     let file = |(stream, pattern): (Stream, &Option<LabelFormat>)| {
         let pattern = pattern.as_ref()?;
         let name = fill(pattern, (spec, order), names, 0);
@@ -127,8 +149,8 @@ pub(super) fn files_of(
             stream,
             path: Path::new(OsStr::from_bytes(&argset.directory)).join(OsStr::from_bytes(&name)),
             mode: 0o666 & !argset.umask,
-            is_own: pattern.names(b'r'),
+            is_own: pattern.names_rank(),
         })
     };
-    patterns.into_iter().filter_map(file).collect()
+    patterns.filter_map(file).collect()
 }

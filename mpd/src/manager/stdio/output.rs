@@ -81,13 +81,10 @@ impl Stdio {
         if source.pipe.is_none() || source.blocked {
             return false;
         }
-        let route = self.outputs.route(rank, stream);
-        let sink = &mut self.outputs.sinks[route];
-        if sink.admits(&alone(rank), stream) {
-            return true;
-        }
+        let routes = self.outputs.routes(rank, stream);
+        let Some(sink) = self.outputs.refusing(routes, rank, stream) else { return true };
         source.blocked = true;
-        sink.blocked.push((rank, stream));
+        self.outputs.sinks[sink].blocked.push((rank, stream));
         self.lines.stop(source_number(rank, stream));
         false
     }
@@ -121,7 +118,7 @@ impl Stdio {
     }
 
     fn serve_source(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream) {
-        let route = self.outputs.route(rank, stream);
+        let routes = self.outputs.routes(rank, stream);
         for _ in 0..READS_PER_TURN {
             let Some(pipes) = self.pipes.get_mut(&rank) else { return };
             if !pipes.source(stream).ready || !self.admits(rank, stream) {
@@ -134,7 +131,7 @@ impl Stdio {
                 Next::Read => {}
             }
             let Some(pipes) = self.pipes.get_mut(&rank) else { return };
-            let most = self.buffer.len().min(self.outputs.sinks[route].at_once());
+            let most = self.buffer.len().min(self.outputs.at_once(routes));
             let Some(pipe) = &mut pipes.source(stream).pipe else { return };
             let result = pipe.read(&mut self.buffer[..most]);
             if let Ok(n) = result
@@ -168,15 +165,16 @@ impl Stdio {
     /// Passes on `n` bytes of the buffer.
     fn take_output(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream, n: usize) {
         let now = turn.now();
-        let route = self.outputs.route(rank, stream);
+        let routes = self.outputs.routes(rank, stream);
         let Some(pipes) = self.pipes.get_mut(&rank) else { return };
-        let sink = &mut self.outputs.sinks[route];
+        let outputs = &mut self.outputs;
         let line_splitter = &mut pipes.source(stream).line_splitter;
         let label = self.labels.of(rank);
         let time = turn.job.spec.output.timestamp.then(mpd_io::clock::wall);
         let mut trouble = None;
         line_splitter.push(now, &self.buffer[..n], &mut |record| {
-            let result = sink.accept(now, stream, label, &Item::Piece { rank, time, record });
+            let item = Item::Piece { rank, time, record };
+            let result = outputs.accept(now, (routes, stream), label, &item);
             trouble = trouble.take().or(result);
         });
         match line_splitter.deadline() {
@@ -212,11 +210,11 @@ impl Stdio {
     /// Ends an unfinished line: its time is over, or its stream has ended.
     fn end_line(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream) {
         let now = turn.now();
-        let route = self.outputs.route(rank, stream);
-        let sink = &mut self.outputs.sinks[route];
+        let routes = self.outputs.routes(rank, stream);
+        let outputs = &mut self.outputs;
         let Some(pipes) = self.pipes.get_mut(&rank) else { return };
         let source = pipes.source(stream);
-        if source.pipe.is_some() && !sink.admits(&alone(rank), stream) {
+        if source.pipe.is_some() && outputs.refusing(routes, rank, stream).is_some() {
             // Another rank has an unfinished line, or the output is full.
             source.line_splitter.resumed(now);
             if let Some(at) = source.line_splitter.deadline() {
@@ -228,7 +226,8 @@ impl Stdio {
         let time = turn.job.spec.output.timestamp.then(mpd_io::clock::wall);
         let mut trouble = None;
         source.line_splitter.flush(&mut |record| {
-            trouble = sink.accept(now, stream, label, &Item::Piece { rank, time, record });
+            let item = Item::Piece { rank, time, record };
+            trouble = outputs.accept(now, (routes, stream), label, &item);
         });
         after_write(turn, trouble);
     }
@@ -246,9 +245,9 @@ impl Stdio {
             // No answer of the debugger is waited for.
             self.take_mark(turn, rank, ENDED);
         }
-        let route = self.outputs.route(rank, stream);
+        let routes = self.outputs.routes(rank, stream);
         let ended = Item::Ended { ranks: alone(rank) };
-        let trouble = self.outputs.sinks[route].accept(turn.now(), stream, &[], &ended);
+        let trouble = self.outputs.accept(turn.now(), (routes, stream), &[], &ended);
         after_write(turn, trouble);
         if !turn.job.is_first(rank) {
             self.outputs.end(rank, stream);
@@ -320,11 +319,10 @@ impl Stdio {
                 break;
             }
             let source = next.source();
-            let route = self.outputs.route(source.unwrap_or(Rank(0)), stream);
-            let sink = &mut self.outputs.sinks[route];
+            let routes = self.outputs.routes(source.unwrap_or(Rank(0)), stream);
             let label = source.map_or(&[][..], |rank| self.labels.of(rank));
             let Some(item) = flow.pop() else { break };
-            let result = sink.accept(now, stream, label, &item);
+            let result = self.outputs.accept(now, (routes, stream), label, &item);
             if let Item::Ended { ranks } = &item {
                 let spawned = ranks.ranks().filter(|rank| !turn.job.is_first(*rank));
                 spawned.for_each(|rank| self.outputs.end(rank, stream));

@@ -1,10 +1,10 @@
 //! The outputs of a manager: at the root the console's two descriptors or files by pattern, elsewhere the parent.
 
-use std::fs::OpenOptions;
+use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::ops::{Index, IndexMut};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::rc::Rc;
 
 use mio::{Interest, Registry, Token};
@@ -19,7 +19,7 @@ use mpd_wire::message::{StartJob, TREE_WINDOW};
 use mpd_wire::{Rank, RankSet, Stream};
 
 use super::files::{Files, OutputFile};
-use super::sink::{Sink, alone};
+use super::sink::{Sink, Trouble, alone};
 
 /// Sinks by number. The number of a removed sink is used again.
 #[derive(Debug, Default)]
@@ -79,12 +79,24 @@ impl IndexMut<usize> for Sinks {
     }
 }
 
+/// The sinks of one stream: the console, a file, or both.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Routes([Option<usize>; 2]);
+
+impl Routes {
+    pub(crate) fn all(self) -> impl Iterator<Item = usize> {
+        self.0.into_iter().flatten()
+    }
+}
+
 /// All outputs of a manager, and the route of each stream of each rank.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     pub(crate) sinks: Sinks,
     /// The sinks of standard output and standard error.
     console: [usize; 2],
+    /// Whether output that goes to files also goes to the console.
+    copy: bool,
     /// The routes to files.
     files: Files,
     /// Files to be closed as soon as their queued output is written.
@@ -114,7 +126,7 @@ impl Outputs {
     fn of(sinks: impl IntoIterator<Item = Sink>, console: [usize; 2]) -> Self {
         let sinks = Sinks { sinks: sinks.into_iter().map(Some).collect(), free: Vec::new() };
         let (ended, unreported) = (Vec::new(), Vec::new());
-        Self { sinks, console, files: Files::default(), ended, unreported }
+        Self { sinks, console, copy: false, files: Files::default(), ended, unreported }
     }
 
     /// Labels merged lines by host.
@@ -159,6 +171,7 @@ impl Outputs {
         }
         let console = [0, usize::from(!shared)];
         let mut outputs = Self::of(sinks, console);
+        outputs.copy = spec.copy;
         for wanted in wanted {
             outputs.open_file(&wanted)?;
         }
@@ -252,18 +265,46 @@ impl Outputs {
         Ok(())
     }
 
-    pub(crate) fn route(&self, rank: Rank, stream: Stream) -> usize {
-        self.files.route(rank, stream).unwrap_or(self.console[stream.index()])
+    /// The sinks of a stream.
+    pub(crate) fn routes(&self, rank: Rank, stream: Stream) -> Routes {
+        let console = self.console[stream.index()];
+        match self.files.route(rank, stream) {
+            Some(file) => Routes([Some(file), self.copy.then_some(console)]),
+            None => Routes([Some(console), None]),
+        }
     }
 
     /// Whether a record of a child can be passed on now.
     pub(crate) fn admits(&self, item: &Item<'_>, stream: Stream) -> bool {
-        let sink = &self.sinks[self.route(item.source().unwrap_or(Rank(0)), stream)];
-        match item {
-            Item::Piece { rank, .. } => sink.admits(&alone(*rank), stream),
-            Item::Merged { ranks, .. } => sink.admits(ranks, stream),
+        let routes = self.routes(item.source().unwrap_or(Rank(0)), stream);
+        routes.all().all(|sink| match item {
+            Item::Piece { rank, .. } => self.sinks[sink].admits(&alone(*rank), stream),
+            Item::Merged { ranks, .. } => self.sinks[sink].admits(ranks, stream),
             Item::Ended { .. } => true,
-        }
+        })
+    }
+
+    /// The first sink that does not let a rank write now.
+    pub(crate) fn refusing(&self, routes: Routes, rank: Rank, stream: Stream) -> Option<usize> {
+        routes.all().find(|&sink| !self.sinks[sink].admits(&alone(rank), stream))
+    }
+
+    /// Most bytes to read at once from a source with these sinks.
+    pub(crate) fn at_once(&self, routes: Routes) -> usize {
+        routes.all().map(|sink| self.sinks[sink].at_once()).min().unwrap_or(usize::MAX)
+    }
+
+    /// Passes a record to its sinks; `label` is the label of a single rank.
+    pub(crate) fn accept(
+        &mut self,
+        now: Time,
+        (routes, stream): (Routes, Stream),
+        label: &[u8],
+        item: &Item<'_>,
+    ) -> Option<Trouble> {
+        let results = routes.all().map(|sink| self.sinks[sink].accept(now, stream, label, item));
+        // Each sink gets the record, also after a problem of another one.
+        results.fold(None, Option::or)
     }
 
     /// The parent accepts `bytes` more bytes of a stream.
@@ -294,12 +335,21 @@ impl Outputs {
     }
 }
 
-/// Creates or truncates a file. A file that contains output of this job is continued. The directory must exist.
+/// Creates or truncates a file. A file that contains output of this job is continued. Missing directories are made.
 fn create(wanted: &OutputFile, is_continued: bool) -> Result<Output, String> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).append(is_continued).truncate(!is_continued).mode(wanted.mode);
     // The opening of a pipe without a reader fails instead of blocking.
-    let file = options.custom_flags(libc::O_NONBLOCK).open(&wanted.path);
+    options.custom_flags(libc::O_NONBLOCK);
+    let file = match (options.open(&wanted.path), wanted.path.parent()) {
+        (Err(e), Some(parent)) if e.kind() == io::ErrorKind::NotFound => {
+            // A directory that can be read can be entered.
+            let mode = wanted.mode | (wanted.mode & 0o444) >> 2 | 0o100;
+            let made = DirBuilder::new().recursive(true).mode(mode).create(parent);
+            made.and_then(|()| options.open(&wanted.path))
+        }
+        (opened, _) => opened,
+    };
     file.and_then(|f| Output::new(f.into()))
         .map_err(|e| format!("{}: {}", wanted.path.display(), plain(&e)))
 }
