@@ -114,11 +114,7 @@ impl JobSpec {
         let record = r.option()?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
-        let count = r.count(4)?;
-        if count > MAX_ARGSETS {
-            return Err(r.invalid());
-        }
-        let argsets = (0..count).map(|_| Argset::decode(&mut r)).collect::<Result<_, _>>()?;
+        let argsets = r.argsets()?;
         if !r.is_done() {
             return Err(r.invalid());
         }
@@ -261,6 +257,14 @@ impl Reader<'_> {
             Some(pattern) => LabelFormat::new(&pattern).map(Some).map_err(|_| self.invalid()),
             None => Ok(None),
         }
+    }
+
+    fn argsets(&mut self) -> Result<Vec<Argset>, InvalidSpec> {
+        let count = self.count(4)?;
+        if count > MAX_ARGSETS {
+            return Err(self.invalid());
+        }
+        (0..count).map(|_| Argset::decode(self)).collect()
     }
 
     fn hosts(&mut self) -> Result<Vec<HostChoice>, InvalidSpec> {
