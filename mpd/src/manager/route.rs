@@ -85,12 +85,7 @@ impl Process {
             Output::KillTree => self.ending.kill(turn, &mut self.ranks),
 
             // The end of the job.
-            Output::Drain => {
-                // No process is left. Jobs that met the ranks do not wait for the reader of the output.
-                let failure = machine.failure().map(cause_of);
-                turn.report(Event::Meeting(mpd_meeting::Input::End(failure)));
-                self.stdio.start_draining(turn);
-            }
+            Output::Drain => self.drain(),
             Output::DiscardOutput => self.stdio.discard(),
             Output::CleanUp => self.ending.clean_up(turn),
 
@@ -100,6 +95,14 @@ impl Process {
             Output::ForgetWorld(first) => turn.report(Event::WorldOver(first)),
             Output::Restart => turn.report(Event::Restart),
         }
+    }
+
+    /// No process is left. Jobs that met the ranks do not wait for the reader of the output.
+    fn drain(&mut self) {
+        let failure = self.pump.machine().failure().map(cause_of);
+        let turn = &mut self.common.turn();
+        turn.report(Event::Meeting(mpd_meeting::Input::End(failure)));
+        self.stdio.start_draining(turn);
     }
 }
 
