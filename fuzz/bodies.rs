@@ -24,7 +24,7 @@ mod text;
 pub(crate) type Body = fn(&[u8]);
 
 /// Every target by its name. Its seeds are in `corpus-seeds/NAME`.
-pub(crate) const TARGETS: [(&str, Body); 17] = [
+pub(crate) const TARGETS: [(&str, Body); 18] = [
     ("handshake_responder", channel::responder),
     ("handshake_initiator", channel::initiator),
     ("sealed_frames", channel::sealed_frames),
@@ -35,6 +35,7 @@ pub(crate) const TARGETS: [(&str, Body); 17] = [
     ("job_spec", messages::job_spec),
     ("ring", ring::ring),
     ("host_file", text::host_file),
+    ("rank_file", text::rank_file),
     ("key_file", text::key_file),
     ("pmi_lines", pmi::pmi_lines),
     ("pmi_messages", pmi::pmi_messages),

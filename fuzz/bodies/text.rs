@@ -1,7 +1,8 @@
 //! The readers of text files.
 
 use mpd_channel::{KeyText, keytext};
-use mpd_placement::hosts;
+use mpd_placement::rank_file::{self, RankHost};
+use mpd_placement::{cpu_list, hosts};
 use mpd_wire::job::MAX_HOSTS;
 
 /// A valid key file has the same keys after it is written and read again.
@@ -13,6 +14,19 @@ pub(crate) fn key_file(data: &[u8]) {
         let again = KeyText::parse(text.as_bytes().to_vec()).expect("what was written can be read");
         assert_eq!(*again.to_text(), *text);
         assert_eq!(again.ring(), keys.ring());
+    }
+}
+
+/// A rank file has a sound host for each rank. A list of CPUs is read again as it is shown.
+pub(crate) fn rank_file(data: &[u8]) {
+    for line in rank_file::parse(data).into_iter().flatten() {
+        if let RankHost::Name(name) = line.host {
+            assert!(hosts::is_host_name(&name), "{name:?}");
+        }
+    }
+    if let Ok(lists) = cpu_list::parse(&String::from_utf8_lossy(data)) {
+        let text = lists.iter().map(cpu_list::show).collect::<Vec<_>>().join(",");
+        assert_eq!(cpu_list::parse(&text), Ok(lists));
     }
 }
 

@@ -101,7 +101,7 @@ fn slurm(nodes: &str, counts: Option<&str>) -> Hosts {
         repeated(text, names.len()).ok_or_else(wrong)
     });
     let mut counts = counts.transpose()?.into_iter().flatten();
-    Ok(names.into_iter().map(|name| HostChoice { name: name.host, slots: counts.next() }).collect())
+    Ok(names.into_iter().map(|name| HostChoice::new(name.host, counts.next())).collect())
 }
 
 /// The numbers in text like `2(x3),1`, if there are exactly `wanted`.
@@ -130,7 +130,7 @@ fn one_per_host(text: &str) -> Hosts {
     let mut seen = BTreeSet::new();
     let names = text.lines().filter_map(|line| line.split_ascii_whitespace().next());
     let names = names.filter(|&name| seen.insert(name));
-    Ok(names.map(|name| HostChoice { name: name.to_owned(), slots: None }).collect())
+    Ok(names.map(|name| HostChoice::new(name.to_owned(), None)).collect())
 }
 
 /// Parses pairs of name and slots: `h1 4 h2 2`.
@@ -165,7 +165,7 @@ fn summed<'a>(all: impl Iterator<Item = (&'a str, u32)>) -> Vec<HostChoice> {
         let place = *places.entry(name).or_insert(hosts.len());
         match hosts.get_mut(place) {
             Some(host) => host.slots = host.slots.map(|slots| slots.saturating_add(count)),
-            None => hosts.push(HostChoice { name: name.to_owned(), slots: Some(count) }),
+            None => hosts.push(HostChoice::new(name.to_owned(), Some(count))),
         }
     }
     hosts

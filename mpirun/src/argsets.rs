@@ -2,10 +2,12 @@
 //! programs, and the resulting specification. Pure: all facts about the process are in the
 //! [`Caller`].
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
+use mpd_placement::gpus::VARIABLES_OF_GPUS;
 use mpd_placement::hosts::HostEntry;
 use mpd_placement::soft::Soft;
 use mpd_wire::job::{Argset, ArgumentFormat, Bytes, JobSpec, MAX_ARGSETS, Misfit};
@@ -13,6 +15,7 @@ use mpd_wire::job::{Argset, ArgumentFormat, Bytes, JobSpec, MAX_ARGSETS, Misfit}
 use crate::allocation::{self, Allocation};
 use crate::architecture;
 use crate::caller::Caller;
+use crate::chosen;
 use crate::demand::Demand;
 use crate::environment::{self, Choice, Variables};
 use crate::hosts;
@@ -101,6 +104,19 @@ impl<'a> Argsets<'a> {
         let unset = locals.flat_map(|local| local.environment.unset(&self.caller.environment));
         let unset: Vec<String> = unset.collect();
         self.remarks.extend(unset);
+        if self.job.layout.gives_gpus() {
+            let (caller, assigned) = (self.caller, self.assigned(|_| true));
+            let is_set = |name: &&&str| {
+                assigned.contains_key(name.as_bytes()) || caller.variable(name.as_bytes()).is_some()
+            };
+            let line = |name: &&str| {
+                format!(
+                    "-gpus-per-proc does not change {name}, because this variable is set already"
+                )
+            };
+            let set: Vec<String> = VARIABLES_OF_GPUS.iter().filter(is_set).map(line).collect();
+            self.remarks.extend(set);
+        }
         std::mem::take(&mut self.remarks)
     }
 
@@ -114,6 +130,14 @@ impl<'a> Argsets<'a> {
             Some(kind) => kind.iter().any(|key| self.keys.contains(key)),
             None => self.keys.contains(&key),
         }
+    }
+
+    /// The values that `-genv`, or `-env` of an only program, give to these variables.
+    pub(crate) fn assigned(&self, is_wanted: impl Fn(&[u8]) -> bool) -> BTreeMap<Bytes, Bytes> {
+        let own = self.programs.first().filter(|_| self.programs.len() == 1);
+        let choices = std::iter::once(&self.defaults).chain(own.map(|program| &program.local));
+        let all = choices.flat_map(|local| local.environment.assigned());
+        all.filter(|(name, _)| is_wanted(name)).cloned().collect()
     }
 
     /// Whether any section has a program.
@@ -140,19 +164,66 @@ impl<'a> Argsets<'a> {
             Some(_) => None,
             None => Allocation::find(self.caller)?,
         };
-        let most = self.default_processes(allocation.as_ref())?;
+        let chosen = self.chosen(named.as_deref(), allocation.as_ref())?;
+        let most = self.default_processes(allocation.as_ref(), chosen.as_deref())?;
         let launcher = self.job.layout.launcher(allocation::is_slurm(self.caller));
-        let named = named.unwrap_or_default();
-        let demand = Demand::new(named, self.job.layout.excluded(), allocation, launcher);
-        Ok((self.spec(most)?, demand))
+        let mut named = named.unwrap_or_default();
+        if allocation.is_none() {
+            let is_new = |host: &HostEntry| named.iter().all(|known| known.host != host.host);
+            let new: Vec<HostEntry> =
+                chosen.iter().flatten().filter(|h| is_new(h)).cloned().collect();
+            named.extend(new);
+        }
+        let mut demand = Demand::new(named, self.job.layout.excluded(), allocation, launcher);
+        if chosen.is_some() {
+            demand.allocated.clear();
+        }
+        Ok((self.spec(most, chosen)?, demand))
+    }
+
+    /// The hosts that the user chooses by number or for each rank, in the order in which ranks use them.
+    fn chosen(
+        &self,
+        named: Option<&[HostEntry]>,
+        allocation: Option<&Allocation>,
+    ) -> Result<Option<Vec<HostEntry>>, Usage> {
+        let layout = &self.job.layout;
+        let Some(by) = layout.choice()? else { return Ok(None) };
+        let locals = std::iter::once(&self.defaults).chain(self.programs.iter().map(|p| &p.local));
+        let mut own = locals.map(|local| &local.hosts).filter(|hosts| hosts.get().is_some());
+        if let Some(own) = own.next().filter(|_| self.programs.len() > 1) {
+            let text = format!("{by} and {} contradict each other", own.by());
+            return Err(Usage::syntax(text));
+        }
+        let entry = |name: &str, slots| HostEntry::named(name.to_owned(), slots);
+        let all: Vec<HostEntry> = match (named, allocation) {
+            (Some(named), _) if !named.is_empty() => named.to_vec(),
+            (_, Some(allocation)) => {
+                allocation.hosts.iter().map(|host| entry(&host.name, host.slots)).collect()
+            }
+            _ => {
+                let survey = (self.caller.survey)(&self.job.ring_options, &[]);
+                let mut members = survey.map_err(Usage::new)?.in_ring_order();
+                members.retain(|member| !layout.excluded().contains(&member.host));
+                members
+            }
+        };
+        layout.chosen(&all).map(Some)
     }
 
     /// The number of processes of a program without `-n`: as many as the hosts take that an option
     /// or a batch system names. If several programs have no number, each gets one process.
-    fn default_processes(&self, allocation: Option<&Allocation>) -> Result<u32, Usage> {
+    fn default_processes(
+        &self,
+        allocation: Option<&Allocation>,
+        chosen: Option<&[HostEntry]>,
+    ) -> Result<u32, Usage> {
         let [program] = &self.programs[..] else { return Ok(1) };
         if program.local.processes.or(&self.defaults.processes).get().is_some() {
             return Ok(1);
+        }
+        if let Some(chosen) = chosen {
+            return Ok(hosts::room(chosen, &[], None));
         }
         let each = self.job.layout.of_each_host();
         let own = program.local.hosts.or(&self.defaults.hosts);
@@ -177,7 +248,7 @@ impl<'a> Argsets<'a> {
         Ok((self.caller.ring)(&self.job.ring_options).hosts.saturating_mul(each))
     }
 
-    fn spec(&self, most: u32) -> Result<JobSpec, Usage> {
+    fn spec(&self, most: u32, chosen: Option<Vec<HostEntry>>) -> Result<JobSpec, Usage> {
         let mut environments = Environments::default();
         let mut argsets = Vec::with_capacity(self.programs.len());
         for program in &self.programs {
@@ -185,6 +256,12 @@ impl<'a> Argsets<'a> {
             argsets.push(argset.map_err(|e| e.at(program.origin.as_ref()))?);
         }
         let size = argsets.iter().map(|a| u64::from(a.size)).sum::<u64>();
+        let mut placement = self.job.layout.placement();
+        if let Some(chosen) = chosen {
+            self.job.layout.check_size(size)?;
+            placement.hosts = hosts::choices(&chosen::joined(chosen));
+            argsets.iter_mut().for_each(|argset| argset.hosts = None);
+        }
         let spec = JobSpec {
             argsets,
             environments: environments.distinct,
@@ -213,7 +290,7 @@ impl<'a> Argsets<'a> {
             report_ends: self.job.reports.exits().any(),
             trace: self.job.reports.trace().any(),
             preload: self.job.preload,
-            placement: self.job.layout.placement(),
+            placement,
             spawn_policy: self.job.layout.spawn_policy(),
             adopted: false,
             debug: None,
@@ -231,7 +308,10 @@ impl<'a> Argsets<'a> {
         match spec.check() {
             Ok(()) => Ok(spec),
             Err(
-                misfit @ (Misfit::Groups { .. } | Misfit::StdinRank(..) | Misfit::TooManyRanks(_)),
+                misfit @ (Misfit::Groups { .. }
+                | Misfit::Lists
+                | Misfit::StdinRank(..)
+                | Misfit::TooManyRanks(_)),
             ) => Err(Usage::syntax(misfit.to_string())),
             Err(misfit) => Err(Usage::new(misfit.to_string())),
         }
@@ -367,7 +447,7 @@ fn size(own: &Local, all: &Local, most: u32) -> Result<u32, Usage> {
 fn arguments(args: &[OsString], substitute: bool) -> Result<Vec<Bytes>, Usage> {
     let args = args.iter().map(|arg| match ArgumentFormat::new(arg.as_bytes()) {
         Err(field) if substitute => {
-            let known = "-subst knows %r rank, %h host, %j job id, %s ranks, %% percent sign";
+            let known = "-subst knows %r rank, %l rank on its host, %h host, %j job id, %s ranks, %% percent sign";
             let problem = match field {
                 Some(field) => format!("there is no field %{field}"),
                 None => "the % at the end has no letter".to_owned(),

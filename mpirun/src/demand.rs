@@ -43,6 +43,8 @@ impl Demand {
         let of_request = |request: &HostChoice| HostEntry {
             host: request.name.clone(),
             ncpus: request.slots,
+            max: request.max,
+            gpus: request.gpus,
             ifhn: None,
             user: None,
             port: None,

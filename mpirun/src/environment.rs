@@ -89,6 +89,11 @@ impl Choice {
         Ok(())
     }
 
+    /// The variables that options set, with their values.
+    pub(crate) fn assigned(&self) -> impl Iterator<Item = &(Bytes, Bytes)> {
+        self.set.iter()
+    }
+
     /// A line for each variable to export that the caller does not have.
     pub(crate) fn unset(&self, caller: &[Bytes]) -> Vec<String> {
         let missing = self.exported.iter().filter(|(_, name)| exported(caller, name).is_empty());

@@ -238,7 +238,7 @@ pub(crate) const DEBUGGER: [&str; 19] = [
 ];
 
 /// The files and variables that `mpirun` reads, for the man page.
-pub(crate) const OWN_VARIABLES: [(&str, &str); 12] = [
+pub(crate) const OWN_VARIABLES: [(&str, &str); 13] = [
     ("MPD_RUNDIR", "the run directory of the daemon, unless -rundir names it"),
     (
         "MPD_RING, MPD_CON_EXT",
@@ -258,8 +258,12 @@ pub(crate) const OWN_VARIABLES: [(&str, &str); 12] = [
     ("I_MPI_PERHOST", "the number of processes of a host, unless -ppn gives it"),
     (
         "I_MPI_PIN, I_MPI_PIN_DOMAIN, I_MPI_PIN_PROCESSOR_LIST",
-        "the binding, unless -bind-to gives it: off, core, socket, numa, cache, node, auto, omp or a number of \
-         hardware threads",
+        "the binding, unless -bind-to gives it; also if -genv sets them. Known are off, core, socket, numa, cache, node, \
+         auto, omp, a number of hardware threads, masks like [3,C], and a list of processors",
+    ),
+    (
+        "MV2_ENABLE_AFFINITY, MV2_CPU_MAPPING, MV2_CPU_BINDING_POLICY, MV2_CPU_BINDING_LEVEL",
+        "the binding as MVAPICH means it, unless -bind-to gives it; also if -genv sets them",
     ),
     (
         "HYDRA_LAUNCHER, I_MPI_HYDRA_BOOTSTRAP, HYDRA_ENV, and others of MPIEXEC_, HYDRA_ and I_MPI_",
@@ -285,8 +289,8 @@ pub(crate) const VARIABLES: [(&str, &str); 12] = [
     ("MPI_LOCALNRANKS", "the number of ranks of the job on its host"),
     (
         "OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_SIZE, \
-         OMPI_COMM_WORLD_NODE_RANK",
-        "the same numbers by the names of Open MPI, for scripts",
+         OMPI_COMM_WORLD_NODE_RANK, and MV2_COMM_WORLD_ with RANK, SIZE, LOCAL_RANK and LOCAL_SIZE",
+        "the same numbers by the names of Open MPI and MVAPICH, for scripts",
     ),
     ("MPD_JOB_ID", "the id of the job, as mpdlistjobs shows it"),
     (
@@ -315,7 +319,7 @@ pub(crate) const VARIABLES: [(&str, &str); 12] = [
 ];
 
 /// The files that mpirun writes, for the man page.
-pub(crate) const FILES: [(&str, &str); 9] = [
+pub(crate) const FILES: [(&str, &str); 13] = [
     (
         "-dry-run -json",
         "prints one JSON object. 'format' is 1, and changes when a member gets another meaning. 'processes' is the \
@@ -325,8 +329,9 @@ pub(crate) const FILES: [(&str, &str); 9] = [
          'environment'. 'file' is its path on this host, or null; 'problem' is the reason then. The environment has \
          'base' (caller or empty), 'without' and 'with'. 'daemons' is standing or started. 'hosts' has 'name', \
          'here', 'cpus', 'assumed' (no daemon has reported the number), 'addresses', 'ranks', and 'problem' if the \
-         resolver does not know the name. 'ranks' has 'rank', 'host', 'program' (an index) and 'cpus' (null if the \
-         rank is not bound, or not on this host). 'notices' has the notices of the placement. If the ranks cannot be \
+         resolver does not know the name. 'ranks' has 'rank', 'host', 'program' (an index), 'cpus', 'bound_to' and \
+         'gpus'. CPUs are null if the rank is not bound, or not on this host. GPUs are null unless the host file has \
+         their number. 'notices' has the notices of the placement. If the ranks cannot be \
          placed, 'problem' replaces these members. A text that is not UTF-8 is an object with a list 'bytes'.",
     ),
     (
@@ -341,8 +346,32 @@ pub(crate) const FILES: [(&str, &str); 9] = [
     (
         "-f FILE",
         "has one host per line: HOST, HOST:N, HOST N, or HOST with slots=N or cpu=N. The keys user=NAME (or \
-         NAME@HOST), port=N and ifhn=NAME apply to the start of a daemon. The key max_slots=N has no effect, because \
-         more ranks than slots are always allowed.",
+         NAME@HOST), port=N and ifhn=NAME apply to the start of a daemon. With max_slots=N, a job with more ranks \
+         there is refused. gpus=N is the number of GPUs for -gpus-per-proc.",
+    ),
+    (
+        "-bind-to user:LIST",
+        "has the CPUs of the first, second, ... rank of each host, separated by commas. More ranks use the list again. \
+         CPUs of one rank are joined by +. Numbers like 3 and 4-7 are CPUs by the system's numbers. With c before \
+         them (c3, c4-7) they are cores, counted as for -bind-to core. A socket is s1, and some of its cores are s1c0-1. If a CPU is missing, or the daemon may not use it, \
+         the job does not start.",
+    ),
+    (
+        "-rankfile FILE",
+        "has one line for each rank: 'rank 0=HOST slot=CPUS', with # for comments. CPUS is 1:0-2 (cores 0 to 2 of \
+         socket 1), 1:* (a socket), 0,2-3 (cores), p5 (CPU 5 by the system's number), or * (all CPUs). HOST is a name, \
+         or +n0, +n1, ... by the place in the list of named hosts. Without -n the job has as many ranks as lines.",
+    ),
+    (
+        "-report-bindings",
+        "prints a line for each rank, like 'rank 3 on h1: CPUs 0,4 (core 0 of socket 0)'. The manager of the host reads \
+         the CPUs from the system when the process has started. -dry-run shows the plan.",
+    ),
+    (
+        "-gpus-per-proc N",
+        "gives rank i of a host the GPUs from i*N on, in a circle. Without gpus=N in the list of hosts, the devices \
+         /dev/nvidia* count, otherwise /dev/dri/renderD*. A host without a GPU is refused. If ranks share GPUs, mpirun \
+         reports it once for each host. A variable that is set already stays, which mpirun reports as well.",
     ),
     (
         "-outfile-pattern FILE, -errfile-pattern FILE, -output-pattern FILE",
@@ -413,7 +442,7 @@ pub(crate) const WRAPPERS: [(&str, &str); 5] = [
 pub(crate) const WRAPPING: &str = "\
     A tool that runs the program precedes it on the command line, so the ranks run the tool. The tool must pass \
     on its environment and descriptor 3, by which the program speaks PMI. Signals reach both processes. At the \
-    end of the job, the remaining processes of both are killed. With -subst, %r, %h, %j, %s and %% are replaced \
+    end of the job, the remaining processes of both are killed. With -subst, %r, %l, %h, %j, %s and %% are replaced \
     in all arguments of the program's section. A percent sign for the program is then written %%.";
 
 /// The interface for debuggers, for the man page.

@@ -58,6 +58,11 @@ pub(crate) fn room(hosts: &[HostEntry], excluded: &[String], each: Option<u32>) 
 
 /// The hosts as choices for the placement.
 pub(crate) fn choices(entries: &[HostEntry]) -> Vec<HostChoice> {
-    let request = |entry: &HostEntry| HostChoice { name: entry.host.clone(), slots: entry.ncpus };
+    let request = |entry: &HostEntry| HostChoice {
+        name: entry.host.clone(),
+        slots: entry.ncpus,
+        max: entry.max,
+        gpus: entry.gpus,
+    };
     entries.iter().map(request).collect()
 }

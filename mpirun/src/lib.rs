@@ -19,6 +19,7 @@ mod architecture;
 pub mod argsets;
 pub mod caller;
 pub mod caught;
+mod chosen;
 pub mod cli;
 mod completion;
 pub mod configfile;

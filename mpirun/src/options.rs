@@ -95,6 +95,18 @@ pub enum Key {
     MapBy,
     /// `-m`: merge identical lines.
     Merge,
+    /// `-gpus-per-proc`: GPUs of each rank.
+    Gpus,
+    /// `-only-cpus`: the only CPUs that count.
+    OnlyCpus,
+    /// `-nooversubscribe`: more ranks than slots are an error.
+    Strict,
+    /// `-pick`: hosts by their number.
+    Pick,
+    /// `-rankfile`: the host and the CPUs of each rank.
+    RankFile,
+    /// `-report-bindings`: report the CPUs of each rank.
+    ReportBindings,
     /// `-nolocal`: no rank on this host.
     NoLocal,
     /// `-on-crash`: the handling of crashed ranks.
@@ -320,8 +332,8 @@ pub static OPTIONS: &[Opt] = {
          locks, sigpending, msgqueue, nice, rtprio, rttime; numbers may end in K, M or G, or be \
          'unlimited'; can be repeated").of(Argset),
     opt(Programs, Key::Substitute, &["subst"], &[],
-        "replace in the program's arguments for each rank: %r rank, %h host, %j job id, %s number of \
-         ranks, %% percent sign").of(Argset),
+        "replace in the program's arguments for each rank: %r rank, %l its number on the host, %h host, \
+         %j job id, %s ranks, %% percent sign").of(Argset),
     opt(Programs, Key::Preload, &["preload", "preload-binary"], &[],
         "send the programs from this host to hosts that lack them, until the job ends; interpreters and \
          libraries are not sent"),
@@ -366,15 +378,32 @@ pub static OPTIONS: &[Opt] = {
          MPD_GROUP_SIZE and MPD_GROUP_RANK; the last group may be smaller"),
     opt(Hosts, Key::Behind, &["1"], &[],
         "begin with the next host of the ring instead of this one"),
-    opt(Hosts, Key::Binding, &["bind-to", "binding"], &["none|core|hwthread|l3cache|numa|socket|slots"],
+    opt(Hosts, Key::Binding, &["bind-to", "binding"], &["none|core|hwthread|l3cache|numa|socket|slots|user:LIST"],
         "bind each rank to one core (core), hardware thread (hwthread), last-level cache (l3cache), NUMA node \
          (numa) or socket (socket); slots: to an equal share of the host's cores; core:2: to two cores each; \
+         user:0+1,2-3: the first rank of a host to CPUs 0 and 1, the second to 2 and 3 (c0: a core, s1: a socket); \
          default: none; only CPUs that the daemon may use count; if there are more ranks than units, they are \
          used again from the first"),
     opt(Hosts, Key::MapBy, &["map-by"], &["node|slot|socket|numa|l3cache|core|hwthread"],
         "which part of its host the next rank uses: socket, numa, l3cache, core or hwthread in turn, with :N \
          for N ranks at a time; -bind-to chooses the CPUs there; node: hosts in turn, as -rr; slot: the \
          default"),
+    opt(Hosts, Key::OnlyCpus, &["only-cpus"], &["LIST"],
+        "only these CPUs of each host count for -bind-to, and ranks that are not bound may use only these; LIST is \
+         0-3,8 by the system's numbers, c0-3 for cores, s1 for a socket"),
+    opt(Hosts, Key::RankFile, &["rankfile", "rf"], &["FILE"],
+        "the host and the CPUs of each rank, as lines like rank 0=HOST slot=1:0-2, which means cores 0 to 2 of socket 1; \
+         see FILES in the manual"),
+    opt(Hosts, Key::Pick, &["pick"], &["WHICH"],
+        "run one process on each of these hosts: n0-3,5 by number, N all; or on each of these slots: c0,2 by number, \
+         C all; the numbers count the named hosts, or those of the ring; LAM writes N, C, n0-3 without -pick"),
+    opt(Hosts, Key::Strict, &["nooversubscribe"], &[],
+        "refuse more processes than slots"),
+    opt(Hosts, Key::Gpus, &["gpus-per-proc"], &["N"],
+        "give each rank N GPUs of its host in turn, by CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and \
+         ZE_AFFINITY_MASK; gpus=N in the host file tells their number, otherwise the devices of the system count"),
+    opt(Hosts, Key::ReportBindings, &["report-bindings"], &[],
+        "print the CPUs of each rank when it has started"),
     opt(Hosts, Key::Launcher, &["launcher", "bootstrap"], &["ssh|srun|rsh|CMD"],
         "the command that starts daemons on named hosts if no daemon runs here (default: ssh; srun in a \
          Slurm job); CMD gets HOST and COMMAND as arguments"),

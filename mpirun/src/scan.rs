@@ -6,8 +6,10 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
+use mpd_placement::hosts::is_host_name;
 use mpd_wire::job::Binding;
 
+use crate::chosen::picks;
 use crate::dialect::{self, Dialect, Language, Translated};
 use crate::options::{self, Key, Opt, Reach};
 use crate::suggest;
@@ -199,12 +201,17 @@ impl Scanner<'_> {
                 let set = setting(OsStr::new("-env"), &rest[..1])?.0;
                 section.settings.push(set);
                 after
+            } else if let Some(rest) = self.hosts(&mut section, rest)? {
+                rest
             } else {
                 break;
             };
             if section.settings.last().is_some_and(|s| s.opt.reach == Reach::Instead) {
                 return Ok(section);
             }
+        }
+        if self.dialect() == Some(Dialect::Pals) {
+            prefer_cpu_bind(&mut section.settings);
         }
         if let [program, ..] = rest {
             if program.is_empty() {
@@ -225,6 +232,45 @@ impl Scanner<'_> {
         self.dialect() == Some(Dialect::Mvapich)
             && !bytes.starts_with(b"=")
             && bytes.contains(&b'=')
+    }
+
+    /// Adds hosts that precede the program without an option, as for MVAPICH and LAM. The result is the words after
+    /// them; `None` if there are none.
+    fn hosts<'a>(
+        &self,
+        section: &mut Section,
+        words: &'a [OsString],
+    ) -> Result<Option<&'a [OsString]>, Usage> {
+        let ([word, next, ..], Some(_)) = (words, self.language) else { return Ok(None) };
+        match self.dialect() {
+            Some(Dialect::Mvapich) => match mvapich_hosts(section, words) {
+                Some((hosts, rest)) => {
+                    section.settings.push(setting(OsStr::new("-hosts"), &[hosts.into()])?.0);
+                    Ok(Some(rest))
+                }
+                None => Ok(None),
+            },
+            Some(Dialect::Lam) | None => {
+                let is_lam = self.dialect().is_some();
+                let picked =
+                    word.to_str().filter(|w| picks(w).is_some() && (is_lam || w.len() == 1));
+                let Some(picked) = picked else { return Ok(None) };
+                if !is_lam {
+                    section.remarks.push(format!(
+                        "{picked} is LAM's notation for -pick {picked}; the program is {}",
+                        next.to_string_lossy()
+                    ));
+                }
+                let known = section.settings.iter().position(|it| it.opt.key == Key::Pick);
+                let before = known.map(|at| section.settings.remove(at));
+                let before =
+                    before.iter().flat_map(|it| [it.value().to_string_lossy(), " ".into()]);
+                let value: String = before.chain([picked.into()]).collect();
+                section.settings.push(setting(OsStr::new("-pick"), &[value.into()])?.0);
+                Ok(Some(&words[1..]))
+            }
+            Some(_) => Ok(None),
+        }
     }
 
     /// Adds one option, which may be foreign. The result is the words after it.
@@ -318,12 +364,39 @@ fn has_our_grammar(opt: &Opt, glued: Option<&[u8]>, after: &[OsString]) -> bool 
     let (unit, number) = value.split_once(':').unwrap_or((&value, "1"));
     let is_plain = number.parse::<u32>().is_ok();
     match opt.key {
-        Key::Binding => is_plain && Binding::of_name(unit).is_some(),
+        Key::Binding => unit == "user" || is_plain && Binding::of_name(unit).is_some(),
         Key::MapBy => {
             is_plain && (Binding::of_name(unit).is_some() || ["slot", "node"].contains(&unit))
         }
         _ => true,
     }
+}
+
+/// Removes the binding by the depth of PALS if `--cpu-bind` gives another.
+fn prefer_cpu_bind(settings: &mut Vec<Setting>) {
+    let is_cpu_bind =
+        |setting: &Setting| setting.instead.as_ref().is_some_and(|text| text.contains("-cpu-bind"));
+    if settings.iter().any(|it| it.opt.key == Key::Binding && is_cpu_bind(it)) {
+        settings.retain(|it| it.opt.key != Key::Binding || is_cpu_bind(it));
+    }
+}
+
+/// The hosts before a program of MVAPICH: as many as processes, unless a file names them. The result is a list with a slot
+/// for each, and the words after them.
+fn mvapich_hosts<'a>(section: &Section, words: &'a [OsString]) -> Option<(String, &'a [OsString])> {
+    let is_given = |key: Key| section.settings.iter().find(|setting| setting.opt.key == key);
+    if is_given(Key::HostFile).is_some() || is_given(Key::Hosts).is_some() {
+        return None;
+    }
+    let count = is_given(Key::Processes)?.value().to_str()?.parse::<usize>().ok()?;
+    let (hosts, rest) = words.split_at_checked(count).filter(|(_, rest)| !rest.is_empty())?;
+    let hosts: Option<Vec<&str>> =
+        hosts.iter().map(|word| word.to_str().filter(|word| is_host_name(word))).collect();
+    let slot = |host: &&str| match host.contains(':') {
+        true => format!("[{host}]:1"),
+        false => format!("{host}:1"),
+    };
+    Some((hosts?.iter().map(slot).collect::<Vec<_>>().join(","), rest))
 }
 
 /// An option as written, its name without dashes, and the value after `=`.

@@ -49,6 +49,17 @@ pub struct Surroundings {
     pub cpus: Vec<Cpu>,
 }
 
+impl Surroundings {
+    /// The members that take processes, in ring order from this host.
+    pub(crate) fn in_ring_order(mut self) -> Vec<HostEntry> {
+        self.members.sort_by_key(|candidate| candidate.ordinal);
+        let own = self.members.iter().position(|candidate| candidate.member == self.here);
+        self.members.rotate_left(own.unwrap_or(0));
+        let taking = self.members.iter().filter(|candidate| !candidate.draining);
+        taking.map(|it| HostEntry::named(it.member.to_string(), Some(it.ncpus))).collect()
+    }
+}
+
 /// Reads the surroundings of a job. `hosts` are those of its private ring.
 ///
 /// # Errors

@@ -173,7 +173,7 @@ fn attach(like: JobSpec, processes: &[Process]) -> JobSpec {
         .iter()
         .map(|process| Argset {
             size: 1,
-            hosts: Some(vec![HostChoice { name: process.host.to_string(), slots: None }]),
+            hosts: Some(vec![HostChoice::new(process.host.to_string(), None)]),
             ..pattern.clone()
         })
         .collect();

@@ -2,16 +2,23 @@
 //! option. A variable that is set and cannot be obeyed is reported in one line.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+
+use mpd_wire::job::Bytes;
 
 use crate::argsets::Argsets;
 use crate::caller::Caller;
+use crate::dialect::cpus;
 use crate::options::Key;
 use crate::scan;
 use crate::usage::Usage;
 
 /// The families of the variables in [`VARIABLES`]. Other names are not searched for.
-const FAMILIES: [&[u8]; 3] = [b"MPIEXEC_", b"HYDRA_", b"I_MPI_"];
+const FAMILIES: [&[u8]; 4] = [b"MPIEXEC_", b"HYDRA_", b"I_MPI_", b"MV2_"];
+
+/// The families of variables that count even if only an option sets them for the ranks: the MPI libraries bind by them.
+const OF_RANKS: [&[u8]; 2] = [b"I_MPI_PIN", b"MV2_"];
 
 /// The effect of a variable.
 #[derive(Clone, Copy)]
@@ -21,7 +28,7 @@ enum Effect {
     /// This option, if the value means yes.
     Flag(&'static str),
     /// The options that result from the value; `None` if it has no effect here.
-    Words(fn(&str, &Caller) -> Option<Vec<String>>),
+    Words(fn(&str, &Given<'_>) -> Option<Vec<String>>),
     /// No effect, with the reason.
     Nothing(&'static str),
     /// No effect, and the user need not know: the value of a launcher that leaves its mark in the environment.
@@ -103,13 +110,19 @@ const VARIABLES: &[(&str, Effect)] = {
         ("I_MPI_JOB_RESPECT_PROCESS_PLACEMENT", Quiet),
         ("I_MPI_GTOOL", Nothing("write the tool before the program")),
         ("I_MPI_PIN_DOMAIN", Words(pinning)),
-        ("I_MPI_PIN_PROCESSOR_LIST", Words(pinning)),
+        ("I_MPI_PIN_PROCESSOR_LIST", Words(processors)),
         ("I_MPI_PIN", Words(pinning)),
         ("I_MPI_PIN_CELL", Nothing(PINNING)),
         ("I_MPI_PIN_ORDER", Nothing(PINNING)),
         ("I_MPI_PIN_RESPECT_CPUSET", Quiet),
         ("I_MPI_PIN_RESPECT_HCA", Nothing(PINNING)),
         ("I_MPI_PIN_SHOW_REAL_MASK", Quiet),
+        ("MV2_ENABLE_AFFINITY", Words(affinity)),
+        ("MV2_USE_AFFINITY", Words(affinity)),
+        ("MV2_CPU_MAPPING", Words(mvapich_mapping)),
+        ("MV2_CPU_BINDING_LEVEL", Words(mvapich_level)),
+        ("MV2_CPU_BINDING_POLICY", Words(mvapich_policy)),
+        ("MV2_HYBRID_BINDING_POLICY", Nothing("use -bind-to and -map-by")),
     ]
 };
 
@@ -119,21 +132,22 @@ const VARIABLES: &[(&str, Effect)] = {
 /// The value of a variable is wrong.
 pub(crate) fn apply(argsets: &mut Argsets<'_>, caller: &Caller) -> Result<Vec<String>, Usage> {
     let is_of_family = |entry: &Vec<u8>| FAMILIES.iter().any(|family| entry.starts_with(family));
-    if !caller.environment.iter().any(is_of_family) {
+    let assigned = argsets.assigned(|name| {
+        name == b"OMP_NUM_THREADS" || OF_RANKS.iter().any(|family| name.starts_with(family))
+    });
+    if assigned.is_empty() && !caller.environment.iter().any(is_of_family) {
         return Ok(Vec::new());
     }
+    let given = Given { caller, assigned };
     let mut lines = Vec::new();
     for &(name, effect) in VARIABLES {
-        let Some(value) = caller.variable(name.as_bytes()).filter(|value| !value.is_empty()) else {
-            continue;
-        };
-        let value = String::from_utf8_lossy(value);
+        let Some(value) = given.variable(name) else { continue };
         let found = match effect {
             Effect::Value(option) => Ok(words(&[option, &value])),
             Effect::Flag(option) if is_yes(&value) => Ok(words(&[option])),
             Effect::Flag(_) | Effect::Quiet => continue,
             Effect::Words(find) => {
-                find(&value, caller).ok_or(Cow::from("this value is not known here"))
+                find(&value, &given).ok_or(Cow::from("this value is not known here"))
             }
             Effect::Nothing(reason) => Err(Cow::from(reason)),
         };
@@ -145,6 +159,27 @@ pub(crate) fn apply(argsets: &mut Argsets<'_>, caller: &Caller) -> Result<Vec<St
         }
     }
     Ok(lines)
+}
+
+/// The variables of the caller, and those that options give to the ranks.
+struct Given<'a> {
+    caller: &'a Caller,
+    assigned: BTreeMap<Bytes, Bytes>,
+}
+
+impl Given<'_> {
+    /// The value of a variable, unless it is empty.
+    fn variable(&self, name: &str) -> Option<String> {
+        let assigned = self.assigned.get(name.as_bytes()).map(Vec::as_slice);
+        let value = assigned.or_else(|| self.caller.variable(name.as_bytes()));
+        let value = value.filter(|value| !value.is_empty());
+        value.map(|value| String::from_utf8_lossy(value).into_owned())
+    }
+
+    /// The same in small letters.
+    fn lower(&self, name: &str) -> Option<String> {
+        self.variable(name).map(|value| value.to_ascii_lowercase())
+    }
 }
 
 /// Adds one option for a variable, unless an option of its kind was given.
@@ -177,15 +212,15 @@ fn is_yes(value: &str) -> bool {
 }
 
 /// The original MPD means the number of ranks by 0.
-fn universe(value: &str, _: &Caller) -> Option<Vec<String>> {
+fn universe(value: &str, _: &Given<'_>) -> Option<Vec<String>> {
     Some(if value == "0" { Vec::new() } else { words(&["usize", value]) })
 }
 
-fn first_host(value: &str, _: &Caller) -> Option<Vec<String>> {
+fn first_host(value: &str, _: &Given<'_>) -> Option<Vec<String>> {
     Some(if is_yes(value) { Vec::new() } else { words(&["1"]) })
 }
 
-fn per_host(value: &str, _: &Caller) -> Option<Vec<String>> {
+fn per_host(value: &str, _: &Given<'_>) -> Option<Vec<String>> {
     match value {
         "all" | "allcores" => Some(Vec::new()),
         _ => Some(words(&["ppn", value])),
@@ -193,7 +228,7 @@ fn per_host(value: &str, _: &Caller) -> Option<Vec<String>> {
 }
 
 /// The launchers of Hydra that a private ring can use.
-fn launcher(value: &str, _: &Caller) -> Option<Vec<String>> {
+fn launcher(value: &str, _: &Given<'_>) -> Option<Vec<String>> {
     match value {
         "ssh" | "rsh" | "srun" | "slurm" | "blaunch" => Some(words(&["launcher", value])),
         "lsf" => Some(words(&["launcher", "blaunch"])),
@@ -203,7 +238,7 @@ fn launcher(value: &str, _: &Caller) -> Option<Vec<String>> {
 }
 
 /// `all`, `none` or `list:A,B`.
-fn inherited(value: &str, _: &Caller) -> Option<Vec<String>> {
+fn inherited(value: &str, _: &Given<'_>) -> Option<Vec<String>> {
     match value.split_once(':') {
         None if value == "all" => Some(words(&["genvall"])),
         None if value == "none" => Some(words(&["genvnone"])),
@@ -212,16 +247,20 @@ fn inherited(value: &str, _: &Caller) -> Option<Vec<String>> {
     }
 }
 
-/// The binding of Intel's variables. `I_MPI_PIN=off` hides the other variables.
-fn pinning(value: &str, caller: &Caller) -> Option<Vec<String>> {
-    let variable = |name: &str| {
-        let value = caller.variable(name.as_bytes()).filter(|value| !value.is_empty());
-        value.map(|value| String::from_utf8_lossy(value).to_ascii_lowercase())
-    };
-    if variable("I_MPI_PIN").is_some_and(|pin| !is_yes(&pin)) {
+/// Whether `I_MPI_PIN=off` hides the other variables.
+fn is_unpinned(given: &Given<'_>) -> bool {
+    given.lower("I_MPI_PIN").is_some_and(|pin| !is_yes(&pin))
+}
+
+/// The binding of Intel's variables of domains.
+fn pinning(value: &str, given: &Given<'_>) -> Option<Vec<String>> {
+    if is_unpinned(given) {
         return Some(words(&["bind-to", "none"]));
     }
-    let threads = || variable("OMP_NUM_THREADS").and_then(|n| n.parse::<u32>().ok());
+    if let Some(lists) = cpus::intel_domains(value) {
+        return Some(words(&["bind-to", &lists]));
+    }
+    let threads = || given.lower("OMP_NUM_THREADS").and_then(|n| n.parse::<u32>().ok());
     let value = value.to_ascii_lowercase();
     let (domain, layout) = value.split_once(':').unwrap_or((&value, "compact"));
     if !["compact", "platform"].contains(&layout) {
@@ -229,20 +268,20 @@ fn pinning(value: &str, caller: &Caller) -> Option<Vec<String>> {
     }
     let unit = match domain {
         "1" | "on" | "yes" | "enable" | "true"
-            if variable("I_MPI_PIN").as_deref() == Some(domain) =>
+            if given.lower("I_MPI_PIN").as_deref() == Some(domain) =>
         {
-            match variable("I_MPI_PIN_DOMAIN").or_else(|| variable("I_MPI_PIN_PROCESSOR_LIST")) {
-                Some(_) => return Some(Vec::new()),
-                None => "slots".to_owned(),
+            let other = ["I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST"];
+            match other.iter().any(|name| given.variable(name).is_some()) {
+                true => return Some(Vec::new()),
+                false => "slots".to_owned(),
             }
         }
         "auto" => "slots".to_owned(),
-        "core" | "allcores" => "core".to_owned(),
+        "core" => "core".to_owned(),
         "numa" => "numa".to_owned(),
         "node" => "none".to_owned(),
         "socket" | "sock" => "socket".to_owned(),
         "cache" | "cache3" => "l3cache".to_owned(),
-        "all" => "hwthread".to_owned(),
         "omp" => match threads() {
             Some(threads) => format!("hwthread:{threads}"),
             None => "slots".to_owned(),
@@ -250,4 +289,47 @@ fn pinning(value: &str, caller: &Caller) -> Option<Vec<String>> {
         number => format!("hwthread:{}", number.parse::<u32>().ok().filter(|&n| n > 0)?),
     };
     Some(words(&["bind-to", &unit]))
+}
+
+/// The binding of `I_MPI_PIN_PROCESSOR_LIST`: one processor for each rank.
+fn processors(value: &str, given: &Given<'_>) -> Option<Vec<String>> {
+    if is_unpinned(given) {
+        return Some(words(&["bind-to", "none"]));
+    }
+    let unit = match value.to_ascii_lowercase().as_str() {
+        "all" => "hwthread".to_owned(),
+        "allcores" => "core".to_owned(),
+        "allsocks" => "socket".to_owned(),
+        _ => cpus::intel_processors(value)?,
+    };
+    Some(words(&["bind-to", &unit]))
+}
+
+/// `MV2_ENABLE_AFFINITY=0` hides the other variables of MVAPICH.
+fn affinity(value: &str, _: &Given<'_>) -> Option<Vec<String>> {
+    Some(if is_yes(value) { Vec::new() } else { words(&["bind-to", "none"]) })
+}
+
+fn mvapich_mapping(value: &str, _: &Given<'_>) -> Option<Vec<String>> {
+    Some(words(&["bind-to", &cpus::mvapich_mapping(value)?]))
+}
+
+fn mvapich_level(value: &str, given: &Given<'_>) -> Option<Vec<String>> {
+    match value.to_ascii_lowercase().as_str() {
+        // A mapping, or the policy, decides.
+        _ if given.variable("MV2_CPU_MAPPING").is_some() => Some(Vec::new()),
+        "core" => Some(Vec::new()),
+        "socket" => Some(words(&["bind-to", "socket"])),
+        "numanode" => Some(words(&["bind-to", "numa"])),
+        _ => None,
+    }
+}
+
+fn mvapich_policy(value: &str, _: &Given<'_>) -> Option<Vec<String>> {
+    match value.to_ascii_lowercase().as_str() {
+        "bunch" => Some(words(&["bind-to", "core"])),
+        "scatter" => Some([words(&["bind-to", "core"]), words(&["map-by", "socket"])].concat()),
+        "hybrid" => Some(words(&["bind-to", "slots"])),
+        _ => None,
+    }
 }

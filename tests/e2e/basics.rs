@@ -71,12 +71,14 @@ fn every_rank_knows_its_rank_and_the_size() {
     let suite = Suite::new();
     let script = "echo $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS ${PMI_FD:+fd} \
                   $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE \
-                  $OMPI_COMM_WORLD_LOCAL_RANK/$OMPI_COMM_WORLD_LOCAL_SIZE";
+                  $OMPI_COMM_WORLD_LOCAL_RANK/$OMPI_COMM_WORLD_LOCAL_SIZE \
+                  $MV2_COMM_WORLD_RANK/$MV2_COMM_WORLD_SIZE \
+                  $MV2_COMM_WORLD_LOCAL_RANK/$MV2_COMM_WORLD_LOCAL_SIZE";
     let output = suite.mpirun(["-n", "3", "sh", "-c", script]).output();
     output.code(0).quiet();
     assert_eq!(
         output.sorted_lines(),
-        ["0/3 0/3 fd 0/3 0/3", "1/3 1/3 fd 1/3 1/3", "2/3 2/3 fd 2/3 2/3"]
+        [0, 1, 2].map(|n| format!("{n}/3 {n}/3 fd {n}/3 {n}/3 {n}/3 {n}/3"))
     );
 }
 

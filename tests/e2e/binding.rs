@@ -124,3 +124,59 @@ fn oversubscription_is_reported_only_with_verbose_or_on_a_terminal() {
     BufReader::new(master).read_line(&mut line).unwrap();
     assert_eq!(line.trim_end(), notice);
 }
+
+/// A file in the directory of the jobs.
+fn file(suite: &Suite, name: &str, text: &str) -> String {
+    let path = suite.path(format!("work/{name}"));
+    std::fs::write(&path, text).expect("a file");
+    path.display().to_string()
+}
+
+#[test]
+fn ranks_are_bound_to_the_lists_of_the_user_and_a_missing_cpu_is_named() {
+    let suite = Suite::new();
+    let cpus: Vec<u32> = allowed().into_iter().collect();
+    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+    let to = format!("user:{last},{first}+{last}");
+    let both = BTreeSet::from([first, last]);
+    let expected = [BTreeSet::from([last]), both, BTreeSet::from([last])];
+    assert_eq!(bound(&suite, &to, 3), expected);
+    let output = suite.mpirun(["-n", "2", "-bind-to", "user:0,60000", "true"]).output();
+    output.code(125).says(&["CPU 60000 is not available; the CPUs here are"]);
+    suite.gone(&[]);
+}
+
+#[test]
+fn a_rank_file_binds_each_rank_and_the_report_has_what_was_set() {
+    let suite = Suite::new();
+    let cpus: Vec<u32> = allowed().into_iter().collect();
+    let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+    let text = format!("rank 1=localhost slot=p{first}\nrank 0=localhost slot=p{last}\n");
+    let ranks = file(&suite, "ranks", &text);
+    let output = suite.mpirun(["-rankfile", &ranks, "-report-bindings"]).args(SHOW).output();
+    output.code(0);
+    let mut masks: Vec<&str> = output.out().lines().collect();
+    masks.sort_unstable();
+    let end = |rank: usize, cpu: u32| format!("{rank} Cpus_allowed_list: {cpu}");
+    assert_eq!(masks, [end(0, last), end(1, first)]);
+    for (rank, cpu) in [(0, last), (1, first)] {
+        let begins = |line: &&str| line.starts_with(&format!("mpirun: rank {rank} on "));
+        let lines: Vec<&str> = output.err().lines().filter(begins).collect();
+        assert!(lines.len() == 1 && lines[0].contains(&format!(": CPUs {cpu} (")), "{output}");
+    }
+}
+
+#[test]
+fn ranks_get_the_gpus_of_their_host_in_turn_unless_a_variable_is_set() {
+    let suite = Suite::new();
+    let hosts = file(&suite, "hosts", "localhost slots=4 gpus=2\n");
+    let arguments = ["-f", &hosts, "-n", "3", "-gpus-per-proc", "1"];
+    let show = ["sh", "-c", "echo $PMI_RANK $CUDA_VISIBLE_DEVICES $ZE_AFFINITY_MASK"];
+    let output = suite.mpirun(arguments).args(show).output();
+    output.code(0).says(&["3 ranks with 1 each share 2 GPUs"]);
+    assert_eq!(output.sorted_lines(), ["0 0 0", "1 1 1", "2 0 0"]);
+    let set = suite.mpirun(arguments).args(["-genv", "CUDA_VISIBLE_DEVICES", "7"]);
+    let output = set.args(show).output();
+    output.code(0).says(&["-gpus-per-proc does not change CUDA_VISIBLE_DEVICES"]);
+    assert_eq!(output.sorted_lines(), ["0 7 0", "1 7 1", "2 7 0"]);
+}

@@ -122,6 +122,8 @@ fn subst_replaces_fields_only_in_the_requested_arguments() {
     let output = suite.mpirun(arguments).args([":", "echo", "%r", "100%"]).output();
     output.code(0).quiet();
     assert_eq!(output.sorted_lines(), ["%r 100%", "0/3 %r", "1/3 %r"]);
+    let local = suite.mpirun(["-np", "1", "true", ":", "-np", "1", "-subst", "echo", "%r %l"]);
+    local.output().code(0).quiet().prints("1 1\n");
     let output = suite.mpirun(["-gsubst", ":", "echo", "%j %h"]).output();
     output.code(0).quiet();
     let out = output.out();

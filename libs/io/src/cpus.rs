@@ -7,6 +7,7 @@ use std::path::Path;
 
 use mpd_placement::binding::Cpu;
 use mpd_placement::locality::{Position, Topology};
+use nix::unistd::Pid;
 
 use crate::status::field;
 
@@ -68,6 +69,12 @@ pub fn allowed() -> io::Result<Vec<Cpu>> {
         number,
     };
     Ok(numbers.into_iter().map(cpu).collect())
+}
+
+/// The CPUs that a process may use; `None` if the process is gone or the system does not tell.
+pub fn of_process(pid: Pid) -> Option<Vec<u32>> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    field(&status, "Cpus_allowed_list:").and_then(numbers)
 }
 
 /// The topology of the CPUs that this process may use, as far as the system describes it. It has no CPUs if the system does

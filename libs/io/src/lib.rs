@@ -18,6 +18,7 @@ pub mod control;
 pub mod cpus;
 pub mod digest;
 pub mod farend;
+pub mod gpus;
 pub mod identity;
 mod inherited;
 pub mod input;

@@ -13,12 +13,18 @@
 //!
 //! With a *width* of k, rank i has the k cores or threads from i*k on.
 //!
+//! Lists of CPUs that the user names take the place of all that. They belong to the ranks of the host in turn, or to the
+//! ranks of the job. Where only some CPUs count, an unbound rank has all of these.
+//!
 //! With a *spread* over P parts in blocks of b, rank i belongs to part i/b modulo P. Each rank gets
 //! the next unit of its part, or all of the larger unit that contains the part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_wire::job::{Binding, PlacementSpec, Spread};
+use mpd_wire::Rank;
+use mpd_wire::job::{Binding, CpuChoices, PlacementSpec, Spread};
+
+use crate::cpu_list::{self, CpuProblem};
 
 /// A CPU that the job may use, and what it is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,12 +50,53 @@ pub struct Bindings {
 }
 
 impl Bindings {
-    /// Binds `ranks` ranks. Without an allowed CPU no rank is bound.
-    pub fn plan(request: &PlacementSpec, allowed: &[Cpu], ranks: usize) -> Self {
-        let cores = parts(allowed, Binding::Core);
-        if cores.is_empty() {
-            return Self::default();
+    /// Binds these ranks of a host. Without an allowed CPU no rank is bound.
+    ///
+    /// # Errors
+    /// The user names CPUs that the host does not have, or that the job may not use.
+    pub fn plan(
+        request: &PlacementSpec,
+        allowed: &[Cpu],
+        ranks: &[Rank],
+    ) -> Result<Self, CpuProblem> {
+        let chosen = &request.cpus;
+        if allowed.is_empty() {
+            return Ok(Self::default());
         }
+        if !chosen.lists.is_empty() {
+            return Self::listed(chosen, allowed, ranks);
+        }
+        let Some(only) = &chosen.only else {
+            return Ok(Self::planned(request, allowed, ranks.len()));
+        };
+        let only = cpu_list::resolve(only, allowed)?;
+        if request.binding == Binding::None {
+            return Ok(Self { sets: vec![only], of_rank: vec![0; ranks.len()] });
+        }
+        let counts = |cpu: &&Cpu| only.contains(&cpu.number);
+        let left: Vec<Cpu> = allowed.iter().filter(counts).copied().collect();
+        Ok(Self::planned(request, &left, ranks.len()))
+    }
+
+    /// Binds ranks by lists of the user.
+    fn listed(chosen: &CpuChoices, allowed: &[Cpu], ranks: &[Rank]) -> Result<Self, CpuProblem> {
+        let count = chosen.lists.len();
+        let of_rank = ranks.iter().enumerate().map(|(local, rank)| match chosen.by_rank {
+            true => rank.0 as usize,
+            false => local % count,
+        });
+        let of_rank: Vec<usize> = of_rank.collect();
+        let used: BTreeSet<usize> = of_rank.iter().copied().collect();
+        let mut sets = vec![Vec::new(); count];
+        for at in used.into_iter().filter(|&at| at < count) {
+            sets[at] = cpu_list::resolve(&chosen.lists[at], allowed)?;
+        }
+        Ok(Self { sets, of_rank })
+    }
+
+    /// Binds ranks to units.
+    fn planned(request: &PlacementSpec, allowed: &[Cpu], ranks: usize) -> Self {
+        let cores = parts(allowed, Binding::Core);
         let width = request.width.max(1) as usize;
         match (request.binding, request.spread) {
             (Binding::None, _) => Self::default(),
@@ -130,7 +177,7 @@ fn next(units: &[Vec<Cpu>], width: usize, rank: usize) -> Vec<u32> {
 }
 
 /// The parts of this kind, in the order in which ranks get them. Cores and threads are ordered by node.
-fn parts(cpus: &[Cpu], kind: Binding) -> Vec<Vec<Cpu>> {
+pub(crate) fn parts(cpus: &[Cpu], kind: Binding) -> Vec<Vec<Cpu>> {
     let mut parts: BTreeMap<(u32, u32, u32), Vec<Cpu>> = BTreeMap::new();
     for &cpu in cpus {
         parts.entry(key(cpu, kind)).or_default().push(cpu);
@@ -220,7 +267,8 @@ mod tests {
     }
 
     fn planned(request: PlacementSpec, allowed: &[Cpu], ranks: usize) -> Vec<Vec<u32>> {
-        let bindings = Bindings::plan(&request, allowed, ranks);
+        let numbers: Vec<Rank> = (0..).map(Rank).take(ranks).collect();
+        let bindings = Bindings::plan(&request, allowed, &numbers).unwrap();
         (0..ranks).map(|rank| bindings.cpus(rank).to_vec()).collect()
     }
 
@@ -279,6 +327,38 @@ mod tests {
         assert_eq!(spread(Binding::Core, 1, (Binding::Socket, 1), 3), [first, first, second]);
         assert_eq!(spread(Binding::Socket, 1, (Binding::Core, 2), 2), [first, second]);
         assert_eq!(spread(Binding::Cache, 1, (Binding::Thread, 1), 3), [[0], [2], [4]]);
+    }
+
+    #[test]
+    fn ranks_have_the_lists_of_the_user_in_turn_or_by_their_number() {
+        let lists = |text: &str, by_rank| CpuChoices {
+            lists: cpu_list::parse(text).unwrap(),
+            by_rank,
+            only: None,
+        };
+        let request = |cpus| PlacementSpec { cpus, ..PlacementSpec::default() };
+        let bound = planned(request(lists("0+1,3,c2", false)), &machine(), 4);
+        assert_eq!(bound, [vec![0, 1], vec![3], vec![2, 6], vec![0, 1]]);
+        let by_rank = request(lists("0,1,2,3", true));
+        let bindings = Bindings::plan(&by_rank, &machine(), &[Rank(1), Rank(3), Rank(7)]).unwrap();
+        assert_eq!((bindings.cpus(0), bindings.cpus(1)), (&[1][..], &[3][..]));
+        assert!(bindings.cpus(2).is_empty(), "no list has this rank");
+        let missing = Bindings::plan(&request(lists("0,9", false)), &machine(), &[Rank(0)]);
+        assert!(missing.is_ok(), "no rank uses it");
+        let missing = request(lists("9", false));
+        let problem = Bindings::plan(&missing, &machine(), &[Rank(0)]).unwrap_err().to_string();
+        assert_eq!(problem, "CPU 9 is not available; the CPUs here are 0-7");
+    }
+
+    #[test]
+    fn only_some_cpus_may_count() {
+        let only = cpu_list::parse_set("c0,c3").ok();
+        let request = |binding| {
+            let cpus = CpuChoices { only: only.clone(), ..CpuChoices::default() };
+            PlacementSpec { binding, cpus, ..PlacementSpec::default() }
+        };
+        assert_eq!(planned(request(Binding::None), &machine(), 2), [[0, 3, 4, 7], [0, 3, 4, 7]]);
+        assert_eq!(planned(request(Binding::Core), &machine(), 3), [[0, 4], [3, 7], [0, 4]]);
     }
 
     proptest! {

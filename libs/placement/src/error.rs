@@ -70,6 +70,26 @@ pub enum PlacementError {
         /// Its last rank.
         high: u32,
     },
+    /// More ranks than the limit of a host.
+    #[error("{ranks} processes on {member} are more than its limit of {max} (max_slots)")]
+    Limit {
+        /// The host.
+        member: DaemonName,
+        /// The ranks there.
+        ranks: u32,
+        /// Its limit.
+        max: u32,
+    },
+    /// More ranks than slots, which the user refuses.
+    #[error(
+        "{given} processes for {room} slots; without -nooversubscribe they would share the hosts"
+    )]
+    Crowded {
+        /// The ranks or groups.
+        given: u64,
+        /// The slots for them.
+        room: u64,
+    },
     /// More hosts than a job may have.
     #[error("{0} hosts are more than the {MAX_HOST_SLICES} that a job may have; put more on each")]
     TooManyHosts(usize),

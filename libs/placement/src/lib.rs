@@ -15,6 +15,8 @@
 //! holds for programs with equal lists. A new list begins with its first host. Slots there that the
 //! job has already taken count.
 //!
+//! A host may have a limit, and the job may refuse more ranks than slots. Both are errors if they do not hold.
+//!
 //! A *draining* host gets new processes only if it is named.
 //!
 //! This crate does not use instances, managers or links: the daemon makes [`mpd_wire::job::HostSlices`]
@@ -30,6 +32,10 @@
 //! | [`place`] | the host of each rank |
 //! | [`spawn`] | the host of each spawned process |
 //! | [`binding`] | the CPUs of each rank |
+//! | [`cpu_list`] | lists of CPUs as users write them |
+//! | [`rank_file`] | rank files of Open MPI |
+//! | [`gpus`] | the GPUs of each rank |
+//! | [`description`] | CPUs as parts of a host, for people |
 //! | [`locality`] | the position of these CPUs in the topology |
 //! | [`hosts`] | the host file, and lists of hosts with ranges |
 //! | [`soft`] | the numbers of processes with which a program can run |
@@ -39,11 +45,15 @@
 #![forbid(unsafe_code)]
 
 pub mod binding;
+pub mod cpu_list;
+pub mod description;
 mod error;
+pub mod gpus;
 pub mod hosts;
 pub mod locality;
 mod members;
 mod pool;
+pub mod rank_file;
 pub mod soft;
 pub mod spawn;
 #[cfg(test)]
@@ -53,6 +63,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 pub use error::PlacementError;
+pub use members::gpus_of;
 
 use error::Names;
 use members::Members;
@@ -170,6 +181,14 @@ impl<'a> Lists<'a> {
 struct Taken {
     groups: u32,
     ranges: Vec<(u32, u32)>,
+    /// Most ranks, by the lists that name the member.
+    max: Option<u32>,
+}
+
+impl Taken {
+    fn ranks(&self) -> u32 {
+        self.ranges.iter().map(|(low, high)| high - low + 1).sum()
+    }
 }
 
 struct Places<'a> {
@@ -197,8 +216,13 @@ impl<'a> Places<'a> {
         let pool = match self.pools.entry(number) {
             Entry::Occupied(pool) => pool.into_mut(),
             Entry::Vacant(place) => {
+                let listed = self.members.listed(list)?;
+                for host in &listed {
+                    let max = &mut self.taken[host.member].max;
+                    *max = (*max).or(host.max);
+                }
                 let taken = |member: usize| self.taken[member].groups;
-                place.insert(Pool::new(&self.members.listed(list)?, self.request, taken))
+                place.insert(Pool::new(&listed, self.request, taken))
             }
         };
         let taken = &mut self.taken[pool.next()];
@@ -221,7 +245,23 @@ impl<'a> Places<'a> {
         (!names.is_empty()).then(text).map(Notice::major)
     }
 
+    /// Checks the limits of hosts, and that no slot has several ranks if that is refused.
+    fn check_limits(&self) -> Result<(), PlacementError> {
+        for (member, taken) in self.taken.iter().enumerate() {
+            let (ranks, max) = (taken.ranks(), taken.max.unwrap_or(u32::MAX));
+            if ranks > max {
+                let member = self.members.get(member).member.clone();
+                return Err(PlacementError::Limit { member, ranks, max });
+            }
+        }
+        match self.pools.values().find_map(Pool::excess).filter(|_| self.request.strict) {
+            Some((given, room)) => Err(PlacementError::Crowded { given, room }),
+            None => Ok(()),
+        }
+    }
+
     fn finish(self) -> Result<Placed, PlacementError> {
+        self.check_limits()?;
         let crowd = self.pools.values().find_map(Pool::notice);
         let notices = self.members.notice().into_iter().chain(crowd).chain(self.notice()).collect();
         let origin = self.members.origin();

@@ -18,6 +18,8 @@ pub(super) struct Listed {
     /// The number of CPUs that its daemon reports.
     pub(super) ncpus: u32,
     pub(super) slots: Option<u32>,
+    /// Most ranks, if the list has a limit.
+    pub(super) max: Option<u32>,
 }
 
 pub(super) struct Members<'a> {
@@ -108,7 +110,9 @@ impl<'a> Members<'a> {
         let mut unknown = Vec::new();
         for request in requests {
             match self.find(&request.name)? {
-                Some(member) => hosts.push(self.host(member, request.slots)),
+                Some(member) => {
+                    hosts.push(Listed { max: request.max, ..self.host(member, request.slots) });
+                }
                 None => unknown.push(request.name.clone()),
             }
         }
@@ -150,7 +154,7 @@ impl<'a> Members<'a> {
     }
 
     fn host(&self, member: usize, slots: Option<u32>) -> Listed {
-        Listed { member, ncpus: self.list[member].ncpus, slots }
+        Listed { member, ncpus: self.list[member].ncpus, slots, max: None }
     }
 
     pub(super) fn names(&self, members: impl Iterator<Item = usize>) -> Vec<DaemonName> {
@@ -190,6 +194,14 @@ impl<'a> Members<'a> {
 pub(super) fn is_alike(one: &str, other: &str) -> bool {
     let is_whole = |name: &str| label(name).len() < name.len();
     one == other || (label(one) == label(other) && !(is_whole(one) && is_whole(other)))
+}
+
+/// The number of GPUs that a list gives to a host; `is_origin`: the console is there.
+pub fn gpus_of(hosts: &[HostChoice], member: &DaemonName, is_origin: bool) -> Option<u32> {
+    let is_it = |choice: &&HostChoice| {
+        is_alike(&choice.name, member.as_str()) || (is_origin && is_loopback(&choice.name))
+    };
+    hosts.iter().filter(is_it).find_map(|choice| choice.gpus)
 }
 
 /// Whether the name means the local host on every host.

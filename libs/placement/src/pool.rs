@@ -58,14 +58,20 @@ impl Pool {
         self.hosts[at].member
     }
 
+    /// The ranks or groups that were placed and the slots for them, if these are fewer.
+    pub(super) fn excess(&self) -> Option<(u64, u64)> {
+        let room: u64 = self.hosts.iter().map(|host| u64::from(host.room)).sum();
+        (self.given > room).then_some((self.given, room))
+    }
+
     /// The notice of more ranks than slots. A job with only one host has no choice and gets no
     /// notice.
     pub(super) fn notice(&self) -> Option<Notice> {
-        let room: u64 = self.hosts.iter().map(|host| u64::from(host.room)).sum();
+        let (given, room) = self.excess()?;
         let members = self.hosts.iter().map(|host| host.member).collect::<BTreeSet<_>>().len();
         let what = if self.group == 1 { "processes" } else { "groups" };
-        let text = || format!("{} {what} share {members} hosts with slots for {room}", self.given);
-        (members > 1 && self.given > room).then(text).map(Notice::minor)
+        let text = || format!("{given} {what} share {members} hosts with slots for {room}");
+        (members > 1).then(text).map(Notice::minor)
     }
 }
 

@@ -29,8 +29,8 @@ fn ring(text: &str) -> Vec<Candidate> {
 /// `a:4 b` as a list of hosts.
 fn list(text: &str) -> Vec<HostChoice> {
     let host = |word: &str| match word.split_once(':') {
-        Some((name, slots)) => HostChoice { name: name.into(), slots: slots.parse().ok() },
-        None => HostChoice { name: word.into(), slots: None },
+        Some((name, slots)) => HostChoice::new(name.into(), slots.parse().ok()),
+        None => HostChoice::new(word.into(), None),
     };
     text.split_whitespace().map(host).collect()
 }
@@ -103,6 +103,31 @@ fn hosts_fill_in_ring_order_from_the_consoles_host_and_begin_again() {
     assert_eq!(map(1, "a:2 b:4", plain()), "(a:0)");
     let from_the_middle = placed_from("b", "a:2 b:2 c:2", &job(vec![program(5, None)], plain()));
     assert_eq!(map_of(&from_the_middle.unwrap()), "(b:0-1)(c:2-3)(a:4)");
+}
+
+#[test]
+fn a_limit_of_a_host_and_a_refusal_of_crowded_slots_are_errors() {
+    let mut limited = on("a:2 b:2");
+    limited.hosts[1].max = Some(3);
+    let fits = job(vec![program(7, None)], limited.clone());
+    assert_eq!(map_of(&placed_from("a", "a b", &fits).unwrap()), "(a:0-1,4-5)(b:2-3,6)");
+    let most = job(vec![program(8, None)], limited);
+    let error = placed_from("a", "a b", &most).unwrap_err().to_string();
+    assert_eq!(error, "4 processes on b are more than its limit of 3 (max_slots)");
+    let strict = |hosts| PlacementSpec { strict: true, ..on(hosts) };
+    assert_eq!(map(4, "a:2 b:2", strict("a b")), "(a:0-1)(b:2-3)");
+    let error = problem("a:2 b:1", strict("a b"));
+    assert!(error.starts_with("4 processes for 3 slots"), "{error}");
+    assert!(problem("a:3", strict("a")).starts_with("4 processes for 3 slots"));
+}
+
+#[test]
+fn the_gpus_of_a_host_are_found_by_its_name() {
+    let mut hosts = list("a.x b localhost");
+    (hosts[0].gpus, hosts[2].gpus) = (Some(4), Some(2));
+    let gpus = |name, is_origin| gpus_of(&hosts, &DaemonName::new(name).unwrap(), is_origin);
+    assert_eq!((gpus("a", false), gpus("b", false), gpus("c", false)), (Some(4), None, None));
+    assert_eq!((gpus("b", true), gpus("c", true)), (Some(2), Some(2)));
 }
 
 #[test]

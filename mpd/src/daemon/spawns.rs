@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn placement(hosts: &[&str]) -> SpawnPlacement {
-        let host = |name: &&str| mpd_wire::job::HostChoice { name: (*name).into(), slots: None };
+        let host = |name: &&str| mpd_wire::job::HostChoice::new((*name).into(), None);
         let hosts = (!hosts.is_empty()).then(|| hosts.iter().map(host).collect());
         SpawnPlacement {
             blocks: vec![SpawnBlock { size: 3, hosts, policy: None }],

@@ -127,7 +127,7 @@ fn an_option_or_shell_code_is_no_host_name() {
 #[test]
 fn slots_are_summed_if_every_host_has_a_number() {
     let of = |list: &[(&str, Option<u32>)]| {
-        let host = |&(name, slots): &(&str, _)| HostChoice { name: name.to_owned(), slots };
+        let host = |&(name, slots): &(&str, _)| HostChoice::new(name.to_owned(), slots);
         Allocation { hosts: list.iter().map(host).collect() }.slots()
     };
     assert_eq!(of(&[("a", Some(2)), ("b", Some(3))]), Some(5));

@@ -2,6 +2,23 @@
 
 use mpd_placement::binding::Cpu;
 
+/// The names of programs of other launchers. `scripts/install --with-aliases` makes a link for each.
+pub(super) const PROGRAMS: [(&str, Dialect); 13] = [
+    ("mpiexec.hydra", Dialect::Hydra),
+    ("mpirun.hydra", Dialect::Hydra),
+    ("mpiexec.mpich", Dialect::Hydra),
+    ("mpirun.mpich", Dialect::Hydra),
+    ("mpiexec.openmpi", Dialect::OpenMpi4),
+    ("mpirun.openmpi", Dialect::OpenMpi4),
+    ("orterun", Dialect::OpenMpi4),
+    ("prterun", Dialect::OpenMpi5),
+    ("mpirun_rsh", Dialect::Mvapich),
+    ("mpirun.lam", Dialect::Lam),
+    ("mpiexec.lam", Dialect::Lam),
+    ("mpdrun", Dialect::Mpd),
+    ("mpiexec.mpd", Dialect::Mpd),
+];
+
 /// A launcher whose command lines are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Dialect {
@@ -81,15 +98,7 @@ impl Dialect {
 
     /// The dialect of a program's name.
     pub(crate) fn of_program(name: &str) -> Option<Self> {
-        Some(match name {
-            "mpiexec.hydra" | "mpirun.hydra" | "mpiexec.mpich" | "mpirun.mpich" => Self::Hydra,
-            "mpiexec.openmpi" | "mpirun.openmpi" | "orterun" => Self::OpenMpi4,
-            "prterun" => Self::OpenMpi5,
-            "mpirun_rsh" => Self::Mvapich,
-            "mpirun.lam" | "mpiexec.lam" => Self::Lam,
-            "mpdrun" | "mpiexec.mpd" => Self::Mpd,
-            _ => return None,
-        })
+        PROGRAMS.into_iter().find(|(known, _)| *known == name).map(|(_, dialect)| dialect)
     }
 
     /// The first of these dialects.

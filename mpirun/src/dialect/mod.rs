@@ -2,7 +2,10 @@
 //! It becomes words of our own, or is accepted without effect, or is refused with a reason. The table is read only for
 //! such options, or when a dialect is chosen. Options that we have keep our meaning unless a dialect is chosen.
 
+mod binding;
+pub(crate) mod cpus;
 mod language;
+mod made;
 mod open_mpi;
 mod output;
 #[cfg(test)]
@@ -15,9 +18,6 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use crate::usage::Usage;
 pub(crate) use language::{Dialect, Facts, Language};
 use table::{Answer, Row, TABLE};
-
-/// Our words for the values of an option, or the reason why there are none.
-type Made = Result<Vec<String>, String>;
 
 /// A foreign option in our words.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -188,6 +188,16 @@ mod tests {
                 "{words:?}"
             );
         }
+    }
+
+    #[test]
+    fn an_installation_has_a_link_for_each_name_of_a_dialect() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/install");
+        let script = std::fs::read_to_string(path).unwrap();
+        let (_, list) = script.split_once("\naliases=(").unwrap();
+        let (list, _) = list.split_once(')').unwrap();
+        let names: Vec<&str> = list.split_whitespace().collect();
+        assert_eq!(names, language::PROGRAMS.map(|(name, _)| name));
     }
 
     #[test]

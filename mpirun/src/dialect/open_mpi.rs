@@ -2,12 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::Made;
+use super::cpus;
 use super::language::Facts;
-
-pub(super) fn words(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&word| word.to_owned()).collect()
-}
+use super::made::{Made, words};
 
 /// Our name for a part of a host.
 fn part(name: &str) -> Option<&'static str> {
@@ -44,15 +41,26 @@ pub(super) fn one_slot(values: &[&str], _: &dyn Facts) -> Made {
         }
         host.push(sign);
     }
-    Ok(words(&["-hosts", &hosts.join(",")]))
+    let place =
+        |host: &String| host.strip_prefix("+n")?.strip_suffix(":1").map(|n| format!("n{n}"));
+    match hosts.iter().map(place).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty()) {
+        // Places in the list of hosts.
+        Some(places) => Ok(words(&["-pick", &places.join(" ")])),
+        None => Ok(words(&["-hosts", &hosts.join(",")])),
+    }
 }
 
 /// `--map-by POLICY[:MODIFIERS]`, also with `ppr:N:PART`.
 pub(super) fn map_by(values: &[&str], caller: &dyn Facts) -> Made {
     let value = values[0].to_ascii_lowercase();
+    if value.starts_with("rankfile") {
+        return rank_file(values[0]);
+    }
     let mut fields = value.split(':');
     let policy = fields.next().unwrap_or_default();
+    let list = policy.strip_prefix("pe-list=");
     let mut made = match policy {
+        _ if list.is_some() => cpus::cores(&[list.unwrap_or_default()], caller)?,
         "ppr" => {
             let (number, part) =
                 (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
@@ -71,11 +79,57 @@ pub(super) fn map_by(values: &[&str], caller: &dyn Facts) -> Made {
                 made.extend(words(&["-bind-to", &format!("core:{number}")]));
             }
             ("oversubscribe" | "inherit" | "noinherit" | "", "") => {}
+            ("ordered", "") if list.is_some() => made.extend(words(&["-bind-to", "core"])),
+            ("nooversubscribe", "") => made.extend(words(&["-nooversubscribe"])),
             ("nolocal", "") => made.extend(words(&["-nolocal"])),
             ("hwtcpus" | "corecpus", "") => {}
             _ => return Err(format!("the modifier '{modifier}' is not available")),
         }
     }
+    Ok(made)
+}
+
+/// `rankfile:file=PATH`, whose path keeps its letters.
+fn rank_file(value: &str) -> Made {
+    let mut fields = value.split(':').skip(1);
+    let is_key = |field: &&str| field.to_ascii_lowercase().starts_with("file=");
+    match (fields.next().filter(is_key), fields.next()) {
+        (Some(field), None) => Ok(words(&["-rankfile", &field["file=".len()..]])),
+        _ => Err("it must be rankfile:file=PATH".to_owned()),
+    }
+}
+
+/// `--mca KEY VALUE`: a variable of the ranks, and an option if the key has the effect of one.
+pub(super) fn mca(values: &[&str], caller: &dyn Facts) -> Made {
+    parameter("OMPI_MCA_", values, caller)
+}
+
+/// `--prtemca KEY VALUE`.
+pub(super) fn prte_mca(values: &[&str], caller: &dyn Facts) -> Made {
+    parameter("PRTE_MCA_", values, caller)
+}
+
+fn parameter(family: &str, values: &[&str], caller: &dyn Facts) -> Made {
+    let [key, value] = values else { return Err("it needs a key and a value".to_owned()) };
+    let is_yes = !["0", "no", "off", "false"].contains(&value.to_ascii_lowercase().as_str());
+    let mut made = match *key {
+        "rmaps_base_mapping_policy" | "rmaps_default_mapping_policy" => map_by(&[value], caller)?,
+        "rmaps_base_ranking_policy" | "rmaps_default_ranking_policy" => rank_by(&[value], caller)?,
+        "hwloc_base_binding_policy" | "hwloc_default_binding_policy" => bind_to(&[value], caller)?,
+        "hwloc_base_cpu_set" | "hwloc_base_cpu_list" | "hwloc_default_cpu_list" => {
+            cpus::cores(&[value], caller)?
+        }
+        "hwloc_base_report_bindings" | "orte_report_bindings" if is_yes => {
+            words(&["-report-bindings"])
+        }
+        "rmaps_base_no_oversubscribe" if is_yes => words(&["-nooversubscribe"]),
+        "rmaps_rank_file_path" | "orte_rankfile" => words(&["-rankfile", value]),
+        "rmaps_rank_file_physical" if is_yes => {
+            return Err("write slot=pN in the rank file".to_owned());
+        }
+        _ => Vec::new(),
+    };
+    made.extend(words(&["-genv", &format!("{family}{key}"), value]));
     Ok(made)
 }
 
@@ -126,8 +180,15 @@ pub(super) fn rank_by(values: &[&str], _: &dyn Facts) -> Made {
 }
 
 /// `--bind-to UNIT[:MODIFIERS]`.
-pub(super) fn bind_to(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn bind_to(values: &[&str], caller: &dyn Facts) -> Made {
     let value = values[0].to_ascii_lowercase();
+    match value.as_str() {
+        // The list is that of --cpu-list.
+        "cpu-list:ordered" | "cpulist:ordered" => return Ok(words(&["-bind-to", "core"])),
+        "cpu-list" | "cpulist" => return Ok(words(&["-bind-to", "none"])),
+        "rr" => return Ok(cpus::round_robin(caller)),
+        _ => {}
+    }
     let (unit, modifiers) = value.split_once(':').unwrap_or((&value, ""));
     for modifier in modifiers.split(',').filter(|modifier| !modifier.is_empty()) {
         if !["overload-allowed", "if-supported", "overload"].contains(&modifier) {
@@ -143,19 +204,12 @@ pub(super) fn bind_to(values: &[&str], _: &dyn Facts) -> Made {
     }
 }
 
-pub(super) fn pals_bind(values: &[&str], caller: &dyn Facts) -> Made {
-    match values[0] {
-        // The depth decides, or the rank may use all CPUs.
-        "depth" => Ok(Vec::new()),
-        value => bind_to(&[value], caller),
-    }
-}
-
 pub(super) fn display(values: &[&str], _: &dyn Facts) -> Made {
     let mut made = Vec::new();
-    for word in values[0].split([',', ':']) {
+    for word in values[0].to_ascii_lowercase().split([',', ':']) {
         match word {
-            "map" | "map-devel" => made = words(&["-print-rank-map"]),
+            "map" | "map-devel" => made.extend(words(&["-print-rank-map"])),
+            "bind" | "binding" | "bindings" => made.extend(words(&["-report-bindings"])),
             _ => return Err(format!("'{word}' is not available; -dry-run shows hosts and CPUs")),
         }
     }

@@ -1,8 +1,7 @@
 //! Values of foreign options that send the output of ranks to files.
 
-use super::Made;
 use super::language::Facts;
-use super::open_mpi::words;
+use super::made::{Made, words};
 
 /// A name of a file as the beginning of a pattern of ours.
 fn literal(name: &str) -> String {

@@ -6,7 +6,8 @@
 //! others are the manuals of MVAPICH, PALS, LAM 7.1.4, the original MPD 1.0.1 and Slurm.
 
 use super::language::Facts;
-use super::{Made, open_mpi, output};
+use super::made::Made;
+use super::{binding, cpus, open_mpi, output};
 
 /// A function that makes our words of values.
 type Compute = fn(&[&str], &dyn Facts) -> Made;
@@ -82,12 +83,13 @@ pub(super) static TABLE: &[Row] = {
     row(H | I, &["disable-hostname-propagation"], &[], Silent("MPI libraries ask for the name themselves")),
     row(H | I, &["nameserver"], &["HOST:PORT"], Accepted("published names are in the ring")),
     row(H | I, &["localhost"], &["NAME"], Accepted("mpd --name names a daemon")),
+    row(H | I, &["bind-to", "binding"], &["UNIT"], Computed(binding::hydra, "`-bind-to`; `rr`: CPUs in the order of the system; `machine`: none; devices are refused")),
     row(H, &["membind"], &["POLICY"], Refused("memory is not bound; use numactl before the program")),
     row(H, &["rankmap"], &["MAP"], Refused("use -host for each program, or -hosts with numbers")),
     row(H, &["order-nodes"], &["ORDER"], Refused("name the hosts in the wanted order with -hosts")),
     row(H, &["skip-launch-node"], &[], Words(&["-nolocal"])),
     row(H, &["hybrid-hosts"], &[], Silent("paths may differ: -path has several directories")),
-    row(H, &["gpus-per-proc", "gpu-subdevs-per-proc"], &["N"], Refused("GPUs are not assigned; set CUDA_VISIBLE_DEVICES from MPI_LOCALRANKID in a wrapper")),
+    row(H, &["gpu-subdevs-per-proc"], &["N"], Refused("whole GPUs are assigned (-gpus-per-proc)")),
     row(H, &["pmi-port"], &[], Silent("ranks reach their manager by a descriptor")),
     row(H, &["profile"], &[], Words(&["-v"])),
     row(H | I, &["info"], &[], Words(&["-version"])),
@@ -101,7 +103,6 @@ pub(super) static TABLE: &[Row] = {
     row(I, &["tune"], &["FILE"], Words(&["-genv", "I_MPI_TUNING_BIN", "{0}"])),
     row(I, &["prepend-timestamp"], &[], Words(&["-timestamp"])),
     row(I, &["prot"], &[], Words(&["-genv", "I_MPI_DEBUG", "4"])),
-    row(I, &["cpu-bind"], &["UNIT"], Words(&["-bind-to", "{0}"])),
     row(I, &["grr"], &["N"], Words(&["-ppn", "{0}"])),
     row(I, &["ordered-output"], &[], Silent(OUTPUT)),
     row(I, &["noconf"], &[], Silent("there is no configuration file")),
@@ -113,8 +114,8 @@ pub(super) static TABLE: &[Row] = {
     row(H | I, &["iface"], &["NAME"], Refused(NETWORK)),
 
     // Open MPI 4 and 5.
-    row(O, &["mca", "gmca"], &["KEY", "VALUE"], Words(&["-genv", "OMPI_MCA_{0}", "{1}"])),
-    row(O5, &["prtemca"], &["KEY", "VALUE"], Words(&["-genv", "PRTE_MCA_{0}", "{1}"])),
+    row(O, &["mca", "gmca"], &["KEY", "VALUE"], Computed(open_mpi::mca, "`-genv OMPI_MCA_KEY VALUE`; the keys of mapping, binding, rank files and lists of CPUs have the effect of the option")),
+    row(O5, &["prtemca"], &["KEY", "VALUE"], Computed(open_mpi::prte_mca, "`-genv PRTE_MCA_KEY VALUE`; the keys of mapping and binding have the effect of the option")),
     row(O5, &["pmixmca", "gpmixmca"], &["KEY", "VALUE"], Words(&["-genv", "PMIX_MCA_{0}", "{1}"])),
     row(O, &["host", "H"], &["LIST"], Computed(open_mpi::one_slot, "`-hosts`, where a host without a number has one slot")),
     row(O, &["map-by"], &["POLICY"], Computed(open_mpi::map_by, WORDS_OF_OMPI)),
@@ -134,15 +135,12 @@ pub(super) static TABLE: &[Row] = {
     row(O, &["bind-to-socket"], &[], Words(&["-bind-to", "socket"])),
     row(O, &["bind-to-none"], &[], Words(&["-bind-to", "none"])),
     row(O, &["cpus-per-proc", "cpus-per-rank"], &["N"], Words(&["-bind-to", "core:{0}"])),
-    row(O, &["cpu-set", "cpu-list"], &["LIST"], Refused("use taskset -c LIST before mpirun, with a daemon of the job")),
+    row(O, &["cpu-set", "cpu-list"], &["LIST"], Computed(cpus::cores, "`-only-cpus`, with cores")),
     row(O, &["use-hwthread-cpus"], &[], Silent("slots are hardware threads; -bind-to hwthread binds to them")),
-    row(O, &["rf", "rankfile"], &["FILE"], Refused("rank files are not read; use -host for each program, and -bind-to")),
-    row(O, &["nooversubscribe"], &[], Refused("more ranks than slots are always allowed; -v reports them")),
-    row(O, &["report-bindings"], &[], Accepted("-dry-run shows the CPUs of the ranks")),
     row(O, &["display-map", "display-devel-map", "display-diffable-map"], &[], Words(&["-print-rank-map"])),
     row(O, &["display-allocation", "display-devel-allocation"], &[], Accepted("-dry-run shows the hosts")),
     row(O, &["display-topo"], &[], Accepted("use lstopo")),
-    row(O5, &["display"], &["LIST"], Computed(open_mpi::display, "`map`: `-print-rank-map`; others are refused: use -dry-run")),
+    row(O5, &["display"], &["LIST"], Computed(open_mpi::display, "`map`: `-print-rank-map`; `bindings`: `-report-bindings`; others are refused: use -dry-run")),
     row(O5, &["output"], &["LIST"], Computed(output::output, "`tag`, `tag-detailed`, `tag-fullname`, `rank`: `-prepend-pattern`; `timestamp`: `-timestamp`; `merge`: `-merge-stderr-to-stdout`; `file=NAME`: `-output-pattern NAME.%j.%R.%o -tee`; `dir=NAME`: `-output-pattern NAME/%j/rank.%R/std%o -tee`; with `:nocopy` without `-tee`; `xml` and `raw` are refused")),
     row(O, &["tag-output"], &[], Words(&["-prepend-pattern", "[1,%r]: "])),
     row(O, &["timestamp-output"], &[], Words(&["-timestamp"])),
@@ -210,7 +208,7 @@ pub(super) static TABLE: &[Row] = {
 
     // Cray PALS.
     row(P, &["depth", "d"], &["N"], Words(&["-bind-to", "core:{0}"])),
-    row(P, &["cpu-bind"], &["METHOD"], Computed(open_mpi::pals_bind, "`none`, `core`, `thread`, `numa`, `socket`, `depth`: `-bind-to`; lists and masks are refused")),
+    row(P | I, &["cpu-bind"], &["METHOD"], Computed(binding::pals, "`none`, `core`, `thread`, `numa`, `socket`, `depth`: `-bind-to`; `list:` and `mask:`: `-bind-to user:LIST`")),
     row(P, &["label"], &[], Words(&["-prepend-pattern", "%h %r: "])),
     row(P, &["line-buffer"], &[], Silent(OUTPUT)),
     row(P, &["exclusive", "no-transfer", "transfer"], &[], Silent("programs are sent with -preload only")),
@@ -271,7 +269,9 @@ pub(super) static TABLE: &[Row] = {
     row(S, &["propagate"], &[], Silent("all limits are passed")),
     row(S, &["quiet", "Q"], &[], Silent("only errors are reported")),
     row(S, &["exclusive", "overlap", "oversubscribe", "O", "s"], &[], Silent("slots are not reserved")),
-    row(S, &["partition", "p", "account", "A", "qos", "q", "reservation", "constraint", "C", "mem", "mem-per-cpu", "gres", "gpus", "G", "gpus-per-node", "gpus-per-task", "licenses", "L", "dependency", "jobid"], &["VALUE"], Refused(BATCH)),
+    row(S, &["partition", "p", "account", "A", "qos", "q", "reservation", "constraint", "C", "mem", "mem-per-cpu", "gres", "gpus", "G", "gpus-per-node", "licenses", "L", "dependency", "jobid"], &["VALUE"], Refused(BATCH)),
+    row(S, &["gpus-per-task"], &["N"], Words(&["-gpus-per-proc", "{0}"])),
+    row(S, &["cpu-bind", "cpu_bind"], &["METHOD"], Computed(binding::slurm, "`none`, `sockets`, `cores`, `threads`, `ldoms`: `-bind-to`; `map_cpu:` and `mask_cpu:`: `-bind-to user:LIST`; `verbose`: `-report-bindings`; others are refused")),
     row(S, &["mem-bind", "gpu-bind"], &["METHOD"], Refused("memory and GPUs are not bound; use a wrapper")),
     ]
 };

@@ -2,6 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
+use mpd_wire::Rank;
 use mpd_wire::job::Argset;
 use serde_json::{Map, Value, json};
 
@@ -75,17 +76,23 @@ fn host(host: &HostOutlook) -> Value {
 /// The ranks in their order.
 fn ranks(shown: &Shown<'_>, outlook: &Outlook) -> Value {
     let of_host = |host: &'_ HostOutlook| {
-        let bound = host.bound.iter().map(|cpus| json!(cpus)).chain(std::iter::repeat(Value::Null));
-        let entry = |(rank, cpus): (mpd_wire::Rank, Value)| {
+        let bound = host.bound.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        let gpus = |local: usize| {
+            let (gpus, each) = host.gpus?;
+            gpus.variables(local, each).into_iter().next().map(|(_, value)| value)
+        };
+        let entry = |(local, (rank, bound)): (usize, (Rank, Option<&(String, Vec<u32>)>))| {
             let value = json!({
                 "rank": rank.0,
                 "host": host.name.as_str(),
                 "program": shown.spec.argset_of(rank),
-                "cpus": cpus,
+                "cpus": bound.map(|(_, cpus)| cpus),
+                "bound_to": bound.map(|(text, _)| text),
+                "gpus": gpus(local),
             });
             (rank, value)
         };
-        host.ranks.ranks().zip(bound).map(entry).collect::<Vec<_>>()
+        host.ranks.ranks().zip(bound).enumerate().map(entry).collect::<Vec<_>>()
     };
     let mut ranks: Vec<_> = outlook.hosts.iter().flat_map(of_host).collect();
     ranks.sort_by_key(|&(rank, _)| rank);

@@ -2,9 +2,11 @@
 //! as they are now.
 
 use mpd_placement::binding::Bindings;
-use mpd_placement::place;
-use mpd_wire::job::{Binding, JobSpec};
-use mpd_wire::{DaemonName, RankSet};
+use mpd_placement::description::describe;
+use mpd_placement::gpus::Gpus;
+use mpd_placement::{gpus_of, place};
+use mpd_wire::job::JobSpec;
+use mpd_wire::{DaemonName, Rank, RankSet};
 
 use crate::surroundings::{Addresses, RingKind, Surroundings};
 
@@ -30,8 +32,11 @@ pub(super) struct HostOutlook {
     /// Whether that number was not reported by the host.
     pub(super) is_assumed: bool,
     pub(super) ranks: RankSet,
-    /// The CPUs of each rank in the order of `ranks`; empty if the ranks are not bound, or not on this host.
-    pub(super) bound: Vec<Vec<u32>>,
+    /// The CPUs of each rank in the order of `ranks`, with their description; `None` for a rank that is not bound. Empty if
+    /// no rank is bound, or they are not on this host.
+    pub(super) bound: Vec<Option<(String, Vec<u32>)>>,
+    /// The GPUs of the host, if their number is known and ranks get some, and the number for each rank.
+    pub(super) gpus: Option<(Gpus, u32)>,
 }
 
 impl Outlook {
@@ -40,29 +45,41 @@ impl Outlook {
         let Surroundings { kind, here, members, addresses, assumed, cpus } = surroundings;
         let placed = place(spec, members, here).map_err(|e| e.to_string())?;
         let hosts = placed.hosts.into_iter().filter(|host| !host.ranks.is_empty());
-        let hosts = hosts.map(|host| {
+        let hosts = hosts.map(|host| -> Result<HostOutlook, String> {
             let ncpus = members.iter().find(|c| c.member == host.member).map_or(1, |c| c.ncpus);
             let is_here = host.member == *here;
-            let count = host.ranks.ranks().count();
-            let binding = spec.placement.binding;
-            let bound = match is_here && binding != Binding::None {
+            let bound = match is_here && spec.placement.binds() {
                 true => {
-                    let bindings = Bindings::plan(&spec.placement, cpus, count);
-                    (0..count).map(|local| bindings.cpus(local).to_vec()).collect()
+                    let ranks: Vec<Rank> = host.ranks.ranks().collect();
+                    let bindings = Bindings::plan(&spec.placement, cpus, &ranks);
+                    let bindings = bindings.map_err(|e| format!("host {}: {e}", host.member))?;
+                    let bound = |local| {
+                        let numbers = bindings.cpus(local).to_vec();
+                        (!numbers.is_empty()).then(|| (describe(&numbers, cpus), numbers))
+                    };
+                    (0..ranks.len()).map(bound).collect()
                 }
                 false => Vec::new(),
             };
-            HostOutlook {
+            let lists = spec.argsets.iter().filter_map(|argset| argset.hosts.as_deref());
+            let mut lists = std::iter::once(&spec.placement.hosts[..]).chain(lists);
+            let gpus = spec.placement.gpus.and_then(|each| {
+                let number = lists.find_map(|list| gpus_of(list, &host.member, is_here))?;
+                Some((Gpus::of_number(number), each))
+            });
+            Ok(HostOutlook {
                 addresses: addresses.get(&host.member).cloned(),
                 cpus: ncpus,
                 is_assumed: assumed.contains(&host.member),
                 is_here,
                 ranks: host.ranks,
                 bound,
+                gpus,
                 name: host.member,
-            }
+            })
         });
+        let hosts = hosts.collect::<Result<Vec<HostOutlook>, String>>()?;
         let notices = placed.notices.into_iter().map(|notice| notice.text).collect();
-        Ok(Self { kind: *kind, hosts: hosts.collect(), notices })
+        Ok(Self { kind: *kind, hosts, notices })
     }
 }

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
 use mpd_io::logging::{is_plain, one_line};
+use mpd_placement::cpu_list;
+use mpd_placement::locality::list;
 use mpd_wire::RankSet;
 use mpd_wire::job::{
-    AbortScope, Argset, Binding, HostChoice, JobSpec, LabelFormat, OnFailure, RankOrder,
+    AbortScope, Argset, Binding, CpuChoice, HostChoice, JobSpec, LabelFormat, OnFailure, RankOrder,
     SpawnPolicy,
 };
 
@@ -85,9 +87,16 @@ fn outlook_lines(text: &mut String, outlook: &Outlook) {
     line(text, "daemons", daemons);
     for host in &outlook.hosts {
         line(text, &format!("host {}", host.name), &host_text(host));
-        for (rank, cpus) in host.ranks.ranks().zip(&host.bound) {
-            let cpus = RankSet::from_ranges(cpus.iter().map(|&cpu| (cpu, cpu)).collect());
-            line(text, &format!("  CPUs of rank {rank}"), &cpus.to_string());
+        for (rank, bound) in host.ranks.ranks().zip(&host.bound) {
+            let Some((parts, cpus)) = bound else { continue };
+            let cpus = list(cpus.iter().copied());
+            line(text, &format!("  CPUs of rank {rank}"), &format!("{cpus} ({parts})"));
+        }
+        for (local, rank) in host.ranks.ranks().enumerate() {
+            let Some((gpus, each)) = host.gpus else { break };
+            let chosen = gpus.variables(local, each).into_iter().next();
+            let chosen = chosen.map(|(_, value)| value).unwrap_or_default();
+            line(text, &format!("  GPUs of rank {rank}"), &chosen);
         }
     }
     outlook.notices.iter().for_each(|notice| line(text, "notice", &one_line(notice)));
@@ -185,12 +194,28 @@ fn host_lines(spec: &JobSpec) -> impl Iterator<Item = (&'static str, String)> {
         ),
         (
             "bound to",
-            (request.binding != Binding::None).then(|| unit(request.binding, request.width)),
+            match (request.binding, &request.cpus.lists[..]) {
+                (Binding::None, []) => None,
+                (Binding::None, lists) => Some(lists_text(lists, request.cpus.by_rank)),
+                (binding, _) => Some(unit(binding, request.width)),
+            },
         ),
         ("in turn", request.spread.map(|spread| unit(spread.over, spread.block))),
+        ("only CPUs", request.cpus.only.as_ref().map(cpu_list::show)),
+        ("GPUs per process", request.gpus.map(|n| n.to_string())),
+        ("more processes than slots", if_set(request.strict, "refused")),
+        ("report bindings", if_set(request.report_bindings, "yes")),
         ("print rank map", if_set(request.print_rank_map, "yes")),
     ];
     lines.into_iter().filter_map(|(name, value)| Some((name, value?)))
+}
+
+/// The lists of CPUs of ranks.
+fn lists_text(lists: &[CpuChoice], by_rank: bool) -> String {
+    match by_rank {
+        true => "the CPUs of the rank file".to_owned(),
+        false => format!("user:{}", lists.iter().map(cpu_list::show).collect::<Vec<_>>().join(",")),
+    }
 }
 
 /// A unit with a number that is not one.

@@ -2,9 +2,17 @@
 
 use std::path::Path;
 
+use mpd_io::logging::plain;
+use mpd_placement::cpu_list;
 use mpd_placement::hosts::HostEntry;
-use mpd_wire::job::{Binding, MAX_RANKS, PlacementSpec, RankOrder, SpawnPolicy, Spread};
+use mpd_placement::rank_file::{self, RankLine};
+use mpd_wire::job::{
+    Binding, CpuChoice, CpuChoices, MAX_GPUS, MAX_RANKS, PlacementSpec, RankOrder, SpawnPolicy,
+    Spread,
+};
 
+use crate::chosen::{self, Pick};
+use crate::configfile;
 use crate::demand::Launcher;
 use crate::hosts;
 use crate::once::Once;
@@ -19,7 +27,7 @@ const MAX_WIDTH: u32 = 1 << 16;
 #[derive(Debug, Default)]
 pub(crate) struct LayoutOptions {
     behind: bool,
-    binding: Once<(Binding, u32)>,
+    binding: Once<Bound>,
     exclude: Vec<String>,
     group: Once<u32>,
     pub(crate) hosts: Once<Vec<HostEntry>>,
@@ -27,9 +35,42 @@ pub(crate) struct LayoutOptions {
     map: Once<Map>,
     launcher_program: Once<String>,
     per_host: Once<u32>,
-    print_rank_map: bool,
     round_robin: bool,
     spawn_policy: Once<SpawnPolicy>,
+    numbered: Numbered,
+    resources: Resources,
+    reports: Reports,
+}
+
+/// Hosts by number, or for each rank.
+#[derive(Debug, Default)]
+struct Numbered {
+    picks: Once<Vec<Pick>>,
+    ranks: Once<Vec<RankLine>>,
+}
+
+/// What ranks get of a host, besides their units.
+#[derive(Debug, Default)]
+struct Resources {
+    gpus: Once<u32>,
+    only: Once<CpuChoice>,
+    strict: bool,
+}
+
+/// What is printed about the placement.
+#[derive(Debug, Default)]
+struct Reports {
+    bindings: bool,
+    rank_map: bool,
+}
+
+/// The value of `-bind-to`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Bound {
+    /// To units, and how many of them.
+    Units(Binding, u32),
+    /// To lists of CPUs.
+    Lists(Vec<CpuChoice>),
 }
 
 impl LayoutOptions {
@@ -39,6 +80,23 @@ impl LayoutOptions {
             Key::Behind => self.behind = true,
             Key::Binding => self.binding.set(binding(setting)?, setting)?,
             Key::Exclude => self.exclude.extend(hosts::excluded(setting)?),
+            Key::Gpus => {
+                if let Some(number) = gpus(setting)? {
+                    self.resources.gpus.set(number, setting)?;
+                }
+            }
+            Key::OnlyCpus => {
+                let only = cpu_list::parse_set(setting.text()?).map_err(|e| setting.error(e))?;
+                self.resources.only.set(only, setting)?;
+            }
+            Key::Pick => {
+                let wrong = || setting.error("it must be N, C, or numbers like n0-3,5 or c0,2");
+                let picks = chosen::all_picks(setting.text()?).ok_or_else(wrong)?;
+                self.numbered.picks.set(picks, setting)?;
+            }
+            Key::RankFile => self.numbered.ranks.set(ranks(setting, directory)?, setting)?,
+            Key::ReportBindings => self.reports.bindings = true,
+            Key::Strict => self.resources.strict = true,
             Key::Group => self.group.set(processes(setting)?, setting)?,
             Key::HostFile => self.hosts.set(hosts::file(setting, directory)?, setting)?,
             Key::Hosts => self.hosts.set(hosts::list(setting)?, setting)?,
@@ -47,7 +105,7 @@ impl LayoutOptions {
             Key::MapBy => self.map.set(map(setting)?, setting)?,
             Key::NoLocal => self.exclude.push("localhost".into()),
             Key::PerHost => self.per_host.set(processes(setting)?, setting)?,
-            Key::PrintRankMap => self.print_rank_map = true,
+            Key::PrintRankMap => self.reports.rank_map = true,
             Key::RoundRobin => self.round_robin = true,
             Key::SpawnPolicy => self.spawn_policy.set(spawn_policy(setting)?, setting)?,
             _ => {}
@@ -57,6 +115,10 @@ impl LayoutOptions {
 
     /// The placement of the ranks.
     pub(crate) fn placement(&self) -> PlacementSpec {
+        let (binding, width) = match self.binding.get() {
+            Some(&Bound::Units(unit, width)) => (unit, width),
+            Some(Bound::Lists(_)) | None => (Binding::None, 1),
+        };
         PlacementSpec {
             hosts: self.hosts.get().map(|entries| hosts::choices(entries)).unwrap_or_default(),
             exclude: self.exclude.clone(),
@@ -67,13 +129,82 @@ impl LayoutOptions {
             },
             group: self.group.get().copied(),
             here_first: !self.behind,
-            binding: self.binding.get().map_or(Binding::None, |&(unit, _)| unit),
-            width: self.binding.get().map_or(1, |&(_, width)| width),
+            binding,
+            width,
             spread: match self.map.get() {
                 Some(&Map::Parts(spread)) => Some(spread),
                 Some(Map::Hosts | Map::Slots) | None => None,
             },
-            print_rank_map: self.print_rank_map,
+            cpus: self.cpus(),
+            gpus: self.resources.gpus.get().copied(),
+            strict: self.resources.strict,
+            print_rank_map: self.reports.rank_map,
+            report_bindings: self.reports.bindings,
+        }
+    }
+
+    /// The CPUs that the user names.
+    fn cpus(&self) -> CpuChoices {
+        let of_ranks =
+            self.numbered.ranks.get().filter(|ranks| ranks.iter().any(|r| r.cpus.is_some()));
+        let lists = match (of_ranks, self.binding.get()) {
+            (Some(ranks), _) => ranks.iter().map(|r| r.cpus.clone().unwrap_or_default()).collect(),
+            (None, Some(Bound::Lists(lists))) => lists.clone(),
+            (None, _) => Vec::new(),
+        };
+        CpuChoices { lists, by_rank: of_ranks.is_some(), only: self.resources.only.get().cloned() }
+    }
+
+    /// Whether ranks get GPUs.
+    pub(crate) fn gives_gpus(&self) -> bool {
+        self.resources.gpus.get().is_some()
+    }
+
+    /// The option that chooses hosts by number or for each rank.
+    pub(crate) fn choice(&self) -> Result<Option<&str>, Usage> {
+        let Numbered { picks, ranks } = &self.numbered;
+        let by = match (picks.get(), ranks.get()) {
+            (None, None) => return Ok(None),
+            (Some(_), None) => picks.by(),
+            (None, Some(_)) => ranks.by(),
+            (Some(_), Some(_)) => {
+                let text = format!("{} and {} contradict each other", picks.by(), ranks.by());
+                return Err(Usage::syntax(text));
+            }
+        };
+        let is_list = matches!(self.binding.get(), Some(Bound::Lists(_)));
+        let other = match () {
+            () if self.per_host.get().is_some() => Some(self.per_host.by()),
+            () if self.group.get().is_some() => Some(self.group.by()),
+            () if self.round_robin => Some("-rr"),
+            () if is_list && ranks.get().is_some() => Some(self.binding.by()),
+            () => None,
+        };
+        match other {
+            Some(other) => Err(Usage::syntax(format!("{by} and {other} contradict each other"))),
+            None => Ok(Some(by)),
+        }
+    }
+
+    /// The chosen hosts among `all`, in the order in which ranks use them.
+    pub(crate) fn chosen(&self, all: &[HostEntry]) -> Result<Vec<HostEntry>, Usage> {
+        let Numbered { picks, ranks } = &self.numbered;
+        match (ranks.get(), picks.get()) {
+            (Some(lines), _) => chosen::of_ranks((lines, ranks.by()), all),
+            (None, Some(chosen)) => chosen::picked((chosen, picks.by()), all),
+            (None, None) => Ok(Vec::new()),
+        }
+    }
+
+    /// Checks that each rank has a line if there is a rank file.
+    pub(crate) fn check_size(&self, size: u64) -> Result<(), Usage> {
+        let lines = &self.numbered.ranks;
+        match lines.get().map(Vec::len) {
+            Some(count) if count as u64 != size => {
+                let text = format!("{}: it has {count} ranks, the job {size}", lines.by());
+                Err(Usage::syntax(text))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -127,13 +258,35 @@ fn unit(setting: &Setting, known: &str) -> Result<(Binding, u32), Usage> {
     Binding::of_name(name).zip(number).ok_or_else(|| setting.error(known))
 }
 
-fn binding(setting: &Setting) -> Result<(Binding, u32), Usage> {
-    let known = "it must be none, core, hwthread, l3cache, numa, socket or slots; core and hwthread may have a number, \
-                 like core:2";
+/// The number of GPUs; `None` for Hydra's default.
+fn gpus(setting: &Setting) -> Result<Option<u32>, Usage> {
+    match setting.text()? {
+        "AUTO" | "auto" => Ok(None),
+        text => match text.parse() {
+            Ok(number @ 1..=MAX_GPUS) => Ok(Some(number)),
+            _ => Err(setting.error(format!("it must be a number of GPUs, 1 to {MAX_GPUS}"))),
+        },
+    }
+}
+
+/// The lines of a rank file.
+fn ranks(setting: &Setting, directory: &Path) -> Result<Vec<RankLine>, Usage> {
+    let path = directory.join(setting.nonempty()?);
+    let bytes = configfile::read(&path)
+        .map_err(|e| Usage::new(format!("{setting}: cannot read the file: {}", plain(&e))))?;
+    rank_file::parse(&bytes).map_err(|e| Usage::new(format!("{setting}: {e}")))
+}
+
+fn binding(setting: &Setting) -> Result<Bound, Usage> {
+    if let Some(lists) = setting.text()?.strip_prefix("user:") {
+        return cpu_list::parse(lists).map(Bound::Lists).map_err(|e| setting.error(e));
+    }
+    let known = "it must be none, core, hwthread, l3cache, numa, socket, slots or user:LIST; core and hwthread may have a \
+                 number, like core:2";
     let (unit, width) = unit(setting, known)?;
     match width > 1 && !matches!(unit, Binding::Core | Binding::Thread) {
         true => Err(setting.error(known)),
-        false => Ok((unit, width)),
+        false => Ok(Bound::Units(unit, width)),
     }
 }
 

@@ -62,8 +62,14 @@ pub enum Problem {
     /// The text is not a number of CPUs.
     #[error("{} is not a number of CPUs: HOST:NCPUS and slots=NCPUS take 1 to {MAX_NCPUS}", shown(.0))]
     Ncpus(String),
+    /// The text is not a number of GPUs.
+    #[error("{} is not a number of GPUs: gpus=N takes 0 to {MAX_NCPUS}", shown(.0))]
+    Gpus(String),
     /// The text is neither a key nor a value.
-    #[error("{} follows the host: only slots=N, ifhn=NAME, user=NAME and port=N can", shown(.0))]
+    #[error(
+        "{} follows the host: only slots=N, max_slots=N, gpus=N, ifhn=NAME, user=NAME and port=N can",
+        shown(.0)
+    )]
     Key(String),
     /// The same key is given twice.
     #[error("{} is given twice", shown(.0))]

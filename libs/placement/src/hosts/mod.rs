@@ -2,11 +2,10 @@
 //!
 //! ```text
 //! # a comment, to the end of the line
-//! [USER@]HOST[:NCPUS] [slots=NCPUS] [ifhn=NAME] [user=NAME] [port=N]
+//! [USER@]HOST[:NCPUS] [slots=NCPUS] [max_slots=N] [gpus=N] [ifhn=NAME] [user=NAME] [port=N]
 //! ```
 //!
-//! Files of other launchers may write the number as `HOST N` or `cpu=N`, and have a limit
-//! `max_slots=N`, which has no effect.
+//! Files of other launchers may write the number as `HOST N` or `cpu=N`.
 //!
 //! `HOST` is a name, a numeric address (IPv6 in brackets: `[fe80::1]:4`), or names with ranges:
 //! `c[1-9]`, `c[01-16,20]`, `r[1-2]n[1-8]`. `port` is the port of ssh. A list has the same hosts
@@ -40,12 +39,23 @@ pub struct HostEntry {
     pub host: String,
     /// Processes that the host takes before another is preferred.
     pub ncpus: Option<u32>,
+    /// Most processes of a job that it takes.
+    pub max: Option<u32>,
+    /// The number of its GPUs.
+    pub gpus: Option<u32>,
     /// The name of the interface by which the other hosts reach it.
     pub ifhn: Option<String>,
     /// The user to log in as.
     pub user: Option<String>,
     /// The port of ssh.
     pub port: Option<u16>,
+}
+
+impl HostEntry {
+    /// A host of which only the name and the number of processes are known.
+    pub const fn named(host: String, ncpus: Option<u32>) -> Self {
+        Self { host, ncpus, max: None, gpus: None, ifhn: None, user: None, port: None }
+    }
 }
 
 /// The hosts of a host file, in its order; at least one. Duplicates are kept.
@@ -101,6 +111,8 @@ fn parse_line(content: &str, entries: &mut Vec<HostEntry>) -> Result<(), Problem
         entries.push(HostEntry {
             host,
             ncpus: keys.ncpus,
+            max: keys.max,
+            gpus: keys.gpus,
             ifhn: keys.ifhn.get(index).cloned(),
             user: keys.user.clone(),
             port: keys.port,

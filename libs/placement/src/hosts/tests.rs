@@ -11,7 +11,8 @@ fn problem(line: &str) -> String {
 }
 
 fn plain(host: &str) -> HostEntry {
-    HostEntry { host: host.to_owned(), ncpus: None, ifhn: None, user: None, port: None }
+    let (max, gpus) = (None, None);
+    HostEntry { host: host.to_owned(), ncpus: None, max, gpus, ifhn: None, user: None, port: None }
 }
 
 #[test]
@@ -62,6 +63,10 @@ fn files_of_other_launchers_are_read() {
         ("d", Some(2), Some("x")),
     ];
     assert_eq!(all, expected);
+    assert_eq!([entries[0].max, entries[1].max, entries[2].max], [Some(4), Some(8), None]);
+    let gpus = parse_file(b"a gpus=4\nb gpus=0\n").unwrap();
+    assert_eq!([gpus[0].gpus, gpus[1].gpus], [Some(4), Some(0)]);
+    assert!(problem("a gpus=x").contains("is not a number of GPUs"));
     assert!(problem("-o@a").contains("is not the name of a user"));
     assert!(problem("me@a user=you").contains("is given twice"));
     assert!(problem("a max_slots=0").contains("is not a number of CPUs"));
@@ -126,7 +131,7 @@ fn errors_have_the_line_the_text_escaped_and_what_is_allowed() {
     assert!(problem("fe80::1").contains("needs brackets"));
     assert!(problem("h:0").contains("'h:0' is not a number of CPUs"));
     assert!(problem("h:+1").contains("number of CPUs"));
-    assert!(problem("h cpus=3").contains("only slots=N, ifhn=NAME, user=NAME and port=N"));
+    assert!(problem("h cpus=3").contains("only slots=N, max_slots=N, gpus=N, ifhn=NAME,"));
     assert!(problem("h:2 4").contains("'4' follows the host"));
     assert!(problem("h port=1 port=2").contains("'port=2' is given twice"));
     assert!(problem("h port=65536").contains("1 to 65535"));

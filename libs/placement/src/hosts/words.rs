@@ -106,6 +106,8 @@ pub fn is_user_name(text: &str) -> bool {
 pub(super) struct Keys {
     /// From `slots`, or from the count after the host's name.
     pub(super) ncpus: Option<u32>,
+    pub(super) max: Option<u32>,
+    pub(super) gpus: Option<u32>,
     /// Empty, or one name for each host.
     pub(super) ifhn: Vec<String>,
     pub(super) user: Option<String>,
@@ -128,10 +130,14 @@ impl Keys {
             }
             let (key, value) = word.split_once('=').ok_or_else(|| Problem::Key(refused()))?;
             let twice = match key {
-                // More ranks than slots are always allowed, so a limit on them has no effect.
                 "max_slots" | "max-slots" | "slots_max" => {
-                    self::ncpus(value).ok_or_else(|| Problem::Ncpus(refused()))?;
-                    false
+                    let max = self::ncpus(value).ok_or_else(|| Problem::Ncpus(refused()))?;
+                    keys.max.replace(max).is_some()
+                }
+                "gpus" => {
+                    let gpus = decimal(value).filter(|&n| n <= MAX_NCPUS);
+                    let gpus = gpus.ok_or_else(|| Problem::Gpus(refused()))?;
+                    keys.gpus.replace(gpus).is_some()
                 }
                 "slots" | "cpu" => {
                     let slots = self::ncpus(value).ok_or_else(|| Problem::Ncpus(refused()))?;

@@ -25,8 +25,8 @@ fn ring(text: &str) -> Vec<Candidate> {
 /// `a:4 b` as a list of hosts.
 fn list(text: &str) -> Vec<HostChoice> {
     let host = |word: &str| match word.split_once(':') {
-        Some((name, slots)) => HostChoice { name: name.into(), slots: slots.parse().ok() },
-        None => HostChoice { name: word.into(), slots: None },
+        Some((name, slots)) => HostChoice::new(name.into(), slots.parse().ok()),
+        None => HostChoice::new(word.into(), None),
     };
     text.split_whitespace().map(host).collect()
 }

@@ -49,6 +49,17 @@ pub enum Misfit {
          host does not fit -bind-to slots"
     )]
     Binding,
+    /// Lists of CPUs for ranks are combined with other bindings.
+    #[error(
+        "lists of CPUs for ranks (-bind-to user:LIST, -rankfile) do not fit another -bind-to, -map-by or -only-cpus"
+    )]
+    Lists,
+    /// A list of CPUs is empty or too long.
+    #[error("a list of CPUs is empty, too long, or has a number above 65535")]
+    Cpus,
+    /// The number of GPUs of a rank is not sensible.
+    #[error("the number of GPUs of a process is 1 to 1024")]
+    Gpus,
     /// Processes per host are not a multiple of the group size.
     #[error("{each} processes on each host cannot be groups of {group}: make it a multiple")]
     Groups {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::RankSet;
 use crate::job::bounds::MAX_ARGSETS;
+use crate::job::cpu_choice::{CpuChoice, CpuChoices, CpuNumbers, CpuRange};
 use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
 use crate::job::fields::{InvalidSpec, Reader, Writer};
@@ -166,7 +167,15 @@ impl PlacementSpec {
             w.choice(&Binding::ALL, spread.over);
             w.u32(spread.block as usize);
         }
+        w.u32(self.cpus.lists.len());
+        self.cpus.lists.iter().for_each(|choice| w.cpus(choice));
+        w.flag(self.cpus.by_rank);
+        w.flag(self.cpus.only.is_some());
+        self.cpus.only.iter().for_each(|choice| w.cpus(choice));
+        w.number(self.gpus);
+        w.flag(self.strict);
         w.flag(self.print_rank_map);
+        w.flag(self.report_bindings);
     }
 
     fn decode(r: &mut Reader<'_>) -> Result<Self, InvalidSpec> {
@@ -186,7 +195,18 @@ impl PlacementSpec {
                 true => Some(Spread { over: r.choice(&Binding::ALL)?, block: r.u32()? }),
                 false => None,
             },
+            cpus: CpuChoices {
+                lists: {
+                    let count = r.count(4)?;
+                    (0..count).map(|_| r.cpus()).collect::<Result<_, _>>()?
+                },
+                by_rank: r.flag()?,
+                only: if r.flag()? { Some(r.cpus()?) } else { None },
+            },
+            gpus: r.number()?,
+            strict: r.flag()?,
             print_rank_map: r.flag()?,
+            report_bindings: r.flag()?,
         })
     }
 }
@@ -247,6 +267,22 @@ impl Writer {
         for host in hosts {
             self.bytes(host.name.as_bytes());
             self.number(host.slots);
+            self.number(host.max);
+            self.number(host.gpus);
+        }
+    }
+
+    fn cpus(&mut self, choice: &CpuChoice) {
+        self.u32(choice.0.len());
+        for range in &choice.0 {
+            let (kind, socket) = match range.of {
+                CpuNumbers::System => (0, 0),
+                CpuNumbers::Cores => (1, 0),
+                CpuNumbers::CoresOf(socket) => (2, socket),
+                CpuNumbers::Sockets => (3, 0),
+            };
+            self.u8(kind);
+            [socket, range.low, range.high].iter().for_each(|&number| self.u32(number as usize));
         }
     }
 }
@@ -268,8 +304,28 @@ impl Reader<'_> {
     }
 
     fn hosts(&mut self) -> Result<Vec<HostChoice>, InvalidSpec> {
-        let count = self.count(5)?;
-        (0..count).map(|_| Ok(HostChoice { name: self.text()?, slots: self.number()? })).collect()
+        let count = self.count(7)?;
+        let host = |r: &mut Self| {
+            let (name, slots) = (r.text()?, r.number()?);
+            Ok(HostChoice { name, slots, max: r.number()?, gpus: r.number()? })
+        };
+        (0..count).map(|_| host(self)).collect()
+    }
+
+    fn cpus(&mut self) -> Result<CpuChoice, InvalidSpec> {
+        let count = self.count(13)?;
+        let range = |r: &mut Self| {
+            let (kind, socket) = (r.u8()?, r.u32()?);
+            let of = match (kind, socket) {
+                (0, 0) => CpuNumbers::System,
+                (1, 0) => CpuNumbers::Cores,
+                (2, socket) => CpuNumbers::CoresOf(socket),
+                (3, 0) => CpuNumbers::Sockets,
+                _ => return Err(r.invalid()),
+            };
+            Ok(CpuRange { of, low: r.u32()?, high: r.u32()? })
+        };
+        (0..count).map(|_| range(self)).collect::<Result<_, _>>().map(CpuChoice)
     }
 }
 
@@ -292,7 +348,7 @@ mod tests {
                 search: b"/bin:/usr/bin".to_vec(),
                 umask: 0o22,
                 limits: vec![Limit { resource: 7, soft: 1024, hard: u64::MAX }],
-                hosts: Some(vec![HostChoice { name: "h3".into(), slots: None }]),
+                hosts: Some(vec![HostChoice::new("h3".into(), None)]),
                 pty: Some((132, 43)),
             }],
             environments: vec![vec![variable], vec![]],
@@ -318,7 +374,12 @@ mod tests {
             trace: true,
             preload: true,
             placement: PlacementSpec {
-                hosts: vec![HostChoice { name: "h1".into(), slots: Some(4) }],
+                hosts: vec![HostChoice {
+                    name: "h1".into(),
+                    slots: Some(4),
+                    max: Some(8),
+                    gpus: Some(2),
+                }],
                 exclude: vec!["h2".into()],
                 per_host: Some(2),
                 order: RankOrder::RoundRobin,
@@ -327,7 +388,22 @@ mod tests {
                 binding: Binding::Socket,
                 width: 1,
                 spread: Some(Spread { over: Binding::Numa, block: 3 }),
+                cpus: CpuChoices {
+                    lists: vec![CpuChoice(vec![
+                        CpuRange { of: CpuNumbers::System, low: 0, high: 3 },
+                        CpuRange { of: CpuNumbers::CoresOf(1), low: 2, high: 2 },
+                    ])],
+                    by_rank: true,
+                    only: Some(CpuChoice(vec![CpuRange {
+                        of: CpuNumbers::Sockets,
+                        low: 0,
+                        high: 1,
+                    }])),
+                },
+                gpus: Some(2),
+                strict: true,
                 print_rank_map: true,
+                report_bindings: true,
             },
             spawn_policy: SpawnPolicy::Pack,
             adopted: true,

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod codec;
+mod cpu_choice;
 mod crash;
 mod debug;
 mod digest;
@@ -19,6 +20,7 @@ mod spec;
 mod world;
 
 pub use bounds::{Bytes, MAX_ARGSETS, MAX_HOSTS, MAX_RANKS, MAX_SPEC, Misfit};
+pub use cpu_choice::{CpuChoice, CpuChoices, CpuNumbers, CpuRange, MAX_CPU};
 pub use crash::{Crash, MAX_STACK, MAX_STACKS, OnCrash};
 pub use debug::Debug;
 pub use digest::Digest;
@@ -28,7 +30,7 @@ pub use group::{Group, GroupKey, group_of};
 pub use host_slice::{FAN_OUT, HostSlice, HostSlices, InvalidHostSlices, MAX_HOST_SLICES};
 pub use library::MpiLibrary;
 pub use notice::Notice;
-pub use placement_options::{Binding, HostChoice, PlacementSpec, RankOrder, Spread};
+pub use placement_options::{Binding, HostChoice, MAX_GPUS, PlacementSpec, RankOrder, Spread};
 pub use secret::{Cookie, JobKey, KEY_LENGTH, members_mark, namespace_mark};
 pub use spawn::{SpawnBlock, SpawnPlacement, SpawnPolicy};
 pub use spec::{

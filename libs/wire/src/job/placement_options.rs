@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::is_daemon_name;
 use crate::job::bounds::{MAX_HOSTS, Misfit};
+use crate::job::cpu_choice::CpuChoices;
+
+/// Most GPUs of one rank.
+pub const MAX_GPUS: u32 = 1024;
 
 /// Where the ranks of a job run, as far as the user chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,18 +31,39 @@ pub struct PlacementSpec {
     pub width: u32,
     /// Parts of the host that consecutive ranks use in turn; `None`: the host as a whole.
     pub spread: Option<Spread>,
+    /// The CPUs that the user names.
+    pub cpus: CpuChoices,
+    /// How many GPUs each rank gets; `None`: GPUs are not assigned.
+    pub gpus: Option<u32>,
+    /// Whether more ranks than slots are an error.
+    pub strict: bool,
     /// Whether the user wants a list of the ranks of each host.
     pub print_rank_map: bool,
+    /// Whether the user wants to know the CPUs of each rank.
+    pub report_bindings: bool,
 }
 
 /// A host that the user names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostChoice {
     /// Its name as the user wrote it.
     pub name: String,
     /// Ranks that it takes before the next host; `None`: as its daemon configures.
     pub slots: Option<u32>,
+    /// Most ranks of the job there; `None`: any number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<u32>,
+    /// The number of its GPUs; `None`: as the system lists them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
+}
+
+impl HostChoice {
+    /// A host with this number of slots.
+    pub const fn new(name: String, slots: Option<u32>) -> Self {
+        Self { name, slots, max: None, gpus: None }
+    }
 }
 
 /// How consecutive ranks are spread.
@@ -122,12 +147,22 @@ impl Default for PlacementSpec {
             binding: Binding::default(),
             width: 1,
             spread: None,
+            cpus: CpuChoices::default(),
+            gpus: None,
+            strict: false,
             print_rank_map: false,
+            report_bindings: false,
         }
     }
 }
 
 impl PlacementSpec {
+    /// Whether ranks may be bound to CPUs.
+    pub fn binds(&self) -> bool {
+        let chosen = &self.cpus;
+        self.binding != Binding::None || !chosen.lists.is_empty() || chosen.only.is_some()
+    }
+
     /// Checks whether this can be placed, provided that the hosts exist.
     pub(super) fn check(&self) -> Result<(), Misfit> {
         if self.per_host == Some(0) || self.group == Some(0) {
@@ -146,6 +181,15 @@ impl PlacementSpec {
         if self.width == 0 || (self.width > 1 && !is_fine) || !spreads {
             return Err(Misfit::Binding);
         }
+        let is_listed = !self.cpus.lists.is_empty();
+        let has_units = self.binding != Binding::None || self.spread.is_some();
+        if is_listed && (has_units || self.cpus.only.is_some()) {
+            return Err(Misfit::Lists);
+        }
+        if self.gpus.is_some_and(|gpus| !(1..=MAX_GPUS).contains(&gpus)) {
+            return Err(Misfit::Gpus);
+        }
+        self.cpus.check()?;
         check_hosts(&self.hosts)?;
         check_names(self.exclude.iter().map(String::as_str))
     }
@@ -153,7 +197,7 @@ impl PlacementSpec {
 
 /// Checks whether these can be hosts.
 pub(crate) fn check_hosts(hosts: &[HostChoice]) -> Result<(), Misfit> {
-    if hosts.iter().any(|host| host.slots == Some(0)) {
+    if hosts.iter().any(|host| host.slots == Some(0) || host.max == Some(0)) {
         return Err(Misfit::NoRanks);
     }
     check_names(hosts.iter().map(|host| host.name.as_str()))

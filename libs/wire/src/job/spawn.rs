@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_request_reads_back_as_written() {
-        let host = HostChoice { name: "h2".to_owned(), slots: Some(4) };
+        let host = HostChoice::new("h2".to_owned(), Some(4));
         let own = SpawnBlock { hosts: Some(vec![host]), policy: Some(SpawnPolicy::Pack), size: 3 };
         let mut request = request(vec![block(1), own]);
         request.last = DaemonName::new("h1").ok();
@@ -153,7 +153,7 @@ mod tests {
         let too_many = request(vec![block(MAX_RANKS), block(1)]).check();
         assert_eq!(too_many, Err(Misfit::TooManyRanks(all)));
         assert_eq!(request(vec![block(MAX_RANKS)]).check(), Ok(()));
-        let named = |name: &str| vec![HostChoice { name: name.to_owned(), slots: None }];
+        let named = |name: &str| vec![HostChoice::new(name.to_owned(), None)];
         let strange = SpawnBlock { hosts: Some(named("a b")), ..block(1) };
         assert_eq!(request(vec![strange]).check(), Err(Misfit::Host("a b".to_owned())));
     }

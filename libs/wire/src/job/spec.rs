@@ -189,14 +189,14 @@ impl LabelFormat {
     }
 }
 
-/// An argument with fields: `%r` rank, `%h` host, `%j` job id, `%s` ranks of the world, `%%`. The
+/// An argument with fields: `%r` rank, `%l` rank on its host, `%h` host, `%j` job id, `%s` ranks of the world, `%%`. The
 /// process id is not a field, since arguments are made before the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArgumentFormat<'a>(&'a [u8]);
 
 impl<'a> ArgumentFormat<'a> {
     /// The fields that an argument may name.
-    pub const FIELDS: &'static str = "rhjs%";
+    pub const FIELDS: &'static str = "rlhjs%";
 
     /// Checks an argument.
     ///

@@ -22,6 +22,7 @@ mod prepare;
 mod process;
 mod ranks_context;
 mod report;
+mod resources;
 mod shim;
 mod signal_target;
 mod start;

@@ -10,15 +10,17 @@ use mpd_io::locate;
 use mpd_io::spawn::Spawn;
 use mpd_io::sweep::COOKIE;
 use mpd_placement::binding::Bindings;
+use mpd_placement::gpus::Gpus;
 use mpd_placement::locality::list;
 use mpd_wire::Rank;
 use mpd_wire::job::group_of;
-use mpd_wire::job::{Argset, ArgumentFormat, Binding, Failure, JobSpec, Limit, PlacementSpec};
+use mpd_wire::job::{Argset, ArgumentFormat, Failure, JobSpec, Limit};
 use mpd_wire::message::StartJob;
 use nix::sys::resource::{Resource, getrlimit};
 
 use super::descriptors::PMI_FD;
 use super::ranks_context::RanksContext;
+use super::resources;
 use super::wrap::{self, Arguments};
 use crate::manager::ending::groups::Groups;
 use crate::manager::links::staging::Staging;
@@ -27,7 +29,7 @@ use crate::manager::links::staging::Staging;
 const OWN_DESCRIPTORS: u64 = 64;
 
 /// Variables that the manager sets. Values from the user's environment do not reach a rank.
-const SET_BY_MANAGER: [&str; 40] = [
+const SET_BY_MANAGER: [&str; 44] = [
     "GFORTRAN_UNBUFFERED_PRECONNECTED",
     "JSM_JSRUN_PORT",
     "MPD_GROUP_DIR",
@@ -40,6 +42,10 @@ const SET_BY_MANAGER: [&str; 40] = [
     "MPD_JOB_TMPDIR",
     "MPI_LOCALNRANKS",
     "MPI_LOCALRANKID",
+    "MV2_COMM_WORLD_LOCAL_RANK",
+    "MV2_COMM_WORLD_LOCAL_SIZE",
+    "MV2_COMM_WORLD_RANK",
+    "MV2_COMM_WORLD_SIZE",
     "OMPI_COMM_WORLD_LOCAL_RANK",
     "OMPI_COMM_WORLD_LOCAL_SIZE",
     "OMPI_COMM_WORLD_NODE_RANK",
@@ -76,6 +82,8 @@ pub(crate) struct Prepared {
     /// By argset.
     pub(crate) launches: BTreeMap<usize, Launch>,
     pub(crate) bindings: Bindings,
+    /// The GPUs of this host, if ranks get GPUs.
+    pub(crate) gpus: Option<Gpus>,
 }
 
 /// How the ranks of an argset are started.
@@ -99,7 +107,8 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, Failure> {
     let spec = context.spec;
     check_descriptors(context, ranks)?;
-    let bindings = bindings(&spec.placement, ranks.len())?;
+    let bindings = resources::bindings(&spec.placement, ranks)?;
+    let gpus = resources::gpus(context)?;
     let mut launches = BTreeMap::new();
     for &rank in ranks {
         let number = spec.argset_of(rank);
@@ -131,23 +140,7 @@ pub(crate) fn prepare(
         let spawn = spawn_of((context, ranks.len()), argset, arguments, tmpdir).map_err(failed)?;
         launches.insert(number, Launch { spawn, shim });
     }
-    Ok(Prepared { launches, bindings })
-}
-
-/// The bindings of the ranks here to CPUs that this manager may use.
-fn bindings(placement: &PlacementSpec, ranks: usize) -> Result<Bindings, Failure> {
-    if placement.binding == Binding::None {
-        return Ok(Bindings::default());
-    }
-    let allowed = mpd_io::cpus::allowed().map_err(|e| {
-        let name = placement.binding.name();
-        let problem = format!(
-            "-bind-to {name}: cannot tell which CPUs are here: {}",
-            mpd_io::logging::plain(&e)
-        );
-        Failure::Suite { problem }
-    })?;
-    Ok(Bindings::plan(placement, &allowed, ranks))
+    Ok(Prepared { launches, bindings, gpus })
 }
 
 pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
@@ -215,8 +208,10 @@ fn spawn_of(
     let here = ranks_here.to_string();
     set("MPI_LOCALNRANKS", here.as_bytes());
     // Scripts find their place by these names, whatever library the program has.
-    set("OMPI_COMM_WORLD_SIZE", size.as_bytes());
-    set("OMPI_COMM_WORLD_LOCAL_SIZE", here.as_bytes());
+    for family in ["OMPI", "MV2"] {
+        set(&format!("{family}_COMM_WORLD_SIZE"), size.as_bytes());
+        set(&format!("{family}_COMM_WORLD_LOCAL_SIZE"), here.as_bytes());
+    }
     set("MPD_JOB_ID", order.job.to_string().as_bytes());
     set(COOKIE, order.cookie.at(order.tree_index).as_bytes());
     wanted.for_each(|(name, value)| set(name, value.as_bytes()));
@@ -275,6 +270,8 @@ pub(crate) fn variables_of(
         format!("OMPI_COMM_WORLD_RANK={rank}"),
         format!("OMPI_COMM_WORLD_LOCAL_RANK={local}"),
         format!("OMPI_COMM_WORLD_NODE_RANK={local}"),
+        format!("MV2_COMM_WORLD_RANK={rank}"),
+        format!("MV2_COMM_WORLD_LOCAL_RANK={local}"),
     ];
     if let Some(group) = group_of(spec, rank) {
         texts.extend(groups.variables(group));
@@ -294,6 +291,24 @@ pub(crate) fn variables_of_binding(cpus: &[u32]) -> Vec<(&'static str, String)> 
     ]
 }
 
+/// The variables that select the GPUs of a rank, except those that its program has already.
+pub(crate) fn variables_of_gpus(
+    spec: &JobSpec,
+    (rank, local): (Rank, usize),
+    gpus: Gpus,
+) -> Vec<(&'static str, String)> {
+    let argset = &spec.argsets[spec.argset_of(rank)];
+    let given = &spec.environments[argset.environment as usize];
+    let is_given = |name: &str| {
+        let is_it =
+            |variable: &Vec<u8>| variable.split(|&b| b == b'=').next() == Some(name.as_bytes());
+        given.iter().any(is_it)
+    };
+    let mut variables = gpus.variables(local, spec.placement.gpus.unwrap_or(1));
+    variables.retain(|(name, _)| !is_given(name));
+    variables
+}
+
 /// Variables as lines of an environment.
 pub(crate) fn lines_of(variables: Vec<(&str, String)>) -> impl Iterator<Item = CString> {
     variables.into_iter().filter_map(|(name, value)| CString::new(format!("{name}={value}")).ok())
@@ -302,12 +317,13 @@ pub(crate) fn lines_of(variables: Vec<(&str, String)>) -> impl Iterator<Item = C
 /// The arguments of a rank's program, if they differ from rank to rank.
 pub(crate) fn arguments_of(
     (spec, order): (&JobSpec, &StartJob),
-    rank: Rank,
+    (rank, local): (Rank, usize),
 ) -> Option<Vec<CString>> {
     let argset = spec.argsets.get(spec.argset_of(rank)).filter(|argset| argset.substitute)?;
     let host_slice = order.host_slices.get(order.tree_index as usize);
     let value = |field| match field {
         b'r' => rank.to_string(),
+        b'l' => local.to_string(),
         b'h' => host_slice
             .map_or_else(|| order.host.clone(), |host_slice| host_slice.member.to_string()),
         b'j' => order.job.to_string(),

@@ -1,5 +1,6 @@
 //! The start of ranks: checks first, then a few ranks in each turn of the loop.
 
+use std::ffi::CString;
 use std::os::fd::AsFd as _;
 
 use mpd_io::cpus::CpuMask;
@@ -7,6 +8,7 @@ use mpd_io::logging::plain;
 use mpd_io::priority;
 use mpd_io::spawn::{Extra, SpawnError, Step};
 use mpd_job::manager::Input;
+use mpd_placement::gpus::Gpus;
 use mpd_placement::locality::list;
 use mpd_wire::Rank;
 use mpd_wire::job::{Failure, RankEnd};
@@ -17,9 +19,10 @@ use super::adoption::{Arrived, RANK};
 use super::prepare::{self, Launch, Prepared};
 use super::process::{Given, MAX_RANKS_ENLARGED, RankProcess, StartError};
 use super::ranks_context::RanksContext;
+use super::resources;
 use super::signal_target::SignalTarget;
 use super::starting::Starting;
-use crate::manager::context::Turn;
+use crate::manager::context::{Job, Turn};
 use crate::manager::event::{Client, Event, ForStdio};
 use crate::manager::links::staging::Staging;
 use crate::manager::pmi::pmix::variables_of;
@@ -78,8 +81,14 @@ impl Ranks {
     }
 
     fn keep(&mut self, turn: &mut Turn<'_>, first: Rank, prepared: Prepared) {
-        turn.report(Event::Bound(first, prepared.bindings));
-        self.starting.insert(first, Starting { launches: prepared.launches, next: None });
+        let Prepared { launches, bindings, gpus } = prepared;
+        turn.report(Event::Bound(first, bindings));
+        let reports = turn.job.spec.placement.report_bindings;
+        let cpus = reports.then(|| mpd_io::cpus::allowed().unwrap_or_default());
+        self.starting.insert(first, Starting { launches, gpus, cpus, next: None });
+        if let Some(text) = gpus.and_then(|gpus| shared_gpus(turn, first, gpus)) {
+            turn.post(Input::Notice(text));
+        }
     }
 
     fn prepare(
@@ -194,16 +203,16 @@ impl Ranks {
         }
         let (spec, order) = (&turn.job.spec, &turn.job.order);
         let (own, local) = (world.numbers.own(rank), world.local(rank));
-        let Some(Starting { launches, .. }) = self.starting.get(&world.numbers.first) else {
+        let Some(Starting { launches, gpus, cpus: reported, .. }) =
+            self.starting.get(&world.numbers.first)
+        else {
             return Ok(());
         };
         let Launch { spawn, shim } = &launches[&world.argset_of(rank)];
-        let mut variables = prepare::variables_of((&world.spec, &turn.job.groups), own, local);
-        variables.extend(prepare::lines_of(variables_of(turn.job, world, rank)));
-        variables.extend(prepare::lines_of(prepare::variables_of_binding(world.cpus_of(rank))));
+        let variables = variables_of_rank(turn.job, world, rank, *gpus);
         let cpus = CpuMask::of(world.cpus_of(rank));
         let argset = &world.spec.argsets[world.argset_of(rank)];
-        let arguments = prepare::arguments_of((&world.spec, order), own);
+        let arguments = prepare::arguments_of((&world.spec, order), (own, local));
         let fed = is_first && (spec.stdin_switch || spec.stdin.contains(rank));
         let extra = Extra {
             variables: &variables,
@@ -232,6 +241,10 @@ impl Ranks {
                 turn.begin(Phase::Run, Some(rank));
             }
             turn.report(Event::Started(pid));
+            if let Some(all) = reported {
+                let (name, host) = (turn.job.name_of(rank), &turn.job.order.host);
+                turn.post(Input::Notice(resources::report(&name, host, pid, all)));
+            }
         }
         self.table.insert(rank, process);
         let ends = ends?;
@@ -255,6 +268,30 @@ impl Ranks {
         turn.post(Input::Initialized(RANK));
         Ok(())
     }
+}
+
+/// The variables that differ from rank to rank.
+fn variables_of_rank(job: &Job, world: &World, rank: Rank, gpus: Option<Gpus>) -> Vec<CString> {
+    let (own, local) = (world.numbers.own(rank), world.local(rank));
+    let mut variables = prepare::variables_of((&world.spec, &job.groups), own, local);
+    variables.extend(prepare::lines_of(variables_of(job, world, rank)));
+    variables.extend(prepare::lines_of(prepare::variables_of_binding(world.cpus_of(rank))));
+    if let Some(gpus) = gpus {
+        let of_gpus = prepare::variables_of_gpus(&world.spec, (own, local), gpus);
+        variables.extend(prepare::lines_of(of_gpus));
+    }
+    variables
+}
+
+/// A line for the user if ranks of a world share GPUs of this host.
+fn shared_gpus(turn: &Turn<'_>, first: Rank, gpus: Gpus) -> Option<String> {
+    let world = turn.job.worlds.of(first)?;
+    let (ranks, each) = (world.here.len(), world.spec.placement.gpus?);
+    let host = &turn.job.order.host;
+    let count = gpus.count();
+    let what = if count == 1 { "GPU" } else { "GPUs" };
+    gpus.are_shared(ranks, each)
+        .then(|| format!("host {host}: {ranks} ranks with {each} each share {count} {what}"))
 }
 
 /// Reports to the user that the ranks of this host cannot have the niceness of mpirun.

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use mpd_placement::binding::Cpu;
+use mpd_placement::gpus::Gpus;
+
 use super::prepare::Launch;
 
 /// The ranks of one world that run here.
@@ -9,6 +12,10 @@ use super::prepare::Launch;
 pub(super) struct Starting {
     /// By program.
     pub(super) launches: BTreeMap<usize, Launch>,
+    /// The GPUs of this host, if ranks get GPUs.
+    pub(super) gpus: Option<Gpus>,
+    /// The CPUs that the job may use here, if those of the ranks are to be reported.
+    pub(super) cpus: Option<Vec<Cpu>>,
     /// The index of the next rank to start; `None` if no rank is left or the start has failed.
     pub(super) next: Option<usize>,
 }

@@ -138,7 +138,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 fn host_choice(host: HostEntry) -> HostChoice {
-    HostChoice { name: host.host, slots: host.ncpus }
+    HostChoice::new(host.host, host.ncpus)
 }
 
 /// Splits the value of `env`. A part without a name continues the part before it.

@@ -120,8 +120,8 @@ fn a_dry_run_places_and_binds_ranks() {
     for line in [
         "daemons: started for the job",
         "host h0: ranks 0-1, 8 CPUs, this host",
-        "  CPUs of rank 0: 0,4",
-        "  CPUs of rank 1: 1,5",
+        "  CPUs of rank 0: 0,4 (core 0 of socket 0)",
+        "  CPUs of rank 1: 1,5 (core 1 of socket 0)",
         "host b: rank 2, 1 CPU, 192.0.2.1",
         "host x: rank 3, 8 CPUs, no address (Name or service not known); ssh may know the name",
     ] {
@@ -178,9 +178,12 @@ fn the_json_object_has_the_documented_members() {
             "notices": [],
             "remarks": [],
             "ranks": [
-                {"rank": 0, "host": "b", "program": 0, "cpus": null},
-                {"rank": 1, "host": "h0", "program": 0, "cpus": [0, 4]},
-                {"rank": 2, "host": "h0", "program": 1, "cpus": [1, 5]},
+                {"rank": 0, "host": "b", "program": 0, "cpus": null, "bound_to": null,
+                 "gpus": null},
+                {"rank": 1, "host": "h0", "program": 0, "cpus": [0, 4],
+                 "bound_to": "core 0 of socket 0", "gpus": null},
+                {"rank": 2, "host": "h0", "program": 1, "cpus": [1, 5],
+                 "bound_to": "core 1 of socket 0", "gpus": null},
             ],
             "programs": [
                 {"program": "a", "arguments": ["x", "y"], "substitute": false, "file": null,

@@ -6,6 +6,7 @@
 //! $ NAME=VALUE mpirun OPTIONS PROGRAM
 //! = h0:0-1 b:2-3        the ranks of each host
 //! cpus 0,4 1,5          the CPUs of the ranks of h0, in their order
+//! gpus 0 1              the GPUs of the ranks of all hosts
 //! env NAME=VALUE        a variable of the first program that differs from the caller's
 //! unset NAME            the variables of the caller that the first program lacks
 //! program a x           the words of the first program
@@ -15,18 +16,23 @@
 //! ```
 //!
 //! This host is `h0`. It has two sockets with two cores of two threads. Other hosts have eight CPUs. The directory
-//! has the host files `hosts`, `slots` and `machines`, and a file of programs `apps`.
+//! has the host files `hosts`, `slots`, `machines` and `gpus`, the rank files `ranks`, `places` and `badranks`, and a file of
+//! programs `apps`.
 
 use serde_json::Value;
 
 use super::*;
 use crate::configfile;
 
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 8] = [
     ("hosts", "h0\nb\n"),
     ("slots", "h0 slots=2\nb slots=2 max_slots=4\n"),
     ("machines", "h0:2\nb:2 # two\n"),
     ("apps", "-n 1 ./master\n-n 2 ./worker x\n"),
+    ("ranks", "rank 0=b slot=1:0-1\nrank 1=h0 slot=0:0,1\nrank 2=h0 slot=3 # a core\nrank 3=h0\n"),
+    ("places", "rank 0=+n1 slot=0\nrank 1=+n0 slot=1:*\n"),
+    ("badranks", "rank 0=h0 slot=0\n\nrank 1=h0 slot=x\n"),
+    ("gpus", "h0 slots=4 gpus=2\nb slots=2 gpus=2\n"),
 ];
 
 /// One line with its expectations.
@@ -104,6 +110,7 @@ fn differs(expected: &str, value: &Value) -> String {
             };
             here.map(cpus).collect::<Vec<_>>().join(" ")
         }
+        "gpus" => ranks().map(|rank| text(&rank["gpus"])).collect::<Vec<_>>().join(" "),
         "env" => {
             let name = wanted.split_once('=').unwrap().0;
             format!("{name}={}", text(&program["environment"]["with"][name]))

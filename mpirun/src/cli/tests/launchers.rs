@@ -30,8 +30,8 @@ fn placement(line: &str) -> mpd_wire::job::PlacementSpec {
 fn a_foreign_option_is_named_with_its_launcher_and_never_with_a_similar_option() {
     for (line, text) in [
         (
-            "-rf f a",
-            "-rf of Open MPI 4, Open MPI 5 (PRRTE) is not available: rank files are not read",
+            "-xml a",
+            "-xml of Open MPI 4, Open MPI 5 (PRRTE) is not available: output has no XML form",
         ),
         ("-am f a", "-am of Open MPI 4, Open MPI 5 (PRRTE) is not available: files of parameters"),
         ("--mca a", "--mca needs a value: VALUE"),
@@ -62,8 +62,8 @@ fn the_dialect_follows_from_the_name_an_option_or_another_foreign_option() {
 
 #[test]
 fn options_without_effect_are_reported_once() {
-    let (_, said) = remarks(&[], "--report-bindings -n 1 a : --report-bindings b");
-    assert_eq!(said, ["--report-bindings has no effect: -dry-run shows the CPUs of the ranks"]);
+    let (_, said) = remarks(&[], "--display-topo -n 1 a : --display-topo b");
+    assert_eq!(said, ["--display-topo has no effect: use lstopo"]);
     assert_eq!(remarks(&[], "--oversubscribe --allow-run-as-root -q a").1, [""; 0]);
 }
 
@@ -100,8 +100,8 @@ fn variables_of_launchers_are_options_unless_an_option_is_given() {
 #[test]
 fn variables_that_cannot_be_obeyed_are_reported_in_a_line() {
     for (name, value, reason) in [
-        ("I_MPI_PIN_DOMAIN", "[55,aa]", "this value is not known here"),
-        ("I_MPI_PIN_PROCESSOR_LIST", "0,3", "this value is not known here"),
+        ("I_MPI_PIN_DOMAIN", "[55,xy]", "this value is not known here"),
+        ("I_MPI_PIN_PROCESSOR_LIST", "0,x", "this value is not known here"),
         ("I_MPI_PIN_CELL", "core", "use I_MPI_PIN_DOMAIN or -bind-to"),
         ("HYDRA_LAUNCHER", "manual", "this value is not known here"),
         ("HYDRA_RMK", "pbs", "the batch system is detected"),

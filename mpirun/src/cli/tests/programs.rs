@@ -203,7 +203,8 @@ fn arguments_are_patterns_only_with_the_option_subst() {
     assert!(both.iter().all(|a| a.substitute));
     let one = spec("-subst a %r : b %x").argsets;
     assert!(one[0].substitute && !one[1].substitute);
-    let known = "-subst knows %r rank, %h host, %j job id, %s ranks, %% percent sign";
+    let known =
+        "-subst knows %r rank, %l rank on its host, %h host, %j job id, %s ranks, %% percent sign";
     assert_eq!(
         problem("-subst a out.%p"),
         format!("argument \"out.%p\": there is no field %p; {known}")

@@ -1,0 +1,62 @@
+//! The CPUs and GPUs of this host for the ranks of a world, and the report of the CPUs that they have.
+
+use mpd_io::logging::plain;
+use mpd_io::{cpus, gpus};
+use mpd_placement::binding::{Bindings, Cpu};
+use mpd_placement::description::describe;
+use mpd_placement::gpus::Gpus;
+use mpd_placement::gpus_of;
+use mpd_placement::locality::list;
+use mpd_wire::Rank;
+use mpd_wire::job::{Binding, Failure, PlacementSpec};
+use nix::unistd::Pid;
+
+use super::ranks_context::RanksContext;
+
+/// The bindings of the ranks here to CPUs that this manager may use.
+pub(super) fn bindings(placement: &PlacementSpec, ranks: &[Rank]) -> Result<Bindings, Failure> {
+    if !placement.binds() {
+        return Ok(Bindings::default());
+    }
+    let failed = |problem: String| {
+        let option = match placement.binding {
+            Binding::None => "the CPUs of ranks".to_owned(),
+            binding => format!("-bind-to {}", binding.name()),
+        };
+        Failure::Suite { problem: format!("{option}: {problem}") }
+    };
+    let allowed = cpus::allowed()
+        .map_err(|e| failed(format!("cannot tell which CPUs are here: {}", plain(&e))))?;
+    Bindings::plan(placement, &allowed, ranks).map_err(|e| failed(e.to_string()))
+}
+
+/// The GPUs of this host for its ranks, if ranks get GPUs.
+pub(super) fn gpus(context: RanksContext<'_>) -> Result<Option<Gpus>, Failure> {
+    let RanksContext { spec, order, .. } = context;
+    if spec.placement.gpus.is_none() {
+        return Ok(None);
+    }
+    let own = order.host_slices.get(order.tree_index as usize).map(|slice| &slice.member);
+    let lists = spec.argsets.iter().filter_map(|argset| argset.hosts.as_deref());
+    let mut lists = std::iter::once(&spec.placement.hosts[..]).chain(lists);
+    let is_origin = order.tree_index == 0;
+    let named = own.and_then(|own| lists.find_map(|list| gpus_of(list, own, is_origin)));
+    let found = named.map_or_else(gpus::here, Gpus::of_number);
+    match found.count() {
+        0 => Err(Failure::Suite {
+            problem: "-gpus-per-proc: there is no GPU here: no /dev/nvidia* and no /dev/dri/renderD*, and no gpus=N \
+                      in the host file"
+                .to_owned(),
+        }),
+        _ => Ok(Some(found)),
+    }
+}
+
+/// A line about the CPUs that a process has now; `all` are those that the job may use here.
+pub(super) fn report(rank: &str, host: &str, pid: Pid, all: &[Cpu]) -> String {
+    let Some(found) = cpus::of_process(pid) else {
+        return format!("rank {rank} on {host}: its CPUs cannot be read");
+    };
+    let numbers = list(found.iter().copied());
+    format!("rank {rank} on {host}: CPUs {numbers} ({})", describe(&found, all))
+}
