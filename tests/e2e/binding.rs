@@ -155,13 +155,14 @@ fn a_rank_file_binds_each_rank_and_the_report_has_what_was_set() {
     let ranks = file(&suite, "ranks", &text);
     let output = suite.mpirun(["-rankfile", &ranks, "-report-bindings"]).args(SHOW).output();
     output.code(0);
-    let mut masks: Vec<&str> = output.out().lines().collect();
+    let (out, err) = (output.out(), output.err());
+    let mut masks: Vec<&str> = out.lines().collect();
     masks.sort_unstable();
     let end = |rank: usize, cpu: u32| format!("{rank} Cpus_allowed_list: {cpu}");
     assert_eq!(masks, [end(0, last), end(1, first)]);
     for (rank, cpu) in [(0, last), (1, first)] {
         let begins = |line: &&str| line.starts_with(&format!("mpirun: rank {rank} on "));
-        let lines: Vec<&str> = output.err().lines().filter(begins).collect();
+        let lines: Vec<&str> = err.lines().filter(begins).collect();
         assert!(lines.len() == 1 && lines[0].contains(&format!(": CPUs {cpu} (")), "{output}");
     }
 }
