@@ -7,7 +7,7 @@ use mpd_wire::job::Argset;
 use serde_json::{Map, Value, json};
 
 use super::environment::{self, Difference, Variable};
-use super::outlook::{HostOutlook, Outlook};
+use super::outlook::{Bound, HostOutlook, Outlook};
 use super::shown::Shown;
 use super::text;
 use crate::limits;
@@ -81,7 +81,7 @@ fn ranks(shown: &Shown<'_>, outlook: &Outlook) -> Value {
             let (gpus, each) = host.gpus?;
             gpus.variables(local, each).into_iter().next().map(|(_, value)| value)
         };
-        let entry = |(local, (rank, bound)): (usize, (Rank, Option<&(String, Vec<u32>)>))| {
+        let entry = |(local, (rank, bound)): (usize, (Rank, Option<&Bound>))| {
             let value = json!({
                 "rank": rank.0,
                 "host": host.name.as_str(),

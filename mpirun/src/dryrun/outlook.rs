@@ -20,6 +20,9 @@ pub(super) struct Outlook {
     pub(super) notices: Vec<String>,
 }
 
+/// The parts of a host to which a rank is bound, and the CPUs.
+pub(super) type Bound = (String, Vec<u32>);
+
 /// A host and its ranks.
 #[derive(Clone, Debug)]
 pub(super) struct HostOutlook {
@@ -34,7 +37,7 @@ pub(super) struct HostOutlook {
     pub(super) ranks: RankSet,
     /// The CPUs of each rank in the order of `ranks`, with their description; `None` for a rank that is not bound. Empty if
     /// no rank is bound, or they are not on this host.
-    pub(super) bound: Vec<Option<(String, Vec<u32>)>>,
+    pub(super) bound: Vec<Option<Bound>>,
     /// The GPUs of the host, if their number is known and ranks get some, and the number for each rank.
     pub(super) gpus: Option<(Gpus, u32)>,
 }

@@ -85,15 +85,7 @@ impl JobSpec {
         let count = r.count(8)?;
         let stdin = (0..count).map(|_| Ok((r.u32()?, r.u32()?))).collect::<Result<_, _>>()?;
         let stdin_switch = r.flag()?;
-        let output = OutputSpec {
-            label: r.format()?,
-            merge: r.flag()?,
-            timestamp: r.flag()?,
-            outfile: r.format()?,
-            errfile: r.format()?,
-            copy: r.flag()?,
-            joined: r.flag()?,
-        };
+        let output = OutputSpec::decode(&mut r)?;
         let on_failure = if r.flag()? { OnFailure::Continue } else { OnFailure::End };
         let abort_scope = if r.flag()? { AbortScope::Connected } else { AbortScope::World };
         let timeout = Some(r.u64()?).filter(|&ms| ms != 0).map(Duration::from_millis);
@@ -145,6 +137,20 @@ impl JobSpec {
             closed,
             niceness,
             allow_alone,
+        })
+    }
+}
+
+impl OutputSpec {
+    fn decode(r: &mut Reader<'_>) -> Result<Self, InvalidSpec> {
+        Ok(Self {
+            label: r.format()?,
+            merge: r.flag()?,
+            timestamp: r.flag()?,
+            outfile: r.format()?,
+            errfile: r.format()?,
+            copy: r.flag()?,
+            joined: r.flag()?,
         })
     }
 }
@@ -336,6 +342,17 @@ mod tests {
     use super::*;
     use crate::job::bounds::Bytes;
 
+    fn cpus() -> CpuChoices {
+        CpuChoices {
+            lists: vec![CpuChoice(vec![
+                CpuRange { of: CpuNumbers::System, low: 0, high: 3 },
+                CpuRange { of: CpuNumbers::CoresOf(1), low: 2, high: 2 },
+            ])],
+            by_rank: true,
+            only: Some(CpuChoice(vec![CpuRange { of: CpuNumbers::Sockets, low: 0, high: 1 }])),
+        }
+    }
+
     fn sample(program: Bytes, variable: Bytes, size: u32) -> JobSpec {
         JobSpec {
             argsets: vec![Argset {
@@ -388,18 +405,7 @@ mod tests {
                 binding: Binding::Socket,
                 width: 1,
                 spread: Some(Spread { over: Binding::Numa, block: 3 }),
-                cpus: CpuChoices {
-                    lists: vec![CpuChoice(vec![
-                        CpuRange { of: CpuNumbers::System, low: 0, high: 3 },
-                        CpuRange { of: CpuNumbers::CoresOf(1), low: 2, high: 2 },
-                    ])],
-                    by_rank: true,
-                    only: Some(CpuChoice(vec![CpuRange {
-                        of: CpuNumbers::Sockets,
-                        low: 0,
-                        high: 1,
-                    }])),
-                },
+                cpus: cpus(),
                 gpus: Some(2),
                 strict: true,
                 print_rank_map: true,
