@@ -72,6 +72,7 @@ fn with_envnone_no_variable_of_the_caller_reaches_any_host() {
             "I_MPI_",
             "MPD_",
             "OMPI_",
+            "MV2_",
             "GFORTRAN_",
             "PATH=",
         ];

@@ -335,11 +335,11 @@ fn launch_lines_of_other_launchers_run() {
     assert_eq!(output.sorted_lines(), ["self 0", "self 1"]);
     let reported = suite.mpirun(["--report-bindings", "true"]).output();
     reported.code(0);
-    let remark = "--report-bindings has no effect: -dry-run shows the CPUs of the ranks";
-    assert!(reported.err().contains(remark), "{reported}");
-    let refused = suite.mpirun(["-rf", "ranks", "true"]).output();
-    refused.code(125);
-    assert!(refused.err().contains("rank files are not read"), "{refused}");
+    assert!(reported.err().contains("rank 0 on ") && reported.err().contains("CPUs"), "{reported}");
+    let ranks = suite.path("work/ranks");
+    fs::write(&ranks, "rank 0=localhost slot=0\nrank 1 localhost\n").expect("a rank file");
+    let refused = suite.mpirun(["-rf", &ranks.display().to_string(), "-n", "2", "true"]).output();
+    refused.code(125).says(&[&format!("-rf {}: line 2: ", ranks.display())]);
 }
 
 #[test]

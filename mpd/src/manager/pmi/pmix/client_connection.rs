@@ -10,11 +10,13 @@ use mio::{Interest, Registry, Token};
 use mpd_wire::Rank;
 use pmix_proto::Session;
 
+use super::listener::Listener;
 use crate::manager::pmi::transfer::{ReadProgress, read, write};
 
-/// All connections.
+/// All connections, and the port where they arrive.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
+    pub(super) listener: Option<Listener>,
     /// By token, as counted from the first.
     pub(super) connections: BTreeMap<usize, ClientConnection>,
     pub(super) next: usize,

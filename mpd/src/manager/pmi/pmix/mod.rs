@@ -97,7 +97,6 @@ enum Timer {
 /// The PMIx clients of the ranks here.
 #[derive(Debug, Default)]
 pub(super) struct Pmix {
-    listener: Option<Listener>,
     clients: Clients,
     /// The ranks whose processes have not ended.
     running: BTreeMap<Rank, Client>,
@@ -124,7 +123,7 @@ impl Pmix {
     /// Listens, since ranks are about to start. Returns the port. Without one, clients of PMIx run alone.
     pub(super) fn open(&mut self, turn: &mut Turn<'_>) -> Option<u16> {
         match Listener::open(turn.registry) {
-            Ok(listener) => Some(self.listener.insert(listener).port),
+            Ok(listener) => Some(self.clients.listener.insert(listener).port),
             Err(e) => {
                 let (host, problem) = (turn.job.host(), mpd_io::logging::plain(&e));
                 let text = format!("host {host}: programs of Open MPI will not work: {problem}");
@@ -137,6 +136,7 @@ impl Pmix {
     pub(super) fn has_work(&self) -> bool {
         !self.clients.talking.is_empty()
             || self
+                .clients
                 .listener
                 .as_ref()
                 .is_some_and(|listener| listener.is_ready && !self.timers.is_set(Timer::Accept))
@@ -235,7 +235,7 @@ impl Pmix {
     /// Notes an event. Whether the token is one of PMIx.
     pub(super) fn mark(&mut self, token: usize, is_readable: bool, has_ended: bool) -> bool {
         if token == PMIX {
-            self.listener.iter_mut().for_each(|listener| listener.is_ready = true);
+            self.clients.listener.iter_mut().for_each(|listener| listener.is_ready = true);
             return true;
         }
         let Some(number) = token.checked_sub(FIRST_PMIX) else { return false };
@@ -260,9 +260,8 @@ impl Pmix {
     }
 
     fn accept(&mut self, turn: &mut Turn<'_>) {
-        let Some(listener) = self.listener.as_mut().filter(|listener| listener.is_ready) else {
-            return;
-        };
+        let listener = self.clients.listener.as_mut().filter(|listener| listener.is_ready);
+        let Some(listener) = listener else { return };
         if self.timers.is_set(Timer::Accept) {
             return;
         }
