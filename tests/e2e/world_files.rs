@@ -73,7 +73,7 @@ fn a_pattern_without_a_rank_names_one_file_for_all_worlds() {
 #[test]
 fn a_spawn_whose_output_files_cannot_be_opened_is_refused() {
     let suite = suite();
-    // A file is in the place of the directory.
+    // A file has the name of the directory.
     fs::write(path(&suite, "0,1"), "").expect("a file");
     let pattern = path(&suite, "%r/out");
     let output = job(&suite, &["-outfile-pattern", &pattern], &[one(2, &SAY, &[])]).output();

@@ -38,7 +38,7 @@ pub fn look_up(host: &str) -> io::Result<Vec<IpAddr>> {
 const THREADS: usize = 16;
 
 /// Looks up several hosts at once, for at most `limit` in all. A host for which the resolver has not answered by then is
-/// left out. The order of the others is that of the answers.
+/// left out. The others stand in the order in which their answers came.
 pub fn look_up_all(hosts: Vec<String>, limit: Duration) -> Vec<(String, io::Result<Vec<IpAddr>>)> {
     let deadline = Instant::now() + limit;
     let threads = hosts.len().min(THREADS);

@@ -2,7 +2,7 @@
 //!
 //! A frame is `u8` version (1), `u8` flags, `u64` position of its first byte in the stream, `u64` bytes received of the
 //! other stream, and bytes of the stream. The stream is messages, each a `u32` length and JSON. A frame that reports a
-//! failed job has a [`Cause`] in the place of bytes of the stream.
+//! failed job has a [`Cause`] instead of bytes of the stream.
 
 use mpd_wire::message::{MAX_PASSED, Payload};
 use serde::{Deserialize, Serialize};

@@ -240,15 +240,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    /// Two nodes of two cores of two threads, numbered as Linux does: the second threads come last.
-    fn machine() -> Vec<Cpu> {
-        let cpu = |number| {
-            let node = number % 4 / 2;
-            Cpu { node, socket: node, cache: node, core: number % 4, number }
-        };
-        (0..8).map(cpu).collect()
-    }
+    use crate::test_machine::machine;
 
     fn plan(binding: Binding, allowed: &[Cpu], ranks: usize) -> Vec<Vec<u32>> {
         planned(PlacementSpec { binding, ..PlacementSpec::default() }, allowed, ranks)

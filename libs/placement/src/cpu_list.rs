@@ -135,15 +135,7 @@ fn resolve_range(range: CpuRange, allowed: &[Cpu]) -> Option<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Two sockets of two cores of two threads; the second threads come last.
-    fn machine() -> Vec<Cpu> {
-        let cpu = |number| {
-            let node = number % 4 / 2;
-            Cpu { node, socket: node, cache: node, core: number % 4, number }
-        };
-        (0..8).map(cpu).collect()
-    }
+    use crate::test_machine::machine;
 
     fn cpus(text: &str) -> Result<Vec<Vec<u32>>, String> {
         let all = parse(text).map_err(|e| e.to_string())?;

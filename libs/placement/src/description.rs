@@ -54,14 +54,7 @@ fn numbered(name: &str, numbers: Vec<u32>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn machine() -> Vec<Cpu> {
-        let cpu = |number| {
-            let node = number % 4 / 2;
-            Cpu { node, socket: node, cache: node, core: number % 4, number }
-        };
-        (0..8).map(cpu).collect()
-    }
+    use crate::test_machine::machine;
 
     #[test]
     fn cpus_are_described_by_the_largest_whole_parts() {

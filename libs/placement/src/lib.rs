@@ -57,6 +57,8 @@ pub mod rank_file;
 pub mod soft;
 pub mod spawn;
 #[cfg(test)]
+mod test_machine;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;

@@ -183,7 +183,7 @@ pub(super) fn rank_by(values: &[&str], _: &dyn Facts) -> Made {
 pub(super) fn bind_to(values: &[&str], caller: &dyn Facts) -> Made {
     let value = values[0].to_ascii_lowercase();
     match value.as_str() {
-        // The list is that of --cpu-list.
+        // --cpu-list gave the list.
         "cpu-list:ordered" | "cpulist:ordered" => return Ok(words(&["-bind-to", "core"])),
         "cpu-list" | "cpulist" => return Ok(words(&["-bind-to", "none"])),
         "rr" => return Ok(cpus::round_robin(caller)),

@@ -45,12 +45,12 @@ pub enum Content<'a> {
 }
 
 impl<'a> PmixValue<'a> {
-    /// Whether a value in the ring is that of a PMIx client. Others are plain texts.
+    /// Whether a PMIx client published this value of the ring. Other values are plain texts.
     pub fn is_one(value: &str) -> bool {
         value.starts_with(MARK)
     }
 
-    /// Reads a value in the ring. `None`: it is not that of a PMIx client, or is malformed.
+    /// Reads a value in the ring. `None`: no PMIx client published it, or it is malformed.
     pub fn read(value: &'a str) -> Option<Self> {
         let mut fields = value.strip_prefix(MARK)?.splitn(6, ':');
         let mut next = || fields.next();
