@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use super::LAST_SIGNAL;
+use super::child::LAST_SIGNAL;
 
 /// Signals that this process has ignored or caught since it began, a bit for each from signal 1 on.
 static CHANGED: AtomicU64 = AtomicU64::new(0);

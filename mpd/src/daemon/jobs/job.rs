@@ -1,10 +1,11 @@
-//! One job of this host, as an entry of the table.
+//! One job of this host: its entry in the table, and what its manager gets.
 
 use std::fs::File;
+use std::os::fd::BorrowedFd;
 
 use mpd_job::record::JobRecord;
-use mpd_wire::job::JobKey;
-use mpd_wire::message::RankRun;
+use mpd_wire::job::{JobKey, Notice};
+use mpd_wire::message::{RankRun, Span};
 use mpd_wire::{Instance, RankSet};
 use nix::unistd::Pid;
 
@@ -41,4 +42,15 @@ pub(super) struct Part {
     /// Job links name the manager by this.
     pub(super) manager: Instance,
     pub(super) key: JobKey,
+}
+
+/// What a new manager gets besides its order.
+#[derive(Default)]
+pub(super) struct Given<'a> {
+    /// For the root: the connection of the console, its standard output and its standard error. Then those of the process
+    /// that becomes the job's one rank, if there is one.
+    pub(super) descriptors: Vec<BorrowedFd<'a>>,
+    pub(super) spec: &'a [u8],
+    pub(super) notices: Vec<Notice>,
+    pub(super) spans: Vec<Span>,
 }

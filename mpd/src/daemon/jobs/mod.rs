@@ -6,6 +6,7 @@
 //! or cookie. The helper also removes what the manager has noted.
 
 mod children;
+mod handover;
 mod job;
 mod listing;
 mod records;
@@ -16,29 +17,25 @@ mod waiting;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::{RunDir, user_name};
-use mpd_job::record::JobRecord;
 use mpd_machine::Time;
-use mpd_wire::frame::Kind;
 use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice, namespace_mark};
 use mpd_wire::message::{
     ConsoleReply, HostUse, JobPart, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder,
-    ManagerReport, Opening, OrderAnswer, RankRun, RunUse, Span, StartJob,
+    ManagerReport, Opening, OrderAnswer, RankRun, RunUse, Span,
 };
 use mpd_wire::{DaemonName, Instance, JobId, Rank, RankSet};
 use nix::unistd::{Pid, geteuid};
 
 use crate::daemon::demand::Demand;
 use crate::daemon::jobs::children::Children;
-use crate::daemon::jobs::job::{Job, Part};
+use crate::daemon::jobs::job::{Given, Job, Part};
 use crate::daemon::jobs::records::Records;
 use crate::daemon::jobs::roots::Root;
 use crate::daemon::manager_message::ManagerMessage;
@@ -51,22 +48,8 @@ pub(crate) use listing::hosted;
 pub(crate) use roots::no_such_job;
 pub(crate) use waiting::Waiting;
 
-/// The descriptors of a console: its connection, its standard output and its standard error.
-const CONSOLE_DESCRIPTORS: usize = 3;
-
 /// How often to look for managers of an earlier daemon that have not registered. They try every second.
 const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
-
-/// What a new manager gets besides its order.
-#[derive(Default)]
-struct Given<'a> {
-    /// For the root: the connection of the console, its standard output and its standard error. Then those of the process
-    /// that becomes the job's one rank, if there is one.
-    descriptors: Vec<BorrowedFd<'a>>,
-    spec: &'a [u8],
-    notices: Vec<Notice>,
-    spans: Vec<Span>,
-}
 
 /// The table of jobs.
 #[derive(Debug)]
@@ -224,110 +207,6 @@ impl Jobs {
             bail!("the leftovers of an earlier job {} are still being removed", launch.job);
         }
         self.start(launch, tree_index, Given::default(), now)
-    }
-
-    fn start(
-        &mut self,
-        launch: &Launch,
-        tree_index: usize,
-        given: Given<'_>,
-        now: Time,
-    ) -> Result<()> {
-        let host_slice =
-            launch.host_slices.get(tree_index).context("no host slice with this tree index")?;
-        let part = Part {
-            tree_index: u32::try_from(tree_index)?,
-            manager: host_slice.manager,
-            key: launch.key.clone(),
-        };
-        // All users can read the name.
-        let cgroup = Cgroup::create(&format!("mpd-{}", mpd_io::random::hex128()?));
-        let record = JobRecord {
-            job: launch.job.clone(),
-            cookie: launch.cookie.clone(),
-            tree_index: part.tree_index,
-            cgroup: cgroup.as_ref().map(|g| g.path().display().to_string()),
-        };
-        let written = self.records.write(&record);
-        let started = written.and_then(|file| {
-            let order = self.order(launch, &record, &given)?;
-            self.hand_over(&record.job, &order, (&given, &file), now).map(|pid| (pid, file))
-        });
-        let (pid, file) = match started {
-            Ok(started) => started,
-            Err(e) => {
-                self.records.remove(&record.job);
-                cgroup.iter().for_each(|g| drop(g.remove()));
-                return Err(e);
-            }
-        };
-        log::info!("job {} started, manager {pid}", record.job);
-        let job = Job {
-            record,
-            file,
-            part: Some(part),
-            connected: true,
-            manager: Some(pid),
-            alias: None,
-            runs: Vec::new(),
-            receivers: None,
-            written: top::Written::default(),
-            is_child: true,
-            ended: false,
-        };
-        self.jobs.insert(launch.job.clone(), job);
-        Ok(())
-    }
-
-    fn order(
-        &self,
-        launch: &Launch,
-        record: &JobRecord,
-        given: &Given<'_>,
-    ) -> Result<ManagerOrder> {
-        Ok(ManagerOrder::Start(Box::new(StartJob {
-            job: record.job.clone(),
-            cookie: record.cookie.clone(),
-            kvsname: launch.kvsname.clone(),
-            host: self.host.clone(),
-            cgroup: record.cgroup.clone(),
-            rundir: self.records.rundir(),
-            tmpdir: launch.tmpdir.clone(),
-            key: launch.key.clone(),
-            host_slices: launch.host_slices.clone(),
-            tree_index: record.tree_index,
-            spec_bytes: u32::try_from(given.spec.len())?,
-            adopts: given.descriptors.len() > CONSOLE_DESCRIPTORS,
-            notices: given.notices.clone(),
-            spans: given.spans.clone(),
-        })))
-    }
-
-    /// Gives a job to a manager in waiting, or else to a new one. Returns its process.
-    fn hand_over(
-        &mut self,
-        job: &JobId,
-        order: &ManagerOrder,
-        (given, record): (&Given<'_>, &File),
-        now: Time,
-    ) -> Result<Pid> {
-        loop {
-            let ready = self.waiting.take(now);
-            let is_new = ready.is_none();
-            let (pid, mut manager) = ready.map_or_else(|| start::manager(Some(job)), Ok)?;
-            let passed = std::iter::once(record.as_fd()).chain(given.descriptors.iter().copied());
-            let passed = passed.map(|fd| fd.try_clone_to_owned()).collect::<Result<_, _>>();
-            manager.send_with(order, passed.context("cannot pass descriptors to a manager")?)?;
-            manager.send_bulk(Kind::Spec, given.spec);
-            match manager.flush() {
-                // It has died in waiting.
-                Err(_) if !is_new => continue,
-                Err(e) => log::warn!("job {job}: {e}"),
-                Ok(()) => {}
-            }
-            self.connections.push((job.clone(), manager));
-            return Ok(pid);
-        }
     }
 
     /// Connections of managers that were started since the last call.
