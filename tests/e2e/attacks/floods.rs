@@ -312,11 +312,11 @@ fn a27_one_signal_handler_exists_and_only_writes_to_a_pipe() {
     }
     // The first file sets defaults between fork and exec, the second has the handler, and the third reads
     // descriptors.
-    let known = ["libs/io/src/raw.rs", "libs/io/src/raw/caught.rs", "libs/io/src/signals.rs"];
+    let known = ["libs/io/src/raw/child.rs", "libs/io/src/raw/caught.rs", "libs/io/src/signals.rs"];
     assert_eq!(catching, BTreeSet::from(known.map(str::to_owned)));
     let text = |name: &str| std::fs::read_to_string(root.join(name)).expect("it is there");
-    let (raw, caught) = (text(known[0]), text(known[1]));
-    let set: Vec<_> = raw.lines().filter(|line| line.contains("sigaction")).collect();
+    let (child, caught) = (text(known[0]), text(known[1]));
+    let set: Vec<_> = child.lines().filter(|line| line.contains("sigaction")).collect();
     assert!(set.iter().all(|line| line.contains("default")), "a handler of its own: {set:?}");
     let handlers: Vec<&str> = caught.split("extern \"C\" fn ").skip(1).collect();
     let [handler] = handlers[..] else { panic!("one handler, not {}", handlers.len()) };
