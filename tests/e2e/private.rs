@@ -76,8 +76,10 @@ fn consoles_accept_the_job_id_that_mpirun_prints() {
     let arguments = ["-v", "-n", "1", "sh", "-c", "echo up; exec sleep 1000"];
     let job = suite.mpirun(arguments).start();
     job.shows("up");
-    let id = job.stderr().split_whitespace().find(|word| word.contains('@')).map(str::to_owned);
-    let id = id.expect("an id");
+    let printed =
+        || job.stderr().split_whitespace().find(|word| word.contains('@')).map(str::to_owned);
+    wait_until("mpirun prints the id", || printed().is_some());
+    let id = printed().expect("an id");
     assert!(id.starts_with(&format!("p{}@", job.pid())), "{id}");
     console(&suite, "mpdkilljob", &[&id]).output().code(0).quiet();
     ended_on_request(job);
