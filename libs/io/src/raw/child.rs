@@ -28,9 +28,9 @@ pub(crate) struct Plan<'a> {
     /// Kernel number, soft, hard.
     pub(crate) limits: &'a [(u8, u64, u64)],
     pub(crate) umask: Option<u32>,
-    /// Its niceness, if the system permits it; `None`: that of the parent.
+    /// Its niceness, if the system permits it; `None`: the parent's niceness.
     pub(crate) niceness: Option<c_int>,
-    /// The CPUs that it may use, a bit for each; empty: those of the parent.
+    /// The CPUs that it may use, a bit for each; empty: the parent's CPUs.
     pub(crate) cpus: &'a [c_ulong],
     pub(crate) signal_scope: SignalScope,
     /// Descriptor 0 becomes the controlling terminal of the new session.
