@@ -19,6 +19,7 @@ mod matrix;
 mod mistakes;
 mod mpi;
 mod names;
+mod open_mpi;
 #[expect(dead_code, reason = "written for the tests on one host; the rig uses a part")]
 #[path = "../e2e/process.rs"]
 mod process;
