@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::debug;
+use crate::dialect::Dialect;
 use crate::options::{Heading, Key, OPTIONS, Opt};
 
 /// Width of the texts, the default width of a terminal.
@@ -115,9 +116,13 @@ pub(crate) const EVERYWHERE: &str = "mpdexec";
 pub(crate) const EVERYWHERE_MEANS: [&str; 9] =
     ["-hosts", "all", "-ppn", "1", "-m", "-prepend-pattern", "%h: ", "-on-failure", "highest"];
 
-/// The version.
+/// The version, in one line with the number at its end. Scripts search it for the words of launchers, and then use
+/// the options of the launcher that they find. Under the name of another launcher it has the words of this launcher
+/// only. Intel MPI is not named, because scripts that find it also search for the faults of its versions.
 pub fn version(name: &str) -> String {
-    format!("{name} (MPD) {}\n", env!("CARGO_PKG_VERSION"))
+    let words = Dialect::of_program(name)
+        .map_or("HYDRA of MPICH and OpenRTE of Open MPI", Dialect::words_of_version);
+    format!("{name} (MPD, compatible with {words}) {}\n", env!("CARGO_PKG_VERSION"))
 }
 
 /// Notes for the full help that are not in the table of options.

@@ -86,6 +86,16 @@ impl Dialect {
         }
     }
 
+    /// The words of its `--version`, for which scripts search.
+    pub(crate) const fn words_of_version(self) -> &'static str {
+        match self {
+            Self::Hydra => "HYDRA of MPICH",
+            Self::OpenMpi4 => "OpenRTE of Open MPI",
+            Self::OpenMpi5 => "PRRTE of Open MPI",
+            _ => self.title(),
+        }
+    }
+
     /// The dialect of a name for `-dialect`; `Some(None)` for our own options.
     pub(crate) fn of_name(name: &str) -> Option<Option<Self>> {
         match name {

@@ -73,7 +73,8 @@ fn help_and_version_win_over_later_arguments() {
     assert!(matches!(parse(&caller(&words("a : -h"))), Ok(Request::Help(_))));
     match parse(&caller(&words("-V"))) {
         Ok(Request::Version(text)) => {
-            assert_eq!(text, format!("mpirun (MPD) {}\n", env!("CARGO_PKG_VERSION")));
+            assert!(text.starts_with("mpirun (MPD, compatible with "), "{text}");
+            assert!(text.ends_with(&format!(") {}\n", env!("CARGO_PKG_VERSION"))), "{text}");
         }
         other => panic!("{other:?}"),
     }
@@ -83,6 +84,20 @@ fn help_and_version_win_over_later_arguments() {
         "-h",
         "after the program, options belong to the program"
     );
+}
+
+#[test]
+fn the_version_has_the_words_by_which_scripts_know_a_launcher() {
+    // As `mpirun --version | head -n 1 | grep`, and as the modules of CMake, search for them.
+    let words_in = |name: &str| {
+        let text = help::version(name);
+        assert_eq!(text.lines().count(), 1, "{text}");
+        ["HYDRA", "MPICH", "OpenRTE", "PRRTE", "Open MPI", "Intel"].map(|word| text.contains(word))
+    };
+    assert_eq!(words_in("mpirun"), [true, true, true, false, true, false]);
+    assert_eq!(words_in("mpiexec.hydra"), [true, true, false, false, false, false]);
+    assert_eq!(words_in("mpirun.openmpi"), [false, false, true, false, true, false]);
+    assert_eq!(words_in("prterun"), [false, false, false, true, true, false]);
 }
 
 #[test]
