@@ -56,8 +56,8 @@ impl Programs<'_> {
 fn a_killed_rank(programs: &mut Programs) {
     let job = programs.stuck();
     let host = &programs.hosts[1..2];
-    let ranks = programs.rig.processes(host).into_iter().map(|found| found.process);
-    let rank = ranks.filter(|process| process.runs("stuck")).next_back().expect("a rank");
+    let mut ranks = programs.rig.processes(host).into_iter().map(|found| found.process);
+    let rank = ranks.rfind(|process| process.runs("stuck")).expect("a rank");
     process::send(rank.pid, Signal::SIGKILL);
     job.running.wait().code(137).says(&["signal 9"]);
 }
@@ -103,8 +103,11 @@ fn a_lost_host(programs: &mut Programs) {
     programs.rig.heals("powered on again", programs.hosts);
 }
 
-/// Every end of a job, and its name in reports.
-const ENDS: [(&str, fn(&mut Programs)); 6] = [
+/// An end of a job: its name in reports, and the steps.
+type End = (&'static str, fn(&mut Programs<'_>));
+
+/// Every end of a job.
+const ENDS: [End; 6] = [
     ("a killed rank", a_killed_rank),
     ("an abort", an_abort),
     ("an end without MPI_Finalize", an_end_without_finalize),
