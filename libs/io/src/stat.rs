@@ -14,6 +14,8 @@ pub(crate) struct Stat {
     pub(crate) parent: i32,
     /// CPU time in ticks: its own, and that of children that it has reaped.
     pub(crate) ticks: u64,
+    /// How many threads it has.
+    pub(crate) threads: u32,
     /// The time of its start in milliseconds since boot.
     pub(crate) began_ms: u64,
 }
@@ -22,6 +24,11 @@ impl Stat {
     /// `None` if there is no such process.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
         Self::read(&procfile::record(format!("/proc/{pid}/stat")).ok()?)
+    }
+
+    /// That of a thread of a process; `None` if there is no such thread.
+    pub(crate) fn of_thread(pid: Pid, thread: u32) -> Option<Self> {
+        Self::read(&procfile::record(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -33,6 +40,7 @@ impl Stat {
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
             ticks: times.sum::<Result<u64, _>>().ok()?,
+            threads: fields.get(17)?.parse().ok()?,
             began_ms: fields.get(19)?.parse::<u64>().ok()?.checked_mul(TICK_MS)?,
         })
     }
@@ -45,7 +53,7 @@ mod tests {
     #[test]
     fn a_name_with_brackets_does_not_hide_the_numbers() {
         let text = "7 (a) R (b c) S 3 7 7 0 -1 0 0 0 0 0 10 20 3 4 20 0 1 0 99 0 0 0";
-        let stat = Stat { state: 'S', parent: 3, ticks: 37, began_ms: 990 };
+        let stat = Stat { state: 'S', parent: 3, ticks: 37, threads: 1, began_ms: 990 };
         assert_eq!(Stat::read(text), Some(stat));
         assert_eq!(Stat::read("7 (a) S 3"), None);
     }

@@ -1,15 +1,16 @@
 //! The use of CPUs and memory by processes and by this host, from `/proc`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Duration;
 
+use mpd_stdio::silence::{MAX_TASKS, Task};
 use mpd_wire::message::HostUse;
 use nix::unistd::Pid;
 
 use crate::stat::{Stat, TICK_MS};
 use crate::tree::children;
-use crate::{cpus, status};
+use crate::{cpus, procfile, status};
 
 /// Most processes of one tree that are examined.
 const MAX_PROCESSES: usize = 512;
@@ -40,15 +41,58 @@ pub fn of_tree(root: Pid, parent: Pid) -> Option<TreeUse> {
     Some(all)
 }
 
-/// The CPU time of a process and its descendants; `None` unless one of them is ready to run or stopped. Of a process
-/// with several threads only the first thread counts.
-pub fn ready(root: Pid) -> Option<Duration> {
-    let tree = tree(root);
-    let is_ready = tree.iter().any(|(_, stat)| matches!(stat.state, 'R' | 'T'));
-    let ran = |(pid, stat): &(Pid, Stat)| {
-        nanoseconds(*pid).map_or(Duration::from_millis(stat.ticks * TICK_MS), Duration::from_nanos)
-    };
-    is_ready.then(|| tree.iter().map(ran).sum())
+/// The threads of a process and its descendants that would run if they had a CPU, or if they were not stopped. A thread
+/// in an uninterruptible wait is among them, since it continues by itself. At most [`MAX_TASKS`].
+pub fn ready(root: Pid) -> Vec<Task> {
+    let first = look(root);
+    if first.len() < 2 || first.values().any(|thread| thread.is_ready) {
+        return tasks_of(first, |_, thread| thread.is_ready);
+    }
+    // One thread may have woken another one that had been looked at before. Then one of them has run meanwhile.
+    let has_run = |id: &u32, ran| first.get(id).is_none_or(|thread| thread.ran != ran);
+    tasks_of(look(root), |id, thread| thread.is_ready || has_run(id, thread.ran))
+}
+
+/// A thread at one moment.
+struct Thread {
+    is_ready: bool,
+    ran: Duration,
+}
+
+fn tasks_of(
+    threads: BTreeMap<u32, Thread>,
+    is_wanted: impl Fn(&u32, &Thread) -> bool,
+) -> Vec<Task> {
+    let wanted = threads.into_iter().filter(|(id, thread)| is_wanted(id, thread));
+    wanted.map(|(id, thread)| Task { id, ran: thread.ran }).collect()
+}
+
+/// The threads of a process and its descendants.
+fn look(root: Pid) -> BTreeMap<u32, Thread> {
+    let mut threads = BTreeMap::new();
+    for (pid, stat) in tree(root) {
+        let ids = match stat.threads {
+            0 | 1 => vec![pid.as_raw().unsigned_abs()],
+            _ => threads_of(pid),
+        };
+        for id in ids {
+            if threads.len() >= MAX_TASKS {
+                return threads;
+            }
+            let is_first = i32::try_from(id) == Ok(pid.as_raw());
+            let own = if is_first && stat.threads <= 1 { None } else { Stat::of_thread(pid, id) };
+            let stat = own.as_ref().unwrap_or(&stat);
+            let ticks = || Duration::from_millis(stat.ticks * TICK_MS);
+            let ran = nanoseconds(pid, id).map_or_else(ticks, Duration::from_nanos);
+            threads.insert(id, Thread { is_ready: matches!(stat.state, 'R' | 'T' | 'D'), ran });
+        }
+    }
+    threads
+}
+
+fn threads_of(pid: Pid) -> Vec<u32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// A process and its descendants.
@@ -81,9 +125,10 @@ pub fn of_host() -> HostUse {
     }
 }
 
-/// CPU time in nanoseconds; `None` if the kernel does not count it.
-fn nanoseconds(pid: Pid) -> Option<u64> {
-    read(&format!("/proc/{pid}/schedstat")).split_ascii_whitespace().next()?.parse().ok()
+/// CPU time of a thread in nanoseconds; `None` if the kernel does not count it.
+fn nanoseconds(pid: Pid, thread: u32) -> Option<u64> {
+    let text = procfile::record(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok()
 }
 
 fn resident_kib(pid: Pid) -> u64 {
@@ -137,24 +182,47 @@ mod tests {
     }
 
     #[test]
-    fn a_running_process_has_had_time_on_a_cpu_and_a_waiting_one_gives_none() {
+    fn a_running_process_is_ready_with_its_cpu_time_and_a_waiting_one_is_not() {
         let run = |script: &str| {
             let child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
             (Pid::from_raw(child.id().cast_signed()), child)
         };
         let (busy, mut first) = run("while :; do :; done");
-        while ready(busy).is_none_or(|ran| ran < Duration::from_millis(5)) {
+        while ready(busy).first().is_none_or(|task| task.ran < Duration::from_millis(5)) {
             std::thread::yield_now();
         }
         let (pid, mut second) = run("exec sleep 60");
-        while ready(pid).is_some() {
+        while !ready(pid).is_empty() {
             std::thread::yield_now();
         }
         for child in [&mut first, &mut second] {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        assert_eq!(ready(busy), None);
-        assert_eq!(ready(pid), None);
+        assert_eq!(ready(busy), []);
+        assert_eq!(ready(pid), []);
+    }
+
+    #[test]
+    fn a_thread_that_runs_is_ready_although_the_first_thread_of_its_process_waits() {
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let busy = std::thread::spawn(move || {
+            tell.send(nix::unistd::gettid().as_raw().unsigned_abs()).unwrap();
+            while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                std::hint::spin_loop();
+            }
+        });
+        let id = told.recv().unwrap();
+        let me = nix::unistd::gettid().as_raw().unsigned_abs();
+        assert_ne!(me, Pid::this().as_raw().unsigned_abs(), "tests run in threads");
+        let task = ready(Pid::this()).into_iter().find(|task| task.id == id).unwrap();
+        let later = || ready(Pid::this()).into_iter().find(|task| task.id == id).unwrap();
+        while later().ran == task.ran {
+            std::thread::yield_now();
+        }
+        stop.send(()).unwrap();
+        busy.join().unwrap();
+        assert!(ready(Pid::this()).iter().all(|task| task.id != id));
     }
 }

@@ -3,6 +3,7 @@
 //! | module | subject |
 //! |---|---|
 //! | [`line_splitter`] | the ends of lines |
+//! | [`silence`] | when a line is over although its end did not come |
 //! | [`mod@format`], [`hostlabel`] | the labels before lines, and the names of hosts in them |
 //! | [`merge`] | joins equal lines |
 //! | [`write_admission`] | lets only one rank at a time be in the middle of a line |
@@ -15,8 +16,8 @@
 //!
 //! These modules read and write no descriptors.
 //!
-//! **Users.** The manager process in `mpd`, `mpirun`, the links between managers in `mpd-job`, and
-//! the owner of a terminal in `mpd-io`.
+//! **Users.** The manager process in `mpd`, `mpirun`, the links between managers in `mpd-job`, the
+//! driver of a debugger in `mpd-debug`, and the owner of a terminal in `mpd-io`.
 //!
 //! **Must not know.** Descriptors, processes, and the machines that decide when a job ends.
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ pub mod line_splitter;
 pub mod merge;
 pub mod record;
 pub mod relay;
+pub mod silence;
 pub mod uplink;
 pub mod write_admission;
 

@@ -1,26 +1,12 @@
 //! The ends of lines in one output stream of one rank.
 //!
 //! The line splitter alone decides where a line ends. A line ends at a newline or at the end of the stream.
-//! It also ends after [`SILENCE`] without a byte from a writer that could have written, or when it
-//! has lasted longer than [`HOLD_TIME`]. The line splitter emits a [`Record`] with marks. All later stages
-//! obey the marks and keep no timers.
-
-use std::time::Duration;
+//! It also ends if its writer is silent, or when it has lasted too long: [`silence`](crate::silence). The line
+//! splitter emits a [`Record`] with marks. All later stages obey the marks and keep no timers.
 
 use mpd_machine::Time;
 
-/// An unfinished line is passed on after this time without a further byte, so that a prompt
-/// appears.
-pub const SILENCE: Duration = Duration::from_millis(200);
-
-/// A line that does not end is cut after this time, so that it does not keep other ranks out.
-pub const HOLD_TIME: Duration = Duration::from_secs(2);
-
-/// A writer that is ready to run counts as silent after this much CPU time without a byte.
-const CHANCE: Duration = Duration::from_millis(2);
-
-/// The shortest time between two looks at the writer's CPU time.
-const LOOK: Duration = Duration::from_millis(20);
+use crate::silence::{HOLD_TIME, MAX_HOLD_TIME, Task, Unfinished};
 
 /// Bytes of an unfinished line that are held back. A longer line is passed on in pieces, and
 /// meanwhile the output is reserved for its rank.
@@ -39,35 +25,32 @@ pub struct Record<'a> {
     pub body: &'a [u8],
 }
 
-/// The state of the processes of a rank that is silent in the middle of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writer {
-    /// All of them wait, or have exited.
-    Waits,
-    /// One of them would run if it had a CPU, or if it were not stopped. The duration is the CPU
-    /// time of all of them so far.
-    Ready(Duration),
-}
-
 /// The line state of one stream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LineSplitter {
     held: Vec<u8>,
     /// A record without end mark was emitted.
     open: bool,
-    /// The start of the present unfinished line. Pauses are not counted.
-    since: Option<Time>,
-    last: Time,
-    /// After a silence: the time of the next look at the writer, and its CPU time at the first
-    /// look.
-    look: Option<(Time, Duration)>,
+    line: Unfinished,
+    /// The writer writes whole lines only.
+    is_whole: bool,
+}
+
+impl Default for LineSplitter {
+    fn default() -> Self {
+        let line = Unfinished::new(HOLD_TIME);
+        Self { held: Vec::new(), open: false, line, is_whole: false }
+    }
 }
 
 impl LineSplitter {
+    /// The writer writes whole lines only, so its silence ends none. It is one of our own programs.
+    pub fn of_whole_lines() -> Self {
+        Self { line: Unfinished::new(MAX_HOLD_TIME), is_whole: true, ..Self::default() }
+    }
+
     /// Takes bytes that were just read; calls `emit` with each record that may be passed on.
     pub fn push(&mut self, now: Time, bytes: &[u8], emit: &mut impl FnMut(Record<'_>)) {
-        self.last = now;
-        self.look = None;
         let rest = match memchr::memrchr(b'\n', bytes) {
             None => bytes,
             Some(newline) => {
@@ -75,14 +58,14 @@ impl LineSplitter {
                 emit(Record { begin: !self.open, end: true, head: &self.held, body });
                 self.held.clear();
                 self.open = false;
-                self.since = None;
+                self.line.end();
                 rest
             }
         };
         if rest.is_empty() {
             return;
         }
-        self.since.get_or_insert(now);
+        self.line.goes_on(now);
         if self.held.len() + rest.len() <= HOLD_BYTES && !self.open {
             self.held.extend_from_slice(rest);
         } else {
@@ -91,7 +74,7 @@ impl LineSplitter {
             if !self.open {
                 // From here on other ranks wait: the hold time starts again.
                 self.open = true;
-                self.since = Some(now);
+                self.line.restart(now);
             }
         }
     }
@@ -99,24 +82,13 @@ impl LineSplitter {
     /// The time at which to ask whether the line [is over](LineSplitter::is_over), if no bytes come
     /// earlier.
     pub fn deadline(&self) -> Option<Time> {
-        let next = self.look.map_or(self.last + SILENCE, |(at, _)| at);
-        self.since.map(|since| next.min(since + HOLD_TIME))
+        if self.is_whole { self.line.longest() } else { self.line.deadline() }
     }
 
     /// Whether [`LineSplitter::flush`] is due, now that the deadline has passed. If not, there is a new
-    /// deadline: a writer that gets no CPU does not count as silent.
-    pub fn is_over(&mut self, now: Time, writer: Writer) -> bool {
-        let Some(since) = self.since else { return true };
-        let Writer::Ready(ran) = writer else { return true };
-        let first = self.look.map_or(ran, |(_, first)| first).min(ran);
-        if now >= since + HOLD_TIME || ran - first >= CHANCE {
-            return true;
-        }
-        // The looks become rarer with time: on a busy machine they take CPU time from other
-        // processes.
-        let silence = now.since(self.last);
-        self.look = Some((now + LOOK.max(silence / 8), first));
-        false
+    /// deadline. `writer` has the threads of the writer that are ready to run.
+    pub fn is_over(&mut self, now: Time, writer: &[Task]) -> bool {
+        self.line.is_over(now, writer)
     }
 
     /// Ends the unfinished line, because its deadline passed or the stream ended.
@@ -126,17 +98,12 @@ impl LineSplitter {
         }
         self.held.clear();
         self.open = false;
-        self.since = None;
-        self.look = None;
+        self.line.end();
     }
 
     /// Reading was paused until now: this time does not count against the line.
     pub fn resumed(&mut self, now: Time) {
-        if self.since.is_some() {
-            self.since = Some(now);
-            self.last = now;
-            self.look = None;
-        }
+        self.line.restart(now);
     }
 
     /// Whether a record without end mark was emitted. Then the output is reserved for this rank
@@ -148,9 +115,12 @@ impl LineSplitter {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::silence::SILENCE;
 
     #[derive(Default)]
     struct Out(Vec<(bool, bool, Vec<u8>)>);
@@ -193,30 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_gets_no_cpu_is_not_silent_and_one_that_does_not_use_it_is() {
-        let ms = Duration::from_millis;
-        let mut line_splitter = LineSplitter::default();
+    fn silence_ends_no_line_of_a_writer_of_whole_lines() {
+        let mut line_splitter = LineSplitter::of_whole_lines();
         line_splitter.push(Time::ZERO, b"half", &mut |_| ());
-        let mut now = Time::ZERO + SILENCE;
-        for (ran, next) in [(7, 25), (7, 28), (8, 31), (8, 35)] {
-            assert!(!line_splitter.is_over(now, Writer::Ready(ms(ran))), "{ran}");
-            let at = line_splitter.deadline().unwrap();
-            assert_eq!(at.since(now).as_millis(), next);
-            now = at;
-        }
-        line_splitter.push(now, b" of it", &mut |_| ());
-        assert_eq!(line_splitter.deadline(), Some(now + SILENCE), "it has gone on");
-        assert!(!line_splitter.is_over(now, Writer::Ready(ms(8))));
-        assert!(
-            line_splitter.is_over(now, Writer::Ready(ms(10))),
-            "it has run, and written nothing"
-        );
-        assert!(line_splitter.is_over(now, Writer::Waits));
-        assert!(!line_splitter.is_over(now, Writer::Ready(ms(1))), "the others have ended");
-        assert!(
-            line_splitter.is_over(Time::ZERO + HOLD_TIME, Writer::Ready(ms(1))),
-            "for so long at most"
-        );
+        assert_eq!(line_splitter.deadline(), Some(Time::ZERO + MAX_HOLD_TIME));
+        assert!(line_splitter.is_over(Time::ZERO + MAX_HOLD_TIME, &[]));
+        line_splitter.push(Time::ZERO, b" line\n", &mut |_| ());
+        assert_eq!(line_splitter.deadline(), None);
     }
 
     #[test]

@@ -15,7 +15,9 @@ use mpd_io::outgoing::Outgoing;
 use mpd_io::plain_terminal;
 use mpd_io::signals;
 use mpd_io::spawn::Fate;
+use mpd_io::usage;
 use mpd_machine::Time;
+use mpd_stdio::silence::Task;
 use nix::poll::PollFlags;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -133,10 +135,14 @@ impl Session {
 
     /// Reads and writes as much as possible, up to about `room` bytes of lines.
     pub(super) fn turn(&mut self, now: Time, room: usize) {
-        // The program's output is read before its silence is judged.
+        // The program's output is read between the look at its threads and the decision.
+        let look = self.driver.awaits_look(now).then(|| self.ready_threads());
         match room {
             0 => self.handle(now, Input::Unread),
             room => self.read_gdb(now, room),
+        }
+        if let Some(threads) = look {
+            self.handle(now, Input::Look(&threads));
         }
         if self.driver.poll_timeout().is_some_and(|at| at <= now) {
             self.driver.handle_timeout(now);
@@ -144,6 +150,11 @@ impl Session {
         }
         self.flush_terminal();
         self.gdb.flush();
+    }
+
+    /// The threads of gdb and of the program that are ready to run.
+    fn ready_threads(&self) -> Vec<Task> {
+        self.gdb.pid.map(usage::ready).unwrap_or_default()
     }
 
     /// The next message of the driver.

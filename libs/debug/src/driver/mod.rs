@@ -31,6 +31,7 @@ use self::program::Terminal;
 use self::said::Said;
 use crate::mi::{MAX_LINE, MAX_TAIL};
 use mpd_machine::{Time, UNDRAINED};
+use mpd_stdio::silence::Task;
 
 /// Bytes of a line to the console, without its first byte and newline.
 pub const MAX_TEXT: usize = 64 << 10;
@@ -40,9 +41,6 @@ pub const MAX_COMMAND: usize = 256 << 10;
 
 /// Commands that may wait for the one in progress.
 pub const MAX_QUEUE: usize = 256;
-
-/// The time after which an unfinished line of the program is sent.
-pub const STILL: Duration = Duration::from_millis(200);
 
 /// The time in which gdb must exit.
 pub const LEAVE: Duration = Duration::from_secs(3);
@@ -79,6 +77,9 @@ pub enum Input<'a> {
     Program(&'a [u8]),
     /// The program's output is not read now. Its silence does not end a piece of a line.
     Unread,
+    /// Threads of gdb and of the program that are ready to run, at a time when [`Driver::awaits_look`].
+    /// The program's output was read after this look at them.
+    Look(&'a [Task]),
     /// gdb has exited; the text says how, as in `was killed by SIGKILL`.
     GdbEnded(&'a str),
     /// The session has no user any longer.
@@ -265,6 +266,7 @@ impl Driver {
             }
             Input::Program(bytes) => self.terminal.output(now, bytes, &mut self.outputs),
             Input::Unread => self.terminal.unread(now),
+            Input::Look(threads) => self.terminal.look(now, threads, &mut self.outputs),
             Input::GdbEnded(how) => self.gdb_ended(how),
             Input::Quit => self.quit(None),
             Input::Signal(signal) => self.signal_program(signal),
@@ -278,7 +280,6 @@ impl Driver {
     /// Does the work that is due at the time given by [`Driver::poll_timeout`].
     pub fn handle_timeout(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
-        self.terminal.timeout(now, &mut self.outputs);
         self.kill_timeout(now);
         if let Phase::Leaving { until: Some(until), .. } = &mut self.phase
             && *until <= now
@@ -293,7 +294,12 @@ impl Driver {
         self.outputs.pop_front()
     }
 
-    /// The time at which [`Driver::handle_timeout`] is due.
+    /// Whether the program may be silent in the middle of a line: [`Input::Look`] is wanted.
+    pub fn awaits_look(&self, now: Time) -> bool {
+        self.terminal.deadline().is_some_and(|at| at <= now)
+    }
+
+    /// The time at which [`Driver::handle_timeout`] or [`Input::Look`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let leave = match self.phase {
             Phase::Leaving { until, .. } => until,

@@ -2,21 +2,31 @@
 
 use std::collections::VecDeque;
 
-use super::{MAX_TEXT, Output, STILL, said};
+use super::{MAX_TEXT, Output, said};
 use mpd_machine::Time;
+use mpd_stdio::silence::{MAX_HOLD_TIME, Task, Unfinished};
 
 /// The output of the program's terminal.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Terminal {
     partial: Vec<u8>,
     /// A piece of the line was sent.
     is_open: bool,
-    deadline: Option<Time>,
+    /// When the present piece is sent.
+    piece: Unfinished,
+}
+
+impl Default for Terminal {
+    fn default() -> Self {
+        // No other rank waits for the end of the line.
+        let piece = Unfinished::new(MAX_HOLD_TIME);
+        Self { partial: Vec::new(), is_open: false, piece }
+    }
 }
 
 impl Terminal {
-    pub(super) const fn deadline(&self) -> Option<Time> {
-        self.deadline
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.piece.deadline()
     }
 
     pub(super) fn output(&mut self, now: Time, bytes: &[u8], outputs: &mut VecDeque<Output>) {
@@ -32,12 +42,17 @@ impl Terminal {
                 _ => self.extend(piece, outputs),
             }
         }
-        self.deadline = (!self.partial.is_empty()).then(|| now + STILL);
+        if bytes.contains(&b'\n') || self.partial.is_empty() {
+            self.piece.end();
+        }
+        if !self.partial.is_empty() {
+            self.piece.goes_on(now);
+        }
     }
 
     /// The terminal is not read now: the program may have written the rest of its line.
     pub(super) fn unread(&mut self, now: Time) {
-        self.deadline = self.deadline.map(|_| now + STILL);
+        self.piece.restart(now);
     }
 
     fn extend(&mut self, mut text: &[u8], outputs: &mut VecDeque<Output>) {
@@ -56,15 +71,17 @@ impl Terminal {
         self.is_open = false;
     }
 
-    pub(super) fn timeout(&mut self, now: Time, outputs: &mut VecDeque<Output>) {
-        if self.deadline.is_some_and(|deadline| deadline <= now) {
+    /// The deadline may have passed. These threads of the program are ready to run.
+    pub(super) fn look(&mut self, now: Time, threads: &[Task], outputs: &mut VecDeque<Output>) {
+        let is_due = self.deadline().is_some_and(|deadline| deadline <= now);
+        if is_due && self.piece.is_over(now, threads) {
             self.pause(outputs);
         }
     }
 
     /// Sends the present part of an unfinished line.
     pub(super) fn pause(&mut self, outputs: &mut VecDeque<Output>) {
-        self.deadline = None;
+        self.piece.end();
         if !self.partial.is_empty() {
             said::say(b'+', &self.partial, outputs);
             self.partial.clear();
@@ -74,7 +91,7 @@ impl Terminal {
 
     /// Nothing more of an unfinished line will come.
     pub(super) fn finish(&mut self, outputs: &mut VecDeque<Output>) {
-        self.deadline = None;
+        self.piece.end();
         if self.is_open || !self.partial.is_empty() {
             self.end_line(outputs);
         }

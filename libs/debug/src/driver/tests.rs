@@ -420,8 +420,8 @@ fn output_is_sent_in_lines_and_in_pieces_of_lines_that_pause() {
     bench.handle(Input::Program(b"a\r\nname? "));
     assert_eq!(bench.take(), [">a"]);
     assert_eq!(bench.driver.poll_timeout(), Some(at(200)));
-    bench.driver.handle_timeout(at(199));
-    bench.driver.handle_timeout(at(200));
+    assert!(!bench.driver.awaits_look(at(199)) && bench.driver.awaits_look(at(200)));
+    bench.driver.handle(at(200), Input::Look(&[]));
     bench.drain();
     assert_eq!(bench.take(), ["+name? "]);
     bench.handle(Input::Program(b"\nx"));
@@ -439,11 +439,27 @@ fn a_line_is_not_divided_while_its_terminal_is_not_read() {
     let mut bench = Bench::ready();
     bench.handle(Input::Program(b"line 4"));
     bench.driver.handle(at(150), Input::Unread);
-    bench.driver.handle_timeout(at(200));
+    bench.driver.handle(at(200), Input::Look(&[]));
     bench.drain();
     assert_eq!((bench.take().len(), bench.driver.poll_timeout()), (0, Some(at(350))));
     bench.handle(Input::Program(b"2\n"));
     bench.driver.handle(at(400), Input::Unread);
+    assert_eq!((bench.take(), bench.driver.poll_timeout()), (vec![">line 42".to_owned()], None));
+}
+
+#[test]
+fn a_line_is_not_divided_while_the_program_gets_no_cpu() {
+    let mut bench = Bench::ready();
+    bench.handle(Input::Program(b"line 4"));
+    let thread = Task { id: 7, ran: Duration::from_millis(30) };
+    for _ in 0..10 {
+        let due = bench.driver.poll_timeout().unwrap();
+        bench.driver.handle(due, Input::Look(&[thread]));
+        bench.drain();
+        assert!(!bench.driver.awaits_look(due));
+    }
+    assert_eq!(bench.take(), [""; 0]);
+    bench.handle(Input::Program(b"2\n"));
     assert_eq!((bench.take(), bench.driver.poll_timeout()), (vec![">line 42".to_owned()], None));
 }
 

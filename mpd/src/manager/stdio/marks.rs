@@ -53,8 +53,7 @@ impl Marks {
 
     /// The next item to pass on. A returned mark counts as passed on.
     pub(super) fn next(&mut self) -> Next {
-        let is_pending = !self.read.is_empty() || self.ended;
-        if is_pending && !self.known {
+        if self.is_pending() && !self.known {
             return Next::Wait;
         }
         let is_last = self.ended && self.read.is_empty();
@@ -71,6 +70,11 @@ impl Marks {
             }
             None => Next::Bytes(self.read.len()),
         }
+    }
+
+    /// Whether bytes or an end were read and not passed on.
+    pub(super) const fn is_pending(&self) -> bool {
+        !self.read.is_empty() || self.ended
     }
 
     /// Moves the first bytes to `buffer`, as many as [`Marks::next`] returned.
@@ -106,11 +110,12 @@ mod tests {
         let mut marks = Marks::default();
         marks.was_read(b"~one\n~two\n");
         assert_eq!((passed(&mut marks), marks.next()), (String::new(), Next::Wait));
+        assert!(marks.is_pending());
         marks.add((5, "1 idle".into()));
         marks.add((14, "2 idle".into()));
         marks.are_known();
         assert_eq!(passed(&mut marks), "~one\n=1 idle\n~two\n");
-        assert_eq!(marks.next(), Next::Read);
+        assert!(marks.next() == Next::Read && !marks.is_pending());
         marks.was_read(b"~3\n~");
         marks.are_known();
         assert_eq!(passed(&mut marks), "~3\n~=2 idle\n");

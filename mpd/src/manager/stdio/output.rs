@@ -184,25 +184,29 @@ impl Stdio {
         after_write(turn, trouble);
     }
 
-    /// Handles the deadline of an unfinished line. The pipe is read first: if this process was slow, the rank was
-    /// not silent.
+    /// Handles the deadline of an unfinished line. The pipe is read after the look at the writer: the rank is silent
+    /// if it waited then and had written nothing, however slow this process is.
     pub(super) fn expire_line(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream) {
         let Some(pipes) = self.pipes.get_mut(&rank) else { return };
+        let writer = pipes.writer();
         pipes.source(stream).ready = true;
         self.serve_source(turn, rank, stream);
         let now = turn.now();
         let Some(pipes) = self.pipes.get_mut(&rank) else { return };
-        if pipes.source(stream).blocked {
+        let is_pending = pipes.marks(stream).is_some_and(|marks| marks.is_pending());
+        let source = pipes.source(stream);
+        if source.blocked {
             return;
         }
-        let is_due = pipes.source(stream).line_splitter.deadline().is_some_and(|at| at <= now);
-        if is_due {
-            let writer = pipes.writer();
-            if pipes.source(stream).line_splitter.is_over(now, writer) {
-                return self.end_line(turn, rank, stream);
-            }
+        if is_pending {
+            // The rest of the line may be among the bytes that wait for their marks.
+            source.line_splitter.resumed(now);
         }
-        if let Some(at) = pipes.source(stream).line_splitter.deadline() {
+        let is_due = source.line_splitter.deadline().is_some_and(|at| at <= now);
+        if is_due && source.line_splitter.is_over(now, &writer) {
+            return self.end_line(turn, rank, stream);
+        }
+        if let Some(at) = source.line_splitter.deadline() {
             self.lines.set(source_number(rank, stream), at);
         }
     }

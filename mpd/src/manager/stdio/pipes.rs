@@ -3,7 +3,8 @@
 use std::io::{PipeReader, PipeWriter};
 
 use mpd_io::usage;
-use mpd_stdio::line_splitter::{LineSplitter, Writer};
+use mpd_stdio::line_splitter::LineSplitter;
+use mpd_stdio::silence::Task;
 use mpd_wire::Stream;
 use nix::unistd::Pid;
 
@@ -44,7 +45,11 @@ impl Pipes {
         outputs: [PipeReader; 2],
         (process, is_debugged): (Option<Pid>, bool),
     ) -> Self {
-        let sources = outputs.map(|pipe| Source { pipe: Some(pipe), ..Source::default() });
+        let mut sources = outputs.map(|pipe| Source { pipe: Some(pipe), ..Source::default() });
+        if is_debugged {
+            // The shim writes it.
+            sources[Stream::Out.index()].line_splitter = LineSplitter::of_whole_lines();
+        }
         Self { input, sources, process, marks: is_debugged.then(Marks::default) }
     }
 
@@ -57,9 +62,9 @@ impl Pipes {
         self.marks.as_mut().filter(|_| stream == Stream::Out)
     }
 
-    /// The state of the process that writes to the pipes.
-    pub(super) fn writer(&self) -> Writer {
-        self.process.and_then(usage::ready).map_or(Writer::Waits, Writer::Ready)
+    /// The threads of the process that writes to the pipes, if they are ready to run.
+    pub(super) fn writer(&self) -> Vec<Task> {
+        self.process.map(usage::ready).unwrap_or_default()
     }
 
     /// Whether data or an end is still to be read.
