@@ -24,7 +24,7 @@ mod text;
 pub(crate) type Body = fn(&[u8]);
 
 /// Every target by its name. Its seeds are in `corpus-seeds/NAME`.
-pub(crate) const TARGETS: [(&str, Body); 18] = [
+pub(crate) const TARGETS: [(&str, Body); 19] = [
     ("handshake_responder", channel::responder),
     ("handshake_initiator", channel::initiator),
     ("sealed_frames", channel::sealed_frames),
@@ -36,6 +36,7 @@ pub(crate) const TARGETS: [(&str, Body); 18] = [
     ("ring", ring::ring),
     ("host_file", text::host_file),
     ("rank_file", text::rank_file),
+    ("http_requests", text::http_requests),
     ("key_file", text::key_file),
     ("pmi_lines", pmi::pmi_lines),
     ("pmi_messages", pmi::pmi_messages),

@@ -4,6 +4,7 @@ use mpd_channel::{KeyText, keytext};
 use mpd_placement::rank_file::{self, RankHost};
 use mpd_placement::{cpu_list, hosts};
 use mpd_wire::job::MAX_HOSTS;
+use mpdtrace::metrics::http::Request;
 
 /// A valid key file has the same keys after it is written and read again.
 pub(crate) fn key_file(data: &[u8]) {
@@ -15,6 +16,15 @@ pub(crate) fn key_file(data: &[u8]) {
         assert_eq!(*again.to_text(), *text);
         assert_eq!(again.ring(), keys.ring());
     }
+}
+
+/// A request is read the same way in pieces, and bytes after its end have no effect.
+pub(crate) fn http_requests(data: &[u8]) {
+    let whole = Request::of(data);
+    let mut parts = (0..=data.len()).map(|length| Request::of(&data[..length]));
+    let first = parts.find(|part| *part != Request::Incomplete);
+    assert_eq!(first.unwrap_or(whole), whole);
+    assert_eq!(whole.answer("x").is_none(), whole == Request::Incomplete);
 }
 
 /// A rank file has a sound host for each rank. A list of CPUs is read again as it is shown.

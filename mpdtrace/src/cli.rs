@@ -16,6 +16,12 @@ use mpd_wire::message::{InvalidJobRef, JobRef};
 
 use crate::jobs::JobFilter;
 
+/// Between samples of a table.
+const TABLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Between two versions of a file with metrics.
+const FILE_INTERVAL: Duration = Duration::from_secs(15);
+
 /// Selects the daemon to ask.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RingOptions {
@@ -234,6 +240,11 @@ pub struct NamesCli {
 /// memory include the descendants of that process. Output is the bytes per second on standard output and error. The key q
 /// ends the program. If the output is no terminal, mpdtop prints one table, as with --once. With --json but without
 /// --once, it prints a line of JSON for each interval.
+///
+/// --openmetrics prints metrics of the ring, its hosts and its jobs for monitoring systems. With --file, mpdtop
+/// replaces the file at each interval. The reader sees the old or the new text, never a part. With --listen, mpdtop
+/// answers HTTP requests (GET) on a Unix socket, which only this user can open. In both cases the value of mpd_up is 0 while
+/// the daemon does not answer. SIGTERM and SIGINT end mpdtop; it then removes the file or the socket.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdtop", version, after_help = PLACES)]
 pub struct TopCli {
@@ -241,9 +252,9 @@ pub struct TopCli {
     #[arg(long)]
     pub once: bool,
 
-    /// Length of an interval
-    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
-    pub interval: Duration,
+    /// Length of an interval [default: 1]
+    #[arg(short, long, value_name = "SECONDS", value_parser = interval)]
+    pub interval: Option<Duration>,
 
     /// Only this job: NUMBER@HOST, NUMBER if it was started here, or an alias
     #[arg(short, long, value_name = "JOB", value_parser = job_or_alias)]
@@ -253,12 +264,34 @@ pub struct TopCli {
     #[arg(short, long, value_name = "ALIAS", conflicts_with = "jobid")]
     pub alias: Option<String>,
 
+    /// Print the present values as OpenMetrics text, for Prometheus and others
+    #[arg(long, conflicts_with_all = ["once", "json"])]
+    pub openmetrics: bool,
+
+    /// Write the metrics to this file at each interval [default interval: 15 s]
+    #[arg(long, value_name = "FILE", requires = "openmetrics")]
+    pub file: Option<PathBuf>,
+
+    /// Answer HTTP requests on this Unix socket with the metrics
+    #[arg(long, value_name = "SOCKET", requires = "openmetrics", conflicts_with_all = ["file", "interval"])]
+    pub listen: Option<PathBuf>,
+
+    /// Also print the metrics of each rank
+    #[arg(long, requires = "openmetrics")]
+    pub per_rank: bool,
+
     /// Options of all consoles.
     #[command(flatten)]
     pub common: Common,
 }
 
 impl TopCli {
+    /// Length of an interval. A file is written less often, because its readers look every 15 s or less often.
+    pub fn interval(&self) -> Duration {
+        let default = if self.file.is_some() { FILE_INTERVAL } else { TABLE_INTERVAL };
+        self.interval.unwrap_or(default)
+    }
+
     /// The jobs to show; `None` for all jobs.
     pub fn job(&self) -> Option<JobRef> {
         self.jobid.clone().or_else(|| self.alias.clone().map(JobRef::Alias))

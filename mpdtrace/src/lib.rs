@@ -2,24 +2,27 @@
 //!
 //! Each tool is a short file in `src/tools`: its request and its output. This library holds the
 //! options, the requests, and the functions that turn replies into text. Text is made by pure
-//! functions. Only `tool`, `ask`, `live`, `remote`, and the collecting modules of `check` do I/O.
+//! functions. Only `tool`, `ask`, `live`, `export`, `remote`, and the collecting modules of `check` do I/O.
 
 pub mod ask;
 pub mod check;
 pub mod checked;
 pub mod cleanup;
 pub mod cli;
+pub mod export;
 pub mod hosts;
 pub mod jobs;
 pub mod live;
 pub mod lookup;
 pub mod member;
+pub mod metrics;
 pub mod ping;
 pub mod programs;
 pub mod remote;
 pub mod render;
 pub mod signal;
 pub mod svg;
+mod table;
 pub mod tool;
 pub mod top;
 pub mod verify;

@@ -1,5 +1,7 @@
 //! Rings for tests of the pure modules.
 
+use std::collections::BTreeMap;
+
 use mpd_wire::message::{MemberView, RingView};
 use mpd_wire::{Address, DaemonName, Instance, Standing};
 
@@ -19,6 +21,7 @@ pub(crate) fn ring(names: &[&str]) -> RingView {
         rhs: names.get(1).map(|n| name(n)),
         lhs: names.last().filter(|_| names.len() > 1).map(|n| name(n)),
         members: live.map(|(i, n)| member(n, i)).collect(),
+        events: BTreeMap::new(),
     }
 }
 

@@ -13,6 +13,18 @@ use mpd_wire::{DaemonName, JobId, Rank};
 use serde::Serialize;
 
 use crate::render;
+use crate::table::table;
+
+/// A window of this width has room for more columns.
+const WIDE: usize = 132;
+
+/// The table of ranks in a narrow and in a wide window.
+const HEADS: [&str; 9] =
+    ["~JOB", ">RANK", "~HOST", ">PID", "S", ">CPU%", ">MEMORY", ">OUT/s", "PROGRAM"];
+const WIDE_HEADS: [&str; 14] = [
+    "~JOB", ">RANK", "~HOST", ">PID", "S", ">CPU%", ">MEMORY", ">OUT/s", ">OUTPUT", ">TIME",
+    ">PROCS", "USER", "~ALIAS", "PROGRAM",
+];
 
 /// Sums at one moment.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +55,11 @@ impl Sample {
             named => named.means(&run.job, run.alias.as_deref()),
         };
         self.hosts.iter_mut().for_each(|host| host.runs.retain(&means));
+    }
+
+    /// The hosts with their ranks.
+    pub fn hosts(&self) -> &[HostTop] {
+        &self.hosts
     }
 
     /// Live members that did not answer.
@@ -210,15 +227,17 @@ impl<'a> View<'a> {
         };
         let shown = hosts.min(room.max(1));
         let cells = self.hosts.iter().take(shown).map(HostRow::cells);
-        text.extend(table(&["HOST", ">CPUS", ">LOAD", ">CPU%", ">USED", ">MEMORY"], cells));
+        let heads = ["~HOST", ">CPUS", ">LOAD", ">CPU%", ">USED", ">MEMORY"];
+        text.extend(table(&heads, cells, columns));
         text.extend(left_out(hosts - shown, "host"));
         if ranks > 0 {
             text.push(String::new());
             let room = lines.saturating_sub(text.len() + 1);
             let shown = if ranks > room { room.saturating_sub(1) } else { ranks };
-            let heads =
-                ["JOB", ">RANK", "HOST", ">PID", "S", ">CPU%", ">MEMORY", ">OUT/s", "PROGRAM"];
-            text.extend(table(&heads, self.ranks.iter().take(shown).map(RankRow::cells)));
+            let is_wide = columns >= WIDE;
+            let heads: &[&str] = if is_wide { &WIDE_HEADS } else { &HEADS };
+            let cells = self.ranks.iter().take(shown).map(|row| row.cells(is_wide));
+            text.extend(table(heads, cells, columns));
             text.extend(left_out(ranks - shown, "rank"));
         }
         text.truncate(lines);
@@ -241,9 +260,11 @@ impl HostRow<'_> {
 }
 
 impl RankRow<'_> {
-    fn cells(&self) -> Vec<String> {
-        let written = self.written_per_second.map_or_else(|| "-".to_owned(), |b| size(to_bytes(b)));
-        vec![
+    /// The cells below `HEADS`, or with `is_wide` below `WIDE_HEADS`.
+    fn cells(&self, is_wide: bool) -> Vec<String> {
+        let unknown = || "-".to_owned();
+        let rate = self.written_per_second.map_or_else(unknown, |b| size(to_whole(b)));
+        let mut cells = vec![
             self.job.to_string(),
             self.name.clone(),
             self.host.to_string(),
@@ -251,30 +272,22 @@ impl RankRow<'_> {
             self.state.to_string(),
             percent(self.cpu_percent),
             size(self.memory_kib * 1024),
-            written,
-            one_line(self.run.program),
-        ]
+            rate,
+        ];
+        if is_wide {
+            cells.extend([
+                self.written.map_or_else(unknown, size),
+                duration(self.cpu_seconds),
+                self.processes.to_string(),
+                one_line(self.run.user),
+                self.run.alias.map_or_else(unknown, one_line),
+            ]);
+        }
+        let program = self.run.program;
+        let short = program.rsplit('/').next().filter(|name| !name.is_empty());
+        cells.push(one_line(if is_wide { program } else { short.unwrap_or(program) }));
+        cells
     }
-}
-
-/// A heading and rows in columns of fitting width. A heading that begins with `>` aligns its column
-/// to the right.
-fn table(heads: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<String> {
-    let (names, right): (Vec<String>, Vec<bool>) = heads
-        .iter()
-        .map(|head| (head.trim_start_matches('>').to_owned(), head.starts_with('>')))
-        .unzip();
-    let all: Vec<Vec<String>> = std::iter::once(names).chain(rows).collect();
-    let width = |column: usize| all.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..heads.len()).filter_map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).zip(&right).map(|((cell, width), right)| match right {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:width$}"),
-        });
-        cells.collect::<Vec<String>>().join(" ").trim_end().to_owned()
-    };
-    all.iter().map(line).collect()
 }
 
 fn left_out(count: usize, what: &str) -> Option<String> {
@@ -287,6 +300,16 @@ const fn plural(count: usize) -> &'static str {
 
 fn percent(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"))
+}
+
+/// CPU time as hours, minutes and seconds.
+fn duration(seconds: f64) -> String {
+    let seconds = to_whole(seconds);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match hours {
+        0 => format!("{minutes}:{seconds:02}"),
+        _ => format!("{hours}:{minutes:02}:{seconds:02}"),
+    }
 }
 
 /// A number of bytes with about three digits and a unit.
@@ -314,115 +337,10 @@ const fn to_float(number: u64) -> f64 {
     number as f64
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bytes of a table")]
-const fn to_bytes(number: f64) -> u64 {
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers of a table")]
+const fn to_whole(number: f64) -> u64 {
     number as u64
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::samples::name;
-
-    fn machine(at_us: u64, busy_ms: u64) -> HostUse {
-        let (memory_kib, available_kib) = (8 << 20, 6 << 20);
-        HostUse { at_us, cpus: 4, load_hundredths: 150, busy_ms, memory_kib, available_kib }
-    }
-
-    fn run(job: &str, at_us: u64, ranks: &[(u32, u64, u64)]) -> RunUse {
-        let one = |&(rank, cpu_ms, written): &(u32, u64, u64)| RankUse {
-            rank: Rank(rank),
-            pid: 100 + rank,
-            state: 'R',
-            cpu_ms,
-            memory_kib: 2048,
-            processes: 1,
-            written,
-        };
-        RunUse {
-            world: None,
-            job: job.parse().unwrap(),
-            alias: None,
-            user: "ada".into(),
-            program: "a.out\u{1b}".into(),
-            at_us,
-            counted_us: (at_us > 1_000_000).then(|| at_us - 1_000_000),
-            ranks: ranks.iter().map(one).collect(),
-        }
-    }
-
-    /// Each second: 1.5 s of CPU time on the host, 1 s for each of two ranks, and 4 KiB of output
-    /// of the first rank.
-    fn sample(second: u64) -> Sample {
-        let at = second * 1_000_000;
-        let host = |host: &str, runs| ConsoleReply::Top {
-            hosts: vec![HostTop { host: name(host), machine: machine(at, second * 1500), runs }],
-            missing: vec![],
-            more: true,
-        };
-        let written = second.saturating_sub(1) * 4096;
-        let mut sample = Sample::default();
-        assert_eq!(sample.take(host("h1", vec![run("2@h1", at, &[(1, 7, 0)])])), Some(false));
-        sample.take(host("h1", vec![run("1@h1", at, &[(0, second * 1000, written)])]));
-        sample.take(host("h2", vec![run("1@h1", at, &[(1, second * 500, 0)])]));
-        let last = ConsoleReply::Top { hosts: vec![], missing: vec![name("h3")], more: false };
-        assert_eq!(sample.take(last), Some(true));
-        sample
-    }
-
-    #[test]
-    fn usage_is_the_difference_of_samples() {
-        let samples = [sample(1), sample(2), sample(3)];
-        let view = View::of(&samples).unwrap();
-        assert_eq!(view.hosts.iter().map(|h| h.cpu_percent).collect::<Vec<_>>(), [Some(150.0); 2]);
-        let row = |row: &RankRow<'_>| (row.job.number(), row.rank, row.cpu_percent.unwrap());
-        let rows: Vec<_> = view.ranks.iter().map(row).collect();
-        assert_eq!(rows, [(1, 0, 100.0), (1, 1, 50.0), (2, 1, 0.0)]);
-        assert_eq!(view.ranks[0].written_per_second, Some(4096.0));
-        let first = View::of(&samples[..1]).unwrap();
-        assert_eq!((first.ranks[0].cpu_percent, first.ranks[0].written), (None, None));
-        assert_eq!(View::of(&[]), None);
-    }
-
-    #[test]
-    fn the_tables_fit_their_window() {
-        let samples = [sample(1), sample(2), sample(3)];
-        let view = View::of(&samples).unwrap();
-        let expected = [
-            "2 hosts, 2 jobs, 3 ranks",
-            "no answer from h3",
-            "HOST CPUS LOAD  CPU% USED MEMORY",
-            "h1      4 1.50 150.0 2.0G   8.0G",
-            "h2      4 1.50 150.0 2.0G   8.0G",
-            "",
-            "JOB  RANK HOST PID S  CPU% MEMORY OUT/s PROGRAM",
-            "1@h1    0 h1   100 R 100.0   2.0M  4.0K a.out\\u{1b}",
-            "1@h1    1 h2   101 R  50.0   2.0M     0 a.out\\u{1b}",
-            "2@h1    1 h1   101 R   0.0   2.0M     0 a.out\\u{1b}",
-        ];
-        assert_eq!(view.lines(80, 40), expected);
-        for lines in 0..12 {
-            let text = view.lines(30, lines);
-            assert!(text.len() <= lines && text.iter().all(|line| line.chars().count() <= 30));
-        }
-        assert_eq!(view.lines(80, 9).last().unwrap(), "and 2 ranks more");
-    }
-
-    #[test]
-    fn jobs_are_selected_by_number_id_or_alias() {
-        let chosen = |job: JobRef| {
-            let mut one = sample(2);
-            one.choose(Some(&job));
-            one.ranks().count()
-        };
-        assert_eq!(chosen(JobRef::Number(1)), 2);
-        assert_eq!(chosen(JobRef::Id("2@h1".parse().unwrap())), 1);
-        assert_eq!(chosen(JobRef::Alias("x".into())), 0);
-    }
-
-    #[test]
-    fn sizes_have_few_digits() {
-        let texts = [0, 999, 1000, 10 << 10, 1 << 20, 3 << 40].map(size);
-        assert_eq!(texts, ["0", "999", "1.0K", "10K", "1.0M", "3.0T"]);
-    }
-}
+mod tests;

@@ -1,5 +1,7 @@
 //! The tools as users run them, against a simulated daemon.
 
+#[path = "cli/metrics.rs"]
+mod metrics;
 mod support;
 
 use std::io::{BufRead as _, BufReader};
@@ -711,7 +713,12 @@ fn mpdtop_prints_what_three_samples_report() {
     assert_eq!((json.lines().count(), value["ranks"][0]["cpu_percent"].as_f64()), (1, Some(25.0)));
     assert_eq!(daemon.asked(), [RingRequest::Top, RingRequest::Top, RingRequest::Top]);
     let text = daemon.run("mpdtop", &["-i", "0.1"]).good();
-    assert!(text.contains("1@h1    3 h1    77 R 25.0   1.0M     - x\\nmpdtrace: FAKE"), "{text}");
+    assert!(
+        text.contains(
+            "1@h1    3 h1    77 R 25.0   1.0M     -      - 0:01     1 ada  -     x\\nmpdtrace: FAKE"
+        ),
+        "{text}"
+    );
     assert!(daemon.run("mpdtop", &["-j", "2", "--once", "-i", "0.1"]).good().contains("0 ranks"));
     assert_eq!(run("mpdtop", Path::new("/"), &["-i", "0.01"]).code, 2);
 }

@@ -1,6 +1,7 @@
 //! A simulated world for boots. The remote shell and `mpd` are scripts; a host is a directory. The
 //! booting host has a daemon in a thread of the test that answers consoles.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -312,5 +313,6 @@ fn view(names: Vec<DaemonName>) -> RingView {
         rhs: None,
         lhs: None,
         members: names.into_iter().map(member).collect(),
+        events: BTreeMap::new(),
     }
 }

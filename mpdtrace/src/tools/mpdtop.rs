@@ -6,6 +6,7 @@ use std::thread::sleep;
 use anyhow::Result;
 use mpd_io::screen::Screen;
 use mpdtrace::cli::TopCli;
+use mpdtrace::export::{self, Source};
 use mpdtrace::live::{self, SAMPLES};
 use mpdtrace::top::View;
 use mpdtrace::{render, tool};
@@ -17,9 +18,21 @@ pub(crate) fn main() -> ExitCode {
 fn run(cli: &TopCli) -> Result<ExitCode> {
     let rundir = cli.common.ring_options.rundir()?;
     let job = cli.job();
+    if cli.openmetrics {
+        let source = Source { rundir, job, per_rank: cli.per_rank };
+        return match (&cli.file, &cli.listen) {
+            (Some(file), _) => export::to_file(&source, file, cli.interval()),
+            (None, Some(socket)) => export::on_socket(&source, socket),
+            (None, None) => {
+                let (text, missing) = source.text()?;
+                tool::print(&text)?;
+                Ok(tool::code(missing))
+            }
+        };
+    }
     let screen = if cli.once || cli.common.json { None } else { Screen::open()? };
     if let Some(screen) = &screen {
-        live::show(screen, &rundir, job.as_ref(), cli.interval)?;
+        live::show(screen, &rundir, job.as_ref(), cli.interval())?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut samples = Vec::new();
@@ -37,6 +50,6 @@ fn run(cli: &TopCli) -> Result<ExitCode> {
             }
             samples.remove(0);
         }
-        sleep(cli.interval / 2);
+        sleep(cli.interval() / 2);
     }
 }

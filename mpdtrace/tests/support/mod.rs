@@ -1,5 +1,6 @@
 //! A simulated daemon that answers as a test prescribes, and the tools that run against it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -229,6 +230,7 @@ pub(crate) fn ring(names: &[&str]) -> RingView {
         rhs: names.get(1).map(|n| name(n)),
         lhs: names.last().map(|n| name(n)),
         members: names.iter().enumerate().map(member).collect(),
+        events: BTreeMap::new(),
     }
 }
 

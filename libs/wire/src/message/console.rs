@@ -1,5 +1,7 @@
 //! Between a console and its daemon, and between `mpirun` and the root manager of its job.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
@@ -223,6 +225,9 @@ pub struct RingView {
     /// The live members in the order of the ring from `me`, then the dead and departed ones by
     /// name.
     pub members: Vec<MemberView>,
+    /// How often each kind of event happened since the daemon began. A kind that did not happen is left out.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub events: BTreeMap<String, u64>,
 }
 
 /// One member in a [`RingView`].

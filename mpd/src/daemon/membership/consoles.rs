@@ -18,7 +18,7 @@ use crate::daemon::membership::effect::{Effect, Farewell};
 use crate::daemon::membership::outcome::outcome;
 use crate::daemon::membership::pages::{self, Page};
 use crate::daemon::membership::request::{Gathered, Numbers, Requester, payload_of};
-use crate::daemon::membership::view;
+use crate::daemon::membership::view::{self, EventCounts};
 use crate::daemon::net::Myself;
 use crate::state;
 
@@ -70,6 +70,7 @@ pub(super) struct Consoles {
     watchers: BTreeSet<usize>,
     /// Console, answer, and whether it is the last one.
     answers: VecDeque<(usize, ConsoleReply, bool)>,
+    events: EventCounts,
 }
 
 impl Consoles {
@@ -79,6 +80,7 @@ impl Consoles {
             numbers: Numbers::new(Requester::Consoles),
             watchers: BTreeSet::new(),
             answers: VecDeque::new(),
+            events: EventCounts::new(),
         }
     }
 
@@ -106,7 +108,8 @@ impl Consoles {
     ) -> Option<Effect> {
         match request {
             RingRequest::Describe => {
-                self.reply(console, ConsoleReply::Ring(view::describe(ring, myself)))
+                let view = view::describe(ring, myself, &self.events);
+                self.reply(console, ConsoleReply::Ring(view))
             }
             RingRequest::Lap { laps: 0, .. } => {
                 self.refuse(console, "the number of laps must not be 0".to_owned())
@@ -406,6 +409,11 @@ impl Consoles {
         for (request, missing) in over {
             self.finish(request, ConsoleReply::Done { missing });
         }
+    }
+
+    /// Counts an event.
+    pub(super) fn count(&mut self, event: &Event) {
+        *self.events.entry(event.kind()).or_default() += 1;
     }
 
     /// Sends an event to all consoles that watch.

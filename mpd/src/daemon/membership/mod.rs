@@ -395,6 +395,7 @@ impl Membership {
     /// Passes an event of the ring to the stay, the log, and the consoles that watch.
     fn happened(&mut self, now: Time, event: &Event) {
         self.stay.note(event);
+        self.consoles.count(event);
         if self.journal.happened(now, event) {
             self.consoles.send_to_watchers(self.pump.machine(), event);
         }

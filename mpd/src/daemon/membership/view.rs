@@ -1,5 +1,6 @@
 //! The ring as this daemon knows it, for consoles. Pure.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use mpd_ring::{Purpose, Ring};
@@ -11,13 +12,16 @@ use crate::daemon::net::{DialRequest, Myself};
 /// Most members in a view, so that it fits a frame. Dead and departed members beyond it are left out.
 const MAX_VIEWED: usize = 2048;
 
+/// How often each kind of event happened here.
+pub(super) type EventCounts = BTreeMap<&'static str, u64>;
+
 /// Whether this member is alive.
 pub(super) fn is_live(ring: &Ring, member: &DaemonName) -> bool {
     ring.record(member).is_some_and(|r| r.standing == Standing::Live)
 }
 
 /// Describes the ring as it is known here.
-pub(super) fn describe(ring: &Ring, myself: &Myself) -> RingView {
+pub(super) fn describe(ring: &Ring, myself: &Myself, events: &EventCounts) -> RingView {
     let order = ring.members();
     let live = order.iter().filter_map(|name| ring.record(name));
     let room = MAX_VIEWED.saturating_sub(order.len());
@@ -34,6 +38,7 @@ pub(super) fn describe(ring: &Ring, myself: &Myself) -> RingView {
         rhs,
         lhs,
         members,
+        events: events.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect(),
     }
 }
 
