@@ -2,7 +2,7 @@
 //! programs, and the resulting specification. Pure: all facts about the process are in the
 //! [`Caller`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
@@ -17,6 +17,7 @@ use crate::architecture;
 use crate::caller::Caller;
 use crate::chosen;
 use crate::demand::Demand;
+use crate::dialect::{Dialect, Layout};
 use crate::environment::{self, Choice, Variables};
 use crate::hosts;
 use crate::job_options::{JobOptions, Universe, absolute, processes};
@@ -41,6 +42,10 @@ pub struct Argsets<'a> {
     keys: Vec<Key>,
     /// Lines about options without effect, each once.
     remarks: Vec<String>,
+    /// Options of another launcher that become ours at the end.
+    pub(crate) layout: Layout,
+    /// The launcher in whose words the command line is written.
+    pub(crate) dialect: Option<Dialect>,
 }
 
 /// A section that has a program.
@@ -55,7 +60,16 @@ impl<'a> Argsets<'a> {
     /// A collection without sections.
     pub fn new(caller: &'a Caller) -> Self {
         let (job, defaults) = (JobOptions::default(), Local::default());
-        Self { caller, job, defaults, programs: Vec::new(), keys: Vec::new(), remarks: Vec::new() }
+        Self {
+            caller,
+            job,
+            defaults,
+            programs: Vec::new(),
+            keys: Vec::new(),
+            remarks: Vec::new(),
+            layout: Layout::default(),
+            dialect: None,
+        }
     }
 
     /// Adds a section; `origin` is its file and line, or `None` for the command line.
@@ -65,6 +79,8 @@ impl<'a> Argsets<'a> {
 
     fn note(&mut self, section: Section, origin: Option<String>) -> Result<(), Usage> {
         let mut local = Local::default();
+        self.layout.join(section.layout);
+        self.dialect = section.dialect.or(self.dialect);
         for remark in section.remarks {
             if !self.remarks.contains(&remark) {
                 self.remarks.push(remark);
@@ -138,6 +154,11 @@ impl<'a> Argsets<'a> {
         let choices = std::iter::once(&self.defaults).chain(own.map(|program| &program.local));
         let all = choices.flat_map(|local| local.environment.assigned());
         all.filter(|(name, _)| is_wanted(name)).cloned().collect()
+    }
+
+    /// The caller.
+    pub(crate) const fn caller(&self) -> &'a Caller {
+        self.caller
     }
 
     /// Whether any section has a program.
@@ -235,8 +256,19 @@ impl<'a> Argsets<'a> {
                 let hosts = allocation.map_or(1, |allocation| allocation.hosts.len());
                 Ok(each.saturating_mul(u32::try_from(hosts).unwrap_or(u32::MAX)))
             }
-            (None, None) => Ok(allocation.and_then(Allocation::slots).unwrap_or(1)),
+            (None, None) => {
+                let slots = allocation.and_then(Allocation::slots);
+                Ok(slots.or_else(|| self.cores_here()).unwrap_or(1))
+            }
         }
+    }
+
+    /// The number of processes without `-n` and hosts, if the launcher has another one than we: that of the cores here.
+    fn cores_here(&self) -> Option<u32> {
+        self.dialect.filter(|dialect| dialect.is_open_mpi())?;
+        let cpus = (self.caller.cpus)();
+        let cores: BTreeSet<(u32, u32)> = cpus.iter().map(|cpu| (cpu.node, cpu.core)).collect();
+        u32::try_from(cores.len()).ok().filter(|&count| count > 0)
     }
 
     /// The number of processes that the whole ring takes.

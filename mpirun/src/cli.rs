@@ -26,7 +26,7 @@ use crate::scan::{self, Section, Setting};
 use crate::singleton::Call;
 use crate::target::Target;
 pub use crate::usage::Usage;
-use crate::{dryrun, help, job_file, mixture, singleton, variables};
+use crate::{dryrun, help, job_file, layout, mixture, singleton, variables};
 
 /// The request of the command line.
 #[derive(Debug)]
@@ -110,6 +110,7 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
         argsets.add(section, None)?;
     }
     read_files(&mut argsets, language, caller)?;
+    layout::apply(&mut argsets)?;
     let mut remarks = argsets.take_remarks();
     remarks.extend(variables::apply(&mut argsets, caller)?);
     let (mut spec, demand) = argsets.finish()?;

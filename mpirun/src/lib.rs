@@ -39,6 +39,7 @@ mod hosts;
 mod job_file;
 pub mod job_options;
 pub mod launch;
+mod layout;
 pub mod limits;
 mod link;
 pub mod linked;

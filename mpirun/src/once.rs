@@ -30,6 +30,11 @@ impl<T> Once<T> {
         self.0.as_ref().map(|(value, _)| value)
     }
 
+    /// The value, if there is one, for a change.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+        self.0.as_mut().map(|(value, _)| value)
+    }
+
     /// The option that gave the value.
     pub fn by(&self) -> &str {
         self.0.as_ref().map_or("", |(_, by)| by)

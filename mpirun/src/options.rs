@@ -99,6 +99,8 @@ pub enum Key {
     Gpus,
     /// `-only-cpus`: the only CPUs that count.
     OnlyCpus,
+    /// `-bind-if-room`: ranks are not bound on hosts with too few units.
+    IfRoom,
     /// `-nooversubscribe`: more ranks than slots are an error.
     Strict,
     /// `-pick`: hosts by their number.
@@ -380,14 +382,16 @@ pub static OPTIONS: &[Opt] = {
         "begin with the next host of the ring instead of this one"),
     opt(Hosts, Key::Binding, &["bind-to", "binding"], &["none|core|hwthread|l3cache|numa|socket|slots|user:LIST"],
         "bind each rank to one core (core), hardware thread (hwthread), last-level cache (l3cache), NUMA node \
-         (numa) or socket (socket); slots: to an equal share of the host's cores; core:2: to two cores each; \
+         (numa) or socket (socket); slots: to an equal share of the host's cores; core:2: to two cores each, and so with other units; \
          user:0+1,2-3: the first rank of a host to CPUs 0 and 1, the second to 2 and 3 (c0: a core, s1: a socket); \
          default: none; only CPUs that the daemon may use count; if there are more ranks than units, they are \
          used again from the first"),
     opt(Hosts, Key::MapBy, &["map-by"], &["node|slot|socket|numa|l3cache|core|hwthread"],
-        "which part of its host the next rank uses: socket, numa, l3cache, core or hwthread in turn, with :N \
-         for N ranks at a time; -bind-to chooses the CPUs there; node: hosts in turn, as -rr; slot: the \
-         default"),
+        "which part of its host the next rank uses: socket, numa, l3cache, core or hwthread in turn; with :block=N \
+         for N ranks at a time, or :even for an equal share of the ranks; socket:2: two neighbours count as \
+         one part; -bind-to chooses the CPUs there; node: hosts in turn, as -rr; slot: the default"),
+    opt(Hosts, Key::IfRoom, &["bind-if-room"], &[],
+        "do not bind the ranks of a host that has fewer cores (or hardware threads) than they need"),
     opt(Hosts, Key::OnlyCpus, &["only-cpus"], &["LIST"],
         "only these CPUs of each host count for -bind-to, and ranks that are not bound may use only these; LIST is \
          0-3,8 by the system's numbers, c0-3 for cores, s1 for a socket"),

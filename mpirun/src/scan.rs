@@ -10,7 +10,7 @@ use mpd_placement::hosts::is_host_name;
 use mpd_wire::job::Binding;
 
 use crate::chosen::picks;
-use crate::dialect::{self, Dialect, Language, Translated};
+use crate::dialect::{self, Dialect, Language, Layout, Translated};
 use crate::options::{self, Key, Opt, Reach};
 use crate::suggest;
 use crate::usage::Usage;
@@ -89,6 +89,10 @@ pub struct Section {
     pub settings: Vec<Setting>,
     /// Lines about options of other launchers without effect.
     pub remarks: Vec<String>,
+    /// Options of other launchers that become ours when the whole command line is known.
+    pub(crate) layout: Layout,
+    /// The launcher in whose words the section is written; `None`: this one.
+    pub(crate) dialect: Option<Dialect>,
     /// Its program with the program's arguments; `None` if the section has only options.
     pub program: Option<Vec<OsString>>,
 }
@@ -131,6 +135,8 @@ pub(crate) fn sections_in(
 ) -> Result<Vec<Section>, Usage> {
     let mut scanner = Scanner { language: Some(language), ..Scanner::default() };
     let found = scanner.sections(words);
+    let doubt = scanner.doubt.take();
+    let found = doubt.map_or(found, Err);
     if scanner.foreign.is_empty() || scanner.is_chosen || language.dialect.is_some() {
         return found;
     }
@@ -170,6 +176,8 @@ struct Scanner<'a> {
     foreign: Vec<(String, u16)>,
     /// Whether `-dialect` was given.
     is_chosen: bool,
+    /// An option with two meanings, which the dialect will decide.
+    doubt: Option<Usage>,
 }
 
 impl Scanner<'_> {
@@ -213,6 +221,7 @@ impl Scanner<'_> {
         if self.dialect() == Some(Dialect::Pals) {
             prefer_cpu_bind(&mut section.settings);
         }
+        section.dialect = self.dialect();
         if let [program, ..] = rest {
             if program.is_empty() {
                 return Err(Usage::syntax("the program's name is empty"));
@@ -281,6 +290,12 @@ impl Scanner<'_> {
         after: &'a [OsString],
     ) -> Result<&'a [OsString], Usage> {
         let (written, name, glued) = parts(word);
+        if let Some((option, value)) = self.short(word) {
+            let words: Vec<OsString> =
+                std::iter::once(value).chain(after.iter().cloned()).collect();
+            let rest = self.option(section, &option, &words)?.len();
+            return Ok(&after[after.len() - rest..]);
+        }
         let own = options::find(name);
         let is_foreign = match own {
             None => true,
@@ -305,7 +320,8 @@ impl Scanner<'_> {
         if self.language.is_some()
             && let Some(error) = dialect::ambiguous(name, after)
         {
-            return Err(error);
+            self.doubt.get_or_insert(error);
+            return Ok(&after[1..]);
         }
         let (setting, rest) = setting(word, after)?;
         if let (Key::Dialect, Some(language)) = (setting.opt.key, &mut self.language) {
@@ -317,6 +333,17 @@ impl Scanner<'_> {
         Ok(rest)
     }
 
+    /// The parts of an option of `srun` like `-n8`.
+    fn short(&self, word: &OsStr) -> Option<(OsString, OsString)> {
+        const WITH_NUMBER: &[u8] = b"nNc";
+        let is_srun = self.dialect() == Some(Dialect::Srun);
+        let [b'-', letter, number @ ..] = word.as_bytes() else { return None };
+        let is_number = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+        let text = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
+        (is_srun && WITH_NUMBER.contains(letter) && is_number)
+            .then(|| (text(&word.as_bytes()[..2]), text(number)))
+    }
+
     /// Adds an option of another launcher; `None` if no launcher has it.
     fn foreign<'a>(
         &mut self,
@@ -326,25 +353,34 @@ impl Scanner<'_> {
     ) -> Result<Option<&'a [OsString]>, Usage> {
         let Some(mut language) = self.language else { return Ok(None) };
         let (written, name, glued) = parts(word);
-        let of = dialect::having(name);
+        let of = match options::find(name) {
+            // A value of an option of ours that only others have.
+            Some(opt) if language.dialect.is_none() => {
+                foreign_grammar(opt, &value_of(glued, after))
+            }
+            _ if name == b"cpu-bind" && language.dialect.is_none() => {
+                of_cpu_bind(&value_of(glued, after))
+            }
+            _ => dialect::having(name),
+        };
         if of == 0 {
             return Ok(None);
         }
-        if options::find(name).is_none() {
+        if options::find(name).is_none() || language.dialect.is_none() {
             self.foreign.push((written.clone(), of));
         }
         if language.dialect.is_none() {
             // The options so far may leave one dialect.
             let common = self.foreign.iter().fold(u16::MAX, |bits, (_, of)| bits & of);
             language.dialect = match (options::find(name), common.count_ones()) {
-                // Only Open MPI extends the values of an option of ours.
-                (Some(_), _) => Some(Dialect::OpenMpi5),
+                (Some(_), _) => Dialect::first_of(of),
                 (None, 1) => Dialect::first_of(common),
                 (None, _) => None,
             };
         }
         let named = (written.as_str(), name);
-        let Some(translated) = dialect::translate(named, glued, after, language)? else {
+        let layout = &mut section.layout;
+        let Some(translated) = dialect::translate(named, glued, after, language, layout)? else {
             return Ok(None);
         };
         let Translated { words, remark, used } = translated;
@@ -357,27 +393,62 @@ impl Scanner<'_> {
     }
 }
 
+/// The value of an option with one value.
+fn value_of(glued: Option<&[u8]>, after: &[OsString]) -> String {
+    let value = glued.or_else(|| after.first().map(|word| word.as_bytes())).unwrap_or_default();
+    String::from_utf8_lossy(value).into_owned()
+}
+
 /// Whether the value of an option that other launchers have too is one of ours.
 fn has_our_grammar(opt: &Opt, glued: Option<&[u8]>, after: &[OsString]) -> bool {
-    let value = glued.or_else(|| after.first().map(|word| word.as_bytes())).unwrap_or_default();
-    let value = String::from_utf8_lossy(value);
-    let (unit, number) = value.split_once(':').unwrap_or((&value, "1"));
-    let is_plain = number.parse::<u32>().is_ok();
-    match opt.key {
-        Key::Binding => unit == "user" || is_plain && Binding::of_name(unit).is_some(),
-        Key::MapBy => {
-            is_plain && (Binding::of_name(unit).is_some() || ["slot", "node"].contains(&unit))
-        }
-        _ => true,
+    if !matches!(opt.key, Key::Binding | Key::MapBy) {
+        return true;
+    }
+    let value = value_of(glued, after);
+    let (unit, rest) = value.split_once(':').unwrap_or((&value, "1"));
+    let is_plain = |word: &str| {
+        word.parse::<u32>().is_ok()
+            || opt.key == Key::MapBy && (word == "even" || word.starts_with("block="))
+    };
+    let is_name = Binding::of_name(unit).is_some()
+        || opt.key == Key::MapBy && ["slot", "node"].contains(&unit);
+    opt.key == Key::Binding && unit == "user" || is_name && rest.split(':').all(is_plain)
+}
+
+/// The dialects in which a value of `--cpu-bind` has a meaning.
+fn of_cpu_bind(value: &str) -> u16 {
+    match value.split(':').next().unwrap_or_default() {
+        "depth" | "list" | "mask" => Dialect::Pals.bit(),
+        "map_cpu" | "mask_cpu" | "cores" | "threads" | "sockets" | "ldoms" => Dialect::Srun.bit(),
+        _ => dialect::having(b"cpu-bind"),
     }
 }
 
-/// Removes the binding by the depth of PALS if `--cpu-bind` gives another.
+/// The dialects in which a value of such an option has a meaning, if it has no meaning here.
+fn foreign_grammar(opt: &Opt, value: &str) -> u16 {
+    let value = value.to_ascii_lowercase();
+    let unit = value.split([':', '=']).next().unwrap_or_default();
+    let is_of_hydra = opt.key == Key::Binding && ["rr", "machine"].contains(&unit);
+    let is_of_intel = ["pin", "domain", "cell", "order", "map"].contains(&unit);
+    match unit {
+        _ if is_of_intel && value.contains('=') => Dialect::Intel.bit(),
+        _ if is_of_hydra => Dialect::Hydra.bit() | Dialect::Intel.bit(),
+        "package" | "pe-list" => Dialect::OpenMpi5.bit(),
+        _ if value.contains(":package") => Dialect::OpenMpi5.bit(),
+        _ => Dialect::OpenMpi4.bit() | Dialect::OpenMpi5.bit(),
+    }
+}
+
+/// Keeps one binding of PALS: that of `--cpu-bind`, unless it names the depth, which has an option of its own.
 fn prefer_cpu_bind(settings: &mut Vec<Setting>) {
-    let is_cpu_bind =
-        |setting: &Setting| setting.instead.as_ref().is_some_and(|text| text.contains("-cpu-bind"));
-    if settings.iter().any(|it| it.opt.key == Key::Binding && is_cpu_bind(it)) {
-        settings.retain(|it| it.opt.key != Key::Binding || is_cpu_bind(it));
+    let weight = |setting: &Setting| match setting.instead.as_deref() {
+        Some(text) if text.contains("-cpu-bind") && text.ends_with("depth") => 1,
+        Some(text) if text.contains("-cpu-bind") => 3,
+        _ => 2,
+    };
+    let bindings = settings.iter().filter(|it| it.opt.key == Key::Binding);
+    if let Some(most) = bindings.map(weight).max() {
+        settings.retain(|it| it.opt.key != Key::Binding || weight(it) == most);
     }
 }
 

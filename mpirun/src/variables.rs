@@ -15,7 +15,7 @@ use crate::scan;
 use crate::usage::Usage;
 
 /// The families of the variables in [`VARIABLES`]. Other names are not searched for.
-const FAMILIES: [&[u8]; 4] = [b"MPIEXEC_", b"HYDRA_", b"I_MPI_", b"MV2_"];
+const FAMILIES: [&[u8]; 5] = [b"MPIEXEC_", b"HYDRA_", b"I_MPI_", b"MV2_", b"PALS_"];
 
 /// The families of variables that count even if only an option sets them for the ranks: the MPI libraries bind by them.
 const OF_RANKS: [&[u8]; 2] = [b"I_MPI_PIN", b"MV2_"];
@@ -117,6 +117,11 @@ const VARIABLES: &[(&str, Effect)] = {
         ("I_MPI_PIN_RESPECT_CPUSET", Quiet),
         ("I_MPI_PIN_RESPECT_HCA", Nothing(PINNING)),
         ("I_MPI_PIN_SHOW_REAL_MASK", Quiet),
+        ("PALS_PPN", Value("ppn")),
+        ("PALS_HOSTFILE", Value("f")),
+        ("PALS_HOSTLIST", Value("hosts")),
+        ("PALS_DEPTH", Nothing("use --depth")),
+        ("PALS_CPU_BIND", Nothing("use --cpu-bind")),
         ("MV2_ENABLE_AFFINITY", Words(affinity)),
         ("MV2_USE_AFFINITY", Words(affinity)),
         ("MV2_CPU_MAPPING", Words(mvapich_mapping)),

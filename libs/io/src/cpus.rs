@@ -60,15 +60,20 @@ pub fn allowed() -> io::Result<Vec<Cpu>> {
     let status = fs::read_to_string("/proc/self/status")?;
     let list = field(&status, "Cpus_allowed_list:");
     let numbers = list.and_then(numbers).ok_or(io::ErrorKind::InvalidData)?;
-    let nodes = nodes(Path::new(SYSTEM));
-    let cpu = |number: u32| Cpu {
+    Ok(described(Path::new(SYSTEM), &numbers))
+}
+
+/// These CPUs, as a directory like `/sys/devices/system` describes them.
+pub fn described(system: &Path, numbers: &[u32]) -> Vec<Cpu> {
+    let nodes = nodes(system);
+    let cpu = |&number: &u32| Cpu {
         node: nodes.get(&number).copied().unwrap_or(0),
-        socket: socket(Path::new(SYSTEM), number).unwrap_or(0),
-        cache: cache(Path::new(SYSTEM), number).unwrap_or(0),
-        core: core(Path::new(SYSTEM), number).unwrap_or(number),
+        socket: socket(system, number).unwrap_or(0),
+        cache: cache(system, number).unwrap_or(0),
+        core: core(system, number).unwrap_or(number),
         number,
     };
-    Ok(numbers.into_iter().map(cpu).collect())
+    numbers.iter().map(cpu).collect()
 }
 
 /// The CPUs that a process may use; `None` if the process is gone or the system does not tell.

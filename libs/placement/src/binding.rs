@@ -1,8 +1,8 @@
 //! The CPUs of each rank of a host: a pure function of the requested binding, the CPUs that the job
 //! may use there, and the number of ranks.
 //!
-//! A *core* is its allowed CPUs (hardware threads). Cores are counted node by node, and within a
-//! node by their lowest CPU. With C cores and n ranks, counted on the host from 0:
+//! A *core* is its allowed CPUs (hardware threads). Parts are counted as hwloc counts them: socket by socket, within a socket node
+//! by node, then cache by cache and core by core, each by its lowest CPU. If sockets share nodes, nodes come first. With C cores and n ranks, counted on the host from 0:
 //!
 //! - `core`: rank i has core i, and with more ranks than cores the count begins again;
 //! - `hwthread`: the same with hardware threads, core by core;
@@ -11,13 +11,16 @@
 //! - `numa`, `socket`, `l3cache`: rank i has all cores of the part with core i*C/n. Neighbours are
 //!   therefore in one part, and the ranks are spread evenly.
 //!
-//! With a *width* of k, rank i has the k cores or threads from i*k on.
+//! With a *width* of k, rank i has the k units from i*k on, in a circle. If the ranks of a host are to be bound only *if there
+//! is room*, and there are more ranks than cores (or threads) for them, none is bound.
 //!
 //! Lists of CPUs that the user names take the place of all that. They belong to the ranks of the host in turn, or to the
 //! ranks of the job. Where only some CPUs count, an unbound rank has all of these.
 //!
-//! With a *spread* over P parts in blocks of b, rank i belongs to part i/b modulo P. Each rank gets
-//! the next unit of its part, or all of the larger unit that contains the part.
+//! With a *spread* over P parts in blocks of b, rank i belongs to part i/b modulo P. With equal shares, each part has n/P
+//! consecutive ranks, and the first n mod P parts have one more, as long as they have the cores. A number of neighbouring parts can count as one. Each rank
+//! gets the next units of its part. If the part is smaller than that, it gets the units from the one that contains the
+//! beginning of the part.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,17 +101,24 @@ impl Bindings {
     fn planned(request: &PlacementSpec, allowed: &[Cpu], ranks: usize) -> Self {
         let cores = parts(allowed, Binding::Core);
         let width = request.width.max(1) as usize;
+        let room = match request.binding {
+            Binding::Thread => allowed.len(),
+            _ => cores.len(),
+        };
+        let needed = match request.binding {
+            Binding::Core | Binding::Thread => ranks * width,
+            _ => ranks,
+        };
         match (request.binding, request.spread) {
+            _ if request.if_room && needed > room => Self::default(),
             (Binding::None, _) => Self::default(),
             (unit, Some(spread)) => Self::spread(allowed, (unit, width), spread, ranks),
             (Binding::Slots, None) if ranks <= cores.len() => Self::slots(&cores, ranks),
             (Binding::Slots, None) => Self::in_turn(&cores, 1, ranks),
-            (unit @ (Binding::Core | Binding::Thread), None) => {
-                Self::in_turn(&parts(allowed, unit), width, ranks)
-            }
-            (unit @ (Binding::Numa | Binding::Socket | Binding::Cache), None) => {
+            (unit @ (Binding::Numa | Binding::Socket | Binding::Cache), None) if width == 1 => {
                 Self::evenly(allowed, unit, ranks)
             }
+            (unit, None) => Self::in_turn(&parts(allowed, unit), width, ranks),
         }
     }
 
@@ -144,18 +154,28 @@ impl Bindings {
         spread: Spread,
         ranks: usize,
     ) -> Self {
-        let over = parts(allowed, spread.over);
+        let over = joined(parts(allowed, spread.over), spread.joined.max(1) as usize);
+        let all = parts(allowed, unit);
         let inside: Vec<Vec<Vec<Cpu>>> = over
             .iter()
-            .map(|part| match is_larger(unit, spread.over) {
-                // The whole unit that contains the part.
-                true => vec![around(allowed, unit, part[0])],
-                false => parts(part, unit),
+            .map(|part| match inside(part, &all) {
+                few if few.len() < width => from(&all, part[0], width),
+                inside => inside,
             })
             .collect();
+        let shares = match spread.block {
+            Some(_) => Vec::new(),
+            None => {
+                let fine = if unit == Binding::Thread { unit } else { Binding::Core };
+                equal_shares(ranks, over.iter().map(|part| parts(part, fine).len() / width))
+            }
+        };
         let mut seen = vec![0; over.len()];
         let sets = (0..ranks).map(|rank| {
-            let at = rank / spread.block.max(1) as usize % over.len();
+            let at = match spread.block {
+                Some(block) => rank / block.max(1) as usize % over.len(),
+                None => shares.iter().position(|&end| rank < end).unwrap_or(0),
+            };
             seen[at] += 1;
             next(&inside[at], width, seen[at] - 1)
         });
@@ -176,23 +196,39 @@ fn next(units: &[Vec<Cpu>], width: usize, rank: usize) -> Vec<u32> {
     numbers(taken.flatten())
 }
 
-/// The parts of this kind, in the order in which ranks get them. Cores and threads are ordered by node.
+/// The parts of this kind, in the order in which ranks get them.
 pub(crate) fn parts(cpus: &[Cpu], kind: Binding) -> Vec<Vec<Cpu>> {
-    let mut parts: BTreeMap<(u32, u32, u32), Vec<Cpu>> = BTreeMap::new();
-    for &cpu in cpus {
-        parts.entry(key(cpu, kind)).or_default().push(cpu);
-    }
-    let mut parts: Vec<Vec<Cpu>> = parts.into_values().collect();
-    let is_ordered_by_cpu = matches!(kind, Binding::Core | Binding::Cache);
-    let lowest = |part: &Vec<Cpu>| part.iter().map(|cpu| cpu.number).min();
-    if is_ordered_by_cpu {
-        parts.sort_by_key(|part| (part[0].node, lowest(part)));
-    }
-    if kind == Binding::Thread {
-        let first = |cpu: &Cpu| cpus.iter().filter(|c| c.core == cpu.core).map(|c| c.number).min();
-        parts.sort_by_cached_key(|part| (part[0].node, first(&part[0]), part[0].number));
+    let mut at = BTreeMap::new();
+    let mut parts: Vec<Vec<Cpu>> = Vec::new();
+    for cpu in in_order(cpus) {
+        let at = *at.entry(key(cpu, kind)).or_insert(parts.len());
+        if at == parts.len() {
+            parts.push(Vec::new());
+        }
+        parts[at].push(cpu);
     }
     parts
+}
+
+/// The CPUs in the order of the parts to which they belong.
+fn in_order(cpus: &[Cpu]) -> Vec<Cpu> {
+    const KINDS: [Binding; 4] = [Binding::Socket, Binding::Numa, Binding::Cache, Binding::Core];
+    let lowest = KINDS.map(|kind| {
+        let mut lowest = BTreeMap::new();
+        for cpu in cpus {
+            let number = lowest.entry(key(*cpu, kind)).or_insert(cpu.number);
+            *number = cpu.number.min(*number);
+        }
+        lowest
+    });
+    let nodes_are_larger = lowest[1].len() < lowest[0].len();
+    let mut ordered = cpus.to_vec();
+    ordered.sort_by_cached_key(|cpu| {
+        let of = |at: usize| lowest[at][&key(*cpu, KINDS[at])];
+        let (first, second) = if nodes_are_larger { (1, 0) } else { (0, 1) };
+        (of(first), of(second), of(2), of(3), cpu.number)
+    });
+    ordered
 }
 
 /// Equal for CPUs of one part.
@@ -207,23 +243,65 @@ fn key(cpu: Cpu, kind: Binding) -> (u32, u32, u32) {
     }
 }
 
-/// Whether a unit is larger than a part of another kind.
-fn is_larger(unit: Binding, than: Binding) -> bool {
-    let size = |kind| match kind {
-        Binding::Thread => 0,
-        Binding::Core => 1,
-        Binding::Cache => 2,
-        Binding::Numa => 3,
-        Binding::Socket => 4,
-        Binding::None | Binding::Slots => 5,
-    };
-    size(unit) > size(than)
+/// So many units in a circle, from the one that has a CPU.
+fn from(units: &[Vec<Cpu>], cpu: Cpu, width: usize) -> Vec<Vec<Cpu>> {
+    let first = units.iter().position(|unit| unit.contains(&cpu)).unwrap_or(0);
+    (0..width.min(units.len())).map(|i| units[(first + i) % units.len()].clone()).collect()
 }
 
-/// The whole unit that contains a CPU.
-fn around(allowed: &[Cpu], unit: Binding, cpu: Cpu) -> Vec<Cpu> {
-    let wanted = key(cpu, unit);
-    allowed.iter().copied().filter(|&other| key(other, unit) == wanted).collect()
+/// Neighbouring parts as one, in a circle until all have been used equally often.
+fn joined(parts: Vec<Vec<Cpu>>, number: usize) -> Vec<Vec<Cpu>> {
+    let (count, number) = (parts.len(), number.min(parts.len()));
+    if number == 1 {
+        return parts;
+    }
+    let rounds = (1..=number).find(|round| round * count % number == 0).unwrap_or(1);
+    let part = |i: usize| parts[i % count].iter().copied();
+    let joined = |at: usize| (at * number..(at + 1) * number).flat_map(part).collect();
+    (0..rounds * count / number).map(joined).collect()
+}
+
+/// The units of which a part has all CPUs, in the order of the part.
+fn inside(part: &[Cpu], units: &[Vec<Cpu>]) -> Vec<Vec<Cpu>> {
+    let of_cpu: BTreeMap<u32, usize> = (0..)
+        .zip(units)
+        .flat_map(|(at, unit)| unit.iter().map(move |cpu| (cpu.number, at)))
+        .collect();
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut whole = Vec::new();
+    for at in part.iter().filter_map(|cpu| of_cpu.get(&cpu.number).copied()) {
+        let count = counts.entry(at).or_default();
+        *count += 1;
+        if *count == units[at].len() {
+            whole.push(units[at].clone());
+        }
+    }
+    whole
+}
+
+/// For each part the number of the first rank after its own, if the parts have equal shares of consecutive ranks. A part has no
+/// more ranks than room, unless there is too little for all.
+fn equal_shares(ranks: usize, rooms: impl Iterator<Item = usize>) -> Vec<usize> {
+    let rooms: Vec<usize> = rooms.collect();
+    let is_enough = rooms.iter().sum::<usize>() >= ranks;
+    let (each, larger) = (ranks / rooms.len(), ranks % rooms.len());
+    let share = |(at, &room): (usize, &usize)| {
+        let wanted = each + usize::from(at < larger);
+        if is_enough { wanted.min(room) } else { wanted }
+    };
+    let mut shares: Vec<usize> = rooms.iter().enumerate().map(share).collect();
+    let mut left = ranks - shares.iter().sum::<usize>();
+    for (share, room) in shares.iter_mut().zip(&rooms) {
+        let more = left.min(room.saturating_sub(*share));
+        *share += more;
+        left -= more;
+    }
+    let mut end = 0;
+    shares.iter_mut().for_each(|share| {
+        end += *share;
+        *share = end;
+    });
+    shares
 }
 
 fn numbers<'a>(cpus: impl IntoIterator<Item = &'a Cpu>) -> Vec<u32> {
@@ -253,7 +331,7 @@ mod tests {
         (binding, width): (Binding, u32),
         ranks: usize,
     ) -> Vec<Vec<u32>> {
-        let spread = Some(Spread { over, block });
+        let spread = Some(Spread { over, block: Some(block), joined: 1 });
         let request = PlacementSpec { binding, width, spread, ..PlacementSpec::default() };
         planned(request, &machine(), ranks)
     }
@@ -319,6 +397,44 @@ mod tests {
         assert_eq!(spread(Binding::Core, 1, (Binding::Socket, 1), 3), [first, first, second]);
         assert_eq!(spread(Binding::Socket, 1, (Binding::Core, 2), 2), [first, second]);
         assert_eq!(spread(Binding::Cache, 1, (Binding::Thread, 1), 3), [[0], [2], [4]]);
+    }
+
+    #[test]
+    fn parts_can_have_equal_shares_of_the_ranks_or_count_as_one() {
+        let of = |over, block, joined, ranks| {
+            let spread = Some(Spread { over, block, joined });
+            let request =
+                PlacementSpec { binding: Binding::Core, spread, ..PlacementSpec::default() };
+            planned(request, &machine(), ranks)
+        };
+        assert_eq!(of(Binding::Socket, None, 1, 3), [[0, 4], [1, 5], [2, 6]]);
+        assert_eq!(of(Binding::Socket, Some(1), 2, 3), [[0, 4], [1, 5], [2, 6]]);
+        assert_eq!(of(Binding::Core, Some(1), 2, 3), [[0, 4], [2, 6], [1, 5]]);
+        let shares = |ranks, rooms: &[usize]| equal_shares(ranks, rooms.iter().copied());
+        assert_eq!(shares(5, &[4, 4]), [3, 5]);
+        assert_eq!(shares(6, &[4, 2]), [4, 6], "the second has no more room");
+        assert_eq!(shares(6, &[2, 1, 2, 2]), [2, 3, 5, 6]);
+        assert_eq!(shares(9, &[1, 1]), [5, 9], "there is too little room for all");
+    }
+
+    #[test]
+    fn ranks_can_stay_unbound_on_a_host_with_too_few_cores() {
+        let request =
+            PlacementSpec { binding: Binding::Core, if_room: true, ..PlacementSpec::default() };
+        assert_eq!(planned(request.clone(), &machine(), 4)[3], [3, 7]);
+        assert_eq!(planned(request.clone(), &machine(), 5), [[0; 0]; 5]);
+        let threads = PlacementSpec { binding: Binding::Thread, ..request };
+        assert_eq!(planned(threads, &machine(), 5)[4], [2]);
+    }
+
+    #[test]
+    fn parts_are_counted_by_sockets_and_caches_and_not_by_numbers() {
+        // Two sockets, whose CPUs have even and odd numbers; neighbours in the caches are 4 apart.
+        let cpu =
+            |number| Cpu { node: 0, socket: number % 2, cache: number % 4, core: number, number };
+        let machine: Vec<Cpu> = (0..8).map(cpu).collect();
+        assert_eq!(plan(Binding::Core, &machine, 5), [[0], [4], [2], [6], [1]]);
+        assert_eq!(plan(Binding::Socket, &machine, 2), [[0, 2, 4, 6], [1, 3, 5, 7]]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod hosts;
 mod job;
 mod launch_lines;
 mod launchers;
+mod machines;
 mod programs;
 mod singleton;
 mod texts;

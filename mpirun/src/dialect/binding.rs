@@ -1,39 +1,56 @@
-//! The option `-bind-to` of Hydra, and `--cpu-bind` of PALS and of Slurm.
-
-use mpd_wire::job::Binding;
+//! The option `--cpu-bind` of PALS and of Slurm.
 
 use super::cpus::{lists, masks, repeated, user, wrong};
 use super::language::Facts;
 use super::made::{Made, words};
-use super::open_mpi::bind_to;
 
-/// `-bind-to` of Hydra, which has our units and a few more.
-pub(super) fn hydra(values: &[&str], caller: &dyn Facts) -> Made {
-    let unit = values[0].split(':').next().unwrap_or_default();
-    match unit == "user" || Binding::of_name(unit).is_some() {
-        true => Ok(words(&["-bind-to", values[0]])),
-        false => bind_to(&[if unit == "machine" { unit } else { values[0] }], caller),
+/// A unit by a name of Slurm or PALS.
+fn unit(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "none" | "no" => "none",
+        "core" | "cores" => "core",
+        "thread" | "threads" | "hwthread" => "hwthread",
+        "numa" | "ldoms" => "numa",
+        "socket" | "sockets" => "socket",
+        _ => return None,
+    })
+}
+
+/// `--depth N` of PALS: so many CPUs for each rank, in the order of their numbers.
+pub(super) fn depth(values: &[&str], caller: &dyn Facts) -> Made {
+    let depth = values[0].parse::<usize>().ok().filter(|&depth| depth > 0);
+    let depth = depth.ok_or_else(|| "it must be a number above 0".to_owned())?;
+    let mut cpus: Vec<u32> = caller.cpus().iter().map(|cpu| cpu.number).collect();
+    cpus.sort_unstable();
+    if cpus.len() < depth {
+        return Err(format!("this host has {} CPUs", cpus.len()));
     }
+    let rank = |cpus: &[u32]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join("+");
+    Ok(user(&cpus.chunks_exact(depth).map(rank).collect::<Vec<_>>().join(",")))
 }
 
 /// `--cpu-bind` of PALS.
 pub(super) fn pals(values: &[&str], caller: &dyn Facts) -> Made {
     match values[0].split_once(':').unwrap_or((values[0], "")) {
-        // The depth decides, or the rank may use all CPUs.
-        ("depth", "") => Ok(Vec::new()),
+        // An option for the depth comes first.
+        ("depth", "") => depth(&["1"], caller),
         ("list", text) => Ok(user(&lists(text, ':')?)),
         ("mask", text) => {
             let masks = masks(text.split([':', ',']));
             Ok(user(&masks.ok_or_else(|| wrong(text))?))
         }
-        _ => bind_to(values, caller),
+        (name, "") => match unit(name) {
+            Some(unit) => Ok(words(&["-bind-to", unit])),
+            None => Err(format!("the method '{name}' is not available")),
+        },
+        (method, _) => Err(format!("the method '{method}' is not available")),
     }
 }
 
-/// `--cpu-bind` of Slurm: `[verbose,|quiet,]METHOD`.
-pub(super) fn slurm(values: &[&str], caller: &dyn Facts) -> Made {
+/// `--cpu-bind` of Slurm: `[verbose,|quiet,]METHOD`. The result is the unit, and other words of ours.
+pub(super) fn slurm(text: &str) -> Result<(Option<&'static str>, Vec<String>), String> {
     let mut made = Vec::new();
-    let mut value = values[0];
+    let mut value = text;
     if let Some((word @ ("verbose" | "v" | "quiet" | "q"), rest)) = value.split_once(',') {
         if word.starts_with('v') {
             made = words(&["-report-bindings"]);
@@ -41,11 +58,6 @@ pub(super) fn slurm(values: &[&str], caller: &dyn Facts) -> Made {
         value = rest;
     }
     made.extend(match value.split_once(':').unwrap_or((value, "")) {
-        ("none" | "no", "") => words(&["-bind-to", "none"]),
-        ("sockets", "") => bind_to(&["socket"], caller)?,
-        ("cores", "") => bind_to(&["core"], caller)?,
-        ("threads", "") => bind_to(&["hwthread"], caller)?,
-        ("ldoms", "") => bind_to(&["numa"], caller)?,
         ("verbose" | "v", "") => words(&["-report-bindings"]),
         ("quiet" | "q", "") => Vec::new(),
         ("map_cpu", text) => {
@@ -59,7 +71,10 @@ pub(super) fn slurm(values: &[&str], caller: &dyn Facts) -> Made {
             let found = masks(repeated(text)?.into_iter());
             user(&found.ok_or_else(|| wrong(text))?)
         }
-        (method, _) => return Err(format!("the method '{method}' is not available")),
+        (method, rest) => match unit(method).filter(|_| rest.is_empty()) {
+            Some(unit) => return Ok((Some(unit), made)),
+            None => return Err(format!("the method '{method}' is not available")),
+        },
     });
-    Ok(made)
+    Ok((None, made))
 }

@@ -3,7 +3,7 @@
 use mpd_placement::locality::list;
 
 use super::language::Facts;
-use super::made::{Made, words};
+use super::made::words;
 
 /// Most ranks in a list, and most digits of a mask.
 const MAX_WORDS: usize = 4096;
@@ -82,23 +82,25 @@ pub(super) fn user(lists: &str) -> Vec<String> {
     words(&["-bind-to", &format!("user:{lists}")])
 }
 
-/// `--cpu-set` and `--cpu-list` of Open MPI: the only cores that count.
-pub(super) fn cores(values: &[&str], _: &dyn Facts) -> Made {
-    Ok(words(&["-only-cpus", &only_cores(values[0])?]))
+/// A list of cores in any order as the only CPUs that count.
+pub(super) fn only_cores(text: &str) -> Result<String, String> {
+    let mut numbers = numbers(text)?;
+    numbers.sort_unstable();
+    numbers.dedup();
+    let ranges = list(numbers);
+    Ok(ranges.split(',').map(|range| format!("c{range}")).collect::<Vec<_>>().join(","))
 }
 
-/// Cores in rising order as a list of ours.
-pub(super) fn only_cores(text: &str) -> Result<String, String> {
-    if !is_list(text) {
-        return Err(wrong(text));
-    }
-    let ranges = || text.split(',').map(|range| range.split_once('-').unwrap_or((range, range)));
-    let numbers: Vec<u16> =
-        ranges().flat_map(|(low, high)| [low, high]).filter_map(|n| n.parse().ok()).collect();
-    match numbers.is_sorted() {
-        true => Ok(text.split(',').map(|range| format!("c{range}")).collect::<Vec<_>>().join(",")),
-        false => Err("only a rising list is available; see -bind-to user:LIST".to_owned()),
-    }
+/// A list of cores, each for one rank.
+pub(super) fn single_cores(text: &str) -> Result<String, String> {
+    let numbers = numbers(text)?;
+    Ok(numbers.iter().map(|number| format!("c{number}")).collect::<Vec<_>>().join(","))
+}
+
+/// The numbers of a list with ranges, in the order of the list.
+fn numbers(text: &str) -> Result<Vec<u32>, String> {
+    let all = singles(text).ok_or_else(|| wrong(text))?;
+    Ok(all.split(',').filter_map(|number| number.parse().ok()).collect())
 }
 
 /// The lists of `I_MPI_PIN_DOMAIN=[MASK,...]`.
@@ -118,10 +120,10 @@ pub(crate) fn mvapich_mapping(value: &str) -> Option<String> {
 }
 
 /// All CPUs of this host, each for one rank.
-pub(super) fn round_robin(caller: &dyn Facts) -> Vec<String> {
+pub(super) fn round_robin(caller: &dyn Facts) -> String {
     let mut cpus: Vec<u32> = caller.cpus().iter().map(|cpu| cpu.number).collect();
     cpus.sort_unstable();
-    user(&cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+    format!("user:{}", cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
 }
 
 #[cfg(test)]
@@ -146,6 +148,8 @@ mod tests {
         assert_eq!(repeated("0*2,3").unwrap(), ["0", "0", "3"]);
         assert!(repeated("0*99999").is_err());
         assert_eq!(only_cores("0-1,4").as_deref(), Ok("c0-1,c4"));
-        assert!(only_cores("4,0").unwrap_err().contains("rising"));
+        assert_eq!(only_cores("4,0,1").as_deref(), Ok("c0-1,c4"));
+        assert_eq!(single_cores("4,0-1").as_deref(), Ok("c4,c0,c1"));
+        assert!(only_cores("4,x").is_err() && single_cores("1-0").is_err());
     }
 }

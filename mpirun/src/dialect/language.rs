@@ -111,6 +111,11 @@ impl Dialect {
         PROGRAMS.into_iter().find(|(known, _)| *known == name).map(|(_, dialect)| dialect)
     }
 
+    /// Whether it is a version of Open MPI.
+    pub(crate) const fn is_open_mpi(self) -> bool {
+        matches!(self, Self::OpenMpi4 | Self::OpenMpi5)
+    }
+
     /// The first of these dialects.
     pub(crate) fn first_of(bits: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|dialect| bits & dialect.bit() != 0)

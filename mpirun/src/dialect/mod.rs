@@ -5,8 +5,9 @@
 mod binding;
 pub(crate) mod cpus;
 mod language;
+mod layout;
 mod made;
-mod open_mpi;
+pub(crate) mod open_mpi;
 mod output;
 #[cfg(test)]
 mod page;
@@ -17,6 +18,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use crate::usage::Usage;
 pub(crate) use language::{Dialect, Facts, Language};
+pub(crate) use layout::{Known, Layout};
 use table::{Answer, Row, TABLE};
 
 /// A foreign option in our words.
@@ -54,12 +56,15 @@ pub(crate) fn translate(
     glued: Option<&[u8]>,
     after: &[OsString],
     language: Language<'_>,
+    layout: &mut Layout,
 ) -> Result<Option<Translated>, Usage> {
     let Ok(name) = str::from_utf8(name) else { return Ok(None) };
     let Some((row, of)) = row(written, name, language.dialect)? else { return Ok(None) };
     let wanted = row.values.len();
     let (values, used): (Vec<OsString>, usize) = match glued {
         Some(value) if wanted == 1 => (vec![OsString::from_vec(value.to_vec())], 0),
+        // `srun` has optional values: `--kill-on-bad-exit=1`.
+        Some(b"1") if wanted == 0 && row.of & Dialect::Srun.bit() != 0 => (Vec::new(), 0),
         Some(_) => {
             let count = if wanted == 0 { "takes no value" } else { "takes separate values" };
             return Err(Usage::syntax(format!("{written} {count}")));
@@ -74,15 +79,27 @@ pub(crate) fn translate(
         let words = values.iter().map(|value| value.to_string_lossy());
         std::iter::once(written.into()).chain(words).collect::<Vec<_>>().join(" ")
     };
-    let made = |words| Ok(Some(Translated { words, remark: None, used }));
+    let problem = |e: String| Usage::new(format!("{}: {e}", shown(&values)));
+    let made = |words: Vec<String>| {
+        let words = words.into_iter().map(Into::into).collect();
+        Ok(Some(Translated { words, remark: None, used }))
+    };
     match row.answer {
-        Answer::Words(pattern) => made(pattern.iter().map(|word| filled(word, &values)).collect()),
-        Answer::Computed(compute, _) => {
-            let texts: Option<Vec<&str>> = values.iter().map(|value| value.to_str()).collect();
-            let problem = |e: String| Usage::new(format!("{}: {e}", shown(&values)));
-            let texts = texts.ok_or_else(|| problem("the value is not UTF-8 text".to_owned()))?;
-            let words = compute(&texts, language.caller).map_err(problem)?;
-            made(words.into_iter().map(Into::into).collect())
+        Answer::Words(pattern) => {
+            let words = pattern.iter().map(|word| filled(word, &values)).collect();
+            Ok(Some(Translated { words, remark: None, used }))
+        }
+        Answer::Computed(compute, _) => made(
+            texts(&values).and_then(|texts| compute(&texts, language.caller)).map_err(problem)?,
+        ),
+        Answer::Laid(lay, _) => {
+            let before = layout.clone();
+            let words = texts(&values).and_then(|texts| lay(layout, &texts, language.caller));
+            let words = words.map_err(problem)?;
+            if *layout != before {
+                layout.say(shown(&values));
+            }
+            made(words)
         }
         Answer::Silent(_) => made(Vec::new()),
         Answer::Accepted(reason) => {
@@ -94,6 +111,12 @@ pub(crate) fn translate(
             Err(Usage::new(text))
         }
     }
+}
+
+/// The values as text.
+fn texts(values: &[OsString]) -> Result<Vec<&str>, String> {
+    let texts: Option<_> = values.iter().map(|value| value.to_str()).collect();
+    texts.ok_or_else(|| "the value is not UTF-8 text".to_owned())
 }
 
 /// The row of a name, and the dialects that have the name with this meaning.

@@ -10,7 +10,10 @@ fn markdown() -> String {
     let mut text = String::from(
         "# Options of other launchers\n\nThis page is made from the table of `mpirun/src/dialect/table.rs`. An option of ours \
          that is not listed has the same meaning for every command line. The program's name or `-dialect NAME` chooses a \
-         dialect. Otherwise an option that only another launcher has keeps its meaning there.\n",
+         dialect. Otherwise an option that only another launcher has keeps its meaning there. In the dialects of Open MPI, ranks are \
+         mapped and bound by its rules also without an option. Two processes are bound to cores. More are bound to NUMA nodes \
+         (version 4) or cores (version 5), if the host has a core for each. -bind-to none ends this. The variables OMPI_MCA_KEY \
+         and PRTE_MCA_KEY of mapping and binding have the effect of the option.\n",
     );
     for dialect in Dialect::ALL {
         // Writing to a String cannot fail.

@@ -6,11 +6,15 @@
 //! others are the manuals of MVAPICH, PALS, LAM 7.1.4, the original MPD 1.0.1 and Slurm.
 
 use super::language::Facts;
+use super::layout::Layout;
 use super::made::Made;
-use super::{binding, cpus, open_mpi, output};
+use super::{binding, open_mpi, output};
 
 /// A function that makes our words of values.
 type Compute = fn(&[&str], &dyn Facts) -> Made;
+
+/// A function that changes the layout, and makes our words.
+type Lay = fn(&mut Layout, &[&str], &dyn Facts) -> Made;
 
 /// Our answer to a foreign option.
 #[derive(Clone, Copy)]
@@ -19,6 +23,8 @@ pub(super) enum Answer {
     Words(&'static [&'static str]),
     /// The words that a function makes of the values, and their description.
     Computed(Compute, &'static str),
+    /// Like that, but the function also changes the collected layout.
+    Laid(Lay, &'static str),
     /// No effect, and no line: what the option asks for is always so.
     Silent(&'static str),
     /// No effect, which one line reports with this reason.
@@ -73,7 +79,7 @@ const WORDS_OF_OMPI: &str = "-ppn, -rr, -map-by and -bind-to, by the words of th
 /// The table, by launcher.
 #[rustfmt::skip]
 pub(super) static TABLE: &[Row] = {
-    use Answer::{Accepted, Computed, Refused, Silent, Words};
+    use Answer::{Accepted, Computed, Laid, Refused, Silent, Words};
     &[
     // Hydra and Intel MPI.
     row(H | I, &["l", "prepend-rank"], &[], Words(&["-prepend-pattern", "[%r] "])),
@@ -83,7 +89,8 @@ pub(super) static TABLE: &[Row] = {
     row(H | I, &["disable-hostname-propagation"], &[], Silent("MPI libraries ask for the name themselves")),
     row(H | I, &["nameserver"], &["HOST:PORT"], Accepted("published names are in the ring")),
     row(H | I, &["localhost"], &["NAME"], Accepted("mpd --name names a daemon")),
-    row(H | I, &["bind-to", "binding"], &["UNIT"], Computed(binding::hydra, "`-bind-to`; `rr`: CPUs in the order of the system; `machine`: none; devices are refused")),
+    row(H | I, &["bind-to", "binding"], &["UNIT"], Laid(|layout, values, caller| layout.hydra_bind(values[0], caller), "`-bind-to`, where ranks use parts in turn; `rr`: CPUs in the order of the system; `machine`: none; devices, `l1cache` and `l2cache` are refused")),
+    row(H | I, &["map-by"], &["UNIT"], Laid(|layout, values, _| layout.hydra_map(values[0]), "`-map-by`, with the units of `-bind-to`")),
     row(H, &["membind"], &["POLICY"], Refused("memory is not bound; use numactl before the program")),
     row(H, &["rankmap"], &["MAP"], Refused("use -host for each program, or -hosts with numbers")),
     row(H, &["order-nodes"], &["ORDER"], Refused("name the hosts in the wanted order with -hosts")),
@@ -114,29 +121,29 @@ pub(super) static TABLE: &[Row] = {
     row(H | I, &["iface"], &["NAME"], Refused(NETWORK)),
 
     // Open MPI 4 and 5.
-    row(O, &["mca", "gmca"], &["KEY", "VALUE"], Computed(open_mpi::mca, "`-genv OMPI_MCA_KEY VALUE`; the keys of mapping, binding, rank files and lists of CPUs have the effect of the option")),
-    row(O5, &["prtemca"], &["KEY", "VALUE"], Computed(open_mpi::prte_mca, "`-genv PRTE_MCA_KEY VALUE`; the keys of mapping and binding have the effect of the option")),
+    row(O, &["mca", "gmca"], &["KEY", "VALUE"], Laid(open_mpi::mca, "`-genv OMPI_MCA_KEY VALUE`; the keys of mapping, binding, rank files and lists of CPUs have the effect of the option")),
+    row(O5, &["prtemca"], &["KEY", "VALUE"], Laid(open_mpi::prte_mca, "`-genv PRTE_MCA_KEY VALUE`; the keys of mapping and binding have the effect of the option")),
     row(O5, &["pmixmca", "gpmixmca"], &["KEY", "VALUE"], Words(&["-genv", "PMIX_MCA_{0}", "{1}"])),
     row(O, &["host", "H"], &["LIST"], Computed(open_mpi::one_slot, "`-hosts`, where a host without a number has one slot")),
-    row(O, &["map-by"], &["POLICY"], Computed(open_mpi::map_by, WORDS_OF_OMPI)),
-    row(O, &["rank-by"], &["POLICY"], Computed(open_mpi::rank_by, "`slot` and `fill` are the default; others are refused")),
-    row(O, &["bind-to"], &["UNIT"], Computed(open_mpi::bind_to, "`-bind-to`; modifiers have no effect")),
+    row(O, &["map-by"], &["POLICY"], Laid(|layout, values, _| layout.map_by(values[0]), WORDS_OF_OMPI)),
+    row(O, &["rank-by"], &["POLICY"], Laid(|layout, values, _| layout.rank_by(values[0]), "the order of `-map-by`, which it must fit")),
+    row(O, &["bind-to"], &["UNIT"], Laid(|layout, values, _| layout.bind_to(values[0]), "`-bind-to`, with the default of `-map-by`; `overload-allowed` and `if-supported` have no effect")),
     row(O, &["c"], &["N"], Words(&["-n", "{0}"])),
-    row(O4, &["ppr"], &["LIST"], Computed(open_mpi::ppr, WORDS_OF_OMPI)),
+    row(O4, &["ppr"], &["LIST"], Laid(|layout, values, _| layout.ppr(values[0]), WORDS_OF_OMPI)),
     row(O, &["pernode"], &[], Words(&["-ppn", "1"])),
-    row(O, &["npersocket"], &["N"], Computed(open_mpi::per_socket, "`-ppn` and `-map-by socket:N`, with the sockets of this host")),
+    row(O, &["npersocket"], &["N"], Laid(|layout, values, _| layout.per_part(values[0], "socket"), "`-ppn` and `-map-by socket:block=N`, with the sockets of this host")),
     row(O, &["oversubscribe", "allow-run-as-root"], &[], Silent("this is always allowed")),
     row(O, &["s"], &[], Words(&["-preload"])),
-    row(O, &["bynode"], &[], Words(&["-rr"])),
-    row(O, &["byslot"], &[], Silent("this is the default")),
-    row(O, &["bycore"], &[], Words(&["-map-by", "core"])),
-    row(O, &["bysocket"], &[], Words(&["-map-by", "socket"])),
-    row(O, &["bind-to-core"], &[], Words(&["-bind-to", "core"])),
-    row(O, &["bind-to-socket"], &[], Words(&["-bind-to", "socket"])),
-    row(O, &["bind-to-none"], &[], Words(&["-bind-to", "none"])),
-    row(O, &["cpus-per-proc", "cpus-per-rank"], &["N"], Words(&["-bind-to", "core:{0}"])),
-    row(O, &["cpu-set", "cpu-list"], &["LIST"], Computed(cpus::cores, "`-only-cpus`, with cores")),
-    row(O, &["use-hwthread-cpus"], &[], Silent("slots are hardware threads; -bind-to hwthread binds to them")),
+    row(O, &["bynode"], &[], Laid(|layout, _, _| layout.map_by("node"), "`-rr`")),
+    row(O, &["byslot"], &[], Laid(|layout, _, _| layout.map_by("slot"), "the default")),
+    row(O, &["bycore"], &[], Laid(|layout, _, _| layout.map_by("core"), "`-map-by core`")),
+    row(O, &["bysocket"], &[], Laid(|layout, _, _| layout.map_by("socket"), "`-map-by socket`")),
+    row(O, &["bind-to-core"], &[], Laid(|layout, _, _| layout.bind_to("core"), "`-bind-to core`")),
+    row(O, &["bind-to-socket"], &[], Laid(|layout, _, _| layout.bind_to("socket"), "`-bind-to socket`")),
+    row(O, &["bind-to-none"], &[], Laid(|layout, _, _| layout.bind_to("none"), "`-bind-to none`")),
+    row(O, &["cpus-per-proc", "cpus-per-rank"], &["N"], Laid(|layout, values, _| layout.width(values[0]), "`-bind-to core:N`")),
+    row(O, &["cpu-set", "cpu-list"], &["LIST"], Laid(|layout, values, _| layout.cpu_list(values[0]), "`-only-cpus`, with cores; ordered: `-bind-to user:LIST`")),
+    row(O, &["use-hwthread-cpus"], &[], Laid(|layout, _, _| layout.threads(), "hardware threads take the place of cores")),
     row(O, &["display-map", "display-devel-map", "display-diffable-map"], &[], Words(&["-print-rank-map"])),
     row(O, &["display-allocation", "display-devel-allocation"], &[], Accepted("-dry-run shows the hosts")),
     row(O, &["display-topo"], &[], Accepted("use lstopo")),
@@ -207,7 +214,7 @@ pub(super) static TABLE: &[Row] = {
     row(M, &["dpm"], &[], Silent("ranks can always spawn")),
 
     // Cray PALS.
-    row(P, &["depth", "d"], &["N"], Words(&["-bind-to", "core:{0}"])),
+    row(P, &["depth", "d"], &["N"], Computed(binding::depth, "`-bind-to user:LIST` with N CPUs for each rank, in the order of their numbers")),
     row(P | I, &["cpu-bind"], &["METHOD"], Computed(binding::pals, "`none`, `core`, `thread`, `numa`, `socket`, `depth`: `-bind-to`; `list:` and `mask:`: `-bind-to user:LIST`")),
     row(P, &["label"], &[], Words(&["-prepend-pattern", "%h %r: "])),
     row(P, &["line-buffer"], &[], Silent(OUTPUT)),
@@ -244,9 +251,9 @@ pub(super) static TABLE: &[Row] = {
 
     // Slurm.
     row(S, &["ntasks"], &["N"], Words(&["-n", "{0}"])),
-    row(S, &["ntasks-per-node", "tasks-per-node"], &["N"], Words(&["-ppn", "{0}"])),
-    row(S, &["N", "nodes"], &["N"], Refused("the number of hosts follows from -hosts, -n and -ppn")),
-    row(S, &["cpus-per-task", "c"], &["N"], Words(&["-bind-to", "hwthread:{0}"])),
+    row(S, &["ntasks-per-node", "tasks-per-node"], &["N"], Laid(|layout, values, _| layout.per_node(values[0]), "`-ppn N`; in a batch job at most N")),
+    row(S, &["N", "nodes"], &["N"], Laid(|layout, values, _| layout.nodes(values[0]), "`-ppn`, with an equal share of `-n`; needs `-n`")),
+    row(S, &["cpus-per-task", "c"], &["N"], Laid(|layout, values, _| layout.width(values[0]), "`-bind-to hwthread:N`, with sockets in turn")),
     row(S, &["nodelist", "w"], &["LIST"], Words(&["-hosts", "{0}"])),
     row(S, &["nodefile", "F"], &["FILE"], Words(&["-f", "{0}"])),
     row(S, &["exclude", "x"], &["LIST"], Words(&["-exclude", "{0}"])),
@@ -259,9 +266,9 @@ pub(super) static TABLE: &[Row] = {
     row(S, &["job-name", "J"], &["NAME"], Words(&["-a", "{0}"])),
     row(S, &["mpi"], &["TYPE"], Silent("PMI-1, PMI-2 and PMIx are always offered")),
     row(S, &["export"], &["LIST"], Refused("use -genvlist, -genv and -genvnone")),
-    row(S, &["distribution", "m"], &["METHOD"], Refused("use -rr for cyclic, and -map-by for the part of a host")),
+    row(S, &["distribution", "m"], &["METHOD"], Laid(|layout, values, _| layout.distribution(values[0]), "`cyclic`: `-rr`; `plane=N`: `-ppn N`; `:block`: cores one after the other; `:fcyclic` is refused")),
     row(S, &["unbuffered", "u"], &[], Silent(OUTPUT)),
-    row(S, &["kill-on-bad-exit", "K"], &[], Silent("this is the default")),
+    row(S, &["kill-on-bad-exit", "K"], &[], Silent("this is the default; so is `--kill-on-bad-exit=1`")),
     row(S, &["no-kill", "k"], &[], Words(&["-on-failure", "continue"])),
     row(S, &["wait", "W"], &["SECONDS"], Refused("the job ends with its last rank; see -on-failure")),
     row(S, &["multi-prog"], &[], Refused("use -configfile, with one program per line")),
@@ -271,7 +278,7 @@ pub(super) static TABLE: &[Row] = {
     row(S, &["exclusive", "overlap", "oversubscribe", "O", "s"], &[], Silent("slots are not reserved")),
     row(S, &["partition", "p", "account", "A", "qos", "q", "reservation", "constraint", "C", "mem", "mem-per-cpu", "gres", "gpus", "G", "gpus-per-node", "licenses", "L", "dependency", "jobid"], &["VALUE"], Refused(BATCH)),
     row(S, &["gpus-per-task"], &["N"], Words(&["-gpus-per-proc", "{0}"])),
-    row(S, &["cpu-bind", "cpu_bind"], &["METHOD"], Computed(binding::slurm, "`none`, `sockets`, `cores`, `threads`, `ldoms`: `-bind-to`; `map_cpu:` and `mask_cpu:`: `-bind-to user:LIST`; `verbose`: `-report-bindings`; others are refused")),
+    row(S, &["cpu-bind", "cpu_bind"], &["METHOD"], Laid(|layout, values, _| layout.slurm_bind(values[0]), "`none`, `sockets`, `cores`, `threads`, `ldoms`: `-bind-to`; `map_cpu:` and `mask_cpu:`: `-bind-to user:LIST`; `verbose`: `-report-bindings`; others are refused, with sockets in turn")),
     row(S, &["mem-bind", "gpu-bind"], &["METHOD"], Refused("memory and GPUs are not bound; use a wrapper")),
     ]
 };
@@ -285,7 +292,7 @@ impl Answer {
                     words.iter().map(|word| word.replace("{0}", "VALUE")).collect();
                 format!("`{}`", shown.join(" "))
             }
-            Self::Computed(_, meaning) => (*meaning).to_owned(),
+            Self::Computed(_, meaning) | Self::Laid(_, meaning) => (*meaning).to_owned(),
             Self::Silent(reason) => format!("accepted: {reason}"),
             Self::Accepted(reason) => format!("accepted without effect: {reason}"),
             Self::Refused(reason) => format!("refused: {reason}"),

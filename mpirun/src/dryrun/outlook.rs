@@ -67,8 +67,11 @@ impl Outlook {
             let lists = spec.argsets.iter().filter_map(|argset| argset.hosts.as_deref());
             let mut lists = std::iter::once(&spec.placement.hosts[..]).chain(lists);
             let gpus = spec.placement.gpus.and_then(|each| {
-                let number = lists.find_map(|list| gpus_of(list, &host.member, is_here))?;
-                Some((Gpus::of_number(number), each))
+                let number = lists.find_map(|list| gpus_of(list, &host.member, is_here));
+                // The devices of other hosts are not visible here.
+                let found =
+                    || Some(mpd_io::gpus::here()).filter(|gpus| is_here && gpus.count() > 0);
+                Some((number.map(Gpus::of_number).or_else(found)?, each))
             });
             Ok(HostOutlook {
                 addresses: addresses.get(&host.member).cloned(),

@@ -9,7 +9,7 @@ use mpd_placement::locality::list;
 use mpd_wire::RankSet;
 use mpd_wire::job::{
     AbortScope, Argset, Binding, CpuChoice, HostChoice, JobSpec, LabelFormat, OnFailure, RankOrder,
-    SpawnPolicy,
+    SpawnPolicy, Spread,
 };
 
 use super::environment::{self, Difference};
@@ -200,7 +200,8 @@ fn host_lines(spec: &JobSpec) -> impl Iterator<Item = (&'static str, String)> {
                 (binding, _) => Some(unit(binding, request.width)),
             },
         ),
-        ("in turn", request.spread.map(|spread| unit(spread.over, spread.block))),
+        ("if there is room", if_set(request.if_room, "yes")),
+        ("in turn", request.spread.map(in_turn)),
         ("only CPUs", request.cpus.only.as_ref().map(cpu_list::show)),
         ("GPUs per process", request.gpus.map(|n| n.to_string())),
         ("more processes than slots", if_set(request.strict, "refused")),
@@ -216,6 +217,19 @@ fn lists_text(lists: &[CpuChoice], by_rank: bool) -> String {
         true => "the CPUs of the rank file".to_owned(),
         false => format!("user:{}", lists.iter().map(cpu_list::show).collect::<Vec<_>>().join(",")),
     }
+}
+
+/// Parts of a host, as a value of `-map-by`.
+fn in_turn(spread: Spread) -> String {
+    let block = spread.block.map_or_else(
+        || ":even".to_owned(),
+        |block| match block {
+            1 => String::new(),
+            block => format!(":block={block}"),
+        },
+    );
+    let joined = if spread.joined > 1 { format!(":{}", spread.joined) } else { String::new() };
+    format!("{}{joined}{block}", spread.over.name())
 }
 
 /// A unit with a number that is not one.

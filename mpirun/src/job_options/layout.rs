@@ -53,6 +53,7 @@ struct Numbered {
 #[derive(Debug, Default)]
 struct Resources {
     gpus: Once<u32>,
+    if_room: bool,
     only: Once<CpuChoice>,
     strict: bool,
 }
@@ -96,6 +97,7 @@ impl LayoutOptions {
             }
             Key::RankFile => self.numbered.ranks.set(ranks(setting, directory)?, setting)?,
             Key::ReportBindings => self.reports.bindings = true,
+            Key::IfRoom => self.resources.if_room = true,
             Key::Strict => self.resources.strict = true,
             Key::Group => self.group.set(processes(setting)?, setting)?,
             Key::HostFile => self.hosts.set(hosts::file(setting, directory)?, setting)?,
@@ -131,6 +133,7 @@ impl LayoutOptions {
             here_first: !self.behind,
             binding,
             width,
+            if_room: self.resources.if_room,
             spread: match self.map.get() {
                 Some(&Map::Parts(spread)) => Some(spread),
                 Some(Map::Hosts | Map::Slots) | None => None,
@@ -250,12 +253,9 @@ enum Map {
     Slots,
 }
 
-/// A unit and the number after it.
-fn unit(setting: &Setting, known: &str) -> Result<(Binding, u32), Usage> {
-    let text = setting.text()?;
-    let (name, number) = text.split_once(':').unwrap_or((text, "1"));
-    let number = number.parse().ok().filter(|number| (1..=MAX_WIDTH).contains(number));
-    Binding::of_name(name).zip(number).ok_or_else(|| setting.error(known))
+/// A number after a unit.
+fn number(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|number| (1..=MAX_WIDTH).contains(number))
 }
 
 /// The number of GPUs; `None` for Hydra's default.
@@ -281,25 +281,42 @@ fn binding(setting: &Setting) -> Result<Bound, Usage> {
     if let Some(lists) = setting.text()?.strip_prefix("user:") {
         return cpu_list::parse(lists).map(Bound::Lists).map_err(|e| setting.error(e));
     }
-    let known = "it must be none, core, hwthread, l3cache, numa, socket, slots or user:LIST; core and hwthread may have a \
-                 number, like core:2";
-    let (unit, width) = unit(setting, known)?;
-    match width > 1 && !matches!(unit, Binding::Core | Binding::Thread) {
-        true => Err(setting.error(known)),
-        false => Ok(Bound::Units(unit, width)),
+    let known = "it must be none, core, hwthread, l3cache, numa, socket, slots or user:LIST; a number may follow a unit, \
+                 like core:2";
+    let text = setting.text()?;
+    let (name, width) = text.split_once(':').unwrap_or((text, "1"));
+    match Binding::of_name(name).zip(number(width)) {
+        Some((Binding::None | Binding::Slots, width)) if width > 1 => Err(setting.error(known)),
+        Some((unit, width)) => Ok(Bound::Units(unit, width)),
+        None => Err(setting.error(known)),
     }
 }
 
 fn map(setting: &Setting) -> Result<Map, Usage> {
-    let known = "it must be node, slot, socket, numa, l3cache, core or hwthread; a number may follow, like socket:2";
-    match setting.text()? {
-        "node" => return Ok(Map::Hosts),
-        "slot" => return Ok(Map::Slots),
-        _ => {}
+    let known = || {
+        setting.error(
+            "it must be node, slot, socket, numa, l3cache, core or hwthread; a number, block=N or 'even' may follow a part, \
+             like socket:block=2",
+        )
+    };
+    let mut words = setting.text()?.split(':');
+    let over = match words.next().unwrap_or_default() {
+        "node" if words.next().is_none() => return Ok(Map::Hosts),
+        "slot" if words.next().is_none() => return Ok(Map::Slots),
+        name => Binding::of_name(name).ok_or_else(known)?,
+    };
+    let mut spread = Spread { over, block: Some(1), joined: 1 };
+    for word in words {
+        match word.split_once('=') {
+            None if word == "even" => spread.block = None,
+            None => spread.joined = number(word).ok_or_else(known)?,
+            Some(("block", ranks)) => spread.block = Some(number(ranks).ok_or_else(known)?),
+            Some(_) => return Err(known()),
+        }
     }
-    match unit(setting, known)? {
-        (Binding::None | Binding::Slots, _) => Err(setting.error(known)),
-        (over, block) => Ok(Map::Parts(Spread { over, block })),
+    match over {
+        Binding::None | Binding::Slots => Err(known()),
+        _ => Ok(Map::Parts(spread)),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::job::spawn::SpawnPolicy;
 use crate::job::spec::{AbortScope, Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
 
 /// Format number, the first byte of every encoded specification.
-const VERSION: u8 = 12;
+const VERSION: u8 = 13;
 
 impl JobSpec {
     /// The specification as bytes.
@@ -168,10 +168,12 @@ impl PlacementSpec {
         w.flag(self.here_first);
         w.choice(&Binding::ALL, self.binding);
         w.u32(self.width as usize);
+        w.flag(self.if_room);
         w.flag(self.spread.is_some());
         if let Some(spread) = self.spread {
             w.choice(&Binding::ALL, spread.over);
-            w.u32(spread.block as usize);
+            w.number(spread.block);
+            w.u32(spread.joined as usize);
         }
         w.u32(self.cpus.lists.len());
         self.cpus.lists.iter().for_each(|choice| w.cpus(choice));
@@ -197,8 +199,13 @@ impl PlacementSpec {
             here_first: r.flag()?,
             binding: r.choice(&Binding::ALL)?,
             width: r.u32()?,
+            if_room: r.flag()?,
             spread: match r.flag()? {
-                true => Some(Spread { over: r.choice(&Binding::ALL)?, block: r.u32()? }),
+                true => Some(Spread {
+                    over: r.choice(&Binding::ALL)?,
+                    block: r.number()?,
+                    joined: r.u32()?,
+                }),
                 false => None,
             },
             cpus: CpuChoices {
@@ -403,8 +410,9 @@ mod tests {
                 group: Some(2),
                 here_first: false,
                 binding: Binding::Socket,
-                width: 1,
-                spread: Some(Spread { over: Binding::Numa, block: 3 }),
+                width: 2,
+                if_room: true,
+                spread: Some(Spread { over: Binding::Numa, block: Some(3), joined: 2 }),
                 cpus: cpus(),
                 gpus: Some(2),
                 strict: true,

@@ -27,8 +27,10 @@ pub struct PlacementSpec {
     pub here_first: bool,
     /// The unit that each rank is bound to.
     pub binding: Binding,
-    /// How many of these units each rank gets, at least one. More than one needs cores or hardware threads.
+    /// How many of these units each rank gets, at least one. Equal shares are one unit.
     pub width: u32,
+    /// Whether the ranks of a host stay unbound if it has fewer of their units than they need.
+    pub if_room: bool,
     /// Parts of the host that consecutive ranks use in turn; `None`: the host as a whole.
     pub spread: Option<Spread>,
     /// The CPUs that the user names.
@@ -101,8 +103,10 @@ pub enum Binding {
 pub struct Spread {
     /// The kind of the parts: anything but [`Binding::None`] and [`Binding::Slots`].
     pub over: Binding,
-    /// How many consecutive ranks use one part, at least one.
-    pub block: u32,
+    /// How many consecutive ranks use one part, at least one; `None`: an equal share of the ranks of the host.
+    pub block: Option<u32>,
+    /// How many neighbouring parts count as one, at least one.
+    pub joined: u32,
 }
 
 impl RankOrder {
@@ -146,6 +150,7 @@ impl Default for PlacementSpec {
             here_first: true,
             binding: Binding::default(),
             width: 1,
+            if_room: false,
             spread: None,
             cpus: CpuChoices::default(),
             gpus: None,
@@ -173,12 +178,11 @@ impl PlacementSpec {
         {
             return Err(Misfit::Groups { each, group });
         }
-        let is_fine = matches!(self.binding, Binding::Core | Binding::Thread);
-        let is_part = |spread: Spread| {
-            spread.block > 0 && !matches!(spread.over, Binding::None | Binding::Slots)
-        };
+        let is_unit = |unit| !matches!(unit, Binding::None | Binding::Slots);
+        let is_part =
+            |spread: Spread| spread.block != Some(0) && spread.joined > 0 && is_unit(spread.over);
         let spreads = self.spread.is_none_or(|s| is_part(s) && self.binding != Binding::Slots);
-        if self.width == 0 || (self.width > 1 && !is_fine) || !spreads {
+        if self.width == 0 || (self.width > 1 && !is_unit(self.binding)) || !spreads {
             return Err(Misfit::Binding);
         }
         let is_listed = !self.cpus.lists.is_empty();

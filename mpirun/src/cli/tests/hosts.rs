@@ -135,7 +135,7 @@ fn ranks_can_be_bound() {
     assert_eq!(placement("-bind-to none p").binding, Binding::None);
     let wide = placement("-bind-to hwthread:3 p");
     assert_eq!((wide.binding, wide.width), (Binding::Thread, 3));
-    for bad in ["core:0", "socket:2", "core:99999"] {
+    for bad in ["core:0", "slots:2", "core:99999"] {
         let said = problem(&format!("-bind-to {bad} p"));
         assert!(said.starts_with(&format!("-bind-to {bad}: it must be none, core,")), "{said}");
     }
@@ -144,8 +144,8 @@ fn ranks_can_be_bound() {
 #[test]
 fn ranks_can_use_parts_of_a_host_in_turn() {
     let spread = |line: &str| placement(line).spread.map(|s| (s.over, s.block));
-    assert_eq!(spread("-map-by socket -bind-to core p"), Some((Binding::Socket, 1)));
-    assert_eq!(spread("-map-by numa:2 -bind-to core p"), Some((Binding::Numa, 2)));
+    assert_eq!(spread("-map-by socket -bind-to core p"), Some((Binding::Socket, Some(1))));
+    assert_eq!(spread("-map-by numa:block=2 -bind-to core p"), Some((Binding::Numa, Some(2))));
     assert_eq!(spread("-map-by slot p"), None);
     assert_eq!(placement("-map-by node p").order, RankOrder::RoundRobin);
     assert!(problem("-map-by slots p").starts_with("-map-by slots: it must be node, slot,"));

@@ -17,7 +17,7 @@ fn the_depth_of_pals_does_not_open_the_debugger() {
     let text = problem("-d 2 a");
     assert!(text.starts_with("-d 2 has two meanings: here -d is the debugger"), "{text}");
     let bound = placement("--depth 2 a");
-    assert_eq!((bound.binding, bound.width), (Binding::Core, 2));
+    assert_eq!(bound.cpus.lists.len(), 4, "pairs of CPUs");
     assert_eq!(placement("-dialect pals -d 2 a"), bound);
     assert!(run("-d ./2 x").debug.is_some() && run("-gdb 2 x").debug.is_some());
 }

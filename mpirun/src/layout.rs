@@ -1,0 +1,124 @@
+//! The hosts and CPUs of ranks that a command line of another launcher asks for, also by the defaults of that launcher and by
+//! its variables. They become options of ours when all sections and files are read.
+
+use std::ffi::OsString;
+
+use crate::allocation::Allocation;
+use crate::argsets::Argsets;
+use crate::caller::Caller;
+use crate::dialect::{Dialect, Known, Layout, open_mpi};
+use crate::options::Key;
+use crate::scan;
+use crate::usage::Usage;
+
+/// The families of variables for parameters of Open MPI.
+const FAMILIES: [&str; 2] = ["OMPI_MCA_", "PRTE_MCA_"];
+
+/// Adds the options.
+///
+/// # Errors
+/// The options do not fit each other, or have no meaning here.
+pub(crate) fn apply(argsets: &mut Argsets<'_>) -> Result<(), Usage> {
+    let caller = argsets.caller();
+    let given = std::mem::take(&mut argsets.layout);
+    let mut layout = Layout::default();
+    let is_open_mpi = argsets.dialect.is_some_and(Dialect::is_open_mpi);
+    if is_open_mpi || argsets.dialect.is_none() {
+        of_variables(argsets, &mut layout, caller)?;
+    }
+    layout.join(given);
+    let names_cpus =
+        [Key::RankFile, Key::Pick, Key::OnlyCpus].into_iter().any(|key| argsets.has(key));
+    let dialect = argsets.dialect;
+    if dialect == Some(Dialect::Hydra) && argsets.has(Key::HostFile) {
+        // A host of a file has one slot unless the file says more.
+        for host in argsets.job.layout.hosts.get_mut().into_iter().flatten() {
+            host.ncpus = host.ncpus.or(Some(1));
+        }
+    }
+    let has_default = is_open_mpi || matches!(dialect, Some(Dialect::Intel | Dialect::Srun));
+    if layout.is_empty() && (!has_default || names_cpus) {
+        return Ok(());
+    }
+    let is_pin = |name: &[u8]| name.starts_with(b"I_MPI_PIN");
+    let is_pinned = !argsets.assigned(is_pin).is_empty()
+        || caller.environment.iter().any(|entry| is_pin(entry))
+        || argsets.has(Key::Binding);
+    let slots = match dialect {
+        Some(Dialect::Srun) if !argsets.has(Key::Hosts) => slots(caller)?,
+        _ => Vec::new(),
+    };
+    let said = match layout.said() {
+        said if said.is_empty() => {
+            format!("the default of {}", dialect.map_or("mpirun", Dialect::title))
+        }
+        said => said,
+    };
+    let mut known = Known {
+        dialect: argsets.dialect,
+        processes: 0,
+        is_given: argsets.has(Key::Processes),
+        is_pinned,
+        slots: &slots,
+        per_host: argsets.has(Key::PerHost),
+        in_turn: argsets.has(Key::RoundRobin),
+        caller,
+    };
+    let problem = |e: String| Usage::new(format!("{said}: {e}"));
+    if argsets.dialect == Some(Dialect::Srun) {
+        known.processes = argsets.finish()?.0.size().into();
+    }
+    add(argsets, &said, layout.of_each_host(&known).map_err(problem)?)?;
+    known.processes = argsets.finish()?.0.size().into();
+    add(argsets, &said, layout.words(&known).map_err(problem)?)
+}
+
+/// The hosts of a batch job with their slots; none if a host has no number.
+fn slots(caller: &Caller) -> Result<Vec<(String, u32)>, Usage> {
+    let found = Allocation::find(caller)?.map(|allocation| allocation.hosts).unwrap_or_default();
+    let slots: Option<_> = found.into_iter().map(|host| Some((host.name, host.slots?))).collect();
+    Ok(slots.unwrap_or_default())
+}
+
+/// Reads the variables for parameters that have the effect of an option.
+fn of_variables(
+    argsets: &mut Argsets<'_>,
+    layout: &mut Layout,
+    caller: &Caller,
+) -> Result<(), Usage> {
+    let is_of_family =
+        |entry: &Vec<u8>| FAMILIES.iter().any(|family| entry.starts_with(family.as_bytes()));
+    if !caller.environment.iter().any(is_of_family) {
+        return Ok(());
+    }
+    for family in FAMILIES {
+        for key in open_mpi::KEYS {
+            let name = format!("{family}{key}");
+            let Some(value) = caller.variable(name.as_bytes()).filter(|value| !value.is_empty())
+            else {
+                continue;
+            };
+            let value = String::from_utf8_lossy(value);
+            let said = format!("the variable {name}={value}");
+            let found = open_mpi::effect(layout, key, &value);
+            let words = found.map_err(|e| Usage::new(format!("{said}: {e}")))?;
+            layout.say(said.clone());
+            // An option comes before a variable.
+            match words {
+                Some(words) if words.first().is_some_and(|word| word == "-rankfile") => {
+                    if !argsets.has(Key::RankFile) {
+                        add(argsets, &said, words)?;
+                    }
+                }
+                words => add(argsets, &said, words.unwrap_or_default())?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Adds options; messages call them `said`.
+fn add(argsets: &mut Argsets<'_>, said: &str, words: Vec<String>) -> Result<(), Usage> {
+    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+    argsets.add(scan::options(&words)?.said_by(said), None)
+}
