@@ -155,6 +155,7 @@ impl Owner {
             9 if bytes.byte() < 8 => self.give(Input::Leave),
             9 => self.give(Input::JobOver(claim(bytes).job)),
             10 if bytes.byte() < 64 => self.give(Input::Drain(bytes.byte() & 1 == 1)),
+            11 if bytes.byte() < 64 => self.give(Input::Introduce(several(bytes, record))),
             10 => self.give(Input::Readdress(vec![address(bytes)])),
             _ => {
                 let Some(link) = self.some_link(bytes) else { return };
@@ -208,6 +209,7 @@ fn config(bytes: &mut Bytes<'_>) -> RingConfig {
         ordinal: (kind & 2 == 2).then_some(u64::from(kind >> 4)),
         entry,
         seeds: if kind & 4 == 4 { (0..4).map(seed).collect() } else { Vec::new() },
+        waits: kind & 0x0c == 0x0c,
         timing: Timing::default(),
         chance: u64::from(kind),
         rules: Rules { prove: kind & 8 == 8, ..Rules::default() },

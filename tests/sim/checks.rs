@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use mpd_machine::Pump;
 use mpd_ring::{MAX_CANDIDATES, Output, Publication, RequestId, Ring};
 use mpd_wire::message::ScatterId;
-use mpd_wire::{DaemonName, Instance, Standing};
+use mpd_wire::{DaemonName, Instance, Record, Standing};
 
 use crate::names::{Published, names_agree};
 use crate::world::{SECOND, World};
@@ -74,6 +74,14 @@ impl Watch {
             self.violation(now, host, "a record vanished");
         }
         self.seen.insert(host, (ring.revision(), new));
+    }
+
+    /// Daemons that wait have agreed to these first records.
+    pub(crate) fn agreed(&mut self, records: &[Record]) {
+        for record in records {
+            let owned = self.owned.entry(record.name.clone()).or_default();
+            *owned = (*owned).max(record.incarnation);
+        }
     }
 
     /// The incarnation of a member rises only at that member.

@@ -27,6 +27,7 @@ impl World {
             ordinal: start.ordinal,
             entry: start.entry.iter().map(address).collect(),
             seeds: start.seeds.iter().map(seed).collect(),
+            waits: start.waits,
             timing: self.timing.clone(),
             chance: self.random.bits(),
             rules: self.rules,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use mpd_ring::Input;
+use mpd_wire::{Newcomer, Record};
 
 use crate::checks;
 use crate::recordings::Memory;
@@ -72,11 +73,15 @@ pub(crate) fn run(seed: u64, members: Option<RangeInclusive<usize>>, record: boo
     if moves {
         (0..size).for_each(|host| world.readdress(host));
     }
-    for host in 0..size {
-        world.boot(host, &first_start(host, size, booted));
-        // At most half of the time before the chaos.
-        let pause = world.random.below(300.min(3000 / size)) as u64 * MS;
-        world.pass(pause);
+    if booted && world.random.below(2) == 0 {
+        boot_together(&mut world);
+    } else {
+        for host in 0..size {
+            world.boot(host, &first_start(host, size, booted));
+            // At most half of the time before the chaos.
+            let pause = world.random.below(300.min(3000 / size)) as u64 * MS;
+            world.pass(pause);
+        }
     }
     world.run(CHAOS_FROM);
     while world.now < CHAOS_UNTIL {
@@ -114,6 +119,50 @@ fn first_start(host: usize, size: usize, booted: bool) -> Start {
     } else {
         let entry = if host == 0 { Vec::new() } else { vec![0, host - 1] };
         Start { entry, seeds, ..Start::default() }
+    }
+}
+
+/// All daemons start at about the same time and wait. The first one gets their records and makes the list, in two
+/// waves; the others get it in any order. A few daemons are lost before they get it.
+fn boot_together(world: &mut World) {
+    let size = world.hosts.len();
+    world.boot(0, &first_start(0, size, true));
+    for host in 1..size {
+        world.boot(host, &Start { waits: true, ..first_start(host, size, true) });
+        let pause = world.random.below(40.min(400 / size)) as u64 * MS;
+        world.pass(pause);
+    }
+    let mut first = Vec::new();
+    let mut second = Vec::new();
+    for host in 1..size {
+        if world.random.one_in(4) { &mut second } else { &mut first }.push(host);
+    }
+    let mut list: Vec<Record> = world.ring(0).records().cloned().collect();
+    for wave in [first, second] {
+        let newcomer = |&host: &usize| Newcomer {
+            name: world.hosts[host].name.clone(),
+            instance: world.hosts[host].instance,
+            ordinal: Some(host as u64),
+            ncpus: 1,
+            addresses: vec![world.hosts[host].address.clone()],
+        };
+        let newcomers = wave.iter().map(newcomer).collect();
+        let records = world.ring(0).records_of(newcomers);
+        world.watch.agreed(&records);
+        list.extend(records.iter().cloned());
+        world.input(0, Input::Introduce(records));
+        let mut waiting = wave;
+        while !waiting.is_empty() {
+            let chosen = world.random.below(waiting.len());
+            let host = waiting.swap_remove(chosen);
+            let pause = world.random.below(60.min(600 / size)) as u64 * MS;
+            world.pass(pause);
+            if world.random.one_in(16) {
+                world.kill(host);
+            } else {
+                world.input(host, Input::Introduce(list.clone()));
+            }
+        }
     }
 }
 

@@ -53,6 +53,11 @@ impl Trace {
             Input::Received(link, _) => link.0 << 4 | 2,
             Input::LinkClosed(link) => link.0 << 4 | 3,
             Input::ConnectFailed(token, _) => token.0 << 4 | 4,
+            Input::Introduce(records) => {
+                let names: Vec<&str> = records.iter().map(|r| r.name.as_str()).collect();
+                self.say(now, who, &format!("> introduce {}", names.join(" ")));
+                14
+            }
             Input::Leave => {
                 self.say(now, who, "> leave");
                 5

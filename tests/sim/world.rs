@@ -33,6 +33,8 @@ pub(crate) struct Start {
     pub(crate) entry: Vec<usize>,
     /// Hosts of its host file.
     pub(crate) seeds: Vec<usize>,
+    /// Whether it waits to be introduced.
+    pub(crate) waits: bool,
     /// The address that it assumes to be its own, if not the right one.
     pub(crate) address: Option<Address>,
 }

@@ -59,6 +59,9 @@ pub struct RingConfig {
     pub entry: Vec<Address>,
     /// Hosts that may run a daemon of the ring (R5).
     pub seeds: Vec<Seed>,
+    /// Whether the daemon waits for [`crate::Input::Introduce`] instead of looking for members.
+    #[serde(default)]
+    pub waits: bool,
     /// The durations.
     pub timing: Timing,
     /// Seed of the generator for jitter and choices: random.

@@ -22,6 +22,7 @@ mod dial;
 mod double;
 mod event;
 mod gone;
+mod introduce;
 mod invariants;
 mod lap;
 mod leave;
@@ -93,6 +94,10 @@ pub enum Input {
     LinkClosed(LinkId),
     /// An attempt to connect failed.
     ConnectFailed(Token, DialFailure),
+    /// The records of members, from the boot that started them together. Unknown members are
+    /// accepted as if they had been reached. A daemon that waits for them takes its place: its own
+    /// record is among them.
+    Introduce(Vec<Record>),
     /// A console asks this daemon to leave the ring.
     Leave,
     /// The addresses under which others reach this daemon, the best first, at most
@@ -282,6 +287,8 @@ enum Phase {
 pub struct Ring {
     config: RingConfig,
     phase: Phase,
+    /// This daemon has not been introduced yet.
+    waits: bool,
     random: random::Random,
     list: list::List,
     /// The time of the current call.
@@ -309,6 +316,7 @@ impl Ring {
     pub fn new(now: Time, config: RingConfig) -> Self {
         let mut ring = Self {
             phase: Phase::Entering,
+            waits: config.waits,
             random: random::Random::new(config.chance),
             list: list::List::default(),
             now,
@@ -342,8 +350,8 @@ impl Ring {
     fn begin(&mut self, now: Time) {
         let offset = self.jitter(self.config.timing.pulse);
         self.timers.set(Timer::Pulse, now + offset);
-        // A daemon with an entry does not begin a ring of its own.
-        if self.config.entry.is_empty() {
+        // A daemon with an entry does not begin a ring of its own, nor does one that waits.
+        if self.config.entry.is_empty() && !self.config.waits {
             self.take_first_place();
         }
         self.search(now);
@@ -391,6 +399,7 @@ impl Ring {
             Input::Received(..)
             | Input::LinkClosed(_)
             | Input::ConnectFailed(..)
+            | Input::Introduce(_)
             | Input::Leave
             | Input::Readdress(_)
             | Input::Drain(_)
@@ -442,6 +451,7 @@ impl Machine for Ring {
             Input::Received(link, message) => self.received(now, link, message),
             Input::LinkClosed(link) => self.link_gone(now, link),
             Input::ConnectFailed(token, failure) => self.connect_failed(now, token, failure),
+            Input::Introduce(records) => self.introduced(now, records),
             Input::Leave => self.leave(now),
             Input::Readdress(addresses) => self.readdress(now, addresses),
             Input::Drain(draining) => self.drain(now, draining),

@@ -190,6 +190,16 @@ impl Ring {
         }
     }
 
+    /// Sends a new record if this daemon has changed since it was described to the boot.
+    pub(super) fn correct(&mut self, now: Time) {
+        let changed = self.list.get(&self.config.name).is_some_and(|own| {
+            own.addresses != self.config.addresses || own.draining != self.owner.draining
+        });
+        if changed {
+            self.renew(now);
+        }
+    }
+
     /// Sends a new record of this daemon to all members. Without a place, its first record will
     /// contain the change.
     fn renew(&mut self, now: Time) {

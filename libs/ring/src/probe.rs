@@ -62,6 +62,9 @@ impl Search {
 impl Ring {
     /// At the pace of the pulse: tries an entry, or searches some of the missing members.
     pub(super) fn search(&mut self, now: Time) {
+        if self.waits {
+            return;
+        }
         if self.seat().is_none() {
             self.search_entry(now);
             return;

@@ -65,6 +65,9 @@ impl Ring {
     /// Records came by a link that does not count. The peer's own record gives the addresses at
     /// which to dial it.
     pub(super) fn dial_back(&mut self, now: Time, id: LinkId, records: &[Record]) {
+        if self.waits {
+            return;
+        }
         let Some(link) = self.links.get(id) else { return };
         let peer = link.peer.clone();
         let own = |r: &&Record| {

@@ -8,7 +8,7 @@ use mpd_machine::Time;
 use mpd_recording::Recorded;
 use mpd_wire::message::{Payload, RingMessage, ScatterId};
 use mpd_wire::names::{Claim, NameKey, NameRecord};
-use mpd_wire::{Address, DaemonName, JobId};
+use mpd_wire::{Address, DaemonName, JobId, Record};
 use serde::{Deserialize, Serialize};
 
 use crate::config::MAX_PAYLOAD;
@@ -47,6 +47,8 @@ pub enum Entry {
     LinkClosed(LinkId),
     /// [`Input::ConnectFailed`].
     ConnectFailed(Token, DialFailure),
+    /// [`Input::Introduce`].
+    Introduce(Vec<Record>),
     /// [`Input::Leave`].
     Leave,
     /// [`Input::Readdress`].
@@ -143,6 +145,7 @@ impl Recorded for Ring {
             }
             Input::LinkClosed(link) => Entry::LinkClosed(link),
             Input::ConnectFailed(token, failure) => Entry::ConnectFailed(token, failure),
+            Input::Introduce(records) => Entry::Introduce(records),
             Input::Leave => Entry::Leave,
             Input::Readdress(addresses) => Entry::Readdress(addresses),
             Input::Drain(draining) => Entry::Drain(draining),
@@ -173,6 +176,7 @@ impl Recorded for Ring {
             }
             Entry::LinkClosed(link) => Input::LinkClosed(link),
             Entry::ConnectFailed(token, failure) => Input::ConnectFailed(token, failure),
+            Entry::Introduce(records) => Input::Introduce(records),
             Entry::Leave => Input::Leave,
             Entry::Readdress(addresses) => Input::Readdress(addresses),
             Entry::Drain(draining) => Input::Drain(draining),

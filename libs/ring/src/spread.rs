@@ -13,6 +13,9 @@ use mpd_wire::{MAX_MEMBERS, Record, Standing};
 impl Ring {
     /// The first messages on a link. A daemon that enters waits for a list, even for an empty one.
     pub(super) fn greet(&mut self, id: LinkId) {
+        if self.waits {
+            return;
+        }
         let Some(link) = self.links.get(id) else { return };
         let link_greets = !link.is_own(Purpose::Join);
         if link.purpose == Purpose::Join && !link.own {
@@ -26,6 +29,9 @@ impl Ring {
     }
 
     pub(super) fn send_pulses(&mut self) {
+        if self.waits {
+            return;
+        }
         let digest = self.digest();
         for id in self.links.which(Link::carries_list) {
             self.send(id, RingMessage::Pulse { digest });
@@ -33,6 +39,9 @@ impl Ring {
     }
 
     pub(super) fn received_pulse(&mut self, id: LinkId, digest: u64) {
+        if self.waits {
+            return;
+        }
         let same = digest == self.digest();
         let Some(link) = self.links.get_mut(id) else { return };
         link.mismatches = match (same, link.mismatches) {
@@ -104,24 +113,10 @@ impl Ring {
         }
     }
 
-    /// Accepts a record, with all consequences.
-    pub(super) fn put(&mut self, now: Time, mut record: Record, from: Option<LinkId>) {
-        let before = self.list.get(&record.name);
-        let standing_before = before.map(|record| record.standing);
-        let replaced = before.filter(|before| before.instance != record.instance);
-        let replaced = replaced.map(|old| Peer { name: old.name.clone(), instance: old.instance });
+    /// Accepts a record, with all consequences, and reports what has happened to the member.
+    pub(super) fn put(&mut self, now: Time, record: Record, from: Option<LinkId>) {
         let (name, standing, by) = (record.name.clone(), record.standing, record.by.clone());
-        self.gone.note(now, &record);
-        record.age_s = 0;
-        self.list.put(record);
-        self.list_changed = now;
-        self.revision += 1;
-        self.untold.insert(name.clone(), from);
-        if let Some(peer) = replaced {
-            self.instance_changed(now, &name, peer);
-        }
-        self.review_name_record(&name);
-        self.review_proofs(&name);
+        let standing_before = self.accept(now, record, from);
         if name == self.config.name {
             return;
         }
@@ -142,6 +137,32 @@ impl Ring {
             | (None | Some(Standing::Dead | Standing::Departed), Standing::Dead)
             | (None | Some(Standing::Departed), Standing::Departed) => {}
         }
+    }
+
+    /// Puts a record into the list. Returns the standing that the member had there.
+    pub(super) fn accept(
+        &mut self,
+        now: Time,
+        mut record: Record,
+        from: Option<LinkId>,
+    ) -> Option<Standing> {
+        let before = self.list.get(&record.name);
+        let standing_before = before.map(|record| record.standing);
+        let replaced = before.filter(|before| before.instance != record.instance);
+        let replaced = replaced.map(|old| Peer { name: old.name.clone(), instance: old.instance });
+        let name = record.name.clone();
+        self.gone.note(now, &record);
+        record.age_s = 0;
+        self.list.put(record);
+        self.list_changed = now;
+        self.revision += 1;
+        self.untold.insert(name.clone(), from);
+        if let Some(peer) = replaced {
+            self.instance_changed(now, &name, peer);
+        }
+        self.review_name_record(&name);
+        self.review_proofs(&name);
+        standing_before
     }
 
     /// Sends every link the changes since the last call.

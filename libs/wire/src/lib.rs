@@ -34,8 +34,8 @@ mod stream;
 
 pub use id::{InvalidJobId, JobId, MAX_DAEMON_NAME, Rank, console_of, is_daemon_name};
 pub use member::{
-    Address, DaemonName, Instance, InvalidWord, MAX_ADDRESS, MAX_ADDRESSES, MAX_MEMBERS, Record,
-    Seat, Standing,
+    Address, DaemonName, Instance, InvalidWord, MAX_ADDRESS, MAX_ADDRESSES, MAX_MEMBERS, Newcomer,
+    Record, Seat, Standing,
 };
 pub use rankset::{InvalidRankSet, RankSet};
 pub use stream::Stream;

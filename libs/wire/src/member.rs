@@ -226,6 +226,23 @@ pub struct Record {
     pub age_s: u32,
 }
 
+/// A daemon that waits for the list of members: the part of its first record that it makes itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Newcomer {
+    /// Its name.
+    pub name: DaemonName,
+    /// The run of the daemon.
+    pub instance: Instance,
+    /// Its position in listings and placement; `None` behind all others.
+    pub ordinal: Option<u64>,
+    /// Processes that it takes before another member is preferred.
+    pub ncpus: u32,
+    /// Its addresses.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_ADDRESSES>")]
+    pub addresses: Vec<Address>,
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
 fn is_false(flag: &bool) -> bool {
     !flag

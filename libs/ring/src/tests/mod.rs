@@ -24,6 +24,7 @@ fn config(own: &str) -> RingConfig {
         ordinal: Some(1),
         entry: Vec::new(),
         seeds: Vec::new(),
+        waits: false,
         timing: Timing::default(),
         chance: 1,
         rules: Rules { prove: false, ..Rules::default() },

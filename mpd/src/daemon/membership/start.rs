@@ -58,6 +58,7 @@ pub(super) fn begin(
         ncpus: cli.ncpus.unwrap_or_else(cpus::count),
         entry,
         seeds,
+        waits: false,
         timing: timing.clone(),
         chance: u64::from_be_bytes(random::bytes()?),
         rules: Rules::default(),

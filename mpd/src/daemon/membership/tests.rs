@@ -45,6 +45,7 @@ fn ring() -> Ring {
         ordinal: None,
         entry: Vec::new(),
         seeds: Vec::new(),
+        waits: false,
         timing: Timing::default(),
         chance: 1,
         rules: Rules::default(),

@@ -1,0 +1,75 @@
+//! Members that a boot starts together. They learn each other from the boot, in one message, and not
+//! through an entry.
+//!
+//! A daemon that waits for this message accepts links, but it sends no pulse and no list, and it
+//! dials no peer. Other daemons may have the message earlier, and may already link to this one.
+
+use crate::config::GAP;
+use crate::links::Link;
+use crate::{Event, Ring};
+use mpd_machine::Time;
+use mpd_wire::{MAX_MEMBERS, Newcomer, Record, Standing};
+
+impl Ring {
+    /// The first records of daemons that wait. Those whose names are known here are left out.
+    pub fn records_of(&self, newcomers: Vec<Newcomer>) -> Vec<Record> {
+        let (mut position, mut ordinal) = self.list.highest().unwrap_or_default();
+        let unknown = newcomers.into_iter().filter(|new| self.list.get(&new.name).is_none());
+        let record = |new: Newcomer| {
+            match new.ordinal {
+                Some(given) => (position, ordinal) = (given.saturating_mul(GAP), given),
+                None => {
+                    (position, ordinal) = (position.saturating_add(GAP), ordinal.saturating_add(1));
+                }
+            }
+            Record {
+                name: new.name,
+                incarnation: 1,
+                standing: Standing::Live,
+                instance: new.instance,
+                position,
+                ordinal,
+                ncpus: new.ncpus,
+                draining: false,
+                addresses: new.addresses,
+                by: None,
+                age_s: 0,
+            }
+        };
+        unknown.map(record).filter(Record::is_sound).collect()
+    }
+
+    pub(super) fn introduced(&mut self, now: Time, records: Vec<Record>) {
+        let waited = std::mem::take(&mut self.waits);
+        for record in records.into_iter().filter(Record::is_sound) {
+            let is_own = record.name == self.config.name;
+            if is_own && (record.instance != self.config.instance || self.seat().is_some()) {
+                self.received_of_me(now, &record);
+            } else if self.list.len() >= MAX_MEMBERS {
+                return self.event(Event::Full("members"));
+            } else if self.list.get(&record.name).is_none() {
+                if waited {
+                    // The whole list is new: it is no news about one member.
+                    self.accept(now, record, None);
+                } else {
+                    self.put(now, record, None);
+                }
+            }
+        }
+        if waited {
+            self.begin_introduced(now);
+        }
+    }
+
+    /// The boot has sent the same records to all members. Only what differs is sent on.
+    fn begin_introduced(&mut self, now: Time) {
+        self.untold.clear();
+        if self.seat().is_none() {
+            self.take_place(now);
+        }
+        self.correct(now);
+        for id in self.links.which(Link::carries_list) {
+            self.greet(id);
+        }
+    }
+}
