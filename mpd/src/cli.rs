@@ -169,6 +169,22 @@ pub(crate) struct Cli {
     #[arg(long, hide = true, value_name = "INSTANCE", conflicts_with = "private")]
     pub(crate) launched_by: Option<Instance>,
 
+    /// For mpdboot: report on standard output; the end of standard input is that of mpdboot.
+    #[arg(long, hide = true, requires = "nonce", conflicts_with = "private")]
+    pub(crate) agent: bool,
+
+    /// With --agent: the prefix of report lines.
+    #[arg(long, hide = true, value_name = "NONCE", requires = "agent")]
+    pub(crate) nonce: Option<String>,
+
+    /// With --agent: wait for the list of members on standard input, instead of entering through --join.
+    #[arg(long, hide = true, requires = "agent")]
+    pub(crate) waits: bool,
+
+    /// Read the key from this descriptor.
+    #[arg(long, hide = true, value_name = "NUMBER", conflicts_with = "key")]
+    pub(crate) key_descriptor: Option<i32>,
+
     /// Report readiness on descriptor 3; with --private on descriptor 4.
     #[arg(long, hide = true)]
     pub(crate) report_ready: bool,

@@ -1,8 +1,11 @@
-//! `mpdboot --agent`, which runs at the far end of a remote shell. It reads one request, starts the
-//! daemon of its host, then the daemons of the hosts in the request, and sends reports.
+//! `mpdboot --agent`, which runs at the far end of a remote shell. It reads one request and becomes
+//! the daemon of its host. If the request names further hosts, or if the remote shell waits for the
+//! end of this process, it starts the daemon instead, and the daemons of those hosts.
 //!
 //! The end of its standard input means that its starter has ended. The agent then ends the
 //! processes that it is starting. Daemons that are in the ring stay.
+
+mod own;
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -13,15 +16,15 @@ use mpd_channel::KeyText;
 use mpd_io::console::Console;
 use mpd_io::keyfile::KeyFile;
 use mpd_io::signals::Signals;
-use mpd_wire::message::RingRequest;
+use mpd_wire::message::{Introduction, MAX_INTRODUCTION, RingRequest};
 use nix::errno::Errno;
-use nix::unistd::read;
+use nix::unistd::{getpid, getsid, read};
 use zeroize::Zeroizing;
 
 use crate::boot::ALIVE_INTERVAL;
 use crate::child::Child;
 use crate::cli::EXIT_NOTHING;
-use crate::daemon::{NotStarted, Start, Watch};
+use crate::daemon::Before;
 use crate::drive::{Brief, Driver, report_of};
 use crate::failure::{Failure, Step};
 use crate::wire::{
@@ -29,20 +32,12 @@ use crate::wire::{
 };
 use crate::{command, daemon, key};
 
-/// Most addresses of the request that are passed on to other hosts, after those of the own daemon.
-const MAX_INHERITED: usize = 4;
+use own::Abandoned;
 
 /// Time for ssh to connect, in seconds; the timeout of the request may shorten it.
 pub(crate) const CONNECT_S: u32 = 10;
 
-/// The process that started this agent has ended.
-#[derive(Debug, thiserror::Error)]
-#[error("the process that started this agent has ended")]
-struct Abandoned;
-
 pub(crate) fn run() -> Result<ExitCode> {
-    let mut signals = Signals::catch(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
-        .context("cannot catch signals")?;
     let order = read_request()?;
     let nonce = order.nonce;
     match order.task {
@@ -53,15 +48,63 @@ pub(crate) fn run() -> Result<ExitCode> {
         }
         Task::Boot(task) => {
             say(&nonce, &Report::Reached)?;
-            let (manner, member) = (task.manner.clone(), task.member.clone());
-            let kept = boot(&nonce, *task, &mut signals)?;
-            say(&nonce, &Report::Done)?;
-            if manner.private && kept.is_some() {
-                stay(&manner, &member);
-            }
-            Ok(if kept.is_some() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_NOTHING) })
+            boot(&nonce, *task)
         }
     }
+}
+
+/// Becomes the daemon of this host, or starts it and the daemons of other hosts.
+fn boot(nonce: &str, task: BootTask) -> Result<ExitCode> {
+    let name = task.member.name.clone();
+    let failed = |failure: Failure| {
+        say(nonce, &Report::Host { name: name.clone(), outcome: Outcome::Failed(failure) })?;
+        Ok(ExitCode::from(EXIT_NOTHING))
+    };
+    let before = match prepare(nonce, &task)? {
+        Ok(before) => before,
+        Err(failure) => return failed(failure),
+    };
+    if task.hosts.is_empty()
+        && let Before::Free { rundir, keep } = &before
+        && is_leader()
+    {
+        // The daemon needs no process of ours.
+        return failed(own::become_daemon(nonce, &task, rundir, keep.as_deref())?);
+    }
+    let mut signals = Signals::catch(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
+        .context("cannot catch signals")?;
+    let (manner, member) = (task.manner.clone(), task.member.clone());
+    let kept = match (before, task.hosts.is_empty()) {
+        (Before::InRing(addresses), is_last) => {
+            let outcome = Outcome::InRing { addresses };
+            say(nonce, &Report::Host { name: name.clone(), outcome })?;
+            if is_last { Vec::new() } else { others(nonce, task, None, &mut signals)? }
+        }
+        (Before::Free { rundir, keep }, true) => {
+            match own::start(nonce, &task, &rundir, keep.as_deref(), &mut signals)? {
+                Ok(()) => Vec::new(),
+                Err(failure) => return failed(failure),
+            }
+        }
+        (Before::Free { rundir, keep }, false) => {
+            match own::start_with_pipes(nonce, &task, &rundir, keep.as_deref()) {
+                Ok(child) => others(nonce, task, Some(child), &mut signals)?,
+                Err(failure) => return failed(failure),
+            }
+        }
+    };
+    say(nonce, &Report::Done)?;
+    if manner.private {
+        stay(&manner, &member);
+    }
+    drop(kept);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether this process leads its session, as the command of an ssh login does. Then nothing waits
+/// for its end, and no signal to a process group of the starter reaches it.
+fn is_leader() -> bool {
+    getsid(None) == Ok(getpid())
 }
 
 /// Reads standard input up to the end of the first line.
@@ -97,25 +140,6 @@ fn say(nonce: &str, report: &Report) -> Result<()> {
         .context("cannot report")
 }
 
-/// Starts the daemons. Returns the remote shells that stay; `None` if the own daemon did not start.
-fn boot(nonce: &str, task: BootTask, signals: &mut Signals) -> Result<Option<Vec<Child>>> {
-    let name = task.member.name.clone();
-    let started = start(nonce, &task, signals)?;
-    let (outcome, addresses) = match started {
-        Ok(addresses) => (Outcome::InRing { addresses: addresses.clone() }, addresses),
-        Err(failure) => {
-            say(nonce, &Report::Host { name, outcome: Outcome::Failed(failure) })?;
-            return Ok(None);
-        }
-    };
-    say(nonce, &Report::Host { name, outcome })?;
-    if !task.hosts.is_empty() {
-        let join = addresses.into_iter().chain(task.join.into_iter().take(MAX_INHERITED)).collect();
-        return others(nonce, BootTask { join, ..task }, signals).map(Some);
-    }
-    Ok(Some(Vec::new()))
-}
-
 /// Waits for the end of standard input. If the remote shell kills its processes when it ends, waits
 /// for the end of the own daemon instead.
 fn stay(manner: &Manner, member: &Member) {
@@ -131,31 +155,15 @@ fn stay(manner: &Manner, member: &Member) {
     }
 }
 
-fn start(
-    nonce: &str,
-    task: &BootTask,
-    signals: &mut Signals,
-) -> Result<Result<Vec<mpd_wire::Address>, Failure>> {
-    let is_private = task.manner.private;
-    if !is_private && let Err(failure) = take_key(task) {
+/// Takes the key and looks at the run directory.
+fn prepare(nonce: &str, task: &BootTask) -> Result<Result<Before, Failure>> {
+    if !task.manner.private
+        && let Err(failure) = take_key(task)
+    {
         return Ok(Err(failure));
     }
     say(nonce, &Report::Joining)?;
-    let start = Start {
-        manner: &task.manner,
-        member: &task.member,
-        join: &task.join,
-        root: task.root,
-        running: task.running,
-        keep: task.keep.as_deref(),
-        key: is_private.then_some(&task.key),
-    };
-    let stdin = io::stdin();
-    match start.run(&mut Watch { signals, other: Some(stdin.as_fd()) }) {
-        Ok(addresses) => Ok(Ok(addresses)),
-        Err(NotStarted::Failed(failure)) => Ok(Err(failure)),
-        Err(NotStarted::Aborted(_)) => bail!(Abandoned),
-    }
+    Ok(own::start_of(task).prepare())
 }
 
 /// Writes the key into its file, or compares it with the existing file.
@@ -179,25 +187,41 @@ fn take_key(task: &BootTask) -> Result<(), Failure> {
     Err(Failure::new(Step::Key, &problem, hint))
 }
 
-/// Starts the daemons of the other hosts and reports their outcomes. Returns the remote shells that
-/// stay.
-fn others(nonce: &str, task: BootTask, signals: &mut Signals) -> Result<Vec<Child>> {
-    let hosts = task.hosts.clone();
+/// Starts the daemons of the other hosts, and reports on them and on the `own` daemon. Returns the
+/// remote shells that stay.
+fn others(
+    nonce: &str,
+    task: BootTask,
+    own: Option<Child>,
+    signals: &mut Signals,
+) -> Result<Vec<Child>> {
     let manner = task.manner.clone();
+    let name = own.as_ref().map(|_| task.member.name.clone());
+    let first = own.as_ref().map(|_| task.member.clone());
+    let hosts = first.into_iter().chain(task.hosts.iter().cloned()).collect();
     let brief = Brief {
         nonce: nonce.to_owned(),
         connect_s: CONNECT_S.min(manner.timeout_s),
         manner,
         boot: Some(BootTask { hosts: Vec::new(), ..task }),
         here: None,
+        own: name,
+        introduces: false,
     };
     let stdin = io::stdin();
-    let mut driver = Driver::new(signals, brief, hosts, false);
+    let mut input = Input::default();
+    let mut driver = Driver::new(signals, brief, hosts, false, own);
     while !driver.is_over() {
         let turn = driver.turn(Some(stdin.as_fd()), ALIVE_INTERVAL)?;
-        if turn.readable || !turn.signals.is_empty() {
+        if !turn.signals.is_empty() || (turn.readable && !input.read()) {
             driver.abort()?;
             bail!(Abandoned);
+        }
+        for line in input.lines() {
+            let list: Introduction =
+                serde_json::from_slice(&line).ok().context("the list of members is invalid")?;
+            let names = list.records.iter().map(|record| record.name.to_string()).collect();
+            driver.introduce(&line, names, false);
         }
         let reports: Vec<Report> = turn.events.iter().filter_map(report_of).collect();
         for report in &reports {
@@ -208,4 +232,33 @@ fn others(nonce: &str, task: BootTask, signals: &mut Signals) -> Result<Vec<Chil
         }
     }
     Ok(driver.into_kept())
+}
+
+/// Lines of standard input after the request.
+#[derive(Debug, Default)]
+struct Input {
+    bytes: Vec<u8>,
+}
+
+impl Input {
+    /// Reads once; false at the end of the input, and if a line is too long.
+    fn read(&mut self) -> bool {
+        let mut buffer = vec![0; 64 << 10];
+        match read(io::stdin().as_fd(), &mut buffer) {
+            Ok(0) => false,
+            Ok(count) => {
+                self.bytes.extend_from_slice(&buffer[..count]);
+                self.bytes.len() <= MAX_INTRODUCTION
+            }
+            Err(error) => error == Errno::EINTR,
+        }
+    }
+
+    /// Takes the whole lines, with their newlines.
+    fn lines(&mut self) -> Vec<Vec<u8>> {
+        let end = self.bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let rest = self.bytes.split_off(end);
+        let whole = std::mem::replace(&mut self.bytes, rest);
+        whole.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect()
+    }
 }

@@ -11,12 +11,13 @@
 //! reports to this machine. The machine decides which shells to start and to end. `mpdboot` and
 //! every agent use it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
 use mpd_machine::Time;
-use mpd_wire::Address;
+use mpd_wire::message::DaemonReport;
+use mpd_wire::{Address, Newcomer};
 
 use crate::failure::{Ended, Failure, Step, Way, classify, silence};
 use crate::plan::{Group, Waiting, share};
@@ -24,6 +25,9 @@ use crate::wire::{Outcome, Report};
 
 /// Interval at which an agent with carried hosts reports that it is alive.
 pub(crate) const ALIVE_INTERVAL: Duration = Duration::from_secs(3);
+
+/// Daemons that are ready wait at most this time for the next one.
+const LATE: Duration = Duration::from_secs(2);
 
 /// An agent whose own daemon is in the ring is lost after this time without a report.
 const ALIVE_PATIENCE: Duration = Duration::from_secs(15);
@@ -41,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) retry: bool,
     /// Whether remote shells stay after their work is done.
     pub(crate) lasting: bool,
+    /// Whether the list of members is made here, and not where this agent was started.
+    pub(crate) introduces: bool,
 }
 
 /// A host to start.
@@ -66,6 +72,13 @@ pub(crate) enum Input {
         /// The report.
         report: Report,
     },
+    /// These daemons have been introduced, and the others of those that waited have been refused.
+    Introduced {
+        /// Their names.
+        names: BTreeSet<String>,
+        /// Whether the others that wait are refused, and do not wait for another list.
+        others_refused: bool,
+    },
     /// The remote shell of this link ended.
     Ended {
         /// The host index of the link's head.
@@ -82,6 +95,8 @@ pub(crate) enum Output {
     Start(Group),
     /// End the remote shell of this link.
     End(usize),
+    /// Introduce these daemons to each other and to the ring.
+    Introduce(Vec<Newcomer>),
     /// Report an event.
     Report(Event),
 }
@@ -96,6 +111,8 @@ pub(crate) enum Event {
         /// Number of hosts that its agent will start.
         carried: usize,
     },
+    /// The daemon waits for the list of members.
+    Ready(Newcomer),
     /// The host was reached, or its daemon is in the ring.
     Settled {
         /// The daemon.
@@ -125,6 +142,7 @@ impl fmt::Display for Event {
             Self::Starting { name, carried } => {
                 write!(f, "host {name}: starting, and {carried} further ones from there")
             }
+            Self::Ready(newcomer) => write!(f, "host {}: ready", newcomer.name),
             Self::Settled { name, .. } => write!(f, "host {name}: running"),
             Self::Failed { name, failure } => {
                 write!(f, "host {name}: step {}: {}", failure.step.name(), failure.problem)
@@ -145,6 +163,13 @@ pub(crate) enum State {
         began: Time,
         /// The last step that the agent reported.
         at: Option<Step>,
+    },
+    /// The daemon waits for the list of members, or has it and is about to enter.
+    Ready {
+        /// When the start began.
+        began: Time,
+        /// The daemon as it described itself; `None` once it is introduced.
+        waiting: Option<Newcomer>,
     },
     /// The daemon is in the ring, or the host was reached.
     InRing {
@@ -171,6 +196,8 @@ struct Link {
     head: usize,
     carried: Vec<usize>,
     deadline: Time,
+    /// Whether the agent may have begun to start the carried hosts.
+    begun: bool,
     /// Whether the owner was asked to end the shell.
     ending: bool,
 }
@@ -183,6 +210,8 @@ pub(crate) struct Boot {
     by_name: BTreeMap<String, usize>,
     waiting: Vec<Waiting>,
     links: Vec<Link>,
+    /// When the first and the last of the daemons that wait have become ready.
+    ready: Option<(Time, Time)>,
     outputs: VecDeque<Output>,
 }
 
@@ -197,8 +226,15 @@ impl Boot {
         let by_name = (0..).zip(&targets).map(|(host, t)| (t.name.clone(), host)).collect();
         let hosts =
             targets.into_iter().map(|target| Host { target, state: State::Pending }).collect();
-        let mut boot =
-            Self { settings, hosts, by_name, waiting, links: Vec::new(), outputs: VecDeque::new() };
+        let mut boot = Self {
+            settings,
+            hosts,
+            by_name,
+            waiting,
+            links: Vec::new(),
+            ready: None,
+            outputs: VecDeque::new(),
+        };
         boot.fill(now);
         boot
     }
@@ -207,17 +243,21 @@ impl Boot {
     pub(crate) fn handle(&mut self, now: Time, input: Input) {
         match input {
             Input::Reported { link, report } => self.on_report(now, link, report),
+            Input::Introduced { names, others_refused } => {
+                self.on_introduced(now, &names, others_refused);
+            }
             Input::Ended { link, ended } => self.on_ended(now, link, &ended),
         }
         self.fill(now);
+        self.review_ready(now);
     }
 
     /// Gives up links that are silent for too long.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        let late = |link: &&Link| !link.ending && !self.is_kept(link) && link.deadline <= now;
+        let late = |link: &&Link| self.is_timed(link) && link.deadline <= now;
         let late: Vec<usize> = self.links.iter().filter(late).map(|link| link.head).collect();
         for head in late {
-            if let State::Running { at, .. } = self.hosts[head].state {
+            if let Some(at) = self.step(head) {
                 let seconds = self.settings.timeout.as_secs();
                 let Target { host, way, .. } = &self.hosts[head].target;
                 let failure = silence(at, host, way, seconds);
@@ -226,6 +266,23 @@ impl Boot {
             self.end(head);
         }
         self.fill(now);
+        self.review_ready(now);
+    }
+
+    /// The step at which a host is that is being started.
+    fn step(&self, host: usize) -> Option<Option<Step>> {
+        match self.hosts[host].state {
+            State::Running { at, .. } => Some(at),
+            State::Ready { .. } => Some(Some(Step::Join)),
+            State::Pending | State::InRing { .. } | State::Failed { .. } => None,
+        }
+    }
+
+    /// Whether silence on this link is a failure. A daemon that waits is silent.
+    fn is_timed(&self, link: &Link) -> bool {
+        let waits = matches!(self.hosts[link.head].state, State::Ready { waiting: Some(_), .. });
+        let rests = self.is_kept(link) || (waits && link.carried.is_empty());
+        !link.ending && !rests
     }
 
     /// The next request to the owner.
@@ -235,8 +292,66 @@ impl Boot {
 
     /// The time for [`Boot::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        let is_timed = |link: &&Link| !link.ending && !self.is_kept(link);
-        self.links.iter().filter(is_timed).map(|link| link.deadline).min()
+        let is_timed = |link: &&Link| self.is_timed(link);
+        let deadlines = self.links.iter().filter(is_timed).map(|link| link.deadline);
+        deadlines.chain(self.introduction_due()).min()
+    }
+
+    /// When the daemons that wait are introduced, though others are not ready.
+    fn introduction_due(&self) -> Option<Time> {
+        let (first, last) = self.ready.filter(|_| self.settings.introduces)?;
+        Some((last + LATE).min(first + self.settings.timeout / 2))
+    }
+
+    /// Introduces the daemons that wait if no other one is about to be ready, or if those take too
+    /// long.
+    fn review_ready(&mut self, now: Time) {
+        let is_running = |host: &Host| matches!(host.state, State::Running { .. });
+        let others = self.hosts.iter().any(is_running);
+        if self.introduction_due().is_none_or(|due| others && due > now) {
+            return;
+        }
+        self.ready = None;
+        let newcomers = self.hosts.iter().filter_map(|host| match &host.state {
+            State::Ready { waiting, .. } => waiting.clone(),
+            _ => None,
+        });
+        let newcomers: Vec<Newcomer> = newcomers.collect();
+        if !newcomers.is_empty() {
+            self.outputs.push_back(Output::Introduce(newcomers));
+        }
+    }
+
+    fn on_ready(&mut self, now: Time, head: usize, newcomer: Newcomer) {
+        let Some(&host) = self.by_name.get(newcomer.name.as_str()) else { return };
+        let carries = |link: &Link| link.head == head && link.carried.contains(&host);
+        let ours = host == head || self.links.iter().any(carries);
+        if let State::Running { began, .. } = self.hosts[host].state
+            && ours
+        {
+            self.hosts[host].state = State::Ready { began, waiting: Some(newcomer.clone()) };
+            self.ready = Some((self.ready.map_or(now, |(first, _)| first), now));
+            self.outputs.push_back(Output::Report(Event::Ready(newcomer)));
+        }
+    }
+
+    fn on_introduced(&mut self, now: Time, names: &BTreeSet<String>, others_refused: bool) {
+        for host in 0..self.hosts.len() {
+            let Host { target, state } = &mut self.hosts[host];
+            let State::Ready { waiting, .. } = state else { continue };
+            if names.contains(&target.name) {
+                *waiting = None;
+            } else if others_refused && waiting.is_some() {
+                let problem = format!("a daemon named {} is in the ring already", target.name);
+                let failure =
+                    Failure::new(Step::Join, &problem, "end it with mpdexit, or drop the host");
+                self.fail(now, host, failure);
+                self.end(host);
+            }
+        }
+        for link in &mut self.links {
+            link.deadline = link.deadline.max(now + self.settings.timeout);
+        }
     }
 
     /// Whether every host is settled and no remote shell is left, except shells that stay.
@@ -265,12 +380,27 @@ impl Boot {
         else {
             return;
         };
-        let own_is_settled = matches!(self.hosts[head].state, State::InRing { .. });
+        link.begun |= match &report {
+            Report::Alive | Report::Done => true,
+            Report::Daemon(report) => !matches!(report, DaemonReport::Refused { .. }),
+            Report::Host { outcome, .. } => !matches!(outcome, Outcome::Failed(_)),
+            Report::Reached | Report::Joining => false,
+        };
+        let own_is_settled =
+            matches!(self.hosts[head].state, State::InRing { .. } | State::Ready { .. });
         if own_is_settled {
             link.deadline = now + ALIVE_PATIENCE;
         }
         match report {
             Report::Alive => {}
+            Report::Daemon(DaemonReport::Ready(newcomer)) => self.on_ready(now, head, newcomer),
+            Report::Daemon(DaemonReport::Entered { addresses }) => {
+                self.on_own(now, head, Outcome::InRing { addresses });
+            }
+            Report::Daemon(DaemonReport::Refused { problem }) => {
+                let failure = Failure::new(Step::Join, &problem, "");
+                self.on_own(now, head, Outcome::Failed(failure));
+            }
             Report::Reached => self.at(head, Step::Key),
             Report::Joining => self.at(head, Step::Join),
             Report::Done if self.settings.lasting && own_is_settled => self.abandon(head),
@@ -279,7 +409,7 @@ impl Boot {
                 let Some(&host) = self.by_name.get(&name) else { return };
                 if host == head {
                     self.on_own(now, head, outcome);
-                } else if own_is_settled && link.carried.contains(&host) {
+                } else if link.carried.contains(&host) {
                     link.carried.retain(|&other| other != host);
                     self.on_carried(now, host, outcome);
                 }
@@ -294,7 +424,7 @@ impl Boot {
     }
 
     fn on_own(&mut self, now: Time, head: usize, outcome: Outcome) {
-        if !matches!(self.hosts[head].state, State::Running { .. }) {
+        if self.step(head).is_none() {
             return;
         }
         match outcome {
@@ -326,7 +456,7 @@ impl Boot {
     }
 
     fn on_ended(&mut self, now: Time, head: usize, ended: &Ended) {
-        if let State::Running { at, .. } = self.hosts[head].state {
+        if let Some(at) = self.step(head) {
             let Target { host, way, .. } = &self.hosts[head].target;
             let failure = classify(ended, at, host, way);
             self.fail(now, head, failure);
@@ -348,7 +478,7 @@ impl Boot {
     /// head was lost later, it may have begun to start them: they are then tried one by one from
     /// here.
     fn abandon(&mut self, head: usize) {
-        let alone = matches!(self.hosts[head].state, State::InRing { .. });
+        let alone = self.links.iter().any(|link| link.head == head && link.begun);
         let carried = self
             .links
             .iter_mut()
@@ -389,7 +519,7 @@ impl Boot {
 
     fn took(&self, now: Time, host: usize) -> Duration {
         match self.hosts[host].state {
-            State::Running { began, .. } => now.since(began),
+            State::Running { began, .. } | State::Ready { began, .. } => now.since(began),
             State::Pending | State::InRing { .. } | State::Failed { .. } => Duration::ZERO,
         }
     }
@@ -405,6 +535,7 @@ impl Boot {
                 head: group.head,
                 carried: group.carried.clone(),
                 deadline: now + self.settings.timeout,
+                begun: false,
                 ending: false,
             });
             let name = self.hosts[group.head].target.name.clone();

@@ -1,15 +1,17 @@
 //! A child process in its own process group, with its three pipes. Its output is bounded. No
 //! function waits for the end of a pipe, because another process may hold the pipe open.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child as Process, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use zeroize::Zeroizing;
 
@@ -21,19 +23,20 @@ const MAX_PER_TURN: usize = 256 << 10;
 /// Most bytes of output kept for the message about a failure.
 const MAX_TAIL: usize = 8 << 10;
 
-/// A running child. Dropping it kills its process group and reaps it.
+/// A running child. Dropping it kills its process group and reaps it, unless it was released.
 #[derive(Debug)]
 pub(crate) struct Child {
-    process: Process,
-    stdin: Option<ChildStdin>,
+    pid: Pid,
+    stdin: Option<File>,
     input: Zeroizing<Vec<u8>>,
     written: usize,
     input_ends: bool,
-    stdout: Option<ChildStdout>,
+    stdout: Option<File>,
     lines: Lines,
-    stderr: Option<ChildStderr>,
+    stderr: Option<File>,
     stderr_tail: Tail,
     reaped: bool,
+    released: bool,
 }
 
 impl Child {
@@ -50,18 +53,27 @@ impl Child {
         // The terminal's signals reach only mpdboot, and a signal to the group reaches all
         // descendants.
         let mut process = command.process_group(0).spawn()?;
-        let (stdin, stdout, stderr) =
-            (process.stdin.take(), process.stdout.take(), process.stderr.take());
-        for fd in [stdin.as_ref().map(AsFd::as_fd), stdout.as_ref().map(AsFd::as_fd)]
-            .into_iter()
-            .chain([stderr.as_ref().map(AsFd::as_fd)])
-            .flatten()
-        {
+        let pid = Pid::from_raw(i32::try_from(process.id()).map_err(io::Error::other)?);
+        let stdin = process.stdin.take().map(OwnedFd::from);
+        let stdout = process.stdout.take().map(OwnedFd::from);
+        let stderr = process.stderr.take().map(OwnedFd::from);
+        Self::new(pid, [stdin, stdout, stderr], input, max_line)
+    }
+
+    /// The child `pid` with our ends of its pipes.
+    pub(crate) fn new(
+        pid: Pid,
+        pipes: [Option<OwnedFd>; 3],
+        input: Zeroizing<Vec<u8>>,
+        max_line: usize,
+    ) -> io::Result<Self> {
+        for fd in pipes.iter().flatten() {
             // The flag concerns only this end of the pipe, not the child's end.
             fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         }
+        let [stdin, stdout, stderr] = pipes.map(|pipe| pipe.map(File::from));
         Ok(Self {
-            process,
+            pid,
             stdin,
             input,
             written: 0,
@@ -71,7 +83,14 @@ impl Child {
             stderr,
             stderr_tail: Tail::default(),
             reaped: false,
+            released: false,
         })
+    }
+
+    /// Lets the child continue without us. It counts as ended.
+    pub(crate) fn release(&mut self) {
+        (self.stdin, self.stdout, self.stderr) = (None, None, None);
+        self.released = true;
     }
 
     /// The descriptors to wait for.
@@ -84,6 +103,13 @@ impl Child {
         ]
         .into_iter()
         .flatten()
+    }
+
+    /// Sends the child more, after what it has not read yet.
+    pub(crate) fn send(&mut self, more: &[u8]) {
+        self.input.drain(..self.written);
+        self.written = 0;
+        self.input.extend_from_slice(more);
     }
 
     /// Closes the child's standard input after all is written. Otherwise it stays open.
@@ -119,12 +145,16 @@ impl Child {
 
     /// How the child ended, if it has. Call [`Child::pump`] once more then.
     pub(crate) fn ended(&mut self) -> Option<Ending> {
-        let status = self.process.try_wait().ok().flatten()?;
+        if self.released {
+            return Some(Ending::Exited(0));
+        }
+        let ending = match waitpid(self.pid, Some(WaitPidFlag::WNOHANG)).ok()? {
+            WaitStatus::Exited(_, code) => Ending::Exited(code),
+            WaitStatus::Signaled(_, signal, _) => Ending::Signaled(signal as i32),
+            _ => return None,
+        };
         self.reaped = true;
-        Some(match (status.code(), status.signal()) {
-            (Some(code), _) => Ending::Exited(code),
-            (None, signal) => Ending::Signaled(signal.unwrap_or_default()),
-        })
+        Some(ending)
     }
 
     /// Waits for the end of the child and drops its output. At `deadline` the child is killed.
@@ -139,7 +169,7 @@ impl Child {
             }
             self.pump();
         }
-        self.reaped = self.process.wait().is_ok();
+        self.reaped = self.released || waitpid(self.pid, None).is_ok();
     }
 
     /// Closes the child's standard input and sends SIGTERM to its group.
@@ -154,10 +184,8 @@ impl Child {
     }
 
     fn signal(&self, signal: Signal) {
-        if !self.reaped
-            && let Ok(pid) = i32::try_from(self.process.id())
-        {
-            let _ = killpg(Pid::from_raw(pid), signal);
+        if !self.reaped && !self.released {
+            let _ = killpg(self.pid, signal);
         }
     }
 
@@ -169,9 +197,9 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if !self.reaped {
+        if !self.reaped && !self.released {
             self.kill();
-            let _ = self.process.wait();
+            let _ = waitpid(self.pid, None);
         }
     }
 }

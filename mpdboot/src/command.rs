@@ -2,7 +2,8 @@
 //!
 //! They never contain a secret, because every user of a host can read them.
 
-use mpd_io::keyfile::STANDARD_INPUT;
+use std::os::fd::RawFd;
+
 use mpd_placement::hosts::{is_host_name, is_user_name};
 use mpd_wire::{Address, Instance};
 
@@ -112,9 +113,22 @@ fn quoted(text: &str) -> String {
 pub(crate) struct Places<'a> {
     pub(crate) rundir: Option<&'a str>,
     pub(crate) keep: Option<&'a str>,
-    /// In a private ring, the incarnation of its first daemon. The key is then read from standard
-    /// input.
+    /// In a private ring, the incarnation of its first daemon.
     pub(crate) launcher: Option<Instance>,
+    /// The agent that runs the daemon; `None` for the daemon of the booting host.
+    pub(crate) agent: Option<AgentPlaces<'a>>,
+}
+
+/// What an agent passes to its daemon.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AgentPlaces<'a> {
+    pub(crate) nonce: &'a str,
+    /// Whether the daemon waits for the list of members.
+    pub(crate) waits: bool,
+    /// The descriptor with the key, if the key is in no file.
+    pub(crate) key: Option<RawFd>,
+    /// Whether descriptor 3 takes the daemon's report that it is in the ring.
+    pub(crate) reports: bool,
 }
 
 /// The command line that starts the daemon of `member`.
@@ -124,7 +138,15 @@ pub(crate) fn daemon(
     join: &[Address],
     places: Places<'_>,
 ) -> Vec<String> {
-    let mut arguments = vec![manner.mpd.clone(), "--daemon".to_owned()];
+    let role = if places.agent.is_some() { "--agent" } else { "--daemon" };
+    let mut arguments = vec![manner.mpd.clone(), role.to_owned()];
+    if let Some(agent) = places.agent {
+        arguments.extend(["--nonce".to_owned(), agent.nonce.to_owned()]);
+        arguments.extend(agent.waits.then(|| "--waits".to_owned()));
+        arguments.extend(agent.reports.then(|| "--report-ready".to_owned()));
+        let key = agent.key.map(|fd| fd.to_string());
+        arguments.extend(key.into_iter().flat_map(|fd| ["--key-descriptor".to_owned(), fd]));
+    }
     let mut option = |name: &str, value: Option<String>| {
         arguments.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
     };
@@ -136,8 +158,7 @@ pub(crate) fn daemon(
     option("--port", manner.listen.map(|n| n.to_string()));
     option("--ifhn", member.ifhn.clone());
     option("--ncpus", member.ncpus.map(|n| n.to_string()));
-    let key = places.launcher.map(|_| STANDARD_INPUT.to_owned());
-    option("--key", key.or_else(|| manner.key_file.clone()));
+    option("--key", manner.key_file.clone().filter(|_| !manner.private));
     option("--launched-by", places.launcher.map(|incarnation| incarnation.to_string()));
     option("--rundir", places.rundir.map(str::to_owned));
     option("--keep", places.keep.map(str::to_owned));
@@ -241,11 +262,20 @@ mod tests {
         let member =
             Member { ifhn: Some("ib7".into()), ncpus: Some(4), ordinal: Some(3), ..member() };
         let join = ["h1:1", "h2:2"].map(|text| Address::new(text).unwrap());
-        let places = Places { rundir: Some("/r"), keep: Some("/r/keep.json"), launcher: None };
+        let places =
+            Places { rundir: Some("/r"), keep: Some("/r/keep.json"), launcher: None, agent: None };
         assert_eq!(
             daemon(&manner, &member, &join, places).join(" "),
             "/opt/mpd --daemon --name h7 --ring blue --join h1:1,h2:2 --ordinal 3 --port 7000 \
              --ifhn ib7 --ncpus 4 --key /k --rundir /r --keep /r/keep.json"
+        );
+        let agent = AgentPlaces { nonce: "00ff", waits: true, key: Some(4), reports: true };
+        let agent = Some(agent);
+        manner.private = true;
+        assert_eq!(
+            daemon(&manner, &member, &[], Places { agent, ..Places::default() }).join(" "),
+            "/opt/mpd --agent --nonce 00ff --waits --report-ready --key-descriptor 4 --name h7 \
+             --ring blue --ordinal 3 --port 7000 --ifhn ib7 --ncpus 4"
         );
     }
 }

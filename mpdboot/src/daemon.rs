@@ -17,10 +17,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use zeroize::Zeroizing;
 
 use crate::child::Child;
-use crate::command::{self, Places};
-use crate::failure::{Ending, Failure, Step, last_line};
+use crate::command::{self, AgentPlaces, Places};
+use crate::failure::{Ending, Failure, Step, VERSION_HINT, last_line};
 use crate::keep;
-use crate::wire::{Manner, Member, Recipe, Running, SecretText, VERSION};
+use crate::wire::{Manner, Member, Recipe, Running, VERSION};
 
 /// Deadline of a daemon's answer about its own state.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -110,22 +110,48 @@ pub(crate) struct Start<'a> {
     pub(crate) running: Running,
     /// All daemons of the ring, for the recipe.
     pub(crate) keep: Option<&'a [Member]>,
-    /// The key, if the daemon must not read it from a file.
-    pub(crate) key: Option<&'a SecretText>,
+}
+
+/// The state of a host before its daemon starts.
+#[derive(Debug)]
+pub(crate) enum Before {
+    /// The run directory is free. `keep` is the path of the recipe.
+    Free { rundir: RunDir, keep: Option<String> },
+    /// The daemon of the ring runs already, with these addresses.
+    InRing(Vec<Address>),
 }
 
 impl Start<'_> {
-    /// Starts the daemon. Returns its addresses once it is in the ring.
+    /// Starts the daemon of the booting host. Returns its addresses once it is in the ring.
     ///
     /// # Errors
     /// [`NotStarted`]; no daemon is left in that case.
     pub(crate) fn run(&self, watch: &mut Watch<'_>) -> Result<Vec<Address>, NotStarted> {
+        let (rundir, keep) = match self.prepare()? {
+            Before::Free { rundir, keep } => (rundir, keep),
+            Before::InRing(addresses) => return Ok(addresses),
+        };
+        let result = self.wait_for(&rundir, keep.as_deref(), watch);
+        if result.is_err() {
+            // The daemon may be entering the ring, or its report may have been lost.
+            let _ = end(&rundir, RingRequest::Exit { member: None });
+        }
+        result.map(|()| addresses(&rundir))
+    }
+
+    /// Looks at the run directory and writes the recipe.
+    ///
+    /// # Errors
+    /// A daemon of another ring runs there, or the recipe cannot be written.
+    pub(crate) fn prepare(&self) -> Result<Before, Failure> {
         let join = |problem: String| Failure::new(Step::Join, &problem, "");
         let rundir = rundir(self.manner, self.member).map_err(|e| join(e.to_string()))?;
         if rundir.connect().map_err(|e| join(e.to_string()))?.is_some() {
             match self.running {
-                _ if self.is_in_our_ring(&rundir) => return Ok(addresses(&rundir)),
-                Running::Welcome => return Ok(addresses(&rundir)),
+                _ if self.is_in_our_ring(&rundir) => {
+                    return Ok(Before::InRing(addresses(&rundir)));
+                }
+                Running::Welcome => return Ok(Before::InRing(addresses(&rundir))),
                 Running::Replace => {
                     end(&rundir, RingRequest::Exit { member: None })
                         .map_err(|e| join(format!("cannot end the daemon that runs there: {e}")))?;
@@ -134,19 +160,28 @@ impl Start<'_> {
                     let problem =
                         format!("a daemon is already running there ({})", rundir.path().display());
                     let hint = "end it with mpdallexit there, or let 'mpdboot --replace' do so";
-                    return Err(Failure::new(Step::Join, &problem, hint).into());
+                    return Err(Failure::new(Step::Join, &problem, hint));
                 }
             }
         }
         let keep = self.recipe();
         let keep = keep.map(|recipe| keep::write(&rundir, &recipe)).transpose();
         let keep = keep.map_err(|e| join(format!("cannot write the recipe for --keep: {e}")))?;
-        let result = self.wait_for(&rundir, keep.as_deref(), watch);
-        if result.is_err() {
-            // The daemon may be entering the ring, or its report may have been lost.
-            let _ = end(&rundir, RingRequest::Exit { member: None });
-        }
-        result.map(|()| addresses(&rundir))
+        Ok(Before::Free { rundir, keep })
+    }
+
+    /// The command line of the daemon.
+    pub(crate) fn arguments(
+        &self,
+        rundir: &RunDir,
+        keep: Option<&str>,
+        agent: Option<AgentPlaces<'_>>,
+    ) -> Vec<String> {
+        let is_own = self.member.nth > 1 || self.manner.private;
+        let own = is_own.then(|| rundir.path().display().to_string());
+        let launcher = self.root.filter(|_| self.manner.private);
+        let places = Places { rundir: own.as_deref(), keep, launcher, agent };
+        command::daemon(self.manner, self.member, self.join, places)
     }
 
     /// Whether the running daemon belongs to the ring of this boot. An agent that was lost may have
@@ -168,18 +203,13 @@ impl Start<'_> {
         keep: Option<&str>,
         watch: &mut Watch<'_>,
     ) -> Result<(), NotStarted> {
-        let is_own = self.member.nth > 1 || self.manner.private;
-        let own = is_own.then(|| rundir.path().display().to_string());
-        let launcher = self.root.filter(|_| self.key.is_some());
-        let places = Places { rundir: own.as_deref(), keep, launcher };
-        let arguments = command::daemon(self.manner, self.member, self.join, places);
+        let arguments = self.arguments(rundir, keep, None);
         let mut command = Command::new(&arguments[0]);
         command.args(&arguments[1..]);
         for variable in RingName::variables() {
             command.env_remove(variable);
         }
-        let input = self.key.map_or_else(Vec::new, |key| key.0.as_bytes().to_vec());
-        let mut child = Child::start(command, Zeroizing::new(input), 0)
+        let mut child = Child::start(command, Zeroizing::default(), 0)
             .map_err(|error| cannot_run(&self.manner.mpd, &error.to_string()))?;
         child.end_input();
         // The failure must be reported before the starter's deadline.
@@ -211,7 +241,7 @@ impl Start<'_> {
 
 const JOIN_HINT: &str = "can this host connect to the daemons that run already (firewall, --ifhn)?";
 
-fn cannot_run(program: &str, error: &str) -> Failure {
+pub(crate) fn cannot_run(program: &str, error: &str) -> Failure {
     let hint =
         "install mpd and mpdboot in the same directory on all hosts, or give the path with --mpd";
     Failure::new(Step::Exec, &format!("cannot run {program}: {error}"), hint)
@@ -227,9 +257,7 @@ fn refused(ending: &Ending, stderr: &str) -> Failure {
     };
     let problem = line.map_or(how, |line| line.strip_prefix("mpd: ").unwrap_or(line).to_owned());
     match ending {
-        Ending::Exited(2) => {
-            Failure::new(Step::Exec, &problem, "do mpd and mpdboot there have the same version?")
-        }
+        Ending::Exited(2) => Failure::new(Step::Exec, &problem, VERSION_HINT),
         Ending::Exited(_) | Ending::Signaled(_) | Ending::NotStarted(_) => {
             Failure::new(Step::Join, &problem, "")
         }

@@ -1,6 +1,6 @@
 //! The event loop around [`Boot`]: remote shells, their pipes, signals, time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::Command;
@@ -9,6 +9,8 @@ use std::time::Duration;
 use mpd_io::clock::Clock;
 use mpd_io::signals::Signals;
 use mpd_machine::Time;
+use mpd_wire::Newcomer;
+use mpd_wire::message::DaemonReport;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -37,7 +39,14 @@ pub(crate) struct Brief {
     pub(crate) connect_s: u32,
     /// Name of this host; a second daemon on it needs no remote shell.
     pub(crate) here: Option<String>,
+    /// Name of the first of the daemons, if an agent has started it itself.
+    pub(crate) own: Option<String>,
+    /// Whether the list of members is made here.
+    pub(crate) introduces: bool,
 }
+
+/// Index of the daemon that an agent has started itself.
+const OWN: usize = 0;
 
 impl Brief {
     fn order(&self, member: &Member, carried: Vec<Member>) -> AgentRequest {
@@ -74,6 +83,8 @@ impl Brief {
 pub(crate) struct Turn {
     /// Events of the boot.
     pub(crate) events: Vec<Event>,
+    /// Daemons to introduce, with [`Driver::introduce`].
+    pub(crate) newcomers: Vec<Newcomer>,
     /// Signals except SIGCHLD.
     pub(crate) signals: Vec<i32>,
     /// Whether the other descriptor has data or has ended.
@@ -88,6 +99,8 @@ pub(crate) struct Driver<'a> {
     brief: Brief,
     members: Vec<Member>,
     boot: Boot,
+    /// The first daemon, until it has a link.
+    own: Option<Child>,
     links: BTreeMap<usize, Link>,
 }
 
@@ -101,12 +114,13 @@ struct Link {
 
 impl<'a> Driver<'a> {
     /// Begins to start `members`. With `retry`, hosts that an agent cannot reach are tried from
-    /// here.
+    /// here. `own` is the first daemon, if an agent has started it itself.
     pub(crate) fn new(
         signals: &'a mut Signals,
         brief: Brief,
         members: Vec<Member>,
         retry: bool,
+        own: Option<Child>,
     ) -> Self {
         let clock = Clock::start();
         let manner = &brief.manner;
@@ -116,15 +130,17 @@ impl<'a> Driver<'a> {
             flat: manner.flat || command::kills_at_end(manner) || brief.boot.is_none(),
             retry,
             lasting: manner.private,
+            introduces: brief.introduces,
         };
         let target = |member: &Member| Target {
             name: member.name.clone(),
             host: member.host.clone(),
             way: command::way(manner, member),
-            alone: brief.here.as_ref() == Some(&member.host),
+            alone: brief.here.as_ref() == Some(&member.host)
+                || brief.own.as_ref() == Some(&member.name),
         };
         let boot = Boot::new(clock.now(), settings, members.iter().map(target).collect());
-        Self { clock, signals, brief, members, boot, links: BTreeMap::new() }
+        Self { clock, signals, brief, members, boot, own, links: BTreeMap::new() }
     }
 
     /// Whether every host is settled and no child is left, except children that stay.
@@ -153,8 +169,8 @@ impl<'a> Driver<'a> {
         patience: Duration,
     ) -> io::Result<Turn> {
         let mut turn = Turn::default();
-        self.perform(&mut turn.events);
-        if self.is_over() {
+        self.perform(&mut turn);
+        if self.is_over() || !turn.newcomers.is_empty() {
             return Ok(turn);
         }
         turn.readable = self.wait(other, patience)?;
@@ -162,8 +178,15 @@ impl<'a> Driver<'a> {
         turn.signals = self.signals.pending().into_iter().filter(ours).collect();
         self.receive();
         self.on_time();
-        self.perform(&mut turn.events);
+        self.perform(&mut turn);
         Ok(turn)
+    }
+
+    /// Passes the list of members to all agents. `names` are the daemons that it introduces. With
+    /// `others_refused`, the others that wait have failed.
+    pub(crate) fn introduce(&mut self, line: &[u8], names: BTreeSet<String>, others_refused: bool) {
+        self.links.values_mut().for_each(|link| link.child.send(line));
+        self.boot.handle(self.clock.now(), Input::Introduced { names, others_refused });
     }
 
     /// The remote shells that stay.
@@ -190,7 +213,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    fn perform(&mut self, events: &mut Vec<Event>) {
+    fn perform(&mut self, turn: &mut Turn) {
         while let Some(output) = self.boot.poll_output() {
             match output {
                 Output::Start(group) => self.start(&group),
@@ -200,9 +223,10 @@ impl<'a> Driver<'a> {
                         link.kill_at = Some(self.clock.now() + GRACE);
                     }
                 }
+                Output::Introduce(newcomers) => turn.newcomers.extend(newcomers),
                 Output::Report(event) => {
                     self.learn(&event);
-                    events.push(event);
+                    turn.events.push(event);
                 }
             }
         }
@@ -211,6 +235,12 @@ impl<'a> Driver<'a> {
     /// Adds the addresses of a started daemon to those through which later daemons enter.
     fn learn(&mut self, event: &Event) {
         const MAX_ENTRIES: usize = 8;
+        if let (Event::Settled { name, .. }, Some(own)) = (event, &self.brief.own)
+            && name == own
+            && let Some(link) = self.links.get_mut(&OWN)
+        {
+            link.child.release();
+        }
         if let (Event::Settled { addresses, .. }, Some(boot)) = (event, &mut self.brief.boot) {
             let room = MAX_ENTRIES.saturating_sub(boot.join.len());
             boot.join.extend(addresses.iter().take(room.min(1)).cloned());
@@ -220,11 +250,15 @@ impl<'a> Driver<'a> {
     fn start(&mut self, group: &Group) {
         let carried = group.carried.iter().map(|&host| self.members[host].clone()).collect();
         let member = &self.members[group.head];
-        let order = self.brief.order(member, carried);
-        let child = self
-            .brief
-            .command(member)
-            .and_then(|command| Child::start(command, order.to_line(), MAX_REPORT));
+        let own = self.own.take_if(|_| group.head == OWN);
+        let child = own.map_or_else(
+            || {
+                let order = self.brief.order(member, carried);
+                let command = self.brief.command(member)?;
+                Child::start(command, order.to_line(), MAX_REPORT)
+            },
+            Ok,
+        );
         match child {
             Ok(child) => {
                 let link = Link { child, chatter: Tail::default(), kill_at: None };
@@ -298,6 +332,9 @@ impl<'a> Driver<'a> {
 /// The report that an agent sends about an event; `None` if the event does not concern its starter.
 pub(crate) fn report_of(event: &Event) -> Option<Report> {
     let (name, outcome) = match event {
+        Event::Ready(newcomer) => {
+            return Some(Report::Daemon(DaemonReport::Ready(newcomer.clone())));
+        }
         Event::Settled { name, addresses } => {
             (name, Outcome::InRing { addresses: addresses.clone() })
         }

@@ -121,6 +121,9 @@ const SSH_MESSAGES: &[(&str, Step, &str)] = &[
     ("not responding", Step::Connect, OFF_HINT),
 ];
 
+/// For an `mpd` that does not know its options.
+pub(crate) const VERSION_HINT: &str = "do mpd and mpdboot there have the same version?";
+
 const RESOLVE_HINT: &str =
     "check the spelling in the list of hosts; 'getent hosts {host}' must find it";
 const LOGIN_HINT: &str = "mpdboot uses no passwords; make '{rsh} -o BatchMode=yes {host} true' work (ssh-copy-id, ssh-agent)";
@@ -149,6 +152,9 @@ pub(crate) fn classify(ended: &Ended, at: Option<Step>, host: &str, way: &Way) -
     let problem =
         |what: String| line.map_or_else(|| what.clone(), |line| format!("{line} ({what})"));
     match (&ended.ending, at) {
+        (Ending::Exited(2), Some(Step::Join)) => {
+            Failure::new(Step::Exec, &problem("mpd ended with code 2".to_owned()), VERSION_HINT)
+        }
         (_, Some(step)) => {
             let problem = problem("the connection to the host was lost".to_owned());
             Failure::new(step, &problem, "boot it again with 'mpdboot --add'")

@@ -45,13 +45,16 @@ pub(crate) fn run(name: &str, plan: &Path, join: &[String]) -> Result<ExitCode> 
             join: join.context("--join")?,
             root: None,
             running: Running::Welcome,
+            waits: false,
             hosts: Vec::new(),
             keep: Some(recipe.hosts),
         }),
         manner,
         here: None,
+        own: None,
+        introduces: false,
     };
-    let mut driver = Driver::new(&mut signals, brief, vec![member], false);
+    let mut driver = Driver::new(&mut signals, brief, vec![member], false, None);
     while !driver.is_over() {
         let turn = driver.turn(None, Duration::from_secs(60))?;
         if !turn.signals.is_empty() {

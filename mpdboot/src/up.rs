@@ -157,6 +157,8 @@ impl<'a> Up<'a> {
             join,
             root: ring::root(&view),
             running: if self.cli.replace { Running::Replace } else { Running::Refuse },
+            // Members of an existing ring may have died; a newcomer looks for them itself.
+            waits: view.members.len() == 1,
             hosts: Vec::new(),
             keep: self.cli.keep.then(|| self.all()),
         };
@@ -202,7 +204,6 @@ impl<'a> Up<'a> {
             root: None,
             running: Running::Refuse,
             keep: all.as_deref(),
-            key: None,
         };
         let started = start.run(&mut Watch { signals: &mut self.signals, other: None });
         let row = &mut self.rows[0];
@@ -249,9 +250,11 @@ impl<'a> Up<'a> {
             connect_s: CONNECT_S.min(self.cli.timeout),
             boot,
             here: Some(self.roster.local.host.clone()),
+            own: None,
+            introduces: true,
         };
         let mut progress = Progress::new(self.cli, self.rows.len(), self.rows.len() - others.len());
-        let mut driver = Driver::new(&mut self.signals, brief, others, true);
+        let mut driver = Driver::new(&mut self.signals, brief, others, true, None);
         // The end of standard input means that mpirun has ended. The end of mpirun does not wait
         // for remote shells.
         let owner = self.wanted.is_some().then(stdin);
@@ -259,10 +262,14 @@ impl<'a> Up<'a> {
             Some(_) => driver.is_over() || driver.are_all_in_ring(),
             None => driver.is_over(),
         };
-        let mut signal = None;
+        let (mut signal, mut list) = (None, ring::List::default());
         while !is_done(&driver) && signal.is_none() {
             let turn = driver.turn(owner.as_ref().map(|fd| fd.as_fd()), Duration::from_secs(60))?;
             turn.events.iter().for_each(|event| progress.show(event));
+            if !turn.newcomers.is_empty() {
+                let names = list.introduce(&self.rundir, turn.newcomers)?;
+                driver.introduce(&list.line(), names, true);
+            }
             signal = turn.signals.first().copied().or(turn.readable.then_some(libc::SIGHUP));
         }
         if signal.is_some() {
@@ -287,7 +294,9 @@ impl Row {
         let (fate, took) = match state {
             State::InRing { took } => (good.clone(), *took),
             State::Failed { took, failure } => (Fate::Failed(failure.clone()), *took),
-            State::Pending | State::Running { .. } => (Fate::NotStarted, Duration::ZERO),
+            State::Pending | State::Running { .. } | State::Ready { .. } => {
+                (Fate::NotStarted, Duration::ZERO)
+            }
         };
         self.fate = fate;
         self.seconds = took.as_secs_f64();

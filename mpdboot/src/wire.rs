@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use mpd_wire::message::{DaemonReport, report_line};
 use mpd_wire::{Address, Instance};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -13,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 
 /// Version of requests, reports and recipes.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// Most bytes of a request: [`mpd_wire::job::MAX_HOSTS`] members twice, a few hundred bytes each.
 pub(crate) const MAX_REQUEST: usize = 16 << 20;
@@ -122,7 +123,9 @@ pub(crate) struct BootTask {
     pub(crate) root: Option<Instance>,
     /// How to treat a running daemon of another ring.
     pub(crate) running: Running,
-    /// Daemons that this agent starts once its own is in the ring.
+    /// Whether the daemons wait for the list of members, instead of entering through `join`.
+    pub(crate) waits: bool,
+    /// Daemons that this agent starts.
     pub(crate) hosts: Vec<Member>,
     /// With `--keep`, all daemons of the ring, for the recipe.
     pub(crate) keep: Option<Vec<Member>>,
@@ -155,6 +158,8 @@ pub(crate) enum Report {
         /// The outcome.
         outcome: Outcome,
     },
+    /// The agent's own daemon, or one that it starts on another host, reports this.
+    Daemon(DaemonReport),
     /// The agent is still at work.
     Alive,
     /// The agent has no work left.
@@ -219,8 +224,7 @@ impl AgentRequest {
 impl Report {
     /// The line, with its newline.
     pub(crate) fn to_line(&self, nonce: &str) -> String {
-        let json = serde_json::to_string(self).unwrap_or_default();
-        format!("MPDBOOT-{nonce} {json}\n")
+        report_line(self, nonce)
     }
 
     /// Parses a line without its newline; `None` if the line is not a report.
@@ -264,6 +268,7 @@ mod tests {
             join: vec![Address::new("10.0.0.1:7000").unwrap()],
             root: Some(Instance::from_bytes([0xab; 16])),
             running: Running::Refuse,
+            waits: true,
             hosts: Vec::new(),
             keep: None,
         };
@@ -276,13 +281,13 @@ mod tests {
         let text = str::from_utf8(&line).unwrap();
         assert_eq!(
             text,
-            "{\"version\":2,\"nonce\":\"00ff\",\"task\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
+            "{\"version\":3,\"nonce\":\"00ff\",\"task\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
              \"manner\":{\"ring\":\"blue\",\"rsh\":[\"ssh\"],\"mpd\":\"/opt/mpd/bin/mpd\",\
              \"listen\":null,\"key_file\":null,\"timeout_s\":30,\"window\":32,\"flat\":false,\
              \"private\":false},\
              \"member\":{\"name\":\"h1\",\"host\":\"h1\",\"user\":null,\"port\":null,\"ifhn\":null,\
              \"ncpus\":4,\"ordinal\":2,\"nth\":1},\"join\":[\"10.0.0.1:7000\"],\
-             \"root\":\"abababababababababababababababab\",\"running\":\"refuse\",\"hosts\":[],\"keep\":null}}}\n"
+             \"root\":\"abababababababababababababababab\",\"running\":\"refuse\",\"waits\":true,\"hosts\":[],\"keep\":null}}}\n"
         );
         assert_eq!(serde_json::from_str::<AgentRequest>(text).unwrap(), order());
     }

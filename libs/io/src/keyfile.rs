@@ -9,7 +9,7 @@ mod tests;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, RawFd};
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
@@ -22,7 +22,7 @@ use nix::libc;
 use nix::unistd::{User, geteuid};
 
 use crate::logging::plain;
-use crate::random;
+use crate::{adopt_inherited, random};
 
 /// Variable that names the key file.
 pub const VARIABLE: &str = "MPD_KEY_FILE";
@@ -295,6 +295,16 @@ pub fn from_standard_input() -> Result<KeyText, KeyFileError> {
     let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(|error| system(path, error))?;
     let text = read(path, &File::from(stdin))?;
     KeyText::parse(text).map_err(|e| refused(path, Problem::Text(e)))
+}
+
+/// The key that an inherited descriptor has up to its end.
+///
+/// # Errors
+/// [`KeyFileError`].
+pub fn from_descriptor(number: RawFd) -> Result<KeyText, KeyFileError> {
+    let path = Path::new("the key on an inherited descriptor");
+    let input = adopt_inherited(number).map_err(|error| system(path, error))?;
+    KeyText::parse(read(path, &File::from(input))?).map_err(|e| refused(path, Problem::Text(e)))
 }
 
 /// The path in the environment.

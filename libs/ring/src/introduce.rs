@@ -11,6 +11,17 @@ use mpd_machine::Time;
 use mpd_wire::{MAX_MEMBERS, Newcomer, Record, Standing};
 
 impl Ring {
+    /// This daemon as it describes itself to the boot.
+    pub fn newcomer(&self) -> Newcomer {
+        Newcomer {
+            name: self.config.name.clone(),
+            instance: self.config.instance,
+            ordinal: self.config.ordinal,
+            ncpus: self.config.ncpus,
+            addresses: self.config.addresses.clone(),
+        }
+    }
+
     /// The first records of daemons that wait. Those whose names are known here are left out.
     pub fn records_of(&self, newcomers: Vec<Newcomer>) -> Vec<Record> {
         let (mut position, mut ordinal) = self.list.highest().unwrap_or_default();

@@ -98,6 +98,7 @@ pub(super) fn check(opening: &Opening) -> Result<(), String> {
             | RingRequest::Drain { .. }
             | RingRequest::Names
             | RingRequest::Top
+            | RingRequest::Introduce { .. }
             | RingRequest::Watch
             | RingRequest::State { job: None }
             | RingRequest::Ping { .. } => Err(REFUSAL.to_owned()),

@@ -6,6 +6,7 @@
 //! its own connection, never the daemon.
 
 mod acceptor;
+mod agent;
 mod alone;
 mod demand;
 mod guests;
@@ -48,6 +49,7 @@ use mpd_wire::message::{
 
 use crate::cli::Cli;
 use crate::daemon::acceptor::{Acceptor, PER_TURN};
+use crate::daemon::agent::Agent;
 use crate::daemon::demand::Demand;
 use crate::daemon::guests::Guests;
 use crate::daemon::jobs::{Jobs, Waiting};
@@ -67,6 +69,7 @@ const LISTENER: Token = Token(0);
 const SIGNALS: Token = Token(1);
 const PORT: Token = Token(2);
 const GUESTS: Token = Token(3);
+const AGENT: Token = Token(4);
 
 /// How long an acceptor rests when descriptors have run out.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
@@ -83,7 +86,11 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let mut ready = Ready::new(reported);
     let result = Daemon::start(cli).and_then(|daemon| daemon.serve(&mut ready));
     if let Err(error) = &result {
-        ready.report(&mpd_io::logging::one_line(&format!("{error:#}")));
+        let problem = mpd_io::logging::one_line(&format!("{error:#}"));
+        ready.report(&problem);
+        if let Some(nonce) = &cli.nonce {
+            agent::refuse(nonce, &problem);
+        }
     }
     result
 }
@@ -95,6 +102,8 @@ struct Daemon {
     listening: Option<Listening>,
     /// Only in a private ring.
     guests: Option<Guests>,
+    /// Only if mpdboot started this daemon, until it is in the ring.
+    agent: Option<Agent>,
     peers: Peers,
     jobs: Jobs,
     /// `None` in a private ring of one.
@@ -118,7 +127,7 @@ impl Daemon {
         let is_alone = cli.private && !cli.open;
         let serving =
             (!is_alone).then(|| Listening::begin(&rundir, cli.is_private())).transpose()?;
-        let log_file = match (&cli.log_file, cli.report_ready) {
+        let log_file = match (&cli.log_file, cli.report_ready || cli.agent) {
             (None, true) => Some(rundir.path().join("mpd.log")),
             (file, _) => file.clone(),
         };
@@ -129,11 +138,7 @@ impl Daemon {
         limits::raise_descriptor_limit();
         limits::lift_cpu_limit();
         priority::of_a_server();
-        let is_above = |ours| ours > oom::OF_ROOTS_DAEMON;
-        if nix::unistd::geteuid().is_root() && oom::readiness().is_ok_and(is_above) {
-            // In a container even root may lack this permission.
-            let _ = oom::set_readiness(oom::OF_ROOTS_DAEMON);
-        }
+        be_the_last_victim();
         tree::become_subreaper().context("cannot become a subreaper")?;
         limits::protect_memory()?;
         let signals = Signals::catch(&SIGNALS_CAUGHT).context("cannot catch signals")?;
@@ -162,6 +167,7 @@ impl Daemon {
             cli.owner.map(|owner| begin_private(cli, owner, &poll, &mut peers, clock.now()));
         let guests = guests.transpose()?;
         std::env::set_current_dir("/")?;
+        let agent = begin_agent(cli, &poll, membership.as_ref())?;
         let listening = serving;
         Ok(Self {
             poll,
@@ -169,6 +175,7 @@ impl Daemon {
             signals,
             listening,
             guests,
+            agent,
             peers,
             jobs,
             membership,
@@ -210,6 +217,8 @@ impl Daemon {
             LISTENER => self.listening.iter_mut().for_each(Listening::mark_ready),
             GUESTS => self.guests.iter_mut().for_each(|g| g.acceptor_mut().mark_ready()),
             SIGNALS => self.signalled = true,
+            // `ring_turn` looks at the input itself.
+            AGENT => {}
             PORT => self.membership.iter_mut().for_each(Membership::mark_port_ready),
             Token(number) if number >= net::FIRST_TOKEN => {
                 self.membership.iter_mut().for_each(|m| m.mark_ready(token, hung_up));
@@ -230,6 +239,11 @@ impl Daemon {
         let is_needed = self.is_needed();
         let Some(membership) = &mut self.membership else { return Ok(()) };
         let now = self.clock.now();
+        if let Some(agent) = &mut self.agent
+            && let Some(records) = agent.take_list(&membership.newcomer())
+        {
+            membership.introduce(now, records);
+        }
         let turn = Turn { registry: self.poll.registry(), jobs: &mut self.jobs, now };
         membership.turn(turn, is_needed);
         while let Some((console, reply, last)) = membership.next_answer() {
@@ -237,11 +251,16 @@ impl Daemon {
                 membership.forget_console(console);
             }
         }
-        if ready.is_deserted() {
+        let is_deserted = self.agent.as_ref().is_some_and(Agent::is_deserted);
+        if ready.is_deserted() || (is_deserted && !membership.has_entered()) {
             bail!("the process that started this daemon ended before the daemon was in the ring");
         }
         if membership.has_entered() {
             ready.report(&format!("{READY} {}", membership.port().number()));
+            if let Some(agent) = self.agent.take() {
+                let addresses = membership.port().addresses();
+                agent.entered(addresses, self.poll.registry()).context("cannot leave mpdboot")?;
+            }
         }
         match membership.failure(now) {
             Some(problem) => bail!("{problem}"),
@@ -504,6 +523,25 @@ impl Daemon {
             }
         }
     }
+}
+
+/// Lets the kernel end other processes before a daemon of root when memory runs out.
+fn be_the_last_victim() {
+    let is_above = |ours| ours > oom::OF_ROOTS_DAEMON;
+    if nix::unistd::geteuid().is_root() && oom::readiness().is_ok_and(is_above) {
+        // In a container even root may lack this permission.
+        let _ = oom::set_readiness(oom::OF_ROOTS_DAEMON);
+    }
+}
+
+/// Takes the streams of a daemon that mpdboot has started, and reports that it waits if it does.
+fn begin_agent(cli: &Cli, poll: &Poll, membership: Option<&Membership>) -> Result<Option<Agent>> {
+    let begin = |nonce| Agent::begin(nonce, poll.registry(), AGENT);
+    let agent = cli.nonce.as_deref().map(begin).transpose().context("cannot wait for mpdboot")?;
+    if let (Some(agent), Some(membership), true) = (&agent, membership, cli.waits) {
+        agent.ready(membership.newcomer());
+    }
+    Ok(agent)
 }
 
 /// Takes the connection of the mpirun `owner`, and opens the socket for consoles of its ring.

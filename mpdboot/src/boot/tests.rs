@@ -8,8 +8,14 @@ fn way() -> Way {
 }
 
 fn boot(hosts: usize, window: usize) -> Boot {
-    let settings =
-        Settings { window, timeout: 30 * SECOND, flat: false, retry: true, lasting: false };
+    let settings = Settings {
+        window,
+        timeout: 30 * SECOND,
+        flat: false,
+        retry: true,
+        lasting: false,
+        introduces: true,
+    };
     let target =
         |n| Target { name: format!("h{n}"), host: format!("h{n}"), way: way(), alone: false };
     Boot::new(Time::ZERO, settings, (0..hosts).map(target).collect())
@@ -68,8 +74,14 @@ fn each_host_gets_a_shell_which_ends_when_its_daemon_is_in_the_ring() {
 
 #[test]
 fn shells_that_stay_do_not_end_or_count_or_time_out() {
-    let settings =
-        Settings { window: 1, timeout: 30 * SECOND, flat: true, retry: true, lasting: true };
+    let settings = Settings {
+        window: 1,
+        timeout: 30 * SECOND,
+        flat: true,
+        retry: true,
+        lasting: true,
+        introduces: true,
+    };
     let target =
         |n| Target { name: format!("h{n}"), host: format!("h{n}"), way: way(), alone: false };
     let mut boot = Boot::new(Time::ZERO, settings, (0..2).map(target).collect());
@@ -177,7 +189,7 @@ fn an_agent_cannot_report_on_hosts_of_other_agents_or_revoke_a_report() {
     say(&mut boot, 0, in_ring("h0"));
     say(&mut boot, 0, failed("h0", Step::Join));
     let done: Vec<bool> = boot.states().map(|s| matches!(s, State::InRing { .. })).collect();
-    assert_eq!(done, [true, false, false, false]);
+    assert_eq!(done, [true, true, false, false]);
 }
 
 #[test]
@@ -225,4 +237,64 @@ fn every_host_is_settled_once_in_any_order_of_inputs() {
         let settled = |s: &State| matches!(s, State::InRing { .. } | State::Failed { .. });
         assert!(boot.states().all(settled));
     }
+}
+
+fn ready(name: &str) -> Report {
+    Report::Daemon(DaemonReport::Ready(newcomer(name)))
+}
+
+fn newcomer(name: &str) -> Newcomer {
+    Newcomer {
+        name: mpd_wire::DaemonName::new(name).unwrap(),
+        instance: mpd_wire::Instance::from_bytes([1; 16]),
+        ordinal: None,
+        ncpus: 1,
+        addresses: Vec::new(),
+    }
+}
+
+fn introduced(boot: &mut Boot, names: &[&str]) {
+    let names = names.iter().map(|&name| name.to_owned()).collect();
+    boot.handle(Time::ZERO + SECOND, Input::Introduced { names, others_refused: true });
+}
+
+#[test]
+fn daemons_are_introduced_when_the_last_one_is_ready_or_has_failed() {
+    let mut boot = boot(3, 32);
+    duties(&mut boot);
+    say(&mut boot, 0, ready("h0"));
+    say(&mut boot, 2, failed("h2", Step::Key));
+    assert_eq!(duties(&mut boot), [Output::End(2)]);
+    say(&mut boot, 1, ready("h1"));
+    assert_eq!(duties(&mut boot), [Output::Introduce(vec![newcomer("h0"), newcomer("h1")])]);
+    introduced(&mut boot, &["h0", "h1"]);
+    say(&mut boot, 0, Report::Daemon(DaemonReport::Entered { addresses: Vec::new() }));
+    assert_eq!(duties(&mut boot), [Output::End(0)]);
+}
+
+#[test]
+fn daemons_that_are_ready_wait_two_seconds_for_others_and_these_get_a_later_list() {
+    let mut boot = boot(2, 32);
+    duties(&mut boot);
+    say(&mut boot, 0, ready("h0"));
+    let due = boot.poll_timeout().unwrap();
+    assert_eq!(due, Time::ZERO + SECOND + LATE);
+    boot.handle_timeout(due);
+    assert_eq!(duties(&mut boot), [Output::Introduce(vec![newcomer("h0")])]);
+    introduced(&mut boot, &["h0"]);
+    say(&mut boot, 1, ready("h1"));
+    assert_eq!(duties(&mut boot), [Output::Introduce(vec![newcomer("h1")])]);
+}
+
+#[test]
+fn a_daemon_whose_name_the_ring_has_fails_and_one_that_never_enters_fails_at_its_deadline() {
+    let mut boot = boot(2, 32);
+    duties(&mut boot);
+    say(&mut boot, 0, ready("h0"));
+    say(&mut boot, 1, ready("h1"));
+    duties(&mut boot);
+    introduced(&mut boot, &["h1"]);
+    assert_eq!(duties(&mut boot), [Output::End(0)]);
+    boot.handle_timeout(boot.poll_timeout().unwrap());
+    assert_eq!((step_of(&boot, 0), step_of(&boot, 1)), (Some(Step::Join), Some(Step::Join)));
 }

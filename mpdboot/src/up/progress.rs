@@ -28,7 +28,7 @@ impl Progress {
         match event {
             Event::Settled { .. } => self.done += 1,
             Event::Failed { .. } => self.failed += 1,
-            Event::Starting { .. } | Event::Again { .. } => {}
+            Event::Starting { .. } | Event::Ready(_) | Event::Again { .. } => {}
         }
         if self.lines {
             complain(&event.to_string());

@@ -1,13 +1,13 @@
 //! Requests to the daemon of this host about the existing ring and the new ring.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use mpd_io::console::{Console, ConsoleError, PATIENCE};
 use mpd_io::rundir::RunDir;
-use mpd_wire::message::{ConsoleReply, RingRequest, RingView};
-use mpd_wire::{Address, DaemonName, Instance, Standing};
+use mpd_wire::message::{ConsoleReply, Introduction, LIST_CHUNK, RingRequest, RingView};
+use mpd_wire::{Address, DaemonName, Instance, Newcomer, Record, Standing};
 
 use crate::cli::Cli;
 use crate::complain::complain;
@@ -95,6 +95,39 @@ pub(super) fn verify(rundir: &RunDir, rows: &mut [Row], patience: Duration) -> R
             }
             Err(error) => return Err(error).context("cannot watch the ring"),
         }
+    }
+}
+
+/// The records of this boot.
+#[derive(Debug, Default)]
+pub(super) struct List(BTreeMap<DaemonName, Record>);
+
+impl List {
+    /// Lets the daemon of this host accept these daemons. Returns their names, without those that it
+    /// refuses.
+    pub(super) fn introduce(
+        &mut self,
+        rundir: &RunDir,
+        newcomers: Vec<Newcomer>,
+    ) -> Result<BTreeSet<String>> {
+        let mut names = BTreeSet::new();
+        for part in newcomers.chunks(LIST_CHUNK) {
+            let request = RingRequest::Introduce { newcomers: part.to_vec() };
+            let mut console = Console::ask(rundir, request).context("the daemon of this host")?;
+            match console.answer(Some(PATIENCE)).context("the daemon of this host")? {
+                ConsoleReply::Introduced { records } => {
+                    names.extend(records.iter().map(|record| record.name.to_string()));
+                    self.0.extend(records.into_iter().map(|record| (record.name.clone(), record)));
+                }
+                _ => bail!("the answer of this host's daemon does not fit the request"),
+            }
+        }
+        Ok(names)
+    }
+
+    /// The message for all daemons of the boot.
+    pub(super) fn line(&self) -> Vec<u8> {
+        Introduction { records: self.0.values().cloned().collect() }.to_line()
     }
 }
 

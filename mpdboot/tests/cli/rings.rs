@@ -41,9 +41,17 @@ fn every_host_gets_its_options_addresses_to_join_and_the_key() {
         format!("--daemon --name {here} --ring blue --ordinal 1 --port 7000 --ncpus 2 {key}")
     );
     let first = line(&daemons, "--name h1");
-    assert!(first.starts_with(&format!("--daemon --name h1 --ring blue{join}")), "{first}");
+    assert!(first.starts_with("--agent --nonce "), "{first}");
+    assert!(
+        first.contains(&format!(" --waits --report-ready --name h1 --ring blue{join}")),
+        "{first}"
+    );
     assert!(first.ends_with(&format!("--ordinal 2 --port 7000 --ifhn h1-ib --ncpus 4 {key}")));
     assert!(line(&daemons, "--name h2").contains(&join));
+    let lists = world.text("lists");
+    let list = |name: &str| line(&lists, &format!("{name} {{")).split_once(' ').unwrap().1;
+    assert_eq!(list("h1"), list("h2"), "one list for all");
+    assert!(list("h1").contains("\"h2:7000\""), "{lists}");
     let agent = world.path("suite/mpdboot");
     let tail = format!(" -p 2222 -l bo -- h2 {} --agent", agent.display());
     assert!(line(&shells, "-- h2").ends_with(&tail), "{shells}");

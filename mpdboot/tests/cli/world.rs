@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use mpd_io::conn::Conn;
 use mpd_io::rundir::RunDir;
 use mpd_wire::message::{ConsoleReply, Happening, MemberView, Opening, RingRequest, RingView};
-use mpd_wire::{Address, DaemonName, Instance, Standing, frame};
+use mpd_wire::{Address, DaemonName, Instance, Newcomer, Record, Standing, frame};
 use nix::sys::stat::Mode;
 use tempfile::TempDir;
 
@@ -46,16 +46,36 @@ unset BOSS
 exec sh -c "$command"
 "#;
 
-/// Writes its arguments and environment to files. `mpd/NAME` selects the behaviour.
+/// Writes its arguments and environment to files. `mpd/NAME` selects the behaviour. With `--agent` it
+/// waits for the list of members if that option is given, and reports.
 const MPD: &str = r#"#!/bin/sh
 echo "$@" >>%/mpd.argv
 tr '\0' '\n' </proc/$$/environ >>%/environ
-name=$3
+say() { echo "MPDBOOT-$nonce {\"daemon\":$1}"; }
+for word; do
+    case $before in --nonce) nonce=$word;; --name) name=$word;; esac
+    before=$word
+done
 case $(cat %/mpd/$name 2>/dev/null) in
-busy) echo "mpd: cannot listen on port 7000: Address already in use" >&2; exit 1;;
-old) echo "error: unexpected argument '--join' found" >&2; exit 2;;
+busy)
+    problem="cannot listen on port 7000: Address already in use"
+    [ "$1" = --daemon ] || say "{\"refused\":{\"problem\":\"$problem\"}}"
+    echo "mpd: $problem" >&2
+    exit 1;;
+old) echo "error: unexpected argument '--agent' found" >&2; exit 2;;
 hangs) echo up >%/silent; exec sleep 1000;;
 esac
+if [ "$1" = --agent ]; then
+    case " $* " in *' --waits '*)
+        say "{\"ready\":{\"name\":\"$name\",\"instance\":\"02020202020202020202020202020202\",\"ordinal\":null,\"ncpus\":1,\"addresses\":[\"$name:7000\"]}}"
+        read -r list
+        printf '%s %s\n' "$name" "$list" >>%/lists;;
+    esac
+    echo >%/ring/$name
+    say "{\"entered\":{\"addresses\":[\"$name:7000\"]}}"
+    case " $* " in *' --report-ready '*) echo ready >&3;; esac
+    exit
+fi
 echo >%/ring/$name
 if [ "$MPD_RUNDIR" = %/run/local ]; then
     echo >%/born
@@ -271,6 +291,22 @@ fn answer(root: &Path, request: &RingRequest) -> ConsoleReply {
         RingRequest::Describe => {
             let names = names().map(|name| DaemonName::new(name.to_str().unwrap()).unwrap());
             ConsoleReply::Ring(view(names.collect()))
+        }
+        RingRequest::Introduce { newcomers } => {
+            let record = |new: &Newcomer| Record {
+                name: new.name.clone(),
+                incarnation: 1,
+                standing: Standing::Live,
+                instance: new.instance,
+                position: 1,
+                ordinal: 1,
+                ncpus: new.ncpus,
+                draining: false,
+                addresses: new.addresses.clone(),
+                by: None,
+                age_s: 0,
+            };
+            ConsoleReply::Introduced { records: newcomers.iter().map(record).collect() }
         }
         RingRequest::Watch => ConsoleReply::Event(Happening {
             time: String::new(),

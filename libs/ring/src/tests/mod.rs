@@ -1,6 +1,7 @@
 //! Single steps of the machine and the order of records. Tests of whole rings are in tests/sim.
 
 mod frames;
+mod introduce;
 mod names;
 mod proof;
 mod recorded;

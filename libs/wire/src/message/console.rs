@@ -7,9 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::job::{Crash, Failure, Notice, RankEnd, World};
 use crate::message::jobs::{HostedPart, JobRef, MAX_RUN};
+use crate::message::ring::LIST_CHUNK;
 use crate::message::top::HostTop;
 use crate::message::trace::Span;
-use crate::{Address, DaemonName, Instance, JobId, MAX_MEMBERS, Rank, RankSet, Standing};
+use crate::{
+    Address, DaemonName, Instance, JobId, MAX_MEMBERS, Newcomer, Rank, RankSet, Record, Standing,
+};
 
 /// A console's request about the ring. Each connection has one request. The daemon answers
 /// [`RingRequest::Watch`] until the console closes.
@@ -73,6 +76,12 @@ pub enum RingRequest {
         job: JobRef,
         /// The ranks.
         ranks: RankSet,
+    },
+    /// Accept these daemons, which wait for it, as members: [`ConsoleReply::Introduced`].
+    Introduce {
+        /// The daemons.
+        #[serde(deserialize_with = "at_most::<_, _, LIST_CHUNK>")]
+        newcomers: Vec<Newcomer>,
     },
     /// Each event of the ring as it happens: [`ConsoleReply::Event`], the first one at once.
     Watch,
@@ -180,6 +189,12 @@ pub enum ConsoleReply {
         missing: Vec<DaemonName>,
         /// Whether another reply follows.
         more: bool,
+    },
+    /// The daemons are members now.
+    Introduced {
+        /// The record of the daemon that answers, then those of the new members. A daemon whose name
+        /// is known already gets no record.
+        records: Vec<Record>,
     },
     /// An event of the ring.
     Event(Happening),

@@ -3,6 +3,7 @@
 //! All enums are externally tagged and refuse unknown fields. The names of variants are the names
 //! on the wire.
 
+mod boot;
 mod console;
 mod greeting;
 mod group;
@@ -17,6 +18,7 @@ mod trace;
 mod tree;
 mod world;
 
+pub use boot::{DaemonReport, Introduction, MAX_INTRODUCTION, OfDaemon, report_line};
 pub use console::{
     ConsoleReply, Happening, JobInput, JobNews, JobSummary, MAX_DEBUG_LINE, MemberDescription,
     MemberView, Published, RingRequest, RingView,

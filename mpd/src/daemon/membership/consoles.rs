@@ -139,6 +139,12 @@ impl Consoles {
             RingRequest::SwitchStdin { job, ranks } => {
                 self.order_job(ring, console, job, |job| RingOrder::SwitchStdin { job, ranks })
             }
+            RingRequest::Introduce { newcomers } => {
+                let new = ring.records_of(newcomers);
+                let records = ring.record(ring.name()).into_iter().chain(&new).cloned().collect();
+                self.reply(console, ConsoleReply::Introduced { records });
+                Some(Effect::Post(Input::Introduce(new)))
+            }
             RingRequest::Watch => {
                 self.watchers.insert(console);
                 let text = format!("watching the ring from {}", ring.name());

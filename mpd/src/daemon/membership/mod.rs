@@ -47,6 +47,7 @@ use mpd_wire::job::JobSpec;
 use mpd_wire::message::{
     ConsoleReply, JobRef, Launch, ManagerOrder, OrderAnswer, Payload, RingOrder, RingRequest,
 };
+use mpd_wire::{Newcomer, Record};
 
 use crate::cli::Cli;
 use crate::daemon::demand::Demand;
@@ -127,6 +128,17 @@ impl Membership {
         } else {
             self.links.stop_accepting();
         }
+    }
+
+    /// This daemon as it describes itself while it waits for the list of members.
+    pub(crate) fn newcomer(&self) -> Newcomer {
+        self.ring().newcomer()
+    }
+
+    /// The list of members has come.
+    pub(crate) fn introduce(&mut self, now: Time, records: Vec<Record>) {
+        self.stay.introduced(now);
+        self.pump.post(Input::Introduce(records));
     }
 
     /// Whether this daemon is in the ring.

@@ -44,7 +44,10 @@ pub(super) fn begin(
     let port = Port::open(&options)?;
     let instance = new_instance()?;
     // With named daemons, the saved ring is not used.
-    let (entry, seeds) = if entries.is_empty() {
+    let (entry, seeds) = if cli.waits {
+        saved.forget_former();
+        (Vec::new(), Vec::new())
+    } else if entries.is_empty() {
         (before.entries, before.seeds)
     } else {
         saved.forget_former();
@@ -58,7 +61,7 @@ pub(super) fn begin(
         ncpus: cli.ncpus.unwrap_or_else(cpus::count),
         entry,
         seeds,
-        waits: false,
+        waits: cli.waits,
         timing: timing.clone(),
         chance: u64::from_be_bytes(random::bytes()?),
         rules: Rules::default(),
@@ -66,8 +69,11 @@ pub(super) fn begin(
     let myself = Myself { ring, name: config.name.clone(), instance, keys: text.keys().clone() };
     log::info!("listening on port {}", port.number());
     let keep = cli.keep.as_deref().map(|plan| Keep::open(plan, now)).transpose()?;
-    let give_up = (!entries.is_empty()).then(|| now + timing.pulse * ENTRY_PATIENCE);
-    let entrance = Entrance { addresses: entries, give_up };
+    let patience = timing.pulse * ENTRY_PATIENCE;
+    let enters = !cli.waits && !entries.is_empty();
+    let give_up = enters.then(|| now + patience);
+    let addresses = if enters { entries } else { Vec::new() };
+    let entrance = Entrance { addresses, patience, give_up };
     let stay = Stay::new(entrance, saved, keep, Lease::new(cli, timing.pulse, now));
     let net = Net::new(myself, port, crate::limits::descriptor_limit());
     let pump = match &cli.record {
@@ -79,6 +85,9 @@ pub(super) fn begin(
 
 /// The ring's key.
 fn key(cli: &Cli, ring: &str) -> Result<KeyText> {
+    if let Some(number) = cli.key_descriptor {
+        return Ok(keyfile::from_descriptor(number)?);
+    }
     if cli.has_key_on_input() {
         return Ok(keyfile::from_standard_input()?);
     }

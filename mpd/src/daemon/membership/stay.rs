@@ -35,11 +35,13 @@ enum Leaving {
     },
 }
 
-/// The members through which `--join` lets a daemon enter.
+/// How a daemon enters: the members through which `--join` lets it enter, or an introduction.
 #[derive(Debug)]
 pub(super) struct Entrance {
     pub(super) addresses: Vec<Address>,
-    /// The time to give up. `None` without addresses.
+    /// How long a daemon may take to enter.
+    pub(super) patience: Duration,
+    /// The time to give up. `None` without addresses, and before the daemon is introduced.
     pub(super) give_up: Option<Time>,
 }
 
@@ -87,6 +89,11 @@ impl Stay {
         }
     }
 
+    /// The list of members has come. From now on the daemon has a limited time to enter.
+    pub(super) fn introduced(&mut self, now: Time) {
+        self.entrance.give_up = Some(now + self.entrance.patience);
+    }
+
     /// Whether this daemon is in the ring.
     pub(super) const fn has_entered(&self) -> bool {
         self.entered
@@ -109,6 +116,7 @@ impl Stay {
         }
         let addresses: Vec<&str> = self.entrance.addresses.iter().map(Address::as_str).collect();
         Some(match addresses[..] {
+            [] => format!("cannot link to the neighbours in the ring: {last}"),
             [address] if last.starts_with(address) => format!("cannot enter the ring: {last}"),
             _ => {
                 format!("cannot enter the ring through {}; at last: {last}", addresses.join(", "))

@@ -266,6 +266,7 @@ fn stay(directory: &tempfile::TempDir) -> Stay {
     let rundir = RunDir::at(directory.path().to_owned());
     let (saved, _) = Saved::open(&rundir, "", "h1");
     let entrance = Entrance {
+        patience: Duration::from_secs(1),
         addresses: vec![Address::new("192.0.2.1:7").unwrap()],
         give_up: Some(NOW + Duration::from_secs(10)),
     };

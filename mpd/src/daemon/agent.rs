@@ -1,0 +1,113 @@
+//! The standard streams of a daemon that `mpdboot` has started, until the daemon is in the ring.
+//!
+//! Standard output takes reports. Standard input has one message at most, the list of members; its
+//! end means that `mpdboot` has ended. A daemon in the ring lets go of both, so that the remote
+//! shell can end.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
+use mpd_wire::message::{DaemonReport, Introduction, MAX_INTRODUCTION, OfDaemon, report_line};
+use mpd_wire::{Address, Newcomer, Record};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, read};
+
+/// Most bytes taken at a time.
+const BLOCK: usize = 64 << 10;
+
+/// The streams.
+#[derive(Debug)]
+pub(super) struct Agent {
+    nonce: String,
+    /// The input since the last newline.
+    line: Vec<u8>,
+    ended: bool,
+}
+
+impl Agent {
+    /// Takes the streams; an event with `token` reports input.
+    pub(super) fn begin(nonce: &str, registry: &Registry, token: Token) -> io::Result<Self> {
+        let fd = io::stdin().as_raw_fd();
+        registry.register(&mut SourceFd(&fd), token, Interest::READABLE)?;
+        Ok(Self { nonce: nonce.to_owned(), line: Vec::new(), ended: false })
+    }
+
+    /// Whether `mpdboot` has ended.
+    pub(super) const fn is_deserted(&self) -> bool {
+        self.ended
+    }
+
+    /// Reports that the daemon waits.
+    pub(super) fn ready(&self, newcomer: Newcomer) {
+        say(&self.nonce, &DaemonReport::Ready(newcomer));
+    }
+
+    /// Reads what has come. Returns the records of a list that has the one of `own`.
+    pub(super) fn take_list(&mut self, own: &Newcomer) -> Option<Vec<Record>> {
+        let mut buffer = vec![0; BLOCK];
+        // Others may share the description of this descriptor, so it stays blocking.
+        while !self.ended && is_readable() {
+            let count = match read(io::stdin().as_fd(), &mut buffer) {
+                Ok(0) => None,
+                Ok(count) => Some(count),
+                Err(Errno::EINTR) => continue,
+                Err(_) => None,
+            };
+            let Some(count) = count.filter(|n| self.line.len() + n <= MAX_INTRODUCTION) else {
+                self.ended = true;
+                break;
+            };
+            let from = self.line.len();
+            self.line.extend_from_slice(&buffer[..count]);
+            let ends = self.line[from..].iter().position(|&byte| byte == b'\n');
+            if let Some(end) = ends {
+                let rest = self.line.split_off(from + end + 1);
+                let line = std::mem::replace(&mut self.line, rest);
+                let Ok(Introduction { records }) = serde_json::from_slice(&line) else {
+                    self.ended = true;
+                    break;
+                };
+                let is_own = |r: &Record| r.name == own.name && r.instance == own.instance;
+                if records.iter().any(is_own) {
+                    return Some(records);
+                }
+            }
+        }
+        None
+    }
+
+    /// Reports that the daemon is in the ring, and lets go of the streams.
+    pub(super) fn entered(self, addresses: Vec<Address>, registry: &Registry) -> io::Result<()> {
+        say(&self.nonce, &DaemonReport::Entered { addresses });
+        let fd = io::stdin().as_raw_fd();
+        registry.deregister(&mut SourceFd(&fd))?;
+        let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+        dup2_stdin(&null)?;
+        dup2_stdout(&null)?;
+        dup2_stderr(&null)?;
+        Ok(())
+    }
+}
+
+/// Reports why the daemon ends before it is in the ring.
+pub(super) fn refuse(nonce: &str, problem: &str) {
+    say(nonce, &DaemonReport::Refused { problem: problem.to_owned() });
+}
+
+fn say(nonce: &str, report: &DaemonReport) {
+    let mut out = io::stdout().lock();
+    let line = report_line(&OfDaemon::Daemon(report), nonce);
+    if let Err(e) = out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
+        log::warn!("cannot report to mpdboot: {e}");
+    }
+}
+
+fn is_readable() -> bool {
+    let stdin = io::stdin();
+    let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+}

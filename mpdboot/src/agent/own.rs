@@ -1,0 +1,197 @@
+//! The daemon of an agent's own host: this process becomes it, or starts it.
+
+use std::io::{self, PipeReader, Read as _, Write as _};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use mpd_io::ringname::RingName;
+use mpd_io::rundir::RunDir;
+use mpd_io::signals::Signals;
+use mpd_io::spawn::{Extra, Spawn, own_environment};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+use zeroize::Zeroizing;
+
+use crate::child::Child;
+use crate::command::AgentPlaces;
+use crate::daemon::{Start, cannot_run};
+use crate::failure::{Failure, Step, VERSION_HINT};
+use crate::wire::{BootTask, MAX_REPORT, SecretText};
+
+/// Time for a daemon that is not in the ring to end, in milliseconds.
+const GRACE_MS: u16 = 1000;
+
+/// Descriptors of a daemon that this process starts.
+const READY: usize = 3;
+const KEY: usize = 4;
+
+/// The process that started this agent has ended.
+#[derive(Debug, thiserror::Error)]
+#[error("the process that started this agent has ended")]
+pub(super) struct Abandoned;
+
+/// The start of the daemon of this host.
+pub(super) fn start_of(task: &BootTask) -> Start<'_> {
+    Start {
+        manner: &task.manner,
+        member: &task.member,
+        join: &task.join,
+        root: task.root,
+        running: task.running,
+        keep: task.keep.as_deref(),
+    }
+}
+
+fn arguments(
+    nonce: &str,
+    task: &BootTask,
+    (rundir, keep): (&RunDir, Option<&str>),
+    (key, reports): (Option<i32>, bool),
+) -> Vec<String> {
+    let agent = AgentPlaces { nonce, waits: task.waits, key, reports };
+    start_of(task).arguments(rundir, keep, Some(agent))
+}
+
+/// A pipe with the key, if the key is in no file. The pipe has room for a key.
+fn key_pipe(task: &BootTask) -> io::Result<Option<PipeReader>> {
+    if !task.manner.private {
+        return Ok(None);
+    }
+    let SecretText(text) = &task.key;
+    let (reader, mut writer) = io::pipe()?;
+    writer.write_all(text.as_bytes())?;
+    Ok(Some(reader))
+}
+
+/// Executes the daemon in this process. Returns only if that fails.
+pub(super) fn become_daemon(
+    nonce: &str,
+    task: &BootTask,
+    rundir: &RunDir,
+    keep: Option<&str>,
+) -> Result<Failure> {
+    let key = key_pipe(task).context("cannot pass the key")?;
+    if let Some(key) = &key {
+        fcntl(key, FcntlArg::F_SETFD(FdFlag::empty())).context("cannot pass the key")?;
+    }
+    let number = key.as_ref().map(|key| key.as_raw_fd());
+    let arguments = arguments(nonce, task, (rundir, keep), (number, false));
+    let mut command = Command::new(&arguments[0]);
+    command.args(&arguments[1..]);
+    for variable in RingName::variables() {
+        command.env_remove(variable);
+    }
+    let error = command.exec();
+    Ok(cannot_run(&task.manner.mpd, &error.to_string()))
+}
+
+/// Starts the daemon with these standard streams, in a session of its own. The last descriptor
+/// reports that it is in the ring.
+fn spawn(
+    nonce: &str,
+    task: &BootTask,
+    (rundir, keep): (&RunDir, Option<&str>),
+    streams: [BorrowedFd<'_>; 3],
+) -> io::Result<(Pid, PipeReader)> {
+    let key = key_pipe(task)?;
+    let (ready, report) = io::pipe()?;
+    let number = i32::try_from(KEY).ok().filter(|_| key.is_some());
+    let arguments = arguments(nonce, task, (rundir, keep), (number, true));
+    let is_ours = |entry: &Vec<u8>| {
+        let names = |variable: &str| {
+            entry.strip_prefix(variable.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
+        };
+        RingName::variables().into_iter().any(names)
+    };
+    let environment = own_environment().into_iter().filter(|entry| !is_ours(entry));
+    let program = std::path::Path::new(&task.manner.mpd).as_os_str().as_bytes().to_vec();
+    let spawn = Spawn::new(&program, arguments, environment).map_err(io::Error::other)?;
+    let [stdin, stdout, stderr] = streams;
+    let mut descriptors = vec![stdin, stdout, stderr, report.as_fd()];
+    debug_assert_eq!(descriptors.len(), READY + 1);
+    descriptors.extend(key.as_ref().map(|key| key.as_fd()));
+    let pid = spawn.start(&descriptors, Extra::default(), None).map_err(io::Error::other)?;
+    Ok((pid, ready))
+}
+
+/// Starts the daemon with our own standard streams, and waits until it is in the ring.
+pub(super) fn start(
+    nonce: &str,
+    task: &BootTask,
+    rundir: &RunDir,
+    keep: Option<&str>,
+    signals: &mut Signals,
+) -> Result<Result<(), Failure>> {
+    let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
+    let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
+    let (pid, mut ready) = match spawn(nonce, task, (rundir, keep), streams) {
+        Ok(started) => started,
+        Err(error) => return Ok(Err(cannot_run(&task.manner.mpd, &error.to_string()))),
+    };
+    loop {
+        let mut fds = [
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(ready.as_fd(), PollFlags::POLLIN),
+        ];
+        match poll(&mut fds, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error).context("cannot wait for the daemon"),
+        }
+        let is_readable = fds[1].any().unwrap_or(false);
+        if signals.pending().into_iter().any(|signal| signal != libc::SIGCHLD) {
+            end(pid, &ready);
+            bail!(Abandoned);
+        }
+        if is_readable {
+            break;
+        }
+    }
+    let mut report = String::new();
+    ready.read_to_string(&mut report).context("cannot read the daemon's report")?;
+    if report.starts_with("ready") {
+        return Ok(Ok(()));
+    }
+    // The daemon has reported the reason, unless it died.
+    Ok(Err(match (waitpid(pid, None), report.trim_end()) {
+        (Ok(WaitStatus::Exited(_, 2)), "") => {
+            Failure::new(Step::Exec, "mpd ended with code 2", VERSION_HINT)
+        }
+        (_, "") => Failure::new(Step::Join, "the daemon died before it was in the ring", ""),
+        (_, problem) => Failure::new(Step::Join, problem, ""),
+    }))
+}
+
+/// Ends a daemon that is not in the ring.
+fn end(pid: Pid, ready: &PipeReader) {
+    let _ = killpg(pid, Signal::SIGTERM);
+    let mut fds = [PollFd::new(ready.as_fd(), PollFlags::POLLIN)];
+    if poll(&mut fds, PollTimeout::from(GRACE_MS)) != Ok(1) {
+        let _ = killpg(pid, Signal::SIGKILL);
+    }
+}
+
+/// Starts the daemon with pipes, as one of the daemons that this agent starts.
+pub(super) fn start_with_pipes(
+    nonce: &str,
+    task: &BootTask,
+    rundir: &RunDir,
+    keep: Option<&str>,
+) -> Result<Child, Failure> {
+    let start = || {
+        let (input, stdin) = io::pipe()?;
+        let (stdout, output) = io::pipe()?;
+        let (stderr, errors) = io::pipe()?;
+        let streams = [input.as_fd(), output.as_fd(), errors.as_fd()];
+        let (pid, _) = spawn(nonce, task, (rundir, keep), streams)?;
+        let pipes = [OwnedFd::from(stdin), stdout.into(), stderr.into()];
+        Child::new(pid, pipes.map(Some), Zeroizing::default(), MAX_REPORT)
+    };
+    start().map_err(|error: io::Error| cannot_run(&task.manner.mpd, &error.to_string()))
+}
