@@ -83,7 +83,7 @@ pub(super) static TABLE: &[Row] = {
     &[
     // Hydra and Intel MPI.
     row(H | I, &["l", "prepend-rank"], &[], Words(&["-prepend-pattern", "[%r] "])),
-    row(H | I, &["hosts", "host", "H"], &["LIST"], Computed(open_mpi::one_slot, "`-hosts`, where a host without a number has one slot")),
+    row(H, &["hosts", "host", "H"], &["LIST"], Computed(open_mpi::one_slot, "`-hosts`, where a host without a number has one slot")),
     row(H | I, &["enable-x", "disable-x"], &[], Accepted("ssh decides about X (ForwardX11)")),
     row(H | I, &["demux", "topolib", "polling-mode"], &["NAME"], Silent("there is one implementation")),
     row(H | I, &["disable-hostname-propagation"], &[], Silent("MPI libraries ask for the name themselves")),
