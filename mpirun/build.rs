@@ -1,5 +1,5 @@
-//! Makes the links for `mpirun`'s other names, and links the debug information of `src/mpir.s` into
-//! all builds.
+//! Makes the links for `mpirun`'s other names, links `mpirun` without shared objects, and links the debug information of
+//! `src/mpir.s` into all builds.
 
 use std::env;
 
@@ -7,12 +7,15 @@ include!("src/names.rs");
 
 #[path = "../scripts/links.rs"]
 mod links;
+#[path = "../scripts/static.rs"]
+mod linking;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=src/mpir.ld");
     println!("cargo:rerun-if-changed=src/names.rs");
     links::make(&NAMES);
+    linking::link(false);
     println!("cargo:rerun-if-env-changed=CARGO_ENCODED_RUSTFLAGS");
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     if ["mold", "gold"].iter().any(|linker| flags.contains(linker)) {

@@ -1,12 +1,14 @@
 //! Under which addresses this host is reached, and how a name becomes addresses.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
+
+use crate::names;
 
 /// The addresses of `host`, a name or an address, with or without brackets. The call waits for the resolver, so it is
 /// for the start of a program only.
@@ -26,9 +28,9 @@ pub fn resolve(host: &str) -> io::Result<Vec<IpAddr>> {
 /// The resolver's.
 pub fn look_up(host: &str) -> io::Result<Vec<IpAddr>> {
     let mut addresses: Vec<IpAddr> = Vec::new();
-    for address in (host, 0_u16).to_socket_addrs()? {
-        if !addresses.contains(&address.ip()) {
-            addresses.push(address.ip());
+    for address in names::addresses(host)? {
+        if !addresses.contains(&address) {
+            addresses.push(address);
         }
     }
     Ok(addresses)

@@ -19,10 +19,10 @@ use crypto::rand::SystemRandom;
 use mpd_channel::keytext::InvalidKeyText;
 use mpd_channel::{Key, KeyText};
 use nix::libc;
-use nix::unistd::{User, geteuid};
+use nix::unistd::geteuid;
 
 use crate::logging::plain;
-use crate::{adopt_inherited, random};
+use crate::{adopt_inherited, names, random};
 
 /// Variable that names the key file.
 pub const VARIABLE: &str = "MPD_KEY_FILE";
@@ -161,7 +161,7 @@ impl KeyFile {
         if geteuid().is_root() {
             return Ok(Self::at(ROOT_PATH.into()));
         }
-        let passwd = || User::from_uid(geteuid()).ok().flatten().map(|user| user.dir);
+        let passwd = || names::account(geteuid().as_raw()).map(|account| account.home);
         std::env::var_os("HOME")
             .map(PathBuf::from)
             .filter(|home| home.is_absolute())
@@ -423,8 +423,6 @@ fn with_advice(error: KeyFileError) -> KeyFileError {
 }
 
 fn user_name(uid: u32) -> String {
-    match User::from_uid(uid.into()) {
-        Ok(Some(user)) => format!("user {}", user.name),
-        _ => format!("user {uid}"),
-    }
+    names::account(uid)
+        .map_or_else(|| format!("user {uid}"), |account| format!("user {}", account.name))
 }

@@ -30,6 +30,7 @@ pub mod listed;
 pub mod locate;
 pub mod logging;
 pub mod made;
+mod names;
 pub mod oom;
 pub mod outgoing;
 pub mod output;

@@ -28,6 +28,12 @@ pub fn close_standard(closed: [bool; 3]) {
     }
 }
 
+/// Whether this process was started without a loader of shared objects.
+pub(crate) fn is_static() -> bool {
+    // SAFETY: the call reads what the kernel gave this process: here the address of the loader.
+    unsafe { libc::getauxval(libc::AT_BASE) == 0 }
+}
+
 /// Takes over a descriptor that this process was started with, and makes it close-on-exec.
 ///
 /// A descriptor without the flag close-on-exec came through the exec of this process, and has no owner yet. Every

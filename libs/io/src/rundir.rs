@@ -15,10 +15,11 @@ use mpd_wire::JobId;
 use mpd_wire::message::{Opening, VERSION};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use nix::unistd::{User, geteuid};
+use nix::unistd::geteuid;
 
 use crate::conn::Conn;
 use crate::listed;
+use crate::names;
 use crate::ringname::RingName;
 
 /// Variable that names the run directory.
@@ -429,10 +430,7 @@ pub fn host_name() -> String {
 
 /// The name of this user; the number if the user database has no name.
 pub fn user_name(uid: u32) -> String {
-    match User::from_uid(uid.into()) {
-        Ok(Some(user)) => user.name,
-        _ => uid.to_string(),
-    }
+    names::account(uid).map_or_else(|| uid.to_string(), |account| account.name)
 }
 
 #[cfg(test)]
