@@ -1,5 +1,7 @@
 //! Resource limits of daemons and managers. Ranks get the limits of their user.
 
+use std::sync::OnceLock;
+
 use anyhow::{Context, Result};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::stat::{Mode, umask};
@@ -16,6 +18,41 @@ pub(crate) fn protect_memory() -> Result<()> {
 pub(crate) fn descriptor_limit() -> u64 {
     getrlimit(Resource::RLIMIT_NOFILE).map_or(1024, |(soft, _)| soft)
 }
+
+/// The soft and the hard limit of this process for a resource, given by the kernel's number. Read once, when this is first
+/// called: then this process has changed the limits that it changes. `None`: the kernel has no such limit.
+pub(crate) fn own(resource: u8) -> Option<(u64, u64)> {
+    static OWN: OnceLock<Vec<Option<(u64, u64)>>> = OnceLock::new();
+    let own = OWN.get_or_init(|| {
+        RESOURCES.into_iter().map(|resource| getrlimit(resource).ok()).collect()
+    });
+    let place = RESOURCES.iter().position(|known| *known as u8 == resource)?;
+    own.get(place).copied().flatten()
+}
+
+/// Whether Linux has a limit with that number.
+pub(crate) fn is_resource(number: u8) -> bool {
+    RESOURCES.iter().any(|resource| *resource as u8 == number)
+}
+
+const RESOURCES: [Resource; 16] = [
+    Resource::RLIMIT_CPU,
+    Resource::RLIMIT_FSIZE,
+    Resource::RLIMIT_DATA,
+    Resource::RLIMIT_STACK,
+    Resource::RLIMIT_CORE,
+    Resource::RLIMIT_RSS,
+    Resource::RLIMIT_NPROC,
+    Resource::RLIMIT_NOFILE,
+    Resource::RLIMIT_MEMLOCK,
+    Resource::RLIMIT_AS,
+    Resource::RLIMIT_LOCKS,
+    Resource::RLIMIT_SIGPENDING,
+    Resource::RLIMIT_MSGQUEUE,
+    Resource::RLIMIT_NICE,
+    Resource::RLIMIT_RTPRIO,
+    Resource::RLIMIT_RTTIME,
+];
 
 /// Lifts the limit of CPU time, which the user's shell sets for programs. Ranks get it from the job's
 /// specification.

@@ -14,17 +14,27 @@ pub(crate) struct Notes {
     /// No more notes are written: the disk is full, or the record has its greatest size.
     full: bool,
     bytes: usize,
+    /// Lines that are written with the next one.
+    later: Vec<u8>,
 }
 
 impl Notes {
     pub(crate) const fn new(record: File) -> Self {
-        Self { record, full: false, bytes: 0 }
+        Self { record, full: false, bytes: 0, later: Vec::new() }
+    }
+
+    /// Adds a line, which is written together with the next one. For facts that matter only if another line follows.
+    pub(crate) fn add_later(&mut self, note: &Note) {
+        if let Ok(line) = serde_json::to_vec(note) {
+            self.later.push(b'\n');
+            self.later.extend_from_slice(&line);
+        }
     }
 
     /// Adds a line. If that fails, the job continues; then less is removed after the death of its manager.
     pub(crate) fn add(&mut self, note: &Note) {
         let Ok(line) = serde_json::to_vec(note) else { return };
-        let line = [b"\n", &*line].concat();
+        let line = [&*std::mem::take(&mut self.later), b"\n", &*line].concat();
         self.bytes = self.bytes.saturating_add(line.len());
         if self.full {
             return;

@@ -382,7 +382,7 @@ impl<'a> Argsets<'a> {
             umask: own.umask.or(&all.umask).get().copied().unwrap_or(caller.umask),
             limits,
             hosts: own.hosts.or(&all.hosts).get().map(|entries| hosts::choices(entries)),
-            pty: (own.pty || all.pty).then_some(caller.terminal),
+            pty: (own.pty || all.pty).then(caller.terminal),
         })
     }
 }

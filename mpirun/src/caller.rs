@@ -38,8 +38,8 @@ pub struct Caller {
     pub niceness: Option<i8>,
     /// All resource limits, read before the process raises any.
     pub limits: Vec<Limit>,
-    /// Columns and lines of the terminal, for ranks with a terminal of their own.
-    pub terminal: (u16, u16),
+    /// Columns and lines of the terminal. A function, because only ranks with a terminal of their own need them.
+    pub terminal: fn() -> (u16, u16),
     /// Whether the descriptors 0, 1 and 2 were closed at the start.
     pub closed: [bool; 3],
     /// Queries the size of the ring. A function, because the daemon must answer and few jobs need
@@ -76,7 +76,7 @@ impl Caller {
             umask: mask.bits(),
             niceness: priority::niceness(),
             limits: limits()?,
-            terminal: terminal_size(),
+            terminal: terminal_size,
             closed: mpd_io::closed_at_start(),
             ring: ring::size,
             look: linked::look,

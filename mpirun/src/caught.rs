@@ -1,7 +1,7 @@
 //! The signals that `mpirun` catches, and the inputs that they become.
 
 use anyhow::{Context as _, Result};
-use mpd_io::signals::{self, Signals};
+use mpd_io::signals::Signals;
 use mpd_io::{pty, terminal};
 
 use crate::run::Input;
@@ -24,9 +24,7 @@ const CAUGHT: [i32; 9] = [
 /// # Errors
 /// When a signal cannot be caught.
 pub fn catch_signals() -> Result<Signals> {
-    let ignored = signals::ignored();
-    let wanted: Vec<i32> = CAUGHT.into_iter().filter(|s| ignored >> (s - 1) & 1 == 0).collect();
-    Signals::catch(&wanted).context("cannot catch signals")
+    Signals::catch_unless_ignored(&CAUGHT).context("cannot catch signals")
 }
 
 /// Turns signals into inputs.

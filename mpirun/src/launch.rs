@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result, bail};
 use mpd_io::conn::Conn;
@@ -34,7 +34,27 @@ pub struct Submitted {
 /// Descriptors that are sent with a job. They are kept until it has started, because it may be
 /// submitted again.
 #[derive(Debug)]
-pub struct Passed(Vec<OwnedFd>);
+pub struct Passed(Vec<Lent>);
+
+/// One of them.
+#[derive(Debug)]
+enum Lent {
+    /// Our standard output.
+    Output(io::Stdout),
+    /// Our standard error.
+    Errors(io::Stderr),
+    Own(OwnedFd),
+}
+
+impl AsFd for Lent {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Output(output) => output.as_fd(),
+            Self::Errors(errors) => errors.as_fd(),
+            Self::Own(fd) => fd.as_fd(),
+        }
+    }
+}
 
 /// The result of submitting a job.
 #[derive(Debug)]
@@ -52,7 +72,8 @@ pub enum Submission {
 /// No descriptors are left.
 pub fn passed(job: &Run, adopted: Option<Adopted>) -> Result<(Passed, Option<[OwnedFd; 2]>)> {
     let (mut passed, pipes) = outputs(job.debug.is_some()).context("cannot pass our output")?;
-    passed.extend(adopted.into_iter().flat_map(|Adopted { pmi, process }| [pmi, process]));
+    let adopted = adopted.into_iter().flat_map(|Adopted { pmi, process }| [pmi, process]);
+    passed.extend(adopted.map(Lent::Own));
     Ok((Passed(passed), pipes))
 }
 
@@ -124,20 +145,20 @@ fn send(conn: &mut Conn, spec: &JobSpec, Passed(passed): &Passed) -> Result<()> 
         );
     }
     let opening = Opening::Submit { version: VERSION, spec_bytes: u32::try_from(encoded.len())? };
-    let copies: io::Result<_> = passed.iter().map(OwnedFd::try_clone).collect();
-    conn.send_with(&opening, copies.context("cannot pass our output")?)?;
+    let before = conn.queued();
+    conn.send(&opening);
     conn.send_bulk(Kind::Spec, &encoded);
+    let lent: Vec<_> = passed.iter().map(AsFd::as_fd).collect();
     // The last message of a daemon that has ended is still read.
-    let _ = conn.flush();
+    let _ = conn.flush_lending(before, &lent);
     Ok(())
 }
 
 /// The outputs of the job, and the read ends if they are pipes.
-fn outputs(piped: bool) -> io::Result<(Vec<OwnedFd>, Option<[OwnedFd; 2]>)> {
+fn outputs(piped: bool) -> io::Result<(Vec<Lent>, Option<[OwnedFd; 2]>)> {
     if piped {
         let (out, err) = (pipe2(OFlag::O_CLOEXEC)?, pipe2(OFlag::O_CLOEXEC)?);
-        return Ok((vec![out.1, err.1], Some([out.0, err.0])));
+        return Ok((vec![Lent::Own(out.1), Lent::Own(err.1)], Some([out.0, err.0])));
     }
-    let (out, err) = (io::stdout(), io::stderr());
-    Ok((vec![out.as_fd().try_clone_to_owned()?, err.as_fd().try_clone_to_owned()?], None))
+    Ok((vec![Lent::Output(io::stdout()), Lent::Errors(io::stderr())], None))
 }

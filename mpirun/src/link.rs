@@ -1,11 +1,9 @@
 //! The connection to the daemon that starts the job, and later to the job's manager.
 
-use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
+use mio::{Registry, Token};
 use mpd_io::conn::{Conn, Filled};
 use mpd_io::pidfd::Pidfd;
 use mpd_io::signals::Signals;
@@ -20,6 +18,8 @@ use crate::run::Input;
 
 /// Time for a killed daemon to end.
 const DYING: Duration = Duration::from_millis(500);
+
+const UNWATCHED: &str = "cannot watch the connection";
 
 /// The connection of a job.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Link {
         (registry, token): (&Registry, Token),
     ) -> Result<Self> {
         let Submitted { conn, private } = submitted;
-        register(&conn, registry, token)?;
+        conn.watch(registry, token).context(UNWATCHED)?;
         let passed = Some(passed);
         Ok(Self { conn, token, private, passed, is_ready: true, is_closed: false })
     }
@@ -74,9 +74,13 @@ impl Link {
         self.conn.send_frame(Kind::Stdin, bytes);
     }
 
-    /// Sends waiting data.
-    pub(crate) fn flush(&mut self) {
-        if !self.is_closed && self.conn.flush().is_err() {
+    /// Sends waiting data, and has the queue report when the rest can be sent.
+    pub(crate) fn flush(&mut self, registry: &Registry) {
+        if self.is_closed {
+            return;
+        }
+        let sent = self.conn.flush();
+        if sent.and_then(|()| self.conn.watch_writing(registry, self.token)).is_err() {
             // The last message of the manager is still to be read.
             self.is_ready = true;
         }
@@ -141,7 +145,7 @@ impl Link {
         let passed = self.passed.as_ref()?;
         let submission = launch::submit(job, passed, signals).and_then(|submission| {
             if let Submission::Done(submitted) = &submission {
-                register(&submitted.conn, registry, self.token)?;
+                submitted.conn.watch(registry, self.token).context(UNWATCHED)?;
             }
             Ok(submission)
         });
@@ -185,10 +189,4 @@ impl Link {
         drop(self.conn);
         self.private.wait();
     }
-}
-
-fn register(conn: &Conn, registry: &Registry, token: Token) -> Result<()> {
-    let both = Interest::READABLE | Interest::WRITABLE;
-    let registered = registry.register(&mut SourceFd(&conn.as_raw_fd()), token, both);
-    registered.context("cannot watch the connection")
 }

@@ -19,7 +19,8 @@ const TRIES: u32 = 40;
 #[derive(Debug)]
 pub struct Messages {
     name: String,
-    output: Option<Output>,
+    /// Opened for the first line.
+    output: Option<Option<Output>>,
     queue: Vec<u8>,
     dropped: bool,
 }
@@ -27,8 +28,7 @@ pub struct Messages {
 impl Messages {
     /// Lines that begin with `name: `.
     pub fn new(name: &str) -> Self {
-        let output = io::stderr().as_fd().try_clone_to_owned().and_then(Output::new).ok();
-        Self { name: name.to_owned(), output, queue: Vec::new(), dropped: false }
+        Self { name: name.to_owned(), output: None, queue: Vec::new(), dropped: false }
     }
 
     /// Writes a line, as far as the reader takes it now.
@@ -51,7 +51,13 @@ impl Messages {
 
     /// Writes waiting bytes.
     pub fn flush(&mut self) {
-        let Some(output) = &self.output else { return self.queue.clear() };
+        if self.queue.is_empty() && !self.dropped {
+            return;
+        }
+        let open = || io::stderr().as_fd().try_clone_to_owned().and_then(Output::new).ok();
+        let Some(output) = self.output.get_or_insert_with(open) else {
+            return self.queue.clear();
+        };
         while !self.queue.is_empty() {
             match output.write(&self.queue) {
                 Ok(n) => drop(self.queue.drain(..n)),

@@ -173,11 +173,11 @@ impl Daemon {
     /// The connection and the process id, when the daemon serves. On an error the daemon has ended.
     fn ready(self) -> Result<(Conn, Pid)> {
         let Self { pid, conn, reported } = self;
-        let Some(mut reported) = reported else { return Ok((Conn::new(conn)?, pid)) };
+        let Some(mut reported) = reported else { return Ok((Conn::new(conn), pid)) };
         let mut report = String::new();
         reported.read_to_string(&mut report).context("cannot read from the daemon")?;
         if report.starts_with("ready") {
-            return Ok((Conn::new(conn)?, pid));
+            return Ok((Conn::new(conn), pid));
         }
         drop(conn);
         let _ = waitpid(pid, None);

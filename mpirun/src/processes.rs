@@ -91,7 +91,9 @@ pub fn programs(spec: &JobSpec) -> Vec<CString> {
 }
 
 fn program(argset: &Argset) -> CString {
-    let path = mpd_io::locate::program(argset).map_or(argset.program.clone(), |found| found.path);
+    // A path needs no search.
+    let found = (!argset.program.contains(&b'/')).then(|| mpd_io::locate::program(argset));
+    let path = found.and_then(Result::ok).map_or_else(|| argset.program.clone(), |it| it.path);
     let path = Path::new(OsStr::from_bytes(&path));
     if path.components().count() == 1 && path.is_relative() {
         return text(path.as_os_str().as_bytes());

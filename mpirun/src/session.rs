@@ -185,7 +185,7 @@ impl Console<'_> {
         self.reports.resume();
         self.reports.take_problems().iter().for_each(|problem| self.messages.print(problem));
         self.messages.flush();
-        self.link.flush();
+        self.link.flush(self.poll.registry());
         Ok(())
     }
 
@@ -311,7 +311,7 @@ impl Console<'_> {
 
     /// Stops this process; returns when it is continued.
     fn stop(&mut self) {
-        self.link.flush();
+        self.link.flush(self.poll.registry());
         match &mut self.debug_console {
             Some(debug_console) => debug_console.stop(),
             None => drop(raise(Signal::SIGSTOP)),

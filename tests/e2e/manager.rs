@@ -46,7 +46,7 @@ impl Orphaned {
     pub(crate) fn register(&self) -> Conn {
         let socket = RunDir::at(self.ring.rundir(1)).socket();
         let stream = UnixStream::connect(socket).expect("a daemon");
-        let mut conn = Conn::new(stream).expect("a connection");
+        let mut conn = Conn::new(stream);
         conn.send(&Opening::Register {
             version: VERSION,
             job: self.job.clone(),

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -25,7 +25,13 @@ impl Cgroup {
         static OWN: OnceLock<Option<PathBuf>> = OnceLock::new();
         let path = OWN.get_or_init(own_group).as_ref()?.join(name);
         fs::create_dir(&path).ok()?;
-        let group = Self::open(&path).ok();
+        // The kernel knows how to kill each group, or none.
+        static CAN_KILL: OnceLock<()> = OnceLock::new();
+        let group = match CAN_KILL.get() {
+            Some(()) => File::open(&path).map(|file| Self::adopt(path.clone(), file.into())),
+            None => Self::open(&path).inspect(|_| _ = CAN_KILL.set(())),
+        };
+        let group = group.ok();
         if group.is_none() {
             let _ = fs::remove_dir(&path);
         }
@@ -41,6 +47,11 @@ impl Cgroup {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(Self { path: path.to_owned(), directory: File::open(path)? })
+    }
+
+    /// The group at `path`, whose directory another process has opened.
+    pub fn adopt(path: PathBuf, directory: OwnedFd) -> Self {
+        Self { path, directory: directory.into() }
     }
 
     /// The group's directory.

@@ -1,7 +1,7 @@
 //! A connection of frames over a Unix stream: bounded reads, a write queue, passed descriptors.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -9,18 +9,26 @@ use std::time::{Duration, Instant};
 
 use crate::outgoing::Outgoing;
 use crate::raw::adopt_received;
+use mio::unix::SourceFd;
+use mio::{Interest, Registry, Token};
 use mpd_wire::frame;
 use mpd_wire::frame::{Decoder, InvalidFrame, Kind};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, UnixCredentials, getsockopt, recvmsg, sendmsg,
+    ControlMessage, ControlMessageOwned, MsgFlags, UnixCredentials, getsockopt, recvmsg, send, sendmsg,
     sockopt,
 };
 
 /// Most bytes read per turn, so that one busy peer cannot starve the others.
 const READ_PER_TURN: usize = 1 << 20;
+
+/// The first read of a turn. Most messages fit, and a small buffer touches few pages of a young process.
+const FIRST_READ: usize = 8 << 10;
+
+/// The further reads of a turn.
+const NEXT_READS: usize = 64 << 10;
 
 /// Most descriptors with one message, and most that may wait until their message is decoded.
 const MAX_DESCRIPTORS: usize = 8;
@@ -48,22 +56,43 @@ pub struct Conn {
     /// Descriptors to send, and the number of bytes that precede them, counted from the entry before.
     passing: VecDeque<(usize, Vec<OwnedFd>)>,
     descriptors: VecDeque<OwnedFd>,
+    /// Whether an event queue reports that the socket accepts bytes.
+    is_watched_for_writing: bool,
 }
 
 impl Conn {
-    /// Takes over a connected stream and makes it non-blocking.
-    ///
-    /// # Errors
-    /// The stream refuses the non-blocking mode.
-    pub fn new(stream: UnixStream) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        Ok(Self {
+    /// Takes over a connected stream. No call on it waits, whatever its mode, unless the method says so.
+    pub fn new(stream: UnixStream) -> Self {
+        Self {
             stream,
             decoder: Decoder::default(),
             out: Outgoing::default(),
             passing: VecDeque::new(),
             descriptors: VecDeque::new(),
-        })
+            is_watched_for_writing: false,
+        }
+    }
+
+    /// Has the queue report what arrives. It does not report that the socket accepts bytes, which it nearly always does:
+    /// that would wake this process whenever the peer reads.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn watch(&self, registry: &Registry, token: Token) -> io::Result<()> {
+        registry.register(&mut SourceFd(&self.as_raw_fd()), token, Interest::READABLE)
+    }
+
+    /// If bytes are queued, has the queue also report that the socket accepts more. To be called before each wait.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn watch_writing(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        if self.is_watched_for_writing || self.out.is_empty() {
+            return Ok(());
+        }
+        self.is_watched_for_writing = true;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        registry.reregister(&mut SourceFd(&self.as_raw_fd()), token, both)
     }
 
     /// The credentials of the process at the other end, as the kernel knows them.
@@ -83,14 +112,19 @@ impl Conn {
         if self.descriptors.len() >= MAX_DESCRIPTORS {
             return Err(io::Error::other("descriptors that are not expected here"));
         }
-        let mut buffer = [0_u8; 64 * 1024];
+        let mut first = [0_u8; FIRST_READ];
+        let mut next = Vec::new();
         let mut total = 0;
         while total < READ_PER_TURN && self.descriptors.len() < MAX_DESCRIPTORS {
-            match self.receive(&mut buffer) {
+            let buffer = if next.is_empty() { &mut first[..] } else { &mut next[..] };
+            match self.receive(buffer) {
                 Ok(0) => return Ok(Filled::Closed),
                 Ok(n) => {
                     self.decoder.push(&buffer[..n]);
                     total += n;
+                    if n == FIRST_READ && next.is_empty() {
+                        next = vec![0; NEXT_READS];
+                    }
                 }
                 Err(Errno::EAGAIN) => return Ok(Filled::Empty),
                 Err(Errno::EINTR) => {}
@@ -106,7 +140,7 @@ impl Conn {
         let mut space = cmsg_space!([RawFd; MAX_DESCRIPTORS]);
         let mut slices = [IoSliceMut::new(buffer)];
         let fd = self.stream.as_raw_fd();
-        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
         let message = recvmsg::<()>(fd, &mut slices, Some(&mut space), flags)?;
         for control in message.cmsgs()? {
             if let ControlMessageOwned::ScmRights(numbers) = control {
@@ -187,11 +221,7 @@ impl Conn {
         descriptors: Vec<OwnedFd>,
     ) -> io::Result<()> {
         if !descriptors.is_empty() {
-            if self.passing.len() >= MAX_PASSING {
-                return Err(io::Error::other("too many descriptors wait to be passed"));
-            }
-            let before: usize = self.passing.iter().map(|(bytes, _)| bytes).sum();
-            self.passing.push_back((self.out.len() - before, descriptors));
+            self.pass(self.out.len(), descriptors)?;
         }
         self.send(message);
         Ok(())
@@ -232,7 +262,53 @@ impl Conn {
                 Err(e) => return Err(e.into()),
             }
         }
-        self.out.flush(&mut &self.stream)
+        self.out.flush(&mut Unwaiting(&self.stream))
+    }
+
+    /// Writes like [`Conn::flush`]. The message that begins after `before` queued bytes has these descriptors, which stay
+    /// open here. If the socket does not accept its first byte now, copies of them wait.
+    ///
+    /// # Errors
+    /// As for [`Conn::flush`]. Also: too many descriptors wait already, or no number is free for a copy.
+    pub fn flush_lending(
+        &mut self,
+        before: usize,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+        let mut is_to_be_sent = !numbers.is_empty();
+        while before == 0 && is_to_be_sent && self.passing.is_empty() {
+            match self.send_some(self.out.len(), &[ControlMessage::ScmRights(&numbers)]) {
+                Ok(_) => is_to_be_sent = false,
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => break,
+                Err(e) => return Err(e.into()),
+            }
+        }
+        if is_to_be_sent {
+            let copies = descriptors.iter().map(BorrowedFd::try_clone_to_owned);
+            self.pass(before, copies.collect::<Result<_, _>>()?)?;
+        }
+        self.flush()
+    }
+
+    /// Has descriptors sent with the byte behind the first `position` queued ones.
+    fn pass(&mut self, position: usize, descriptors: Vec<OwnedFd>) -> io::Result<()> {
+        if self.passing.len() >= MAX_PASSING {
+            return Err(io::Error::other("too many descriptors wait to be passed"));
+        }
+        let before: usize = self.passing.iter().map(|(bytes, _)| bytes).sum();
+        self.passing.push_back((position - before, descriptors));
+        Ok(())
+    }
+
+    /// Writes the first of the next `end` queued bytes that the socket accepts, with `control`. Returns their number.
+    fn send_some(&mut self, end: usize, control: &[ControlMessage<'_>]) -> nix::Result<usize> {
+        let slices = [IoSlice::new(&self.out.waiting()[..end])];
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        let sent = sendmsg::<()>(self.stream.as_raw_fd(), &slices, control, flags, None)?;
+        self.out.advance(sent);
+        Ok(sent)
     }
 
     /// Writes once: either up to the next message with descriptors, or that message's first bytes with them.
@@ -244,11 +320,9 @@ impl Conn {
             0 => (self.passing.get(1).map_or(self.out.len(), |(bytes, _)| *bytes), &rights[..]),
             before => (before, &[][..]),
         };
-        let slices = [IoSlice::new(&self.out.waiting()[..end])];
-        let flags = MsgFlags::MSG_NOSIGNAL;
-        let sent = sendmsg::<()>(self.stream.as_raw_fd(), &slices, control, flags, None)?;
-        self.out.advance(sent);
-        if *before == 0 {
+        let is_first = *before == 0;
+        let sent = self.send_some(end, control)?;
+        if is_first {
             self.passing.pop_front();
         }
         if let Some((before, _)) = self.passing.front_mut() {
@@ -262,15 +336,36 @@ impl Conn {
     /// # Errors
     /// Those of the socket.
     pub fn flush_blocking(&mut self) -> io::Result<()> {
-        self.stream.set_nonblocking(false)?;
-        let result = self.flush();
-        self.stream.set_nonblocking(true)?;
-        result
+        loop {
+            self.flush()?;
+            if self.out.is_empty() {
+                return Ok(());
+            }
+            let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::POLLOUT)];
+            match poll(&mut fds, PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Ends the sending direction. What the peer still sends can be read.
     pub fn finish(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
+    }
+}
+
+/// Writes to a stream without waiting.
+struct Unwaiting<'a>(&'a UnixStream);
+
+impl Write for Unwaiting<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        Ok(send(self.0.as_raw_fd(), bytes, flags)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -295,7 +390,7 @@ mod tests {
 
     fn pair() -> (Conn, Conn) {
         let (one, other) = UnixStream::pair().unwrap();
-        (Conn::new(one).unwrap(), Conn::new(other).unwrap())
+        (Conn::new(one), Conn::new(other))
     }
 
     /// A file that contains its number.
@@ -354,6 +449,44 @@ mod tests {
         ours.flush().unwrap();
         assert!(ours.queued() > 0);
         assert_eq!(take_until(&mut theirs, 4, &mut ours), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn lent_descriptors_stay_open_and_come_with_their_message_also_when_the_socket_is_full() {
+        let (mut ours, mut theirs) = pair();
+        let lent: Vec<OwnedFd> = (0..5).map(numbered).collect();
+        let send = |conn: &mut Conn, number: usize| {
+            let before = conn.queued();
+            conn.send(&number);
+            conn.send_bulk(Kind::Spec, &vec![7; 300_000]);
+            conn.flush_lending(before, &[lent[number].as_fd()]).unwrap();
+        };
+        (0..5).for_each(|number| send(&mut ours, number));
+        assert!(ours.queued() > 0);
+        let taken = take_until(&mut theirs, 4, &mut ours);
+        assert_eq!(taken, [0, 1, 2, 3, 4]);
+        assert!(lent.iter().all(|fd| fd.try_clone().is_ok()));
+    }
+
+    #[test]
+    fn the_queue_reports_room_in_the_socket_only_while_bytes_wait() {
+        let (mut ours, mut theirs) = pair();
+        let mut poll = mio::Poll::new().unwrap();
+        let mut events = mio::Events::with_capacity(4);
+        let mut look = |poll: &mut mio::Poll| {
+            poll.poll(&mut events, Some(Duration::ZERO)).unwrap();
+            events.iter().any(mio::event::Event::is_writable)
+        };
+        ours.watch(poll.registry(), Token(1)).unwrap();
+        ours.watch_writing(poll.registry(), Token(1)).unwrap();
+        assert!(!look(&mut poll), "nothing is queued");
+        ours.send_bulk(Kind::Spec, &vec![7; 3_000_000]);
+        ours.flush().unwrap();
+        assert!(ours.queued() > 0);
+        ours.watch_writing(poll.registry(), Token(1)).unwrap();
+        assert!(!look(&mut poll), "the socket is full");
+        while theirs.fill().unwrap() == Filled::More {}
+        assert!(look(&mut poll));
     }
 
     #[test]

@@ -10,15 +10,15 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use nix::fcntl::OFlag;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::stat::{SFlag, fstat};
+use nix::sys::stat::{FileStat, SFlag, fstat, major, minor};
 use nix::unistd::isatty;
 
 /// How the descriptor is used without blocking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
-    /// A file: it never blocks, and epoll does not accept it.
+    /// A file or `/dev/null`: it never blocks, and epoll does not accept it.
     File,
     /// Opened again by this process, non-blocking.
     Own,
@@ -57,13 +57,15 @@ impl Inherited {
         let kind = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT;
         let (fd, how) = match kind {
             SFlag::S_IFSOCK => (fd, How::Socket),
+            SFlag::S_IFCHR if is_null(&stat) && is_open_for(&fd, way) => (fd, How::File),
             SFlag::S_IFIFO | SFlag::S_IFCHR => match reopen(&fd, way) {
                 Ok(own) => (own, How::Own),
                 Err(_) => (fd, How::Polled),
             },
             _ => (fd, How::File),
         };
-        let is_terminal = kind == SFlag::S_IFCHR && isatty(&fd).unwrap_or(false);
+        let may_be_terminal = kind == SFlag::S_IFCHR && how != How::File;
+        let is_terminal = may_be_terminal && isatty(&fd).unwrap_or(false);
         let identity = (stat.st_dev, stat.st_ino);
         Ok(Self { fd, how, way, identity, is_terminal, is_pipe: kind == SFlag::S_IFIFO })
     }
@@ -77,6 +79,21 @@ impl Inherited {
         let mut fds = [PollFd::new(self.fd.as_fd(), wanted)];
         Ok(poll(&mut fds, PollTimeout::ZERO)? > 0)
     }
+}
+
+/// Whether it is `/dev/null`.
+fn is_null(stat: &FileStat) -> bool {
+    (major(stat.st_rdev), minor(stat.st_rdev)) == (1, 3)
+}
+
+/// Whether the descriptor was opened for that direction.
+fn is_open_for(fd: &OwnedFd, way: Way) -> bool {
+    let wrong = match way {
+        Way::In => OFlag::O_WRONLY,
+        Way::Out => OFlag::O_RDONLY,
+    };
+    let flags = fcntl(fd, FcntlArg::F_GETFL).map(OFlag::from_bits_truncate);
+    flags.is_ok_and(|flags| flags & OFlag::O_ACCMODE != wrong)
 }
 
 /// Opens the same file again, with an open file description of its own. So a flag set here does not affect other

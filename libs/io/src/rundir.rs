@@ -374,7 +374,7 @@ impl RunDir {
     /// Connects to a socket in this directory, which was checked; `None` if no daemon serves it.
     fn connect_to(&self, socket: &Path) -> Result<Option<Conn>, RunDirError> {
         let conn = match UnixStream::connect(socket) {
-            Ok(stream) => Conn::new(stream).map_err(|e| Self::system(socket, e))?,
+            Ok(stream) => Conn::new(stream),
             Err(e) => match e.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => return Ok(None),
                 _ => return Err(Self::system(socket, e)),

@@ -1,13 +1,15 @@
-//! Signals as events of the loop. The handler only notes the number and wakes the loop.
+//! Signals as events of the loop: from a handler that only notes the number and wakes the loop, or, in a process of one
+//! thread, from the kernel.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
+use nix::errno::Errno;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, read};
 
 use crate::raw;
 use crate::status::{self, field};
@@ -67,7 +69,9 @@ pub fn ignored() -> u64 {
 
 /// The signals that may not have their default effect in this process: those with which it began, and those that it has
 /// changed itself.
-pub(crate) fn not_default() -> u64 {
+///
+/// The first call reads `/proc`, so a process that will start children for others may call it early.
+pub fn not_default() -> u64 {
     static FIRST: OnceLock<u64> = OnceLock::new();
     let first = FIRST.get_or_init(|| {
         let status = status::of(Pid::this());
@@ -124,10 +128,21 @@ pub fn die_of(signal: i32) {
 
 /// The signals that a process catches. The descriptor is readable while some are pending.
 #[derive(Debug)]
-pub struct Signals {
-    /// Written by the handler.
-    wake: &'static OwnedFd,
+pub struct Signals(Source);
+
+#[derive(Debug)]
+enum Source {
+    /// The descriptor that the handler writes to.
+    Handler(&'static OwnedFd),
+    /// The signals are blocked, and the kernel reports them.
+    Kernel(SignalFd),
 }
+
+/// Most signals that one call of the kernel reports; more follow in the next call.
+const REPORTS: usize = 16;
+
+/// The size of the kernel's report of one signal. It begins with the number of the signal.
+const REPORT: usize = size_of::<libc::signalfd_siginfo>();
 
 impl Signals {
     /// Catches `signals` from now on. All values of this type in a process share the caught signals.
@@ -135,25 +150,75 @@ impl Signals {
     /// # Errors
     /// One of them cannot be caught, or no descriptors are left.
     pub fn catch(signals: &[i32]) -> io::Result<Self> {
-        Ok(Self { wake: raw::caught::catch(signals)? })
+        Ok(Self(Source::Handler(raw::caught::catch(signals, false)?)))
     }
 
-    /// The signals that arrived since the last call, each once. Makes no system call if there are none.
+    /// The same, but a signal that this process ignores stays ignored.
+    ///
+    /// # Errors
+    /// As for [`Signals::catch`].
+    pub fn catch_unless_ignored(signals: &[i32]) -> io::Result<Self> {
+        Ok(Self(Source::Handler(raw::caught::catch(signals, true)?)))
+    }
+
+    /// Blocks `signals` from now on, for a process with one thread. It takes few system calls, and nothing has to be
+    /// reset for children, whose start unblocks all signals.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn block(signals: &[Signal]) -> io::Result<Self> {
+        let set: SigSet = signals.iter().copied().collect();
+        set.thread_block()?;
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        Ok(Self(Source::Kernel(SignalFd::with_flags(&set, flags)?)))
+    }
+
+    /// The signals that arrived since the last call, each once.
     pub fn pending(&mut self) -> Vec<i32> {
-        let mask = raw::caught::take(self.wake.as_raw_fd());
+        let mask = match &self.0 {
+            // Makes no system call if there are none.
+            Source::Handler(wake) => raw::caught::take(wake.as_raw_fd()),
+            Source::Kernel(reports) => reported(reports),
+        };
         (1..=64).filter(|&signal| has(mask, signal)).collect()
     }
 }
 
+/// Takes the blocked signals that have arrived, a bit for each from signal 1 on.
+fn reported(reports: &SignalFd) -> u64 {
+    let mut buffer = [0; REPORTS * REPORT];
+    let mut mask = 0;
+    loop {
+        let read = match read(reports, &mut buffer) {
+            Err(Errno::EINTR) => continue,
+            Err(_) => return mask,
+            Ok(read) => read,
+        };
+        let numbers = buffer[..read].chunks_exact(REPORT).filter_map(|it| it.first_chunk());
+        mask |= numbers.fold(0, |all, number| all | bit(u32::from_ne_bytes(*number)));
+        if read < buffer.len() {
+            return mask;
+        }
+    }
+}
+
+/// The bit of a signal in a mask.
+fn bit(signal: u32) -> u64 {
+    signal.checked_sub(1).and_then(|shift| 1_u64.checked_shl(shift)).unwrap_or(0)
+}
+
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.wake.as_fd()
+        match &self.0 {
+            Source::Handler(wake) => wake.as_fd(),
+            Source::Kernel(reports) => reports.as_fd(),
+        }
     }
 }
 
 impl AsRawFd for Signals {
     fn as_raw_fd(&self) -> RawFd {
-        self.wake.as_raw_fd()
+        self.as_fd().as_raw_fd()
     }
 }
 
@@ -187,6 +252,8 @@ impl AsFd for ChildSignals {
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::signal::raise;
+
     use super::*;
 
     #[test]
@@ -206,6 +273,33 @@ mod tests {
             assert!(send_to_group(Pid::from_raw(everybody), libc::SIGURG).is_err());
             assert!(send(Pid::from_raw(everybody), libc::SIGURG).is_err());
         }
+    }
+
+    #[test]
+    fn blocked_signals_are_reported_once_and_keep_their_default_effect_for_children() {
+        let mut signals = Signals::block(&[Signal::SIGUSR1, Signal::SIGUSR2]).unwrap();
+        assert!(signals.pending().is_empty());
+        for signal in [libc::SIGUSR2, libc::SIGUSR1, libc::SIGUSR2] {
+            raise(Signal::try_from(signal).unwrap()).unwrap();
+        }
+        assert_eq!(signals.pending(), [libc::SIGUSR1, libc::SIGUSR2]);
+        assert!(signals.pending().is_empty());
+        assert!(!has(not_default(), libc::SIGUSR1));
+        assert_eq!([bit(0), bit(1), bit(64), bit(65)], [0, 1, 1 << 63, 0]);
+    }
+
+    #[test]
+    fn an_ignored_signal_stays_ignored_if_it_is_to_be_spared() {
+        raw::ignore_signal(libc::SIGHUP);
+        let mut signals = Signals::catch_unless_ignored(&[libc::SIGHUP, libc::SIGQUIT]).unwrap();
+        send(Pid::this(), libc::SIGHUP).unwrap();
+        send(Pid::this(), libc::SIGQUIT).unwrap();
+        let mut got = signals.pending();
+        while got.is_empty() {
+            got = signals.pending();
+        }
+        assert_eq!(got, [libc::SIGQUIT]);
+        assert!(has(ignored(), libc::SIGHUP));
     }
 
     #[test]

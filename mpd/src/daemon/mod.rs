@@ -46,6 +46,7 @@ use mpd_wire::job::Notice;
 use mpd_wire::message::{
     ConsoleReply, JobRef, ManagerReport, MeetingAnswer, Phase, RingRequest, Span,
 };
+use nix::sys::signal::Signal;
 
 use crate::cli::Cli;
 use crate::daemon::acceptor::{Acceptor, PER_TURN};
@@ -74,7 +75,8 @@ const AGENT: Token = Token(4);
 /// How long an acceptor rests when descriptors have run out.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
-const SIGNALS_CAUGHT: [i32; 4] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGCHLD];
+const SIGNALS_CAUGHT: [Signal; 4] =
+    [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD];
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     limits::keep_owner_permissions();
@@ -141,7 +143,7 @@ impl Daemon {
         be_the_last_victim();
         tree::become_subreaper().context("cannot become a subreaper")?;
         limits::protect_memory()?;
-        let signals = Signals::catch(&SIGNALS_CAUGHT).context("cannot catch signals")?;
+        let signals = Signals::block(&SIGNALS_CAUGHT).context("cannot catch signals")?;
         let poll = Poll::new().context("cannot make an event queue")?;
         poll.registry().register(
             &mut SourceFd(&signals.as_raw_fd()),
@@ -181,7 +183,7 @@ impl Daemon {
             membership,
             names: Names::default(),
             states: States::default(),
-            signalled: true,
+            signalled: false,
             ending: false,
         })
     }
@@ -199,6 +201,7 @@ impl Daemon {
             if self.is_over() {
                 break;
             }
+            self.peers.watch_writing(self.poll.registry());
             let wait = self.wait();
             match self.poll.poll(&mut events, wait) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => events.clear(),
@@ -501,8 +504,7 @@ impl Daemon {
             let now = self.clock.now();
             let Some(stream) = listening.next(now) else { return };
             let registry = self.poll.registry();
-            let added =
-                Conn::new(stream).and_then(|conn| self.peers.add(registry, conn, false, now));
+            let added = self.peers.add(registry, Conn::new(stream), false, now);
             if let Err(e) = added {
                 log::warn!("cannot serve a connection: {e}");
             }
@@ -516,8 +518,7 @@ impl Daemon {
             let now = self.clock.now();
             let Some(stream) = guests.next(now) else { return };
             let registry = self.poll.registry();
-            let added =
-                Conn::new(stream).and_then(|conn| self.peers.add(registry, conn, true, now));
+            let added = self.peers.add(registry, Conn::new(stream), true, now);
             if let Err(e) = added {
                 log::warn!("cannot serve a console: {e}");
             }
@@ -558,6 +559,6 @@ fn begin_private(
     }
     let stream = UnixStream::from(adopt_inherited(3).context("--private is for mpirun")?);
     let owner = (owner, guests.are_findable());
-    peers.add_owner(poll.registry(), Conn::new(stream)?, owner, now)?;
+    peers.add_owner(poll.registry(), Conn::new(stream), owner, now)?;
     Ok(guests)
 }

@@ -1,8 +1,6 @@
 //! The start of the process: from the inherited descriptors to the loop.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,8 +8,6 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use log::LevelFilter;
-use mio::Token;
-use mpd_io::cgroup::Cgroup;
 use mpd_io::identity;
 use mpd_io::oom;
 use mpd_job::manager::{Input, Manager, Start};
@@ -23,14 +19,13 @@ use nix::unistd::Pid;
 use super::context::{Common, Job};
 use super::ending::{CleanUp, Ending, forget};
 use super::links::{LinkEnd, Links};
-use super::means::Means;
+use super::means::{Beforehand, Means};
 use super::parent;
 use super::pmi::Pmi;
 use super::process::Process;
 use super::ranks::Ranks;
 use super::spawns::Spawns;
 use super::stdio::Stdio;
-use super::tokens::CONSOLE;
 use super::upstream::{Console, Daemon, HandOver, Passed, Upstream};
 use super::worlds::{World, Worlds};
 use crate::cli;
@@ -48,11 +43,12 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let readiness = oom_readiness();
     crate::limits::protect_memory()?;
     let mut daemon = Daemon::inherit()?;
+    let beforehand = Beforehand::new(parent, readiness)?;
     // A manager in waiting stays here until there is a job. All that depends on the job or on the time is made later.
     let Some(handed) = daemon.receive_job().context("the daemon sent no job")? else {
         return Ok(ExitCode::SUCCESS);
     };
-    let HandOver { order, encoded, record, passed, has_waited } = handed;
+    let HandOver { order, encoded, record, cgroup, passed, has_waited } = handed;
     let began = if has_waited { mpd_io::clock::wall() } else { began };
     // It may have got its job before it waited.
     if cli::is_called(cli::IN_WAITING) {
@@ -61,7 +57,7 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
     // The lock of the job's record shows that we live. It is held as long as the record is open.
     let notes = Notes::new(record.into());
-    let mut means = Means::new(daemon, &order, (began, parent, readiness), notes)?;
+    let mut means = Means::new(daemon, &order, (began, beforehand), (notes, cgroup))?;
     let is_root = order.tree_index == 0;
     let now = means.clock.now();
     means.branches.begin(means.poll.registry(), now);
@@ -84,7 +80,7 @@ impl Means {
         let children = order.host_slices.children(order.tree_index as usize);
         let unlinked =
             children.into_iter().any(|tree_index| self.branches.awaits(LinkEnd::Child(tree_index)));
-        forget(order, cgroup_of(order));
+        forget(order, self.cgroup.take().as_deref());
         let code = mpd_wire::job::exit::SUITE;
         self.daemon.report(&ManagerReport::Ended { code, unlinked });
         self.daemon.flush();
@@ -109,7 +105,6 @@ impl Means {
         let world = World::of_job(&spec, &order);
         let (clean_up, made) =
             CleanUp::start(Path::new(&order.tmpdir), (&spec, &world.here), self.notes);
-        let cgroup = cgroup_of(&order);
         let (pump, unrecorded) = pump_of(&spec, &order, self.clock.now());
         let mut worlds = Worlds::default();
         worlds.insert(world);
@@ -128,45 +123,40 @@ impl Means {
         };
         let (console, outputs, adopted) = match passed {
             Some(Passed { console, outputs, adopted }) => {
-                (Console::new(console)?, Some(outputs), adopted)
+                (Console::new(console), Some(outputs), adopted)
             }
             None => (Console::default(), None, None),
         };
         let (stdio, trouble) = Stdio::new(&job, outputs)?;
-        let group = cgroup.as_ref().map(|group| group.as_fd().try_clone_to_owned());
         let mut process = Process {
             signals: self.signals,
-            signalled: true,
+            signalled: false,
             pump,
             upstream: Upstream::new(console, self.daemon, self.trace, &job),
             links: Links::new(self.branches),
-            ranks: Ranks::new(group.transpose()?, self.readiness, adopted)?,
+            ranks: Ranks::new(self.cgroup.clone(), self.readiness, adopted)?,
             stdio,
-            pmi: Pmi::new(&job),
+            pmi: Pmi::new(&job, self.listener),
             spawns: Spawns::new(&job),
-            ending: Ending::new(clean_up, cgroup),
+            ending: Ending::new(clean_up, self.cgroup),
             over: None,
             common: Common {
                 poll: self.poll,
                 clock: self.clock,
-                null: fs::OpenOptions::new().read(true).open("/dev/null")?.into(),
+                null: self.null,
                 job,
                 events: std::collections::VecDeque::new(),
             },
         };
         let turn = &mut process.common.turn();
         unrecorded.into_iter().for_each(|notice| turn.post(Input::Notice(notice)));
-        let watched = process.upstream.begin(turn.now(), turn.registry, Token(CONSOLE));
+        let watched = process.upstream.begin(turn.now(), turn.registry);
         watched.context("cannot watch the console")?;
         process.stdio.register(turn.registry).context("cannot watch the outputs")?;
         process.links.pass_on_specification(encoded);
         process.links.begin(turn, made.err().or(trouble), self.early);
         Ok(process)
     }
-}
-
-fn cgroup_of(order: &StartJob) -> Option<Cgroup> {
-    order.cgroup.as_ref().and_then(|path| Cgroup::open(Path::new(path)).ok())
 }
 
 /// The pump of the machine; recorded if the user asked for that. A notice reports why recording failed.

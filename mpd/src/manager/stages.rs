@@ -32,6 +32,13 @@ impl Process {
         }
         let code = self.over.unwrap_or(mpd_wire::job::exit::SUITE);
         self.upstream.end(code, self.links.is_unlinked());
+        let Self {
+            common, signals, pump, upstream, links, ranks, stdio, pmi, spawns, ending, ..
+        } = self;
+        // This completes a recording.
+        drop(pump);
+        // The kernel closes and frees all else at once when this process exits now.
+        std::mem::forget((common, signals, upstream, links, ranks, stdio, pmi, spawns, ending));
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -130,5 +137,5 @@ fn review_drain(process: &mut Process) {
 
 fn flush_links(process: &mut Process) {
     process.links.flush();
-    process.upstream.flush();
+    process.upstream.flush(process.common.poll.registry());
 }

@@ -255,7 +255,7 @@ fn daemon(root: &Path, rundir: &RunDir) {
         drop(served);
         let mut watchers = Vec::new();
         for stream in listener.incoming() {
-            let mut conn = Conn::new(stream.unwrap()).unwrap();
+            let mut conn = Conn::new(stream.unwrap());
             let Some(request) = request(&mut conn) else { continue };
             let reply = answer(root, &request);
             conn.send(&reply);

@@ -87,7 +87,7 @@ impl Drop for Daemon {
 }
 
 fn serve(stream: UnixStream, script: &Mutex<Script>, asked: &Mutex<Vec<RingRequest>>) {
-    let mut conn = Conn::new(stream).unwrap();
+    let mut conn = Conn::new(stream);
     let Ok(request) = receive(&mut conn) else { return };
     asked.lock().unwrap().push(request.clone());
     let acts = script.lock().unwrap()(&request);

@@ -12,7 +12,7 @@ fn caller(variables: &[(&str, &str)]) -> Caller {
         directory: "/".into(),
         umask: 0o022,
         limits: Vec::new(),
-        terminal: (80, 24),
+        terminal: || (80, 24),
         closed: [false; 3],
         niceness: None,
         ring: crate::ring::size,

@@ -45,7 +45,7 @@ fn caller(arguments: &[&str]) -> Caller {
             Limit { resource: 4, soft: 0, hard: 0 },
             Limit { resource: 7, soft: 1024, hard: 4096 },
         ],
-        terminal: (132, 43),
+        terminal: || (132, 43),
         closed: [false; 3],
         niceness: Some(0),
         ring: |_| RingSize { hosts: 4, cpus: 6 },

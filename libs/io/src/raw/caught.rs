@@ -56,27 +56,38 @@ extern "C" fn note(signal: c_int) {
     }
 }
 
-/// Catches the signals from now on. Returns the descriptor that becomes readable when one arrives.
+/// Catches the signals from now on, except ignored ones if they are to be `spared`. Returns the descriptor that becomes
+/// readable when one arrives.
 ///
 /// # Errors
 /// One of them cannot be caught, or no descriptors are left.
-pub(crate) fn catch(signals: &[c_int]) -> io::Result<&'static OwnedFd> {
+pub(crate) fn catch(signals: &[c_int], spared: bool) -> io::Result<&'static OwnedFd> {
     let wake = wake()?;
     WAKE.store(wake.as_raw_fd(), Ordering::SeqCst);
     for &signal in signals {
         if !(1..=LAST_SIGNAL).contains(&signal) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        note_changed(signal);
         // SAFETY: sigaction is plain data, and zeros are an empty mask. The handler makes only async-signal-safe calls.
-        let result = unsafe {
+        let (result, before) = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
+            let mut before: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = note as *const () as libc::sighandler_t;
             action.sa_flags = libc::SA_RESTART;
-            libc::sigaction(signal, &raw const action, std::ptr::null_mut())
+            let mut result = libc::sigaction(signal, &raw const action, &raw mut before);
+            if result == 0 && spared && before.sa_sigaction == libc::SIG_IGN {
+                result = libc::sigaction(signal, &raw const before, std::ptr::null_mut());
+            }
+            (result, before.sa_sigaction)
         };
         if result < 0 {
             return Err(io::Error::last_os_error());
+        }
+        if spared && before == libc::SIG_IGN {
+            // It may have arrived between the two calls.
+            PENDING.fetch_and(!(1 << (signal - 1)), Ordering::SeqCst);
+        } else {
+            note_changed(signal);
         }
     }
     Ok(wake)

@@ -1,7 +1,6 @@
 //! Gives a job to its manager: the record, the order, and the descriptors.
 
-use std::fs::File;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 use anyhow::{Context, Result};
 use mpd_io::cgroup::Cgroup;
@@ -45,7 +44,10 @@ impl Jobs {
         let written = self.records.write(&record);
         let started = written.and_then(|file| {
             let order = self.order(launch, &record, &given)?;
-            self.hand_over(&record.job, &order, (&given, &file), now).map(|pid| (pid, file))
+            let of_job = std::iter::once(file.as_fd()).chain(cgroup.iter().map(Cgroup::as_fd));
+            let lent: Vec<_> = of_job.chain(given.descriptors.iter().copied()).collect();
+            let pid = self.hand_over(&record.job, &order, (given.spec, &lent), now)?;
+            Ok((pid, file))
         });
         let (pid, file) = match started {
             Ok(started) => started,
@@ -102,18 +104,17 @@ impl Jobs {
         &mut self,
         job: &JobId,
         order: &ManagerOrder,
-        (given, record): (&Given<'_>, &File),
+        (spec, lent): (&[u8], &[BorrowedFd<'_>]),
         now: Time,
     ) -> Result<Pid> {
         loop {
             let ready = self.waiting.take(now);
             let is_new = ready.is_none();
             let (pid, mut manager) = ready.map_or_else(|| start::manager(Some(job)), Ok)?;
-            let passed = std::iter::once(record.as_fd()).chain(given.descriptors.iter().copied());
-            let passed = passed.map(|fd| fd.try_clone_to_owned()).collect::<Result<_, _>>();
-            manager.send_with(order, passed.context("cannot pass descriptors to a manager")?)?;
-            manager.send_bulk(Kind::Spec, given.spec);
-            match manager.flush() {
+            let before = manager.queued();
+            manager.send(order);
+            manager.send_bulk(Kind::Spec, spec);
+            match manager.flush_lending(before, lent) {
                 // It has died in waiting.
                 Err(_) if !is_new => continue,
                 Err(e) => log::warn!("job {job}: {e}"),

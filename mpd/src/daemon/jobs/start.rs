@@ -27,7 +27,7 @@ fn null() -> Result<OwnedFd> {
 /// Starts a manager, which waits for its job on the returned connection. Its arguments name the job, if there is one.
 pub(super) fn manager(job: Option<&JobId>) -> Result<(Pid, Conn)> {
     let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
-    let ours = Conn::new(ours)?;
+    let ours = Conn::new(ours);
     let null = null()?;
     let (called, name) = match job {
         Some(job) => (cli::MANAGER, job.to_string()),

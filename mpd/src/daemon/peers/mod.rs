@@ -11,7 +11,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::time::Duration;
 
 use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
+use mio::{Registry, Token};
 use mpd_io::conn::Conn;
 use mpd_machine::Time;
 use mpd_wire::JobId;
@@ -108,8 +108,7 @@ impl Peers {
         now: Time,
     ) -> io::Result<usize> {
         let token = FIRST_TOKEN + self.next;
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        registry.register(&mut SourceFd(&conn.as_raw_fd()), Token(token), interest)?;
+        conn.watch(registry, Token(token))?;
         self.next += 1;
         self.peers.insert(token, Peer { conn, way, state, since: now });
         self.ready.insert(token);
@@ -146,7 +145,19 @@ impl Peers {
         conn: Conn,
         now: Time,
     ) -> io::Result<()> {
-        self.insert(registry, (conn, Way::Standing), State::Manager(job), now).map(|_| ())
+        let token = self.insert(registry, (conn, Way::Standing), State::Manager(job), now)?;
+        // It has not sent anything yet, or an event reports it.
+        self.ready.remove(&token);
+        Ok(())
+    }
+
+    /// Has the queue report which sockets accept bytes again. To be called before each wait.
+    pub(crate) fn watch_writing(&mut self, registry: &Registry) {
+        for (&token, peer) in &mut self.peers {
+            if peer.conn.watch_writing(registry, Token(token)).is_err() {
+                self.ready.insert(token);
+            }
+        }
     }
 
     /// Answers [`Event::Registers`]: the job of that manager, or the reason of a refusal.

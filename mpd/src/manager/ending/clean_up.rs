@@ -52,8 +52,15 @@ impl CleanUp {
             registered: Vec::new(),
             notes,
         };
-        clean_up.add(leftovers::Note::Began(ipc::existing()));
-        clean_up.add(leftovers::Note::Clock(clocks().into()));
+        // The job has made nothing yet. The next note is written before something is made.
+        for note in [
+            leftovers::Note::Began(ipc::existing()),
+            leftovers::Note::Clock(clocks().into()),
+        ] {
+            if clean_up.known.add(note.clone()) {
+                clean_up.notes.add_later(&Note::Leftovers(note));
+            }
+        }
         let made = clean_up.make(base, (spec, ranks));
         (clean_up, made)
     }

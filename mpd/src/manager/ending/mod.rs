@@ -21,6 +21,7 @@ mod shm;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use mpd_io::cgroup::Cgroup;
@@ -88,7 +89,7 @@ pub(super) struct Ending {
     stopping: bool,
     helpers: Helpers,
     clean_up: CleanUp,
-    cgroup: Option<Cgroup>,
+    cgroup: Option<Rc<Cgroup>>,
     timers: Timers<Timer>,
 }
 
@@ -110,7 +111,7 @@ enum Due {
 }
 
 impl Ending {
-    pub(super) fn new(clean_up: CleanUp, cgroup: Option<Cgroup>) -> Self {
+    pub(super) fn new(clean_up: CleanUp, cgroup: Option<Rc<Cgroup>>) -> Self {
         Self {
             step: Step::None,
             due: VecDeque::new(),
@@ -336,7 +337,7 @@ impl Ending {
                     self.clean_up.note();
                     // An empty group needs no kill, and its removal proves that it is empty.
                     self.cgroup = self.cgroup.take().filter(|group| group.remove_empty().is_err());
-                    self.cgroup.iter().for_each(Cgroup::kill);
+                    self.cgroup.iter().for_each(|group| group.kill());
                 }
             }
         }
@@ -352,7 +353,7 @@ impl Ending {
 
     /// Reports that the clean-up is complete; a later daemon needs nothing of this job.
     fn forget_job(&mut self, turn: &mut Turn<'_>) {
-        forget(&turn.job.order, self.cgroup.take());
+        forget(&turn.job.order, self.cgroup.take().as_deref());
         turn.end(Phase::Cleanup, None);
         turn.report(Event::TraceEnds);
         turn.post(Input::CleanedUp);
@@ -369,7 +370,7 @@ fn report_refused(turn: &mut Turn<'_>, signal: i32, processes: &[Pid]) {
 }
 
 /// Removes the control group of the job here and its record in the run directory.
-pub(super) fn forget(order: &StartJob, cgroup: Option<Cgroup>) {
+pub(super) fn forget(order: &StartJob, cgroup: Option<&Cgroup>) {
     if let Some(group) = cgroup {
         let _ = group.remove();
     }

@@ -21,6 +21,7 @@ mod space;
 mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -78,7 +79,8 @@ pub(super) struct Pmi {
 }
 
 impl Pmi {
-    pub(super) fn new(job: &Job) -> Self {
+    /// `listener` is for PMIx clients, if there is one already.
+    pub(super) fn new(job: &Job, listener: Option<TcpListener>) -> Self {
         let all = job.worlds.all();
         let spaces = all.map(|world| (world.numbers.first, Space::new(world, &job.spec, &[])));
         Self {
@@ -90,7 +92,7 @@ impl Pmi {
             is_paused: job.spec.hold,
             misbehaved: BTreeSet::new(),
             timers: Timers::default(),
-            pmix: Pmix::default(),
+            pmix: Pmix::listening(listener),
         }
     }
 

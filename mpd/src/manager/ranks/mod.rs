@@ -35,8 +35,10 @@ mod wrap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 use anyhow::Result;
+use mpd_io::cgroup::Cgroup;
 use mpd_io::tree;
 use mpd_job::manager::Input;
 use mpd_machine::{Time, Timers};
@@ -72,7 +74,7 @@ pub(super) struct Ranks {
     table: Table,
     /// Worlds that are being started here, by their first rank.
     starting: BTreeMap<Rank, Starting>,
-    cgroup: Option<OwnedFd>,
+    cgroup: Option<Rc<Cgroup>>,
     /// The size of the ranks' terminals, once it has changed.
     size: Option<(u16, u16)>,
     memory: Memory,
@@ -93,7 +95,7 @@ impl Ranks {
     /// # Errors
     /// The system's.
     pub(super) fn new(
-        cgroup: Option<OwnedFd>,
+        cgroup: Option<Rc<Cgroup>>,
         readiness: Option<i16>,
         adopted: Option<[OwnedFd; 2]>,
     ) -> Result<Self> {

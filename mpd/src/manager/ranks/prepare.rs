@@ -16,12 +16,13 @@ use mpd_wire::Rank;
 use mpd_wire::job::group_of;
 use mpd_wire::job::{Argset, ArgumentFormat, Failure, JobSpec, Limit};
 use mpd_wire::message::StartJob;
-use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::resource::Resource;
 
 use super::descriptors::PMI_FD;
 use super::ranks_context::RanksContext;
 use super::resources;
 use super::wrap::{self, Arguments};
+use crate::limits;
 use crate::manager::ending::groups::Groups;
 use crate::manager::links::staging::Staging;
 
@@ -159,7 +160,7 @@ fn check_descriptors(context: RanksContext<'_>, ranks: &[Rank]) -> Result<(), Fa
     let has_shim = has_terminal || context.debug.is_some() || spec.on_crash.is_some();
     let per_rank = 3 + u64::from(has_shim) + files.filter(|f| f.names_rank()).count() as u64;
     let need = size * per_rank + fed + OWN_DESCRIPTORS;
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
+    let hard = limits::own(Resource::RLIMIT_NOFILE as u8).map_or(u64::MAX, |(_, hard)| hard);
     if need > hard {
         let problem = format!(
             "{size} processes on one host need {need} file descriptors, and the hard limit is {hard} (ulimit -Hn where mpd was started)"
@@ -176,7 +177,7 @@ fn check_descriptors(context: RanksContext<'_>, ranks: &[Rank]) -> Result<(), Fa
 pub(in crate::manager) fn check_files(ranks: usize, files: usize) -> Result<(), String> {
     // Few ranks have more descriptors than these.
     let need = 3 * ranks as u64 + files as u64 + OWN_DESCRIPTORS;
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or((u64::MAX, u64::MAX));
+    let hard = limits::own(Resource::RLIMIT_NOFILE as u8).map_or(u64::MAX, |(_, hard)| hard);
     if need > hard {
         return Err(format!(
             "{files} files for output need {need} file descriptors in all, and the hard limit is {hard} (ulimit -Hn where mpd was started)"
@@ -225,7 +226,7 @@ fn spawn_of(
     let mut spawn = Spawn::new(&arguments.path, arguments.argv, environment).map_err(nul)?;
     spawn.script(arguments.script);
     spawn.directory(&argset.directory).map_err(nul)?;
-    spawn.umask(argset.umask).limits(limits(&argset.limits)?).niceness(spec.niceness);
+    spawn.umask(argset.umask).limits(differing_limits(&argset.limits)?).niceness(spec.niceness);
     spawn.in_our_session().die_with_parent().traced_by(context.tracer());
     Ok(spawn)
 }
@@ -338,13 +339,13 @@ pub(crate) fn arguments_of(
 
 /// The limits that differ from ours. They are cut to the daemon's own hard limits, since the user's shell may have
 /// larger ones.
-fn limits(wanted: &[Limit]) -> Result<Vec<(u8, u64, u64)>, String> {
+fn differing_limits(wanted: &[Limit]) -> Result<Vec<(u8, u64, u64)>, String> {
     let mut differing = Vec::new();
     for limit in wanted {
-        let Some(resource) = resource(limit.resource) else {
+        if !limits::is_resource(limit.resource) {
             return Err(format!("resource limit {} is unknown", limit.resource));
-        };
-        let Ok((soft, hard)) = getrlimit(resource) else { continue };
+        }
+        let Some((soft, hard)) = limits::own(limit.resource) else { continue };
         let (new_soft, new_hard) = (limit.soft.min(hard), limit.hard.min(hard));
         if new_soft > new_hard {
             return Err("a soft resource limit is above its hard limit".into());
@@ -354,28 +355,6 @@ fn limits(wanted: &[Limit]) -> Result<Vec<(u8, u64, u64)>, String> {
         }
     }
     Ok(differing)
-}
-
-fn resource(number: u8) -> Option<Resource> {
-    Some(match u32::from(number) {
-        libc::RLIMIT_CPU => Resource::RLIMIT_CPU,
-        libc::RLIMIT_FSIZE => Resource::RLIMIT_FSIZE,
-        libc::RLIMIT_DATA => Resource::RLIMIT_DATA,
-        libc::RLIMIT_STACK => Resource::RLIMIT_STACK,
-        libc::RLIMIT_CORE => Resource::RLIMIT_CORE,
-        libc::RLIMIT_RSS => Resource::RLIMIT_RSS,
-        libc::RLIMIT_NPROC => Resource::RLIMIT_NPROC,
-        libc::RLIMIT_NOFILE => Resource::RLIMIT_NOFILE,
-        libc::RLIMIT_MEMLOCK => Resource::RLIMIT_MEMLOCK,
-        libc::RLIMIT_AS => Resource::RLIMIT_AS,
-        libc::RLIMIT_LOCKS => Resource::RLIMIT_LOCKS,
-        libc::RLIMIT_SIGPENDING => Resource::RLIMIT_SIGPENDING,
-        libc::RLIMIT_MSGQUEUE => Resource::RLIMIT_MSGQUEUE,
-        libc::RLIMIT_NICE => Resource::RLIMIT_NICE,
-        libc::RLIMIT_RTPRIO => Resource::RLIMIT_RTPRIO,
-        libc::RLIMIT_RTTIME => Resource::RLIMIT_RTTIME,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -23,9 +23,6 @@ use super::signal_target::SignalTarget;
 use crate::manager::event::Client;
 use crate::manager::stdio::pipes::Pipes;
 
-/// The capacity of the ranks' output pipes, for fewer wake-ups under load. The kernel may refuse it without harm.
-const PIPE_BYTES: i32 = 256 * 1024;
-
 /// Most ranks with enlarged pipes. A user has 64 MiB for all pipes before the kernel makes new ones very small.
 pub(super) const MAX_RANKS_ENLARGED: usize = 32;
 
@@ -60,7 +57,7 @@ pub(super) struct Given<'a> {
     pub(super) shim: Option<Abilities>,
     /// The size of the terminals, if it has changed since the job began.
     pub(super) size: Option<(u16, u16)>,
-    /// Whether the output pipes are to be large.
+    /// Whether the output pipes may become large.
     pub(super) enlarge: bool,
     /// Whether standard error is standard output. The pipe of standard error then ends at once.
     pub(super) joined: bool,
@@ -154,9 +151,6 @@ impl RankProcess {
         };
         for (stream, pipe) in Stream::BOTH.into_iter().zip(&outputs) {
             set_nonblocking(pipe)?;
-            if enlarge {
-                let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES));
-            }
             watch(pipe.as_raw_fd(), RankDescriptor::Output(stream), Interest::READABLE)?;
         }
         let pmi = match line {
@@ -179,7 +173,7 @@ impl RankProcess {
         let is_debugged = self.shim.as_ref().is_some_and(Shim::is_debugger);
         let client = if is_debugged { Client::Debugged } else { Client::Program };
         self.is_silent = false;
-        let pipes = Pipes::new(input, outputs, (self.child(), is_debugged));
+        let pipes = Pipes::new(input, outputs, (self.child(), is_debugged), enlarge);
         Ok(Ends { pipes, pmi, client })
     }
 

@@ -139,7 +139,7 @@ impl Stdio {
             {
                 // Marks may belong between these bytes.
                 marks.was_read(&self.buffer[..n]);
-                pipes.source(stream).taken += n as u64;
+                pipes.source(stream).note_read(n);
                 return turn.report(Event::ReadMarks(rank));
             }
             let source = pipes.source(stream);
@@ -148,7 +148,7 @@ impl Stdio {
                 Ok(n) => {
                     // A short read has emptied the pipe. New data makes a new event.
                     source.ready = n == most || source.ending;
-                    source.taken += n as u64;
+                    source.note_read(n);
                     self.take_output(turn, rank, stream, n);
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {

@@ -6,9 +6,16 @@ use mpd_io::usage;
 use mpd_stdio::line_splitter::LineSplitter;
 use mpd_stdio::silence::Task;
 use mpd_wire::Stream;
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::Pid;
 
 use super::marks::Marks;
+
+/// The size of an enlarged pipe.
+const PIPE_BYTES: i32 = 256 * 1024;
+
+/// A read of so many bytes shows that the pipe, which has 64 KiB at first, is too small for its writer.
+const MUCH: usize = 32 * 1024;
 
 /// One output stream of a rank.
 #[derive(Debug, Default)]
@@ -25,6 +32,21 @@ pub(super) struct Source {
     pub(super) queued: bool,
     /// Bytes read so far.
     pub(super) taken: u64,
+    /// Whether the pipe is enlarged when much comes at once.
+    may_grow: bool,
+}
+
+impl Source {
+    /// Notes a read of `count` bytes. A pipe that was nearly full becomes larger, so its writer waits less often.
+    pub(super) fn note_read(&mut self, count: usize) {
+        self.taken += count as u64;
+        if self.may_grow && count >= MUCH {
+            self.may_grow = false;
+            let _ = self.pipe.iter().try_for_each(|pipe| {
+                fcntl(pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES)).map(drop)
+            });
+        }
+    }
 }
 
 /// The pipes of one rank.
@@ -39,13 +61,15 @@ pub(in crate::manager) struct Pipes {
 }
 
 impl Pipes {
-    /// Those of a process, which may have a debugger.
+    /// Those of a process, which may have a debugger. With `may_grow`, they become larger when they are nearly full.
     pub(in crate::manager) fn new(
         input: Option<PipeWriter>,
         outputs: [PipeReader; 2],
         (process, is_debugged): (Option<Pid>, bool),
+        may_grow: bool,
     ) -> Self {
-        let mut sources = outputs.map(|pipe| Source { pipe: Some(pipe), ..Source::default() });
+        let open = |pipe| Source { pipe: Some(pipe), may_grow, ..Source::default() };
+        let mut sources = outputs.map(open);
         if is_debugged {
             // The shim writes it.
             sources[Stream::Out.index()].line_splitter = LineSplitter::of_whole_lines();
@@ -85,9 +109,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_pipe_grows_when_much_was_read_at_once() {
+        let size = |pipes: &mut Pipes| {
+            let pipe = pipes.source(Stream::Out).pipe.as_ref().unwrap();
+            fcntl(pipe, FcntlArg::F_GETPIPE_SZ).unwrap()
+        };
+        for (may_grow, read, grows) in
+            [(true, MUCH - 1, false), (false, MUCH, false), (true, MUCH, true)]
+        {
+            let outputs = [io::pipe().unwrap().0, io::pipe().unwrap().0];
+            let mut pipes = Pipes::new(None, outputs, (None, false), may_grow);
+            let before = size(&mut pipes);
+            pipes.source(Stream::Out).note_read(read);
+            assert_eq!(size(&mut pipes) > before, grows, "{may_grow} {read}");
+            assert_eq!(pipes.source(Stream::Out).taken, read as u64);
+        }
+    }
+
+    #[test]
     fn a_rank_is_silent_when_both_its_pipes_have_ended_and_unread_while_one_may_hold_bytes() {
         let outputs = [io::pipe().unwrap().0, io::pipe().unwrap().0];
-        let mut pipes = Pipes::new(None, outputs, (None, false));
+        let mut pipes = Pipes::new(None, outputs, (None, false), false);
         pipes.source(Stream::Err).ready = true;
         assert!(pipes.is_unread() && !pipes.are_silent());
         pipes.source(Stream::Err).pipe = None;

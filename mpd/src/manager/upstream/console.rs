@@ -1,14 +1,16 @@
 //! The root manager's connection to the console of its job. Other managers have no console; their messages to it
 //! are dropped.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use anyhow::Result;
+use mio::{Registry, Token};
 use mpd_io::conn::{Conn, Filled};
 use mpd_wire::frame;
 use mpd_wire::frame::Kind;
 use mpd_wire::message::{JobInput, JobNews};
+
+use crate::manager::tokens::CONSOLE;
 
 /// A message of the console.
 #[derive(Debug)]
@@ -30,16 +32,28 @@ pub(crate) struct Console {
 
 impl Console {
     /// The connection that the daemon passed.
-    ///
-    /// # Errors
-    /// The descriptor is not a socket.
-    pub(crate) fn new(fd: OwnedFd) -> Result<Self> {
-        let conn = Conn::new(UnixStream::from(fd))?;
-        Ok(Self { conn: Some(conn), ready: true, open: true, is_write_closed: false })
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        let conn = Conn::new(UnixStream::from(fd));
+        Self { conn: Some(conn), ready: true, open: true, is_write_closed: false }
     }
 
-    pub(crate) fn descriptor(&self) -> Option<RawFd> {
-        self.conn.as_ref().map(AsRawFd::as_raw_fd)
+    /// Has the queue report the console's messages.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn watch(&self, registry: &Registry) -> std::io::Result<()> {
+        self.conn.as_ref().map_or(Ok(()), |conn| conn.watch(registry, Token(CONSOLE)))
+    }
+
+    /// Has the queue report when the rest can be written.
+    pub(crate) fn watch_writing(&mut self, registry: &Registry) {
+        let watched = self.conn.as_mut().map(|conn| conn.watch_writing(registry, Token(CONSOLE)));
+        self.ready |= matches!(watched, Some(Err(_)));
+    }
+
+    /// Closes the connection, since nothing more is to be said.
+    pub(crate) fn close(&mut self) {
+        self.conn = None;
     }
 
     /// Queues news.

@@ -1,14 +1,14 @@
 //! The manager's connection to the daemon of its host.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
+use mio::{Registry, Token};
 use mpd_channel::hello::HELLO;
 use mpd_io::adopt_inherited;
+use mpd_io::cgroup::Cgroup;
 use mpd_io::conn::{Conn, Filled};
 use mpd_io::rundir::RunDir;
 use mpd_wire::frame;
@@ -65,6 +65,8 @@ pub(crate) struct HandOver {
     pub(crate) encoded: Vec<u8>,
     /// The record of the job, which is locked.
     pub(crate) record: OwnedFd,
+    /// The control group of the job, if it has one.
+    pub(crate) cgroup: Option<Cgroup>,
     /// For the root.
     pub(crate) passed: Option<Passed>,
     /// Whether this process existed before the job.
@@ -93,7 +95,7 @@ impl Daemon {
     /// Takes over descriptor 3.
     pub(crate) fn inherit() -> Result<Self> {
         let fd = adopt_inherited(3).context("a manager is started by its daemon only")?;
-        let conn = Conn::new(UnixStream::from(fd))?;
+        let conn = Conn::new(UnixStream::from(fd));
         Ok(Self { conn: Some(conn), ready: true, refused: false })
     }
 
@@ -131,8 +133,16 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn descriptor(&self) -> Option<RawFd> {
-        self.conn.as_ref().map(AsRawFd::as_raw_fd)
+    pub(crate) const fn is_connected(&self) -> bool {
+        self.conn.is_some()
+    }
+
+    /// Has the queue report the daemon's messages.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn watch(&self, registry: &Registry) -> std::io::Result<()> {
+        self.conn.as_ref().map_or(Ok(()), |conn| conn.watch(registry, Token(DAEMON)))
     }
 
     /// Reads the waiting messages; `false` if the daemon is gone.
@@ -186,6 +196,12 @@ impl Daemon {
         }
     }
 
+    /// Has the queue report when the rest can be written.
+    pub(crate) fn watch_writing(&mut self, registry: &Registry) {
+        let watched = self.conn.as_mut().map(|conn| conn.watch_writing(registry, Token(DAEMON)));
+        self.ready |= matches!(watched, Some(Err(_)));
+    }
+
     /// Queues a report.
     pub(crate) fn report(&mut self, report: &ManagerReport) {
         if let Some(conn) = &mut self.conn {
@@ -208,8 +224,7 @@ impl Daemon {
             manager: host_slice.manager,
             key: order.key.clone(),
         });
-        let both = Interest::READABLE | Interest::WRITABLE;
-        let watched = registry.register(&mut SourceFd(&conn.as_raw_fd()), Token(DAEMON), both);
+        let watched = conn.watch(registry, Token(DAEMON));
         if conn.flush().is_err() || watched.is_err() {
             return false;
         }
@@ -223,13 +238,16 @@ impl HandOver {
     fn begin(conn: &mut Conn, order: StartJob, has_waited: bool) -> Result<Self> {
         let mut next = || conn.take_descriptor().context("the daemon passed too few descriptors");
         let record = next()?;
+        let path = order.cgroup.as_ref().map(PathBuf::from);
+        let cgroup = path.map(|path| Ok::<_, anyhow::Error>(Cgroup::adopt(path, next()?)));
+        let cgroup = cgroup.transpose()?;
         let mut passed = None;
         if order.tree_index == 0 {
             let (console, outputs) = (next()?, [next()?, next()?]);
             let adopted = if order.adopts { Some([next()?, next()?]) } else { None };
             passed = Some(Passed { console, outputs, adopted });
         }
-        Ok(Self { order, encoded: Vec::new(), record, passed, has_waited })
+        Ok(Self { order, encoded: Vec::new(), record, cgroup, passed, has_waited })
     }
 
     /// Whether the specification is complete.

@@ -14,8 +14,7 @@ mod trace;
 
 use std::time::Duration;
 
-use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
+use mio::Registry;
 use mpd_job::manager::{Input, WorldEnds};
 use mpd_machine::{Time, Timers};
 use mpd_wire::job::{Crash, Failure, Notice, RankEnd, World};
@@ -86,22 +85,16 @@ impl Upstream {
         }
     }
 
-    /// Has the poll report the console under this token. Looks for a daemon if the first one has died.
+    /// Has the poll report the console. Looks for a daemon if the first one has died.
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn begin(
-        &mut self,
-        now: Time,
-        registry: &Registry,
-        console: Token,
-    ) -> std::io::Result<()> {
-        if self.daemon.descriptor().is_none() {
+    pub(super) fn begin(&mut self, now: Time, registry: &Registry) -> std::io::Result<()> {
+        if !self.daemon.is_connected() {
             // The daemon died during the wait for the specification.
             self.timers.set(Timer::Daemon, now + REGISTER_INTERVAL);
         }
-        let Some(fd) = self.console.descriptor() else { return Ok(()) };
-        registry.register(&mut SourceFd(&fd), console, Interest::READABLE | Interest::WRITABLE)
+        self.console.watch(registry)
     }
 
     pub(super) const fn mark_console(&mut self) {
@@ -121,9 +114,12 @@ impl Upstream {
         self.console.waits()
     }
 
-    pub(super) fn flush(&mut self) {
+    /// Writes what is queued, and has the poll report when the rest can be written.
+    pub(super) fn flush(&mut self, registry: &Registry) {
         self.console.flush();
+        self.console.watch_writing(registry);
         self.daemon.flush();
+        self.daemon.watch_writing(registry);
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
@@ -349,8 +345,9 @@ impl Upstream {
         turn.report(Event::Over(code));
     }
 
-    /// Sends the last report to the daemon.
+    /// Closes the connection to the console, which has all messages, and sends the last report to the daemon.
     pub(super) fn end(&mut self, code: u8, unlinked: bool) {
+        self.console.close();
         self.daemon.report(&ManagerReport::Ended { code, unlinked });
         self.daemon.flush();
     }

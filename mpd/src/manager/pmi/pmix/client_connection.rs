@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 
 use mio::unix::SourceFd;
@@ -17,6 +17,8 @@ use crate::manager::pmi::transfer::{ReadProgress, read, write};
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     pub(super) listener: Option<Listener>,
+    /// A socket that is not used yet.
+    pub(super) bound: Option<TcpListener>,
     /// By token, as counted from the first.
     pub(super) connections: BTreeMap<usize, ClientConnection>,
     pub(super) next: usize,

@@ -23,12 +23,13 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// Listens on a port that the kernel chooses.
+    /// Listens with the given socket, else on a port that the kernel chooses.
     ///
     /// # Errors
     /// Those of the system.
-    pub(super) fn open(registry: &Registry) -> io::Result<Self> {
-        let listener = mpd_io::tcp::listen(Some(Ipv4Addr::LOCALHOST.into()), 0)?;
+    pub(super) fn open(registry: &Registry, bound: Option<TcpListener>) -> io::Result<Self> {
+        let new = || mpd_io::tcp::listen(Some(Ipv4Addr::LOCALHOST.into()), 0);
+        let listener = bound.map_or_else(new, Ok)?;
         let port = listener.local_addr()?.port();
         let fd = listener.as_raw_fd();
         registry.register(&mut SourceFd(&fd), Token(PMIX), Interest::READABLE)?;

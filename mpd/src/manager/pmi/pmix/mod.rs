@@ -41,6 +41,7 @@ mod world_info;
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpListener;
 use std::time::Duration;
 
 use mpd_job::manager::Input;
@@ -120,9 +121,14 @@ pub(super) struct Pmix {
 }
 
 impl Pmix {
+    /// With this socket, else with one that is made when ranks are about to start.
+    pub(super) fn listening(listener: Option<TcpListener>) -> Self {
+        Self { clients: Clients { bound: listener, ..Clients::default() }, ..Self::default() }
+    }
+
     /// Listens, since ranks are about to start. Returns the port. Without one, clients of PMIx run alone.
     pub(super) fn open(&mut self, turn: &mut Turn<'_>) -> Option<u16> {
-        match Listener::open(turn.registry) {
+        match Listener::open(turn.registry, self.clients.bound.take()) {
             Ok(listener) => Some(self.clients.listener.insert(listener).port),
             Err(e) => {
                 let (host, problem) = (turn.job.host(), mpd_io::logging::plain(&e));
