@@ -39,7 +39,7 @@ pub(crate) const EXIT_FAILURE: u8 = 1;
 /// Exit codes: 0 for an end without errors; 2 for a wrong command line; 1 if the daemon could not start (standard error
 /// has the reason). With --status, 1 means that no daemon is running. With --replay, 1 means that the file is no recording
 /// or that outputs differ.
-#[derive(Debug, Parser)]
+#[derive(Debug, Default, Parser)]
 #[command(name = "mpd", version, after_help = AFTER_HELP, disable_help_flag = true)]
 pub(crate) struct Cli {
     /// Run in the background; return when the daemon is in the ring, or print why it is not
@@ -249,6 +249,29 @@ pub(crate) enum Role {
 }
 
 impl Cli {
+    /// The command line of a manager, or of the daemon of a private ring of one: the processes that jobs start with.
+    /// `None` for any other one. These programs write their command lines themselves, so nothing is to be explained to a
+    /// user, and clap would take longer than the rest of their start.
+    pub(crate) fn of_a_job(arguments: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut cli = Self::default();
+        let mut words = arguments.into_iter().skip(1);
+        while let Some(word) = words.next() {
+            match word.to_str()? {
+                "--manager" => cli.manager = true,
+                "--private" => cli.private = true,
+                "--removes-rundir" => cli.removes_rundir = true,
+                "--verbose" => cli.verbose += 1,
+                "--name" => cli.name = Some(words.next()?.into_string().ok()?),
+                "--owner" => cli.owner = Some(words.next()?.to_str()?.parse().ok()?),
+                "--listed" => cli.listed = Some(words.next()?.into()),
+                "--ncpus" => cli.ncpus = Some(words.next()?.to_str()?.parse().ok()?),
+                _ => return None,
+            }
+        }
+        let is_private = cli.private && cli.owner.is_some() && cli.ncpus != Some(0);
+        (cli.manager != is_private).then_some(cli)
+    }
+
     pub(crate) fn role(&self) -> Role {
         match self {
             Self { manager: true, .. } => Role::Manager,
@@ -307,6 +330,41 @@ impl Cli {
             (0, false) => LevelFilter::Info,
             (1, _) => LevelFilter::Debug,
             _ => LevelFilter::Trace,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_lines_of_jobs_are_understood_as_clap_understands_them() {
+        let read = |line: &str| {
+            let words = || line.split_whitespace().map(OsString::from);
+            let whole = Cli::try_parse_from(words()).map(|cli| format!("{cli:?}"));
+            (Cli::of_a_job(words()).map(|cli| format!("{cli:?}")), whole.ok())
+        };
+        for line in [
+            "mpdman --manager --name 3@h1 --verbose --verbose",
+            "mpd --private --owner 7",
+            "mpd --private --owner 7 --listed /run/x --name h1 --ncpus 4 --removes-rundir",
+        ] {
+            let (short, whole) = read(line);
+            assert_eq!(short, whole, "{line}");
+            assert!(short.is_some(), "{line}");
+        }
+        for line in [
+            "mpd",
+            "mpd --name h1",
+            "mpd --private",
+            "mpd --private --owner x",
+            "mpd --private --owner 7 --ncpus 0",
+            "mpd --private --owner 7 --open --ring r",
+            "mpd --manager --private --owner 7",
+            "mpd --manager --name",
+        ] {
+            assert_eq!(read(line).0, None, "{line}");
         }
     }
 }

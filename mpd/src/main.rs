@@ -50,9 +50,12 @@ fn serve() -> ExitCode {
     if let Some(arguments) = cli::arguments_behind(cli::MPI_USERS) {
         return exit_code(alone::run(&arguments));
     }
-    let cli: Cli = match mpd_docs::arguments::parse(std::env::args_os()) {
-        Ok(cli) => cli,
-        Err(code) => return code,
+    let cli: Cli = match Cli::of_a_job(std::env::args_os()) {
+        Some(cli) => cli,
+        None => match mpd_docs::arguments::parse(std::env::args_os()) {
+            Ok(cli) => cli,
+            Err(code) => return code,
+        },
     };
     let result = match cli.role() {
         Role::Manager => manager::run(cli.level()),

@@ -53,7 +53,7 @@ use crate::daemon::acceptor::{Acceptor, PER_TURN};
 use crate::daemon::agent::Agent;
 use crate::daemon::demand::Demand;
 use crate::daemon::guests::Guests;
-use crate::daemon::jobs::{Jobs, Waiting};
+use crate::daemon::jobs::{Jobs, Waiting, first_manager};
 use crate::daemon::listening::Listening;
 use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::membership::{Announcement, Membership, Turn};
@@ -137,6 +137,8 @@ impl Daemon {
             .with_context(|| {
                 format!("cannot open the log {}", log_file.unwrap_or_default().display())
             })?;
+        // The job is about to come, and its manager gets ready meanwhile.
+        let first = is_alone.then(first_manager).and_then(Result::ok);
         limits::raise_descriptor_limit();
         limits::lift_cpu_limit();
         priority::of_a_server();
@@ -152,7 +154,7 @@ impl Daemon {
         )?;
         let clock = Clock::start();
         let kept = serving.is_some().then(|| rundir.clone());
-        let waiting = Waiting::new(waiting, clock.now());
+        let waiting = first.map_or_else(|| Waiting::new(waiting, clock.now()), Waiting::of_one_job);
         let mut jobs = Jobs::new(&name, &host, kept, waiting);
         let mut peers = Peers::new(limits::descriptor_limit());
         let mut membership = None;

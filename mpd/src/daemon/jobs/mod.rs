@@ -46,6 +46,7 @@ use crate::daemon::submission::Submission;
 
 pub(crate) use listing::hosted;
 pub(crate) use roots::no_such_job;
+pub(crate) use start::first_manager;
 pub(crate) use waiting::Waiting;
 
 /// How often to look for managers of an earlier daemon that have not registered. They try every second.

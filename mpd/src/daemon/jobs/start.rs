@@ -26,6 +26,16 @@ fn null() -> Result<OwnedFd> {
 
 /// Starts a manager, which waits for its job on the returned connection. Its arguments name the job, if there is one.
 pub(super) fn manager(job: Option<&JobId>) -> Result<(Pid, Conn)> {
+    manager_in(job, None)
+}
+
+/// Starts the manager of the only job that this daemon will have, before the daemon is ready itself. The directory in
+/// which the user has started it is not kept in use.
+pub(crate) fn first_manager() -> Result<(Pid, Conn)> {
+    manager_in(None, Some(b"/"))
+}
+
+fn manager_in(job: Option<&JobId>, directory: Option<&[u8]>) -> Result<(Pid, Conn)> {
     let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
     let ours = Conn::new(ours);
     let null = null()?;
@@ -39,7 +49,10 @@ pub(super) fn manager(job: Option<&JobId>) -> Result<(Pid, Conn)> {
     let level = log::max_level();
     let louder = [LevelFilter::Debug, LevelFilter::Trace].map(|from| level >= from);
     argv.extend(louder.iter().filter(|louder| **louder).map(|_| b"--verbose".to_vec()));
-    let spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
+    let mut spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
+    if let Some(directory) = directory {
+        spawn.directory(directory)?;
+    }
     let log = std::io::stderr();
     let descriptors = [null.as_fd(), null.as_fd(), log.as_fd(), theirs.as_fd()];
     let pid = spawn.start(&descriptors, Extra::default(), None);

@@ -1,5 +1,6 @@
 //! Managers in waiting: processes that have begun, and have no job yet. A job that comes gets one of them and so starts
-//! faster. A manager serves one job only; the next one is started when the first job runs.
+//! faster. A manager serves one job only; the next one is started when the first job runs. The daemon of a private ring of
+//! one starts the manager of its job at once, and both get ready at the same time.
 
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ impl Plan {
     /// One of them has a job.
     fn taken(&mut self, now: Time) {
         self.pause = AFTER_A_FAILURE;
-        self.next = Some(now + AFTER_A_JOB);
+        self.next = (self.wanted > 0).then(|| now + AFTER_A_JOB);
     }
 
     /// A job has ended.
@@ -59,7 +60,7 @@ impl Plan {
 
     /// One has died in waiting, or could not be started.
     fn failed(&mut self, now: Time) {
-        self.next = Some(now + self.pause);
+        self.next = (self.wanted > 0).then(|| now + self.pause);
         self.pause = (self.pause * 2).min(LONGEST);
     }
 }
@@ -75,6 +76,11 @@ impl Waiting {
     /// None yet. `wanted` of them are kept.
     pub(crate) fn new(wanted: u8, now: Time) -> Self {
         Self { plan: Plan::new(wanted.into(), now), managers: Vec::new() }
+    }
+
+    /// One for the only job of a private ring. No other one follows.
+    pub(crate) fn of_one_job(manager: (Pid, Conn)) -> Self {
+        Self { plan: Plan::new(0, Time::ZERO), managers: vec![manager] }
     }
 
     /// Takes one of them for a job, the oldest first.
@@ -158,6 +164,16 @@ mod tests {
         assert!(plan.is_due(at(2003)));
         plan.started(1, at(2003));
         plan.job_ended(1, at(2005));
+        assert_eq!(plan.next, None);
+    }
+
+    #[test]
+    fn none_is_replaced_where_none_are_wanted() {
+        let mut plan = Plan::new(0, at(0));
+        plan.taken(at(1000));
+        plan.job_ended(0, at(1000));
+        assert_eq!(plan.next, None);
+        plan.failed(at(1000));
         assert_eq!(plan.next, None);
     }
 
