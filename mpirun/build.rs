@@ -5,10 +5,10 @@ use std::env;
 
 include!("src/names.rs");
 
-#[path = "../scripts/links.rs"]
-mod links;
 #[path = "../scripts/static.rs"]
 mod linking;
+#[path = "../scripts/links.rs"]
+mod links;
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

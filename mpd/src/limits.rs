@@ -23,9 +23,8 @@ pub(crate) fn descriptor_limit() -> u64 {
 /// called: then this process has changed the limits that it changes. `None`: the kernel has no such limit.
 pub(crate) fn own(resource: u8) -> Option<(u64, u64)> {
     static OWN: OnceLock<Vec<Option<(u64, u64)>>> = OnceLock::new();
-    let own = OWN.get_or_init(|| {
-        RESOURCES.into_iter().map(|resource| getrlimit(resource).ok()).collect()
-    });
+    let own = OWN
+        .get_or_init(|| RESOURCES.into_iter().map(|resource| getrlimit(resource).ok()).collect());
     let place = RESOURCES.iter().position(|known| *known as u8 == resource)?;
     own.get(place).copied().flatten()
 }

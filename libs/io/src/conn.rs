@@ -17,8 +17,8 @@ use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, UnixCredentials, getsockopt, recvmsg, send, sendmsg,
-    sockopt,
+    ControlMessage, ControlMessageOwned, MsgFlags, UnixCredentials, getsockopt, recvmsg, send,
+    sendmsg, sockopt,
 };
 
 /// Most bytes read per turn, so that one busy peer cannot starve the others.

@@ -27,7 +27,7 @@ pub(crate) struct Account {
     pub(crate) home: PathBuf,
 }
 
-/// The account of a user; `None` if the system has none.
+/// The account of a user; `None`: the user has no account.
 pub(crate) fn account(uid: u32) -> Option<Account> {
     if raw::is_static()
         && let Some(answer) = ask("passwd", &uid.to_string())
@@ -98,8 +98,7 @@ mod tests {
     #[test]
     fn the_answers_of_getent_are_understood_and_other_text_gives_nothing() {
         let hosts = b"::1             STREAM localhost\n::1             DGRAM\n127.0.0.1       STREAM\nfe80::1%eth0 RAW\n\nx y\n";
-        let found: Vec<String> =
-            addresses_in(hosts).iter().map(ToString::to_string).collect();
+        let found: Vec<String> = addresses_in(hosts).iter().map(ToString::to_string).collect();
         assert_eq!(found, ["::1", "::1", "127.0.0.1", "fe80::1"]);
         assert_eq!(addresses_in(b"\xff\n"), Vec::<IpAddr>::new());
         let ann = Account { name: "ann".into(), home: "/home/ann".into() };

@@ -53,10 +53,9 @@ impl CleanUp {
             notes,
         };
         // The job has made nothing yet. The next note is written before something is made.
-        for note in [
-            leftovers::Note::Began(ipc::existing()),
-            leftovers::Note::Clock(clocks().into()),
-        ] {
+        for note in
+            [leftovers::Note::Began(ipc::existing()), leftovers::Note::Clock(clocks().into())]
+        {
             if clean_up.known.add(note.clone()) {
                 clean_up.notes.add_later(&Note::Leftovers(note));
             }

@@ -14,7 +14,7 @@ use super::marks::Marks;
 /// The size of an enlarged pipe.
 const PIPE_BYTES: i32 = 256 * 1024;
 
-/// A read of so many bytes shows that the pipe, which has 64 KiB at first, is too small for its writer.
+/// A read of this size shows that the pipe, which has 64 KiB at first, is too small for its writer.
 const MUCH: usize = 32 * 1024;
 
 /// One output stream of a rank.
@@ -42,9 +42,10 @@ impl Source {
         self.taken += count as u64;
         if self.may_grow && count >= MUCH {
             self.may_grow = false;
-            let _ = self.pipe.iter().try_for_each(|pipe| {
-                fcntl(pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES)).map(drop)
-            });
+            let _ = self
+                .pipe
+                .iter()
+                .try_for_each(|pipe| fcntl(pipe, FcntlArg::F_SETPIPE_SZ(PIPE_BYTES)).map(drop));
         }
     }
 }
