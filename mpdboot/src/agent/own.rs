@@ -28,9 +28,8 @@ use crate::wire::{BootTask, MAX_REPORT, SecretText};
 /// Time for a daemon that is not in the ring to end, in milliseconds.
 const GRACE_MS: u16 = 1000;
 
-/// Descriptors of a daemon that this process starts.
-const READY: usize = 3;
-const KEY: usize = 4;
+/// Number of the first descriptor after the standard streams of a daemon that this process starts.
+const FIRST: i32 = 3;
 
 /// The process that started this agent has ended.
 #[derive(Debug, thiserror::Error)]
@@ -92,18 +91,18 @@ pub(super) fn become_daemon(
     Ok(cannot_run(&task.manner.mpd, &error.to_string()))
 }
 
-/// Starts the daemon with these standard streams, in a session of its own. The last descriptor
-/// reports that it is in the ring.
+/// Starts the daemon with these standard streams, in a session of its own. `report` takes its report
+/// that it is in the ring. A daemon with such a pipe ends if the pipe has no reader.
 fn spawn(
     nonce: &str,
     task: &BootTask,
-    (rundir, keep): (&RunDir, Option<&str>),
+    place: (&RunDir, Option<&str>),
     streams: [BorrowedFd<'_>; 3],
-) -> io::Result<(Pid, PipeReader)> {
+    report: Option<BorrowedFd<'_>>,
+) -> io::Result<Pid> {
     let key = key_pipe(task)?;
-    let (ready, report) = io::pipe()?;
-    let number = i32::try_from(KEY).ok().filter(|_| key.is_some());
-    let arguments = arguments(nonce, task, (rundir, keep), (number, true));
+    let number = FIRST + i32::from(report.is_some());
+    let arguments = arguments(nonce, task, place, (key.as_ref().map(|_| number), report.is_some()));
     let is_ours = |entry: &Vec<u8>| {
         let names = |variable: &str| {
             entry.strip_prefix(variable.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
@@ -113,12 +112,10 @@ fn spawn(
     let environment = own_environment().into_iter().filter(|entry| !is_ours(entry));
     let program = std::path::Path::new(&task.manner.mpd).as_os_str().as_bytes().to_vec();
     let spawn = Spawn::new(&program, arguments, environment).map_err(io::Error::other)?;
-    let [stdin, stdout, stderr] = streams;
-    let mut descriptors = vec![stdin, stdout, stderr, report.as_fd()];
-    debug_assert_eq!(descriptors.len(), READY + 1);
+    let mut descriptors = streams.to_vec();
+    descriptors.extend(report);
     descriptors.extend(key.as_ref().map(|key| key.as_fd()));
-    let pid = spawn.start(&descriptors, Extra::default(), None).map_err(io::Error::other)?;
-    Ok((pid, ready))
+    spawn.start(&descriptors, Extra::default(), None).map_err(io::Error::other)
 }
 
 /// Starts the daemon with our own standard streams, and waits until it is in the ring.
@@ -131,8 +128,11 @@ pub(super) fn start(
 ) -> Result<Result<(), Failure>> {
     let (stdin, stdout, stderr) = (io::stdin(), io::stdout(), io::stderr());
     let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-    let (pid, mut ready) = match spawn(nonce, task, (rundir, keep), streams) {
-        Ok(started) => started,
+    let (mut ready, report) = io::pipe().context("cannot make a pipe")?;
+    let started = spawn(nonce, task, (rundir, keep), streams, Some(report.as_fd()));
+    drop(report);
+    let pid = match started {
+        Ok(pid) => pid,
         Err(error) => return Ok(Err(cannot_run(&task.manner.mpd, &error.to_string()))),
     };
     loop {
@@ -189,7 +189,7 @@ pub(super) fn start_with_pipes(
         let (stdout, output) = io::pipe()?;
         let (stderr, errors) = io::pipe()?;
         let streams = [input.as_fd(), output.as_fd(), errors.as_fd()];
-        let (pid, _) = spawn(nonce, task, (rundir, keep), streams)?;
+        let pid = spawn(nonce, task, (rundir, keep), streams, None)?;
         let pipes = [OwnedFd::from(stdin), stdout.into(), stderr.into()];
         Child::new(pid, pipes.map(Some), Zeroizing::default(), MAX_REPORT)
     };

@@ -71,9 +71,10 @@ if [ "$1" = --agent ]; then
         read -r list
         printf '%s %s\n' "$name" "$list" >>%/lists;;
     esac
+    # A daemon ends if its report has no reader.
+    case " $* " in *' --report-ready '*) echo ready >&3;; esac
     echo >%/ring/$name
     say "{\"entered\":{\"addresses\":[\"$name:7000\"]}}"
-    case " $* " in *' --report-ready '*) echo ready >&3;; esac
     exit
 fi
 echo >%/ring/$name
