@@ -7,7 +7,7 @@
 //! | [`marks`] | marks of a rank's debugger between its lines |
 //! | [`input`] | input on its way to ranks and child managers |
 //! | [`output`] | output on its way to the outputs |
-//! | [`outputs`], [`sink`], [`files`], [`open`] | the outputs: the console's output and error, files, the parent |
+//! | [`outputs`], [`sink`], [`sinks`], [`files`], [`open`] | the outputs: the console's output and error, files, the parent |
 //! | [`flows`] | output of the child managers |
 //! | [`labels`] | the labels of each rank's lines |
 
@@ -21,6 +21,7 @@ mod output;
 mod outputs;
 pub(super) mod pipes;
 mod sink;
+mod sinks;
 mod trouble;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -41,7 +42,6 @@ use self::flows::Flows;
 use self::labels::Labels;
 use self::outputs::Outputs;
 use self::pipes::Pipes;
-use self::sink::Sink;
 use self::trouble::after_write;
 use super::context::{Job, Turn};
 use super::event::ForLinks;
@@ -124,9 +124,8 @@ impl Stdio {
             let stream = Stream::BOTH[(source & 1) as usize];
             self.expire_line(turn, Rank(source >> 1), stream);
         }
-        for i in 0..self.outputs.sinks.len() {
-            let is_due = |sink: &Sink| sink.deadline().is_some_and(|at| at <= now);
-            if self.outputs.sinks.contains(i) && is_due(&self.outputs.sinks[i]) {
+        for i in self.outputs.sinks.busy() {
+            if self.outputs.sinks[i].deadline().is_some_and(|at| at <= now) {
                 let trouble = self.outputs.sinks[i].handle_timeout(now);
                 after_write(turn, trouble);
             }
@@ -135,12 +134,11 @@ impl Stdio {
 
     /// Writes queued data, and resumes the sources that the write admission lets in.
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
-        for i in 0..self.outputs.sinks.len() {
-            if self.outputs.sinks.contains(i) {
-                let trouble = self.outputs.sinks[i].flush();
-                after_write(turn, trouble);
-                self.admit_blocked(turn, i);
-            }
+        for i in self.outputs.sinks.busy() {
+            let trouble = self.outputs.sinks[i].flush();
+            after_write(turn, trouble);
+            self.admit_blocked(turn, i);
+            self.outputs.sinks.review(i);
         }
         let is_silent = self.outputs.awaits_silence() && self.flows.waiting().is_empty();
         self.outputs.close_ended(is_silent);
@@ -340,7 +338,7 @@ impl Stdio {
         if !self.drain.is_watched {
             return;
         }
-        let taken = self.outputs.sinks.iter().map(|sink| sink.taken).sum();
+        let taken = self.outputs.sinks.taken();
         if std::mem::replace(&mut self.drain.taken, taken) != taken {
             turn.post(Input::DrainGoesOn);
         }

@@ -1,8 +1,8 @@
 //! The outputs of a manager: at the root the console's two descriptors or files by pattern, elsewhere the parent.
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
-use std::ops::{Index, IndexMut};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::rc::Rc;
@@ -20,64 +20,7 @@ use mpd_wire::{Rank, RankSet, Stream};
 
 use super::files::{Files, OutputFile};
 use super::sink::{Sink, Trouble, alone};
-
-/// Sinks by number. The number of a removed sink is used again.
-#[derive(Debug, Default)]
-pub(crate) struct Sinks {
-    sinks: Vec<Option<Sink>>,
-    /// Unused numbers.
-    free: Vec<usize>,
-}
-
-impl Sinks {
-    /// All numbers are smaller than this.
-    pub(crate) const fn len(&self) -> usize {
-        self.sinks.len()
-    }
-
-    /// Whether a sink has that number.
-    pub(crate) fn contains(&self, number: usize) -> bool {
-        self.sinks.get(number).is_some_and(Option::is_some)
-    }
-
-    /// All sinks.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Sink> {
-        self.sinks.iter().flatten()
-    }
-
-    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Sink> {
-        self.sinks.iter_mut().flatten()
-    }
-
-    fn add(&mut self, sink: Sink) -> usize {
-        let number = self.free.pop().unwrap_or(self.sinks.len());
-        match self.sinks.get_mut(number) {
-            Some(slot) => *slot = Some(sink),
-            None => self.sinks.push(Some(sink)),
-        }
-        number
-    }
-
-    fn remove(&mut self, number: usize) {
-        if self.sinks.get_mut(number).and_then(Option::take).is_some() {
-            self.free.push(number);
-        }
-    }
-}
-
-impl Index<usize> for Sinks {
-    type Output = Sink;
-
-    fn index(&self, number: usize) -> &Sink {
-        self.sinks[number].as_ref().expect("a sink exists as long as its number is in use")
-    }
-}
-
-impl IndexMut<usize> for Sinks {
-    fn index_mut(&mut self, number: usize) -> &mut Sink {
-        self.sinks[number].as_mut().expect("a sink exists as long as its number is in use")
-    }
-}
+use super::sinks::Sinks;
 
 /// The sinks of one stream: the console, a file, or both.
 #[derive(Clone, Copy, Debug)]
@@ -124,9 +67,15 @@ impl Outputs {
     }
 
     fn of(sinks: impl IntoIterator<Item = Sink>, console: [usize; 2]) -> Self {
-        let sinks = Sinks { sinks: sinks.into_iter().map(Some).collect(), free: Vec::new() };
         let (ended, unreported) = (Vec::new(), Vec::new());
-        Self { sinks, console, copy: false, files: Files::default(), ended, unreported }
+        Self {
+            sinks: sinks.into_iter().collect(),
+            console,
+            copy: false,
+            files: Files::default(),
+            ended,
+            unreported,
+        }
     }
 
     /// Labels merged lines by host.
@@ -134,9 +83,11 @@ impl Outputs {
         self.sinks.iter_mut().for_each(|sink| sink.label_by_host(hosts));
     }
 
-    /// Notes that these ranks have begun.
+    /// Notes that these ranks have begun. Files do not merge lines.
     pub(crate) fn begin(&mut self, now: Time, ranks: &RankSet) {
-        self.sinks.iter_mut().for_each(|sink| sink.begin(now, ranks));
+        for number in BTreeSet::from(self.console) {
+            self.sinks[number].begin(now, ranks);
+        }
     }
 
     /// Notes that the console asked these ranks something. They answer on their standard output.
@@ -258,9 +209,9 @@ impl Outputs {
 
     /// Has the poll report writable outputs. The tokens are `first` plus the number of the sink.
     pub(crate) fn register(&mut self, registry: &Registry, first: usize) -> io::Result<()> {
-        for (i, sink) in self.sinks.sinks.iter().enumerate() {
-            let Some(fd) = sink.as_ref().and_then(Sink::watched) else { continue };
-            watch(registry, fd, Token(first + i), Interest::WRITABLE)?;
+        for (number, sink) in self.sinks.iter() {
+            let Some(fd) = sink.watched() else { continue };
+            watch(registry, fd, Token(first + number), Interest::WRITABLE)?;
         }
         Ok(())
     }
@@ -323,11 +274,11 @@ impl Outputs {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        self.sinks.iter().filter_map(Sink::deadline).min()
+        self.sinks.busy_ones().filter_map(Sink::deadline).min()
     }
 
     pub(crate) fn are_empty(&self) -> bool {
-        self.sinks.iter().all(Sink::is_empty)
+        self.sinks.busy_ones().all(Sink::is_empty)
     }
 
     pub(crate) fn discard(&mut self) {

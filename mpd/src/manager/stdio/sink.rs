@@ -293,6 +293,11 @@ impl Sink {
         self.flush()
     }
 
+    /// Whether nothing is to be written or resumed until a change.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_empty() && self.blocked.is_empty()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         let nothing_waits = match &self.destination {
             Destination::Parent(uplink) => uplink.is_empty(),
