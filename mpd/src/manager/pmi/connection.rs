@@ -34,10 +34,9 @@ impl Connection {
     }
 
     /// Reads once.
-    pub(super) fn read(&mut self) -> ReadProgress {
-        let mut buffer = [0_u8; 16 * 1024];
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> ReadProgress {
         let Some(stream) = &mut self.stream else { return ReadProgress::Drained };
-        read(stream, &mut buffer, self.ending, |bytes| self.session.receive(bytes))
+        read(stream, buffer, self.ending, |bytes| self.session.receive(bytes))
     }
 
     /// Writes the output of the session as far as the client accepts it.

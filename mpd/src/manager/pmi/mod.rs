@@ -45,6 +45,9 @@ use super::context::{Job, Turn};
 use super::event::{Client, Event};
 use super::links::LinkEnd;
 
+/// Most bytes of one read.
+const READ_BYTES: usize = 16 * 1024;
+
 /// How long a client that closed its connection early may take to end.
 const CLOSED_GRACE: Duration = Duration::from_secs(2);
 
@@ -75,6 +78,8 @@ pub(super) struct Pmi {
     /// Ranks whose misbehaviour was reported to the user.
     misbehaved: BTreeSet<Rank>,
     timers: Timers<Timer>,
+    /// For reads. A new one for each read would have to be cleared, which takes longer than a short request.
+    buffer: Vec<u8>,
     pmix: Pmix,
 }
 
@@ -92,6 +97,7 @@ impl Pmi {
             is_paused: job.spec.hold,
             misbehaved: BTreeSet::new(),
             timers: Timers::default(),
+            buffer: vec![0; READ_BYTES],
             pmix: Pmix::listening(listener),
         }
     }
@@ -310,7 +316,7 @@ impl Pmi {
         let Some(connection) = self.connections.get_mut(&rank) else {
             return ReadProgress::Drained;
         };
-        let received = connection.read();
+        let received = connection.read(&mut self.buffer);
         let is_adopted = connection.client == Client::Adopted;
         if received == ReadProgress::Closed {
             connection.session.end_of_stream();
