@@ -7,6 +7,8 @@
 //!     t-bench ring   [members=16,211] [laps=20] [repetitions=N]  laps round the ring of daemons
 //!     t-bench memory [ranks=1,16,64,256]                   PSS of daemon, manager and mpirun (as root)
 //!     t-bench pmix   [ranks=64] [starts=2,16,64] [repetitions=N]  PMIx, beside the launchers of Open MPI and Slurm
+//!     t-bench many   [ranks=64,256,1000] [repetitions=N]   starts, ^C, the time for each of 1,000 and 4,000 ranks
+//!     t-bench share  [ranks=64] [repetitions=N]            beside busy processes in other sessions
 //!     t-bench spawn  [count=200] [repetitions=N]           a rank that spawns another, again and again
 //!
 //! Runs of all contestants alternate in a changing order. The table shows medians, minima and the ratio of the
@@ -16,9 +18,11 @@
 mod contest;
 mod echo;
 mod floor;
+mod many;
 mod memory;
 mod pmix;
 mod programs;
+mod share;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -31,6 +35,12 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let what = arguments.next().unwrap_or_default();
     let options: Vec<_> = arguments.collect();
+    if what == "spin" {
+        // A busy process of `share`.
+        loop {
+            std::hint::spin_loop();
+        }
+    }
     if what == "echo" {
         // A member of the bare ring.
         let result = echo::member(options.first().map_or("", String::as_str));
@@ -45,8 +55,12 @@ fn main() -> ExitCode {
         "ring" => ring,
         "spawn" => spawn,
         "memory" => memory,
+        "many" => many,
+        "share" => share,
         _ => {
-            println!("usage: t-bench start|stdout|pmi|pmix|jobs|ring|spawn|memory [NAME=VALUE...]");
+            println!(
+                "usage: t-bench start|stdout|pmi|pmix|jobs|ring|spawn|memory|many|share [NAME=VALUE...]"
+            );
             return ExitCode::from(2);
         }
     };
@@ -236,6 +250,17 @@ fn memory(options: &Options) -> Result<(), String> {
 fn mebibytes(kibibytes: u64) -> String {
     let tenths = (kibibytes * 10).div_ceil(1024);
     format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+fn many(options: &Options) -> Result<(), String> {
+    let ring = Ring::start()?;
+    let ranks = options.numbers("ranks", &[64, 256, 1000])?;
+    many::tables(&ring, &ranks, options.number("repetitions", 15)?)
+}
+
+fn share(options: &Options) -> Result<(), String> {
+    let ring = Ring::start()?;
+    share::tables(&ring, options.number("ranks", 64)?, options.number("repetitions", 15)?)
 }
 
 /// Each run is a job whose only rank spawns a light client `count` times, including the start of that job.
