@@ -33,6 +33,7 @@ mod library_spawn;
 mod limits;
 mod locality;
 mod manager;
+mod many;
 mod members;
 mod mixed;
 mod mpi;

@@ -7,7 +7,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use crate::clock::wall;
-use crate::stat::Stat;
+use crate::stat::{Stat, TICK_MS};
 
 /// A reading of the clocks that takes longer than this is repeated.
 const QUICK_MS: u64 = 5;
@@ -31,10 +31,35 @@ pub fn since_boot() -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The clock since boot before a child is started. The kernel gives the start of a process in ticks of that clock.
+#[derive(Clone, Copy, Debug)]
+pub struct BeforeStart(u64);
+
+impl BeforeStart {
+    /// To be called before the start.
+    pub fn now() -> Self {
+        Self(ticks())
+    }
+
+    /// The begin of a child that was started since, in milliseconds since boot. `None` if a tick began meanwhile: then
+    /// only `/proc` has it.
+    pub fn begin(self) -> Option<u64> {
+        (ticks() == self.0).then(|| self.0.saturating_mul(TICK_MS))
+    }
+}
+
+fn ticks() -> u64 {
+    since_boot() / TICK_MS
+}
+
+/// The lifetime until now of a process that began at this time and is not reaped. `over`: see [`lifetime`].
+pub fn life(pid: Pid, begin: u64, over: bool) -> Lifetime {
+    Lifetime { pid: pid.as_raw().unsigned_abs(), begin, seen: since_boot(), over }
+}
+
 /// The lifetime of a process until now; `None` if the process is gone. `over` says that its parent is about to reap it.
 pub fn lifetime(pid: Pid, over: bool) -> Option<Lifetime> {
-    let begin = Stat::of(pid)?.began_ms;
-    Some(Lifetime { pid: pid.as_raw().unsigned_abs(), begin, seen: since_boot(), over })
+    Some(life(pid, Stat::of(pid)?.began_ms, over))
 }
 
 /// Whether a process with this number exists that began at this time.
@@ -71,6 +96,26 @@ mod tests {
         assert!(exists(known.pid, known.begin) && !exists(known.pid, known.begin + 10));
         child.wait().unwrap();
         assert!(!exists(known.pid, known.begin) && lifetime(pid, true).is_none());
+    }
+
+    #[test]
+    fn the_clock_tells_when_a_child_began_unless_a_tick_has_passed() {
+        let (mut known, mut tries) = (0, 0);
+        while known < 20 && tries < 2000 {
+            tries += 1;
+            let before = BeforeStart::now();
+            let mut child = Command::new("true").spawn().unwrap();
+            let begin = before.begin();
+            let pid = Pid::from_raw(child.id().cast_signed());
+            let stat = Stat::of(pid).unwrap().began_ms;
+            child.wait().unwrap();
+            if let Some(begin) = begin {
+                assert_eq!(begin, stat);
+                known += 1;
+            }
+        }
+        assert_eq!(BeforeStart(ticks() - 1).begin(), None);
+        assert_eq!(known, 20);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_ulong};
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -94,6 +94,18 @@ pub fn place_for_exec(descriptor: OwnedFd, number: RawFd) -> io::Result<()> {
         unsafe { libc::dup2(descriptor.as_raw_fd(), number) }
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Lets the number of a descriptor lead to what `from` leads to. It stays close-on-exec.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn redirect(number: &OwnedFd, from: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: a system call on two open descriptors. The owner of the number stays its owner.
+    match unsafe { libc::dup3(from.as_raw_fd(), number.as_raw_fd(), libc::O_CLOEXEC) } {
+        result if result < 0 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }
 
 /// Takes over a descriptor that the kernel has just made for this process (received over a socket).

@@ -94,13 +94,9 @@ pub fn is_default(pid: Pid, signal: Signal) -> bool {
     !has(mask("SigIgn:") | mask("SigCgt:"), signal as i32)
 }
 
-/// Whether that signal would have its default effect on a process now: it is neither handled, nor ignored, nor
-/// blocked.
-pub fn takes_effect(pid: Pid, signal: i32) -> bool {
-    has_effect(&status::of(pid), signal)
-}
-
-fn has_effect(status: &str, signal: i32) -> bool {
+/// Whether that signal would have its default effect on a process with this status now: it is neither handled, nor
+/// ignored, nor blocked.
+pub(crate) fn has_effect(status: &str, signal: i32) -> bool {
     let masks = ["SigIgn:", "SigCgt:", "SigBlk:"].map(|name| mask_in(status, name));
     masks.iter().all(|mask| mask.is_some_and(|mask| !has(mask, signal)))
 }

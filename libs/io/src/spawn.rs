@@ -47,6 +47,52 @@ pub struct Extra<'a> {
     pub cpus: Option<&'a CpuMask>,
     /// Which of 0, 1 and 2 are closed in the child, regardless of the descriptors given for them.
     pub closed: [bool; 3],
+    /// For a parent with many descriptors.
+    pub low: Option<&'a LowNumbers>,
+}
+
+/// Low numbers for the descriptors of children. A child copies the table of its parent's descriptors. With thousands of
+/// them that takes longer than all other steps of a start, so a child with low numbers copies only their part.
+#[derive(Debug)]
+pub struct LowNumbers(Vec<OwnedFd>);
+
+impl LowNumbers {
+    /// LowNumbers for that many descriptors of a child. To be made while this process has few descriptors. `null` fills them.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(count: usize, null: BorrowedFd<'_>) -> io::Result<Self> {
+        // The numbers 0, 1, 2 … are those of the child.
+        let lowest = RawFd::try_from(count).unwrap_or(RawFd::MAX).max(3);
+        let number = |_| Ok(raw::adopt_received(fcntl(null, FcntlArg::F_DUPFD_CLOEXEC(lowest))?));
+        (0..count).map(number).collect::<io::Result<_>>().map(Self)
+    }
+
+    /// Lets all of them lead to `null` again. Until then they keep the descriptors of the last child open.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn clear(&self, null: BorrowedFd<'_>) -> io::Result<()> {
+        self.0.iter().try_for_each(|number| raw::redirect(number, null))
+    }
+
+    /// Puts the descriptors of the next child at these numbers, and returns the numbers.
+    fn fill(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<Vec<RawFd>> {
+        if descriptors.len() > self.0.len() {
+            return Err(io::Error::other("more descriptors than low numbers"));
+        }
+        let filled = self.0.iter().zip(descriptors).map(|(number, from)| {
+            raw::redirect(number, *from)?;
+            Ok(number.as_raw_fd())
+        });
+        filled.collect()
+    }
+
+    /// The first number behind them.
+    fn end(&self) -> Option<u32> {
+        let last = self.0.iter().map(AsRawFd::as_raw_fd).max()?;
+        u32::try_from(last).ok().map(|last| last + 1)
+    }
 }
 
 /// Why a child did not start.
@@ -183,19 +229,13 @@ impl Spawn {
         extra: Extra<'_>,
         cgroup: Option<BorrowedFd<'_>>,
     ) -> Result<Pid, SpawnError> {
-        let mut moved: Vec<OwnedFd> = Vec::new();
-        let mut placed: Vec<(RawFd, RawFd)> = Vec::with_capacity(descriptors.len());
-        let count = RawFd::try_from(descriptors.len()).unwrap_or(RawFd::MAX);
-        for (to, from) in (0..).zip(descriptors.iter().copied()) {
-            let mut from_number = from.as_raw_fd();
-            if from_number < count {
-                let fd = fcntl(from, FcntlArg::F_DUPFD_CLOEXEC(count))
-                    .map_err(|e| SpawnError::Descriptor(e.into()))?;
-                moved.push(raw::adopt_received(fd));
-                from_number = fd;
-            }
-            placed.push((from_number, to));
+        let low = extra.low.filter(|_| !self.keeps_inherited);
+        let (moved, numbers) = match low {
+            Some(low) => low.fill(descriptors).map(|numbers| (Vec::new(), numbers)),
+            None => out_of_the_way(descriptors),
         }
+        .map_err(SpawnError::Descriptor)?;
+        let placed: Vec<(RawFd, RawFd)> = numbers.into_iter().zip(0..).collect();
         let same = self.argv.len().saturating_sub(extra.arguments.len());
         let argv = pointers(self.argv[..same].iter().chain(extra.arguments));
         let shell = [c"/bin/sh".as_ptr(), self.program.as_ptr()];
@@ -215,6 +255,7 @@ impl Spawn {
             cpus: extra.cpus.map_or(&[], CpuMask::words),
             signal_scope: self.signal_scope,
             terminal: self.terminal,
+            below: low.and_then(LowNumbers::end),
             keeps_inherited: self.keeps_inherited,
             at_parents_end: self.at_parents_end,
             parent: Pid::this().as_raw(),
@@ -222,7 +263,9 @@ impl Spawn {
             reset: signals::not_default(),
             failed: None,
         };
-        match raw::spawn(&mut plan, cgroup.map(|fd| fd.as_raw_fd())) {
+        let spawned = raw::spawn(&mut plan, cgroup.map(|fd| fd.as_raw_fd()));
+        drop(moved);
+        match spawned {
             Ok(pid) => Ok(Pid::from_raw(pid)),
             Err(SpawnFault::Clone(error)) => Err(SpawnError::Fork(error)),
             Err(SpawnFault::Child { pid, step, error }) => {
@@ -231,6 +274,22 @@ impl Spawn {
             }
         }
     }
+}
+
+/// The numbers of descriptors, none of which is a number in the child. Those that are get another number, which the
+/// caller keeps open.
+fn out_of_the_way(descriptors: &[BorrowedFd<'_>]) -> io::Result<(Vec<OwnedFd>, Vec<RawFd>)> {
+    let count = RawFd::try_from(descriptors.len()).unwrap_or(RawFd::MAX);
+    let (mut moved, mut numbers) = (Vec::new(), Vec::with_capacity(descriptors.len()));
+    for from in descriptors {
+        let mut number = from.as_raw_fd();
+        if number < count {
+            number = fcntl(from, FcntlArg::F_DUPFD_CLOEXEC(count))?;
+            moved.push(raw::adopt_received(number));
+        }
+        numbers.push(number);
+    }
+    Ok((moved, numbers))
 }
 
 /// A change of state of a child.
@@ -312,6 +371,35 @@ mod tests {
         assert!(matches!(status, WaitStatus::Exited(_, 0)), "{status:?}");
         // `ls` itself holds the directory open as 3.
         assert_eq!(text, "1 2\n/\n0027\n0\n0 1 2 3 ");
+    }
+
+    #[test]
+    fn a_child_with_low_numbers_has_its_descriptors_and_no_other() {
+        let null = null();
+        let low = LowNumbers::new(3, null.as_fd()).unwrap();
+        let many: Vec<OwnedFd> = (0..200).map(|_| null.try_clone().unwrap()).collect();
+        let script = "ls /proc/self/fd | tr '\\n' ' '";
+        let spawn = Spawn::new(b"/bin/sh", ["sh", "-c", script], ["PATH=/bin:/usr/bin"]).unwrap();
+        for _ in 0..2 {
+            let (mut reader, writer) = io::pipe().unwrap();
+            let fds = [null.as_fd(), writer.as_fd(), null.as_fd()];
+            let extra = Extra { low: Some(&low), ..Extra::default() };
+            let pid = spawn.start(&fds, extra, None).unwrap();
+            drop(writer);
+            // The end of the pipe shows that the number no longer leads to it.
+            low.clear(null.as_fd()).unwrap();
+            let mut text = String::new();
+            reader.read_to_string(&mut text).unwrap();
+            assert!(matches!(waitpid(pid, None).unwrap(), WaitStatus::Exited(_, 0)));
+            // `ls` itself holds the directory open as 3.
+            assert_eq!(text, "0 1 2 3 ");
+        }
+        let missing = Spawn::new(b"/no/such", ["x"], ["A=1"]).unwrap();
+        let extra = Extra { low: Some(&low), ..Extra::default() };
+        assert!(missing.start(&[null.as_fd()], extra, None).is_err());
+        for fd in many {
+            fcntl(&fd, FcntlArg::F_GETFD).expect("the parent keeps its descriptors");
+        }
     }
 
     #[test]

@@ -4,10 +4,12 @@
 //! forks and closed descriptors. The proof that no process is left is the kernel's answer that this process has no
 //! child.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::prctl;
@@ -17,6 +19,7 @@ use nix::unistd::Pid;
 
 use crate::procfile;
 use crate::rundir::user_name;
+use crate::signals;
 use crate::stat::Stat;
 use crate::status;
 
@@ -36,14 +39,19 @@ pub fn own_children() -> Vec<Pid> {
 
 /// The children of all threads of `pid`. Empty if the process is gone.
 pub fn children(pid: Pid) -> Vec<Pid> {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    threads
-        .filter_map(|thread| procfile::table(thread.ok()?.path().join("children")).ok())
-        .flat_map(|text| {
-            text.split_ascii_whitespace().filter_map(|p| p.parse().ok()).collect::<Vec<_>>()
-        })
-        .map(Pid::from_raw)
-        .collect()
+    let threads = format!("/proc/{pid}/task");
+    // The directory has two links and one for each thread.
+    if fs::metadata(&threads).is_ok_and(|metadata| metadata.nlink() == 3) {
+        return children_of_thread(format!("{threads}/{pid}/children"));
+    }
+    let Ok(threads) = fs::read_dir(threads) else { return Vec::new() };
+    let files = threads.filter_map(|thread| Some(thread.ok()?.path().join("children")));
+    files.flat_map(children_of_thread).collect()
+}
+
+fn children_of_thread(file: impl AsRef<Path>) -> Vec<Pid> {
+    let text = procfile::table(file).unwrap_or_default();
+    text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw).collect()
 }
 
 /// Every process of this host that `/proc` lists now.
@@ -120,48 +128,93 @@ pub fn describe(pid: Pid) -> String {
     format!("process {pid} ({name}) of user {owner}")
 }
 
-/// Most passes over all descendants that are to be stopped.
-const MAX_PASSES: usize = 50;
+/// A descendant that may be stopped. Its data is read when it is asked for.
+#[derive(Debug)]
+pub struct Candidate {
+    pid: Pid,
+    status: OnceCell<String>,
+}
+
+impl Candidate {
+    /// Its process id.
+    pub const fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Whether a signal would have its default effect on it now, see [`signals::has_effect`].
+    pub fn takes_effect(&self, signal: i32) -> bool {
+        signals::has_effect(self.status.get_or_init(|| status::of(self.pid)), signal)
+    }
+
+    /// Whether it was stopped when its data was read. Unknown counts as running.
+    fn was_stopped(&self) -> bool {
+        self.status.get().is_some_and(|status| state_in(status).is_none_or(is_stopped))
+    }
+}
 
 /// Descendants that this process has stopped and will continue later.
+///
+/// A process may fork until it is still. So its children are looked up when it is still, once. Its orphans become
+/// children of this process, which are looked up each time.
 #[derive(Debug, Default)]
 pub struct Stopped {
+    /// All that were wanted.
     seen: BTreeSet<Pid>,
     /// Those that were not stopped before.
     ours: BTreeSet<Pid>,
+    /// Those that may not be still.
+    moving: Vec<Pid>,
+    unwanted: BTreeSet<Pid>,
+    advances: u32,
 }
 
+/// Only every so many calls look in `/proc` for children that the kernel does not report as still: other processes may
+/// trace them. That costs twenty times as much.
+const ADVANCES_PER_LOOK: u32 = 4;
+
 impl Stopped {
-    /// Stops the descendants that are `wanted`, but none below an unwanted one. Returns whether any was new. Passes are
-    /// repeated until one finds no new process, because a process may fork before it is stopped. The number of passes
-    /// is bounded.
-    pub fn add(&mut self, wanted: impl Fn(Pid) -> bool) -> bool {
-        let before = self.seen.len();
-        for _ in 0..MAX_PASSES {
-            let known = self.seen.len();
-            self.pass(&wanted);
-            if self.seen.len() == known {
-                break;
+    /// Stops the descendants that are `wanted`, but none below an unwanted one. Each is judged once. Returns whether
+    /// all are still, and none can be missing. To be called again until then, after a pause.
+    pub fn advance(&mut self, wanted: impl Fn(&Candidate) -> bool) -> bool {
+        let mut found = own_children();
+        self.advances = self.advances.wrapping_add(1);
+        let also_traced = self.advances.is_multiple_of(ADVANCES_PER_LOOK);
+        for pid in std::mem::take(&mut self.moving) {
+            if is_still(pid, also_traced) {
+                found.extend(children(pid));
+            } else {
+                self.moving.push(pid);
             }
         }
-        self.seen.len() > before
+        for pid in found {
+            if !self.seen.contains(&pid) && !self.unwanted.contains(&pid) {
+                self.add(Candidate { pid, status: OnceCell::new() }, &wanted);
+            }
+        }
+        self.moving.is_empty()
     }
 
-    fn pass(&mut self, wanted: impl Fn(Pid) -> bool) {
-        let mut queue = own_children();
-        while let Some(pid) = queue.pop() {
-            if !self.seen.contains(&pid) {
-                if !wanted(pid) {
-                    continue;
-                }
-                let was_stopped = state_of(pid).is_none_or(|state| "TtX".contains(state));
-                if kill(pid, Signal::SIGSTOP).is_ok() && !was_stopped {
-                    self.ours.insert(pid);
-                }
-                self.seen.insert(pid);
-            }
-            queue.extend(children(pid));
+    fn add(&mut self, candidate: Candidate, wanted: impl Fn(&Candidate) -> bool) {
+        let pid = candidate.pid;
+        if !wanted(&candidate) {
+            self.unwanted.insert(pid);
+            return;
         }
+        if kill(pid, Signal::SIGSTOP).is_ok() && !candidate.was_stopped() {
+            self.ours.insert(pid);
+        }
+        self.seen.insert(pid);
+        self.moving.push(pid);
+    }
+
+    /// Judges the unwanted descendants again, for another purpose.
+    pub fn judge_again(&mut self) {
+        self.unwanted.clear();
+    }
+
+    /// Whether all are still, as [`Stopped::advance`] returned last.
+    pub const fn is_complete(&self) -> bool {
+        self.moving.is_empty()
     }
 
     /// Whether no descendant was wanted.
@@ -169,15 +222,16 @@ impl Stopped {
         self.seen.is_empty()
     }
 
-    /// Whether all of them have stopped: the signal takes effect when a process is next scheduled.
-    pub fn are_still(&self) -> bool {
-        self.ours.iter().all(|&pid| is_still(pid))
+    /// All of them, in order.
+    pub fn pids(&self) -> impl Iterator<Item = Pid> {
+        self.seen.iter().copied()
     }
 
     /// Removes a process that was reaped: its number may be reused.
     pub fn forget(&mut self, pid: Pid) {
         self.seen.remove(&pid);
         self.ours.remove(&pid);
+        self.unwanted.remove(&pid);
     }
 
     /// Continues the processes.
@@ -186,24 +240,33 @@ impl Stopped {
     }
 }
 
-/// Stops every descendant.
-pub fn stop_descendants() {
-    Stopped::default().add(|_| true);
+/// Whether a process is stopped or dead. A signal takes effect only when its process is next scheduled. A child that
+/// another process traces counts only if `also_traced`.
+fn is_still(pid: Pid, also_traced: bool) -> bool {
+    let flags =
+        WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    match waitid(Id::Pid(pid), flags) {
+        Ok(WaitStatus::StillAlive) if !also_traced => false,
+        // Not a child, or perhaps traced.
+        Ok(WaitStatus::StillAlive) | Err(_) => {
+            Stat::of(pid).is_none_or(|stat| is_stopped(stat.state) || stat.state == 'Z')
+        }
+        Ok(_) => true,
+    }
 }
 
-/// Whether every descendant is stopped or dead. A signal takes effect only when its process is next scheduled.
-pub fn descendants_are_stopped() -> bool {
-    descendants().into_iter().all(is_still)
-}
-
-/// Whether a process is stopped or dead.
-fn is_still(pid: Pid) -> bool {
-    state_of(pid).is_none_or(|state| "TtZX".contains(state))
+/// Whether the kernel's letter is that of a process that does not run until it is continued, or is gone.
+const fn is_stopped(state: char) -> bool {
+    matches!(state, 'T' | 't' | 'X')
 }
 
 /// The kernel's letter for the state of a process; `None` if it is gone.
 fn state_of(pid: Pid) -> Option<char> {
-    status::field(&status::of(pid), "State:")?.chars().next()
+    state_in(&status::of(pid))
+}
+
+fn state_in(status: &str) -> Option<char> {
+    status::field(status, "State:")?.chars().next()
 }
 
 /// Lets every descendant continue.
@@ -243,7 +306,14 @@ pub fn next_dead() -> Dead {
     }
 }
 
-/// Reaps a child found by [`next_dead`].
+/// Whether this child has ended and still has to be reaped. Takes the same time for any number of children, unlike
+/// [`next_dead`].
+pub fn is_dead(child: Pid) -> bool {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    matches!(waitid(Id::Pid(child), flags), Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)))
+}
+
+/// Reaps a child found by [`next_dead`] or [`is_dead`].
 pub fn reap(pid: Pid) -> Option<WaitStatus> {
     waitpid(pid, Some(WaitPidFlag::WNOHANG)).ok()
 }

@@ -53,7 +53,7 @@ impl Process {
                 self.ending.signal(turn, &mut self.ranks, (signal, SignalTarget::Group));
             }
             Event::ToRemove(registered) => self.ending.register(registered),
-            Event::Started(pid) => self.ending.remember(pid),
+            Event::Started(pid, begin) => self.ending.remember(pid, begin),
 
             Event::Signal(rank, signal) => self.ranks.signal_one(rank, signal),
             Event::Speaks => self.ranks.note_pmi_use(),
@@ -221,8 +221,16 @@ impl Process {
 
     // ----- children -----
 
-    /// Reaps every child that ended: ranks, and orphans of the job.
+    /// Reaps children that have ended: ranks, and orphans of the job.
     pub(super) fn reap(&mut self) {
+        for pid in self.ranks.take_dying() {
+            if tree::is_dead(pid) {
+                self.reap_one(pid);
+            }
+        }
+        if !self.ranks.asks_for_dead(self.common.clock.now()) {
+            return;
+        }
         loop {
             match tree::next_dead() {
                 Dead::Child(pid) => self.reap_one(pid),

@@ -122,8 +122,8 @@ pub(super) enum Event {
     Going,
     /// A daemon has adopted this manager.
     Registered,
-    /// A process of the job was started here.
-    Started(Pid),
+    /// A process of the job was started here; and its begin in milliseconds since boot, if that is known.
+    Started(Pid, Option<u64>),
     /// The process of a rank has ended.
     Ended(Rank),
     /// A spawned rank has ended completely.

@@ -4,6 +4,7 @@ use mio::event::Event as Ready;
 use mpd_io::signals::Signals;
 use mpd_job::manager::Manager;
 use mpd_machine::Pump;
+use mpd_wire::Rank;
 
 use super::context::Common;
 use super::ending::Ending;
@@ -44,17 +45,24 @@ impl Process {
             ADOPTED => self.ranks.mark_adopted(),
             _ if self.pmi.mark_pmix(token, event.is_readable(), has_ended) => {}
             _ if self.links.mark_ready(token, has_ended || event.is_error()) => {}
-            _ => match self.ranks.of_token(token) {
-                Some((rank, RankDescriptor::Shim)) => self.ranks.mark_shim(rank),
-                Some((rank, RankDescriptor::Stdin)) => self.stdio.mark_writable(rank),
-                Some((rank, RankDescriptor::Output(stream))) => {
-                    self.stdio.mark_source(rank, stream, has_ended);
+            _ => {
+                if let Some((rank, descriptor)) = self.ranks.of_token(token) {
+                    self.mark_rank(event, rank, descriptor);
                 }
-                Some((rank, RankDescriptor::Pmi)) => {
-                    self.pmi.mark(rank, event.is_readable(), has_ended)
-                }
-                None => {}
-            },
+            }
+        }
+    }
+
+    fn mark_rank(&mut self, event: &Ready, rank: Rank, descriptor: RankDescriptor) {
+        let has_ended = event.is_read_closed();
+        if has_ended {
+            self.ranks.note_descriptor_end(rank);
+        }
+        match descriptor {
+            RankDescriptor::Shim => self.ranks.mark_shim(rank),
+            RankDescriptor::Stdin => self.stdio.mark_writable(rank),
+            RankDescriptor::Output(stream) => self.stdio.mark_source(rank, stream, has_ended),
+            RankDescriptor::Pmi => self.pmi.mark(rank, event.is_readable(), has_ended),
         }
     }
 

@@ -105,7 +105,8 @@ fn wait(process: &Process) -> Option<Duration> {
 fn take_signals(process: &mut Process) {
     let signalled = std::mem::take(&mut process.signalled);
     let signals = if signalled { process.signals.pending() } else { Vec::new() };
-    if signals.contains(&libc::SIGCHLD) || process.ending.is_kill() {
+    let is_due = process.ranks.has_dead_due(process.common.clock.now());
+    if signals.contains(&libc::SIGCHLD) || process.ending.is_kill() || is_due {
         process.reap();
     }
     // A signal that ends the manager ends its job too.

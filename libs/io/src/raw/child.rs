@@ -35,6 +35,9 @@ pub(crate) struct Plan<'a> {
     pub(crate) signal_scope: SignalScope,
     /// Descriptor 0 becomes the controlling terminal of the new session.
     pub(crate) terminal: bool,
+    /// The child gets only the descriptors below this number, instead of all: copying and closing thousands takes long.
+    /// Those that it is given must be among them.
+    pub(crate) below: Option<c_uint>,
     /// Whether it inherits further open descriptors without close-on-exec, besides the given ones.
     pub(crate) keeps_inherited: bool,
     /// The signal that the kernel sends it when its parent dies; 0: no signal.
@@ -141,10 +144,11 @@ struct CloneArgs {
 
 /// Returns the pid, or a negated errno.
 fn clone_child(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> c_long {
+    let shared = if plan.below.is_some() { libc::CLONE_FILES as u64 } else { 0 };
     let plan: *mut Plan<'_> = plan;
     if let Some(cgroup) = cgroup {
         let args = CloneArgs {
-            flags: CLONE_FLAGS | CLONE_INTO_CGROUP,
+            flags: CLONE_FLAGS | CLONE_INTO_CGROUP | shared,
             exit_signal: libc::SIGCHLD as u64,
             cgroup: cgroup as u64,
             ..CloneArgs::default()
@@ -158,7 +162,7 @@ fn clone_child(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> c_long {
             return result;
         }
     }
-    let flags = CLONE_FLAGS | libc::SIGCHLD as u64;
+    let flags = CLONE_FLAGS | shared | libc::SIGCHLD as u64;
     // SAFETY: see `vfork_call`; clone with a zero stack keeps the stack pointer.
     unsafe { vfork_call(libc::SYS_clone, flags, 0, plan.cast()) }
 }
@@ -280,6 +284,9 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
             // Kernels without this restriction do not know the call.
             libc::prctl(libc::PR_SET_PTRACER, plan.tracer as c_ulong, 0, 0, 0);
         }
+        if let Some(below) = plan.below {
+            leave_descriptors(below)?;
+        }
         place_descriptors(plan.descriptors)?;
         close_standard(plan.closed);
         if !plan.keeps_inherited {
@@ -313,6 +320,18 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
     }
     Ok(())
+}
+
+/// Makes descriptors of its own, instead of those that it shares with its parent: those below `below`.
+fn leave_descriptors(below: c_uint) -> Result<(), (Step, c_int)> {
+    // SAFETY: system calls on numbers. Linux before 5.9 does not know the first one. The second one copies all.
+    let result = unsafe {
+        match libc::syscall(libc::SYS_close_range, below, c_uint::MAX, libc::CLOSE_RANGE_UNSHARE) {
+            0 => 0,
+            _ => libc::unshare(libc::CLONE_FILES),
+        }
+    };
+    check(Step::Descriptors, result)
 }
 
 /// Puts every descriptor at its number.

@@ -1,17 +1,16 @@
 //! The leftovers of a job besides processes: its private directory, System V objects, shared memory, and what programs
 //! have registered for removal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 
 use mpd_io::ipc;
-use mpd_io::leftovers::{clocks, lifetime};
+use mpd_io::leftovers::{clocks, life, lifetime};
 use mpd_io::logging::plain;
 use mpd_io::made::Made;
 use mpd_io::registered;
 use mpd_io::shm::{self, ShmWatch};
-use mpd_io::tree;
 use mpd_job::leftovers;
 use mpd_job::leftovers::Known;
 use mpd_job::record::{Note, Registered};
@@ -29,6 +28,8 @@ pub(crate) struct CleanUp {
     directory: Option<Made>,
     pub(crate) shm: ShmWatch,
     known: Known,
+    /// When the children that were started, and not reaped, began.
+    children: BTreeMap<Pid, u64>,
     groups: Rc<Groups>,
     registered: Vec<Registered>,
     /// The notes for a daemon, in case this manager is killed. They hold the lock of the job's record.
@@ -48,6 +49,7 @@ impl CleanUp {
             // Begins before the shared objects of groups exist.
             shm: ShmWatch::start(),
             known: Known::default(),
+            children: BTreeMap::new(),
             groups: Rc::default(),
             registered: Vec::new(),
             notes,
@@ -90,27 +92,34 @@ impl CleanUp {
         Rc::clone(&self.groups)
     }
 
-    /// Notes a process of the job that is not reaped.
-    pub(crate) fn remember(&mut self, pid: Pid) {
-        self.note_lifetime(pid, false);
+    /// Notes a child that was started. `begin`: the time of its start, if it is known.
+    pub(crate) fn remember(&mut self, pid: Pid, begin: Option<u64>) {
+        if let Some(begin) = self.note_life(pid, begin, false) {
+            self.children.insert(pid, begin);
+        }
     }
 
     /// Notes a process of the job that is about to be reaped.
     pub(crate) fn note_end(&mut self, pid: Pid) {
-        self.note_lifetime(pid, true);
+        let begin = self.children.remove(&pid);
+        self.note_life(pid, begin, true);
     }
 
-    fn note_lifetime(&mut self, pid: Pid, over: bool) {
-        if let Some(lifetime) = lifetime(pid, over) {
-            self.add(leftovers::Note::Process(lifetime));
-        }
+    /// Notes the life of a process until now, and returns its beginning. `/proc` is asked for an unknown one.
+    fn note_life(&mut self, pid: Pid, begin: Option<u64>, over: bool) -> Option<u64> {
+        let life =
+            begin.map_or_else(|| lifetime(pid, over), |begin| Some(life(pid, begin, over)))?;
+        self.add(leftovers::Note::Process(life));
+        Some(life.begin)
     }
 
-    /// Notes the living processes. Must be called before they are killed.
-    pub(crate) fn note(&mut self) {
+    /// Notes these living processes. Must be called before they are killed.
+    pub(crate) fn note(&mut self, living: impl IntoIterator<Item = Pid>) {
         self.add(leftovers::Note::Clock(clocks().into()));
-        for pid in tree::descendants() {
-            self.remember(pid);
+        for pid in living {
+            // The number of a child cannot be reused before it is reaped.
+            let begin = self.children.get(&pid).copied();
+            self.note_life(pid, begin, false);
         }
     }
 

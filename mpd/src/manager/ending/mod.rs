@@ -26,8 +26,7 @@ use std::time::Duration;
 
 use mpd_io::cgroup::Cgroup;
 use mpd_io::rundir::RunDir;
-use mpd_io::signals::takes_effect;
-use mpd_io::tree::{self, Dead, Stopped};
+use mpd_io::tree::{self, Candidate, Dead, Stopped};
 use mpd_job::manager::Input;
 use mpd_job::record::Registered;
 use mpd_machine::{Time, Timers};
@@ -41,9 +40,13 @@ use super::context::Turn;
 use super::event::Event;
 use super::ranks::{Ranks, SignalTarget};
 
-/// The time between two rounds of killing, or between two checks whether everything is stopped. A round of killing
-/// follows at once when a child has ended.
-const INTERVAL: Duration = Duration::from_millis(2);
+/// The least time between two rounds of killing, or between two checks whether everything is stopped. A round of
+/// killing follows at once when a child has ended.
+const INTERVAL: Duration = Duration::from_millis(1);
+
+/// The time between two such rounds or checks is at least this often the time of the first: with thousands of processes
+/// one takes milliseconds.
+const SHARE: u32 = 3;
 
 /// How long a signal waits until everything is stopped and noted. A kill waits this long for each of the two.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -55,17 +58,15 @@ const IMMUNE_PATIENCE: Duration = Duration::from_secs(1);
 /// Most processes in a message.
 const MAX_NAMED: usize = 8;
 
-/// The time between two checks whether everything is stopped, and the number of checks. After that, a process in an
-/// uninterruptible system call is ignored.
-const STOP_INTERVAL: Duration = Duration::from_millis(2);
-const MAX_STOP_LOOKS: u16 = 500;
+/// How long a stop of everything waits. After that, a process in an uninterruptible system call is ignored.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// Continue with waiting signals, or with killing.
     Next,
-    /// Check for the n-th time whether everything is stopped.
-    Stopping(u16),
+    /// Check whether everything is stopped.
+    Stopping,
     /// Look for the n-th time for new files of /dev/shm that the job uses.
     Shm(u8),
     /// Stop waiting for the users of the files that are left.
@@ -85,8 +86,9 @@ pub(super) struct Ending {
     since: Time,
     /// Processes that cannot be killed. The user has a message about them.
     survivors: BTreeSet<Pid>,
-    /// Everything here is stopped or about to be stopped, so nothing is started.
-    stopping: bool,
+    /// Everything here is stopped or about to be stopped, so nothing is started. Until that time processes that are
+    /// not stopped are waited for.
+    halt: Option<(Stopped, Time)>,
     helpers: Helpers,
     clean_up: CleanUp,
     cgroup: Option<Rc<Cgroup>>,
@@ -119,7 +121,7 @@ impl Ending {
             kills: false,
             since: Time::ZERO,
             survivors: BTreeSet::new(),
-            stopping: false,
+            halt: None,
             helpers: Helpers::default(),
             clean_up,
             cgroup,
@@ -129,12 +131,12 @@ impl Ending {
 
     /// Whether everything here is stopped or about to be stopped.
     pub(super) const fn is_stopping(&self) -> bool {
-        self.stopping
+        self.halt.is_some()
     }
 
     /// Whether processes are about to be stopped or ended.
     pub(super) fn is_busy(&self) -> bool {
-        self.step != Step::None || self.kills || self.stopping
+        self.step != Step::None || self.kills || self.is_stopping()
     }
 
     /// Whether all processes are being killed, or will be.
@@ -151,7 +153,7 @@ impl Ending {
         while let Some(timer) = self.timers.pop_expired(now) {
             match timer {
                 Timer::Next => self.proceed(turn, ranks),
-                Timer::Stopping(checks) => self.look_at_stopping(turn, checks),
+                Timer::Stopping => self.look_at_stopping(turn),
                 Timer::Shm(checks) => self.look_at_shm(turn, checks),
                 Timer::ShmUsers => self.expire_shm_users(turn),
             }
@@ -160,9 +162,9 @@ impl Ending {
 
     // ----- processes that start and end -----
 
-    /// Notes a process of the job that was started.
-    pub(super) fn remember(&mut self, pid: Pid) {
-        self.clean_up.remember(pid);
+    /// Notes a process of the job that was started, at that time if it is known.
+    pub(super) fn remember(&mut self, pid: Pid, begin: Option<u64>) {
+        self.clean_up.remember(pid, begin);
     }
 
     /// Notes what a program has registered for removal at the end of the job.
@@ -174,6 +176,7 @@ impl Ending {
     pub(super) fn forget(&mut self, pid: Pid) {
         self.clean_up.note_end(pid);
         self.stopped.forget(pid);
+        self.halt.iter_mut().for_each(|(stopped, _)| stopped.forget(pid));
     }
 
     /// No child is left to reap, and no adopted process. Ends the kill if no process is left.
@@ -190,28 +193,29 @@ impl Ending {
     // ----- stop -----
 
     /// Stops every process of the job here.
-    pub(super) fn stop(&mut self, turn: &Turn<'_>) {
-        self.stopping = true;
-        tree::stop_descendants();
-        self.timers.set(Timer::Stopping(0), turn.now());
+    pub(super) fn stop(&mut self, turn: &mut Turn<'_>) {
+        self.halt = Some((Stopped::default(), turn.now() + STOP_PATIENCE));
+        self.look_at_stopping(turn);
     }
 
-    fn look_at_stopping(&mut self, turn: &mut Turn<'_>, checks: u16) {
-        if checks >= MAX_STOP_LOOKS || tree::descendants_are_stopped() {
+    fn look_at_stopping(&mut self, turn: &mut Turn<'_>) {
+        let began = turn.now();
+        let Some((stopped, until)) = &mut self.halt else { return };
+        if stopped.advance(|_| true) || began >= *until {
             turn.post(Input::TreeStopped);
         } else {
-            self.timers.set(Timer::Stopping(checks + 1), turn.now() + STOP_INTERVAL);
+            self.timers.set(Timer::Stopping, after(turn, began));
         }
     }
 
     /// Continues every stopped process of the job here, after the pending actions.
     pub(super) fn continue_all(&mut self, turn: &mut Turn<'_>, ranks: &mut Ranks) {
-        self.stopping = false;
+        self.halt = None;
         self.add(Due::Continue);
         self.proceed(turn, ranks);
     }
 
-    // x
+    // ----- signals and the kill -----
 
     /// Sends a signal to all ranks that run here.
     pub(super) fn signal(
@@ -220,18 +224,22 @@ impl Ending {
         ranks: &mut Ranks,
         (signal, target): (i32, SignalTarget),
     ) {
-        if self.step == Step::None {
-            if is_terminating(signal) {
-                self.stop_affected(ranks, signal, target);
-            }
-            if self.stopped.is_empty() {
-                let refused = ranks.signal(signal, target);
-                return report_refused(turn, signal, &refused);
-            }
-            self.begin_stop(turn, ranks);
+        if self.step != Step::None {
+            self.add(Due::Signal(signal, target));
+            return self.proceed(turn, ranks);
         }
+        let began = turn.now();
+        self.stopped = Stopped::default();
+        if is_terminating(signal) {
+            self.stop_affected(ranks, signal, target);
+        }
+        if self.stopped.is_empty() {
+            let refused = ranks.signal(signal, target);
+            return report_refused(turn, signal, &refused);
+        }
+        self.begin_stop(turn, ranks);
         self.add(Due::Signal(signal, target));
-        self.proceed(turn, ranks);
+        self.timers.set(Timer::Next, after(turn, began));
     }
 
     /// Kills every process of the job here, and each further one that appears among the descendants.
@@ -241,6 +249,8 @@ impl Ending {
             turn.begin(Phase::Kill, None);
             ranks.kill_adopted(turn);
             self.add(Due::Kill);
+            // Processes that survive a signal are killed.
+            self.stopped.judge_again();
             self.begin_stop(turn, ranks);
         }
         self.proceed(turn, ranks);
@@ -264,14 +274,14 @@ impl Ending {
     fn proceed(&mut self, turn: &mut Turn<'_>, ranks: &mut Ranks) {
         let now = turn.now();
         if let Step::Stop(until) = self.step
-            && (now >= until || self.all_are_stopped(ranks))
+            && (self.all_are_stopped(ranks) || now >= until)
         {
             self.find_new_shm(turn);
             let until = if self.is_kill() { now + PATIENCE } else { until };
             self.step = Step::Note(until);
         }
         let next = match self.step {
-            Step::Stop(_) => Some(now + INTERVAL),
+            Step::Stop(_) => Some(after(turn, now)),
             Step::Note(until) if now < until && self.helpers.are_running() => Some(until),
             Step::None | Step::Note(_) => {
                 self.step = Step::None;
@@ -280,9 +290,10 @@ impl Ending {
             }
         };
         if self.kills {
+            let began = turn.now();
             let immune = tree::kill_children(|pid| self.survivors.contains(&pid));
             self.give_up(turn, immune);
-            self.timers.set(Timer::Next, now + INTERVAL);
+            self.timers.set(Timer::Next, after(turn, began));
             turn.report(Event::Reap);
         } else if let Some(at) = next {
             self.timers.set(Timer::Next, at);
@@ -301,26 +312,18 @@ impl Ending {
         }
     }
 
-    /// Stops each process that the signal will end, and whose parent will end as well. Whether there are new ones.
+    /// Stops each process that the signal will end, and whose parent will end as well. Whether all are stopped.
     fn stop_affected(&mut self, ranks: &Ranks, signal: i32, target: SignalTarget) -> bool {
-        let ranks = ranks.pids();
-        self.stopped.add(|pid| {
-            let is_meant = match target {
-                SignalTarget::Group => getpgid(Some(pid)).is_ok_and(|group| ranks.contains(&group)),
-                SignalTarget::Process => ranks.contains(&pid),
-            };
-            is_meant && takes_effect(pid, signal)
-        })
+        self.stopped.advance(|process| is_affected(process, ranks, (signal, target)))
     }
 
-    /// Whether all processes to be stopped are stopped. A process that was forking may have a new child.
+    /// Whether all processes to be stopped are stopped.
     fn all_are_stopped(&mut self, ranks: &Ranks) -> bool {
-        let found = match self.due.front() {
-            _ if self.is_kill() => self.stopped.add(|_| true),
+        match self.due.front() {
+            _ if self.is_kill() => self.stopped.advance(|_| true),
             Some(&Due::Signal(signal, target)) => self.stop_affected(ranks, signal, target),
-            _ => false,
-        };
-        !found && self.stopped.are_still()
+            _ => true,
+        }
     }
 
     fn perform_due(&mut self, turn: &mut Turn<'_>, ranks: &mut Ranks) {
@@ -334,7 +337,7 @@ impl Ending {
                 Due::Kill => {
                     self.kills = true;
                     self.since = turn.now();
-                    self.clean_up.note();
+                    self.note_living();
                     // An empty group needs no kill, and its removal proves that it is empty.
                     self.cgroup = self.cgroup.take().filter(|group| group.remove_empty().is_err());
                     self.cgroup.iter().for_each(|group| group.kill());
@@ -342,12 +345,21 @@ impl Ending {
             }
         }
         let stopped = std::mem::take(&mut self.stopped);
-        if !self.kills && !self.stopping {
+        if !self.kills && !self.is_stopping() {
             stopped.resume();
         }
         if continues {
             tree::continue_descendants();
             ranks.continue_adopted();
+        }
+    }
+
+    /// Notes all processes, before they are killed.
+    fn note_living(&mut self) {
+        if self.stopped.is_complete() {
+            self.clean_up.note(self.stopped.pids());
+        } else {
+            self.clean_up.note(tree::descendants());
         }
     }
 
@@ -358,6 +370,22 @@ impl Ending {
         turn.report(Event::TraceEnds);
         turn.post(Input::CleanedUp);
     }
+}
+
+/// Whether a signal has its default effect on a process.
+fn is_affected(process: &Candidate, ranks: &Ranks, (signal, target): (i32, SignalTarget)) -> bool {
+    let is_rank = |pid| ranks.of_pid(pid).is_some();
+    let is_meant = match target {
+        SignalTarget::Group => getpgid(Some(process.pid())).is_ok_and(is_rank),
+        SignalTarget::Process => is_rank(process.pid()),
+    };
+    is_meant && process.takes_effect(signal)
+}
+
+/// When a round that began at that time, and ends now, is to be repeated.
+fn after(turn: &Turn<'_>, began: Time) -> Time {
+    let now = turn.now();
+    now + INTERVAL.max((now - began) * SHARE)
 }
 
 /// Reports a refused signal that asks to end, since it would otherwise have no visible effect.

@@ -11,6 +11,7 @@
 //! | [`adopted`], [`adoption`] | a process that ran before its job |
 //! | [`alone`] | ranks whose MPI library does not speak PMI |
 //! | [`memory`] | the order in which processes are killed when memory runs out |
+//! | [`reaping`] | when to look for dead children |
 //! | [`report`] | reports to the daemon for listings of jobs |
 
 mod adopted;
@@ -21,6 +22,7 @@ mod memory;
 mod prepare;
 mod process;
 mod ranks_context;
+mod reaping;
 mod report;
 mod resources;
 mod shim;
@@ -32,13 +34,14 @@ mod table;
 mod tests;
 mod wrap;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use anyhow::Result;
 use mpd_io::cgroup::Cgroup;
+use mpd_io::spawn::LowNumbers;
 use mpd_io::tree;
 use mpd_job::manager::Input;
 use mpd_machine::{Time, Timers};
@@ -54,6 +57,7 @@ pub(super) use self::descriptors::RankDescriptor;
 use self::memory::Memory;
 pub(super) use self::prepare::check_files;
 use self::process::{Handle, RankProcess, end_of, watch_pmi};
+use self::reaping::Reaping;
 use self::shim::{Reports, Shim};
 pub(super) use self::signal_target::SignalTarget;
 use self::starting::Starting;
@@ -65,6 +69,10 @@ use super::tokens::FIRST_RANK;
 /// Most crashes of all ranks of a host that are reported, besides held ones.
 const MAX_CRASHES: u32 = 64;
 
+/// Most ranks that one look examines. The next look examines further ones. The ranks of a world usually run the same
+/// program, so the first look decides.
+const RANKS_PER_LOOK: usize = 64;
+
 /// How often the interval between two looks for ranks that run alone is doubled, up to 10 s.
 const MOST_DOUBLINGS: u8 = 9;
 
@@ -75,6 +83,8 @@ pub(super) struct Ranks {
     /// Worlds that are being started here, by their first rank.
     starting: BTreeMap<Rank, Starting>,
     cgroup: Option<Rc<Cgroup>>,
+    /// Present as soon as there are many ranks.
+    low: Option<LowNumbers>,
     /// The size of the ranks' terminals, once it has changed.
     size: Option<(u16, u16)>,
     memory: Memory,
@@ -84,8 +94,11 @@ pub(super) struct Ranks {
     reporting: Vec<Rank>,
     /// The number of reported crashes.
     crashes: u32,
+    reaping: Reaping,
     /// Look for the MPI libraries of ranks for the n-th time.
     looks: Timers<u8>,
+    /// The first rank that such a look is to examine.
+    examined: Rank,
 }
 
 impl Ranks {
@@ -103,13 +116,16 @@ impl Ranks {
             table: Table::new(FIRST_RANK),
             starting: BTreeMap::new(),
             cgroup,
+            low: None,
             size: None,
             memory: Memory::begin(readiness),
             adoption: Adoption::of(adopted)?,
             alone: Alone::default(),
             reporting: Vec::new(),
             crashes: 0,
+            reaping: Reaping::default(),
             looks: Timers::default(),
+            examined: Rank(0),
         })
     }
 
@@ -123,13 +139,8 @@ impl Ranks {
         self.table.of_pid(pid)
     }
 
-    /// The children that are ranks.
-    pub(super) fn pids(&self) -> BTreeSet<Pid> {
-        self.table.pids().collect()
-    }
-
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.looks.next()
+        self.looks.next().into_iter().chain(self.reaping.due()).min()
     }
 
     // ----- signals -----
@@ -165,6 +176,27 @@ impl Ranks {
     }
 
     // ----- ends -----
+
+    /// Notes that a descriptor of a rank has ended: most likely the rank ends.
+    pub(super) fn note_descriptor_end(&mut self, rank: Rank) {
+        self.reaping.note_end(rank);
+    }
+
+    /// Children that most likely have ended, to be looked at by their numbers.
+    pub(super) fn take_dying(&mut self) -> Vec<Pid> {
+        let dying = self.reaping.take_dying().into_iter();
+        dying.filter_map(|rank| self.table.get(rank)?.child()).collect()
+    }
+
+    /// Whether to ask the kernel now for any dead child. Otherwise that is due later.
+    pub(super) fn asks_for_dead(&mut self, now: Time) -> bool {
+        self.reaping.asks(now, self.table.children())
+    }
+
+    /// Whether a question for dead children is due that was put off.
+    pub(super) fn has_dead_due(&self, now: Time) -> bool {
+        self.reaping.due().is_some_and(|due| due <= now)
+    }
 
     /// Reaps a rank. Its last requests and reports must have been read.
     pub(super) fn reap(&mut self, turn: &mut Turn<'_>, pid: Pid, is_kill: bool) {
@@ -406,8 +438,8 @@ impl Ranks {
 
     // ----- ranks that run alone -----
 
-    /// Begins to look for ranks that run alone. In a world of one rank, a rank alone is normal. Of ranks under our
-    /// debugger the user decides.
+    /// Begins to look for ranks that run alone, since all ranks here were started. In a world of one rank, a rank alone
+    /// is normal. Of ranks under our debugger the user decides.
     fn watch_alone(&mut self, turn: &Turn<'_>) {
         let spec = &turn.job.spec;
         if spec.size() > 1 && spec.debug.is_none() && !spec.allow_alone {
@@ -423,9 +455,9 @@ impl Ranks {
                 return;
             }
             if is_idle {
-                let first = self.table.all().filter(|(rank, _)| turn.job.is_first(*rank));
-                let living = first.filter_map(|(rank, process)| Some((rank, process.child()?)));
-                self.alone.search(living.collect(), turn.registry, turn.null);
+                let some = self.table.next_children(&mut self.examined, RANKS_PER_LOOK);
+                let first = some.into_iter().filter(|(rank, _)| turn.job.is_first(*rank));
+                self.alone.search(first.collect(), turn.registry, turn.null);
             }
             let next = (looks + 1).min(MOST_DOUBLINGS);
             self.looks.set(next, now + FIRST_LOOK * (1 << next));

@@ -1,7 +1,7 @@
 //! The process of one rank: its start, its signals, and its descriptors.
 
 use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use mio::unix::SourceFd;
@@ -122,14 +122,10 @@ impl RankProcess {
                 (Line::Pmi(pmi), theirs.into())
             }
         };
-        let (rank_in, input) = if given.fed {
-            let (reader, writer) = io::pipe()?;
-            (OwnedFd::from(reader), Some(writer))
-        } else {
-            (given.null.try_clone_to_owned()?, None)
-        };
+        let (rank_in, input) = if given.fed { io::pipe().map(Some)?.unzip() } else { (None, None) };
+        let stdin = rank_in.as_ref().map_or(given.null, AsFd::as_fd);
         let err_fd = if given.joined { rank_out.as_fd() } else { rank_err.as_fd() };
-        let descriptors = [rank_in.as_fd(), rank_out.as_fd(), err_fd, rank_line.as_fd()];
+        let descriptors = [stdin, rank_out.as_fd(), err_fd, rank_line.as_fd()];
         debug_assert_eq!(descriptors.len(), PMI_FD + 1);
         let pid = spawn.start(&descriptors, extra, given.cgroup)?;
         let mut process = Self::of(Handle::Child(pid), pid.as_raw().unsigned_abs());

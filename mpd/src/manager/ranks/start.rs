@@ -4,9 +4,10 @@ use std::ffi::CString;
 use std::os::fd::AsFd as _;
 
 use mpd_io::cpus::CpuMask;
+use mpd_io::leftovers::BeforeStart;
 use mpd_io::logging::plain;
 use mpd_io::priority;
-use mpd_io::spawn::{Extra, SpawnError, Step};
+use mpd_io::spawn::{Extra, LowNumbers, SpawnError, Step};
 use mpd_job::manager::Input;
 use mpd_placement::gpus::Gpus;
 use mpd_placement::locality::list;
@@ -16,6 +17,7 @@ use mpd_wire::message::Phase;
 
 use super::Ranks;
 use super::adoption::{Arrived, RANK};
+use super::descriptors::PMI_FD;
 use super::prepare::{self, Launch, Prepared};
 use super::process::{Given, MAX_RANKS_ENLARGED, RankProcess, StartError};
 use super::ranks_context::RanksContext;
@@ -27,6 +29,10 @@ use crate::manager::event::{Client, Event, ForStdio};
 use crate::manager::links::staging::Staging;
 use crate::manager::pmi::pmix::variables_of;
 use crate::manager::worlds::World;
+
+/// Most ranks here that are started without low numbers for their descriptors. The copies of few descriptors take less time
+/// than the moves.
+const MAX_RANKS_WITHOUT_LOW: usize = 16;
 
 /// Most ranks of a world that are started in one turn.
 const STARTS_PER_TURN: usize = 8;
@@ -116,7 +122,6 @@ impl Ranks {
         turn.report(Event::Going);
         report_niceness(turn);
         self.start_world(Rank(0));
-        self.watch_alone(turn);
     }
 
     /// Starts the ranks of a world that run here turn by turn.
@@ -167,11 +172,27 @@ impl Ranks {
         let end = world.here.len().min(begin + STARTS_PER_TURN);
         let some = &world.here[begin..end];
         let is_continued = end < world.here.len();
-        for &rank in some {
-            if let Err(failure) = self.start_one(turn, world, rank) {
-                self.starting.entry(first).or_default().stop();
-                return start_failed(turn, first, failure);
-            }
+        if some.len() > 1 {
+            self.memory.begin_starts();
+        }
+        if self.low.is_none() && self.table.len() + world.here.len() > MAX_RANKS_WITHOUT_LOW {
+            self.low = LowNumbers::new(PMI_FD + 1, turn.null)
+                .inspect_err(|e| {
+                    log::warn!("ranks start slowly, without low numbers for descriptors: {e}")
+                })
+                .ok();
+        }
+        let started = some.iter().try_for_each(|&rank| self.start_one(turn, world, rank));
+        self.memory.end_starts();
+        let cleared = self.low.as_ref().map_or(Ok(()), |low| low.clear(turn.null));
+        if let Err(e) = cleared {
+            // They hold pipes of ranks open, whose ends would not be seen.
+            log::error!("cannot clear the low numbers for descriptors: {e}");
+            self.low = None;
+        }
+        if let Err(failure) = started {
+            self.starting.entry(first).or_default().stop();
+            return start_failed(turn, first, failure);
         }
         self.starting.entry(first).or_default().next = is_continued.then_some(end);
         let number = |rank: &Rank| self.table.get(*rank).map_or(0, |process| process.number);
@@ -186,6 +207,7 @@ impl Ranks {
         if first == Rank(0) {
             turn.end(Phase::Go, None);
             self.report_all(turn);
+            self.watch_alone(turn);
             turn.post(Input::Started);
         } else {
             self.report_world(turn, world);
@@ -219,6 +241,7 @@ impl Ranks {
             arguments: arguments.as_deref().unwrap_or_default(),
             cpus: cpus.as_ref(),
             closed: spec.closed_in(argset, fed),
+            low: self.low.as_ref(),
         };
         let given = Given {
             fed,
@@ -230,7 +253,9 @@ impl Ranks {
             cgroup: self.cgroup.as_ref().map(|group| group.as_fd()),
         };
         let token = self.table.next_token();
+        let before = BeforeStart::now();
         let started = RankProcess::start(turn.registry, (extra, token), spawn, given);
+        let begin = before.begin();
         turn.end(Phase::Spawn, Some(rank));
         let failed = |error: StartError| start_failure(world, rank, &error);
         let (process, ends) = started.map_err(failed)?;
@@ -240,7 +265,7 @@ impl Ranks {
             if is_first {
                 turn.begin(Phase::Run, Some(rank));
             }
-            turn.report(Event::Started(pid));
+            turn.report(Event::Started(pid, begin));
             if let Some(all) = reported {
                 let (name, host) = (turn.job.name_of(rank), &turn.job.order.host);
                 turn.post(Input::Notice(resources::report(&name, host, pid, all)));
@@ -338,7 +363,9 @@ fn start_failure(world: &World, rank: Rank, error: &StartError) -> Failure {
         }
         StartError::Spawn(SpawnError::Fork(error)) => {
             let advice = match error.raw_os_error() {
-                Some(libc::EAGAIN) => " (the limit of processes is reached: ulimit -u)",
+                Some(libc::EAGAIN) => {
+                    " (the limit of processes is reached: ulimit -u, or pids.max of a control group)"
+                }
                 _ => "",
             };
             format!("cannot start a process for rank {rank}: {}{advice}", plain(error))

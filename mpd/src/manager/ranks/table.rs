@@ -81,9 +81,9 @@ impl Table {
         self.by_pid.get(&pid).copied()
     }
 
-    /// Children that are ranks.
-    pub(super) fn pids(&self) -> impl Iterator<Item = Pid> {
-        self.by_pid.keys().copied()
+    /// The number of children that are ranks.
+    pub(super) fn children(&self) -> usize {
+        self.by_pid.len()
     }
 
     /// Notes that the child is no longer a rank.
@@ -91,14 +91,22 @@ impl Table {
         self.by_pid.remove(&pid)
     }
 
-    /// All ranks.
-    pub(super) fn all(&self) -> impl Iterator<Item = (Rank, &RankProcess)> {
-        self.processes.iter().map(|(&rank, (_, process))| (rank, process))
-    }
-
     /// All ranks, for changes.
     pub(super) fn all_mut(&mut self) -> impl Iterator<Item = (Rank, &mut RankProcess)> {
         self.processes.iter_mut().map(|(&rank, (_, process))| (rank, process))
+    }
+
+    /// Some children that are ranks: from the rank `next` on, and after the last one from the first one on. Moves `next`
+    /// behind the last of them.
+    pub(super) fn next_children(&self, next: &mut Rank, most: usize) -> Vec<(Rank, Pid)> {
+        let most = most.min(self.by_pid.len());
+        let behind = self.processes.range(*next..).chain(self.processes.range(..*next));
+        let children = behind.filter_map(|(&rank, (_, process))| Some((rank, process.child()?)));
+        let some: Vec<_> = children.take(most).collect();
+        if let Some((last, _)) = some.last() {
+            *next = Rank(last.0 + 1);
+        }
+        some
     }
 
     /// The process of a rank that was started here.
@@ -109,5 +117,27 @@ impl Table {
     /// The process of a rank that was started here, for changes.
     pub(super) fn get_mut(&mut self, rank: Rank) -> Option<&mut RankProcess> {
         self.processes.get_mut(&rank).map(|(_, process)| process)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::process::Handle;
+    use super::*;
+
+    #[test]
+    fn some_children_are_found_in_turn() {
+        let mut table = Table::new(100);
+        for rank in 0..5 {
+            let pid = 1000 + rank;
+            let process = RankProcess::of(Handle::Child(Pid::from_raw(pid)), pid.cast_unsigned());
+            table.insert(Rank(rank.cast_unsigned()), process);
+        }
+        let mut next = Rank(0);
+        let mut some = |most| -> Vec<u32> {
+            table.next_children(&mut next, most).iter().map(|(rank, _)| rank.0).collect()
+        };
+        assert_eq!([some(2), some(2), some(2)], [[0, 1], [2, 3], [4, 0]]);
+        assert_eq!(some(64), [1, 2, 3, 4, 0], "each once");
     }
 }
