@@ -313,8 +313,8 @@ fn message(bytes: &mut Bytes<'_>) -> RingMessage {
     let answer = |bytes: &mut Bytes<'_>| Answer { name: name(bytes), answer: payload(bytes) };
     match bytes.below(9) {
         0 => RingMessage::Pulse { digest: number(bytes) },
-        1 | 2 => RingMessage::List { records: several(bytes, record) },
-        3 | 4 => RingMessage::Update { records: several(bytes, record) },
+        1 | 2 => RingMessage::list(several(bytes, record)),
+        3 | 4 => RingMessage::update(several(bytes, record)),
         5 => RingMessage::Names { name_records: several(bytes, name_record) },
         6 => RingMessage::Scatter(scatter(bytes)),
         7 => RingMessage::Gathered(Gathered {
@@ -329,6 +329,7 @@ fn message(bytes: &mut Bytes<'_>) -> RingMessage {
             sequence: number(bytes),
             hops: small(bytes),
             trace: bytes.byte() & 1 == 1,
+            way: number(bytes),
             names: several(bytes, name),
         }),
     }

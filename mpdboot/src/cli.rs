@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use mpd_placement::hosts::{is_host_name, is_user_name};
+use mpd_wire::MAX_MEMBERS;
 
 /// Nothing was started, or the request is impossible.
 pub(crate) const EXIT_NOTHING: u8 = 1;
@@ -18,7 +19,7 @@ pub(crate) const EXIT_PARTIAL: u8 = 3;
 #[expect(clippy::struct_excessive_bools, reason = "one per switch of the command line")]
 pub(crate) struct Cli {
     /// Number of daemons, including this host's [default: all hosts of --file or --hosts, else 1]
-    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8192))]
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_MEMBERS as i64))]
     pub(crate) totalnum: Option<u32>,
 
     /// Read hosts from this file [default: ./mpd.hosts, if -n asks for more than one]

@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn with_fewer_shells_groups_cover_each_host_once_in_order_with_similar_sizes() {
-        for (hosts, slots) in [(5, 2), (33, 32), (1000, 32), (7, 1), (8192, 32)] {
+        for (hosts, slots) in [(5, 2), (33, 32), (1000, 32), (7, 1), (16_384, 32)] {
             let groups = share(&mut waiting(hosts), slots);
             assert_eq!(groups.len(), slots);
             let all: Vec<usize> =

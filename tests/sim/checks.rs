@@ -102,7 +102,7 @@ impl Watch {
         if ring.descriptors() <= 16 {
             return;
         }
-        let members = ring.members().len().max(2);
+        let members = ring.live_count().max(2);
         let bound = 16 + 4 * members.ilog2() as usize + 2 * MAX_CANDIDATES + members;
         if ring.descriptors() > bound {
             self.violation(now, host, &format!("{} descriptors", ring.descriptors()));

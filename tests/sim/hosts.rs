@@ -1,11 +1,11 @@
 //! Operations on a host: its daemon starts, is killed or is frozen; its power fails.
 
 use mpd_machine::Pump;
-use mpd_ring::{Ring, RingConfig, Seed};
-use mpd_wire::{Address, Instance};
+use mpd_ring::{Formed, GAP, Ring, RingConfig, Seed};
+use mpd_wire::{Address, Instance, Record, Standing};
 
 use crate::recordings::{Memory, recorded};
-use crate::world::{Happening, MS, Start, World};
+use crate::world::{Happening, Host, MS, Start, World};
 
 impl World {
     /// A daemon without memory starts on a powered host.
@@ -48,6 +48,50 @@ impl World {
         machine.ring = Some(ring);
         self.note(host, "boots", 0);
         self.perform(host);
+    }
+
+    /// All hosts run the daemons of a ring that exists already. The links between them come up now.
+    pub(crate) fn boot_formed(&mut self) {
+        for machine in &mut self.hosts {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&self.random.bits().to_be_bytes());
+            machine.instance = Instance::from_bytes(bytes);
+        }
+        let record = |(ordinal, machine): (u64, &Host)| Record {
+            name: machine.name.clone(),
+            incarnation: 1,
+            standing: Standing::Live,
+            instance: machine.instance,
+            position: ordinal * GAP,
+            ordinal,
+            ncpus: 1,
+            draining: false,
+            addresses: vec![machine.address.clone()],
+            by: None,
+            age_s: 0,
+        };
+        let list = Formed::new((0..).zip(&self.hosts).map(record));
+        for host in 0..self.hosts.len() {
+            let machine = &self.hosts[host];
+            let config = RingConfig {
+                name: machine.name.clone(),
+                instance: machine.instance,
+                addresses: vec![machine.address.clone()],
+                ncpus: 1,
+                ordinal: Some(host as u64),
+                entry: Vec::new(),
+                waits: false,
+                seeds: Vec::new(),
+                timing: self.timing.clone(),
+                chance: self.random.bits(),
+                rules: self.rules,
+            };
+            let ring = Pump::new(Ring::formed(self.time(), config, &list));
+            let machine = &mut self.hosts[host];
+            machine.incarnation += 1;
+            machine.ring = Some(ring);
+            self.perform(host);
+        }
     }
 
     /// The host has another address from now on, and its connections are lost. The daemon learns of the new address

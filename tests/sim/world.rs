@@ -386,7 +386,12 @@ impl World {
         purpose: Purpose,
     ) {
         let there = |at: &Address| {
-            self.hosts.iter().position(|machine| machine.address == *at || machine.alias == *at)
+            // The address of host 3 is h3:1, or h3.N:1 after its moves.
+            let number = at.as_str().strip_prefix('h')?;
+            let end = number.find(|c: char| !c.is_ascii_digit())?;
+            let host: usize = number[..end].parse().ok()?;
+            let machine = self.hosts.get(host)?;
+            (machine.address == *at || machine.alias == *at).then_some(host)
         };
         let to = addresses.iter().find_map(there);
         let id = self.next_id();

@@ -6,13 +6,14 @@
 //! touched.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::config::MAX_CANDIDATES;
 use crate::dial::Aim;
 use crate::links::{Link, LinkId, Peer, Purpose};
 use crate::{Event, Ring, Timer};
 use mpd_machine::Time;
-use mpd_wire::{DaemonName, Standing};
+use mpd_wire::{DaemonName, Record, Standing};
 
 #[derive(Debug)]
 pub(crate) struct Reknit {
@@ -91,7 +92,8 @@ impl Ring {
         let wide = if self.config.rules.widen { self.reknit.failures.min(16) } else { 0 };
         let width = (1usize << wide).min(MAX_CANDIDATES) - 1;
         let Some(seat) = self.seat() else { return };
-        let others = self.list.round(&seat).map(|seat| &seat.name).filter(|name| *name != wanted);
+        let others =
+            self.list.round(&seat).map(|record| &record.name).filter(|name| *name != wanted);
         self.reknit.waiting = others.take(width).cloned().collect();
         self.try_candidate(now);
     }
@@ -155,10 +157,10 @@ impl Ring {
     fn accuse(&mut self, now: Time, name: &DaemonName, incarnation: u64) {
         let known = self.list.live(name).filter(|record| record.incarnation == incarnation);
         let Some(record) = known.filter(|_| self.config.rules.reknit) else { return };
-        let mut record = record.clone();
+        let mut record = Record::clone(record);
         record.standing = Standing::Dead;
         record.by = Some(self.config.name.clone());
-        self.put(now, record, None);
+        self.put(now, Arc::new(record), None);
     }
 
     /// The rhs was silent for too long, though its link is up.

@@ -10,13 +10,25 @@ use crate::links::{Link, Purpose};
 use mpd_machine::Time;
 use mpd_wire::DaemonName;
 
+/// The members to which chords lead.
+#[derive(Debug, Default)]
+pub(crate) struct Chords {
+    ends: BTreeSet<DaemonName>,
+    /// The revision of the list that they belong to.
+    revision: Option<u64>,
+}
+
 impl Ring {
     pub(super) fn review_chords(&mut self, now: Time) {
         let quiet = now - self.list_changed >= self.config.timing.settle;
         if !quiet || self.rhs().is_none() {
             return;
         }
-        let wanted = self.chord_ends();
+        // The way to the last chord leads past all members, so it is taken once for each list.
+        if self.chords.revision != Some(self.revision) {
+            self.chords = Chords { revision: Some(self.revision), ends: self.chord_ends() };
+        }
+        let wanted = self.chords.ends.clone();
         let stray = |link: &Link| link.is_own(Purpose::Chord) && !wanted.contains(&link.peer.name);
         for id in self.links.which(stray) {
             self.close(now, id);
@@ -33,11 +45,11 @@ impl Ring {
     }
 
     /// The members 2, 4, 8 … seats further on.
-    pub(super) fn chord_ends(&self) -> BTreeSet<DaemonName> {
+    fn chord_ends(&self) -> BTreeSet<DaemonName> {
         let Some(me) = self.seat() else { return BTreeSet::new() };
         let far = |place: usize| place >= 2 && place.is_power_of_two();
         let round = (1..).zip(self.list.round(&me));
-        round.filter(|(place, _)| far(*place)).map(|(_, seat)| seat.name.clone()).collect()
+        round.filter(|(place, _)| far(*place)).map(|(_, record)| record.name.clone()).collect()
     }
 
     /// Closes the chords of a dead or departed member. The answers that they owed are lost.

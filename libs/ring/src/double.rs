@@ -7,6 +7,8 @@
 //! dialed may go: it chose the address, so it knows that a daemon of its name runs there. Therefore
 //! two newcomers that dial each other do not both go.
 
+use std::sync::Arc;
+
 use crate::config::GAP;
 use crate::dial::Aim;
 use crate::links::{Link, LinkId};
@@ -83,8 +85,7 @@ impl Ring {
     }
 
     fn double_asks(&mut self, id: LinkId) {
-        let own = self.list.get(&self.config.name).cloned();
-        if let Some(own) = own {
+        if let Some(own) = self.list.get(&self.config.name).cloned() {
             // The link was not entered into `links` and never will be.
             self.outputs.push_back(Output::Send(id, RingMessage::List { records: vec![own] }));
         }
@@ -102,7 +103,7 @@ impl Ring {
             return false;
         }
         if let (RingMessage::List { records }, Some(link)) = (message, self.links.get(id)) {
-            let of_peer = |r: &Record| {
+            let of_peer = |r: &Arc<Record>| {
                 r.name == link.peer.name
                     && r.instance == link.peer.instance
                     && r.standing == Standing::Live

@@ -6,6 +6,7 @@
 //! has forgotten can therefore not return from another.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Ring;
@@ -17,6 +18,8 @@ use mpd_wire::{DaemonName, Record, Standing};
 #[derive(Debug, Default)]
 pub(crate) struct Gone {
     since: BTreeMap<DaemonName, Time>,
+    /// No record fades or is forgotten before this time; `None` if that must be derived again.
+    quiet_until: Option<Time>,
 }
 
 impl Gone {
@@ -31,6 +34,7 @@ impl Gone {
                 let age = Duration::from_secs(record.age_s.into());
                 let since = Time::ZERO + (now - Time::ZERO).saturating_sub(age);
                 self.since.insert(record.name.clone(), since);
+                self.quiet_until = None;
             }
         }
     }
@@ -64,33 +68,48 @@ impl Ring {
     }
 
     /// The record as it is sent: with its age.
-    pub(super) fn aged(&self, record: &Record) -> Record {
+    pub(super) fn aged(&self, record: &Arc<Record>) -> Arc<Record> {
         let age = match record.standing {
             Standing::Live => Duration::ZERO,
             Standing::Dead | Standing::Departed => self.gone.age(self.now, &record.name),
         };
         let age_s = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
-        Record { age_s, ..record.clone() }
+        if age_s == record.age_s {
+            return Arc::clone(record);
+        }
+        Arc::new(Record { age_s, ..Record::clone(record) })
     }
 
     /// Goes through the dead and departed: old records fade, and the oldest are forgotten.
     pub(super) fn forget_gone(&mut self, now: Time) {
+        if self.gone.quiet_until.is_some_and(|until| now < until) {
+            return;
+        }
         let mut faded = Vec::new();
         let mut forgotten = Vec::new();
+        let mut next = Duration::MAX;
         for name in self.gone.since.keys() {
             let Some(record) = self.list.get(name) else { continue };
             let age = self.gone.age(now, name);
-            if age >= self.config.timing.memory(record.standing) {
+            let memory = self.config.timing.memory(record.standing);
+            let discretion = self.config.timing.discretion(record.standing);
+            if age >= memory {
                 forgotten.push(name.clone());
-            } else if age >= self.config.timing.discretion(record.standing) {
+            } else if age >= discretion {
                 faded.push(name.clone());
+                next = next.min(memory - age);
+            } else {
+                next = next.min(discretion - age);
             }
         }
+        // Whatever is noted meanwhile resets this.
+        self.gone.quiet_until = Some(now + next.min(self.config.timing.pulse * 1024));
         for name in faded {
             self.list.fade(&name);
         }
         for name in forgotten {
             self.gone.since.remove(&name);
+            self.search.note(self.list.get(&name).map(|record| &**record), None);
             self.list.remove(&name);
             self.review_name_record(&name);
             self.revision += 1;

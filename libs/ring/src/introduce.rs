@@ -4,6 +4,8 @@
 //! A daemon that waits for this message accepts links, but it sends no pulse and no list, and it
 //! dials no peer. Other daemons may have the message earlier, and may already link to this one.
 
+use std::sync::Arc;
+
 use crate::config::GAP;
 use crate::links::Link;
 use crate::{Event, Ring};
@@ -61,9 +63,9 @@ impl Ring {
             } else if self.list.get(&record.name).is_none() {
                 if waited {
                     // The whole list is new: it is no news about one member.
-                    self.accept(now, record, None);
+                    self.accept(now, Arc::new(record), None);
                 } else {
-                    self.put(now, record, None);
+                    self.put(now, Arc::new(record), None);
                 }
             }
         }

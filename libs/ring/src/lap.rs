@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::config::{MAX_NAMED, MAX_PARKED_LAPS, MAX_REQUESTS};
+use crate::config::{MAX_PARKED_LAPS, MAX_REQUESTS};
 use crate::{Event, Output, RequestId, Ring, Timer};
 use mpd_machine::Time;
 use mpd_wire::DaemonName;
@@ -58,13 +58,12 @@ impl Ring {
         self.timers.set(Timer::Lap(sequence), now + self.config.timing.lap);
         self.laps.running.insert(sequence, running);
         let origin = self.config.instance;
-        self.pass_lap(Lap { origin, sequence, hops: 0, trace, names: Vec::new() });
+        self.pass_lap(Lap { origin, sequence, hops: 0, trace, way: 0, names: Vec::new() });
     }
 
     pub(super) fn received_lap(&mut self, now: Time, mut lap: Lap) {
-        let named: usize = lap.names.iter().map(|name| name.as_str().len() + 3).sum();
-        if lap.trace && named < MAX_NAMED {
-            lap.names.push(self.config.name.clone());
+        if lap.trace {
+            lap.visit(&self.config.name);
         }
         if lap.origin != self.config.instance {
             return self.pass_lap(lap);
@@ -75,9 +74,25 @@ impl Ring {
         running.home += 1;
         if running.home < running.wanted {
             self.start_lap(now, running);
+        } else if let Some(names) = self.way_of(&lap) {
+            self.laps_home(now, &running, lap.hops, names);
         } else {
-            self.laps_home(now, &running, lap.hops, lap.names);
+            let Running { request, home, .. } = running;
+            self.outputs.push_back(Output::LapLost { request, home: home - 1 });
         }
+    }
+
+    /// The names on the way of a lap. A lap over many members has the digest of their names. If that is the digest of
+    /// the list, they are those of the list. Else the ring is changing, and the answer is `None`.
+    fn way_of(&self, lap: &Lap) -> Option<Vec<DaemonName>> {
+        if lap.names.len() == lap.hops as usize || !lap.trace {
+            return Some(lap.names.clone());
+        }
+        let mut members = self.members();
+        // A lap ends with this daemon.
+        let own = 1.min(members.len());
+        members.rotate_left(own);
+        (Lap::way_over(0, &members) == lap.way).then_some(members)
     }
 
     fn laps_home(&mut self, now: Time, running: &Running, hops: u32, names: Vec<DaemonName>) {

@@ -21,7 +21,9 @@ mod detect;
 mod dial;
 mod double;
 mod event;
+mod formed;
 mod gone;
+mod index;
 mod introduce;
 mod invariants;
 mod lap;
@@ -52,6 +54,7 @@ pub use config::{
 };
 pub use dial::DialFailure;
 pub use event::Event;
+pub use formed::Formed;
 pub use links::{LinkId, Peer, Purpose};
 pub use names::MAX_NAME_RECORDS;
 pub use publish::{Publication, UNPUBLISHED};
@@ -299,6 +302,7 @@ pub struct Ring {
     gone: gone::Gone,
     links: links::Links,
     dials: dial::Dials,
+    chords: chords::Chords,
     reknit: candidates::Reknit,
     hearing: Option<double::Hearing>,
     search: probe::Search,
@@ -314,11 +318,15 @@ pub struct Ring {
 impl Ring {
     /// A daemon that starts now. It has outputs at once.
     pub fn new(now: Time, config: RingConfig) -> Self {
+        Self::begin_with(now, config, list::List::default())
+    }
+
+    fn begin_with(now: Time, config: RingConfig, list: list::List) -> Self {
         let mut ring = Self {
             phase: Phase::Entering,
             waits: config.waits,
             random: random::Random::new(config.chance),
-            list: list::List::default(),
+            list,
             now,
             list_changed: now,
             revision: 0,
@@ -326,6 +334,7 @@ impl Ring {
             gone: gone::Gone::default(),
             links: links::Links::default(),
             dials: dial::Dials::default(),
+            chords: chords::Chords::default(),
             reknit: candidates::Reknit::new(now),
             hearing: None,
             search: probe::Search::new(&config.seeds),
@@ -351,7 +360,7 @@ impl Ring {
         let offset = self.jitter(self.config.timing.pulse);
         self.timers.set(Timer::Pulse, now + offset);
         // A daemon with an entry does not begin a ring of its own, nor does one that waits.
-        if self.config.entry.is_empty() && !self.config.waits {
+        if self.config.entry.is_empty() && !self.config.waits && self.seat().is_none() {
             self.take_first_place();
         }
         self.search(now);
@@ -419,7 +428,7 @@ impl Ring {
 
     /// This daemon's seat, as soon as it has one.
     fn seat(&self) -> Option<Seat> {
-        self.list.get(&self.config.name).map(Record::seat)
+        self.list.get(&self.config.name).map(|record| record.seat())
     }
 
     fn event(&mut self, event: Event) {

@@ -27,6 +27,8 @@ struct StoredRecord {
     name_record: NameRecord,
     bytes: usize,
     digest: u64,
+    /// Whether it counts, that is, whether its owner is live in this instance.
+    counts: bool,
 }
 
 /// The name records of all members.
@@ -34,6 +36,8 @@ struct StoredRecord {
 pub(crate) struct Names {
     name_records: BTreeMap<DaemonName, StoredRecord>,
     bytes: usize,
+    /// A digest of the name records that count.
+    digest: u64,
     /// Owners of name records that others must receive, with the link by which each name record came.
     pub(crate) untold: BTreeMap<DaemonName, Option<LinkId>>,
     /// Whether a name record or a member has changed since the own claims were compared with those of
@@ -56,43 +60,53 @@ impl Names {
         self.bytes - old + name_record.bytes() <= MAX_NAME_RECORDS
     }
 
+    /// Puts a name record in the place of its predecessor. [`Names::count`] must follow.
     pub(crate) fn put(&mut self, name_record: NameRecord, from: Option<LinkId>) {
         self.drop_name_record(&name_record.owner);
         let (bytes, digest) = (name_record.bytes(), name_record.digest());
         self.bytes += bytes;
         self.untold.insert(name_record.owner.clone(), from);
         self.unreviewed = true;
-        self.name_records
-            .insert(name_record.owner.clone(), StoredRecord { name_record, bytes, digest });
+        self.name_records.insert(
+            name_record.owner.clone(),
+            StoredRecord { name_record, bytes, digest, counts: false },
+        );
+    }
+
+    /// Notes whether the name record of this owner counts.
+    pub(crate) fn count(&mut self, owner: &DaemonName, list: &List) {
+        let Some(held) = self.name_records.get_mut(owner) else { return };
+        let instance = held.name_record.instance;
+        let counts = list.live(owner).is_some_and(|record| record.instance == instance);
+        if std::mem::replace(&mut held.counts, counts) != counts {
+            let change = if counts { held.digest } else { held.digest.wrapping_neg() };
+            self.digest = self.digest.wrapping_add(change);
+        }
     }
 
     pub(crate) fn drop_name_record(&mut self, owner: &DaemonName) {
         if let Some(old) = self.name_records.remove(owner) {
             self.bytes -= old.bytes;
+            if old.counts {
+                self.digest = self.digest.wrapping_sub(old.digest);
+            }
             self.unreviewed = true;
         }
     }
 
-    /// The name records of the live members.
-    fn live<'a>(&'a self, list: &'a List) -> impl Iterator<Item = &'a StoredRecord> {
-        self.name_records.values().filter(|StoredRecord { name_record, .. }| {
-            list.live(&name_record.owner)
-                .is_some_and(|record| record.instance == name_record.instance)
-        })
+    /// The name records that count.
+    fn live(&self) -> impl Iterator<Item = &StoredRecord> {
+        self.name_records.values().filter(|held| held.counts)
     }
 
     /// A digest of the name records that count.
-    pub(crate) fn digest(&self, list: &List) -> u64 {
-        self.live(list).fold(0, |sum, held| sum.wrapping_add(held.digest))
+    pub(crate) const fn digest(&self) -> u64 {
+        self.digest
     }
 
     /// The owner of this name, and its claim.
-    pub(crate) fn winner<'a>(
-        &'a self,
-        list: &'a List,
-        name: &str,
-    ) -> Option<(&'a DaemonName, &'a Claim)> {
-        let name_records = self.live(list).map(|held| &held.name_record);
+    pub(crate) fn winner(&self, name: &str) -> Option<(&DaemonName, &Claim)> {
+        let name_records = self.live().map(|held| &held.name_record);
         let claims =
             name_records.filter_map(|name_record| Some((name_record, name_record.claim(name)?)));
         let first = claims.min_by_key(|(name_record, claim)| (&claim.job, name_record.instance));
@@ -100,9 +114,9 @@ impl Names {
     }
 
     /// Every name and its owner, in order.
-    pub(crate) fn all<'a>(&'a self, list: &'a List) -> Vec<(&'a DaemonName, &'a Claim)> {
+    pub(crate) fn all(&self) -> Vec<(&DaemonName, &Claim)> {
         let mut best: BTreeMap<&str, (&NameRecord, &Claim)> = BTreeMap::new();
-        for name_record in self.live(list).map(|held| &held.name_record) {
+        for name_record in self.live().map(|held| &held.name_record) {
             for claim in &name_record.claims {
                 let rank = |(name_record, claim): &(&NameRecord, &Claim)| {
                     (claim.job.clone(), name_record.instance)
@@ -119,7 +133,14 @@ impl Names {
     /// Whether the sizes are right and every name record belongs to a member that may still have it.
     pub(crate) fn is_consistent(&self, list: &List) -> bool {
         let held = self.name_records.values().map(|held| held.bytes).sum::<usize>();
+        let counting = |held: &&StoredRecord| {
+            let record = list.live(&held.name_record.owner);
+            record.is_some_and(|record| record.instance == held.name_record.instance)
+        };
+        let digest = self.name_records.values().filter(counting);
+        let digest = digest.fold(0_u64, |sum, held| sum.wrapping_add(held.digest));
         held == self.bytes
+            && digest == self.digest
             && self.bytes <= MAX_NAME_RECORDS
             && self.iter().all(|name_record| {
                 list.get(&name_record.owner).is_some_and(|record| {

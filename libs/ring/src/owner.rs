@@ -1,12 +1,13 @@
 //! A daemon's own record: its first place, its refutations (R2), its moves (R6). No other daemon
 //! raises its incarnation.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::GAP;
 use crate::{Event, Output, Ring};
 use mpd_machine::Time;
-use mpd_wire::{Address, DaemonName, MAX_ADDRESSES, Record, Seat, Standing};
+use mpd_wire::{Address, DaemonName, MAX_ADDRESSES, Record, Standing};
 
 /// The number of accusations within the memory that make a daemon move.
 const ACCUSATIONS_TO_MOVE: usize = 2;
@@ -85,7 +86,7 @@ impl Ring {
             by: None,
             age_s: 0,
         };
-        self.put(now, record, None);
+        self.put(now, Arc::new(record), None);
     }
 
     /// Handles what others say about this daemon; true if their record is older than its own.
@@ -152,12 +153,12 @@ impl Ring {
     /// is none.
     fn better_position(&mut self) -> Option<u64> {
         let seat = self.seat()?;
-        let others: Vec<&Seat> = self.list.round(&seat).collect();
+        let others: Vec<&Arc<Record>> = self.list.round(&seat).collect();
         let mut gaps = Vec::new();
         for (i, from) in others.iter().enumerate() {
             let to = others[(i + 1) % others.len()];
             let accuser = self.owner.is_accuser(&from.name) || self.owner.is_accuser(&to.name);
-            let middle = if from < &to {
+            let middle = if from.seat() < to.seat() {
                 from.position + (to.position - from.position) / 2
             } else {
                 // Behind the last member.

@@ -22,15 +22,25 @@ struct SeedState {
     name: Option<DaemonName>,
     /// It is this daemon's own address.
     mine: bool,
-    /// The standing of the member at that address, if one is known.
-    standing: Option<Standing>,
+    /// The members whose records have this address. Usually there is one.
+    members: Vec<DaemonName>,
 }
+
+impl SeedState {
+    fn position(&self) -> u64 {
+        self.ordinal.saturating_mul(GAP)
+    }
+}
+
+/// Most members that are noted for one seed.
+const MAX_OF_SEED: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Search {
+    /// In the order of their positions.
     seeds: Vec<SeedState>,
-    /// The revision of the list that the standings belong to; `None` if they must be derived again.
-    reviewed: Option<u64>,
+    /// The seeds with this address, as indices.
+    by_address: BTreeMap<Address, Vec<usize>>,
     /// The index at which the next turn through the missing members begins.
     cursor: usize,
     /// The number of attempts at entries so far.
@@ -44,9 +54,48 @@ impl Search {
             address,
             name: None,
             mine: false,
-            standing: None,
+            members: Vec::new(),
         });
-        Self { seeds: seeds.collect(), reviewed: None, cursor: 0, tried: 0 }
+        let mut seeds: Vec<SeedState> = seeds.collect();
+        seeds.sort_by_key(|seed| seed.ordinal);
+        let mut by_address: BTreeMap<Address, Vec<usize>> = BTreeMap::new();
+        for (index, seed) in seeds.iter().enumerate() {
+            by_address.entry(seed.address.clone()).or_default().push(index);
+        }
+        Self { seeds, by_address, cursor: 0, tried: 0 }
+    }
+
+    /// Notes the addresses of a record that replaces another one.
+    pub(crate) fn note(&mut self, before: Option<&Record>, after: Option<&Record>) {
+        let (old, new) = (addresses(before), addresses(after));
+        if self.seeds.is_empty() || old == new {
+            return;
+        }
+        for address in old.iter().chain(new) {
+            for &index in self.by_address.get(address).into_iter().flatten() {
+                let members = &mut self.seeds[index].members;
+                let of = |record: Option<&Record>| record.map(|record| record.name.clone());
+                members.retain(|name| before.is_none_or(|before| before.name != *name));
+                if let Some(name) = of(after).filter(|_| new.contains(address))
+                    && !members.contains(&name)
+                    && members.len() < MAX_OF_SEED
+                {
+                    members.push(name);
+                }
+            }
+        }
+    }
+
+    /// The indices of the seeds between two seats, and of those at the seats' positions.
+    fn around(&self, from: &Seat, to: &Seat) -> Vec<usize> {
+        let first = self.seeds.partition_point(|seed| seed.position() < from.position);
+        let end = self.seeds.partition_point(|seed| seed.position() <= to.position);
+        let all = self.seeds.len();
+        if from < to {
+            (first..end).collect()
+        } else {
+            (0..end).chain(first.max(end)..all).collect()
+        }
     }
 
     pub(crate) fn seed_is_mine(&mut self, index: usize) {
@@ -55,8 +104,11 @@ impl Search {
 
     pub(crate) fn seed_answered(&mut self, index: usize, name: &DaemonName) {
         self.seeds[index].name = Some(name.clone());
-        self.reviewed = None;
     }
+}
+
+fn addresses(record: Option<&Record>) -> &[Address] {
+    record.map_or(&[], |record| &record.addresses)
 }
 
 impl Ring {
@@ -71,7 +123,6 @@ impl Ring {
         }
         let under_way = self.dials.iter().filter(|(_, aim)| is_search(aim)).count();
         let any_seed = self.random.below(self.list.live_count()) == 0;
-        self.review_seeds();
         let missing = self.missing(any_seed);
         let mut budget = MAX_PROBES.saturating_sub(under_way);
         let first = self.search.cursor;
@@ -104,21 +155,24 @@ impl Ring {
     /// Members and seeds between this daemon and its rhs that may be alive, the nearest first.
     fn missing(&self, any_seed: bool) -> Vec<Aim> {
         let Some(me) = self.seat() else { return Vec::new() };
-        let end = self.list.after(&me).unwrap_or(&me);
+        let end = self.end_of_gap(&me);
         let mut missing: Vec<(Seat, Aim)> = Vec::new();
         if self.config.rules.probe_dead {
-            let watched_dead =
-                self.watched_dead().into_iter().filter_map(|name| self.list.get(&name));
-            missing.extend(watched_dead.map(|r| (r.seat(), Aim::Dead(r.name.clone()))));
+            let dead = self.list.dead_between(&me, &end);
+            missing.extend(dead.map(|r| (r.seat(), Aim::Dead(r.name.clone()))));
         }
         if self.config.rules.probe_seeds {
-            for (index, seed) in self.search.seeds.iter().enumerate() {
+            // Only the rare search through all seeds looks at each of them.
+            let all = 0..self.search.seeds.len();
+            let seeds = if any_seed { all.collect() } else { self.search.around(&me, &end) };
+            for index in seeds {
+                let seed = &self.search.seeds[index];
                 // The name of the daemon there is not known yet; this daemon's own name takes its
                 // place.
                 let name = seed.name.as_ref().unwrap_or(&me.name).clone();
-                let seat = Seat { position: seed.ordinal.saturating_mul(GAP), name };
-                let ours = match seed.standing {
-                    None => any_seed || seat.is_between(&me, end),
+                let seat = Seat { position: seed.position(), name };
+                let ours = match self.standing_of(seed) {
+                    None => any_seed || seat.is_between(&me, &end),
                     // The member may have returned where no peer could report it, or have moved
                     // away from the addresses of its record.
                     Some(Standing::Departed | Standing::Dead) => any_seed,
@@ -134,24 +188,18 @@ impl Ring {
         missing.into_iter().map(|(_, aim)| aim).collect()
     }
 
-    /// Derives the standings of the members at the seeds' addresses, if the list has changed since.
-    fn review_seeds(&mut self) {
-        if self.search.reviewed.replace(self.revision) == Some(self.revision) {
-            return;
+    /// The standing of the member at a seed's address, if one is known. A live member goes first.
+    fn standing_of(&self, seed: &SeedState) -> Option<Standing> {
+        let standing = |name: &DaemonName| Some(self.list.get(name)?.standing);
+        match &seed.name {
+            Some(name) => standing(name),
+            None => seed.members.iter().filter_map(standing).min(),
         }
-        let mut by_address: BTreeMap<&Address, &Record> = BTreeMap::new();
-        for record in self.list.iter() {
-            for address in &record.addresses {
-                by_address.entry(address).or_insert(record);
-            }
-        }
-        for seed in &mut self.search.seeds {
-            let known = match &seed.name {
-                Some(name) => self.list.get(name),
-                None => by_address.get(&seed.address).copied(),
-            };
-            seed.standing = known.map(|record| record.standing);
-        }
+    }
+
+    /// The seat of the rhs by the list; this daemon's own if it is alone.
+    fn end_of_gap(&self, me: &Seat) -> Seat {
+        self.list.after(me).map_or_else(|| me.clone(), |record| record.seat())
     }
 
     fn is_tried(&self, aim: &Aim) -> bool {
@@ -206,9 +254,11 @@ impl Ring {
     /// ring, exactly one member searches each dead member.
     pub fn watched_dead(&self) -> Vec<DaemonName> {
         let Some(me) = self.seat() else { return Vec::new() };
-        let end = self.list.after(&me).unwrap_or(&me);
-        let dead = self.list.iter().filter(|record| record.standing == Standing::Dead);
-        dead.filter(|record| record.seat().is_between(&me, end)).map(|r| r.name.clone()).collect()
+        let end = self.end_of_gap(&me);
+        let mut dead: Vec<DaemonName> =
+            self.list.dead_between(&me, &end).map(|record| record.name.clone()).collect();
+        dead.sort_unstable();
+        dead
     }
 }
 

@@ -6,6 +6,8 @@
 //! accepted. Instead, this daemon dials the peer at the addresses that the peer gives, and the two
 //! exchange their lists on that link.
 
+use std::sync::Arc;
+
 use crate::config::MAX_PROOFS;
 use crate::dial::Aim;
 use crate::links::{Link, LinkId, Purpose};
@@ -24,14 +26,13 @@ impl Ring {
     }
 
     /// Whether a live member has this instance.
-    pub(super) fn is_live_instance(&self, instance: Instance) -> bool {
+    pub fn is_live_instance(&self, instance: Instance) -> bool {
         self.live_named(instance).is_some()
     }
 
     /// The live member that has this instance.
     pub(super) fn live_named(&self, instance: Instance) -> Option<&DaemonName> {
-        let of_it = |r: &&Record| r.instance == instance && r.standing == Standing::Live;
-        self.list.iter().find(of_it).map(|record| &record.name)
+        self.list.instance(instance).map(|record| &record.name)
     }
 
     /// The record of `name` is new: its links may count from now on.
@@ -64,13 +65,13 @@ impl Ring {
 
     /// Records came by a link that does not count. The peer's own record gives the addresses at
     /// which to dial it.
-    pub(super) fn dial_back(&mut self, now: Time, id: LinkId, records: &[Record]) {
+    pub(super) fn dial_back(&mut self, now: Time, id: LinkId, records: &[Arc<Record>]) {
         if self.waits {
             return;
         }
         let Some(link) = self.links.get(id) else { return };
         let peer = link.peer.clone();
-        let own = |r: &&Record| {
+        let own = |r: &&Arc<Record>| {
             r.name == peer.name && r.instance == peer.instance && r.standing == Standing::Live
         };
         let reported = records.iter().find(own).filter(|record| record.is_sound()).cloned();
@@ -84,7 +85,7 @@ impl Ring {
         });
         let proofs = self.dials.iter().filter(|(_, aim)| matches!(aim, Aim::Proof(_))).count();
         if is_news && proofs < MAX_PROOFS && !self.is_dialed_back(&peer.name) {
-            self.dial(now, Aim::Proof(peer.name), reported.addresses);
+            self.dial(now, Aim::Proof(peer.name), reported.addresses.clone());
         }
     }
 

@@ -56,12 +56,12 @@ pub(super) const TAKEN: &[u8] = b"taken";
 impl Ring {
     /// The owner of this name, and its claim.
     pub fn lookup(&self, name: &str) -> Option<(&DaemonName, &Claim)> {
-        self.names.winner(&self.list, name)
+        self.names.winner(name)
     }
 
     /// Every published name, in order, with its owner.
     pub fn names(&self) -> Vec<(&DaemonName, &Claim)> {
-        self.names.all(&self.list)
+        self.names.all()
     }
 
     pub(super) fn publish(&mut self, now: Time, request: RequestId, claim: Claim) {
@@ -144,7 +144,13 @@ impl Ring {
         change(&mut name_record.claims);
         name_record.claims.sort();
         name_record.version += 1;
-        self.names.put(name_record, None);
+        self.keep_name_record(name_record, None);
+    }
+
+    fn keep_name_record(&mut self, name_record: NameRecord, from: Option<LinkId>) {
+        let owner = name_record.owner.clone();
+        self.names.put(name_record, from);
+        self.names.count(&owner, &self.list);
     }
 
     /// The content of a naming scatter: the present name record.
@@ -212,7 +218,7 @@ impl Ring {
         }
         let room = self.names.has_room(&name_record);
         if room {
-            self.names.put(name_record, from);
+            self.keep_name_record(name_record, from);
         } else {
             self.event(Event::Full("names"));
         }
@@ -221,14 +227,16 @@ impl Ring {
 
     /// A member's record has changed: its name record may be that of a former instance.
     pub(super) fn review_name_record(&mut self, owner: &DaemonName) {
+        // The claims of most members are none, and no change of theirs needs a review.
+        let Some(name_record) = self.names.get(owner) else { return };
+        let instance = name_record.instance;
         self.names.unreviewed = true;
         let record = self.list.get(owner);
         let record = record.filter(|record| record.standing != Standing::Departed);
-        let name_record = self.names.get(owner);
-        if name_record
-            .is_some_and(|name_record| record.is_none_or(|r| r.instance != name_record.instance))
-        {
+        if record.is_none_or(|record| record.instance != instance) {
             self.names.drop_name_record(owner);
+        } else {
+            self.names.count(owner, &self.list);
         }
     }
 

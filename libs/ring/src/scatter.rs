@@ -6,6 +6,7 @@
 //! A member acts once on an id, however often the scatter arrives.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{
@@ -16,10 +17,10 @@ use crate::window::Window;
 use crate::{Event, Output, RequestId, Ring, Sender, Timer};
 use mpd_machine::Time;
 use mpd_wire::message::{Answer, Gathered, Payload, RingMessage, Scatter, ScatterId};
-use mpd_wire::{DaemonName, Instance, Seat};
+use mpd_wire::{DaemonName, Instance, MAX_MEMBERS, Record};
 
-/// Origins remembered.
-const MAX_ORIGINS: usize = 8192;
+/// Origins remembered: the members, and as many that are gone.
+const MAX_ORIGINS: usize = 2 * MAX_MEMBERS;
 
 /// The asker of a scatter.
 #[derive(Debug)]
@@ -269,17 +270,16 @@ impl Ring {
     /// Cuts the range at this daemon's links. Each link gets the members from its own peer up to
     /// the peer of the next link.
     fn hand_on(&mut self, scatter_part: &mut ScatterPart, scatter: &Scatter) {
-        let seats: Vec<Seat> = self
-            .list
-            .between(&scatter.after, &scatter.until)
-            .filter(|seat| seat.name != self.config.name)
-            .cloned()
-            .collect();
+        let between = self.list.between(&scatter.after, &scatter.until);
+        let seats: Vec<Arc<Record>> =
+            between.filter(|record| record.name != self.config.name).cloned().collect();
         let carriers = self.carriers();
-        let asks = |seat: &Seat| scatter.only.is_empty() || scatter.only.contains(&seat.name);
+        let only: BTreeSet<&DaemonName> = scatter.only.iter().collect();
+        let asks = |record: &Record| only.is_empty() || only.contains(&record.name);
+        let mut parts = Vec::new();
         let mut begin = 0;
         while begin < seats.len() {
-            let cut = |seat: &Seat| carriers.contains_key(&seat.name);
+            let cut = |seat: &Arc<Record>| carriers.contains_key(&seat.name);
             let rest = &seats[begin + 1..];
             let end = rest.iter().position(cut).map_or(seats.len(), |at| begin + 1 + at);
             let part = &seats[begin..end];
@@ -294,9 +294,10 @@ impl Ring {
                         [] => Vec::new(),
                         [..] => fitting(names.iter().cloned()),
                     };
-                    let until = seats.get(end).unwrap_or(&scatter.until).clone();
+                    let until = seats.get(end).map(|record| record.seat());
+                    let until = until.unwrap_or_else(|| scatter.until.clone());
                     let part = Scatter {
-                        after: part[0].clone(),
+                        after: part[0].seat(),
                         until,
                         only,
                         hops: scatter.hops + 1,
@@ -304,11 +305,15 @@ impl Ring {
                         ..scatter.clone()
                     };
                     scatter_part.children.insert(link, names);
-                    self.introduce(link, scatter.id.origin);
-                    self.send(link, RingMessage::Scatter(part));
+                    parts.push((link, part));
                 }
             }
             begin = end;
+        }
+        // The last part is the largest and has the longest way before it, so it is sent first.
+        for (link, part) in parts.into_iter().rev() {
+            self.introduce(link, scatter.id.origin);
+            self.send(link, RingMessage::Scatter(part));
         }
     }
 
@@ -361,8 +366,8 @@ impl Ring {
         let key = (gathered.id, gathered.round);
         let Some(scatter_part) = self.scatters.scatter_parts.get_mut(&key) else { return };
         let Some(expected) = scatter_part.children.remove(&from) else { return };
-        let answered = |name: &DaemonName| gathered.answers.iter().any(|a| a.name == *name);
-        scatter_part.lost.extend(expected.into_iter().filter(|name| !answered(name)));
+        let answered: BTreeSet<&DaemonName> = gathered.answers.iter().map(|a| &a.name).collect();
+        scatter_part.lost.extend(expected.into_iter().filter(|name| !answered.contains(name)));
         scatter_part.answers.extend(gathered.answers);
         scatter_part.lost.extend(gathered.lost);
         scatter_part.depth = scatter_part.depth.max(gathered.depth);

@@ -4,6 +4,8 @@
 //! sent only where a digest differs: at once on a new link, later after two pulses in a row. One
 //! pulse is not enough, since a change on its way makes digests differ as well.
 
+use std::sync::Arc;
+
 use crate::links::{Link, LinkId, Peer, Purpose};
 use crate::{Event, Ring};
 use mpd_machine::Time;
@@ -56,9 +58,9 @@ impl Ring {
     }
 
     fn send_list(&mut self, id: LinkId) {
-        let reported: Vec<&Record> = self.list.reported().collect();
-        let aged = |chunk: &[&Record]| chunk.iter().map(|record| self.aged(record)).collect();
-        let mut chunks: Vec<Vec<Record>> = reported.chunks(LIST_CHUNK).map(aged).collect();
+        let reported: Vec<&Arc<Record>> = self.list.reported().collect();
+        let aged = |chunk: &[&Arc<Record>]| chunk.iter().map(|record| self.aged(record)).collect();
+        let mut chunks: Vec<Vec<Arc<Record>>> = reported.chunks(LIST_CHUNK).map(aged).collect();
         if chunks.is_empty() {
             chunks.push(Vec::new());
         }
@@ -70,11 +72,11 @@ impl Ring {
 
     /// A digest of everything on which two daemons must agree: the list, and the names of the live
     /// members.
-    fn digest(&self) -> u64 {
-        self.list.digest().wrapping_add(self.names.digest(&self.list))
+    pub fn digest(&self) -> u64 {
+        self.list.digest().wrapping_add(self.names.digest())
     }
 
-    pub(super) fn received_list(&mut self, now: Time, id: LinkId, records: Vec<Record>) {
+    pub(super) fn received_list(&mut self, now: Time, id: LinkId, records: Vec<Arc<Record>>) {
         let of_me = records.iter().any(|record| record.name == self.config.name);
         self.merge(now, id, records, false);
         if self.seat().is_none() && !of_me {
@@ -82,14 +84,14 @@ impl Ring {
         }
     }
 
-    pub(super) fn received_update(&mut self, now: Time, id: LinkId, records: Vec<Record>) {
+    pub(super) fn received_update(&mut self, now: Time, id: LinkId, records: Vec<Arc<Record>>) {
         self.merge(now, id, records, true);
     }
 
     /// R1. With `answer`, the sender receives the records that are newer here.
-    fn merge(&mut self, now: Time, id: LinkId, records: Vec<Record>, answer: bool) {
+    fn merge(&mut self, now: Time, id: LinkId, records: Vec<Arc<Record>>, answer: bool) {
         let mut better = Vec::new();
-        for record in records.into_iter().take(LIST_CHUNK).filter(Record::is_sound) {
+        for record in records.into_iter().take(LIST_CHUNK).filter(|record| record.is_sound()) {
             if record.name == self.config.name {
                 if self.received_of_me(now, &record) && answer {
                     better.extend(self.list.get(&record.name).cloned());
@@ -114,7 +116,7 @@ impl Ring {
     }
 
     /// Accepts a record, with all consequences, and reports what has happened to the member.
-    pub(super) fn put(&mut self, now: Time, record: Record, from: Option<LinkId>) {
+    pub(super) fn put(&mut self, now: Time, record: Arc<Record>, from: Option<LinkId>) {
         let (name, standing, by) = (record.name.clone(), record.standing, record.by.clone());
         let standing_before = self.accept(now, record, from);
         if name == self.config.name {
@@ -143,7 +145,7 @@ impl Ring {
     pub(super) fn accept(
         &mut self,
         now: Time,
-        mut record: Record,
+        mut record: Arc<Record>,
         from: Option<LinkId>,
     ) -> Option<Standing> {
         let before = self.list.get(&record.name);
@@ -151,8 +153,11 @@ impl Ring {
         let replaced = before.filter(|before| before.instance != record.instance);
         let replaced = replaced.map(|old| Peer { name: old.name.clone(), instance: old.instance });
         let name = record.name.clone();
+        self.search.note(before.map(|before| &**before), Some(&record));
         self.gone.note(now, &record);
-        record.age_s = 0;
+        if record.age_s != 0 {
+            Arc::make_mut(&mut record).age_s = 0;
+        }
         self.list.put(record);
         self.list_changed = now;
         self.revision += 1;
@@ -172,7 +177,7 @@ impl Ring {
             if untold.is_empty() { Vec::new() } else { self.links.which(Link::carries_list) };
         for id in links {
             let fresh = untold.iter().filter(|(_, from)| **from != Some(id));
-            let records: Vec<Record> =
+            let records: Vec<Arc<Record>> =
                 fresh.filter_map(|(name, _)| self.list.get(name)).map(|r| self.aged(r)).collect();
             for chunk in records.chunks(LIST_CHUNK) {
                 self.send(id, RingMessage::Update { records: chunk.to_vec() });

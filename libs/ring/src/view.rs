@@ -12,20 +12,25 @@ impl Ring {
 
     /// Every record, by name.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
-        self.list.iter()
+        self.list.iter().map(|record| &**record)
     }
 
     /// The record of `name`.
     pub fn record(&self, name: &DaemonName) -> Option<&Record> {
-        self.list.get(name)
+        self.list.get(name).map(|record| &**record)
     }
 
     /// The live members in the order of the ring, this daemon first. Empty until this daemon has a
     /// place.
     pub fn members(&self) -> Vec<DaemonName> {
         let Some(me) = self.seat() else { return Vec::new() };
-        let others = self.list.round(&me).map(|seat| seat.name.clone());
+        let others = self.list.round(&me).map(|record| record.name.clone());
         std::iter::once(me.name.clone()).chain(others).collect()
+    }
+
+    /// The number of live members.
+    pub fn live_count(&self) -> usize {
+        self.list.live_count()
     }
 
     /// The neighbour to which this daemon sends, if the link to it is up.

@@ -15,7 +15,7 @@ use crate::is_daemon_name;
 
 /// Most members of a ring, and so most records of a list. A frame holds a fraction of them, see
 /// [`LIST_CHUNK`](crate::message::LIST_CHUNK).
-pub const MAX_MEMBERS: usize = 8192;
+pub const MAX_MEMBERS: usize = 16_384;
 /// Most addresses in one record.
 pub const MAX_ADDRESSES: usize = 8;
 /// Most bytes in one address: an IPv6 address with its scope, brackets and port, or a host name.
@@ -80,6 +80,12 @@ impl Instance {
     /// The instance of these bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_be_bytes(bytes))
+    }
+
+    /// The instance that follows this one after `steps`: each host of a job has one of a row.
+    #[must_use]
+    pub const fn plus(self, steps: u32) -> Self {
+        Self(self.0.wrapping_add(steps as u128))
     }
 
     /// Its bytes.
@@ -273,6 +279,13 @@ impl Record {
     /// Its seat on the circle.
     pub fn seat(&self) -> Seat {
         Seat { position: self.position, name: self.name.clone() }
+    }
+
+    /// Whether its seat lies strictly between `from` and `to`, see [`Seat::is_between`].
+    pub fn is_between(&self, from: &Seat, to: &Seat) -> bool {
+        let seat = |seat: &'_ Seat| (self.position, &self.name).cmp(&(seat.position, &seat.name));
+        let (from_here, to_here) = (seat(from).is_gt(), seat(to).is_lt());
+        if from < to { from_here && to_here } else { from_here || to_here }
     }
 
     /// Whether the record is within the bounds that the decoder does not check.

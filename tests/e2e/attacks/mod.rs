@@ -88,7 +88,7 @@ fn ghost() -> Vec<u8> {
         by: None,
         age_s: 0,
     };
-    text(&RingMessage::Update { records: vec![record] })
+    text(&RingMessage::update(vec![record]))
 }
 
 fn ping(to: SocketAddr) -> RingRequest {

@@ -120,7 +120,7 @@ fn a29_a_daemon_accepts_no_member_records_from_an_outsider() {
             let dead = Record { standing: Standing::Dead, ..live("d2", 2, nowhere) };
             records[0] = Record { instance: member, ..dead };
             records[1] = Record { instance: member, ..live("d2", 2, nowhere) };
-            guest.send(&text(&RingMessage::List { records }));
+            guest.send(&text(&RingMessage::list(records)));
         }
         guest.bye();
         let refused = format!("refused records from {of}");
@@ -136,7 +136,7 @@ fn a29_a_daemon_accepts_no_member_records_from_an_outsider() {
 fn a29_an_outsider_that_does_not_answer_at_its_addresses_is_not_admitted() {
     let mut target = Target::of(1);
     let mut guest = target.pose("guest", Some(Instance::from_bytes([9; 16])), JOIN);
-    guest.send(&text(&RingMessage::Update { records: vec![live("guest", 9, "127.0.0.1:1")] }));
+    guest.send(&text(&RingMessage::update(vec![live("guest", 9, "127.0.0.1:1")])));
     wait_until("it is dialed back", || target.says("guest (127.0.0.1:"));
     assert!(target.says("is not taken in: no daemon of that name answers"));
     assert!(target.ring.record(1, "guest").is_none());

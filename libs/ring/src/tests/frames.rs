@@ -35,7 +35,7 @@ fn a_list_of_the_largest_records_fits_a_frame() {
         age_s: u32::MAX,
     };
     let records = vec![largest; LIST_CHUNK];
-    assert!(json(&RingMessage::Update { records }) <= FRAME);
+    assert!(json(&RingMessage::update(records)) <= FRAME);
 }
 
 /// As many names as one message may hold.

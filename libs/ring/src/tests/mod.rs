@@ -6,7 +6,9 @@ mod names;
 mod proof;
 mod recorded;
 
-use mpd_wire::{MAX_ADDRESSES, Standing};
+use std::sync::Arc;
+
+use mpd_wire::{MAX_ADDRESSES, Record, Standing};
 use proptest::prelude::*;
 
 use super::*;
@@ -147,7 +149,7 @@ fn dialing_b() -> (Noted, Token) {
     drain(&mut ring);
     link_up(&mut ring, 1, None, "b", Purpose::Probe);
     let reported = vec![record("b", 1, Standing::Live, 2, 5)];
-    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records: reported }));
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::list(reported)));
     let token = dialed(&mut ring).unwrap();
     (ring, token)
 }
@@ -177,7 +179,7 @@ fn a_rhs_that_refuses_is_dead_at_once_and_refutes_it_by_a_higher_incarnation() {
     assert_eq!(ring.members(), [name("a")]);
     drain(&mut ring);
     let reported = vec![record("b", 2, Standing::Live, 2, 5)];
-    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::Update { records: reported }));
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::update(reported)));
     assert_eq!(ring.members(), [name("a"), name("b")]);
 }
 
@@ -186,7 +188,7 @@ fn a_daemon_that_is_accused_twice_moves_and_keeps_its_ordinal() {
     let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Probe);
     let others = ["b", "c", "d"].map(|of| record(of, 1, Standing::Live, 2, GAP * 9)).to_vec();
-    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records: others }));
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::list(others)));
     let place = |ring: &Noted| {
         let own = ring.record(&name("a")).unwrap();
         (own.incarnation, own.position, own.ordinal)
@@ -199,7 +201,7 @@ fn a_daemon_that_is_accused_twice_moves_and_keeps_its_ordinal() {
         accusation.by = Some(name("c"));
         let records = vec![accusation];
         drain(&mut ring);
-        ring.handle(second(2), Input::Received(LinkId(1), RingMessage::Update { records }));
+        ring.handle(second(2), Input::Received(LinkId(1), RingMessage::update(records)));
     }
     let (incarnation, position, ordinal) = place(&ring);
     assert_eq!((incarnation, ordinal), (3, 1));
@@ -216,7 +218,7 @@ fn a_newcomer_whose_name_answers_elsewhere_steps_down() {
     };
     link_up(&mut ring, 1, Some(token), "b", Purpose::Join);
     let records = vec![record("a", 4, Standing::Live, 2, 5), record("b", 1, Standing::Live, 2, 5)];
-    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records }));
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::list(records)));
     let outputs = drain(&mut ring);
     let token = outputs.iter().find_map(|output| match output {
         Output::Connect { token, .. } => Some(*token),
@@ -234,7 +236,7 @@ fn a_daemon_that_steps_down_for_a_double_at_the_address_of_its_rhs_accuses_no_me
     // A daemon of our name answers at the address of b, and shows that it is in the ring.
     link_up(&mut ring, 2, Some(Token(1)), "a", Purpose::Ring);
     let records = vec![record("a", 1, Standing::Live, 2, 5)];
-    ring.handle(second(1), Input::Received(LinkId(2), RingMessage::List { records }));
+    ring.handle(second(1), Input::Received(LinkId(2), RingMessage::list(records)));
     let outputs = drain(&mut ring);
     assert!(outputs.ends_with(&[Output::Over]), "{outputs:?}");
     assert_eq!(ring.record(&name("b")).unwrap().standing, Standing::Live);
@@ -245,7 +247,7 @@ fn a_daemon_that_stalled_declares_no_neighbour_dead_before_it_has_read_again() {
     let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Ring);
     let reported = vec![record("b", 1, Standing::Live, 2, 5)];
-    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records: reported }));
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::list(reported)));
     drain(&mut ring);
     ring.handle_timeout(second(100));
     let outputs = drain(&mut ring);
@@ -260,7 +262,7 @@ fn send(ring: &mut Noted, now: Time, link: u64, record: Record) {
     let from = Address::new("10.0.0.2:4711").unwrap();
     ring.handle(now, Input::LinkUp { link, token, peer, purpose, from });
     let records = vec![record];
-    ring.handle(now, Input::Received(link, RingMessage::Update { records }));
+    ring.handle(now, Input::Received(link, RingMessage::update(records)));
     drain(ring);
 }
 
@@ -318,7 +320,7 @@ fn new_addresses_are_sent_in_a_new_incarnation_and_unchanged_ones_are_not() {
     ring.handle(second(1), Input::Readdress(many.clone()));
     let record = ring.record(&name("a")).unwrap().clone();
     assert_eq!((record.incarnation, &record.addresses[..]), (2, &many[..MAX_ADDRESSES]));
-    let reported = RingMessage::Update { records: vec![record] };
+    let reported = RingMessage::update(vec![record]);
     assert_eq!(drain(&mut ring), [Output::Send(LinkId(1), reported)]);
     ring.handle(second(1), Input::Readdress(many));
     assert_eq!(drain(&mut ring), []);
@@ -334,7 +336,7 @@ fn a_daemon_that_drains_says_so_in_its_record_and_in_later_refutations() {
     ring.handle(second(1), Input::Drain(true));
     let own = ring.record(&name("a")).unwrap().clone();
     assert!(own.draining && own.incarnation == 2);
-    let reported = RingMessage::Update { records: vec![own.clone()] };
+    let reported = RingMessage::update(vec![own.clone()]);
     assert_eq!(drain(&mut ring), [Output::Send(LinkId(1), reported)]);
     let dead = Record { standing: Standing::Dead, draining: false, by: Some(name("b")), ..own };
     send(&mut ring, second(1), 1, dead);
@@ -362,7 +364,7 @@ fn new_addresses_of_a_newcomer_are_those_of_its_first_record() {
     ring.handle(second(1), Input::Readdress(addresses.clone()));
     link_up(&mut ring, 1, Some(token), "b", Purpose::Join);
     let records = vec![record("b", 1, Standing::Live, 2, 5)];
-    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records }));
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::list(records)));
     let own = ring.record(&name("a")).unwrap();
     assert_eq!((own.incarnation, &own.addresses), (1, &addresses));
 }
@@ -439,6 +441,7 @@ fn every_message_reads_its_own_output_and_refuses_further_fields() {
         sequence: 2,
         hops: 3,
         trace: true,
+        way: 5,
         names: vec![name("a")],
     };
     let scatter = mpd_wire::message::Scatter {
@@ -454,7 +457,7 @@ fn every_message_reads_its_own_output_and_refuses_further_fields() {
     };
     for message in [
         RingMessage::Pulse { digest: u64::MAX },
-        RingMessage::Update { records: vec![record("b", 1, Standing::Dead, 2, 5)] },
+        RingMessage::update(vec![record("b", 1, Standing::Dead, 2, 5)]),
         RingMessage::Scatter(scatter),
         RingMessage::Lap(lap),
     ] {
@@ -481,7 +484,7 @@ fn merged(records: &[Record]) -> List {
     let mut list = List::default();
     for record in records {
         if list.get(&record.name).is_none_or(|known| record.beats(known, true)) {
-            list.put(record.clone());
+            list.put(record.clone().into());
         }
     }
     list

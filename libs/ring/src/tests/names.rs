@@ -37,7 +37,7 @@ fn with_member() -> Noted {
     let mut ring = Noted::new(second(1), config("a"));
     link_up(&mut ring, 1, None, "b", Purpose::Ring);
     let records = vec![record("b", 1, Standing::Live, 2, GAP * 9)];
-    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records }));
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::list(records)));
     drain(&mut ring);
     ring
 }
@@ -106,7 +106,7 @@ fn of_two_claims_to_one_name_the_lowest_job_has_it_and_the_other_owner_reports_t
         publish(&mut ring, "ocean", 7);
         link_up(&mut ring, 1, None, "b", Purpose::Probe);
         let records = vec![record("b", 1, Standing::Live, 2, GAP * 9)];
-        ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records }));
+        ring.handle(second(1), Input::Received(LinkId(1), RingMessage::list(records)));
         drain(&mut ring);
         let outputs = receive(&mut ring, &[name_record("b", 1, &[claim("ocean", theirs)])]);
         let lost = Output::NameLost { name: "ocean".to_owned(), job: job(7), to: job(5) };
@@ -254,7 +254,7 @@ fn a_claim_without_all_answers_in_time_is_taken_back_and_the_missing_members_are
         // Its refutations keep b live, though it cannot be reached.
         let incarnation = ring.record(&name("b")).unwrap().incarnation + 1;
         let records = vec![record("b", incarnation, Standing::Live, 2, GAP * 9)];
-        ring.handle(now, Input::Received(LinkId(1), RingMessage::Update { records }));
+        ring.handle(now, Input::Received(LinkId(1), RingMessage::update(records)));
         ring.handle_timeout(now);
         let outputs = drain(&mut ring).into_iter();
         results.extend(outputs.filter(|output| matches!(output, Output::Published { .. })));

@@ -25,7 +25,7 @@ impl Noted {
     /// Accepts records as if a member had sent them.
     fn merge_for_test(&mut self, records: Vec<Record>) {
         for record in records {
-            self.ring.put(second(1), record, None);
+            self.ring.put(second(1), Arc::new(record), None);
         }
         self.ring.settle(second(1));
         self.note();
@@ -45,7 +45,7 @@ fn say(ring: &mut Noted, id: u64, message: RingMessage) -> Vec<Output> {
 }
 
 fn update(records: Vec<Record>) -> RingMessage {
-    RingMessage::Update { records }
+    RingMessage::update(records)
 }
 
 fn order(origin: u8, sequence: u64) -> RingMessage {
@@ -136,7 +136,7 @@ fn records_of_a_stranger_are_not_accepted() {
             let id = id * 10 + purpose as u64;
             knock(&mut ring, id, who, purpose, ELSEWHERE);
             say(&mut ring, id, update(claims.clone()));
-            say(&mut ring, id, RingMessage::List { records: claims.clone() });
+            say(&mut ring, id, RingMessage::list(claims.clone()));
         }
     }
     let after: Vec<Record> = ring.records().cloned().collect();
@@ -169,7 +169,7 @@ fn a_newcomer_is_dialed_back_and_its_links_count_when_it_is_a_member() {
     let (link, token, from) = (LinkId(2), Some(token), Address::new("10.0.0.2:1").unwrap());
     let up = Input::LinkUp { link, token, peer, purpose: Purpose::Probe, from };
     ring.handle(second(1), up);
-    let outputs = say(&mut ring, 2, RingMessage::List { records: vec![own] });
+    let outputs = say(&mut ring, 2, RingMessage::list(vec![own]));
     assert!(outputs.contains(&Output::Event(Event::MemberEntered(name("c")))));
     assert!(outputs.contains(&Output::Event(Event::LinkedLhs(name("c")))));
     assert!(delivered(&say(&mut ring, 1, order(3, 2))).is_some());

@@ -3,16 +3,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::bounded::at_most;
+use crate::digest::Fnv;
 use crate::names::NameRecord;
 use crate::{DaemonName, Instance, MAX_MEMBERS, Record, Seat};
 
 /// Most records in one message: that many of the largest size fit a frame.
 pub const LIST_CHUNK: usize = 128;
-/// Most names in a lap: a lap that has lost its origin goes round twice.
-const MAX_LAP_NAMES: usize = 2 * MAX_MEMBERS + 32;
+/// Most names in a lap. With the names of all members, the bytes that a lap moves would grow with the square of their
+/// number.
+const MAX_LAP_NAMES: usize = 1024;
 
 /// Daemon to daemon, either direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,14 +28,14 @@ pub enum RingMessage {
     /// A part of the sender's whole list.
     List {
         /// At most [`crate::message::LIST_CHUNK`] records.
-        #[serde(deserialize_with = "at_most::<_, _, LIST_CHUNK>")]
-        records: Vec<Record>,
+        #[serde(serialize_with = "serialize_shared", deserialize_with = "at_most_shared")]
+        records: Vec<Arc<Record>>,
     },
     /// Records that changed.
     Update {
         /// At most [`crate::message::LIST_CHUNK`] records.
-        #[serde(deserialize_with = "at_most::<_, _, LIST_CHUNK>")]
-        records: Vec<Record>,
+        #[serde(serialize_with = "serialize_shared", deserialize_with = "at_most_shared")]
+        records: Vec<Arc<Record>>,
     },
     /// Published names: all of them after the last [`RingMessage::List`], else only changed name records.
     Names {
@@ -47,6 +49,32 @@ pub enum RingMessage {
     Gathered(Gathered),
     /// Forward this to the rhs; the origin takes it off the ring.
     Lap(Lap),
+}
+
+fn serialize_shared<S: Serializer>(
+    records: &[Arc<Record>],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(records.iter().map(|record| &**record))
+}
+
+fn at_most_shared<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Arc<Record>>, D::Error> {
+    let records: Vec<Record> = at_most::<_, _, LIST_CHUNK>(deserializer)?;
+    Ok(records.into_iter().map(Arc::new).collect())
+}
+
+impl RingMessage {
+    /// A list of these records.
+    pub fn list(records: impl IntoIterator<Item = Record>) -> Self {
+        Self::List { records: records.into_iter().map(Arc::new).collect() }
+    }
+
+    /// An update of these records.
+    pub fn update(records: impl IntoIterator<Item = Record>) -> Self {
+        Self::Update { records: records.into_iter().map(Arc::new).collect() }
+    }
 }
 
 /// The identity of a scatter, never reused.
@@ -135,9 +163,37 @@ pub struct Lap {
     pub hops: u32,
     /// Whether members append their names.
     pub trace: bool,
-    /// The names so far.
+    /// With `trace`, a digest of the names so far, in their order.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub way: u64,
+    /// With `trace`, the first names.
     #[serde(deserialize_with = "at_most::<_, _, MAX_LAP_NAMES>")]
     pub names: Vec<DaemonName>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Lap {
+    /// Notes a member on the way of a lap with `trace`.
+    pub fn visit(&mut self, name: &DaemonName) {
+        self.way = Self::way_over(self.way, [name]);
+        if self.names.len() < MAX_LAP_NAMES {
+            self.names.push(name.clone());
+        }
+    }
+
+    /// The digest of a way that goes on over these members.
+    pub fn way_over<'a>(way: u64, names: impl IntoIterator<Item = &'a DaemonName>) -> u64 {
+        names.into_iter().fold(way, |way, name| {
+            let mut sum = Fnv::default();
+            sum.add(&way.to_be_bytes());
+            sum.add(name.as_str().as_bytes());
+            sum.spread()
+        })
+    }
 }
 
 /// Opaque bytes, base 64 on the wire. Cheap to copy.
@@ -241,6 +297,13 @@ mod tests {
         for bad in ["Z", "Zg=", "Zh==", "Z===", "====", "Zg==Zg==", "Zm9 "] {
             assert_eq!(Payload::try_from(bad.to_owned()), Err(InvalidPayload), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_digest_of_a_way_is_that_of_the_example_and_depends_on_the_order() {
+        let names = ["h2", "h3"].map(|name| DaemonName::new(name).unwrap());
+        assert_eq!(Lap::way_over(0, &names), 9_425_568_675_306_717_962);
+        assert_ne!(Lap::way_over(0, names.iter().rev()), Lap::way_over(0, &names));
     }
 
     proptest! {

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 /// after it entered finds the ring again.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Largest file that is read: 8192 members with 8 addresses each fit.
-const MAX_SIZE: u64 = 8 << 20;
+/// Largest file that is read: [`MAX_MEMBERS`] with 8 numeric addresses each fit.
+const MAX_SIZE: u64 = 16 << 20;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mpd_machine::Time;
 use mpd_ring::{Event, Input, Ring};
 use mpd_wire::message::RingOrder;
-use mpd_wire::{Address, DaemonName, Standing};
+use mpd_wire::{Address, DaemonName};
 use nix::unistd::Pid;
 
 use crate::daemon::membership::effect::{Effect, Farewell};
@@ -199,9 +199,7 @@ impl Stay {
         is_needed: bool,
     ) -> Option<Effect> {
         let lease = self.lease.as_mut()?;
-        let is_live = |instance| {
-            ring.records().any(|r| r.instance == instance && r.standing == Standing::Live)
-        };
+        let is_live = |instance| ring.is_live_instance(instance);
         let is_lost = lease.is_lost(now, is_live);
         if is_needed || self.leaving != Leaving::No {
             return None;

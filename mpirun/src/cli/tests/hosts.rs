@@ -56,7 +56,7 @@ fn hosts_are_listed_with_slots_and_ranges() {
         ("-hosts a:x p", "'a:x' is not a number of CPUs"),
         ("-hosts -x p", "'-x' is not the name of a host"),
         ("-hosts c[3-1] p", "'c[3-1]' has an invalid range"),
-        ("-host c[1-9999] p", "more than 8192 hosts"),
+        ("-host c[1-16385] p", "more than 16384 hosts"),
     ] {
         assert!(problem(line).contains(text), "{line}: {}", problem(line));
     }
