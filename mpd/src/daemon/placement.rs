@@ -35,7 +35,7 @@ pub(crate) fn adopted(name: &str, ring: Option<&Ring>) -> Result<Plan> {
     let own = candidates.into_iter().find(|candidate| candidate.member == name);
     let Candidate { member, addresses, .. } = own.unwrap_or_else(|| bare(name));
     let host = PlacedHost { member, addresses, ranks: RankSet::below(1) };
-    let mut host_slices = HostSlices::new(vec![host_slice(host)?], 1)?;
+    let mut host_slices = HostSlices::new(host_slices(vec![host])?, 1)?;
     host_slices.address(|_| None);
     Ok(Plan { host_slices, notices: Vec::new() })
 }
@@ -77,7 +77,7 @@ fn placing(
 
 /// The answer to the manager, which must fit one message.
 fn reported(SpawnPlaced { hosts, last }: SpawnPlaced) -> Result<Placing> {
-    let host_slices = hosts.into_iter().map(host_slice).collect::<Result<Vec<HostSlice>>>()?;
+    let host_slices = host_slices(hosts)?;
     let count = host_slices.len();
     let done = Placing::Done { host_slices, last };
     // A host slice with scattered rank numbers is large.
@@ -102,9 +102,7 @@ fn candidates(ring: &Ring) -> Vec<Candidate> {
 
 fn plan(spec: &JobSpec, candidates: &[Candidate], origin: &DaemonName) -> Result<Plan> {
     let placed = place(spec, candidates, origin)?;
-    let host_slices =
-        placed.hosts.into_iter().map(host_slice).collect::<Result<Vec<HostSlice>>>()?;
-    let mut host_slices = HostSlices::new(host_slices, spec.size())?;
+    let mut host_slices = HostSlices::new(host_slices(placed.hosts)?, spec.size())?;
     host_slices.address(|_| None);
     let mut notices = placed.notices;
     notices.truncate(MAX_NOTICES);
@@ -130,11 +128,14 @@ fn bare(member: DaemonName) -> Candidate {
     Candidate { member, addresses: Vec::new(), ncpus: 1, ordinal: 0, draining: false }
 }
 
-fn host_slice(host: PlacedHost) -> Result<HostSlice> {
-    Ok(HostSlice {
+/// The managers get instances in a row, so that a list of many hosts is short.
+fn host_slices(hosts: Vec<PlacedHost>) -> Result<Vec<HostSlice>> {
+    let first = Instance::from_bytes(random::bytes()?);
+    let host_slice = |(number, host): (u32, PlacedHost)| HostSlice {
         member: host.member,
-        manager: Instance::from_bytes(random::bytes()?),
+        manager: first.plus(number),
         addresses: host.addresses,
         ranks: host.ranks,
-    })
+    };
+    Ok((0..).zip(hosts).map(host_slice).collect())
 }

@@ -4,18 +4,23 @@
 //! host. The parent of the manager at tree index `i` is at `(i - 1) / FAN_OUT`. So every copy of the
 //! list gives the same tree.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::{Address, DaemonName, Instance, Rank, RankSet};
+use crate::{Address, DaemonName, Instance, MAX_MEMBERS, Rank, RankSet};
+
+mod columns;
 
 /// Most children of one manager.
 pub const FAN_OUT: usize = 16;
 
-/// Most hosts of one job: one scatter can carry this many names and addresses.
-pub const MAX_HOST_SLICES: usize = 4096;
+/// Most hosts of one job: a job may use all members of the ring. One scatter can carry this many host slices of usual
+/// names with consecutive ranks.
+pub const MAX_HOST_SLICES: usize = MAX_MEMBERS;
 
 /// Most addresses of one host.
 const MAX_ADDRESSES: usize = 16;
@@ -35,12 +40,10 @@ pub struct HostSlice {
     pub ranks: RankSet,
 }
 
-/// All host slices of a job, the root's first.
+/// All host slices of a job, the root's first. Cheap to copy. On the wire it is a list for each field, see `columns`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct HostSlices(
-    #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_SLICES>")] Vec<HostSlice>,
-);
+#[serde(try_from = "columns::Columns", into = "columns::Columns")]
+pub struct HostSlices(Arc<Vec<HostSlice>>);
 
 /// Why a list of host slices does not fit a job of that size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +66,7 @@ impl HostSlices {
     /// The host slices of a job of one host.
     pub fn alone(member: DaemonName, manager: Instance, size: u32) -> Self {
         let ranks = RankSet::below(size);
-        Self(vec![HostSlice { member, manager, addresses: Vec::new(), ranks }])
+        Self(Arc::new(vec![HostSlice { member, manager, addresses: Vec::new(), ranks }]))
     }
 
     /// The host slices of a list whose first entry is the root's.
@@ -71,7 +74,7 @@ impl HostSlices {
     /// # Errors
     /// [`InvalidHostSlices`], unless every rank below `size` runs on exactly one host.
     pub fn new(list: Vec<HostSlice>, size: u32) -> Result<Self, InvalidHostSlices> {
-        let host_slices = Self(list);
+        let host_slices = Self(Arc::new(list));
         host_slices.check(size)?;
         Ok(host_slices)
     }
@@ -114,13 +117,11 @@ impl HostSlices {
         if self.0.len() + others.len() > MAX_HOST_SLICES {
             return Err(InvalidHostSlices::TooMany(self.0.len() + others.len()));
         }
-        for (at, host_slice) in others.iter().enumerate() {
-            let twin = |other: &HostSlice| other.member == host_slice.member;
-            if self.0.iter().any(twin) || others[..at].iter().any(twin) {
-                return Err(InvalidHostSlices::Twice(host_slice.member.clone()));
-            }
+        let mut members: BTreeSet<&DaemonName> = self.0.iter().map(|known| &known.member).collect();
+        if let Some(twin) = others.iter().find(|other| !members.insert(&other.member)) {
+            return Err(InvalidHostSlices::Twice(twin.member.clone()));
         }
-        self.0.extend(others);
+        Arc::make_mut(&mut self.0).extend(others);
         Ok(())
     }
 
@@ -195,7 +196,7 @@ impl HostSlices {
     /// daemon without `known` addresses keeps its own.
     pub fn address(&mut self, known: impl Fn(&DaemonName) -> Option<Vec<Address>>) {
         let parents = 1 + self.0.len().saturating_sub(2) / FAN_OUT;
-        for (tree_index, host_slice) in self.0.iter_mut().enumerate() {
+        for (tree_index, host_slice) in Arc::make_mut(&mut self.0).iter_mut().enumerate() {
             if tree_index >= parents {
                 host_slice.addresses.clear();
             } else if let Some(addresses) = known(&host_slice.member) {
@@ -236,7 +237,7 @@ impl HostSlices {
     /// The tree index of each rank's host, for `PMI_process_mapping`.
     pub fn tree_indices_of_ranks(&self, size: u32) -> Vec<u32> {
         let mut tree_indices = vec![0; size as usize];
-        for (tree_index, host_slice) in (0..).zip(&self.0) {
+        for (tree_index, host_slice) in (0..).zip(&*self.0) {
             for &(low, high) in host_slice.ranks.ranges() {
                 if let Some(range) = tree_indices.get_mut(low as usize..=high as usize) {
                     range.fill(tree_index);
@@ -293,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_rank_on_two_hosts_or_on_none_is_refused() {
-        let mut list: Vec<HostSlice> = host_slices(3, 2).0;
+        let mut list: Vec<HostSlice> = host_slices(3, 2).0.to_vec();
         list[1].ranks = RankSet::from_ranges(vec![(1, 3)]);
         assert_eq!(HostSlices::new(list.clone(), 6), Err(InvalidHostSlices::Ranks));
         list[1].ranks = RankSet::from_ranges(vec![(3, 3)]);

@@ -8,9 +8,7 @@ use anyhow::{Result, bail};
 use mpd_io::clock::wall;
 use mpd_machine::Time;
 use mpd_ring::{Input, MAX_PAYLOAD, RequestId, Ring};
-use mpd_wire::message::{
-    Answer, Launch, ManagerOrder, OrderAnswer, Payload, Phase, RingOrder, Span,
-};
+use mpd_wire::message::{Launch, ManagerOrder, OrderAnswer, Payload, Phase, RingOrder, Span};
 use mpd_wire::{DaemonName, JobId, frame};
 
 use crate::daemon::manager_message::ManagerMessage;
@@ -113,7 +111,12 @@ impl Launches {
             let order = ManagerOrder::Launched { scatter, depth: gathered.depth };
             effects.push(Effect::Report(ManagerMessage::new(job.clone(), order)));
         }
-        let missing = members.into_iter().filter_map(|m| why_missing(m, &gathered.answers));
+        let answers: BTreeMap<&DaemonName, &Payload> =
+            gathered.answers.iter().map(|answer| (&answer.name, &answer.answer)).collect();
+        let missing = members.into_iter().filter_map(|member| {
+            let problem = why_missing(answers.get(&member).copied())?;
+            Some((member, problem))
+        });
         effects.extend(report_missing(&job, &missing.collect::<Vec<_>>()));
         effects
     }
@@ -202,41 +205,29 @@ pub(super) fn shortened(problem: &str) -> String {
     problem.chars().take(MAX_PROBLEM).collect()
 }
 
-/// Why `member` has no manager; `None` if it has one.
-fn why_missing(member: DaemonName, answers: &[Answer]) -> Option<(DaemonName, String)> {
-    let answer = answers.iter().find(|answer| answer.name == member);
-    let problem = match answer.map(|answer| frame::decode_message(answer.answer.as_bytes())) {
-        Some(Ok(OrderAnswer::Done)) => return None,
-        Some(Ok(OrderAnswer::Failed { problem })) => shortened(&problem),
-        Some(_) => {
-            "the daemon there does not know the order; it may be of another release".to_owned()
-        }
-        None => "the daemon there did not answer".to_owned(),
-    };
-    Some((member, problem))
+/// Why a member with this answer has no manager; `None` if it has one.
+fn why_missing(answer: Option<&Payload>) -> Option<String> {
+    match answer.map(|answer| frame::decode_message(answer.as_bytes())) {
+        Some(Ok(OrderAnswer::Done)) => None,
+        Some(Ok(OrderAnswer::Failed { problem })) => Some(shortened(&problem)),
+        Some(_) => Some(
+            "the daemon there does not know the order; it may be of another release".to_owned(),
+        ),
+        None => Some("the daemon there did not answer".to_owned()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn name(text: &str) -> DaemonName {
-        DaemonName::new(text).unwrap()
-    }
-
     #[test]
     fn a_member_that_started_no_manager_is_named_with_the_reason() {
-        let answer = |of, answer| Answer { name: name(of), answer: payload_of(&answer) };
+        let why = |answer: OrderAnswer| why_missing(Some(&payload_of(&answer)));
         let failed = OrderAnswer::Failed { problem: "no more processes".to_owned() };
-        let answers = [
-            answer("h2", OrderAnswer::Done),
-            answer("h3", failed),
-            answer("h4", OrderAnswer::Unknown),
-        ];
-        let why = |member| why_missing(name(member), &answers).map(|(_, problem)| problem);
-        assert_eq!(why("h2"), None);
-        assert_eq!(why("h3").as_deref(), Some("no more processes"));
-        assert!(why("h4").unwrap().contains("release"));
-        assert!(why("h5").unwrap().contains("did not answer"));
+        assert_eq!(why(OrderAnswer::Done), None);
+        assert_eq!(why(failed).as_deref(), Some("no more processes"));
+        assert!(why(OrderAnswer::Unknown).unwrap().contains("release"));
+        assert!(why_missing(None).unwrap().contains("did not answer"));
     }
 }
