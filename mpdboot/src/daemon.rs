@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use mpd_io::console::{Console, ConsoleError};
+use mpd_io::console::{self, Console, ConsoleError};
 use mpd_io::ringname::{InvalidRingName, RingName};
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_io::signals::Signals;
@@ -269,10 +269,7 @@ fn refused(ending: &Ending, stderr: &str) -> Failure {
 /// # Errors
 /// [`ConsoleError`].
 pub(crate) fn describe(rundir: &RunDir) -> Result<RingView, ConsoleError> {
-    match Console::ask(rundir, RingRequest::Describe)?.answer(Some(PATIENCE))? {
-        ConsoleReply::Ring(view) => Ok(view),
-        _ => Err(ConsoleError::Refused("the daemon's answer does not fit the request".to_owned())),
-    }
+    console::describe(rundir, PATIENCE)
 }
 
 /// The addresses of the daemon that made this view.

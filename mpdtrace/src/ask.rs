@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use mpd_io::console::{Console, ConsoleError};
+use mpd_io::console::{self, Console, ConsoleError};
 use mpd_io::rings::{self, Endpoint, FindError};
 use mpd_io::rundir::RunDir;
 use mpd_wire::DaemonName;
@@ -80,10 +80,7 @@ pub struct Census {
 /// # Errors
 /// [`AskError`].
 pub fn describe(rundir: &RunDir, patience: Duration) -> Result<RingView, AskError> {
-    match one(rundir, RingRequest::Describe, patience)? {
-        ConsoleReply::Ring(view) => Ok(view),
-        _ => Err(AskError::UNFIT),
-    }
+    Ok(console::describe(rundir, patience)?)
 }
 
 /// Sends messages round the ring, one after the other.
@@ -105,9 +102,17 @@ pub fn laps(rundir: &RunDir, laps: u32, trace: bool, patience: Duration) -> Resu
 /// # Errors
 /// [`AskError`].
 pub fn census(rundir: &RunDir) -> Result<Census, AskError> {
-    match one(rundir, RingRequest::Census, RING_PATIENCE)? {
-        ConsoleReply::Census { members, missing, depth } => Ok(Census { members, missing, depth }),
-        _ => Err(AskError::UNFIT),
+    let mut console = Console::ask(rundir, RingRequest::Census)?;
+    let mut all = Vec::new();
+    loop {
+        match console.answer(Some(RING_PATIENCE))? {
+            ConsoleReply::CensusPart { members } => all.extend(members),
+            ConsoleReply::Census { members, missing, depth } => {
+                all.extend(members);
+                return Ok(Census { members: all, missing, depth });
+            }
+            _ => return Err(AskError::UNFIT),
+        }
     }
 }
 

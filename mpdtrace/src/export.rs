@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
-use mpd_wire::message::{ConsoleReply, JobRef, RingRequest, RingView};
+use mpd_wire::message::{ConsoleReply, JobRef, MemberView, RingRequest, RingView};
 use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -72,6 +72,8 @@ impl Source {
 /// Two requests to the daemon, one after the other: for the ring, and for the usage.
 struct Inquiry {
     console: Console,
+    /// Members of a large ring, which come before the ring itself.
+    members: Vec<MemberView>,
     ring: Option<RingView>,
     sample: Sample,
     until: Instant,
@@ -81,7 +83,7 @@ impl Inquiry {
     fn begin(source: &Source) -> Result<Self, AskError> {
         let console = Console::ask(&source.rundir, RingRequest::Describe)?;
         let until = Instant::now() + RING_PATIENCE;
-        Ok(Self { console, ring: None, sample: Sample::default(), until })
+        Ok(Self { console, members: Vec::new(), ring: None, sample: Sample::default(), until })
     }
 
     /// Takes what has arrived. `Some` when the answers are complete.
@@ -96,8 +98,11 @@ impl Inquiry {
                 Err(error) => return Err(error.into()),
             };
             match (&mut self.ring, reply) {
-                (ring @ None, ConsoleReply::Ring(view)) => {
-                    *ring = Some(view);
+                (None, ConsoleReply::RingPart { members }) => self.members.extend(members),
+                (ring @ None, ConsoleReply::Ring(mut view)) => {
+                    self.members.append(&mut view.members);
+                    let members = std::mem::take(&mut self.members);
+                    *ring = Some(RingView { members, ..view });
                     self.console = Console::ask(&source.rundir, RingRequest::Top)?;
                 }
                 (Some(_), reply) => {

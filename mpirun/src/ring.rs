@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use mpd_io::console::Console;
+use mpd_io::console;
 use mpd_io::cpus;
 use mpd_wire::Standing;
-use mpd_wire::message::{ConsoleReply, RingRequest};
 
 use crate::ring_options::RingOptions;
 
@@ -27,8 +26,7 @@ pub fn size(ring_options: &RingOptions) -> RingSize {
 }
 
 fn of_daemon(ring_options: &RingOptions) -> Option<RingSize> {
-    let mut console = Console::ask(&ring_options.rundir().ok()?, RingRequest::Describe).ok()?;
-    let ConsoleReply::Ring(view) = console.answer(Some(PATIENCE)).ok()? else { return None };
+    let view = console::describe(&ring_options.rundir().ok()?, PATIENCE).ok()?;
     let live = view.members.iter().filter(|member| member.standing == Standing::Live);
     let sum = live.fold(RingSize { hosts: 0, cpus: 0 }, |sum, member| RingSize {
         hosts: sum.hosts + 1,

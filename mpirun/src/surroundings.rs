@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mpd_io::console::Console;
+use mpd_io::console;
 use mpd_io::rundir::{Found, host_name};
 use mpd_io::{addresses, cpus, thishost};
 use mpd_placement::Candidate;
 use mpd_placement::binding::Cpu;
 use mpd_placement::hosts::HostEntry;
-use mpd_wire::message::{ConsoleReply, MemberView, RingRequest, RingView};
+use mpd_wire::message::{MemberView, RingView};
 use mpd_wire::{DaemonName, Standing};
 
 use crate::ring_options::RingOptions;
@@ -68,12 +68,7 @@ pub fn read(ring_options: &RingOptions, hosts: &[HostEntry]) -> Result<Surroundi
     let rundir = ring_options.rundir().map_err(|e| format!("{e:#}"))?;
     match rundir.find() {
         Ok(Found::Daemon(_)) => {
-            let described = Console::ask(&rundir, RingRequest::Describe)
-                .and_then(|mut console| console.answer(Some(PATIENCE)));
-            match described.map_err(|e| e.to_string())? {
-                ConsoleReply::Ring(view) => Ok(standing(view)),
-                _ => Err("the daemon of this host does not describe its ring".to_owned()),
-            }
+            console::describe(&rundir, PATIENCE).map(standing).map_err(|e| e.to_string())
         }
         Err(e) if rundir.is_explicit() => Err(e.to_string()),
         Ok(_) | Err(_) => match ring_options.missing_daemon(&rundir) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use mpd_wire::frame;
 use mpd_wire::frame::InvalidFrame;
-use mpd_wire::message::{ConsoleReply, Opening, RingRequest, VERSION};
+use mpd_wire::message::{ConsoleReply, Opening, RingRequest, RingView, VERSION};
 
 use crate::conn::{Conn, Filled};
 use crate::rings::Endpoint;
@@ -133,6 +133,25 @@ impl Console {
                 }
                 (None, _) => {}
             }
+        }
+    }
+}
+
+/// Asks the daemon of `rundir` for the ring as it knows it. Waits at most `patience` for each part of the answer.
+///
+/// # Errors
+/// [`ConsoleError`].
+pub fn describe(rundir: &RunDir, patience: Duration) -> Result<RingView, ConsoleError> {
+    let mut console = Console::ask(rundir, RingRequest::Describe)?;
+    let mut all = Vec::new();
+    loop {
+        match console.answer(Some(patience))? {
+            ConsoleReply::RingPart { members } => all.extend(members),
+            ConsoleReply::Ring(mut view) => {
+                all.append(&mut view.members);
+                return Ok(RingView { members: all, ..view });
+            }
+            _ => return Err(ConsoleError::Unfit),
         }
     }
 }

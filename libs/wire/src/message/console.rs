@@ -133,7 +133,13 @@ pub enum ConsoleReply {
         /// Its jobs.
         jobs: Vec<JobSummary>,
     },
-    /// The ring as this daemon knows it.
+    /// Members of a ring that is too large for one reply. More of them follow, and at last
+    /// [`ConsoleReply::Ring`] with the rest.
+    RingPart {
+        /// Some members, in the order of [`RingView::members`].
+        members: Vec<MemberView>,
+    },
+    /// The ring as this daemon knows it. Members of earlier parts are not repeated.
     Ring(RingView),
     /// All laps are complete.
     LapsHome {
@@ -149,7 +155,13 @@ pub enum ConsoleReply {
         /// How many laps were complete before it.
         home: u32,
     },
-    /// The answers of the members.
+    /// Answers of members that are too many for one reply. More of them follow, and at last
+    /// [`ConsoleReply::Census`] with the rest.
+    CensusPart {
+        /// Some members that answered, in the order of the ring.
+        members: Vec<MemberDescription>,
+    },
+    /// The answers of the members. Those of earlier parts are not repeated.
     Census {
         /// The members that answered, in the order of the ring.
         members: Vec<MemberDescription>,

@@ -108,7 +108,10 @@ impl Consoles {
     ) -> Option<Effect> {
         match request {
             RingRequest::Describe => {
-                let view = view::describe(ring, myself, &self.events);
+                let mut view = view::describe(ring, myself, &self.events);
+                for members in pages::parts(&mut view.members) {
+                    self.post(console, ConsoleReply::RingPart { members }, false);
+                }
                 self.reply(console, ConsoleReply::Ring(view))
             }
             RingRequest::Lap { laps: 0, .. } => {
@@ -297,8 +300,12 @@ impl Consoles {
         match ask.wanted.clone() {
             RequestKind::Census => {
                 let descriptions = answers.iter().filter_map(description).collect();
-                let members =
+                let mut members =
                     pages::in_ring_order(ring, descriptions, |description| &description.name);
+                let console = ask.console;
+                for members in pages::parts(&mut members) {
+                    self.post(console, ConsoleReply::CensusPart { members }, false);
+                }
                 self.finish(request, ConsoleReply::Census { members, missing, depth })
             }
             // All members have the order. The list of members must show its effect.
@@ -480,13 +487,12 @@ fn description(answer: &Answer) -> Option<MemberDescription> {
 }
 
 fn happening(ring: &Ring, kind: &str, member: Option<DaemonName>, text: String) -> Happening {
-    let live = ring.records().filter(|r| r.standing == Standing::Live).count();
     Happening {
         time: clock::timestamp(),
         seen_by: ring.name().clone(),
         event: kind.to_owned(),
         member,
-        live: u32::try_from(live).unwrap_or(u32::MAX),
+        live: u32::try_from(ring.live_count()).unwrap_or(u32::MAX),
         text,
     }
 }

@@ -1,5 +1,7 @@
 //! Answers of all members in pages, and their division into replies to a console.
 
+use std::collections::BTreeMap;
+
 use mpd_ring::Ring;
 use mpd_wire::message::{Answer, ConsoleReply, OrderAnswer};
 use mpd_wire::{DaemonName, frame};
@@ -56,6 +58,19 @@ pub(super) fn replies<T>(
     (1..=parts).map(part).collect()
 }
 
+/// Most members in one reply: a reply fits one frame with names and addresses of any length.
+const PER_PART: usize = 128;
+
+/// Takes items away in parts until the rest fits one reply.
+pub(super) fn parts<T>(items: &mut Vec<T>) -> Vec<Vec<T>> {
+    let mut parts = Vec::new();
+    while items.len() > PER_PART {
+        let rest = items.split_off(PER_PART);
+        parts.push(std::mem::replace(items, rest));
+    }
+    parts
+}
+
 /// Sorts items by the position of their members in the ring.
 pub(super) fn in_ring_order<T>(
     ring: &Ring,
@@ -63,6 +78,7 @@ pub(super) fn in_ring_order<T>(
     by: impl Fn(&T) -> &DaemonName,
 ) -> Vec<T> {
     let order = ring.members();
-    items.sort_by_cached_key(|one| order.iter().position(|name| name == by(one)));
+    let places: BTreeMap<&DaemonName, usize> = order.iter().zip(0..).collect();
+    items.sort_by_cached_key(|one| places.get(by(one)).copied());
     items
 }

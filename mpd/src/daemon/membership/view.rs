@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 
 use mpd_ring::{Purpose, Ring};
 use mpd_wire::message::{MemberView, RingView};
-use mpd_wire::{DaemonName, Record, Standing};
+use mpd_wire::{DaemonName, MAX_MEMBERS, Record, Standing};
 
 use crate::daemon::net::{DialRequest, Myself};
 
-/// Most members in a view, so that it fits a frame. Dead and departed members beyond it are left out.
-const MAX_VIEWED: usize = 2048;
+/// Most members in a view. Dead and departed members beyond it are left out.
+const MAX_VIEWED: usize = MAX_MEMBERS;
 
 /// How often each kind of event happened here.
 pub(super) type EventCounts = BTreeMap<&'static str, u64>;

@@ -255,7 +255,9 @@ impl Peers {
             peer.since = now;
         }
         let most = match reply {
-            ConsoleReply::Jobs { .. } => MAX_UNREAD_JOBS,
+            ConsoleReply::Jobs { .. }
+            | ConsoleReply::RingPart { .. }
+            | ConsoleReply::CensusPart { .. } => MAX_UNREAD_JOBS,
             _ => MAX_UNREAD,
         };
         if peer.conn.flush().is_err() || (!last && peer.conn.queued() > most) {
