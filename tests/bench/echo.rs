@@ -101,8 +101,13 @@ impl Daemons {
         if status.success() { Ok(()) } else { Err(format!("scripts/localring: {status}")) }
     }
 
+    /// The run directory of the first daemon.
+    pub(crate) fn rundir(&self) -> RunDir {
+        RunDir::at(self.directory.path().join("ring/1"))
+    }
+
     pub(crate) fn laps(&self, members: usize, laps: usize) -> Result<Duration, String> {
-        let rundir = RunDir::at(self.directory.path().join("ring/1"));
+        let rundir = self.rundir();
         let laps = u32::try_from(laps).map_err(|e| e.to_string())?;
         let begin = Instant::now();
         let mut console = Console::ask(&rundir, RingRequest::Lap { laps, trace: false })

@@ -10,6 +10,8 @@
 //!     t-bench many   [ranks=64,256,1000] [repetitions=N]   starts, ^C, the time for each of 1,000 and 4,000 ranks
 //!     t-bench share  [ranks=64] [repetitions=N]            beside busy processes in other sessions
 //!     t-bench spawn  [count=200] [repetitions=N]           a rank that spawns another, again and again
+//!     t-bench init   [ranks=16,64] [repetitions=N]         MPI_Init and MPI_Finalize, beside the libraries' own launchers
+//!     t-bench scale  [members=64] [hosts=1000,10000,100000] [count=N]  a launch on rings of simulated hosts
 //!
 //! Runs of all contestants alternate in a changing order. The table shows medians, minima and the ratio of the
 //! medians, as Markdown. The program judges nothing: the budgets are in DESIGN.md 7.
@@ -18,10 +20,12 @@
 mod contest;
 mod echo;
 mod floor;
+mod init;
 mod many;
 mod memory;
 mod pmix;
 mod programs;
+mod scale;
 mod share;
 
 use std::process::ExitCode;
@@ -57,9 +61,11 @@ fn main() -> ExitCode {
         "memory" => memory,
         "many" => many,
         "share" => share,
+        "init" => init,
+        "scale" => scale,
         _ => {
             println!(
-                "usage: t-bench start|stdout|pmi|pmix|jobs|ring|spawn|memory|many|share [NAME=VALUE...]"
+                "usage: t-bench start|stdout|pmi|pmix|jobs|ring|spawn|memory|many|share|init|scale [NAME=VALUE...]"
             );
             return ExitCode::from(2);
         }
@@ -77,8 +83,8 @@ fn main() -> ExitCode {
 struct Options(Vec<(String, String)>);
 
 impl Options {
-    const KNOWN: [&str; 7] =
-        ["ranks", "starts", "repetitions", "megabytes", "count", "members", "laps"];
+    const KNOWN: [&str; 8] =
+        ["ranks", "starts", "repetitions", "megabytes", "count", "members", "laps", "hosts"];
 
     fn parse(arguments: &[String]) -> Result<Self, String> {
         let pairs = arguments.iter().map(|word| match word.split_once('=') {
@@ -286,4 +292,18 @@ fn spawn(options: &Options) -> Result<(), String> {
     let rate = |time: Measured| f64::from(spawns) / time.as_secs_f64();
     println!("{}", contest::table(&results, "spawns/s", rate));
     Ok(())
+}
+
+fn init(options: &Options) -> Result<(), String> {
+    let ring = Ring::start()?;
+    let repetitions = options.number("repetitions", 15)?;
+    for ranks in options.numbers("ranks", &[16, 64])? {
+        init::init(&ring, ranks, repetitions);
+    }
+    Ok(())
+}
+
+fn scale(options: &Options) -> Result<(), String> {
+    let sizes = options.numbers("hosts", &[1000, 10_000, 100_000])?;
+    scale::scale(options.number("members", 64)?, &sizes, options.number("count", 10)?)
 }

@@ -100,9 +100,14 @@ impl Launcher {
         }
     }
 
+    /// Our launcher with and without a daemon.
+    pub(crate) fn own_two(ring: &Ring) -> Vec<Self> {
+        vec![Self::ours(ring), Self::own(ring, "mpirun without a daemon", "none")]
+    }
+
     /// Our launcher with and without a daemon, and each installed Hydra.
     pub(crate) fn all(ring: &Ring) -> Vec<Self> {
-        let mut all = vec![Self::ours(ring), Self::own(ring, "mpirun without a daemon", "none")];
+        let mut all = Self::own_two(ring);
         let newer = std::env::var("MPD_TEST_MPICH5_MPIEXEC").ok();
         for program in ["mpiexec.hydra".to_owned()].into_iter().chain(newer) {
             if let Some(version) = hydra_version(&program) {
