@@ -102,7 +102,7 @@ impl Ring {
                 next = next.min(discretion - age);
             }
         }
-        // Whatever is noted meanwhile resets this.
+        // A record that is noted meanwhile resets this.
         self.gone.quiet_until = Some(now + next.min(self.config.timing.pulse * 1024));
         for name in faded {
             self.list.fade(&name);

@@ -1,5 +1,5 @@
-//! The costs that the simulation and the model of large rings use, from real daemons on this machine: CPU time by the
-//! kernel's counters, bytes from the messages themselves, memory from the size of this process.
+//! The costs that the simulation and the model of large rings use, from real daemons on this machine. The kernel counts
+//! CPU time, the messages give the bytes, and the growth of this process gives the memory.
 
 use std::fs;
 use std::process::Stdio;

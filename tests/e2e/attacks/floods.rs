@@ -158,7 +158,8 @@ fn oversized_texts() -> Vec<(&'static str, Vec<u8>)> {
     let deep = [b"{\"update\":{\"records\":".to_vec(), vec![b'['; MIB - 100]].concat();
     let name = DaemonName::new("n").expect("a name");
     let origin = Instance::from_bytes([1; 16]);
-    let lap = Lap { origin, sequence: 1, hops: 1, trace: true, names: vec![name; 200_000] };
+    let names = vec![name; 200_000];
+    let lap = Lap { origin, sequence: 1, hops: 1, trace: true, way: 0, names };
     vec![
         ("brackets", vec![b'['; MIB]),
         ("deep", deep),

@@ -185,7 +185,7 @@ impl Lap {
         }
     }
 
-    /// The digest of a way that goes on over these members.
+    /// The digest of a way that continues over these members.
     pub fn way_over<'a>(way: u64, names: impl IntoIterator<Item = &'a DaemonName>) -> u64 {
         names.into_iter().fold(way, |way, name| {
             let mut sum = Fnv::default();

@@ -152,6 +152,7 @@ mod tests {
     fn a_scatter_can_carry_a_job_on_all_hosts_of_the_largest_ring() {
         let hosts = u32::try_from(MAX_HOST_SLICES).unwrap();
         let bytes = serde_json::to_vec(&host_slices(hosts)).unwrap().len();
-        assert!(bytes < 500 * 1024, "{bytes} bytes");
+        // The rest of the order takes less than 4 KiB, unless the path of the directory is long.
+        assert!(bytes + 4096 < 512 * 1024, "{bytes} bytes");
     }
 }
