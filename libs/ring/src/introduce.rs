@@ -56,7 +56,10 @@ impl Ring {
         let waited = std::mem::take(&mut self.waits);
         for record in records.into_iter().filter(Record::is_sound) {
             let is_own = record.name == self.config.name;
-            if is_own && (record.instance != self.config.instance || self.seat().is_some()) {
+            let is_first = record.instance == self.config.instance
+                && record.standing == Standing::Live
+                && self.seat().is_none();
+            if is_own && !is_first {
                 self.received_of_me(now, &record);
             } else if self.list.len() >= MAX_MEMBERS {
                 return self.event(Event::Full("members"));

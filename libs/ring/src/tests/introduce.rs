@@ -22,7 +22,7 @@ fn a_daemon_that_waits_is_silent_until_it_has_the_list_and_then_dials_its_right_
     link_up(&mut ring, 1, None, "b", Purpose::Ring);
     ring.handle(second(1), Input::Received(LinkId(1), RingMessage::Pulse { digest: 5 }));
     let records = list.clone();
-    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::List { records }));
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::list(records)));
     ring.handle_timeout(second(3));
     assert_eq!(drain(&mut ring), [], "no message, no attempt to connect");
     ring.handle(second(3), Input::Introduce(list));
@@ -73,4 +73,14 @@ fn a_daemon_that_changed_while_it_waited_sends_its_new_record() {
     ring.handle(second(1), Input::Introduce(list));
     let own = ring.record(&name("a")).unwrap();
     assert_eq!((own.incarnation, &own.addresses), (2, &addresses));
+}
+
+#[test]
+fn a_list_that_has_the_daemon_as_dead_is_refuted() {
+    let (mut ring, mut list) = waiting();
+    let own = list.iter_mut().find(|record| record.name == name("a")).unwrap();
+    own.standing = Standing::Dead;
+    ring.handle(second(1), Input::Introduce(list));
+    let own = ring.record(&name("a")).unwrap();
+    assert_eq!((own.incarnation, own.standing), (2, Standing::Live));
 }
