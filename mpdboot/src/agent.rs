@@ -66,7 +66,7 @@ fn boot(nonce: &str, task: BootTask) -> Result<ExitCode> {
     };
     if task.hosts.is_empty()
         && let Before::Free { rundir, keep } = &before
-        && is_leader()
+        && is_login()
     {
         // The daemon needs no process of ours.
         return failed(own::become_daemon(nonce, &task, rundir, keep.as_deref())?);
@@ -101,10 +101,11 @@ fn boot(nonce: &str, task: BootTask) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether this process leads its session, as the command of an ssh login does. Then nothing waits
-/// for its end, and no signal to a process group of the starter reaches it.
-fn is_leader() -> bool {
-    getsid(None) == Ok(getpid())
+/// Whether this process is the command of an ssh login: it leads its session, and sshd has set
+/// `SSH_CONNECTION`. Then no signal to the client of the login reaches it. A shell that runs its
+/// command on this host is killed with it.
+fn is_login() -> bool {
+    getsid(None) == Ok(getpid()) && std::env::var_os("SSH_CONNECTION").is_some()
 }
 
 /// Reads standard input up to the end of the first line.

@@ -28,7 +28,7 @@ while [ "$1" != -- ]; do shift; done
 host=$2 command=$3
 mkdir -p %/home/$host
 cd %/home/$host
-export HOME=$PWD MPD_RUNDIR=%/run/$host
+export HOME=$PWD MPD_RUNDIR=%/run/$host SSH_CONNECTION='127.0.0.2 2222 127.0.0.1 22'
 case $(cat %/hosts/$host 2>/dev/null) in
 unknown) echo "ssh: Could not resolve hostname $host: Name or service not known" >&2; exit 255;;
 denied) echo "al@$host: Permission denied (publickey,password)." >&2; exit 255;;
