@@ -141,7 +141,7 @@ impl Candidate {
         self.pid
     }
 
-    /// Whether a signal would have its default effect on it now, see [`signals::has_effect`].
+    /// Whether a signal would have its default effect on it now, see `signals::has_effect`.
     pub fn takes_effect(&self, signal: i32) -> bool {
         signals::has_effect(self.status.get_or_init(|| status::of(self.pid)), signal)
     }
