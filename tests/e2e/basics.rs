@@ -197,11 +197,8 @@ fn check_descriptors(output: &Output) {
 }
 
 #[test]
-fn every_rank_leads_a_process_group_and_no_session_where_cpus_are_not_shared_among_sessions() {
+fn every_rank_leads_its_own_process_group_in_its_managers_session() {
     let suite = Suite::new();
-    // On a kernel before 6.12 ranks lead no sessions either, so that is not checked.
-    let shared = fs::read("/proc/sys/kernel/sched_autogroup_enabled");
-    let is_shared = shared.is_ok_and(|text| text.starts_with(b"1"));
     let output = suite.ranks(2, "t-env", &["NONE"]).output();
     output.code(0);
     let text = output.out();
@@ -213,8 +210,7 @@ fn every_rank_leads_a_process_group_and_no_session_where_cpus_are_not_shared_amo
     assert_eq!(lines.len(), 2);
     for arguments in &lines {
         assert_eq!(arguments[1], arguments[5], "its group is its own: {arguments:?}");
-        let allowed = [arguments[3], arguments[if is_shared { 1 } else { 3 }]];
-        assert!(allowed.contains(&arguments[7]), "its session: {arguments:?}");
+        assert_eq!(arguments[7], arguments[3], "the session is its parent's: {arguments:?}");
     }
 }
 

@@ -3,8 +3,6 @@
 //! On a host with hundreds of busy ranks, a process of ordinary priority gets a few milliseconds per second. Its peers
 //! would then declare the host lost.
 
-use std::fs;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::raw;
@@ -36,16 +34,6 @@ pub fn of_a_server() {
         // A niceness or scheduling policy that a user has chosen stays.
         Some(_) | None => {}
     }
-}
-
-/// Whether children of this server need sessions of their own for their shares of the CPUs. The kernel shares the CPUs
-/// among sessions, and a session can start without delay. The first answer stays.
-pub fn needs_sessions() -> bool {
-    static ANSWER: OnceLock<bool> = OnceLock::new();
-    *ANSWER.get_or_init(|| {
-        let enabled = fs::read("/proc/sys/kernel/sched_autogroup_enabled");
-        enabled.is_ok_and(|text| text.starts_with(b"1")) && raw::has_slice(SLICE)
-    })
 }
 
 #[cfg(test)]

@@ -243,61 +243,18 @@ pub(crate) fn may_have_niceness(wanted: c_int) -> bool {
 /// Sets the ordinary scheduling policy with this niceness and time slice; children inherit neither. The system call is
 /// sched_setattr(2). Kernels before 6.12 ignore the slice.
 pub(crate) fn schedule(nice: c_int, slice: Duration) -> io::Result<()> {
-    let mut request = with_slice(slice);
-    request.sched_flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
-    request.sched_nice = nice;
-    set_scheduling(0, &request)
-}
-
-/// The request for the ordinary policy with niceness 0 and this time slice; zero: that of the system.
-pub(crate) fn with_slice(slice: Duration) -> libc::sched_attr {
-    // SAFETY: plain data, and all zeros are valid.
-    let mut request: libc::sched_attr = unsafe { std::mem::zeroed() };
-    request.size = size_of::<libc::sched_attr>() as c_uint;
-    request.sched_policy = libc::SCHED_OTHER as c_uint;
-    request.sched_runtime = slice.as_nanos() as u64;
-    request
-}
-
-fn set_scheduling(pid: libc::pid_t, request: &libc::sched_attr) -> io::Result<()> {
-    // SAFETY: a system call that reads plain data.
-    match unsafe { libc::syscall(libc::SYS_sched_setattr, pid, request, 0) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// The scheduling of a process; 0: of this one.
-fn scheduling(pid: libc::pid_t) -> io::Result<libc::sched_attr> {
-    let mut attributes = with_slice(Duration::ZERO);
-    let size = attributes.size;
-    // SAFETY: a system call that writes plain data of the given size.
-    match unsafe { libc::syscall(libc::SYS_sched_getattr, pid, &raw mut attributes, size, 0) } {
-        0 => Ok(attributes),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// The scheduling policy, the niceness and the time slice of a process.
-#[cfg(test)]
-pub(crate) fn scheduling_of(pid: libc::pid_t) -> io::Result<(c_int, c_int, Duration)> {
-    let of = scheduling(pid)?;
-    Ok((of.sched_policy.cast_signed(), of.sched_nice, Duration::from_nanos(of.sched_runtime)))
-}
-
-/// Whether this process has that time slice. Kernels before 6.12 have no slices of processes.
-pub(crate) fn has_slice(slice: Duration) -> bool {
-    scheduling(0).is_ok_and(|own| u128::from(own.sched_runtime) == slice.as_nanos())
-}
-
-/// Gives a process of the ordinary policy the slice of the system, if it has that one.
-pub(crate) fn end_slice(pid: libc::pid_t, slice: Duration) {
-    let Ok(mut attributes) = scheduling(pid) else { return };
-    let has_it = u128::from(attributes.sched_runtime) == slice.as_nanos();
-    if has_it && attributes.sched_policy == libc::SCHED_OTHER as c_uint {
-        attributes.sched_runtime = 0;
-        // It may have ended.
-        let _ = set_scheduling(pid, &attributes);
+    // SAFETY: plain data, all zeros are valid, and a system call that reads it.
+    unsafe {
+        let mut request: libc::sched_attr = std::mem::zeroed();
+        request.size = size_of::<libc::sched_attr>() as c_uint;
+        request.sched_policy = libc::SCHED_OTHER as c_uint;
+        request.sched_flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+        request.sched_nice = nice;
+        request.sched_runtime = slice.as_nanos() as u64;
+        match libc::syscall(libc::SYS_sched_setattr, 0, &raw const request, 0) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 }
 

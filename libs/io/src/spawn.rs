@@ -7,7 +7,6 @@
 use std::ffi::{CString, NulError, c_char};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::unistd::Pid;
@@ -17,9 +16,6 @@ use crate::raw::{self, Plan, SignalScope, SpawnFault};
 use crate::signals;
 
 pub use crate::raw::Step;
-
-/// The time slice of a child that hurries: the shortest one of the kernel.
-const HURRY: Duration = Duration::from_micros(100);
 
 /// The description of children to start. It can be used for several ranks; what differs between them is in [`Extra`].
 #[derive(Debug)]
@@ -36,8 +32,6 @@ pub struct Spawn {
     tracer: Option<Pid>,
     script: bool,
     signal_scope: SignalScope,
-    /// Whether the child has a short time slice until its program runs.
-    hurries: bool,
     terminal: bool,
     keeps_inherited: bool,
 }
@@ -143,7 +137,6 @@ impl Spawn {
             tracer: None,
             script: false,
             signal_scope: SignalScope::default(),
-            hurries: false,
             terminal: false,
             keeps_inherited: false,
         })
@@ -185,15 +178,6 @@ impl Spawn {
     /// The child leads a process group in our session instead of a session of its own.
     pub fn in_our_session(&mut self) -> &mut Self {
         self.signal_scope = SignalScope::OwnGroup;
-        self
-    }
-
-    /// The child has a session of its own, and so a CPU share of its own where the kernel shares CPUs among sessions
-    /// (autogroup). A new session would wait while the processes of others use up their time slices. So the child has a
-    /// short slice until its program runs, with which it is scheduled sooner (Linux 6.12 and later).
-    pub fn in_session_of_its_own(&mut self) -> &mut Self {
-        self.signal_scope = SignalScope::OwnSession;
-        self.hurries = raw::niceness().is_some();
         self
     }
 
@@ -270,7 +254,6 @@ impl Spawn {
             niceness: self.niceness,
             cpus: extra.cpus.map_or(&[], CpuMask::words),
             signal_scope: self.signal_scope,
-            slice: self.hurries.then(|| raw::with_slice(HURRY)),
             terminal: self.terminal,
             below: low.and_then(LowNumbers::end),
             keeps_inherited: self.keeps_inherited,
@@ -283,12 +266,7 @@ impl Spawn {
         let spawned = raw::spawn(&mut plan, cgroup.map(|fd| fd.as_raw_fd()));
         drop(moved);
         match spawned {
-            Ok(pid) => {
-                if self.hurries {
-                    raw::end_slice(pid, HURRY);
-                }
-                Ok(Pid::from_raw(pid))
-            }
+            Ok(pid) => Ok(Pid::from_raw(pid)),
             Err(SpawnFault::Clone(error)) => Err(SpawnError::Fork(error)),
             Err(SpawnFault::Child { pid, step, error }) => {
                 let _ = nix::sys::wait::waitpid(Pid::from_raw(pid), None);
@@ -440,23 +418,6 @@ mod tests {
             Err(SpawnError::Child { step: Step::Binding, .. }) => {}
             other => panic!("{other:?}"),
         }
-    }
-
-    #[test]
-    fn a_child_in_a_session_of_its_own_leads_it_and_has_the_slice_of_the_system_and_its_niceness() {
-        let none: [&str; 0] = [];
-        let mut spawn = Spawn::new(b"/bin/sleep", ["sleep", "60"], none).unwrap();
-        spawn.in_session_of_its_own().niceness(Some(19));
-        let null = null();
-        let fds = [null.as_fd(), null.as_fd(), null.as_fd()];
-        let pid = spawn.start(&fds, Extra::default(), None).unwrap();
-        assert_eq!(nix::unistd::getsid(Some(pid)), Ok(pid));
-        assert!(!raw::has_slice(HURRY), "the parent's own slice stays");
-        let (policy, nice, slice) = raw::scheduling_of(pid.as_raw()).unwrap();
-        assert_eq!((policy, nice), (libc::SCHED_OTHER, 19));
-        assert_ne!(slice, HURRY);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
-        waitpid(pid, None).unwrap();
     }
 
     #[test]

@@ -158,7 +158,7 @@ impl Candidate {
 /// children of this process, which are looked up each time.
 #[derive(Debug, Default)]
 pub struct Stopped {
-    /// All wanted processes.
+    /// All that were wanted.
     seen: BTreeSet<Pid>,
     /// Those that were not stopped before.
     ours: BTreeSet<Pid>,
@@ -267,15 +267,6 @@ fn state_of(pid: Pid) -> Option<char> {
 
 fn state_in(status: &str) -> Option<char> {
     status::field(status, "State:")?.chars().next()
-}
-
-/// Stops the descendants that `wanted` accepts, without waiting for them.
-pub fn stop(wanted: impl Fn(&Candidate) -> bool) {
-    for pid in descendants() {
-        if wanted(&Candidate { pid, status: OnceCell::new() }) {
-            let _ = kill(pid, Signal::SIGSTOP);
-        }
-    }
 }
 
 /// Lets every descendant continue.

@@ -33,8 +33,6 @@ pub(crate) struct Plan<'a> {
     /// The CPUs that it may use, a bit for each; empty: the parent's CPUs.
     pub(crate) cpus: &'a [c_ulong],
     pub(crate) signal_scope: SignalScope,
-    /// The request for a short time slice, before the session is made. The child keeps its niceness.
-    pub(crate) slice: Option<libc::sched_attr>,
     /// Descriptor 0 becomes the controlling terminal of the new session.
     pub(crate) terminal: bool,
     /// The child gets only the descriptors below this number, instead of all: copying and closing thousands takes long.
@@ -269,12 +267,6 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
         for signal in (1..=LAST_SIGNAL).filter(|signal| plan.reset >> (signal - 1) & 1 == 1) {
             let none = std::ptr::null_mut::<u64>();
             libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, size_of::<u64>());
-        }
-        if let Some(mut request) = plan.slice {
-            // The system call returns 20 minus the niceness.
-            let nice = 20 - libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0);
-            request.sched_nice = nice as c_int;
-            libc::syscall(libc::SYS_sched_setattr, 0, &raw const request, 0);
         }
         let place = match plan.signal_scope {
             SignalScope::OwnSession => libc::setsid(),

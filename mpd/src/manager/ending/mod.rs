@@ -32,7 +32,7 @@ use mpd_job::record::Registered;
 use mpd_machine::{Time, Timers};
 use mpd_wire::message::{Phase, StartJob};
 use nix::sys::signal::Signal;
-use nix::unistd::{Pid, getpgid, getsid};
+use nix::unistd::{Pid, getpgid};
 
 pub(super) use self::clean_up::CleanUp;
 use self::helpers::Helpers;
@@ -234,7 +234,8 @@ impl Ending {
             self.stop_affected(ranks, signal, target);
         }
         if self.stopped.is_empty() {
-            return send(turn, ranks, (signal, target));
+            let refused = ranks.signal(signal, target);
+            return report_refused(turn, signal, &refused);
         }
         self.begin_stop(turn, ranks);
         self.add(Due::Signal(signal, target));
@@ -329,7 +330,9 @@ impl Ending {
         let mut continues = false;
         while let Some(due) = self.due.pop_front() {
             match due {
-                Due::Signal(signal, target) => send(turn, ranks, (signal, target)),
+                Due::Signal(signal, target) => {
+                    report_refused(turn, signal, &ranks.signal(signal, target));
+                }
                 Due::Continue => continues = true,
                 Due::Kill => {
                     self.kills = true;
@@ -377,19 +380,6 @@ fn is_affected(process: &Candidate, ranks: &Ranks, (signal, target): (i32, Signa
         SignalTarget::Process => is_rank(process.pid()),
     };
     is_meant && process.takes_effect(signal)
-}
-
-/// Sends a signal to all ranks. The kernel does not let SIGTSTP stop a process of a session without our processes, so
-/// such processes are stopped here.
-fn send(turn: &mut Turn<'_>, ranks: &mut Ranks, what: (i32, SignalTarget)) {
-    let (signal, target) = what;
-    report_refused(turn, signal, &ranks.signal(signal, target));
-    if matches!(signal, libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU) {
-        let own = getsid(None).ok();
-        tree::stop(|process| {
-            is_affected(process, ranks, what) && getsid(Some(process.pid())).ok() != own
-        });
-    }
 }
 
 /// When a round that began at that time, and ends now, is to be repeated.

@@ -7,7 +7,6 @@ use std::path::Path;
 
 use mpd_debug::shim::Abilities;
 use mpd_io::locate;
-use mpd_io::priority;
 use mpd_io::spawn::Spawn;
 use mpd_io::sweep::COOKIE;
 use mpd_placement::binding::Bindings;
@@ -224,19 +223,11 @@ fn spawn_of(
     if let Some(tmpdir) = tmpdir {
         set("MPD_JOB_TMPDIR", tmpdir.as_os_str().as_bytes());
     }
-    let Arguments { path, argv, script, shim } = arguments;
-    let mut spawn = Spawn::new(&path, argv, environment).map_err(nul)?;
-    spawn.script(script);
+    let mut spawn = Spawn::new(&arguments.path, arguments.argv, environment).map_err(nul)?;
+    spawn.script(arguments.script);
     spawn.directory(&argset.directory).map_err(nul)?;
     spawn.umask(argset.umask).limits(differing_limits(&argset.limits)?).niceness(spec.niceness);
-    // A single rank has the share of our session. A shim and its program stay together.
-    let is_single = context.running + ranks_here == 1;
-    if is_single || shim.is_some() || !priority::needs_sessions() {
-        spawn.in_our_session();
-    } else {
-        spawn.in_session_of_its_own();
-    }
-    spawn.die_with_parent().traced_by(context.tracer());
+    spawn.in_our_session().die_with_parent().traced_by(context.tracer());
     Ok(spawn)
 }
 
