@@ -158,7 +158,7 @@ impl Candidate {
 /// children of this process, which are looked up each time.
 #[derive(Debug, Default)]
 pub struct Stopped {
-    /// All that were wanted.
+    /// The processes to stop.
     seen: BTreeSet<Pid>,
     /// Those that were not stopped before.
     ours: BTreeSet<Pid>,
