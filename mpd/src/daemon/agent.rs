@@ -14,7 +14,7 @@ use mpd_wire::message::{DaemonReport, Introduction, MAX_INTRODUCTION, OfDaemon, 
 use mpd_wire::{Address, Newcomer, Record};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, read};
+use nix::unistd::{dup2_stdin, dup2_stdout, read};
 
 /// Most bytes taken at a time.
 const BLOCK: usize = 64 << 10;
@@ -87,8 +87,8 @@ impl Agent {
         registry.deregister(&mut SourceFd(&fd))?;
         let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
         dup2_stdin(&null)?;
+        // Standard error is the log since the start.
         dup2_stdout(&null)?;
-        dup2_stderr(&null)?;
         Ok(())
     }
 }
