@@ -169,7 +169,7 @@ pub(crate) struct Cli {
     #[arg(long, hide = true, value_name = "INSTANCE", conflicts_with = "private")]
     pub(crate) launched_by: Option<Instance>,
 
-    /// For mpdboot: report on standard output; the end of standard input is that of mpdboot.
+    /// For mpdboot: report on standard output. When standard input ends, mpdboot has ended.
     #[arg(long, hide = true, requires = "nonce", conflicts_with = "private")]
     pub(crate) agent: bool,
 

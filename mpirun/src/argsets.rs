@@ -263,7 +263,7 @@ impl<'a> Argsets<'a> {
         }
     }
 
-    /// The number of processes without `-n` and hosts, if the launcher has another one than we: that of the cores here.
+    /// The number of processes without `-n` and hosts, if the launcher starts one for each core of this host.
     fn cores_here(&self) -> Option<u32> {
         self.dialect.filter(|dialect| dialect.is_open_mpi())?;
         let cpus = (self.caller.cpus)();

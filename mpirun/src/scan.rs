@@ -439,7 +439,7 @@ fn foreign_grammar(opt: &Opt, value: &str) -> u16 {
     }
 }
 
-/// Keeps one binding of PALS: that of `--cpu-bind`, unless it names the depth, which has an option of its own.
+/// Keeps one binding of PALS. `--cpu-bind` decides it, unless it names the depth, which has an option of its own.
 fn prefer_cpu_bind(settings: &mut Vec<Setting>) {
     let weight = |setting: &Setting| match setting.instead.as_deref() {
         Some(text) if text.contains("-cpu-bind") && text.ends_with("depth") => 1,

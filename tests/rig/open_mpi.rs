@@ -1,4 +1,4 @@
-//! Ends of programs of Open MPI on four hosts: the outcome is that of programs of MPICH, and no process and no file is
+//! Ends of programs of Open MPI on four hosts. They have the same outcome as with MPICH, and no process and no file is
 //! left on any host.
 
 use std::path::{Path, PathBuf};

@@ -57,12 +57,13 @@ pub struct Extra<'a> {
 pub struct LowNumbers(Vec<OwnedFd>);
 
 impl LowNumbers {
-    /// LowNumbers for that many descriptors of a child. To be made while this process has few descriptors. `null` fills them.
+    /// Takes `count` numbers, for as many descriptors of a child, and fills them with `null`. The caller makes them while
+    /// this process has few descriptors.
     ///
     /// # Errors
     /// The system's.
     pub fn new(count: usize, null: BorrowedFd<'_>) -> io::Result<Self> {
-        // The numbers 0, 1, 2 … are those of the child.
+        // The child itself gets the numbers 0, 1, 2 …
         let lowest = RawFd::try_from(count).unwrap_or(RawFd::MAX).max(3);
         let number = |_| Ok(raw::adopt_received(fcntl(null, FcntlArg::F_DUPFD_CLOEXEC(lowest))?));
         (0..count).map(number).collect::<io::Result<_>>().map(Self)

@@ -26,7 +26,7 @@ impl Stat {
         Self::read(&procfile::record(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// That of a thread of a process; `None` if there is no such thread.
+    /// The data of a thread of a process; `None` if there is no such thread.
     pub(crate) fn of_thread(pid: Pid, thread: u32) -> Option<Self> {
         Self::read(&procfile::record(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
     }

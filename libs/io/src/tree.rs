@@ -255,7 +255,7 @@ fn is_still(pid: Pid, also_traced: bool) -> bool {
     }
 }
 
-/// Whether the kernel's letter is that of a process that does not run until it is continued, or is gone.
+/// Whether a process with this letter of the kernel is gone, or runs again only when it is continued.
 const fn is_stopped(state: char) -> bool {
     matches!(state, 'T' | 't' | 'X')
 }

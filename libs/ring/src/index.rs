@@ -52,7 +52,7 @@ const fn number(instance: Instance) -> u128 {
     u128::from_be_bytes(instance.to_bytes())
 }
 
-/// A record in an index. The order is that of its key.
+/// A record in an index. The key decides the order.
 macro_rules! entry {
     ($name:ident, $number:expr, $what:literal) => {
         #[doc = $what]

@@ -623,7 +623,7 @@ impl Layout {
         }
     }
 
-    /// Refuses numbers of ranks in another order than that of the map.
+    /// Refuses to number the ranks in another order than the map gives.
     fn check_ranking(&self, map: Map, is_new: bool) -> Result<(), String> {
         let Some(rank) = &self.rank else { return Ok(()) };
         let fits = match (rank.as_str(), map) {
