@@ -8,7 +8,7 @@ use mpd_io::spawn::{Extra, Spawn};
 use nix::sys::wait::{WaitStatus, waitpid};
 
 use crate::run::Output;
-use crate::suite::{Suite, is_root};
+use crate::suite::{Suite, is_root, skip};
 
 /// The id of an ordinary user.
 const ORDINARY_USER: u32 = 12345;
@@ -93,6 +93,32 @@ fn ranks_run_with_the_niceness_of_mpirun() {
         let output = suite.bash("$MPIRUN -n 1 nice").output();
         assert_eq!(said(output.quiet()), own.to_string());
     });
+}
+
+#[test]
+fn ranks_of_root_share_the_cpus_as_if_each_had_a_session() {
+    let Ok(own) = std::fs::read_to_string("/proc/self/autogroup") else {
+        return skip("the kernel has no autogroups");
+    };
+    if !is_root() {
+        return skip("only root may give a session more weight");
+    }
+    let suite = Suite::new();
+    with_and_without_daemon(&suite, |suite| {
+        // No rank ends before all have noted the weight of their session.
+        let weights = |ranks: u32| {
+            let text = format!(
+                "d=$(mktemp -d) && $MPIRUN -n {ranks} -env D $d -env N {ranks} sh -c 'cat /proc/self/autogroup \
+                 >$D/$PMI_RANK; until [ $(ls $D | wc -l) = $N ]; do sleep 0.01; done' \
+                 && cat $d/* | sed 's/.* nice //' | sort -u; rm -r $d"
+            );
+            said(&suite.bash(&text).output())
+        };
+        assert_eq!(weights(1), "0", "a rank alone weighs as much as any session");
+        assert_eq!(weights(4), "-6", "four times the weight");
+    });
+    let after = std::fs::read_to_string("/proc/self/autogroup").expect("a group");
+    assert_eq!(after, own, "the session of others keeps its weight");
 }
 
 #[test]

@@ -50,6 +50,7 @@ pub mod rings;
 pub mod rundir;
 pub mod screen;
 pub mod search;
+pub mod session_share;
 pub mod shm;
 pub mod siblings;
 pub mod signals;

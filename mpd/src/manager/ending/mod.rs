@@ -48,6 +48,10 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// one takes milliseconds.
 const SHARE: u32 = 3;
 
+/// The most time between two such rounds or checks. The first one reads the state of each process, and takes much
+/// longer than the others.
+const MAX_INTERVAL: Duration = Duration::from_millis(4);
+
 /// How long a signal waits until everything is stopped and noted. A kill waits this long for each of the two.
 const PATIENCE: Duration = Duration::from_millis(250);
 
@@ -385,7 +389,7 @@ fn is_affected(process: &Candidate, ranks: &Ranks, (signal, target): (i32, Signa
 /// When a round that began at that time, and ends now, is to be repeated.
 fn after(turn: &Turn<'_>, began: Time) -> Time {
     let now = turn.now();
-    now + INTERVAL.max((now - began) * SHARE)
+    now + ((now - began) * SHARE).clamp(INTERVAL, MAX_INTERVAL)
 }
 
 /// Reports a refused signal that asks to end, since it would otherwise have no visible effect.

@@ -12,11 +12,13 @@
 //! | [`alone`] | ranks whose MPI library does not speak PMI |
 //! | [`memory`] | the order in which processes are killed when memory runs out |
 //! | [`reaping`] | when to look for dead children |
+//! | [`cpu_share`] | the weight of the ranks among other sessions |
 //! | [`report`] | reports to the daemon for listings of jobs |
 
 mod adopted;
 mod adoption;
 mod alone;
+mod cpu_share;
 mod descriptors;
 mod memory;
 mod prepare;
@@ -53,6 +55,7 @@ use nix::unistd::Pid;
 use self::adopted::Adopted;
 use self::adoption::{Adoption, RANK};
 use self::alone::Alone;
+use self::cpu_share::CpuShare;
 pub(super) use self::descriptors::RankDescriptor;
 use self::memory::Memory;
 pub(super) use self::prepare::check_files;
@@ -88,6 +91,7 @@ pub(super) struct Ranks {
     /// The size of the ranks' terminals, once it has changed.
     size: Option<(u16, u16)>,
     memory: Memory,
+    cpu_share: CpuShare,
     adoption: Adoption,
     alone: Alone,
     /// Ranks whose shim has reported something, or accepts more orders.
@@ -119,6 +123,7 @@ impl Ranks {
             low: None,
             size: None,
             memory: Memory::begin(readiness),
+            cpu_share: CpuShare::default(),
             adoption: Adoption::of(adopted)?,
             alone: Alone::default(),
             reporting: Vec::new(),
@@ -232,6 +237,9 @@ impl Ranks {
         turn.end(Phase::Run, Some(rank));
         if let Some(process) = self.table.get_mut(rank) {
             process.handle = None;
+        }
+        if !is_kill {
+            self.cpu_share.fit(self.table.children());
         }
         turn.report(Event::Ended(rank));
         self.retire(turn, rank);

@@ -172,6 +172,9 @@ impl Ranks {
         let end = world.here.len().min(begin + STARTS_PER_TURN);
         let some = &world.here[begin..end];
         let is_continued = end < world.here.len();
+        if begin == 0 {
+            self.cpu_share.fit(self.table.children() + world.here.len());
+        }
         if some.len() > 1 {
             self.memory.begin_starts();
         }
