@@ -1,0 +1,6 @@
+//! Tests of the crate.
+
+mod farm;
+mod sim;
+mod text;
+mod worker;

@@ -1,0 +1,217 @@
+//! The decisions of a worker: which task starts, which one is killed, and when reports are sent.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mpd_machine::{Machine, Time, Timers, UNDRAINED};
+
+use crate::frame::MAX_RETURNED;
+use crate::{Outcome, Task, TaskId};
+
+/// The time between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(2);
+/// Reports of ends gather for so long, if the last ones were sent just before.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// How a worker runs tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// The slots of this host.
+    pub slots: u32,
+    /// The slots of each task.
+    pub per_task: u32,
+    /// The time limit of each task.
+    pub limit: Option<Duration>,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkerInput {
+    /// A task arrived.
+    Task(Task),
+    /// The farm wants so many tasks back.
+    TakeBack(u32),
+    /// The farm wants all running tasks ended.
+    Kill,
+    /// The process of a task ended.
+    Ended(TaskId, Outcome),
+    /// The reports were sent.
+    Sent,
+}
+
+/// What the owner has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Start the process of a task. If that is not possible, its end is reported as any other.
+    Start(Task),
+    /// Send the process group of a task SIGTERM, or SIGKILL.
+    End(TaskId, bool),
+    /// Report the end of a task.
+    Report(TaskId, Outcome),
+    /// Report that these tasks are returned.
+    Return(Vec<TaskId>),
+    /// Send the reports now.
+    Send,
+}
+
+/// A running task.
+#[derive(Debug)]
+struct Running {
+    /// The signal that it got at its time limit.
+    overdue: Option<u8>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Worker {
+    setup: Setup,
+    /// How many tasks may run at a time.
+    most: usize,
+    queue: VecDeque<Task>,
+    running: BTreeMap<TaskId, Running>,
+    timers: Timers<TaskId>,
+    killing: bool,
+    /// When reports were sent last, and whether some wait.
+    sent: Option<Time>,
+    unsent: bool,
+    outputs: VecDeque<Order>,
+}
+
+impl Worker {
+    /// A worker without tasks.
+    pub fn new(setup: Setup) -> Self {
+        let most = usize::try_from(setup.slots / setup.per_task.max(1)).unwrap_or(usize::MAX);
+        Self {
+            setup,
+            most,
+            queue: VecDeque::new(),
+            running: BTreeMap::new(),
+            timers: Timers::default(),
+            killing: false,
+            sent: None,
+            unsent: false,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// When the next deadline is.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let due = self.sent.filter(|_| self.unsent).map(|sent| sent + GATHER);
+        due.into_iter().chain(self.timers.next()).min()
+    }
+
+    /// How many tasks run.
+    pub fn running(&self) -> usize {
+        self.running.len()
+    }
+
+    fn start(&mut self, now: Time) {
+        while self.running.len() < self.most && !self.killing {
+            let Some(task) = self.queue.pop_front() else { break };
+            if let Some(limit) = self.setup.limit {
+                self.timers.set(task.id, now + limit);
+            }
+            self.running.insert(task.id, Running { overdue: None });
+            self.unsent = true;
+            self.outputs.push_back(Order::Start(task));
+        }
+    }
+
+    fn take_back(&mut self, count: u32) {
+        let count =
+            usize::try_from(count).unwrap_or(usize::MAX).min(self.queue.len()).min(MAX_RETURNED);
+        let kept = self.queue.len() - count;
+        let ids = self.queue.drain(kept..).map(|task| task.id).collect();
+        self.outputs.extend([Order::Return(ids), Order::Send]);
+    }
+
+    /// Sends SIGTERM to a task, and SIGKILL some time later.
+    fn end(&mut self, now: Time, id: TaskId) {
+        self.timers.set(id, now + GRACE);
+        self.outputs.push_back(Order::End(id, false));
+    }
+
+    fn ended(&mut self, id: TaskId, outcome: Outcome) {
+        let Some(running) = self.running.remove(&id) else { return };
+        self.timers.stop(id);
+        let outcome = match (running.overdue, outcome) {
+            // It may catch SIGTERM and exit.
+            (Some(signal), _) => Outcome::TimedOut(signal),
+            (None, outcome) => outcome,
+        };
+        self.unsent = true;
+        self.outputs.push_back(Order::Report(id, outcome));
+    }
+
+    /// Orders the sending of reports if they have gathered long enough, or if the farm must know that slots are free.
+    fn send(&mut self, now: Time) {
+        let is_due = self.sent.is_none_or(|sent| now >= sent + GATHER);
+        let is_idle = self.queue.is_empty() && self.running.len() < self.most;
+        if self.unsent && (is_due || is_idle) {
+            self.outputs.push_back(Order::Send);
+        }
+    }
+}
+
+impl Machine for Worker {
+    type Input = WorkerInput;
+    type Output = Order;
+
+    fn handle(&mut self, now: Time, input: WorkerInput) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
+        match input {
+            WorkerInput::Task(task) => {
+                self.queue.push_back(task);
+                self.start(now);
+            }
+            WorkerInput::TakeBack(count) => self.take_back(count),
+            WorkerInput::Kill => {
+                self.killing = true;
+                let running: Vec<TaskId> = self.running.keys().copied().collect();
+                running.into_iter().for_each(|id| self.end(now, id));
+            }
+            WorkerInput::Ended(id, outcome) => {
+                self.ended(id, outcome);
+                self.start(now);
+            }
+            WorkerInput::Sent => {
+                self.unsent = false;
+                self.sent = Some(now);
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
+        while let Some(id) = self.timers.pop_expired(now) {
+            let Some(running) = self.running.get_mut(&id) else { continue };
+            if self.killing || running.overdue.is_some() {
+                if let Some(signal) = &mut running.overdue {
+                    *signal = 9;
+                }
+                self.outputs.push_back(Order::End(id, true));
+            } else {
+                running.overdue = Some(15);
+                self.end(now, id);
+            }
+        }
+        self.send(now);
+    }
+
+    fn end_turn(&mut self, now: Time) {
+        debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
+        self.send(now);
+    }
+
+    fn poll_output(&mut self) -> Option<Order> {
+        self.outputs.pop_front()
+    }
+}
+
+impl Task {
+    /// A task.
+    pub fn new(id: TaskId, command: impl Into<Arc<[u8]>>) -> Self {
+        Self { id, command: command.into() }
+    }
+}
