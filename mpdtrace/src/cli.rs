@@ -540,7 +540,7 @@ pub struct HelpCli {
     pub json: bool,
 }
 
-/// All tools of this crate.
+/// The tools of this crate whose options are here. The list of programs has all.
 pub fn commands() -> Vec<Command> {
     vec![
         TraceCli::command(),
@@ -579,7 +579,7 @@ fn job_or_alias(text: &str) -> Result<JobRef, InvalidJobRef> {
 }
 
 /// A duration in seconds; fractions are allowed.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     const MAX: f64 = 86_400.0;
     match text.parse::<f64>() {
         Ok(number) if (0.0..=MAX).contains(&number) => Ok(Duration::from_secs_f64(number)),

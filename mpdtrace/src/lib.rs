@@ -2,7 +2,7 @@
 //!
 //! Each tool is a short file in `src/tools`: its request and its output. This library holds the
 //! options, the requests, and the functions that turn replies into text. Text is made by pure
-//! functions. Only `tool`, `ask`, `live`, `export`, `remote`, and the collecting modules of `check` do I/O.
+//! functions. Only `tool`, `ask`, `farm`, `live`, `export`, `remote`, and the collecting modules of `check` do I/O.
 
 pub mod ask;
 pub mod check;
@@ -10,6 +10,7 @@ pub mod checked;
 pub mod cleanup;
 pub mod cli;
 pub mod export;
+pub mod farm;
 pub mod hosts;
 pub mod jobs;
 pub mod live;

@@ -1,5 +1,5 @@
 /// Names of the tools. The build script makes a link to this program for each.
-pub const NAMES: [&str; 17] = [
+pub const NAMES: [&str; 18] = [
     "mpdtrace",
     "mpdringtest",
     "mpdwatch",
@@ -13,6 +13,7 @@ pub const NAMES: [&str; 17] = [
     "mpdkilljob",
     "mpdsigjob",
     "mpdstdin",
+    "mpdfarm",
     "mpdstate",
     "mpdcleanup",
     "mpdcheck",

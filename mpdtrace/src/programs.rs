@@ -1,8 +1,10 @@
 //! The list of programs: one line per program, from the tables that parse the command lines.
 
+use clap::{Command, CommandFactory as _};
 use serde::Serialize;
 
 use crate::cli;
+use crate::farm::cli::FarmCli;
 
 /// Programs of other crates, with their purposes.
 const OTHERS: [(&str, &str); 7] = [
@@ -14,6 +16,11 @@ const OTHERS: [(&str, &str); 7] = [
     ("mpdexec", "Run a command once on every host of the ring"),
     ("pty", "Run a program on its own terminal"),
 ];
+
+/// All tools of this crate.
+pub fn commands() -> Vec<Command> {
+    cli::commands().into_iter().chain([FarmCli::command()]).collect()
+}
 
 /// A program of the list.
 #[derive(Clone, Debug, Serialize)]
@@ -27,7 +34,7 @@ pub struct Program {
 /// All programs.
 pub fn all() -> Vec<Program> {
     let others = OTHERS.iter().map(|(name, about)| (name.to_string(), (*about).to_owned()));
-    let ours = cli::commands().into_iter().map(|command| {
+    let ours = commands().into_iter().map(|command| {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         (command.get_name().to_owned(), about)
     });

@@ -61,7 +61,8 @@ pub fn own_path(name: &str) -> Result<String> {
     Ok(own.with_file_name(name).display().to_string())
 }
 
-fn is_reader_gone(error: &anyhow::Error) -> bool {
+/// Whether the error says that standard output has no reader.
+pub fn is_reader_gone(error: &anyhow::Error) -> bool {
     let output = error.downcast_ref::<OutputError>();
     output.is_some_and(|OutputError(e)| e.kind() == io::ErrorKind::BrokenPipe)
 }

@@ -12,6 +12,7 @@
 //!     t-bench spawn  [count=200] [repetitions=N]           a rank that spawns another, again and again
 //!     t-bench init   [ranks=16,64] [repetitions=N]         MPI_Init and MPI_Finalize, beside the libraries' own launchers
 //!     t-bench scale  [members=64] [hosts=1000,10000,100000] [count=N]  a launch on rings of simulated hosts
+//!     t-bench farm   [count=100000] [members=5] [repetitions=N]  small tasks, beside loops, xargs, GNU parallel and HyperQueue
 //!
 //! Runs of all contestants alternate in a changing order. The table shows medians, minima and the ratio of the
 //! medians, as Markdown. The program judges nothing: the budgets are in DESIGN.md 7.
@@ -19,6 +20,7 @@
 
 mod contest;
 mod echo;
+mod farm;
 mod floor;
 mod init;
 mod many;
@@ -63,9 +65,10 @@ fn main() -> ExitCode {
         "share" => share,
         "init" => init,
         "scale" => scale,
+        "farm" => farm,
         _ => {
             println!(
-                "usage: t-bench start|stdout|pmi|pmix|jobs|ring|spawn|memory|many|share|init|scale [NAME=VALUE...]"
+                "usage: t-bench start|stdout|pmi|pmix|jobs|ring|spawn|memory|many|share|init|scale|farm [NAME=VALUE...]"
             );
             return ExitCode::from(2);
         }
@@ -306,4 +309,14 @@ fn init(options: &Options) -> Result<(), String> {
 fn scale(options: &Options) -> Result<(), String> {
     let sizes = options.numbers("hosts", &[1000, 10_000, 100_000])?;
     scale::scale(options.number("members", 64)?, &sizes, options.number("count", 10)?)
+}
+
+fn farm(options: &Options) -> Result<(), String> {
+    let count = options.number("count", 100_000)?;
+    let repetitions = options.number("repetitions", 3)?;
+    println!("{}", farm::trivial(count, repetitions)?);
+    for members in options.numbers("members", &[5])? {
+        println!("{}", farm::sleeps((count / 10).max(1), members, repetitions)?);
+    }
+    Ok(())
 }

@@ -20,6 +20,7 @@ mod debugger;
 mod demand;
 mod everywhere;
 mod exit_codes;
+mod farm;
 mod gdb_shim;
 mod groups;
 mod hostile;

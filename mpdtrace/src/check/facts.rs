@@ -165,5 +165,5 @@ fn daemon(rundir: &RunDir) -> DaemonFact {
 }
 
 fn limit(resource: Resource) -> Option<u64> {
-    getrlimit(resource).ok().map(|(soft, _)| soft).filter(|soft| *soft != nix::libc::RLIM_INFINITY)
+    getrlimit(resource).ok().map(|(soft, _)| soft).filter(|soft| *soft != libc::RLIM_INFINITY)
 }

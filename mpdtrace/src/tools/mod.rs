@@ -7,6 +7,7 @@ mod mpdcheck;
 mod mpdcleanup;
 mod mpddrain;
 mod mpdexit;
+mod mpdfarm;
 mod mpdhelp;
 mod mpdkilljob;
 mod mpdlistjobs;
@@ -31,7 +32,7 @@ pub(crate) fn called(name: &str) -> Option<Tool> {
     TOOLS.iter().find(|(tool, _)| *tool == name).map(|(_, tool)| *tool)
 }
 
-const TOOLS: [(&str, Tool); 17] = [
+const TOOLS: [(&str, Tool); 18] = [
     ("mpdtrace", mpdtrace::main),
     ("mpdringtest", mpdringtest::main),
     ("mpdwatch", mpdwatch::main),
@@ -45,6 +46,7 @@ const TOOLS: [(&str, Tool); 17] = [
     ("mpdkilljob", mpdkilljob::main),
     ("mpdsigjob", mpdsigjob::main),
     ("mpdstdin", mpdstdin::main),
+    ("mpdfarm", mpdfarm::main),
     ("mpdstate", mpdstate::main),
     ("mpdcleanup", mpdcleanup::main),
     ("mpdcheck", mpdcheck::main),

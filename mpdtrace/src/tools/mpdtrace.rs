@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Command;
 use mpdtrace::checked::Checked;
-use mpdtrace::cli::{self, TraceCli};
+use mpdtrace::cli::TraceCli;
 use mpdtrace::verify;
-use mpdtrace::{ask, render, svg, tool};
+use mpdtrace::{ask, programs, render, svg, tool};
 
 pub(crate) fn main() -> ExitCode {
     tool::main(|cli: &TraceCli| match &cli.generate_docs {
@@ -21,7 +21,8 @@ pub(crate) fn main() -> ExitCode {
 /// Writes the man pages and completions of all tools.
 fn documents(directory: &Path) -> Result<()> {
     let asks_a_daemon = |tool: &Command| tool.get_arguments().any(|one| one.get_id() == "rundir");
-    let (asking, others): (Vec<_>, Vec<_>) = cli::commands().into_iter().partition(asks_a_daemon);
+    let (asking, others): (Vec<_>, Vec<_>) =
+        programs::commands().into_iter().partition(asks_a_daemon);
     mpd_docs::generate(directory, asking, &mpd_docs::OF_RING)?;
     mpd_docs::generate(directory, others, &[])
 }

@@ -1,0 +1,155 @@
+//! The hosts of the farm: the members of the ring, which is asked once a second, or hosts that do not change.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use mpd_farm::Membership;
+use mpd_io::console::{Console, ConsoleError};
+use mpd_io::rundir::{RunDir, host_name};
+use mpd_machine::Time;
+use mpd_wire::Standing;
+use mpd_wire::message::{ConsoleReply, MemberView, RingRequest, RingView};
+
+use super::cli::FarmCli;
+use crate::ask::{self, PATIENCE};
+
+/// The time between two questions about the ring, for each hundred of its members.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The longest time for an answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Where the farm runs.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// On members of the ring of this run directory.
+    Ring(PathBuf),
+    /// On hosts that ssh reaches. No ring runs here.
+    Named,
+    /// On this host only.
+    Here,
+}
+
+/// A question that has no answer yet.
+#[derive(Debug)]
+struct Question {
+    console: Console,
+    members: Vec<MemberView>,
+    deadline: Time,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Sight {
+    ring: Option<RunDir>,
+    /// The only hosts of the farm, if the user has named some.
+    only: Vec<String>,
+    known: BTreeMap<String, Membership>,
+    question: Option<Question>,
+    next: Time,
+}
+
+impl Sight {
+    /// Looks for a ring.
+    ///
+    /// # Errors
+    /// The selected daemon does not run, or a host is no member.
+    pub(crate) fn open(cli: &FarmCli, now: Time) -> Result<(Self, Place)> {
+        let rundir = cli.ring_options.rundir()?;
+        let only = cli.hosts.clone();
+        let is_chosen = cli.ring_options.ring.is_some() || cli.ring_options.rundir.is_some();
+        let mut sight =
+            Self { ring: None, only, known: BTreeMap::new(), question: None, next: now };
+        match ask::describe(&rundir, PATIENCE) {
+            Ok(view) => {
+                let missing =
+                    sight.only.iter().find(|host| !view.members.iter().any(|it| names(it, host)));
+                if let Some(host) = missing {
+                    bail!("{host} is no member of the ring; mpdtrace lists the members");
+                }
+                let place = Place::Ring(rundir.path().to_owned());
+                sight.ring = Some(rundir);
+                sight.take(view, now);
+                Ok((sight, place))
+            }
+            Err(ask::AskError::Console(ConsoleError::NoDaemon { .. })) if !is_chosen => {
+                let place = if sight.only.is_empty() { Place::Here } else { Place::Named };
+                let hosts =
+                    if sight.only.is_empty() { vec![host_name()] } else { sight.only.clone() };
+                sight.known = hosts.into_iter().map(|host| (host, Membership::Live)).collect();
+                Ok((sight, place))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// All hosts with their memberships.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = (&str, Membership)> {
+        self.known.iter().map(|(name, membership)| (&name[..], *membership))
+    }
+
+    /// When to look again.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.ring.as_ref()?;
+        Some(self.question.as_ref().map_or(self.next, |question| question.deadline))
+    }
+
+    /// What to wait for.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.question.as_ref().map(|question| question.console.as_fd())
+    }
+
+    /// Asks, and takes an answer that has arrived. Returns whether the hosts may have changed. A ring that does not
+    /// answer has not changed.
+    pub(crate) fn turn(&mut self, now: Time) -> bool {
+        let Some(rundir) = &self.ring else { return false };
+        let Some(mut question) = self.question.take() else {
+            if self.next <= now {
+                self.next = now + INTERVAL;
+                let console = Console::ask(rundir, RingRequest::Describe).ok();
+                let deadline = now + ANSWER;
+                self.question =
+                    console.map(|console| Question { console, members: Vec::new(), deadline });
+            }
+            return false;
+        };
+        loop {
+            match question.console.answer(Some(Duration::ZERO)) {
+                Ok(ConsoleReply::RingPart { members }) => question.members.extend(members),
+                Ok(ConsoleReply::Ring(mut view)) => {
+                    view.members.extend(question.members);
+                    self.take(view, now);
+                    return true;
+                }
+                Err(ConsoleError::Silent(_)) if question.deadline > now => {
+                    self.question = Some(question);
+                    return false;
+                }
+                Ok(_) | Err(_) => return false,
+            }
+        }
+    }
+
+    fn take(&mut self, view: RingView, now: Time) {
+        let factor = u32::try_from(view.members.len() / 100).unwrap_or(u32::MAX);
+        self.next = now + INTERVAL * factor.max(1);
+        self.known.values_mut().for_each(|membership| *membership = Membership::Absent);
+        for member in view.members {
+            if !self.only.is_empty() && !self.only.iter().any(|host| names(&member, host)) {
+                continue;
+            }
+            let membership = match member.standing {
+                Standing::Live if member.draining => Membership::Draining,
+                Standing::Live => Membership::Live,
+                Standing::Dead | Standing::Departed => Membership::Absent,
+            };
+            self.known.insert(member.name.to_string(), membership);
+        }
+    }
+}
+
+fn names(member: &MemberView, host: &str) -> bool {
+    member.name.as_str() == host
+}
