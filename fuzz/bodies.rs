@@ -7,6 +7,8 @@
 mod channel;
 #[path = "bodies/debug.rs"]
 mod debug;
+#[path = "bodies/farm.rs"]
+mod farm;
 #[path = "bodies/files.rs"]
 mod files;
 #[path = "bodies/messages.rs"]
@@ -24,7 +26,7 @@ mod text;
 pub(crate) type Body = fn(&[u8]);
 
 /// Every target by its name. Its seeds are in `corpus-seeds/NAME`.
-pub(crate) const TARGETS: [(&str, Body); 19] = [
+pub(crate) const TARGETS: [(&str, Body); 22] = [
     ("handshake_responder", channel::responder),
     ("handshake_initiator", channel::initiator),
     ("sealed_frames", channel::sealed_frames),
@@ -44,6 +46,9 @@ pub(crate) const TARGETS: [(&str, Body); 19] = [
     ("pmix_messages", pmix::messages),
     ("mi_records", debug::mi_records),
     ("elf_files", files::elf),
+    ("farm_frames", farm::frames),
+    ("farm_job_log", farm::job_log),
+    ("farm_commands", farm::commands),
 ];
 
 /// Runs the target of that name.
