@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// Starts `count` processes of /bin/true, reads all pipes to their end, and waits for all.
 pub(crate) fn start(count: usize) -> Result<Duration, String> {
@@ -41,12 +43,39 @@ pub(crate) fn start_and_read_in_order(count: usize) -> Result<Duration, String> 
     Ok(begin.elapsed())
 }
 
+/// The time from SIGINT to the end of the last of `count` processes that sleep.
+pub(crate) fn interrupt(count: usize) -> Result<Duration, String> {
+    let (mut children, mut pipes) = with_pipes_of(count, &["sh", "-c", "echo; exec sleep 600"])?;
+    let mut line = [0; 1];
+    // The first pipe of each is its standard output.
+    for pipe in pipes.iter_mut().step_by(2) {
+        nix::unistd::read(pipe, &mut line).map_err(|error| error.to_string())?;
+    }
+    // Most likely they have executed `sleep` then.
+    std::thread::sleep(Duration::from_millis(300));
+    let begin = Instant::now();
+    for child in &children {
+        let pid = i32::try_from(child.id()).map_err(|error| error.to_string())?;
+        kill(Pid::from_raw(pid), Signal::SIGINT).map_err(|error| error.to_string())?;
+    }
+    children
+        .iter_mut()
+        .try_for_each(|child| child.wait().map(drop).map_err(|error| error.to_string()))?;
+    Ok(begin.elapsed())
+}
+
 /// Processes of /bin/true, and two pipes for each.
 fn with_pipes(count: usize) -> Result<(Vec<Child>, Vec<OwnedFd>), String> {
+    with_pipes_of(count, &["/bin/true"])
+}
+
+/// Processes of a program, and two pipes for each.
+fn with_pipes_of(count: usize, program: &[&str]) -> Result<(Vec<Child>, Vec<OwnedFd>), String> {
     let mut children = Vec::with_capacity(count);
     let mut pipes: Vec<OwnedFd> = Vec::with_capacity(2 * count);
     for _ in 0..count {
-        let mut command = Command::new("/bin/true");
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         pipes.extend(child.stdout.take().map(OwnedFd::from));

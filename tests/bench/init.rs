@@ -45,15 +45,43 @@ pub(crate) fn init(ring: &Ring, ranks: usize, repetitions: usize) {
             command.env("LD_LIBRARY_PATH", &path).env(variable.0, variable.1);
             contest.add(name, move || contest::time(|| complete(&mut command, ranks)));
         };
-        let mut own = Command::new(launcher);
-        own.args(["-n", &ranks.to_string(), &program]);
-        add("its own launcher", own);
+        let own = |program: &[&str]| {
+            let mut own = Command::new(&launcher);
+            own.args(["-n", &ranks.to_string()]).args(program);
+            own
+        };
+        add("its own launcher", own(&[&program]));
         for ours in Launcher::own_two(ring) {
             add(&ours.name, ours.command(ranks, &[], &[&program]));
         }
+        let mut timed = own(&["bash", "-c", TIMED, &program]);
+        timed.env("LD_LIBRARY_PATH", &path).env(variable.0, variable.1);
+        contest.add(
+            "floor: CPU time of the ranks under its own launcher, divided by the CPUs",
+            move || cpu_time(&mut timed, ranks),
+        );
         let results = contest.run(repetitions);
         println!("{}", contest::table(&results, "ms", |time: Duration| time.as_secs_f64() * 1e3));
     }
+}
+
+/// Runs the program, and prints the seconds of CPU time that it took as user and system.
+const TIMED: &str = r#"TIMEFORMAT="cpu %3U %3S"; { time "$0" >&3; } 3>&1 2>&1"#;
+
+/// The CPU time of all ranks of a command that prints it for each, divided by the CPUs of this machine.
+fn cpu_time(command: &mut Command, ranks: usize) -> Result<Duration, String> {
+    let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let times: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("cpu ")).collect();
+    if times.len() != ranks {
+        return Err(format!("{} of {ranks} ranks printed their CPU time", times.len()));
+    }
+    let seconds = times
+        .iter()
+        .flat_map(|line| line.split(' '))
+        .map(|word| word.parse::<f64>().unwrap_or(0.0));
+    let cpus = std::thread::available_parallelism().map_err(|error| error.to_string())?.get();
+    Ok(Duration::from_secs_f64(seconds.sum::<f64>()) / u32::try_from(cpus).unwrap_or(1))
 }
 
 /// Runs a command in which each rank prints a line.

@@ -27,6 +27,7 @@ mod many;
 mod memory;
 mod pmix;
 mod programs;
+mod requests;
 mod scale;
 mod share;
 
@@ -50,6 +51,11 @@ fn main() -> ExitCode {
     if what == "echo" {
         // A member of the bare ring.
         let result = echo::member(options.first().map_or("", String::as_str));
+        return if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    if what == "request" {
+        // A client of the floor of `pmi`.
+        let result = requests::request(options.first().map_or("", String::as_str));
         return if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let bench: fn(&Options) -> Result<(), String> = match what.as_str() {
@@ -176,6 +182,12 @@ fn pmi(options: &Options) -> Result<(), String> {
             contest.add(&name, move || contest::time(|| floor::run(&mut command)));
         }
     }
+    // A put, a fence, and a get for each rank.
+    let round_trips = ranks + 2;
+    contest.add(
+        "floor: as many round trips with a process that answers at once, without the start",
+        move || requests::answered(ranks, round_trips),
+    );
     let results = contest.run(options.number("repetitions", 15)?);
     println!("{}", contest::table(&results, "ms", |m| m.as_secs_f64() * 1e3));
     println!("\n| less the start | ms |\n|---|---:|");

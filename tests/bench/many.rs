@@ -22,6 +22,8 @@ pub(crate) fn tables(ring: &Ring, ranks: &[usize], repetitions: usize) -> Result
     }
     let mut contest = Contest::new("^C of ranks that sleep".to_owned());
     for count in [500, 1000] {
+        let name = format!("floor: SIGINT to {count} processes, and a wait for each");
+        contest.add(&name, move || floor::interrupt(count));
         let launcher = Launcher::ours(ring);
         contest.add(&format!("{count} ranks"), move || interrupt(&launcher, count));
     }

@@ -11,6 +11,9 @@ use crate::programs::{Launcher, Ring};
 /// Busy processes in other sessions.
 const SPINNERS: usize = 4;
 
+/// How often the ranks repeat their work, so that a run takes seconds.
+const ROUNDS: &str = "40";
+
 /// Prints both tables: four ranks that compute and communicate, and the start of `ranks` ranks.
 pub(crate) fn tables(ring: &Ring, ranks: usize, repetitions: usize) -> Result<(), String> {
     let spinners = (0..SPINNERS).map(|_| Spinner::start()).collect::<Result<Vec<_>, _>>()?;
@@ -18,20 +21,20 @@ pub(crate) fn tables(ring: &Ring, ranks: usize, repetitions: usize) -> Result<()
     let program = Path::new(&directory).join("allreduce").display().to_string();
     if Path::new(&program).exists() {
         let title = format!("four ranks of allreduce (MPICH 5) beside {SPINNERS} busy sessions");
-        race(Contest::new(title), ring, 4, &program, repetitions.div_ceil(2));
+        race(Contest::new(title), ring, 4, &[&program, ROUNDS], repetitions.div_ceil(2));
     } else {
         println!("left out: allreduce: no MPICH 5 (scripts/prepare-test-env)");
     }
     let title = format!("start and collect {ranks} of /bin/true beside {SPINNERS} busy sessions");
-    race(Contest::new(title), ring, ranks, "/bin/true", repetitions);
+    race(Contest::new(title), ring, ranks, &["/bin/true"], repetitions);
     drop(spinners);
     Ok(())
 }
 
-fn race(mut contest: Contest, ring: &Ring, ranks: usize, program: &str, repetitions: usize) {
+fn race(mut contest: Contest, ring: &Ring, ranks: usize, program: &[&str], repetitions: usize) {
     let libraries = env::var("MPD_TEST_MPICH5_LIB").unwrap_or_default();
     for launcher in Launcher::all(ring) {
-        let mut command = launcher.command(ranks, &[], &[program]);
+        let mut command = launcher.command(ranks, &[], program);
         command.env("LD_LIBRARY_PATH", &libraries);
         contest.add(&launcher.name, move || contest::time(|| floor::run(&mut command)));
     }

@@ -1,5 +1,6 @@
 /* Sums vectors of several lengths over all ranks and compares each element with the expected
- * sum. Rank 0 prints "allreduce ok N"; a wrong element ends its rank with 1. */
+ * sum. Rank 0 prints "allreduce ok N"; a wrong element ends its rank with 1.
+ * An argument is the number of repetitions. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,13 +8,14 @@
 int main(int argc, char **argv)
 {
     static const int lengths[] = { 1, 7, 1000, 65537 };
-    int rank, size, wrong = 0, wrong_anywhere = 0;
+    int rank, size, rounds, wrong = 0, wrong_anywhere = 0;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
-        int length = lengths[l];
+    rounds = argc > 1 ? atoi(argv[1]) : 1;
+    for (size_t l = 0; l < rounds * (sizeof lengths / sizeof *lengths); l++) {
+        int length = lengths[l % (sizeof lengths / sizeof *lengths)];
         long long *mine = malloc((size_t) length * sizeof *mine);
         long long *sum = malloc((size_t) length * sizeof *sum);
 
