@@ -19,6 +19,8 @@ mod pmi;
 mod pmix;
 #[path = "bodies/ring.rs"]
 mod ring;
+#[path = "bodies/slots.rs"]
+mod slots;
 #[path = "bodies/text.rs"]
 mod text;
 
@@ -26,7 +28,7 @@ mod text;
 pub(crate) type Body = fn(&[u8]);
 
 /// Every target by its name. Its seeds are in `corpus-seeds/NAME`.
-pub(crate) const TARGETS: [(&str, Body); 22] = [
+pub(crate) const TARGETS: [(&str, Body); 24] = [
     ("handshake_responder", channel::responder),
     ("handshake_initiator", channel::initiator),
     ("sealed_frames", channel::sealed_frames),
@@ -49,6 +51,8 @@ pub(crate) const TARGETS: [(&str, Body); 22] = [
     ("farm_frames", farm::frames),
     ("farm_job_log", farm::job_log),
     ("farm_commands", farm::commands),
+    ("slots", slots::machine),
+    ("slot_texts", slots::texts),
 ];
 
 /// Runs the target of that name.

@@ -212,7 +212,7 @@ impl Host {
             return false;
         }
         let own = self.reserved.get(id).map_or(0, |reservation| reservation.slots);
-        let fits = slots <= self.free() + own && (own > 0 || self.has_room());
+        let fits = slots <= self.free().saturating_add(own) && (own > 0 || self.has_room());
         if fits {
             let until = now + shared.timing.reservation;
             self.reserved.insert(id.clone(), Reservation { slots, until });
@@ -241,10 +241,12 @@ impl Host {
         if held.is_none() && !self.ready {
             return None;
         }
-        let own = held.unwrap_or(0) + reserved.unwrap_or(0);
+        let own = held.unwrap_or(0).saturating_add(reserved.unwrap_or(0));
         let is_known = held.is_some() || reserved.is_some();
         // A host with fewer slots than before keeps what it holds.
-        if held != Some(slots) && (slots > self.free() + own || !(is_known || self.has_room())) {
+        if held != Some(slots)
+            && (slots > self.free().saturating_add(own) || !(is_known || self.has_room()))
+        {
             return Some(false);
         }
         shared.is_changed |= held != Some(slots);

@@ -532,3 +532,19 @@ fn a_record_reads_back_what_was_written() {
     let text = serde_json::to_string(saved).unwrap();
     assert_eq!(&serde_json::from_str::<Saved>(&text).unwrap(), saved);
 }
+
+#[test]
+fn the_seeds_of_the_fuzz_target_are_a_record_and_messages() {
+    for seed in [
+        include_str!("../../../fuzz/corpus-seeds/slots/queue"),
+        include_str!("../../../fuzz/corpus-seeds/slots/host"),
+        include_str!("../../../fuzz/corpus-seeds/slots/owner"),
+    ] {
+        let mut lines = seed.lines();
+        let record = lines.next().unwrap();
+        assert!(record == "{}" || serde_json::from_str::<Saved>(record).is_ok(), "{record}");
+        for line in lines.filter(|line| !line.is_empty()) {
+            serde_json::from_str::<AllocMessage>(line).expect(line);
+        }
+    }
+}
