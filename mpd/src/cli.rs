@@ -23,7 +23,7 @@ pub(crate) const EXIT_FAILURE: u8 = 1;
 
 /// Start the MPD daemon of this host.
 ///
-/// With --join, the daemon enters the ring of the named daemon. Otherwise it begins a ring of one, which other
+/// With --join, the daemon enters the ring of the named daemon. A name may have many addresses, as that of a service has. Otherwise it begins a ring of one, which other
 /// daemons may enter. Daemons of one ring prove to each other that they hold the same key. A daemon does not answer a
 /// peer without this key. Use mpdboot to start daemons on many hosts.
 ///
@@ -54,6 +54,16 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     pub(crate) join: Vec<String>,
 
+    /// With --join: look for a daemon for this time, while names are unknown and hosts are down [default: only
+    /// known names, 10 s]
+    #[arg(long, value_name = "SECONDS", requires = "join")]
+    #[arg(value_parser = clap::value_parser!(u32).range(..=86_400))]
+    pub(crate) patience: Option<u32>,
+
+    /// With --patience: if no daemon answers, begin a ring, which others may enter
+    #[arg(long, requires = "patience")]
+    pub(crate) or_begin: bool,
+
     /// Enter the ring of the daemon of this host; with -p
     #[arg(
         short = 'h',
@@ -77,8 +87,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "NAME")]
     pub(crate) ifhn: Option<String>,
 
-    /// File of the ring's key, made if it is missing [default: $MPD_KEY_FILE, /etc/mpd/key for root,
-    /// else ~/.mpd.key]
+    /// File of the ring's key, made if it is missing; -: read the key from standard input [default:
+    /// $MPD_KEY_FILE, /etc/mpd/key for root, else ~/.mpd.key]
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 
@@ -168,6 +178,14 @@ pub(crate) struct Cli {
     /// In a private ring: leave when the daemon of this instance, which began the ring, is gone.
     #[arg(long, hide = true, value_name = "INSTANCE", conflicts_with = "private")]
     pub(crate) launched_by: Option<Instance>,
+
+    /// Leave when this process has ended.
+    #[arg(long, hide = true, value_name = "PID")]
+    pub(crate) held_by: Option<i32>,
+
+    /// The ring ends with a batch job: leave no run directory behind.
+    #[arg(long, hide = true)]
+    pub(crate) in_batch: bool,
 
     /// For mpdboot: report on standard output. When standard input ends, mpdboot has ended.
     #[arg(long, hide = true, requires = "nonce", conflicts_with = "private")]

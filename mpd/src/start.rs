@@ -57,10 +57,12 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
     let texts = [
         ("--ring", cli.ring.clone()),
         ("--join", Some(cli.entries().join(",")).filter(|list| !list.is_empty())),
+        ("--patience", cli.patience.map(|n| n.to_string())),
         ("--port", cli.port.map(|n| n.to_string())),
         ("--ifhn", cli.ifhn.clone()),
         ("--ordinal", cli.ordinal.map(|n| n.to_string())),
         ("--waiting", cli.waiting.map(|n| n.to_string())),
+        ("--held-by", cli.held_by.map(|pid| pid.to_string())),
         ("--launched-by", cli.launched_by.map(|instance| instance.to_string())),
         ("--key", cli.has_key_on_input().then(|| keyfile::STANDARD_INPUT.to_owned())),
     ];
@@ -84,6 +86,8 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
             option(name, path.into_os_string().into_vec());
         }
     }
+    arguments.extend(cli.or_begin.then(|| b"--or-begin".to_vec()));
+    arguments.extend(cli.in_batch.then(|| b"--in-batch".to_vec()));
     arguments.extend((0..cli.verbose).map(|_| b"--verbose".to_vec()));
     Ok(arguments)
 }

@@ -4,8 +4,10 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -167,6 +169,14 @@ impl Signals {
         set.thread_block()?;
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         Ok(Self(Source::Kernel(SignalFd::with_flags(&set, flags)?)))
+    }
+
+    /// Waits until a signal has arrived, at most `patience`.
+    pub fn wait(&self, patience: Duration) {
+        let mut fds = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
+        // One millisecond more, so that a deadline is past.
+        let timeout = u16::try_from(patience.as_millis() + 1).unwrap_or(u16::MAX);
+        let _ = poll(&mut fds, PollTimeout::from(timeout));
     }
 
     /// The signals that arrived since the last call, each once.

@@ -40,6 +40,18 @@ pub fn kill_by_cookie(cookie: &str) -> (usize, bool) {
     (killed, false)
 }
 
+/// Whether this process has that cookie in its environment. It must be a child of the caller, so that its number is not
+/// reused meanwhile.
+pub fn carries(pid: Pid, cookie: &str) -> bool {
+    let wanted = format!("{COOKIE}={cookie}");
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    has(&environment, wanted.as_bytes())
+}
+
+fn has(environment: &[u8], wanted: &[u8]) -> bool {
+    environment.split(|&byte| byte == 0).any(|variable| variable == wanted)
+}
+
 fn sweep_once(wanted: &[u8]) -> usize {
     let others = all_processes().filter(|&pid| pid != Pid::this());
     others.filter(|pid| kill_if_carries(pid.as_raw().unsigned_abs(), wanted)).count()
@@ -48,6 +60,5 @@ fn sweep_once(wanted: &[u8]) -> usize {
 fn kill_if_carries(pid: u32, wanted: &[u8]) -> bool {
     let Ok(pidfd) = pidfd_open(pid) else { return false };
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
-    environment.split(|&b| b == 0).any(|variable| variable == wanted)
-        && pidfd_signal(pidfd.as_raw_fd(), SIGKILL).is_ok()
+    has(&environment, wanted) && pidfd_signal(pidfd.as_raw_fd(), SIGKILL).is_ok()
 }

@@ -9,25 +9,53 @@ use mpd_io::rundir::RunDir;
 use mpd_machine::Time;
 use nix::fcntl::Flock;
 
+use crate::cli::Cli;
 use crate::daemon::acceptor::Acceptor;
+
+/// The fate of the run directory at the end of the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leftover {
+    /// It stays for the next daemon.
+    Kept,
+    /// It is removed if no job is running. The managers of jobs would look for the next daemon there.
+    RemovedIfIdle,
+    /// It is removed.
+    Removed,
+}
+
+impl Leftover {
+    /// A private ring has no next daemon, and the ring of a batch job ends with it.
+    pub(super) const fn of(cli: &Cli) -> Self {
+        match (cli.is_private(), cli.in_batch) {
+            (true, _) => Self::Removed,
+            (false, true) => Self::RemovedIfIdle,
+            (false, false) => Self::Kept,
+        }
+    }
+}
 
 /// The console socket, with the lock of the run directory. A private ring of one does not have one.
 #[derive(Debug)]
 pub(super) struct Listening {
     listener: UnixListener,
     rundir: RunDir,
-    is_private: bool,
+    leftover: Leftover,
     _lock: Flock<File>,
     acceptor: Acceptor,
 }
 
 impl Listening {
-    pub(super) fn begin(rundir: &RunDir, is_private: bool) -> anyhow::Result<Self> {
+    pub(super) fn begin(rundir: &RunDir, leftover: Leftover) -> anyhow::Result<Self> {
         let (lock, listener) = rundir.serve()?;
         let (rundir, acceptor) = (rundir.clone(), Acceptor::new("console"));
-        let listening = Self { listener, rundir, is_private, _lock: lock, acceptor };
+        let listening = Self { listener, rundir, leftover, _lock: lock, acceptor };
         listening.listener.set_nonblocking(true)?;
         Ok(listening)
+    }
+
+    /// Whether the jobs here end with this daemon, because none follows that their managers could find.
+    pub(super) fn ends_jobs(&self) -> bool {
+        self.leftover == Leftover::RemovedIfIdle
     }
 
     /// The state of the listening socket.
@@ -55,10 +83,16 @@ impl AsRawFd for Listening {
 
 impl Drop for Listening {
     /// Removes the socket, so that the next daemon finds no stale one. Managers notice that and wait for the next
-    /// daemon. A private ring has no next daemon, so its directory is removed too.
+    /// daemon. The directory is removed too if no daemon follows.
     fn drop(&mut self) {
         let _ = fs::remove_file(self.rundir.socket());
-        if self.is_private {
+        let is_idle = || fs::read_dir(self.rundir.jobs()).is_ok_and(|mut all| all.next().is_none());
+        let is_over = match self.leftover {
+            Leftover::Kept => false,
+            Leftover::RemovedIfIdle => is_idle(),
+            Leftover::Removed => true,
+        };
+        if is_over {
             let _ = fs::remove_dir_all(self.rundir.path());
         }
     }

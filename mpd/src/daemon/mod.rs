@@ -20,6 +20,7 @@ mod net;
 mod peers;
 mod placement;
 mod ready;
+mod search;
 mod spawns;
 mod states;
 pub(crate) mod status;
@@ -38,6 +39,8 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use mpd_io::clock::{Clock, wall};
 use mpd_io::conn::Conn;
+use mpd_io::pidfd::Pidfd;
+use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
 use mpd_io::{adopt_inherited, oom, priority, tree};
 use mpd_machine::Time;
@@ -47,6 +50,7 @@ use mpd_wire::message::{
     ConsoleReply, JobRef, ManagerReport, MeetingAnswer, Phase, RingRequest, Span,
 };
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 use crate::cli::Cli;
 use crate::daemon::acceptor::{Acceptor, PER_TURN};
@@ -54,7 +58,7 @@ use crate::daemon::agent::Agent;
 use crate::daemon::demand::Demand;
 use crate::daemon::guests::Guests;
 use crate::daemon::jobs::{Jobs, Waiting, first_manager};
-use crate::daemon::listening::Listening;
+use crate::daemon::listening::{Leftover, Listening};
 use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::membership::{Announcement, Membership, Turn};
 use crate::daemon::names::Names;
@@ -71,6 +75,10 @@ const SIGNALS: Token = Token(1);
 const PORT: Token = Token(2);
 const GUESTS: Token = Token(3);
 const AGENT: Token = Token(4);
+const HOLDER: Token = Token(5);
+
+/// How long a daemon that ends with a batch job waits for the managers of its jobs.
+const LAST_JOBS: Duration = Duration::from_secs(5);
 
 /// How long an acceptor rests when descriptors have run out.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
@@ -106,6 +114,8 @@ struct Daemon {
     guests: Option<Guests>,
     /// Only if mpdboot started this daemon, until it is in the ring.
     agent: Option<Agent>,
+    /// The process whose end ends this daemon, if there is one.
+    holder: Option<Pidfd>,
     peers: Peers,
     jobs: Jobs,
     /// `None` in a private ring of one.
@@ -128,15 +138,10 @@ impl Daemon {
         let (rundir, waiting) = (cli.rundir()?, cli.waiting()?);
         let is_alone = cli.private && !cli.open;
         let serving =
-            (!is_alone).then(|| Listening::begin(&rundir, cli.is_private())).transpose()?;
-        let log_file = match (&cli.log_file, cli.report_ready || cli.agent) {
-            (None, true) => Some(rundir.path().join("mpd.log")),
-            (file, _) => file.clone(),
-        };
-        mpd_io::logging::start(&format!("mpd {name}"), cli.level(), log_file.as_deref())
-            .with_context(|| {
-                format!("cannot open the log {}", log_file.unwrap_or_default().display())
-            })?;
+            (!is_alone).then(|| Listening::begin(&rundir, Leftover::of(cli))).transpose()?;
+        begin_log(cli, &name, &rundir)?;
+        // A program that becomes this daemon by exec may have children.
+        let inherited = if is_alone { Vec::new() } else { tree::own_children() };
         // The job is about to come, and its manager gets ready meanwhile.
         let first = is_alone.then(first_manager).and_then(Result::ok);
         limits::raise_descriptor_limit();
@@ -145,23 +150,25 @@ impl Daemon {
         be_the_last_victim();
         tree::become_subreaper().context("cannot become a subreaper")?;
         limits::protect_memory()?;
-        let signals = Signals::block(&SIGNALS_CAUGHT).context("cannot catch signals")?;
+        let mut signals = Signals::block(&SIGNALS_CAUGHT).context("cannot catch signals")?;
         let poll = Poll::new().context("cannot make an event queue")?;
         poll.registry().register(
             &mut SourceFd(&signals.as_raw_fd()),
             SIGNALS,
             Interest::READABLE,
         )?;
+        let entries = search::entries(cli, &mut signals)?;
         let clock = Clock::start();
         let kept = serving.is_some().then(|| rundir.clone());
         let waiting = first.map_or_else(|| Waiting::new(waiting, clock.now()), Waiting::of_one_job);
         let mut jobs = Jobs::new(&name, &host, kept, waiting);
+        jobs.inherit(inherited);
         let mut peers = Peers::new(limits::descriptor_limit());
         let mut membership = None;
         if let Some(listening) = &serving {
             let fd = listening.as_raw_fd();
             poll.registry().register(&mut SourceFd(&fd), LISTENER, Interest::READABLE)?;
-            let ring = Membership::start(cli, &name, &rundir, clock.now())?;
+            let ring = Membership::start(cli, &name, &rundir, entries, clock.now())?;
             let fd = ring.port().as_raw_fd();
             poll.registry().register(&mut SourceFd(&fd), PORT, Interest::READABLE)?;
             membership = Some(ring);
@@ -170,6 +177,7 @@ impl Daemon {
         let guests =
             cli.owner.map(|owner| begin_private(cli, owner, &poll, &mut peers, clock.now()));
         let guests = guests.transpose()?;
+        let holder = cli.held_by.map(|pid| hold(pid, &poll)).transpose()?;
         std::env::set_current_dir("/")?;
         let agent = begin_agent(cli, &poll, membership.as_ref())?;
         let listening = serving;
@@ -180,6 +188,7 @@ impl Daemon {
             listening,
             guests,
             agent,
+            holder,
             peers,
             jobs,
             membership,
@@ -214,7 +223,23 @@ impl Daemon {
                 self.mark_ready(event.token(), hung_up);
             }
         }
+        if self.listening.as_ref().is_some_and(Listening::ends_jobs) {
+            self.end_jobs();
+        }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Ends the jobs here, and waits for the end of their managers.
+    fn end_jobs(&mut self) {
+        let deadline = self.clock.now() + LAST_JOBS;
+        self.jobs.terminate();
+        while !self.jobs.is_idle() && self.clock.now() < deadline {
+            let next = self.jobs.next_deadline().map_or(deadline, |at| at.min(deadline));
+            self.signals.wait(self.clock.until(next));
+            self.signalled = true;
+            self.take_signals();
+            self.jobs.turn(self.clock.now());
+        }
     }
 
     fn mark_ready(&mut self, token: Token, hung_up: bool) {
@@ -224,6 +249,7 @@ impl Daemon {
             SIGNALS => self.signalled = true,
             // `ring_turn` looks at the input itself.
             AGENT => {}
+            HOLDER => self.lose_holder(),
             PORT => self.membership.iter_mut().for_each(Membership::mark_port_ready),
             Token(number) if number >= net::FIRST_TOKEN => {
                 self.membership.iter_mut().for_each(|m| m.mark_ready(token, hung_up));
@@ -336,6 +362,16 @@ impl Daemon {
                 self.ending = true;
                 self.membership.iter_mut().for_each(|m| m.leave_on_signal(now));
             }
+        }
+    }
+
+    /// The process that holds this daemon has ended.
+    fn lose_holder(&mut self) {
+        if self.holder.take().is_some() {
+            log::info!("ending with the process that holds this daemon");
+            self.ending = true;
+            let now = self.clock.now();
+            self.membership.iter_mut().for_each(|m| m.leave_on_signal(now));
         }
     }
 
@@ -528,6 +564,16 @@ impl Daemon {
     }
 }
 
+/// Begins the log: in the run directory if another process has started this daemon, else on standard error.
+fn begin_log(cli: &Cli, name: &str, rundir: &RunDir) -> Result<()> {
+    let log_file = match (&cli.log_file, cli.report_ready || cli.agent) {
+        (None, true) => Some(rundir.path().join("mpd.log")),
+        (file, _) => file.clone(),
+    };
+    mpd_io::logging::start(&format!("mpd {name}"), cli.level(), log_file.as_deref())
+        .with_context(|| format!("cannot open the log {}", log_file.unwrap_or_default().display()))
+}
+
 /// Lets the kernel end other processes before a daemon of root when memory runs out.
 fn be_the_last_victim() {
     let is_above = |ours| ours > oom::OF_ROOTS_DAEMON;
@@ -535,6 +581,13 @@ fn be_the_last_victim() {
         // In a container even root may lack this permission.
         let _ = oom::set_readiness(oom::OF_ROOTS_DAEMON);
     }
+}
+
+/// Waits for the end of the process that holds this daemon.
+fn hold(pid: i32, poll: &Poll) -> Result<Pidfd> {
+    let holder = Pidfd::open(Pid::from_raw(pid)).context("--held-by")?;
+    poll.registry().register(&mut SourceFd(&holder.as_raw_fd()), HOLDER, Interest::READABLE)?;
+    Ok(holder)
 }
 
 /// Takes the streams of a daemon that mpdboot has started, and reports that it waits if it does.

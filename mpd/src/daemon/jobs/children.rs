@@ -1,25 +1,55 @@
-//! The children of the daemon that are not managers: helpers, and orphans of managers that died.
+//! The children of the daemon that are not managers: helpers, orphans of managers that died, and processes that have
+//! nothing to do with jobs. The first process of a container gets every orphan of the container.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use mpd_io::sweep;
 use mpd_io::tree::{self, Dead};
 use mpd_machine::Time;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getsid};
 
 /// The time between two attempts to kill all orphans.
 const KILL_INTERVAL: Duration = Duration::from_millis(2);
+
+/// Most dead managers whose orphans are looked for at a time. Beyond, those of the earliest ones stay.
+const MAX_DEAD: usize = 256;
+
+/// The number of the first process of a process namespace, which gets all orphans of the namespace.
+const FIRST_PROCESS: i32 = 1;
+
+/// A manager that died. Its orphans have its session or its job's cookie.
+#[derive(Debug)]
+struct DeadManager {
+    session: Pid,
+    cookie: String,
+}
+
+impl DeadManager {
+    fn had(&self, pid: Pid) -> bool {
+        getsid(Some(pid)) == Ok(self.session) || sweep::carries(pid, &self.cookie)
+    }
+}
 
 /// The helpers and the orphans.
 #[derive(Debug, Default)]
 pub(super) struct Children {
     /// Sweepers, and helpers that start lost members.
     helpers: BTreeSet<Pid>,
+    /// Children that this process had before it became a daemon.
+    inherited: BTreeSet<Pid>,
+    /// Managers whose orphans are being killed.
+    dead: Vec<DeadManager>,
     /// The time of the next attempt to kill orphans.
     killing: Option<Time>,
 }
 
 impl Children {
+    /// Adds children that this process had before it became a daemon. They are reaped and never killed.
+    pub(super) fn inherit(&mut self, children: Vec<Pid>) {
+        self.inherited.extend(children);
+    }
+
     /// Adds a helper. It is reaped and never killed.
     pub(super) fn add_helper(&mut self, pid: Pid) {
         self.helpers.insert(pid);
@@ -43,6 +73,7 @@ impl Children {
     pub(super) fn reap(&mut self) -> Option<Pid> {
         while let Dead::Child(pid) = tree::next_dead() {
             tree::reap(pid);
+            self.inherited.remove(&pid);
             if !self.helpers.remove(&pid) {
                 return Some(pid);
             }
@@ -51,22 +82,36 @@ impl Children {
     }
 
     /// A manager died. Its descendants become children of this process.
-    pub(super) const fn expect_orphans(&mut self, now: Time) {
+    pub(super) fn expect_orphans(&mut self, now: Time, manager: Option<Pid>, cookie: String) {
+        if let Some(session) = manager.filter(|_| self.dead.len() < MAX_DEAD) {
+            self.dead.push(DeadManager { session, cookie });
+        }
         self.killing = Some(now);
     }
 
-    /// Kills orphans if it is time: the children that are neither helpers nor `managers`. Orphans of another user
-    /// cannot be killed and continue.
+    /// Whether this child may be an orphan of a manager. Only the first process gets other orphans.
+    fn is_ours(&self, pid: Pid) -> bool {
+        Pid::this().as_raw() != FIRST_PROCESS || self.dead.iter().any(|manager| manager.had(pid))
+    }
+
+    /// Kills orphans if it is time: the children that are neither helpers nor `managers`, and come from a manager.
+    /// Orphans of another user cannot be killed and continue.
     pub(super) fn kill_orphans(&mut self, now: Time, managers: impl Iterator<Item = Pid>) {
         if self.killing.is_none_or(|at| at > now) {
             return;
         }
         let mut known = self.helpers.clone();
         known.extend(managers);
+        known.extend(&self.inherited);
+        let strangers = tree::own_children().into_iter().filter(|&pid| !self.is_ours(pid));
+        known.extend(strangers);
         let immune = tree::kill_children(|pid| known.contains(&pid));
         let is_orphan = |pid: &Pid| !known.contains(pid) && !immune.contains(pid);
         let orphans = tree::own_children().iter().any(is_orphan);
         self.killing = orphans.then(|| now + KILL_INTERVAL);
+        if !orphans {
+            self.dead.clear();
+        }
         for pid in immune.into_iter().filter(|_| !orphans) {
             log::info!("cannot kill {}, which a job left behind", tree::describe(pid));
         }

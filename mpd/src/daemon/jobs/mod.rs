@@ -31,6 +31,7 @@ use mpd_wire::message::{
     ManagerReport, Opening, OrderAnswer, RankRun, RunUse, Span,
 };
 use mpd_wire::{DaemonName, Instance, JobId, Rank, RankSet};
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 
 use crate::daemon::demand::Demand;
@@ -511,8 +512,24 @@ impl Jobs {
 
     /// The manager of a job was reaped. Its last reports were handled before this call.
     pub(crate) fn manager_died(&mut self, id: &JobId, now: Time) {
+        if let Some(job) = self.jobs.get(id) {
+            let cookie = job.record.cookie.at(job.record.tree_index);
+            self.children.expect_orphans(now, job.manager, cookie);
+        }
         self.forget(id);
-        self.children.expect_orphans(now);
+    }
+
+    /// Notes children that this process had before it became a daemon. They are reaped and never killed.
+    pub(crate) fn inherit(&mut self, children: Vec<Pid>) {
+        self.children.inherit(children);
+    }
+
+    /// Asks all managers to end their jobs, and starts none.
+    pub(crate) fn terminate(&mut self) {
+        self.waiting.stop();
+        for pid in self.jobs.values().filter_map(|job| job.manager) {
+            let _ = kill(pid, Signal::SIGTERM);
+        }
     }
 
     /// Does what is due: kills orphans, looks for managers that have not registered.

@@ -83,6 +83,11 @@ impl Waiting {
         Self { plan: Plan::new(0, Time::ZERO), managers: vec![manager] }
     }
 
+    /// Starts no further one.
+    pub(super) fn stop(&mut self) {
+        self.plan = Plan::new(0, Time::ZERO);
+    }
+
     /// Takes one of them for a job, the oldest first.
     pub(super) fn take(&mut self, now: Time) -> Option<(Pid, Conn)> {
         if self.managers.is_empty() {

@@ -47,7 +47,7 @@ use mpd_wire::job::JobSpec;
 use mpd_wire::message::{
     ConsoleReply, JobRef, Launch, ManagerOrder, OrderAnswer, Payload, RingOrder, RingRequest,
 };
-use mpd_wire::{Newcomer, Record};
+use mpd_wire::{Address, Newcomer, Record};
 
 use crate::cli::Cli;
 use crate::daemon::demand::Demand;
@@ -92,8 +92,14 @@ pub(crate) struct Membership {
 
 impl Membership {
     /// Opens the port and begins to enter the ring.
-    pub(crate) fn start(cli: &Cli, name: &str, rundir: &RunDir, now: Time) -> Result<Self> {
-        let (pump, net, stay) = start::begin(cli, name, rundir, now)?;
+    pub(crate) fn start(
+        cli: &Cli,
+        name: &str,
+        rundir: &RunDir,
+        entries: Vec<Address>,
+        now: Time,
+    ) -> Result<Self> {
+        let (pump, net, stay) = start::begin(cli, name, rundir, entries, now)?;
         Ok(Self {
             pump,
             links: Links::new(net),

@@ -1,12 +1,10 @@
 //! The start of a member: its key, its instance, its port, and the daemons through which it enters.
 
-use std::net::SocketAddr;
-
 use anyhow::{Context, Result};
 use mpd_channel::{Instance, KeyText};
 use mpd_io::keyfile::{self, KeyFile};
 use mpd_io::rundir::RunDir;
-use mpd_io::{addresses, cpus, random};
+use mpd_io::{cpus, random};
 use mpd_machine::{Pump, Time};
 use mpd_ring::{Ring, RingConfig, Rules, Timing};
 use mpd_wire::{Address, DaemonName};
@@ -23,18 +21,19 @@ use crate::recording;
 /// The number of pulses for entering through the named daemons before the daemon gives up.
 const ENTRY_PATIENCE: u32 = 10;
 
-/// Opens the port, and makes the machine and the owners that need the command line.
+/// Opens the port, and makes the machine and the owners that need the command line. `entries`: the daemons through
+/// which to enter.
 pub(super) fn begin(
     cli: &Cli,
     name: &str,
     rundir: &RunDir,
+    entries: Vec<Address>,
     now: Time,
 ) -> Result<(Pump<Ring>, Net, Stay)> {
     let ring = cli.ring_name()?.to_string();
     let text = key(cli, &ring)?;
     let timing = Timing::default().faster(crate::scale::divisor()?);
     let (mut saved, before) = Saved::open(rundir, &ring, name);
-    let entries = resolve_entries(&cli.entries())?;
     let options = port::PortOptions {
         number: cli.port,
         preferred: before.port,
@@ -104,28 +103,4 @@ fn new_instance() -> Result<Instance> {
             return Ok(instance);
         }
     }
-}
-
-/// Resolves names to numeric addresses, once, before anything is served: the resolver may block.
-fn resolve_entries(entries: &[String]) -> Result<Vec<Address>> {
-    let (mut found, mut problem) = (Vec::new(), None);
-    for entry in entries {
-        let (host, port) = addresses::split_port(entry)
-            .with_context(|| format!("--join {entry:?}: expected HOST:PORT"))?;
-        match addresses::resolve(host) {
-            Ok(all) => {
-                for ip in all {
-                    found.push(Address::new(&SocketAddr::new(ip, port).to_string())?);
-                }
-            }
-            Err(e) => {
-                log::warn!("--join {entry}: {e}");
-                problem = Some(e);
-            }
-        }
-    }
-    if let (true, Some(problem)) = (found.is_empty(), problem) {
-        return Err(problem.into());
-    }
-    Ok(found)
 }
