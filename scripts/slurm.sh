@@ -1,13 +1,14 @@
 # shellcheck shell=bash
-# A Slurm on this machine alone: one controller and some nodes, all of them this host, in a directory of its own.
-# Sourced, never run. Needs root, because munge wants a user of its own.
+# A Slurm on this machine alone: one controller and some nodes, in a directory of its own. Each node has a host name of
+# its own; network and files are those of this machine. Sourced, never run. Needs root, because munge wants a user of
+# its own.
 
 slurm_started=()
 
 # slurm_missing: prints what is missing for a Slurm on this machine, or nothing.
 slurm_missing() {
     local program
-    for program in munged munge slurmctld slurmd slurmstepd srun salloc sbatch; do
+    for program in unshare munged munge slurmctld slurmd slurmstepd srun salloc sbatch; do
         PATH=$PATH:/usr/sbin command -v "$program" >/dev/null || {
             echo "no $program here"
             return
@@ -36,7 +37,9 @@ slurm_start() {
     slurm_started+=($!)
     for ((n = 1; n <= nodes; n++)); do
         mkdir "$dir/spool-n$n"
-        slurmd -D -N "n$n" -d "$(command -v slurmstepd)" >"$dir/log/slurmd$n.out" 2>&1 &
+        # shellcheck disable=SC2016 # for the shell in the namespace
+        unshare --uts sh -c 'hostname "$0" && exec slurmd -D -N "$0" -d "$1"' "n$n" "$(command -v slurmstepd)" \
+            >"$dir/log/slurmd$n.out" 2>&1 &
         slurm_started+=($!)
     done
     for ((n = 0; n < 150; n++)); do
@@ -76,9 +79,19 @@ SlurmdParameters=config_overrides
 UnkillableStepTimeout=120
 CONF
     for ((n = 1; n <= nodes; n++)); do
-        echo "NodeName=n$n NodeHostname=$here NodeAddr=127.0.0.1 Port=$((base + n)) CPUs=4 State=UNKNOWN"
+        echo "NodeName=n$n NodeHostname=n$n NodeAddr=127.0.0.1 Port=$((base + n)) CPUs=4 State=UNKNOWN"
     done
     echo "PartitionName=all Nodes=n[1-$nodes] Default=YES MaxTime=10 State=UP"
+}
+
+# slurm_left DIRECTORY: prints the processes of MPD that run in this Slurm, and the run directories of its batch jobs.
+slurm_left() {
+    local pid
+    for pid in $(pgrep -x 'mpd|mpdman|mpdwait|mpdboot|mpdsweep|mpirun'); do
+        ! grep -qzF "$1/slurm.conf" "/proc/$pid/environ" 2>/dev/null || ps -o pid=,args= -p "$pid" || true
+    done
+    find /tmp -maxdepth 1 -user "$EUID" -newer "$1/slurm.conf" \
+        \( -name 'mpd-*-n[0-9]-*' -o -name "mpd-*-$(hostname)-*" \) -name 'mpd-*-[0-9]*'
 }
 
 # slurm_stop: cancels all jobs and ends all that slurm_start has started.

@@ -1,6 +1,7 @@
 //! `mpdboot --agent`, which runs at the far end of a remote shell. It reads one request and becomes
 //! the daemon of its host. If the request names further hosts, or if the remote shell waits for the
-//! end of this process, it starts the daemon instead, and the daemons of those hosts.
+//! end of this process, it starts the daemon instead, and the daemons of those hosts. In a Slurm step,
+//! every host of the request has such an agent, which starts only the daemon of its own host.
 //!
 //! The end of its standard input means that its starter has ended. The agent then ends the
 //! processes that it is starting. Daemons that are in the ring stay.
@@ -18,6 +19,7 @@ use mpd_io::keyfile::KeyFile;
 use mpd_io::signals::Signals;
 use mpd_wire::message::{Introduction, MAX_INTRODUCTION, RingRequest};
 use nix::errno::Errno;
+use nix::sys::wait::wait;
 use nix::unistd::{getpid, getsid, read};
 use zeroize::Zeroizing;
 
@@ -46,15 +48,32 @@ pub(crate) fn run() -> Result<ExitCode> {
             say(&nonce, &Report::Done)?;
             Ok(ExitCode::SUCCESS)
         }
-        Task::Boot(task) => {
+        Task::Boot(mut task) => {
             say(&nonce, &Report::Reached)?;
-            boot(&nonce, *task)
+            let shares = command::kills_at_end(&task.manner) && !task.hosts.is_empty();
+            if shares {
+                choose_own(&mut task)?;
+            }
+            boot(&nonce, *task, shares)
         }
     }
 }
 
-/// Becomes the daemon of this host, or starts it and the daemons of other hosts.
-fn boot(nonce: &str, task: BootTask) -> Result<ExitCode> {
+/// Selects the daemon of this node among those of the request.
+fn choose_own(task: &mut BootTask) -> Result<()> {
+    let node = std::env::var(command::SLURM_NODE);
+    let node = node.with_context(|| format!("{} is not set", command::SLURM_NODE))?;
+    let hosts = std::mem::take(&mut task.hosts);
+    if task.member.host != node {
+        let own = hosts.into_iter().find(|member| member.host == node);
+        task.member = own.with_context(|| format!("the request has no daemon for node {node}"))?;
+    }
+    Ok(())
+}
+
+/// Becomes the daemon of this host, or starts it and the daemons of other hosts. If this agent `shares` its
+/// remote shell with others, its reports name the daemon.
+fn boot(nonce: &str, task: BootTask, shares: bool) -> Result<ExitCode> {
     let name = task.member.name.clone();
     let failed = |failure: Failure| {
         say(nonce, &Report::Host { name: name.clone(), outcome: Outcome::Failed(failure) })?;
@@ -66,6 +85,7 @@ fn boot(nonce: &str, task: BootTask) -> Result<ExitCode> {
     };
     if task.hosts.is_empty()
         && let Before::Free { rundir, keep } = &before
+        && !command::kills_at_end(&task.manner)
         && is_login()
     {
         // The daemon needs no process of ours.
@@ -74,11 +94,12 @@ fn boot(nonce: &str, task: BootTask) -> Result<ExitCode> {
     let mut signals = Signals::catch(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
         .context("cannot catch signals")?;
     let (manner, member) = (task.manner.clone(), task.member.clone());
-    let kept = match (before, task.hosts.is_empty()) {
+    let is_alone = task.hosts.is_empty() && !shares;
+    let kept = match (before, is_alone) {
         (Before::InRing(addresses), is_last) => {
             let outcome = Outcome::InRing { addresses };
             say(nonce, &Report::Host { name: name.clone(), outcome })?;
-            if is_last { Vec::new() } else { others(nonce, task, None, &mut signals)? }
+            if is_last || shares { Vec::new() } else { others(nonce, task, None, &mut signals)? }
         }
         (Before::Free { rundir, keep }, true) => {
             match own::start(nonce, &task, &rundir, keep.as_deref(), &mut signals)? {
@@ -94,7 +115,7 @@ fn boot(nonce: &str, task: BootTask) -> Result<ExitCode> {
         }
     };
     say(nonce, &Report::Done)?;
-    if manner.private {
+    if manner.private || command::kills_at_end(&manner) {
         stay(&manner, &member);
     }
     drop(kept);
@@ -154,6 +175,8 @@ fn stay(manner: &Manner, member: &Member) {
     if let Some(mut watch) = watch {
         while watch.answer(None).is_ok() {}
     }
+    // A daemon that this process has started may still send its last messages, and removes its files.
+    while matches!(wait(), Ok(_) | Err(Errno::EINTR)) {}
 }
 
 /// Takes the key and looks at the run directory.

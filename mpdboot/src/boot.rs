@@ -10,6 +10,9 @@
 //! *carried* hosts are started by that agent. The owner runs the remote shells and passes their
 //! reports to this machine. The machine decides which shells to start and to end. `mpdboot` and
 //! every agent use it.
+//!
+//! A remote shell of Slurm runs an agent on every host of its link (*together*). Each agent then reports for
+//! itself, and the shell stays while one of the daemons is in the ring.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -39,14 +42,25 @@ pub(crate) struct Settings {
     pub(crate) window: usize,
     /// Time for one host until its daemon is in the ring.
     pub(crate) timeout: Duration,
-    /// Whether every host is started from here.
-    pub(crate) flat: bool,
+    /// How hosts share remote shells.
+    pub(crate) shells: Shells,
     /// Whether a host that an agent could not reach is tried from here.
     pub(crate) retry: bool,
     /// Whether remote shells stay after their work is done.
     pub(crate) lasting: bool,
     /// Whether the list of members is made here, and not where this agent was started.
     pub(crate) introduces: bool,
+}
+
+/// How hosts share remote shells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shells {
+    /// Every host has a remote shell from here.
+    OnePerHost,
+    /// With more hosts than the window, the first host of each group starts the others.
+    Groups,
+    /// One remote shell runs the agents of many hosts.
+    Together,
 }
 
 /// A host to start.
@@ -198,6 +212,8 @@ struct Link {
     deadline: Time,
     /// Whether the agent may have begun to start the carried hosts.
     begun: bool,
+    /// Whether a daemon behind it is in the ring.
+    serves: bool,
     /// Whether the owner was asked to end the shell.
     ending: bool,
 }
@@ -218,7 +234,7 @@ pub(crate) struct Boot {
 impl Boot {
     /// Begins to start `targets`, whose names are distinct.
     pub(crate) fn new(now: Time, settings: Settings, targets: Vec<Target>) -> Self {
-        let alone = |target: &Target| target.alone || settings.flat;
+        let alone = |target: &Target| target.alone || settings.shells == Shells::OnePerHost;
         let waiting = (0..)
             .zip(&targets)
             .map(|(host, target)| Waiting { host, alone: alone(target) })
@@ -263,10 +279,19 @@ impl Boot {
                 let failure = silence(at, host, way, seconds);
                 self.fail(now, head, failure);
             }
-            self.end(head);
+            // The end of a shell of many agents would end the daemons that are in the ring.
+            match self.is_shared() && self.links.iter().any(|l| l.head == head && l.serves) {
+                true => self.abandon(head),
+                false => self.end(head),
+            }
         }
         self.fill(now);
         self.review_ready(now);
+    }
+
+    /// Whether a remote shell runs the agents of many hosts.
+    fn is_shared(&self) -> bool {
+        self.settings.shells == Shells::Together
     }
 
     /// The step at which a host is that is being started.
@@ -346,7 +371,9 @@ impl Boot {
                 let failure =
                     Failure::new(Step::Join, &problem, "end it with mpdexit, or drop the host");
                 self.fail(now, host, failure);
-                self.end(host);
+                if !self.is_shared() {
+                    self.end(host);
+                }
             }
         }
         for link in &mut self.links {
@@ -366,7 +393,10 @@ impl Boot {
 
     /// Whether this remote shell has no work left and stays.
     fn is_kept(&self, link: &Link) -> bool {
-        let is_there = matches!(self.hosts[link.head].state, State::InRing { .. });
+        let is_there = match self.is_shared() {
+            true => link.serves && self.step(link.head).is_none(),
+            false => matches!(self.hosts[link.head].state, State::InRing { .. }),
+        };
         self.settings.lasting && is_there && link.carried.is_empty() && !link.ending
     }
 
@@ -388,13 +418,18 @@ impl Boot {
         };
         let own_is_settled =
             matches!(self.hosts[head].state, State::InRing { .. } | State::Ready { .. });
-        if own_is_settled {
+        if self.settings.shells == Shells::Together {
+            link.deadline = now + self.settings.timeout;
+        } else if own_is_settled {
             link.deadline = now + ALIVE_PATIENCE;
         }
         match report {
             Report::Alive => {}
+            // The others may still be at work.
+            Report::Done if self.settings.shells == Shells::Together => {}
             Report::Daemon(DaemonReport::Ready(newcomer)) => self.on_ready(now, head, newcomer),
             Report::Daemon(DaemonReport::Entered { addresses }) => {
+                link.serves = true;
                 self.on_own(now, head, Outcome::InRing { addresses });
             }
             Report::Daemon(DaemonReport::Refused { problem }) => {
@@ -408,8 +443,10 @@ impl Boot {
             Report::Host { name, outcome } => {
                 let Some(&host) = self.by_name.get(&name) else { return };
                 if host == head {
+                    link.serves |= matches!(outcome, Outcome::InRing { .. });
                     self.on_own(now, head, outcome);
                 } else if link.carried.contains(&host) {
+                    link.serves |= matches!(outcome, Outcome::InRing { .. });
                     link.carried.retain(|&other| other != host);
                     self.on_carried(now, host, outcome);
                 }
@@ -430,10 +467,15 @@ impl Boot {
         match outcome {
             Outcome::Failed(failure) => {
                 self.fail(now, head, failure);
-                self.end(head);
+                if !self.is_shared() {
+                    self.end(head);
+                }
             }
             Outcome::Up | Outcome::InRing { .. } => {
                 self.settle(now, head, outcome);
+                if self.is_shared() {
+                    return;
+                }
                 for link in self.links.iter_mut().filter(|link| link.head == head) {
                     link.deadline = now + ALIVE_PATIENCE;
                 }
@@ -456,10 +498,18 @@ impl Boot {
     }
 
     fn on_ended(&mut self, now: Time, head: usize, ended: &Ended) {
+        // One bad host may have ended a shell for many. Then each is tried alone.
+        let is_blameless =
+            |link: &Link| link.head == head && !link.serves && !link.carried.is_empty();
+        let again = self.is_shared() && self.links.iter().any(is_blameless);
         if let Some(at) = self.step(head) {
-            let Target { host, way, .. } = &self.hosts[head].target;
-            let failure = classify(ended, at, host, way);
-            self.fail(now, head, failure);
+            if again {
+                self.wait(head, true);
+            } else {
+                let Target { host, way, .. } = &self.hosts[head].target;
+                let failure = classify(ended, at, host, way);
+                self.fail(now, head, failure);
+            }
         }
         self.abandon(head);
         self.links.retain(|link| link.head != head);
@@ -478,7 +528,8 @@ impl Boot {
     /// head was lost later, it may have begun to start them: they are then tried one by one from
     /// here.
     fn abandon(&mut self, head: usize) {
-        let alone = self.links.iter().any(|link| link.head == head && link.begun);
+        let begun = self.links.iter().any(|link| link.head == head && link.begun);
+        let alone = begun || self.is_shared();
         let carried = self
             .links
             .iter_mut()
@@ -527,7 +578,8 @@ impl Boot {
     /// Starts as many hosts as the window allows.
     fn fill(&mut self, now: Time) {
         let slots = self.settings.window.max(1).saturating_sub(self.busy());
-        for group in share(&mut self.waiting, slots) {
+        let together = self.is_shared();
+        for group in share(&mut self.waiting, slots, together) {
             for &host in group.carried.iter().chain([&group.head]) {
                 self.hosts[host].state = State::Running { began: now, at: None };
             }
@@ -536,6 +588,7 @@ impl Boot {
                 carried: group.carried.clone(),
                 deadline: now + self.settings.timeout,
                 begun: false,
+                serves: false,
                 ending: false,
             });
             let name = self.hosts[group.head].target.name.clone();

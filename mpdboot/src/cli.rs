@@ -18,11 +18,13 @@ pub(crate) const EXIT_PARTIAL: u8 = 3;
 #[command(name = "mpdboot", version, long_about = ABOUT, after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "one per switch of the command line")]
 pub(crate) struct Cli {
-    /// Number of daemons, including this host's [default: all hosts of --file or --hosts, else 1]
+    /// Number of daemons, including this host's [default: all hosts of --file, of --hosts or of the batch job,
+    /// else 1]
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_MEMBERS as i64))]
     pub(crate) totalnum: Option<u32>,
 
-    /// Read hosts from this file [default: ./mpd.hosts, if -n asks for more than one]
+    /// Read hosts from this file [default: the hosts of the batch job; else ./mpd.hosts, if -n asks for more than
+    /// one]
     #[arg(long, short, value_name = "FILE", conflicts_with = "hosts")]
     pub(crate) file: Option<PathBuf>,
 
@@ -30,9 +32,10 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "HOSTS", allow_hyphen_values = true)]
     pub(crate) hosts: Option<String>,
 
-    /// Remote shell, also with options; a shell other than ssh gets only HOST and COMMAND
-    #[arg(long, short, value_name = "CMD", default_value = "ssh")]
-    pub(crate) rsh: String,
+    /// Remote shell, also with options; a shell other than ssh gets only HOST and COMMAND [default: srun for
+    /// the hosts of a Slurm job, else ssh]
+    #[arg(long, short, value_name = "CMD")]
+    pub(crate) rsh: Option<String>,
 
     /// Log in as this user, unless the host file names one
     #[arg(long, short, value_name = "USER", value_parser = user)]
@@ -57,6 +60,10 @@ pub(crate) struct Cli {
     /// Port that all daemons listen on [default: any]
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
+
+    /// Managers of each daemon that wait for jobs, 0 to 4 [default: $MPD_WAITING on its host, else 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..=4))]
+    pub(crate) waiting: Option<u8>,
 
     /// Name of the ring [default: $MPD_RING, $MPD_CON_EXT, the batch job's id]
     #[arg(long, value_name = "NAME")]
@@ -107,6 +114,10 @@ pub(crate) struct Cli {
     #[arg(long, hide = true, requires = "ring", conflicts_with_all = ["add", "replace", "keep", "hosts", "file"])]
     pub(crate) private: bool,
 
+    /// Boot, report the exit code on descriptor 3, and stay until the remote shells have ended.
+    #[arg(long, hide = true, conflicts_with = "private")]
+    pub(crate) hold: bool,
+
     /// Run at the far end of a remote shell: a request on standard input, reports on standard
     /// output.
     #[arg(long, hide = true)]
@@ -131,8 +142,9 @@ pub(crate) struct Cli {
 const ABOUT: &str = "\
 Start a ring of MPD daemons over ssh: one on this host, and one on each given host.
 
-Without a number and without hosts, mpdboot starts only the daemon of this host. It returns when
-every daemon has reported that it is in the ring and this host's daemon lists all of them.
+Without a number and without hosts, mpdboot starts only the daemon of this host; in a batch job it
+starts daemons on all hosts of the job. It returns when every daemon has reported that it is in the
+ring and this host's daemon lists all of them.
 
 Hosts come from --hosts, or from a file with lines HOST[:NCPUS] [ifhn=NAME] [user=NAME] [port=N].
 '#' begins a comment, and HOST may have ranges: c[01-16,20]. This host is always the first of the
@@ -140,6 +152,11 @@ ring; it is recognised in the file. A host that is in the file twice is used onc
 
 ssh must log in without a password, and mpd and mpdboot must be at the same path on all hosts.
 If the ring's key is missing, mpdboot makes it. The key goes to the hosts through ssh.
+
+In a Slurm job (sbatch, salloc), mpdboot starts the daemons by srun: one step for this host, and one
+for the others. They end with the job, or before by mpdallexit. Each host takes as many processes as
+the job has tasks there. If this host is not one of the job's, its daemon ends with the others, and
+gets processes only if a job names it. The name of the ring is the id of the Slurm job.
 
 Exit codes: 0 every daemon is in the ring; 1 nothing was started, and standard error has the reason;
 2 wrong command line; 3 the ring runs, but some hosts failed; 128+N signal N ended mpdboot, and all
@@ -151,6 +168,7 @@ Examples:
   mpdboot -f hosts                one daemon on each host of the file, and one here
   mpdboot --hosts 'c[1-16]'       the same for a list
   mpdboot --add --hosts c17       one more host
+  sbatch -N 4 -n 16 --wrap 'mpdboot; mpirun ./a; mpirun ./b'   two jobs on one ring
   mpdboot --chkuponly -f hosts    can they all be reached?
 MPD_KEY_FILE names a key file other than ~/.mpd.key, on all hosts.";
 
@@ -216,7 +234,7 @@ mod tests {
         let cli = Cli::parse_from([
             "mpdboot", "-n", "4", "-f", "h", "-r", "rsh", "-u", "al", "-m", "/m", "-1", "-v", "-c",
         ]);
-        assert_eq!((cli.totalnum, cli.rsh.as_str(), cli.several), (Some(4), "rsh", true));
+        assert_eq!((cli.totalnum, cli.rsh.as_deref(), cli.several), (Some(4), Some("rsh"), true));
         let long =
             Cli::parse_from(["mpdboot", "--totalnum=4", "--file=h", "--ncpus=2", "--ifhn=ib"]);
         assert_eq!((long.totalnum, long.ncpus), (Some(4), Some(2)));

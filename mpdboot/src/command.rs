@@ -13,18 +13,36 @@ use crate::wire::{Manner, Member};
 /// ssh gives up a host after this silence, as interval in seconds and count.
 const ALIVE: [&str; 4] = ["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"];
 
-/// Options for one process on a host that takes nothing from the allocation. The process gets all
-/// CPUs and all memory, and other steps do not wait for it ([`SRUN_VARIABLE`]).
-const SRUN: [&str; 5] = ["--nodes=1", "--ntasks=1", "--mem=0", "--cpu-bind=none", "--mpi=none"];
+/// Options for one process on each host that takes nothing from the allocation. The process gets all
+/// CPUs and all memory, and other steps do not wait for it ([`SRUN_VARIABLE`]). All processes have the
+/// input, and the end of one has no effect on the others.
+const SRUN: [&str; 9] = [
+    "--ntasks-per-node=1",
+    "--mem=0",
+    "--cpu-bind=none",
+    "--mpi=none",
+    "--input=all",
+    "--output=all",
+    "--error=all",
+    "--kill-on-bad-exit=0",
+    "--wait=0",
+];
 
 /// A variable instead of an option, because releases of srun that do not need it reject the option.
 pub(crate) const SRUN_VARIABLE: (&str, &str) = ("SLURM_OVERLAP", "1");
 
-/// The command line that runs an agent on the host of `member`. `None` if the names of host or user
-/// are invalid; their readers have refused such names before.
+/// A variable that would put numbers before the lines of reports.
+pub(crate) const SRUN_LABELS: &str = "SLURM_LABELIO";
+
+/// The variable that tells a process of a Slurm step the name of its node.
+pub(crate) const SLURM_NODE: &str = "SLURMD_NODENAME";
+
+/// The command line that runs an agent on the host of `member`, and with Slurm on the `carried` hosts.
+/// `None` if the names of hosts or of the user are invalid; their readers have refused such names before.
 pub(crate) fn remote_shell(
     manner: &Manner,
     member: &Member,
+    carried: &[Member],
     connect_s: u32,
 ) -> Option<Vec<String>> {
     if !is_host_name(&member.host) || !member.user.as_deref().is_none_or(is_user_name) {
@@ -32,9 +50,16 @@ pub(crate) fn remote_shell(
     }
     let mut arguments = manner.rsh.clone();
     if is_srun(manner) {
+        let hosts: Vec<&str> =
+            std::iter::once(member).chain(carried).map(|member| member.host.as_str()).collect();
+        if !hosts.iter().all(|host| is_host_name(host)) {
+            return None;
+        }
+        let count = hosts.len();
+        arguments.extend([format!("--nodes={count}"), format!("--ntasks={count}")]);
         arguments.extend(SRUN.map(str::to_owned));
         arguments.extend([
-            format!("--nodelist={}", member.host),
+            format!("--nodelist={}", hosts.join(",")),
             agent(manner),
             "--agent".to_owned(),
         ]);
@@ -70,7 +95,7 @@ fn is_srun(manner: &Manner) -> bool {
 }
 
 /// Whether the end of a command kills all processes that it started, as with Slurm. The agent then
-/// runs as long as its daemon.
+/// runs as long as its daemon. Such a command runs agents on many hosts together.
 pub(crate) fn kills_at_end(manner: &Manner) -> bool {
     is_srun(manner)
 }
@@ -115,6 +140,8 @@ pub(crate) struct Places<'a> {
     pub(crate) keep: Option<&'a str>,
     /// In a private ring, the incarnation of its first daemon.
     pub(crate) launcher: Option<Instance>,
+    /// The process whose end ends the daemon.
+    pub(crate) holder: Option<u32>,
     /// The agent that runs the daemon; `None` for the daemon of the booting host.
     pub(crate) agent: Option<AgentPlaces<'a>>,
 }
@@ -159,9 +186,12 @@ pub(crate) fn daemon(
     option("--ifhn", member.ifhn.clone());
     option("--ncpus", member.ncpus.map(|n| n.to_string()));
     option("--key", manner.key_file.clone().filter(|_| !manner.private));
+    option("--waiting", manner.waiting.map(|n| n.to_string()));
+    option("--held-by", places.holder.map(|pid| pid.to_string()));
     option("--launched-by", places.launcher.map(|incarnation| incarnation.to_string()));
     option("--rundir", places.rundir.map(str::to_owned));
     option("--keep", places.keep.map(str::to_owned));
+    arguments.extend(manner.in_batch.then(|| "--in-batch".to_owned()));
     arguments
 }
 
@@ -193,19 +223,23 @@ mod tests {
             window: 32,
             flat: false,
             private: false,
+            in_batch: false,
+            waiting: None,
         }
     }
 
     #[test]
     fn ssh_has_no_terminal_and_no_prompt_and_never_reads_a_host_as_an_option() {
-        let arguments = remote_shell(&manner(&["ssh"], "/opt/bin/mpd"), &member(), 10).unwrap();
+        let arguments =
+            remote_shell(&manner(&["ssh"], "/opt/bin/mpd"), &member(), &[], 10).unwrap();
         assert_eq!(
             arguments.join(" "),
             "ssh -x -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 \
              -o ServerAliveCountMax=3 -- h7 /opt/bin/mpdboot --agent"
         );
         let member = Member { user: Some("al".into()), port: Some(22), ..member() };
-        let arguments = remote_shell(&manner(&["/usr/bin/ssh", "-F", "x"], "/o/mpd"), &member, 5);
+        let arguments =
+            remote_shell(&manner(&["/usr/bin/ssh", "-F", "x"], "/o/mpd"), &member, &[], 5);
         let arguments = arguments.unwrap().join(" ");
         assert!(arguments.starts_with("/usr/bin/ssh -F x -x -T"), "{arguments}");
         assert!(arguments.ends_with(" -p 22 -l al -- h7 /o/mpdboot --agent"), "{arguments}");
@@ -220,24 +254,30 @@ mod tests {
 
     #[test]
     fn other_remote_shells_get_host_and_command() {
-        let arguments = remote_shell(&manner(&["rsh"], "/opt/bin/mpd"), &member(), 10).unwrap();
+        let arguments =
+            remote_shell(&manner(&["rsh"], "/opt/bin/mpd"), &member(), &[], 10).unwrap();
         assert_eq!(arguments, ["rsh", "h7", "/opt/bin/mpdboot --agent"]);
     }
 
     #[test]
     fn slurm_gets_arguments_and_no_shell() {
         let arguments =
-            remote_shell(&manner(&["/bin/srun", "-Q"], "/my bin/mpd"), &member(), 10).unwrap();
+            remote_shell(&manner(&["/bin/srun", "-Q"], "/my bin/mpd"), &member(), &[], 10).unwrap();
         assert_eq!(arguments[..2], ["/bin/srun", "-Q"]);
-        assert_eq!(arguments[7..], ["--nodelist=h7", "/my bin/mpdboot", "--agent"]);
+        assert_eq!(arguments[2..4], ["--nodes=1", "--ntasks=1"]);
+        assert_eq!(arguments[13..], ["--nodelist=h7", "/my bin/mpdboot", "--agent"]);
+        let others = ["h8", "h9"].map(|host| Member { host: host.into(), ..member() });
+        let arguments = remote_shell(&manner(&["srun"], "/mpd"), &member(), &others, 10).unwrap();
+        assert_eq!(arguments[1..3], ["--nodes=3", "--ntasks=3"]);
+        assert_eq!(arguments[12], "--nodelist=h7,h8,h9");
         let bad = Member { host: "a,b".into(), ..member() };
-        assert_eq!(remote_shell(&manner(&["srun"], "/mpd"), &bad, 10), None);
+        assert_eq!(remote_shell(&manner(&["srun"], "/mpd"), &bad, &[], 10), None);
     }
 
     #[test]
     fn the_remote_command_is_quoted() {
         let arguments =
-            remote_shell(&manner(&["rsh"], "/my $(x) it's/mpd"), &member(), 10).unwrap();
+            remote_shell(&manner(&["rsh"], "/my $(x) it's/mpd"), &member(), &[], 10).unwrap();
         assert_eq!(arguments[2], "'/my $(x) it'\\''s/mpdboot' --agent");
     }
 
@@ -246,8 +286,8 @@ mod tests {
         for bad in ["-oProxyCommand=x", "$(x)", "a;b", ""] {
             let host = Member { host: bad.into(), ..member() };
             let user = Member { user: Some(bad.into()), ..member() };
-            assert_eq!(remote_shell(&manner(&["ssh"], "/mpd"), &host, 10), None);
-            assert_eq!(remote_shell(&manner(&["ssh"], "/mpd"), &user, 10), None);
+            assert_eq!(remote_shell(&manner(&["ssh"], "/mpd"), &host, &[], 10), None);
+            assert_eq!(remote_shell(&manner(&["ssh"], "/mpd"), &user, &[], 10), None);
         }
     }
 
@@ -262,13 +302,20 @@ mod tests {
         let member =
             Member { ifhn: Some("ib7".into()), ncpus: Some(4), ordinal: Some(3), ..member() };
         let join = ["h1:1", "h2:2"].map(|text| Address::new(text).unwrap());
-        let places =
-            Places { rundir: Some("/r"), keep: Some("/r/keep.json"), launcher: None, agent: None };
+        let places = Places {
+            rundir: Some("/r"),
+            keep: Some("/r/keep.json"),
+            holder: Some(77),
+            ..Places::default()
+        };
+        (manner.waiting, manner.in_batch) = (Some(2), true);
         assert_eq!(
             daemon(&manner, &member, &join, places).join(" "),
             "/opt/mpd --daemon --name h7 --ring blue --join h1:1,h2:2 --ordinal 3 --port 7000 \
-             --ifhn ib7 --ncpus 4 --key /k --rundir /r --keep /r/keep.json"
+             --ifhn ib7 --ncpus 4 --key /k --waiting 2 --held-by 77 --rundir /r --keep /r/keep.json \
+             --in-batch"
         );
+        (manner.waiting, manner.in_batch) = (None, false);
         let agent = AgentPlaces { nonce: "00ff", waits: true, key: Some(4), reports: true };
         let agent = Some(agent);
         manner.private = true;

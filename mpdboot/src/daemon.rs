@@ -110,6 +110,8 @@ pub(crate) struct Start<'a> {
     pub(crate) running: Running,
     /// All daemons of the ring, for the recipe.
     pub(crate) keep: Option<&'a [Member]>,
+    /// The process whose end ends the daemon.
+    pub(crate) holder: Option<u32>,
 }
 
 /// The state of a host before its daemon starts.
@@ -180,7 +182,8 @@ impl Start<'_> {
         let is_own = self.member.nth > 1 || self.manner.private;
         let own = is_own.then(|| rundir.path().display().to_string());
         let launcher = self.root.filter(|_| self.manner.private);
-        let places = Places { rundir: own.as_deref(), keep, launcher, agent };
+        let holder = self.holder;
+        let places = Places { rundir: own.as_deref(), keep, launcher, holder, agent };
         command::daemon(self.manner, self.member, self.join, places)
     }
 

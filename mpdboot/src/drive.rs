@@ -14,7 +14,7 @@ use mpd_wire::message::DaemonReport;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::boot::{Boot, Event, Input, Output, Settings, State, Target};
+use crate::boot::{Boot, Event, Input, Output, Settings, Shells, State, Target};
 use crate::child::{Child, Tail};
 use crate::command;
 use crate::failure::{Ended, Ending};
@@ -61,19 +61,19 @@ impl Brief {
         AgentRequest { version: VERSION, nonce: self.nonce.clone(), task }
     }
 
-    /// The command line that runs the agent of `member`.
-    fn command(&self, member: &Member) -> io::Result<Command> {
+    /// The command line that runs the agent of `member`, and with Slurm the agents of the `carried` ones.
+    fn command(&self, member: &Member, carried: &[Member]) -> io::Result<Command> {
         let arguments = if self.here.as_ref() == Some(&member.host) {
             vec![command::agent(&self.manner), "--agent".to_owned()]
         } else {
-            command::remote_shell(&self.manner, member, self.connect_s)
+            command::remote_shell(&self.manner, member, carried, self.connect_s)
                 .ok_or_else(|| io::Error::other("not the name of a host"))?
         };
         let (program, arguments) =
             arguments.split_first().ok_or_else(|| io::Error::other("no command"))?;
         let mut command = Command::new(program);
         let (variable, value) = command::SRUN_VARIABLE;
-        command.args(arguments).env(variable, value);
+        command.args(arguments).env(variable, value).env_remove(command::SRUN_LABELS);
         Ok(command)
     }
 }
@@ -124,12 +124,17 @@ impl<'a> Driver<'a> {
     ) -> Self {
         let clock = Clock::start();
         let manner = &brief.manner;
+        let kills_at_end = command::kills_at_end(manner);
         let settings = Settings {
             window: manner.window as usize,
             timeout: Duration::from_secs(manner.timeout_s.into()),
-            flat: manner.flat || command::kills_at_end(manner) || brief.boot.is_none(),
+            shells: match (manner.flat || brief.boot.is_none(), kills_at_end) {
+                (false, false) => Shells::Groups,
+                (false, true) if brief.own.is_none() => Shells::Together,
+                (true | false, _) => Shells::OnePerHost,
+            },
             retry,
-            lasting: manner.private,
+            lasting: brief.boot.is_some() && (manner.private || kills_at_end),
             introduces: brief.introduces,
         };
         let target = |member: &Member| Target {
@@ -248,13 +253,14 @@ impl<'a> Driver<'a> {
     }
 
     fn start(&mut self, group: &Group) {
-        let carried = group.carried.iter().map(|&host| self.members[host].clone()).collect();
+        let carried: Vec<Member> =
+            group.carried.iter().map(|&host| self.members[host].clone()).collect();
         let member = &self.members[group.head];
         let own = self.own.take_if(|_| group.head == OWN);
         let child = own.map_or_else(
             || {
+                let command = self.brief.command(member, &carried)?;
                 let order = self.brief.order(member, carried);
-                let command = self.brief.command(member)?;
                 Child::start(command, order.to_line(), MAX_REPORT)
             },
             Ok,

@@ -2,6 +2,7 @@
 
 mod before;
 mod end;
+mod hold;
 mod private;
 mod progress;
 mod ring;
@@ -20,6 +21,7 @@ use mpd_io::signals::Signals;
 
 use crate::agent::CONNECT_S;
 use crate::boot::State;
+use crate::child::Child;
 use crate::cli::{Cli, EXIT_NOTHING, EXIT_PARTIAL};
 use crate::complain::complain;
 use crate::daemon::{Aborted, NotStarted, Start, Watch};
@@ -44,14 +46,24 @@ struct Up<'a> {
     rundir: RunDir,
     signals: Signals,
     rows: Vec<Row>,
+    /// The name of this host for Slurm, if srun starts its daemon.
+    node: Option<String>,
+    /// The remote shells that stay.
+    kept: Vec<Child>,
 }
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
+    let report = cli.hold.then(hold::report).transpose()?;
     let ring = before::ring(cli)?;
+    let mut kept = None;
     let (rows, result) = match Up::prepare(cli, &ring) {
         Err(error) => (Vec::new(), Err(error)),
         Ok(mut up) => {
+            if up.needs_holder() && report.is_none() {
+                return hold::run_in_holder(&mut up.signals);
+            }
             let result = up.run();
+            kept = Some((up.kept, up.signals));
             (up.rows, result)
         }
     };
@@ -65,36 +77,40 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     if cli.private {
         return Ok(private::exit_code(&rows, &end));
     }
-    Ok(summary(cli, &rows, &end))
+    let code = summary(cli, &rows, &end);
+    if let (Some(report), Some((shells, signals))) = (report, kept) {
+        hold::stay(code, report, shells, signals)?;
+    }
+    Ok(ExitCode::from(code))
 }
 
 /// Prints the result; returns the exit code.
-fn summary(cli: &Cli, rows: &[Row], end: &StepEnd) -> ExitCode {
+fn summary(cli: &Cli, rows: &[Row], end: &StepEnd) -> u8 {
     let total = rows.len();
     let good = rows.iter().filter(|r| matches!(r.fate, Fate::InRing | Fate::Up)).count();
     let only_checked = rows.iter().all(|row| row.fate != Fate::InRing);
     match end {
         StepEnd::Signal(signal) => {
             complain("interrupted; the started daemons have been ended");
-            ExitCode::from(128 + u8::try_from(*signal).unwrap_or(0))
+            128 + u8::try_from(*signal).unwrap_or(0)
         }
         StepEnd::Done | StepEnd::Failed if good == total => {
             if cli.verbose {
                 let what = if only_checked { "can be reached" } else { "are in the ring" };
                 complain(&format!("all {total} {what}"));
             }
-            ExitCode::SUCCESS
+            0
         }
         StepEnd::Done | StepEnd::Failed if only_checked => {
             complain("nothing was started");
-            ExitCode::from(EXIT_NOTHING)
+            EXIT_NOTHING
         }
         StepEnd::Done | StepEnd::Failed => {
             complain(&format!(
                 "the ring runs with {good} of {total} daemons; 'mpdboot --add' adds the others once the \
                  problems are repaired, mpdallexit ends the ring"
             ));
-            ExitCode::from(EXIT_PARTIAL)
+            EXIT_PARTIAL
         }
     }
 }
@@ -105,8 +121,14 @@ impl<'a> Up<'a> {
         let signals = Signals::catch(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
             .context("cannot catch signals")?;
         let wanted = cli.private.then(private::read_request).transpose()?;
-        let roster = before::roster(cli, wanted.as_ref().map(|wanted| &wanted.hosts[..]))?;
-        let manner = before::manner(cli, ring, &roster)?;
+        let allocation = before::Allocation::find(cli)?;
+        let wanted_hosts = wanted.as_ref().map(|wanted| &wanted.hosts[..]);
+        let mut roster = before::roster(cli, wanted_hosts, &allocation)?;
+        let manner = before::manner(cli, ring, &roster, &allocation)?;
+        let node = allocation.own_name().filter(|_| manner.in_batch).map(str::to_owned);
+        if let Some(node) = &node {
+            roster.local.host.clone_from(node);
+        }
         let rundir = daemon::rundir(&manner, &roster.local)?;
         let rows = std::iter::once(&roster.local)
             .chain(&roster.others)
@@ -117,7 +139,8 @@ impl<'a> Up<'a> {
                 seconds: 0.0,
             })
             .collect();
-        let up = Self { cli, wanted, manner, roster, rundir, signals, rows };
+        let kept = Vec::new();
+        let up = Self { cli, wanted, manner, roster, rundir, signals, rows, node, kept };
         if !up.roster.dropped.is_empty() {
             let again = up.roster.dropped.join(", ");
             up.report(&format!(
@@ -125,6 +148,15 @@ impl<'a> Up<'a> {
             ));
         }
         Ok(up)
+    }
+
+    /// Whether remote shells stay after the boot. Then another process holds them.
+    fn needs_holder(&self) -> bool {
+        let has_shells = self.node.is_some() || !self.roster.others.is_empty();
+        command::kills_at_end(&self.manner)
+            && has_shells
+            && !self.cli.private
+            && !self.cli.chkuponly
     }
 
     fn run(&mut self) -> Result<StepEnd> {
@@ -137,11 +169,13 @@ impl<'a> Up<'a> {
         let existing = ring::take_over(self.cli, &self.rundir)?;
         let key = self.key()?;
         before::number(&mut self.roster, existing.as_ref());
+        let is_new = existing.is_none();
         let end = match existing {
             Some(view) => {
                 ring::mark_own(&view, &mut self.rows);
                 StepEnd::Done
             }
+            None if self.node.is_some() => self.start_local_in_step(&key)?,
             None => self.start_local()?,
         };
         match end {
@@ -151,16 +185,12 @@ impl<'a> Up<'a> {
         let view = daemon::describe(&self.rundir).context("the daemon of this host")?;
         let join = ring::entries(&view);
         let boot = BootTask {
-            key: SecretText(key.to_text()),
-            manner: self.manner.clone(),
-            member: self.roster.local.clone(),
             join,
             root: ring::root(&view),
             running: if self.cli.replace { Running::Replace } else { Running::Refuse },
             // Members of an existing ring may have died; a newcomer looks for them itself.
             waits: view.members.len() == 1,
-            hosts: Vec::new(),
-            keep: self.cli.keep.then(|| self.all()),
+            ..self.task(&key)
         };
         let end = self.drive(Some(boot))?;
         if self.wanted.is_some() {
@@ -172,7 +202,25 @@ impl<'a> Up<'a> {
         }
         let patience = Duration::from_secs(self.cli.timeout.into());
         ring::verify(&self.rundir, &mut self.rows, patience)?;
+        if is_new && self.manner.in_batch && self.node.is_none() {
+            ring::drain_own(&self.rundir, &view)?;
+        }
         Ok(end)
+    }
+
+    /// The task of an agent whose daemon begins a ring.
+    fn task(&self, key: &KeyText) -> BootTask {
+        BootTask {
+            key: SecretText(key.to_text()),
+            manner: self.manner.clone(),
+            member: self.roster.local.clone(),
+            join: Vec::new(),
+            root: None,
+            running: Running::Refuse,
+            waits: false,
+            hosts: Vec::new(),
+            keep: self.cli.keep.then(|| self.all()),
+        }
     }
 
     fn key(&self) -> Result<KeyText> {
@@ -204,6 +252,7 @@ impl<'a> Up<'a> {
             root: None,
             running: Running::Refuse,
             keep: all.as_deref(),
+            holder: self.cli.hold.then(std::process::id),
         };
         let started = start.run(&mut Watch { signals: &mut self.signals, other: None });
         let row = &mut self.rows[0];
@@ -223,6 +272,14 @@ impl<'a> Up<'a> {
         }
     }
 
+    /// Starts the daemon of this host in a step of the batch job, so that the batch system ends it.
+    fn start_local_in_step(&mut self, key: &KeyText) -> Result<StepEnd> {
+        let local = self.roster.local.clone();
+        let end = self.drive_to(Some(self.task(key)), vec![local], None)?;
+        let is_started = self.rows[0].fate == Fate::InRing;
+        Ok(if is_started || matches!(end, StepEnd::Signal(_)) { end } else { StepEnd::Failed })
+    }
+
     /// Tests whether all hosts can be reached.
     fn check(&mut self) -> Result<StepEnd> {
         self.rows[0].fate = Fate::Up;
@@ -238,29 +295,43 @@ impl<'a> Up<'a> {
 
     /// Starts the other hosts, or only tests whether they can be reached.
     fn drive(&mut self, boot: Option<BootTask>) -> Result<StepEnd> {
-        let good = if boot.is_some() { Fate::InRing } else { Fate::Up };
         let is_member = |name: &str| {
             boot.is_some() && self.rows.iter().any(|r| r.name == name && r.fate == Fate::InRing)
         };
         let others = self.roster.others.iter();
         let others: Vec<Member> = others.filter(|m| !is_member(&m.name)).cloned().collect();
+        let here = Some(self.roster.local.host.clone());
+        self.drive_to(boot, others, here)
+    }
+
+    /// Starts `members`, or only tests whether they can be reached. A second daemon on the host `here` needs
+    /// no remote shell.
+    fn drive_to(
+        &mut self,
+        boot: Option<BootTask>,
+        members: Vec<Member>,
+        here: Option<String>,
+    ) -> Result<StepEnd> {
+        let good = if boot.is_some() { Fate::InRing } else { Fate::Up };
         let brief = Brief {
             nonce: random::hex128()?,
             manner: self.manner.clone(),
             connect_s: CONNECT_S.min(self.cli.timeout),
             boot,
-            here: Some(self.roster.local.host.clone()),
+            here,
             own: None,
             introduces: true,
         };
-        let mut progress = Progress::new(self.cli, self.rows.len(), self.rows.len() - others.len());
-        let mut driver = Driver::new(&mut self.signals, brief, others, true, None);
-        // The end of standard input means that mpirun has ended. The end of mpirun does not wait
-        // for remote shells.
-        let owner = self.wanted.is_some().then(stdin);
-        let is_done = |driver: &Driver<'_>| match owner {
-            Some(_) => driver.is_over() || driver.are_all_in_ring(),
-            None => driver.is_over(),
+        let mut progress =
+            Progress::new(self.cli, self.rows.len(), self.rows.len() - members.len());
+        let mut driver = Driver::new(&mut self.signals, brief, members, true, None);
+        // The end of standard input means that mpirun, or the mpdboot of the user, has ended. The end
+        // of mpirun does not wait for remote shells.
+        let is_private = self.wanted.is_some();
+        let owner = (is_private || self.cli.hold).then(stdin);
+        let is_done = |driver: &Driver<'_>| match is_private {
+            true => driver.is_over() || driver.are_all_in_ring(),
+            false => driver.is_over(),
         };
         let (mut signal, mut list) = (None, ring::List::default());
         while !is_done(&driver) && signal.is_none() {
@@ -280,11 +351,12 @@ impl<'a> Up<'a> {
             let row = self.rows.iter_mut().find(|row| row.name == member.name);
             row.expect("every member has a row").set(state, &good);
         }
-        if owner.is_some() && signal.is_none() {
+        if is_private && signal.is_none() {
             let patience = Duration::from_secs(self.cli.timeout.into());
             let waits = command::kills_at_end(&self.manner);
             return private::deliver(driver, waits, &self.rundir, &mut self.rows, patience);
         }
+        self.kept.extend(driver.into_kept());
         Ok(signal.map_or(StepEnd::Done, StepEnd::Signal))
     }
 }

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 
 /// Version of requests, reports and recipes.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// Most bytes of a request: [`mpd_wire::job::MAX_HOSTS`] members twice, a few hundred bytes each.
 pub(crate) const MAX_REQUEST: usize = 16 << 20;
@@ -67,6 +67,10 @@ pub(crate) struct Manner {
     /// Whether the ring is made for one job. Its key is then in no file, and it ends with its first
     /// daemon.
     pub(crate) private: bool,
+    /// Whether the ring ends with a batch job. Its daemons then leave nothing in their run directories.
+    pub(crate) in_batch: bool,
+    /// Number of managers in waiting of each daemon; `None` for its default.
+    pub(crate) waiting: Option<u8>,
 }
 
 /// `keep.json`: the data to restart any daemon of a ring. It does not contain the key.
@@ -260,6 +264,8 @@ mod tests {
             window: 32,
             flat: false,
             private: false,
+            in_batch: false,
+            waiting: None,
         };
         let task = BootTask {
             key: SecretText(Zeroizing::new("ring blue\nc0ffee\n".into())),
@@ -281,10 +287,10 @@ mod tests {
         let text = str::from_utf8(&line).unwrap();
         assert_eq!(
             text,
-            "{\"version\":3,\"nonce\":\"00ff\",\"task\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
+            "{\"version\":4,\"nonce\":\"00ff\",\"task\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
              \"manner\":{\"ring\":\"blue\",\"rsh\":[\"ssh\"],\"mpd\":\"/opt/mpd/bin/mpd\",\
              \"listen\":null,\"key_file\":null,\"timeout_s\":30,\"window\":32,\"flat\":false,\
-             \"private\":false},\
+             \"private\":false,\"in_batch\":false,\"waiting\":null},\
              \"member\":{\"name\":\"h1\",\"host\":\"h1\",\"user\":null,\"port\":null,\"ifhn\":null,\
              \"ncpus\":4,\"ordinal\":2,\"nth\":1},\"join\":[\"10.0.0.1:7000\"],\
              \"root\":\"abababababababababababababababab\",\"running\":\"refuse\",\"waits\":true,\"hosts\":[],\"keep\":null}}}\n"

@@ -31,6 +31,7 @@
 //! |---|---|
 //! | [`place`] | the host of each rank |
 //! | [`spawn`] | the host of each spawned process |
+//! | [`allocation`] | the hosts of a batch job |
 //! | [`binding`] | the CPUs of each rank |
 //! | [`cpu_list`] | lists of CPUs as users write them |
 //! | [`rank_file`] | rank files of Open MPI |
@@ -44,6 +45,7 @@
 //! | `error` | [`PlacementError`]: the reasons why ranks cannot be placed |
 #![forbid(unsafe_code)]
 
+pub mod allocation;
 pub mod binding;
 pub mod cpu_list;
 pub mod description;

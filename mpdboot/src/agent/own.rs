@@ -45,6 +45,7 @@ pub(super) fn start_of(task: &BootTask) -> Start<'_> {
         root: task.root,
         running: task.running,
         keep: task.keep.as_deref(),
+        holder: None,
     }
 }
 

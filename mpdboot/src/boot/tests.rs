@@ -11,7 +11,7 @@ fn boot(hosts: usize, window: usize) -> Boot {
     let settings = Settings {
         window,
         timeout: 30 * SECOND,
-        flat: false,
+        shells: Shells::Groups,
         retry: true,
         lasting: false,
         introduces: true,
@@ -77,7 +77,7 @@ fn shells_that_stay_do_not_end_or_count_or_time_out() {
     let settings = Settings {
         window: 1,
         timeout: 30 * SECOND,
-        flat: true,
+        shells: Shells::OnePerHost,
         retry: true,
         lasting: true,
         introduces: true,
@@ -297,4 +297,71 @@ fn a_daemon_whose_name_the_ring_has_fails_and_one_that_never_enters_fails_at_its
     assert_eq!(duties(&mut boot), [Output::End(0)]);
     boot.handle_timeout(boot.poll_timeout().unwrap());
     assert_eq!((step_of(&boot, 0), step_of(&boot, 1)), (Some(Step::Join), Some(Step::Join)));
+}
+
+/// A boot whose remote shells run the agents of many hosts and stay.
+fn together(hosts: usize) -> Boot {
+    let settings = Settings {
+        window: 32,
+        timeout: 30 * SECOND,
+        shells: Shells::Together,
+        retry: true,
+        lasting: true,
+        introduces: true,
+    };
+    let target =
+        |n| Target { name: format!("h{n}"), host: format!("h{n}"), way: way(), alone: false };
+    Boot::new(Time::ZERO, settings, (0..hosts).map(target).collect())
+}
+
+#[test]
+fn a_shell_of_many_agents_stays_whichever_of_them_is_done_or_fails() {
+    let mut boot = together(3);
+    assert_eq!(duties(&mut boot), [start(0, &[1, 2])]);
+    for host in ["h2", "h1", "h0"] {
+        say(&mut boot, 0, ready(host));
+    }
+    assert!(matches!(duties(&mut boot)[..], [Output::Introduce(_)]));
+    introduced(&mut boot, &["h0", "h1", "h2"]);
+    say(&mut boot, 0, in_ring("h1"));
+    say(&mut boot, 0, Report::Done);
+    say(&mut boot, 0, failed("h0", Step::Join));
+    assert_eq!(duties(&mut boot), []);
+    assert!(!boot.is_over());
+    say(&mut boot, 0, in_ring("h2"));
+    assert_eq!(duties(&mut boot), []);
+    assert!(boot.is_over() && boot.poll_timeout().is_none());
+    assert_eq!(step_of(&boot, 0), Some(Step::Join));
+}
+
+#[test]
+fn hosts_whose_common_shell_ends_at_once_are_tried_one_by_one() {
+    let mut boot = together(3);
+    duties(&mut boot);
+    gone(&mut boot, 0);
+    assert_eq!(duties(&mut boot), [start(0, &[]), start(1, &[]), start(2, &[])]);
+    gone(&mut boot, 1);
+    assert_eq!((step_of(&boot, 0), step_of(&boot, 1)), (None, Some(Step::Exec)));
+    say(&mut boot, 0, in_ring("h0"));
+    say(&mut boot, 2, in_ring("h2"));
+    assert!(boot.is_over());
+}
+
+#[test]
+fn a_silent_host_of_a_common_shell_is_tried_alone_and_the_shell_stays() {
+    let mut boot = together(3);
+    duties(&mut boot);
+    say(&mut boot, 0, in_ring("h0"));
+    say(&mut boot, 0, in_ring("h2"));
+    let due = boot.poll_timeout().unwrap();
+    assert_eq!(due, Time::ZERO + 31 * SECOND);
+    boot.handle_timeout(due);
+    assert_eq!(duties(&mut boot), [start(1, &[])]);
+    gone(&mut boot, 1);
+    assert!(boot.is_over());
+    // A common shell without any daemon in the ring has no reason to stay.
+    let mut boot = together(2);
+    duties(&mut boot);
+    boot.handle_timeout(Time::ZERO + 30 * SECOND);
+    assert_eq!(duties(&mut boot), [Output::End(0), start(1, &[])]);
 }

@@ -1,5 +1,6 @@
 //! Reads and checks all inputs before a process is started.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -9,10 +10,12 @@ use mpd_io::ringname::RingName;
 use mpd_io::rundir::host_name;
 use mpd_io::search::{self, is_executable};
 use mpd_io::{keyfile, thishost};
+use mpd_placement::allocation::{self, Sources};
 use mpd_placement::hosts::{HostEntry, MAX_FILE, parse_file, parse_list};
 use mpd_wire::message::RingView;
 
 use crate::cli::Cli;
+use crate::command;
 use crate::roster::{Roster, RosterOptions, choose};
 use crate::wire::Manner;
 
@@ -26,13 +29,63 @@ pub(super) fn ring(cli: &Cli) -> Result<RingName> {
     Ok(RingName::resolve(cli.ring.as_deref())?)
 }
 
+/// The hosts of the batch job that contains this process; empty outside of one.
+#[derive(Debug, Default)]
+pub(super) struct Allocation {
+    hosts: Vec<HostEntry>,
+    /// The names of this host in it.
+    here: BTreeSet<String>,
+    is_slurm: bool,
+}
+
+impl Allocation {
+    /// # Errors
+    /// The variables or files of the batch system are not valid, and the command line names no hosts.
+    pub(super) fn find(cli: &Cli) -> Result<Self> {
+        if cli.private {
+            return Ok(Self::default());
+        }
+        let variable = |name: &str| {
+            let value = std::env::var_os(name)?;
+            Some(value.into_string().unwrap_or_else(|_| "?".to_owned()))
+        };
+        let file = |path: &str| {
+            let text = read(Path::new(path));
+            let text = text.map_err(|e| format!("{path}: cannot read it: {e}"))?;
+            Ok(String::from_utf8_lossy(&text).into_owned())
+        };
+        let found = allocation::find(&Sources { variable: &variable, file: &file });
+        let hosts = match found {
+            Err(_) if cli.hosts.is_some() || cli.file.is_some() => None,
+            found => found.context("name the hosts with -f or --hosts, or unset the variable")?,
+        };
+        let entry = |host: mpd_wire::job::HostChoice| HostEntry::named(host.name, host.slots);
+        let hosts: Vec<HostEntry> = hosts.into_iter().flatten().map(entry).collect();
+        let here = thishost::names_of_this_host(&hosts, &host_name());
+        Ok(Self { hosts, here, is_slurm: allocation::is_slurm(&variable) })
+    }
+
+    /// The name that the batch system gives this host, if it is one of its hosts.
+    pub(super) fn own_name(&self) -> Option<&str> {
+        self.hosts.iter().map(|entry| entry.host.as_str()).find(|host| self.here.contains(*host))
+    }
+
+    fn has(&self, host: &str) -> bool {
+        self.hosts.iter().any(|entry| entry.host == host)
+    }
+}
+
 /// The daemons of the `wanted` hosts, which do not include this one, or of the command line's
 /// hosts.
-pub(super) fn roster(cli: &Cli, wanted: Option<&[HostEntry]>) -> Result<Roster> {
+pub(super) fn roster(
+    cli: &Cli,
+    wanted: Option<&[HostEntry]>,
+    allocation: &Allocation,
+) -> Result<Roster> {
     if let Some(hosts) = wanted {
         return Ok(choose(hosts, &RosterOptions::default(), &host_name(), |_| false)?);
     }
-    let entries = entries(cli)?;
+    let entries = entries(cli, allocation)?;
     let options = RosterOptions {
         total: cli.totalnum.map(|n| n as usize),
         several: cli.several,
@@ -45,9 +98,12 @@ pub(super) fn roster(cli: &Cli, wanted: Option<&[HostEntry]>) -> Result<Roster> 
     Ok(choose(&entries, &options, &here, |host| ours.contains(host))?)
 }
 
-fn entries(cli: &Cli) -> Result<Vec<HostEntry>> {
+fn entries(cli: &Cli, allocation: &Allocation) -> Result<Vec<HostEntry>> {
     if let Some(list) = &cli.hosts {
         return parse_list(list).context("--hosts");
+    }
+    if cli.file.is_none() && !allocation.hosts.is_empty() {
+        return Ok(allocation.hosts.clone());
     }
     let path = match (&cli.file, cli.totalnum.unwrap_or(1)) {
         (Some(path), _) => path.clone(),
@@ -60,14 +116,35 @@ fn entries(cli: &Cli) -> Result<Vec<HostEntry>> {
             "{shown}: cannot read the list of hosts; name a file with -f, or hosts with --hosts"
         )
     };
-    let mut text = Vec::new();
-    let file = File::open(&path).with_context(advice)?;
-    file.take(MAX_FILE as u64 + 1).read_to_end(&mut text).with_context(advice)?;
+    let text = read(&path).with_context(advice)?;
     parse_file(&text).with_context(|| path.display().to_string())
 }
 
-pub(super) fn manner(cli: &Cli, ring: &RingName, roster: &Roster) -> Result<Manner> {
-    let rsh: Vec<String> = cli.rsh.split_whitespace().map(str::to_owned).collect();
+/// Reads a file of hosts, and one byte more than such a file may have.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(MAX_FILE as u64 + 1).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// The remote shell: srun reaches the hosts of a Slurm job, and no others.
+fn remote_shell<'a>(cli: &'a Cli, roster: &Roster, allocation: &Allocation) -> &'a str {
+    if let Some(rsh) = &cli.rsh {
+        return rsh;
+    }
+    let reaches_all = roster.others.iter().all(|member| allocation.has(&member.host));
+    let by_slurm = allocation.is_slurm && reaches_all && search::in_path("srun").is_some();
+    if by_slurm { "srun" } else { "ssh" }
+}
+
+pub(super) fn manner(
+    cli: &Cli,
+    ring: &RingName,
+    roster: &Roster,
+    allocation: &Allocation,
+) -> Result<Manner> {
+    let rsh = remote_shell(cli, roster, allocation);
+    let rsh: Vec<String> = rsh.split_whitespace().map(str::to_owned).collect();
     let Some(shell) = rsh.first() else { bail!("--rsh: it is empty") };
     if !roster.others.is_empty() && !is_program(shell) {
         bail!(
@@ -76,7 +153,7 @@ pub(super) fn manner(cli: &Cli, ring: &RingName, roster: &Roster) -> Result<Mann
     }
     let mpd = mpd(cli)?;
     let mpd = mpd.to_str().filter(|path| !path.contains(char::is_control));
-    Ok(Manner {
+    let mut manner = Manner {
         ring: ring.as_str().to_owned(),
         rsh,
         mpd: mpd.context("--mpd: the path has characters that no remote shell takes")?.to_owned(),
@@ -88,7 +165,11 @@ pub(super) fn manner(cli: &Cli, ring: &RingName, roster: &Roster) -> Result<Mann
         window: cli.window,
         flat: cli.flat,
         private: cli.private,
-    })
+        in_batch: false,
+        waiting: cli.waiting,
+    };
+    manner.in_batch = allocation.is_slurm && command::kills_at_end(&manner);
+    Ok(manner)
 }
 
 /// The absolute path of `mpd`.

@@ -131,6 +131,14 @@ impl List {
     }
 }
 
+/// Lets the daemon of this host, which is none of the batch job's hosts, get processes only if a job names it.
+pub(super) fn drain_own(rundir: &RunDir, view: &RingView) -> Result<()> {
+    let request = RingRequest::Drain { members: vec![view.me.clone()], draining: true };
+    let mut console = Console::ask(rundir, request).context("the daemon of this host")?;
+    console.answer(Some(PATIENCE)).context("cannot drain this host")?;
+    Ok(())
+}
+
 /// Ends the started daemons: the whole ring, or with `--add` the added members.
 pub(super) fn undo(cli: &Cli, rundir: &RunDir, rows: &[Row]) {
     if !cli.add {

@@ -4,4 +4,5 @@ mod failures;
 mod rings;
 mod secrets;
 mod signals;
+mod slurm;
 mod world;

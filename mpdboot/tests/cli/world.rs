@@ -46,6 +46,39 @@ unset BOSS
 exec sh -c "$command"
 "#;
 
+/// Writes its arguments and environment to files, then runs the command for each node of the step, as srun does. All get
+/// the input, and the end of one has no effect on the others. `hosts/NAME` selects the behaviour of a node.
+const SRUN: &str = r#"#!/bin/sh
+echo "$@" >>%/srun.argv
+tr '\0' '\n' </proc/$$/environ >>%/environ
+step=$$
+while case $1 in -*) true;; *) false;; esac; do
+    case $1 in --nodelist=*) nodes=$(echo "${1#*=}" | tr , ' ');; esac
+    shift
+done
+for node in $nodes; do
+    mkfifo %/input.$step.$node
+    inputs="$inputs %/input.$step.$node"
+done
+for node in $nodes; do
+    case $(cat %/hosts/$node 2>/dev/null) in
+    missing)
+        { echo "slurmstepd: error: execve(): $1: No such file or directory" >&2; exit 2; } \
+            <%/input.$step.$node &;;
+    *)
+        mkdir -p %/home/$node
+        (cd %/home/$node && HOME=$PWD MPD_RUNDIR=%/run/$node SLURMD_NODENAME=$node exec "$@") \
+            <%/input.$step.$node &;;
+    esac
+    tasks="$tasks $!"
+done
+exec 3<&0
+tee -p $inputs <&3 >/dev/null &
+for task in $tasks; do wait $task || code=$?; done
+kill $!
+exit ${code:-0}
+"#;
+
 /// Writes its arguments and environment to files. `mpd/NAME` selects the behaviour. With `--agent` it
 /// waits for the list of members if that option is given, and reports.
 const MPD: &str = r#"#!/bin/sh
@@ -98,6 +131,7 @@ impl World {
             nix::unistd::mkfifo(&world.path(fifo), Mode::from_bits_truncate(0o600)).unwrap();
         }
         world.script("bin/ssh", SSH);
+        world.script("bin/srun", SRUN);
         world.script("suite/mpd", MPD);
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_mpdboot"), world.path("suite/mpdboot"))
             .unwrap();
@@ -317,6 +351,11 @@ fn answer(root: &Path, request: &RingRequest) -> ConsoleReply {
             live: 1,
             text: "watching".into(),
         }),
+        RingRequest::Drain { members, draining: true } => {
+            let names: Vec<&str> = members.iter().map(DaemonName::as_str).collect();
+            fs::write(root.join("drained"), names.join(" ")).unwrap();
+            ConsoleReply::Done { missing: Vec::new() }
+        }
         RingRequest::ExitAll => {
             names().for_each(|name| fs::remove_file(ring.join(name)).unwrap());
             ConsoleReply::Done { missing: Vec::new() }
