@@ -48,8 +48,7 @@ fn name(facts: &Facts, report: &mut Report) {
 }
 
 fn forward(facts: &Facts, report: &mut Report) {
-    const WHY: &str = "The daemon announces an address to other hosts. The first candidate is the address of \
-                       this host's own name.";
+    const WHY: &str = "mpdboot on other hosts reaches this host by its name.";
     let host = &facts.host;
     let real = facts.interfaces.first().map(|(_, ip)| *ip);
     let example = real.map_or_else(|| "ADDRESS".to_owned(), |ip| ip.to_string());
@@ -65,18 +64,14 @@ fn forward(facts: &Facts, report: &mut Report) {
     // A daemon without a network needs no other address.
     let Some(real) = real else { return };
     if addresses.iter().all(IpAddr::is_loopback) {
-        let what = format!(
-            "the name of this host, '{host}', resolves to {}, which means the local host on every host",
-            render::enumerate(addresses)
-        );
-        let mend = match facts.loopback_lines.first() {
-            Some(line) => format!(
-                "in /etc/hosts, take {host} off the line '{line}' and add the line '{real} {host}', \
-                 or start mpd with --ifhn {real}"
-            ),
-            None => format!("add '{real} {host}' to /etc/hosts, or start mpd with --ifhn {real}"),
-        };
-        report.problem(what, mend, WHY);
+        let line = facts.loopback_lines.first();
+        let origin =
+            line.map_or_else(String::new, |line| format!(" by the line '{line}' of /etc/hosts"));
+        report.note(format!(
+            "on this host its own name means loopback{origin}, as Debian installs it. A ring does not need \
+             another address: the daemon announces those of its interfaces, as {real}. Only '--ifhn {host}' \
+             would not work here"
+        ));
     }
     let ours = |ip: &IpAddr| ip.is_loopback() || facts.interfaces.iter().any(|(_, i)| i == ip);
     let foreign: Vec<_> = addresses.iter().filter(|ip| !ours(ip)).collect();
@@ -280,14 +275,18 @@ mod tests {
     }
 
     #[test]
-    fn the_loopback_line_of_debian_is_quoted_with_its_replacement() {
-        let text = one(|f| {
-            f.forward = Ok(vec!["127.0.1.1".parse().unwrap()]);
-            f.reverse.clear();
-            f.loopback_lines = vec!["127.0.1.1 h1".into()];
-        });
-        assert!(text.contains("line '127.0.1.1 h1' and add the line '10.0.0.5 h1'"), "{text}");
-        assert!(text.contains("--ifhn 10.0.0.5"));
+    fn the_loopback_line_of_debian_is_a_note_and_no_problem() {
+        let mut facts = sound();
+        facts.forward = Ok(vec!["127.0.1.1".parse().unwrap()]);
+        facts.loopback_lines = vec!["127.0.1.1 h1".into()];
+        let report = report(&facts);
+        assert_eq!(report.problems, []);
+        let note = report.notes.iter().find(|note| note.contains("loopback")).unwrap();
+        assert!(
+            note.contains("the line '127.0.1.1 h1' of /etc/hosts, as Debian installs it"),
+            "{note}"
+        );
+        assert!(note.contains("as 10.0.0.5. Only '--ifhn h1'"), "{note}");
     }
 
     #[test]
