@@ -6,6 +6,7 @@
 
 mod across;
 mod alone;
+mod apptainer;
 mod argsets;
 mod attach;
 mod attacker;
