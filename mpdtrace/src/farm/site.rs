@@ -21,6 +21,41 @@ const READ: usize = 256 << 10;
 /// Bytes of standard error that are kept for a message.
 const MAX_TEXT: usize = 16 << 10;
 
+/// Variables that give `mpirun` options about input, output, hosts and time. They are meant for jobs of the user. Here
+/// they would change the messages of the worker, or end it.
+const OPTIONS_OF_JOBS: [&str; 20] = [
+    "HYDRA_HOST_FILE",
+    "HYDRA_PREPEND_RANK",
+    "I_MPI_HYDRA_HOST_FILE",
+    "I_MPI_JOB_TIMEOUT",
+    "I_MPI_MPIEXEC_TIMEOUT",
+    "I_MPI_PERHOST",
+    "MPIEXEC_EXITCODES_FILENAME",
+    "MPIEXEC_GDB",
+    "MPIEXEC_LINE_LABEL_FMT",
+    "MPIEXEC_MACHINEFILE",
+    "MPIEXEC_MERGE_OUTPUT",
+    "MPIEXEC_PREFIX_DEFAULT",
+    "MPIEXEC_PREFIX_STDERR",
+    "MPIEXEC_PREFIX_STDOUT",
+    "MPIEXEC_PREPEND_RANK",
+    "MPIEXEC_SHOW_LINE_LABELS",
+    "MPIEXEC_STDIN_DEST",
+    "MPIEXEC_TIMEOUT",
+    "PALS_HOSTFILE",
+    "PALS_HOSTLIST",
+];
+
+/// Our environment without [`OPTIONS_OF_JOBS`].
+fn environment() -> Vec<Vec<u8>> {
+    let mut environment = own_environment();
+    environment.retain(|entry| {
+        let name = entry.split(|byte| *byte == b'=').next().unwrap_or_default();
+        !OPTIONS_OF_JOBS.iter().any(|option| option.as_bytes() == name)
+    });
+    environment
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Site {
@@ -46,12 +81,12 @@ impl Site {
         if let Place::Ring(rundir) = place {
             argv.extend(["-rundir".to_owned(), rundir.display().to_string()]);
         }
-        argv.extend(["-n".to_owned(), "1".to_owned()]);
+        argv.extend(["-n", "1", "-bind-to", "none"].map(str::to_owned));
         if !matches!(place, Place::Here) {
             argv.extend(["-hosts".to_owned(), host.to_owned()]);
         }
         argv.extend([own_path("mpdfarm")?, "--worker".to_owned()]);
-        let mut spawn = Spawn::new(mpirun.as_bytes(), argv, own_environment())?;
+        let mut spawn = Spawn::new(mpirun.as_bytes(), argv, environment())?;
         // ^C reaches mpdfarm alone, which decides about the workers.
         spawn.in_our_session().end_with_parent();
         let (input_end, input) = io::pipe()?;

@@ -75,6 +75,25 @@ fn tasks_have_the_directory_and_environment_of_the_caller_but_no_input_and_no_ma
 }
 
 #[test]
+fn options_of_mpirun_in_the_environment_do_not_disturb_a_farm() {
+    let suite = Suite::new();
+    let options = [
+        ("MPIEXEC_PREPEND_RANK", "1"),
+        ("MPIEXEC_PREFIX_DEFAULT", "1"),
+        ("MPIEXEC_TIMEOUT", "1"),
+        ("HYDRA_BINDING", "core"),
+    ];
+    let input = "sleep 1.5; echo a\ngrep Cpus_allowed_list /proc/self/status\n";
+    let farm = suite.farm(["-k", "-j", "2"], input);
+    let output =
+        options.into_iter().fold(farm, |farm, (name, value)| farm.env(name, value)).output();
+    let status = fs::read_to_string("/proc/self/status").expect("a status");
+    let cpus = status.lines().find(|line| line.starts_with("Cpus_allowed_list")).expect("a line");
+    output.code(0).quiet().prints(&format!("a\n{cpus}\n"));
+    suite.no_job_is_left();
+}
+
+#[test]
 fn the_job_log_has_a_line_for_each_end() {
     let suite = Suite::new();
     let input = "true\nexit 3\nkill -9 $$\necho four\n\nno-such-program\n";
