@@ -93,7 +93,7 @@ pub(crate) fn trivial(count: usize, repetitions: usize) -> Result<String, String
         timed(Command::new("xargs").args(["-P2", "-n1", "/bin/true"]), &input)
     });
     if is_installed("parallel") {
-        let (log, few) = (place.path("parallel"), few.clone());
+        let log = place.path("parallel");
         contest.add("GNU parallel -j2 --joblog", move || {
             let _ = fs::remove_file(&log);
             let mut command = Command::new("parallel");
@@ -101,10 +101,9 @@ pub(crate) fn trivial(count: usize, repetitions: usize) -> Result<String, String
             time.map(|time| time * u32::try_from(SLOW).unwrap_or(1))
         });
     }
-    if is_installed("hq") {
-        let server = HyperQueue::start(&place)?;
+    if let Ok(python) = std::env::var("MPD_BENCH_HYPERQUEUE") {
         contest.add("HyperQueue", move || {
-            let time = server.run(&few);
+            let time = hyperqueue(&python, place.0.path(), count / SLOW);
             time.map(|time| time * u32::try_from(SLOW).unwrap_or(1))
         });
     }
@@ -137,57 +136,13 @@ fn per_task(count: usize) -> impl Fn(Duration) -> f64 {
     move |time: Duration| time.as_secs_f64() * 1e6 / count
 }
 
-/// A server of HyperQueue and a worker with two CPUs, on this host.
-struct HyperQueue {
-    directory: PathBuf,
-    children: Vec<std::process::Child>,
-}
-
-impl HyperQueue {
-    fn start(place: &Place) -> Result<Self, String> {
-        let mut queue = Self { directory: place.path("hq"), children: Vec::new() };
-        queue.background(&["server", "start"])?;
-        for _ in 0..100 {
-            std::thread::sleep(Duration::from_millis(100));
-            if queue
-                .command(&["server", "info"])
-                .output()
-                .is_ok_and(|output| output.status.success())
-            {
-                queue.background(&["worker", "start", "--cpus", "2"])?;
-                return Ok(queue);
-            }
-        }
-        Err("the server of HyperQueue does not answer".to_owned())
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("hq");
-        command.arg("--server-dir").arg(&self.directory).args(arguments);
-        command
-    }
-
-    fn background(&mut self, arguments: &[&str]) -> Result<(), String> {
-        let mut command = self.command(arguments);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        self.children.push(child.map_err(|error| error.to_string())?);
-        Ok(())
-    }
-
-    /// A job with a task for each line.
-    fn run(&self, input: &Path) -> Result<Measured, String> {
-        let mut command =
-            self.command(&["submit", "--wait", "--stdout=none", "--stderr=none", "--each-line"]);
-        timed(command.arg(input).arg("/bin/true"), input)
-    }
-}
-
-impl Drop for HyperQueue {
-    fn drop(&mut self) {
-        let _ = self.command(&["server", "stop"]).output();
-        for child in &mut self.children {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+/// The time of HyperQueue, from the submission to the end. `python` has its package.
+fn hyperqueue(python: &str, directory: &Path, count: usize) -> Result<Measured, String> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/hyperqueue.py");
+    let mut command = Command::new(python);
+    let output = command.arg(script).arg(count.to_string()).current_dir(directory).output();
+    let text =
+        String::from_utf8_lossy(&output.map_err(|error| error.to_string())?.stdout).into_owned();
+    let seconds = text.lines().find_map(|line| line.strip_prefix("seconds ")?.parse().ok());
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| format!("{python} reported no time"))
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Schedules of one run of the test.
-const SCHEDULES: u64 = 400;
+const SCHEDULES: u64 = 2000;
 /// A schedule that has not ended then does not end.
 const MAX_STEPS: usize = 400_000;
 
