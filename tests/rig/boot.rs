@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use mpd_tests::surroundings::tell;
 
-use crate::rig::{Rig, kills_first, up, without};
+use crate::rig::{Rig, RigOptions, kills_first, up, up_as, without};
 
 #[test]
 fn mpdboot_raises_a_ring_that_every_host_lists_in_file_order() {
@@ -33,6 +33,25 @@ fn mpdboot_raises_a_ring_that_every_host_lists_in_file_order() {
     let laps = rig.run(&hosts[0], &["mpdringtest", "10"]);
     assert!(laps.starts_with("time for 10 loops = "), "{laps}");
     rig.ends(&hosts[1]);
+}
+
+#[test]
+fn a_ring_of_more_hosts_than_remote_shells_starts_runs_a_job_and_ends() {
+    // mpdboot has 32 remote shells, so some of these hosts start others.
+    let options = RigOptions { hosts: Some(40), ..RigOptions::default() };
+    let Some(rig) = up_as(options) else { return };
+    let took = rig.boot(&[]);
+    tell(&format!("40 hosts booted in {:.2} s", took.as_secs_f64()));
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let all = sorted(&rig.all().join("\n"));
+    assert_eq!(sorted(&rig.run("h1", &["mpdtrace"])), all);
+    let job = ["mpirun", "-n", "40", "-ppn", "1", "hostname"];
+    assert_eq!(sorted(&rig.run("h1", &job)), all);
+    rig.ends("h40");
 }
 
 #[test]

@@ -9,6 +9,7 @@
 
 mod boot;
 mod chaos;
+mod containers;
 mod debug;
 mod demand;
 mod faults;

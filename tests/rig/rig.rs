@@ -32,6 +32,7 @@ pub(crate) struct Rig {
     /// Size of each host's /tmp, and of its /dev/shm.
     room: Option<&'static str>,
     memory: Option<&'static str>,
+    main: Option<PathBuf>,
     _turn: Flock<File>,
 }
 
@@ -46,6 +47,8 @@ pub(crate) struct RigOptions {
     pub(crate) memory: Option<&'static str>,
     /// Further directories of this machine that the hosts see.
     pub(crate) share: Vec<String>,
+    /// A script that each host runs as its first process instead of sshd.
+    pub(crate) main: Option<String>,
 }
 
 /// A cluster with default options, or `None` if this machine cannot run one.
@@ -90,7 +93,7 @@ fn turn() -> Flock<File> {
 
 impl Rig {
     fn new(options: RigOptions) -> Self {
-        let RigOptions { hosts, room, memory, share: more } = options;
+        let RigOptions { hosts, room, memory, share: more, main } = options;
         let (hosts, entry) = match hosts {
             Some(hosts) => (hosts, 1),
             None => (number("MPD_RIG_HOSTS", 8), number("MPD_RIG_ENTRY", 1)),
@@ -102,7 +105,13 @@ impl Rig {
         let name = format!("t{}", std::process::id());
         let first = vec![0; hosts];
         let turn = turn();
-        let mut rig = Self { hosts, entry, name, first, share, more, room, memory, _turn: turn };
+        let main = main.map(|text| {
+            let path = share.path().join("main");
+            std::fs::write(&path, text).expect("a script");
+            path
+        });
+        let _turn = turn;
+        let mut rig = Self { hosts, entry, name, first, share, more, room, memory, main, _turn };
         rig.control(&["up", &hosts.to_string()]);
         rig.look_up();
         rig
@@ -150,6 +159,9 @@ impl Rig {
             .stdin(Stdio::null());
         if let Some(room) = self.room {
             command.env("RIG_TMP_SIZE", room);
+        }
+        if let Some(main) = &self.main {
+            command.env("RIG_MAIN", main);
         }
         if let Some(memory) = self.memory {
             command.env("RIG_SHM_SIZE", memory);
