@@ -28,7 +28,7 @@ mod text;
 pub(crate) type Body = fn(&[u8]);
 
 /// Every target by its name. Its seeds are in `corpus-seeds/NAME`.
-pub(crate) const TARGETS: [(&str, Body); 24] = [
+pub(crate) const TARGETS: [(&str, Body); 25] = [
     ("handshake_responder", channel::responder),
     ("handshake_initiator", channel::initiator),
     ("sealed_frames", channel::sealed_frames),
@@ -38,6 +38,7 @@ pub(crate) const TARGETS: [(&str, Body); 24] = [
     ("ring_messages", messages::ring),
     ("job_spec", messages::job_spec),
     ("ring", ring::ring),
+    ("boot_list", ring::boot_list),
     ("host_file", text::host_file),
     ("rank_file", text::rank_file),
     ("http_requests", text::http_requests),

@@ -11,9 +11,11 @@ use mpd_ring::{
     DialFailure, GAP, Input, LinkId, Output, Peer, Purpose, RequestId, Ring, RingConfig, Rules,
     Seed, Timing, Token,
 };
-use mpd_wire::message::{Answer, Gathered, Lap, Naming, Payload, RingMessage, Scatter, ScatterId};
+use mpd_wire::message::{
+    Answer, Gathered, IntroductionReader, Lap, Naming, Payload, RingMessage, Scatter, ScatterId,
+};
 use mpd_wire::names::{Claim, Hold, Lock, NameKey, NameRecord};
-use mpd_wire::{Address, DaemonName, Instance, JobId, Record, Seat, Standing};
+use mpd_wire::{Address, DaemonName, Instance, JobId, Newcomer, Record, Seat, Standing};
 
 use super::Bytes;
 
@@ -36,17 +38,7 @@ struct Owner {
 /// Runs one machine with the inputs that the bytes choose.
 pub(crate) fn ring(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    let mut owner = Owner {
-        ring: Pump::new(Ring::new(Time::ZERO + Duration::from_secs(1), config(&mut bytes))),
-        now: Time::ZERO + Duration::from_secs(1),
-        links: BTreeSet::new(),
-        last_link: 0,
-        dials: BTreeMap::new(),
-        delivered: Vec::new(),
-        waiting: BTreeSet::new(),
-        last_request: 0,
-    };
-    owner.drain();
+    let mut owner = Owner::new(&mut bytes);
     for _ in 0..STEPS {
         if bytes.is_empty() {
             break;
@@ -61,7 +53,65 @@ pub(crate) fn ring(data: &[u8]) {
     assert!(owner.waiting.is_empty(), "never answered: {:?}", owner.waiting);
 }
 
+/// Input of a daemon that waits for the list of members. However it is cut, it has the same lists, and the machine of
+/// the ring accepts each.
+pub(crate) fn boot_list(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let cuts = bytes.some();
+    let input = bytes.rest();
+    let own = Newcomer {
+        name: DaemonName::new("h0").expect("a name"),
+        instance: Instance::from_bytes([3; 16]),
+        ordinal: None,
+        ncpus: 1,
+        addresses: Vec::new(),
+    };
+    let whole = lists(&own, |take| take(input));
+    let cut = lists(&own, |take| super::in_pieces(input, Bytes::new(cuts), take));
+    assert_eq!(whole, cut);
+    for records in whole.0 {
+        assert!(records.iter().any(|record| record.instance == own.instance));
+        let waits = [0x0c];
+        let mut owner = Owner::new(&mut Bytes::new(&waits));
+        owner.give(Input::Introduce(records));
+        owner.pass(Duration::from_secs(20));
+    }
+}
+
+/// The lists of an input that comes in pieces, and whether it was refused.
+fn lists(own: &Newcomer, feed: impl FnOnce(&mut dyn FnMut(&[u8]))) -> (Vec<Vec<Record>>, bool) {
+    let mut reader = IntroductionReader::default();
+    let (mut lists, mut is_refused) = (Vec::new(), false);
+    feed(&mut |mut piece| {
+        while !is_refused {
+            match reader.take(piece, own) {
+                Ok(Some(records)) => lists.push(records),
+                Ok(None) => break,
+                Err(_) => is_refused = true,
+            }
+            piece = &[];
+        }
+    });
+    (lists, is_refused)
+}
+
 impl Owner {
+    /// A machine whose configuration the bytes choose, after its first outputs.
+    fn new(bytes: &mut Bytes<'_>) -> Self {
+        let mut owner = Self {
+            ring: Pump::new(Ring::new(Time::ZERO + Duration::from_secs(1), config(bytes))),
+            now: Time::ZERO + Duration::from_secs(1),
+            links: BTreeSet::new(),
+            last_link: 0,
+            dials: BTreeMap::new(),
+            delivered: Vec::new(),
+            waiting: BTreeSet::new(),
+            last_request: 0,
+        };
+        owner.drain();
+        owner
+    }
+
     fn pass(&mut self, time: Duration) {
         let until = self.now + time;
         for _ in 0..10_000 {

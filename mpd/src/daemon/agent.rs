@@ -10,7 +10,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use mpd_wire::message::{DaemonReport, Introduction, MAX_INTRODUCTION, OfDaemon, report_line};
+use mpd_wire::message::{DaemonReport, IntroductionReader, OfDaemon, report_line};
 use mpd_wire::{Address, Newcomer, Record};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -23,8 +23,7 @@ const BLOCK: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Agent {
     nonce: String,
-    /// The input since the last newline.
-    line: Vec<u8>,
+    lists: IntroductionReader,
     ended: bool,
 }
 
@@ -33,7 +32,7 @@ impl Agent {
     pub(super) fn begin(nonce: &str, registry: &Registry, token: Token) -> io::Result<Self> {
         let fd = io::stdin().as_raw_fd();
         registry.register(&mut SourceFd(&fd), token, Interest::READABLE)?;
-        Ok(Self { nonce: nonce.to_owned(), line: Vec::new(), ended: false })
+        Ok(Self { nonce: nonce.to_owned(), lists: IntroductionReader::default(), ended: false })
     }
 
     /// Whether `mpdboot` has ended.
@@ -49,33 +48,30 @@ impl Agent {
     /// Reads what has come. Returns the records of a list that has the one of `own`.
     pub(super) fn take_list(&mut self, own: &Newcomer) -> Option<Vec<Record>> {
         let mut buffer = vec![0; BLOCK];
-        // Others may share the description of this descriptor, so it stays blocking.
-        while !self.ended && is_readable() {
-            let count = match read(io::stdin().as_fd(), &mut buffer) {
-                Ok(0) => None,
-                Ok(count) => Some(count),
-                Err(Errno::EINTR) => continue,
-                Err(_) => None,
-            };
-            let Some(count) = count.filter(|n| self.line.len() + n <= MAX_INTRODUCTION) else {
-                self.ended = true;
-                break;
-            };
-            let from = self.line.len();
-            self.line.extend_from_slice(&buffer[..count]);
-            let ends = self.line[from..].iter().position(|&byte| byte == b'\n');
-            if let Some(end) = ends {
-                let rest = self.line.split_off(from + end + 1);
-                let line = std::mem::replace(&mut self.line, rest);
-                let Ok(Introduction { records }) = serde_json::from_slice(&line) else {
+        // A list may be left from the last block.
+        let mut count = 0;
+        while !self.ended {
+            match self.lists.take(&buffer[..count], own) {
+                Ok(None) => {}
+                Ok(records) => return records,
+                Err(problem) => {
+                    log::error!("{problem}");
                     self.ended = true;
                     break;
-                };
-                let is_own = |r: &Record| r.name == own.name && r.instance == own.instance;
-                if records.iter().any(is_own) {
-                    return Some(records);
                 }
             }
+            // Others may share the description of this descriptor, so it stays blocking.
+            if !is_readable() {
+                break;
+            }
+            count = match read(io::stdin().as_fd(), &mut buffer) {
+                Err(Errno::EINTR) => 0,
+                Ok(count @ 1..) => count,
+                Ok(0) | Err(_) => {
+                    self.ended = true;
+                    break;
+                }
+            };
         }
         None
     }

@@ -54,11 +54,116 @@ pub enum OfDaemon<'a> {
     Daemon(&'a DaemonReport),
 }
 
+/// What came on the standard input of a waiting daemon, cut into lists.
+#[derive(Debug, Default)]
+pub struct IntroductionReader {
+    line: Vec<u8>,
+    /// So many bytes of `line` have no newline.
+    seen: usize,
+}
+
+/// The input is no list, or too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the list of members is malformed or too long")]
+pub struct NoIntroduction;
+
+impl IntroductionReader {
+    /// Takes bytes. The result is the records of the next list that has the record of `own`. Lists for others are passed
+    /// over. Without bytes, the rest of the last ones is looked at.
+    ///
+    /// # Errors
+    /// [`NoIntroduction`]; then nothing more may be read.
+    pub fn take(
+        &mut self,
+        bytes: &[u8],
+        own: &Newcomer,
+    ) -> Result<Option<Vec<Record>>, NoIntroduction> {
+        if self.line.len() + bytes.len() > MAX_INTRODUCTION {
+            return Err(NoIntroduction);
+        }
+        self.line.extend_from_slice(bytes);
+        while let Some(end) = self.line[self.seen..].iter().position(|&byte| byte == b'\n') {
+            let rest = self.line.split_off(self.seen + end + 1);
+            let line = std::mem::replace(&mut self.line, rest);
+            self.seen = 0;
+            let list: Introduction = serde_json::from_slice(&line).map_err(|_| NoIntroduction)?;
+            let is_own = |r: &Record| r.name == own.name && r.instance == own.instance;
+            if list.records.iter().any(is_own) {
+                return Ok(Some(list.records));
+            }
+        }
+        self.seen = self.line.len();
+        Ok(None)
+    }
+}
+
 impl Introduction {
     /// The line, with its newline.
     pub fn to_line(&self) -> Vec<u8> {
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DaemonName, Instance, Standing};
+
+    fn newcomer(name: &str, byte: u8) -> Newcomer {
+        Newcomer {
+            name: DaemonName::new(name).unwrap(),
+            instance: Instance::from_bytes([byte; 16]),
+            ordinal: None,
+            ncpus: 1,
+            addresses: Vec::new(),
+        }
+    }
+
+    fn list(members: &[&Newcomer]) -> Vec<u8> {
+        let record = |newcomer: &&Newcomer| Record {
+            name: newcomer.name.clone(),
+            incarnation: 1,
+            standing: Standing::Live,
+            instance: newcomer.instance,
+            position: 0,
+            ordinal: 1,
+            ncpus: 1,
+            draining: false,
+            addresses: Vec::new(),
+            by: None,
+            age_s: 0,
+        };
+        Introduction { records: members.iter().map(record).collect() }.to_line()
+    }
+
+    #[test]
+    fn lists_for_others_are_passed_over_however_the_input_is_cut() {
+        let (own, other) = (newcomer("h1", 1), newcomer("h1", 2));
+        let input = [list(&[&other]), list(&[&other, &own]), list(&[&own])].concat();
+        for size in [1, 7, input.len()] {
+            let mut reader = IntroductionReader::default();
+            let mut lengths = Vec::new();
+            for piece in input.chunks(size) {
+                let mut piece = piece;
+                while let Some(records) = reader.take(piece, &own).unwrap() {
+                    lengths.push(records.len());
+                    piece = &[];
+                }
+            }
+            assert_eq!(lengths, [2, 1], "pieces of {size} bytes");
+        }
+    }
+
+    #[test]
+    fn other_lines_and_endless_lines_are_refused() {
+        let own = newcomer("h1", 1);
+        assert_eq!(IntroductionReader::default().take(b"{}\n", &own), Err(NoIntroduction));
+        let mut reader = IntroductionReader::default();
+        let half = vec![b' '; MAX_INTRODUCTION / 2];
+        assert_eq!(reader.take(&half, &own), Ok(None));
+        assert_eq!(reader.take(&half, &own), Ok(None));
+        assert_eq!(reader.take(b" ", &own), Err(NoIntroduction));
     }
 }

@@ -18,7 +18,10 @@ mod trace;
 mod tree;
 mod world;
 
-pub use boot::{DaemonReport, Introduction, MAX_INTRODUCTION, OfDaemon, report_line};
+pub use boot::{
+    DaemonReport, Introduction, IntroductionReader, MAX_INTRODUCTION, NoIntroduction, OfDaemon,
+    report_line,
+};
 pub use console::{
     ConsoleReply, Happening, JobInput, JobNews, JobSummary, MAX_DEBUG_LINE, MemberDescription,
     MemberView, Published, RingRequest, RingView,
