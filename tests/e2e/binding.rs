@@ -56,6 +56,19 @@ fn without_bind_to_ranks_may_use_all_cpus_of_the_daemon() {
 }
 
 #[test]
+fn spawned_processes_are_bound_behind_the_ranks_that_run() {
+    let suite = Suite::new();
+    let spawner = suite.program("t-spawn");
+    let show = "grep Cpus_allowed_list /proc/self/status";
+    let spawn = ["-n", "1", "-bind-to", "core", &spawner, "many", "1", "1", "sh", "-c", show];
+    let output = suite.mpirun(spawn).output();
+    let output = output.code(0).quiet().out();
+    let list = output.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let child = numbers(list.expect("a list of CPUs").trim());
+    assert_eq!(child, bound(&suite, "core", 2)[1]);
+}
+
+#[test]
 fn each_rank_gets_its_own_core_while_unused_cores_remain() {
     let suite = Suite::new();
     let all = allowed();

@@ -14,6 +14,8 @@
 //! With a *width* of k, rank i has the k units from i*k on, in a circle. If the ranks of a host are to be bound only *if there
 //! is room*, and there are more ranks than cores (or threads) for them, none is bound.
 //!
+//! Ranks that are spawned later count behind those that run on the host.
+//!
 //! Lists of CPUs that the user names take the place of all that. They belong to the ranks of the host in turn, or to the
 //! ranks of the job. Where only some CPUs count, an unbound rank has all of these.
 //!
@@ -79,6 +81,23 @@ impl Bindings {
         let counts = |cpu: &&Cpu| only.contains(&cpu.number);
         let left: Vec<Cpu> = allowed.iter().filter(counts).copied().collect();
         Ok(Self::planned(request, &left, ranks.len()))
+    }
+
+    /// Binds these ranks of a host as if they had been started together with `before` others, which keep what they have.
+    ///
+    /// # Errors
+    /// As for [`Self::plan`].
+    pub fn plan_after(
+        request: &PlacementSpec,
+        allowed: &[Cpu],
+        before: usize,
+        ranks: &[Rank],
+    ) -> Result<Self, CpuProblem> {
+        let all: Vec<Rank> =
+            std::iter::repeat_n(Rank(0), before).chain(ranks.iter().copied()).collect();
+        let mut bindings = Self::plan(request, allowed, &all)?;
+        bindings.of_rank.drain(..before.min(bindings.of_rank.len()));
+        Ok(bindings)
     }
 
     /// Binds ranks by lists of the user.
@@ -346,6 +365,20 @@ mod tests {
     fn a_core_is_all_its_threads_and_the_count_begins_again() {
         let bound = plan(Binding::Core, &machine(), 5);
         assert_eq!(bound, [[0, 4], [1, 5], [2, 6], [3, 7], [0, 4]]);
+    }
+
+    #[test]
+    fn ranks_that_are_spawned_later_count_behind_those_that_run() {
+        let later = |binding, before| {
+            let request = PlacementSpec { binding, ..PlacementSpec::default() };
+            let ranks = [Rank(0), Rank(1)];
+            let bindings = Bindings::plan_after(&request, &machine(), before, &ranks).unwrap();
+            [bindings.cpus(0).to_vec(), bindings.cpus(1).to_vec(), bindings.cpus(2).to_vec()]
+        };
+        assert_eq!(later(Binding::Core, 1), [vec![1, 5], vec![2, 6], vec![]]);
+        assert_eq!(later(Binding::Core, 3), [vec![3, 7], vec![0, 4], vec![]]);
+        assert_eq!(later(Binding::Socket, 2), [vec![2, 3, 6, 7], vec![2, 3, 6, 7], vec![]]);
+        assert!(later(Binding::None, 2).iter().all(Vec::is_empty));
     }
 
     #[test]

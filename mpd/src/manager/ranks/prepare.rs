@@ -108,7 +108,7 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, Failure> {
     let spec = context.spec;
     check_descriptors(context, ranks)?;
-    let bindings = resources::bindings(&spec.placement, ranks)?;
+    let bindings = resources::bindings(&spec.placement, context.running, ranks)?;
     let gpus = resources::gpus(context)?;
     let mut launches = BTreeMap::new();
     for &rank in ranks {

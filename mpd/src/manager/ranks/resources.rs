@@ -13,8 +13,12 @@ use nix::unistd::Pid;
 
 use super::ranks_context::RanksContext;
 
-/// The bindings of the ranks here to CPUs that this manager may use.
-pub(super) fn bindings(placement: &PlacementSpec, ranks: &[Rank]) -> Result<Bindings, Failure> {
+/// The bindings of the ranks here to CPUs that this manager may use. `running`: so many ranks run here already.
+pub(super) fn bindings(
+    placement: &PlacementSpec,
+    running: usize,
+    ranks: &[Rank],
+) -> Result<Bindings, Failure> {
     if !placement.binds() {
         return Ok(Bindings::default());
     }
@@ -27,7 +31,7 @@ pub(super) fn bindings(placement: &PlacementSpec, ranks: &[Rank]) -> Result<Bind
     };
     let allowed = cpus::allowed()
         .map_err(|e| failed(format!("cannot tell which CPUs are here: {}", plain(&e))))?;
-    Bindings::plan(placement, &allowed, ranks).map_err(|e| failed(e.to_string()))
+    Bindings::plan_after(placement, &allowed, running, ranks).map_err(|e| failed(e.to_string()))
 }
 
 /// The GPUs of this host for its ranks, if ranks get GPUs.

@@ -219,7 +219,7 @@ impl Spawns {
                 let preput = order.preput();
                 let (inherits, appnums) = (order.inherits.clone(), order.appnums.clone());
                 let spawner = Spawner { kvsname: order.parent.clone(), rank: order.rank };
-                let spec = Rc::new(order.with_environment_of(&job.spec));
+                let spec = Rc::new(order.completed_by(&job.spec));
                 let world = World::new(names, spec, &job.order, parts);
                 let world = World { inherits, appnums, spawner: Some(spawner), ..world };
                 Announced { world, preput, is_known: true }

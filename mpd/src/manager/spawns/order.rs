@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result, bail};
 use mpd_wire::Rank;
 use mpd_wire::job::SpawnBlock;
-use mpd_wire::job::{Bytes, JobSpec, MAX_SPEC};
+use mpd_wire::job::{Bytes, CpuChoices, JobSpec, MAX_SPEC, PlacementSpec};
 use serde::{Deserialize, Serialize};
 
 /// The programs of a spawn, and the data that their managers need.
@@ -80,9 +80,13 @@ impl SpawnOrder {
         pairs.filter_map(|pair| split(pair)).map(|(k, v)| (k.to_vec(), v.to_vec())).collect()
     }
 
-    /// The programs with complete environments.
-    pub(crate) fn with_environment_of(self, job: &JobSpec) -> JobSpec {
+    /// The programs with complete environments, and with the job's way of binding. The lines of a rank file are for the ranks
+    /// of the first world only.
+    pub(crate) fn completed_by(self, job: &JobSpec) -> JobSpec {
         let Self { mut spec, inherits, .. } = self;
+        let PlacementSpec { binding, width, if_room, spread, ref cpus, .. } = job.placement;
+        let cpus = if cpus.by_rank { CpuChoices::default() } else { cpus.clone() };
+        spec.placement = PlacementSpec { binding, width, if_room, spread, cpus, ..spec.placement };
         spec.environments.truncate(inherits.len());
         for (own, inherited) in spec.environments.iter_mut().zip(inherits) {
             let given: BTreeSet<&[u8]> = own.iter().filter_map(|v| Some(split(v)?.0)).collect();
@@ -103,7 +107,7 @@ fn split(pair: &[u8]) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use mpd_wire::job::Argset;
+    use mpd_wire::job::{Argset, Binding, CpuChoice, CpuNumbers, CpuRange};
 
     use super::*;
 
@@ -160,8 +164,26 @@ pub(crate) mod tests {
         let pair = |k: &str, v: &str| (k.as_bytes().to_vec(), v.as_bytes().to_vec());
         assert_eq!(order.preput(), [pair("port", "a=b"), pair("empty", "")]);
         let job = spec(&[&["X=0"], &["A=old", "B=1"]], 1);
-        let whole = order.with_environment_of(&job);
+        let whole = order.completed_by(&job);
         assert_eq!(whole.environments[0], [&b"A=new"[..], b"B=1"]);
         assert_eq!(whole.environments[1], [b"X=0"]);
+    }
+
+    #[test]
+    fn a_spawned_world_is_bound_like_the_job_without_its_rank_file() {
+        let mut job = spec(&[&[], &[]], 2);
+        job.placement.binding = Binding::Core;
+        job.placement.width = 2;
+        job.placement.per_host = Some(3);
+        let only = CpuChoice(vec![CpuRange { of: CpuNumbers::System, low: 0, high: 3 }]);
+        job.placement.cpus.only = Some(only.clone());
+        let placement = order().completed_by(&job).placement;
+        assert_eq!(
+            (placement.binding, placement.width, placement.per_host),
+            (Binding::Core, 2, None)
+        );
+        assert_eq!(placement.cpus.only, Some(only));
+        job.placement.cpus.by_rank = true;
+        assert_eq!(order().completed_by(&job).placement.cpus, CpuChoices::default());
     }
 }
