@@ -92,8 +92,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 
-    /// Print the port as mpd_port=N when this daemon is in the ring; with --daemon
-    #[arg(long, short = 'e', requires = "daemon")]
+    /// Print the port as mpd_port=N when this daemon is in the ring
+    #[arg(long, short = 'e')]
     pub(crate) echo: bool,
 
     /// Place in listings and placement [default: after all others]
@@ -127,6 +127,10 @@ pub(crate) struct Cli {
     /// Write the log to this file [default: standard error; with --daemon RUNDIR/mpd.log]
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
+
+    /// Write the process id of the daemon to this file when it is in the ring, and remove the file at the end
+    #[arg(long, value_name = "FILE", conflicts_with = "private")]
+    pub(crate) pid_file: Option<PathBuf>,
 
     /// For bug reports: record the inputs of the ring in FILE (mode 0600, at most 64 MiB, no keys)
     #[arg(long, value_name = "FILE", conflicts_with = "private")]
@@ -355,6 +359,11 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_options_of_the_original_get_their_answers() {
+        assert_eq!(mpd_docs::original::wrong_examples::<Cli>(), Vec::<String>::new());
+    }
 
     #[test]
     fn the_command_lines_of_jobs_are_understood_as_clap_understands_them() {

@@ -78,6 +78,7 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
         ("--key", &key_file),
         ("--keep", &cli.keep),
         ("--record", &cli.record),
+        ("--pid-file", &cli.pid_file),
     ];
     for (name, path) in paths {
         if let Some(path) = path {

@@ -70,8 +70,12 @@ pub(crate) struct Cli {
     pub(crate) ring: Option<String>,
 
     /// Print each step, host by host
-    #[arg(long, short)]
+    #[arg(long, short, overrides_with = "verbose")]
     pub(crate) verbose: bool,
+
+    /// Show no progress on a terminal
+    #[arg(long, short, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
 
     /// First check that all hosts can be reached; if not, list the unreachable hosts and start nothing
     #[arg(long, short)]
@@ -227,6 +231,11 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_options_of_the_original_get_their_answers() {
+        assert_eq!(mpd_docs::original::wrong_examples::<Cli>(), Vec::<String>::new());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Cleans up on this host and on other hosts.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mpd_io::logging::one_line;
@@ -36,8 +37,14 @@ pub fn local(host: String, rundir: &RunDir) -> Cleaned {
     }
 }
 
-/// Cleans up on `hosts`; each host runs the command `arguments`.
-pub fn remote(shell: &Shell, hosts: &[String], arguments: &[String]) -> Vec<Cleaned> {
+/// Cleans up on `hosts`; each host runs the command `arguments`. Calls `count` with the number of finished hosts.
+pub fn remote(
+    shell: &Shell,
+    hosts: &[String],
+    arguments: &[String],
+    count: impl FnMut(usize) + Send,
+) -> Vec<Cleaned> {
+    let finished = Mutex::new((0, count));
     remote::each(hosts, WIDTH, |host| {
         let result = shell.run(host, arguments, PATIENCE);
         // A host that refuses reports the reason in its answer and exits with code 1.
@@ -46,7 +53,12 @@ pub fn remote(shell: &Shell, hosts: &[String], arguments: &[String]) -> Vec<Clea
         });
         let failed =
             |problem| Cleaned { host: host.clone(), removed: vec![], problem: Some(problem) };
-        answer.unwrap_or_else(failed)
+        let cleaned = answer.unwrap_or_else(failed);
+        let mut finished = finished.lock().unwrap_or_else(PoisonError::into_inner);
+        finished.0 += 1;
+        let number = finished.0;
+        (finished.1)(number);
+        cleaned
     })
 }
 

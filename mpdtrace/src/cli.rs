@@ -3,7 +3,6 @@
 //! Exit codes are those of `tool`: 0; 1 for a failure or a problem; 2 for a wrong command line; 141 when the
 //! reader of standard output has closed it.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -312,6 +311,10 @@ pub struct KilljobCli {
     #[arg(value_name = "JOB", group = "which", value_parser = job_or_alias)]
     pub job: Option<JobRef>,
 
+    /// Where the job with this NUMBER was started: NAME or NAME_PORT as 'mpdtrace -l' lists them
+    #[arg(value_name = "MEMBER", requires = "job")]
+    pub member: Option<String>,
+
     /// The same as JOB
     #[arg(short, long, value_name = "JOB", group = "which", value_parser = job_or_alias)]
     pub jobid: Option<JobRef>,
@@ -437,9 +440,17 @@ pub struct CleanupCli {
     #[arg(short, long, value_name = "USER", requires = "file")]
     pub user: Option<String>,
 
+    /// Only the first N hosts of the file
+    #[arg(short = 'n', long = "first", value_name = "N", requires = "file")]
+    pub first: Option<usize>,
+
     /// Print what is removed
     #[arg(short, long)]
     pub verbose: bool,
+
+    /// Show no progress on a terminal
+    #[arg(short, long)]
+    pub quiet: bool,
 
     /// Options of all consoles.
     #[command(flatten)]
@@ -514,21 +525,6 @@ pub struct CheckCli {
     /// Options of all consoles.
     #[command(flatten)]
     pub common: Common,
-}
-
-impl CheckCli {
-    /// Replaces `-pc` and `-ssh` by `--pc` and `--ssh`, which the parser needs.
-    pub fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
-        let mut options = true;
-        let mut long = |word: OsString| {
-            options &= word != "--";
-            match word.to_str() {
-                Some(known @ ("-pc" | "-ssh")) if options => format!("-{known}").into(),
-                _ => word,
-            }
-        };
-        given.map(&mut long).collect()
-    }
 }
 
 /// List the programs of MPD.
@@ -609,10 +605,19 @@ mod tests {
     }
 
     #[test]
-    fn the_single_dashes_of_the_original_mpdcheck_are_understood() {
-        let arguments = ["mpdcheck", "-pc", "-ssh", "-s", "--", "-pc"].map(OsString::from);
-        let expected = ["mpdcheck", "--pc", "--ssh", "-s", "--", "-pc"].map(OsString::from);
-        assert_eq!(CheckCli::arguments(arguments.into_iter()), expected);
+    fn the_options_of_the_original_get_their_answers() {
+        use mpd_docs::original::wrong_examples;
+        let wrong = [
+            wrong_examples::<TraceCli>(),
+            wrong_examples::<RingtestCli>(),
+            wrong_examples::<ExitCli>(),
+            wrong_examples::<ListjobsCli>(),
+            wrong_examples::<KilljobCli>(),
+            wrong_examples::<SigjobCli>(),
+            wrong_examples::<CleanupCli>(),
+            wrong_examples::<CheckCli>(),
+        ];
+        assert_eq!(wrong.concat(), Vec::<String>::new());
     }
 
     #[test]

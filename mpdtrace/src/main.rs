@@ -1,4 +1,5 @@
-//! `mpdtrace` and its siblings are one program. Its name on the command line selects the tool.
+//! `mpdtrace` and its siblings are one program. Its name on the command line selects the tool. Where there can be no links,
+//! as in a wheel of Python, a script runs `mpdtrace --tool NAME`.
 
 #![cfg_attr(all(target_env = "gnu", not(test)), no_main)]
 
@@ -10,7 +11,7 @@ use std::process::ExitCode;
 mpd_io::program!(serve);
 
 fn serve() -> ExitCode {
-    let called = std::env::args_os().next().unwrap_or_default();
+    let called = mpdtrace::tool::arguments().next().unwrap_or_default();
     let name = Path::new(&called).file_name().unwrap_or_default();
     name.to_str().and_then(tools::called).unwrap_or(tools::DEFAULT)()
 }

@@ -25,10 +25,22 @@ pub const EXIT_READER_GONE: u8 = 141;
 #[error("cannot write to standard output: {0}")]
 pub struct OutputError(#[from] io::Error);
 
+/// The words of the command line. `mpdtrace --tool NAME` stands for the name.
+pub fn arguments() -> impl Iterator<Item = OsString> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if words.len() > 2 && words[1] == SELECTOR {
+        words.drain(..2);
+    }
+    words.into_iter()
+}
+
+/// The first word of a command line that names the tool.
+const SELECTOR: &str = "--tool";
+
 /// Runs a tool: parses its options and calls `run`. A wrong command line exits with 2. An error is
 /// printed as one line.
 pub fn main<C: Parser>(run: impl FnOnce(&C) -> Result<ExitCode>) -> ExitCode {
-    main_of(std::env::args_os(), run)
+    main_of(arguments(), run)
 }
 
 /// Runs a tool with prepared arguments.

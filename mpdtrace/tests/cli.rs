@@ -39,6 +39,16 @@ fn mpdtrace_lists_the_ring_that_a_message_went_round() {
 }
 
 #[test]
+fn a_tool_can_be_selected_by_an_argument() {
+    let daemon = Daemon::of(ring(&["h1", "h2"]));
+    assert_eq!(daemon.run("mpdtrace", &["--tool", "mpdtrace"]).good(), "h1\nh2\n");
+    let help = daemon.run("mpdtrace", &["--tool", "mpdhelp"]).good();
+    assert!(help.contains("mpdsigjob"), "{help}");
+    let refused = daemon.run("mpdtrace", &["--tool", "mpdsigjob", "-INT"]);
+    assert!(refused.err.starts_with("mpdsigjob: "), "{}", refused.err);
+}
+
+#[test]
 fn mpdtrace_lists_dead_members_in_json_only() {
     let mut view = ring(&["h1", "h2", "h3"]);
     view.members[2].standing = Standing::Dead;

@@ -1,4 +1,5 @@
-//! The parser of command lines. A wrong command line is reported like any error, as `PROGRAM: TEXT`.
+//! The parser of command lines. A wrong command line is reported like any error, as `PROGRAM: TEXT`. Options of the
+//! original MPD are translated first.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -6,18 +7,33 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Parses the arguments of a program. The first argument is its name. Help, version and the error of
-/// a wrong command line are printed.
+use crate::original;
+
+/// The exit code of a wrong command line.
+const WRONG: u8 = 2;
+
+/// Parses the arguments of a program. The first argument is its name. Help, version, lines about options without
+/// effect, and the error of a wrong command line are printed.
 ///
 /// # Errors
 /// The exit code: 0 after help or version, 2 for a wrong command line.
 pub fn parse<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, ExitCode> {
+    let command = C::command();
+    let name = command.get_name();
+    let say = |text: &str| {
+        // The output may be closed. The exit code still tells the result.
+        let _ = writeln!(std::io::stderr(), "{name}: {text}");
+    };
+    let translated = original::translate(&command, arguments.into_iter().collect());
+    let (arguments, remarks) = translated.map_err(|text| {
+        say(&text);
+        ExitCode::from(WRONG)
+    })?;
+    remarks.iter().for_each(|remark| say(remark));
     C::try_parse_from(arguments).map_err(|error| {
         // The output may be closed. The exit code still tells the result.
         let _ = match error.use_stderr() {
-            true => {
-                std::io::stderr().write_all(refusal(C::command().get_name(), &error).as_bytes())
-            }
+            true => std::io::stderr().write_all(refusal(name, &error).as_bytes()),
             false => error.print(),
         };
         ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(u8::MAX))

@@ -7,10 +7,12 @@
 //! | [`arguments`] | the parser, and the report of a wrong command line |
 //! | [`completion`] | completions from a [`Table`](completion::Table), for three shells |
 //! | `jobs` | tables of tools with a job as argument |
+//! | [`original`] | the command lines of the original MPD |
 
 pub mod arguments;
 pub mod completion;
 mod jobs;
+pub mod original;
 
 use std::fs;
 use std::path::Path;

@@ -40,6 +40,7 @@ pub mod pidfd;
 pub mod plain_terminal;
 pub mod priority;
 mod procfile;
+pub mod progress;
 pub mod pty;
 pub mod pty_relay;
 pub mod random;

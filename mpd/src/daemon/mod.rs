@@ -68,7 +68,6 @@ use crate::daemon::ready::Ready;
 use crate::daemon::states::States;
 use crate::daemon::submission::Submission;
 use crate::limits;
-use crate::start::READY;
 
 const LISTENER: Token = Token(0);
 const SIGNALS: Token = Token(1);
@@ -93,7 +92,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let descriptor = if cli.private { 4 } else { 3 };
     let reported =
         cli.report_ready.then(|| adopt_inherited(descriptor)).transpose()?.map(File::from);
-    let mut ready = Ready::new(reported);
+    let mut ready = Ready::new(reported, cli)?;
     let result = Daemon::start(cli).and_then(|daemon| daemon.serve(&mut ready));
     if let Err(error) = &result {
         let problem = mpd_io::logging::one_line(&format!("{error:#}"));
@@ -287,11 +286,13 @@ impl Daemon {
             bail!("the process that started this daemon ended before the daemon was in the ring");
         }
         if membership.has_entered() {
-            ready.report(&format!("{READY} {}", membership.port().number()));
+            ready.entered(membership.port().number())?;
             if let Some(agent) = self.agent.take() {
                 let addresses = membership.port().addresses();
                 agent.entered(addresses, self.poll.registry()).context("cannot leave mpdboot")?;
             }
+            // The reader of the pipe ends now, and with it a remote shell. So mpdboot must have the report before.
+            ready.release();
         }
         match membership.failure(now) {
             Some(problem) => bail!("{problem}"),

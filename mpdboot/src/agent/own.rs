@@ -146,12 +146,13 @@ pub(super) fn start(
             Err(error) => return Err(error).context("cannot wait for the daemon"),
         }
         let is_readable = fds[1].any().unwrap_or(false);
+        // A daemon in the ring stays, also if mpdboot ends this process now.
+        if is_readable {
+            break;
+        }
         if signals.pending().into_iter().any(|signal| signal != libc::SIGCHLD) {
             end(pid, &ready);
             bail!(Abandoned);
-        }
-        if is_readable {
-            break;
         }
     }
     let mut report = String::new();

@@ -1,6 +1,6 @@
 //! The progress of a boot: a bar on a terminal, or lines with `-v`.
 
-use std::io::{IsTerminal as _, Write as _};
+use mpd_io::progress::ProgressLine;
 
 use crate::boot::Event;
 use crate::cli::Cli;
@@ -10,7 +10,7 @@ use crate::report::bar;
 #[derive(Debug)]
 pub(super) struct Progress {
     lines: bool,
-    bar: bool,
+    bar: ProgressLine,
     total: usize,
     done: usize,
     failed: usize,
@@ -19,8 +19,8 @@ pub(super) struct Progress {
 impl Progress {
     /// `done` of the `total` hosts need no start.
     pub(super) fn new(cli: &Cli, total: usize, done: usize) -> Self {
-        let is_wanted = !cli.verbose && !cli.private;
-        let bar = std::io::stderr().is_terminal() && is_wanted && done < total;
+        let is_wanted = !cli.verbose && !cli.quiet && !cli.private && done < total;
+        let bar = ProgressLine::new(is_wanted);
         Self { lines: cli.verbose, bar, total, done, failed: 0 }
     }
 
@@ -33,15 +33,11 @@ impl Progress {
         if self.lines {
             complain(&event.to_string());
         }
-        if self.bar {
-            let _ = write!(std::io::stderr(), "\r{}", bar(self.total, self.done, self.failed));
-        }
+        self.bar.show(&bar(self.total, self.done, self.failed));
     }
 
     /// Removes the bar.
-    pub(super) fn clear(&self) {
-        if self.bar {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
-        }
+    pub(super) fn clear(&mut self) {
+        self.bar.clear();
     }
 }

@@ -12,7 +12,7 @@ use mpdtrace::remote::Shell;
 use mpdtrace::{hosts, render, tool};
 
 pub(crate) fn main() -> ExitCode {
-    tool::main_of(CheckCli::arguments(std::env::args_os()), |cli: &CheckCli| match cli {
+    tool::main(|cli: &CheckCli| match cli {
         CheckCli { server: true, .. } => serve(),
         CheckCli { client: Some(target), .. } => connect(target),
         CheckCli { print_config: true, .. } => print_config(cli),

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use mpd_io::progress::ProgressLine;
 use mpd_io::rundir::host_name;
 use mpdtrace::cli::CleanupCli;
 use mpdtrace::remote::Shell;
@@ -13,10 +14,12 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(cli: &CleanupCli) -> Result<ExitCode> {
-    let mut all = match &cli.file {
-        Some(file) => elsewhere(cli, &hosts::read(file)?)?,
-        None => Vec::new(),
-    };
+    let mut all = Vec::new();
+    if let Some(file) = &cli.file {
+        let mut hosts = hosts::read(file)?;
+        hosts.truncate(cli.first.unwrap_or(usize::MAX));
+        all = elsewhere(cli, &hosts)?;
+    }
     all.push(cleanup::local(host_name(), &cli.common.ring_options.rundir()?));
     if cli.common.json {
         tool::print(&render::json(&all))?;
@@ -39,5 +42,9 @@ fn elsewhere(cli: &CleanupCli, hosts: &[String]) -> Result<Vec<cleanup::Cleaned>
     let here = host_name();
     let hosts: Vec<String> = hosts.iter().filter(|host| **host != here).cloned().collect();
     let shell = Shell { program: cli.rsh.clone(), user: cli.user.clone() };
-    Ok(cleanup::remote(&shell, &hosts, &arguments))
+    let mut line = ProgressLine::new(!cli.quiet);
+    let all = hosts.len();
+    let text = |done: usize| format!("mpdcleanup: {done} of {all} hosts are done");
+    line.show(&text(0));
+    Ok(cleanup::remote(&shell, &hosts, &arguments, |done| line.show(&text(done))))
 }
