@@ -68,7 +68,9 @@ pub struct Run {
     pub trace: TraceOptions,
     /// Whether messages about failed ranks are suppressed.
     pub is_silent: bool,
-    /// Whether progress is printed.
+    /// Whether no progress is shown on a terminal.
+    pub quiet: bool,
+    /// Whether each step is printed.
     pub verbose: bool,
     /// Lines for the user about options and variables without effect.
     pub remarks: Vec<String>,
@@ -131,7 +133,8 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
         return Err(Usage::syntax("-json needs -dry-run or -stacks"));
     }
     mixture::check(&spec, caller.look)?;
-    let (is_silent, verbose) = (argsets.job.reports.is_silent, argsets.job.reports.verbose);
+    let reports = &argsets.job.reports;
+    let (is_silent, quiet, verbose) = (reports.is_silent, reports.quiet, reports.verbose);
     let trace = argsets.job.reports.trace();
     let (target, numbers, endpoint) = (None, None, None);
     let ring_options = std::mem::take(&mut argsets.job.ring_options);
@@ -147,6 +150,7 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
         exits,
         trace,
         is_silent,
+        quiet,
         verbose,
         remarks,
     };
@@ -182,6 +186,7 @@ fn attaching(
         exits: ExitReports::default(),
         trace: TraceOptions::default(),
         is_silent: false,
+        quiet: false,
         verbose,
         remarks: Vec::new(),
     })))

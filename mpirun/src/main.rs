@@ -124,7 +124,7 @@ fn report(name: &str, job: &Job, finished: &mut Finished, began: u64) {
         reports.write(path, run.timeline().render(&id, (began, took)));
     }
     reports.finish();
-    let mut messages = Messages::new(name);
+    let mut messages = Messages::new(name, false);
     reports.take_problems().iter().for_each(|problem| messages.print(problem));
     if wanted.print_all {
         messages.report(&exits::render_all_exitcodes(ends.first()));

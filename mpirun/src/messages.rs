@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use mpd_io::output::Output;
+use mpd_io::progress;
 
 /// Most bytes that wait for the reader. Further lines are dropped, and a last line reports that.
 const MAX_WAITING: usize = 64 * 1024;
@@ -23,16 +24,39 @@ pub struct Messages {
     output: Option<Option<Output>>,
     queue: Vec<u8>,
     dropped: bool,
+    /// Whether the terminal shows the progress, and whether its line is there now.
+    progress: (bool, bool),
 }
 
 impl Messages {
-    /// Lines that begin with `name: `.
-    pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), output: None, queue: Vec::new(), dropped: false }
+    /// Lines that begin with `name: `. `shows_progress`: if the terminal can, it also shows the progress.
+    pub fn new(name: &str, shows_progress: bool) -> Self {
+        let progress = (shows_progress && progress::is_possible(), false);
+        let (name, queue) = (name.to_owned(), Vec::new());
+        Self { name, output: None, queue, dropped: false, progress }
+    }
+
+    /// Shows this text in a line that the next one replaces; `None` removes the line. A slow terminal misses some.
+    pub fn progress(&mut self, text: Option<&str>) {
+        let (is_possible, is_shown) = self.progress;
+        match text {
+            Some(text) if is_possible && self.queue.is_empty() => {
+                let text = format!("{}: {text}", self.name);
+                self.queue.extend_from_slice(progress::replacement(&text).as_bytes());
+                self.progress.1 = true;
+            }
+            None if is_shown => {
+                self.queue.extend_from_slice(progress::CLEAR.as_bytes());
+                self.progress.1 = false;
+            }
+            Some(_) | None => return,
+        }
+        self.flush();
     }
 
     /// Writes a line, as far as the reader takes it now.
     pub fn print(&mut self, text: &str) {
+        self.progress(None);
         let line = format!("{}: {}\n", self.name, mpd_io::logging::one_line(text));
         if self.queue.len() + line.len() > MAX_WAITING {
             self.dropped = true;

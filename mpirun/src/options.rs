@@ -137,6 +137,8 @@ pub enum Key {
     Processes,
     /// `-pty`: a terminal for each rank.
     Pty,
+    /// `-quiet`.
+    Quiet,
     /// `-record`: directory for recordings of the managers' inputs.
     Record,
     /// `-ring`: name of the user's ring.
@@ -524,6 +526,8 @@ pub static OPTIONS: &[Opt] = {
         "with -dry-run: print one JSON object; with -stacks: print complete stacks as JSON"),
     opt(Job, Key::Verbose, &["v", "verbose"], &[],
         "print each step and every notice").basic(),
+    opt(Job, Key::Quiet, &["quiet"], &[],
+        "show no progress on a terminal"),
     opt(Job, Key::TraceStartup, &["trace-startup"], &["FILE"],
         "write the times of the actions of each host and rank to FILE, for Perfetto or chrome://tracing"),
     opt(Job, Key::TraceHops, &["trace-hops"], &[],

@@ -196,6 +196,10 @@ impl Run {
                     self.print(hops.line());
                 }
             }
+            JobNews::Staging { sent, bytes, done, hosts } => {
+                let text = || staging_text((sent, bytes), (done, hosts));
+                self.push(Output::Progress((sent < bytes).then(text)));
+            }
             JobNews::Notice(Notice { text, minor })
                 if !minor || self.settings.terminal || self.settings.verbose =>
             {
@@ -442,6 +446,15 @@ impl Machine for Run {
     fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
+}
+
+/// The progress of programs on their way, in bytes and hosts.
+fn staging_text((sent, bytes): (u64, u64), (done, hosts): (u32, u32)) -> String {
+    const KIB: u64 = 1024;
+    const MANY: u64 = 10 * KIB * KIB;
+    let (unit, name) = if bytes < MANY { (KIB, "KiB") } else { (KIB * KIB, "MiB") };
+    let (sent, bytes) = (sent / unit, bytes.div_ceil(unit));
+    format!("sends the programs: {sent} of {bytes} {name}, {done} of {hosts} hosts have them")
 }
 
 #[cfg(test)]

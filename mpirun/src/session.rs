@@ -103,7 +103,7 @@ pub fn accompany(
         stdin: Feed::none(),
         debug_console: debug_console.transpose()?,
         opened: None,
-        messages: Messages::new(name),
+        messages: Messages::new(name, !job.quiet && job.debug.is_none()),
         reports: Reports::default(),
         code: 0,
     };
@@ -273,7 +273,11 @@ impl Console<'_> {
         let now = self.clock.now();
         match output {
             Output::Send(input) => self.link.send(&input),
-            Output::Started => self.link.keep(),
+            Output::Started => {
+                self.messages.progress(None);
+                self.link.keep();
+            }
+            Output::Progress(text) => self.messages.progress(text.as_deref()),
             Output::ShowProcesses => self.show_processes(),
             Output::ShowAbort(why) => mpir::show_abort(&why),
             Output::Print(text) => match &mut self.debug_console {

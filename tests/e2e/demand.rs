@@ -26,12 +26,12 @@ esac
 exec sh -c "$*"
 "#;
 
-struct World {
-    suite: Suite,
+pub(crate) struct World {
+    pub(crate) suite: Suite,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::of(Suite::new())
     }
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::members::Members;
+use crate::pty::Terminal;
 use crate::suite::{is_root, skip};
 
 /// Three daemons; the second sees another file system at `hidden`, of this size in KiB.
@@ -99,4 +100,33 @@ fn preload_of_a_program_missing_on_the_consoles_host_gives_127() {
     let ring = Members::of(2);
     let arguments = ["-preload", "-n", "2", "-ppn", "1", "/no/such/program"];
     ring.mpirun(1, &arguments).output().code(127).says(&["cannot execute \"/no/such/program\""]);
+}
+
+#[test]
+fn a_terminal_shows_how_much_of_the_programs_is_sent() {
+    let Some(ring) = ring("only", 64) else { return };
+    // More than is sent in one turn of the manager.
+    let text = [&b"#!/bin/sh\necho here\nexit\n"[..], &vec![b' '; 4 << 20]].concat();
+    let path = program(&ring, &text);
+    let mut terminal = Terminal::with_shell(&ring.suite, "");
+    let mut shown = |term: &str, option: &str| {
+        let (rundir, path) = (ring.rundir(1), path.display());
+        let command = format!(
+            "TERM={term} MPD_RUNDIR={} $MPIRUN {option} -preload -n 3 -ppn 1 {path}",
+            rundir.display()
+        );
+        terminal.ran(&command)
+    };
+    let screen = shown("xterm", "");
+    let line = "of 4097 KiB, 0 of 1 hosts have them\x1b[K";
+    assert!(screen.contains("mpirun: sends the programs: ") && screen.contains(line), "{screen}");
+    let (_, after) = screen.rsplit_once("hosts have them\x1b[K").expect("a line");
+    assert!(after.starts_with("\x1b[K"), "the line is removed: {screen}");
+    assert_eq!(screen.matches("here").count(), 3, "{screen}");
+    for (term, option) in [("dumb", ""), ("xterm", "-quiet")] {
+        let screen = shown(term, option);
+        assert!(!screen.contains("sends the programs"), "{term} {option}: {screen}");
+        assert_eq!(screen.matches("here").count(), 3, "{screen}");
+    }
+    terminal.leave();
 }

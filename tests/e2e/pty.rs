@@ -92,6 +92,16 @@ impl Terminal {
         self.shows(PROMPT);
     }
 
+    /// What is on the screen from this command to the next prompt, without carriage returns.
+    pub(crate) fn ran(&mut self, command: &str) -> String {
+        let before = self.screen().len();
+        self.enter(command);
+        self.shows_prompt();
+        // The terminal has echoed the command.
+        let text = self.screen().split_off(before);
+        text.split_once('\n').map_or(String::new(), |(_, output)| output.to_owned())
+    }
+
     /// The exit code of the last command in the view of the shell. Call it after `shows_prompt`.
     pub(crate) fn exit_code(&mut self) -> i32 {
         self.enter("echo \"code\"=$?.");

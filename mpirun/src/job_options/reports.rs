@@ -73,6 +73,8 @@ pub(crate) struct ReportOptions {
     trace_hops: bool,
     /// Whether messages about failed ranks are suppressed.
     pub(crate) is_silent: bool,
+    /// Whether no progress is shown.
+    pub(crate) quiet: bool,
     pub(crate) verbose: bool,
 }
 
@@ -93,6 +95,7 @@ impl ReportOptions {
             Key::StatusFile => self.status_file.set(setting.nonempty()?.into(), setting)?,
             Key::TraceHops => self.trace_hops = true,
             Key::TraceStartup => self.trace_file.set(setting.nonempty()?.into(), setting)?,
+            Key::Quiet => self.quiet = true,
             Key::Verbose => self.verbose = true,
             _ => {}
         }

@@ -53,6 +53,8 @@ pub enum Output {
     Send(JobInput),
     /// The job has started and will not be submitted again.
     Started,
+    /// Show this progress on a terminal, or remove it.
+    Progress(Option<String>),
     /// Publish all processes of the job: [`super::Run::processes`].
     ShowProcesses,
     /// Publish that the job is being ended, and the reason.

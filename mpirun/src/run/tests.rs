@@ -427,3 +427,20 @@ fn a_job_that_started_or_failed_or_sent_garbage_is_never_resubmitted() {
         assert!(!outputs.contains(&Output::Resubmit), "{outputs:?}");
     }
 }
+
+#[test]
+fn programs_on_their_way_are_shown_until_all_is_sent() {
+    let mut run = Run::new(plain());
+    let mut shown = |sent, bytes, done| {
+        let news = JobNews::Staging { sent, bytes, done, hosts: 2 };
+        match reported(&mut run, Input::News(news)).as_slice() {
+            [Output::Progress(text)] => text.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let text = "sends the programs: 1 of 3 KiB, 0 of 2 hosts have them";
+    assert_eq!(shown(1500, 2500, 0).as_deref(), Some(text));
+    let text = "sends the programs: 7 of 21 MiB, 1 of 2 hosts have them";
+    assert_eq!(shown(8_000_000, 21 << 20, 1).as_deref(), Some(text));
+    assert_eq!(shown(21 << 20, 21 << 20, 2), None);
+}

@@ -407,6 +407,17 @@ pub enum JobNews {
         /// The report.
         crash: Crash,
     },
+    /// Programs are on their way to hosts that lack them (`-preload`); at most ten times a second, and when all is sent.
+    Staging {
+        /// Bytes that the root manager has sent.
+        sent: u64,
+        /// Bytes that it must send, as far as it is known.
+        bytes: u64,
+        /// Hosts to which it has sent all they lack. They pass it on.
+        done: u32,
+        /// Hosts to which it sends.
+        hosts: u32,
+    },
     /// Every process of the job is stopped.
     Suspended,
     /// The programs of a debugged job can be started again.

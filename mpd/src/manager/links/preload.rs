@@ -69,6 +69,11 @@ impl Links {
         // The job may end during this turn.
         let Some(mut staging) = self.staging.take() else { return };
         let done = self.read_some(turn, &mut staging).and_then(|()| self.send_some(&mut staging));
+        if turn.job.is_root()
+            && let Some(news) = staging.report(turn.now())
+        {
+            turn.send_to_console(news);
+        }
         let is_over = staging.has_all_files() && !std::mem::replace(&mut staging.complete, true);
         self.staging = Some(staging);
         match done {
@@ -198,6 +203,8 @@ impl Links {
         let sender = staging.senders.entry(tree_index).or_default();
         if sender.queue.is_empty() {
             sender.queue = files.into_iter().map(|f| f as usize).filter(|f| *f < known).collect();
+            let bytes = sender.queue.iter().map(|&index| staging.files[index].bytes);
+            staging.progress.bytes += bytes.sum::<u64>();
         }
     }
 

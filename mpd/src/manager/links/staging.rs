@@ -10,13 +10,19 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mpd_io::digest::{Hasher, Hashing};
 use mpd_io::logging::plain;
+use mpd_machine::Time;
 use mpd_wire::job::{Digest, Failure};
+use mpd_wire::message::JobNews;
 
 /// Bytes of a file in one frame. Small frames let commands overtake.
 const PIECE: usize = 32 * 1024;
+
+/// The time between two reports to the user.
+const REPORTS: Duration = Duration::from_millis(100);
 
 /// The subdirectory of the job's directory with received programs.
 pub(super) const DIRECTORY: &str = "preload";
@@ -40,6 +46,17 @@ pub(in crate::manager) struct Staging {
     pub(super) senders: BTreeMap<usize, Sender>,
     /// Everything that this host needs has arrived.
     pub(super) complete: bool,
+    /// What is sent to the children.
+    pub(super) progress: Progress,
+}
+
+/// The progress of the sending, for the user.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    pub(super) sent: u64,
+    pub(super) bytes: u64,
+    /// The last report, and the sent bytes in it.
+    reported: Option<(Time, u64)>,
 }
 
 /// A program, by its content and name.
@@ -136,6 +153,7 @@ impl Staging {
                 return Err(io::Error::other("it became shorter while it was read"));
             }
             sender.sent += n as u64;
+            self.progress.sent += n as u64;
             return Ok(Some((index, n)));
         }
     }
@@ -149,6 +167,27 @@ impl Staging {
         sender.queue.front().is_some_and(|&index| {
             let staged = &self.files[index];
             sender.sent < staged.available || sender.sent == staged.bytes
+        })
+    }
+
+    /// The next report about the sending, if one is due.
+    pub(super) fn report(&mut self, now: Time) -> Option<JobNews> {
+        let Progress { sent, bytes, reported } = self.progress;
+        let is_due = match reported {
+            None => bytes > 0,
+            Some((at, earlier)) => sent != earlier && (sent == bytes || now >= at + REPORTS),
+        };
+        if !is_due {
+            return None;
+        }
+        self.progress.reported = Some((now, sent));
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let done = self.senders.values().filter(|sender| sender.queue.is_empty()).count();
+        Some(JobNews::Staging {
+            sent,
+            bytes,
+            done: number(done),
+            hosts: number(self.senders.len()),
         })
     }
 
@@ -248,6 +287,30 @@ mod tests {
             content,
             "a piece that was not requested"
         );
+    }
+
+    #[test]
+    fn reports_come_at_once_then_after_a_while_and_when_all_is_sent() {
+        let directory = tempfile::tempdir().unwrap();
+        let content = vec![1; 3 * PIECE];
+        let (mut parent, _) = pair(directory.path(), &content, digest_of(&content));
+        let at = |milliseconds| Time::ZERO + Duration::from_millis(milliseconds);
+        let mut buffer = vec![0; PIECE];
+        assert_eq!(parent.report(at(0)), None, "nobody has asked for a file yet");
+        parent.progress.bytes = content.len() as u64;
+        let news = |sent: usize, done| {
+            let (sent, bytes) = (sent as u64, content.len() as u64);
+            Some(JobNews::Staging { sent, bytes, done, hosts: 1 })
+        };
+        assert_eq!(parent.report(at(0)), news(0, 0));
+        parent.next_piece(1, &mut buffer).unwrap();
+        assert_eq!(parent.report(at(99)), None);
+        assert_eq!(parent.report(at(100)), news(PIECE, 0));
+        assert_eq!(parent.report(at(500)), None, "nothing has changed");
+        parent.next_piece(1, &mut buffer).unwrap();
+        parent.next_piece(1, &mut buffer).unwrap();
+        parent.next_piece(1, &mut buffer).unwrap();
+        assert_eq!(parent.report(at(501)), news(3 * PIECE, 1));
     }
 
     #[test]
