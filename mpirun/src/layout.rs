@@ -30,7 +30,7 @@ pub(crate) fn apply(argsets: &mut Argsets<'_>) -> Result<(), Usage> {
     let names_cpus =
         [Key::RankFile, Key::Pick, Key::OnlyCpus].into_iter().any(|key| argsets.has(key));
     let dialect = argsets.dialect;
-    if dialect == Some(Dialect::Hydra) && argsets.has(Key::HostFile) {
+    if matches!(dialect, Some(Dialect::Hydra | Dialect::Mvapich)) && argsets.has(Key::HostFile) {
         // A host of a file has one slot unless the file says more.
         for host in argsets.job.layout.hosts.get_mut().into_iter().flatten() {
             host.ncpus = host.ncpus.or(Some(1));

@@ -113,7 +113,7 @@ const VARIABLES: &[(&str, Effect)] = {
         ("I_MPI_PIN_PROCESSOR_LIST", Words(processors)),
         ("I_MPI_PIN", Words(pinning)),
         ("I_MPI_PIN_CELL", Nothing(PINNING)),
-        ("I_MPI_PIN_ORDER", Nothing(PINNING)),
+        ("I_MPI_PIN_ORDER", Words(order)),
         ("I_MPI_PIN_RESPECT_CPUSET", Quiet),
         ("I_MPI_PIN_RESPECT_HCA", Nothing(PINNING)),
         ("I_MPI_PIN_SHOW_REAL_MASK", Quiet),
@@ -296,18 +296,57 @@ fn pinning(value: &str, given: &Given<'_>) -> Option<Vec<String>> {
     Some(words(&["bind-to", &unit]))
 }
 
-/// The binding of `I_MPI_PIN_PROCESSOR_LIST`: one processor for each rank.
+/// The binding of `I_MPI_PIN_PROCESSOR_LIST`: one processor for each rank. A map chooses the order of the processors; without
+/// one, it is that of the list.
 fn processors(value: &str, given: &Given<'_>) -> Option<Vec<String>> {
     if is_unpinned(given) {
         return Some(words(&["bind-to", "none"]));
     }
-    let unit = match value.to_ascii_lowercase().as_str() {
-        "all" => "hwthread".to_owned(),
+    let value = value.to_ascii_lowercase();
+    let (set, map) = match value.split_once(':') {
+        Some((set, map)) => (set, Some(map)),
+        // Without a list, all processors count.
+        None if value.starts_with("map=") => ("all", Some(value.as_str())),
+        None => (value.as_str(), None),
+    };
+    let unit = match set {
+        "" | "all" => "hwthread".to_owned(),
         "allcores" => "core".to_owned(),
         "allsocks" => "socket".to_owned(),
-        _ => cpus::intel_processors(value)?,
+        _ => cpus::intel_processors(set)?,
     };
-    Some(words(&["bind-to", &unit]))
+    let mut made = words(&["bind-to", &unit]);
+    if let Some(map) = map {
+        let over =
+            turns(map.strip_prefix("map=")?).filter(|_| ["hwthread", "core"].contains(&&*unit))?;
+        made.extend(words(&["map-by", over]));
+    }
+    Some(made)
+}
+
+/// How ranks use the sockets by the order of domains or processors: in turn, or an equal share of consecutive ranks for each.
+fn turns(order: &str) -> Option<&'static str> {
+    match order {
+        "scatter" => Some("socket"),
+        "bunch" => Some("socket:even"),
+        _ => None,
+    }
+}
+
+/// The order of Intel's domains. It has an effect on domains of cores or processors.
+fn order(value: &str, given: &Given<'_>) -> Option<Vec<String>> {
+    let value = value.to_ascii_lowercase();
+    if is_unpinned(given) || value == "compact" {
+        return Some(Vec::new());
+    }
+    let domain = given.lower("I_MPI_PIN_DOMAIN")?;
+    let domain = domain.split_once(':').map_or(domain.as_str(), |(domain, _)| domain);
+    let is_fine = match domain {
+        "core" => true,
+        "omp" => given.variable("OMP_NUM_THREADS").is_some(),
+        number => number.parse::<u32>().is_ok(),
+    };
+    turns(&value).filter(|_| is_fine).map(|over| words(&["map-by", over]))
 }
 
 /// `MV2_ENABLE_AFFINITY=0` hides the other variables of MVAPICH.

@@ -71,6 +71,8 @@ pub(super) fn slurm(text: &str) -> Result<(Option<&'static str>, Vec<String>), S
             let found = masks(repeated(text)?.into_iter());
             user(&found.ok_or_else(|| wrong(text))?)
         }
+        // The tasks use the NUMA nodes in turn; see `Layout::slurm_bind`.
+        ("rank_ldom", "") => return Ok((Some("numa"), made)),
         (method, rest) => match unit(method).filter(|_| rest.is_empty()) {
             Some(unit) => return Ok((Some(unit), made)),
             None => return Err(format!("the method '{method}' is not available")),

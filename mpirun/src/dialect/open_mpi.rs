@@ -112,6 +112,19 @@ pub(super) fn display(values: &[&str], _: &dyn Facts) -> Made {
     Ok(made)
 }
 
+/// `--runtime-options LIST` of Open MPI 5.
+pub(super) fn runtime_options(values: &[&str], _: &dyn Facts) -> Made {
+    let mut made = Vec::new();
+    for word in values[0].to_ascii_lowercase().split(',').filter(|word| !word.is_empty()) {
+        match word {
+            "continuous" => made.extend(words(&["-on-failure", "continue"])),
+            "donotlaunch" => made.extend(words(&["-dry-run"])),
+            _ => return Err(format!("'{word}' is not available; see -on-failure and -timeout")),
+        }
+    }
+    Ok(made)
+}
+
 /// The directories of an installation before those of the caller.
 pub(super) fn prefix(values: &[&str], caller: &dyn Facts) -> Made {
     let joined = |name: &str, below: &str| {

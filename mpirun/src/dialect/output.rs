@@ -40,14 +40,14 @@ pub(super) fn directories_4(values: &[&str], _: &dyn Facts) -> Made {
 
 /// `--output-directory` of Open MPI 5.
 pub(super) fn directories_5(values: &[&str], _: &dyn Facts) -> Made {
-    let (path, qualifiers) = qualified(values[0], &["nocopy", "nojobid"])?;
+    let (path, qualifiers) = qualified(values[0], &["nocopy", "nojobid", "raw"])?;
     let job = if qualifiers.iter().any(|word| word == "nojobid") { "" } else { "%j/" };
     Ok(files(&format!("{}/{job}rank.%R/std%o", literal(path)), &qualifiers))
 }
 
 /// `--output-filename` of Open MPI 5.
 pub(super) fn files_5(values: &[&str], _: &dyn Facts) -> Made {
-    let (path, qualifiers) = qualified(values[0], &["nocopy"])?;
+    let (path, qualifiers) = qualified(values[0], &["nocopy", "raw"])?;
     Ok(files(&format!("{}.%j.%R.%o", literal(path)), &qualifiers))
 }
 
@@ -85,6 +85,8 @@ pub(super) fn output(values: &[&str], caller: &dyn Facts) -> Made {
                 rest = others;
                 continue;
             }
+            // Unfinished lines appear soon in any case.
+            "raw" => {}
             key => made.extend(match directive(key)? {
                 "tag" => words(&["-prepend-pattern", "[1,%r]: "]),
                 "tag-detailed" => words(&["-prepend-pattern", "[%j,%r][%h:%p]: "]),

@@ -31,7 +31,7 @@ fn markdown() -> String {
             let _ = writeln!(text, "| {option} | {} |", row.answer.meaning().replace('|', "\\|"));
         }
     }
-    text
+    text + &mpd_docs::original::markdown()
 }
 
 #[test]

@@ -8,7 +8,7 @@
 use super::language::Facts;
 use super::layout::Layout;
 use super::made::Made;
-use super::{binding, open_mpi, output};
+use super::{binding, made, open_mpi, output};
 
 /// A function that makes our words of values.
 type Compute = fn(&[&str], &dyn Facts) -> Made;
@@ -42,6 +42,24 @@ pub(super) struct Row {
     pub(super) answer: Answer,
 }
 
+/// `-rankmap A,B,...` of Hydra: the number of the host of each rank.
+fn rank_map(values: &[&str], _: &dyn Facts) -> Made {
+    let host = |word: &str| match word.parse::<u32>() {
+        Ok(number) => Ok(format!("n{number}")),
+        Err(_) => Err("only a list of numbers of hosts is available".to_owned()),
+    };
+    let hosts: Result<Vec<String>, String> = values[0].split(',').map(host).collect();
+    Ok(made::words(&["-pick", &hosts?.join(" ")]))
+}
+
+/// A request of `srun` to the batch system. Within a job it has no effect.
+fn request(_: &[&str], caller: &dyn Facts) -> Made {
+    match caller.variable(b"SLURM_JOB_ID") {
+        Some(_) => Ok(Vec::new()),
+        None => Err(BATCH.to_owned()),
+    }
+}
+
 const fn row(
     of: u16,
     names: &'static [&'static str],
@@ -63,7 +81,7 @@ const L: u16 = 1 << 6;
 const D: u16 = 1 << 7;
 const S: u16 = 1 << 8;
 
-const NETWORK: &str = "the host file of mpdboot chooses the network (ifhn=NAME)";
+const NETWORK: &str = "mpirun reaches its daemon by a socket of this host; the host file of mpdboot chooses the network of the daemons (ifhn=NAME)";
 const RESTARTS: &str =
     "a failed rank is not started again; -on-failure continue lets the others run";
 const DAEMONS: &str = "mpdboot starts the daemons, and mpd --log-file has their messages";
@@ -92,7 +110,7 @@ pub(super) static TABLE: &[Row] = {
     row(H | I, &["bind-to", "binding"], &["UNIT"], Laid(|layout, values, caller| layout.hydra_bind(values[0], caller), "`-bind-to`, where ranks use parts in turn; `rr`: CPUs in the order of the system; `machine`: none; devices, `l1cache` and `l2cache` are refused")),
     row(H | I, &["map-by"], &["UNIT"], Laid(|layout, values, _| layout.hydra_map(values[0]), "`-map-by`, with the units of `-bind-to`")),
     row(H, &["membind"], &["POLICY"], Refused("memory is not bound; use numactl before the program")),
-    row(H, &["rankmap"], &["MAP"], Refused("use -host for each program, or -hosts with numbers")),
+    row(H, &["rankmap"], &["MAP"], Computed(rank_map, "`A,B,...`: `-pick`, with the number of the host of each rank; `(vector,...)` is refused")),
     row(H, &["order-nodes"], &["ORDER"], Refused("name the hosts in the wanted order with -hosts")),
     row(H, &["skip-launch-node"], &[], Words(&["-nolocal"])),
     row(H, &["hybrid-hosts"], &[], Silent("paths may differ: -path has several directories")),
@@ -118,7 +136,7 @@ pub(super) static TABLE: &[Row] = {
     row(I, &["ilp64"], &[], Words(&["-genv", "I_MPI_ILP64", "1"])),
     row(I, &["branch-count"], &["N"], Silent(TREE)),
     row(I, &["rdma", "RDMA", "dapl", "DAPL", "ib", "IB", "mx", "MX", "tmi", "TMI", "psm", "PSM", "psm2", "PSM2", "ofi", "OFI"], &[], Accepted("the MPI library chooses its network (I_MPI_FABRICS, FI_PROVIDER)")),
-    row(H | I, &["iface"], &["NAME"], Refused(NETWORK)),
+    row(H | I, &["iface"], &["NAME"], Computed(|values, _| Ok(made::words(&["-genv", "MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE", values[0]])), "`-genv MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE NAME`; the host file of mpdboot chooses the network of the daemons")),
 
     // Open MPI 4 and 5.
     row(O, &["mca", "gmca"], &["KEY", "VALUE"], Laid(open_mpi::mca, "`-genv OMPI_MCA_KEY VALUE`; the keys of mapping, binding, rank files and lists of CPUs have the effect of the option")),
@@ -148,7 +166,7 @@ pub(super) static TABLE: &[Row] = {
     row(O, &["display-allocation", "display-devel-allocation"], &[], Accepted("-dry-run shows the hosts")),
     row(O, &["display-topo"], &[], Accepted("use lstopo")),
     row(O5, &["display"], &["LIST"], Computed(open_mpi::display, "`map`: `-print-rank-map`; `bindings`: `-report-bindings`; others are refused: use -dry-run")),
-    row(O5, &["output"], &["LIST"], Computed(output::output, "`tag`, `tag-detailed`, `tag-fullname`, `rank`: `-prepend-pattern`; `timestamp`: `-timestamp`; `merge`: `-merge-stderr-to-stdout`; `file=NAME`: `-output-pattern NAME.%j.%R.%o -tee`; `dir=NAME`: `-output-pattern NAME/%j/rank.%R/std%o -tee`; with `:nocopy` without `-tee`; `xml` and `raw` are refused")),
+    row(O5, &["output"], &["LIST"], Computed(output::output, "`tag`, `tag-detailed`, `tag-fullname`, `rank`: `-prepend-pattern`; `timestamp`: `-timestamp`; `merge`: `-merge-stderr-to-stdout`; `file=NAME`: `-output-pattern NAME.%j.%R.%o -tee`; `dir=NAME`: `-output-pattern NAME/%j/rank.%R/std%o -tee`; with `:nocopy` without `-tee`; `raw` has no effect, and `xml` is refused")),
     row(O, &["tag-output"], &[], Words(&["-prepend-pattern", "[1,%r]: "])),
     row(O, &["timestamp-output"], &[], Words(&["-timestamp"])),
     row(O4, &["output-filename"], &["NAME"], Computed(output::directories_4, "`-output-pattern NAME/1/rank.%R/std%o -tee`; with `:nocopy` without `-tee`, with `:nojobid` without the 1")),
@@ -158,7 +176,7 @@ pub(super) static TABLE: &[Row] = {
     row(O, &["stdin"], &["RANKS"], Words(&["-s", "{0}"])),
     row(O, &["xterm"], &["RANKS"], Refused(XTERM)),
     row(O, &["app"], &["FILE"], Words(&["-configfile", "{0}"])),
-    row(O, &["q", "quiet"], &[], Silent("only errors are reported")),
+    row(O, &["q", "quiet"], &[], Words(&["-quiet"])),
     row(O, &["prefix"], &["DIR"], Computed(open_mpi::prefix, "PATH and LD_LIBRARY_PATH of the ranks begin with DIR/bin and DIR/lib")),
     row(O, &["noprefix"], &[], Silent("this is the default")),
     row(O5, &["pmix-prefix", "app-pmix-prefix"], &["DIR"], Accepted("managers need no PMIx library")),
@@ -175,7 +193,7 @@ pub(super) static TABLE: &[Row] = {
     row(O5, &["gpu-support"], &["BOOLEAN"], Words(&["-genv", "OMPI_MCA_opal_cuda_support", "{0}"])),
     row(O, &["enable-recovery", "disable-recovery", "continuous"], &[], Refused(RESTARTS)),
     row(O, &["max-restarts"], &["N"], Refused(RESTARTS)),
-    row(O5, &["runtime-options"], &["LIST"], Refused("use -on-failure continue")),
+    row(O5, &["runtime-options"], &["LIST"], Computed(open_mpi::runtime_options, "`continuous`: `-on-failure continue`; `donotlaunch`: `-dry-run`; others are refused")),
     row(O, &["report-child-jobs-separately"], &[], Silent("the exit code is that of the first failed rank")),
     row(O, &["get-stack-traces", "report-state-on-timeout"], &[], Accepted("mpirun -stacks JOB prints the stacks of a running job")),
     row(O5, &["spawn-timeout"], &["SECONDS"], Refused("use -timeout for the whole job")),
@@ -227,7 +245,8 @@ pub(super) static TABLE: &[Row] = {
     row(P, &["no-abort-on-failure"], &[], Words(&["-on-failure", "continue"])),
     row(P, &["abort-on-failure"], &[], Silent("this is the default")),
     row(P, &["pmi", "network", "fabric"], &["NAME"], Silent("every MPI library is served")),
-    row(P, &["no-vni", "vnis"], &[], Refused("networks of Slingshot are not reserved")),
+    row(P, &["no-vni"], &[], Silent("networks of Slingshot are not reserved")),
+    row(P, &["vnis"], &[], Refused("networks of Slingshot are not reserved")),
 
     // LAM.
     row(L, &["O", "c2c", "toff", "nger", "ger", "nsigs", "sigs", "nw", "w", "f", "npty", "nx", "lamd"], &[], Silent("this concerns the daemons of LAM")),
@@ -240,13 +259,23 @@ pub(super) static TABLE: &[Row] = {
     row(L, &["c"], &["N"], Words(&["-n", "{0}"])),
 
     // The original MPD.
-    row(D, &["ifhn", "if"], &["NAME"], Refused(NETWORK)),
+    row(D, &["ifhn", "if"], &["NAME"], Accepted(NETWORK)),
     row(D, &["recvtimeout"], &["SECONDS"], Accepted("mpirun waits as long as its daemon lives")),
     row(D, &["kx"], &[], Accepted("X is not forwarded")),
     row(D, &["bnr"], &[], Refused("MPICH 1 is not served")),
     row(D | L | M | O4, &["tv"], &[], Refused(TOTALVIEW)),
     row(D, &["tvsu"], &[], Refused(TOTALVIEW)),
     row(D, &["gexec"], &["PROGRAM"], Refused("write the program in each section")),
+    row(D, &["f"], &["FILE"], Words(&["-file", "{0}"])),
+    row(D, &["r"], &["FILE"], Words(&["-ecfn", "{0}"])),
+    row(D, &["ga"], &["JOB"], Words(&["-gdba", "{0}"])),
+    row(D, &["whole"], &[], Silent(OUTPUT)),
+    row(D, &["i"], &[], Silent(TREE)),
+    row(D, &["y"], &[], Refused("the MPI library chooses its network")),
+    row(D, &["jid"], &["N"], Refused("the daemon numbers the jobs; name a job with -a ALIAS")),
+    row(D, &["jidfile"], &["FILE"], Refused("name the job with -a ALIAS, or ask mpdlistjobs")),
+    row(D, &["u"], &["USER"], Refused("ranks run as the user of the daemon")),
+    row(D, &["copgm"], &["PROGRAM"], Refused("co-processes are not started; use a section of the command line")),
     row(D, &["cpm", "cpr"], &["PROGRAM"], Refused("co-processes are not started; use a section of the command line")),
 
     // Slurm.
@@ -274,11 +303,11 @@ pub(super) static TABLE: &[Row] = {
     row(S, &["multi-prog"], &[], Refused("use -configfile, with one program per line")),
     row(S, &["bcast"], &[], Words(&["-preload"])),
     row(S, &["propagate"], &[], Silent("all limits are passed")),
-    row(S, &["quiet", "Q"], &[], Silent("only errors are reported")),
+    row(S, &["quiet", "Q"], &[], Words(&["-quiet"])),
     row(S, &["exclusive", "overlap", "oversubscribe", "O", "s"], &[], Silent("slots are not reserved")),
-    row(S, &["partition", "p", "account", "A", "qos", "q", "reservation", "constraint", "C", "mem", "mem-per-cpu", "gres", "gpus", "G", "gpus-per-node", "licenses", "L", "dependency", "jobid"], &["VALUE"], Refused(BATCH)),
+    row(S, &["partition", "p", "account", "A", "qos", "q", "reservation", "constraint", "C", "mem", "mem-per-cpu", "gres", "gpus", "G", "gpus-per-node", "licenses", "L", "dependency", "jobid"], &["VALUE"], Computed(request, "no effect in a job of Slurm, as there; otherwise refused: put it into sbatch or salloc")),
     row(S, &["gpus-per-task"], &["N"], Words(&["-gpus-per-proc", "{0}"])),
-    row(S, &["cpu-bind", "cpu_bind"], &["METHOD"], Laid(|layout, values, _| layout.slurm_bind(values[0]), "`none`, `sockets`, `cores`, `threads`, `ldoms`: `-bind-to`; `map_cpu:` and `mask_cpu:`: `-bind-to user:LIST`; `verbose`: `-report-bindings`; others are refused, with sockets in turn")),
+    row(S, &["cpu-bind", "cpu_bind"], &["METHOD"], Laid(|layout, values, _| layout.slurm_bind(values[0]), "`none`, `sockets`, `cores`, `threads`, `ldoms`: `-bind-to`; `rank_ldom`: NUMA nodes in turn; `map_cpu:` and `mask_cpu:`: `-bind-to user:LIST`; `verbose`: `-report-bindings`; others are refused, with sockets in turn")),
     row(S, &["mem-bind", "gpu-bind"], &["METHOD"], Refused("memory and GPUs are not bound; use a wrapper")),
     ]
 };

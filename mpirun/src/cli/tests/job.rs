@@ -198,9 +198,7 @@ fn the_option_verbose_is_recognised() {
 #[test]
 fn options_without_a_meaning_here_are_refused_with_a_reason() {
     assert!(problem("-gexec a").starts_with("-gexec of the original MPD is not available: write"));
-    assert!(
-        problem("-iface a b").starts_with("-iface of MPICH (Hydra), Intel MPI is not available")
-    );
+    assert!(problem("-genvexcl a b").starts_with("-genvexcl of Intel MPI is not available: use"));
     assert!(problem("-tv a").ends_with("is not available: write totalview mpirun -a ... instead"));
 }
 

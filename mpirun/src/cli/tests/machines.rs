@@ -3,6 +3,8 @@
 //! shown by the launchers for these trees (`HWLOC_FSROOT`): by Hydra with `HYDRA_TOPO_DEBUG`, by Open MPI with
 //! `--do-not-launch` and a map.
 //!
+//! `scripts/record-topology` prints the first part of such a file.
+//!
 //! ```text
 //! node N CPUS
 //! cpu N package=N threads=CPUS siblings=CPUS l1d=CPUS ...     - where the tree lacks a file
@@ -37,8 +39,14 @@ fn survey_of_machine(_: &RingOptions, hosts: &[HostEntry]) -> Result<Surrounding
     Ok(surroundings)
 }
 
-/// Writes the tree of a description, and returns its CPUs.
+/// The CPUs of a description.
 fn cpus_of(text: &str) -> Vec<Cpu> {
+    let (tree, allowed) = tree_of(text);
+    cpus::described(tree.path(), &allowed)
+}
+
+/// Writes the tree of a description, and returns the CPUs that a job may use.
+fn tree_of(text: &str) -> (tempfile::TempDir, Vec<u32>) {
     let tree = tempfile::tempdir().unwrap();
     let file = |name: String, value: &str| {
         let path = tree.path().join(name);
@@ -83,7 +91,7 @@ fn cpus_of(text: &str) -> Vec<Cpu> {
             _ => {}
         }
     }
-    cpus::described(tree.path(), &allowed)
+    (tree, allowed)
 }
 
 /// The CPUs of each rank by a dry run, or the reason of a refusal.
@@ -145,4 +153,22 @@ fn ranks_have_the_cpus_that_their_own_launcher_gives_them_on_recorded_machines()
     let (lines, unlike) = counts;
     assert!(wrong.is_empty(), "of {lines} lines:\n{wrong}");
     assert!(lines >= 600 && unlike * 20 <= lines, "{lines} lines, {unlike} unlike");
+}
+
+#[test]
+fn the_recorder_prints_the_descriptions_of_the_recorded_machines() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for file in fs::read_dir(crates.join("src/cli/tests/machines")).unwrap() {
+        let text = fs::read_to_string(file.unwrap().path()).unwrap();
+        let is_described =
+            |line: &&str| ["node ", "cpu ", "allowed "].iter().any(|kind| line.starts_with(kind));
+        let described: Vec<&str> = text.lines().filter(is_described).collect();
+        let allowed = described.iter().find_map(|line| line.strip_prefix("allowed ")).unwrap();
+        let (tree, _) = tree_of(&text);
+        let recorder = crates.join("../scripts/record-topology");
+        let mut command = std::process::Command::new(recorder);
+        let output = command.arg("--system").arg(tree.path()).args(["--allowed", allowed]).output();
+        let output = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert_eq!(output.lines().collect::<Vec<_>>(), described);
+    }
 }
