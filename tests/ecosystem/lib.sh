@@ -46,6 +46,30 @@ wheel() {
     echo "$venv/bin/$2"
 }
 
+# venv NAME PACKAGE...: the python of a virtual environment of that name, with these packages of PyPI.
+venv() {
+    local venv=$TARGET/ecosystem/venv-$1
+    shift
+    if [[ ! -e $venv/complete ]]; then
+        { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check "$@" &&
+            touch "$venv/complete"; } >&2 || return 1
+    fi
+    echo "$venv/bin/python"
+}
+
+# run_python PYTHON LIMIT COMMAND...: runs a command with the environment of that python, for at most LIMIT seconds.
+run_python() {
+    local python=$1 limit=$2
+    shift 2
+    # MPICH of PyPI looks for fast networks first.
+    PATH=$bin:$(dirname "$python"):$PATH FI_PROVIDER=tcp MPIR_CVAR_CH4_NETMOD=ofi timeout "$limit" "$@"
+}
+
+# no_job_is_left: ends the script if a job of this user runs without a daemon.
+no_job_is_left() {
+    expect "no job is left" "" "$(mpdlistjobs 2>&1 | grep ^jobid || true)"
+}
+
 # expect NAME WANTED GOT: compares, and ends the script if the values differ.
 expect() {
     [[ $2 == "$3" ]] || die "$1: wanted '$2', got '$3'"
