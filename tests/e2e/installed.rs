@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::run::Run;
 use crate::suite::Suite;
 
-/// The names of other launchers, the dialect of each, and a word of its version.
+/// The names of other launchers, and a word that each version has.
 const ALIASES: [(&str, &str); 13] = [
     ("mpiexec.hydra", "HYDRA"),
     ("mpirun.hydra", "HYDRA"),

@@ -54,11 +54,11 @@ pub enum OfDaemon<'a> {
     Daemon(&'a DaemonReport),
 }
 
-/// What came on the standard input of a waiting daemon, cut into lists.
+/// The standard input of a waiting daemon, cut into lists.
 #[derive(Debug, Default)]
 pub struct IntroductionReader {
     line: Vec<u8>,
-    /// So many bytes of `line` have no newline.
+    /// The number of bytes of `line` that are known to have no newline.
     seen: usize,
 }
 
@@ -68,11 +68,10 @@ pub struct IntroductionReader {
 pub struct NoIntroduction;
 
 impl IntroductionReader {
-    /// Takes bytes. The result is the records of the next list that has the record of `own`. Lists for others are passed
-    /// over. Without bytes, the rest of the last ones is looked at.
+    /// Takes bytes, also none. Returns the records of the next list that has the one of `own`; other lists are dropped.
     ///
     /// # Errors
-    /// [`NoIntroduction`]; then nothing more may be read.
+    /// [`NoIntroduction`].
     pub fn take(
         &mut self,
         bytes: &[u8],
@@ -87,8 +86,7 @@ impl IntroductionReader {
             let line = std::mem::replace(&mut self.line, rest);
             self.seen = 0;
             let list: Introduction = serde_json::from_slice(&line).map_err(|_| NoIntroduction)?;
-            let is_own = |r: &Record| r.name == own.name && r.instance == own.instance;
-            if list.records.iter().any(is_own) {
+            if list.records.iter().any(|r| r.name == own.name && r.instance == own.instance) {
                 return Ok(Some(list.records));
             }
         }
@@ -161,9 +159,7 @@ mod tests {
         let own = newcomer("h1", 1);
         assert_eq!(IntroductionReader::default().take(b"{}\n", &own), Err(NoIntroduction));
         let mut reader = IntroductionReader::default();
-        let half = vec![b' '; MAX_INTRODUCTION / 2];
-        assert_eq!(reader.take(&half, &own), Ok(None));
-        assert_eq!(reader.take(&half, &own), Ok(None));
+        assert_eq!(reader.take(&vec![b' '; MAX_INTRODUCTION], &own), Ok(None));
         assert_eq!(reader.take(b" ", &own), Err(NoIntroduction));
     }
 }
