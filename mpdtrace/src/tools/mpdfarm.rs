@@ -10,7 +10,7 @@ use mpdtrace::tool;
 const EXIT_SUITE: u8 = 125;
 
 pub(crate) fn main() -> ExitCode {
-    let cli: FarmCli = match mpd_docs::arguments::parse(std::env::args_os()) {
+    let cli: FarmCli = match mpd_docs::arguments::parse(tool::arguments()) {
         Ok(cli) => cli,
         Err(code) if code == ExitCode::SUCCESS => return code,
         Err(_) => return ExitCode::from(EXIT_SUITE),
