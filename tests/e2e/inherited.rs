@@ -117,6 +117,11 @@ fn ranks_of_root_share_the_cpus_as_if_each_had_a_session() {
         assert_eq!(weights(1), "0", "a rank alone weighs as much as any session");
         assert_eq!(weights(4), "-6", "four times the weight");
     });
+    let daemon = std::fs::read_to_string(format!("/proc/{}/autogroup", suite.daemon().pid));
+    assert!(
+        daemon.expect("a group").trim_end().ends_with(" nice -20"),
+        "a daemon does not wait for ranks"
+    );
     let after = std::fs::read_to_string("/proc/self/autogroup").expect("a group");
     assert_eq!(after, own, "the session of others keeps its weight");
 }

@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use crate::raw;
+use nix::unistd::{Pid, getsid};
+
+use crate::{raw, session_share};
 
 /// The niceness of a server, if the system permits it: a negative one needs root or `RLIMIT_NICE`.
 const NICENESS: i32 = -10;
@@ -33,6 +35,14 @@ pub fn of_a_server() {
         }
         // A niceness or scheduling policy that a user has chosen stays.
         Some(_) | None => {}
+    }
+}
+
+/// Gives the session of a server the most weight, if this process leads it: it would wait for a session of many ranks
+/// otherwise. A refusal of the system is ignored.
+pub fn of_a_servers_session() {
+    if getsid(None) == Ok(Pid::this()) {
+        let _ = session_share::set_niceness(session_share::niceness_of(usize::MAX));
     }
 }
 

@@ -146,6 +146,9 @@ impl Daemon {
         limits::raise_descriptor_limit();
         limits::lift_cpu_limit();
         priority::of_a_server();
+        if !is_alone {
+            priority::of_a_servers_session();
+        }
         be_the_last_victim();
         tree::become_subreaper().context("cannot become a subreaper")?;
         limits::protect_memory()?;
