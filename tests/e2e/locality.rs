@@ -57,10 +57,14 @@ fn ranks_of_open_mpi_that_may_run_anywhere_share_only_their_host() {
         let output = run(&suite, &version, &["-n", "2"], None);
         let line = |rank| format!("rank {rank} core 1 socket 1 host 2 free polls");
         assert_eq!(output.code(0).sorted_lines(), [0, 1].map(line), "{output}");
-        // The spawned process is not bound, and does not inherit what its spawner knows about itself.
-        let output = run(&suite, &version, &["-bind-to", "core", "-n", "1"], Some("spawn"));
-        let line = |is| format!("rank 0 core 1 socket 1 host 1 {is} polls");
-        assert_eq!(output.code(0).sorted_lines(), ["bound", "free"].map(line), "{output}");
+        // A spawned process is bound as its spawner is.
+        for (options, is) in
+            [(&["-bind-to", "core", "-n", "1"][..], "bound"), (&["-n", "1"], "free")]
+        {
+            let output = run(&suite, &version, options, Some("spawn"));
+            let line = format!("rank 0 core 1 socket 1 host 1 {is} polls");
+            assert_eq!(output.code(0).sorted_lines(), [line.as_str(), &line], "{output}");
+        }
     }
 }
 
