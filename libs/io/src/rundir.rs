@@ -159,11 +159,6 @@ impl RunDir {
         self.jobs().join(job.to_string())
     }
 
-    /// A file that becomes the record of one job after the other.
-    pub fn spare_record(&self, number: usize) -> PathBuf {
-        self.path.join(format!("spare.{number}"))
-    }
-
     fn system(path: &Path, error: io::Error) -> RunDirError {
         RunDirError::System { path: path.display().to_string(), error }
     }

@@ -3,13 +3,10 @@
 //! A record is locked as long as its manager or the daemon that started it lives: the manager inherits the lock,
 //! and the kernel releases it when both are gone. Without a run directory, or with a full disk, a record is only in
 //! memory.
-//!
-//! A record is a further link to a spare file if one is free. A new file for each job would take longer with each
-//! job. Ext4 does not use the inode of a removed file again for some minutes, and passes over these inodes each time.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -17,12 +14,8 @@ use mpd_io::rundir::RunDir;
 use mpd_job::record::{JobRecord, read_record};
 use mpd_wire::JobId;
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::unistd::geteuid;
 
 use crate::notes;
-
-/// Spare files. The manager of a job may still hold one while the next job begins.
-const SPARES: usize = 4;
 
 /// The records of one run directory; without a run directory there are none on disk.
 #[derive(Debug)]
@@ -48,7 +41,7 @@ impl Records {
         let bytes = serde_json::to_vec(record)?;
         if let Some(path) = self.path(&record.job) {
             let failed = || format!("cannot write {}", path.display());
-            match self.write_to_spare(&path, &bytes).unwrap_or_else(|| write(&path, &bytes)) {
+            match write(&path, &bytes) {
                 Err(e) if is_full(&e) => {
                     log::warn!("{}: {e}; the next daemon will not know the job", failed());
                     let _ = fs::remove_file(&path);
@@ -57,16 +50,6 @@ impl Records {
             }
         }
         in_memory(&bytes).context("cannot write the job record")
-    }
-
-    /// Writes the record to a spare file that no process holds, and gives it the name of the record. `None` if there
-    /// is no such file, or if the record exists.
-    fn write_to_spare(&self, path: &Path, bytes: &[u8]) -> Option<io::Result<File>> {
-        let rundir = self.0.as_ref()?;
-        let mut spares = (0..SPARES).map(|number| rundir.spare_record(number));
-        let (mut file, spare) = spares.find_map(|spare| Some((free(&spare)?, spare)))?;
-        fs::hard_link(&spare, path).ok()?;
-        Some(file.write_all(bytes).map(|()| file))
     }
 
     pub(super) fn remove(&self, job: &JobId) {
@@ -114,29 +97,6 @@ impl Records {
         }
         found
     }
-}
-
-impl Drop for Records {
-    /// Removes the spare files. The record of a living job is another link to its file.
-    fn drop(&mut self) {
-        if let Some(rundir) = &self.0 {
-            (0..SPARES).for_each(|number| drop(fs::remove_file(rundir.spare_record(number))));
-        }
-    }
-}
-
-/// Opens a spare file, which is made if necessary, locks it, and makes it empty. `None` if a process holds it, or if
-/// it is the record of a job whose manager is dead.
-fn free(spare: &Path) -> Option<File> {
-    let mut options = File::options();
-    options.read(true).append(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    let file = options.open(spare).ok()?;
-    file.try_lock().ok()?;
-    let metadata = file.metadata().ok()?;
-    let is_ours = metadata.uid() == geteuid().as_raw() && metadata.mode() & 0o777 == 0o600;
-    (is_ours && metadata.is_file() && metadata.nlink() == 1).then_some(())?;
-    file.set_len(0).ok()?;
-    Some(file)
 }
 
 fn is_full(error: &io::Error) -> bool {
@@ -214,36 +174,6 @@ mod tests {
         records.remove(&first.job);
         assert!(!records.has(&first.job));
         assert_eq!(records.read().len(), 1);
-    }
-
-    #[test]
-    fn a_spare_file_becomes_the_record_of_one_job_after_the_other() {
-        let dir = tempfile::tempdir().unwrap();
-        let rundir = RunDir::at(dir.path().to_owned());
-        fs::create_dir(rundir.jobs()).unwrap();
-        let records = Records::new(Some(rundir.clone()));
-        let inode = |job: &JobId| fs::metadata(rundir.record(job)).unwrap().ino();
-        let (first, second, third) = (record("1@h1"), record("2@h1"), record("3@h1"));
-        let lock = records.write(&first).unwrap();
-        let other = records.write(&second).unwrap();
-        assert_ne!(inode(&first.job), inode(&second.job), "the first one is still in use");
-        let before = inode(&first.job);
-        drop(lock);
-        records.write(&third).unwrap();
-        assert_ne!(inode(&third.job), before, "the record of a dead manager stays");
-        records.remove(&first.job);
-        records.remove(&third.job);
-        records.write(&third).unwrap();
-        assert_eq!(inode(&third.job), before);
-        let found = records.read().into_iter().map(|(record, _)| record.job);
-        assert_eq!(
-            found.collect::<std::collections::BTreeSet<_>>(),
-            [second.job, third.job].into()
-        );
-        drop((records, other));
-        let left: Vec<_> =
-            fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
-        assert_eq!(left, ["jobs"]);
     }
 
     #[test]
