@@ -43,16 +43,23 @@ pub(crate) fn start_and_read_in_order(count: usize) -> Result<Duration, String> 
     Ok(begin.elapsed())
 }
 
+/// A program that prints a line and sleeps.
+pub(crate) const SLEEPER: [&str; 3] = ["sh", "-c", "echo; exec sleep 600"];
+
+/// Waits until sleepers that have printed their line most likely sleep.
+pub(crate) fn let_sleep() {
+    std::thread::sleep(Duration::from_millis(300));
+}
+
 /// The time from SIGINT to the end of the last of `count` processes that sleep.
 pub(crate) fn interrupt(count: usize) -> Result<Duration, String> {
-    let (mut children, mut pipes) = with_pipes_of(count, &["sh", "-c", "echo; exec sleep 600"])?;
+    let (mut children, mut pipes) = with_pipes_of(count, &SLEEPER)?;
     let mut line = [0; 1];
     // The first pipe of each is its standard output.
     for pipe in pipes.iter_mut().step_by(2) {
         nix::unistd::read(pipe, &mut line).map_err(|error| error.to_string())?;
     }
-    // Most likely they have executed `sleep` then.
-    std::thread::sleep(Duration::from_millis(300));
+    let_sleep();
     let begin = Instant::now();
     for child in &children {
         let pid = i32::try_from(child.id()).map_err(|error| error.to_string())?;

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
@@ -67,7 +67,7 @@ fn time(launcher: &Launcher, count: usize) -> Result<Measured, String> {
 
 /// From `^C` of a job whose ranks all run, to the end of its `mpirun`.
 fn interrupt(launcher: &Launcher, count: usize) -> Result<Measured, String> {
-    let mut command = launcher.command(count, &[], &["sh", "-c", "echo; exec sleep 600"]);
+    let mut command = launcher.command(count, &[], &floor::SLEEPER);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut console = command.spawn().map_err(|error| error.to_string())?;
     let ended = when_all_run(&mut console, count).and_then(|()| {
@@ -84,12 +84,12 @@ fn interrupt(launcher: &Launcher, count: usize) -> Result<Measured, String> {
     ended
 }
 
-/// Waits for a line of each rank, and until the programs that they execute next most likely sleep.
+/// Waits for a line of each rank, and until they most likely sleep.
 fn when_all_run(console: &mut Child, count: usize) -> Result<(), String> {
     let output = console.stdout.as_mut().ok_or("no output")?;
     let mut lines = vec![0; count];
     output.read_exact(&mut lines).map_err(|error| format!("not all ranks started: {error}"))?;
-    std::thread::sleep(Duration::from_millis(300));
+    floor::let_sleep();
     Ok(())
 }
 

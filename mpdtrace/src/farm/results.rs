@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result};
 use mpd_farm::frame::Stream;
 use mpd_farm::{End, InOrder, Outcome, Task, TaskId, joblog};
 use mpd_io::output::Output;
+use mpd_io::progress;
 use mpd_machine::Time;
 use serde_json::{Value, json};
 
@@ -366,7 +367,7 @@ impl Results {
             return;
         }
         if self.has_terminal() {
-            let _ = self.err.write(format!("\r{line}\x1b[K").as_bytes());
+            let _ = self.err.write(progress::replacement(line).as_bytes());
             self.has_progress = true;
         } else {
             let _ = self.err.write(format!("{line}\n").as_bytes());
@@ -376,7 +377,7 @@ impl Results {
     /// Removes the line of progress.
     pub(crate) fn clear_progress(&mut self) {
         if std::mem::take(&mut self.has_progress) {
-            let _ = self.err.write(b"\r\x1b[K");
+            let _ = self.err.write(progress::CLEAR.as_bytes());
         }
     }
 
