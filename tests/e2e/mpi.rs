@@ -143,8 +143,14 @@ fn without_auto_cleanup_an_aborted_communicator_gives_its_code() {
     suite.as_self(compiler).args(["-o", &program]).arg(source).output().code(0).quiet();
     let run = suite.mpirun(["-disable-auto-cleanup", "-n", "4", &program, "8"]);
     let output = run.deadline(120).output();
-    output.code(8).prints("rank 2 got 4\n");
+    let out = output.code(8).out();
+    let (shared, other): (Vec<&str>, Vec<&str>) =
+        out.lines().partition(|line| line.starts_with("/dev/shm/"));
+    assert_eq!(other, ["rank 2 got 4"]);
+    assert!(!shared.is_empty(), "MPICH uses shared memory");
     suite.only_the_daemon_is_left();
+    let left: Vec<&&str> = shared.iter().filter(|file| Path::new(file).exists()).collect();
+    assert!(left.is_empty(), "left: {left:?}");
 }
 
 #[test]

@@ -57,6 +57,7 @@ impl Process {
 
             Event::Signal(rank, signal) => self.ranks.signal_one(rank, signal),
             Event::Speaks => self.ranks.note_pmi_use(),
+            Event::FenceFree(first) => self.pmi.release_fence(turn, first),
             Event::Aborts(rank) => self.ranks.note_abort(rank),
             Event::Leaves => self.ranks.release_adopted(turn),
             Event::OutputEnded(rank) => self.ranks.end_output(turn, rank),
@@ -72,11 +73,7 @@ impl Process {
                 self.pmi.repeat_names(turn);
                 self.spawns.ask_for_placement(turn, machine);
             }
-            Event::Ended(rank) => {
-                self.pmi.rank_ended(turn, rank);
-                self.stdio.rank_ended(turn, rank);
-                self.spawns.forget(rank);
-            }
+            Event::Ended(rank) => self.rank_ended(rank),
             Event::Retired(rank) => {
                 self.pmi.remove(rank);
                 self.stdio.remove(rank);
@@ -179,6 +176,13 @@ impl Process {
         self.pmi.prepare_world(turn, first, &preput);
         self.stdio.prepare_world(turn, &numbers, &parts);
         self.ranks.prepare_world(turn, first, is_known);
+    }
+
+    fn rank_ended(&mut self, rank: Rank) {
+        let turn = &mut self.common.turn();
+        self.pmi.rank_ended(turn, rank);
+        self.stdio.rank_ended(turn, rank);
+        self.spawns.forget(rank);
     }
 
     /// Removes a spawned world whose ranks have ended.

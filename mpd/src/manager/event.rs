@@ -98,6 +98,8 @@ pub(super) enum Event {
     // For `ranks`.
     /// A signal for the process of one rank.
     Signal(Rank, i32),
+    /// The users of shared memory are known, so this world may leave its fence.
+    FenceFree(Rank),
     /// A rank of the first world uses PMI.
     Speaks,
     /// A rank has called `MPI_Abort`.

@@ -67,7 +67,7 @@ impl Process {
             Output::Interrupt(rank, signal) => self.ranks.signal_one(rank, signal.into()),
             Output::ReleaseCrashed => self.ranks.release_crashed(),
             Output::ReadPmi => self.pmi.resume(),
-            Output::ReleaseFence(first) => self.pmi.release_fence(turn, first),
+            Output::ReleaseFence(first) => self.release_fence(first),
             Output::ReleaseGroup(first, group) => self.pmi.release_group(turn, first, &group),
             Output::Assembled(first, group) => self.pmi.assembled(turn, first, group),
             Output::Dead(rank) => self.pmi.note_dead(turn, rank),
@@ -94,6 +94,14 @@ impl Process {
             Output::Grow(from, host_slices) => turn.report(Event::Grow(from, host_slices)),
             Output::ForgetWorld(first) => turn.report(Event::WorldOver(first)),
             Output::Restart => turn.report(Event::Restart),
+        }
+    }
+
+    /// Lets a world leave its fence, once the users of new files are known.
+    fn release_fence(&mut self, first: Rank) {
+        let turn = &mut self.common.turn();
+        if !self.ending.holds_fence(turn, first) {
+            self.pmi.release_fence(turn, first);
         }
     }
 

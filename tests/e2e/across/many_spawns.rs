@@ -15,8 +15,6 @@ const CHORDS: usize = 3;
 
 /// How much the memory of a manager may grow.
 const GROWTH_KIB: u64 = 2048;
-/// Descriptors that a manager of many ranks keeps for their starts.
-const LOW_NUMBERS: usize = 4;
 
 /// Process ids with numbers of descriptors, of the daemons and of the managers.
 type Open = [Vec<(i32, usize)>; 2];
@@ -76,11 +74,7 @@ fn check_that_the_suite_does_not_grow(count: usize, options: &[&str]) -> (Member
     release_step(path, 1);
     holds(2);
     let now = settled(&ring);
-    for (now, before) in now[1].iter().zip(&before[1]) {
-        // A manager keeps low numbers for descriptors from the first moment at which it has many ranks.
-        let is_same = now.0 == before.0 && [before.1, before.1 + LOW_NUMBERS].contains(&now.1);
-        assert!(is_same, "manager and its descriptors: {now:?}, was {before:?}");
-    }
+    assert_eq!(now[1], before[1], "the managers and their descriptors");
     for (now, before) in now[0].iter().zip(&before[0]) {
         let chords = if count == 1 { 0 } else { CHORDS };
         // The daemon may also have opened some chord links before.

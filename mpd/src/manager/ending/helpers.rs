@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd as _;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
+use mpd_wire::Rank;
 
 use crate::manager::context::Turn;
 use crate::manager::tokens::SHM_USERS;
@@ -16,6 +17,8 @@ pub(super) struct Helpers {
     pub(super) helper: Option<Helper>,
     /// Inodes of files that the job left and that are in use.
     pub(super) in_use: BTreeSet<u64>,
+    /// Worlds whose ranks stay in their fence until the users of new files are known.
+    pub(super) fences: Vec<Rank>,
 }
 
 impl Helpers {

@@ -75,6 +75,8 @@ enum Timer {
     Shm(u8),
     /// Stop waiting for the users of the files that are left.
     ShmUsers,
+    /// Stop holding fences until the users of new files are known.
+    Fences,
 }
 
 /// The pending signals and stops, the kill, and the clean-up.
@@ -160,6 +162,7 @@ impl Ending {
                 Timer::Stopping => self.look_at_stopping(turn),
                 Timer::Shm(checks) => self.look_at_shm(turn, checks),
                 Timer::ShmUsers => self.expire_shm_users(turn),
+                Timer::Fences => self.release_fences_now(turn),
             }
         }
     }

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use mpd_wire::Rank;
+use mpd_wire::job::OnFailure;
 use mpd_wire::message::Phase;
 
 use super::{Ending, Timer};
 use crate::manager::context::FIRST_LOOK;
 use crate::manager::context::Turn;
+use crate::manager::event::Event;
 use crate::manager::ranks::Ranks;
 use crate::users::{Completeness, FileKind, PATIENCE};
 
@@ -20,11 +23,49 @@ impl Ending {
         self.timers.set(Timer::Shm(0), turn.now() + FIRST_LOOK);
     }
 
-    /// Looks for new files that the job uses, and sets the next look.
-    pub(super) fn look_at_shm(&mut self, turn: &Turn<'_>, looks: u8) {
+    /// Whether the ranks of a world have to stay in their fence until the users of new files are known. That is so in
+    /// a job that continues after failures. MPI libraries make files between two fences, and a rank that fails leaves
+    /// them. No kill with a look of its own ends such a job.
+    pub(in crate::manager) fn holds_fence(&mut self, turn: &Turn<'_>, first: Rank) -> bool {
+        if turn.job.spec.on_failure == OnFailure::End {
+            return false;
+        }
+        self.look_while_running(turn);
+        let holds = self.helpers.are_running();
+        if holds {
+            self.helpers.fences.push(first);
+            self.timers.set(Timer::Fences, turn.now() + PATIENCE);
+        }
+        holds
+    }
+
+    /// Lets held fences end, unless files have appeared since the last look.
+    fn release_fences(&mut self, turn: &mut Turn<'_>) {
+        if !self.helpers.fences.is_empty() {
+            self.look_while_running(turn);
+            if !self.helpers.are_running() {
+                self.release_fences_now(turn);
+            }
+        }
+    }
+
+    /// Lets held fences end.
+    pub(super) fn release_fences_now(&mut self, turn: &mut Turn<'_>) {
+        self.timers.stop(Timer::Fences);
+        for first in std::mem::take(&mut self.helpers.fences) {
+            turn.report(Event::FenceFree(first));
+        }
+    }
+
+    fn look_while_running(&mut self, turn: &Turn<'_>) {
         if self.step == super::Step::None && !self.kills {
             self.find_new_shm(turn);
         }
+    }
+
+    /// Looks for new files that the job uses, and sets the next look.
+    pub(super) fn look_at_shm(&mut self, turn: &Turn<'_>, looks: u8) {
+        self.look_while_running(turn);
         let next = (looks + 1).min(MOST_DOUBLINGS);
         self.timers.set(Timer::Shm(next), turn.now() + FIRST_LOOK * (1 << next));
     }
@@ -83,9 +124,13 @@ impl Ending {
                 (FileKind::New, Completeness::Complete) => {
                     self.clean_up.shm.conclude();
                     self.clean_up.note_files();
+                    self.release_fences(turn);
                     self.proceed(turn, ranks);
                 }
-                (FileKind::New, Completeness::Cut) => self.proceed(turn, ranks),
+                (FileKind::New, Completeness::Cut) => {
+                    self.release_fences_now(turn);
+                    self.proceed(turn, ranks);
+                }
                 (FileKind::Left, Completeness::Complete) => {
                     let in_use = std::mem::take(&mut self.helpers.in_use);
                     self.remove_all(turn, Some(&in_use));

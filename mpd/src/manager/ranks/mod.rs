@@ -86,7 +86,7 @@ pub(super) struct Ranks {
     /// Worlds that are being started here, by their first rank.
     starting: BTreeMap<Rank, Starting>,
     cgroup: Option<Rc<Cgroup>>,
-    /// Present as soon as there are many ranks.
+    /// Present while there are many ranks.
     low: Option<LowNumbers>,
     /// The size of the ranks' terminals, once it has changed.
     size: Option<(u16, u16)>,
@@ -264,6 +264,7 @@ impl Ranks {
         let is_over = |process: &RankProcess| process.handle.is_none() && process.is_silent;
         if !turn.job.is_first(rank) && self.table.get(rank).is_some_and(is_over) {
             self.table.remove(rank);
+            self.free_low_numbers();
             turn.report(Event::Retired(rank));
         }
     }

@@ -218,6 +218,13 @@ impl Ranks {
         }
     }
 
+    /// Gives up the low numbers for descriptors when few ranks are left.
+    pub(super) fn free_low_numbers(&mut self) {
+        if self.table.len() <= MAX_RANKS_WITHOUT_LOW {
+            self.low = None;
+        }
+    }
+
     fn start_one(&mut self, turn: &mut Turn<'_>, world: &World, rank: Rank) -> Result<(), Failure> {
         if let Some(arrived) = self.adoption.arrived.take() {
             return self.adopt(turn, arrived);
