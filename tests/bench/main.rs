@@ -25,6 +25,7 @@ mod floor;
 mod init;
 mod many;
 mod memory;
+mod minimal;
 mod pmix;
 mod programs;
 mod requests;
@@ -52,6 +53,14 @@ fn main() -> ExitCode {
         // A member of the bare ring.
         let result = echo::member(options.first().map_or("", String::as_str));
         return if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    if what == "serve" {
+        // The server of the floor with a daemon.
+        return if minimal::serve().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    if what == "submit" {
+        let code = minimal::submit(options.first().map_or("", String::as_str));
+        return code.map_or(ExitCode::FAILURE, ExitCode::from);
     }
     if what == "request" {
         // A client of the floor of `pmi`.
@@ -122,6 +131,10 @@ fn start(options: &Options) -> Result<(), String> {
     for ranks in options.numbers("ranks", &[1, 16, 64, 256])? {
         let mut contest = Contest::new(format!("start and collect {ranks} of /bin/true"));
         contest.add("floor: posix_spawn and pipes", move || floor::start(ranks));
+        if ranks == 1 {
+            let server = minimal::Server::start()?;
+            contest.add("floor: a bare console and its server", move || server.job());
+        }
         for launcher in Launcher::all(&ring) {
             let name = launcher.name.clone();
             let mut command = launcher.command(ranks, &[], &["/bin/true"]);
@@ -223,6 +236,10 @@ fn jobs(options: &Options) -> Result<(), String> {
     contest.add("floor: two process starts each", move || {
         contest::time(|| (0..2 * count).try_for_each(|_| floor::start(1).map(drop)))
     });
+    let server = minimal::Server::start()?;
+    contest.add("floor: a bare console and its server", move || {
+        contest::time(|| (0..count).try_for_each(|_| server.job().map(drop)))
+    });
     for launcher in Launcher::all(&ring) {
         let name = launcher.name.clone();
         let mut command = launcher.command(1, &[], &["true"]);
@@ -258,7 +275,9 @@ fn ring(options: &Options) -> Result<(), String> {
 fn memory(options: &Options) -> Result<(), String> {
     let ring = Ring::start()?;
     println!("\n### memory (PSS) while a job sleeps\n");
+    let idle = mebibytes(memory::idle(&ring)?);
     println!("| ranks | daemon MiB | manager MiB | mpirun MiB |\n|---:|---:|---:|---:|");
+    println!("| none: an idle daemon and its manager in waiting, together | {idle} | | |");
     for ranks in options.numbers("ranks", &[1, 16, 64, 256])? {
         let Sizes { daemon, manager, console } = Sizes::of_job(&ring, ranks)?;
         let [daemon, manager, console] = [daemon, manager, console].map(mebibytes);

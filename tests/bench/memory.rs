@@ -49,6 +49,14 @@ impl Sizes {
     }
 }
 
+/// The size in KiB of a daemon without a job and of its managers in waiting, together.
+pub(crate) fn idle(ring: &Ring) -> Result<u64, String> {
+    let daemon = ring.daemon().ok_or("no daemon")?.as_raw();
+    std::thread::sleep(REST);
+    let mut sizes = children(daemon).into_iter().map(pss);
+    sizes.try_fold(pss(daemon)?, |sum, size| Ok(sum + size?))
+}
+
 /// The manager of this daemon after all its ranks run.
 fn manager_of(daemon: i32, console: &mut Child, ranks: usize) -> Result<i32, String> {
     let begin = Instant::now();

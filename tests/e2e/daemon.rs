@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mpd_tests::random::Random;
 use mpd_tests::surroundings::setting;
@@ -131,6 +131,24 @@ fn sigterm_sigint_and_sighup_end_a_daemon_and_remove_its_files() {
         assert!(!suite.socket().exists());
         suite.gone(&[]);
     }
+}
+
+#[test]
+fn a_signal_at_the_moment_when_the_socket_appears_removes_it_again() {
+    let suite = Suite::new();
+    let log = suite.path("foreground.log").display().to_string();
+    for _ in 0..20 {
+        let daemon = suite.mpd(&["--log-file", &log]).start();
+        let begin = Instant::now();
+        // Without a pause: the daemon is still starting.
+        while !suite.socket().exists() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "no socket");
+        }
+        daemon.send(Signal::SIGTERM);
+        daemon.wait().code(0);
+        assert!(!suite.socket().exists());
+    }
+    suite.gone(&[]);
 }
 
 #[test]

@@ -136,6 +136,8 @@ impl Daemon {
         }
         let (rundir, waiting) = (cli.rundir()?, cli.waiting()?);
         let is_alone = cli.private && !cli.open;
+        // From here on files exist that the daemon removes at its end.
+        let mut signals = Signals::block(&SIGNALS_CAUGHT).context("cannot catch signals")?;
         let serving =
             (!is_alone).then(|| Listening::begin(&rundir, Leftover::of(cli))).transpose()?;
         begin_log(cli, &name, &rundir)?;
@@ -152,7 +154,6 @@ impl Daemon {
         be_the_last_victim();
         tree::become_subreaper().context("cannot become a subreaper")?;
         limits::protect_memory()?;
-        let mut signals = Signals::block(&SIGNALS_CAUGHT).context("cannot catch signals")?;
         let poll = Poll::new().context("cannot make an event queue")?;
         poll.registry().register(
             &mut SourceFd(&signals.as_raw_fd()),
