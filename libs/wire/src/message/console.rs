@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::job::{Crash, Failure, Notice, RankEnd, World};
 use crate::message::jobs::{HostedPart, JobRef, MAX_RUN};
-use crate::message::ring::LIST_CHUNK;
+use crate::message::ring::{LIST_CHUNK, Payload};
 use crate::message::top::HostTop;
 use crate::message::trace::Span;
 use crate::{
@@ -77,6 +77,9 @@ pub enum RingRequest {
         /// The ranks.
         ranks: RankSet,
     },
+    /// A question or an order about slots, as `mpd_alloc::exchange::Ask`: [`ConsoleReply::Slots`],
+    /// several times if needed, or [`ConsoleReply::Done`].
+    Slots(Payload),
     /// Accept these daemons, which wait for it, as members: [`ConsoleReply::Introduced`].
     Introduce {
         /// The daemons.
@@ -202,6 +205,8 @@ pub enum ConsoleReply {
         /// Whether another reply follows.
         more: bool,
     },
+    /// News or a list about slots, as `mpd_alloc::exchange::Reply`.
+    Slots(Payload),
     /// The daemons are members now.
     Introduced {
         /// The record of the daemon that answers, then those of the new members. A daemon whose name

@@ -53,4 +53,4 @@ pub use world::{Gathering, MAX_GATHERED, TooMuch, WorldPiece, pieces};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;

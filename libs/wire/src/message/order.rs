@@ -88,6 +88,9 @@ pub enum RingOrder {
         /// The ranks.
         ranks: RankSet,
     },
+    /// Messages, a question or an order about slots, as `mpd_alloc::exchange::Order`:
+    /// [`OrderAnswer::Slots`], or done.
+    Slots(Payload),
     /// The member that has published this name takes it back, if any job may do that.
     TakeBack {
         /// The name.
@@ -202,6 +205,8 @@ pub enum OrderAnswer {
         /// Whether there is a next page.
         more: bool,
     },
+    /// A list about slots, as `mpd_alloc::exchange::Listing`.
+    Slots(Payload),
     /// The order has no meaning here.
     Unknown,
     /// The order cannot be carried out here.
