@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use mpd_alloc::data::{AllocId, AllocMessage, Pattern};
+use mpd_alloc::exchange::{self, Ask, Listing, Order, Reply};
 use mpd_alloc::{Allocator, Config, Input, Member, Output, Saved, Timing};
 use mpd_machine::{Machine as _, Time};
+use mpd_wire::message::Payload;
 use mpd_wire::{DaemonName, Instance};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 const SLOTS: u32 = 4;
 
@@ -33,8 +37,13 @@ pub(crate) fn machine(data: &[u8]) {
     }
 }
 
-/// Names and patterns read back what they print.
+/// Names, patterns, and what consoles and daemons say read back what they print.
 pub(crate) fn texts(data: &[u8]) {
+    let payload = Payload::from(data);
+    read_back::<Ask>(&payload);
+    read_back::<Reply>(&payload);
+    read_back::<Order>(&payload);
+    read_back::<Listing>(&payload);
     let text = String::from_utf8_lossy(data);
     if let Ok(id) = text.parse::<AllocId>() {
         assert_eq!(id.to_string().parse(), Ok(id));
@@ -42,6 +51,12 @@ pub(crate) fn texts(data: &[u8]) {
     if let Ok(pattern) = text.parse::<Pattern>() {
         assert_eq!(pattern.as_str().parse().as_ref(), Ok(&pattern));
         assert!(!pattern.names("h1") || pattern.fits("h1"));
+    }
+}
+
+fn read_back<T: PartialEq + std::fmt::Debug + Serialize + DeserializeOwned>(payload: &Payload) {
+    if let Ok(value) = exchange::decode::<T>(payload) {
+        assert_eq!(exchange::decode::<T>(&exchange::encode(&value)).expect("it reads back"), value);
     }
 }
 
@@ -84,7 +99,7 @@ fn perform(daemon: &mut Allocator) {
     }
 }
 
-fn again<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T) -> T {
+fn again<T: Serialize + DeserializeOwned>(value: &T) -> T {
     let text = serde_json::to_vec(value).expect("it serialises");
     serde_json::from_slice(&text).expect("it reads back")
 }

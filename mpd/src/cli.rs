@@ -116,8 +116,8 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "DIR")]
     pub(crate) rundir: Option<PathBuf>,
 
-    /// Processes that this host takes before the next host is used [default: its CPUs]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Slots: processes that this host takes before the next host is used [default: its CPUs] (also --slots)
+    #[arg(long, visible_alias = "slots", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) ncpus: Option<u32>,
 
     /// Managers that wait for jobs, so that jobs start faster, 0 to 4 [default: $MPD_WAITING, else 1]

@@ -1,5 +1,5 @@
 /// Names of the tools. The build script makes a link to this program for each.
-pub const NAMES: [&str; 18] = [
+pub const NAMES: [&str; 22] = [
     "mpdtrace",
     "mpdringtest",
     "mpdwatch",
@@ -9,6 +9,10 @@ pub const NAMES: [&str; 18] = [
     "mpddrain",
     "mpdlistjobs",
     "mpdnames",
+    "mpdslots",
+    "mpdalloc",
+    "mpdqueue",
+    "mpdcancel",
     "mpdtop",
     "mpdkilljob",
     "mpdsigjob",

@@ -16,7 +16,7 @@ pub fn names(view: &RingView) -> String {
     lines(member::live(view).map(|m| one_line(member::short_name(view, m.name.as_str()))))
 }
 
-/// One line per live member: `NAME_PORT (ADDRESS)`, and ` draining` for a draining member.
+/// One line per live member: `NAME_PORT (ADDRESS)`, its slots, and ` draining` for a draining member.
 pub fn long(view: &RingView) -> String {
     lines(member::live(view).map(long_line))
 }
@@ -24,7 +24,8 @@ pub fn long(view: &RingView) -> String {
 fn long_line(m: &MemberView) -> String {
     let host = m.addresses.first().map_or("no address", member::host);
     let draining = if m.draining { " draining" } else { "" };
-    one_line(&format!("{} ({host}){draining}", member::id(m)))
+    let slots = if m.ncpus == 1 { "1 slot".to_owned() } else { format!("{} slots", m.ncpus) };
+    one_line(&format!("{} ({host}) {slots}{draining}", member::id(m)))
 }
 
 /// A checked ring as one line of JSON, including dead and departed members.
@@ -169,7 +170,8 @@ mod tests {
 
     #[test]
     fn long_lines_have_port_and_address() {
-        let expected = "h1.x.org_5000 (10.0.0.1)\nh2 (no address)\nh3_5002 (10.0.0.3) draining\n";
+        let expected = "h1.x.org_5000 (10.0.0.1) 4 slots\nh2 (no address) 4 slots\n\
+                        h3_5002 (10.0.0.3) 4 slots draining\n";
         assert_eq!(long(&view()), expected);
     }
 

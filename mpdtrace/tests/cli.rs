@@ -26,7 +26,8 @@ const NAUGHTY: &str = "x\nmpdtrace: FAKE \u{1b}]0;t\u{7}\u{9b}";
 fn mpdtrace_lists_the_ring_that_a_message_went_round() {
     let daemon = Daemon::of(ring(&["h1.x.org", "h2", "h3"]));
     assert_eq!(daemon.run("mpdtrace", &[]).good(), "h1\nh2\nh3\n");
-    let long = "h1.x.org_5000 (10.0.0.1)\nh2_5001 (10.0.0.2)\nh3_5002 (10.0.0.3)\n";
+    let long = "h1.x.org_5000 (10.0.0.1) 2 slots\nh2_5001 (10.0.0.2) 2 slots\n\
+                h3_5002 (10.0.0.3) 2 slots\n";
     assert_eq!(daemon.run("mpdtrace", &["-l"]).good(), long);
     let json = daemon.run("mpdtrace", &["--json"]).good();
     let value: serde_json::Value = serde_json::from_str(&json).unwrap();

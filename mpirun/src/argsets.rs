@@ -25,6 +25,7 @@ use crate::limits::LimitChange;
 use crate::once::Once;
 use crate::options::{Key, Reach};
 use crate::scan::{Section, Setting};
+use crate::slots::{self, Held, Wait};
 use crate::usage::Usage;
 
 /// Search path for programs if there is no `PATH`.
@@ -46,6 +47,8 @@ pub struct Argsets<'a> {
     pub(crate) layout: Layout,
     /// The launcher in whose words the command line is written.
     pub(crate) dialect: Option<Dialect>,
+    /// The ranks are debuggers, whose hosts are those of another job.
+    pub(crate) attaches: bool,
 }
 
 /// A section that has a program.
@@ -69,6 +72,7 @@ impl<'a> Argsets<'a> {
             remarks: Vec::new(),
             layout: Layout::default(),
             dialect: None,
+            attaches: false,
         }
     }
 
@@ -181,12 +185,18 @@ impl<'a> Argsets<'a> {
             return Err(Usage::syntax("there is no program to run"));
         }
         let named = self.named_hosts();
-        let allocation = match &named {
-            Some(_) => None,
-            None => Allocation::find(self.caller)?,
+        let held = self.held()?;
+        let mut allocation = match (&named, &held) {
+            (Some(_), _) => None,
+            (None, Some(held)) => Some(Allocation { hosts: held.hosts.clone() }),
+            (None, None) => Allocation::find(self.caller)?,
         };
         let chosen = self.chosen(named.as_deref(), allocation.as_ref())?;
         let most = self.default_processes(allocation.as_ref(), chosen.as_deref())?;
+        if held.is_some() {
+            // These are hosts of the ring, and no hosts for a private one.
+            allocation = None;
+        }
         let launcher = self.job.layout.launcher(allocation::is_slurm(self.caller));
         let mut named = named.unwrap_or_default();
         if allocation.is_none() {
@@ -199,7 +209,32 @@ impl<'a> Argsets<'a> {
         if chosen.is_some() {
             demand.allocated.clear();
         }
-        Ok((self.spec(most, chosen)?, demand))
+        let mut spec = self.spec(most, chosen)?;
+        held.map_or(Ok(()), |held| held.restrict(&mut spec))?;
+        Ok((spec, demand))
+    }
+
+    /// The slots of the allocation that an option or a variable names.
+    fn held(&self) -> Result<Option<Held>, Usage> {
+        let Some((alloc, by)) = self.allocation() else { return Ok(None) };
+        let held = (self.caller.held)(&self.job.ring_options, &alloc);
+        held.map(Some).map_err(|e| Usage::new(format!("{by}: {e}")))
+    }
+
+    /// The name of an allocation, and where it was given.
+    fn allocation(&self) -> Option<(String, &'static str)> {
+        if let Some(alloc) = self.job.layout.slots.alloc.get() {
+            return Some((alloc.clone(), "-alloc"));
+        }
+        let name = self.caller.variable(slots::VARIABLE.as_bytes())?;
+        let name = String::from_utf8_lossy(name).into_owned();
+        (!name.is_empty() && !self.attaches).then_some((name, slots::VARIABLE))
+    }
+
+    /// The slots for which the job waits first; `None` if it does not wait.
+    pub fn wait(&self, spec: &JobSpec) -> Result<Option<Wait>, Usage> {
+        let waits = self.job.layout.slots.wait && self.allocation().is_none();
+        waits.then(|| Wait::of(spec)).transpose()
     }
 
     /// The hosts that the user chooses by number or for each rank, in the order in which ranks use them.

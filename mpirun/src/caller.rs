@@ -18,6 +18,7 @@ use crate::environment;
 use crate::linked::{self, Found};
 use crate::ring::{self, RingSize};
 use crate::ring_options::RingOptions;
+use crate::slots::{self, Held};
 use crate::surroundings::{self, Surroundings};
 
 /// A snapshot of the inherited state.
@@ -52,6 +53,8 @@ pub struct Caller {
     pub cpus: fn() -> Vec<Cpu>,
     /// Reads the hosts of a job. A function, because only `-dry-run` needs it.
     pub survey: fn(&RingOptions, &[HostEntry]) -> Result<Surroundings, String>,
+    /// Asks for the slots of an allocation. A function, because the daemon must answer.
+    pub held: fn(&RingOptions, &str) -> Result<Held, String>,
 }
 
 impl Caller {
@@ -82,6 +85,7 @@ impl Caller {
             look: linked::look,
             cpus: surroundings::allowed,
             survey: surroundings::read,
+            held: slots::granted,
         })
     }
 

@@ -24,6 +24,7 @@ use crate::options::{Key, Reach};
 use crate::ring_options::RingOptions;
 use crate::scan::{self, Section, Setting};
 use crate::singleton::Call;
+use crate::slots::Wait;
 use crate::target::Target;
 pub use crate::usage::Usage;
 use crate::{dryrun, help, job_file, layout, mixture, singleton, variables};
@@ -72,6 +73,8 @@ pub struct Run {
     pub quiet: bool,
     /// Whether each step is printed.
     pub verbose: bool,
+    /// The slots for which the job waits first.
+    pub wait: Option<Wait>,
     /// Lines for the user about options and variables without effect.
     pub remarks: Vec<String>,
 }
@@ -139,6 +142,7 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     let (target, numbers, endpoint) = (None, None, None);
     let ring_options = std::mem::take(&mut argsets.job.ring_options);
     let run = Run {
+        wait: argsets.wait(&spec)?,
         spec,
         call,
         debug,
@@ -165,6 +169,7 @@ fn attaching(
     target: Target,
 ) -> Result<Request, Usage> {
     let mut argsets = Argsets::new(caller);
+    argsets.attaches = true;
     for section in scan::sections(&options.arguments(caller))? {
         argsets.add(section, None)?;
     }
@@ -188,6 +193,7 @@ fn attaching(
         is_silent: false,
         quiet: false,
         verbose,
+        wait: None,
         remarks: Vec::new(),
     })))
 }

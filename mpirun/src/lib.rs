@@ -58,6 +58,7 @@ pub mod run;
 pub mod scan;
 pub mod session;
 pub mod singleton;
+pub mod slots;
 pub mod suggest;
 pub mod surroundings;
 pub mod target;

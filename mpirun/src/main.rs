@@ -70,6 +70,9 @@ fn print(text: &str) {
 
 fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     let began = wall();
+    if let Some(wait) = &job.wait {
+        return Err(wait.begin(&job.ring_options, job.quiet));
+    }
     if job.call.is_some() {
         // Descriptors that the program had open belong to the program. Another process may wait for
         // their end.

@@ -9,6 +9,8 @@ pub enum Key {
     AbortScope,
     /// `-a`: the job's alias.
     Alias,
+    /// `-alloc`: the allocation whose slots the job uses.
+    Allocation,
     /// `-allow-alone`: ranks may use an MPI library that does not speak PMI.
     AllowAlone,
     /// `-arch`: the architecture that the program needs.
@@ -181,6 +183,8 @@ pub enum Key {
     Verbose,
     /// `-version`.
     Version,
+    /// `-wait`: the job waits for slots.
+    Wait,
 }
 
 /// The scope of an option.
@@ -405,6 +409,11 @@ pub static OPTIONS: &[Opt] = {
          C all; the numbers count the named hosts, or those of the ring; LAM writes N, C, n0-3 without -pick"),
     opt(Hosts, Key::Strict, &["nooversubscribe"], &[],
         "refuse more processes than slots"),
+    opt(Hosts, Key::Allocation, &["alloc"], &["ID"],
+        "use exactly the slots of this allocation of mpdalloc (default: MPD_ALLOC, which mpdalloc sets)"),
+    opt(Hosts, Key::Wait, &["wait"], &[],
+        "wait in the queue until there is a free slot for each process, and hold these slots, see mpdalloc(1); in an \
+         allocation it has no effect"),
     opt(Hosts, Key::Gpus, &["gpus-per-proc"], &["N"],
         "give each rank N GPUs of its host in turn, by CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and \
          ZE_AFFINITY_MASK; gpus=N in the host file tells their number, otherwise the devices of the system count"),

@@ -1,6 +1,6 @@
 //! The options that select the daemon for a job.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -56,6 +56,13 @@ impl RingOptions {
         };
         let others = siblings::running_rings(rundir);
         Some(anyhow!("{asked}{others}; without --ring and --rundir the job needs no daemon"))
+    }
+
+    /// The arguments that select the same daemon for a console of the ring.
+    pub(crate) fn words_for_consoles(&self) -> Vec<OsString> {
+        let ring = self.ring.get().map(|name| [OsString::from("--ring"), name.into()]);
+        let rundir = self.rundir.get().map(|path| [OsString::from("--rundir"), path.into()]);
+        ring.into_iter().chain(rundir).flatten().collect()
     }
 
     /// The arguments that select the same daemon.

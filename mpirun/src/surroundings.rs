@@ -99,6 +99,7 @@ fn standing(view: RingView) -> Surroundings {
                 ncpus: member.ncpus,
                 ordinal: member.ordinal,
                 draining: member.draining,
+                held: 0,
             })
             .collect(),
         here: view.me,
@@ -124,6 +125,7 @@ fn private(hosts: &[HostEntry]) -> Result<Surroundings, String> {
         ncpus,
         ordinal,
         draining: false,
+        held: 0,
     };
     let count = cpus::count();
     let first = own.and_then(|own| own.ncpus).unwrap_or(count);

@@ -5,6 +5,7 @@
 //! or job directory is left. README.md explains how to run the tests.
 
 mod across;
+mod alloc;
 mod alone;
 mod apptainer;
 mod argsets;

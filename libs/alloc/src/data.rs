@@ -17,7 +17,7 @@ pub const MAX_PATTERNS: usize = 256;
 /// Most bytes in one pattern, and in the list of allowed numbers.
 pub const MAX_PATTERN: usize = 512;
 /// Most parts of an allocation.
-pub const MAX_PARTS: usize = 16_384;
+pub const MAX_PARTS: usize = 4096;
 /// Most hosts of an allocation in a listing.
 pub const MAX_LISTED_HOSTS: usize = 4;
 /// Most messages that travel together.
@@ -236,6 +236,9 @@ pub enum InvalidRequest {
     /// The two lists of patterns do not go together.
     #[error("the patterns of hosts and of architectures must be equally many, or one")]
     Patterns,
+    /// Too many slots, each with a host of its own.
+    #[error("with several patterns the number of slots must be 1 to {MAX_PARTS}")]
+    Parts,
     /// A list of numbers that is too long.
     #[error("the list of numbers is longer than {MAX_PATTERN} characters")]
     Values,
@@ -252,6 +255,8 @@ impl AllocRequest {
             Err(InvalidRequest::Count)
         } else if hosts > 1 && arch > 1 && hosts != arch {
             Err(InvalidRequest::Patterns)
+        } else if hosts.max(arch) > 1 && self.count as usize > MAX_PARTS {
+            Err(InvalidRequest::Parts)
         } else if matches!(&self.hardness, Hardness::Values(text) if text.len() > MAX_PATTERN) {
             Err(InvalidRequest::Values)
         } else {

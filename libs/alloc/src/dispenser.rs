@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::data::{AllocId, AllocMessage, AllocRequest, Epoch, HostState, Part, Why};
+use crate::data::{AllocId, AllocMessage, AllocRequest, Epoch, HostState, MAX_PARTS, Part, Why};
 use mpd_machine::Time;
 use mpd_wire::{DaemonName, Instance};
 
@@ -70,6 +70,8 @@ struct Term {
     next_look: Time,
     /// Slots or the queue have changed.
     is_changed: bool,
+    /// It has looked at the queue with the reports of the hosts. Before that, the reasons are not known.
+    has_chosen: bool,
 }
 
 /// The dispenser's part of a daemon.
@@ -162,6 +164,7 @@ impl Term {
             reserving: None,
             next_look: now,
             is_changed: true,
+            has_chosen: false,
         }
     }
 
@@ -216,7 +219,7 @@ impl Term {
             let entry = Entry {
                 request,
                 phase: Box::new(Phase::Waiting),
-                why: Why::Behind,
+                why: Why::Asking,
                 told: None,
                 not_before: now,
             };
@@ -251,6 +254,7 @@ impl Term {
         let Some(&ticket) = self.tickets.get(id) else { return };
         let Some(entry) = self.queue.get_mut(&(ticket, id.clone())) else { return };
         let why = match *entry.phase {
+            Phase::Waiting if entry.why == Why::Asking && self.has_chosen => Why::Behind,
             Phase::Waiting => entry.why.clone(),
             _ => Why::Reserving,
         };
@@ -454,6 +458,7 @@ impl Term {
             return;
         }
         let Choice { taken, whys } = self.choose(now);
+        self.has_chosen = true;
         for (key, why) in whys {
             if let Some(entry) = self.queue.get_mut(&key) {
                 entry.why = why;
@@ -472,7 +477,9 @@ impl Term {
             .filter_map(|(name, host)| Some((host.ordinal, name, host, host.state.as_ref()?)))
             .collect();
         hosts.sort_by_key(|(ordinal, name, ..)| (*ordinal, *name));
-        let hosts = hosts.into_iter().map(|(_, name, host, state)| (name, host.draining, state));
+        // An offer has one part for each host.
+        let hosts = hosts.into_iter().take(MAX_PARTS);
+        let hosts = hosts.map(|(_, name, host, state)| (name, host.draining, state));
         let waiting = self.queue.iter().filter(|(_, entry)| matches!(*entry.phase, Phase::Waiting));
         let candidates = waiting.map(|(key, entry)| Candidate {
             key: key.clone(),

@@ -28,6 +28,7 @@
 mod choice;
 pub mod data;
 mod dispenser;
+pub mod exchange;
 mod host;
 mod plan;
 mod requester;

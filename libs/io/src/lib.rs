@@ -55,6 +55,7 @@ pub mod session_share;
 pub mod shm;
 pub mod siblings;
 pub mod signals;
+pub mod slots;
 mod sockdiag;
 pub mod spawn;
 mod stat;

@@ -19,6 +19,9 @@
 //!
 //! A *draining* host gets new processes only if it is named.
 //!
+//! Slots that allocations *hold* do not count, unless the list gives the number of slots. A host whose slots are all held
+//! is used only if it is named, or if this is so for all hosts. A major notice reports that.
+//!
 //! This crate does not use instances, managers or links: the daemon makes [`mpd_wire::job::HostSlices`]
 //! of the result.
 //!
@@ -88,6 +91,8 @@ pub struct Candidate {
     pub ordinal: u64,
     /// Whether it gets new processes only if it is named.
     pub draining: bool,
+    /// Slots that allocations hold.
+    pub held: u32,
 }
 
 /// The hosts of a job's ranks.
@@ -187,6 +192,8 @@ struct Taken {
     ranges: Vec<(u32, u32)>,
     /// Most ranks, by the lists that name the member.
     max: Option<u32>,
+    /// Its ranks use slots that allocations hold.
+    shares: bool,
 }
 
 impl Taken {
@@ -224,6 +231,7 @@ impl<'a> Places<'a> {
                 for host in &listed {
                     let max = &mut self.taken[host.member].max;
                     *max = (*max).or(host.max);
+                    self.taken[host.member].shares |= host.shares;
                 }
                 let taken = |member: usize| self.taken[member].groups;
                 place.insert(Pool::new(&listed, self.request, taken))
@@ -249,6 +257,20 @@ impl<'a> Places<'a> {
         (!names.is_empty()).then(text).map(Notice::major)
     }
 
+    /// The notice about hosts whose slots are all held, and that have ranks nevertheless.
+    fn notice_of_shared(&self) -> Option<Notice> {
+        let shares = |taken: &Taken| taken.shares && !taken.ranges.is_empty();
+        let used = (0..self.members.len()).filter(|&member| shares(&self.taken[member]));
+        let names = self.members.names(used);
+        let text = || {
+            format!(
+                "allocations hold all slots ('mpdqueue'), and this job shares them on {}",
+                Names(&names)
+            )
+        };
+        (!names.is_empty()).then(text).map(Notice::major)
+    }
+
     /// Checks the limits of hosts, and that no slot has several ranks if that is refused.
     fn check_limits(&self) -> Result<(), PlacementError> {
         for (member, taken) in self.taken.iter().enumerate() {
@@ -267,7 +289,8 @@ impl<'a> Places<'a> {
     fn finish(self) -> Result<Placed, PlacementError> {
         self.check_limits()?;
         let crowd = self.pools.values().find_map(Pool::notice);
-        let notices = self.members.notice().into_iter().chain(crowd).chain(self.notice()).collect();
+        let notices = self.members.notice().into_iter().chain(crowd).chain(self.notice());
+        let notices = notices.chain(self.notice_of_shared()).collect();
         let origin = self.members.origin();
         let mut hosts: Vec<(usize, Taken)> = self.taken.into_iter().enumerate().collect();
         hosts.retain(|(member, taken)| *member == origin || !taken.ranges.is_empty());

@@ -15,11 +15,13 @@ use mpd_wire::{Address, DaemonName};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
     pub(super) member: usize,
-    /// The number of CPUs that its daemon reports.
+    /// The slots that are not held, or all of them if none is free.
     pub(super) ncpus: u32,
     pub(super) slots: Option<u32>,
     /// Most ranks, if the list has a limit.
     pub(super) max: Option<u32>,
+    /// All its slots are held by allocations, and the list gives no number.
+    pub(super) shares: bool,
 }
 
 pub(super) struct Members<'a> {
@@ -138,6 +140,9 @@ impl<'a> Members<'a> {
             if left.is_empty() {
                 return Err(PlacementError::Draining(draining));
             }
+            if left.iter().any(|host| !host.shares) {
+                left.retain(|host| !host.shares);
+            }
         }
         Ok(left)
     }
@@ -154,7 +159,10 @@ impl<'a> Members<'a> {
     }
 
     fn host(&self, member: usize, slots: Option<u32>) -> Listed {
-        Listed { member, ncpus: self.list[member].ncpus, slots, max: None }
+        let Candidate { ncpus, held, .. } = *self.list[member];
+        let free = ncpus.saturating_sub(held);
+        let shares = free == 0 && held > 0 && slots.is_none();
+        Listed { member, ncpus: if free > 0 { free } else { ncpus }, slots, max: None, shares }
     }
 
     pub(super) fn names(&self, members: impl Iterator<Item = usize>) -> Vec<DaemonName> {

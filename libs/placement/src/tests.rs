@@ -14,6 +14,7 @@ fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
         ncpus,
         ordinal,
         draining: false,
+        held: 0,
     }
 }
 
@@ -147,6 +148,29 @@ fn draining_hosts_are_left_out_unless_they_are_named() {
     let reported = "draining, and used because you named them: b";
     assert_eq!(named.notices, [Notice::major(reported.into())]);
     assert!(drained("b", 1, on("a b")).notices.is_empty());
+}
+
+#[test]
+fn slots_that_allocations_hold_are_used_last_and_with_a_notice() {
+    let with_held = |held: [u32; 3]| {
+        let mut members = ring("a:2 b:2 c:2");
+        members.iter_mut().zip(held).for_each(|(member, held)| member.held = held);
+        members
+    };
+    let place = |size, held, request: PlacementSpec| {
+        let members = with_held(held);
+        place(&job(vec![program(size, None)], request), &members, &members[0].member).unwrap()
+    };
+    assert_eq!(map_of(&place(3, [1, 0, 0], plain())), "(a:0)(b:1-2)");
+    // Slots without a hold are shared before held ones are used.
+    assert_eq!(map_of(&place(4, [2, 1, 2], plain())), "(b:0-3)");
+    let all = place(3, [2, 2, 2], plain());
+    assert_eq!(map_of(&all), "(a:0-1)(b:2)");
+    let text = "allocations hold all slots ('mpdqueue'), and this job shares them on a, b";
+    assert_eq!(all.notices, [Notice::major(text.to_owned())]);
+    // Named hosts are used, and a list with slots knows why.
+    assert_eq!(map_of(&place(3, [0, 2, 1], on("b c"))), "(b:0-1)(c:2)");
+    assert_eq!(place(2, [2, 2, 2], on("a:2")).notices, []);
 }
 
 #[test]

@@ -97,6 +97,7 @@ pub(super) fn check(opening: &Opening) -> Result<(), String> {
             | RingRequest::ExitAll
             | RingRequest::Drain { .. }
             | RingRequest::Names
+            | RingRequest::Slots(_)
             | RingRequest::Top
             | RingRequest::Introduce { .. }
             | RingRequest::Watch

@@ -514,7 +514,7 @@ impl Daemon {
         let name = self.jobs.name();
         let began_us = wall();
         let Plan { host_slices, mut notices } = match &self.membership {
-            Some(membership) => membership.place(spec)?,
+            Some(membership) => membership.place(now, spec)?,
             None if spec.adopted => placement::adopted(name, None)?,
             None => placement::alone(name, spec)?,
         };

@@ -1,6 +1,8 @@
 //! The daemons for the ranks of a job that was submitted here, and for ranks that its ranks spawn. The pure
 //! placement decides; this file gives it the members as candidates, and gives managers to the chosen hosts.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, bail};
 use mpd_io::{cpus, random};
 use mpd_placement::spawn::{SpawnPlaced, place_spawn};
@@ -23,9 +25,15 @@ pub(crate) struct Plan {
     pub(crate) notices: Vec<Notice>,
 }
 
-/// Places every rank of a job on the live members of the ring.
-pub(crate) fn among(ring: &Ring, spec: &JobSpec) -> Result<Plan> {
-    plan(spec, &candidates(ring), ring.name())
+/// Places every rank of a job on the live members of the ring. `held`: the slots of each host that allocations hold.
+pub(crate) fn among(ring: &Ring, held: &BTreeMap<DaemonName, u32>, spec: &JobSpec) -> Result<Plan> {
+    let mut candidates = candidates(ring);
+    if !held.is_empty() {
+        for candidate in &mut candidates {
+            candidate.held = held.get(&candidate.member).copied().unwrap_or(0);
+        }
+    }
+    plan(spec, &candidates, ring.name())
 }
 
 /// Places the one rank of a job that is already a process of this host.
@@ -116,6 +124,7 @@ fn candidate(record: &Record) -> Candidate {
         ncpus: record.ncpus,
         ordinal: record.ordinal,
         draining: record.draining,
+        held: 0,
     }
 }
 
@@ -125,7 +134,7 @@ fn only(member: DaemonName) -> Candidate {
 
 /// This host, with one CPU.
 fn bare(member: DaemonName) -> Candidate {
-    Candidate { member, addresses: Vec::new(), ncpus: 1, ordinal: 0, draining: false }
+    Candidate { member, addresses: Vec::new(), ncpus: 1, ordinal: 0, draining: false, held: 0 }
 }
 
 /// The managers get instances in a row, so that a list of many hosts is short.

@@ -33,7 +33,7 @@ pub struct FarmCli {
     #[arg(short = 'a', long, value_name = "FILE")]
     pub arg_file: Option<PathBuf>,
 
-    /// Slots of each host [default: the CPUs that its daemon may use]
+    /// Slots of each host [default: those of the allocation (mpdalloc), else the CPUs that its daemon may use]
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub jobs: Option<u32>,
 

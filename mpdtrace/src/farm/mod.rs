@@ -109,6 +109,17 @@ pub fn run(cli: &FarmCli) -> Result<Close> {
     Ok(close)
 }
 
+/// The first message to a worker of a host where an allocation has `held` slots.
+fn within(setup: ToWorker<'static>, held: Option<u32>) -> ToWorker<'static> {
+    match (setup, held) {
+        (ToWorker::Setup { slots, per_task, limit_ms }, Some(held)) => {
+            let slots = if slots == 0 { held } else { slots.min(held) };
+            ToWorker::Setup { slots, per_task, limit_ms }
+        }
+        (setup, _) => setup,
+    }
+}
+
 impl Session {
     fn open(cli: &FarmCli, signals: Signals) -> Result<Self> {
         let clock = Clock::start();
@@ -408,7 +419,8 @@ impl Session {
 
     fn start(&mut self, host: HostId) {
         let name = self.names.name(host).to_owned();
-        match Site::start(&self.place, &name, self.setup) {
+        let setup = within(self.setup, self.sight.slots(&name));
+        match Site::start(&self.place, &name, setup) {
             Ok(site) => drop(self.sites.insert(host, site)),
             Err(error) => {
                 self.results.warn(&format!("host {name}: {error:#}"));

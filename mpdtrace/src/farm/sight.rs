@@ -5,10 +5,11 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use mpd_farm::Membership;
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rundir::{RunDir, host_name};
+use mpd_io::slots;
 use mpd_machine::Time;
 use mpd_wire::Standing;
 use mpd_wire::message::{ConsoleReply, MemberView, RingRequest, RingView};
@@ -46,6 +47,8 @@ pub(crate) struct Sight {
     ring: Option<RunDir>,
     /// The only hosts of the farm, if the user has named some.
     only: Vec<String>,
+    /// The slots of the allocation in which the farm runs, if there is one.
+    held: BTreeMap<String, u32>,
     known: BTreeMap<String, Membership>,
     question: Option<Question>,
     next: Time,
@@ -58,10 +61,10 @@ impl Sight {
     /// The selected daemon does not run, or a host is no member.
     pub(crate) fn open(cli: &FarmCli, now: Time) -> Result<(Self, Place)> {
         let rundir = cli.ring_options.rundir()?;
-        let only = cli.hosts.clone();
+        let (only, held) = allowed(&rundir, &cli.hosts)?;
         let is_chosen = cli.ring_options.ring.is_some() || cli.ring_options.rundir.is_some();
         let mut sight =
-            Self { ring: None, only, known: BTreeMap::new(), question: None, next: now };
+            Self { ring: None, only, held, known: BTreeMap::new(), question: None, next: now };
         match ask::describe(&rundir, PATIENCE) {
             Ok(view) => {
                 let missing =
@@ -83,6 +86,11 @@ impl Sight {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The slots that the allocation has on a host; `None` without an allocation.
+    pub(crate) fn slots(&self, host: &str) -> Option<u32> {
+        self.held.get(host).copied()
     }
 
     /// All hosts with their memberships.
@@ -148,6 +156,24 @@ impl Sight {
             self.known.insert(member.name.to_string(), membership);
         }
     }
+}
+
+/// The hosts of the farm, and in an allocation their slots. `named`: the hosts that the user wants.
+fn allowed(rundir: &RunDir, named: &[String]) -> Result<(Vec<String>, BTreeMap<String, u32>)> {
+    let alloc = std::env::var(slots::VARIABLE).unwrap_or_default();
+    if alloc.is_empty() {
+        return Ok((named.to_vec(), BTreeMap::new()));
+    }
+    let (id, parts) = slots::granted(rundir, &alloc).context(slots::VARIABLE)?;
+    let mut held: BTreeMap<String, u32> = BTreeMap::new();
+    for part in parts {
+        *held.entry(part.host.to_string()).or_default() += part.slots;
+    }
+    if let Some(host) = named.iter().find(|host| !held.contains_key(*host)) {
+        bail!("{host} is not in allocation {id}");
+    }
+    let only = if named.is_empty() { held.keys().cloned().collect() } else { named.to_vec() };
+    Ok((only, held))
 }
 
 fn names(member: &MemberView, host: &str) -> bool {

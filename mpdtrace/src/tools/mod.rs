@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 mod mpdallexit;
+mod mpdalloc;
+mod mpdcancel;
 mod mpdcheck;
 mod mpdcleanup;
 mod mpddrain;
@@ -13,8 +15,10 @@ mod mpdkilljob;
 mod mpdlistjobs;
 mod mpdnames;
 mod mpdping;
+mod mpdqueue;
 mod mpdringtest;
 mod mpdsigjob;
+mod mpdslots;
 mod mpdstate;
 mod mpdstdin;
 mod mpdtop;
@@ -32,7 +36,7 @@ pub(crate) fn called(name: &str) -> Option<Tool> {
     TOOLS.iter().find(|(tool, _)| *tool == name).map(|(_, tool)| *tool)
 }
 
-const TOOLS: [(&str, Tool); 18] = [
+const TOOLS: [(&str, Tool); 22] = [
     ("mpdtrace", mpdtrace::main),
     ("mpdringtest", mpdringtest::main),
     ("mpdwatch", mpdwatch::main),
@@ -42,6 +46,10 @@ const TOOLS: [(&str, Tool); 18] = [
     ("mpddrain", mpddrain::main),
     ("mpdlistjobs", mpdlistjobs::main),
     ("mpdnames", mpdnames::main),
+    ("mpdslots", mpdslots::main),
+    ("mpdalloc", mpdalloc::main),
+    ("mpdqueue", mpdqueue::main),
+    ("mpdcancel", mpdcancel::main),
     ("mpdtop", mpdtop::main),
     ("mpdkilljob", mpdkilljob::main),
     ("mpdsigjob", mpdsigjob::main),

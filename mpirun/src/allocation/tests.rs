@@ -19,6 +19,7 @@ fn caller(variables: &[(&str, &str)]) -> Caller {
         look: crate::linked::look,
         cpus: Vec::new,
         survey: crate::surroundings::read,
+        held: crate::slots::granted,
     }
 }
 

@@ -20,11 +20,12 @@ use mpd_placement::Candidate;
 use mpd_placement::binding::Cpu;
 use mpd_placement::hosts::HostEntry;
 use mpd_wire::DaemonName;
-use mpd_wire::job::{Argset, Bytes, Limit};
+use mpd_wire::job::{Argset, Bytes, HostChoice, Limit};
 
 use super::*;
 use crate::linked::Found;
 use crate::ring::RingSize;
+use crate::slots::Held;
 use crate::surroundings::{RingKind, Surroundings};
 
 fn variable(name: &str, value: &str) -> Bytes {
@@ -52,6 +53,13 @@ fn caller(arguments: &[&str]) -> Caller {
         look: |_, _| Found::Unusable("No such file or directory".into()),
         cpus: || (0..8).map(cpu).collect(),
         survey: |_, hosts| Ok(surroundings(hosts)),
+        held: |_, alloc| match alloc {
+            "a3" => Ok(Held {
+                id: "a3@h1".to_owned(),
+                hosts: ["h1", "h2"].map(|h| HostChoice::new(h.to_owned(), Some(2))).to_vec(),
+            }),
+            _ => Err(format!("there is no allocation {alloc}")),
+        },
     }
 }
 
@@ -87,7 +95,7 @@ fn cpu(number: u32) -> Cpu {
 
 fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
     let member = DaemonName::new(name).unwrap();
-    Candidate { member, addresses: Vec::new(), ncpus, ordinal, draining: false }
+    Candidate { member, addresses: Vec::new(), ncpus, ordinal, draining: false, held: 0 }
 }
 
 /// The arguments of a line without quotes.

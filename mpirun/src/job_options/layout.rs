@@ -18,6 +18,7 @@ use crate::hosts;
 use crate::once::Once;
 use crate::options::Key;
 use crate::scan::Setting;
+use crate::slots::SlotOptions;
 use crate::usage::Usage;
 
 /// The largest number after a unit: more than any host has.
@@ -36,6 +37,7 @@ pub(crate) struct LayoutOptions {
     launcher_program: Once<String>,
     per_host: Once<u32>,
     round_robin: bool,
+    pub(crate) slots: SlotOptions,
     spawn_policy: Once<SpawnPolicy>,
     numbered: Numbered,
     resources: Resources,
@@ -78,6 +80,10 @@ impl LayoutOptions {
     /// Adds an option of this group. Relative files are relative to `directory`.
     pub(super) fn note(&mut self, setting: &Setting, directory: &Path) -> Result<(), Usage> {
         match setting.opt.key {
+            Key::Allocation => {
+                setting.nonempty()?;
+                self.slots.alloc.set(setting.text()?.to_owned(), setting)?;
+            }
             Key::Behind => self.behind = true,
             Key::Binding => self.binding.set(binding(setting)?, setting)?,
             Key::Exclude => self.exclude.extend(hosts::excluded(setting)?),
@@ -110,6 +116,7 @@ impl LayoutOptions {
             Key::PrintRankMap => self.reports.rank_map = true,
             Key::RoundRobin => self.round_robin = true,
             Key::SpawnPolicy => self.spawn_policy.set(spawn_policy(setting)?, setting)?,
+            Key::Wait => self.slots.wait = true,
             _ => {}
         }
         Ok(())

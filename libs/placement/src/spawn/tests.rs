@@ -17,7 +17,7 @@ fn ring(text: &str) -> Vec<Candidate> {
         let (word, draining) = word.strip_suffix('-').map_or((word, false), |word| (word, true));
         let (member, ncpus) = word.split_once(':').unwrap_or((word, "1"));
         let ncpus = ncpus.parse().unwrap();
-        Candidate { member: name(member), addresses: Vec::new(), ncpus, ordinal, draining }
+        Candidate { member: name(member), addresses: Vec::new(), ncpus, ordinal, draining, held: 0 }
     };
     (1..).zip(text.split_whitespace()).map(member).collect()
 }
@@ -298,6 +298,7 @@ proptest! {
             ncpus: *ncpus,
             ordinal: host as u64,
             draining: *fate == 0,
+            held: 0,
         };
         job.members = hosts.iter().enumerate().map(member).collect();
         let named = |which: u8| {

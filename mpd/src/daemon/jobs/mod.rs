@@ -480,6 +480,11 @@ impl Jobs {
         self.look_for_managers(now);
     }
 
+    /// Whether every manager of an earlier daemon has registered or is proven dead.
+    pub(crate) const fn are_known(&self) -> bool {
+        self.next_look.is_none()
+    }
+
     /// Sweeps the jobs whose manager has neither registered nor lives.
     fn look_for_managers(&mut self, now: Time) {
         let unregistered = |(id, job): (&JobId, &Job)| job.manager.is_none().then(|| id.clone());

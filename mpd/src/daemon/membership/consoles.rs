@@ -155,6 +155,8 @@ impl Consoles {
                 self.post(console, first, false);
                 None
             }
+            // The allocations have these.
+            RingRequest::Slots(_) => None,
             // The daemon's loop takes a request about a job.
             RingRequest::State { job: _ } => {
                 for (text, more) in state::pieces(ring) {
@@ -250,7 +252,8 @@ impl Consoles {
         None
     }
 
-    fn post(&mut self, console: usize, reply: ConsoleReply, last: bool) {
+    /// Sends an answer.
+    pub(super) fn post(&mut self, console: usize, reply: ConsoleReply, last: bool) {
         self.answers.push_back((console, reply, last));
     }
 
@@ -480,6 +483,7 @@ fn description(answer: &Answer) -> Option<MemberDescription> {
         | OrderAnswer::NoSuchJob
         | OrderAnswer::Jobs { .. }
         | OrderAnswer::Top { .. }
+        | OrderAnswer::Slots(_)
         | OrderAnswer::Unknown
         | OrderAnswer::Failed { .. }
         | OrderAnswer::Found { .. } => None,

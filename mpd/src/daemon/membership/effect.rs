@@ -1,6 +1,7 @@
 //! Requests of one owner of [`super::Membership`] to another. The loop routes them.
 
 use mpd_ring::Input;
+use mpd_wire::message::ConsoleReply;
 
 use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::net::DialRequest;
@@ -12,6 +13,8 @@ pub(super) enum Effect {
     Post(Input),
     /// To the manager of a job on this host: a message.
     Report(ManagerMessage),
+    /// To a console: an answer, and whether it is the last one.
+    Answer(usize, ConsoleReply, bool),
     /// To the links: the ping of a console.
     Ping(usize, DialRequest),
     /// To the stay: leave the ring.

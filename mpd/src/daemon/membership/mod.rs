@@ -5,6 +5,7 @@
 //!
 //! | owner | has |
 //! |---|---|
+//! | [`allocations`] | the slots of this host, requests for slots, and the queue |
 //! | [`links`] | the links of the ring, pings, our addresses |
 //! | [`consoles`] | requests of consoles, and their answers |
 //! | [`launch`] | announcements of jobs to other hosts and from them; requests about spawned ranks |
@@ -16,6 +17,7 @@
 //! The table of jobs is lent to the loop for a turn, since orders of other members concern jobs.
 
 mod address;
+mod allocations;
 mod consoles;
 mod effect;
 mod journal;
@@ -53,6 +55,7 @@ use crate::cli::Cli;
 use crate::daemon::demand::Demand;
 use crate::daemon::jobs::Jobs;
 use crate::daemon::manager_message::ManagerMessage;
+use crate::daemon::membership::allocations::Allocations;
 use crate::daemon::membership::consoles::Consoles;
 use crate::daemon::membership::effect::{Effect, Farewell};
 use crate::daemon::membership::journal::Journal;
@@ -81,6 +84,7 @@ pub(crate) struct Turn<'a> {
 pub(crate) struct Membership {
     pump: Pump<Ring>,
     links: Links,
+    allocations: Allocations,
     consoles: Consoles,
     launches: Launches,
     meetings: Meetings,
@@ -100,7 +104,9 @@ impl Membership {
         now: Time,
     ) -> Result<Self> {
         let (pump, net, stay) = start::begin(cli, name, rundir, entries, now)?;
+        let own_name = pump.machine().name().clone();
         Ok(Self {
+            allocations: Allocations::new(own_name, rundir, now),
             pump,
             links: Links::new(net),
             consoles: Consoles::new(),
@@ -168,13 +174,14 @@ impl Membership {
     }
 
     pub(crate) fn has_work(&self) -> bool {
-        self.links.has_work() || !self.pump.is_dry()
+        self.links.has_work() || !self.pump.is_dry() || self.allocations.has_work()
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         [
             self.ring().poll_timeout(),
             self.links.next_deadline(),
+            self.allocations.next_deadline(),
             self.consoles.next_deadline(),
             self.journal.next_deadline(),
             self.stay.next_deadline(),
@@ -197,6 +204,7 @@ impl Membership {
     /// Forgets a console that is gone.
     pub(crate) fn forget_console(&mut self, console: usize) {
         self.consoles.forget(console);
+        self.allocations.forget_console(console);
     }
 
     /// Handles a console's request.
@@ -207,17 +215,20 @@ impl Membership {
         console: usize,
         request: RingRequest,
     ) {
-        let known = (self.pump.machine(), self.links.myself());
-        let effect = self.consoles.ask(known, console, request);
+        let ring = self.pump.machine();
+        let effect = match request {
+            RingRequest::Slots(payload) => self.allocations.ask(ring, console, &payload),
+            _ => self.consoles.ask((ring, self.links.myself()), console, request),
+        };
         self.route_all(registry, now, effect);
     }
 
     /// Places the ranks of a job that was submitted here.
-    pub(crate) fn place(&self, spec: &JobSpec) -> Result<Plan> {
+    pub(crate) fn place(&self, now: Time, spec: &JobSpec) -> Result<Plan> {
         if spec.adopted {
             return placement::adopted(self.ring().name().as_str(), Some(self.ring()));
         }
-        placement::among(self.ring(), spec)
+        placement::among(self.ring(), &self.allocations.held(now), spec)
     }
 
     /// Announces a job whose root manager runs here to its other hosts.
@@ -255,6 +266,7 @@ impl Membership {
         let mut effects = self.naming.serve(now, ring, entered, |job| turn.jobs.is_running(job));
         effects.extend(self.launches.serve_spawns(now, ring));
         effects.extend(self.meetings.serve(ring, entered));
+        effects.extend(self.allocations.serve(now, ring, entered, turn.jobs.are_known()));
         self.route_all(registry, now, effects);
         self.settle(&mut turn);
         // Data that waits in sockets is handled before deadlines.
@@ -358,6 +370,7 @@ impl Membership {
     fn route(&mut self, registry: &Registry, now: Time, effect: Effect) {
         match effect {
             Effect::Post(input) => self.pump.post(input),
+            Effect::Answer(console, reply, last) => self.consoles.post(console, reply, last),
             Effect::Report(manager_message) => self.manager_messages.push_back(manager_message),
             Effect::Ping(console, request) => self.links.ping(registry, now, console, request),
             Effect::Leave(how) => self.stay.leave(now, how),
@@ -369,6 +382,10 @@ impl Membership {
     fn scattered(&mut self, turn: &Turn<'_>, gathered: Gathered) {
         let Turn { registry, now, .. } = *turn;
         match Requester::of(gathered.request) {
+            Requester::Allocations => {
+                let effects = self.allocations.gathered(self.pump.machine(), gathered);
+                self.route_all(registry, now, effects);
+            }
             Requester::Consoles => {
                 let effect = self.consoles.scattered(now, self.pump.machine(), gathered);
                 self.route_all(registry, now, effect);
@@ -390,6 +407,10 @@ impl Membership {
     fn refused(&mut self, registry: &Registry, now: Time, request: RequestId) {
         let problem = "too many requests are under way here; try again";
         match Requester::of(request) {
+            Requester::Allocations => {
+                let effect = self.allocations.refused(request, problem);
+                self.route_all(registry, now, effect);
+            }
             Requester::Consoles => {
                 let problem = problem.to_owned();
                 self.consoles.finish(request, ConsoleReply::Refused { problem });
@@ -421,6 +442,13 @@ impl Membership {
 
     /// Leaves the ring: this daemon is no longer a member.
     fn end(&mut self, now: Time) {
+        if self.stay.is_for_good() {
+            for effect in self.allocations.end() {
+                if let Effect::Answer(console, reply, last) = effect {
+                    self.consoles.post(console, reply, last);
+                }
+            }
+        }
         self.consoles.answer_rest();
         self.links.close_all(now);
         self.stay.end(now);
@@ -436,12 +464,20 @@ impl Membership {
     ) -> OrderAnswer {
         match frame::decode_message(payload.as_bytes()) {
             Ok(order) => {
-                if let Some(sender) = sender {
+                // Messages about slots are many, and the log has the requests.
+                if let Some(sender) = sender
+                    && !matches!(order, RingOrder::Slots(_))
+                {
                     self.journal.ordered(turn.now, sender, &order);
                 }
                 match order {
                     RingOrder::FindJob { .. } | RingOrder::PassToJob { .. } => {
                         self.meet(turn, sender, order)
+                    }
+                    RingOrder::Slots(payload) => {
+                        let own = self.pump.machine().name();
+                        let from = sender.map_or(own, |sender| &sender.origin);
+                        self.allocations.ordered(turn.now, (own, from), &payload)
                     }
                     _ => self.execute(turn, order, hops),
                 }
@@ -508,8 +544,10 @@ impl Membership {
             RingOrder::SwitchStdin { job, ranks } => {
                 return self.order_roots(turn.jobs, &job, &ManagerOrder::SwitchStdin { ranks });
             }
-            // `meet` has these.
-            RingOrder::FindJob { .. } | RingOrder::PassToJob { .. } => return OrderAnswer::Unknown,
+            // `delivered` has these.
+            RingOrder::FindJob { .. } | RingOrder::PassToJob { .. } | RingOrder::Slots(_) => {
+                return OrderAnswer::Unknown;
+            }
             RingOrder::TakeBack { name, job, value } => {
                 let ring = self.pump.machine();
                 let effect = self.naming.take_back(ring, (&name, &job, &value));

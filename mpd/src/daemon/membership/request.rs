@@ -7,6 +7,7 @@ use mpd_wire::message::{Answer, Payload};
 /// The owner of a request, which receives the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Requester {
+    Allocations,
     Consoles,
     Launches,
     Meetings,
@@ -15,8 +16,14 @@ pub(super) enum Requester {
 }
 
 impl Requester {
-    const ALL: [Self; 5] =
-        [Self::Consoles, Self::Launches, Self::Meetings, Self::Names, Self::Stay];
+    const ALL: [Self; 6] = [
+        Self::Allocations,
+        Self::Consoles,
+        Self::Launches,
+        Self::Meetings,
+        Self::Names,
+        Self::Stay,
+    ];
 
     /// The owner of this request.
     pub(super) fn of(request: RequestId) -> Self {

@@ -107,6 +107,11 @@ impl Saved {
         mpd_io::trim_memory();
     }
 
+    /// Whether this daemon leaves for good.
+    pub(super) const fn is_forgotten(&self) -> bool {
+        self.forgotten
+    }
+
     /// Removes the file: this daemon leaves for good.
     pub(super) fn forget(&mut self) {
         self.forgotten = true;

@@ -235,6 +235,11 @@ impl Stay {
         }
     }
 
+    /// Whether no successor of this daemon is expected.
+    pub(super) const fn is_for_good(&self) -> bool {
+        self.saved.is_forgotten()
+    }
+
     /// Saves the ring for the successor.
     pub(super) fn save(&mut self, now: Time, ring: &Ring, port: u16) {
         if self.is_saved() {

@@ -307,3 +307,43 @@ fn without_named_hosts_the_job_uses_the_hosts_and_slots_of_the_batch_system() {
     let named = in_batch("-hosts c p");
     assert_eq!((named.spec.size(), named.demand.allocated.len()), (1, 0));
 }
+
+/// A user in an allocation with two slots on each of two hosts.
+fn in_allocation(line: &str) -> Caller {
+    let mut caller = caller(&words(line));
+    caller.environment.push(variable("MPD_ALLOC", "a3"));
+    caller.environment.extend([variable("LSB_JOBID", "7"), variable("LSB_MCPU_HOSTS", "a 2 b 3")]);
+    caller
+}
+
+#[test]
+fn a_job_in_an_allocation_uses_its_slots_and_no_hosts_of_the_batch_system() {
+    let job = run_by(&in_allocation("p"));
+    assert_eq!(job.spec.size(), 4);
+    assert_eq!(written(&job.spec.placement.hosts), "h1:2,h2:2");
+    assert!(job.demand.hosts.is_empty() && job.demand.allocated.is_empty());
+    let fewer = run_by(&in_allocation("-n 3 -hosts h2:9,h1:1 p"));
+    assert_eq!(written(&fewer.spec.placement.hosts), "h2:2,h1:1");
+    let one = run_by(&in_allocation("-n 1 -host h2 p : -n 1 q"));
+    assert_eq!(written(one.spec.argsets[0].hosts.as_ref().unwrap()), "h2:2");
+    let error = parse(&in_allocation("-n 1 -hosts h3 p")).unwrap_err().to_string();
+    assert!(error.contains("h3 is not in allocation a3@h1, which has h1, h2"), "{error}");
+    let mut other = caller(&words("-alloc a4 p"));
+    assert!(refusal(&parse(&other)).contains("-alloc: there is no allocation a4"));
+    other.environment.push(variable("MPD_ALLOC", "a5"));
+    assert!(refusal(&parse(&other)).contains("-alloc: there is no allocation a4"));
+}
+
+fn refusal(result: &Result<Request, Usage>) -> String {
+    result.as_ref().unwrap_err().to_string()
+}
+
+#[test]
+fn a_job_waits_for_a_slot_of_each_process_unless_it_is_in_an_allocation() {
+    let wait = |line: &str| format!("{:?}", run(line).wait);
+    assert_eq!(wait("-n 4 p"), "None");
+    assert_eq!(wait("-n 4 -wait p : -n 2 q"), "Some(Wait { count: 6, hosts: \"\" })");
+    assert_eq!(wait("-n 3 -wait -hosts a:2,b:1 p"), "Some(Wait { count: 3, hosts: \"a,a,b\" })");
+    assert_eq!(run_by(&in_allocation("-wait p")).wait, None);
+    assert_eq!(problem_of(&["-wait", "-ppn", "2", "p"]), "-wait and -ppn contradict each other");
+}

@@ -1,0 +1,50 @@
+//! The console's side of slots: questions and orders to the daemon of this host, and its answers.
+
+use std::time::Duration;
+
+use mpd_alloc::data::{AllocId, AllocNews, Part};
+use mpd_alloc::exchange::{self, Ask, Reply};
+use mpd_wire::message::{ConsoleReply, RingRequest};
+
+use crate::console::{Console, ConsoleError, PATIENCE};
+use crate::rundir::RunDir;
+
+/// The environment variable with the allocation of a command. It only names the allocation: the daemon decides whether
+/// this user may use it.
+pub const VARIABLE: &str = "MPD_ALLOC";
+
+/// Connects to the daemon of `rundir` and asks.
+///
+/// # Errors
+/// [`ConsoleError`].
+pub fn ask(rundir: &RunDir, ask: &Ask) -> Result<Console, ConsoleError> {
+    Console::ask(rundir, request(ask))
+}
+
+/// The request with this content.
+pub fn request(ask: &Ask) -> RingRequest {
+    RingRequest::Slots(exchange::encode(ask))
+}
+
+/// The next answer. Waits at most `patience`; if that is `None`, without a limit.
+///
+/// # Errors
+/// [`ConsoleError`].
+pub fn answer(console: &mut Console, patience: Option<Duration>) -> Result<Reply, ConsoleError> {
+    match console.answer(patience)? {
+        ConsoleReply::Slots(payload) => exchange::decode(&payload).map_err(|_| ConsoleError::Unfit),
+        _ => Err(ConsoleError::Unfit),
+    }
+}
+
+/// The slots of an allocation of this user that was made on this host, as the daemon of `rundir` knows them.
+///
+/// # Errors
+/// [`ConsoleError`].
+pub fn granted(rundir: &RunDir, alloc: &str) -> Result<(AllocId, Vec<Part>), ConsoleError> {
+    let mut console = ask(rundir, &Ask::Granted { alloc: alloc.to_owned() })?;
+    match answer(&mut console, Some(PATIENCE))? {
+        Reply::News(AllocNews::Granted { id, parts }) => Ok((id, parts)),
+        _ => Err(ConsoleError::Unfit),
+    }
+}

@@ -1,0 +1,519 @@
+//! The allocations: the loop around the pure [`Allocator`], its messages to other daemons, and its record on disk.
+//!
+//! Messages to one member travel together, one batch at a time, so a ring of thousands is not flooded. The machine sends
+//! a lost message again.
+
+mod held;
+mod record;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use mpd_alloc::data::{AllocEntry, AllocId, AllocMessage, AllocNews, AllocRequest, MAX_MESSAGES};
+use mpd_alloc::exchange::{self, Ask, HostSlots, Listing, Order, Reply};
+use mpd_alloc::{Allocator, Config, Input as Event, Member, Output, OwnerId, Resume, Timing};
+use mpd_io::clock::wall;
+use mpd_io::rundir::RunDir;
+use mpd_machine::{Pump, Time};
+use mpd_ring::{Input, MAX_ANSWER, RequestId, Ring};
+use mpd_wire::message::{Answer, ConsoleReply, OrderAnswer, Payload, RingOrder};
+use mpd_wire::{DaemonName, Standing, frame};
+use nix::sys::utsname::uname;
+use nix::unistd::geteuid;
+
+use crate::daemon::membership::effect::Effect;
+use crate::daemon::membership::pages;
+use crate::daemon::membership::request::{Gathered, Numbers, Requester, payload_of};
+
+use held::HeldSlots;
+use record::Record;
+
+/// Most batches under way, so that other requests have room in the ring.
+const MAX_UNDER_WAY: usize = 16;
+/// Most messages that wait for one member. Later ones are dropped; the machine sends them again.
+const MAX_WAITING: usize = 65_536;
+/// Most bytes of a batch: an offer may be large.
+const MAX_BATCH: usize = 128 * 1024;
+/// Bytes of requests in a page. An answer is a payload in base 64, so it has a third more of them.
+const ROOM: usize = MAX_ANSWER * 3 / 4 - 256;
+
+/// A request to the ring.
+#[derive(Debug)]
+enum UnderWay {
+    /// Messages to this member.
+    Batch(DaemonName),
+    /// Cancelling for this console.
+    Cancel(usize, AllocId),
+    /// A page of the list for this console, with the members that were missing for earlier pages.
+    List(usize, u32, Vec<DaemonName>),
+}
+
+/// The allocations of this daemon.
+#[derive(Debug)]
+pub(super) struct Allocations {
+    pump: Pump<Allocator>,
+    record: Record,
+    held: HeldSlots,
+    numbers: Numbers,
+    waiting: BTreeMap<DaemonName, VecDeque<AllocMessage>>,
+    under_way: BTreeMap<RequestId, UnderWay>,
+    /// The consoles that own a request.
+    owners: BTreeSet<usize>,
+    /// The list of members that the machine knows.
+    revision: Option<u64>,
+    is_ready: bool,
+}
+
+impl Allocations {
+    /// Reads the record of an earlier daemon.
+    pub(super) fn new(name: DaemonName, rundir: &RunDir, now: Time) -> Self {
+        let (record, saved) = Record::open(rundir, &name);
+        let mut held = HeldSlots::default();
+        held.set_own(now, &saved.own);
+        let config = Config {
+            name,
+            arch: uname().map_or_else(
+                |_| String::new(),
+                |names| names.machine().to_string_lossy().into_owned(),
+            ),
+            life: wall().saturating_sub(micros(now)),
+            timing: Timing::default(),
+            saved,
+        };
+        Self {
+            pump: Pump::new(Allocator::new(now, config)),
+            record,
+            held,
+            numbers: Numbers::new(Requester::Allocations),
+            waiting: BTreeMap::new(),
+            under_way: BTreeMap::new(),
+            owners: BTreeSet::new(),
+            revision: None,
+            is_ready: false,
+        }
+    }
+
+    const fn machine(&self) -> &Allocator {
+        self.pump.machine()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.machine().poll_timeout().into_iter().chain(self.held.next_deadline()).min()
+    }
+
+    /// The held slots of each host, by the reports of all daemons.
+    pub(super) fn held(&self, now: Time) -> BTreeMap<DaemonName, u32> {
+        self.held.all(now)
+    }
+
+    pub(super) fn has_work(&self) -> bool {
+        !self.pump.is_dry() || (self.can_send() && self.sendable().is_some())
+    }
+
+    /// Gives the machine the time and its inputs, and performs its outputs. `jobs_known`: no manager of an earlier
+    /// daemon is missing.
+    pub(super) fn serve(
+        &mut self,
+        now: Time,
+        ring: &Ring,
+        entered: bool,
+        jobs_known: bool,
+    ) -> Vec<Effect> {
+        if entered && self.revision != Some(ring.revision()) {
+            self.revision = Some(ring.revision());
+            let members = members(ring);
+            let is_live = |name: &DaemonName| members.iter().any(|member| member.name == *name);
+            self.held.members_changed(now, is_live);
+            self.pump.post(Event::Members(members));
+        }
+        if jobs_known && !self.is_ready {
+            self.is_ready = true;
+            self.pump.post(Event::Ready);
+        }
+        let mut effects = Vec::new();
+        self.perform(now, &mut effects);
+        if self.machine().poll_timeout().is_some_and(|at| at <= now) {
+            self.pump.handle_timeout(now);
+            self.perform(now, &mut effects);
+        }
+        if entered && let Some((number, parts)) = self.held.take_due(now, wall()) {
+            let request = self.numbers.next();
+            let order = order(&Order::Held { number, parts });
+            effects.push(Effect::Post(Input::Scatter(request, order)));
+        }
+        while self.can_send()
+            && let Some(member) = self.sendable().cloned()
+        {
+            effects.push(self.send(member));
+        }
+        effects
+    }
+
+    fn perform(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        while let Some(output) = self.pump.next(now) {
+            match output {
+                Output::Save(saved) => {
+                    self.held.set_own(now, &saved.own);
+                    self.record.write(&saved);
+                }
+                Output::Send(to, message) => {
+                    let waiting = self.waiting.entry(to).or_default();
+                    if waiting.len() < MAX_WAITING {
+                        waiting.push_back(message);
+                    }
+                }
+                Output::Tell(OwnerId(owner), news) => {
+                    let is_over = matches!(news, AllocNews::Over { .. });
+                    let reply = reply(&Reply::News(news));
+                    effects.extend(self.answer(owner, reply, is_over));
+                }
+                Output::Refused(OwnerId(owner), problem) => {
+                    effects.extend(self.answer(owner, ConsoleReply::Refused { problem }, true));
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, owner: u64, reply: ConsoleReply, is_last: bool) -> Option<Effect> {
+        let console =
+            usize::try_from(owner).ok().filter(|console| self.owners.contains(console))?;
+        if is_last {
+            self.owners.remove(&console);
+        }
+        Some(Effect::Answer(console, reply, is_last))
+    }
+
+    fn can_send(&self) -> bool {
+        self.under_way.len() < MAX_UNDER_WAY
+    }
+
+    /// A member with waiting messages and none under way.
+    fn sendable(&self) -> Option<&DaemonName> {
+        let busy: BTreeSet<&DaemonName> =
+            self.under_way.values().filter_map(UnderWay::to).collect();
+        self.waiting.keys().find(|member| !busy.contains(member))
+    }
+
+    /// Sends the messages that wait for a member, or the first of them.
+    fn send(&mut self, member: DaemonName) -> Effect {
+        let mut messages = Vec::new();
+        let mut size = 0;
+        if let Some(waiting) = self.waiting.get_mut(&member) {
+            while messages.len() < MAX_MESSAGES && size < MAX_BATCH {
+                let Some(message) = waiting.pop_front() else { break };
+                size += match &message {
+                    AllocMessage::Offer { parts, .. } => 64 + parts.len() * 64,
+                    _ => 256,
+                };
+                messages.push(message);
+            }
+            if waiting.is_empty() {
+                self.waiting.remove(&member);
+            }
+        }
+        let payload = order(&Order::Messages(messages));
+        let request = self.numbers.next();
+        self.under_way.insert(request, UnderWay::Batch(member.clone()));
+        Effect::Post(Input::Send(request, member, payload))
+    }
+
+    /// Carries out the order of a member.
+    pub(super) fn ordered(
+        &mut self,
+        now: Time,
+        (own, from): (&DaemonName, &DaemonName),
+        payload: &Payload,
+    ) -> OrderAnswer {
+        match exchange::decode(payload) {
+            Ok(Order::Messages(messages)) => {
+                for message in messages {
+                    self.pump.post(Event::Received(from.clone(), message));
+                }
+                OrderAnswer::Done
+            }
+            Ok(Order::Held { number, parts }) => {
+                if from != own {
+                    self.held.reported(now, from, number, parts);
+                }
+                OrderAnswer::Done
+            }
+            Ok(Order::List { page }) => OrderAnswer::Slots(exchange::encode(&self.listing(page))),
+            Ok(Order::Cancel { id, uid }) => self.cancel(id, uid),
+            Err(e) => {
+                log::warn!("refused an order of {from}: {e}");
+                OrderAnswer::Unknown
+            }
+        }
+    }
+
+    /// Cancels a request or an allocation that was made here, by order of another member.
+    fn cancel(&mut self, id: AllocId, uid: u32) -> OrderAnswer {
+        if self.machine().entries().any(|entry| entry.id == id && entry.uid == uid) {
+            self.pump.post(Event::Cancel(id, uid));
+            return OrderAnswer::Done;
+        }
+        OrderAnswer::Failed { problem: unknown(&id) }
+    }
+
+    /// Handles a console's request about allocations.
+    pub(super) fn ask(&mut self, ring: &Ring, console: usize, payload: &Payload) -> Option<Effect> {
+        let ask = match exchange::decode(payload) {
+            Ok(ask) => ask,
+            Err(e) => return Some(Effect::Answer(console, refused(e.to_string()), true)),
+        };
+        // Only this user has connections to this daemon.
+        let uid = geteuid().as_raw();
+        match ask {
+            Ask::Allocate { request } => {
+                self.owners.insert(console);
+                let request = AllocRequest { uid, since_us: wall(), ..*request };
+                self.pump.post(Event::Request(OwnerId(console as u64), request));
+                None
+            }
+            Ask::Resume { id, request, ticket, granted } => {
+                self.owners.insert(console);
+                let request = AllocRequest { uid, ..*request };
+                let resume = Resume { id, request, ticket, is_granted: granted };
+                self.pump.post(Event::Resume(OwnerId(console as u64), resume));
+                None
+            }
+            Ask::Granted { alloc } => {
+                let reply = match AllocId::parse_at(&alloc, ring.name()) {
+                    Ok(id) => self.granted(ring, id, uid),
+                    Err(e) => refused(format!("{}: {e}", shown(&alloc))),
+                };
+                Some(Effect::Answer(console, reply, true))
+            }
+            Ask::Cancel { alloc } => Some(self.begin_to_cancel(ring, console, &alloc, uid)),
+            Ask::List => self.list(console, 0, Vec::new()),
+        }
+    }
+
+    fn granted(&self, ring: &Ring, id: AllocId, uid: u32) -> ConsoleReply {
+        if let Some(parts) = self.machine().granted(&id, uid) {
+            return reply(&Reply::News(AllocNews::Granted { id, parts: parts.to_vec() }));
+        }
+        if id.daemon() != ring.name() {
+            let here = format!("allocation {id} can be used only on {}", id.daemon());
+            return refused(here);
+        }
+        refused(unknown(&id))
+    }
+
+    fn begin_to_cancel(&mut self, ring: &Ring, console: usize, alloc: &str, uid: u32) -> Effect {
+        let id = match AllocId::parse_at(alloc, ring.name()) {
+            Ok(id) => id,
+            Err(e) => {
+                let reply = refused(format!("{}: {e}", shown(alloc)));
+                return Effect::Answer(console, reply, true);
+            }
+        };
+        if id.daemon() == ring.name() {
+            let answer = self.cancel(id, uid);
+            return Effect::Answer(console, reply_of(answer), true);
+        }
+        let request = self.numbers.next();
+        let member = id.daemon().clone();
+        let payload = order(&Order::Cancel { id: id.clone(), uid });
+        self.under_way.insert(request, UnderWay::Cancel(console, id));
+        Effect::Post(Input::Send(request, member, payload))
+    }
+
+    fn list(&mut self, console: usize, page: u32, missing: Vec<DaemonName>) -> Option<Effect> {
+        let request = self.numbers.next();
+        self.under_way.insert(request, UnderWay::List(console, page, missing));
+        Some(Effect::Post(Input::Scatter(request, order(&Order::List { page }))))
+    }
+
+    /// One page of the slots and requests of this host.
+    fn listing(&self, wanted: u32) -> Listing {
+        let (slots, used) = self.machine().slots();
+        let (entries, more) = page(self.machine().entries(), wanted);
+        Listing { slots, used, entries, more }
+    }
+
+    /// Handles the answers to a request.
+    pub(super) fn gathered(&mut self, ring: &Ring, gathered: Gathered) -> Vec<Effect> {
+        let Gathered { request, answers, missing, .. } = gathered;
+        match self.under_way.remove(&request) {
+            Some(UnderWay::Cancel(console, id)) => {
+                let decoded =
+                    |answer: &Answer| frame::decode_message(answer.answer.as_bytes()).ok();
+                let answer = answers.first().and_then(decoded);
+                let silent = || refused(format!("{} does not answer", id.daemon()));
+                let reply = answer.map_or_else(silent, reply_of);
+                vec![Effect::Answer(console, reply, true)]
+            }
+            Some(UnderWay::List(console, page, mut before)) => {
+                before.extend(missing.into_iter().collect::<BTreeSet<_>>());
+                before.sort_unstable();
+                before.dedup();
+                self.listed(ring, console, (page, before), &answers)
+            }
+            Some(UnderWay::Batch(_)) | None => Vec::new(),
+        }
+    }
+
+    /// Sends one page of every host to the console, and asks for the next one.
+    fn listed(
+        &mut self,
+        ring: &Ring,
+        console: usize,
+        (page, missing): (u32, Vec<DaemonName>),
+        answers: &[Answer],
+    ) -> Vec<Effect> {
+        let listed = pages::page(ring, page, answers, |host, answer| match answer {
+            OrderAnswer::Slots(payload) => {
+                let Listing { slots, used, entries, more } = exchange::decode(&payload).ok()?;
+                Some((HostSlots { host: host.clone(), slots, used, entries }, more))
+            }
+            _ => None,
+        });
+        let more = listed.more;
+        let replies = pages::replies(listed, &missing, |hosts, missing, more| {
+            reply(&Reply::Hosts { hosts, missing, more })
+        });
+        let answer = |(reply, last)| Effect::Answer(console, reply, last);
+        let mut effects: Vec<Effect> = replies.into_iter().map(answer).collect();
+        if more {
+            effects.extend(self.list(console, page + 1, missing));
+        }
+        effects
+    }
+
+    /// The ring refuses a request.
+    pub(super) fn refused(&mut self, request: RequestId, problem: &str) -> Option<Effect> {
+        let console = match self.under_way.remove(&request)? {
+            UnderWay::Batch(_) => return None,
+            UnderWay::Cancel(console, _) | UnderWay::List(console, ..) => console,
+        };
+        Some(Effect::Answer(console, refused(problem.to_owned()), true))
+    }
+
+    /// Ends all allocations: this daemon leaves the ring for good.
+    pub(super) fn end(&mut self) -> Vec<Effect> {
+        self.record.remove();
+        let problem = "the daemon has left the ring, so the slots are lost";
+        let answer = |console| Effect::Answer(console, refused(problem.to_owned()), true);
+        std::mem::take(&mut self.owners).into_iter().map(answer).collect()
+    }
+
+    /// Forgets a console that is gone. The slots that it owns become free.
+    pub(super) fn forget_console(&mut self, console: usize) {
+        if self.owners.remove(&console) {
+            self.pump.post(Event::OwnerGone(OwnerId(console as u64)));
+        }
+    }
+}
+
+impl UnderWay {
+    const fn to(&self) -> Option<&DaemonName> {
+        match self {
+            Self::Batch(member) => Some(member),
+            Self::Cancel(..) | Self::List(..) => None,
+        }
+    }
+}
+
+fn members(ring: &Ring) -> Vec<Member> {
+    let live = ring.records().filter(|record| record.standing == Standing::Live);
+    let member = |record: &mpd_wire::Record| Member {
+        name: record.name.clone(),
+        instance: record.instance,
+        ordinal: record.ordinal,
+        slots: record.ncpus,
+        draining: record.draining,
+    };
+    live.map(member).collect()
+}
+
+/// One page of entries that fits an answer, and whether there is another one.
+fn page(entries: impl Iterator<Item = AllocEntry>, wanted: u32) -> (Vec<AllocEntry>, bool) {
+    let (mut page, mut room) = (0, ROOM);
+    let mut taken = Vec::new();
+    for entry in entries {
+        // Our own structs serialise; see frame::encode_message.
+        let size = serde_json::to_vec(&entry).expect("an entry serialises").len() + 1;
+        if size > room {
+            (page, room) = (page + 1, ROOM);
+        }
+        room = room.saturating_sub(size);
+        if page > wanted {
+            return (taken, true);
+        }
+        if page == wanted {
+            taken.push(entry);
+        }
+    }
+    (taken, false)
+}
+
+fn order(order: &Order) -> Payload {
+    payload_of(&RingOrder::Slots(exchange::encode(order)))
+}
+
+fn reply(reply: &Reply) -> ConsoleReply {
+    ConsoleReply::Slots(exchange::encode(reply))
+}
+
+fn reply_of(answer: OrderAnswer) -> ConsoleReply {
+    match answer {
+        OrderAnswer::Done => ConsoleReply::Done { missing: Vec::new() },
+        OrderAnswer::Failed { problem } => refused(problem),
+        _ => refused("the daemon of that host does not know the order".to_owned()),
+    }
+}
+
+fn refused(problem: String) -> ConsoleReply {
+    ConsoleReply::Refused { problem }
+}
+
+fn unknown(id: &AllocId) -> String {
+    format!("there is no allocation {id}; 'mpdqueue' lists them")
+}
+
+/// The beginning of a text that a user gave.
+fn shown(text: &str) -> String {
+    format!("{:?}", text.chars().take(80).collect::<String>())
+}
+
+fn micros(time: Time) -> u64 {
+    u64::try_from(time.since(Time::ZERO).as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use mpd_alloc::data::{MAX_LISTED_HOSTS, Part, Why};
+
+    use super::*;
+
+    fn entry(number: u64) -> AllocEntry {
+        let long = DaemonName::new(&"d".repeat(255)).unwrap();
+        AllocEntry {
+            id: AllocId::new(number, long.clone()),
+            uid: u32::MAX,
+            count: u32::MAX,
+            since_us: u64::MAX,
+            ticket: Some(u64::MAX),
+            why: Some(Why::TooFewExist { slots: u32::MAX }),
+            slots: Some(u32::MAX),
+            hosts: vec![Part { host: long, slots: u32::MAX }; MAX_LISTED_HOSTS],
+            ends_us: Some(u64::MAX),
+        }
+    }
+
+    #[test]
+    fn every_entry_is_on_one_page_and_every_page_fits_an_answer() {
+        let mut seen = Vec::new();
+        for number in 0.. {
+            let (entries, more) = page((0..9).map(entry), number);
+            seen.extend(entries.iter().map(|entry| entry.id.number()));
+            let listing = Listing { slots: u32::MAX, used: u32::MAX, entries, more };
+            let answer = OrderAnswer::Slots(exchange::encode(&listing));
+            assert!(serde_json::to_vec(&answer).unwrap().len() <= MAX_ANSWER);
+            if !more {
+                break;
+            }
+        }
+        assert_eq!(seen, (0..9).collect::<Vec<u64>>());
+    }
+}

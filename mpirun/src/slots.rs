@@ -1,0 +1,191 @@
+//! The allocation in which a job runs (`mpdalloc`), and the wait for one (`-wait`).
+//!
+//! A variable or an option only names the allocation. The daemon of this host reports its slots, if it belongs to this user.
+
+use std::ffi::OsStr;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::anyhow;
+use mpd_alloc::data::MAX_PATTERNS;
+use mpd_io::slots;
+pub use mpd_io::slots::VARIABLE;
+use mpd_wire::job::{HostChoice, JobSpec};
+
+use crate::once::Once;
+use crate::ring_options::RingOptions;
+use crate::usage::Usage;
+
+/// The slots of an allocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its name.
+    pub id: String,
+    /// Its hosts in order, each once, with their slots.
+    pub hosts: Vec<HostChoice>,
+}
+
+/// The wait for slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The number of slots.
+    count: u32,
+    /// The host of each slot in turn, as `mpdalloc --hosts` reads it; empty: any host.
+    hosts: String,
+}
+
+/// The given options about slots.
+#[derive(Debug, Default)]
+pub(crate) struct SlotOptions {
+    pub(crate) alloc: Once<String>,
+    pub(crate) wait: bool,
+}
+
+/// The slots of an allocation, by the daemon of this host.
+///
+/// # Errors
+/// The daemon is not there, or refuses, as a text.
+pub fn granted(ring_options: &RingOptions, alloc: &str) -> Result<Held, String> {
+    let rundir = ring_options.rundir().map_err(|e| format!("{e:#}"))?;
+    let (id, parts) = slots::granted(&rundir, alloc).map_err(|e| e.to_string())?;
+    let mut hosts: Vec<HostChoice> = Vec::new();
+    for part in parts {
+        let name = part.host.to_string();
+        match hosts.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.slots = known.slots.map(|sum| sum.saturating_add(part.slots)),
+            None => hosts.push(HostChoice::new(name, Some(part.slots))),
+        }
+    }
+    Ok(Held { id: id.to_string(), hosts })
+}
+
+impl Held {
+    /// Restricts a job to these slots. Its own hosts can only be fewer, with fewer slots.
+    ///
+    /// # Errors
+    /// The job names a host that is not in the allocation.
+    pub(crate) fn restrict(&self, spec: &mut JobSpec) -> Result<(), Usage> {
+        spec.placement.hosts = self.within(&spec.placement.hosts)?;
+        for argset in &mut spec.argsets {
+            if let Some(hosts) = &argset.hosts {
+                argset.hosts = Some(self.within(hosts)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn within(&self, named: &[HostChoice]) -> Result<Vec<HostChoice>, Usage> {
+        if named.is_empty() {
+            return Ok(self.hosts.clone());
+        }
+        let restricted = |named: &HostChoice| {
+            let held = self.hosts.iter().find(|held| is_alike(&held.name, &named.name));
+            let held = held.ok_or_else(|| {
+                let names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+                let (id, host) = (&self.id, &named.name);
+                Usage::new(format!(
+                    "{host} is not in allocation {id}, which has {}",
+                    names.join(", ")
+                ))
+            })?;
+            let slots = named.slots.map_or(held.slots, |slots| held.slots.map(|h| h.min(slots)));
+            Ok(HostChoice { name: held.name.clone(), slots, ..named.clone() })
+        };
+        named.iter().map(restricted).collect()
+    }
+}
+
+/// Whether two names can belong to one host.
+fn is_alike(one: &str, other: &str) -> bool {
+    let label = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    one == other || (label(one) == label(other) && !(one.contains('.') && other.contains('.')))
+}
+
+impl Wait {
+    /// The slots for this job.
+    ///
+    /// # Errors
+    /// The job wants its processes on the hosts in a way that slots do not have.
+    pub(crate) fn of(spec: &JobSpec) -> Result<Self, Usage> {
+        let placement = &spec.placement;
+        let contradicts =
+            |option| Usage::syntax(format!("-wait and {option} contradict each other"));
+        if placement.per_host.is_some() {
+            return Err(contradicts("-ppn"));
+        }
+        if placement.group.is_some() {
+            return Err(contradicts("-g"));
+        }
+        if !placement.exclude.is_empty() {
+            return Err(contradicts("-exclude"));
+        }
+        if spec.argsets.iter().any(|argset| argset.hosts.is_some()) {
+            return Err(contradicts("-host"));
+        }
+        Ok(Self { count: spec.size(), hosts: patterns(&placement.hosts) })
+    }
+
+    /// Replaces this process by `mpdalloc`, which runs the same command line with the slots.
+    ///
+    /// # Errors
+    /// The program cannot be executed. Otherwise it does not return.
+    pub fn begin(&self, ring_options: &RingOptions, quiet: bool) -> anyhow::Error {
+        let own = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("mpirun"));
+        let mut words = std::env::args_os();
+        let name = words.next().unwrap_or_default();
+        let name = Path::new(&name).file_name().unwrap_or(OsStr::new("mpirun")).to_owned();
+        let program = own.with_file_name("mpdalloc");
+        let mut command = Command::new(&program);
+        command.arg(format!("--slots={}", self.count)).args(quiet.then_some("--quiet"));
+        if !self.hosts.is_empty() {
+            command.arg(format!("--hosts={}", self.hosts));
+        }
+        command.args(ring_options.words_for_consoles());
+        let error = command.arg("--").arg(own.with_file_name(name)).args(words).exec();
+        anyhow!("cannot execute {}: {error}", program.display())
+    }
+}
+
+/// The named hosts as patterns: a host with N slots N times, or any of the hosts if a number is missing.
+fn patterns(hosts: &[HostChoice]) -> String {
+    let total: u32 =
+        hosts.iter().map(|host| host.slots.unwrap_or(u32::MAX)).fold(0, u32::saturating_add);
+    let names = hosts.iter().map(|host| host.name.as_str());
+    if total as usize > MAX_PATTERNS {
+        return names.collect::<Vec<_>>().join("+");
+    }
+    let each = hosts
+        .iter()
+        .flat_map(|host| std::iter::repeat_n(host.name.as_str(), host.slots.unwrap_or(0) as usize));
+    each.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(name: &str, slots: Option<u32>) -> HostChoice {
+        HostChoice::new(name.to_owned(), slots)
+    }
+
+    #[test]
+    fn a_job_in_an_allocation_can_only_use_fewer_of_its_slots() {
+        let hosts = vec![choice("h1", Some(4)), choice("h2.a", Some(2))];
+        let held = Held { id: "a3@h1".to_owned(), hosts: hosts.clone() };
+        assert_eq!(held.within(&[]).unwrap(), hosts);
+        let fewer = held.within(&[choice("h2", Some(8)), choice("h1", Some(1))]).unwrap();
+        assert_eq!(fewer, [choice("h2.a", Some(2)), choice("h1", Some(1))]);
+        assert_eq!(held.within(&[choice("h1", None)]).unwrap(), [choice("h1", Some(4))]);
+        let error = held.within(&[choice("h3", None)]).unwrap_err().to_string();
+        assert!(error.contains("h3 is not in allocation a3@h1, which has h1, h2.a"), "{error}");
+    }
+
+    #[test]
+    fn named_hosts_become_the_pattern_of_each_slot() {
+        assert_eq!(patterns(&[]), "");
+        assert_eq!(patterns(&[choice("a", Some(2)), choice("b", Some(1))]), "a,a,b");
+        assert_eq!(patterns(&[choice("a", Some(2)), choice("b", None)]), "a+b");
+        assert_eq!(patterns(&[choice("a", Some(300)), choice("b", Some(1))]), "a+b");
+    }
+}
