@@ -251,7 +251,7 @@ pub struct SlotsCli {
 /// Hold slots of the ring, and run a command with them.
 ///
 /// mpdalloc waits until the slots are free, and then runs COMMAND, or a shell. mpirun uses exactly these slots there; it
-/// finds them by the variable MPD_ALLOC. The slots are free again when COMMAND has ended. Requests get their slots in the
+/// finds them by the variable MPD_ALLOC. MPD_ALLOC_SLOTS lists them, as in 'h1:2 h2:1'. The slots are free again when COMMAND has ended. Requests get their slots in the
 /// order in which they were made. A later request is first only on hosts that an earlier one cannot use. With time limits
 /// (-t) a later one is also first if the earlier one does not start later for that.
 ///

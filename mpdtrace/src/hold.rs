@@ -239,6 +239,8 @@ impl Hold<'_> {
         self.tell(&format!("{id} has {}", parts(granted)));
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).env(VARIABLE, id.to_string());
+        command.env(slots::LIST_VARIABLE, parts(granted));
+        command.env(slots::OWNER_VARIABLE, std::process::id().to_string());
         if let Some(ring) = &self.options.ring {
             command.env("MPD_RING", ring);
         }

@@ -54,6 +54,7 @@ fn serve(caller: &Caller) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Ok(Request::Run(job)) => {
+            mpd_io::slots::end_with_owner();
             for remark in &job.remarks {
                 let text = mpd_io::logging::one_line(remark);
                 let _ = writeln!(io::stderr(), "{}: {text}", caller.name);

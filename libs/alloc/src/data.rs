@@ -340,6 +340,7 @@ impl fmt::Display for Why {
         match self {
             Self::Asking => f.write_str("the ring has not answered yet"),
             Self::Behind => f.write_str("an earlier request is first"),
+            Self::TooFew { free: 1 } => f.write_str("1 of its slots is free"),
             Self::TooFew { free } => write!(f, "{free} of its slots are free"),
             Self::TooFewExist { slots } => {
                 write!(f, "the ring has only {slots} slots that it may use")

@@ -5,13 +5,35 @@ use std::time::Duration;
 use mpd_alloc::data::{AllocId, AllocNews, Part};
 use mpd_alloc::exchange::{self, Ask, Reply};
 use mpd_wire::message::{ConsoleReply, RingRequest};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 use crate::console::{Console, ConsoleError, PATIENCE};
 use crate::rundir::RunDir;
+use crate::signals;
 
 /// The environment variable with the allocation of a command. It only names the allocation: the daemon decides whether
 /// this user may use it.
 pub const VARIABLE: &str = "MPD_ALLOC";
+
+/// The environment variable with the slots of the allocation, as `h1:2 h2:1`, for scripts.
+pub const LIST_VARIABLE: &str = "MPD_ALLOC_SLOTS";
+/// The environment variable with the process that holds the slots.
+pub const OWNER_VARIABLE: &str = "MPD_ALLOC_PID";
+
+/// Lets the kernel kill this process when its parent dies, if the slots belong to the parent: without it they are free.
+pub fn end_with_owner() {
+    let owner = std::env::var(OWNER_VARIABLE).ok().and_then(|owner| owner.parse().ok());
+    let Some(owner) = owner.map(Pid::from_raw).filter(|owner| *owner == Pid::parent()) else {
+        return;
+    };
+    let is_set = set_pdeathsig(Signal::SIGKILL).is_ok();
+    if is_set && Pid::parent() != owner {
+        // It died before.
+        let _ = signals::send(Pid::this(), Signal::SIGKILL as i32);
+    }
+}
 
 /// Connects to the daemon of `rundir` and asks.
 ///

@@ -13,7 +13,7 @@ fn an_allocation_survives_the_daemon_of_its_owner_and_that_of_its_slots() {
     let mut holder = ring.alloc(1, &["-n", "3", "sh", "-c", script]).input_pipe().start();
     holder.tells("a1@d1 has d1:2 d2:1");
     let waiting = ring.alloc(2, &["-n", "4", "true"]).start();
-    waiting.tells("a1@d2 waits: 1 of its slots are free");
+    waiting.tells("a1@d2 waits: 1 of its slots is free");
     for killed in [1, 2] {
         ring.kill(killed);
         ring.start_again(killed);
@@ -96,4 +96,31 @@ fn an_allocation_ends_at_its_time_limit_and_with_its_ring() {
     holder.wait().code(1).says(&["the daemon has left the ring, so the slots are lost"]);
     ring.forget(1);
     assert!(!ring.rundir(1).join("slots.json").exists());
+}
+
+#[test]
+fn the_slots_of_a_lost_host_are_lost_and_the_others_remain() {
+    let ring = Members::with_slots(3, 1);
+    let script = "read line; mpirun -print-rank-map true";
+    let mut holder = ring.alloc(1, &["-n", "3", "sh", "-c", script]).input_pipe().start();
+    holder.tells("a1@d1 has d1:1 d2:1 d3:1");
+    ring.kill(2);
+    holder.tells("a1@d1 has lost its slots on d2");
+    assert_eq!(ring.slots(1), ["d1 1 1 0", "d3 1 1 0"]);
+    drop(holder.stdin());
+    holder.wait().code(0).prints("(d1:0)(d3:1)\n");
+    ring.start_again(2);
+    ring.agree();
+    ring.all_is_free(1);
+}
+
+#[test]
+fn a_job_ends_with_the_process_that_holds_its_slots() {
+    let ring = Members::with_slots(1, 2);
+    let holder = ring.mpirun(1, &["-wait", "-n", "2", "sleep", "600"]).start();
+    holder.tells("a1@d1 has d1:2");
+    wait_until("the ranks run", || ring.suite.running("sleep").len() == 2);
+    holder.send(Signal::SIGKILL);
+    holder.wait().ended_by(Signal::SIGKILL);
+    ring.all_is_free(1);
 }

@@ -3,6 +3,7 @@
 mod lives;
 mod orders;
 mod queue;
+mod stress;
 
 use std::path::Path;
 

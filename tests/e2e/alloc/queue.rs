@@ -25,10 +25,10 @@ fn slots_and_requests_are_listed_on_every_host() {
     let mut holder = ring.alloc(1, &["-n", "3", "cat"]).input_pipe().start();
     holder.tells("a1@d1 has d1:2 d2:1");
     let mut waiting = ring.alloc(2, &["-n", "2", "-t", "5:00", "true"]).start();
-    waiting.tells("a1@d2 waits: 1 of its slots are free");
+    waiting.tells("a1@d2 waits: 1 of its slots is free");
     assert_eq!(ring.slots(1), ["d1 2 2 0", "d2 2 1 1"]);
     assert_eq!(ring.slots(2), ["d2 2 1 1", "d1 2 2 0"]);
-    let expected = [("a1@d1", "d1:2 d2:1"), ("a1@d2", "waits: 1 of its slots are free")];
+    let expected = [("a1@d1", "d1:2 d2:1"), ("a1@d2", "waits: 1 of its slots is free")];
     for index in [1, 2] {
         let queue = ring.queue(index);
         let queue: Vec<(&str, &str)> =
@@ -112,7 +112,7 @@ fn a_job_waits_for_free_slots_if_it_is_asked_to() {
     let mut holder = ring.alloc(1, &["-n", "3", "cat"]).input_pipe().start();
     holder.tells("a1@d1 has d1:2 d2:1");
     let waiting = ring.mpirun(2, &["-wait", "-n", "2", "echo", "ran"]).start();
-    waiting.tells("waits: 1 of its slots are free");
+    waiting.tells("waits: 1 of its slots is free");
     drop(holder.stdin());
     holder.wait().code(0);
     let output = waiting.wait();
