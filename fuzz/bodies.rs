@@ -28,7 +28,7 @@ mod text;
 pub(crate) type Body = fn(&[u8]);
 
 /// Every target by its name. Its seeds are in `corpus-seeds/NAME`.
-pub(crate) const TARGETS: [(&str, Body); 25] = [
+pub(crate) const TARGETS: [(&str, Body); 26] = [
     ("handshake_responder", channel::responder),
     ("handshake_initiator", channel::initiator),
     ("sealed_frames", channel::sealed_frames),
@@ -41,6 +41,7 @@ pub(crate) const TARGETS: [(&str, Body); 25] = [
     ("boot_list", ring::boot_list),
     ("host_file", text::host_file),
     ("rank_file", text::rank_file),
+    ("allocation", text::allocation),
     ("http_requests", text::http_requests),
     ("key_file", text::key_file),
     ("pmi_lines", pmi::pmi_lines),

@@ -1,6 +1,9 @@
 //! The readers of text files.
 
+use std::collections::BTreeSet;
+
 use mpd_channel::{KeyText, keytext};
+use mpd_placement::allocation::{self, Sources};
 use mpd_placement::rank_file::{self, RankHost};
 use mpd_placement::{cpu_list, hosts};
 use mpd_wire::job::MAX_HOSTS;
@@ -37,6 +40,31 @@ pub(crate) fn rank_file(data: &[u8]) {
     if let Ok(lists) = cpu_list::parse(&String::from_utf8_lossy(data)) {
         let text = lists.iter().map(cpu_list::show).collect::<Vec<_>>().join(",");
         assert_eq!(cpu_list::parse(&text), Ok(lists));
+    }
+}
+
+/// The variables and the file of a batch system give sound hosts, each once, or an error. The input has lines `NAME=VALUE`, and
+/// after an empty line the contents of every file.
+pub(crate) fn allocation(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (variables, file) = text.split_once("\n\n").unwrap_or((&text, ""));
+    let value = |name: &str| {
+        let found = variables.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        found.map(str::to_owned)
+    };
+    let contents = |path: &str| match path.contains('?') {
+        true => Err("cannot read it".to_owned()),
+        false => Ok(file.to_owned()),
+    };
+    let sources = Sources { variable: &value, file: &contents };
+    let found = allocation::find(&sources);
+    assert_eq!(found, allocation::find(&sources));
+    if let Ok(Some(found)) = found {
+        assert!((1..=MAX_HOSTS).contains(&found.len()));
+        let names: BTreeSet<&str> = found.iter().map(|host| host.name.as_str()).collect();
+        assert_eq!(names.len(), found.len(), "a host occurs twice");
+        assert!(names.into_iter().all(hosts::is_host_name));
+        assert!(found.iter().all(|host| host.slots != Some(0)));
     }
 }
 

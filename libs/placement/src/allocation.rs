@@ -77,7 +77,7 @@ fn slurm(nodes: &str, counts: Option<&str>) -> Hosts {
         repeated(text, names.len()).ok_or_else(wrong)
     });
     let mut counts = counts.transpose()?.into_iter().flatten();
-    Ok(names.into_iter().map(|name| HostChoice::new(name.host, counts.next())).collect())
+    Ok(summed(names.iter().map(|name| (name.host.as_str(), counts.next()))))
 }
 
 /// The numbers in text like `2(x3),1`, if there are exactly `wanted`.
@@ -98,7 +98,7 @@ fn repeated(text: &str, wanted: usize) -> Option<Vec<u32>> {
 
 /// Parses a list with one name per slot: `h1 h1 h2`.
 fn one_per_slot(text: &str) -> Hosts {
-    Ok(summed(text.split_ascii_whitespace().map(|name| (name, 1))))
+    Ok(summed(text.split_ascii_whitespace().map(|name| (name, Some(1)))))
 }
 
 /// Parses a list of hosts whose numbers of slots are unknown. Lines of PJM may have more words after the host.
@@ -118,7 +118,7 @@ fn pairs(text: &str) -> Hosts {
     };
     let counts = words.chunks(2).map(pair).collect::<Option<Vec<u32>>>();
     let counts = counts.ok_or("it must have names and numbers in turn")?;
-    Ok(summed(words.iter().step_by(2).copied().zip(counts)))
+    Ok(summed(words.iter().step_by(2).copied().zip(counts.into_iter().map(Some))))
 }
 
 /// Parses lines `HOST SLOTS QUEUE PROCESSORS`.
@@ -128,20 +128,24 @@ fn grid_engine(text: &str) -> Hosts {
         let mut words = line.split_ascii_whitespace();
         let Some(name) = words.next() else { continue };
         let slots = words.next().and_then(|word| word.parse::<u32>().ok());
-        hosts.push((name, slots.ok_or_else(|| format!("line {number} is not 'HOST SLOTS ...'"))?));
+        let wrong = || format!("line {number} is not 'HOST SLOTS ...'");
+        hosts.push((name, Some(slots.ok_or_else(wrong)?)));
     }
     Ok(summed(hosts.into_iter()))
 }
 
-/// Each host once, in the order of first occurrence, with the sum of its slots.
-fn summed<'a>(all: impl Iterator<Item = (&'a str, u32)>) -> Vec<HostChoice> {
+/// Each host once, in the order of first occurrence, with the sum of its slots if they are known.
+fn summed<'a>(all: impl Iterator<Item = (&'a str, Option<u32>)>) -> Vec<HostChoice> {
     let mut hosts: Vec<HostChoice> = Vec::new();
     let mut places = BTreeMap::new();
     for (name, count) in all {
         let place = *places.entry(name).or_insert(hosts.len());
         match hosts.get_mut(place) {
-            Some(host) => host.slots = host.slots.map(|slots| slots.saturating_add(count)),
-            None => hosts.push(HostChoice::new(name.to_owned(), Some(count))),
+            Some(host) => {
+                let both = host.slots.zip(count);
+                host.slots = both.map(|(slots, more)| slots.saturating_add(more));
+            }
+            None => hosts.push(HostChoice::new(name.to_owned(), count)),
         }
     }
     hosts
