@@ -377,6 +377,7 @@ impl<'a> Argsets<'a> {
             Err(
                 misfit @ (Misfit::Groups { .. }
                 | Misfit::Lists
+                | Misfit::OutputRank(..)
                 | Misfit::StdinRank(..)
                 | Misfit::TooManyRanks(_)),
             ) => Err(Usage::syntax(misfit.to_string())),

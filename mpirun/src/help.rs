@@ -381,7 +381,7 @@ pub(crate) const FILES: [(&str, &str); 13] = [
     (
         "-outfile-pattern FILE, -errfile-pattern FILE, -output-pattern FILE",
         "%r is the rank, %h its host, %j the id of the job, %a its alias, %% a percent sign. %R is the rank with leading \
-         zeros, so that all have the same length. %n is the number of the host, from 0; hosts are ordered by their \
+         zeros, so that all have the same length. %3r has at least three digits. %n is the number of the host, from 0; hosts are ordered by their \
          lowest ranks. In -output-pattern, %o is out or err. The files are on the \
          host of mpirun, for ranks of all hosts. They and missing directories are created before the ranks start, and old \
          content is lost. Files have no labels and no times. With -tee, the output is printed as well, with labels. \

@@ -121,6 +121,8 @@ pub enum Key {
     JoinErr,
     /// `-outfile-pattern`.
     OutFile,
+    /// `-output-from`: the ranks whose output is kept.
+    OutputFrom,
     /// `-output-pattern`: files for both streams.
     OutputFile,
     /// `-path`.
@@ -466,6 +468,8 @@ pub static OPTIONS: &[Opt] = {
     opt(Io, Key::StdinSwitch, &["stdin-switch"], &[],
         "allow mpdstdin to give standard input to all ranks while the job runs; a rank that does not \
          receive it then waits for input, instead of reading an end of file"),
+    opt(Io, Key::OutputFrom, &["output-from"], &["RANKS"],
+        "keep the output of these ranks, like 0 or 1,4-7, and discard that of all others"),
     opt(Io, Key::OutFile, &["outfile-pattern"], &["FILE"],
         "write standard output to files (%r is the rank)").basic(),
     opt(Io, Key::ErrFile, &["errfile-pattern"], &["FILE"],

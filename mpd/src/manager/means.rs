@@ -36,7 +36,9 @@ pub(super) struct Beforehand {
 
 impl Beforehand {
     pub(super) fn new(parent: Pid, readiness: Option<i16>) -> Result<Self> {
-        let null = File::open("/dev/null").context("cannot open /dev/null")?.into();
+        // The output of a rank may go there too.
+        let null = File::options().read(true).write(true).open("/dev/null");
+        let null = null.context("cannot open /dev/null")?.into();
         let poll = Poll::new().context("cannot make an event queue")?;
         let listener = mpd_io::tcp::listen(Some(Ipv4Addr::LOCALHOST.into()), 0).ok();
         // Both are read once.

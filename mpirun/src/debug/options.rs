@@ -23,7 +23,7 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// Options that cannot be combined with the debugger, which labels output and gives programs
 /// terminals.
-const MEANINGLESS: [Key; 17] = [
+const MEANINGLESS: [Key; 18] = [
     Key::AbortScope,
     Key::ConfigFile,
     Key::ContinueOnFailure,
@@ -36,6 +36,7 @@ const MEANINGLESS: [Key; 17] = [
     Key::OnCrash,
     Key::OnFailure,
     Key::OutFile,
+    Key::OutputFrom,
     Key::Pty,
     Key::Singleton,
     Key::Stdin,

@@ -152,6 +152,7 @@ fn job_lines(
         ("timestamp", flag(output.timestamp)),
         ("standard output", output.outfile.as_ref().map(pattern)),
         ("standard error", output.errfile.as_ref().map(pattern)),
+        ("output of", output.only.as_ref().map(|only| format!("rank {only}"))),
         ("output files are copied", flag(output.copy)),
         ("standard error is standard output", flag(output.joined)),
         ("time limit", spec.timeout.map(|t| format!("{} s", t.as_secs_f64()))),

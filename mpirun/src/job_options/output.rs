@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use mpd_wire::RankSet;
 use mpd_wire::job::{Bytes, LabelFormat, OutputSpec};
 
 use crate::once::Once;
@@ -23,6 +24,7 @@ pub(crate) struct OutputOptions {
     files: Once<[LabelFormat; 2]>,
     tee: bool,
     joined: bool,
+    only: Once<RankSet>,
 }
 
 impl OutputOptions {
@@ -42,6 +44,10 @@ impl OutputOptions {
             }
             Key::JoinErr => self.joined = true,
             Key::Merge => self.merge = true,
+            Key::OutputFrom => {
+                let ranks = setting.text()?.parse().map_err(|e| setting.error(e))?;
+                self.only.set(ranks, setting)?;
+            }
             Key::OutFile => self.outfile.set(file_pattern(setting, directory)?, setting)?,
             Key::OutputFile => {
                 let of = |stream| file_pattern_of(setting, directory, stream);
@@ -80,13 +86,14 @@ impl OutputOptions {
         }
         let (merge, timestamp) = (self.merge, self.timestamp);
         let (copy, joined) = (self.tee, self.joined);
-        Ok(OutputSpec { label, merge, timestamp, outfile, errfile, copy, joined })
+        let only = self.only.get().cloned();
+        Ok(OutputSpec { label, merge, timestamp, outfile, errfile, copy, joined, only })
     }
 }
 
 fn pattern(setting: &Setting, text: &[u8]) -> Result<LabelFormat, Usage> {
     let fields = "known are %r rank, %R rank with leading zeros, %h host, %n number of the host, %p process id, %j job id, \
-                  %a alias, %% percent sign";
+                  %a alias, %% percent sign; %3r and %3n have at least three digits";
     LabelFormat::new(text).map_err(|field| match field {
         None => setting.error(format!("the % at the end has no letter; {fields}")),
         Some(field) => setting.error(format!("there is no field %{field}; {fields}")),

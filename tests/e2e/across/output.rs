@@ -75,6 +75,29 @@ fn outfile_pattern_gives_every_rank_of_every_host_its_own_files() {
 }
 
 #[test]
+fn only_the_output_of_the_chosen_ranks_is_kept_on_all_hosts() {
+    let ring = ring();
+    let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2";
+    let run = |options: &[&str]| {
+        let job = ring.mpirun(1, options).args(["-n", "8", "sh", "-c", script]).output();
+        job.code(0);
+        job
+    };
+    let output = run(&["-output-from", "1,6", "-l"]);
+    assert_eq!(output.sorted_lines(), ["1: out 1", "6: out 6"]);
+    assert_eq!(output.err().lines().count(), 2, "{output}");
+    assert_eq!(run(&["-output-from", "7", "-m"]).sorted_lines(), ["7: out 7"]);
+    run(&["-output-from", "5", "-outfile-pattern", "only.%3r", "-errfile-pattern", "err.%r"]).prints("");
+    for rank in 0..8 {
+        let content = |name: String| std::fs::read_to_string(ring.suite.path(name)).expect("a file");
+        let expected = if rank == 5 { "out 5\n" } else { "" };
+        assert_eq!(content(format!("work/only.00{rank}")), expected);
+        assert_eq!(content(format!("work/err.{rank}")).is_empty(), rank != 5);
+    }
+    ring.only_daemons_are_left();
+}
+
+#[test]
 fn files_of_all_hosts_can_be_copies_of_what_is_printed() {
     let ring = ring();
     let arguments = ["-output-pattern", "log/%n/%r.%o", "-tee", "-l", "-n", "8"];

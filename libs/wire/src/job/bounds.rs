@@ -43,6 +43,9 @@ pub enum Misfit {
     /// The stdin specification names a rank that the job does not have.
     #[error("standard input for rank {0}, but the job has only {1} ranks (0-{last})", last = .1 - 1)]
     StdinRank(Rank, u32),
+    /// The output of a rank is asked for that the job does not have.
+    #[error("the output of rank {0}, but the job has only {1} ranks (0-{last})", last = .1 - 1)]
+    OutputRank(Rank, u32),
     /// The options of the binding do not fit each other.
     #[error(
         "several cores or hardware threads for each rank need -bind-to core or hwthread, and -map-by a part of the \

@@ -17,7 +17,7 @@ use crate::job::spawn::SpawnPolicy;
 use crate::job::spec::{AbortScope, Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
 
 /// Format number, the first byte of every encoded specification.
-const VERSION: u8 = 13;
+const VERSION: u8 = 14;
 
 impl JobSpec {
     /// The specification as bytes.
@@ -26,11 +26,7 @@ impl JobSpec {
         w.u8(VERSION);
         w.option(self.alias.as_ref().map(|a| a.as_bytes()));
         w.bytes(&self.tmpdir);
-        w.u32(self.stdin.ranges().len());
-        for &(low, high) in self.stdin.ranges() {
-            w.u32(low as usize);
-            w.u32(high as usize);
-        }
+        w.ranks(&self.stdin);
         w.flag(self.stdin_switch);
         w.option(self.output.label.as_ref().map(LabelFormat::as_bytes));
         w.flag(self.output.merge);
@@ -39,6 +35,8 @@ impl JobSpec {
         w.option(self.output.errfile.as_ref().map(LabelFormat::as_bytes));
         w.flag(self.output.copy);
         w.flag(self.output.joined);
+        w.flag(self.output.only.is_some());
+        self.output.only.iter().for_each(|only| w.ranks(only));
         w.flag(self.on_failure == OnFailure::Continue);
         w.flag(self.abort_scope == AbortScope::Connected);
         w.u64(self.timeout.map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)));
@@ -82,8 +80,7 @@ impl JobSpec {
         }
         let alias = if r.flag()? { Some(r.text()?) } else { None };
         let tmpdir = r.bytes()?;
-        let count = r.count(8)?;
-        let stdin = (0..count).map(|_| Ok((r.u32()?, r.u32()?))).collect::<Result<_, _>>()?;
+        let stdin = r.ranks()?;
         let stdin_switch = r.flag()?;
         let output = OutputSpec::decode(&mut r)?;
         let on_failure = if r.flag()? { OnFailure::Continue } else { OnFailure::End };
@@ -116,7 +113,7 @@ impl JobSpec {
             environments,
             alias,
             tmpdir,
-            stdin: RankSet::from_ranges(stdin),
+            stdin,
             stdin_switch,
             output,
             on_failure,
@@ -151,6 +148,7 @@ impl OutputSpec {
             errfile: r.format()?,
             copy: r.flag()?,
             joined: r.flag()?,
+            only: if r.flag()? { Some(r.ranks()?) } else { None },
         })
     }
 }
@@ -285,6 +283,14 @@ impl Writer {
         }
     }
 
+    fn ranks(&mut self, ranks: &RankSet) {
+        self.u32(ranks.ranges().len());
+        for &(low, high) in ranks.ranges() {
+            self.u32(low as usize);
+            self.u32(high as usize);
+        }
+    }
+
     fn cpus(&mut self, choice: &CpuChoice) {
         self.u32(choice.0.len());
         for range in &choice.0 {
@@ -306,6 +312,12 @@ impl Reader<'_> {
             Some(pattern) => LabelFormat::new(&pattern).map(Some).map_err(|_| self.invalid()),
             None => Ok(None),
         }
+    }
+
+    fn ranks(&mut self) -> Result<RankSet, InvalidSpec> {
+        let count = self.count(8)?;
+        let ranges = (0..count).map(|_| Ok((self.u32()?, self.u32()?)));
+        ranges.collect::<Result<_, _>>().map(RankSet::from_ranges)
     }
 
     fn argsets(&mut self) -> Result<Vec<Argset>, InvalidSpec> {
@@ -388,6 +400,7 @@ mod tests {
                 errfile: Some(LabelFormat::new(b"err.%r").unwrap()),
                 copy: true,
                 joined: false,
+                only: Some("0-1,4".parse().unwrap()),
             },
             on_failure: OnFailure::Continue,
             abort_scope: AbortScope::Connected,

@@ -126,6 +126,15 @@ pub struct OutputSpec {
     pub copy: bool,
     /// Whether the standard error of each rank is its standard output.
     pub joined: bool,
+    /// The ranks of the first world whose output is kept; `None`: all.
+    pub only: Option<RankSet>,
+}
+
+impl OutputSpec {
+    /// Whether the output of a rank of the first world is kept.
+    pub fn keeps(&self, rank: Rank) -> bool {
+        self.only.as_ref().is_none_or(|only| only.contains(rank))
+    }
 }
 
 /// The effect of the first failing rank on the others.
@@ -151,20 +160,22 @@ pub enum AbortScope {
 }
 
 /// A pattern with fields: `%r` rank, `%h` host, `%p` process id, `%j` job id, `%a` alias, `%%`. `%R` is the rank with as
-/// many digits as the job's last rank has, and `%n` the number of the host.
+/// many digits as the job's last rank has, and `%n` the number of the host. `%3r` and `%3n` have at least three digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelFormat(Bytes);
 
 impl LabelFormat {
     /// The fields that a pattern may name.
     pub const FIELDS: &'static str = "rRhnpja%";
+    /// The fields that may have a width before the letter.
+    const WIDE: &'static str = "rn";
 
     /// Checks a pattern.
     ///
     /// # Errors
     /// The first letter after a `%` that is not a field; `None` for a `%` at the end.
     pub fn new(pattern: &[u8]) -> Result<Self, Option<char>> {
-        check_pattern(pattern, Self::FIELDS)?;
+        check_pattern(pattern, Self::FIELDS, Self::WIDE)?;
         Ok(Self(pattern.to_vec()))
     }
 
@@ -175,7 +186,14 @@ impl LabelFormat {
 
     /// Whether the pattern contains `field`.
     pub fn names(&self, field: u8) -> bool {
-        self.0.chunks_exact(1).zip(self.0.iter().skip(1)).any(|(a, &b)| a == b"%" && b == field)
+        let mut rest = &self.0[..];
+        while let Some((piece, after)) = next_piece(rest, Self::WIDE) {
+            if matches!(piece, Piece::Field(_, found) if found == field) {
+                return true;
+            }
+            rest = after;
+        }
+        false
     }
 
     /// Whether the pattern contains the rank.
@@ -185,7 +203,7 @@ impl LabelFormat {
 
     /// Replaces the fields; `value` returns the text of each.
     pub fn fill(&self, value: impl FnMut(u8) -> Bytes) -> Bytes {
-        fill_pattern(&self.0, value)
+        fill_pattern(&self.0, Self::WIDE, value)
     }
 }
 
@@ -203,43 +221,78 @@ impl<'a> ArgumentFormat<'a> {
     /// # Errors
     /// The first letter after a `%` that is not a field; `None` for a `%` at the end.
     pub fn new(argument: &'a [u8]) -> Result<Self, Option<char>> {
-        check_pattern(argument, Self::FIELDS).map(|()| Self(argument))
+        check_pattern(argument, Self::FIELDS, "").map(|()| Self(argument))
     }
 
     /// Replaces the fields; `value` returns the text of each.
     pub fn fill(self, value: impl FnMut(u8) -> Bytes) -> Bytes {
-        fill_pattern(self.0, value)
+        fill_pattern(self.0, "", value)
     }
+}
+
+/// The largest width of a field.
+const MAX_FIELD_WIDTH: usize = 10;
+
+/// A part of a pattern.
+enum Piece<'a> {
+    /// Bytes without a `%`.
+    Plain(&'a [u8]),
+    /// A field with its width, which is 0 without a number.
+    Field(usize, u8),
+    /// A `%` at the end.
+    Open,
+}
+
+/// The first part of a pattern, and the rest. Only the fields `wide` have a width.
+fn next_piece<'a>(pattern: &'a [u8], wide: &str) -> Option<(Piece<'a>, &'a [u8])> {
+    let (&first, after) = pattern.split_first()?;
+    if first != b'%' {
+        let end = pattern.iter().position(|&byte| byte == b'%').unwrap_or(pattern.len());
+        let (plain, rest) = pattern.split_at(end);
+        return Some((Piece::Plain(plain), rest));
+    }
+    let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let width = str::from_utf8(&after[..digits]).ok().and_then(|digits| digits.parse().ok());
+    let letter = after.get(digits).filter(|letter| wide.as_bytes().contains(letter));
+    if let (Some(width @ 1..=MAX_FIELD_WIDTH), Some(&letter)) = (width, letter) {
+        return Some((Piece::Field(width, letter), &after[digits + 1..]));
+    }
+    Some(match after.split_first() {
+        Some((&letter, rest)) => (Piece::Field(0, letter), rest),
+        None => (Piece::Open, after),
+    })
 }
 
 /// Checks that each `%` precedes one of these letters. The error is the first other letter, `None`
 /// for no letter.
-fn check_pattern(pattern: &[u8], fields: &str) -> Result<(), Option<char>> {
-    let mut rest = pattern.iter();
-    while let Some(&b) = rest.next() {
-        if b == b'%' {
-            let field = rest.next().ok_or(None)?;
-            if !fields.as_bytes().contains(field) {
-                return Err(Some(char::from(*field)));
+fn check_pattern(pattern: &[u8], fields: &str, wide: &str) -> Result<(), Option<char>> {
+    let mut rest = pattern;
+    while let Some((piece, after)) = next_piece(rest, wide) {
+        match piece {
+            Piece::Field(_, field) if !fields.as_bytes().contains(&field) => {
+                return Err(Some(char::from(field)));
             }
+            Piece::Open => return Err(None),
+            Piece::Plain(_) | Piece::Field(..) => rest = after,
         }
     }
     Ok(())
 }
 
-fn fill_pattern(pattern: &[u8], mut value: impl FnMut(u8) -> Bytes) -> Bytes {
+fn fill_pattern(pattern: &[u8], wide: &str, mut value: impl FnMut(u8) -> Bytes) -> Bytes {
     let mut text = Vec::with_capacity(pattern.len() + 8);
-    let mut rest = pattern.iter();
-    while let Some(&b) = rest.next() {
-        match (b, rest.as_slice().first()) {
-            (b'%', Some(b'%')) => text.push(b'%'),
-            (b'%', Some(&field)) => text.extend_from_slice(&value(field)),
-            _ => {
-                text.push(b);
-                continue;
+    let mut rest = pattern;
+    while let Some((piece, after)) = next_piece(rest, wide) {
+        match piece {
+            Piece::Plain(plain) => text.extend_from_slice(plain),
+            Piece::Open | Piece::Field(_, b'%') => text.push(b'%'),
+            Piece::Field(width, field) => {
+                let value = value(field);
+                text.extend(std::iter::repeat_n(b'0', width.saturating_sub(value.len())));
+                text.extend_from_slice(&value);
             }
         }
-        rest.next();
+        rest = after;
     }
     text
 }
@@ -329,7 +382,11 @@ impl JobSpec {
             return Err(Misfit::Attach(attached, size));
         }
         match self.stdin.greatest() {
-            Some(rank) if rank.0 >= size => Err(Misfit::StdinRank(rank, size)),
+            Some(rank) if rank.0 >= size => return Err(Misfit::StdinRank(rank, size)),
+            _ => {}
+        }
+        match self.output.only.as_ref().and_then(RankSet::greatest) {
+            Some(rank) if rank.0 >= size => Err(Misfit::OutputRank(rank, size)),
             _ => Ok(()),
         }
     }
@@ -366,6 +423,18 @@ mod tests {
         let text = format.fill(|f| if f == b'r' { b"7".to_vec() } else { b"h1".to_vec() });
         assert_eq!(text, b"100% 7@h1");
         assert!(format.names(b'r') && !format.names(b'p'));
+    }
+
+    #[test]
+    fn a_number_in_a_pattern_has_at_least_the_digits_that_it_asks_for() {
+        let format = LabelFormat::new(b"%3r.%2n.%10r.%%3r").unwrap();
+        let text = format.fill(|field| if field == b'r' { b"12".to_vec() } else { b"345".to_vec() });
+        assert_eq!(text, b"012.345.0000000012.%3r");
+        assert!(format.names_rank() && !LabelFormat::new(b"%%3r").unwrap().names_rank());
+        for (pattern, letter) in [("%3h", '3'), ("%11r", '1'), ("%0r", '0'), ("%3", '3')] {
+            assert_eq!(LabelFormat::new(pattern.as_bytes()), Err(Some(letter)), "{pattern}");
+        }
+        assert_eq!(ArgumentFormat::new(b"%3r"), Err(Some('3')));
     }
 
     #[test]

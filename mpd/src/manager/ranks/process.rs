@@ -61,6 +61,8 @@ pub(super) struct Given<'a> {
     pub(super) enlarge: bool,
     /// Whether standard error is standard output. The pipe of standard error then ends at once.
     pub(super) joined: bool,
+    /// Whether nobody wants the output. Both streams are `null`, and their pipes end at once.
+    pub(super) muted: bool,
     pub(super) null: BorrowedFd<'a>,
     pub(super) cgroup: Option<BorrowedFd<'a>>,
 }
@@ -124,8 +126,12 @@ impl RankProcess {
         };
         let (rank_in, input) = if given.fed { io::pipe().map(Some)?.unzip() } else { (None, None) };
         let stdin = rank_in.as_ref().map_or(given.null, AsFd::as_fd);
-        let err_fd = if given.joined { rank_out.as_fd() } else { rank_err.as_fd() };
-        let descriptors = [stdin, rank_out.as_fd(), err_fd, rank_line.as_fd()];
+        let [out_fd, err_fd] = match (given.muted, given.joined) {
+            (true, _) => [given.null; 2],
+            (false, true) => [rank_out.as_fd(); 2],
+            (false, false) => [rank_out.as_fd(), rank_err.as_fd()],
+        };
+        let descriptors = [stdin, out_fd, err_fd, rank_line.as_fd()];
         debug_assert_eq!(descriptors.len(), PMI_FD + 1);
         let pid = spawn.start(&descriptors, extra, given.cgroup)?;
         let mut process = Self::of(Handle::Child(pid), pid.as_raw().unsigned_abs());

@@ -258,6 +258,7 @@ impl Ranks {
             shim: *shim,
             size: self.size,
             joined: spec.output.joined,
+            muted: is_first && !spec.output.keeps(rank),
             enlarge: self.table.len() + world.here.len() <= MAX_RANKS_ENLARGED,
             null: turn.null,
             cgroup: self.cgroup.as_ref().map(|group| group.as_fd()),
