@@ -56,6 +56,25 @@ fn without_bind_to_ranks_may_use_all_cpus_of_the_daemon() {
 }
 
 #[test]
+fn spawned_processes_get_the_gpus_behind_those_of_the_ranks_that_run() {
+    let suite = Suite::new();
+    let hosts = suite.path("gpus");
+    std::fs::write(&hosts, "localhost slots=4 gpus=3\n").expect("write a host file");
+    let spawner = suite.program("t-spawn");
+    let job = |number: &str| {
+        let options = ["-f", hosts.to_str().expect("text"), "-n", "1", "-gpus-per-proc", "1"];
+        let spawn = ["many", "1", number, "sh", "-c", "echo gpu $CUDA_VISIBLE_DEVICES"];
+        suite.mpirun(options).arg(&spawner).args(spawn).output()
+    };
+    let output = job("2");
+    let mut lines: Vec<&str> = output.code(0).quiet().out().lines().collect();
+    lines.retain(|line| line.starts_with("gpu "));
+    lines.sort_unstable();
+    assert_eq!(lines, ["gpu 1", "gpu 2"], "{output}");
+    job("3").code(0).says(&["4 ranks with 1 each share 3 GPUs"]);
+}
+
+#[test]
 fn spawned_processes_are_bound_behind_the_ranks_that_run() {
     let suite = Suite::new();
     let spawner = suite.program("t-spawn");

@@ -292,7 +292,8 @@ pub(crate) fn variables_of_binding(cpus: &[u32]) -> Vec<(&'static str, String)> 
     ]
 }
 
-/// The variables that select the GPUs of a rank, except those that its program has already.
+/// The variables that select the GPUs of a rank, except those that its program has already. `local` counts the ranks that
+/// get GPUs of this host, also of earlier worlds.
 pub(crate) fn variables_of_gpus(
     spec: &JobSpec,
     (rank, local): (Rank, usize),

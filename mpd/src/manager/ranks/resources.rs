@@ -42,7 +42,7 @@ pub(super) fn gpus(context: RanksContext<'_>) -> Result<Option<Gpus>, Failure> {
     }
     let own = order.host_slices.get(order.tree_index as usize).map(|slice| &slice.member);
     let lists = spec.argsets.iter().filter_map(|argset| argset.hosts.as_deref());
-    let mut lists = std::iter::once(&spec.placement.hosts[..]).chain(lists);
+    let mut lists = lists.chain(std::iter::once(&spec.placement.hosts[..]));
     let is_origin = order.tree_index == 0;
     let named = own.and_then(|own| lists.find_map(|list| gpus_of(list, own, is_origin)));
     let found = named.map_or_else(gpus::here, Gpus::of_number);

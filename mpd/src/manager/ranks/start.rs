@@ -91,8 +91,9 @@ impl Ranks {
         turn.report(Event::Bound(first, bindings));
         let reports = turn.job.spec.placement.report_bindings;
         let cpus = reports.then(|| mpd_io::cpus::allowed().unwrap_or_default());
-        self.starting.insert(first, Starting { launches, gpus, cpus, next: None });
-        if let Some(text) = gpus.and_then(|gpus| shared_gpus(turn, first, gpus)) {
+        let running = self.table.len();
+        self.starting.insert(first, Starting { launches, gpus, running, cpus, next: None });
+        if let Some(text) = gpus.and_then(|gpus| shared_gpus(turn, first, running, gpus)) {
             turn.post(Input::Notice(text));
         }
     }
@@ -235,13 +236,10 @@ impl Ranks {
         }
         let (spec, order) = (&turn.job.spec, &turn.job.order);
         let (own, local) = (world.numbers.own(rank), world.local(rank));
-        let Some(Starting { launches, gpus, cpus: reported, .. }) =
-            self.starting.get(&world.numbers.first)
-        else {
-            return Ok(());
-        };
+        let Some(starting) = self.starting.get(&world.numbers.first) else { return Ok(()) };
+        let Starting { launches, gpus, running, cpus: reported, .. } = starting;
         let Launch { spawn, shim } = &launches[&world.argset_of(rank)];
-        let variables = variables_of_rank(turn.job, world, rank, *gpus);
+        let variables = variables_of_rank(turn.job, world, rank, gpus.map(|gpus| (gpus, *running)));
         let cpus = CpuMask::of(world.cpus_of(rank));
         let argset = &world.spec.argsets[world.argset_of(rank)];
         let arguments = prepare::arguments_of((&world.spec, order), (own, local));
@@ -306,23 +304,28 @@ impl Ranks {
     }
 }
 
-/// The variables that differ from rank to rank.
-fn variables_of_rank(job: &Job, world: &World, rank: Rank, gpus: Option<Gpus>) -> Vec<CString> {
+/// The variables that differ from rank to rank. With the GPUs comes the number of ranks that use GPUs before.
+fn variables_of_rank(
+    job: &Job,
+    world: &World,
+    rank: Rank,
+    gpus: Option<(Gpus, usize)>,
+) -> Vec<CString> {
     let (own, local) = (world.numbers.own(rank), world.local(rank));
     let mut variables = prepare::variables_of((&world.spec, &job.groups), own, local);
     variables.extend(prepare::lines_of(variables_of(job, world, rank)));
     variables.extend(prepare::lines_of(prepare::variables_of_binding(world.cpus_of(rank))));
-    if let Some(gpus) = gpus {
-        let of_gpus = prepare::variables_of_gpus(&world.spec, (own, local), gpus);
+    if let Some((gpus, running)) = gpus {
+        let of_gpus = prepare::variables_of_gpus(&world.spec, (own, running + local), gpus);
         variables.extend(prepare::lines_of(of_gpus));
     }
     variables
 }
 
-/// A line for the user if ranks of a world share GPUs of this host.
-fn shared_gpus(turn: &Turn<'_>, first: Rank, gpus: Gpus) -> Option<String> {
+/// A line for the user if ranks of a world share GPUs of this host with each other, or with those that run already.
+fn shared_gpus(turn: &Turn<'_>, first: Rank, running: usize, gpus: Gpus) -> Option<String> {
     let world = turn.job.worlds.of(first)?;
-    let (ranks, each) = (world.here.len(), world.spec.placement.gpus?);
+    let (ranks, each) = (running + world.here.len(), world.spec.placement.gpus?);
     let host = &turn.job.order.host;
     let count = gpus.count();
     let what = if count == 1 { "GPU" } else { "GPUs" };

@@ -14,6 +14,8 @@ pub(super) struct Starting {
     pub(super) launches: BTreeMap<usize, Launch>,
     /// The GPUs of this host, if ranks get GPUs.
     pub(super) gpus: Option<Gpus>,
+    /// How many ranks ran here before. The next GPUs are behind theirs.
+    pub(super) running: usize,
     /// The CPUs that the job may use here, if those of the ranks are to be reported.
     pub(super) cpus: Option<Vec<Cpu>>,
     /// The index of the next rank to start; `None` if no rank is left or the start has failed.

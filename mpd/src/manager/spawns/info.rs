@@ -12,6 +12,7 @@
 //! | `arch` | the architecture; every host of a ring has the same |
 //! | `file` | a file with further hints, `KEY=VALUE` on each line |
 //! | `mpd_policy` | `rr`, `load` or `pack` |
+//! | `rankfile`, `rank_file` | refused: a rank file is for the first ranks only |
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -112,6 +113,10 @@ impl SpawnProgram {
             b"appnum" => {
                 self.appnum = Some(text.trim().parse().map_err(|_| invalid("no number"))?);
             }
+            b"rankfile" | b"rank_file" | b"rmaps_rank_file_path" => {
+                let reason = "a rank file is for the first ranks; name the hosts with host, and their CPUs with -bind-to";
+                return Err(invalid(reason));
+            }
             b"arch" if !text.contains(std::env::consts::ARCH) => {
                 let here = std::env::consts::ARCH;
                 return Err(invalid(&format!("the hosts of this ring are {here}")));
@@ -138,7 +143,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 fn host_choice(host: HostEntry) -> HostChoice {
-    HostChoice::new(host.host, host.ncpus)
+    HostChoice { gpus: host.gpus, ..HostChoice::new(host.host, host.ncpus) }
 }
 
 /// Splits the value of `env`. A part without a name continues the part before it.

@@ -80,13 +80,18 @@ impl SpawnOrder {
         pairs.filter_map(|pair| split(pair)).map(|(k, v)| (k.to_vec(), v.to_vec())).collect()
     }
 
-    /// The programs with complete environments, and with the job's way of binding. The lines of a rank file are for the ranks
-    /// of the first world only.
+    /// The programs with complete environments, and with the job's way of binding and of giving GPUs. The lines of a rank file are
+    /// for the ranks of the first world only. The hosts are placed already, but their lists may tell their GPUs.
     pub(crate) fn completed_by(self, job: &JobSpec) -> JobSpec {
-        let Self { mut spec, inherits, .. } = self;
-        let PlacementSpec { binding, width, if_room, spread, ref cpus, .. } = job.placement;
+        let Self { mut spec, inherits, blocks, .. } = self;
+        let PlacementSpec { binding, width, if_room, spread, ref cpus, gpus, .. } = job.placement;
         let cpus = if cpus.by_rank { CpuChoices::default() } else { cpus.clone() };
-        spec.placement = PlacementSpec { binding, width, if_room, spread, cpus, ..spec.placement };
+        let hosts = if gpus.is_some() { job.placement.hosts.clone() } else { Vec::new() };
+        let own = PlacementSpec { binding, width, if_room, spread, cpus, ..spec.placement };
+        spec.placement = PlacementSpec { gpus, hosts, ..own };
+        for (argset, block) in spec.argsets.iter_mut().zip(blocks) {
+            argset.hosts = block.hosts.filter(|_| gpus.is_some());
+        }
         spec.environments.truncate(inherits.len());
         for (own, inherited) in spec.environments.iter_mut().zip(inherits) {
             let given: BTreeSet<&[u8]> = own.iter().filter_map(|v| Some(split(v)?.0)).collect();
@@ -107,7 +112,7 @@ fn split(pair: &[u8]) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use mpd_wire::job::{Argset, Binding, CpuChoice, CpuNumbers, CpuRange};
+    use mpd_wire::job::{Argset, Binding, CpuChoice, CpuNumbers, CpuRange, HostChoice};
 
     use super::*;
 
@@ -185,5 +190,21 @@ pub(crate) mod tests {
         assert_eq!(placement.cpus.only, Some(only));
         job.placement.cpus.by_rank = true;
         assert_eq!(order().completed_by(&job).placement.cpus, CpuChoices::default());
+    }
+
+    #[test]
+    fn a_spawned_world_gets_gpus_like_the_job_by_the_lists_of_both() {
+        let mut job = spec(&[&[], &[]], 2);
+        let host = |gpus| HostChoice { gpus: Some(gpus), ..HostChoice::new("h1".into(), None) };
+        job.placement.hosts = vec![host(4)];
+        let mut order = order();
+        order.blocks[0].hosts = Some(vec![host(2)]);
+        let plain = order.clone().completed_by(&job);
+        assert_eq!((plain.placement.hosts.len(), plain.argsets[0].hosts.is_some()), (0, false));
+        job.placement.gpus = Some(2);
+        let whole = order.completed_by(&job);
+        assert_eq!((whole.placement.gpus, whole.placement.hosts), (Some(2), vec![host(4)]));
+        assert_eq!(whole.argsets[0].hosts, Some(vec![host(2)]));
+        assert_eq!(whole.argsets[1].hosts, None);
     }
 }
