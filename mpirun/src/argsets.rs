@@ -86,9 +86,7 @@ impl<'a> Argsets<'a> {
         self.layout.join(section.layout);
         self.dialect = section.dialect.or(self.dialect);
         for remark in section.remarks {
-            if !self.remarks.contains(&remark) {
-                self.remarks.push(remark);
-            }
+            self.remark(remark);
         }
         for setting in &section.settings {
             if !self.keys.contains(&setting.opt.key) {
@@ -116,6 +114,13 @@ impl<'a> Argsets<'a> {
             return Err(Usage::new(text));
         }
         Ok(())
+    }
+
+    /// Adds a line about something without effect.
+    pub(crate) fn remark(&mut self, line: String) {
+        if !self.remarks.contains(&line) {
+            self.remarks.push(line);
+        }
     }
 
     /// Lines about options without effect.
@@ -163,6 +168,28 @@ impl<'a> Argsets<'a> {
     /// The caller.
     pub(crate) const fn caller(&self) -> &'a Caller {
         self.caller
+    }
+
+    /// Keeps the hosts of programs within those of the host file, as Open MPI does. A host without a number, which `is_plain`
+    /// tells, has the slots of the file.
+    pub(crate) fn limit_to_file(&mut self, is_plain: impl Fn(&str) -> bool) -> Result<(), Usage> {
+        let Some(file) = self.job.layout.hosts.get() else { return Ok(()) };
+        for program in &mut self.programs {
+            let by = program.local.hosts.by().to_owned();
+            let Some(hosts) = program.local.hosts.get_mut() else { continue };
+            for host in hosts {
+                let mut lines = file.iter().filter(|line| line.host == host.host).peekable();
+                if lines.peek().is_none() {
+                    let text = format!("{by}: {} is not in the host file", host.host);
+                    return Err(Usage::new(text));
+                }
+                if is_plain(&host.host) {
+                    let sum = lines.try_fold(0, |sum: u32, line| sum.checked_add(line.ncpus?));
+                    host.ncpus = sum.or(host.ncpus);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether any section has a program.

@@ -1,8 +1,9 @@
 //! The state with which the process was started: arguments, environment, limits. `main` reads it
 //! once and passes it on. No other module of the command line reads the process state.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use mpd_io::spawn::own_environment;
@@ -51,6 +52,8 @@ pub struct Caller {
     pub look: fn(&Argset, &[Bytes]) -> Found,
     /// The CPUs of this host. A function, because few options need them.
     pub cpus: fn() -> Vec<Cpu>,
+    /// Whether a search path has a program. A function, because few options ask that.
+    pub finds: fn(&[u8], &str) -> bool,
     /// Reads the hosts of a job. A function, because only `-dry-run` needs it.
     pub survey: fn(&RingOptions, &[HostEntry]) -> Result<Surroundings, String>,
     /// Asks for the slots of an allocation. A function, because the daemon must answer.
@@ -84,6 +87,7 @@ impl Caller {
             ring: ring::size,
             look: linked::look,
             cpus: surroundings::allowed,
+            finds,
             survey: surroundings::read,
             held: slots::granted,
         })
@@ -100,9 +104,26 @@ impl Facts for Caller {
         Self::variable(self, name)
     }
 
+    fn variables(&self, beginning: &[u8]) -> Vec<String> {
+        let names = self.environment.iter().filter(|entry| entry.starts_with(beginning));
+        let names = names.filter_map(|entry| str::from_utf8(entry).ok()?.split_once('='));
+        names.map(|(name, _)| name.to_owned()).collect()
+    }
+
     fn cpus(&self) -> Vec<Cpu> {
         (self.cpus)()
     }
+
+    fn has_program(&self, name: &str) -> bool {
+        let path = self.variable(b"PATH").unwrap_or_default();
+        (self.finds)(path, name)
+    }
+}
+
+/// Whether a directory of a search path has a file of this name.
+fn finds(path: &[u8], name: &str) -> bool {
+    path.split(|&byte| byte == b':')
+        .any(|directory| Path::new(OsStr::from_bytes(directory)).join(name).is_file())
 }
 
 fn terminal_size() -> (u16, u16) {

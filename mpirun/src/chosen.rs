@@ -13,6 +13,8 @@ pub(crate) enum Pick {
     EachHost,
     /// One process on each slot.
     EachSlot,
+    /// One process for each entry of the list, in its order. A host may be in it several times.
+    EachEntry,
     /// One process on each of these hosts.
     Hosts(usize, usize),
     /// One process on each of these slots, counted over all hosts.
@@ -41,6 +43,9 @@ pub(crate) fn picks(word: &str) -> Option<Vec<Pick>> {
 
 /// The choice of several words.
 pub(crate) fn all_picks(text: &str) -> Option<Vec<Pick>> {
+    if text == "lines" {
+        return Some(vec![Pick::EachEntry]);
+    }
     let words = text.split(' ').filter(|word| !word.is_empty());
     let all = words.map(picks).collect::<Option<Vec<_>>>()?.concat();
     (!all.is_empty()).then_some(all)
@@ -57,11 +62,13 @@ pub(crate) fn picked(
     });
     let slots: Vec<&HostEntry> = slots.take(MAX_NUMBER).collect();
     let hosts: Vec<&HostEntry> = hosts.iter().collect();
+    let entries: Vec<&HostEntry> = all.iter().collect();
     let mut found: Vec<&HostEntry> = Vec::new();
     for &pick in chosen {
         let (list, range) = match pick {
             Pick::EachHost => (&hosts, Some(&hosts[..])),
             Pick::EachSlot => (&slots, Some(&slots[..])),
+            Pick::EachEntry => (&entries, Some(&entries[..])),
             Pick::Hosts(low, high) => (&hosts, hosts.get(low..=high)),
             Pick::Slots(low, high) => (&slots, slots.get(low..=high)),
         };
@@ -137,5 +144,17 @@ mod tests {
         for word in ["", "n", "c", "nodes", "n1-", "n3-1", "foo", "CC", "é"] {
             assert_eq!(picks(word), None, "{word}");
         }
+    }
+
+    #[test]
+    fn lines_are_used_in_their_order_also_if_a_host_has_several() {
+        let entry = |name: &str| HostEntry::named(name.to_owned(), Some(4));
+        let all = ["a", "b", "a"].map(entry);
+        let names = |text| {
+            let hosts = picked((&all_picks(text).unwrap(), "-pick"), &all).unwrap();
+            hosts.iter().map(|host| host.host.clone()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(names("lines"), "a b a");
+        assert_eq!(names("N"), "a b");
     }
 }

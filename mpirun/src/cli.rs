@@ -27,7 +27,7 @@ use crate::singleton::Call;
 use crate::slots::Wait;
 use crate::target::Target;
 pub use crate::usage::Usage;
-use crate::{dryrun, help, job_file, layout, mixture, singleton, variables};
+use crate::{dryrun, help, job_file, layout, mixture, multi_prog, singleton, variables};
 
 /// The request of the command line.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub enum Request {
     GenerateDocs(PathBuf),
     /// Print the job without running it.
     DryRun(dryrun::Answer),
+    /// Run mpirun with these arguments under TotalView.
+    TotalView(Vec<OsString>),
 }
 
 /// A job to run.
@@ -97,6 +99,9 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     if let Some(request) = instead(caller, &sections)? {
         return Ok(request);
     }
+    if let Some(arguments) = under_totalview(caller, &sections) {
+        return Ok(Request::TotalView(arguments));
+    }
     if let Some((options, target)) = debug::attached(&mut sections, &caller.directory)? {
         return attaching(caller, &sections, options, target);
     }
@@ -111,6 +116,12 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
         let leading = at == 0 && count > 1 && !section.is_empty();
         if section.program.is_none() && !leading && !with_file {
             return Err(missing_program(at, count, &section));
+        }
+        if section.layout.is_multi_prog() {
+            for part in multi_prog::sections(section, caller)? {
+                argsets.add(part, None)?;
+            }
+            continue;
         }
         argsets.add(section, None)?;
     }
@@ -208,6 +219,18 @@ fn arguments(caller: &Caller) -> Vec<OsString> {
         debug::NAME => debug::MEANS.iter().map(OsString::from).chain(given).collect(),
         _ => given.collect(),
     }
+}
+
+/// The arguments for a run under TotalView, without the option that asks for it. A dry run shows the job itself.
+fn under_totalview(caller: &Caller, sections: &[Section]) -> Option<Vec<OsString>> {
+    let has = |key| sections.iter().flat_map(|s| &s.settings).any(|setting| setting.opt.key == key);
+    if !has(Key::TotalView) || has(Key::DryRun) {
+        return None;
+    }
+    let mut arguments = arguments(caller);
+    let at = arguments.iter().position(|word| word == "-tv" || word == "--tv")?;
+    arguments.remove(at);
+    Some(arguments)
 }
 
 /// The request that replaces a job, such as help; `None` if there is no such option.

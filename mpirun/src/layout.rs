@@ -1,6 +1,8 @@
 //! The hosts and CPUs of ranks that a command line of another launcher asks for, also by the defaults of that launcher and by
 //! its variables. They become options of ours when all sections and files are read.
 
+mod srun;
+
 use std::ffi::OsString;
 
 use crate::allocation::Allocation;
@@ -26,7 +28,14 @@ pub(crate) fn apply(argsets: &mut Argsets<'_>) -> Result<(), Usage> {
     if is_open_mpi || argsets.dialect.is_none() {
         of_variables(argsets, &mut layout, caller)?;
     }
+    if argsets.dialect == Some(Dialect::Srun) {
+        layout = srun::of_variables(argsets, &given, caller)?;
+    }
     layout.join(given);
+    let tasks = match argsets.dialect {
+        Some(Dialect::Srun) => srun::tasks(argsets, &layout, caller)?,
+        _ => srun::Tasks::default(),
+    };
     let names_cpus =
         [Key::RankFile, Key::Pick, Key::OnlyCpus].into_iter().any(|key| argsets.has(key));
     let dialect = argsets.dialect;
@@ -36,18 +45,18 @@ pub(crate) fn apply(argsets: &mut Argsets<'_>) -> Result<(), Usage> {
             host.ncpus = host.ncpus.or(Some(1));
         }
     }
+    if is_open_mpi && argsets.has(Key::HostFile) {
+        argsets.limit_to_file(|host| layout.is_plain(host))?;
+    }
     let has_default = is_open_mpi || matches!(dialect, Some(Dialect::Intel | Dialect::Srun));
     if layout.is_empty() && (!has_default || names_cpus) {
         return Ok(());
     }
     let is_pin = |name: &[u8]| name.starts_with(b"I_MPI_PIN");
-    let is_pinned = !argsets.assigned(is_pin).is_empty()
-        || caller.environment.iter().any(|entry| is_pin(entry))
-        || argsets.has(Key::Binding);
-    let slots = match dialect {
-        Some(Dialect::Srun) if !argsets.has(Key::Hosts) => slots(caller)?,
-        _ => Vec::new(),
-    };
+    let is_pinned = argsets.has(Key::Binding)
+        || dialect != Some(Dialect::Srun)
+            && (!argsets.assigned(is_pin).is_empty()
+                || caller.environment.iter().any(|entry| is_pin(entry)));
     let said = match layout.said() {
         said if said.is_empty() => {
             format!("the default of {}", dialect.map_or("mpirun", Dialect::title))
@@ -59,8 +68,10 @@ pub(crate) fn apply(argsets: &mut Argsets<'_>) -> Result<(), Usage> {
         processes: 0,
         is_given: argsets.has(Key::Processes),
         is_pinned,
-        slots: &slots,
+        slots: &tasks.slots,
         per_host: argsets.has(Key::PerHost),
+        is_shared: tasks.is_shared,
+        hosts: &tasks.hosts,
         in_turn: argsets.has(Key::RoundRobin),
         caller,
     };

@@ -46,6 +46,7 @@ pub mod linked;
 pub mod messages;
 mod mixture;
 pub mod mpir;
+mod multi_prog;
 pub mod once;
 mod opened;
 pub mod options;

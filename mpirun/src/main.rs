@@ -4,7 +4,8 @@
 #![cfg_attr(all(target_env = "gnu", not(test)), no_main)]
 
 use std::io::{self, Write as _};
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 use mpd_io::clock::wall;
@@ -52,6 +53,12 @@ fn serve(caller: &Caller) -> Result<ExitCode> {
             docs::generate(&directory)
                 .with_context(|| format!("cannot write below {}", directory.display()))?;
             Ok(ExitCode::SUCCESS)
+        }
+        Ok(Request::TotalView(arguments)) => {
+            let own = std::env::args_os().next().unwrap_or_else(|| "mpirun".into());
+            let mut tool = Command::new("totalview");
+            let error = tool.arg(own).arg("-a").args(arguments).exec();
+            Err(error).context("cannot run totalview")
         }
         Ok(Request::Run(job)) => {
             mpd_io::slots::end_with_owner();

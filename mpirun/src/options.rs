@@ -173,6 +173,8 @@ pub enum Key {
     Timestamp,
     /// `-subst`.
     Substitute,
+    /// `-tv`: run this mpirun under TotalView.
+    TotalView,
     /// `-trace-hops`.
     TraceHops,
     /// `-trace-startup`.
@@ -408,7 +410,8 @@ pub static OPTIONS: &[Opt] = {
          see FILES in the manual"),
     opt(Hosts, Key::Pick, &["pick"], &["WHICH"],
         "run one process on each of these hosts: n0-3,5 by number, N all; or on each of these slots: c0,2 by number, \
-         C all; the numbers count the named hosts, or those of the ring; LAM writes N, C, n0-3 without -pick"),
+         C all; or lines: one for each line of the host file, in its order; the numbers count the named hosts, or those of \
+         the ring; LAM writes N, C, n0-3 without -pick"),
     opt(Hosts, Key::Strict, &["nooversubscribe"], &[],
         "refuse more processes than slots"),
     opt(Hosts, Key::Allocation, &["alloc"], &["ID"],
@@ -516,6 +519,8 @@ pub static OPTIONS: &[Opt] = {
         "print the call stacks of a running job, equal stacks together; the job continues"),
     opt(Debugger, Key::AttachRanks, &["r"], &["RANKS"],
         "with -gdba and -stacks: only these ranks, like 0,2-4"),
+    opt(Debugger, Key::TotalView, &["tv"], &[],
+        "run mpirun under TotalView, as totalview mpirun -a ... does"),
     opt(Debugger, Key::OnCrash, &["on-crash"], &["gdb"],
         "when ranks crash: on a terminal, open a debugger at them; otherwise, or with -batch, print their \
          stacks at the end"),

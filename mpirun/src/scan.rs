@@ -16,7 +16,7 @@ use crate::suggest;
 use crate::usage::Usage;
 
 /// An option with its values, as the user wrote it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Setting {
     /// The option's entry in the table.
     pub opt: &'static Opt,
@@ -291,8 +291,7 @@ impl Scanner<'_> {
     ) -> Result<&'a [OsString], Usage> {
         let (written, name, glued) = parts(word);
         if let Some((option, value)) = self.short(word) {
-            let words: Vec<OsString> =
-                std::iter::once(value).chain(after.iter().cloned()).collect();
+            let words: Vec<OsString> = value.into_iter().chain(after.iter().cloned()).collect();
             let rest = self.option(section, &option, &words)?.len();
             return Ok(&after[after.len() - rest..]);
         }
@@ -333,15 +332,30 @@ impl Scanner<'_> {
         Ok(rest)
     }
 
-    /// The parts of an option of `srun` like `-n8`.
-    fn short(&self, word: &OsStr) -> Option<(OsString, OsString)> {
-        const WITH_NUMBER: &[u8] = b"nNc";
+    /// The option of an option of `srun` like `-n8` or `-K1`, and its value if that is a word of its own.
+    fn short(&self, word: &OsStr) -> Option<(OsString, Option<OsString>)> {
+        let bytes = word.as_bytes();
+        let [b'-', letter, value @ ..] = bytes else { return None };
         let is_srun = self.dialect() == Some(Dialect::Srun);
-        let [b'-', letter, number @ ..] = word.as_bytes() else { return None };
-        let is_number = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+        if !is_srun || !letter.is_ascii_alphabetic() || value.is_empty() || value[0] == b'=' {
+            return None;
+        }
+        let (_, name, _) = parts(word);
+        if options::find(name).is_some() || dialect::having(name) & Dialect::Srun.bit() != 0 {
+            return None;
+        }
+        let letter = str::from_utf8(&bytes[1..2]).ok()?;
+        let is_own = options::find(letter.as_bytes()).is_some_and(|opt| opt.values.len() == 1);
+        let is_optional = match dialect::letter_of_srun(letter) {
+            Some(is_optional) => is_optional,
+            None if is_own => false,
+            None => return None,
+        };
         let text = |bytes: &[u8]| OsStr::from_bytes(bytes).to_owned();
-        (is_srun && WITH_NUMBER.contains(letter) && is_number)
-            .then(|| (text(&word.as_bytes()[..2]), text(number)))
+        Some(match is_optional {
+            true => (text(&[&bytes[..2], b"=", value].concat()), None),
+            false => (text(&bytes[..2]), Some(text(value))),
+        })
     }
 
     /// Adds an option of another launcher; `None` if no launcher has it.

@@ -18,6 +18,7 @@ fn caller(variables: &[(&str, &str)]) -> Caller {
         ring: crate::ring::size,
         look: crate::linked::look,
         cpus: Vec::new,
+        finds: |_, _| false,
         survey: crate::surroundings::read,
         held: crate::slots::granted,
     }

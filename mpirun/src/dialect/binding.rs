@@ -1,6 +1,10 @@
 //! The option `--cpu-bind` of PALS and of Slurm.
 
-use super::cpus::{lists, masks, repeated, user, wrong};
+use std::collections::BTreeSet;
+
+use mpd_placement::locality::list;
+
+use super::cpus::{lists, masks, repeated, round_robin, user, wrong};
 use super::language::Facts;
 use super::made::{Made, words};
 
@@ -31,7 +35,15 @@ pub(super) fn depth(values: &[&str], caller: &dyn Facts) -> Made {
 
 /// `--cpu-bind` of PALS.
 pub(super) fn pals(values: &[&str], caller: &dyn Facts) -> Made {
-    match values[0].split_once(':').unwrap_or((values[0], "")) {
+    let value = values[0];
+    if let Some((word @ ("verbose" | "v" | "quiet" | "q"), rest)) = value.split_once(',') {
+        let mut made = pals(&[rest], caller)?;
+        if word.starts_with('v') {
+            made.extend(words(&["-report-bindings"]));
+        }
+        return Ok(made);
+    }
+    match value.split_once(':').unwrap_or((value, "")) {
         // An option for the depth comes first.
         ("depth", "") => depth(&["1"], caller),
         ("list", text) => Ok(user(&lists(text, ':')?)),
@@ -47,8 +59,35 @@ pub(super) fn pals(values: &[&str], caller: &dyn Facts) -> Made {
     }
 }
 
+/// The CPUs of a NUMA node of this host, which Slurm numbers from 0.
+fn of_node(number: u32, caller: &dyn Facts) -> Result<String, String> {
+    let all = caller.cpus();
+    let nodes: BTreeSet<u32> = all.iter().map(|cpu| cpu.node).collect();
+    let node = nodes.iter().nth(number as usize);
+    let node = node.ok_or_else(|| format!("there is no NUMA node {number} among {}", nodes.len()))?;
+    let cpus = all.iter().filter(|cpu| cpu.node == *node).map(|cpu| cpu.number);
+    Ok(list(cpus).replace(',', "+"))
+}
+
+/// The CPUs of the NUMA nodes of a hexadecimal mask.
+fn of_nodes(mask: &str, caller: &dyn Facts) -> Result<String, String> {
+    let nodes = masks(std::iter::once(mask)).ok_or_else(|| wrong(mask))?;
+    let mut all = Vec::new();
+    for range in nodes.split('+') {
+        let (low, high) = range.split_once('-').unwrap_or((range, range));
+        let number = |text: &str| text.parse::<u32>().map_err(|_| wrong(mask));
+        for node in number(low)?..=number(high)? {
+            all.push(of_node(node, caller)?);
+        }
+    }
+    Ok(all.join("+"))
+}
+
 /// `--cpu-bind` of Slurm: `[verbose,|quiet,]METHOD`. The result is the unit, and other words of ours.
-pub(super) fn slurm(text: &str) -> Result<(Option<&'static str>, Vec<String>), String> {
+pub(super) fn slurm(
+    text: &str,
+    caller: &dyn Facts,
+) -> Result<(Option<&'static str>, Vec<String>), String> {
     let mut made = Vec::new();
     let mut value = text;
     if let Some((word @ ("verbose" | "v" | "quiet" | "q"), rest)) = value.split_once(',') {
@@ -70,6 +109,21 @@ pub(super) fn slurm(text: &str) -> Result<(Option<&'static str>, Vec<String>), S
         ("mask_cpu", text) => {
             let found = masks(repeated(text)?.into_iter());
             user(&found.ok_or_else(|| wrong(text))?)
+        }
+        ("rank", "") => vec!["-bind-to".to_owned(), round_robin(caller)],
+        ("map_ldom", text) => {
+            let node = |word: &&str| match word.strip_prefix("0x") {
+                Some(digits) => u32::from_str_radix(digits, 16).map_err(|_| wrong(text)),
+                None => word.parse().map_err(|_| wrong(text)),
+            };
+            let nodes = repeated(text)?;
+            let lists = nodes.iter().map(|word| of_node(node(word)?, caller));
+            user(&lists.collect::<Result<Vec<_>, _>>()?.join(","))
+        }
+        ("mask_ldom", text) => {
+            let nodes = repeated(text)?;
+            let lists = nodes.iter().map(|mask| of_nodes(mask, caller));
+            user(&lists.collect::<Result<Vec<_>, _>>()?.join(","))
         }
         // The tasks use the NUMA nodes in turn; see `Layout::slurm_bind`.
         ("rank_ldom", "") => return Ok((Some("numa"), made)),

@@ -131,8 +131,12 @@ impl Dialect {
 pub(crate) trait Facts: std::fmt::Debug {
     /// The value of a variable.
     fn variable(&self, name: &[u8]) -> Option<&[u8]>;
+    /// The names of all variables that begin so.
+    fn variables(&self, beginning: &[u8]) -> Vec<String>;
     /// The CPUs of this host.
     fn cpus(&self) -> Vec<Cpu>;
+    /// Whether a program of this name is in the search path.
+    fn has_program(&self, name: &str) -> bool;
 }
 
 /// How options are read.

@@ -8,6 +8,8 @@ mod hydra;
 mod open_mpi;
 mod slurm;
 
+pub(crate) use slurm::shares;
+
 use std::collections::BTreeSet;
 
 use mpd_wire::job::Binding;
@@ -29,11 +31,31 @@ pub(crate) struct Layout {
     threads: bool,
     /// Whether parts of all hosts are used in turn.
     spans: bool,
-    /// The number of hosts, and the most processes of each.
-    nodes: Option<u32>,
-    per_node: Option<u32>,
+    /// What only Slurm has.
+    slurm: Slurm,
+    /// The hosts that Open MPI's `--host` names without a number.
+    plain: BTreeSet<String>,
     /// The options as written, for messages.
     said: Vec<String>,
+}
+
+/// The options that only Slurm has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Slurm {
+    /// The least and the greatest number of hosts.
+    nodes: Option<(u32, u32)>,
+    /// The most processes of each host.
+    per_node: Option<u32>,
+    /// The number of the first host of the batch job.
+    first: Option<u32>,
+    /// Whether a file has the host of each process.
+    arbitrary: bool,
+    /// Whether ranks get one hardware thread of a core only.
+    single: bool,
+    /// Whether ranks get one core of a socket only.
+    one_core: bool,
+    /// Whether the program is a file of programs.
+    multi_prog: bool,
 }
 
 /// How ranks are mapped.
@@ -65,12 +87,16 @@ pub(crate) struct Known<'a> {
     pub(crate) processes: u64,
     /// Whether an option gives this number.
     pub(crate) is_given: bool,
-    /// Whether variables of Intel MPI choose the CPUs.
+    /// Whether variables of Intel MPI, or options of ours, choose the CPUs.
     pub(crate) is_pinned: bool,
     /// The slots of the hosts of a batch job, unless options name hosts.
     pub(crate) slots: &'a [(String, u32)],
     /// Whether an option of ours gives the number of processes of a host.
     pub(crate) per_host: bool,
+    /// Whether the named hosts have their numbers of processes already.
+    pub(crate) is_shared: bool,
+    /// The hosts of the ring for a job whose hosts have unequal shares; none if they are named or not needed.
+    pub(crate) hosts: &'a [String],
     /// Whether an option of ours lets ranks use the hosts in turn.
     pub(crate) in_turn: bool,
     /// The caller.
@@ -117,14 +143,32 @@ impl Layout {
         self.said.push(text);
     }
 
+    /// Notes the hosts of a list that have no number.
+    pub(crate) fn note_plain(&mut self, list: &str) {
+        let hosts = list.split(',').filter(|host| !host.is_empty() && !host.contains(':'));
+        self.plain.extend(hosts.map(str::to_owned));
+    }
+
+    /// Whether a host was named without a number.
+    pub(crate) fn is_plain(&self, host: &str) -> bool {
+        self.plain.contains(host)
+    }
+
     /// The options as written.
     pub(crate) fn said(&self) -> String {
         self.said.join(" ")
     }
 
-    /// Whether no option was given.
+    /// Whether no option was given that places or binds ranks.
     pub(crate) fn is_empty(&self) -> bool {
-        *self == Self::default()
+        !self.differs(&Self::default())
+    }
+
+    /// Whether ranks are placed or bound in another way. Names of hosts alone do neither.
+    pub(crate) fn differs(&self, other: &Self) -> bool {
+        let mut same = self.clone();
+        same.plain.clone_from(&other.plain);
+        same != *other
     }
 
     /// Adds the options of another section.
@@ -136,8 +180,8 @@ impl Layout {
         self.list = other.list.or(self.list.take());
         self.threads |= other.threads;
         self.spans |= other.spans;
-        self.nodes = other.nodes.or(self.nodes);
-        self.per_node = other.per_node.or(self.per_node);
+        self.slurm.join(&other.slurm);
+        self.plain.extend(other.plain);
         self.said.extend(other.said);
     }
 }
@@ -149,21 +193,17 @@ impl Layout {
     /// # Errors
     /// The options do not fit each other.
     pub(crate) fn of_each_host(&self, known: &Known<'_>) -> Result<Vec<String>, String> {
-        if known.dialect == Some(Dialect::Srun) && known.is_given && !known.slots.is_empty() {
-            return Ok(self.tasks(known));
-        }
-        if let Some(each) = self.per_node {
-            return Ok(words(&["-ppn", &each.to_string()]));
-        }
-        if let Some(nodes) = self.nodes.filter(|_| !known.per_host) {
-            let processes = u32::try_from(known.processes).unwrap_or(u32::MAX);
-            return match (known.is_given, processes % nodes) {
-                (true, 0) => Ok(words(&["-ppn", &(processes / nodes).to_string()])),
-                (true, _) => Err(format!("{processes} processes have no equal shares; use -ppn")),
-                (false, _) => Err("the number of processes is needed, with -n".to_owned()),
-            };
+        if known.dialect == Some(Dialect::Srun) {
+            return Ok(self.shares_of_srun(known));
         }
         let number = match self.map {
+            // A rank for each part of a host, then the next host.
+            Some(Map::PerPart(_, part)) if self.rank.as_deref() == Some("span") => {
+                if !known.is_given {
+                    return Err("--rank-by span needs the number of processes, with -n".to_owned());
+                }
+                parts(part, known.caller)
+            }
             Some(Map::PerPart(number, part)) => number.saturating_mul(parts(part, known.caller)),
             Some(Map::Part(part, _)) if self.spans || self.rank.as_deref() == Some("span") => {
                 if known.dialect != Some(Dialect::OpenMpi5) {
@@ -171,6 +211,9 @@ impl Layout {
                 }
                 parts(part, known.caller)
             }
+            // Hosts as a whole are always used evenly.
+            Some(Map::Node) if self.spans => return Ok(Vec::new()),
+            _ if self.spans && known.per_host => return Ok(Vec::new()),
             _ if self.spans => return Err("'span' needs a part of a host".to_owned()),
             _ => return Ok(Vec::new()),
         };
@@ -185,7 +228,7 @@ impl Layout {
         match known.dialect {
             Some(Dialect::Hydra) => Ok(self.of_hydra(false)),
             Some(Dialect::Intel) => Ok(self.of_hydra(!known.is_pinned && self.map.is_none())),
-            Some(Dialect::Srun) => Ok(self.of_srun(known.caller)),
+            Some(Dialect::Srun) => Ok(self.of_srun(known)),
             _ => self.of_open_mpi(known),
         }
     }

@@ -11,6 +11,7 @@ pub(crate) mod open_mpi;
 mod output;
 #[cfg(test)]
 mod page;
+mod srun;
 mod table;
 
 use std::ffi::{OsStr, OsString};
@@ -18,7 +19,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use crate::usage::Usage;
 pub(crate) use language::{Dialect, Facts, Language};
-pub(crate) use layout::{Known, Layout};
+pub(crate) use layout::{Known, Layout, shares};
 use table::{Answer, Row, TABLE};
 
 /// A foreign option in our words.
@@ -60,11 +61,9 @@ pub(crate) fn translate(
 ) -> Result<Option<Translated>, Usage> {
     let Ok(name) = str::from_utf8(name) else { return Ok(None) };
     let Some((row, of)) = row(written, name, language.dialect)? else { return Ok(None) };
-    let wanted = row.values.len();
+    let wanted = if row.has_optional_value() { 0 } else { row.values.len() };
     let (values, used): (Vec<OsString>, usize) = match glued {
-        Some(value) if wanted == 1 => (vec![OsString::from_vec(value.to_vec())], 0),
-        // `srun` has optional values: `--kill-on-bad-exit=1`.
-        Some(b"1") if wanted == 0 && row.of & Dialect::Srun.bit() != 0 => (Vec::new(), 0),
+        Some(value) if row.values.len() == 1 => (vec![OsString::from_vec(value.to_vec())], 0),
         Some(_) => {
             let count = if wanted == 0 { "takes no value" } else { "takes separate values" };
             return Err(Usage::syntax(format!("{written} {count}")));
@@ -96,12 +95,15 @@ pub(crate) fn translate(
             let before = layout.clone();
             let words = texts(&values).and_then(|texts| lay(layout, &texts, language.caller));
             let words = words.map_err(problem)?;
-            if *layout != before {
+            if layout.differs(&before) {
                 layout.say(shown(&values));
             }
             made(words)
         }
         Answer::Silent(_) => made(Vec::new()),
+        Answer::Request => srun::request(&shown(&values), language.caller).map(|remark| {
+            Some(Translated { words: Vec::new(), remark, used })
+        }),
         Answer::Accepted(reason) => {
             let remark = Some(format!("{} has no effect: {reason}", shown(&values)));
             Ok(Some(Translated { words: Vec::new(), remark, used }))
@@ -142,6 +144,14 @@ fn row(
         of |= other.of;
     }
     Ok(Some((first, of)))
+}
+
+/// Whether a letter is an option of `srun` whose value may follow without a space, and whether the value is optional.
+pub(crate) fn letter_of_srun(letter: &str) -> Option<bool> {
+    let row = TABLE
+        .iter()
+        .find(|row| row.of & Dialect::Srun.bit() != 0 && row.names.contains(&letter));
+    row.filter(|row| !row.values.is_empty()).map(Row::has_optional_value)
 }
 
 /// Whether these dialects are one launcher, or versions of one.

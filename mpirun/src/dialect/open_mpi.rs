@@ -29,11 +29,31 @@ pub(super) fn one_slot(values: &[&str], _: &dyn Facts) -> Made {
     }
     let place =
         |host: &String| host.strip_prefix("+n")?.strip_suffix(":1").map(|n| format!("n{n}"));
+    // All hosts are empty, since a job has them alone.
+    if let [only] = &hosts[..]
+        && let Some(number) = only.strip_prefix("+e")
+    {
+        return match number.trim_start_matches(':').parse::<u32>() {
+            _ if only == "+e:1" && !values[0].contains(':') => Ok(words(&["-pick", "N"])),
+            Ok(number @ 1..) => Ok(words(&["-pick", &format!("n0-{}", number - 1)])),
+            _ => Err("it must be +e or +e:NUMBER".to_owned()),
+        };
+    }
     match hosts.iter().map(place).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty()) {
         // Places in the list of hosts.
         Some(places) => Ok(words(&["-pick", &places.join(" ")])),
         None => Ok(words(&["-hosts", &hosts.join(",")])),
     }
+}
+
+/// `--host` of Open MPI: the hosts of one program. Hosts without a number are noted.
+pub(super) fn host(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> Made {
+    let mut made = one_slot(values, caller)?;
+    if let Some(option) = made.first_mut().filter(|option| *option == "-hosts") {
+        *option = "-host".to_owned();
+    }
+    layout.note_plain(values[0]);
+    Ok(made)
 }
 
 /// `--mca KEY VALUE`: a variable of the ranks, and an option if the key has the effect of one.

@@ -124,6 +124,7 @@ pub(super) fn slurm_output(values: &[&str], caller: &dyn Facts) -> Made {
     match values[0] {
         "all" => Ok(Vec::new()),
         "none" => Ok(words(&["-output-pattern", "/dev/null"])),
+        task if task.bytes().all(|byte| byte.is_ascii_digit()) => Ok(words(&["-output-from", task])),
         value => Ok(words(&["-output-pattern", &slurm_pattern(value, caller)?])),
     }
 }
@@ -136,41 +137,60 @@ pub(super) fn slurm_error(values: &[&str], caller: &dyn Facts) -> Made {
     }
 }
 
-/// A pattern of Slurm as a pattern of ours.
+/// A pattern of Slurm as a pattern of ours. A number before a letter is the least number of digits.
 fn slurm_pattern(value: &str, caller: &dyn Facts) -> Result<String, String> {
     if value.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err("the output of one rank alone cannot be chosen".to_owned());
+        return Err("the standard error of one rank alone cannot be chosen".to_owned());
     }
-    let variable = |field: char, name: &str, otherwise: Option<&str>| {
-        let value = caller.variable(name.as_bytes()).filter(|value| !value.is_empty());
-        let value = value.map(|value| literal(&String::from_utf8_lossy(value)));
-        let missing = || format!("%{field} needs the variable {name}");
-        value.or_else(|| otherwise.map(str::to_owned)).ok_or_else(missing)
-    };
+    // A backslash anywhere ends all replacements.
+    if value.contains('\\') {
+        return Ok(literal(&value.replace('\\', "")));
+    }
     let mut made = String::new();
-    let mut rest = value.chars();
-    while let Some(sign) = rest.next() {
-        if sign != '%' {
-            made.push(sign);
-            continue;
-        }
-        made += &match rest.next() {
-            Some('t') => "%r".to_owned(),
-            Some('n') => "%n".to_owned(),
-            Some('N') => "%h".to_owned(),
-            Some(field @ 'j') => variable(field, "SLURM_JOB_ID", Some("%j"))?,
-            Some(field @ 'x') => variable(field, "SLURM_JOB_NAME", Some("%a"))?,
-            Some(field @ 'u') => variable(field, "USER", None)?,
-            Some(field @ 'A') => variable(field, "SLURM_ARRAY_JOB_ID", None)?,
-            Some(field @ 'a') => variable(field, "SLURM_ARRAY_TASK_ID", None)?,
-            Some('%') | None => "%%".to_owned(),
-            Some(field) => {
-                let known = "known are %t, %n, %N, %j, %x, %u, %A and %a";
-                return Err(format!("the field %{field} is not available; {known}"));
-            }
-        };
+    let mut rest = value;
+    while let Some((before, after)) = rest.split_once('%') {
+        made.push_str(before);
+        let digits = after.bytes().take_while(u8::is_ascii_digit).count();
+        let (width, after) = after.split_at(digits);
+        let width = width.parse::<usize>().unwrap_or(0).min(10);
+        let field = after.chars().next().unwrap_or('%');
+        made += &slurm_field((field, width), caller)?;
+        rest = after.get(field.len_utf8()..).unwrap_or("");
     }
-    Ok(made)
+    Ok(made + rest)
+}
+
+/// A field of a pattern of Slurm in our words.
+fn slurm_field((field, width): (char, usize), caller: &dyn Facts) -> Result<String, String> {
+    let variable = |name: &str| {
+        let value = caller.variable(name.as_bytes()).filter(|value| !value.is_empty())?;
+        Some(literal(&String::from_utf8_lossy(value)))
+    };
+    let number = |name: &str| variable(name).map(|value| format!("{value:0>width$}"));
+    let wide = if width == 0 { String::new() } else { width.to_string() };
+    let missing = |name: &str| format!("%{field} needs the variable {name}");
+    let needed = |name: &str| number(name).ok_or_else(|| missing(name));
+    Ok(match field {
+        't' => format!("%{wide}r"),
+        'n' => format!("%{wide}n"),
+        'N' => "%h".to_owned(),
+        'j' => number("SLURM_JOB_ID").unwrap_or_else(|| "%j".to_owned()),
+        // Our job takes the place of the step.
+        'J' => match variable("SLURM_JOB_ID") {
+            Some(id) => format!("{id}.%j"),
+            None => "%j".to_owned(),
+        },
+        's' => "%j".to_owned(),
+        'x' => variable("SLURM_JOB_NAME").unwrap_or_else(|| "%a".to_owned()),
+        'u' => variable("USER").ok_or_else(|| missing("USER"))?,
+        'A' => needed("SLURM_ARRAY_JOB_ID")?,
+        'a' => needed("SLURM_ARRAY_TASK_ID")?,
+        '%' => "%%".to_owned(),
+        field => {
+            let known = "known are %t, %n, %N, %j, %J, %s, %x, %u, %A and %a";
+            return Err(format!("the field %{field} is not available; {known}"));
+        }
+    })
 }
 
 #[cfg(test)]

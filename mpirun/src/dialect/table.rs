@@ -8,7 +8,7 @@
 use super::language::Facts;
 use super::layout::Layout;
 use super::made::Made;
-use super::{binding, made, open_mpi, output};
+use super::{binding, made, open_mpi, output, srun};
 
 /// A function that makes our words of values.
 type Compute = fn(&[&str], &dyn Facts) -> Made;
@@ -29,6 +29,8 @@ pub(super) enum Answer {
     Silent(&'static str),
     /// No effect, which one line reports with this reason.
     Accepted(&'static str),
+    /// A request to the batch system, see [`srun::request`].
+    Request,
     /// Refused with this reason.
     Refused(&'static str),
 }
@@ -52,11 +54,19 @@ fn rank_map(values: &[&str], _: &dyn Facts) -> Made {
     Ok(made::words(&["-pick", &hosts?.join(" ")]))
 }
 
-/// A request of `srun` to the batch system. Within a job it has no effect.
-fn request(_: &[&str], caller: &dyn Facts) -> Made {
-    match caller.variable(b"SLURM_JOB_ID") {
-        Some(_) => Ok(Vec::new()),
-        None => Err(BATCH.to_owned()),
+impl Row {
+    /// Whether its value may be missing. It then follows a `=`.
+    pub(super) fn has_optional_value(&self) -> bool {
+        self.values.first().is_some_and(|value| value.starts_with('['))
+    }
+}
+
+/// `-u USER` of the original MPD.
+fn own_user(values: &[&str], caller: &dyn Facts) -> Made {
+    let names = [&b"USER"[..], b"LOGNAME"].map(|name| caller.variable(name));
+    match names.contains(&Some(values[0].as_bytes())) {
+        true => Ok(Vec::new()),
+        false => Err("ranks run as the user of the daemon".to_owned()),
     }
 }
 
@@ -86,7 +96,6 @@ const RESTARTS: &str =
     "a failed rank is not started again; -on-failure continue lets the others run";
 const DAEMONS: &str = "mpdboot starts the daemons, and mpd --log-file has their messages";
 const OUTPUT: &str = "output is written line by line";
-const BATCH: &str = "this is a request to the batch system: put it into sbatch or salloc";
 const TOOL: &str = "write the tool before the program";
 const XTERM: &str = "write xterm -e before the program";
 const TREE: &str = "the tree of the launch is chosen by the number of hosts";
@@ -97,7 +106,7 @@ const WORDS_OF_OMPI: &str = "-ppn, -rr, -map-by and -bind-to, by the words of th
 /// The table, by launcher.
 #[rustfmt::skip]
 pub(super) static TABLE: &[Row] = {
-    use Answer::{Accepted, Computed, Laid, Refused, Silent, Words};
+    use Answer::{Accepted, Computed, Laid, Refused, Request, Silent, Words};
     &[
     // Hydra and Intel MPI.
     row(H | I, &["l", "prepend-rank"], &[], Words(&["-prepend-pattern", "[%r] "])),
@@ -142,7 +151,7 @@ pub(super) static TABLE: &[Row] = {
     row(O, &["mca", "gmca"], &["KEY", "VALUE"], Laid(open_mpi::mca, "`-genv OMPI_MCA_KEY VALUE`; the keys of mapping, binding, rank files and lists of CPUs have the effect of the option")),
     row(O5, &["prtemca"], &["KEY", "VALUE"], Laid(open_mpi::prte_mca, "`-genv PRTE_MCA_KEY VALUE`; the keys of mapping and binding have the effect of the option")),
     row(O5, &["pmixmca", "gpmixmca"], &["KEY", "VALUE"], Words(&["-genv", "PMIX_MCA_{0}", "{1}"])),
-    row(O, &["host", "H"], &["LIST"], Computed(open_mpi::one_slot, "`-hosts`, where a host without a number has one slot")),
+    row(O, &["host", "H"], &["LIST"], Laid(open_mpi::host, "`-host`, where a host without a number has one slot, or those of the host file; with a host file, only its hosts")),
     row(O, &["map-by"], &["POLICY"], Laid(|layout, values, _| layout.map_by(values[0]), WORDS_OF_OMPI)),
     row(O, &["rank-by"], &["POLICY"], Laid(|layout, values, _| layout.rank_by(values[0]), "the order of `-map-by`, which it must fit")),
     row(O, &["bind-to"], &["UNIT"], Laid(|layout, values, _| layout.bind_to(values[0]), "`-bind-to`, with the default of `-map-by`; `overload-allowed` and `if-supported` have no effect")),
@@ -206,7 +215,7 @@ pub(super) static TABLE: &[Row] = {
     row(O, &["max-vm-size", "keepalive"], &["VALUE"], Accepted(TREE)),
     row(O, &["novm", "use-regexp", "enable-instant-on-support", "fwd-mpirun-port", "do-not-resolve", "set-sid", "no-ready-msg", "system-server", "hetero-nodes"], &[], Silent("this concerns the daemons of Open MPI")),
     row(O4, &["dvm"], &[], Refused("mpdboot starts standing daemons")),
-    row(O5, &["dvm"], &["URI"], Words(&["-ring", "{0}"])),
+    row(O5, &["dvm"], &["URI"], Refused("a daemon of PRRTE is not used; mpdboot starts a ring, which mpirun finds, and -ring names another one")),
     row(O, &["hnp", "ompi-server"], &["URI"], Refused("published names are in the ring")),
     row(O, &["report-pid", "report-uri"], &["FILE"], Refused("mpdlistjobs lists the jobs, and -proctable writes the processes")),
     row(O, &["report-events"], &["URI"], Refused("mpdwatch prints the events of a ring")),
@@ -263,7 +272,6 @@ pub(super) static TABLE: &[Row] = {
     row(D, &["recvtimeout"], &["SECONDS"], Accepted("mpirun waits as long as its daemon lives")),
     row(D, &["kx"], &[], Accepted("X is not forwarded")),
     row(D, &["bnr"], &[], Refused("MPICH 1 is not served")),
-    row(D | L | M | O4, &["tv"], &[], Refused(TOTALVIEW)),
     row(D, &["tvsu"], &[], Refused(TOTALVIEW)),
     row(D, &["gexec"], &["PROGRAM"], Refused("write the program in each section")),
     row(D, &["f"], &["FILE"], Words(&["-file", "{0}"])),
@@ -272,43 +280,63 @@ pub(super) static TABLE: &[Row] = {
     row(D, &["whole"], &[], Silent(OUTPUT)),
     row(D, &["i"], &[], Silent(TREE)),
     row(D, &["y"], &[], Refused("the MPI library chooses its network")),
-    row(D, &["jid"], &["N"], Refused("the daemon numbers the jobs; name a job with -a ALIAS")),
+    row(D, &["jid"], &["N"], Words(&["-a", "{0}"])),
     row(D, &["jidfile"], &["FILE"], Refused("name the job with -a ALIAS, or ask mpdlistjobs")),
-    row(D, &["u"], &["USER"], Refused("ranks run as the user of the daemon")),
+    row(D, &["u"], &["USER"], Computed(own_user, "the user's own name; another one is refused")),
     row(D, &["copgm"], &["PROGRAM"], Refused("co-processes are not started; use a section of the command line")),
     row(D, &["cpm", "cpr"], &["PROGRAM"], Refused("co-processes are not started; use a section of the command line")),
 
     // Slurm.
-    row(S, &["ntasks"], &["N"], Words(&["-n", "{0}"])),
-    row(S, &["ntasks-per-node", "tasks-per-node"], &["N"], Laid(|layout, values, _| layout.per_node(values[0]), "`-ppn N`; in a batch job at most N")),
-    row(S, &["N", "nodes"], &["N"], Laid(|layout, values, _| layout.nodes(values[0]), "`-ppn`, with an equal share of `-n`; needs `-n`")),
+    row(S, &["ntasks", "tasks"], &["N"], Words(&["-n", "{0}"])),
+    row(S, &["ntasks-per-node", "tasks-per-node"], &["N"], Laid(|layout, values, _| layout.per_node(values[0]), "`-ppn N`; with `-n` or in a batch job at most N")),
+    row(S, &["N", "nodes"], &["N[-M]"], Laid(|layout, values, _| layout.nodes(values[0]), "so many hosts: `-ppn`, or `-hosts` with the number of tasks of each host; without `-n` one process for each")),
+    row(S, &["relative", "r"], &["N"], Laid(|layout, values, _| layout.relative(values[0]), "the hosts of the batch job from number N on")),
     row(S, &["cpus-per-task", "c"], &["N"], Laid(|layout, values, _| layout.width(values[0]), "`-bind-to hwthread:N`, with sockets in turn")),
     row(S, &["nodelist", "w"], &["LIST"], Words(&["-hosts", "{0}"])),
     row(S, &["nodefile", "F"], &["FILE"], Words(&["-f", "{0}"])),
     row(S, &["exclude", "x"], &["LIST"], Words(&["-exclude", "{0}"])),
     row(S, &["chdir", "D"], &["DIR"], Words(&["-wdir", "{0}"])),
     row(S, &["label", "l"], &[], Words(&["-l"])),
-    row(S, &["output", "o"], &["PATTERN"], Computed(output::slurm_output, "`-output-pattern`; %t, %n, %N, %j, %x, %u, %A and %a are translated; `none` and `all`")),
+    row(S, &["output", "o"], &["PATTERN"], Computed(output::slurm_output, "`-output-pattern`; %t, %n, %N, %j, %J, %s, %x, %u, %A and %a are translated, with their widths; a number: `-output-from N`; `none` and `all`")),
     row(S, &["error", "e"], &["PATTERN"], Computed(output::slurm_error, "`-errfile-pattern`, with the same fields")),
-    row(S, &["input", "i"], &["RANKS"], Words(&["-s", "{0}"])),
-    row(S, &["time", "t"], &["TIME"], Refused("use -timeout SECONDS")),
+    row(S, &["open-mode"], &["MODE"], Computed(srun::open_mode, "`truncate`: the default; `append` is refused")),
+    row(S, &["input", "i"], &["MODE"], Computed(srun::input, "`all`, `none` or a number: `-s`; a file is refused: use `< FILE`")),
+    row(S, &["pty"], &[], Words(&["-pty", "-output-from", "0"])),
+    row(S, &["time", "t"], &["TIME"], Computed(srun::time, "`-timeout`; 0: never")),
     row(S, &["job-name", "J"], &["NAME"], Words(&["-a", "{0}"])),
     row(S, &["mpi"], &["TYPE"], Silent("PMI-1, PMI-2 and PMIx are always offered")),
-    row(S, &["export"], &["LIST"], Refused("use -genvlist, -genv and -genvnone")),
-    row(S, &["distribution", "m"], &["METHOD"], Laid(|layout, values, _| layout.distribution(values[0]), "`cyclic`: `-rr`; `plane=N`: `-ppn N`; `:block`: cores one after the other; `:fcyclic` is refused")),
+    row(S, &["export"], &["LIST"], Computed(srun::export, "`ALL`: the default; `NONE`: `-genvnone`; a list: `-genvlist`, with the variables SLURM_*; `NAME=VALUE`: `-genv`")),
+    row(S, &["preserve-env", "E"], &[], Silent("variables of the batch job are passed as they are")),
+    row(S, &["distribution", "m"], &["METHOD"], Laid(|layout, values, _| layout.distribution(values[0]), "hosts: `block`; `cyclic`: `-rr`; `plane=N`: `-ppn N`; `arbitrary`: the hosts of the file SLURM_HOSTFILE; sockets: `cyclic`; `block`: cores one after the other; `fcyclic`: the CPUs of a task on different sockets")),
     row(S, &["unbuffered", "u"], &[], Silent(OUTPUT)),
-    row(S, &["kill-on-bad-exit", "K"], &[], Silent("this is the default; so is `--kill-on-bad-exit=1`")),
-    row(S, &["no-kill", "k"], &[], Words(&["-on-failure", "continue"])),
-    row(S, &["wait", "W"], &["SECONDS"], Refused("the job ends with its last rank; see -on-failure")),
-    row(S, &["multi-prog"], &[], Refused("use -configfile, with one program per line")),
-    row(S, &["bcast"], &[], Words(&["-preload"])),
-    row(S, &["propagate"], &[], Silent("all limits are passed")),
+    row(S, &["kill-on-bad-exit", "K"], &["[0|1]"], Computed(srun::kill_on_bad_exit, "the default; 0: `-on-failure continue`")),
+    row(S, &["no-kill", "k"], &["[off]"], Computed(srun::no_kill, "`-on-failure continue`; `off`: the default")),
+    row(S, &["wait", "W"], &["SECONDS"], Computed(srun::wait, "0: the job ends with its last rank, as always; others are refused")),
+    row(S, &["multi-prog"], &[], Laid(|layout, _, _| layout.multi_prog(), "the program is a file of programs for tasks, as for `srun`; see -configfile for our own form")),
+    row(S, &["bcast"], &["[DEST]"], Computed(srun::bcast, "`-preload`; a path is refused")),
+    row(S, &["bcast-exclude", "compress", "send-libs"], &["[VALUE]"], Accepted("-preload sends programs, without libraries")),
+    row(S, &["propagate"], &["[LIMITS]"], Silent("all limits are passed")),
     row(S, &["quiet", "Q"], &[], Words(&["-quiet"])),
-    row(S, &["exclusive", "overlap", "oversubscribe", "O", "s"], &[], Silent("slots are not reserved")),
-    row(S, &["partition", "p", "account", "A", "qos", "q", "reservation", "constraint", "C", "mem", "mem-per-cpu", "gres", "gpus", "G", "gpus-per-node", "licenses", "L", "dependency", "jobid"], &["VALUE"], Computed(request, "no effect in a job of Slurm, as there; otherwise refused: put it into sbatch or salloc")),
-    row(S, &["gpus-per-task"], &["N"], Words(&["-gpus-per-proc", "{0}"])),
-    row(S, &["cpu-bind", "cpu_bind"], &["METHOD"], Laid(|layout, values, _| layout.slurm_bind(values[0]), "`none`, `sockets`, `cores`, `threads`, `ldoms`: `-bind-to`; `rank_ldom`: NUMA nodes in turn; `map_cpu:` and `mask_cpu:`: `-bind-to user:LIST`; `verbose`: `-report-bindings`; others are refused, with sockets in turn")),
-    row(S, &["mem-bind", "gpu-bind"], &["METHOD"], Refused("memory and GPUs are not bound; use a wrapper")),
+    row(S, &["test-only"], &[], Words(&["-dry-run"])),
+    row(S, &["exclusive"], &["[WHAT]"], Silent("slots are not reserved")),
+    row(S, &["exact", "overlap", "oversubscribe", "overcommit", "O", "s"], &[], Silent("slots are not reserved")),
+    row(S, &["use-min-nodes", "spread-job", "contiguous", "hold", "H", "reboot"], &[], Request),
+    row(S, &["disable-status", "X", "quit-on-interrupt"], &[], Silent("^C ends the job")),
+    row(S, &["resv-ports", "immediate", "I", "nice"], &["[VALUE]"], Accepted("this concerns the daemons of Slurm")),
+    row(S, &["threads", "T", "msg-timeout", "slurmd-debug", "network", "profile", "acctg-freq", "comment", "mcs-label", "power", "cpu-freq", "accel-bind"], &["VALUE"], Accepted("this concerns the daemons of Slurm")),
+    row(S, &["partition", "p", "account", "A", "qos", "q", "reservation", "constraint", "C", "prefer", "cluster-constraint", "clusters", "M", "mem", "mem-per-cpu", "mem-per-gpu", "mincpus", "tmp", "gres", "gres-flags", "gpus", "G", "gpus-per-node", "gpus-per-socket", "gpu-freq", "cpus-per-gpu", "ntasks-per-core", "ntasks-per-socket", "ntasks-per-gpu", "sockets-per-node", "cores-per-socket", "core-spec", "S", "thread-spec", "licenses", "L", "dependency", "d", "begin", "b", "deadline", "delay-boot", "jobid", "het-group", "mail-type", "mail-user", "priority", "signal", "switches", "time-min", "wckey", "bb", "bbf"], &["VALUE"], Request),
+    row(S, &["gpus-per-task"], &["N"], Computed(srun::gpus_per_task, "`-gpus-per-proc N`, without the type")),
+    row(S, &["gpu-bind"], &["METHOD"], Computed(srun::gpu_bind, "`none`: the default; `per_task:N`, `single:1` and `map_gpu:0,1,...`: `-gpus-per-proc`; others are refused")),
+    row(S, &["mem-bind", "mem_bind"], &["METHOD"], Computed(srun::mem_bind, "`none`, and `local`, which Linux does by default; others are refused: use numactl before the program")),
+    row(S, &["cpu-bind", "cpu_bind"], &["METHOD"], Laid(|layout, values, caller| layout.slurm_bind(values[0], caller), "`none`, `sockets`, `cores`, `threads`, `ldoms`: `-bind-to`; `rank_ldom`: NUMA nodes in turn; `rank`: CPUs in turn; `map_cpu:`, `mask_cpu:`, `map_ldom:` and `mask_ldom:`: `-bind-to user:LIST`; `verbose`: `-report-bindings`; with sockets in turn")),
+    row(S, &["hint"], &["TYPE"], Laid(|layout, values, _| layout.hint(values[0]), "`nomultithread` and `compute_bound`: one thread of each core; `memory_bound`: one thread of one core of each socket; `multithread`: the default")),
+    row(S, &["threads-per-core"], &["N"], Laid(|layout, values, _| layout.threads_per_core(values[0]), "1: one thread of each core")),
+    row(S, &["extra-node-info", "B"], &["SOCKETS[:CORES[:THREADS]]"], Request),
+    row(S, &["prolog", "epilog", "task-prolog", "task-epilog"], &["PROGRAM"], Refused("start the program by a script")),
+    row(S, &["container", "container-image", "container-mounts", "container-name", "container-workdir"], &["VALUE"], Refused("write the container before the program, like apptainer exec IMAGE")),
+    row(S, &["uid", "gid"], &["NAME"], Refused("ranks run as the user of the daemon")),
+    row(S, &["no-allocate", "Z"], &[], Refused("name the hosts with -hosts")),
+    row(S, &["x11"], &["[WHERE]"], Accepted("ssh decides about X (ForwardX11)")),
     ]
 };
 
@@ -324,6 +352,9 @@ impl Answer {
             Self::Computed(_, meaning) | Self::Laid(_, meaning) => (*meaning).to_owned(),
             Self::Silent(reason) => format!("accepted: {reason}"),
             Self::Accepted(reason) => format!("accepted without effect: {reason}"),
+            Self::Request => "no effect in a job of Slurm, as there; accepted without effect where there is no Slurm; otherwise refused: put it \
+                 into sbatch or salloc"
+                .to_owned(),
             Self::Refused(reason) => format!("refused: {reason}"),
         }
     }

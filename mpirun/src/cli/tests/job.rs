@@ -199,7 +199,9 @@ fn the_option_verbose_is_recognised() {
 fn options_without_a_meaning_here_are_refused_with_a_reason() {
     assert!(problem("-gexec a").starts_with("-gexec of the original MPD is not available: write"));
     assert!(problem("-genvexcl a b").starts_with("-genvexcl of Intel MPI is not available: use"));
-    assert!(problem("-tv a").ends_with("is not available: write totalview mpirun -a ... instead"));
+    let c = caller(&words("-n 2 --tv a -tv"));
+    let Request::TotalView(arguments) = parse(&c).unwrap() else { panic!("no debugger") };
+    assert_eq!(arguments, words("-n 2 a -tv"));
 }
 
 #[test]

@@ -29,6 +29,7 @@ impl Layout {
         let mut made = Vec::new();
         match policy {
             "" => {}
+            "seq" => made = words(&["-pick", "lines"]),
             "ppr" => {
                 let number = fields.next().unwrap_or_default();
                 made = self.per_part(number, fields.next().unwrap_or_default())?;
@@ -181,7 +182,9 @@ impl Layout {
             None if known.in_turn => Some(Map::Node),
             map => map,
         };
-        if map == Some(Map::Node) && !known.in_turn {
+        let by_node = self.rank.as_deref() == Some("node");
+        let is_per_part = matches!(map, Some(Map::PerPart(..)));
+        if (map == Some(Map::Node) || by_node && is_per_part) && !known.in_turn {
             made.extend(words(&["-rr"]));
         }
         let is_new = known.dialect == Some(Dialect::OpenMpi5);
@@ -205,6 +208,9 @@ impl Layout {
                 made.extend(mapped(over, how));
             }
             Map::PerPart(1, over) => made.extend(mapped(over, "")),
+            Map::PerPart(_, over) if self.rank.as_deref() == Some("span") => {
+                made.extend(mapped(over, ""));
+            }
             Map::PerPart(number, over) => made.extend(mapped(over, &format!(":block={number}"))),
         }
         made.extend(bound(unit, width));
@@ -285,6 +291,7 @@ impl Layout {
             ("slot", _) | ("node", Map::Node) => true,
             ("fill" | "span", Map::Part(..)) => is_new,
             ("fill", Map::Slot | Map::PerPart(..)) => true,
+            ("span" | "node", Map::PerPart(..)) => is_new,
             (name, Map::Part(over, _)) if !is_new => {
                 let by = part(name);
                 by == Some(over) || by.is_some_and(is_fine)
