@@ -67,7 +67,8 @@ fn spawned_processes_get_the_gpus_behind_those_of_the_ranks_that_run() {
         suite.mpirun(options).arg(&spawner).args(spawn).output()
     };
     let output = job("2");
-    let mut lines: Vec<&str> = output.code(0).quiet().out().lines().collect();
+    let text = output.code(0).quiet().out();
+    let mut lines: Vec<&str> = text.lines().collect();
     lines.retain(|line| line.starts_with("gpu "));
     lines.sort_unstable();
     assert_eq!(lines, ["gpu 1", "gpu 2"], "{output}");
