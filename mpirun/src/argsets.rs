@@ -24,7 +24,7 @@ use crate::job_options::{JobOptions, Universe, absolute, processes};
 use crate::limits::LimitChange;
 use crate::once::Once;
 use crate::options::{Key, Reach};
-use crate::scan::{Section, Setting};
+use crate::scan::{self, Section, Setting};
 use crate::slots::{self, Held, Wait};
 use crate::usage::Usage;
 
@@ -114,6 +114,12 @@ impl<'a> Argsets<'a> {
             return Err(Usage::new(text));
         }
         Ok(())
+    }
+
+    /// Adds options of ours; messages call them `said`.
+    pub(crate) fn add_words(&mut self, said: &str, words: Vec<String>) -> Result<(), Usage> {
+        let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+        self.add(scan::options(&words)?.said_by(said), None)
     }
 
     /// Adds a line about something without effect.

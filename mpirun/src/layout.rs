@@ -3,14 +3,10 @@
 
 mod srun;
 
-use std::ffi::OsString;
-
-use crate::allocation::Allocation;
 use crate::argsets::Argsets;
 use crate::caller::Caller;
 use crate::dialect::{Dialect, Known, Layout, open_mpi};
 use crate::options::Key;
-use crate::scan;
 use crate::usage::Usage;
 
 /// The families of variables for parameters of Open MPI.
@@ -79,16 +75,9 @@ pub(crate) fn apply(argsets: &mut Argsets<'_>) -> Result<(), Usage> {
     if argsets.dialect == Some(Dialect::Srun) {
         known.processes = argsets.finish()?.0.size().into();
     }
-    add(argsets, &said, layout.of_each_host(&known).map_err(problem)?)?;
+    argsets.add_words(&said, layout.of_each_host(&known).map_err(problem)?)?;
     known.processes = argsets.finish()?.0.size().into();
-    add(argsets, &said, layout.words(&known).map_err(problem)?)
-}
-
-/// The hosts of a batch job with their slots; none if a host has no number.
-fn slots(caller: &Caller) -> Result<Vec<(String, u32)>, Usage> {
-    let found = Allocation::find(caller)?.map(|allocation| allocation.hosts).unwrap_or_default();
-    let slots: Option<_> = found.into_iter().map(|host| Some((host.name, host.slots?))).collect();
-    Ok(slots.unwrap_or_default())
+    argsets.add_words(&said, layout.words(&known).map_err(problem)?)
 }
 
 /// Reads the variables for parameters that have the effect of an option.
@@ -118,18 +107,12 @@ fn of_variables(
             match words {
                 Some(words) if words.first().is_some_and(|word| word == "-rankfile") => {
                     if !argsets.has(Key::RankFile) {
-                        add(argsets, &said, words)?;
+                        argsets.add_words(&said, words)?;
                     }
                 }
-                words => add(argsets, &said, words.unwrap_or_default())?,
+                words => argsets.add_words(&said, words.unwrap_or_default())?,
             }
         }
     }
     Ok(())
-}
-
-/// Adds options; messages call them `said`.
-fn add(argsets: &mut Argsets<'_>, said: &str, words: Vec<String>) -> Result<(), Usage> {
-    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
-    argsets.add(scan::options(&words)?.said_by(said), None)
 }

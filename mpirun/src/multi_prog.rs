@@ -9,8 +9,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 use mpd_io::logging::plain;
-use mpd_wire::job::MAX_ARGSETS;
 use mpd_wire::RankSet;
+use mpd_wire::job::MAX_ARGSETS;
 
 use crate::caller::Caller;
 use crate::configfile::{self, Line};
@@ -39,7 +39,8 @@ pub(crate) fn sections(given: Section, caller: &Caller) -> Result<Vec<Section>, 
     let shown = format!("the file {} of --multi-prog", file.to_string_lossy());
     let problem = |problem: String| Usage::new(format!("{shown}: {problem}"));
     let path = caller.directory.join(Path::new(file));
-    let bytes = configfile::read(&path).map_err(|e| problem(format!("cannot read it: {}", plain(&e))))?;
+    let bytes =
+        configfile::read(&path).map_err(|e| problem(format!("cannot read it: {}", plain(&e))))?;
     let lines = configfile::lines(&bytes).map_err(|e| problem(e.to_string()))?;
     let tasks = tasks(&given, caller)?;
     let parts = parts(&lines, tasks).map_err(problem)?;
@@ -73,7 +74,8 @@ fn tasks(given: &Section, caller: &Caller) -> Result<Option<u32>, Usage> {
             number.map(Some)
         }
         None => {
-            let value = caller.variable(b"SLURM_NTASKS").and_then(|value| str::from_utf8(value).ok());
+            let value =
+                caller.variable(b"SLURM_NTASKS").and_then(|value| str::from_utf8(value).ok());
             Ok(value.and_then(|value| value.parse().ok()))
         }
     }
@@ -153,7 +155,7 @@ fn field(word: &[u8], letter: u8) -> Option<usize> {
     word.windows(2).position(|pair| pair == [b'%', letter])
 }
 
-/// A word for `-subst`: `%t` is `%r`.
+/// An argument for `-subst`: `%t` is `%r`.
 fn substitution(word: &[u8]) -> Vec<u8> {
     let mut made = Vec::new();
     let mut rest = word;
@@ -176,7 +178,7 @@ fn substitution(word: &[u8]) -> Vec<u8> {
     made
 }
 
-/// A word of one task.
+/// An argument of one task.
 fn literal(word: &[u8], task: u32, offset: u32) -> Vec<u8> {
     let mut made = Vec::new();
     let mut rest = word;

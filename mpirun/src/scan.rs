@@ -332,7 +332,7 @@ impl Scanner<'_> {
         Ok(rest)
     }
 
-    /// The option of an option of `srun` like `-n8` or `-K1`, and its value if that is a word of its own.
+    /// The parts of an option of `srun`: `-n8` has an option and a value, `-K1` is `-K=1`.
     fn short(&self, word: &OsStr) -> Option<(OsString, Option<OsString>)> {
         let bytes = word.as_bytes();
         let [b'-', letter, value @ ..] = bytes else { return None };

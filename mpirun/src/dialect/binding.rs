@@ -64,7 +64,8 @@ fn of_node(number: u32, caller: &dyn Facts) -> Result<String, String> {
     let all = caller.cpus();
     let nodes: BTreeSet<u32> = all.iter().map(|cpu| cpu.node).collect();
     let node = nodes.iter().nth(number as usize);
-    let node = node.ok_or_else(|| format!("there is no NUMA node {number} among {}", nodes.len()))?;
+    let node =
+        node.ok_or_else(|| format!("there is no NUMA node {number} among {}", nodes.len()))?;
     let cpus = all.iter().filter(|cpu| cpu.node == *node).map(|cpu| cpu.number);
     Ok(list(cpus).replace(',', "+"))
 }

@@ -8,8 +8,6 @@ mod hydra;
 mod open_mpi;
 mod slurm;
 
-pub(crate) use slurm::shares;
-
 use std::collections::BTreeSet;
 
 use mpd_wire::job::Binding;
@@ -250,4 +248,10 @@ fn mapped(over: Binding, how: &str) -> Vec<String> {
 
 fn bound(unit: Binding, width: u32) -> Vec<String> {
     words(&["-bind-to", &format!("{}{}", unit.name(), number(width))])
+}
+
+/// Equal shares of processes for so many hosts. The first hosts get what is left.
+pub(crate) fn shares(processes: u32, hosts: u32) -> impl Iterator<Item = u32> {
+    let (each, more) = (processes / hosts.max(1), processes % hosts.max(1));
+    (0..hosts).map(move |host| each + u32::from(host < more))
 }

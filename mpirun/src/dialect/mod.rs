@@ -101,9 +101,8 @@ pub(crate) fn translate(
             made(words)
         }
         Answer::Silent(_) => made(Vec::new()),
-        Answer::Request => srun::request(&shown(&values), language.caller).map(|remark| {
-            Some(Translated { words: Vec::new(), remark, used })
-        }),
+        Answer::Request => srun::request(&shown(&values), language.caller)
+            .map(|remark| Some(Translated { words: Vec::new(), remark, used })),
         Answer::Accepted(reason) => {
             let remark = Some(format!("{} has no effect: {reason}", shown(&values)));
             Ok(Some(Translated { words: Vec::new(), remark, used }))
@@ -148,9 +147,8 @@ fn row(
 
 /// Whether a letter is an option of `srun` whose value may follow without a space, and whether the value is optional.
 pub(crate) fn letter_of_srun(letter: &str) -> Option<bool> {
-    let row = TABLE
-        .iter()
-        .find(|row| row.of & Dialect::Srun.bit() != 0 && row.names.contains(&letter));
+    let row =
+        TABLE.iter().find(|row| row.of & Dialect::Srun.bit() != 0 && row.names.contains(&letter));
     row.filter(|row| !row.values.is_empty()).map(Row::has_optional_value)
 }
 

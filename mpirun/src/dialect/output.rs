@@ -124,7 +124,9 @@ pub(super) fn slurm_output(values: &[&str], caller: &dyn Facts) -> Made {
     match values[0] {
         "all" => Ok(Vec::new()),
         "none" => Ok(words(&["-output-pattern", "/dev/null"])),
-        task if task.bytes().all(|byte| byte.is_ascii_digit()) => Ok(words(&["-output-from", task])),
+        task if task.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok(words(&["-output-from", task]))
+        }
         value => Ok(words(&["-output-pattern", &slurm_pattern(value, caller)?])),
     }
 }

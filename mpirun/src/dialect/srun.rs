@@ -61,12 +61,17 @@ pub(super) fn export(values: &[&str], caller: &dyn Facts) -> Made {
             names => words(&["-genvlist", &names]),
         });
     }
-    let names = items.iter().filter(|item| !item.contains('=') && !item.eq_ignore_ascii_case("ALL"));
+    let names =
+        items.iter().filter(|item| !item.contains('=') && !item.eq_ignore_ascii_case("ALL"));
     let names: Vec<&str> = names.copied().collect();
     if !is_word("ALL") {
         let all = [slurm(), names.join(",")].join(",");
         let all = all.trim_matches(',');
-        made.extend(if all.is_empty() { words(&["-genvnone"]) } else { words(&["-genvlist", all]) });
+        made.extend(if all.is_empty() {
+            words(&["-genvnone"])
+        } else {
+            words(&["-genvlist", all])
+        });
     }
     for item in items.iter() {
         let Some((name, _)) = item.split_once('=') else { continue };
@@ -100,7 +105,10 @@ pub(super) fn no_kill(values: &[&str], _: &dyn Facts) -> Made {
 pub(super) fn wait(values: &[&str], _: &dyn Facts) -> Made {
     match values[0].parse::<u64>() {
         Ok(0) => Ok(Vec::new()),
-        Ok(_) => Err("the job ends with its last rank; -timeout limits its time, and see -on-failure".to_owned()),
+        Ok(_) => {
+            Err("the job ends with its last rank; -timeout limits its time, and see -on-failure"
+                .to_owned())
+        }
         Err(_) => Err("it must be a number".to_owned()),
     }
 }
@@ -152,9 +160,7 @@ pub(super) fn gpu_bind(values: &[&str], _: &dyn Facts) -> Made {
     };
     match text.split_once(':').unwrap_or((text, "")) {
         ("none", "") => Ok(Vec::new()),
-        ("per_task", number) if typed(number).is_some() => {
-            Ok(words(&["-gpus-per-proc", number]))
-        }
+        ("per_task", number) if typed(number).is_some() => Ok(words(&["-gpus-per-proc", number])),
         ("single", "1") => Ok(words(&["-gpus-per-proc", "1"])),
         ("map_gpu", list) if in_order(list) => Ok(words(&["-gpus-per-proc", "1"])),
         _ => Err("GPUs are given in turn (-gpus-per-proc); others need a wrapper".to_owned()),
@@ -216,7 +222,10 @@ mod tests {
             assert_eq!(joined(time(&[text], &Nobody)), format!("-timeout {seconds}"), "{text}");
         }
         for text in ["", "x", "1:2:3:4", "1-1:1:1:1", "-5", "9999999"] {
-            assert!(joined(time(&[text], &Nobody)).starts_with("error: it must be a time"), "{text}");
+            assert!(
+                joined(time(&[text], &Nobody)).starts_with("error: it must be a time"),
+                "{text}"
+            );
         }
     }
 

@@ -307,7 +307,7 @@ pub(super) static TABLE: &[Row] = {
     row(S, &["mpi"], &["TYPE"], Silent("PMI-1, PMI-2 and PMIx are always offered")),
     row(S, &["export"], &["LIST"], Computed(srun::export, "`ALL`: the default; `NONE`: `-genvnone`; a list: `-genvlist`, with the variables SLURM_*; `NAME=VALUE`: `-genv`")),
     row(S, &["preserve-env", "E"], &[], Silent("variables of the batch job are passed as they are")),
-    row(S, &["distribution", "m"], &["METHOD"], Laid(|layout, values, _| layout.distribution(values[0]), "hosts: `block`; `cyclic`: `-rr`; `plane=N`: `-ppn N`; `arbitrary`: the hosts of the file SLURM_HOSTFILE; sockets: `cyclic`; `block`: cores one after the other; `fcyclic`: the CPUs of a task on different sockets")),
+    row(S, &["distribution", "m"], &["METHOD"], Laid(|layout, values, _| layout.distribution(values[0]), "hosts: `block`; `cyclic`: `-rr`; `plane=N`: `-ppn N`; `arbitrary`: the hosts of the file SLURM_HOSTFILE. Sockets: `cyclic`; `block`: cores one after the other; `fcyclic`: the CPUs of a task on different sockets")),
     row(S, &["unbuffered", "u"], &[], Silent(OUTPUT)),
     row(S, &["kill-on-bad-exit", "K"], &["[0|1]"], Computed(srun::kill_on_bad_exit, "the default; 0: `-on-failure continue`")),
     row(S, &["no-kill", "k"], &["[off]"], Computed(srun::no_kill, "`-on-failure continue`; `off`: the default")),

@@ -97,7 +97,8 @@ impl LayoutOptions {
                 self.resources.only.set(only, setting)?;
             }
             Key::Pick => {
-                let wrong = || setting.error("it must be N, C, lines, or numbers like n0-3,5 or c0,2");
+                let wrong =
+                    || setting.error("it must be N, C, lines, or numbers like n0-3,5 or c0,2");
                 let picks = chosen::all_picks(setting.text()?).ok_or_else(wrong)?;
                 self.numbered.picks.set(picks, setting)?;
             }

@@ -3,7 +3,7 @@
 
 use mpd_placement::hosts::{HostEntry, parse_list};
 
-use super::{add, slots};
+use crate::allocation::Allocation;
 use crate::argsets::Argsets;
 use crate::caller::Caller;
 use crate::configfile;
@@ -58,7 +58,9 @@ pub(super) fn of_variables(
         let mut own = Layout::default();
         let translated =
             dialect::translate((&said, option.as_bytes()), glued, &[], language, &mut own);
-        match translated.and_then(|found| found.map_or(Ok(None), |it| scan::options(&it.words).map(Some))) {
+        match translated
+            .and_then(|found| found.map_or(Ok(None), |it| scan::options(&it.words).map(Some)))
+        {
             Ok(Some(section)) if section.settings.iter().all(|it| !argsets.has(it.opt.key)) => {
                 argsets.add(section.said_by(&said), None)?;
                 layout.join(own);
@@ -98,11 +100,11 @@ pub(super) fn tasks(
         let tasks = by_file.or(by_variable).or_else(|| layout.tasks_by_default(&slots));
         if let Some(tasks) = tasks {
             let said = "the number of tasks of srun";
-            add(argsets, said, vec!["-gn".to_owned(), tasks.to_string()])?;
+            argsets.add_words(said, vec!["-gn".to_owned(), tasks.to_string()])?;
         }
     }
     if !argsets.has(Key::Stdin) && !argsets.has(Key::Pty) {
-        add(argsets, "the input of srun", vec!["-s".to_owned(), "all".to_owned()])?;
+        argsets.add_words("the input of srun", vec!["-s".to_owned(), "all".to_owned()])?;
     }
     if let Some(hosts) = listed {
         pick(argsets, &hosts)?;
@@ -113,6 +115,13 @@ pub(super) fn tasks(
     let is_open = !argsets.has(Key::Hosts) && slots.is_empty();
     let hosts = if is_open && layout.is_uneven(all) { hosts_of_ring(argsets)? } else { Vec::new() };
     Ok(Tasks { slots, hosts, is_shared })
+}
+
+/// The hosts of a batch job with their slots; none if a host has no number.
+fn slots(caller: &Caller) -> Result<Vec<(String, u32)>, Usage> {
+    let found = Allocation::find(caller)?.map(|allocation| allocation.hosts).unwrap_or_default();
+    let slots: Option<_> = found.into_iter().map(|host| Some((host.name, host.slots?))).collect();
+    Ok(slots.unwrap_or_default())
 }
 
 /// Gives each named host an equal share of the tasks, unless options say how many it gets.
@@ -145,7 +154,8 @@ fn listed(caller: &Caller) -> Result<Option<Vec<HostEntry>>, Usage> {
         return Ok(None);
     };
     let name = String::from_utf8_lossy(value);
-    let problem = |problem: String| Usage::new(format!("the file {name} of SLURM_HOSTFILE: {problem}"));
+    let problem =
+        |problem: String| Usage::new(format!("the file {name} of SLURM_HOSTFILE: {problem}"));
     let path = caller.directory.join(&*name);
     let bytes = configfile::read(&path).map_err(|e| problem(plain(&e)))?;
     let text = String::from_utf8_lossy(&bytes);
@@ -169,7 +179,7 @@ fn pick(argsets: &mut Argsets<'_>, hosts: &[HostEntry]) -> Result<(), Usage> {
         numbers.push(format!("n{number}"));
     }
     if !argsets.has(Key::Hosts) {
-        add(argsets, SAID, vec!["-hosts".to_owned(), names.join(",")])?;
+        argsets.add_words(SAID, vec!["-hosts".to_owned(), names.join(",")])?;
     }
-    add(argsets, SAID, vec!["-pick".to_owned(), numbers.join(" ")])
+    argsets.add_words(SAID, vec!["-pick".to_owned(), numbers.join(" ")])
 }

@@ -87,9 +87,11 @@ fn only_the_output_of_the_chosen_ranks_is_kept_on_all_hosts() {
     assert_eq!(output.sorted_lines(), ["1: out 1", "6: out 6"]);
     assert_eq!(output.err().lines().count(), 2, "{output}");
     assert_eq!(run(&["-output-from", "7", "-m"]).sorted_lines(), ["7: out 7"]);
-    run(&["-output-from", "5", "-outfile-pattern", "only.%3r", "-errfile-pattern", "err.%r"]).prints("");
+    run(&["-output-from", "5", "-outfile-pattern", "only.%3r", "-errfile-pattern", "err.%r"])
+        .prints("");
     for rank in 0..8 {
-        let content = |name: String| std::fs::read_to_string(ring.suite.path(name)).expect("a file");
+        let content =
+            |name: String| std::fs::read_to_string(ring.suite.path(name)).expect("a file");
         let expected = if rank == 5 { "out 5\n" } else { "" };
         assert_eq!(content(format!("work/only.00{rank}")), expected);
         assert_eq!(content(format!("work/err.{rank}")).is_empty(), rank != 5);

@@ -186,14 +186,12 @@ impl LabelFormat {
 
     /// Whether the pattern contains `field`.
     pub fn names(&self, field: u8) -> bool {
-        let mut rest = &self.0[..];
-        while let Some((piece, after)) = next_piece(rest, Self::WIDE) {
-            if matches!(piece, Piece::Field(_, found) if found == field) {
-                return true;
-            }
-            rest = after;
-        }
-        false
+        let mut is_there = false;
+        self.fill(|found| {
+            is_there |= found == field;
+            Bytes::new()
+        });
+        is_there
     }
 
     /// Whether the pattern contains the rank.
@@ -230,70 +228,42 @@ impl<'a> ArgumentFormat<'a> {
     }
 }
 
-/// The largest width of a field.
-const MAX_FIELD_WIDTH: usize = 10;
-
-/// A part of a pattern.
-enum Piece<'a> {
-    /// Bytes without a `%`.
-    Plain(&'a [u8]),
-    /// A field with its width, which is 0 without a number.
-    Field(usize, u8),
-    /// A `%` at the end.
-    Open,
-}
-
-/// The first part of a pattern, and the rest. Only the fields `wide` have a width.
-fn next_piece<'a>(pattern: &'a [u8], wide: &str) -> Option<(Piece<'a>, &'a [u8])> {
-    let (&first, after) = pattern.split_first()?;
-    if first != b'%' {
-        let end = pattern.iter().position(|&byte| byte == b'%').unwrap_or(pattern.len());
-        let (plain, rest) = pattern.split_at(end);
-        return Some((Piece::Plain(plain), rest));
+/// The width after a `%`, the field, and the length of both. Only the fields `wide` have a width.
+fn field(rest: &[u8], wide: &str) -> Option<(usize, u8, usize)> {
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let width = str::from_utf8(&rest[..digits]).ok().and_then(|digits| digits.parse().ok());
+    match (width, rest.get(digits)) {
+        (Some(width @ 1..=10), Some(&field)) if wide.as_bytes().contains(&field) => {
+            Some((width, field, digits + 1))
+        }
+        _ => Some((0, *rest.first()?, 1)),
     }
-    let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let width = str::from_utf8(&after[..digits]).ok().and_then(|digits| digits.parse().ok());
-    let letter = after.get(digits).filter(|letter| wide.as_bytes().contains(letter));
-    if let (Some(width @ 1..=MAX_FIELD_WIDTH), Some(&letter)) = (width, letter) {
-        return Some((Piece::Field(width, letter), &after[digits + 1..]));
-    }
-    Some(match after.split_first() {
-        Some((&letter, rest)) => (Piece::Field(0, letter), rest),
-        None => (Piece::Open, after),
-    })
 }
 
 /// Checks that each `%` precedes one of these letters. The error is the first other letter, `None`
 /// for no letter.
-fn check_pattern(pattern: &[u8], fields: &str, wide: &str) -> Result<(), Option<char>> {
-    let mut rest = pattern;
-    while let Some((piece, after)) = next_piece(rest, wide) {
-        match piece {
-            Piece::Field(_, field) if !fields.as_bytes().contains(&field) => {
-                return Err(Some(char::from(field)));
-            }
-            Piece::Open => return Err(None),
-            Piece::Plain(_) | Piece::Field(..) => rest = after,
+fn check_pattern(mut rest: &[u8], fields: &str, wide: &str) -> Result<(), Option<char>> {
+    while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
+        let (_, field, length) = field(&rest[at + 1..], wide).ok_or(None)?;
+        if !fields.as_bytes().contains(&field) {
+            return Err(Some(char::from(field)));
         }
+        rest = &rest[at + 1 + length..];
     }
     Ok(())
 }
 
-fn fill_pattern(pattern: &[u8], wide: &str, mut value: impl FnMut(u8) -> Bytes) -> Bytes {
-    let mut text = Vec::with_capacity(pattern.len() + 8);
-    let mut rest = pattern;
-    while let Some((piece, after)) = next_piece(rest, wide) {
-        match piece {
-            Piece::Plain(plain) => text.extend_from_slice(plain),
-            Piece::Open | Piece::Field(_, b'%') => text.push(b'%'),
-            Piece::Field(width, field) => {
-                let value = value(field);
-                text.extend(std::iter::repeat_n(b'0', width.saturating_sub(value.len())));
-                text.extend_from_slice(&value);
-            }
-        }
-        rest = after;
+fn fill_pattern(mut rest: &[u8], wide: &str, mut value: impl FnMut(u8) -> Bytes) -> Bytes {
+    let mut text = Vec::with_capacity(rest.len() + 8);
+    while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
+        text.extend_from_slice(&rest[..at]);
+        let (width, field, length) = field(&rest[at + 1..], wide).unwrap_or((0, b'%', 0));
+        let filled = if field == b'%' { b"%".to_vec() } else { value(field) };
+        text.extend(std::iter::repeat_n(b'0', width.saturating_sub(filled.len())));
+        text.extend_from_slice(&filled);
+        rest = &rest[at + 1 + length..];
     }
+    text.extend_from_slice(rest);
     text
 }
 
@@ -381,9 +351,8 @@ impl JobSpec {
         if attached != 0 && (attached != size as usize || !one_each) {
             return Err(Misfit::Attach(attached, size));
         }
-        match self.stdin.greatest() {
-            Some(rank) if rank.0 >= size => return Err(Misfit::StdinRank(rank, size)),
-            _ => {}
+        if let Some(rank) = self.stdin.greatest().filter(|rank| rank.0 >= size) {
+            return Err(Misfit::StdinRank(rank, size));
         }
         match self.output.only.as_ref().and_then(RankSet::greatest) {
             Some(rank) if rank.0 >= size => Err(Misfit::OutputRank(rank, size)),
@@ -428,13 +397,10 @@ mod tests {
     #[test]
     fn a_number_in_a_pattern_has_at_least_the_digits_that_it_asks_for() {
         let format = LabelFormat::new(b"%3r.%2n.%10r.%%3r").unwrap();
-        let text = format.fill(|field| if field == b'r' { b"12".to_vec() } else { b"345".to_vec() });
-        assert_eq!(text, b"012.345.0000000012.%3r");
+        assert_eq!(format.fill(|field| vec![field; 2]), b"0rr.nn.00000000rr.%3r");
         assert!(format.names_rank() && !LabelFormat::new(b"%%3r").unwrap().names_rank());
-        for (pattern, letter) in [("%3h", '3'), ("%11r", '1'), ("%0r", '0'), ("%3", '3')] {
-            assert_eq!(LabelFormat::new(pattern.as_bytes()), Err(Some(letter)), "{pattern}");
-        }
-        assert_eq!(ArgumentFormat::new(b"%3r"), Err(Some('3')));
+        assert_eq!(LabelFormat::new(b"%3h"), Err(Some('3')));
+        assert_eq!(LabelFormat::new(b"%11r"), Err(Some('1')));
     }
 
     #[test]

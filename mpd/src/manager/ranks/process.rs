@@ -61,7 +61,7 @@ pub(super) struct Given<'a> {
     pub(super) enlarge: bool,
     /// Whether standard error is standard output. The pipe of standard error then ends at once.
     pub(super) joined: bool,
-    /// Whether nobody wants the output. Both streams are `null`, and their pipes end at once.
+    /// Whether the user discards the output. Both streams are `null`, and their pipes end at once.
     pub(super) muted: bool,
     pub(super) null: BorrowedFd<'a>,
     pub(super) cgroup: Option<BorrowedFd<'a>>,

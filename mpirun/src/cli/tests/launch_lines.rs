@@ -240,10 +240,7 @@ fn every_launch_line_has_its_expected_outcome() {
     assert!(wrong.is_empty(), "{} lines are wrong:\n{}", wrong.len(), wrong.join("\n"));
     for launcher in Dialect::ALL.map(Dialect::name).into_iter().chain(OTHERS) {
         let rate = rates.remove(launcher).unwrap_or_else(|| panic!("no line of {launcher}"));
-        assert!(
-            rate.understood * 100 >= rate.lines * LEAST,
-            "{launcher} is below:\n{table}"
-        );
+        assert!(rate.understood * 100 >= rate.lines * LEAST, "{launcher} is below:\n{table}");
     }
     rates.remove(CHECKS);
     assert!(rates.is_empty(), "unknown launchers: {rates:?}");

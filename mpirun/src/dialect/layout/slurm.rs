@@ -6,10 +6,10 @@ use mpd_placement::binding::Cpu;
 use mpd_placement::locality::list;
 use mpd_wire::job::Binding;
 
-use super::{Known, Layout, Map, Slurm, Unit, bound, is_fine, mapped, parts, positive};
-use crate::dialect::{binding, cpus};
+use super::{Known, Layout, Map, Slurm, Unit, bound, is_fine, mapped, parts, positive, shares};
 use crate::dialect::language::Facts;
 use crate::dialect::made::{Made, words};
+use crate::dialect::{binding, cpus};
 
 /// The options as they are written.
 impl Layout {
@@ -301,10 +301,4 @@ fn across_sockets(unit: Binding, width: u32, single: bool, all: &[Cpu]) -> Strin
     }
     let rank = |units: &[Vec<u32>]| list(units.concat()).replace(',', "+");
     in_turn.chunks(width.max(1) as usize).map(rank).collect::<Vec<_>>().join(",")
-}
-
-/// Equal shares of processes for so many hosts. The first hosts get what is left.
-pub(crate) fn shares(processes: u32, hosts: u32) -> impl Iterator<Item = u32> {
-    let (each, more) = (processes / hosts.max(1), processes % hosts.max(1));
-    (0..hosts).map(move |host| each + u32::from(host < more))
 }
