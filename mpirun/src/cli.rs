@@ -108,23 +108,7 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     let debug = DebugOptions::take(&mut sections, &caller.directory)?;
     let call = Call::take(&mut sections)?;
     let mut argsets = Argsets::new(caller);
-    let names_file = |s: &Setting| matches!(s.opt.key, Key::ConfigFile | Key::JobFile);
-    let with_file = sections.iter().flat_map(|s| &s.settings).any(names_file);
-    let count = sections.len();
-    for (at, section) in sections.into_iter().enumerate() {
-        // Only the first section may lack a program. In MPD such a section holds global options.
-        let leading = at == 0 && count > 1 && !section.is_empty();
-        if section.program.is_none() && !leading && !with_file {
-            return Err(missing_program(at, count, &section));
-        }
-        if section.layout.is_multi_prog() {
-            for part in multi_prog::sections(section, caller)? {
-                argsets.add(part, None)?;
-            }
-            continue;
-        }
-        argsets.add(section, None)?;
-    }
+    add_sections(&mut argsets, sections, caller)?;
     read_files(&mut argsets, language, caller)?;
     layout::apply(&mut argsets)?;
     let mut remarks = argsets.take_remarks();
@@ -170,6 +154,32 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
         remarks,
     };
     Ok(Request::Run(Box::new(run)))
+}
+
+/// Adds the sections of the command line.
+fn add_sections(
+    argsets: &mut Argsets<'_>,
+    sections: Vec<Section>,
+    caller: &Caller,
+) -> Result<(), Usage> {
+    let names_file = |s: &Setting| matches!(s.opt.key, Key::ConfigFile | Key::JobFile);
+    let with_file = sections.iter().flat_map(|s| &s.settings).any(names_file);
+    let count = sections.len();
+    for (at, section) in sections.into_iter().enumerate() {
+        // Only the first section may lack a program. In MPD such a section holds global options.
+        let leading = at == 0 && count > 1 && !section.is_empty();
+        if section.program.is_none() && !leading && !with_file {
+            return Err(missing_program(at, count, &section));
+        }
+        if section.layout.is_multi_prog() {
+            for part in multi_prog::sections(section, caller)? {
+                argsets.add(part, None)?;
+            }
+            continue;
+        }
+        argsets.add(section, None)?;
+    }
+    Ok(())
 }
 
 /// A job of debuggers that attach to another job.

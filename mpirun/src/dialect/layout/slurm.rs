@@ -121,7 +121,7 @@ impl Layout {
     /// hosts decide.
     pub(crate) fn tasks_by_default(&self, slots: &[(String, u32)]) -> Option<u32> {
         let Slurm { nodes, per_node, .. } = self.slurm;
-        let all = u32::try_from(self.from_first(slots).len()).unwrap_or(u32::MAX);
+        let all = u32::try_from(self.left_of(slots).len()).unwrap_or(u32::MAX);
         let nodes = match (nodes, all) {
             (Some((_, high)), 0) => high,
             (Some((_, high)), all) => high.min(all),
@@ -140,11 +140,11 @@ impl Layout {
     /// Whether the tasks have unequal shares on the hosts that `--nodes` asks for.
     pub(crate) fn is_uneven(&self, tasks: u32) -> bool {
         let Slurm { nodes, per_node, .. } = self.slurm;
-        per_node.is_none() && nodes.is_some_and(|(_, high)| tasks % high.min(tasks).max(1) != 0)
+        per_node.is_none() && nodes.is_some_and(|(_, high)| !tasks.is_multiple_of(high.min(tasks)))
     }
 
     /// The hosts of a batch job that `--relative` leaves.
-    fn from_first<'a>(&self, slots: &'a [(String, u32)]) -> &'a [(String, u32)] {
+    fn left_of<'a>(&self, slots: &'a [(String, u32)]) -> &'a [(String, u32)] {
         slots.get(self.slurm.first.unwrap_or(0) as usize..).unwrap_or_default()
     }
 }
@@ -178,7 +178,7 @@ impl Layout {
             (None, Some((_, nodes))) if !known.per_host => {
                 let nodes = nodes.min(processes);
                 let hosts = known.hosts.get(..nodes as usize).unwrap_or_default();
-                if processes % nodes != 0 && !hosts.is_empty() {
+                if !processes.is_multiple_of(nodes) && !hosts.is_empty() {
                     let shares = hosts.iter().zip(shares(processes, nodes));
                     let shares = shares.map(|(host, share)| format!("{host}:{share}"));
                     return words(&["-hosts", &shares.collect::<Vec<_>>().join(",")]);
@@ -195,7 +195,7 @@ impl Layout {
     fn tasks(&self, known: &Known<'_>) -> Vec<String> {
         let all = u32::try_from(known.processes).unwrap_or(u32::MAX);
         let count = self.slurm.nodes.map_or(all, |(_, high)| high).min(all) as usize;
-        let left = self.from_first(known.slots);
+        let left = self.left_of(known.slots);
         let hosts = &left[..count.min(left.len())];
         let room = |slots: u32| slots.min(self.slurm.per_node.unwrap_or(u32::MAX)).max(1);
         let mut tasks = vec![1; hosts.len()];
