@@ -8,7 +8,9 @@ TARGET=$(realpath -m "${CARGO_TARGET_DIR:-$ROOT/target}")
 export CARGO_TARGET_DIR=$TARGET
 # The toolchain of rust-toolchain.toml may be installed under another name, on machines that cannot download it.
 if command -v rustup >/dev/null 2>&1 && ! (cd "$ROOT" && cargo --version) >/dev/null 2>&1; then
-    RUSTUP_TOOLCHAIN=$(rustup default | cut -d ' ' -f 1) && export RUSTUP_TOOLCHAIN
+    # A user who installs built programs may have no toolchain at all.
+    RUSTUP_TOOLCHAIN=$(rustup default 2>/dev/null | cut -d ' ' -f 1) || true
+    if [[ -n $RUSTUP_TOOLCHAIN ]]; then export RUSTUP_TOOLCHAIN; else unset RUSTUP_TOOLCHAIN; fi
 fi
 
 say() {
