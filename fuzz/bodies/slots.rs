@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mpd_alloc::data::{AllocId, AllocMessage, Pattern};
-use mpd_alloc::exchange::{self, Ask, Listing, Order, Reply};
+use mpd_alloc::exchange::{self, Ask, Granted, Listing, Order, Reply};
 use mpd_alloc::{Allocator, Config, Input, Member, Output, Saved, Timing};
 use mpd_machine::{Machine as _, Time};
 use mpd_wire::message::Payload;
@@ -44,6 +44,7 @@ pub(crate) fn texts(data: &[u8]) {
     read_back::<Reply>(&payload);
     read_back::<Order>(&payload);
     read_back::<Listing>(&payload);
+    read_back::<Granted>(&payload);
     let text = String::from_utf8_lossy(data);
     if let Ok(id) = text.parse::<AllocId>() {
         assert_eq!(id.to_string().parse(), Ok(id));

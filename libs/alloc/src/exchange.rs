@@ -37,7 +37,7 @@ pub enum Ask {
         /// Whether the console has the slots.
         granted: bool,
     },
-    /// The slots of an allocation that was made on this host: one [`Reply::News`].
+    /// The slots of an allocation: one [`Reply::News`].
     Granted {
         /// The allocation: `aNUMBER` or `aNUMBER@DAEMON`.
         alloc: String,
@@ -103,6 +103,13 @@ pub enum Order {
         #[serde(deserialize_with = "at_most::<_, _, MAX_PARTS>")]
         parts: Vec<Part>,
     },
+    /// The slots of an allocation that was made here: answered with [`Granted`].
+    Granted {
+        /// The allocation.
+        id: AllocId,
+        /// The user, by number.
+        uid: u32,
+    },
     /// Cancel a request or an allocation that was made here.
     Cancel {
         /// The request or allocation.
@@ -110,6 +117,15 @@ pub enum Order {
         /// The user, by number.
         uid: u32,
     },
+}
+
+/// The slots of an allocation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Granted {
+    /// The slots, in order.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_PARTS>")]
+    pub parts: Vec<Part>,
 }
 
 /// A page of the list of one host.

@@ -9,9 +9,12 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use crate::console::{Console, ConsoleError, PATIENCE};
+use crate::console::{Console, ConsoleError};
 use crate::rundir::RunDir;
 use crate::signals;
+
+/// The longest time for an answer that another daemon gives.
+const RING_PATIENCE: Duration = Duration::from_secs(15);
 
 /// The environment variable with the allocation of a command. It only names the allocation: the daemon decides whether
 /// this user may use it.
@@ -59,13 +62,13 @@ pub fn answer(console: &mut Console, patience: Option<Duration>) -> Result<Reply
     }
 }
 
-/// The slots of an allocation of this user that was made on this host, as the daemon of `rundir` knows them.
+/// The slots of an allocation of this user, by the daemon of `rundir`.
 ///
 /// # Errors
 /// [`ConsoleError`].
 pub fn granted(rundir: &RunDir, alloc: &str) -> Result<(AllocId, Vec<Part>), ConsoleError> {
     let mut console = ask(rundir, &Ask::Granted { alloc: alloc.to_owned() })?;
-    match answer(&mut console, Some(PATIENCE))? {
+    match answer(&mut console, Some(RING_PATIENCE))? {
         Reply::News(AllocNews::Granted { id, parts }) => Ok((id, parts)),
         _ => Err(ConsoleError::Unfit),
     }

@@ -30,7 +30,8 @@ fn a_variable_does_not_give_slots_to_a_job() {
     let ring = Members::with_slots(2, 1);
     for (alloc, problem) in [
         ("a7", "MPD_ALLOC: there is no allocation a7@d1"),
-        ("a7@d2", "MPD_ALLOC: allocation a7@d2 can be used only on d2"),
+        ("a7@d2", "MPD_ALLOC: there is no allocation a7@d2"),
+        ("a7@d9", "MPD_ALLOC: a7@d9: the daemon d9 is not in the ring"),
         ("nonsense", "not an allocation"),
     ] {
         let output = ring.mpirun(1, &["-n", "1", "true"]).env("MPD_ALLOC", alloc).output();

@@ -129,6 +129,7 @@ fn an_allocation_can_be_used_from_another_shell() {
     for alloc in ["a1", "a1@d1"] {
         ring.mpirun(1, &map(alloc)).output().code(0).prints("(d2:0-1)\n");
     }
+    ring.mpirun(2, &map("a1@d1")).output().code(0).prints("(d2:0-1)\n");
     drop(holder.stdin());
     holder.wait().code(0);
     wait_until("the allocation is over", || ring.queue(1).is_empty());

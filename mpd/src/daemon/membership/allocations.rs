@@ -8,8 +8,10 @@ mod record;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use mpd_alloc::data::{AllocEntry, AllocId, AllocMessage, AllocNews, AllocRequest, MAX_MESSAGES};
-use mpd_alloc::exchange::{self, Ask, HostSlots, Listing, Order, Reply};
+use mpd_alloc::data::{
+    AllocEntry, AllocId, AllocMessage, AllocNews, AllocRequest, MAX_MESSAGES, Part,
+};
+use mpd_alloc::exchange::{self, Ask, Granted, HostSlots, Listing, Order, Reply};
 use mpd_alloc::{Allocator, Config, Input as Event, Member, Output, OwnerId, Resume, Timing};
 use mpd_io::clock::wall;
 use mpd_io::rundir::RunDir;
@@ -43,6 +45,8 @@ enum UnderWay {
     Batch(DaemonName),
     /// Cancelling for this console.
     Cancel(usize, AllocId),
+    /// The slots of an allocation for this console.
+    Granted(usize, AllocId),
     /// A page of the list for this console, with the members that were missing for earlier pages.
     List(usize, u32, Vec<DaemonName>),
 }
@@ -237,6 +241,7 @@ impl Allocations {
                 OrderAnswer::Done
             }
             Ok(Order::List { page }) => OrderAnswer::Slots(exchange::encode(&self.listing(page))),
+            Ok(Order::Granted { id, uid }) => self.granted_here(&id, uid),
             Ok(Order::Cancel { id, uid }) => self.cancel(id, uid),
             Err(e) => {
                 log::warn!("refused an order of {from}: {e}");
@@ -276,27 +281,47 @@ impl Allocations {
                 self.pump.post(Event::Resume(OwnerId(console as u64), resume));
                 None
             }
-            Ask::Granted { alloc } => {
-                let reply = match AllocId::parse_at(&alloc, ring.name()) {
-                    Ok(id) => self.granted(ring, id, uid),
-                    Err(e) => refused(format!("{}: {e}", shown(&alloc))),
-                };
-                Some(Effect::Answer(console, reply, true))
-            }
+            Ask::Granted { alloc } => Some(self.ask_for_slots(ring, console, &alloc, uid)),
             Ask::Cancel { alloc } => Some(self.begin_to_cancel(ring, console, &alloc, uid)),
             Ask::List => self.list(console, 0, Vec::new()),
         }
     }
 
-    fn granted(&self, ring: &Ring, id: AllocId, uid: u32) -> ConsoleReply {
-        if let Some(parts) = self.machine().granted(&id, uid) {
-            return reply(&Reply::News(AllocNews::Granted { id, parts: parts.to_vec() }));
+    /// Answers with the slots of an allocation, or asks the daemon through which it was made.
+    fn ask_for_slots(&mut self, ring: &Ring, console: usize, alloc: &str, uid: u32) -> Effect {
+        let id = match AllocId::parse_at(alloc, ring.name()) {
+            Ok(id) => id,
+            Err(e) => {
+                let reply = refused(format!("{}: {e}", shown(alloc)));
+                return Effect::Answer(console, reply, true);
+            }
+        };
+        if id.daemon() == ring.name() {
+            let reply = match self.machine().granted(&id, uid) {
+                Some(parts) => granted(id, parts.to_vec()),
+                None => refused(unknown(&id)),
+            };
+            return Effect::Answer(console, reply, true);
         }
-        if id.daemon() != ring.name() {
-            let here = format!("allocation {id} can be used only on {}", id.daemon());
-            return refused(here);
+        let request = self.numbers.next();
+        let member = id.daemon().clone();
+        let payload = order(&Order::Granted { id: id.clone(), uid });
+        self.under_way.insert(request, UnderWay::Granted(console, id));
+        Effect::Post(Input::Send(request, member, payload))
+    }
+
+    /// The slots of an allocation, for the daemon of another host. An answer has little room.
+    fn granted_here(&self, id: &AllocId, uid: u32) -> OrderAnswer {
+        let Some(parts) = self.machine().granted(id, uid) else {
+            return OrderAnswer::Failed { problem: unknown(id) };
+        };
+        let payload = exchange::encode(&Granted { parts: parts.to_vec() });
+        match payload.as_bytes().len() <= ROOM {
+            true => OrderAnswer::Slots(payload),
+            false => OrderAnswer::Failed {
+                problem: format!("{id} has many hosts, and can be used only on {}", id.daemon()),
+            },
         }
-        refused(unknown(&id))
     }
 
     fn begin_to_cancel(&mut self, ring: &Ring, console: usize, alloc: &str, uid: u32) -> Effect {
@@ -336,11 +361,18 @@ impl Allocations {
         let Gathered { request, answers, missing, .. } = gathered;
         match self.under_way.remove(&request) {
             Some(UnderWay::Cancel(console, id)) => {
-                let decoded =
-                    |answer: &Answer| frame::decode_message(answer.answer.as_bytes()).ok();
-                let answer = answers.first().and_then(decoded);
-                let silent = || refused(format!("{} does not answer", id.daemon()));
-                let reply = answer.map_or_else(silent, reply_of);
+                let reply = only(&answers).map_or_else(|| refused(silent(&id)), reply_of);
+                vec![Effect::Answer(console, reply, true)]
+            }
+            Some(UnderWay::Granted(console, id)) => {
+                let reply = match only(&answers) {
+                    Some(OrderAnswer::Slots(payload)) => match exchange::decode(&payload) {
+                        Ok(Granted { parts }) => granted(id, parts),
+                        Err(e) => refused(e.to_string()),
+                    },
+                    Some(answer) => reply_of(answer),
+                    None => refused(silent(&id)),
+                };
                 vec![Effect::Answer(console, reply, true)]
             }
             Some(UnderWay::List(console, page, mut before)) => {
@@ -384,7 +416,9 @@ impl Allocations {
     pub(super) fn refused(&mut self, request: RequestId, problem: &str) -> Option<Effect> {
         let console = match self.under_way.remove(&request)? {
             UnderWay::Batch(_) => return None,
-            UnderWay::Cancel(console, _) | UnderWay::List(console, ..) => console,
+            UnderWay::Cancel(console, _)
+            | UnderWay::Granted(console, _)
+            | UnderWay::List(console, ..) => console,
         };
         Some(Effect::Answer(console, refused(problem.to_owned()), true))
     }
@@ -409,7 +443,7 @@ impl UnderWay {
     const fn to(&self) -> Option<&DaemonName> {
         match self {
             Self::Batch(member) => Some(member),
-            Self::Cancel(..) | Self::List(..) => None,
+            Self::Cancel(..) | Self::Granted(..) | Self::List(..) => None,
         }
     }
 }
@@ -463,6 +497,19 @@ fn reply_of(answer: OrderAnswer) -> ConsoleReply {
     }
 }
 
+/// The only answer.
+fn only(answers: &[Answer]) -> Option<OrderAnswer> {
+    frame::decode_message(answers.first()?.answer.as_bytes()).ok()
+}
+
+fn granted(id: AllocId, parts: Vec<Part>) -> ConsoleReply {
+    reply(&Reply::News(AllocNews::Granted { id, parts }))
+}
+
+fn silent(id: &AllocId) -> String {
+    format!("{id}: the daemon {} is not in the ring, or does not answer", id.daemon())
+}
+
 fn refused(problem: String) -> ConsoleReply {
     ConsoleReply::Refused { problem }
 }
@@ -482,7 +529,7 @@ fn micros(time: Time) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use mpd_alloc::data::{MAX_LISTED_HOSTS, Part, Why};
+    use mpd_alloc::data::{MAX_LISTED_HOSTS, Why};
 
     use super::*;
 
