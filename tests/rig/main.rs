@@ -12,6 +12,7 @@ mod chaos;
 mod containers;
 mod debug;
 mod demand;
+mod farm;
 mod faults;
 mod healing;
 mod hosts;
