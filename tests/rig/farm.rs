@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use mpd_farm::joblog;
 use mpd_tests::random::Random;
+use nix::sys::signal::Signal;
 
 use crate::jobs::booted;
 use crate::rig::{Rig, RigOptions, up_as, without};
@@ -115,7 +116,7 @@ fn every_task_has_one_result_although_a_daemon_and_a_host_are_lost() {
     printed.sort_unstable();
     assert_eq!(printed, (1..=count).collect::<Vec<_>>(), "each output once");
     assert_eq!(recorded(&log), each_once(count));
-    // The host of the killed daemon may go on or not. Without it, three hosts do the rest.
+    // The host of the killed daemon may continue or not. Without it, three hosts do the rest.
     let rest = (count - done) as f64 * PAUSE / (3 * SLOTS) as f64;
     let need = (lost - begin).as_secs_f64() + rest;
     rig.figure(&format!(
@@ -142,7 +143,7 @@ fn a_farm_that_is_killed_and_resumed_runs_no_recorded_task_twice() {
     wait_until("a third is done", || recorded(&log).len() >= count / 3);
     let pid = std::fs::read_to_string(rig.share().join("pid")).expect("a process id");
     rig.run(&hosts[1], &["kill", "-9", pid.trim()]);
-    farm.wait().failed();
+    farm.wait().ended_by(Signal::SIGKILL);
     let gone = rig.is_clean("after the kill", &hosts);
     let before = recorded(&log);
     assert!(before.len() < count, "the farm was killed before its end");

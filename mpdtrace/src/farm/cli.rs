@@ -17,7 +17,7 @@ use crate::cli::{RingOptions, seconds};
 /// several words it is run as it is.
 ///
 /// The tasks run on the members of the ring, or on this host if no daemon runs here. Each host runs as many tasks at a
-/// time as it has CPUs. Tasks run in the current directory with this environment, so the directory must be on every
+/// time as it has slots (mpdslots). Tasks run in the current directory with this environment, so the directory must be on every
 /// host. Their standard input is empty. The variable MPD_FARM_TASK has the number of the task. Each task is a process
 /// group, and what is left of the group when the task's process ends is killed.
 ///
@@ -33,7 +33,7 @@ pub struct FarmCli {
     #[arg(short = 'a', long, value_name = "FILE")]
     pub arg_file: Option<PathBuf>,
 
-    /// Slots of each host [default: those of the allocation (mpdalloc), else the CPUs that its daemon may use]
+    /// Slots of each host [default: those of the allocation (mpdalloc), else those of its daemon, else its CPUs]
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub jobs: Option<u32>,
 

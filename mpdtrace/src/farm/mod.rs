@@ -74,6 +74,15 @@ enum Message {
     Input(Input),
 }
 
+/// What the user asks of each worker.
+struct Asked {
+    /// The slots for tasks; `None`: those of the host.
+    slots: Option<u32>,
+    per_task: u32,
+    /// In milliseconds; 0: no limit.
+    limit_ms: u64,
+}
+
 /// A farm with its descriptors.
 struct Session {
     pump: Pump<Farm>,
@@ -87,7 +96,7 @@ struct Session {
     results: Results,
     recorded: Recorded,
     status: Option<Status>,
-    setup: ToWorker<'static>,
+    asked: Asked,
     /// Tasks that were read and not skipped, and those with a result.
     counts: (u64, u64),
     close: Option<Close>,
@@ -107,17 +116,6 @@ pub fn run(cli: &FarmCli) -> Result<Close> {
     let close = worked?;
     ended?;
     Ok(close)
-}
-
-/// The first message to a worker of a host where an allocation has `held` slots.
-fn within(setup: ToWorker<'static>, held: Option<u32>) -> ToWorker<'static> {
-    match (setup, held) {
-        (ToWorker::Setup { slots, per_task, limit_ms }, Some(held)) => {
-            let slots = if slots == 0 { held } else { slots.min(held) };
-            ToWorker::Setup { slots, per_task, limit_ms }
-        }
-        (setup, _) => setup,
-    }
 }
 
 impl Session {
@@ -149,10 +147,9 @@ impl Session {
         let status = cli.progress.then(|| Status::new(now, results.has_terminal()));
         let (sight, place) = Sight::open(cli, now)?;
         let options = Options { per_task: cli.slots, retries: cli.retry, halt: cli.halt.0 };
-        let limit =
+        let limit_ms =
             cli.timeout.map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-        let setup =
-            ToWorker::Setup { slots: cli.jobs.unwrap_or(0), per_task: cli.slots, limit_ms: limit };
+        let asked = Asked { slots: cli.jobs, per_task: cli.slots, limit_ms };
         Ok(Self {
             pump: Pump::new(Farm::new(options)),
             clock,
@@ -165,7 +162,7 @@ impl Session {
             results,
             recorded,
             status,
-            setup,
+            asked,
             counts: (0, 0),
             close: None,
         })
@@ -419,7 +416,9 @@ impl Session {
 
     fn start(&mut self, host: HostId) {
         let name = self.names.name(host).to_owned();
-        let setup = within(self.setup, self.sight.slots(&name));
+        let Asked { slots, per_task, limit_ms } = self.asked;
+        let slots = self.sight.slots(&name, slots).unwrap_or(0);
+        let setup = ToWorker::Setup { slots, per_task, limit_ms };
         match Site::start(&self.place, &name, setup) {
             Ok(site) => drop(self.sites.insert(host, site)),
             Err(error) => {

@@ -49,6 +49,8 @@ pub(crate) struct Sight {
     only: Vec<String>,
     /// The slots of the allocation in which the farm runs, if there is one.
     held: BTreeMap<String, u32>,
+    /// The slots that the members offer.
+    offered: BTreeMap<String, u32>,
     known: BTreeMap<String, Membership>,
     question: Option<Question>,
     next: Time,
@@ -63,8 +65,8 @@ impl Sight {
         let rundir = cli.ring_options.rundir()?;
         let (only, held) = allowed(&rundir, &cli.hosts)?;
         let is_chosen = cli.ring_options.ring.is_some() || cli.ring_options.rundir.is_some();
-        let mut sight =
-            Self { ring: None, only, held, known: BTreeMap::new(), question: None, next: now };
+        let (offered, known) = (BTreeMap::new(), BTreeMap::new());
+        let mut sight = Self { ring: None, only, held, offered, known, question: None, next: now };
         match ask::describe(&rundir, PATIENCE) {
             Ok(view) => {
                 let missing =
@@ -88,9 +90,15 @@ impl Sight {
         }
     }
 
-    /// The slots that the allocation has on a host; `None` without an allocation.
-    pub(crate) fn slots(&self, host: &str) -> Option<u32> {
-        self.held.get(host).copied()
+    /// The slots for tasks on a host where the user wants `jobs` of them: at most those of the allocation, if there is
+    /// one. By default those that its daemon offers. `None`: the worker counts the CPUs.
+    pub(crate) fn slots(&self, host: &str, jobs: Option<u32>) -> Option<u32> {
+        let held = self.held.get(host).copied();
+        match (jobs, held) {
+            (Some(jobs), Some(held)) => Some(jobs.min(held)),
+            (None, None) => self.offered.get(host).copied(),
+            (slots, None) | (None, slots) => slots,
+        }
     }
 
     /// All hosts with their memberships.
@@ -154,6 +162,7 @@ impl Sight {
                 Standing::Dead | Standing::Departed => Membership::Absent,
             };
             self.known.insert(member.name.to_string(), membership);
+            self.offered.insert(member.name.to_string(), member.ncpus);
         }
     }
 }
