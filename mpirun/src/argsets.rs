@@ -371,7 +371,7 @@ impl<'a> Argsets<'a> {
                 Some(dir) => absolute(&self.caller.directory, OsStr::from_bytes(dir)),
             },
             stdin: self.job.stdin(),
-            stdin_switch: self.job.stdin_switch,
+            stdin_switch: self.job.switches_stdin(),
             output: self.job.output.spec()?,
             on_failure: self.job.reports.on_failure(),
             abort_scope: self.job.reports.abort_scope(),

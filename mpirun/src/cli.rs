@@ -121,13 +121,13 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
         options.prepare(&mut spec);
     }
     let exits = argsets.job.reports.exits();
-    if argsets.job.dry_run {
-        let form = if argsets.job.json { dryrun::Form::Json } else { dryrun::Form::Text };
+    if argsets.job.dry_run.wanted {
+        let form = if argsets.job.dry_run.json { dryrun::Form::Json } else { dryrun::Form::Text };
         let reports = (&exits, &argsets.job.reports.trace());
         let hosts = (&argsets.job.ring_options, &demand);
         return Ok(Request::DryRun(dryrun::answer(form, spec, hosts, reports, (caller, remarks))));
     }
-    if argsets.job.json {
+    if argsets.job.dry_run.json {
         return Err(Usage::syntax("-json needs -dry-run or -stacks"));
     }
     mixture::check(&spec, caller.look)?;

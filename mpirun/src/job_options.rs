@@ -41,6 +41,22 @@ pub enum Universe {
     Infinite,
 }
 
+/// Whether the job is only shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DryRun {
+    pub(crate) wanted: bool,
+    /// As JSON.
+    pub(crate) json: bool,
+}
+
+/// The ranks that get standard input.
+#[derive(Debug, Default)]
+struct StdinOptions {
+    ranks: Once<RankSet>,
+    /// They can change while the job runs.
+    switch: bool,
+}
+
 /// The given options of the job.
 #[derive(Debug, Default)]
 pub struct JobOptions {
@@ -48,8 +64,7 @@ pub struct JobOptions {
     pub(crate) allow_alone: bool,
     pub(crate) config_file: Once<PathBuf>,
     pub(crate) crash: CrashOptions,
-    pub(crate) dry_run: bool,
-    pub(crate) json: bool,
+    pub(crate) dry_run: DryRun,
     pub(crate) job_file: Once<PathBuf>,
     memory_kinds: Once<String>,
     pub(crate) layout: LayoutOptions,
@@ -57,8 +72,7 @@ pub struct JobOptions {
     pub(crate) ring_options: RingOptions,
     pub(crate) preload: bool,
     pub(crate) reports: ReportOptions,
-    stdin: Once<RankSet>,
-    pub(crate) stdin_switch: bool,
+    stdin: StdinOptions,
     timeout: Once<Option<Duration>>,
     pub(crate) universe: Once<Universe>,
 }
@@ -70,8 +84,8 @@ impl JobOptions {
             Key::Alias => self.alias.set(alias(setting)?, setting)?,
             Key::AllowAlone => self.allow_alone = true,
             Key::ConfigFile => self.config_file.set(setting.nonempty()?.into(), setting)?,
-            Key::DryRun => self.dry_run = true,
-            Key::Json => self.json = true,
+            Key::DryRun => self.dry_run.wanted = true,
+            Key::Json => self.dry_run.json = true,
             Key::JobFile => {
                 self.job_file.set(directory.join(setting.nonempty()?), setting)?;
             }
@@ -80,9 +94,9 @@ impl JobOptions {
             Key::Ring | Key::RunDir => self.ring_options.note(setting, directory)?,
             Key::Stdin => {
                 let ranks = setting.text()?.parse().map_err(|e| setting.error(e))?;
-                self.stdin.set(ranks, setting)?;
+                self.stdin.ranks.set(ranks, setting)?;
             }
-            Key::StdinSwitch => self.stdin_switch = true,
+            Key::StdinSwitch => self.stdin.switch = true,
             Key::Timeout => {
                 let limit = timeout(setting.text()?).map_err(|e| setting.error(e))?;
                 self.timeout.set(limit, setting)?;
@@ -102,7 +116,12 @@ impl JobOptions {
 
     /// The ranks that receive standard input; by default the first rank.
     pub fn stdin(&self) -> RankSet {
-        self.stdin.get().cloned().unwrap_or_else(|| [Rank(0)].into_iter().collect())
+        self.stdin.ranks.get().cloned().unwrap_or_else(|| [Rank(0)].into_iter().collect())
+    }
+
+    /// Whether the ranks that receive standard input can change.
+    pub(crate) const fn switches_stdin(&self) -> bool {
+        self.stdin.switch
     }
 
     /// The user's name for the job.
