@@ -270,7 +270,7 @@ pub struct AllocCli {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_COUNT)))]
     pub number: u32,
 
-    /// Wait until all slots are free [default] (-hard)
+    /// Wait until all slots are free: the default (-hard)
     #[arg(long, conflicts_with = "soft")]
     pub hard: bool,
 
