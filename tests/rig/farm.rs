@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 
 use crate::jobs::booted;
 use crate::rig::{Rig, RigOptions, up_as, without};
-use crate::run::{Run, sample, wait_until};
+use crate::run::{Run, comes_true, sample, wait_until};
 
 /// Slots of each host.
 const SLOTS: usize = 4;
@@ -102,9 +102,13 @@ fn every_task_has_one_result_although_a_daemon_and_a_host_are_lost() {
     let options = ["-j", &SLOTS.to_string(), "--retry", "2"];
     let farm = rig.farm(&hosts[0], &options, &tasks).start();
     let log = rig.joblog();
-    wait_until("a quarter is done", || recorded(&log).len() >= count / 4);
+    let done = |part: usize| {
+        let limit = Duration::from_secs(600);
+        assert!(comes_true(limit, || recorded(&log).len() >= part), "{part} tasks are not done");
+    };
+    done(count / 4);
     rig.kill_daemon(&hosts[2]);
-    wait_until("half is done", || recorded(&log).len() >= count / 2);
+    done(count / 2);
     let done = recorded(&log).len();
     let lost = Instant::now();
     rig.control(&["kill", &hosts[3]]);
