@@ -215,8 +215,13 @@ impl Allocations {
             }
         }
         let payload = order(&Order::Messages(messages));
+        self.post(member.clone(), payload, UnderWay::Batch(member))
+    }
+
+    /// Sends an order to a member. Its answer is for `what`.
+    fn post(&mut self, member: DaemonName, payload: Payload, what: UnderWay) -> Effect {
         let request = self.numbers.next();
-        self.under_way.insert(request, UnderWay::Batch(member.clone()));
+        self.under_way.insert(request, what);
         Effect::Post(Input::Send(request, member, payload))
     }
 
@@ -289,12 +294,9 @@ impl Allocations {
 
     /// Answers with the slots of an allocation, or asks the daemon through which it was made.
     fn ask_for_slots(&mut self, ring: &Ring, console: usize, alloc: &str, uid: u32) -> Effect {
-        let id = match AllocId::parse_at(alloc, ring.name()) {
+        let id = match identified(ring, alloc) {
             Ok(id) => id,
-            Err(e) => {
-                let reply = refused(format!("{}: {e}", shown(alloc)));
-                return Effect::Answer(console, reply, true);
-            }
+            Err(problem) => return Effect::Answer(console, refused(problem), true),
         };
         if id.daemon() == ring.name() {
             let reply = match self.machine().granted(&id, uid) {
@@ -303,11 +305,9 @@ impl Allocations {
             };
             return Effect::Answer(console, reply, true);
         }
-        let request = self.numbers.next();
         let member = id.daemon().clone();
         let payload = order(&Order::Granted { id: id.clone(), uid });
-        self.under_way.insert(request, UnderWay::Granted(console, id));
-        Effect::Post(Input::Send(request, member, payload))
+        self.post(member, payload, UnderWay::Granted(console, id))
     }
 
     /// The slots of an allocation, for the daemon of another host. An answer has little room.
@@ -325,22 +325,17 @@ impl Allocations {
     }
 
     fn begin_to_cancel(&mut self, ring: &Ring, console: usize, alloc: &str, uid: u32) -> Effect {
-        let id = match AllocId::parse_at(alloc, ring.name()) {
+        let id = match identified(ring, alloc) {
             Ok(id) => id,
-            Err(e) => {
-                let reply = refused(format!("{}: {e}", shown(alloc)));
-                return Effect::Answer(console, reply, true);
-            }
+            Err(problem) => return Effect::Answer(console, refused(problem), true),
         };
         if id.daemon() == ring.name() {
             let answer = self.cancel(id, uid);
             return Effect::Answer(console, reply_of(answer), true);
         }
-        let request = self.numbers.next();
         let member = id.daemon().clone();
         let payload = order(&Order::Cancel { id: id.clone(), uid });
-        self.under_way.insert(request, UnderWay::Cancel(console, id));
-        Effect::Post(Input::Send(request, member, payload))
+        self.post(member, payload, UnderWay::Cancel(console, id))
     }
 
     fn list(&mut self, console: usize, page: u32, missing: Vec<DaemonName>) -> Option<Effect> {
@@ -512,6 +507,11 @@ fn silent(id: &AllocId) -> String {
 
 fn refused(problem: String) -> ConsoleReply {
     ConsoleReply::Refused { problem }
+}
+
+/// The allocation of this name, or the problem of the name.
+fn identified(ring: &Ring, alloc: &str) -> Result<AllocId, String> {
+    AllocId::parse_at(alloc, ring.name()).map_err(|e| format!("{}: {e}", shown(alloc)))
 }
 
 fn unknown(id: &AllocId) -> String {

@@ -10,6 +10,7 @@ use mpd_io::rundir::{self, RunDir};
 use mpd_machine::Time;
 use mpd_ring::{Ring, Seed};
 use mpd_wire::{Address, DaemonName, MAX_MEMBERS, Standing};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The time from one writing to the next. The first change is written at once, so that a daemon that dies right
@@ -62,7 +63,8 @@ impl Saved {
     /// Opens the file of this run directory. Its content is used only for the same ring and daemon.
     pub(super) fn open(rundir: &RunDir, ring: &str, name: &str) -> (Self, Before) {
         let path = rundir.path().join("ring.json");
-        let image = read(&path).filter(|image| image.ring == ring && image.name == name);
+        let image =
+            read::<Image>(&path, MAX_SIZE).filter(|image| image.ring == ring && image.name == name);
         let before = image.as_ref().map_or_else(Before::default, |image| image.before(name));
         let former = image.map(|image| image.members).unwrap_or_default();
         let ring = ring.to_owned();
@@ -152,9 +154,10 @@ impl Image {
     }
 }
 
-fn read(path: &Path) -> Option<Image> {
+/// Reads a file of the run directory. An invalid file is reported and not used, nor is one with more than `max` bytes.
+pub(super) fn read<T: DeserializeOwned>(path: &Path, max: u64) -> Option<T> {
     let size = fs::metadata(path).ok()?.len();
-    let text = (size <= MAX_SIZE).then(|| fs::read(path).ok())??;
+    let text = (size <= max).then(|| fs::read(path).ok())??;
     match serde_json::from_slice(&text) {
         Ok(image) => Some(image),
         Err(e) => {

@@ -2,7 +2,7 @@
 //! allocation, and decides nothing about holds.
 //!
 //! Each daemon reports to all members which slots its consoles hold: at a change, at a change of the members, and from time
-//! to time. A report is forgotten after a while, so that of a lost daemon does not stay.
+//! to time. A report is forgotten after a while, as its daemon may be lost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,12 +1,14 @@
 //! The record of the allocations in the run directory: the held slots of this host, and the allocations of consoles here.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use mpd_alloc::Saved;
 use mpd_io::rundir::{self, RunDir};
 use mpd_wire::DaemonName;
 use serde::{Deserialize, Serialize};
+
+use crate::daemon::membership::saved::read;
 
 /// Largest file that is read.
 const MAX_SIZE: u64 = 64 << 20;
@@ -30,10 +32,10 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Opens the record of this run directory. An invalid one, or that of another daemon, is not used.
+    /// Opens the record of this run directory. It is used only if it is valid and has this daemon's name.
     pub(super) fn open(rundir: &RunDir, name: &DaemonName) -> (Self, Saved) {
         let path = rundir.path().join("slots.json");
-        let image = read(&path).filter(|image| image.name == *name);
+        let image = read::<Image>(&path, MAX_SIZE).filter(|image| image.name == *name);
         let saved = image.map(|image| image.saved).unwrap_or_default();
         (Self { path, name: name.clone(), is_reported: false, is_removed: false }, saved)
     }
@@ -58,18 +60,6 @@ impl Record {
                 "cannot write {}: {e}; the next daemon will not know the slots",
                 self.path.display()
             );
-        }
-    }
-}
-
-fn read(path: &Path) -> Option<Image> {
-    let size = fs::metadata(path).ok()?.len();
-    let text = (size <= MAX_SIZE).then(|| fs::read(path).ok())??;
-    match serde_json::from_slice(&text) {
-        Ok(image) => Some(image),
-        Err(e) => {
-            log::warn!("{}: {e}; not used", path.display());
-            None
         }
     }
 }
