@@ -20,22 +20,15 @@
 //! | [`bounded`], [`hex`], [`digest`] | encodings that several messages share |
 #![forbid(unsafe_code)]
 
-pub mod bounded;
-pub mod digest;
 pub mod frame;
-pub mod hex;
-mod id;
 pub mod job;
-mod member;
 pub mod message;
 pub mod names;
-mod rankset;
 mod stream;
 
-pub use id::{InvalidJobId, JobId, MAX_DAEMON_NAME, Rank, console_of, is_daemon_name};
-pub use member::{
-    Address, DaemonName, Instance, InvalidWord, MAX_ADDRESS, MAX_ADDRESSES, MAX_MEMBERS, Newcomer,
-    Record, Seat, Standing,
+pub use mpd_base::{
+    Address, DaemonName, Instance, InvalidJobId, InvalidRankSet, InvalidWord, JobId, MAX_ADDRESS,
+    MAX_ADDRESSES, MAX_DAEMON_NAME, MAX_MEMBERS, Newcomer, Rank, RankSet, Record, Seat, Standing,
+    bounded, console_of, digest, hex, is_daemon_name,
 };
-pub use rankset::{InvalidRankSet, RankSet};
 pub use stream::Stream;

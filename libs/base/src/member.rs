@@ -14,7 +14,7 @@ use crate::digest::Fnv;
 use crate::is_daemon_name;
 
 /// Most members of a ring, and so most records of a list. A frame holds a fraction of them, see
-/// [`LIST_CHUNK`](crate::message::LIST_CHUNK).
+/// `LIST_CHUNK` of `mpd-wire`.
 pub const MAX_MEMBERS: usize = 16_384;
 /// Most addresses in one record.
 pub const MAX_ADDRESSES: usize = 8;
