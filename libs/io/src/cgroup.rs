@@ -3,11 +3,15 @@
 //! Only the core files of v2 are needed, no controller. The group is made below the group of this process. An
 //! ordinary user may do that only in a delegated subtree. Without a group the job is killed by its process tree.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+
+use nix::unistd::Pid;
 
 use crate::procfile;
 
@@ -66,6 +70,31 @@ impl Cgroup {
         }
     }
 
+    /// Freezes every process in the group, or lets them all run again. It is complete some time later, see
+    /// [`Cgroup::is_frozen`]. A process does not notice it. Of signals, only SIGKILL takes effect on a frozen one.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn freeze(&self, frozen: bool) -> io::Result<()> {
+        fs::write(self.path.join("cgroup.freeze"), if frozen { "1" } else { "0" })
+    }
+
+    /// Whether every process in the group is frozen.
+    pub fn is_frozen(&self) -> bool {
+        let events = procfile::table(self.path.join("cgroup.events"));
+        events.is_ok_and(|events| events.lines().any(|line| line == "frozen 1"))
+    }
+
+    /// The processes in the group, and in those that its processes made below it.
+    ///
+    /// # Errors
+    /// The group cannot be read.
+    pub fn members(&self) -> io::Result<BTreeSet<Pid>> {
+        let mut found = BTreeSet::new();
+        add_members(&self.path, &mut found)?;
+        Ok(found)
+    }
+
     /// Removes the group, and those that its processes made below it.
     ///
     /// # Errors
@@ -81,6 +110,22 @@ impl Cgroup {
     pub fn remove_empty(&self) -> io::Result<()> {
         fs::remove_dir(&self.path)
     }
+}
+
+fn add_members(path: &Path, found: &mut BTreeSet<Pid>) -> io::Result<()> {
+    let members = procfile::table(path.join("cgroup.procs"))?;
+    found.extend(members.lines().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw));
+    // The directory has two links and one for each group in it.
+    if fs::metadata(path)?.nlink() == 2 {
+        return Ok(());
+    }
+    for entry in fs::read_dir(path)?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            // Its processes may have removed it meanwhile.
+            let _ = add_members(&entry.path(), found);
+        }
+    }
+    Ok(())
 }
 
 /// Removes a group and those that its processes made below it. Only directories are removed: the files in the

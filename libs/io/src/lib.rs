@@ -60,6 +60,7 @@ mod sockdiag;
 pub mod spawn;
 mod stat;
 mod status;
+pub mod still;
 pub mod sweep;
 pub mod tcp;
 pub mod terminal;

@@ -1,10 +1,10 @@
 //! The end of processes of the job here: signals that may end ranks, stops, the kill of every process, and the
 //! clean-up afterwards.
 //!
-//! The users of shared memory are known only while they live. So a process that a signal will end is stopped first.
+//! The users of shared memory are known only while they live. So a process that a signal will end is kept still first.
 //! Then a helper notes what the job uses, and only then the signal is sent. Otherwise objects that a process makes
-//! between the last look and its end would belong to no known process. A process that survives the signal is not
-//! stopped, nor are its descendants.
+//! between the last look and its end would belong to no known process. Without a control group a process that survives
+//! the signal is not stopped, nor are its descendants. In a control group all are frozen for that time.
 //!
 //! The ranks are lent to this owner: a signal must reach them between the stop and the end of the stop.
 //!
@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use mpd_io::cgroup::Cgroup;
 use mpd_io::rundir::RunDir;
+use mpd_io::still::Still;
 use mpd_io::tree::{self, Candidate, Dead, Stopped};
 use mpd_job::manager::Input;
 use mpd_job::record::Registered;
@@ -85,7 +86,7 @@ pub(super) struct Ending {
     step: Step,
     /// Pending actions in order, each at most once.
     due: VecDeque<Due>,
-    stopped: Stopped,
+    still: Still,
     /// Whether every process that is found is killed.
     kills: bool,
     /// When killing began.
@@ -123,7 +124,7 @@ impl Ending {
         Self {
             step: Step::None,
             due: VecDeque::new(),
-            stopped: Stopped::default(),
+            still: Still::default(),
             kills: false,
             since: Time::ZERO,
             survivors: BTreeSet::new(),
@@ -182,7 +183,7 @@ impl Ending {
     /// Notes a process that is about to be reaped.
     pub(super) fn forget(&mut self, pid: Pid) {
         self.clean_up.note_end(pid);
-        self.stopped.forget(pid);
+        self.still.forget(pid);
         self.halt.iter_mut().for_each(|(stopped, _)| stopped.forget(pid));
     }
 
@@ -236,11 +237,11 @@ impl Ending {
             return self.proceed(turn, ranks);
         }
         let began = turn.now();
-        self.stopped = Stopped::default();
         if is_terminating(signal) {
+            self.still = Still::begin(self.cgroup.as_ref());
             self.stop_affected(ranks, signal, target);
         }
-        if self.stopped.is_empty() {
+        if self.still.is_empty() {
             let refused = ranks.signal(signal, target);
             return report_refused(turn, signal, &refused);
         }
@@ -256,8 +257,11 @@ impl Ending {
             turn.begin(Phase::Kill, None);
             ranks.kill_adopted(turn);
             self.add(Due::Kill);
+            if self.step == Step::None {
+                self.still = Still::begin(self.cgroup.as_ref());
+            }
             // Processes that survive a signal are killed.
-            self.stopped.judge_again();
+            self.still.judge_again();
             self.begin_stop(turn, ranks);
         }
         self.proceed(turn, ranks);
@@ -321,13 +325,13 @@ impl Ending {
 
     /// Stops each process that the signal will end, and whose parent will end as well. Whether all are stopped.
     fn stop_affected(&mut self, ranks: &Ranks, signal: i32, target: SignalTarget) -> bool {
-        self.stopped.advance(|process| is_affected(process, ranks, (signal, target)))
+        self.still.advance(|process| is_affected(process, ranks, (signal, target)))
     }
 
     /// Whether all processes to be stopped are stopped.
     fn all_are_stopped(&mut self, ranks: &Ranks) -> bool {
         match self.due.front() {
-            _ if self.is_kill() => self.stopped.advance(|_| true),
+            _ if self.is_kill() => self.still.advance(|_| true),
             Some(&Due::Signal(signal, target)) => self.stop_affected(ranks, signal, target),
             _ => true,
         }
@@ -351,9 +355,9 @@ impl Ending {
                 }
             }
         }
-        let stopped = std::mem::take(&mut self.stopped);
+        let still = std::mem::take(&mut self.still);
         if !self.kills && !self.is_stopping() {
-            stopped.resume();
+            still.resume();
         }
         if continues {
             tree::continue_descendants();
@@ -363,8 +367,8 @@ impl Ending {
 
     /// Notes all processes, before they are killed.
     fn note_living(&mut self) {
-        if self.stopped.is_complete() {
-            self.clean_up.note(self.stopped.pids());
+        if self.still.is_complete() {
+            self.clean_up.note(self.still.pids());
         } else {
             self.clean_up.note(tree::descendants());
         }
