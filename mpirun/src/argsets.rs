@@ -391,7 +391,7 @@ impl<'a> Argsets<'a> {
             trace: self.job.reports.trace().any(),
             preload: self.job.preload,
             placement,
-            spawn_policy: self.job.layout.spawn_policy(),
+            spawn: self.job.layout.spawn(),
             adopted: false,
             debug: None,
             on_crash: self.job.crash.spec(),

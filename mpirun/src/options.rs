@@ -155,6 +155,10 @@ pub enum Key {
     Singleton,
     /// `-soft`.
     Soft,
+    /// `-spawn-limit`.
+    SpawnLimit,
+    /// `-spawn-nice`.
+    SpawnNice,
     /// `-spawn-policy`.
     SpawnPolicy,
     /// `-stacks`: print the stacks of a running job's ranks.
@@ -385,6 +389,12 @@ pub static OPTIONS: &[Opt] = {
          load: the host with the fewest processes of the job for each CPU; pack: fill the slots of the \
          host used last, then of the next; MPICH's test spaiccreate2 hangs with rr because of a fault of \
          MPICH, but not with pack"),
+    opt(Hosts, Key::SpawnLimit, &["spawn-limit"], &["K"],
+        "run at most K processes of the job for each slot of a host; further spawns wait in their order until a slot is \
+         free or a host joins the ring; a process occupies no slot while it waits for a spawn, or for processes \
+         that it has spawned"),
+    opt(Hosts, Key::SpawnNice, &["spawn-nice"], &["N"],
+        "add N (-20 to 19) to the niceness of spawned processes, for each level of the tree of spawns; the highest is 19"),
     opt(Hosts, Key::Group, &["g"], &["K"],
         "keep groups of K ranks together on a host; they get MPD_GROUP_DIR for shared memory, \
          MPD_GROUP_SIZE and MPD_GROUP_RANK; the last group may be smaller"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
 use mpd_io::{cpus, random};
-use mpd_placement::spawn::{SpawnPlaced, place_spawn};
+use mpd_placement::spawn::{SpawnPlaced, SpawnPlacing, place_spawn};
 use mpd_placement::{Candidate, PlacedHost, place};
 use mpd_ring::Ring;
 use mpd_wire::job::{HostSlice, HostSlices, JobSpec, Notice, SpawnPlacement};
@@ -80,6 +80,10 @@ fn placing(
 ) -> Placing {
     let placed =
         place_spawn(placement, candidates, origin, last_ordinal).map_err(anyhow::Error::from);
+    let reported = |placing| match placing {
+        SpawnPlacing::Placed(placed) => reported(placed),
+        SpawnPlacing::Full => Ok(Placing::Full),
+    };
     placed.and_then(reported).unwrap_or_else(|problem| Placing::Failed(format!("{problem:#}")))
 }
 

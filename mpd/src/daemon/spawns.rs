@@ -18,7 +18,7 @@ pub(super) enum Spawn {
         /// The job of the ranks, and the number that its manager gave the request.
         job: JobId,
         request: u32,
-        placement: SpawnPlacement,
+        placement: Box<SpawnPlacement>,
     },
     /// Start managers on further hosts.
     Grow(Box<Launch>),
@@ -71,6 +71,9 @@ mod tests {
             exclude: Vec::new(),
             last: DaemonName::new("h1").ok(),
             running: Vec::new(),
+            blocked: Vec::new(),
+            limit: None,
+            nevertheless: false,
             lost: Vec::new(),
             here_first: true,
         }
@@ -78,7 +81,8 @@ mod tests {
 
     fn placed(placement: SpawnPlacement) -> Placing {
         let job = "1@h1".parse().unwrap();
-        let mut manager_messages = answers("h1", Spawn::Place { job, request: 7, placement });
+        let mut manager_messages =
+            answers("h1", Spawn::Place { job, request: 7, placement: Box::new(placement) });
         match manager_messages.pop().map(|manager_message| manager_message.order) {
             Some(ManagerOrder::Placed { request: 7, outcome }) => outcome,
             other => panic!("{other:?}"),

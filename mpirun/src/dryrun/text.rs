@@ -191,7 +191,12 @@ fn host_lines(spec: &JobSpec) -> impl Iterator<Item = (&'static str, String)> {
         ("first host", if_set(!request.here_first, "the next in the ring")),
         (
             "spawned processes",
-            if_set(spec.spawn_policy != SpawnPolicy::default(), spec.spawn_policy.name()),
+            if_set(spec.spawn.policy != SpawnPolicy::default(), spec.spawn.policy.name()),
+        ),
+        ("processes per slot while ranks spawn", spec.spawn.limit.map(|n| n.to_string())),
+        (
+            "niceness of spawned processes",
+            Some(spec.spawn.nice_step).filter(|&step| step != 0).map(|step| format!("{step:+}")),
         ),
         (
             "bound to",

@@ -7,8 +7,8 @@ use mpd_placement::cpu_list;
 use mpd_placement::hosts::HostEntry;
 use mpd_placement::rank_file::{self, RankLine};
 use mpd_wire::job::{
-    Binding, CpuChoice, CpuChoices, MAX_GPUS, MAX_RANKS, PlacementSpec, RankOrder, SpawnPolicy,
-    Spread,
+    Binding, CpuChoice, CpuChoices, MAX_GPUS, MAX_RANKS, PlacementSpec, RankOrder, SpawnOptions,
+    SpawnPolicy, Spread,
 };
 
 use crate::chosen::{self, Pick};
@@ -38,7 +38,7 @@ pub(crate) struct LayoutOptions {
     per_host: Once<u32>,
     round_robin: bool,
     pub(crate) slots: SlotOptions,
-    spawn_policy: Once<SpawnPolicy>,
+    spawning: Spawning,
     numbered: Numbered,
     resources: Resources,
     reports: Reports,
@@ -58,6 +58,14 @@ struct Resources {
     if_room: bool,
     only: Once<CpuChoice>,
     strict: bool,
+}
+
+/// What the options say about spawned processes.
+#[derive(Debug, Default)]
+struct Spawning {
+    limit: Once<u32>,
+    nice_step: Once<i8>,
+    policy: Once<SpawnPolicy>,
 }
 
 /// What is printed about the placement.
@@ -116,7 +124,9 @@ impl LayoutOptions {
             Key::PerHost => self.per_host.set(processes(setting)?, setting)?,
             Key::PrintRankMap => self.reports.rank_map = true,
             Key::RoundRobin => self.round_robin = true,
-            Key::SpawnPolicy => self.spawn_policy.set(spawn_policy(setting)?, setting)?,
+            Key::SpawnLimit => self.spawning.limit.set(processes(setting)?, setting)?,
+            Key::SpawnNice => self.spawning.nice_step.set(nice_step(setting)?, setting)?,
+            Key::SpawnPolicy => self.spawning.policy.set(spawn_policy(setting)?, setting)?,
             Key::Wait => self.slots.wait = true,
             _ => {}
         }
@@ -219,9 +229,13 @@ impl LayoutOptions {
         }
     }
 
-    /// The placement of spawned processes.
-    pub(crate) fn spawn_policy(&self) -> SpawnPolicy {
-        self.spawn_policy.get().copied().unwrap_or_default()
+    /// The options for spawned processes.
+    pub(crate) fn spawn(&self) -> SpawnOptions {
+        SpawnOptions {
+            policy: self.spawning.policy.get().copied().unwrap_or_default(),
+            limit: self.spawning.limit.get().copied(),
+            nice_step: self.spawning.nice_step.get().copied().unwrap_or(0),
+        }
     }
 
     /// Hosts that get no rank.
@@ -331,6 +345,11 @@ fn map(setting: &Setting) -> Result<Map, Usage> {
 fn spawn_policy(setting: &Setting) -> Result<SpawnPolicy, Usage> {
     let known = "it must be 'rr', 'load' or 'pack'";
     SpawnPolicy::of_name(setting.text()?).ok_or_else(|| setting.error(known))
+}
+
+fn nice_step(setting: &Setting) -> Result<i8, Usage> {
+    let step = setting.text()?.parse().ok().filter(|step| (-20..=19).contains(step));
+    step.ok_or_else(|| setting.error("it must be a number, -20 to 19"))
 }
 
 pub(crate) fn processes(setting: &Setting) -> Result<u32, Usage> {

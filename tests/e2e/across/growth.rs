@@ -23,6 +23,9 @@ fn request(size: u32, last: usize, lost: &[usize]) -> SpawnPlacement {
         exclude: Vec::new(),
         last: Some(name(last)),
         running: Vec::new(),
+        blocked: Vec::new(),
+        limit: None,
+        nevertheless: false,
         lost: lost.iter().map(|&of| name(of)).collect(),
         here_first: true,
     }

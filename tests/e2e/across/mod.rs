@@ -17,6 +17,7 @@ mod pmi;
 mod scarce;
 mod signals;
 mod spawn;
+mod spawn_limit;
 mod stopped;
 mod tree;
 mod world_files;

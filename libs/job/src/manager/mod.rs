@@ -6,6 +6,7 @@
 //! manager on the console's host is the root. Its `job` decides for all ranks. A job of one host is
 //! a tree of one.
 
+mod blocked;
 mod branch;
 mod debug;
 mod fence;
@@ -35,7 +36,8 @@ use mpd_wire::job::{
 use mpd_wire::message::{Down, FenceGroup, Up};
 use mpd_wire::{DaemonName, JobId, Rank, RankSet};
 
-pub use self::queue::{PLACING_PATIENCE, SpawnQueue};
+pub use self::blocked::Blocked;
+pub use self::queue::{ASK_AGAIN, MAX_WAITING, PLACING_PATIENCE, SpawnQueue};
 pub use self::recorded::Start;
 
 /// From `^C` (SIGINT) or a hang-up to SIGTERM.
@@ -447,6 +449,21 @@ impl Manager {
     /// Whether a world could be started now. For the root.
     pub fn takes_worlds(&self) -> bool {
         self.job.as_ref().is_some_and(Job::takes_worlds)
+    }
+
+    /// Which ranks are blocked, if those of `waiting` wait for a spawn. Only the root knows it.
+    pub fn blocked(&self, waiting: impl Iterator<Item = Rank>) -> Blocked {
+        self.job.as_ref().map(|job| job.rank_table.blocked(waiting)).unwrap_or_default()
+    }
+
+    /// Counts the events that may have freed a slot. Only the root has it.
+    pub fn freed(&self) -> u64 {
+        self.job.as_ref().map_or(0, |job| job.rank_table.freed())
+    }
+
+    /// Whether a rank has not ended, and its world is not being ended. Only the root has it.
+    pub fn lives(&self, rank: Rank) -> bool {
+        self.job.as_ref().is_some_and(|job| job.rank_table.lives(rank))
     }
 
     /// The number of living ranks at each tree index that has some. Only the root has it.

@@ -17,12 +17,20 @@ pub const PLACING_PATIENCE: Duration = Duration::from_secs(15);
 const MAX_PARTS: usize = MAX_TREE_FRAME - 1024;
 const MAX_JOINING: usize = 1000;
 
-/// Requests of type `T`, in the order of arrival.
+/// Most waiting requests. A rank has at most one here.
+pub const MAX_WAITING: usize = 1 << 17;
+
+/// After this time, hosts that had no free slot are asked again, since others may have joined.
+pub const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Requests of type `T`, in the order of arrival, each with its spawner.
 #[derive(Debug)]
 pub struct SpawnQueue<T> {
-    waiting: VecDeque<T>,
-    /// The first waiting request is being placed: its number, and the deadline.
-    placing: Option<(u32, Time)>,
+    waiting: VecDeque<(Rank, T)>,
+    /// The first waiting request is being placed.
+    placing: Option<PlacingNow>,
+    /// The first waiting request had no room.
+    full: Option<Full>,
     requests: u32,
     /// The number of worlds that were spawned so far.
     worlds: u32,
@@ -32,12 +40,30 @@ pub struct SpawnQueue<T> {
     last: Option<DaemonName>,
 }
 
+/// A question to the daemon.
+#[derive(Clone, Copy, Debug)]
+struct PlacingNow {
+    number: u32,
+    until: Time,
+    /// The count of freed slots when it was asked.
+    freed: u64,
+}
+
+/// No host had a free slot.
+#[derive(Clone, Copy, Debug)]
+struct Full {
+    /// The count of freed slots at the question.
+    freed: u64,
+    again: Time,
+}
+
 impl<T> SpawnQueue<T> {
     /// The queue of a job that begins with `size` ranks.
     pub const fn new(size: u32) -> Self {
         Self {
             waiting: VecDeque::new(),
             placing: None,
+            full: None,
             requests: 0,
             worlds: 0,
             next: size,
@@ -45,47 +71,78 @@ impl<T> SpawnQueue<T> {
         }
     }
 
-    /// Adds a request.
-    pub fn push(&mut self, request: T) {
-        self.waiting.push_back(request);
+    /// Adds a request of `spawner`. Returns whether there is room for it.
+    #[must_use]
+    pub fn push(&mut self, spawner: Rank, request: T) -> bool {
+        if self.waiting.len() >= MAX_WAITING {
+            return false;
+        }
+        self.waiting.push_back((spawner, request));
+        // The spawner is blocked now, so its slot is free.
+        self.full = None;
+        true
     }
 
     /// Begins to place the next request, unless one is being placed. `takes_worlds` says whether a world could be
-    /// started now. Returns whether a placement has begun: see [`SpawnQueue::placing`].
-    pub fn begin_next(&mut self, now: Time, takes_worlds: bool) -> bool {
-        if self.placing.is_some() || self.waiting.is_empty() || !takes_worlds {
+    /// started now. A request that had no room is placed again when `freed`, the count of freed slots, has grown, and
+    /// after [`ASK_AGAIN`]. Returns whether a placement has begun: see [`SpawnQueue::placing`].
+    pub fn begin_next(&mut self, now: Time, takes_worlds: bool, freed: u64) -> bool {
+        let is_full = self.full.is_some_and(|full| full.freed == freed && now < full.again);
+        if self.placing.is_some() || self.waiting.is_empty() || !takes_worlds || is_full {
             return false;
         }
         self.requests = self.requests.wrapping_add(1);
-        self.placing = Some((self.requests, now + PLACING_PATIENCE));
+        self.full = None;
+        self.placing =
+            Some(PlacingNow { number: self.requests, until: now + PLACING_PATIENCE, freed });
         true
     }
 
     /// The request that is being placed, and the number of the question to the daemon.
     pub fn placing(&self) -> Option<(u32, &T)> {
-        Some((self.placing?.0, self.waiting.front()?))
+        Some((self.placing?.number, &self.waiting.front()?.1))
     }
 
-    /// The deadline for the daemon's answer.
+    /// The waiting requests with their spawners, in order.
+    pub fn waiting(&self) -> impl ExactSizeIterator<Item = (Rank, &T)> {
+        self.waiting.iter().map(|(spawner, request)| (*spawner, request))
+    }
+
+    /// The deadline for the daemon's answer, or the time of the next question.
     pub fn deadline(&self) -> Option<Time> {
-        self.placing.map(|(_, until)| until)
+        self.placing.map(|placing| placing.until).or(self.full.map(|full| full.again))
     }
 
     /// The daemon has answered the question of that number. Returns the request, which leaves the queue. `None` if the
     /// number is another one, or if no world can be started now: then the question is asked again later.
-    pub fn answered(&mut self, number: u32, takes_worlds: bool) -> Option<T> {
-        if self.placing.is_none_or(|(asked, _)| asked != number) {
-            return None;
-        }
+    pub fn answered(&mut self, number: u32, takes_worlds: bool) -> Option<(Rank, T)> {
+        self.placing.filter(|placing| placing.number == number)?;
         self.placing = None;
         if takes_worlds { self.waiting.pop_front() } else { None }
     }
 
+    /// The daemon has answered the question of that number: no host has a free slot.
+    pub fn found_full(&mut self, now: Time, number: u32) {
+        if let Some(placing) = self.placing.filter(|placing| placing.number == number) {
+            self.placing = None;
+            self.full = Some(Full { freed: placing.freed, again: now + ASK_AGAIN });
+        }
+    }
+
     /// The request that no daemon has answered in time, which leaves the queue.
-    pub fn expire(&mut self, now: Time) -> Option<T> {
-        self.placing.filter(|(_, until)| *until <= now)?;
+    pub fn expire(&mut self, now: Time) -> Option<(Rank, T)> {
+        self.placing.filter(|placing| placing.until <= now)?;
         self.placing = None;
         self.waiting.pop_front()
+    }
+
+    /// Removes the requests of spawners that have ended, unless the first one is being placed.
+    pub fn retain(&mut self, lives: impl Fn(Rank) -> bool) {
+        if self.placing.is_none() {
+            while self.waiting.front().is_some_and(|(spawner, _)| !lives(*spawner)) {
+                self.waiting.pop_front();
+            }
+        }
     }
 
     /// The host that was used last for a spawned process.
@@ -169,21 +226,52 @@ mod tests {
     fn requests_are_placed_one_after_the_other_and_only_while_worlds_can_be_started() {
         let mut queue = SpawnQueue::new(4);
         let now = Time::ZERO;
-        assert!(!queue.begin_next(now, true), "there is none");
-        queue.push('a');
-        queue.push('b');
-        assert!(!queue.begin_next(now, false));
-        assert!(queue.begin_next(now, true) && !queue.begin_next(now, true));
+        assert!(!queue.begin_next(now, true, 0), "there is none");
+        assert!(queue.push(Rank(1), 'a') && queue.push(Rank(2), 'b'));
+        assert!(!queue.begin_next(now, false, 0));
+        assert!(queue.begin_next(now, true, 0) && !queue.begin_next(now, true, 0));
         assert_eq!(queue.placing(), Some((1, &'a')));
         assert_eq!(queue.answered(7, true), None, "another question");
         assert_eq!(queue.answered(1, false), None, "it is asked again");
-        assert!(queue.begin_next(now, true));
+        assert!(queue.begin_next(now, true, 0));
         assert_eq!(queue.answered(1, true), None, "an answer to the first question");
-        assert_eq!((queue.answered(2, true), queue.placing()), (Some('a'), None));
-        assert!(queue.begin_next(now, true));
+        assert_eq!((queue.answered(2, true), queue.placing()), (Some((Rank(1), 'a')), None));
+        assert!(queue.begin_next(now, true, 0));
         assert_eq!(queue.expire(now + LATER), None);
-        assert_eq!(queue.expire(now + PLACING_PATIENCE), Some('b'));
-        assert_eq!((queue.deadline(), queue.begin_next(now, true)), (None, false));
+        assert_eq!(queue.expire(now + PLACING_PATIENCE), Some((Rank(2), 'b')));
+        assert_eq!((queue.deadline(), queue.begin_next(now, true, 0)), (None, false));
+    }
+
+    #[test]
+    fn a_request_without_room_is_placed_again_when_a_slot_was_freed_and_after_a_second() {
+        let mut queue = SpawnQueue::new(4);
+        let now = Time::ZERO;
+        assert!(queue.push(Rank(1), 'a') && queue.begin_next(now, true, 3));
+        queue.found_full(now, 7);
+        assert!(queue.placing().is_some(), "the answer to another question");
+        queue.found_full(now, 1);
+        assert_eq!((queue.placing(), queue.deadline()), (None, Some(now + ASK_AGAIN)));
+        assert!(!queue.begin_next(now, true, 3));
+        assert!(queue.begin_next(now, true, 4), "a slot was freed while the daemon answered");
+        queue.found_full(now, 2);
+        assert!(queue.begin_next(now + ASK_AGAIN, true, 4), "a host may have joined");
+        queue.found_full(now, 3);
+        assert!(
+            queue.push(Rank(2), 'b') && queue.begin_next(now, true, 4),
+            "rank 2 is blocked now"
+        );
+        assert_eq!(queue.answered(4, true), Some((Rank(1), 'a')), "the first request comes first");
+    }
+
+    #[test]
+    fn requests_of_ended_spawners_leave_the_front_and_the_queue_is_bounded() {
+        let mut queue = SpawnQueue::new(4);
+        (1..=3).for_each(|rank| assert!(queue.push(Rank(rank), ())));
+        queue.retain(|rank| rank == Rank(3));
+        assert_eq!(queue.waiting().map(|(rank, ())| rank).collect::<Vec<_>>(), [Rank(3)]);
+        let mut rest = (0..).map(Rank);
+        let refused = rest.find(|rank| !queue.push(*rank, ()));
+        assert_eq!((queue.waiting().len(), refused), (MAX_WAITING, Some(Rank(131_071))));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(super) struct Entry {
     pub(super) world: World,
     parts: Parts,
     members: Vec<Member>,
-    living: u32,
+    pub(super) living: u32,
     fence: Fence,
     groups: GroupFences,
     /// It is being ended, independently of the other worlds.
@@ -94,10 +94,12 @@ pub(super) struct Ended {
 #[derive(Debug)]
 pub(super) struct RankTable {
     /// The worlds by their first ranks. The first world stays; another one is removed after its end.
-    worlds: BTreeMap<Rank, Entry>,
+    pub(super) worlds: BTreeMap<Rank, Entry>,
     living: u32,
+    /// Counts the ends of ranks and the changes of connections.
+    freed: u64,
     /// Pairs of worlds that share their fate, by their first ranks.
-    connections: BTreeSet<(Rank, Rank)>,
+    pub(super) connections: BTreeSet<(Rank, Rank)>,
     /// The fences of groups with names. Their members may belong to several worlds.
     named: GroupFences,
 }
@@ -113,6 +115,7 @@ impl RankTable {
         let mut rank_table = Self {
             worlds: BTreeMap::new(),
             living: 0,
+            freed: 0,
             connections: BTreeSet::new(),
             named: GroupFences::default(),
         };
@@ -134,6 +137,11 @@ impl RankTable {
         };
         self.living += world.size;
         self.worlds.insert(world.first, entry);
+    }
+
+    /// Counts the events that may have freed a slot.
+    pub(super) const fn freed(&self) -> u64 {
+        self.freed
     }
 
     /// The number of ranks that have not ended, of all worlds.
@@ -241,6 +249,7 @@ impl RankTable {
             is_unwanted: entry.is_given_up || entry.spawned.as_ref().is_some_and(is_failed),
         };
         self.living -= 1;
+        self.freed += 1;
         self.named.leave(rank);
         Some(ended)
     }
@@ -273,8 +282,10 @@ impl RankTable {
         let pair = (one.first.min(other.first), one.first.max(other.first));
         if !joined {
             self.connections.remove(&pair);
+            self.freed += 1;
         } else if pair.0 != pair.1 {
             self.connections.insert(pair);
+            self.freed += 1;
         }
     }
 

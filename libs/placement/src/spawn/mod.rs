@@ -11,6 +11,9 @@
 //! hosts are taken in the order of its list: after the host used last if the list has that host,
 //! otherwise from the first. Hosts that are draining, excluded or lost to the job are skipped. A
 //! host of the job that has left the ring is skipped as well, and the order does not change.
+//!
+//! With a limit, hosts whose slots are full are skipped as well. Blocked processes occupy no slot. If the hosts have
+//! no room for the whole spawn, it is not placed.
 
 mod circle;
 #[cfg(test)]
@@ -23,9 +26,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::error::PlacementError;
 use super::members::Members;
 use super::{Candidate, PlacedHost};
-use circle::{Circle, Last};
+use circle::{Circle, Host, Last};
 use mpd_wire::job::{HostChoice, MAX_HOST_SLICES, SpawnPlacement, SpawnPolicy};
 use mpd_wire::{DaemonName, RankSet};
+
+/// A spawn, or the reason to wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SpawnPlacing {
+    /// Every process has a host.
+    Placed(SpawnPlaced),
+    /// [`SpawnPlacement::limit`] leaves no room for all of them.
+    Full,
+}
 
 /// The hosts of spawned processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,28 +60,26 @@ pub fn place_spawn(
     members: &[Candidate],
     origin: &DaemonName,
     stood: Option<u64>,
-) -> Result<SpawnPlaced, PlacementError> {
+) -> Result<SpawnPlacing, PlacementError> {
     request.check()?;
     let members = Members::new(members, origin, request.here_first, &request.exclude)?;
-    let mut spawning = Spawning::new(request, members, stood);
-    let mut circles = BTreeMap::new();
-    for block in &request.blocks {
-        let own = block.hosts.as_deref();
-        let circle = match circles.entry(own) {
-            Entry::Occupied(circle) => circle.into_mut(),
-            Entry::Vacant(place) => place.insert(spawning.circle(own)?),
-        };
-        spawning.place(circle, block.policy.unwrap_or(request.policy), block.size);
+    match Spawning::new(request, &members, stood, request.limit).place_all()? {
+        SpawnPlacing::Full if request.nevertheless => {
+            Spawning::new(request, &members, stood, None).place_all()
+        }
+        placing => Ok(placing),
     }
-    spawning.finish()
 }
 
 struct Spawning<'a> {
     request: &'a SpawnPlacement,
-    members: Members<'a>,
+    members: &'a Members<'a>,
     is_lost: Vec<bool>,
     /// Living processes of the job on each member, including those that were just placed.
     living: Vec<u32>,
+    /// Those of them that are blocked.
+    blocked: Vec<u32>,
+    limit: Option<u32>,
     /// The ranks that each member got.
     taken: Vec<Vec<(u32, u32)>>,
     gone: Last<'a>,
@@ -78,23 +88,50 @@ struct Spawning<'a> {
 }
 
 impl<'a> Spawning<'a> {
-    fn new(request: &'a SpawnPlacement, members: Members<'a>, stood: Option<u64>) -> Self {
+    fn new(
+        request: &'a SpawnPlacement,
+        members: &'a Members<'a>,
+        stood: Option<u64>,
+        limit: Option<u32>,
+    ) -> Self {
         let mut is_lost = vec![false; members.len()];
         for member in request.lost.iter().filter_map(|name| members.number_of(name)) {
             is_lost[member] = true;
         }
-        let mut living = vec![0_u32; members.len()];
-        for (name, count) in &request.running {
-            if let Some(member) = members.number_of(name) {
-                living[member] = living[member].saturating_add(*count);
+        let counted = |counts: &[(DaemonName, u32)]| {
+            let mut counted = vec![0_u32; members.len()];
+            for (name, count) in counts {
+                if let Some(member) = members.number_of(name) {
+                    counted[member] = counted[member].saturating_add(*count);
+                }
             }
-        }
+            counted
+        };
+        let (living, blocked) = (counted(&request.running), counted(&request.blocked));
         let last = match &request.last {
             None => Last::Nobody,
             Some(name) => members.number_of(name).map_or(Last::Gone(name, stood), Last::Member),
         };
         let taken = vec![Vec::new(); members.len()];
-        Self { request, members, is_lost, living, taken, gone: last, last, next_rank: 0 }
+        let (gone, next_rank) = (last, 0);
+        Self { request, members, is_lost, living, blocked, limit, taken, gone, last, next_rank }
+    }
+
+    fn place_all(mut self) -> Result<SpawnPlacing, PlacementError> {
+        let mut circles = BTreeMap::new();
+        for block in &self.request.blocks {
+            let own = block.hosts.as_deref();
+            let circle = match circles.entry(own) {
+                Entry::Occupied(circle) => circle.into_mut(),
+                Entry::Vacant(place) => place.insert(self.circle(own)?),
+            };
+            let policy = block.policy.unwrap_or(self.request.policy);
+            if self.room(circle) < u64::from(block.size) {
+                return Ok(SpawnPlacing::Full);
+            }
+            self.place(circle, policy, block.size);
+        }
+        self.finish().map(SpawnPlacing::Placed)
     }
 
     /// The hosts of a block's own list, or of the job's.
@@ -104,7 +141,7 @@ impl<'a> Spawning<'a> {
         let is_open = |member| {
             !is_draining(member) && !self.is_lost[member] && !self.members.is_excluded(member)
         };
-        let circle = Circle::new(&self.members, list, own.is_some(), self.gone, is_open)?;
+        let circle = Circle::new(self.members, list, own.is_some(), self.gone, is_open)?;
         if !circle.hosts.is_empty() {
             return Ok(circle);
         }
@@ -129,6 +166,9 @@ impl<'a> Spawning<'a> {
     fn round_robin(&mut self, circle: &Circle, size: u32) {
         let mut at = circle.after(self.last);
         for _ in 0..size {
+            while self.is_full(circle.hosts[at]) {
+                at = circle.wrapped(at + 1);
+            }
             self.give(circle.hosts[at].member);
             at = circle.wrapped(at + 1);
         }
@@ -137,11 +177,13 @@ impl<'a> Spawning<'a> {
     fn by_load(&mut self, circle: &Circle, size: u32) {
         let mut at = circle.after(self.last);
         let mut by_load: BTreeMap<Load, BTreeSet<usize>> = BTreeMap::new();
-        for (place, host) in circle.hosts.iter().enumerate() {
+        for (place, host) in
+            circle.hosts.iter().enumerate().filter(|(_, host)| !self.is_full(**host))
+        {
             by_load.entry(self.load(host.member)).or_default().insert(place);
         }
         for _ in 0..size {
-            let mut least = by_load.first_entry().expect("a circle has a host");
+            let mut least = by_load.first_entry().expect("the circle has room");
             let places = least.get_mut();
             let next = places.range(at..).next().or_else(|| places.first());
             let place = *next.expect("a load is there because of a host");
@@ -149,9 +191,11 @@ impl<'a> Spawning<'a> {
             if places.is_empty() {
                 least.remove();
             }
-            let member = circle.hosts[place].member;
-            self.give(member);
-            by_load.entry(self.load(member)).or_default().insert(place);
+            let host = circle.hosts[place];
+            self.give(host.member);
+            if !self.is_full(host) {
+                by_load.entry(self.load(host.member)).or_default().insert(place);
+            }
             at = circle.wrapped(place + 1);
         }
     }
@@ -169,7 +213,7 @@ impl<'a> Spawning<'a> {
         }
         let mut passed = 0;
         for _ in 0..size {
-            while living(self, at) >= slots(at) * times {
+            while living(self, at) >= slots(at) * times || self.is_full(circle.hosts[at]) {
                 at = circle.wrapped(at + 1);
                 passed += 1;
                 if passed == circle.hosts.len() {
@@ -183,7 +227,30 @@ impl<'a> Spawning<'a> {
     }
 
     fn load(&self, member: usize) -> Load {
-        Load { processes: self.living[member], cpus: self.members.get(member).ncpus.max(1) }
+        Load { processes: self.working(member), cpus: self.members.get(member).ncpus.max(1) }
+    }
+
+    /// The living processes that are not blocked.
+    fn working(&self, member: usize) -> u32 {
+        self.living[member].saturating_sub(self.blocked[member])
+    }
+
+    /// How many processes the limit still permits on a host; `None`: any number.
+    fn free(&self, host: Host) -> Option<u64> {
+        let most = u64::from(self.limit?) * u64::from(host.slots.max(1));
+        Some(most.saturating_sub(self.working(host.member).into()))
+    }
+
+    fn is_full(&self, host: Host) -> bool {
+        self.free(host) == Some(0)
+    }
+
+    /// How many processes the limit still permits on these hosts.
+    fn room(&self, circle: &Circle) -> u64 {
+        circle
+            .hosts
+            .iter()
+            .fold(0, |sum, &host| sum.saturating_add(self.free(host).unwrap_or(u64::MAX)))
     }
 
     /// Places the next rank on this member.

@@ -59,6 +59,9 @@ impl Job {
             exclude: Vec::new(),
             last: Some(first.clone()),
             running: vec![(first, 1)],
+            blocked: Vec::new(),
+            limit: None,
+            nevertheless: false,
             lost: Vec::new(),
             here_first: true,
         };
@@ -69,10 +72,16 @@ impl Job {
         Self::new(members, SpawnPolicy::RoundRobin)
     }
 
-    fn try_spawn(&mut self, blocks: Vec<SpawnBlock>) -> Result<SpawnPlaced, PlacementError> {
+    fn place(&mut self, blocks: Vec<SpawnBlock>) -> Result<SpawnPlacing, PlacementError> {
         self.request.blocks = blocks;
-        let placed =
-            place_spawn(&self.request, &self.members, &self.members[0].member, self.stood)?;
+        place_spawn(&self.request, &self.members, &self.members[0].member, self.stood)
+    }
+
+    fn try_spawn(&mut self, blocks: Vec<SpawnBlock>) -> Result<SpawnPlaced, PlacementError> {
+        let placed = match self.place(blocks)? {
+            SpawnPlacing::Placed(placed) => placed,
+            SpawnPlacing::Full => panic!("no room"),
+        };
         for host in &placed.hosts {
             let running = &mut self.request.running;
             match running.iter_mut().find(|(member, _)| *member == host.member) {
@@ -228,6 +237,50 @@ fn the_least_loaded_host_gets_the_next_process_and_the_cursor_decides_ties() {
 }
 
 #[test]
+fn with_a_limit_a_spawn_waits_for_slots_that_no_working_process_occupies() {
+    for policy in SpawnPolicy::ALL {
+        let mut job = Job::new("a b:2 c", policy);
+        job.request.limit = Some(1);
+        assert_eq!(
+            job.place(vec![block(4)]),
+            Ok(SpawnPlacing::Full),
+            "the first process occupies a"
+        );
+        job.spawn(vec![block(3)]);
+        assert_eq!(job.counts(), [1, 2, 1]);
+        assert_eq!(job.place(vec![block(1)]), Ok(SpawnPlacing::Full));
+        job.request.blocked = vec![(name("b"), 1), (name("a"), 1)];
+        job.spawn(vec![block(2)]);
+        assert_eq!(job.counts(), [2, 3, 1]);
+        assert_eq!(job.place(vec![on(1, "c")]), Ok(SpawnPlacing::Full));
+        job.members.extend(ring("d"));
+        job.spawn(vec![block(1)]);
+        assert_eq!(job.counts(), [2, 3, 1, 1], "a host has joined");
+        job.request.limit = Some(2);
+        job.spawn(vec![block(5)]);
+        assert_eq!(job.counts(), [3, 5, 2, 2], "two for each slot");
+    }
+}
+
+#[test]
+fn slots_of_the_list_count_for_the_limit_and_a_spawn_that_must_not_wait_exceeds_it() {
+    let mut job = Job::rr("a:8 b:8");
+    (job.request.limit, job.request.hosts) = (Some(1), list("a:1 b:1"));
+    assert_eq!(job.spawn(vec![block(1)]), "(b:0)");
+    assert_eq!(job.place(vec![block(2)]), Ok(SpawnPlacing::Full));
+    job.request.nevertheless = true;
+    assert_eq!(job.spawn(vec![block(2)]), "(a:0)(b:1)");
+}
+
+#[test]
+fn blocked_processes_are_no_load() {
+    let mut job = Job::new("a b", SpawnPolicy::Load);
+    job.request.running = vec![(name("a"), 3), (name("b"), 2)];
+    job.request.blocked = vec![(name("a"), 2)];
+    assert_eq!(job.spawn(vec![block(1)]), "(a:0)");
+}
+
+#[test]
 fn packing_fills_the_host_used_last_then_the_next_and_begins_again() {
     let mut job = Job::new("a:2 b:3 c:2", SpawnPolicy::Pack);
     assert_eq!(job.spawn(vec![block(3)]), "(a:0)(b:1-2)");
@@ -290,6 +343,8 @@ proptest! {
         hosts in prop::collection::vec((1..5_u32, 0..6_u8, 0..9_u32), 1..10),
         sizes in prop::collection::vec((1..30_u32, any_policy(), any::<bool>()), 1..6),
         last in 0..12_usize,
+        limit in prop::option::of(1..12_u32),
+        nevertheless in any::<bool>(),
     ) {
         let mut job = Job::rr("x");
         let member = |(host, (ncpus, fate, _)): (usize, &(u32, u8, u32))| Candidate {
@@ -319,13 +374,22 @@ proptest! {
             policy: Some(policy),
         });
         job.request.blocks = blocks.collect();
+        (job.request.limit, job.request.nevertheless) = (limit, nevertheless);
         let place = || place_spawn(&job.request, &job.members, &job.members[0].member, job.stood);
         prop_assert_eq!(place(), place());
         match place() {
             Err(problem) => {
                 prop_assert_eq!(closed.len(), job.members.len(), "{}", problem);
             }
-            Ok(placed) => {
+            Ok(SpawnPlacing::Full) => {
+                prop_assert!(limit.is_some() && !nevertheless);
+            }
+            Ok(SpawnPlacing::Placed(placed)) => {
+                let most = |of: &PlacedHost| {
+                    let at = job.members.iter().position(|m| m.member == of.member).unwrap();
+                    hosts[at].2 + of.ranks.count() <= limit.unwrap_or(u32::MAX).saturating_mul(hosts[at].0)
+                };
+                prop_assert!(nevertheless || placed.hosts.iter().all(most));
                 let mut ranks: Vec<u32> =
                     placed.hosts.iter().flat_map(|host| host.ranks.ranks()).map(|r| r.0).collect();
                 ranks.sort_unstable();

@@ -13,7 +13,7 @@ use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
 use crate::job::fields::{InvalidSpec, Reader, Writer};
 use crate::job::placement_options::{Binding, HostChoice, PlacementSpec, RankOrder, Spread};
-use crate::job::spawn::SpawnPolicy;
+use crate::job::spawn::{SpawnOptions, SpawnPolicy};
 use crate::job::spec::{AbortScope, Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
 
 /// Format number, the first byte of every encoded specification.
@@ -46,7 +46,9 @@ impl JobSpec {
         w.flag(self.trace);
         w.flag(self.preload);
         self.placement.encode(&mut w);
-        w.choice(&SpawnPolicy::ALL, self.spawn_policy);
+        w.choice(&SpawnPolicy::ALL, self.spawn.policy);
+        w.number(self.spawn.limit);
+        w.u8(self.spawn.nice_step.cast_unsigned());
         w.flag(self.adopted);
         Debug::encode(self.debug.as_ref(), &mut w);
         OnCrash::encode(self.on_crash.as_ref(), &mut w);
@@ -93,7 +95,11 @@ impl JobSpec {
         let memory_kinds = if r.flag()? { Some(r.text()?) } else { None };
         let [report_ends, trace, preload] = [r.flag()?, r.flag()?, r.flag()?];
         let placement = PlacementSpec::decode(&mut r)?;
-        let spawn_policy = r.choice(&SpawnPolicy::ALL)?;
+        let spawn = SpawnOptions {
+            policy: r.choice(&SpawnPolicy::ALL)?,
+            limit: r.number()?,
+            nice_step: r.u8()?.cast_signed(),
+        };
         let adopted = r.flag()?;
         let debug = Debug::decode(&mut r)?;
         let on_crash = OnCrash::decode(&mut r)?;
@@ -125,7 +131,7 @@ impl JobSpec {
             trace,
             preload,
             placement,
-            spawn_policy,
+            spawn,
             adopted,
             debug,
             on_crash,
@@ -432,7 +438,7 @@ mod tests {
                 print_rank_map: true,
                 report_bindings: true,
             },
-            spawn_policy: SpawnPolicy::Pack,
+            spawn: SpawnOptions { policy: SpawnPolicy::Pack, limit: Some(2), nice_step: -1 },
             adopted: true,
             debug: Some(Debug { gdb: b"gdb".to_vec(), attach: vec![7, 9] }),
             on_crash: Some(OnCrash { gdb: b"gdb".to_vec(), hold: true }),

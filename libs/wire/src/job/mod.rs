@@ -32,7 +32,7 @@ pub use library::MpiLibrary;
 pub use notice::Notice;
 pub use placement_options::{Binding, HostChoice, MAX_GPUS, PlacementSpec, RankOrder, Spread};
 pub use secret::{Cookie, JobKey, KEY_LENGTH, members_mark, namespace_mark};
-pub use spawn::{SpawnBlock, SpawnPlacement, SpawnPolicy};
+pub use spawn::{SpawnBlock, SpawnOptions, SpawnPlacement, SpawnPolicy};
 pub use spec::{
     AbortScope, Argset, ArgumentFormat, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec,
 };

@@ -29,6 +29,13 @@ pub struct SpawnPlacement {
     /// The number of live processes of this job on each host.
     #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_SLICES>")]
     pub running: Vec<(DaemonName, u32)>,
+    /// How many of them are blocked: they wait for a spawn, or for processes that they spawned.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_SLICES>")]
+    pub blocked: Vec<(DaemonName, u32)>,
+    /// Most processes of the job for each slot of a host, without those that are blocked; `None`: no limit.
+    pub limit: Option<u32>,
+    /// Whether the processes are placed even if no host has a free slot, since nothing frees one.
+    pub nevertheless: bool,
     /// Hosts that this job has lost. They never get a process again.
     #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_SLICES>")]
     pub lost: Vec<DaemonName>,
@@ -47,6 +54,17 @@ pub struct SpawnBlock {
     pub hosts: Option<Vec<HostChoice>>,
     /// How its processes are spread; `None`: by [`SpawnPlacement::policy`].
     pub policy: Option<SpawnPolicy>,
+}
+
+/// The options of a job for its spawned processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpawnOptions {
+    /// Their hosts.
+    pub policy: SpawnPolicy,
+    /// See [`SpawnPlacement::limit`].
+    pub limit: Option<u32>,
+    /// The difference between the niceness of a process and that of its spawner.
+    pub nice_step: i8,
 }
 
 /// How spawned processes are spread.
@@ -123,6 +141,9 @@ mod tests {
             exclude: Vec::new(),
             last: None,
             running: Vec::new(),
+            blocked: Vec::new(),
+            limit: None,
+            nevertheless: false,
             lost: Vec::new(),
             here_first: true,
         }
@@ -139,6 +160,8 @@ mod tests {
         let mut request = request(vec![block(1), own]);
         request.last = DaemonName::new("h1").ok();
         request.running = vec![(DaemonName::new("h1").unwrap(), 2)];
+        request.blocked = vec![(DaemonName::new("h1").unwrap(), 1)];
+        request.limit = Some(1);
         let text = serde_json::to_string(&request).unwrap();
         assert!(text.contains(r#"{"size":1,"hosts":null,"policy":null}"#), "{text}");
         assert!(text.contains(r#""policy":"pack""#) && text.contains(r#""policy":"rr""#), "{text}");

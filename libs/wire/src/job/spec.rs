@@ -11,7 +11,7 @@ use crate::job::bounds::{Bytes, MAX_RANKS, Misfit};
 use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
 use crate::job::placement_options::{HostChoice, PlacementSpec, check_hosts};
-use crate::job::spawn::SpawnPolicy;
+use crate::job::spawn::SpawnOptions;
 use crate::{Rank, RankSet};
 
 /// A whole job. The default one has no programs and default options.
@@ -49,8 +49,8 @@ pub struct JobSpec {
     pub trace: bool,
     /// Where the ranks run.
     pub placement: PlacementSpec,
-    /// How spawned processes are placed.
-    pub spawn_policy: SpawnPolicy,
+    /// The options for spawned processes.
+    pub spawn: SpawnOptions,
     /// Whether the only rank is a running process that was passed with the specification.
     pub adopted: bool,
     /// The debugger that the ranks run under.
@@ -368,7 +368,7 @@ impl std::fmt::Debug for JobSpec {
             .field("argsets", &self.argsets)
             .field("environments", &self.environments.len())
             .field("alias", &self.alias)
-            .field("spawn_policy", &self.spawn_policy)
+            .field("spawn", &self.spawn)
             .finish_non_exhaustive()
     }
 }

@@ -339,6 +339,8 @@ pub enum Placing {
         /// The host used last, for [`SpawnPlacement::last`] of the next spawn.
         last: DaemonName,
     },
+    /// The limit permits no further process now. The manager asks again.
+    Full,
     /// The processes have no hosts; the reason for people.
     Failed(String),
 }

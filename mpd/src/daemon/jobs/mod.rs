@@ -245,6 +245,7 @@ impl Jobs {
             }
             ManagerReport::Meeting { .. } => {}
             ManagerReport::Place { request, placement } => {
+                let placement = Box::new(placement);
                 return Some(Demand::Spawn(Spawn::Place { job, request, placement }));
             }
             ManagerReport::Grow { launch } => return Some(Demand::Spawn(Spawn::Grow(launch))),

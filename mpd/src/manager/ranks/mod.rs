@@ -36,7 +36,7 @@ mod table;
 mod tests;
 mod wrap;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -96,6 +96,8 @@ pub(super) struct Ranks {
     alone: Alone,
     /// Ranks whose shim has reported something, or accepts more orders.
     reporting: Vec<Rank>,
+    /// Values of niceness that ranks here may not have, as reported.
+    unpermitted: BTreeSet<i8>,
     /// The number of reported crashes.
     crashes: u32,
     reaping: Reaping,
@@ -127,6 +129,7 @@ impl Ranks {
             adoption: Adoption::of(adopted)?,
             alone: Alone::default(),
             reporting: Vec::new(),
+            unpermitted: BTreeSet::new(),
             crashes: 0,
             reaping: Reaping::default(),
             looks: Timers::default(),

@@ -121,7 +121,7 @@ impl Ranks {
     /// Starts the ranks of this host turn by turn, since all hosts are ready.
     pub(in crate::manager) fn go(&mut self, turn: &mut Turn<'_>) {
         turn.report(Event::Going);
-        report_niceness(turn);
+        self.report_niceness(turn, turn.job.spec.niceness, "mpirun's");
         self.start_world(Rank(0));
     }
 
@@ -173,6 +173,9 @@ impl Ranks {
         let end = world.here.len().min(begin + STARTS_PER_TURN);
         let some = &world.here[begin..end];
         let is_continued = end < world.here.len();
+        if begin == 0 && first != Rank(0) && turn.job.spec.spawn.nice_step != 0 {
+            self.report_niceness(turn, world.spec.niceness, "that of their level");
+        }
         if begin == 0 {
             self.cpu_share.fit(self.table.children() + world.here.len());
         }
@@ -287,6 +290,20 @@ impl Ranks {
         Ok(())
     }
 
+    /// Reports to the user, once, that ranks of this host cannot have a niceness; `whose` it is.
+    fn report_niceness(&mut self, turn: &mut Turn<'_>, wanted: Option<i8>, whose: &str) {
+        let Some(wanted) = wanted.filter(|&nice| !priority::may_have(nice)) else { return };
+        if !self.unpermitted.insert(wanted) {
+            return;
+        }
+        let own = priority::niceness().unwrap_or(0).max(0);
+        let text = format!(
+            "host {}: ranks have niceness {own}: the daemon there is not permitted to give them {whose}, {wanted}",
+            turn.job.order.host
+        );
+        turn.post(Input::Notice(text));
+    }
+
     /// Makes the adopted process a rank.
     fn adopt(&mut self, turn: &mut Turn<'_>, arrived: Arrived) -> Result<(), Failure> {
         let settled = arrived.settle(turn.registry, self.table.next_token());
@@ -331,19 +348,6 @@ fn shared_gpus(turn: &Turn<'_>, first: Rank, running: usize, gpus: Gpus) -> Opti
     let what = if count == 1 { "GPU" } else { "GPUs" };
     gpus.are_shared(ranks, each)
         .then(|| format!("host {host}: {ranks} ranks with {each} each share {count} {what}"))
-}
-
-/// Reports to the user that the ranks of this host cannot have the niceness of mpirun.
-fn report_niceness(turn: &mut Turn<'_>) {
-    let Some(wanted) = turn.job.spec.niceness.filter(|&nice| !priority::may_have(nice)) else {
-        return;
-    };
-    let own = priority::niceness().unwrap_or(0).max(0);
-    let text = format!(
-        "host {}: ranks have niceness {own}: the daemon there is not permitted to give them mpirun's, {wanted}",
-        turn.job.order.host
-    );
-    turn.post(Input::Notice(text));
 }
 
 fn start_failed(turn: &mut Turn<'_>, first: Rank, failure: Failure) {

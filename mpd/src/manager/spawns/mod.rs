@@ -13,7 +13,7 @@ mod order;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use mpd_job::manager::{Input, Manager, SpawnQueue};
+use mpd_job::manager::{Input, MAX_WAITING, Manager, SpawnQueue};
 use mpd_machine::Time;
 use mpd_wire::Rank;
 use mpd_wire::job::SpawnPlacement;
@@ -34,12 +34,11 @@ use super::worlds::{Spawner, World};
 /// `MPI_ERR_SPAWN` of MPICH and its descendants: the error code of a process that `soft` has left out.
 const ERR_SPAWN: i32 = 42;
 
-/// A request at the root.
+/// A request at the root: its encoded order, which is small, and the number of processes.
 #[derive(Debug)]
 struct Request {
-    spawner: Rank,
-    order: SpawnOrder,
-    bytes: Bytes,
+    order: Box<[u8]>,
+    size: u32,
 }
 
 /// The spawns of ranks here, and at the root the queue of all spawns.
@@ -75,8 +74,8 @@ impl Spawns {
     }
 
     pub(super) fn expire(&mut self, turn: &mut Turn<'_>, machine: &Manager) {
-        if let Some(first) = self.queue.expire(turn.now()) {
-            refuse(turn, first.spawner, "the daemon here does not answer");
+        if let Some((spawner, _)) = self.queue.expire(turn.now()) {
+            refuse(turn, spawner, "the daemon here does not answer");
             self.place_next(turn, machine);
         }
     }
@@ -238,7 +237,11 @@ impl Spawns {
     ) {
         match SpawnOrder::decode(&bytes) {
             Ok(order) => {
-                self.queue.push(Request { spawner, order, bytes });
+                let request = Request { size: order.spec.size(), order: bytes.into() };
+                if !self.queue.push(spawner, request) {
+                    let problem = format!("{MAX_WAITING} spawns of this job are waiting already");
+                    return refuse(turn, spawner, &problem);
+                }
                 self.place_next(turn, machine);
             }
             Err(e) => refuse(turn, spawner, &e.to_string()),
@@ -246,9 +249,10 @@ impl Spawns {
     }
 
     /// Asks the daemon where to place the first request of the queue, unless one is being placed. The request waits
-    /// while ranks of an earlier start are missing, or while everything is stopped.
+    /// while ranks of an earlier start are missing, while everything is stopped, or while the hosts have no free slot.
     pub(super) fn place_next(&mut self, turn: &mut Turn<'_>, machine: &Manager) {
-        if self.queue.begin_next(turn.now(), machine.takes_worlds()) {
+        self.queue.retain(|rank| machine.lives(rank));
+        if self.queue.begin_next(turn.now(), machine.takes_worlds(), machine.freed()) {
             self.ask_for_placement(turn, machine);
         }
     }
@@ -256,6 +260,8 @@ impl Spawns {
     /// Asks the daemon for a placement, or asks the next daemon again.
     pub(super) fn ask_for_placement(&self, turn: &mut Turn<'_>, machine: &Manager) {
         let Some((request, first)) = self.queue.placing() else { return };
+        // It was checked when it came.
+        let Ok(first) = SpawnOrder::decode(&first.order) else { return };
         let Job { spec, order, .. } = turn.job;
         let member = |tree_index: usize| {
             order.host_slices.get(tree_index).map(|host_slice| host_slice.member.clone())
@@ -265,14 +271,18 @@ impl Spawns {
             member(order.host_slices.tree_index_of_rank(last)?)
         };
         let running = machine.living_at().into_iter();
+        let blocked = machine.blocked(self.queue.waiting().map(|(spawner, _)| spawner));
         let tree_indices = 0..order.host_slices.len();
         let placement = SpawnPlacement {
-            blocks: first.order.blocks.clone(),
-            policy: spec.spawn_policy,
+            blocks: first.blocks,
+            policy: spec.spawn.policy,
             hosts: spec.placement.hosts.clone(),
             exclude: spec.placement.exclude.clone(),
             last: self.queue.last().cloned().or_else(last_of_job),
             running: running.filter_map(|(at, n)| Some((member(at)?, n))).collect(),
+            blocked: blocked.at.iter().filter_map(|&(at, n)| Some((member(at)?, n))).collect(),
+            limit: spec.spawn.limit,
+            nevertheless: blocked.everywhere,
             lost: tree_indices.filter(|&at| machine.is_lost(at)).filter_map(member).collect(),
             here_first: spec.placement.here_first,
         };
@@ -286,23 +296,27 @@ impl Spawns {
         machine: &Manager,
         (number, outcome): (u32, Placing),
     ) {
-        let Some(request) = self.queue.answered(number, machine.takes_worlds()) else { return };
+        if outcome == Placing::Full {
+            return self.queue.found_full(turn.now(), number);
+        }
+        let takes_worlds = machine.takes_worlds();
+        let Some((spawner, request)) = self.queue.answered(number, takes_worlds) else { return };
         match outcome {
             Placing::Done { host_slices, last } => {
-                let Request { spawner, order, bytes } = request;
                 let (kvsname, hosts) = (&turn.job.order.kvsname, &turn.job.order.host_slices);
-                let asked = (spawner, order.spec.size());
+                let asked = (spawner, request.size);
                 match self.queue.plan(asked, kvsname, hosts, (host_slices, last)) {
                     Ok(plan) => {
                         // A world that the machine refused was never announced.
                         self.arrived.clear();
-                        self.arrived.insert(plan.world.first, bytes);
+                        self.arrived.insert(plan.world.first, request.order.into());
                         turn.post(Input::Spawn(plan));
                     }
                     Err(problem) => refuse(turn, spawner, &problem),
                 }
             }
-            Placing::Failed(problem) => refuse(turn, request.spawner, &problem),
+            Placing::Failed(problem) => refuse(turn, spawner, &problem),
+            Placing::Full => {}
         }
         self.place_next(turn, machine);
     }
@@ -343,8 +357,7 @@ fn order_of(job: &Job, rank: Rank, wish: &Wish) -> Result<SpawnOrder, String> {
     let mut order = SpawnOrder {
         spec: JobSpec {
             tmpdir: job.spec.tmpdir.clone(),
-            spawn_policy: job.spec.spawn_policy,
-            niceness: job.spec.niceness,
+            niceness: niceness_of_child(&world.spec, job.spec.spawn.nice_step),
             ..JobSpec::default()
         },
         parent: world.kvsname.clone(),
@@ -368,6 +381,14 @@ fn order_of(job: &Job, rank: Rank, wish: &Wish) -> Result<SpawnOrder, String> {
     Ok(order)
 }
 
+/// The niceness of processes that a process of `parent` spawns.
+fn niceness_of_child(parent: &JobSpec, step: i8) -> Option<i8> {
+    match (parent.niceness, step) {
+        (niceness, 0) => niceness,
+        (niceness, step) => Some(niceness.unwrap_or(0).saturating_add(step).clamp(-20, 19)),
+    }
+}
+
 /// An error code for each requested process, in order, since libraries count them.
 fn error_codes(request: &SpawnRequest, order: &SpawnOrder) -> Vec<i32> {
     let mut errors = Vec::new();
@@ -375,4 +396,58 @@ fn error_codes(request: &SpawnRequest, order: &SpawnOrder) -> Vec<i32> {
         errors.extend((0..command.size).map(|n| if n < block.size { 0 } else { ERR_SPAWN }));
     }
     errors
+}
+
+#[cfg(test)]
+mod tests {
+    use mpd_wire::job::{Argset, Limit};
+
+    use super::*;
+
+    #[test]
+    fn a_hundred_thousand_queued_spawns_of_an_mpi_program_take_less_than_a_hundred_mebibytes() {
+        let job = order::tests::spec(&[&["PATH=/usr/bin"]], 1);
+        let limit = |resource| Limit { resource, soft: u64::MAX, hard: u64::MAX };
+        let parent = Argset {
+            directory: b"/home/user/projects/solver/run-0001".to_vec(),
+            search: b"/opt/mpi/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+                .to_vec(),
+            limits: (0..16).map(limit).collect(),
+            ..job.argsets[0].clone()
+        };
+        let command = pmi_proto::SpawnCommand {
+            program: b"/home/user/projects/solver/fib".to_vec(),
+            args: vec![b"13".to_vec()],
+            size: 1,
+            info: Vec::new(),
+        };
+        let mut order = order::tests::order();
+        let wanted = info::program_of(&command, &parent).unwrap();
+        order.inherits.truncate(1);
+        order.appnums = vec![wanted.appnum];
+        order.blocks = vec![wanted.block];
+        order.spec.argsets = vec![wanted.argset];
+        // MPICH passes the address of the spawner.
+        let port = format!("PARENT_ROOT_PORT_NAME=tag#0$connentry#{}$", "0".repeat(96));
+        order.spec.environments = vec![Vec::new(), vec![port.into_bytes()]];
+        let mut queue = SpawnQueue::new(1);
+        let mut bytes = 0;
+        for rank in 0..100_000 {
+            let request = Request { order: order.encode().into(), size: 1 };
+            bytes += request.order.len() + 2 * size_of::<(Rank, Request)>();
+            assert!(queue.push(Rank(rank), request));
+        }
+        assert!(bytes < 100_000 * 1024, "a request takes {} bytes", bytes / 100_000);
+        assert!(SpawnOrder::decode(&queue.waiting().next().unwrap().1.order).is_ok());
+    }
+
+    #[test]
+    fn each_level_of_spawns_has_a_higher_niceness_up_to_the_highest() {
+        let of = |niceness| JobSpec { niceness, ..JobSpec::default() };
+        assert_eq!(niceness_of_child(&of(Some(3)), 0), Some(3));
+        assert_eq!(niceness_of_child(&of(None), 0), None);
+        assert_eq!(niceness_of_child(&of(Some(3)), 5), Some(8));
+        assert_eq!(niceness_of_child(&of(Some(18)), 5), Some(19));
+        assert_eq!(niceness_of_child(&of(Some(0)), -3), Some(-3));
+    }
 }

@@ -139,7 +139,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn order() -> SpawnOrder {
+    pub(crate) fn order() -> SpawnOrder {
         let block = SpawnBlock { size: 1, hosts: None, policy: None };
         SpawnOrder {
             spec: spec(&[&["A=new"], &[], &["port=a=b", "empty="]], 2),

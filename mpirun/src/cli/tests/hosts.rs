@@ -154,8 +154,18 @@ fn ranks_can_use_parts_of_a_host_in_turn() {
 }
 
 #[test]
+fn spawned_processes_have_a_limit_and_a_step_of_niceness() {
+    let options = |line: &str| spec(line).spawn;
+    assert_eq!((options("p").limit, options("p").nice_step), (None, 0));
+    assert_eq!(options("-spawn-limit 2 p").limit, Some(2));
+    assert_eq!(options("-spawn-nice -3 p").nice_step, -3);
+    assert!(problem("-spawn-limit 0 p").contains("must be at least 1"));
+    assert!(problem("-spawn-nice 20 p").contains("it must be a number, -20 to 19"));
+}
+
+#[test]
 fn the_spawn_policy_is_one_of_three_words() {
-    let policy = |line: &str| spec(line).spawn_policy;
+    let policy = |line: &str| spec(line).spawn.policy;
     assert_eq!(policy("p"), SpawnPolicy::RoundRobin);
     assert_eq!(policy("-spawn-policy rr p"), SpawnPolicy::RoundRobin);
     assert_eq!(policy("--spawn-policy=load p"), SpawnPolicy::Load);

@@ -222,3 +222,38 @@ fn a_spawn_while_the_job_ends_is_refused() {
     let outputs = story.send(Input::Spawn(spawn_plan(1, 2, 1, 0)));
     assert_eq!(outputs, [Output::Spawned(Rank(0), failed)]);
 }
+
+/// The blocked ranks, and whether every world has one, if these ranks wait for a spawn.
+fn blocked(story: &Story, waiting: &[u32]) -> (Vec<u32>, bool) {
+    let blocked = story.manager.machine().blocked(waiting.iter().map(|&rank| Rank(rank)));
+    let count: u32 = blocked.at.iter().map(|(_, count)| count).sum();
+    assert_eq!(count as usize, blocked.ranks.len());
+    (blocked.ranks.iter().map(|rank| rank.0).collect(), blocked.everywhere)
+}
+
+#[test]
+fn a_rank_is_blocked_while_it_waits_for_a_spawn_and_while_connected_children_live() {
+    let mut story = with_world(2, 1, 2, 1);
+    spawn(&mut story, spawn_plan(2, 3, 1, 2));
+    assert_eq!(blocked(&story, &[]), (vec![0, 2], false), "rank 3 works");
+    assert_eq!(blocked(&story, &[3]), (vec![0, 2, 3], true), "rank 1 may wait for rank 0");
+    let before = story.manager.machine().freed();
+    story.send(Input::WorldConnection { from: Rank(3), number: 1, joined: false });
+    assert_eq!(blocked(&story, &[]), (vec![0], false));
+    assert!(story.manager.machine().freed() > before);
+    story.exit(2, 0);
+    assert_eq!(blocked(&story, &[1, 2]), (vec![1], false), "rank 2 has ended");
+}
+
+#[test]
+fn a_world_that_is_being_started_blocks_its_spawner_until_its_start_has_failed() {
+    let mut story = Story::of(1);
+    story.send(Input::Spawn(spawn_plan(1, 1, 1, 0)));
+    assert_eq!(blocked(&story, &[]), (vec![0], false));
+    let failure = Failure::Suite { problem: "no more processes".to_owned() };
+    story.send(Input::WorldFailed(Rank(1), failure));
+    story.send(Input::Prepared(Rank(1)));
+    story.send(Input::Exited(Rank(1), RankEnd::NotStarted));
+    assert_eq!(blocked(&story, &[]), (vec![], false));
+    assert_eq!(blocked(&story, &[0]), (vec![0], true));
+}

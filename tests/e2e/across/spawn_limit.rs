@@ -1,0 +1,101 @@
+//! Spawns that wait for slots, and the niceness of spawned processes.
+
+use crate::across::spawn::job;
+use crate::members::Members;
+use crate::mpi::libraries_with_ports;
+use crate::run::{Run, sample, wait_until};
+use crate::spawn::one;
+
+/// Hosts d1 to d5, with one slot each.
+fn five() -> Members {
+    Members::new().option(&["--slots", "1"]).with(5)
+}
+
+/// `t-spawn` as the only first rank, on d1, with one process for each slot.
+fn spawner(ring: &Members, arguments: &[&str]) -> Run {
+    let helper = ring.suite.program("t-spawn");
+    ring.mpirun(1, &["-spawn-limit", "1", "-n", "1", &helper]).args(arguments).deadline(120)
+}
+
+#[test]
+fn a_tree_of_spawns_ends_although_each_host_runs_one_process_at_a_time() {
+    let ring = five();
+    let (n, sum, processes) = sample(("6", 8, 25), ("13", 233, 753));
+    let output = spawner(&ring, &["fib", n]).output();
+    output.code(0).quiet();
+    assert!(output.out().contains(&format!("sum {sum}\n")), "{output}");
+    assert_eq!(output.out().matches("fib(").count(), processes, "{output}");
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_tree_of_mpi_processes_ends_although_each_host_runs_one_at_a_time() {
+    for library in libraries_with_ports() {
+        let ring = five();
+        let run = ring.mpirun(1, &["-spawn-limit", "1", "-n", "1"]).arg(library.program("fib"));
+        let run = library.dress_for_ports(run).env("MPIR_CVAR_NOLOCAL", "1");
+        let output = run.arg(sample("6", "13")).deadline(sample(120, 1200)).output();
+        output.code(0).quiet();
+        let sum = sample(8, 233);
+        assert!(output.out().contains(&format!("sum {sum}\n")), "{}: {output}", library.name);
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn twenty_spawned_processes_never_share_the_slot_of_a_host() {
+    let ring = five();
+    // The directory of the job is another one on each host.
+    let work = "mkdir $MPD_JOB_TMPDIR/slot && sleep 0.05 && rmdir $MPD_JOB_TMPDIR/slot";
+    let output = spawner(&ring, &["many", "20", "1", "sh", "-c", work]).output();
+    output.code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_spawn_that_waits_for_a_slot_goes_to_a_host_that_joins_the_ring() {
+    let ring = Members::new().option(&["--slots", "1"]).with(1);
+    let directory = ring.suite.new_directory("joined");
+    let hosts = || std::fs::read_dir(&directory).expect("a directory").count();
+    let stop = ring.suite.path("stop").display().to_string();
+    // The directory of the job is another one on each host.
+    let work = format!(
+        "touch {directory}/$(basename $MPD_JOB_TMPDIR); until [ -e {stop} ]; do sleep 0.01; done"
+    );
+    let job = spawner(&ring, &["many", "2", "1", "sh", "-c", &work]).start();
+    wait_until("the slot of d1 is occupied", || hosts() == 1);
+    ring.start(2);
+    wait_until("the second process runs on d2", || hosts() == 2);
+    std::fs::write(stop, "").expect("a file");
+    job.wait().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_spawn_of_more_processes_than_slots_starts_when_nothing_else_works() {
+    let ring = five();
+    let output = spawner(&ring, &["many", "2", "7", "true"]).output();
+    output.code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn spawned_processes_are_nicer_with_each_level() {
+    let ring = five();
+    let own: i32 = {
+        let output = ring.suite.bash("nice").output();
+        output.out().trim().parse().expect("a number")
+    };
+    let helper = ring.suite.program("t-pmi");
+    let inner = one(1, &["nice"], &[]);
+    let mut nested = vec![&*helper, "lines", "0"];
+    nested.extend(inner.iter().map(String::as_str));
+    let lines = [one(1, &["nice"], &[]), one(1, &nested, &[])];
+    let output = job(&ring, &["-spawn-nice", "3"], &lines).output();
+    output.code(0).quiet();
+    for depth in [1, 2] {
+        let line = (own + 3 * depth).min(19).to_string();
+        assert!(output.out().lines().any(|said| said == line), "{line}: {output}");
+    }
+    ring.only_daemons_are_left();
+}
