@@ -9,6 +9,7 @@ pub mod check;
 pub mod checked;
 pub mod cleanup;
 pub mod cli;
+pub mod con;
 pub mod export;
 pub mod farm;
 pub mod hold;

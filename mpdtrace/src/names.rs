@@ -1,5 +1,5 @@
 /// Names of the tools. The build script makes a link to this program for each.
-pub const NAMES: [&str; 22] = [
+pub const NAMES: [&str; 23] = [
     "mpdtrace",
     "mpdringtest",
     "mpdwatch",
@@ -21,5 +21,6 @@ pub const NAMES: [&str; 22] = [
     "mpdstate",
     "mpdcleanup",
     "mpdcheck",
+    "mpdcon",
     "mpdhelp",
 ];

@@ -4,6 +4,7 @@ use clap::{Command, CommandFactory as _};
 use serde::Serialize;
 
 use crate::cli;
+use crate::con::cli::ConCli;
 use crate::farm::cli::FarmCli;
 
 /// Programs of other crates, with their purposes.
@@ -19,7 +20,7 @@ const OTHERS: [(&str, &str); 7] = [
 
 /// All tools of this crate.
 pub fn commands() -> Vec<Command> {
-    cli::commands().into_iter().chain([FarmCli::command()]).collect()
+    cli::commands().into_iter().chain([FarmCli::command(), ConCli::command()]).collect()
 }
 
 /// A program of the list.

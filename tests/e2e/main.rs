@@ -16,6 +16,7 @@ mod bad_input;
 mod basics;
 mod binding;
 mod client_library;
+mod con;
 mod connected_jobs;
 mod daemon;
 mod debugger;

@@ -123,6 +123,16 @@ impl Members {
         self.suite.mpirun(arguments).env("MPD_RUNDIR", self.rundir(index))
     }
 
+    /// A console of the ring that asks this member.
+    pub(crate) fn tool(&self, index: usize, program: &str, arguments: &[&str]) -> Run {
+        let program = self.suite.program(program);
+        let directory = Path::new(&program).parent().expect("a directory").display().to_string();
+        // Its commands find our programs.
+        let path = std::env::var("PATH").unwrap_or_default();
+        let run = self.suite.command(&program).args(arguments);
+        run.env("MPD_RUNDIR", self.rundir(index)).env("PATH", format!("{directory}:{path}"))
+    }
+
     /// Starts this member; it enters through the first running member.
     pub(crate) fn start(&self, index: usize) -> Member {
         let entry = self.lock().values().next().map(|member| member.address.to_string());

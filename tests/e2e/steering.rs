@@ -5,13 +5,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::members::Members;
-use crate::run::{Run, wait_until};
-
-/// A console of the ring that asks this member.
-fn console(ring: &Members, index: usize, name: &str, arguments: &[&str]) -> Run {
-    let run = ring.suite.command(ring.suite.program(name)).args(arguments);
-    run.env("MPD_RUNDIR", ring.rundir(index))
-}
+use crate::run::wait_until;
 
 #[test]
 fn mpdsigjob_signals_process_groups_or_with_s_only_the_ranks() {
@@ -26,7 +20,7 @@ fn mpdsigjob_signals_process_groups_or_with_s_only_the_ranks() {
     let job = ring.mpirun(1, &arguments).start();
     job.shows("0: ready").shows("1: ready");
     let signal = |arguments: &[&str]| {
-        console(&ring, 2, "mpdsigjob", arguments).output().code(0).quiet();
+        ring.tool(2, "mpdsigjob", arguments).output().code(0).quiet();
     };
     signal(&["USR2", "-a", "steered"]);
     job.shows("0: child").shows("1: child");
@@ -94,7 +88,7 @@ fn mpdstdin_switches_running_input_without_lost_or_doubled_bytes() {
         // Rank 2 is on the other host.
         for (rank, next) in [(0, "2"), (2, "0")] {
             wait_until("input flows", || got(rank) > 0);
-            console(&ring, 2, "mpdstdin", &["fed", next]).output().code(0).quiet();
+            ring.tool(2, "mpdstdin", &["fed", next]).output().code(0).quiet();
         }
         let inner = got(0);
         wait_until("it flows again where it flowed first", || got(0) > inner);
@@ -114,7 +108,7 @@ fn input_without_a_receiver_waits_until_mpdstdin_names_one() {
     let ring = Members::of(1);
     let arguments = ["-n", "2", "-s", "none", "-stdin-switch", "-a", "fed", "-l", "cat"];
     let job = ring.mpirun(1, &arguments).input("one line\n").start();
-    let switch = |ranks: &str| console(&ring, 1, "mpdstdin", &["fed", ranks]).output();
+    let switch = |ranks: &str| ring.tool(1, "mpdstdin", &["fed", ranks]).output();
     wait_until("it runs", || switch("1").exit_code() == Some(0));
     job.wait().code(0).quiet().prints("1: one line\n");
 }
@@ -127,10 +121,10 @@ fn mpdstdin_refuses_a_rank_without_a_pipe_and_an_unknown_rank() {
     let mut stdin = job.stdin();
     writeln!(stdin, "first").expect("mpirun reads");
     job.shows("0: first");
-    let refused = |ranks: &str| console(&ring, 2, "mpdstdin", &["fed", ranks]).output();
+    let refused = |ranks: &str| ring.tool(2, "mpdstdin", &["fed", ranks]).output();
     refused("0-1").code(1).brief().says(&["rank 1 has no pipe", "-stdin-switch"]);
     refused("7").code(1).brief().says(&["no rank 7"]);
-    console(&ring, 2, "mpdstdin", &["nobody", "0"]).output().code(1).brief().says(&["nobody"]);
+    ring.tool(2, "mpdstdin", &["nobody", "0"]).output().code(1).brief().says(&["nobody"]);
     writeln!(stdin, "second").expect("mpirun reads");
     drop(stdin);
     job.wait().code(0).prints("0: first\n0: second\n");

@@ -71,7 +71,8 @@ impl Cgroup {
     }
 
     /// Freezes every process in the group, or lets them all run again. It is complete some time later, see
-    /// [`Cgroup::is_frozen`]. A process does not notice it. Of signals, only SIGKILL takes effect on a frozen one.
+    /// [`Cgroup::is_frozen`]. A process does not notice it. A signal that
+    /// ends a frozen process takes effect at once, and a signal that it handles when it runs again.
     ///
     /// # Errors
     /// The system refuses.

@@ -62,7 +62,7 @@ impl Still {
         self.freezer.is_none() && self.stopped.is_empty()
     }
 
-    /// All that are known.
+    /// All processes that are known.
     pub fn pids(&self) -> impl Iterator<Item = Pid> {
         let members = self.freezer.iter().filter_map(|freezer| freezer.members.as_ref());
         members.flatten().copied().chain(self.stopped.pids())
@@ -90,5 +90,60 @@ impl Drop for Freezer {
             // Its processes may have removed it.
             log::debug!("{}: cgroup.freeze: {e}", self.group.path().display());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use nix::sys::signal::{Signal, kill};
+
+    use super::*;
+
+    fn wait_until(mut is_true: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !is_true() {
+            assert!(Instant::now() < deadline, "not within 10 s");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_processes_of_a_group_are_frozen_and_run_again_at_the_end() {
+        let name = format!("mpd-test-{}", std::process::id());
+        // Only systems that permit groups have something to test.
+        let Some(group) = Cgroup::create(&name).map(Rc::new) else { return };
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_raw(child.id().try_into().unwrap());
+        fs::write(group.path().join("cgroup.procs"), pid.to_string()).unwrap();
+        let mut still = Still::begin(Some(&group));
+        assert!(!still.is_empty());
+        wait_until(|| still.advance(|_| panic!("every process is in the group")));
+        assert!(still.is_complete() && group.is_frozen());
+        assert_eq!(still.pids().collect::<Vec<_>>(), [pid]);
+        assert_eq!(child.try_wait().unwrap(), None);
+        kill(pid, Signal::SIGTERM).unwrap();
+        still.resume();
+        assert!(!group.is_frozen());
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
+        group.remove().unwrap();
+    }
+
+    #[test]
+    fn without_a_group_the_wanted_processes_are_stopped() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_raw(child.id().try_into().unwrap());
+        let mut still = Still::begin(None);
+        assert!(still.advance(|_| false) && still.is_empty(), "none is wanted");
+        still.judge_again();
+        wait_until(|| still.advance(|process| process.pid() == pid));
+        assert_eq!(still.pids().collect::<Vec<_>>(), [pid]);
+        kill(pid, Signal::SIGTERM).unwrap();
+        still.resume();
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
     }
 }

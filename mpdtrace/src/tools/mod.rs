@@ -7,6 +7,7 @@ mod mpdalloc;
 mod mpdcancel;
 mod mpdcheck;
 mod mpdcleanup;
+mod mpdcon;
 mod mpddrain;
 mod mpdexit;
 mod mpdfarm;
@@ -36,7 +37,7 @@ pub(crate) fn called(name: &str) -> Option<Tool> {
     TOOLS.iter().find(|(tool, _)| *tool == name).map(|(_, tool)| *tool)
 }
 
-const TOOLS: [(&str, Tool); 22] = [
+const TOOLS: [(&str, Tool); 23] = [
     ("mpdtrace", mpdtrace::main),
     ("mpdringtest", mpdringtest::main),
     ("mpdwatch", mpdwatch::main),
@@ -58,6 +59,7 @@ const TOOLS: [(&str, Tool); 22] = [
     ("mpdstate", mpdstate::main),
     ("mpdcleanup", mpdcleanup::main),
     ("mpdcheck", mpdcheck::main),
+    ("mpdcon", mpdcon::main),
     ("mpdhelp", mpdhelp::main),
 ];
 

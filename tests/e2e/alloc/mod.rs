@@ -5,8 +5,6 @@ mod orders;
 mod queue;
 mod stress;
 
-use std::path::Path;
-
 use crate::members::Members;
 use crate::run::{Run, Running, wait_until};
 
@@ -14,16 +12,6 @@ impl Members {
     /// Daemons with this number of slots each.
     fn with_slots(count: usize, slots: u32) -> Self {
         Self::new().option(&["--slots", &slots.to_string()]).with(count)
-    }
-
-    /// A program of slots, through this member.
-    fn tool(&self, index: usize, program: &str, arguments: &[&str]) -> Run {
-        let program = self.suite.program(program);
-        let directory = Path::new(&program).parent().expect("a directory").display().to_string();
-        // The commands of allocations find our programs.
-        let path = std::env::var("PATH").unwrap_or_default();
-        let run = self.suite.command(&program).args(arguments);
-        run.env("MPD_RUNDIR", self.rundir(index)).env("PATH", format!("{directory}:{path}"))
     }
 
     fn alloc(&self, index: usize, arguments: &[&str]) -> Run {
