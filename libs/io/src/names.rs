@@ -1,9 +1,11 @@
 //! Names of hosts and users, from the services that the system is configured for (nsswitch.conf(5)).
 //!
 //! The C library loads these services as shared objects. A statically linked program has no loader of its own: it would
-//! need exactly the C library with which it was linked. So it asks `getent`, a program of the system's C library.
+//! need exactly the C library with which it was linked. So it asks `getent`, a program of the system's C library. Names
+//! that the files hosts(5) and passwd(5) answer need no process: a boot of 64 hosts would start 64.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::os::unix::ffi::OsStringExt as _;
@@ -17,6 +19,9 @@ use crate::raw;
 /// Most bytes of an answer of `getent` that are read.
 const MAX_ANSWER: u64 = 64 << 10;
 
+/// Most bytes of `/etc/hosts`, `/etc/passwd` and `/etc/nsswitch.conf` that are read. Of longer ones `getent` is asked.
+const MAX_FILE: u64 = 1 << 20;
+
 /// The exit code of `getent` if a key is unknown.
 const UNKNOWN: i32 = 2;
 
@@ -29,10 +34,14 @@ pub(crate) struct Account {
 
 /// The account of a user; `None`: the user has no account.
 pub(crate) fn account(uid: u32) -> Option<Account> {
-    if raw::is_static()
-        && let Some(answer) = ask("passwd", &uid.to_string())
-    {
-        return account_in(&answer.ok()?);
+    if raw::is_static() {
+        let line = in_file("passwd", |text| passwd_line(text, uid).map(<[u8]>::to_vec));
+        if let Some(account) = line.and_then(|line| account_in(&line)) {
+            return Some(account);
+        }
+        if let Some(answer) = ask("passwd", &uid.to_string()) {
+            return account_in(&answer.ok()?);
+        }
     }
     let user = User::from_uid(Uid::from_raw(uid)).ok()??;
     Some(Account { name: user.name, home: user.dir })
@@ -46,12 +55,73 @@ pub(crate) fn addresses(host: &str) -> io::Result<Vec<IpAddr>> {
     if let Ok(address) = host.parse() {
         return Ok(vec![address]);
     }
-    if raw::is_static()
-        && let Some(answer) = ask("ahosts", host)
-    {
-        return answer.map(|text| addresses_in(&text));
+    if raw::is_static() {
+        if let Some(address) = in_file("hosts", |text| only_address(text, host)) {
+            return Ok(vec![address]);
+        }
+        if let Some(answer) = ask("ahosts", host) {
+            return answer.map(|text| addresses_in(&text));
+        }
     }
     Ok((host, 0_u16).to_socket_addrs()?.map(|address| address.ip()).collect())
+}
+
+/// What `find` finds in the file of a table below `/etc`, if the C library would read this file first.
+fn in_file<T>(table: &str, find: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+    let services = match read("/etc/nsswitch.conf") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        services => services.ok()?,
+    };
+    if !is_file_first(&services, table) {
+        return None;
+    }
+    find(&read(&format!("/etc/{table}")).ok()?)
+}
+
+fn read(path: &str) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut text)?;
+    let is_whole = text.len() as u64 <= MAX_FILE;
+    is_whole.then_some(text).ok_or_else(|| io::ErrorKind::FileTooLarge.into())
+}
+
+/// Whether the first service of a table is its file, and an answer of it is the last word. That is so too if
+/// nsswitch.conf(5) does not have the table.
+fn is_file_first(services: &[u8], table: &str) -> bool {
+    let mut lines = lines(services);
+    let line = lines.find_map(|line| line.strip_prefix(table.as_bytes())?.strip_prefix(b":"));
+    let Some(line) = line else { return true };
+    let mut words = words(line);
+    // An action in brackets may ask further services after an answer.
+    words.next() == Some(b"files") && words.next().is_none_or(|next| !next.starts_with(b"["))
+}
+
+/// The address of a host in hosts(5). `None` if it has none or several, which the C library would put in order.
+fn only_address(text: &[u8], host: &str) -> Option<IpAddr> {
+    let of_host = lines(text).filter_map(|line| {
+        let mut words = words(line);
+        let address = words.next()?;
+        words.any(|name| name.eq_ignore_ascii_case(host.as_bytes())).then_some(address)
+    });
+    let found: Vec<&[u8]> = of_host.take(2).collect();
+    let [address] = found[..] else { return None };
+    std::str::from_utf8(address).ok()?.parse().ok()
+}
+
+/// The line of a user in passwd(5).
+fn passwd_line(text: &[u8], uid: u32) -> Option<&[u8]> {
+    let uid = uid.to_string();
+    lines(text).find(|line| line.split(|&byte| byte == b':').nth(2) == Some(uid.as_bytes()))
+}
+
+/// The lines without comments and without spaces at both ends.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = text.split(|&byte| byte == b'\n');
+    lines.map(|line| line.split(|&byte| byte == b'#').next().unwrap_or_default().trim_ascii())
+}
+
+fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
 /// The answer of `getent`, or why there is none. `None` if the system has no such program.
@@ -107,6 +177,30 @@ mod tests {
         for bad in [&b""[..], b":x:1:1::/:/bin/sh", b"ann:x:1:1"] {
             assert_eq!(account_in(bad), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn files_answer_where_the_c_library_reads_them_first() {
+        for (services, first) in [
+            ("", true),
+            ("# hosts: dns\npasswd: sss\n", true),
+            ("hosts: files dns\n", true),
+            ("  hosts:\tfiles # dns\n", true),
+            ("hosts: dns files\n", false),
+            ("hosts: files [SUCCESS=merge] dns\n", false),
+            ("hosts:\n", false),
+        ] {
+            assert_eq!(is_file_first(services.as_bytes(), "hosts"), first, "{services}");
+        }
+        let hosts = b"127.0.0.1 localhost\n::1 localhost\n10.0.0.7\th7.site H7 # h8\nx h9\n";
+        assert_eq!(only_address(hosts, "h7"), Some([10, 0, 0, 7].into()));
+        for unknown in ["localhost", "h8", "h9", "10.0.0.7", "h"] {
+            assert_eq!(only_address(hosts, unknown), None, "{unknown}");
+        }
+        let users = b"root:x:0:0:root:/root:/bin/sh\n+\nu:x:100:0::/home/u:/bin/sh\n";
+        let account = passwd_line(users, 100).and_then(account_in).unwrap();
+        assert_eq!((account.name.as_str(), account.home.to_str()), ("u", Some("/home/u")));
+        assert_eq!((passwd_line(users, 1), passwd_line(users, 10)), (None, None));
     }
 
     #[test]
