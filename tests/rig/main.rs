@@ -7,6 +7,7 @@
 //! A bound in a test is a multiple of the promise, and the test prints the measured time. Without root or the
 //! tools of the rig, the tests print a note and pass.
 
+mod allocations;
 mod boot;
 mod chaos;
 mod containers;

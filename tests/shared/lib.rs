@@ -4,6 +4,7 @@
 pub mod digest;
 pub mod lines;
 pub mod random;
+pub mod slots;
 pub mod surroundings;
 pub mod waiting;
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use mpd_tests::slots::{COUNTING, was_made};
 use nix::sys::signal::Signal;
 
 use crate::members::Members;
@@ -9,28 +10,6 @@ use crate::run::sample;
 
 const HOSTS: usize = 4;
 const SLOTS: u32 = 3;
-
-/// Adds the slots of the command to the counts of their hosts, waits a little, and takes them away again. A count that is
-/// too large is written down.
-const COMMAND: &str = r#"
-count() {
-    for part in $MPD_ALLOC_SLOTS; do
-        flock "lock.${part%:*}" sh -c '
-            read used < "used.$1" || used=0
-            used=$((used + $2))
-            echo $used > "used.$1"
-            [ $used -le $3 ] || echo "$1: $used" >> violations
-        ' sh "${part%:*}" "$1${part#*:}" "$SLOTS"
-    done 2>> errors
-}
-trap '' TERM
-count +
-trap 'trap "" TERM; count -; exit 9' TERM
-sleep "$1"
-trap '' TERM
-count -
-echo "$2" >> done
-"#;
 
 /// Pseudo-random numbers: the same in every run.
 struct Numbers(u64);
@@ -68,7 +47,7 @@ fn no_slot_is_held_twice_and_every_request_ends_although_daemons_die() {
             _ => {}
         }
         let name = number.to_string();
-        words.extend(["sh", "-c", COMMAND, "sh", &pause, &name]);
+        words.extend(["sh", "-c", COUNTING, "sh", &pause, &name]);
         let request = ring.alloc(numbers.host(), &words).env("SLOTS", SLOTS.to_string());
         running.push((number, request.deadline(120).start(), false));
         if numbers.below(8) == 0 {
@@ -114,11 +93,8 @@ fn violations(ring: &Members) -> String {
 fn ends((number, request, is_signalled): (usize, crate::run::Running, bool)) -> bool {
     let output = request.wait();
     let succeeded = output.exit_code() == Some(0);
-    // A daemon died before it knew the request.
-    let refusals = ["no daemon is running", "the daemon ended", "connection to the daemon failed"];
-    let was_made = !refusals.iter().any(|refusal| output.err().contains(refusal));
     assert!(
-        succeeded || is_signalled || !was_made,
+        succeeded || is_signalled || !was_made(&output.err()),
         "request {number}: {:?} {}",
         output.exit_code(),
         output.err()
