@@ -12,7 +12,12 @@ use std::path::{Path, PathBuf};
 
 /// Makes links to the first of `names` under the others.
 pub(crate) fn make(names: &[&str]) {
-    println!("cargo:rerun-if-changed=../scripts/links.rs");
+    // Of the build scripts, some are one directory deeper.
+    for up in
+        ["..", "../.."].into_iter().filter(|up| Path::new(up).join("scripts/links.rs").exists())
+    {
+        println!("cargo:rerun-if-changed={up}/scripts/links.rs");
+    }
     let directory = directory_of_profile();
     let Some((program, others)) = names.split_first() else { return };
     for name in others {
@@ -28,7 +33,8 @@ pub(crate) fn make(names: &[&str]) {
     }
 }
 
-fn directory_of_profile() -> PathBuf {
+/// The directory of the built programs.
+pub(crate) fn directory_of_profile() -> PathBuf {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     let build = out.ancestors().find(|above| above.ends_with("build"));
     build.and_then(Path::parent).expect("a build script's output is below 'build'").to_owned()

@@ -120,6 +120,11 @@ pub(crate) struct Cli {
     #[arg(long, visible_alias = "slots", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) ncpus: Option<u32>,
 
+    /// Execute this program for each request for slots that is made on this host; it accepts or refuses the request
+    /// [default: $MPD_ALLOC_HOOK]
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "private")]
+    pub(crate) alloc_hook: Option<PathBuf>,
+
     /// Managers that wait for jobs, so that jobs start faster, 0 to 4 [default: $MPD_WAITING, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..=MOST_WAITING))]
     pub(crate) waiting: Option<u8>,
@@ -292,6 +297,13 @@ impl Cli {
         }
         let is_private = cli.private && cli.owner.is_some() && cli.ncpus != Some(0);
         (cli.manager != is_private).then_some(cli)
+    }
+
+    /// The hook of the site's scheduler. The daemon changes to / later, so the path is absolute. Private rings use no hook.
+    pub(crate) fn alloc_hook(&self) -> Option<PathBuf> {
+        let variable = || std::env::var_os("MPD_ALLOC_HOOK").filter(|path| !path.is_empty());
+        let path = self.alloc_hook.clone().or_else(|| variable().map(PathBuf::from))?;
+        (!self.private).then(|| std::path::absolute(&path).unwrap_or(path))
     }
 
     pub(crate) fn role(&self) -> Role {

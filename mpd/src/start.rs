@@ -77,6 +77,7 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
         ("--log-file", &cli.log_file),
         ("--key", &key_file),
         ("--keep", &cli.keep),
+        ("--alloc-hook", &cli.alloc_hook),
         ("--record", &cli.record),
         ("--pid-file", &cli.pid_file),
     ];

@@ -291,6 +291,22 @@ pub struct AllocCli {
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub arch: Vec<Pattern>,
 
+    /// A string for the site's scheduler: its hook gets it, and COMMAND as MPD_ALLOC_GLOBAL
+    #[arg(long, value_name = "STRING")]
+    pub info: Option<String>,
+
+    /// Strings for the site's scheduler about each slot; COMMAND gets them in MPD_ALLOC_LOCAL, one per line
+    #[arg(long, value_name = "STRING", value_delimiter = ',')]
+    pub info_each: Vec<String>,
+
+    /// For libmpd: serve the program at the other end of standard input, in a process of its own.
+    #[arg(long, hide = true)]
+    pub serve: bool,
+
+    /// The process that --serve starts.
+    #[arg(long, hide = true)]
+    pub detached: bool,
+
     /// Do not print why the request waits and which slots it has
     #[arg(short, long)]
     pub quiet: bool,

@@ -7,12 +7,10 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitCode, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use mpd_alloc::data::{AllocEnd, AllocId, AllocNews, AllocRequest, Part, Why};
-use mpd_alloc::exchange::{Ask, Reply};
-use mpd_io::console::{Console, ConsoleError};
+use mpd_alloc::data::{AllocEnd, AllocId, AllocNews, AllocRequest, Part, Strings, Why};
 use mpd_io::signals::{self, Signals};
 use mpd_io::slots::{self, VARIABLE};
 use mpd_io::terminal;
@@ -21,13 +19,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use crate::ask::AskError;
 use crate::cli::RingOptions;
-use crate::slots::{RECONNECT, parts};
+use crate::owner::{Change, Owner};
+use crate::slots::parts;
 use crate::tool;
-
-/// Between attempts to reach a new daemon.
-const AGAIN: Duration = Duration::from_millis(300);
 
 const NAME: &str = "mpdalloc";
 
@@ -48,23 +43,13 @@ const CAUGHT: [i32; 7] = [
 /// The daemon refuses the request or is not there; the command cannot be started.
 pub fn run(
     (options, quiet): (&RingOptions, bool),
-    request: AllocRequest,
+    (request, strings): (AllocRequest, Strings),
     command: &[OsString],
 ) -> Result<ExitCode> {
     let signals = Signals::catch_unless_ignored(&CAUGHT).context("cannot catch signals")?;
-    let boxed = Box::new(request.clone());
-    let console = slots::ask(&options.rundir()?, &Ask::Allocate { request: boxed })?;
-    let mut hold = Hold {
-        options,
-        quiet,
-        request,
-        command,
-        signals,
-        daemon: Ok(console),
-        state: State::Asking,
-        child: None,
-        is_over: false,
-    };
+    let owner = Owner::ask(options.rundir()?, request, strings.clone())?;
+    let mut hold =
+        Hold { options, quiet, strings, command, signals, owner, child: None, is_over: false };
     loop {
         if let Some(code) = hold.turn()? {
             return Ok(code);
@@ -72,26 +57,15 @@ pub fn run(
     }
 }
 
-/// What the allocation has become.
-#[derive(Debug)]
-enum State {
-    /// The daemon has not named the request yet.
-    Asking,
-    Waiting(AllocId, Option<u64>),
-    Granted(AllocId),
-}
-
 #[derive(Debug)]
 struct Hold<'a> {
     options: &'a RingOptions,
     /// Nothing is printed about the queue and the slots.
     quiet: bool,
-    request: AllocRequest,
+    strings: Strings,
     command: &'a [OsString],
     signals: Signals,
-    /// The connection, or the time at which it was lost.
-    daemon: Result<Console, Instant>,
-    state: State,
+    owner: Owner,
     child: Option<Child>,
     /// The slots are gone.
     is_over: bool,
@@ -116,10 +90,13 @@ impl Hold<'_> {
     fn wait(&self) -> Result<()> {
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         let mut patience = PollTimeout::NONE;
-        match &self.daemon {
-            _ if self.is_over => {}
-            Ok(console) => fds.push(PollFd::new(console.as_fd(), PollFlags::POLLIN)),
-            Err(_) => patience = PollTimeout::try_from(AGAIN).unwrap_or(PollTimeout::NONE),
+        if !self.is_over {
+            fds.extend(self.owner.fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+            if let Some(wait) = self.owner.patience() {
+                // A millisecond more, so that the time has come then.
+                let wait = wait + Duration::from_millis(1);
+                patience = PollTimeout::try_from(wait).unwrap_or(PollTimeout::NONE);
+            }
         }
         match poll(&mut fds, patience) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
@@ -147,57 +124,27 @@ impl Hold<'_> {
     /// Handles the messages of the daemon that are there.
     fn read(&mut self) -> Result<()> {
         while !self.is_over {
-            let Ok(console) = &mut self.daemon else { return self.reconnect() };
-            match slots::answer(console, Some(Duration::ZERO)) {
-                Ok(Reply::News(news)) => self.happened(news)?,
-                Ok(_) => return Err(AskError::UNFIT.into()),
-                Err(ConsoleError::Silent(_)) => return Ok(()),
-                Err(ConsoleError::Closed | ConsoleError::System(_)) => self.lose_daemon()?,
+            match self.owner.next() {
+                Ok(Some(Change::News(news))) => self.happened(news)?,
+                Ok(Some(Change::DaemonLost)) => {
+                    tool::warn(NAME, "the daemon of this host ended; waiting for the next one");
+                }
+                Ok(None) => return Ok(()),
                 Err(error) if self.child.is_none() => return Err(error.into()),
-                Err(error) => self.over(&error.to_string()),
+                Err(error) => self.over(&format!("the slots are lost: {error}")),
             }
-        }
-        Ok(())
-    }
-
-    fn lose_daemon(&mut self) -> Result<()> {
-        if matches!(self.state, State::Asking) {
-            bail!("the daemon ended");
-        }
-        tool::warn(NAME, "the daemon of this host ended; waiting for the next one");
-        self.daemon = Err(Instant::now());
-        Ok(())
-    }
-
-    /// Tries to return to a new daemon.
-    fn reconnect(&mut self) -> Result<()> {
-        let Err(since) = self.daemon else { return Ok(()) };
-        let (id, ticket, granted) = match &self.state {
-            State::Asking => return Ok(()),
-            State::Waiting(id, ticket) => (id.clone(), *ticket, false),
-            State::Granted(id) => (id.clone(), None, true),
-        };
-        let request = Box::new(self.request.clone());
-        let resume = Ask::Resume { id, request, ticket, granted };
-        match slots::ask(&self.options.rundir()?, &resume) {
-            Ok(console) => self.daemon = Ok(console),
-            Err(_) if since.elapsed() < RECONNECT => {}
-            Err(error) if self.child.is_none() => return Err(error.into()),
-            Err(error) => self.over(&format!("the slots are lost: {error}")),
         }
         Ok(())
     }
 
     fn happened(&mut self, news: AllocNews) -> Result<()> {
         match news {
-            AllocNews::Waiting { id, ticket, why } => {
+            AllocNews::Waiting { id, why, .. } => {
                 if !matches!(why, Why::Asking | Why::Reserving) {
                     self.tell(&format!("{id} waits: {why}"));
                 }
-                self.state = State::Waiting(id, ticket);
             }
             AllocNews::Granted { id, parts } => {
-                self.state = State::Granted(id.clone());
                 if self.child.is_none() {
                     self.start(&id, &parts)?;
                 }
@@ -240,6 +187,7 @@ impl Hold<'_> {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).env(VARIABLE, id.to_string());
         command.env(slots::LIST_VARIABLE, parts(granted));
+        command.envs(strings_of(&self.strings));
         command.env(slots::OWNER_VARIABLE, std::process::id().to_string());
         if let Some(ring) = &self.options.ring {
             command.env("MPD_RING", ring);
@@ -269,6 +217,13 @@ impl Hold<'_> {
         };
         ExitCode::from(u8::try_from(code).unwrap_or(tool::EXIT_FAILURE))
     }
+}
+
+/// The strings for a scheduler, as variables.
+fn strings_of(Strings { global, each }: &Strings) -> Vec<(&'static str, String)> {
+    let each = (!each.is_empty()).then(|| (slots::LOCAL_VARIABLE, each.join("\n")));
+    let global = global.iter().map(|text| (slots::GLOBAL_VARIABLE, text.clone()));
+    global.chain(each).collect()
 }
 
 const fn libc_of(signal: Signal) -> i32 {

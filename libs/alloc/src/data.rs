@@ -27,6 +27,11 @@ pub const MAX_ENDS: usize = 64;
 /// Most bytes in the name of an architecture.
 pub const MAX_ARCH: usize = 64;
 
+/// Most bytes in one string for the scheduler.
+pub const MAX_STRING: usize = 1024;
+/// Most bytes in all strings of a request. An environment takes them twice.
+pub const MAX_STRINGS: usize = 64 * 1024;
+
 /// Precedes the number of an allocation, so that no job has the same name.
 const MARK: char = 'a';
 
@@ -215,6 +220,37 @@ pub struct AllocRequest {
     pub since_us: u64,
 }
 
+/// Strings about a request, for the scheduler of a site. MPD passes them on as they are, to the hook of the daemon and to
+/// the processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Strings {
+    /// About the whole request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global: Option<String>,
+    /// About each slot in turn; empty: there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "at_most::<_, _, MAX_PARTS>")]
+    pub each: Vec<String>,
+}
+
+impl Strings {
+    /// Checks the lengths. An environment takes them, so they have no NUL byte.
+    ///
+    /// # Errors
+    /// [`InvalidRequest::String`] or [`InvalidRequest::Strings`].
+    pub fn check(&self) -> Result<(), InvalidRequest> {
+        let all = || self.global.iter().chain(&self.each);
+        if all().any(|text| text.len() > MAX_STRING || text.contains('\0')) {
+            Err(InvalidRequest::String)
+        } else if all().map(|text| text.len() + 1).sum::<usize>() > MAX_STRINGS {
+            Err(InvalidRequest::Strings)
+        } else {
+            Ok(())
+        }
+    }
+}
+
 /// Whether a request wants all its slots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -239,6 +275,12 @@ pub enum InvalidRequest {
     /// Too many slots, each with a host of its own.
     #[error("with several patterns the number of slots must be 1 to {MAX_PARTS}")]
     Parts,
+    /// A string for the scheduler that is too long.
+    #[error("a string for the scheduler has more than {MAX_STRING} bytes, or a NUL byte")]
+    String,
+    /// Strings for the scheduler that are too long together.
+    #[error("the strings for the scheduler have more than {MAX_STRINGS} bytes together")]
+    Strings,
     /// A list of numbers that is too long.
     #[error("the list of numbers is longer than {MAX_PATTERN} characters")]
     Values,
@@ -576,6 +618,17 @@ mod tests {
         let here = DaemonName::new("h7").unwrap();
         assert_eq!(AllocId::parse_at("a3", &here).unwrap().to_string(), "a3@h7");
         assert_eq!(AllocId::parse_at("a3@h1", &here).unwrap().to_string(), "a3@h1");
+    }
+
+    #[test]
+    fn strings_for_a_scheduler_have_bounds() {
+        let strings = |each: &[String]| Strings { global: Some("g".into()), each: each.to_vec() };
+        assert_eq!(strings(&["a b, \n ü".into()]).check(), Ok(()));
+        for bad in ["x".repeat(MAX_STRING + 1), "a\0b".to_owned()] {
+            assert_eq!(strings(&[bad]).check(), Err(InvalidRequest::String));
+        }
+        let many = vec!["x".repeat(MAX_STRING); MAX_STRINGS / MAX_STRING];
+        assert_eq!(strings(&many).check(), Err(InvalidRequest::Strings));
     }
 
     #[test]

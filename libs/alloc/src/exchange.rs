@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::{
     AllocEntry, AllocId, AllocMessage, AllocNews, AllocRequest, MAX_MESSAGES, MAX_PARTS, Part,
+    Strings,
 };
 
 /// Most hosts in one reply.
@@ -25,6 +26,8 @@ pub enum Ask {
     Allocate {
         /// The request. The daemon fills in the user and the time.
         request: Box<AllocRequest>,
+        /// For the scheduler's hook. Only the first daemon needs them.
+        strings: Strings,
     },
     /// Return to a request after the daemon was replaced: answered as [`Ask::Allocate`].
     Resume {
@@ -46,6 +49,15 @@ pub enum Ask {
     Cancel {
         /// As in [`Ask::Granted`].
         alloc: String,
+    },
+    /// An allocation that was made through this daemon shall have no more than these slots; the others are free at once.
+    /// Done, or refused. The order may come again.
+    Keep {
+        /// As in [`Ask::Granted`].
+        alloc: String,
+        /// The slots that it keeps.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_PARTS>")]
+        parts: Vec<Part>,
     },
     /// The slots of all hosts, and all requests: [`Reply::Hosts`], in several replies if needed.
     List,

@@ -104,6 +104,8 @@ pub enum Input {
     OwnerGone(OwnerId),
     /// A user cancels a request or an allocation of this user.
     Cancel(AllocId, u32),
+    /// An allocation of this user shall have no more than these slots.
+    Keep(AllocId, u32, Vec<Part>),
 }
 
 /// An action for the owner of the machine.
@@ -278,6 +280,7 @@ impl Machine for Allocator {
             Input::Cancel(id, uid) => {
                 self.requester.cancel(now, &id, uid, shared);
             }
+            Input::Keep(id, uid, parts) => self.requester.keep(now, &id, uid, (&parts, shared)),
         }
         self.settle(now);
     }

@@ -234,6 +234,23 @@ pub(crate) fn by_host(parts: &[Part]) -> BTreeMap<DaemonName, u32> {
     hosts
 }
 
+/// The slots of `parts` that are also in `kept`, in the order of `kept`.
+pub(crate) fn common(parts: &[Part], kept: &[Part]) -> Vec<Part> {
+    let mut left = by_host(parts);
+    let mut common: Vec<Part> = Vec::new();
+    for Part { host, slots } in kept {
+        let Some(rest) = left.get_mut(host) else { continue };
+        let slots = (*slots).min(*rest);
+        *rest -= slots;
+        match common.last_mut() {
+            _ if slots == 0 => {}
+            Some(part) if part.host == *host => part.slots += slots,
+            _ => common.push(Part { host: host.clone(), slots }),
+        }
+    }
+    common
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

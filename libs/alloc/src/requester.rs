@@ -294,6 +294,42 @@ impl Requester {
         true
     }
 
+    /// Frees the slots of an allocation beyond `kept`. Slots that it does not have are no error, so the order may come
+    /// again.
+    pub(crate) fn keep(
+        &mut self,
+        now: Time,
+        id: &AllocId,
+        uid: u32,
+        (kept, shared): (&[Part], &mut Shared),
+    ) {
+        let Some(own) = self.own.get_mut(id).filter(|own| own.request.uid == uid) else { return };
+        let Phase::Granted(held, _) = &mut own.phase else { return };
+        let parts = plan::common(&held.parts, kept);
+        if parts == held.parts {
+            return;
+        }
+        shared.is_changed = true;
+        let hosts = plan::by_host(&parts);
+        held.parts = parts;
+        let freed = held.leases.keys().filter(|host| !hosts.contains_key(*host));
+        let freed: Vec<DaemonName> = freed.cloned().collect();
+        held.leases.retain(|host, _| hosts.contains_key(host));
+        for (host, lease) in &mut held.leases {
+            let slots = hosts.get(host).copied().unwrap_or(0);
+            if slots != lease.slots {
+                // A host frees the rest when it is asked to hold fewer. An order that is lost comes again by itself.
+                (lease.slots, lease.sent) = (slots, None);
+            }
+        }
+        own.confirm(now, id, shared.timing.renew, shared);
+        let is_empty = hosts.is_empty();
+        self.release(now, id, freed, shared);
+        if is_empty {
+            self.end(now, id, AllocEnd::Cancelled, shared);
+        }
+    }
+
     /// The dispenser by the list of members. A new one gets all requests that wait.
     pub(crate) fn set_dispenser(
         &mut self,

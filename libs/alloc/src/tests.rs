@@ -278,6 +278,46 @@ fn a_cancelled_request_frees_its_slots_and_only_its_user_may_cancel_it() {
 }
 
 #[test]
+fn an_allocation_frees_some_of_its_slots_at_once_and_keeps_the_others() {
+    let parts = |text: &[(&str, u32)]| -> Vec<Part> {
+        text.iter().map(|(host, slots)| Part { host: name(host), slots: *slots }).collect()
+    };
+    let mut ring = Ring::new(&[2, 2, 2]);
+    ring.ask(2, 1, request(6));
+    ring.ask(1, 2, request(3));
+    let id = ring.id(1);
+    let keep = |kept: &[(&str, u32)]| Input::Keep(id.clone(), 1000, parts(kept));
+    ring.give(2, Input::Keep(id.clone(), 1001, Vec::new()));
+    assert_eq!(ring.used(), [2, 2, 2], "of another user");
+    // More slots than it has are no error, and give it none.
+    ring.give(2, keep(&[("h1", 2), ("h2", 9), ("h9", 1), ("h3", 1)]));
+    assert_eq!((ring.used(), ring.has(2)), (vec![2, 2, 1], String::new()));
+    ring.give(2, keep(&[("h2", 1), ("h3", 1)]));
+    assert_eq!(ring.used(), [2, 1, 2]);
+    assert_eq!(ring.has(2), "h1:2 h3:1", "the freed slots are granted");
+    assert_eq!(ring.daemons[&2].granted(&id, 1000).unwrap(), parts(&[("h2", 1), ("h3", 1)]));
+    ring.pass(60_000);
+    assert_eq!(ring.used(), [2, 1, 2], "renewals hold what is left, and nothing else");
+    ring.give(2, keep(&[]));
+    assert_eq!((ring.used(), ring.ends(1)), (vec![2, 0, 1], vec![AllocEnd::Cancelled]));
+}
+
+#[test]
+fn a_lost_order_to_hold_fewer_slots_is_repeated() {
+    let mut ring = Ring::new(&[2, 2]);
+    ring.ask(2, 1, request(4));
+    ring.cut.insert(1);
+    let kept = vec![Part { host: name("h1"), slots: 1 }];
+    ring.give(2, Input::Keep(ring.id(1), 1000, kept));
+    assert_eq!(ring.used(), [2, 0]);
+    ring.cut.clear();
+    ring.pass(3000);
+    assert_eq!((ring.used(), ring.ends(1)), (vec![1, 0], vec![]));
+    let saved = &ring.saved[&2].own[0].parts;
+    assert_eq!(saved, &[Part { host: name("h1"), slots: 1 }], "the next daemon knows");
+}
+
+#[test]
 fn an_allocation_with_a_time_limit_ends_by_itself() {
     let mut ring = Ring::new(&[2]);
     ring.ask(1, 1, AllocRequest { limit_s: Some(20), ..request(2) });

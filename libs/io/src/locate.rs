@@ -31,11 +31,53 @@ pub struct Program {
     pub script: bool,
 }
 
-/// The program to execute.
+/// The place of the architecture of the host in the name of a program.
+const ARCHITECTURE: &str = "%a";
+
+/// Whether the name of a program has the architecture of its host in it.
+pub fn names_architecture(program: &[u8]) -> bool {
+    program.windows(ARCHITECTURE.len()).any(|word| word == ARCHITECTURE.as_bytes())
+}
+
+/// The name for this host, with its architecture as `uname -m` prints it.
+fn of_this_host(program: &[u8]) -> Vec<u8> {
+    let names = nix::sys::utsname::uname();
+    let machine = names.as_ref().map_or(OsStr::new(""), |names| names.machine());
+    let mut rest = program;
+    let mut name = Vec::new();
+    while let Some((first, others)) = rest.split_first() {
+        match rest.strip_prefix(ARCHITECTURE.as_bytes()) {
+            Some(behind) => {
+                name.extend_from_slice(machine.as_bytes());
+                rest = behind;
+            }
+            None => {
+                name.push(*first);
+                rest = others;
+            }
+        }
+    }
+    name
+}
+
+/// The program to execute on this host. `%a` in its name is the architecture, unless a program has this very name.
 ///
 /// # Errors
 /// [`Unusable`], about the first existing candidate if there is one.
 pub fn program(argset: &Argset) -> Result<Program, Unusable> {
+    if !names_architecture(&argset.program) {
+        return literal(argset);
+    }
+    literal(argset).or_else(|_| {
+        let program = of_this_host(&argset.program);
+        literal(&Argset { program: program.clone(), ..argset.clone() }).map_err(|unusable| {
+            let problem = format!("{}: {}", String::from_utf8_lossy(&program), unusable.problem);
+            Unusable { problem, ..unusable }
+        })
+    })
+}
+
+fn literal(argset: &Argset) -> Result<Program, Unusable> {
     let directory = Path::new(OsStr::from_bytes(&argset.directory));
     if argset.program.contains(&b'/') {
         let path = directory.join(OsStr::from_bytes(&argset.program));
@@ -199,6 +241,22 @@ mod tests {
         let path = directory.join(name);
         fs::write(&path, text).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_program_is_chosen_by_the_architecture_of_the_host() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let names = nix::sys::utsname::uname().unwrap();
+        let name = format!("a.{}", names.machine().to_str().unwrap());
+        let found = |program: &str, search: &str| program_of(dir, program, search);
+        let missing = found("./a.%a", "").unwrap_err();
+        assert!(missing.missing && missing.problem.starts_with(&format!("./{name}: ")));
+        file(dir, &name, "#!/bin/sh\n", 0o755);
+        assert_eq!(found("./a.%a", "").unwrap(), format!("./{name}").as_bytes());
+        assert!(found("a.%a", dir.to_str().unwrap()).unwrap().ends_with(name.as_bytes()));
+        file(dir, "a.%a", "#!/bin/sh\n", 0o755);
+        assert_eq!(found("./a.%a", "").unwrap(), b"./a.%a");
     }
 
     #[test]

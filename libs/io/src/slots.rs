@@ -25,6 +25,11 @@ pub const LIST_VARIABLE: &str = "MPD_ALLOC_SLOTS";
 /// The environment variable with the process that holds the slots.
 pub const OWNER_VARIABLE: &str = "MPD_ALLOC_PID";
 
+/// The environment variable with the string about a whole request, for schedulers.
+pub const GLOBAL_VARIABLE: &str = "MPD_ALLOC_GLOBAL";
+/// The environment variable with the string about one process. In a hook and in a command it has one line for each slot.
+pub const LOCAL_VARIABLE: &str = "MPD_ALLOC_LOCAL";
+
 /// Lets the kernel kill this process when its parent dies, if the slots belong to the parent: without it they are free.
 pub fn end_with_owner() {
     let owner = std::env::var(OWNER_VARIABLE).ok().and_then(|owner| owner.parse().ok());

@@ -9,52 +9,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use anyhow::{Context as _, Result, bail};
 use mpd_farm::frame::{Frames, ToWorker};
 use mpd_io::outgoing::Outgoing;
-use mpd_io::spawn::{Extra, Fate, Spawn, fate_of, own_environment};
+use mpd_io::spawn::{Extra, Fate, Spawn, fate_of};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::Pid;
 
 use super::sight::Place;
+use crate::own_jobs::environment;
 use crate::tool::own_path;
 
 /// Bytes that are read from a worker at a time.
 const READ: usize = 256 << 10;
 /// Bytes of standard error that are kept for a message.
 const MAX_TEXT: usize = 16 << 10;
-
-/// Variables that give `mpirun` options about input, output, hosts and time. They are meant for jobs of the user. Here
-/// they would change the messages of the worker, or end it.
-const OPTIONS_OF_JOBS: [&str; 20] = [
-    "HYDRA_HOST_FILE",
-    "HYDRA_PREPEND_RANK",
-    "I_MPI_HYDRA_HOST_FILE",
-    "I_MPI_JOB_TIMEOUT",
-    "I_MPI_MPIEXEC_TIMEOUT",
-    "I_MPI_PERHOST",
-    "MPIEXEC_EXITCODES_FILENAME",
-    "MPIEXEC_GDB",
-    "MPIEXEC_LINE_LABEL_FMT",
-    "MPIEXEC_MACHINEFILE",
-    "MPIEXEC_MERGE_OUTPUT",
-    "MPIEXEC_PREFIX_DEFAULT",
-    "MPIEXEC_PREFIX_STDERR",
-    "MPIEXEC_PREFIX_STDOUT",
-    "MPIEXEC_PREPEND_RANK",
-    "MPIEXEC_SHOW_LINE_LABELS",
-    "MPIEXEC_STDIN_DEST",
-    "MPIEXEC_TIMEOUT",
-    "PALS_HOSTFILE",
-    "PALS_HOSTLIST",
-];
-
-/// Our environment without [`OPTIONS_OF_JOBS`].
-fn environment() -> Vec<Vec<u8>> {
-    let mut environment = own_environment();
-    environment.retain(|entry| {
-        let name = entry.split(|byte| *byte == b'=').next().unwrap_or_default();
-        !OPTIONS_OF_JOBS.iter().any(|option| option.as_bytes() == name)
-    });
-    environment
-}
 
 /// See the module.
 #[derive(Debug)]

@@ -5,15 +5,18 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mpd_alloc::data::{AllocRequest, Hardness};
+use mpd_alloc::data::{AllocRequest, Hardness, Strings};
 use mpdtrace::cli::AllocCli;
-use mpdtrace::{hold, tool};
+use mpdtrace::{hold, serve, tool};
 
 pub(crate) fn main() -> ExitCode {
     tool::main_of(with_dashes(tool::arguments()), run)
 }
 
 fn run(cli: &AllocCli) -> Result<ExitCode> {
+    if cli.serve || cli.detached {
+        return serve::run(cli.detached);
+    }
     let hardness = match &cli.soft {
         None => Hardness::Hard,
         Some(values) if values.is_empty() => Hardness::Soft,
@@ -29,8 +32,10 @@ fn run(cli: &AllocCli) -> Result<ExitCode> {
         uid: 0,
         since_us: 0,
     };
+    let strings = Strings { global: cli.info.clone(), each: cli.info_each.clone() };
     request.check()?;
-    hold::run((&cli.ring_options, cli.quiet), request, &command(cli))
+    strings.check()?;
+    hold::run((&cli.ring_options, cli.quiet), (request, strings), &command(cli))
 }
 
 fn command(cli: &AllocCli) -> Vec<OsString> {
@@ -79,9 +84,19 @@ fn with_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 /// Whether the next word is the value of this option.
 fn takes_value(option: &str) -> bool {
-    ["-n", "-t", "--slots", "--time", "--hosts", "--arch", "--ring", "--rundir"]
-        .map(OsStr::new)
-        .contains(&OsStr::new(option))
+    const OPTIONS: [&str; 10] = [
+        "-n",
+        "-t",
+        "--slots",
+        "--time",
+        "--hosts",
+        "--arch",
+        "--info",
+        "--info-each",
+        "--ring",
+        "--rundir",
+    ];
+    OPTIONS.map(OsStr::new).contains(&OsStr::new(option))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Slots, allocations, and the requests that wait for them.
 
+mod library;
 mod lives;
 mod orders;
 mod queue;

@@ -63,8 +63,12 @@ fn add_owner(world: &mut World, slots: &[u32]) {
     let holds_for = time(dice, longest);
     let ends = dice.one_in(5).then(|| begins + time(dice, 20 * SECOND));
     let is_cancelled = dice.one_in(2);
+    let gives_back = dice.one_in(3).then(|| begins + time(dice, 20 * SECOND));
     let owner = world.owners.len();
     world.add_owner(host, request, (begins, holds_for, is_possible));
+    if let Some(at) = gives_back {
+        world.at(at, Event::Keep(owner));
+    }
     if let Some(ends) = ends {
         world.at(ends, if is_cancelled { Event::Cancel(owner) } else { Event::End(owner) });
     }

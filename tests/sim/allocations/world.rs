@@ -43,6 +43,8 @@ pub(super) enum Event {
     End(usize),
     /// A user cancels the request of an owner.
     Cancel(usize),
+    /// An owner gives some of its slots back.
+    Keep(usize),
     /// An owner looks for its daemon.
     Reconnect(usize),
     /// From now on nothing goes wrong.
@@ -235,6 +237,7 @@ impl World {
                     self.give(host, Input::Cancel(id, uid));
                 }
             }
+            Event::Keep(owner) => self.keep(owner),
             Event::Reconnect(owner) => self.reconnect(owner),
             Event::Calm => self.is_calm = true,
         }
@@ -386,6 +389,24 @@ impl World {
         self.give(host, Input::Resume(connection, resume));
     }
 
+    /// The owner believes in fewer slots before it says so.
+    fn keep(&mut self, owner: usize) {
+        let of = &mut self.owners[owner];
+        let Some(believes) = of.believes.as_mut().filter(|_| of.connection.is_some()) else {
+            return;
+        };
+        for slots in believes.values_mut() {
+            *slots = self.dice.below(*slots as usize + 1) as u32;
+        }
+        believes.retain(|_, slots| *slots > 0);
+        let part = |(&host, &slots): (&usize, &u32)| Part { host: name(host), slots };
+        let parts = believes.iter().map(part).collect();
+        if let (host, Some(id)) = (of.host, of.id.clone()) {
+            let uid = of.request.uid;
+            self.give(host, Input::Keep(id, uid, parts));
+        }
+    }
+
     fn end(&mut self, owner: usize) {
         let (host, connection) = (self.owners[owner].host, self.owners[owner].connection);
         self.finish(owner);
@@ -431,8 +452,8 @@ impl World {
                 self.owners[owner].believes = Some(hosts);
             }
             AllocNews::Lost { host, .. } => {
-                let believes = of.believes.as_mut().expect("an allocation");
-                believes.remove(&number(&host));
+                // The slots there may be those that it gave back.
+                of.believes.as_mut().expect("an allocation").remove(&number(&host));
             }
             AllocNews::Over { .. } => self.finish(owner),
         }

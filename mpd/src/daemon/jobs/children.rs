@@ -1,12 +1,13 @@
 //! The children of the daemon that are not managers: helpers, orphans of managers that died, and processes that have
 //! nothing to do with jobs. The first process of a container gets every orphan of the container.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mpd_io::sweep;
 use mpd_io::tree::{self, Dead};
 use mpd_machine::Time;
+use nix::sys::wait::WaitStatus;
 use nix::unistd::{Pid, getsid};
 
 /// The time between two attempts to kill all orphans.
@@ -36,6 +37,8 @@ impl DeadManager {
 pub(super) struct Children {
     /// Sweepers, and helpers that start lost members.
     helpers: BTreeSet<Pid>,
+    /// Helpers that are awaited, and how they have ended.
+    awaited: BTreeMap<Pid, Option<WaitStatus>>,
     /// Children that this process had before it became a daemon.
     inherited: BTreeSet<Pid>,
     /// Managers whose orphans are being killed.
@@ -55,6 +58,19 @@ impl Children {
         self.helpers.insert(pid);
     }
 
+    /// Adds a helper whose end is kept until it is asked for.
+    pub(super) fn await_helper(&mut self, pid: Pid) {
+        self.add_helper(pid);
+        self.awaited.insert(pid, None);
+    }
+
+    /// How an awaited helper has ended, once.
+    pub(super) fn take_fate(&mut self, pid: Pid) -> Option<WaitStatus> {
+        let fate = (*self.awaited.get(&pid)?)?;
+        self.awaited.remove(&pid);
+        Some(fate)
+    }
+
     /// Whether it still runs.
     pub(super) fn is_helper(&self, pid: Pid) -> bool {
         self.helpers.contains(&pid)
@@ -72,7 +88,10 @@ impl Children {
     /// Reaps children up to the first one that was not a helper, and returns that one.
     pub(super) fn reap(&mut self) -> Option<Pid> {
         while let Dead::Child(pid) = tree::next_dead() {
-            tree::reap(pid);
+            let fate = tree::reap(pid);
+            if let Some(awaited) = self.awaited.get_mut(&pid) {
+                *awaited = fate;
+            }
             self.inherited.remove(&pid);
             if !self.helpers.remove(&pid) {
                 return Some(pid);

@@ -32,6 +32,7 @@ use mpd_wire::message::{
 };
 use mpd_wire::{DaemonName, Instance, JobId, Rank, RankSet};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::WaitStatus;
 use nix::unistd::{Pid, geteuid};
 
 use crate::daemon::demand::Demand;
@@ -113,6 +114,16 @@ impl Jobs {
     /// Adds a child that is reaped and never killed.
     pub(crate) fn add_helper(&mut self, pid: Pid) {
         self.children.add_helper(pid);
+    }
+
+    /// Adds a helper whose end [`Self::take_fate`] reports.
+    pub(crate) fn await_helper(&mut self, pid: Pid) {
+        self.children.await_helper(pid);
+    }
+
+    /// How an awaited helper has ended, once.
+    pub(crate) fn take_fate(&mut self, pid: Pid) -> Option<WaitStatus> {
+        self.children.take_fate(pid)
     }
 
     /// Whether this helper still runs.

@@ -4,12 +4,14 @@
 //! a lost message again.
 
 mod held;
+mod hook;
 mod record;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 
 use mpd_alloc::data::{
-    AllocEntry, AllocId, AllocMessage, AllocNews, AllocRequest, MAX_MESSAGES, Part,
+    AllocEntry, AllocId, AllocMessage, AllocNews, AllocRequest, MAX_MESSAGES, Part, Strings,
 };
 use mpd_alloc::exchange::{self, Ask, Granted, HostSlots, Listing, Order, Reply};
 use mpd_alloc::{Allocator, Config, Input as Event, Member, Output, OwnerId, Resume, Timing};
@@ -22,11 +24,13 @@ use mpd_wire::{DaemonName, Standing, frame};
 use nix::sys::utsname::uname;
 use nix::unistd::geteuid;
 
+use crate::daemon::jobs::Jobs;
 use crate::daemon::membership::effect::Effect;
 use crate::daemon::membership::pages;
 use crate::daemon::membership::request::{Gathered, Numbers, Requester, payload_of};
 
 use held::HeldSlots;
+use hook::{Hooks, Judged};
 use record::Record;
 
 /// Most batches under way, so that other requests have room in the ring.
@@ -62,6 +66,8 @@ pub(super) struct Allocations {
     under_way: BTreeMap<RequestId, UnderWay>,
     /// The consoles that own a request.
     owners: BTreeSet<usize>,
+    /// The scheduler of the site, which sees requests first.
+    hooks: Hooks,
     /// The list of members that the machine knows.
     revision: Option<u64>,
     is_ready: bool,
@@ -69,7 +75,7 @@ pub(super) struct Allocations {
 
 impl Allocations {
     /// Reads the record of an earlier daemon.
-    pub(super) fn new(name: DaemonName, rundir: &RunDir, now: Time) -> Self {
+    pub(super) fn new(name: DaemonName, rundir: &RunDir, hook: Option<PathBuf>, now: Time) -> Self {
         let (record, saved) = Record::open(rundir, &name);
         let mut held = HeldSlots::default();
         held.set_own(now, &saved.own);
@@ -91,6 +97,7 @@ impl Allocations {
             waiting: BTreeMap::new(),
             under_way: BTreeMap::new(),
             owners: BTreeSet::new(),
+            hooks: Hooks::new(hook),
             revision: None,
             is_ready: false,
         }
@@ -101,7 +108,9 @@ impl Allocations {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.machine().poll_timeout().into_iter().chain(self.held.next_deadline()).min()
+        let deadlines =
+            [self.machine().poll_timeout(), self.held.next_deadline(), self.hooks.next_deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// The held slots of each host, by the reports of all daemons.
@@ -110,17 +119,18 @@ impl Allocations {
     }
 
     pub(super) fn has_work(&self) -> bool {
-        !self.pump.is_dry() || (self.can_send() && self.sendable().is_some())
+        !self.pump.is_dry()
+            || self.hooks.has_work()
+            || (self.can_send() && self.sendable().is_some())
     }
 
-    /// Gives the machine the time and its inputs, and performs its outputs. `jobs_known`: no manager of an earlier
-    /// daemon is missing.
+    /// Gives the machine the time and its inputs, and performs its outputs.
     pub(super) fn serve(
         &mut self,
         now: Time,
         ring: &Ring,
         entered: bool,
-        jobs_known: bool,
+        jobs: &mut Jobs,
     ) -> Vec<Effect> {
         if entered && self.revision != Some(ring.revision()) {
             self.revision = Some(ring.revision());
@@ -129,11 +139,20 @@ impl Allocations {
             self.held.members_changed(now, is_live);
             self.pump.post(Event::Members(members));
         }
-        if jobs_known && !self.is_ready {
+        // Until no manager of an earlier daemon is missing, this host gives no slot away.
+        if !self.is_ready && jobs.are_known() {
             self.is_ready = true;
             self.pump.post(Event::Ready);
         }
         let mut effects = Vec::new();
+        for Judged { console, result } in self.hooks.turn(now, jobs) {
+            match result {
+                Ok(request) => self.pump.post(Event::Request(OwnerId(console as u64), request)),
+                Err(problem) => {
+                    effects.extend(self.answer(console as u64, refused(problem), true));
+                }
+            }
+        }
         self.perform(now, &mut effects);
         if self.machine().poll_timeout().is_some_and(|at| at <= now) {
             self.pump.handle_timeout(now);
@@ -273,11 +292,9 @@ impl Allocations {
         // Only this user has connections to this daemon.
         let uid = geteuid().as_raw();
         match ask {
-            Ask::Allocate { request } => {
-                self.owners.insert(console);
+            Ask::Allocate { request, strings } => {
                 let request = AllocRequest { uid, since_us: wall(), ..*request };
-                self.pump.post(Event::Request(OwnerId(console as u64), request));
-                None
+                self.begin(console, request, strings)
             }
             Ask::Resume { id, request, ticket, granted } => {
                 self.owners.insert(console);
@@ -288,7 +305,29 @@ impl Allocations {
             }
             Ask::Granted { alloc } => Some(self.ask_for_slots(ring, console, &alloc, uid)),
             Ask::Cancel { alloc } => Some(self.begin_to_cancel(ring, console, &alloc, uid)),
+            Ask::Keep { alloc, parts } => {
+                Some(Effect::Answer(console, self.keep(ring, (&alloc, uid), parts), true))
+            }
             Ask::List => self.list(console, 0, Vec::new()),
+        }
+    }
+
+    /// Makes a request, after the scheduler's hook has accepted it.
+    fn begin(&mut self, console: usize, request: AllocRequest, strings: Strings) -> Option<Effect> {
+        let checked = request.check().and_then(|()| strings.check()).map_err(|e| e.to_string());
+        let added = checked.and_then(|()| match self.hooks.is_set() {
+            true => self.hooks.add(console, request, strings),
+            false => {
+                self.pump.post(Event::Request(OwnerId(console as u64), request));
+                Ok(())
+            }
+        });
+        match added {
+            Ok(()) => {
+                self.owners.insert(console);
+                None
+            }
+            Err(problem) => Some(Effect::Answer(console, refused(problem), true)),
         }
     }
 
@@ -322,6 +361,19 @@ impl Allocations {
                 problem: format!("{id} has many hosts, and can be used only on {}", id.daemon()),
             },
         }
+    }
+
+    /// Reduces an allocation that was made here.
+    fn keep(&mut self, ring: &Ring, (alloc, uid): (&str, u32), parts: Vec<Part>) -> ConsoleReply {
+        let id = match identified(ring, alloc) {
+            Ok(id) => id,
+            Err(problem) => return refused(problem),
+        };
+        if self.machine().granted(&id, uid).is_none() {
+            return refused(unknown(&id));
+        }
+        self.pump.post(Event::Keep(id, uid, parts));
+        ConsoleReply::Done { missing: Vec::new() }
     }
 
     fn begin_to_cancel(&mut self, ring: &Ring, console: usize, alloc: &str, uid: u32) -> Effect {
@@ -428,7 +480,7 @@ impl Allocations {
 
     /// Forgets a console that is gone. The slots that it owns become free.
     pub(super) fn forget_console(&mut self, console: usize) {
-        if self.owners.remove(&console) {
+        if self.owners.remove(&console) && !self.hooks.forget(console) {
             self.pump.post(Event::OwnerGone(OwnerId(console as u64)));
         }
     }

@@ -106,7 +106,7 @@ impl Membership {
         let (pump, net, stay) = start::begin(cli, name, rundir, entries, now)?;
         let own_name = pump.machine().name().clone();
         Ok(Self {
-            allocations: Allocations::new(own_name, rundir, now),
+            allocations: Allocations::new(own_name, rundir, cli.alloc_hook(), now),
             pump,
             links: Links::new(net),
             consoles: Consoles::new(),
@@ -266,7 +266,7 @@ impl Membership {
         let mut effects = self.naming.serve(now, ring, entered, |job| turn.jobs.is_running(job));
         effects.extend(self.launches.serve_spawns(now, ring));
         effects.extend(self.meetings.serve(ring, entered));
-        effects.extend(self.allocations.serve(now, ring, entered, turn.jobs.are_known()));
+        effects.extend(self.allocations.serve(now, ring, entered, turn.jobs));
         self.route_all(registry, now, effects);
         self.settle(&mut turn);
         // Data that waits in sockets is handled before deadlines.

@@ -35,7 +35,9 @@ pub(super) fn arguments(
     (rank, program): (Rank, Program),
 ) -> Result<Arguments, Failure> {
     let plan = plan(context, argset, rank)?;
-    let mut argv = vec![argset.program.clone()];
+    // The program's own name on this host.
+    let is_of_host = locate::names_architecture(&argset.program);
+    let mut argv = vec![if is_of_host { program.path.clone() } else { argset.program.clone() }];
     if !plan.is_needed() {
         argv.extend(argset.args.iter().cloned());
         return Ok(Arguments { path: program.path, argv, script: program.script, shim: None });

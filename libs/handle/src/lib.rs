@@ -1,0 +1,155 @@
+//! Requests for processes on slots, as programs make them with `libmpd.so` and with the crate `mpd-requests`.
+//!
+//! **Purpose.** A program has a helper, which is a process of its own. The helper holds the slots and starts the processes. This
+//! crate has the decisions of both sides, and the frames between them.
+//!
+//! | part | side | decides |
+//! |---|---|---|
+//! | [`Table`] | program | the state of each request, which calls are allowed, and which completions wait |
+//! | [`Call`] | helper | what became of the requests of one call, and which slots it still needs |
+//! | [`frame`] | both | the bytes |
+//!
+//! ```text
+//! waiting ── granted ──► granted ── start ──► running ── exited ──► over
+//!    └────── cancelled ─────┴── cancelled, lost ─┴── cancelled, lost ─┘
+//! ```
+//!
+//! **Users.** `mpd-requests` and `mpdalloc --serve`.
+//!
+//! **Must not know.** Sockets, processes, daemons and clocks.
+#![forbid(unsafe_code)]
+
+mod call;
+mod error;
+pub mod frame;
+mod table;
+
+pub use call::{Call, Slot};
+pub use error::Error;
+pub use table::{State, Status, Table};
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the messages. Both sides must have the same one.
+pub const VERSION: u32 = 1;
+/// Most requests of one call.
+pub const MAX_REQUESTS: usize = 4096;
+/// Most bytes in one string for a scheduler.
+pub const MAX_STRING: usize = 1024;
+
+/// A request, as program and helper number it. No number is used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RequestId(pub u64);
+
+impl RequestId {
+    /// The request that many places behind this one.
+    #[must_use]
+    pub const fn plus(self, index: usize) -> Self {
+        Self(self.0.saturating_add(index as u64))
+    }
+}
+
+/// What one call requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// The number of processes.
+    pub count: u32,
+    /// Whether fewer will do. The rest is cancelled then.
+    pub is_soft: bool,
+    /// The pattern of the host of each process; empty: any host.
+    pub nodes: Vec<String>,
+    /// The pattern of the architecture.
+    pub arch: Option<String>,
+    /// The string for the scheduler about the whole call.
+    pub global: Option<String>,
+    /// The string for the scheduler about each process; empty: there are none.
+    pub local: Vec<String>,
+}
+
+/// How a request ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// The process exited with this code.
+    Exited(u8),
+    /// A signal ended the process.
+    Signaled(u8),
+    /// The request was cancelled, or a soft one got no slot.
+    Cancelled,
+    /// The slot, the host, the daemon or the helper is lost; or the process could not be started, with the exit code of
+    /// `mpirun`.
+    Lost(u8),
+}
+
+/// A message to the helper.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ToHelper {
+    /// The first message. It is answered with [`ToProgram::Answer`] number 0.
+    Hello(u32),
+    /// Request slots. It is answered when the daemon has the request.
+    Allocate {
+        /// The number of the answer.
+        number: u64,
+        /// The first request; the others follow it.
+        first: RequestId,
+        /// What is requested.
+        wanted: Wanted,
+    },
+    /// Start the process of a granted request.
+    Start {
+        /// The request.
+        id: RequestId,
+        /// The program.
+        path: Vec<u8>,
+        /// Its arguments.
+        arguments: Vec<Vec<u8>>,
+        /// Whether its start shall be reported.
+        reports_start: bool,
+    },
+    /// Send a signal to running processes. It is answered when it is sent.
+    Signal {
+        /// The number of the answer.
+        number: u64,
+        /// The name or the number of the signal.
+        signal: String,
+        /// The requests.
+        ids: Vec<RequestId>,
+    },
+    /// End a request.
+    Cancel(RequestId),
+}
+
+/// A message of the helper.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ToProgram {
+    /// The answer to the message with this number.
+    Answer {
+        /// The number.
+        number: u64,
+        /// Why it failed.
+        error: Option<Error>,
+    },
+    /// The slots of a call are granted, beginning with its first request.
+    Granted {
+        /// The first request.
+        first: RequestId,
+        /// The allocation, as `mpdqueue` lists it.
+        alloc: String,
+        /// The host of each request.
+        hosts: Vec<String>,
+    },
+    /// All requests of a call are refused.
+    Refused {
+        /// The first request.
+        first: RequestId,
+        /// Why.
+        why: String,
+    },
+    /// The process runs.
+    Started(RequestId),
+    /// The request is over.
+    Ended(RequestId, End),
+}
