@@ -33,7 +33,7 @@ impl Frames {
     ///
     /// # Errors
     /// [`InvalidFrame`].
-    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, InvalidFrame> {
+    pub fn message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, InvalidFrame> {
         let Some((length, rest)) = self.0.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;
         if length > MAX_FRAME {
@@ -64,13 +64,13 @@ mod tests {
         let mut found: Vec<ToProgram> = Vec::new();
         for byte in bytes {
             frames.push(&[byte]);
-            found.extend(frames.next().unwrap());
+            found.extend(frames.message().unwrap());
         }
         assert_eq!(found, all);
         for bad in [&[2, 0, 0, 0, b'{', b'}'][..], &[255, 255, 255, 255]] {
             let mut frames = Frames::default();
             frames.push(bad);
-            assert!(frames.next::<ToProgram>().is_err());
+            assert!(frames.message::<ToProgram>().is_err());
         }
         assert_eq!(encode(&"x".repeat(MAX_FRAME)), None);
     }

@@ -85,7 +85,7 @@ impl Helper {
                     self.frames.push(&buffer[..read]);
                     while let Some(message) = self
                         .frames
-                        .next()
+                        .message()
                         .map_err(|error| Error::Helper(format!("{PROGRAM}: {error}")))?
                     {
                         take(message);

@@ -140,7 +140,7 @@ impl Helper {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Ok(false),
             }
-            while let Some(message) = self.frames.next()? {
+            while let Some(message) = self.frames.message()? {
                 self.received(message)?;
             }
         }
