@@ -3,6 +3,8 @@
 //!
 //!     cargo run -p mpd-requests --example request_farm -- 25 /bin/hostname
 
+#![expect(clippy::print_stdout, reason = "the output is for people")]
+
 use std::collections::BTreeMap;
 use std::error::Error;
 

@@ -186,6 +186,6 @@ mod tests {
     }
 
     fn hosts_of(parts: &[Part]) -> String {
-        super::hosts(parts).join(" ")
+        hosts(parts).join(" ")
     }
 }

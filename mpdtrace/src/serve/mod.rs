@@ -286,11 +286,9 @@ impl Helper {
 
     /// Handles the news of a call, and frees the slots that it no longer needs.
     fn review_call(&mut self, first: RequestId) {
-        loop {
-            let Some(owner) = self.calls.get_mut(&first).and_then(|held| held.owner.as_mut())
-            else {
-                break;
-            };
+        while let Some(held) = self.calls.get_mut(&first)
+            && let Some(owner) = held.owner.as_mut()
+        {
             match owner.next() {
                 Ok(Some(Change::News(news))) => self.happened(first, news),
                 // The owner looks for the next one.

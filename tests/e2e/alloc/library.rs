@@ -166,6 +166,34 @@ fn a_hook_sees_each_request_with_its_strings_and_refuses_some() {
 }
 
 #[test]
+fn the_example_farm_in_rust_runs_all_its_tasks() {
+    let ring = Members::with_slots(2, 2);
+    let program = ring.suite.program("examples/request_farm");
+    let tool = PathBuf::from(ring.suite.program("mpdalloc"));
+    let run = ring.suite.command(program).args(["12", "/bin/sh", "-c", "exit 7"]);
+    let run =
+        run.env("MPD_RUNDIR", ring.rundir(1)).env("PATH", tool.parent().expect("a directory"));
+    run.output().code(0).prints("exit code 7: 12\n");
+    ring.all_is_free(1);
+}
+
+#[test]
+fn a_program_is_chosen_by_the_architecture_of_its_host() {
+    let ring = Members::of(2);
+    let machine = ring.suite.as_self("uname").arg("-m").output().out().trim().to_owned();
+    let program = ring.suite.path(format!("work/where.{machine}"));
+    fs::write(&program, "#!/bin/sh\necho ${0##*/}\n").expect("a file");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let output = ring.mpirun(1, &["-n", "2", "-ppn", "1", "./where.%a"]).output();
+    output.code(0).quiet().prints(&format!("where.{machine}\nwhere.{machine}\n"));
+    ring.mpirun(1, &["-n", "1", "./other.%a"])
+        .output()
+        .code(127)
+        .says(&[&format!("other.{machine}")]);
+    ring.only_daemons_are_left();
+}
+
+#[test]
 fn the_example_farm_runs_all_its_tasks() {
     let ring = Members::with_slots(2, 2);
     let farm = ring.program(1, "examples/request_farm.c", &["12", "/bin/sh", "-c", "exit 7"]);
