@@ -77,6 +77,7 @@ fn a_hard_request_waits_for_all_its_slots_and_a_soft_one_takes_what_is_free() {
     let print = |number: &'static str| ["-n", "10", number, "mpirun", "-print-rank-map", "true"];
     let soft = ring.alloc(1, &print("-soft")).output();
     soft.code(0).prints("(d1:0-4)(d2:5-7)\n");
+    wait_until("these slots are free", || ring.slots(1) == ["d1 5 0 5", "d2 5 2 3"]);
     let even = ["-n", "10", "-soft", "1:7:3", "mpirun", "-print-rank-map", "true"];
     ring.alloc(1, &even).output().code(0).prints("(d1:0-4)(d2:5-6)\n");
     let mut hard = ring.alloc(1, &print("-hard")).start();
