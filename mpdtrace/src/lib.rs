@@ -28,6 +28,7 @@ pub mod render;
 pub mod serve;
 pub mod signal;
 pub mod slots;
+mod spawn_tree;
 pub mod svg;
 mod table;
 pub mod tool;

@@ -315,13 +315,20 @@ fn the_state_of_a_machine_comes_in_pieces_and_is_printed_line_by_line() {
 /// One process of a job on a host.
 fn running(host: &str, job: &str, alias: Option<&str>, rank: u32, program: &str) -> HostedPart {
     let ranks = RankSet::from_ranges(vec![(rank, rank)]);
-    let run = RankRun { world: None, program: program.into(), ranks, pids: vec![100 + rank] };
+    let run = RankRun {
+        world: None,
+        parent: None,
+        program: program.into(),
+        ranks,
+        pids: vec![100 + rank],
+    };
     let part = JobPart {
         job: job.parse().unwrap(),
         alias: alias.map(str::to_owned),
         user: "ada".into(),
         manager: 99,
         runs: vec![run],
+        spawns: None,
     };
     HostedPart { host: name(host), part }
 }

@@ -199,6 +199,7 @@ mod tests {
     fn part(host: &str, job: &str, ranks: &str, pids: &[u32], world: Option<World>) -> HostedPart {
         let run = RankRun {
             world,
+            parent: None,
             program: "a".to_owned(),
             ranks: ranks.parse().unwrap(),
             pids: pids.to_vec(),
@@ -209,6 +210,7 @@ mod tests {
             user: "me".to_owned(),
             manager: 1,
             runs: vec![run],
+            spawns: None,
         };
         HostedPart { host: name(host), part }
     }

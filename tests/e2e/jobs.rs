@@ -18,6 +18,7 @@ fn every_daemon_lists_all_3000_reported_ranks_of_a_manager() {
     let ranks = 3000;
     let run = RankRun {
         world: None,
+        parent: None,
         program: "solver".to_owned(),
         ranks: RankSet::from_ranges((0..ranks).map(|rank| (2 * rank, 2 * rank)).collect()),
         pids: (1..=ranks).collect(),

@@ -71,7 +71,7 @@ impl Process {
             Event::Registered => {
                 self.ranks.report_all(turn);
                 self.pmi.repeat_names(turn);
-                self.spawns.ask_for_placement(turn, machine);
+                self.spawns.registered(turn, machine);
             }
             Event::Ended(rank) => self.rank_ended(rank),
             Event::Retired(rank) => {

@@ -45,7 +45,7 @@ impl Process {
 
 /// Control first, then PMI, then output, then deadlines, then sending. All reports of a stage are delivered and
 /// handled before the next stage.
-const STAGES: [fn(&mut Process); 29] = [
+const STAGES: [fn(&mut Process); 30] = [
     |p| p.upstream.serve_console(&mut p.common.turn()),
     |p| p.upstream.serve_daemon(&mut p.common.turn()),
     |p| p.links.serve(&mut p.common.turn()),
@@ -66,6 +66,7 @@ const STAGES: [fn(&mut Process); 29] = [
     |p| p.ranks.expire(&mut p.common.turn(), !p.ending.is_busy()),
     |p| p.pmi.expire(&mut p.common.turn()),
     |p| p.spawns.expire(&mut p.common.turn(), p.pump.machine()),
+    |p| p.spawns.report(&mut p.common.turn(), p.pump.machine()),
     |p| p.upstream.expire(&mut p.common.turn()),
     |p| p.stdio.expire(&mut p.common.turn()),
     |p| p.stdio.serve_flows(&mut p.common.turn()),

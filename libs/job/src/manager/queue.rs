@@ -32,6 +32,8 @@ pub struct SpawnQueue<T> {
     /// The first waiting request had no room.
     full: Option<Full>,
     requests: u32,
+    /// Counts the changes of the list of waiting requests.
+    changes: u64,
     /// The number of worlds that were spawned so far.
     worlds: u32,
     /// The number of the next rank.
@@ -65,6 +67,7 @@ impl<T> SpawnQueue<T> {
             placing: None,
             full: None,
             requests: 0,
+            changes: 0,
             worlds: 0,
             next: size,
             last: None,
@@ -78,6 +81,7 @@ impl<T> SpawnQueue<T> {
             return false;
         }
         self.waiting.push_back((spawner, request));
+        self.changes += 1;
         // The spawner is blocked now, so its slot is free.
         self.full = None;
         true
@@ -108,6 +112,11 @@ impl<T> SpawnQueue<T> {
         self.waiting.iter().map(|(spawner, request)| (*spawner, request))
     }
 
+    /// Counts the changes of [`SpawnQueue::waiting`].
+    pub const fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// The deadline for the daemon's answer, or the time of the next question.
     pub fn deadline(&self) -> Option<Time> {
         self.placing.map(|placing| placing.until).or(self.full.map(|full| full.again))
@@ -118,7 +127,7 @@ impl<T> SpawnQueue<T> {
     pub fn answered(&mut self, number: u32, takes_worlds: bool) -> Option<(Rank, T)> {
         self.placing.filter(|placing| placing.number == number)?;
         self.placing = None;
-        if takes_worlds { self.waiting.pop_front() } else { None }
+        if takes_worlds { self.pop() } else { None }
     }
 
     /// The daemon has answered the question of that number: no host has a free slot.
@@ -133,6 +142,11 @@ impl<T> SpawnQueue<T> {
     pub fn expire(&mut self, now: Time) -> Option<(Rank, T)> {
         self.placing.filter(|placing| placing.until <= now)?;
         self.placing = None;
+        self.pop()
+    }
+
+    fn pop(&mut self) -> Option<(Rank, T)> {
+        self.changes += 1;
         self.waiting.pop_front()
     }
 
@@ -140,7 +154,7 @@ impl<T> SpawnQueue<T> {
     pub fn retain(&mut self, lives: impl Fn(Rank) -> bool) {
         if self.placing.is_none() {
             while self.waiting.front().is_some_and(|(spawner, _)| !lives(*spawner)) {
-                self.waiting.pop_front();
+                self.pop();
             }
         }
     }

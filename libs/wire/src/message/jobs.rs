@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::job::World;
-use crate::{DaemonName, JobId, RankSet, console_of};
+use crate::{DaemonName, JobId, Rank, RankSet, console_of};
 
 /// Most ranks in one [`RankRun`]; more ranks need several.
 pub const MAX_RUN: usize = 4096;
@@ -95,6 +95,37 @@ impl fmt::Display for JobRef {
     }
 }
 
+/// Most waiting spawns that a listing has of a job.
+pub const MAX_READY: usize = 256;
+
+/// Most blocked ranks that a listing has of a job. Their list fits one frame.
+pub const MAX_BLOCKED: usize = 1 << 16;
+
+/// The state of the spawns of a job, as its root manager knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpawnState {
+    /// Ranks that wait for a spawn or for processes that they have spawned, numbered through the job.
+    pub blocked: RankSet,
+    /// Spawns that wait, in their order.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_READY>")]
+    pub ready: Vec<ReadySpawn>,
+    /// How many more wait.
+    pub more_ready: u32,
+}
+
+/// A spawn that waits for slots.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadySpawn {
+    /// The rank that requested it, numbered through the job.
+    pub spawner: Rank,
+    /// How many processes.
+    pub size: u32,
+    /// The first program as the spawner wrote it.
+    pub program: String,
+}
+
 /// Ranks of one host that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,6 +133,9 @@ pub struct RankRun {
     /// Their world, if it was spawned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world: Option<World>,
+    /// The rank that spawned their world: the number of its world, and its number there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<(u32, Rank)>,
     /// The program as the user wrote it.
     pub program: String,
     /// The ranks, numbered through the job.
@@ -133,6 +167,9 @@ pub struct JobPart {
     /// The ranks started so far.
     #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
     pub runs: Vec<RankRun>,
+    /// On the host of the root manager, if ranks have spawned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spawns: Option<SpawnState>,
 }
 
 /// A job's part and its host.
@@ -191,6 +228,7 @@ mod tests {
     fn a_run_with_another_number_of_pids_than_ranks_is_unsound() {
         let run = |ranks: RankSet, pids: &[u32]| RankRun {
             world: None,
+            parent: None,
             program: "a".to_owned(),
             ranks,
             pids: pids.to_vec(),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::job::{Cookie, HostSlice, HostSlices, JobKey, MAX_HOST_SLICES, Notice, SpawnPlacement};
 use crate::message::console::RingRequest;
-use crate::message::jobs::{MAX_RUN, MAX_RUNS, RankRun};
+use crate::message::jobs::{MAX_RUN, MAX_RUNS, RankRun, SpawnState};
 use crate::message::meeting::{MeetingAnswer, MeetingOperation};
 use crate::message::order::Launch;
 use crate::message::ring::Payload;
@@ -192,6 +192,12 @@ pub enum ManagerReport {
         /// The ranks.
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
         runs: Vec<RankRun>,
+    },
+    /// The state of the job's spawns. Sent by the root manager when it has changed, several times a second at most, and to
+    /// each new daemon.
+    Spawns {
+        /// The state.
+        state: SpawnState,
     },
     /// All ranks of a spawned world have ended. Some of them ran here.
     Forgotten {

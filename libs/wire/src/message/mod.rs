@@ -28,7 +28,10 @@ pub use console::{
 };
 pub use greeting::{Greeting, MAX_GREETING};
 pub use group::{FenceGroup, FenceMembers};
-pub use jobs::{HostedPart, InvalidJobRef, JobPart, JobRef, MAX_RUN, MAX_RUNS, RankRun};
+pub use jobs::{
+    HostedPart, InvalidJobRef, JobPart, JobRef, MAX_BLOCKED, MAX_READY, MAX_RUN, MAX_RUNS, RankRun,
+    ReadySpawn, SpawnState,
+};
 pub use manager::{
     ManagerOrder, ManagerReport, NameAnswer, NameOperation, Opening, Placing, StartJob,
 };

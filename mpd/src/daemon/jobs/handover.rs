@@ -66,6 +66,7 @@ impl Jobs {
             manager: Some(pid),
             alias: None,
             runs: Vec::new(),
+            spawns: None,
             receivers: None,
             written: top::Written::default(),
             is_child: true,

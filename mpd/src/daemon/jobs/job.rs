@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use mpd_job::record::JobRecord;
 use mpd_wire::job::{JobKey, Notice};
-use mpd_wire::message::{RankRun, Span};
+use mpd_wire::message::{RankRun, Span, SpawnState};
 use mpd_wire::{Instance, RankSet};
 use nix::unistd::Pid;
 
@@ -26,6 +26,8 @@ pub(super) struct Job {
     /// The alias that the user gave the job, as its manager reports.
     pub(super) alias: Option<String>,
     pub(super) runs: Vec<RankRun>,
+    /// At the root: the state of the spawns, if there were any.
+    pub(super) spawns: Option<SpawnState>,
     /// At the root: the ranks that can receive standard input, and the number of ranks.
     pub(super) receivers: Option<(RankSet, u32)>,
     pub(super) written: Written,

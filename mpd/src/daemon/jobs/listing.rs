@@ -1,7 +1,7 @@
 //! The jobs of this host, in pages that fit an answer to the ring. Pure.
 
 use mpd_ring::MAX_ANSWER;
-use mpd_wire::message::{HostedPart, JobPart, RankRun};
+use mpd_wire::message::{HostedPart, JobPart, RankRun, SpawnState};
 use mpd_wire::{DaemonName, RankSet};
 
 /// Bytes of a page. The rest of an answer is the frame around it.
@@ -9,6 +9,9 @@ const PAGE: usize = MAX_ANSWER - 128;
 
 /// Ranks that are always on one page.
 const PIECE: usize = 64;
+
+/// Waiting spawns that are always on one page.
+const READY: usize = 4;
 
 /// Most characters of a text that users choose, so that an entry fits a page.
 const MAX_TEXT: usize = 100;
@@ -36,7 +39,7 @@ pub(super) fn page(parts: impl Iterator<Item = JobPart>, wanted: u32) -> (Vec<Jo
         }
         if page == wanted {
             match taken.last_mut().filter(|last| last.job == piece.job) {
-                Some(last) => last.runs.extend(piece.runs),
+                Some(last) => add(last, piece),
                 None => taken.push(piece),
             }
         }
@@ -49,15 +52,54 @@ pub(crate) fn hosted(host: DaemonName, jobs: Vec<JobPart>) -> impl Iterator<Item
     jobs.into_iter().map(move |part| HostedPart { host: host.clone(), part })
 }
 
-/// Splits a part into parts of at most [`PIECE`] ranks. A part without ranks stays as it is.
+/// Adds another piece of the same part.
+fn add(part: &mut JobPart, piece: JobPart) {
+    part.runs.extend(piece.runs);
+    if let Some(more) = piece.spawns {
+        let spawns = part.spawns.get_or_insert_default();
+        let blocked = spawns.blocked.ranges().iter().chain(more.blocked.ranges());
+        spawns.blocked = RankSet::from_ranges(blocked.copied().collect());
+        spawns.ready.extend(more.ready);
+        spawns.more_ready = spawns.more_ready.max(more.more_ready);
+    }
+}
+
+/// Splits the state of spawns into at least one piece.
+fn pieces_of_spawns(state: SpawnState) -> Vec<SpawnState> {
+    let more_ready = state.more_ready;
+    let ready = state.ready.chunks(READY).map(|some| SpawnState {
+        ready: some.to_vec(),
+        more_ready,
+        ..SpawnState::default()
+    });
+    let ranges = state.blocked.ranges().chunks(PIECE).map(|some| SpawnState {
+        blocked: RankSet::from_ranges(some.to_vec()),
+        more_ready,
+        ..SpawnState::default()
+    });
+    let mut all: Vec<SpawnState> = ranges.chain(ready).collect();
+    if all.is_empty() {
+        all.push(state);
+    }
+    all
+}
+
+/// Splits a part into parts of at most [`PIECE`] ranks or [`READY`] waiting spawns. A part with neither stays as it is.
 fn pieces(mut part: JobPart) -> Vec<JobPart> {
     let runs = std::mem::take(&mut part.runs);
-    let mut all = Vec::new();
+    let mut all: Vec<JobPart> = part
+        .spawns
+        .take()
+        .into_iter()
+        .flat_map(pieces_of_spawns)
+        .map(|spawns| JobPart { spawns: Some(spawns), ..part.clone() })
+        .collect();
     for run in &runs {
         let ranks: Vec<u32> = run.ranks.ranks().map(|rank| rank.0).collect();
         for (ranks, pids) in ranks.chunks(PIECE).zip(run.pids.chunks(PIECE)) {
             let run = RankRun {
                 world: run.world,
+                parent: run.parent,
                 program: run.program.clone(),
                 ranks: RankSet::from_ranges(ranks.iter().map(|rank| (*rank, *rank)).collect()),
                 pids: pids.to_vec(),
@@ -73,7 +115,8 @@ fn pieces(mut part: JobPart) -> Vec<JobPart> {
 
 #[cfg(test)]
 mod tests {
-    use mpd_wire::message::OrderAnswer;
+    use mpd_wire::Rank;
+    use mpd_wire::message::{OrderAnswer, ReadySpawn};
 
     use super::*;
 
@@ -82,6 +125,7 @@ mod tests {
         let worst = shortened(&"\u{1}".repeat(1000));
         let run = RankRun {
             world: None,
+            parent: None,
             program: worst.clone(),
             ranks: RankSet::from_ranges((0..ranks).map(|rank| (rank * 2, rank * 2)).collect()),
             pids: (0..ranks).map(|rank| 4_000_000 + rank).collect(),
@@ -92,6 +136,7 @@ mod tests {
             user: "u".repeat(100),
             manager: 4_000_000,
             runs: if ranks > 0 { vec![run] } else { vec![] },
+            spawns: None,
         }
     }
 
@@ -125,9 +170,41 @@ mod tests {
     }
 
     #[test]
+    fn the_state_of_spawns_is_whole_over_all_pages() {
+        let program = shortened(&"\u{1}".repeat(1000));
+        let ready =
+            |spawner| ReadySpawn { spawner: Rank(spawner), size: 1, program: program.clone() };
+        let state = SpawnState {
+            blocked: RankSet::from_ranges((0..2000).map(|rank| (rank * 2, rank * 2)).collect()),
+            ready: (0..100).map(ready).collect(),
+            more_ready: 7,
+        };
+        let whole = JobPart { spawns: Some(state.clone()), ..part(1, 1) };
+        let mut joined: Option<JobPart> = None;
+        for number in 0.. {
+            let (jobs, more) = page(std::iter::once(whole.clone()), number);
+            let answer = OrderAnswer::Jobs { jobs: jobs.clone(), more };
+            assert!(serde_json::to_vec(&answer).unwrap().len() <= MAX_ANSWER);
+            for piece in jobs {
+                match &mut joined {
+                    Some(joined) => add(joined, piece),
+                    None => joined = Some(piece),
+                }
+            }
+            if !more {
+                break;
+            }
+        }
+        assert_eq!(joined, Some(whole));
+        let idle = JobPart { spawns: Some(SpawnState::default()), ..part(1, 0) };
+        assert_eq!(page(std::iter::once(idle.clone()), 0), (vec![idle], false));
+    }
+
+    #[test]
     fn a_few_jobs_of_ordinary_size_are_one_page() {
         let run = RankRun {
             world: None,
+            parent: None,
             program: "/home/user/bin/solver".to_owned(),
             ranks: RankSet::below(64),
             pids: (0..64).map(|pid| 30_000 + pid).collect(),
@@ -138,6 +215,7 @@ mod tests {
             user: "user".to_owned(),
             manager: 29_999,
             runs: vec![run.clone()],
+            spawns: None,
         };
         let (jobs, more) = page((1..=5).map(job), 0);
         assert_eq!((jobs.len(), more), (5, false));

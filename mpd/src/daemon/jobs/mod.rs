@@ -28,7 +28,7 @@ use mpd_machine::Time;
 use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice, namespace_mark};
 use mpd_wire::message::{
     ConsoleReply, HostUse, JobPart, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder,
-    ManagerReport, Opening, OrderAnswer, RankRun, RunUse, Span,
+    ManagerReport, Opening, OrderAnswer, RankRun, RunUse, Span, SpawnState,
 };
 use mpd_wire::{DaemonName, Instance, JobId, Rank, RankSet};
 use nix::sys::signal::{Signal, kill};
@@ -244,6 +244,7 @@ impl Jobs {
     ) -> Option<Demand> {
         match report {
             ManagerReport::Ranks { alias, runs } => self.running(&job, alias, runs),
+            ManagerReport::Spawns { state } => self.spawning(&job, state),
             ManagerReport::Forgotten { first } => self.forgotten(&job, first),
             ManagerReport::Receivers { can, size } => self.can_receive(&job, can, size),
             ManagerReport::Written { counts } => self.written(&job, counts),
@@ -284,6 +285,15 @@ impl Jobs {
             run.program = listing::shortened(&run.program);
             job.runs.push(run);
         }
+    }
+
+    /// Stores the state of the spawns of a job.
+    fn spawning(&mut self, id: &JobId, mut state: SpawnState) {
+        let Some(job) = self.jobs.get_mut(id) else { return };
+        for ready in &mut state.ready {
+            ready.program = listing::shortened(&ready.program);
+        }
+        job.spawns = Some(state);
     }
 
     /// Removes a spawned world that has ended.
@@ -344,6 +354,7 @@ impl Jobs {
             user: self.user().to_owned(),
             manager: job.manager.map_or(0, |pid| pid.as_raw().unsigned_abs()),
             runs: job.runs.clone(),
+            spawns: job.spawns.clone(),
         };
         listing::page(self.jobs.iter().map(part), page)
     }
@@ -461,6 +472,7 @@ impl Jobs {
                 known.part = Some(Part { tree_index, manager, key });
                 known.connected = true;
                 known.runs.clear();
+                known.spawns = None;
                 known.written = top::Written::default();
                 Ok(id)
             }
@@ -480,6 +492,7 @@ impl Jobs {
                 manager: None,
                 alias: None,
                 runs: Vec::new(),
+                spawns: None,
                 receivers: None,
                 written: top::Written::default(),
                 is_child: false,

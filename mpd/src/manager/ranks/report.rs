@@ -1,6 +1,7 @@
 //! The reports about the ranks here to the daemon, for listings of jobs.
 
 use mpd_wire::RankSet;
+use mpd_wire::job::World as Numbers;
 use mpd_wire::message::{MAX_RUN, ManagerReport, RankRun};
 
 use super::Ranks;
@@ -34,12 +35,17 @@ impl Ranks {
         let started: Vec<(usize, u32, u32)> =
             here.map(|(rank, process)| (world.argset_of(rank), rank.0, process.number)).collect();
         let spawned = Some(world.numbers).filter(|numbers| numbers.number > 0);
+        let parent = world.spawner.as_ref().and_then(|spawner| {
+            let number = Numbers::number_of(spawner.kvsname.as_bytes(), &turn.job.order.kvsname)?;
+            Some((number, spawner.rank))
+        });
         let mut reports = Vec::new();
         for same in started.chunk_by(|one, next| one.0 == next.0) {
             let program = String::from_utf8_lossy(&world.spec.argsets[same[0].0].program);
             let program: String = program.chars().take(MAX_PROGRAM).collect();
             reports.extend(same.chunks(MAX_RUN).map(|some| RankRun {
                 world: spawned,
+                parent,
                 program: program.clone(),
                 ranks: RankSet::from_ranges(some.iter().map(|(_, r, _)| (*r, *r)).collect()),
                 pids: some.iter().map(|(_, _, pid)| *pid).collect(),

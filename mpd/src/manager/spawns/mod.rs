@@ -6,9 +6,11 @@
 //! |---|---|
 //! | [`info`] | the hints of a spawn |
 //! | [`order`] | the encoded order of a spawn |
+//! | [`state`] | the state of the spawns, for listings |
 
 mod info;
 mod order;
+mod state;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -24,6 +26,7 @@ use mpd_wire::message::{
 use pmi_proto::{SpawnRequest, Ticket};
 
 use self::order::SpawnOrder;
+use self::state::Reports;
 use super::announced::Announced;
 use super::caller::{Caller, Wish};
 use super::context::{Job, Turn};
@@ -55,6 +58,7 @@ pub(super) struct Spawns {
     arrived: BTreeMap<Rank, Bytes>,
     /// Only at the root.
     queue: SpawnQueue<Request>,
+    reports: Reports,
 }
 
 impl Spawns {
@@ -66,11 +70,12 @@ impl Spawns {
             from_parent: Gathering::default(),
             arrived: BTreeMap::new(),
             queue: SpawnQueue::new(job.spec.size()),
+            reports: Reports::default(),
         }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.queue.deadline()
+        self.queue.deadline().into_iter().chain(self.reports.next_deadline()).min()
     }
 
     pub(super) fn expire(&mut self, turn: &mut Turn<'_>, machine: &Manager) {
@@ -257,8 +262,19 @@ impl Spawns {
         }
     }
 
+    /// Reports the state of the spawns if it has changed.
+    pub(super) fn report(&mut self, turn: &mut Turn<'_>, machine: &Manager) {
+        self.reports.report(turn, machine, &self.queue);
+    }
+
+    /// A daemon has adopted this manager: it gets the state of the spawns, and the question that has no answer.
+    pub(super) fn registered(&mut self, turn: &mut Turn<'_>, machine: &Manager) {
+        self.reports.begin_again();
+        self.ask_for_placement(turn, machine);
+    }
+
     /// Asks the daemon for a placement, or asks the next daemon again.
-    pub(super) fn ask_for_placement(&self, turn: &mut Turn<'_>, machine: &Manager) {
+    fn ask_for_placement(&self, turn: &mut Turn<'_>, machine: &Manager) {
         let Some((request, first)) = self.queue.placing() else { return };
         // It was checked when it came.
         let Ok(first) = SpawnOrder::decode(&first.order) else { return };
