@@ -125,6 +125,10 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "PROGRAM", conflicts_with = "private")]
     pub(crate) alloc_hook: Option<PathBuf>,
 
+    /// Speed of this host for the placement by load; an ordinary host has 1 [default: 1]
+    #[arg(long, value_name = "X", value_parser = speed)]
+    pub(crate) speed: Option<u32>,
+
     /// Managers that wait for jobs, so that jobs start faster, 0 to 4 [default: $MPD_WAITING, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..=MOST_WAITING))]
     pub(crate) waiting: Option<u8>,
@@ -273,6 +277,12 @@ pub(crate) enum Role {
     /// Starts the daemon in the background.
     Starter,
     Daemon,
+}
+
+/// A speed in hundredths.
+fn speed(text: &str) -> Result<u32, String> {
+    mpd_placement::hosts::speed(text)
+        .ok_or_else(|| "it is 0.01 to 1000, with two decimals at most".to_owned())
 }
 
 impl Cli {

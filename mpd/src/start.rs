@@ -54,6 +54,9 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
     if let Some(ncpus) = cli.ncpus {
         option("--ncpus", ncpus.to_string().into_bytes());
     }
+    if let Some(speed) = cli.speed {
+        option("--speed", format!("{}.{:02}", speed / 100, speed % 100).into_bytes());
+    }
     let texts = [
         ("--ring", cli.ring.clone()),
         ("--join", Some(cli.entries().join(",")).filter(|list| !list.is_empty())),

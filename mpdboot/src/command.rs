@@ -185,6 +185,7 @@ pub(crate) fn daemon(
     option("--port", manner.listen.map(|n| n.to_string()));
     option("--ifhn", member.ifhn.clone());
     option("--ncpus", member.ncpus.map(|n| n.to_string()));
+    option("--speed", member.speed.map(|speed| format!("{}.{:02}", speed / 100, speed % 100)));
     option("--key", manner.key_file.clone().filter(|_| !manner.private));
     option("--waiting", manner.waiting.map(|n| n.to_string()));
     option("--held-by", places.holder.map(|pid| pid.to_string()));
@@ -207,6 +208,7 @@ mod tests {
             port: None,
             ifhn: None,
             ncpus: None,
+            speed: None,
             ordinal: None,
             nth: 1,
         }
@@ -299,8 +301,13 @@ mod tests {
         manner.ring = "blue".into();
         manner.listen = Some(7000);
         manner.key_file = Some("/k".into());
-        let member =
-            Member { ifhn: Some("ib7".into()), ncpus: Some(4), ordinal: Some(3), ..member() };
+        let member = Member {
+            ifhn: Some("ib7".into()),
+            ncpus: Some(4),
+            speed: Some(150),
+            ordinal: Some(3),
+            ..member()
+        };
         let join = ["h1:1", "h2:2"].map(|text| Address::new(text).unwrap());
         let places = Places {
             rundir: Some("/r"),
@@ -312,7 +319,7 @@ mod tests {
         assert_eq!(
             daemon(&manner, &member, &join, places).join(" "),
             "/opt/mpd --daemon --name h7 --ring blue --join h1:1,h2:2 --ordinal 3 --port 7000 \
-             --ifhn ib7 --ncpus 4 --key /k --waiting 2 --held-by 77 --rundir /r --keep /r/keep.json \
+             --ifhn ib7 --ncpus 4 --speed 1.50 --key /k --waiting 2 --held-by 77 --rundir /r --keep /r/keep.json \
              --in-batch"
         );
         (manner.waiting, manner.in_batch) = (None, false);
@@ -322,7 +329,7 @@ mod tests {
         assert_eq!(
             daemon(&manner, &member, &[], Places { agent, ..Places::default() }).join(" "),
             "/opt/mpd --agent --nonce 00ff --waits --report-ready --key-descriptor 4 --name h7 \
-             --ring blue --ordinal 3 --port 7000 --ifhn ib7 --ncpus 4"
+             --ring blue --ordinal 3 --port 7000 --ifhn ib7 --ncpus 4 --speed 1.50"
         );
     }
 }

@@ -103,6 +103,7 @@ fn member(host: &str, entry: Option<&HostEntry>, options: &RosterOptions) -> Mem
         port: entry.and_then(|entry| entry.port),
         ifhn: entry.and_then(|entry| entry.ifhn.clone()),
         ncpus: entry.and_then(|entry| entry.ncpus),
+        speed: entry.and_then(|entry| entry.speed),
         ordinal: None,
         nth: 1,
     }

@@ -38,6 +38,9 @@ pub(crate) struct Member {
     pub(crate) ifhn: Option<String>,
     /// Number of processes before other hosts are preferred.
     pub(crate) ncpus: Option<u32>,
+    /// Its speed in hundredths of that of an ordinary host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) speed: Option<u32>,
     /// Its ordinal in the ring; `None` for the last place.
     pub(crate) ordinal: Option<u64>,
     /// Number of the daemon on its host, from 1.
@@ -251,6 +254,7 @@ mod tests {
             port: None,
             ifhn: None,
             ncpus: Some(4),
+            speed: None,
             ordinal: Some(2),
             nth: 1,
         };

@@ -156,8 +156,9 @@ impl<'a> View<'a> {
         }
         let host = |top: &'a HostTop| {
             let HostTop { host, machine, .. } = top;
-            let HostUse { at_us, cpus, load_hundredths, busy_ms, memory_kib, available_kib } =
-                *machine;
+            let HostUse {
+                at_us, cpus, load_hundredths, busy_ms, memory_kib, available_kib, ..
+            } = *machine;
             HostRow {
                 host,
                 cpus,

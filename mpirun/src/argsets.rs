@@ -7,6 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
+use mpd_placement::by_load;
 use mpd_placement::gpus::VARIABLES_OF_GPUS;
 use mpd_placement::hosts::HostEntry;
 use mpd_placement::soft::Soft;
@@ -26,6 +27,7 @@ use crate::once::Once;
 use crate::options::{Key, Reach};
 use crate::scan::{self, Section, Setting};
 use crate::slots::{self, Held, Wait};
+use crate::surroundings::Surroundings;
 use crate::usage::Usage;
 
 /// Search path for programs if there is no `PATH`.
@@ -244,7 +246,23 @@ impl<'a> Argsets<'a> {
         }
         let mut spec = self.spec(most, chosen)?;
         held.map_or(Ok(()), |held| held.restrict(&mut spec))?;
+        if self.job.layout.is_by_load()? {
+            self.place_by_load(&mut spec)?;
+        }
         Ok((spec, demand))
+    }
+
+    /// Chooses the hosts by load, each with the number of its ranks.
+    fn place_by_load(&self, spec: &mut JobSpec) -> Result<(), Usage> {
+        if spec.argsets.iter().any(|argset| argset.hosts.is_some()) {
+            return Err(Usage::syntax("-placement load and -host contradict each other"));
+        }
+        let loaded = (self.caller.loaded)(&self.job.ring_options);
+        let failed = |e: String| Usage::new(format!("-placement load: {e}"));
+        let Surroundings { members, here, .. } = loaded.map_err(failed)?;
+        let hosts = by_load(spec.size(), &spec.placement, &members, &here);
+        spec.placement.hosts = hosts.map_err(|e| failed(e.to_string()))?;
+        Ok(())
     }
 
     /// The slots of the allocation that an option or a variable names.

@@ -56,6 +56,8 @@ pub struct Caller {
     pub finds: fn(&[u8], &str) -> bool,
     /// Reads the hosts of a job. A function, because only `-dry-run` needs it.
     pub survey: fn(&RingOptions, &[HostEntry]) -> Result<Surroundings, String>,
+    /// Reads the hosts of the ring with their loads. A function, because only `-placement load` needs it.
+    pub loaded: fn(&RingOptions) -> Result<Surroundings, String>,
     /// Asks for the slots of an allocation. A function, because the daemon must answer.
     pub held: fn(&RingOptions, &str) -> Result<Held, String>,
 }
@@ -89,6 +91,7 @@ impl Caller {
             cpus: surroundings::allowed,
             finds,
             survey: surroundings::read,
+            loaded: surroundings::loaded,
             held: slots::granted,
         })
     }

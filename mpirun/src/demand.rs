@@ -45,6 +45,7 @@ impl Demand {
             ncpus: request.slots,
             max: request.max,
             gpus: request.gpus,
+            speed: request.speed,
             ifhn: None,
             user: None,
             port: None,

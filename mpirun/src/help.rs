@@ -352,7 +352,7 @@ pub(crate) const FILES: [(&str, &str); 13] = [
         "-f FILE",
         "has one host per line: HOST, HOST:N, HOST N, or HOST with slots=N or cpu=N. The keys user=NAME (or \
          NAME@HOST), port=N and ifhn=NAME apply to the start of a daemon. With max_slots=N, a job with more ranks \
-         there is refused. gpus=N is the number of GPUs for -gpus-per-proc.",
+         there is refused. gpus=N is the number of GPUs for -gpus-per-proc. The key speed=X is the speed of the host for -placement load.",
     ),
     (
         "-bind-to user:LIST",

@@ -63,6 +63,7 @@ pub(crate) fn choices(entries: &[HostEntry]) -> Vec<HostChoice> {
         slots: entry.ncpus,
         max: entry.max,
         gpus: entry.gpus,
+        speed: entry.speed,
     };
     entries.iter().map(request).collect()
 }

@@ -127,6 +127,8 @@ pub enum Key {
     OutputFile,
     /// `-path`.
     Path,
+    /// `-placement`.
+    Placement,
     /// `-preload`.
     Preload,
     /// `-ppn`.
@@ -384,9 +386,13 @@ pub static OPTIONS: &[Opt] = {
          -hosts all and without -n: N processes on each host of the ring"),
     opt(Hosts, Key::RoundRobin, &["rr"], &[],
         "give each host one process in turn, as long as it has room"),
+    opt(Hosts, Key::Placement, &["placement"], &["slots|load"],
+        "the host of each rank: slots (default): a host fills its slots, then the next; load: the host whose CPUs are the \
+         least busy, by its load, its slots and its speed (speed=X in the host file)"),
     opt(Hosts, Key::SpawnPolicy, &["spawn-policy"], &["rr|load|pack"],
         "the host of each process that ranks spawn: rr (default): the next host after the one used last; \
-         load: the host with the fewest processes of the job for each CPU; pack: fill the slots of the \
+         load: the host whose CPUs are the least busy, by its load and speed, where blocked processes of the job do not \
+         count; pack: fill the slots of the \
          host used last, then of the next; MPICH's test spaiccreate2 hangs with rr because of a fault of \
          MPICH, but not with pack"),
     opt(Hosts, Key::SpawnLimit, &["spawn-limit"], &["K"],

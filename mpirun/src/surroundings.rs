@@ -4,19 +4,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mpd_io::console;
+use mpd_io::console::{self, Console, ConsoleError};
 use mpd_io::rundir::{Found, host_name};
 use mpd_io::{addresses, cpus, thishost};
-use mpd_placement::Candidate;
 use mpd_placement::binding::Cpu;
 use mpd_placement::hosts::HostEntry;
-use mpd_wire::message::{MemberView, RingView};
+use mpd_placement::{Candidate, HostLoad};
+use mpd_wire::message::{ConsoleReply, HostTop, MemberView, RingRequest, RingView};
 use mpd_wire::{DaemonName, Standing};
 
 use crate::ring_options::RingOptions;
 
 /// Time for the daemon of this host to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Time for all members of the ring to answer. It exceeds the daemon's own deadline of 10 s.
+const RING_PATIENCE: Duration = Duration::from_secs(15);
 /// The longest time for the lookups of all names together.
 const LOOKUPS: Duration = Duration::from_secs(5);
 
@@ -78,6 +80,33 @@ pub fn read(ring_options: &RingOptions, hosts: &[HostEntry]) -> Result<Surroundi
     }
 }
 
+/// The hosts of the ring that runs already, with their loads. A host that does not answer counts as idle.
+///
+/// # Errors
+/// There is no ring, or it does not answer, as a text.
+pub fn loaded(ring_options: &RingOptions) -> Result<Surroundings, String> {
+    let rundir = ring_options.rundir().map_err(|e| format!("{e:#}"))?;
+    let failed = |e: ConsoleError| format!("cannot ask the ring for its load: {e}");
+    let mut all = standing(console::describe(&rundir, PATIENCE).map_err(failed)?);
+    let mut console = Console::ask(&rundir, RingRequest::Top).map_err(failed)?;
+    loop {
+        match console.answer(Some(RING_PATIENCE)).map_err(failed)? {
+            ConsoleReply::Top { hosts, more, .. } => {
+                for HostTop { host, machine, .. } in hosts {
+                    if let Some(known) = all.members.iter_mut().find(|it| it.member == host) {
+                        let (running, speed) = (machine.load_hundredths, machine.speed_hundredths);
+                        known.load = HostLoad { running, speed };
+                    }
+                }
+                if !more {
+                    return Ok(all);
+                }
+            }
+            _ => return Err(failed(ConsoleError::Unfit)),
+        }
+    }
+}
+
 /// The CPUs of this host that a job may use; empty if the system does not list them.
 pub fn allowed() -> Vec<Cpu> {
     cpus::allowed().unwrap_or_default()
@@ -100,6 +129,7 @@ fn standing(view: RingView) -> Surroundings {
                 ordinal: member.ordinal,
                 draining: member.draining,
                 held: 0,
+                load: HostLoad::default(),
             })
             .collect(),
         here: view.me,
@@ -126,6 +156,7 @@ fn private(hosts: &[HostEntry]) -> Result<Surroundings, String> {
         ordinal,
         draining: false,
         held: 0,
+        load: HostLoad::default(),
     };
     let count = cpus::count();
     let first = own.and_then(|own| own.ncpus).unwrap_or(count);

@@ -119,6 +119,7 @@ pub fn of_host() -> HostUse {
         at_us: 0,
         cpus: cpus::count(),
         load_hundredths: load_hundredths(&load),
+        speed_hundredths: 100,
         busy_ms: busy_ticks(&read("/proc/stat")) * TICK_MS,
         memory_kib: field(&memory, "MemTotal:"),
         available_kib: field(&memory, "MemAvailable:"),

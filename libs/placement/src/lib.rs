@@ -55,6 +55,7 @@ pub mod description;
 mod error;
 pub mod gpus;
 pub mod hosts;
+mod load;
 pub mod locality;
 mod members;
 mod pool;
@@ -70,6 +71,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 pub use error::PlacementError;
+pub use load::{HostLoad, by_load};
 pub use members::gpus_of;
 
 use error::Names;
@@ -93,6 +95,8 @@ pub struct Candidate {
     pub draining: bool,
     /// Slots that allocations hold.
     pub held: u32,
+    /// Its load and speed, if they matter.
+    pub load: HostLoad,
 }
 
 /// The hosts of a job's ranks.

@@ -18,6 +18,8 @@ pub(super) struct Listed {
     /// The slots that are not held, or all of them if none is free.
     pub(super) ncpus: u32,
     pub(super) slots: Option<u32>,
+    /// The speed, if the list has one.
+    pub(super) speed: Option<u32>,
     /// Most ranks, if the list has a limit.
     pub(super) max: Option<u32>,
     /// All its slots are held by allocations, and the list gives no number.
@@ -113,7 +115,8 @@ impl<'a> Members<'a> {
         for request in requests {
             match self.find(&request.name)? {
                 Some(member) => {
-                    hosts.push(Listed { max: request.max, ..self.host(member, request.slots) });
+                    let (max, speed) = (request.max, request.speed);
+                    hosts.push(Listed { max, speed, ..self.host(member, request.slots) });
                 }
                 None => unknown.push(request.name.clone()),
             }
@@ -162,7 +165,14 @@ impl<'a> Members<'a> {
         let Candidate { ncpus, held, .. } = *self.list[member];
         let free = ncpus.saturating_sub(held);
         let shares = free == 0 && held > 0 && slots.is_none();
-        Listed { member, ncpus: if free > 0 { free } else { ncpus }, slots, max: None, shares }
+        Listed {
+            member,
+            ncpus: if free > 0 { free } else { ncpus },
+            slots,
+            speed: None,
+            max: None,
+            shares,
+        }
     }
 
     pub(super) fn names(&self, members: impl Iterator<Item = usize>) -> Vec<DaemonName> {

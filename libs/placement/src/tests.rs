@@ -6,7 +6,7 @@ use super::*;
 use mpd_wire::Rank;
 use mpd_wire::job::{Argset, Notice, PlacementSpec, RankOrder};
 
-fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
+pub(crate) fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
     let address = |port| Address::new(&format!("{}-ib:{port}", name.to_lowercase())).unwrap();
     Candidate {
         member: DaemonName::new(name).unwrap(),
@@ -15,6 +15,7 @@ fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
         ordinal,
         draining: false,
         held: 0,
+        load: HostLoad::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 use mpd_io::{cpus, random};
 use mpd_placement::spawn::{SpawnPlaced, SpawnPlacing, place_spawn};
-use mpd_placement::{Candidate, PlacedHost, place};
+use mpd_placement::{Candidate, HostLoad, PlacedHost, place};
 use mpd_ring::Ring;
 use mpd_wire::job::{HostSlice, HostSlices, JobSpec, Notice, SpawnPlacement};
 use mpd_wire::message::Placing;
@@ -58,10 +58,18 @@ pub(crate) fn alone(name: &str, spec: &JobSpec) -> Result<Plan> {
 }
 
 /// Places every process to be spawned on the live members of the ring.
-pub(crate) fn spawned_among(ring: &Ring, placement: &SpawnPlacement) -> Placing {
+pub(crate) fn spawned_among(
+    ring: &Ring,
+    placement: &SpawnPlacement,
+    load_of: impl Fn(&DaemonName) -> HostLoad,
+) -> Placing {
     let last = placement.last.as_ref().and_then(|last| ring.record(last));
     let ordinal = last.map(|record| record.ordinal);
-    placing(placement, &candidates(ring), ring.name(), ordinal)
+    let mut candidates = candidates(ring);
+    for candidate in &mut candidates {
+        candidate.load = load_of(&candidate.member);
+    }
+    placing(placement, &candidates, ring.name(), ordinal)
 }
 
 /// Places every process to be spawned on the host of this daemon, which has no ring.
@@ -129,6 +137,7 @@ fn candidate(record: &Record) -> Candidate {
         ordinal: record.ordinal,
         draining: record.draining,
         held: 0,
+        load: HostLoad::default(),
     }
 }
 
@@ -138,7 +147,15 @@ fn only(member: DaemonName) -> Candidate {
 
 /// This host, with one CPU.
 fn bare(member: DaemonName) -> Candidate {
-    Candidate { member, addresses: Vec::new(), ncpus: 1, ordinal: 0, draining: false, held: 0 }
+    Candidate {
+        member,
+        addresses: Vec::new(),
+        ncpus: 1,
+        ordinal: 0,
+        draining: false,
+        held: 0,
+        load: HostLoad::default(),
+    }
 }
 
 /// The managers get instances in a row, so that a list of many hosts is short.

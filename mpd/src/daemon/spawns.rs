@@ -1,6 +1,6 @@
 //! Requests of root managers about processes that their ranks spawn, and the answers of a daemon without a ring.
 
-use mpd_wire::job::SpawnPlacement;
+use mpd_wire::job::{SpawnPlacement, SpawnPolicy};
 use mpd_wire::message::{Launch, ManagerOrder};
 use mpd_wire::{DaemonName, JobId};
 
@@ -22,6 +22,16 @@ pub(super) enum Spawn {
     },
     /// Start managers on further hosts.
     Grow(Box<Launch>),
+}
+
+impl Spawn {
+    /// Whether processes are to be placed by load.
+    pub(super) fn is_by_load(&self) -> bool {
+        let Self::Place { placement, .. } = self else { return false };
+        let policies =
+            placement.blocks.iter().map(|block| block.policy.unwrap_or(placement.policy));
+        policies.into_iter().any(|policy| policy == SpawnPolicy::Load)
+    }
 }
 
 /// The messages that report hosts without a manager to the root manager of `job`.
@@ -55,8 +65,8 @@ pub(super) fn answers(name: &str, spawn: Spawn) -> Vec<ManagerMessage> {
 mod tests {
     use mpd_wire::Instance;
     use mpd_wire::RankSet;
+    use mpd_wire::job::SpawnBlock;
     use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey};
-    use mpd_wire::job::{SpawnBlock, SpawnPolicy};
     use mpd_wire::message::Placing;
 
     use super::*;

@@ -135,6 +135,7 @@ fn sample() -> Sample {
         at_us: 0,
         cpus: 4,
         load_hundredths: 152,
+        speed_hundredths: 100,
         busy_ms: 912_345,
         memory_kib: 8 << 20,
         available_kib: 6 << 20,

@@ -5,7 +5,15 @@ use crate::samples::name;
 
 fn machine(at_us: u64, busy_ms: u64) -> HostUse {
     let (memory_kib, available_kib) = (8 << 20, 6 << 20);
-    HostUse { at_us, cpus: 4, load_hundredths: 150, busy_ms, memory_kib, available_kib }
+    HostUse {
+        at_us,
+        cpus: 4,
+        load_hundredths: 150,
+        speed_hundredths: 100,
+        busy_ms,
+        memory_kib,
+        available_kib,
+    }
 }
 
 fn run(job: &str, at_us: u64, ranks: &[(u32, u64, u64)]) -> RunUse {

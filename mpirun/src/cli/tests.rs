@@ -16,9 +16,9 @@ mod texts;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
-use mpd_placement::Candidate;
 use mpd_placement::binding::Cpu;
 use mpd_placement::hosts::HostEntry;
+use mpd_placement::{Candidate, HostLoad};
 use mpd_wire::DaemonName;
 use mpd_wire::job::{Argset, Bytes, HostChoice, Limit};
 
@@ -54,6 +54,11 @@ fn caller(arguments: &[&str]) -> Caller {
         cpus: || (0..8).map(cpu).collect(),
         finds: |_, _| false,
         survey: |_, hosts| Ok(surroundings(hosts)),
+        loaded: |_| {
+            let mut all = surroundings(&["h1", "h2"].map(|h| HostEntry::named(h.into(), Some(8))));
+            all.members[1].load.running = 3200;
+            Ok(all)
+        },
         held: |_, alloc| match alloc {
             "a3" => Ok(Held {
                 id: "a3@h1".to_owned(),
@@ -96,7 +101,15 @@ fn cpu(number: u32) -> Cpu {
 
 fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
     let member = DaemonName::new(name).unwrap();
-    Candidate { member, addresses: Vec::new(), ncpus, ordinal, draining: false, held: 0 }
+    Candidate {
+        member,
+        addresses: Vec::new(),
+        ncpus,
+        ordinal,
+        draining: false,
+        held: 0,
+        load: HostLoad::default(),
+    }
 }
 
 /// The arguments of a line without quotes.

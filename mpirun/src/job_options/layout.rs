@@ -39,6 +39,7 @@ pub(crate) struct LayoutOptions {
     round_robin: bool,
     pub(crate) slots: SlotOptions,
     spawning: Spawning,
+    by_load: Once<bool>,
     numbered: Numbered,
     resources: Resources,
     reports: Reports,
@@ -122,6 +123,14 @@ impl LayoutOptions {
             Key::MapBy => self.map.set(map(setting)?, setting)?,
             Key::NoLocal => self.exclude.push("localhost".into()),
             Key::PerHost => self.per_host.set(processes(setting)?, setting)?,
+            Key::Placement => {
+                let by_load = match setting.text()? {
+                    "load" => true,
+                    "slots" => false,
+                    _ => return Err(setting.error("it must be 'slots' or 'load'")),
+                };
+                self.by_load.set(by_load, setting)?;
+            }
             Key::PrintRankMap => self.reports.rank_map = true,
             Key::RoundRobin => self.round_robin = true,
             Key::SpawnLimit => self.spawning.limit.set(processes(setting)?, setting)?,
@@ -205,6 +214,22 @@ impl LayoutOptions {
             Some(other) => Err(Usage::syntax(format!("{by} and {other} contradict each other"))),
             None => Ok(Some(by)),
         }
+    }
+
+    /// Whether ranks are placed by load.
+    pub(crate) fn is_by_load(&self) -> Result<bool, Usage> {
+        let other = match () {
+            () if self.by_load.get() != Some(&true) => return Ok(false),
+            () if self.per_host.get().is_some() => self.per_host.by(),
+            () if self.group.get().is_some() => self.group.by(),
+            () if self.round_robin => "-rr",
+            () => match self.choice()? {
+                Some(by) => by,
+                None => return Ok(true),
+            },
+        };
+        let by = self.by_load.by();
+        Err(Usage::syntax(format!("{by} and {other} contradict each other")))
     }
 
     /// The chosen hosts among `all`, in the order in which ranks use them.

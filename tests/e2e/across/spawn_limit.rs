@@ -1,9 +1,9 @@
-//! Spawns that wait for slots, and the niceness of spawned processes.
+//! Spawns that wait for slots, their listing, and the niceness of spawned processes.
 
 use crate::across::spawn::job;
 use crate::members::Members;
 use crate::mpi::libraries_with_ports;
-use crate::run::{Run, sample, wait_until};
+use crate::run::{Output, Run, sample, wait_until};
 use crate::spawn::one;
 
 /// Hosts d1 to d5, with one slot each.
@@ -97,5 +97,77 @@ fn spawned_processes_are_nicer_with_each_level() {
         let line = (own + 3 * depth).min(19).to_string();
         assert!(output.out().lines().any(|said| said == line), "{line}: {output}");
     }
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn mpdlistjobs_shows_the_parents_and_states_of_spawned_processes_and_the_spawns_that_wait() {
+    let ring = Members::new().option(&["--slots", "1"]).with(2);
+    let [stop, helper] =
+        [ring.suite.path("stop").display().to_string(), ring.suite.program("t-spawn")];
+    let wait = format!("until [ -e {stop} ]; do sleep 0.01; done");
+    // A child with a child of its own; then the spawns of both wait for slots.
+    let job =
+        spawner(&ring, &["many", "2", "1", &helper, "many", "2", "1", "sh", "-c", &wait]).start();
+    let list = |index: usize, option: &str| {
+        let run = ring.suite.command(ring.suite.program("mpdlistjobs"));
+        run.arg(option).env("MPD_RUNDIR", ring.rundir(index)).output()
+    };
+    let listing = || {
+        let output = list(1, "--json");
+        let value: serde_json::Value = serde_json::from_str(&output.out()).expect("JSON");
+        value["jobs"][0].clone()
+    };
+    let processes = |job: &serde_json::Value| {
+        let hosts = job["hosts"].as_array().cloned().unwrap_or_default();
+        let process = |it: &serde_json::Value| {
+            let word = |key: &str| it[key].as_str().unwrap_or("-").to_owned();
+            (it["world"].to_string(), word("parent"), word("state"))
+        };
+        let all = hosts.iter().filter_map(|host| host["processes"].as_array()).flatten();
+        let mut all: Vec<_> = all.map(process).collect();
+        all.sort();
+        all
+    };
+    let is = |job: &serde_json::Value, wanted: (&str, &str, &str)| {
+        let (world, parent, state) = wanted;
+        processes(job).contains(&(world.to_owned(), parent.to_owned(), state.to_owned()))
+    };
+    wait_until("two processes run, their ancestors are blocked, and a spawn waits", || {
+        let job = listing();
+        let running = processes(&job).iter().filter(|(.., state)| state == "running").count();
+        let blocked = is(&job, ("0", "-", "blocked")) && is(&job, ("1", "0", "blocked"));
+        blocked && running == 2 && job["ready"][0]["program"] == "sh"
+    });
+    let parents = processes(&listing()).into_iter().filter(|(_, parent, _)| parent != "-").count();
+    assert!(parents >= 3, "two processes of the first rank, and their children");
+    let output = list(2, "--tree");
+    output.code(0);
+    assert!(output.out().contains("  spawns:\n    rank 0 on d1: blocked, "), "{output}");
+    assert!(output.out().contains("ready: sh\n"), "{output}");
+    std::fs::write(stop, "").expect("a file");
+    job.wait().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_host_of_twice_the_speed_gets_at_least_twice_as_many_ranks_and_spawned_processes() {
+    let ring = Members::new().with(2);
+    let hosts = ring.suite.path("hosts");
+    std::fs::write(&hosts, "d1 slots=2\nd2 slots=2 speed=2\n").expect("a file");
+    let hosts = hosts.display().to_string();
+    // Both hosts are this machine and have its load. So the faster one may get a few more than twice as many.
+    let check = |output: &Output| {
+        output.code(0).quiet();
+        let count =
+            |host: &str| output.out().lines().filter(|line| *line == format!("{host} hi")).count();
+        let (slow, fast) = (count("d1"), count("d2"));
+        assert!((5..=20).contains(&slow) && slow + fast == 60, "{slow} and {fast}: {output}");
+    };
+    let ranks =
+        ["-f", &hosts, "-placement", "load", "-prepend-pattern", "%h ", "-n", "60", "echo", "hi"];
+    check(&ring.mpirun(1, &ranks).output());
+    let options = ["-f", &hosts, "-spawn-policy", "load", "-prepend-pattern", "%h "];
+    check(&job(&ring, &options, &[one(60, &["echo", "hi"], &[])]).output());
     ring.only_daemons_are_left();
 }

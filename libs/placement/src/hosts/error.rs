@@ -65,9 +65,12 @@ pub enum Problem {
     /// The text is not a number of GPUs.
     #[error("{} is not a number of GPUs: gpus=N takes 0 to {MAX_NCPUS}", shown(.0))]
     Gpus(String),
+    /// The text is not a speed.
+    #[error("{} is not a speed: speed=X takes 0.01 to 1000, and an ordinary host has 1", shown(.0))]
+    Speed(String),
     /// The text is neither a key nor a value.
     #[error(
-        "{} follows the host: only slots=N, max_slots=N, gpus=N, ifhn=NAME, user=NAME and port=N can",
+        "{} follows the host: only slots=N, max_slots=N, gpus=N, speed=X, ifhn=NAME, user=NAME and port=N can",
         shown(.0)
     )]
     Key(String),
@@ -105,6 +108,9 @@ impl Problem {
 
 /// Largest number of CPUs: more than any host has.
 pub(super) const MAX_NCPUS: u32 = 1_000_000;
+
+/// The highest speed, in hundredths.
+pub(super) const MAX_SPEED: u32 = 100_000;
 
 /// Most characters of an offending text that are shown.
 const SHOWN: usize = 60;

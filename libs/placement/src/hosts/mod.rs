@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! # a comment, to the end of the line
-//! [USER@]HOST[:NCPUS] [slots=NCPUS] [max_slots=N] [gpus=N] [ifhn=NAME] [user=NAME] [port=N]
+//! [USER@]HOST[:NCPUS] [slots=NCPUS] [max_slots=N] [gpus=N] [speed=X] [ifhn=NAME] [user=NAME] [port=N]
 //! ```
 //!
 //! Files of other launchers may write the number as `HOST N` or `cpu=N`.
@@ -22,7 +22,7 @@ mod tests;
 mod words;
 
 pub use error::{InvalidHosts, Problem};
-pub use words::{is_host_name, is_user_name};
+pub use words::{is_host_name, is_user_name, speed};
 
 use mpd_wire::job::MAX_HOSTS;
 use words::HostWord;
@@ -43,6 +43,8 @@ pub struct HostEntry {
     pub max: Option<u32>,
     /// The number of its GPUs.
     pub gpus: Option<u32>,
+    /// Its speed in hundredths of that of an ordinary host.
+    pub speed: Option<u32>,
     /// The name of the interface by which the other hosts reach it.
     pub ifhn: Option<String>,
     /// The user to log in as.
@@ -54,7 +56,7 @@ pub struct HostEntry {
 impl HostEntry {
     /// A host of which only the name and the number of processes are known.
     pub const fn named(host: String, ncpus: Option<u32>) -> Self {
-        Self { host, ncpus, max: None, gpus: None, ifhn: None, user: None, port: None }
+        Self { host, ncpus, max: None, gpus: None, speed: None, ifhn: None, user: None, port: None }
     }
 }
 
@@ -113,6 +115,7 @@ fn parse_line(content: &str, entries: &mut Vec<HostEntry>) -> Result<(), Problem
             ncpus: keys.ncpus,
             max: keys.max,
             gpus: keys.gpus,
+            speed: keys.speed,
             ifhn: keys.ifhn.get(index).cloned(),
             user: keys.user.clone(),
             port: keys.port,

@@ -12,7 +12,16 @@ fn problem(line: &str) -> String {
 
 fn plain(host: &str) -> HostEntry {
     let (max, gpus) = (None, None);
-    HostEntry { host: host.to_owned(), ncpus: None, max, gpus, ifhn: None, user: None, port: None }
+    HostEntry {
+        host: host.to_owned(),
+        ncpus: None,
+        max,
+        gpus,
+        speed: None,
+        ifhn: None,
+        user: None,
+        port: None,
+    }
 }
 
 #[test]
@@ -29,6 +38,16 @@ fn a_file_has_hosts_with_counts_keys_comments_and_blank_lines() {
     };
     let user = HostEntry { user: Some("_x".into()), ..plain("10.0.0.7") };
     assert_eq!(entries, [plain("h1"), full, HostEntry { ncpus: Some(8), ..plain("::1") }, user]);
+}
+
+#[test]
+fn the_speed_of_a_host_has_up_to_two_decimals() {
+    let speed =
+        |text: &str| parse_file(format!("h1 speed={text}").as_bytes()).map(|all| all[0].speed);
+    assert_eq!(["2", "0.5", "1.25", ".75"].map(speed), [200, 50, 125, 75].map(|s| Ok(Some(s))));
+    for bad in ["0", "fast", "-1", "1.234", "1001", ".", "", "1e3"] {
+        assert!(problem(&format!("h1 speed={bad}")).contains("is not a speed"), "{bad}");
+    }
 }
 
 #[test]

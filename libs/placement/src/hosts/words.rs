@@ -1,6 +1,6 @@
 //! The words of a line: the host with its count, and the keys after it.
 
-use super::error::{MAX_NCPUS, Problem};
+use super::error::{MAX_NCPUS, MAX_SPEED, Problem};
 use super::ranges::{self, Fault};
 
 /// Most bytes in the name of a host, as in the DNS.
@@ -108,6 +108,7 @@ pub(super) struct Keys {
     pub(super) ncpus: Option<u32>,
     pub(super) max: Option<u32>,
     pub(super) gpus: Option<u32>,
+    pub(super) speed: Option<u32>,
     /// Empty, or one name for each host.
     pub(super) ifhn: Vec<String>,
     pub(super) user: Option<String>,
@@ -139,6 +140,10 @@ impl Keys {
                     let gpus = gpus.ok_or_else(|| Problem::Gpus(refused()))?;
                     keys.gpus.replace(gpus).is_some()
                 }
+                "speed" | "sp" => {
+                    let speed = speed(value).ok_or_else(|| Problem::Speed(refused()))?;
+                    keys.speed.replace(speed).is_some()
+                }
                 "slots" | "cpu" => {
                     let slots = self::ncpus(value).ok_or_else(|| Problem::Ncpus(refused()))?;
                     keys.ncpus.replace(slots).is_some()
@@ -162,6 +167,20 @@ impl Keys {
         }
         Ok(keys)
     }
+}
+
+/// A speed like 2 or 0.75, in hundredths.
+pub fn speed(text: &str) -> Option<u32> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let hundredths = match part.len() {
+        0 => 0,
+        1 => 10 * decimal(part)?,
+        2 => decimal(part)?,
+        _ => return None,
+    };
+    let whole = if whole.is_empty() && !part.is_empty() { 0 } else { decimal(whole)? };
+    let speed = whole.checked_mul(100)?.checked_add(hundredths)?;
+    (1..=MAX_SPEED).contains(&speed).then_some(speed)
 }
 
 /// One name for each host.

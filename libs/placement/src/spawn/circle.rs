@@ -15,6 +15,8 @@ pub(super) struct Host {
     pub(super) member: usize,
     /// The processes that it takes before another host is preferred, where the policy counts slots.
     pub(super) slots: u32,
+    /// Its speed, if the list has one.
+    pub(super) speed: Option<u32>,
 }
 
 /// The host used last.
@@ -107,7 +109,7 @@ impl Circle {
 }
 
 fn whole_ring(members: &Members<'_>) -> Vec<Host> {
-    let host = |member| Host { member, slots: members.get(member).ncpus };
+    let host = |member| Host { member, slots: members.get(member).ncpus, speed: None };
     (0..members.len()).map(host).collect()
 }
 
@@ -152,7 +154,7 @@ fn listed(
         let place = *places.entry(member).or_insert(sequence.len());
         match sequence.get_mut(place) {
             Some(host) => host.slots = host.slots.saturating_add(slots),
-            None => sequence.push(Host { member, slots }),
+            None => sequence.push(Host { member, slots, speed: request.speed }),
         }
     }
     Ok((sequence, gone))

@@ -3,8 +3,8 @@
 //!
 //! All spawns of a job share one *cursor*: the host used last, by any rank's spawn. With `rr` each
 //! process goes to the host after the cursor. Many small spawns are therefore spread like one large
-//! spawn. With `load` a process goes to the host that has the fewest processes of the job per CPU,
-//! and the cursor decides ties. With `pack` the slots of the host used last are filled, and then
+//! spawn. With `load` a process goes to the host that is the least busy for its CPUs and its speed,
+//! and the cursor decides ties. Blocked processes of the job are no load. With `pack` the slots of the host used last are filled, and then
 //! those of the next host. When all slots are full, the order begins again.
 //!
 //! A block without hosts of its own has those of the job, otherwise all in ring order. Its own
@@ -19,11 +19,11 @@ mod circle;
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Ordering;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::PlacementError;
+use super::load::Busyness;
 use super::members::Members;
 use super::{Candidate, PlacedHost};
 use circle::{Circle, Host, Last};
@@ -79,6 +79,8 @@ struct Spawning<'a> {
     living: Vec<u32>,
     /// Those of them that are blocked.
     blocked: Vec<u32>,
+    /// Those that lived before this spawn.
+    before: Vec<u32>,
     limit: Option<u32>,
     /// The ranks that each member got.
     taken: Vec<Vec<(u32, u32)>>,
@@ -113,8 +115,20 @@ impl<'a> Spawning<'a> {
             Some(name) => members.number_of(name).map_or(Last::Gone(name, stood), Last::Member),
         };
         let taken = vec![Vec::new(); members.len()];
-        let (gone, next_rank) = (last, 0);
-        Self { request, members, is_lost, living, blocked, limit, taken, gone, last, next_rank }
+        let (gone, next_rank, before) = (last, 0, living.clone());
+        Self {
+            request,
+            members,
+            is_lost,
+            living,
+            blocked,
+            before,
+            limit,
+            taken,
+            gone,
+            last,
+            next_rank,
+        }
     }
 
     fn place_all(mut self) -> Result<SpawnPlacing, PlacementError> {
@@ -176,11 +190,11 @@ impl<'a> Spawning<'a> {
 
     fn by_load(&mut self, circle: &Circle, size: u32) {
         let mut at = circle.after(self.last);
-        let mut by_load: BTreeMap<Load, BTreeSet<usize>> = BTreeMap::new();
+        let mut by_load: BTreeMap<Busyness, BTreeSet<usize>> = BTreeMap::new();
         for (place, host) in
             circle.hosts.iter().enumerate().filter(|(_, host)| !self.is_full(**host))
         {
-            by_load.entry(self.load(host.member)).or_default().insert(place);
+            by_load.entry(self.busyness(*host)).or_default().insert(place);
         }
         for _ in 0..size {
             let mut least = by_load.first_entry().expect("the circle has room");
@@ -194,7 +208,7 @@ impl<'a> Spawning<'a> {
             let host = circle.hosts[place];
             self.give(host.member);
             if !self.is_full(host) {
-                by_load.entry(self.load(host.member)).or_default().insert(place);
+                by_load.entry(self.busyness(host)).or_default().insert(place);
             }
             at = circle.wrapped(place + 1);
         }
@@ -226,8 +240,12 @@ impl<'a> Spawning<'a> {
         }
     }
 
-    fn load(&self, member: usize) -> Load {
-        Load { processes: self.working(member), cpus: self.members.get(member).ncpus.max(1) }
+    /// The load of others counts too. That of the whole host contains the job's processes.
+    fn busyness(&self, host: Host) -> Busyness {
+        let Candidate { ncpus, load, .. } = self.members.get(host.member);
+        let others = load.running.saturating_sub(100 * u64::from(self.before[host.member]));
+        let processes = others + 100 * u64::from(self.working(host.member));
+        Busyness::new(processes, *ncpus, host.speed.unwrap_or(load.speed))
     }
 
     /// The living processes that are not blocked.
@@ -285,31 +303,3 @@ impl<'a> Spawning<'a> {
         Ok(SpawnPlaced { hosts: used.into_iter().map(host).collect(), last })
     }
 }
-
-/// The load of a host: processes per CPU.
-#[derive(Clone, Copy, Debug)]
-struct Load {
-    processes: u32,
-    cpus: u32,
-}
-
-impl Ord for Load {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let crossed = |one: &Self, other: &Self| u64::from(one.processes) * u64::from(other.cpus);
-        crossed(self, other).cmp(&crossed(other, self))
-    }
-}
-
-impl PartialOrd for Load {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Load {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Load {}

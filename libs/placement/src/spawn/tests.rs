@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use mpd_wire::job::SpawnBlock;
 
 use super::*;
+use crate::HostLoad;
 use mpd_wire::job::Misfit;
 
 const FIVE: &str = "h1 h2 h3 h4 h5";
@@ -17,7 +18,15 @@ fn ring(text: &str) -> Vec<Candidate> {
         let (word, draining) = word.strip_suffix('-').map_or((word, false), |word| (word, true));
         let (member, ncpus) = word.split_once(':').unwrap_or((word, "1"));
         let ncpus = ncpus.parse().unwrap();
-        Candidate { member: name(member), addresses: Vec::new(), ncpus, ordinal, draining, held: 0 }
+        Candidate {
+            member: name(member),
+            addresses: Vec::new(),
+            ncpus,
+            ordinal,
+            draining,
+            held: 0,
+            load: HostLoad::default(),
+        }
     };
     (1..).zip(text.split_whitespace()).map(member).collect()
 }
@@ -273,6 +282,23 @@ fn slots_of_the_list_count_for_the_limit_and_a_spawn_that_must_not_wait_exceeds_
 }
 
 #[test]
+fn by_load_a_faster_host_gets_more_and_one_that_others_use_fewer() {
+    let mut job = Job::new("a b c", SpawnPolicy::Load);
+    job.members[1].load.speed = 200;
+    // One process of another job, and the one of this job.
+    job.members[0].load.running = 200;
+    for _ in 0..20 {
+        job.spawn(vec![block(1)]);
+    }
+    assert_eq!(job.counts(), [4, 11, 6]);
+    let fast = HostChoice { speed: Some(300), ..HostChoice::new("c".into(), None) };
+    let own = SpawnBlock { hosts: Some(vec![list("b").remove(0), fast]), ..block(4) };
+    job.request.running.clear();
+    job.spawn(vec![own]);
+    assert_eq!(job.counts(), [0, 2, 2]);
+}
+
+#[test]
 fn blocked_processes_are_no_load() {
     let mut job = Job::new("a b", SpawnPolicy::Load);
     job.request.running = vec![(name("a"), 3), (name("b"), 2)];
@@ -354,6 +380,7 @@ proptest! {
             ordinal: host as u64,
             draining: *fate == 0,
             held: 0,
+            load: HostLoad::default(),
         };
         job.members = hosts.iter().enumerate().map(member).collect();
         let named = |which: u8| {

@@ -286,6 +286,7 @@ impl Writer {
             self.number(host.slots);
             self.number(host.max);
             self.number(host.gpus);
+            self.number(host.speed);
         }
     }
 
@@ -335,10 +336,11 @@ impl Reader<'_> {
     }
 
     fn hosts(&mut self) -> Result<Vec<HostChoice>, InvalidSpec> {
-        let count = self.count(7)?;
+        let count = self.count(8)?;
         let host = |r: &mut Self| {
             let (name, slots) = (r.text()?, r.number()?);
-            Ok(HostChoice { name, slots, max: r.number()?, gpus: r.number()? })
+            let (max, gpus, speed) = (r.number()?, r.number()?, r.number()?);
+            Ok(HostChoice { name, slots, max, gpus, speed })
         };
         (0..count).map(|_| host(self)).collect()
     }
@@ -422,6 +424,7 @@ mod tests {
                     slots: Some(4),
                     max: Some(8),
                     gpus: Some(2),
+                    speed: Some(150),
                 }],
                 exclude: vec!["h2".into()],
                 per_host: Some(2),

@@ -59,12 +59,15 @@ pub struct HostChoice {
     /// The number of its GPUs; `None`: as the system lists them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
+    /// Its speed in hundredths of that of an ordinary host; `None`: as its daemon says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed: Option<u32>,
 }
 
 impl HostChoice {
     /// A host with this number of slots.
     pub const fn new(name: String, slots: Option<u32>) -> Self {
-        Self { name, slots, max: None, gpus: None }
+        Self { name, slots, max: None, gpus: None, speed: None }
     }
 }
 

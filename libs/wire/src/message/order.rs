@@ -49,6 +49,8 @@ pub enum RingOrder {
         /// managers start to count output for the next such order.
         page: u32,
     },
+    /// Report the load and the speed of the host: [`OrderAnswer::Load`].
+    Load,
     /// The host of the job's root manager ends the job.
     KillJob {
         /// The job.
@@ -204,6 +206,11 @@ pub enum OrderAnswer {
         runs: Vec<RunUse>,
         /// Whether there is a next page.
         more: bool,
+    },
+    /// The load of this host.
+    Load {
+        /// This machine.
+        machine: HostUse,
     },
     /// A list about slots, as `mpd_alloc::exchange::Listing`.
     Slots(Payload),

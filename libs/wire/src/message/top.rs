@@ -17,6 +17,8 @@ pub struct HostUse {
     pub cpus: u32,
     /// Average number of running and runnable processes in the last minute, times 100.
     pub load_hundredths: u64,
+    /// The speed of its CPUs in hundredths of that of an ordinary host.
+    pub speed_hundredths: u32,
     /// CPU time of all its CPUs since boot, in milliseconds.
     pub busy_ms: u64,
     /// Its memory in KiB.

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use crate::daemon::jobs::listing;
 
 /// Bytes of a page. The rest of an answer is the usage of the machine and the frame around it.
-const PAGE: usize = MAX_ANSWER - 384;
+const PAGE: usize = MAX_ANSWER - 448;
 
 /// Most bytes of a rank.
 const RANK: usize = 192;
@@ -183,6 +183,7 @@ mod tests {
         let machine = HostUse {
             at_us: most,
             cpus: u32::MAX,
+            speed_hundredths: u32::MAX,
             load_hundredths: most,
             busy_ms: most,
             memory_kib: most,

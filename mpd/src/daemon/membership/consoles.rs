@@ -483,6 +483,7 @@ fn description(answer: &Answer) -> Option<MemberDescription> {
         | OrderAnswer::NoSuchJob
         | OrderAnswer::Jobs { .. }
         | OrderAnswer::Top { .. }
+        | OrderAnswer::Load { .. }
         | OrderAnswer::Slots(_)
         | OrderAnswer::Unknown
         | OrderAnswer::Failed { .. }

@@ -72,6 +72,7 @@ const fn is_question(order: &RingOrder) -> bool {
         RingOrder::Speak
             | RingOrder::ListJobs { .. }
             | RingOrder::Top { .. }
+            | RingOrder::Load
             | RingOrder::Slots(_)
             | RingOrder::FindJob { .. }
             | RingOrder::PassToJob { .. }
@@ -84,6 +85,7 @@ fn describe(order: &RingOrder) -> String {
         RingOrder::Speak => "describe itself".to_owned(),
         RingOrder::ListJobs { .. } => "list the jobs".to_owned(),
         RingOrder::Top { .. } => "report usage".to_owned(),
+        RingOrder::Load => "report its load".to_owned(),
         RingOrder::Slots(_) => "read a message about slots".to_owned(),
         RingOrder::Leave { member } => format!("{member} leaves"),
         RingOrder::LeaveAll => "all leave".to_owned(),

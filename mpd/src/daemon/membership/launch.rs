@@ -13,6 +13,7 @@ use mpd_wire::{DaemonName, JobId, frame};
 
 use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::membership::effect::Effect;
+use crate::daemon::membership::loads::Loads;
 use crate::daemon::membership::request::{Gathered, Numbers, Requester, payload_of};
 use crate::daemon::placement;
 use crate::daemon::spawns::{Spawn, manager_messages_of_missing};
@@ -50,6 +51,8 @@ pub(super) struct Launches {
     under_way: BTreeMap<RequestId, Launching>,
     cancelled: VecDeque<(Time, JobId)>,
     spawns: Vec<Spawn>,
+    /// For spawned processes that are placed by load.
+    loads: Loads,
 }
 
 impl Announcement {
@@ -79,12 +82,13 @@ impl Announcement {
 }
 
 impl Launches {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             numbers: Numbers::new(Requester::Launches),
             under_way: BTreeMap::new(),
             cancelled: VecDeque::new(),
             spawns: Vec::new(),
+            loads: Loads::default(),
         }
     }
 
@@ -98,6 +102,9 @@ impl Launches {
 
     /// Handles the complete answers to an announcement.
     pub(super) fn announced(&mut self, now: Time, gathered: &Gathered) -> Vec<Effect> {
+        if self.loads.gathered(now, gathered) {
+            return Vec::new();
+        }
         let Some(Launching { job, members, trace, began }) =
             self.under_way.remove(&gathered.request)
         else {
@@ -122,7 +129,15 @@ impl Launches {
     }
 
     /// Reports that an announcement was not sent, for this reason.
-    pub(super) fn unannounced(&mut self, request: RequestId, problem: &str) -> Vec<Effect> {
+    pub(super) fn unannounced(
+        &mut self,
+        now: Time,
+        request: RequestId,
+        problem: &str,
+    ) -> Vec<Effect> {
+        if self.loads.failed(now, request) {
+            return Vec::new();
+        }
         let Some(Launching { job, members, .. }) = self.under_way.remove(&request) else {
             return Vec::new();
         };
@@ -157,13 +172,17 @@ impl Launches {
         self.spawns.push(spawn);
     }
 
-    /// Serves the queued requests about spawned processes.
+    /// Serves the queued requests about spawned processes. They wait for the loads of the hosts if one of them needs these.
     pub(super) fn serve_spawns(&mut self, now: Time, ring: &Ring) -> Vec<Effect> {
+        if self.spawns.iter().any(Spawn::is_by_load) && !self.loads.are_fresh(now) {
+            return self.loads.ask(&mut self.numbers).into_iter().collect();
+        }
         let mut effects = Vec::new();
         for spawn in std::mem::take(&mut self.spawns) {
             match spawn {
                 Spawn::Place { job, request, placement } => {
-                    let outcome = placement::spawned_among(ring, &placement);
+                    let outcome =
+                        placement::spawned_among(ring, &placement, |member| self.loads.of(member));
                     let order = ManagerOrder::Placed { request, outcome };
                     effects.push(Effect::Report(ManagerMessage::new(job, order)));
                 }

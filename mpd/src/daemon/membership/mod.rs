@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`allocations`] | the slots of this host, requests for slots, and the queue |
 //! | [`links`] | the links of the ring, pings, our addresses |
+//! | [`loads`] | the loads of all hosts, for [`launch`] |
 //! | [`consoles`] | requests of consoles, and their answers |
 //! | [`launch`] | announcements of jobs to other hosts and from them; requests about spawned ranks |
 //! | [`meetings`] | requests of root managers here about other jobs |
@@ -25,6 +26,7 @@ mod keep;
 mod launch;
 mod lease;
 mod links;
+mod loads;
 mod meetings;
 mod names;
 mod outcome;
@@ -42,12 +44,14 @@ use std::collections::VecDeque;
 use anyhow::Result;
 use mio::Registry;
 use mpd_io::rundir::RunDir;
+use mpd_io::usage;
 use mpd_machine::{Pump, Time};
 use mpd_ring::{Event, Input, Output, RequestId, Ring, Sender};
 use mpd_wire::frame;
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{
-    ConsoleReply, JobRef, Launch, ManagerOrder, OrderAnswer, Payload, RingOrder, RingRequest,
+    ConsoleReply, HostUse, JobRef, Launch, ManagerOrder, OrderAnswer, Payload, RingOrder,
+    RingRequest,
 };
 use mpd_wire::{Address, Newcomer, Record};
 
@@ -92,6 +96,8 @@ pub(crate) struct Membership {
     stay: Stay,
     journal: Journal,
     manager_messages: VecDeque<ManagerMessage>,
+    /// The speed of this host in hundredths, if it was given.
+    speed: Option<u32>,
 }
 
 impl Membership {
@@ -116,6 +122,7 @@ impl Membership {
             stay,
             journal: Journal::default(),
             manager_messages: VecDeque::new(),
+            speed: cli.speed,
         })
     }
 
@@ -391,7 +398,8 @@ impl Membership {
                 self.route_all(registry, now, effect);
             }
             Requester::Launches => {
-                let effects = self.launches.announced(now, &gathered);
+                let mut effects = self.launches.announced(now, &gathered);
+                effects.extend(self.launches.serve_spawns(now, self.pump.machine()));
                 self.route_all(registry, now, effects);
             }
             Requester::Meetings => {
@@ -416,7 +424,8 @@ impl Membership {
                 self.consoles.finish(request, ConsoleReply::Refused { problem });
             }
             Requester::Launches => {
-                let effects = self.launches.unannounced(request, problem);
+                let mut effects = self.launches.unannounced(now, request, problem);
+                effects.extend(self.launches.serve_spawns(now, self.pump.machine()));
                 self.route_all(registry, now, effects);
             }
             Requester::Meetings => {
@@ -534,6 +543,9 @@ impl Membership {
                 return OrderAnswer::Jobs { jobs, more };
             }
             RingOrder::Top { page } => return self.usage(turn.jobs, page),
+            RingOrder::Load => {
+                return OrderAnswer::Load { machine: self.measured(usage::of_host()) };
+            }
             RingOrder::KillJob { job } => {
                 return self.order_roots(turn.jobs, &job, &ManagerOrder::Kill);
             }
@@ -575,7 +587,12 @@ impl Membership {
             self.manager_messages.extend(jobs.jobs_to_count().into_iter().map(manager_message));
         }
         let (machine, runs, more) = jobs.usage(page);
-        OrderAnswer::Top { machine, runs, more }
+        OrderAnswer::Top { machine: self.measured(machine), runs, more }
+    }
+
+    /// The use of this host with its speed.
+    fn measured(&self, machine: HostUse) -> HostUse {
+        HostUse { speed_hundredths: self.speed.unwrap_or(machine.speed_hundredths), ..machine }
     }
 
     /// Sends an order to the root managers of a job here.

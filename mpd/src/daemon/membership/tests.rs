@@ -173,11 +173,11 @@ fn the_root_manager_gets_a_report_of_hosts_that_did_not_get_its_job() {
     let announcement = Announcement::new(&launch(), false).unwrap().unwrap();
     let (request, order) = scatter(Some(launches.announce(NOW, announcement)));
     assert!(matches!(order, RingOrder::Launch(_)));
-    let effects = launches.unannounced(request, "no room");
+    let effects = launches.unannounced(NOW, request, "no room");
     let [Effect::Report(manager_message)] = &effects[..] else { panic!("{effects:?}") };
     let members = vec![(name("h2"), "no room".to_owned())];
     assert_eq!(manager_message.order, ManagerOrder::Missing { members });
-    assert!(launches.unannounced(request, "no room").is_empty(), "reported once");
+    assert!(launches.unannounced(NOW, request, "no room").is_empty(), "reported once");
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 fn host_choice(host: HostEntry) -> HostChoice {
-    HostChoice { gpus: host.gpus, ..HostChoice::new(host.host, host.ncpus) }
+    HostChoice { gpus: host.gpus, speed: host.speed, ..HostChoice::new(host.host, host.ncpus) }
 }
 
 /// Splits the value of `env`. A part without a name continues the part before it.

@@ -6,10 +6,12 @@
 //! |---|---|
 //! | [`info`] | the hints of a spawn |
 //! | [`order`] | the encoded order of a spawn |
+//! | [`request`] | a spawn that waits at the root |
 //! | [`state`] | the state of the spawns, for listings |
 
 mod info;
 mod order;
+mod request;
 mod state;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +28,7 @@ use mpd_wire::message::{
 use pmi_proto::{SpawnRequest, Ticket};
 
 use self::order::SpawnOrder;
+use self::request::Request;
 use self::state::Reports;
 use super::announced::Announced;
 use super::caller::{Caller, Wish};
@@ -36,13 +39,6 @@ use super::worlds::{Spawner, World};
 
 /// `MPI_ERR_SPAWN` of MPICH and its descendants: the error code of a process that `soft` has left out.
 const ERR_SPAWN: i32 = 42;
-
-/// A request at the root: its encoded order, which is small, and the number of processes.
-#[derive(Debug)]
-struct Request {
-    order: Box<[u8]>,
-    size: u32,
-}
 
 /// The spawns of ranks here, and at the root the queue of all spawns.
 #[derive(Debug)]

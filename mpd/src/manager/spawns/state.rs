@@ -8,8 +8,8 @@ use mpd_machine::Time;
 use mpd_wire::RankSet;
 use mpd_wire::message::{MAX_BLOCKED, MAX_READY, ManagerReport, ReadySpawn, SpawnState};
 
-use super::Request;
 use super::order::SpawnOrder;
+use super::request::Request;
 use crate::manager::context::Turn;
 
 /// The shortest time between two reports.

@@ -164,6 +164,24 @@ fn spawned_processes_have_a_limit_and_a_step_of_niceness() {
 }
 
 #[test]
+fn ranks_are_placed_by_load_and_speed() {
+    let slots = |line: &str| {
+        let hosts = placement(line).hosts.into_iter();
+        hosts.map(|host| (host.name, host.slots.unwrap_or(0))).collect::<Vec<_>>()
+    };
+    let pairs = |list: &[(&str, u32)]| {
+        list.iter().map(|&(name, slots)| (name.to_owned(), slots)).collect::<Vec<_>>()
+    };
+    assert_eq!(slots("-placement load -n 20 p"), pairs(&[("h0", 10), ("h2", 10)]), "h1 is busy");
+    assert_eq!(slots("-placement slots -n 20 p"), []);
+    assert!(problem("-placement fast p").contains("it must be 'slots' or 'load'"));
+    for other in ["-ppn 2", "-rr", "-g 2", "-pick N"] {
+        let said = problem(&format!("-hosts h1,h2 -placement load {other} -n 2 p"));
+        assert!(said.contains("contradict each other"), "{other}: {said}");
+    }
+}
+
+#[test]
 fn the_spawn_policy_is_one_of_three_words() {
     let policy = |line: &str| spec(line).spawn.policy;
     assert_eq!(policy("p"), SpawnPolicy::RoundRobin);

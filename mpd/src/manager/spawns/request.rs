@@ -1,0 +1,8 @@
+//! A spawn that waits at the root.
+
+/// The encoded order, which is small, and the number of processes.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) order: Box<[u8]>,
+    pub(super) size: u32,
+}
