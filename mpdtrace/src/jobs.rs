@@ -65,8 +65,8 @@ struct Process<'a> {
 /// A spawn that waits for slots.
 #[derive(Serialize)]
 struct Ready<'a> {
-    /// The name of the process that wants it.
-    parent: String,
+    /// The name of the process that wants it; none: a user.
+    parent: Option<String>,
     /// How many processes.
     size: u32,
     program: &'a str,
@@ -148,6 +148,8 @@ impl<'a> Job<'a> {
         for process in self.hosts.iter_mut().flat_map(|host| &mut host.processes) {
             if spawns.blocked.contains(process.in_job) {
                 process.state = Some("blocked");
+            } else if spawns.ended.contains(process.in_job) {
+                process.state = Some("ended");
             } else {
                 process.state.get_or_insert("running");
             }
@@ -155,7 +157,7 @@ impl<'a> Job<'a> {
         }
         let name = |rank: Rank| names.get(&rank).cloned().unwrap_or_else(|| rank.to_string());
         self.ready.extend(spawns.ready.iter().map(|ready| Ready {
-            parent: name(ready.spawner),
+            parent: ready.spawner.map(name),
             size: ready.size,
             program: &ready.program,
         }));
@@ -177,7 +179,7 @@ impl<'a> Job<'a> {
         }
         nodes.extend(self.ready.iter().map(|Ready { parent, size, program }| Node {
             name: None,
-            parent: Some(parent),
+            parent: parent.as_deref(),
             line: match size {
                 1 => format!("ready: {program}"),
                 _ => format!("ready: {size} processes of {program}"),
@@ -350,7 +352,8 @@ mod tests {
         let world = |number| Some(World { number, first: Rank(number), size: 1 });
         let spawns = SpawnState {
             blocked: "0,2".parse().unwrap(),
-            ready: vec![ReadySpawn { spawner: Rank(2), size: 2, program: "fib".into() }],
+            ended: "5".parse().unwrap(),
+            ready: vec![ReadySpawn { spawner: Some(Rank(2)), size: 2, program: "fib".into() }],
             more_ready: 3,
         };
         let mut here = part("h1", "1@h1", None, "0", &[31]);
@@ -366,7 +369,7 @@ mod tests {
         let (_, spawned) = text.split_once("  spawns:\n").unwrap();
         let expected = "    rank 0 on h1: blocked, fib\n      rank 0,1 on h2: running, fib\n        \
                         rank 0,2 on h1: blocked, fib\n          ready: 2 processes of fib\n    \
-                        rank 0,5 on h2: running, fib (its parent 0,4 has ended)\n    \
+                        rank 0,5 on h2: ended, fib (its parent 0,4 has ended)\n    \
                         ready: 3 more spawns\n";
         assert_eq!(spawned, expected);
         let listing = Listing { me: None, jobs, missing: vec![], problems: vec![] };

@@ -16,6 +16,7 @@ pub const NAMES: [&str; 23] = [
     "mpdtop",
     "mpdkilljob",
     "mpdsigjob",
+    "mpdgrow",
     "mpdstdin",
     "mpdfarm",
     "mpdstate",

@@ -392,6 +392,7 @@ impl<'a> Argsets<'a> {
             stdin_switch: self.job.switches_stdin(),
             output: self.job.output.spec()?,
             on_failure: self.job.reports.on_failure(),
+            elastic: self.job.reports.is_elastic(),
             abort_scope: self.job.reports.abort_scope(),
             timeout: self.job.timeout(),
             universe_size: match self.job.universe.get() {

@@ -55,6 +55,8 @@ pub enum Key {
     EnvExport,
     /// `-errfile-pattern`.
     ErrFile,
+    /// `-elastic`: ranks may leave.
+    Elastic,
     /// `-exclude`: excluded hosts.
     Exclude,
     /// `--generate-docs`, for `scripts/install`.
@@ -505,6 +507,8 @@ pub static OPTIONS: &[Opt] = {
         "end after SECONDS (MPIEXEC_TIMEOUT); 0: never").basic(),
     opt(Ending, Key::OnFailure, &["on-failure"], &["WHAT"],
         "after a failure: end the job (end, default), or let the other ranks run (continue, highest)").basic(),
+    opt(Ending, Key::Elastic, &["elastic"], &[],
+        "a rank may end with exit code 0 at any time, also without MPI_Finalize; the others continue"),
     opt(Ending, Key::ContinueOnFailure, &["disable-auto-cleanup", "k"], &[],
         "like -on-failure continue, but without messages about failed ranks (-v prints them); the exit \
          code is that of the first failed rank"),

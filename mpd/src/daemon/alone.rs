@@ -18,6 +18,7 @@ pub(super) fn answer(
         RingRequest::SignalJob { job, signal, single } => {
             order(jobs, &job, &ManagerOrder::Signal { signal, single })
         }
+        RingRequest::GrowJob { job, count } => order(jobs, &job, &ManagerOrder::Enlarge { count }),
         RingRequest::SwitchStdin { job, ranks } => {
             order(jobs, &job, &ManagerOrder::SwitchStdin { ranks })
         }

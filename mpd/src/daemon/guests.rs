@@ -88,6 +88,7 @@ pub(super) fn check(opening: &Opening) -> Result<(), String> {
             RingRequest::Jobs
             | RingRequest::KillJob { .. }
             | RingRequest::SignalJob { .. }
+            | RingRequest::GrowJob { .. }
             | RingRequest::SwitchStdin { .. }
             | RingRequest::State { job: Some(_) } => Ok(()),
             RingRequest::Describe

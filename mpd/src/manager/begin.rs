@@ -169,6 +169,7 @@ fn pump_of(spec: &JobSpec, order: &StartJob, now: Time) -> (Pump<Manager>, Optio
         abort_scope: spec.abort_scope,
         limit: spec.timeout,
         debugged: spec.debug.is_some(),
+        elastic: spec.elastic,
     };
     let member = order.host_slices.get(start.tree_index).map(|slice| slice.member.to_string());
     let host = member.unwrap_or_else(|| order.host.clone());

@@ -45,6 +45,7 @@ impl Process {
 
             Event::Spawn(caller, wish) => self.spawns.ask(turn, machine, (caller, wish)),
             Event::WorldPiece(from, bytes) => self.spawns.take_piece(turn, machine, (from, bytes)),
+            Event::Enlarge(count) => self.spawns.enlarge(turn, machine, count),
             Event::Placed(number, outcome) => {
                 self.spawns.placed(turn, machine, (number, outcome));
             }

@@ -86,6 +86,8 @@ pub(super) enum Event {
     Spawn(Caller, Wish),
     /// A piece of a request or of an order.
     WorldPiece(LinkEnd, Vec<u8>),
+    /// A user requests further processes.
+    Enlarge(u32),
     /// The placement of spawned processes.
     Placed(u32, Placing),
 

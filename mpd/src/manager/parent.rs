@@ -92,6 +92,7 @@ fn serve_daemon(means: &mut Means) -> Continue {
             }
             DaemonMessage::Signal { .. }
             | DaemonMessage::SwitchStdin(_)
+            | DaemonMessage::Enlarge(_)
             | DaemonMessage::CountOutput
             | DaemonMessage::Missing(_)
             | DaemonMessage::Launched(..)

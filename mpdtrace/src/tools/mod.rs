@@ -11,6 +11,7 @@ mod mpdcon;
 mod mpddrain;
 mod mpdexit;
 mod mpdfarm;
+mod mpdgrow;
 mod mpdhelp;
 mod mpdkilljob;
 mod mpdlistjobs;
@@ -54,6 +55,7 @@ const TOOLS: [(&str, Tool); 23] = [
     ("mpdtop", mpdtop::main),
     ("mpdkilljob", mpdkilljob::main),
     ("mpdsigjob", mpdsigjob::main),
+    ("mpdgrow", mpdgrow::main),
     ("mpdstdin", mpdstdin::main),
     ("mpdfarm", mpdfarm::main),
     ("mpdstate", mpdstate::main),

@@ -161,6 +161,7 @@ fn job_lines(
             "abort scope",
             (spec.abort_scope == AbortScope::Connected).then(|| "connected".to_owned()),
         ),
+        ("ranks may leave", flag(spec.elastic)),
         ("ranks may run alone", flag(spec.allow_alone)),
         ("universe size", spec.universe_size.map(|n| n.to_string())),
         ("memory kinds", spec.memory_kinds.clone()),

@@ -73,6 +73,7 @@ pub(crate) struct ReportOptions {
     trace_hops: bool,
     /// Whether messages about failed ranks are suppressed.
     pub(crate) is_silent: bool,
+    is_elastic: bool,
     /// Whether no progress is shown.
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
@@ -87,6 +88,7 @@ impl ReportOptions {
                 self.on_failure.set(Consequence::Continue, setting)?;
                 self.is_silent = true;
             }
+            Key::Elastic => self.is_elastic = true,
             Key::ExitCodeFile => self.ecfn.set(setting.nonempty()?.into(), setting)?,
             Key::OnFailure => self.on_failure.set(on_failure(setting)?, setting)?,
             Key::PrintExitCodes => self.print_exit_codes = true,
@@ -100,6 +102,11 @@ impl ReportOptions {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether ranks may end with 0 at any time.
+    pub(crate) const fn is_elastic(&self) -> bool {
+        self.is_elastic
     }
 
     /// The consequence of the first failing rank.

@@ -465,6 +465,7 @@ impl World {
             abort_scope: AbortScope::World,
             limit: None,
             debugged: false,
+            elastic: false,
         };
         self.hosts[host].manager = Some(Pump::new(Manager::new(config)));
         self.hosts[host].managed = true;

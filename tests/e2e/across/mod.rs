@@ -4,6 +4,7 @@ mod crowds;
 mod draining;
 mod ends;
 mod failures;
+mod growing;
 mod growth;
 mod input;
 mod libraries;

@@ -103,12 +103,13 @@ fn spawned_processes_are_nicer_with_each_level() {
 #[test]
 fn mpdlistjobs_shows_the_parents_and_states_of_spawned_processes_and_the_spawns_that_wait() {
     let ring = Members::new().option(&["--slots", "1"]).with(2);
-    let [stop, helper] =
-        [ring.suite.path("stop").display().to_string(), ring.suite.program("t-spawn")];
+    let helper = ring.suite.program("t-spawn");
+    let [outer, inner] = ["outer", "inner"].map(|name| ring.suite.new_directory(name));
+    let stop = ring.suite.path("stop").display().to_string();
     let wait = format!("until [ -e {stop} ]; do sleep 0.01; done");
-    // A child with a child of its own; then the spawns of both wait for slots.
-    let job =
-        spawner(&ring, &["many", "2", "1", &helper, "many", "2", "1", "sh", "-c", &wait]).start();
+    // A child with three children for two slots. Both wait for a file after their spawns.
+    let words = ["hold", &outer, "1", "1", &helper, "hold", &inner, "3", "1", "sh", "-c", &wait];
+    let job = spawner(&ring, &words).start();
     let list = |index: usize, option: &str| {
         let run = ring.suite.command(ring.suite.program("mpdlistjobs"));
         run.arg(option).env("MPD_RUNDIR", ring.rundir(index)).output()
@@ -122,30 +123,32 @@ fn mpdlistjobs_shows_the_parents_and_states_of_spawned_processes_and_the_spawns_
         let hosts = job["hosts"].as_array().cloned().unwrap_or_default();
         let process = |it: &serde_json::Value| {
             let word = |key: &str| it[key].as_str().unwrap_or("-").to_owned();
-            (it["world"].to_string(), word("parent"), word("state"))
+            [it["world"].to_string(), word("parent"), word("state")]
         };
         let all = hosts.iter().filter_map(|host| host["processes"].as_array()).flatten();
         let mut all: Vec<_> = all.map(process).collect();
         all.sort();
         all
     };
-    let is = |job: &serde_json::Value, wanted: (&str, &str, &str)| {
-        let (world, parent, state) = wanted;
-        processes(job).contains(&(world.to_owned(), parent.to_owned(), state.to_owned()))
-    };
+    let row = |world: &str, parent: &str, state: &str| [world, parent, state].map(str::to_owned);
+    let expected = [
+        row("0", "-", "blocked"),
+        row("1", "0", "blocked"),
+        row("2", "0,1", "running"),
+        row("3", "0,1", "running"),
+    ];
     wait_until("two processes run, their ancestors are blocked, and a spawn waits", || {
         let job = listing();
-        let running = processes(&job).iter().filter(|(.., state)| state == "running").count();
-        let blocked = is(&job, ("0", "-", "blocked")) && is(&job, ("1", "0", "blocked"));
-        blocked && running == 2 && job["ready"][0]["program"] == "sh"
+        let ready = &job["ready"][0];
+        processes(&job) == expected && ready["program"] == "sh" && ready["parent"] == "0,1"
     });
-    let parents = processes(&listing()).into_iter().filter(|(_, parent, _)| parent != "-").count();
-    assert!(parents >= 3, "two processes of the first rank, and their children");
     let output = list(2, "--tree");
     output.code(0);
     assert!(output.out().contains("  spawns:\n    rank 0 on d1: blocked, "), "{output}");
-    assert!(output.out().contains("ready: sh\n"), "{output}");
-    std::fs::write(stop, "").expect("a file");
+    assert!(output.out().contains("\n        ready: sh\n"), "{output}");
+    for file in [stop, format!("{outer}/go.1"), format!("{inner}/go.1")] {
+        std::fs::write(file, "").expect("a file");
+    }
     job.wait().code(0).quiet();
     ring.only_daemons_are_left();
 }

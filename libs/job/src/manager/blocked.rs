@@ -28,7 +28,7 @@ impl RankTable {
     pub(super) fn blocked(&self, waiting: impl Iterator<Item = Rank>) -> Blocked {
         let living = self.worlds.values().filter(|entry| entry.living > 0);
         let spawners = living.clone().filter_map(|entry| {
-            let spawner = entry.spawned.as_ref()?.spawner;
+            let spawner = entry.spawned.as_ref()?.spawner?;
             let parent = self.world_of(spawner)?.first;
             let pair = (parent.min(entry.world.first), parent.max(entry.world.first));
             self.connections.contains(&pair).then_some(spawner)

@@ -108,6 +108,8 @@ pub(super) struct Job {
     limit: Option<Duration>,
     /// The ranks are debuggers. The debugger's user handles failures of their programs.
     pub(super) debugged: bool,
+    /// Ranks may end with 0 at any time.
+    elastic: bool,
     timers: Timers<Timer>,
     acts: VecDeque<Act>,
 }
@@ -134,6 +136,7 @@ impl Job {
             early: Vec::new(),
             limit: config.limit,
             debugged: config.debugged,
+            elastic: config.elastic,
             timers: Timers::default(),
             acts: VecDeque::new(),
         }
@@ -443,7 +446,7 @@ impl Job {
             return self.review_living();
         }
         match (end, ended.pmi) {
-            (RankEnd::Exited(0), Pmi::Initialized) if !self.debugged => {
+            (RankEnd::Exited(0), Pmi::Initialized) if !self.debugged && !self.elastic => {
                 self.member_failed(now, ended.first, rank, Failure::NotFinalized { rank });
             }
             (RankEnd::Exited(0), _) => {
@@ -529,6 +532,7 @@ impl Job {
         if self.phase < Phase::Ending
             && self.on_failure == OnFailure::End
             && !self.debugged
+            && !self.elastic
             && let Some(rank) = self.rank_table.deserter(first)
         {
             self.end_by_rank(now, rank, Failure::LeftOthersWaiting { rank });

@@ -72,6 +72,8 @@ pub struct Config<'a> {
     pub limit: Option<Duration>,
     /// Whether the ranks are debuggers, whose programs start and end.
     pub debugged: bool,
+    /// Whether a rank may end with 0 at any time.
+    pub elastic: bool,
 }
 
 /// A world that the root has placed.
@@ -82,8 +84,8 @@ pub struct WorldPlan {
     pub world: World,
     /// The parts of each host.
     pub parts: Parts,
-    /// The rank that asked for it.
-    pub spawner: Rank,
+    /// The rank that asked for it; `None`: a user.
+    pub spawner: Option<Rank>,
     /// The name of its key-value space.
     pub kvsname: String,
     /// Hosts that join the job for this world.
@@ -396,7 +398,7 @@ impl Manager {
                 let failure = Failure::ConnectedJob { job, code, problem };
                 self.at_root(|job| job.connected_failed(now, failure));
             }
-            Input::SpawnRefused(spawner) => self.at_root(|job| job.refuse_spawn(spawner)),
+            Input::SpawnRefused(spawner) => self.at_root(|job| job.refuse_spawn(Some(spawner))),
             Input::Prepared(first) => branch.answer_here(Question::Prepared(first)),
             Input::Begun(first) => branch.answer_here(Question::Begun(first)),
             Input::WorldFailed(first, failure) => branch.world_failed(first, failure),
@@ -454,6 +456,11 @@ impl Manager {
     /// Which ranks are blocked, if those of `waiting` wait for a spawn. Only the root knows it.
     pub fn blocked(&self, waiting: impl Iterator<Item = Rank>) -> Blocked {
         self.job.as_ref().map(|job| job.rank_table.blocked(waiting)).unwrap_or_default()
+    }
+
+    /// The ranks of living worlds and of the first one that have ended. Only the root knows it.
+    pub fn ended(&self) -> RankSet {
+        self.job.as_ref().map(|job| job.rank_table.ended()).unwrap_or_default()
     }
 
     /// Counts the events that may have freed a slot. Only the root has it.

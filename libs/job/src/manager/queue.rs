@@ -1,4 +1,4 @@
-//! Requests for spawned processes at the root. The daemon places one request at a time, and each world gets numbers
+//! Requests for spawned processes at the root, of ranks and of users. The daemon places one request at a time, and each world gets numbers
 //! that no earlier world had.
 
 use std::collections::VecDeque;
@@ -23,10 +23,10 @@ pub const MAX_WAITING: usize = 1 << 17;
 /// After this time, hosts that had no free slot are asked again, since others may have joined.
 pub const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Requests of type `T`, in the order of arrival, each with its spawner.
+/// Requests of type `T`, in the order of arrival, each with its spawner; `None`: a user.
 #[derive(Debug)]
 pub struct SpawnQueue<T> {
-    waiting: VecDeque<(Rank, T)>,
+    waiting: VecDeque<(Option<Rank>, T)>,
     /// The first waiting request is being placed.
     placing: Option<PlacingNow>,
     /// The first waiting request had no room.
@@ -76,7 +76,7 @@ impl<T> SpawnQueue<T> {
 
     /// Adds a request of `spawner`. Returns whether there is room for it.
     #[must_use]
-    pub fn push(&mut self, spawner: Rank, request: T) -> bool {
+    pub fn push(&mut self, spawner: Option<Rank>, request: T) -> bool {
         if self.waiting.len() >= MAX_WAITING {
             return false;
         }
@@ -108,7 +108,7 @@ impl<T> SpawnQueue<T> {
     }
 
     /// The waiting requests with their spawners, in order.
-    pub fn waiting(&self) -> impl ExactSizeIterator<Item = (Rank, &T)> {
+    pub fn waiting(&self) -> impl ExactSizeIterator<Item = (Option<Rank>, &T)> {
         self.waiting.iter().map(|(spawner, request)| (*spawner, request))
     }
 
@@ -124,7 +124,7 @@ impl<T> SpawnQueue<T> {
 
     /// The daemon has answered the question of that number. Returns the request, which leaves the queue. `None` if the
     /// number is another one, or if no world can be started now: then the question is asked again later.
-    pub fn answered(&mut self, number: u32, takes_worlds: bool) -> Option<(Rank, T)> {
+    pub fn answered(&mut self, number: u32, takes_worlds: bool) -> Option<(Option<Rank>, T)> {
         self.placing.filter(|placing| placing.number == number)?;
         self.placing = None;
         if takes_worlds { self.pop() } else { None }
@@ -139,13 +139,13 @@ impl<T> SpawnQueue<T> {
     }
 
     /// The request that no daemon has answered in time, which leaves the queue.
-    pub fn expire(&mut self, now: Time) -> Option<(Rank, T)> {
+    pub fn expire(&mut self, now: Time) -> Option<(Option<Rank>, T)> {
         self.placing.filter(|placing| placing.until <= now)?;
         self.placing = None;
         self.pop()
     }
 
-    fn pop(&mut self) -> Option<(Rank, T)> {
+    fn pop(&mut self) -> Option<(Option<Rank>, T)> {
         self.changes += 1;
         self.waiting.pop_front()
     }
@@ -153,7 +153,11 @@ impl<T> SpawnQueue<T> {
     /// Removes the requests of spawners that have ended, unless the first one is being placed.
     pub fn retain(&mut self, lives: impl Fn(Rank) -> bool) {
         if self.placing.is_none() {
-            while self.waiting.front().is_some_and(|(spawner, _)| !lives(*spawner)) {
+            while self
+                .waiting
+                .front()
+                .is_some_and(|(spawner, _)| spawner.is_some_and(|spawner| !lives(spawner)))
+            {
                 self.pop();
             }
         }
@@ -171,7 +175,7 @@ impl<T> SpawnQueue<T> {
     /// A message for the user: there is no plan.
     pub fn plan(
         &mut self,
-        (spawner, size): (Rank, u32),
+        (spawner, size): (Option<Rank>, u32),
         kvsname: &str,
         hosts: &HostSlices,
         (placed, last): (Vec<HostSlice>, DaemonName),
@@ -241,7 +245,7 @@ mod tests {
         let mut queue = SpawnQueue::new(4);
         let now = Time::ZERO;
         assert!(!queue.begin_next(now, true, 0), "there is none");
-        assert!(queue.push(Rank(1), 'a') && queue.push(Rank(2), 'b'));
+        assert!(queue.push(Some(Rank(1)), 'a') && queue.push(Some(Rank(2)), 'b'));
         assert!(!queue.begin_next(now, false, 0));
         assert!(queue.begin_next(now, true, 0) && !queue.begin_next(now, true, 0));
         assert_eq!(queue.placing(), Some((1, &'a')));
@@ -249,10 +253,10 @@ mod tests {
         assert_eq!(queue.answered(1, false), None, "it is asked again");
         assert!(queue.begin_next(now, true, 0));
         assert_eq!(queue.answered(1, true), None, "an answer to the first question");
-        assert_eq!((queue.answered(2, true), queue.placing()), (Some((Rank(1), 'a')), None));
+        assert_eq!((queue.answered(2, true), queue.placing()), (Some((Some(Rank(1)), 'a')), None));
         assert!(queue.begin_next(now, true, 0));
         assert_eq!(queue.expire(now + LATER), None);
-        assert_eq!(queue.expire(now + PLACING_PATIENCE), Some((Rank(2), 'b')));
+        assert_eq!(queue.expire(now + PLACING_PATIENCE), Some((Some(Rank(2)), 'b')));
         assert_eq!((queue.deadline(), queue.begin_next(now, true, 0)), (None, false));
     }
 
@@ -260,7 +264,7 @@ mod tests {
     fn a_request_without_room_is_placed_again_when_a_slot_was_freed_and_after_a_second() {
         let mut queue = SpawnQueue::new(4);
         let now = Time::ZERO;
-        assert!(queue.push(Rank(1), 'a') && queue.begin_next(now, true, 3));
+        assert!(queue.push(Some(Rank(1)), 'a') && queue.begin_next(now, true, 3));
         queue.found_full(now, 7);
         assert!(queue.placing().is_some(), "the answer to another question");
         queue.found_full(now, 1);
@@ -271,20 +275,24 @@ mod tests {
         assert!(queue.begin_next(now + ASK_AGAIN, true, 4), "a host may have joined");
         queue.found_full(now, 3);
         assert!(
-            queue.push(Rank(2), 'b') && queue.begin_next(now, true, 4),
+            queue.push(Some(Rank(2)), 'b') && queue.begin_next(now, true, 4),
             "rank 2 is blocked now"
         );
-        assert_eq!(queue.answered(4, true), Some((Rank(1), 'a')), "the first request comes first");
+        assert_eq!(
+            queue.answered(4, true),
+            Some((Some(Rank(1)), 'a')),
+            "the first request comes first"
+        );
     }
 
     #[test]
     fn requests_of_ended_spawners_leave_the_front_and_the_queue_is_bounded() {
         let mut queue = SpawnQueue::new(4);
-        (1..=3).for_each(|rank| assert!(queue.push(Rank(rank), ())));
+        (1..=3).for_each(|rank| assert!(queue.push(Some(Rank(rank)), ())));
         queue.retain(|rank| rank == Rank(3));
-        assert_eq!(queue.waiting().map(|(rank, ())| rank).collect::<Vec<_>>(), [Rank(3)]);
+        assert_eq!(queue.waiting().map(|(rank, ())| rank).collect::<Vec<_>>(), [Some(Rank(3))]);
         let mut rest = (0..).map(Rank);
-        let refused = rest.find(|rank| !queue.push(*rank, ()));
+        let refused = rest.find(|rank| !queue.push(Some(*rank), ()));
         assert_eq!((queue.waiting().len(), refused), (MAX_WAITING, Some(Rank(131_071))));
     }
 
@@ -293,7 +301,7 @@ mod tests {
         let mut queue = SpawnQueue::<()>::new(4);
         let hosts = host_slices(2, 2);
         let both = placed(&[(1, 0, 0), (5, 1, 2)]);
-        let mut plan = |size, placed| queue.plan((Rank(3), size), "kvs", &hosts, placed);
+        let mut plan = |size, placed| queue.plan((Some(Rank(3)), size), "kvs", &hosts, placed);
         let first = plan(3, both).unwrap();
         assert_eq!(first.world, World { number: 1, first: Rank(4), size: 3 });
         let ranges = |low, high| RankSet::from_ranges(vec![(low, high)]);

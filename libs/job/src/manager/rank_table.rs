@@ -39,7 +39,8 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Spawned {
     pub(super) stage: Stage,
-    pub(super) spawner: Rank,
+    /// `None`: a user has requested the world.
+    pub(super) spawner: Option<Rank>,
     pub(super) kvsname: String,
     /// The reason of a failed start, and the host.
     pub(super) failure: Option<(DaemonName, Failure)>,
@@ -384,6 +385,16 @@ impl RankTable {
             entry.fence.release();
         }
         is_complete
+    }
+
+    /// The ranks of all worlds here that have ended.
+    pub(super) fn ended(&self) -> RankSet {
+        let of = |entry: &Entry| {
+            let world = entry.world;
+            let ended = (0..).zip(&entry.members).filter(|(_, member)| member.end.is_some());
+            ended.map(|(own, _)| world.in_job(Rank(own))).collect::<Vec<_>>()
+        };
+        self.worlds.values().flat_map(of).collect()
     }
 
     /// Ranks that have not ended, at tree indices that `is_meant`.

@@ -31,12 +31,24 @@ pub struct Start {
     pub limit: Option<Duration>,
     /// [`Config::debugged`].
     pub debugged: bool,
+    /// [`Config::elastic`].
+    #[serde(default)]
+    pub elastic: bool,
 }
 
 impl Start {
     /// The same as a [`Config`].
     pub const fn config(&self) -> Config<'_> {
-        let Self { host_slices, tree_index, size, on_failure, abort_scope, limit, debugged } = self;
+        let Self {
+            host_slices,
+            tree_index,
+            size,
+            on_failure,
+            abort_scope,
+            limit,
+            debugged,
+            elastic,
+        } = self;
         Config {
             host_slices,
             tree_index: *tree_index,
@@ -45,6 +57,7 @@ impl Start {
             abort_scope: *abort_scope,
             limit: *limit,
             debugged: *debugged,
+            elastic: *elastic,
         }
     }
 }

@@ -29,7 +29,7 @@ impl Job {
     /// Starts a world that the daemon has placed.
     pub(super) fn spawn(&mut self, plan: WorldPlan) {
         let WorldPlan { world, parts, spawner, kvsname, joining } = plan;
-        if !self.rank_table.lives(spawner) {
+        if spawner.is_some_and(|spawner| !self.rank_table.lives(spawner)) {
             // The rank that asked for the world has ended.
             return;
         }
@@ -51,13 +51,21 @@ impl Job {
         let stage = Stage::Preparing;
         let spawned = Spawned { stage, spawner, kvsname, failure: None };
         self.rank_table.add(world, parts.clone(), Some(spawned));
-        self.rank_table.connect(spawner, world.number, true);
+        if let Some(spawner) = spawner {
+            self.rank_table.connect(spawner, world.number, true);
+        }
         self.command(Down::World { world, parts });
     }
 
     /// The daemon could not place a world.
-    pub(super) fn refuse_spawn(&mut self, spawner: Rank) {
-        self.command(Down::Spawned { spawner, outcome: SpawnOutcome::Failed { rank: None } });
+    pub(super) fn refuse_spawn(&mut self, spawner: Option<Rank>) {
+        self.answer_spawn(spawner, SpawnOutcome::Failed { rank: None });
+    }
+
+    fn answer_spawn(&mut self, spawner: Option<Rank>, outcome: SpawnOutcome) {
+        if let Some(spawner) = spawner {
+            self.command(Down::Spawned { spawner, outcome });
+        }
     }
 
     /// A part of a world cannot be started. The wait for its other parts ends as soon as possible.
@@ -91,7 +99,7 @@ impl Job {
         }
         spawned.stage = Stage::Running;
         let (spawner, kvsname) = (spawned.spawner, spawned.kvsname.clone());
-        self.command(Down::Spawned { spawner, outcome: SpawnOutcome::Done { kvsname } });
+        self.answer_spawn(spawner, SpawnOutcome::Done { kvsname });
         // The world may have ended already.
         self.review_world(first);
     }
@@ -116,12 +124,15 @@ impl Job {
             Failure::CannotExecute { rank, .. } => Some(*rank),
             _ => None,
         };
-        let spawner_in =
-            self.rank_table.world_of(spawner).map_or(spawner, |world| world.own(spawner));
-        self.emit(Output::ReportNotice(format!(
-            "spawn by rank {spawner_in}: host {member}: {failure}"
-        )));
-        self.command(Down::Spawned { spawner, outcome: SpawnOutcome::Failed { rank } });
+        let what = spawner.map_or_else(
+            || "growth".to_owned(),
+            |spawner| {
+                let world = self.rank_table.world_of(spawner);
+                format!("spawn by rank {}", world.map_or(spawner, |world| world.own(spawner)))
+            },
+        );
+        self.emit(Output::ReportNotice(format!("{what}: host {member}: {failure}")));
+        self.answer_spawn(spawner, SpawnOutcome::Failed { rank });
     }
 
     /// The job is over: reports the ends of worlds that are still in the table. Their start was not complete.

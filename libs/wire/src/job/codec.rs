@@ -39,6 +39,7 @@ impl JobSpec {
         self.output.only.iter().for_each(|only| w.ranks(only));
         w.flag(self.on_failure == OnFailure::Continue);
         w.flag(self.abort_scope == AbortScope::Connected);
+        w.flag(self.elastic);
         w.u64(self.timeout.map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)));
         w.u64(self.universe_size.map_or(u64::MAX, u64::from));
         w.option(self.memory_kinds.as_ref().map(|kinds| kinds.as_bytes()));
@@ -87,6 +88,7 @@ impl JobSpec {
         let output = OutputSpec::decode(&mut r)?;
         let on_failure = if r.flag()? { OnFailure::Continue } else { OnFailure::End };
         let abort_scope = if r.flag()? { AbortScope::Connected } else { AbortScope::World };
+        let elastic = r.flag()?;
         let timeout = Some(r.u64()?).filter(|&ms| ms != 0).map(Duration::from_millis);
         let universe_size = match r.u64()? {
             u64::MAX => None,
@@ -124,6 +126,7 @@ impl JobSpec {
             output,
             on_failure,
             abort_scope,
+            elastic,
             timeout,
             universe_size,
             memory_kinds,
@@ -412,6 +415,7 @@ mod tests {
             },
             on_failure: OnFailure::Continue,
             abort_scope: AbortScope::Connected,
+            elastic: true,
             timeout: Some(Duration::from_secs(3)),
             universe_size: Some(12),
             memory_kinds: Some("mpi,system".into()),

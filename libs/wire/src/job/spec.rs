@@ -33,6 +33,8 @@ pub struct JobSpec {
     pub output: OutputSpec,
     /// The effect of the first failure.
     pub on_failure: OnFailure,
+    /// Whether a rank may end with 0 at any time, which is then no failure.
+    pub elastic: bool,
     /// Whether the failure of a connected job ends this one.
     pub abort_scope: AbortScope,
     /// How long the job may run.

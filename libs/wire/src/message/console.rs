@@ -60,6 +60,13 @@ pub enum RingRequest {
         /// The job.
         job: JobRef,
     },
+    /// Start further processes of the job's last program, as a world of their own: answered like [`RingRequest::KillJob`].
+    GrowJob {
+        /// The job.
+        job: JobRef,
+        /// How many processes.
+        count: u32,
+    },
     /// Signal the ranks of the job: answered as [`RingRequest::KillJob`].
     SignalJob {
         /// The job.

@@ -98,8 +98,8 @@ impl fmt::Display for JobRef {
 /// Most waiting spawns that a listing has of a job.
 pub const MAX_READY: usize = 256;
 
-/// Most blocked ranks that a listing has of a job. Their list fits one frame.
-pub const MAX_BLOCKED: usize = 1 << 16;
+/// Most blocked and most ended ranks that a listing has of a job. Both lists fit one frame.
+pub const MAX_LISTED_RANKS: usize = 1 << 15;
 
 /// The state of the spawns of a job, as its root manager knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,6 +107,8 @@ pub const MAX_BLOCKED: usize = 1 << 16;
 pub struct SpawnState {
     /// Ranks that wait for a spawn or for processes that they have spawned, numbered through the job.
     pub blocked: RankSet,
+    /// Ranks that have ended, of worlds with living ranks and of the first world.
+    pub ended: RankSet,
     /// Spawns that wait, in their order.
     #[serde(deserialize_with = "at_most::<_, _, MAX_READY>")]
     pub ready: Vec<ReadySpawn>,
@@ -118,8 +120,8 @@ pub struct SpawnState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadySpawn {
-    /// The rank that requested it, numbered through the job.
-    pub spawner: Rank,
+    /// The rank that requested it, numbered through the job; `None`: a user.
+    pub spawner: Option<Rank>,
     /// How many processes.
     pub size: u32,
     /// The first program as the spawner wrote it.

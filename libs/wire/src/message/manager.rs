@@ -75,6 +75,11 @@ pub enum ManagerOrder {
         /// Whether only the rank's own process gets the signal, not its process group.
         single: bool,
     },
+    /// A user's request: start that many further processes of the last program. For the root manager.
+    Enlarge {
+        /// How many.
+        count: u32,
+    },
     /// A user's request: these ranks receive standard input from now on. For the root manager.
     SwitchStdin {
         /// The ranks.

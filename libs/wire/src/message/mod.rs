@@ -29,8 +29,8 @@ pub use console::{
 pub use greeting::{Greeting, MAX_GREETING};
 pub use group::{FenceGroup, FenceMembers};
 pub use jobs::{
-    HostedPart, InvalidJobRef, JobPart, JobRef, MAX_BLOCKED, MAX_READY, MAX_RUN, MAX_RUNS, RankRun,
-    ReadySpawn, SpawnState,
+    HostedPart, InvalidJobRef, JobPart, JobRef, MAX_LISTED_RANKS, MAX_READY, MAX_RUN, MAX_RUNS,
+    RankRun, ReadySpawn, SpawnState,
 };
 pub use manager::{
     ManagerOrder, ManagerReport, NameAnswer, NameOperation, Opening, Placing, StartJob,

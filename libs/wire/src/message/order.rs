@@ -65,6 +65,13 @@ pub enum RingOrder {
         /// Whether only the rank's own process gets the signal, not its process group.
         single: bool,
     },
+    /// The job's root manager starts further processes.
+    GrowJob {
+        /// The job.
+        job: JobRef,
+        /// How many.
+        count: u32,
+    },
     /// The daemon whose job of this user has PMIx namespaces with this mark answers [`OrderAnswer::Found`].
     FindJob {
         /// The mark: [`namespace_mark`](crate::job::namespace_mark).

@@ -57,11 +57,15 @@ fn add(part: &mut JobPart, piece: JobPart) {
     part.runs.extend(piece.runs);
     if let Some(more) = piece.spawns {
         let spawns = part.spawns.get_or_insert_default();
-        let blocked = spawns.blocked.ranges().iter().chain(more.blocked.ranges());
-        spawns.blocked = RankSet::from_ranges(blocked.copied().collect());
+        spawns.blocked = joined(&spawns.blocked, &more.blocked);
+        spawns.ended = joined(&spawns.ended, &more.ended);
         spawns.ready.extend(more.ready);
         spawns.more_ready = spawns.more_ready.max(more.more_ready);
     }
+}
+
+fn joined(one: &RankSet, other: &RankSet) -> RankSet {
+    RankSet::from_ranges(one.ranges().iter().chain(other.ranges()).copied().collect())
 }
 
 /// Splits the state of spawns into at least one piece.
@@ -72,12 +76,18 @@ fn pieces_of_spawns(state: SpawnState) -> Vec<SpawnState> {
         more_ready,
         ..SpawnState::default()
     });
-    let ranges = state.blocked.ranges().chunks(PIECE).map(|some| SpawnState {
-        blocked: RankSet::from_ranges(some.to_vec()),
+    let some = |ranges: &[(u32, u32)]| RankSet::from_ranges(ranges.to_vec());
+    let blocked = state.blocked.ranges().chunks(PIECE).map(|ranges| SpawnState {
+        blocked: some(ranges),
         more_ready,
         ..SpawnState::default()
     });
-    let mut all: Vec<SpawnState> = ranges.chain(ready).collect();
+    let ended = state.ended.ranges().chunks(PIECE).map(|ranges| SpawnState {
+        ended: some(ranges),
+        more_ready,
+        ..SpawnState::default()
+    });
+    let mut all: Vec<SpawnState> = blocked.chain(ended).chain(ready).collect();
     if all.is_empty() {
         all.push(state);
     }
@@ -172,10 +182,14 @@ mod tests {
     #[test]
     fn the_state_of_spawns_is_whole_over_all_pages() {
         let program = shortened(&"\u{1}".repeat(1000));
-        let ready =
-            |spawner| ReadySpawn { spawner: Rank(spawner), size: 1, program: program.clone() };
+        let ready = |spawner| ReadySpawn {
+            spawner: Some(Rank(spawner)),
+            size: 1,
+            program: program.clone(),
+        };
         let state = SpawnState {
             blocked: RankSet::from_ranges((0..2000).map(|rank| (rank * 2, rank * 2)).collect()),
+            ended: RankSet::from_ranges((0..500).map(|rank| (rank * 3, rank * 3)).collect()),
             ready: (0..100).map(ready).collect(),
             more_ready: 7,
         };

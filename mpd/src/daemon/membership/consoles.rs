@@ -139,6 +139,9 @@ impl Consoles {
                 let order = |job| RingOrder::SignalJob { job, signal, single };
                 self.order_job(ring, console, job, order)
             }
+            RingRequest::GrowJob { job, count } => {
+                self.order_job(ring, console, job, |job| RingOrder::GrowJob { job, count })
+            }
             RingRequest::SwitchStdin { job, ranks } => {
                 self.order_job(ring, console, job, |job| RingOrder::SwitchStdin { job, ranks })
             }

@@ -553,6 +553,9 @@ impl Membership {
                 let order = ManagerOrder::Signal { signal, single };
                 return self.order_roots(turn.jobs, &job, &order);
             }
+            RingOrder::GrowJob { job, count } => {
+                return self.order_roots(turn.jobs, &job, &ManagerOrder::Enlarge { count });
+            }
             RingOrder::SwitchStdin { job, ranks } => {
                 return self.order_roots(turn.jobs, &job, &ManagerOrder::SwitchStdin { ranks });
             }

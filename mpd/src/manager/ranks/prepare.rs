@@ -216,7 +216,7 @@ fn spawn_of(
     set("MPD_JOB_ID", order.job.to_string().as_bytes());
     set(COOKIE, order.cookie.at(order.tree_index).as_bytes());
     wanted.for_each(|(name, value)| set(name, value.as_bytes()));
-    if context.spawned {
+    if context.has_parent {
         set("PMI_SPAWNED", b"1");
     }
     set("GFORTRAN_UNBUFFERED_PRECONNECTED", b"y");

@@ -14,6 +14,8 @@ pub(crate) struct RanksContext<'a> {
     pub(crate) running: usize,
     /// Whether the ranks were spawned by a rank.
     pub(crate) spawned: bool,
+    /// Whether a rank has spawned them.
+    pub(crate) has_parent: bool,
     /// The gdb of every rank of the job, if the job is debugged.
     pub(crate) debug: Option<&'a Debug>,
     /// The daemon that started this manager.

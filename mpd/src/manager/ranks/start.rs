@@ -112,6 +112,7 @@ impl Ranks {
             order: &job.order,
             running: self.table.len(),
             spawned: !job.is_first(first),
+            has_parent: world.spawner.is_some(),
             debug: job.spec.debug.as_ref(),
             daemon: job.daemon,
         };

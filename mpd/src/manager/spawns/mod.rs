@@ -20,7 +20,7 @@ use std::rc::Rc;
 use mpd_job::manager::{Input, MAX_WAITING, Manager, SpawnQueue};
 use mpd_machine::Time;
 use mpd_wire::Rank;
-use mpd_wire::job::SpawnPlacement;
+use mpd_wire::job::{Argset, SpawnBlock, SpawnPlacement};
 use mpd_wire::job::{Bytes, JobSpec, Notice, Parts, SpawnOutcome, World as Numbers};
 use mpd_wire::message::{
     Down, Gathering, JobNews, Launch, ManagerReport, Placing, TreeKind, WorldPiece, pieces,
@@ -171,7 +171,7 @@ impl Spawns {
             LinkEnd::Child(_) => match self.from_children.take(&piece) {
                 Ok(Some(bytes)) => self.take_request(turn, machine, (piece.of, bytes)),
                 Ok(None) => {}
-                Err(e) => refuse(turn, piece.of, &e.to_string()),
+                Err(e) => refuse(turn, Some(piece.of), &e.to_string()),
             },
             LinkEnd::Parent => match self.from_parent.take(&piece) {
                 Ok(Some(bytes)) => drop(self.arrived.insert(piece.of, bytes)),
@@ -219,9 +219,10 @@ impl Spawns {
                 let preput = order.preput();
                 let (inherits, appnums) = (order.inherits.clone(), order.appnums.clone());
                 let spawner = Spawner { kvsname: order.parent.clone(), rank: order.rank };
+                let spawner = Some(spawner).filter(|_| !order.of_user);
                 let spec = Rc::new(order.completed_by(&job.spec));
                 let world = World::new(names, spec, &job.order, parts);
-                let world = World { inherits, appnums, spawner: Some(spawner), ..world };
+                let world = World { inherits, appnums, spawner, ..world };
                 Announced { world, preput, is_known: true }
             }
         };
@@ -239,13 +240,34 @@ impl Spawns {
         match SpawnOrder::decode(&bytes) {
             Ok(order) => {
                 let request = Request { size: order.spec.size(), order: bytes.into() };
-                if !self.queue.push(spawner, request) {
-                    let problem = format!("{MAX_WAITING} spawns of this job are waiting already");
-                    return refuse(turn, spawner, &problem);
-                }
-                self.place_next(turn, machine);
+                self.enqueue(turn, machine, (Some(spawner), request));
             }
-            Err(e) => refuse(turn, spawner, &e.to_string()),
+            Err(e) => refuse(turn, Some(spawner), &e.to_string()),
+        }
+    }
+
+    fn enqueue(
+        &mut self,
+        turn: &mut Turn<'_>,
+        machine: &Manager,
+        (spawner, request): (Option<Rank>, Request),
+    ) {
+        if self.queue.push(spawner, request) {
+            self.place_next(turn, machine);
+        } else {
+            let problem = format!("{MAX_WAITING} spawns of this job are waiting already");
+            refuse(turn, spawner, &problem);
+        }
+    }
+
+    /// A user requests further processes of the job's last program. They are a world without a parent.
+    pub(super) fn enlarge(&mut self, turn: &mut Turn<'_>, machine: &Manager, count: u32) {
+        match growth_of(turn.job, count) {
+            Ok(order) => {
+                let request = Request { order: order.encode().into(), size: count };
+                self.enqueue(turn, machine, (None, request));
+            }
+            Err(problem) => refuse(turn, None, &problem),
         }
     }
 
@@ -283,7 +305,7 @@ impl Spawns {
             member(order.host_slices.tree_index_of_rank(last)?)
         };
         let running = machine.living_at().into_iter();
-        let blocked = machine.blocked(self.queue.waiting().map(|(spawner, _)| spawner));
+        let blocked = machine.blocked(self.queue.waiting().filter_map(|(spawner, _)| spawner));
         let tree_indices = 0..order.host_slices.len();
         let placement = SpawnPlacement {
             blocks: first.blocks,
@@ -349,11 +371,44 @@ pub(super) fn announce_growth(turn: &mut Turn<'_>, from: usize) {
     turn.send_to_daemon(ManagerReport::Grow { launch: Box::new(launch) });
 }
 
-/// At the root: refuses a spawn.
-fn refuse(turn: &mut Turn<'_>, spawner: Rank, problem: &str) {
-    let text = format!("spawn by rank {}: {problem}", turn.job.name_of(spawner));
+/// At the root: refuses a spawn of a rank or of a user.
+fn refuse(turn: &mut Turn<'_>, spawner: Option<Rank>, problem: &str) {
+    let text = match spawner {
+        Some(spawner) => format!("spawn by rank {}: {problem}", turn.job.name_of(spawner)),
+        None => format!("growth: {problem}"),
+    };
     turn.send_to_console(JobNews::Notice(Notice::major(text)));
-    turn.post(Input::SpawnRefused(spawner));
+    if let Some(spawner) = spawner {
+        turn.post(Input::SpawnRefused(spawner));
+    }
+}
+
+/// The order of further processes of the job's last program.
+///
+/// # Errors
+/// Why it is impossible; a text for people.
+fn growth_of(job: &Job, count: u32) -> Result<SpawnOrder, String> {
+    let argset = job.spec.argsets.last().ok_or("the job has no program")?;
+    if job.spec.adopted || job.spec.debug.is_some() {
+        return Err("only a job that mpirun started without a debugger can grow".to_owned());
+    }
+    let order = SpawnOrder {
+        spec: JobSpec {
+            argsets: vec![Argset { size: count, environment: 0, ..argset.clone() }],
+            environments: vec![Vec::new(); 2],
+            tmpdir: job.spec.tmpdir.clone(),
+            niceness: job.spec.niceness,
+            ..JobSpec::default()
+        },
+        parent: job.order.kvsname.clone(),
+        rank: Rank(0),
+        of_user: true,
+        inherits: vec![argset.environment],
+        appnums: vec![None],
+        blocks: vec![SpawnBlock { size: count, hosts: argset.hosts.clone(), policy: None }],
+    };
+    order.spec.check().map_err(|e| e.to_string())?;
+    Ok(order)
 }
 
 /// The order of a rank's spawn.
@@ -374,6 +429,7 @@ fn order_of(job: &Job, rank: Rank, wish: &Wish) -> Result<SpawnOrder, String> {
         },
         parent: world.kvsname.clone(),
         rank: world.numbers.own(rank),
+        of_user: false,
         inherits: vec![inherited; request.commands.len()],
         appnums: Vec::new(),
         blocks: Vec::new(),
@@ -412,7 +468,7 @@ fn error_codes(request: &SpawnRequest, order: &SpawnOrder) -> Vec<i32> {
 
 #[cfg(test)]
 mod tests {
-    use mpd_wire::job::{Argset, Limit};
+    use mpd_wire::job::Limit;
 
     use super::*;
 
@@ -446,8 +502,8 @@ mod tests {
         let mut bytes = 0;
         for rank in 0..100_000 {
             let request = Request { order: order.encode().into(), size: 1 };
-            bytes += request.order.len() + 2 * size_of::<(Rank, Request)>();
-            assert!(queue.push(Rank(rank), request));
+            bytes += request.order.len() + 2 * size_of::<(Option<Rank>, Request)>();
+            assert!(queue.push(Some(Rank(rank)), request));
         }
         assert!(bytes < 100_000 * 1024, "a request takes {} bytes", bytes / 100_000);
         assert!(SpawnOrder::decode(&queue.waiting().next().unwrap().1.order).is_ok());

@@ -18,6 +18,8 @@ pub(crate) struct SpawnOrder {
     pub(crate) parent: String,
     /// The spawner's number in its world.
     pub(crate) rank: Rank,
+    /// A user has requested it, and no rank.
+    pub(crate) of_user: bool,
     /// By program: the index of the job's environment that it inherits.
     pub(crate) inherits: Vec<u32>,
     /// By program: the application number of MPI, if it is not the index of the program.
@@ -31,6 +33,7 @@ pub(crate) struct SpawnOrder {
 struct Head {
     parent: String,
     rank: Rank,
+    of_user: bool,
     inherits: Vec<u32>,
     appnums: Vec<Option<i32>>,
     blocks: Vec<SpawnBlock>,
@@ -41,6 +44,7 @@ impl SpawnOrder {
         let head = Head {
             parent: self.parent.clone(),
             rank: self.rank,
+            of_user: self.of_user,
             inherits: self.inherits.clone(),
             appnums: self.appnums.clone(),
             blocks: self.blocks.clone(),
@@ -62,7 +66,8 @@ impl SpawnOrder {
         let (length, rest) = bytes.split_first_chunk::<4>().context("no head")?;
         let length = u32::from_be_bytes(*length) as usize;
         let (head, spec) = rest.split_at_checked(length).context("a short head")?;
-        let Head { parent, rank, inherits, appnums, blocks } = serde_json::from_slice(head)?;
+        let Head { parent, rank, of_user, inherits, appnums, blocks } =
+            serde_json::from_slice(head)?;
         let spec = JobSpec::decode(spec)?;
         spec.check()?;
         let programs = spec.argsets.len();
@@ -71,7 +76,7 @@ impl SpawnOrder {
         {
             bail!("a head of other programs");
         }
-        Ok(Self { spec, parent, rank, inherits, appnums, blocks })
+        Ok(Self { spec, parent, rank, of_user, inherits, appnums, blocks })
     }
 
     /// The initial content of the world's key-value space.
@@ -145,6 +150,7 @@ pub(crate) mod tests {
             spec: spec(&[&["A=new"], &[], &["port=a=b", "empty="]], 2),
             parent: "kvs_1".to_owned(),
             rank: Rank(3),
+            of_user: false,
             inherits: vec![1, 0],
             appnums: vec![None, Some(7)],
             blocks: vec![block.clone(), block],

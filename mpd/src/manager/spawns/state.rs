@@ -6,7 +6,7 @@ use std::time::Duration;
 use mpd_job::manager::{Manager, SpawnQueue};
 use mpd_machine::Time;
 use mpd_wire::RankSet;
-use mpd_wire::message::{MAX_BLOCKED, MAX_READY, ManagerReport, ReadySpawn, SpawnState};
+use mpd_wire::message::{MAX_LISTED_RANKS, MAX_READY, ManagerReport, ReadySpawn, SpawnState};
 
 use super::order::SpawnOrder;
 use super::request::Request;
@@ -60,7 +60,7 @@ impl Reports {
 }
 
 fn state_of(machine: &Manager, queue: &SpawnQueue<Request>) -> SpawnState {
-    let blocked = machine.blocked(queue.waiting().map(|(spawner, _)| spawner)).ranks;
+    let blocked = machine.blocked(queue.waiting().filter_map(|(spawner, _)| spawner)).ranks;
     let ready = queue.waiting().take(MAX_READY).map(|(spawner, request)| {
         // It was checked when it came.
         let order = SpawnOrder::decode(&request.order).ok();
@@ -70,7 +70,8 @@ fn state_of(machine: &Manager, queue: &SpawnQueue<Request>) -> SpawnState {
         ReadySpawn { spawner, size: request.size, program }
     });
     SpawnState {
-        blocked: blocked.into_iter().take(MAX_BLOCKED).collect::<RankSet>(),
+        blocked: blocked.into_iter().take(MAX_LISTED_RANKS).collect::<RankSet>(),
+        ended: machine.ended().ranks().take(MAX_LISTED_RANKS).collect(),
         ready: ready.collect(),
         more_ready: u32::try_from(queue.waiting().len().saturating_sub(MAX_READY))
             .unwrap_or(u32::MAX),

@@ -35,6 +35,8 @@ pub(crate) enum DaemonMessage {
         /// Only the ranks' own processes.
         single: bool,
     },
+    /// A user requests further processes.
+    Enlarge(u32),
     /// The new receivers of standard input.
     SwitchStdin(RankSet),
     /// The connection of a manager of this job, and its hello.
@@ -264,6 +266,7 @@ fn message_of(order: ManagerOrder, conn: &mut Conn) -> Option<DaemonMessage> {
     Some(match order {
         ManagerOrder::Kill => DaemonMessage::Kill,
         ManagerOrder::Signal { signal, single } => DaemonMessage::Signal { signal, single },
+        ManagerOrder::Enlarge { count } => DaemonMessage::Enlarge(count),
         ManagerOrder::SwitchStdin { ranks } => DaemonMessage::SwitchStdin(ranks),
         ManagerOrder::CountOutput => DaemonMessage::CountOutput,
         ManagerOrder::State { request } => DaemonMessage::State(request),

@@ -173,6 +173,7 @@ impl Upstream {
                 DaemonMessage::Missing(members) => Event::Input(Input::Missing(members)),
                 DaemonMessage::SwitchStdin(ranks) => ForStdio::SwitchStdin(ranks).into(),
                 DaemonMessage::CountOutput => ForStdio::CountOutput.into(),
+                DaemonMessage::Enlarge(count) => Event::Enlarge(count),
                 DaemonMessage::State(request) => Event::State(request),
                 DaemonMessage::Placed(request, outcome) => Event::Placed(request, outcome),
                 DaemonMessage::Named(request, answer) => Event::Named(request, answer),

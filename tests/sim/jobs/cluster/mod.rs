@@ -185,6 +185,7 @@ impl Cluster {
                 abort_scope: AbortScope::World,
                 limit: None,
                 debugged: false,
+                elastic: false,
             };
             let ranks =
                 host_slices.get(tree_index).unwrap().ranks.ranks().map(|rank| rank.0).collect();
@@ -250,6 +251,7 @@ impl Cluster {
             abort_scope: AbortScope::World,
             limit: None,
             debugged: false,
+            elastic: false,
         };
         let Some(recordings) = &mut self.recordings else {
             return Pump::new(Manager::new(start.config()));

@@ -39,7 +39,10 @@ impl Cluster {
         }
         let joining = (known..known + joining).map(host_slice).collect();
         let kvsname = "kvs".to_owned();
-        self.turn(0, Input::Spawn(WorldPlan { world, parts, spawner, kvsname, joining }));
+        self.turn(
+            0,
+            Input::Spawn(WorldPlan { world, parts, spawner: Some(spawner), kvsname, joining }),
+        );
     }
 
     pub(super) fn send_down(&mut self, tree_indices: Vec<usize>, down: &Down) {

@@ -65,6 +65,7 @@ fn a_rank_that_ran_alone_on_another_host_is_reported_with_that_host() {
         abort_scope: AbortScope::World,
         limit: None,
         debugged: false,
+        elastic: false,
     };
     let mut story =
         Story { manager: Pump::new(Manager::new(config)), now: Time::ZERO, ended: Vec::new() };

@@ -14,6 +14,7 @@ fn debugged(hosts: usize, size: u32, tree_index: usize) -> Manager {
         abort_scope: AbortScope::World,
         limit: None,
         debugged: true,
+        elastic: false,
     })
 }
 

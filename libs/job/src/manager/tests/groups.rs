@@ -177,6 +177,7 @@ fn the_failure_of_a_connected_job_ends_a_job_that_asks_for_it_while_its_ranks_ru
             abort_scope,
             limit: None,
             debugged: false,
+            elastic: false,
         };
         let manager = Pump::new(Manager::new(config));
         let mut story = Story { manager, now: Time::ZERO, ended: Vec::new() };

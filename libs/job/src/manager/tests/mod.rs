@@ -46,6 +46,7 @@ fn alone(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Manager {
         abort_scope: AbortScope::World,
         limit,
         debugged: false,
+        elastic: false,
     })
 }
 

@@ -13,6 +13,7 @@ fn start(hosts: usize, tree_index: usize, size: u32) -> Start {
         abort_scope: AbortScope::World,
         limit: None,
         debugged: true,
+        elastic: false,
     }
 }
 
@@ -62,7 +63,7 @@ fn every_input_reads_back_what_it_prints() {
         Input::Spawn(WorldPlan {
             world: World { number: 1, first: Rank(4), size: 2 },
             parts: Parts(vec![(0, "4-5".parse().unwrap())]),
-            spawner: Rank(0),
+            spawner: Some(Rank(0)),
             kvsname: "kvs_1".into(),
             joining: Vec::new(),
         }),

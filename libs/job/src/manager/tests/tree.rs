@@ -28,6 +28,7 @@ impl Post {
             abort_scope: AbortScope::World,
             limit: None,
             debugged: false,
+            elastic: false,
         };
         Self { manager: Manager::new(config), now: Time::ZERO }
     }
@@ -301,6 +302,7 @@ fn many_ends_are_sent_in_messages_of_bounded_size() {
         abort_scope: AbortScope::World,
         limit: None,
         debugged: false,
+        elastic: false,
     };
     let mut manager = Pump::new(Manager::new(config));
     manager.post(Input::FromParent(Down::Go));

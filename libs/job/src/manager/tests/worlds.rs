@@ -10,7 +10,7 @@ pub(super) fn spawn_plan(number: u32, first: u32, size: u32, spawner: u32) -> Wo
     WorldPlan {
         world,
         parts: Parts(vec![(0, world.ranks())]),
-        spawner: Rank(spawner),
+        spawner: Some(Rank(spawner)),
         kvsname: format!("kvs_{number}"),
         joining: Vec::new(),
     }
@@ -26,7 +26,7 @@ fn with_world(job: u32, number: u32, first: u32, size: u32) -> Story {
 fn spawn(story: &mut Story, plan: WorldPlan) {
     let (world, parts) = (plan.world, plan.parts.clone());
     let kvsname = plan.kvsname.clone();
-    let spawner = plan.spawner;
+    let spawner = plan.spawner.unwrap();
     assert_eq!(story.send(Input::Spawn(plan)), [Output::Prepare(world, parts)]);
     assert_eq!(story.send(Input::Prepared(world.first)), [Output::StartWorld(world.first)]);
     let done = SpawnOutcome::Done { kvsname };
@@ -256,4 +256,40 @@ fn a_world_that_is_being_started_blocks_its_spawner_until_its_start_has_failed()
     story.send(Input::Exited(Rank(1), RankEnd::NotStarted));
     assert_eq!(blocked(&story, &[]), (vec![], false));
     assert_eq!(blocked(&story, &[0]), (vec![0], true));
+}
+
+#[test]
+fn a_world_that_a_user_has_requested_has_no_parent_and_blocks_no_rank() {
+    let mut story = Story::of(1);
+    let plan = WorldPlan { spawner: None, ..spawn_plan(1, 1, 2, 0) };
+    story.send(Input::Spawn(plan));
+    assert_eq!(story.send(Input::Prepared(Rank(1))), [Output::StartWorld(Rank(1))]);
+    assert_eq!(story.send(Input::Begun(Rank(1))), []);
+    assert_eq!(blocked(&story, &[]), (vec![], false));
+    assert_eq!(story.exit(0, 0), []);
+    assert_eq!(story.exit(1, 0), []);
+    assert_eq!(story.exit(2, 0), [Output::ForgetWorld(Rank(1)), Output::KillTree]);
+}
+
+#[test]
+fn in_an_elastic_job_a_rank_may_end_with_0_without_finalize() {
+    let config = Config {
+        host_slices: &host_slices(1, 2),
+        tree_index: 0,
+        size: 2,
+        on_failure: OnFailure::End,
+        abort_scope: AbortScope::World,
+        limit: None,
+        debugged: false,
+        elastic: true,
+    };
+    let mut story =
+        Story { manager: Pump::new(Manager::new(config)), now: Time::ZERO, ended: Vec::new() };
+    story.send(Input::Ready);
+    story.send(Input::Started);
+    story.send(Input::Initialized(Rank(0)));
+    story.send(Input::Initialized(Rank(1)));
+    assert_eq!(story.send(Input::EnteredFence(Rank(0))), []);
+    assert_eq!(story.exit(1, 0), [Output::ReleaseFence(Rank(0))]);
+    assert!(matches!(&story.exit(0, 3)[..], [Output::ReportFailed { .. }, ..]), "a failure");
 }
