@@ -150,7 +150,7 @@ fn errors_have_the_line_the_text_escaped_and_what_is_allowed() {
     assert!(problem("fe80::1").contains("needs brackets"));
     assert!(problem("h:0").contains("'h:0' is not a number of CPUs"));
     assert!(problem("h:+1").contains("number of CPUs"));
-    assert!(problem("h cpus=3").contains("only slots=N, max_slots=N, gpus=N, ifhn=NAME,"));
+    assert!(problem("h cpus=3").contains("only slots=N, max_slots=N, gpus=N, speed=X, ifhn=NAME,"));
     assert!(problem("h:2 4").contains("'4' follows the host"));
     assert!(problem("h port=1 port=2").contains("'port=2' is given twice"));
     assert!(problem("h port=65536").contains("1 to 65535"));

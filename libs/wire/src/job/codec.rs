@@ -383,6 +383,12 @@ mod tests {
         }
     }
 
+    fn host() -> HostChoice {
+        let mut host = HostChoice::new("h1".into(), Some(4));
+        (host.max, host.gpus, host.speed) = (Some(8), Some(2), Some(150));
+        host
+    }
+
     fn sample(program: Bytes, variable: Bytes, size: u32) -> JobSpec {
         JobSpec {
             argsets: vec![Argset {
@@ -423,13 +429,7 @@ mod tests {
             trace: true,
             preload: true,
             placement: PlacementSpec {
-                hosts: vec![HostChoice {
-                    name: "h1".into(),
-                    slots: Some(4),
-                    max: Some(8),
-                    gpus: Some(2),
-                    speed: Some(150),
-                }],
+                hosts: vec![host()],
                 exclude: vec!["h2".into()],
                 per_host: Some(2),
                 order: RankOrder::RoundRobin,
