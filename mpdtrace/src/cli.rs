@@ -14,7 +14,6 @@ use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_placement::soft::Soft;
 use mpd_wire::RankSet;
-use mpd_wire::job::MAX_RANKS;
 use mpd_wire::message::{InvalidJobRef, JobRef};
 
 use crate::jobs::JobFilter;
@@ -352,8 +351,7 @@ pub struct CancelCli {
 ///
 /// The processes run the last program of the job. They form a world of their own, like spawned processes without a
 /// parent, and the job lasts until they have ended too. The options for spawned processes (-spawn-policy, -spawn-limit) apply.
-/// Prints nothing, and returns when the job's manager has the order. If the processes cannot be started, the mpirun of the job
-/// reports it. With mpirun -elastic, processes may leave the job at any time.
+/// Prints nothing. If the processes cannot be started, the mpirun of the job reports it.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdgrow", version, after_help = PLACES)]
 pub struct GrowCli {
@@ -363,19 +361,12 @@ pub struct GrowCli {
     pub job: JobRef,
 
     /// How many processes
-    #[arg(value_name = "+N", value_parser = more)]
+    #[arg(value_name = "+N", value_parser = crate::growth::more)]
     pub count: u32,
 
     /// Options of all consoles.
     #[command(flatten)]
     pub common: Common,
-}
-
-/// A number of further processes, like +4.
-fn more(text: &str) -> Result<u32, String> {
-    let number = text.strip_prefix('+').unwrap_or(text).parse().ok();
-    let number = number.filter(|number| (1..=MAX_RANKS).contains(number));
-    number.ok_or_else(|| format!("it must be +1 to +{MAX_RANKS}"))
 }
 
 /// Show the CPU time, memory and output of hosts and ranks.

@@ -12,6 +12,7 @@ pub mod cli;
 pub mod con;
 pub mod export;
 pub mod farm;
+pub mod growth;
 pub mod hold;
 pub mod hosts;
 pub mod jobs;

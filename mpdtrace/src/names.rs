@@ -1,5 +1,5 @@
 /// Names of the tools. The build script makes a link to this program for each.
-pub const NAMES: [&str; 23] = [
+pub const NAMES: [&str; 24] = [
     "mpdtrace",
     "mpdringtest",
     "mpdwatch",
