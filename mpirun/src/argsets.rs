@@ -449,6 +449,10 @@ impl<'a> Argsets<'a> {
         let [name, args @ ..] = &program.words[..] else {
             return Err(Usage::syntax("there is no program to run"));
         };
+        if self.job.preload && mpd_io::locate::names_architecture(name.as_bytes()) {
+            let name = name.to_string_lossy();
+            return Err(Usage::new(format!("-preload and %a contradict each other: {name}")));
+        }
         let substitute = own.substitute || all.substitute;
         let variables =
             environment::assemble(&caller.environment, &all.environment, &own.environment)?;

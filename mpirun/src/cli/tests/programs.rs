@@ -194,6 +194,12 @@ fn some_options_of_other_launchers_are_accepted_without_effect() {
 }
 
 #[test]
+fn a_copied_program_cannot_be_chosen_by_architecture() {
+    assert_eq!(text(&argset("./a.%a").program), "./a.%a", "the manager of each host chooses");
+    assert_eq!(problem("-preload ./a.%a"), "-preload and %a contradict each other: ./a.%a");
+}
+
+#[test]
 fn arguments_are_patterns_only_with_the_option_subst() {
     assert_eq!(text(&argset("a 100% %x").args[1]), "%x");
     assert!(!argset("a %r").substitute);
