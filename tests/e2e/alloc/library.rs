@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use mpd_tests::surroundings::setting;
 use nix::sys::signal::Signal;
 
 use crate::members::Members;
@@ -14,6 +15,15 @@ fn source(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
+/// A file of `scripts/prepare-test-env`, or else of the build of the tests.
+fn built(members: &Members, prepared: &str, own: &str) -> PathBuf {
+    let prepared =
+        setting("MPD_TEST_PMI_DIR").map(|directory| Path::new(&directory).join(prepared));
+    prepared
+        .filter(|path| path.exists())
+        .unwrap_or_else(|| PathBuf::from(members.suite.program(own)))
+}
+
 impl Members {
     /// A compiled program that is linked with the library, run through this member.
     fn program(&self, index: usize, path: &str, arguments: &[&str]) -> Run {
@@ -21,7 +31,7 @@ impl Members {
         let program = self.suite.path("work/program");
         if !program.exists() {
             fs::create_dir_all(&libraries).expect("a directory");
-            let built = PathBuf::from(self.suite.program("libmpd.so"));
+            let built = built(self, "lib/libmpd.so.0", "libmpd.so");
             for name in ["libmpd.so", "libmpd.so.0"] {
                 std::os::unix::fs::symlink(&built, libraries.join(name)).expect("a link");
             }
@@ -168,7 +178,7 @@ fn a_hook_sees_each_request_with_its_strings_and_refuses_some() {
 #[test]
 fn the_example_farm_in_rust_runs_all_its_tasks() {
     let ring = Members::with_slots(2, 2);
-    let program = ring.suite.program("examples/request_farm");
+    let program = built(&ring, "request_farm_rs", "examples/request_farm");
     let tool = PathBuf::from(ring.suite.program("mpdalloc"));
     let run = ring.suite.command(program).args(["12", "/bin/sh", "-c", "exit 7"]);
     let run =
