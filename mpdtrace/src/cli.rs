@@ -270,6 +270,11 @@ pub struct AllocCli {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_COUNT)))]
     pub number: u32,
 
+    /// Slots for each process, on one host: -n 4 --each 2 are eight slots, two at a time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_COUNT)))]
+    pub each: u32,
+
     /// Wait until all slots are free: the default (-hard)
     #[arg(long, conflicts_with = "soft")]
     pub hard: bool,

@@ -269,7 +269,8 @@ impl<'a> Argsets<'a> {
     fn held(&self) -> Result<Option<Held>, Usage> {
         let Some((alloc, by)) = self.allocation() else { return Ok(None) };
         let held = (self.caller.held)(&self.job.ring_options, &alloc);
-        held.map(Some).map_err(|e| Usage::new(format!("{by}: {e}")))
+        let held = held.map_err(|e| Usage::new(format!("{by}: {e}")))?;
+        held.in_processes_of(self.job.layout.width()).map(Some)
     }
 
     /// The name of an allocation, and where it was given.

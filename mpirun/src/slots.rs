@@ -29,8 +29,10 @@ pub struct Held {
 /// The wait for slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The number of slots.
+    /// The number of processes.
     count: u32,
+    /// The slots for each of them.
+    width: u32,
     /// The host of each slot in turn, as `mpdalloc --hosts` reads it; empty: any host.
     hosts: String,
 }
@@ -61,6 +63,25 @@ pub fn granted(ring_options: &RingOptions, alloc: &str) -> Result<Held, String> 
 }
 
 impl Held {
+    /// The room for processes that take `width` slots each.
+    ///
+    /// # Errors
+    /// No host of the allocation has room for one.
+    pub(crate) fn in_processes_of(mut self, width: u32) -> Result<Self, Usage> {
+        let width = width.max(1);
+        for host in &mut self.hosts {
+            host.slots = host.slots.map(|slots| slots / width);
+        }
+        self.hosts.retain(|host| host.slots != Some(0));
+        if self.hosts.is_empty() {
+            let id = self.id;
+            return Err(Usage::new(format!(
+                "each process takes {width} slots (-bind-to), and no host of allocation {id} has so many"
+            )));
+        }
+        Ok(self)
+    }
+
     /// Restricts a job to these slots. Its own hosts can only be fewer, with fewer slots.
     ///
     /// # Errors
@@ -123,7 +144,9 @@ impl Wait {
         if spec.argsets.iter().any(|argset| argset.hosts.is_some()) {
             return Err(contradicts("-host"));
         }
-        Ok(Self { count: spec.size(), hosts: patterns(&placement.hosts) })
+        // A process that is bound to several CPUs takes as many slots.
+        let (count, width) = (spec.size(), placement.width.max(1));
+        Ok(Self { count, width, hosts: patterns(&placement.hosts) })
     }
 
     /// Replaces this process by `mpdalloc`, which runs the same command line with the slots.
@@ -138,6 +161,9 @@ impl Wait {
         let program = own.with_file_name("mpdalloc");
         let mut command = Command::new(&program);
         command.arg(format!("--slots={}", self.count)).args(quiet.then_some("--quiet"));
+        if self.width > 1 {
+            command.arg(format!("--each={}", self.width));
+        }
         if !self.hosts.is_empty() {
             command.arg(format!("--hosts={}", self.hosts));
         }
@@ -179,6 +205,16 @@ mod tests {
         assert_eq!(held.within(&[choice("h1", None)]).unwrap(), [choice("h1", Some(4))]);
         let error = held.within(&[choice("h3", None)]).unwrap_err().to_string();
         assert!(error.contains("h3 is not in allocation a3@h1, which has h1, h2.a"), "{error}");
+    }
+
+    #[test]
+    fn processes_that_are_bound_to_several_cpus_take_as_many_slots() {
+        let hosts = vec![choice("h1", Some(5)), choice("h2", Some(1)), choice("h3", Some(2))];
+        let held = Held { id: "a3@h1".to_owned(), hosts };
+        let wide = held.clone().in_processes_of(2).unwrap();
+        assert_eq!(wide.hosts, [choice("h1", Some(2)), choice("h3", Some(1))]);
+        let error = held.in_processes_of(8).unwrap_err().to_string();
+        assert!(error.contains("each process takes 8 slots (-bind-to), and no host of"), "{error}");
     }
 
     #[test]

@@ -2,18 +2,22 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use mpd_tests::random::Random;
 use mpd_tests::slots::{COUNTING, was_made};
 use mpd_tests::surroundings::tell;
 
 use crate::rig::{Rig, RigOptions, number, up_as};
-use crate::run::{Run, Running, sample, wait_until};
+use crate::run::{Run, Running, comes_true, sample, wait_until};
 
 const HOSTS: usize = 8;
 const SLOTS: usize = 3;
 /// Most requests at a time.
 const WIDTH: usize = 24;
+
+/// The time after which no slot is lost, from the end of the last request.
+const FREE: Duration = Duration::from_secs(30);
 
 /// A request that was made.
 struct Request {
@@ -153,7 +157,14 @@ fn no_slot_is_held_twice_and_every_request_ends_although_dispensers_die() {
         }
     }
     ended += running.into_iter().map(ends).filter(|succeeded| *succeeded).count();
-    wait_until("no slot is lost", || rig.used_slots(&hosts[0]) == Some(0));
+    let calm = Instant::now();
+    let mut slots = String::new();
+    let are_free = comes_true(FREE, || {
+        slots = rig.run(&hosts[0], &["mpdslots"]);
+        rig.used_slots(&hosts[0]) == Some(0)
+    });
+    assert!(are_free, "slots are lost:\n{slots}\n{}", rig.run(&hosts[0], &["mpdqueue"]));
+    let calm = calm.elapsed().as_secs_f64();
     let read = |name: &str| fs::read_to_string(rig.place().join(name)).unwrap_or_default();
     let mut done: Vec<String> = read("done").lines().map(str::to_owned).collect();
     let lines = done.len();
@@ -163,7 +174,7 @@ fn no_slot_is_held_twice_and_every_request_ends_although_dispensers_die() {
     assert!(lines >= ended, "{lines} commands ended, and {ended} requests with success");
     assert_eq!(read("violations"), "", "a slot was held twice");
     assert!(hosts.iter().all(|host| read(&format!("used.{host}")) == "0\n"));
-    rig.figure(&format!("{count} requests, {ended} with success, {kills} daemons killed"));
+    rig.figure(&format!("{count} requests, {ended} with success, {kills} daemons killed; all slots free {calm:.1} s after the last end"));
     rig.heals("at the end", &hosts);
     rig.is_clean("after the requests", &hosts);
     rig.ends(&hosts[0]);

@@ -50,12 +50,12 @@ pub(crate) fn choose<'a, K>(
             return Choice { taken: Some((key, parts)), whys };
         }
         if place(request, &existing).is_none() {
-            whys.push((key, Why::TooFewExist { slots: count(request, &existing) }));
+            whys.push((key, Why::TooFewExist { slots: slots(request, &existing) }));
             continue;
         }
         let why = match place(request, &free) {
             Some(_) => Why::Behind,
-            None => Why::TooFew { free: count(request, &free) },
+            None => Why::TooFew { free: slots(request, &free) },
         };
         whys.push((key, why));
         match (&first, request.limit_s) {
@@ -71,6 +71,11 @@ pub(crate) fn choose<'a, K>(
         }
     }
     Choice { taken: None, whys }
+}
+
+/// How many of the slots of a request there are.
+fn slots(request: &AllocRequest, hosts: &[Room<'_>]) -> u32 {
+    count(request, hosts).saturating_mul(request.width)
 }
 
 /// Takes the hosts that a request can use away from those behind it.

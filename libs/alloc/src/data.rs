@@ -199,8 +199,11 @@ impl From<Pattern> for String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllocRequest {
-    /// The number of slots, at least one.
+    /// The number of processes for which it wants slots, at least one.
     pub count: u32,
+    /// The slots for each of them, on one host.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub width: u32,
     /// Whether fewer slots will do.
     pub hardness: Hardness,
     /// The host of each slot in turn; the list repeats. Empty: any host.
@@ -251,6 +254,15 @@ impl Strings {
     }
 }
 
+const fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
 /// Whether a request wants all its slots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -287,13 +299,19 @@ pub enum InvalidRequest {
 }
 
 impl AllocRequest {
+    /// All slots that it wants.
+    pub const fn slots(&self) -> u32 {
+        self.count.saturating_mul(self.width)
+    }
+
     /// Checks the numbers. The list of allowed numbers is checked by its parser.
     ///
     /// # Errors
     /// [`InvalidRequest`].
     pub fn check(&self) -> Result<(), InvalidRequest> {
         let (hosts, arch) = (self.hosts.len(), self.arch.len());
-        if !(1..=MAX_COUNT).contains(&self.count) {
+        let is_count = |number: u32| (1..=MAX_COUNT).contains(&number);
+        if !is_count(self.count) || !is_count(self.width) || !is_count(self.slots()) {
             Err(InvalidRequest::Count)
         } else if hosts > 1 && arch > 1 && hosts != arch {
             Err(InvalidRequest::Patterns)

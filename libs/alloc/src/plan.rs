@@ -1,6 +1,6 @@
 //! The slots for a request: a pure function of the request and of the free slots of each host.
 //!
-//! Slots with the same patterns are a class. The classes are matched with the hosts by augmenting paths, so a request
+//! The slots of one process are on one host, and count as one slot here. Slots with the same patterns are a class. The classes are matched with the hosts by augmenting paths, so a request
 //! gets its slots whenever they exist, in any order of its patterns.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -32,7 +32,7 @@ pub(crate) fn place(request: &AllocRequest, hosts: &[Room<'_>]) -> Option<Vec<Pa
     if most == 0 { None } else { Matching::new(request, most, hosts).parts() }
 }
 
-/// The largest number of slots, beginning with the first of the request, that `hosts` have.
+/// The largest number of processes, beginning with the first of the request, for which `hosts` have slots.
 pub(crate) fn count(request: &AllocRequest, hosts: &[Room<'_>]) -> u32 {
     let has = |most: u32| most == 0 || Matching::new(request, most, hosts).is_complete();
     let (mut low, mut high) = (0, request.count);
@@ -87,17 +87,21 @@ struct Matching<'a> {
     /// The class of each slot of one period.
     class_of: Vec<usize>,
     count: u32,
+    /// The slots that each of them stands for.
+    width: u32,
 }
 
 impl<'a> Matching<'a> {
     /// Finds hosts for the first `count` slots, as far as possible.
     fn new(request: &AllocRequest, count: u32, hosts: &'a [Room<'a>]) -> Self {
+        let width = request.width.max(1);
         let mut all = Self {
             hosts,
-            left: hosts.iter().map(|host| host.slots).collect(),
+            left: hosts.iter().map(|host| host.slots / width).collect(),
             classes: Vec::new(),
             class_of: Vec::new(),
             count,
+            width,
         };
         all.classify(request);
         let mut order: Vec<usize> = (0..all.classes.len()).collect();
@@ -216,8 +220,8 @@ impl<'a> Matching<'a> {
             *first.get_mut() -= 1;
             let host = self.hosts[*first.key()].name;
             match parts.last_mut() {
-                Some(part) if part.host == *host => part.slots += 1,
-                _ => parts.push(Part { host: host.clone(), slots: 1 }),
+                Some(part) if part.host == *host => part.slots += self.width,
+                _ => parts.push(Part { host: host.clone(), slots: self.width }),
             }
         }
         Some(parts)
@@ -275,6 +279,17 @@ mod tests {
         let parts = place(request, &rooms)?;
         let text = |part: &Part| format!("{}:{}", part.host, part.slots);
         Some(parts.iter().map(text).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn the_slots_of_a_process_are_on_one_host() {
+        let three = |width| AllocRequest { width, ..hard(3, &[]) };
+        assert_eq!(placed(&three(2), &[3, 5]).as_deref(), Some("h1:2 h2:4"));
+        assert_eq!(placed(&three(2), &[3, 3]), None, "two free slots are on different hosts");
+        assert_eq!(placed(&three(4), &[4, 9]).as_deref(), Some("h1:4 h2:8"));
+        let soft = AllocRequest { width: 3, ..with(9, Hardness::Soft, &["h2", "*"]) };
+        let expected = Some("h2:3 h1:3");
+        assert_eq!(placed(&soft, &[7, 4]).as_deref(), expected, "the third one must be on h2");
     }
 
     #[test]

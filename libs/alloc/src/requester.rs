@@ -168,7 +168,7 @@ impl Requester {
             AllocEntry {
                 id: id.clone(),
                 uid: own.request.uid,
-                count: own.request.count,
+                count: own.request.slots(),
                 since_us: own.request.since_us,
                 ticket: own.ticket,
                 slots: why.is_none().then_some(slots),
@@ -443,7 +443,7 @@ impl Requester {
         }
         let hosts = plan::by_host(&parts);
         let slots = hosts.values().fold(0u32, |sum, slots| sum.saturating_add(*slots));
-        if slots == 0 || slots > own.request.count {
+        if slots == 0 || slots > own.request.slots() {
             return;
         }
         let leases =

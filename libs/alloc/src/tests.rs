@@ -18,6 +18,7 @@ pub(crate) fn request(count: u32) -> AllocRequest {
         hardness: Hardness::Hard,
         hosts: Vec::new(),
         arch: Vec::new(),
+        width: 1,
         limit_s: None,
         uid: 1000,
         since_us: 0,

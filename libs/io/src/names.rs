@@ -96,7 +96,7 @@ fn is_file_first(services: &[u8], table: &str) -> bool {
     words.next() == Some(b"files") && words.next().is_none_or(|next| !next.starts_with(b"["))
 }
 
-/// The address of a host in hosts(5). `None` if it has none or several, which the C library would put in order.
+/// The address of a host in hosts(5). `None` without an address, or with several, which the C library would put in order.
 fn only_address(text: &[u8], host: &str) -> Option<IpAddr> {
     let of_host = lines(text).filter_map(|line| {
         let mut words = words(line);

@@ -34,7 +34,7 @@ impl Pool {
         taken: impl Fn(usize) -> u32,
     ) -> Self {
         let group = request.group.unwrap_or(1).max(1);
-        let hosts: Vec<Host> = with_slots(hosts, request.per_host)
+        let hosts: Vec<Host> = with_slots(hosts, request)
             .into_iter()
             .map(|(member, slots)| Host { member, room: (slots / group).max(1) })
             .collect();
@@ -76,18 +76,19 @@ impl Pool {
 }
 
 /// The slots of each host. Adjacent lines with the same host count as one: a batch system's list
-/// has a line for every slot.
-fn with_slots(hosts: &[Listed], per_host: Option<u32>) -> Vec<(usize, u32)> {
+/// has a line for every slot. Ranks that are bound to several CPUs need as many of a host whose slots are its CPUs.
+fn with_slots(hosts: &[Listed], request: &PlacementSpec) -> Vec<(usize, u32)> {
     let members: BTreeSet<usize> = hosts.iter().map(|host| host.member).collect();
     let has_twins = members.len() < hosts.len();
-    if let Some(slots) = per_host {
+    if let Some(slots) = request.per_host {
         let mut seen = BTreeSet::new();
         let first = hosts.iter().filter(|host| seen.insert(host.member));
         return first.map(|host| (host.member, slots)).collect();
     }
     let mut list: Vec<(usize, u32)> = Vec::with_capacity(hosts.len());
     for host in hosts {
-        let slots = host.slots.unwrap_or(if has_twins { 1 } else { host.ncpus });
+        let room = (host.ncpus / request.width.max(1)).max(1);
+        let slots = host.slots.unwrap_or(if has_twins { 1 } else { room });
         match list.last_mut() {
             Some((member, sum)) if *member == host.member => *sum = sum.saturating_add(slots),
             _ => list.push((host.member, slots)),

@@ -4,7 +4,7 @@ use mpd_wire::job::{Group, group_of};
 
 use super::*;
 use mpd_wire::Rank;
-use mpd_wire::job::{Argset, Notice, PlacementSpec, RankOrder};
+use mpd_wire::job::{Argset, Binding, Notice, PlacementSpec, RankOrder};
 
 pub(crate) fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
     let address = |port| Address::new(&format!("{}-ib:{port}", name.to_lowercase())).unwrap();
@@ -490,4 +490,13 @@ proptest! {
             prop_assert!(group[0].is_some() && group.iter().all(|member| *member == group[0]));
         }
     }
+}
+
+#[test]
+fn ranks_that_are_bound_to_several_cpus_leave_room_for_each() {
+    let two = || PlacementSpec { binding: Binding::Core, width: 2, ..plain() };
+    assert_eq!(map(3, "h1:4 h2:4", two()), "(h1:0-1)(h2:2)");
+    assert_eq!(map(3, "h1:1 h2:4", two()), "(h1:0)(h2:1-2)", "a host takes at least one");
+    let named = PlacementSpec { hosts: list("h1:4 h2"), ..two() };
+    assert_eq!(map(6, "h1:4 h2:4", named), "(h1:0-3)(h2:4-5)", "a given number is one of ranks");
 }

@@ -141,6 +141,7 @@ fn request(wanted: &Wanted) -> Result<(AllocRequest, Strings), Error> {
         hardness: if wanted.is_soft { Hardness::Soft } else { Hardness::Hard },
         hosts,
         arch: arch.collect::<Result<_, _>>()?,
+        width: 1,
         limit_s: None,
         // The daemon fills these in.
         uid: 0,

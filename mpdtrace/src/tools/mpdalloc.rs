@@ -27,6 +27,7 @@ fn run(cli: &AllocCli) -> Result<ExitCode> {
         hardness,
         hosts: cli.hosts.clone(),
         arch: cli.arch.clone(),
+        width: cli.each,
         limit_s: cli.time,
         // The daemon fills these in.
         uid: 0,
@@ -84,10 +85,11 @@ fn with_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 /// Whether the next word is the value of this option.
 fn takes_value(option: &str) -> bool {
-    const OPTIONS: [&str; 10] = [
+    const OPTIONS: [&str; 11] = [
         "-n",
         "-t",
         "--slots",
+        "--each",
         "--time",
         "--hosts",
         "--arch",

@@ -142,12 +142,21 @@ impl LayoutOptions {
         Ok(())
     }
 
-    /// The placement of the ranks.
-    pub(crate) fn placement(&self) -> PlacementSpec {
-        let (binding, width) = match self.binding.get() {
+    /// The CPUs, or other units, to which each rank is bound.
+    pub(crate) fn width(&self) -> u32 {
+        self.bound().1
+    }
+
+    fn bound(&self) -> (Binding, u32) {
+        match self.binding.get() {
             Some(&Bound::Units(unit, width)) => (unit, width),
             Some(Bound::Lists(_)) | None => (Binding::None, 1),
-        };
+        }
+    }
+
+    /// The placement of the ranks.
+    pub(crate) fn placement(&self) -> PlacementSpec {
+        let (binding, width) = self.bound();
         PlacementSpec {
             hosts: self.hosts.get().map(|entries| hosts::choices(entries)).unwrap_or_default(),
             exclude: self.exclude.clone(),

@@ -55,9 +55,18 @@ fn add_owner(world: &mut World, slots: &[u32]) {
         Hardness::Soft | Hardness::Values(_) => most > 0,
     };
     let limit_s = dice.one_in(3).then(|| 1 + below(dice, 20));
+    let width = if dice.one_in(4) { 2 } else { 1 };
     let hosts: Vec<Pattern> = hosts.iter().map(|text| text.parse().expect("a pattern")).collect();
-    let request =
-        AllocRequest { count, hardness, hosts, arch: Vec::new(), limit_s, uid: 1000, since_us: 0 };
+    let request = AllocRequest {
+        count,
+        width,
+        hardness,
+        hosts,
+        arch: Vec::new(),
+        limit_s,
+        uid: 1000,
+        since_us: 0,
+    };
     let begins = time(dice, 35 * SECOND);
     let longest = if dice.one_in(4) { 60 * SECOND } else { 6 * SECOND };
     let holds_for = time(dice, longest);

@@ -39,6 +39,7 @@ fn a_hundred_thousand_queued_requests_take_less_than_100_mib() {
             hardness: Hardness::Hard,
             hosts: vec!["h1".parse().expect("a pattern")],
             arch: Vec::new(),
+            width: 1,
             limit_s: None,
             uid: 1000,
             since_us: owner,

@@ -370,8 +370,15 @@ fn refusal(result: &Result<Request, Usage>) -> String {
 fn a_job_waits_for_a_slot_of_each_process_unless_it_is_in_an_allocation() {
     let wait = |line: &str| format!("{:?}", run(line).wait);
     assert_eq!(wait("-n 4 p"), "None");
-    assert_eq!(wait("-n 4 -wait p : -n 2 q"), "Some(Wait { count: 6, hosts: \"\" })");
-    assert_eq!(wait("-n 3 -wait -hosts a:2,b:1 p"), "Some(Wait { count: 3, hosts: \"a,a,b\" })");
+    assert_eq!(wait("-n 4 -wait p : -n 2 q"), "Some(Wait { count: 6, width: 1, hosts: \"\" })");
+    assert_eq!(
+        wait("-n 3 -wait -hosts a:2,b:1 p"),
+        "Some(Wait { count: 3, width: 1, hosts: \"a,a,b\" })"
+    );
+    assert_eq!(
+        wait("-n 3 -wait -bind-to core:2 p"),
+        "Some(Wait { count: 3, width: 2, hosts: \"\" })"
+    );
     assert_eq!(run_by(&in_allocation("-wait p")).wait, None);
     assert_eq!(problem_of(&["-wait", "-ppn", "2", "p"]), "-wait and -ppn contradict each other");
 }

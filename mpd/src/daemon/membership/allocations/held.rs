@@ -143,6 +143,7 @@ mod tests {
                 hardness: mpd_alloc::data::Hardness::Hard,
                 hosts: Vec::new(),
                 arch: Vec::new(),
+                width: 1,
                 limit_s: None,
                 uid: 0,
                 since_us: 0,

@@ -253,6 +253,7 @@ mod tests {
             hardness: Hardness::Soft,
             hosts: vec!["h1".parse().unwrap()],
             arch: Vec::new(),
+            width: 1,
             limit_s: None,
             uid: u32::MAX - 7,
             since_us: 0,
