@@ -2,10 +2,10 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`cli`] | the command line |
-//! | [`verbs`] | the table of commands; aliases; from a line to a command. Pure |
-//! | [`run`] | the session: runs programs, in the foreground and in the background |
-//! | [`editor`] | the prompt on a terminal, with history and completion |
+//! | `cli` | the command line |
+//! | `verbs` | the table of commands; aliases; from a line to a command. Pure |
+//! | `run` | the session: runs programs, in the foreground and in the background |
+//! | `editor` | the prompt on a terminal, with history and completion |
 
 pub mod cli;
 mod editor;

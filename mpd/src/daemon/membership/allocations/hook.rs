@@ -220,14 +220,15 @@ fn variables(Strings { global, each }: &Strings) -> Vec<String> {
 
 /// The request, as one line of JSON.
 fn text(request: &AllocRequest, strings: &Strings) -> String {
-    let AllocRequest { count, hardness, hosts, arch, limit_s, uid, since_us: _ } = request;
+    let AllocRequest { count: _, width, hardness, hosts, arch, limit_s, uid, since_us: _ } =
+        request;
     let soft = match hardness {
         Hardness::Hard => None,
         Hardness::Soft => Some(""),
         Hardness::Values(values) => Some(values.as_str()),
     };
     let line = json!({
-        "user": user_name(*uid), "uid": uid, "slots": count, "soft": soft, "hosts": hosts, "arch": arch,
+        "user": user_name(*uid), "uid": uid, "slots": request.slots(), "each": width, "soft": soft, "hosts": hosts, "arch": arch,
         "limit_s": limit_s, "global": strings.global, "local": strings.each,
     });
     format!("{line}\n")
