@@ -42,7 +42,7 @@ const fn verb(
 }
 
 /// Commands that are programs.
-pub(super) const VERBS: [Verb; 24] = [
+pub(super) const VERBS: [Verb; 25] = [
     verb("hosts", &["mpdtrace"], Words::Any, "list the hosts of the ring"),
     verb("conf", &["mpdtrace", "-l"], Words::Any, "list them with addresses and slots"),
     verb("trace", &["mpdtrace", "--trace-hops"], Words::Any, "ask every host, and show the steps"),
@@ -56,6 +56,7 @@ pub(super) const VERBS: [Verb; 24] = [
     verb("top", &["mpdtop"], Words::Any, "show the use of CPUs and memory"),
     verb("state", &["mpdstate"], Words::Jobs, "print the state of the daemon or of JOB"),
     verb("spawn", &["mpirun"], Words::Any, "run a program, with the options of mpirun"),
+    verb("grow", &["mpdgrow"], Words::Jobs, "start further processes of JOB"),
     verb("farm", &["mpdfarm"], Words::Any, "run many commands"),
     verb("sig", &["mpdsigjob"], Words::Jobs, "send SIGNAL to JOB"),
     verb("kill", &["mpdkilljob"], Words::Jobs, "end JOB"),
