@@ -7,16 +7,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{ArgGroup, Args, Command, CommandFactory as _, Parser};
-use mpd_io::ringname::RingName;
-use mpd_io::rundir::{RunDir, host_name};
+use clap::{ArgGroup, Command, CommandFactory as _, Parser};
 use mpd_wire::RankSet;
 use mpd_wire::message::{InvalidJobRef, JobRef};
 
 use crate::jobs::JobFilter;
 
+mod common;
 mod slots;
 
+use common::PLACES;
+pub use common::{Common, RingOptions};
 pub use slots::{AllocCli, CancelCli, QueueCli, SlotsCli};
 
 /// Between samples of a table.
@@ -24,58 +25,6 @@ const TABLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Between two versions of a file with metrics.
 const FILE_INTERVAL: Duration = Duration::from_secs(15);
-
-/// Selects the daemon to ask.
-#[derive(Clone, Debug, Default, Args)]
-pub struct RingOptions {
-    /// The name of the ring [default: $MPD_RING, $MPD_CON_EXT, the batch job's id]
-    #[arg(long, value_name = "NAME")]
-    pub ring: Option<String>,
-
-    /// The run directory of the daemon
-    #[arg(long, value_name = "DIR")]
-    pub rundir: Option<PathBuf>,
-}
-
-impl RingOptions {
-    /// The run directory that applies.
-    ///
-    /// # Errors
-    /// When the name of the ring is not valid.
-    pub fn rundir(&self) -> Result<RunDir> {
-        let ring = RingName::resolve(self.ring.as_deref())?;
-        Ok(RunDir::resolve(self.rundir.clone(), &ring, &host_name()))
-    }
-
-    /// The same options as arguments for a command on another host, where this environment does not
-    /// apply.
-    ///
-    /// # Errors
-    /// As for [`RingOptions::rundir`].
-    pub fn arguments(&self) -> Result<Vec<String>> {
-        let mut arguments = Vec::new();
-        let ring = RingName::resolve(self.ring.as_deref())?;
-        if !ring.as_str().is_empty() {
-            arguments.extend(["--ring".to_owned(), ring.to_string()]);
-        }
-        if let Some(rundir) = &self.rundir {
-            arguments.extend(["--rundir".to_owned(), rundir.display().to_string()]);
-        }
-        Ok(arguments)
-    }
-}
-
-/// Selects the daemon to ask and the form of the output.
-#[derive(Clone, Debug, Default, Args)]
-pub struct Common {
-    /// Selects the daemon to ask.
-    #[command(flatten)]
-    pub ring_options: RingOptions,
-
-    /// Print one line of JSON
-    #[arg(long)]
-    pub json: bool,
-}
 
 /// List the members of the ring.
 ///
@@ -589,11 +538,6 @@ pub fn commands() -> Vec<Command> {
         HelpCli::command(),
     ]
 }
-
-const PLACES: &str = "\
-The run directory is --rundir, else $MPD_RUNDIR, else $XDG_RUNTIME_DIR/mpd, else /tmp/mpd-UID-HOST;
-the last two end in -NAME if the ring has a name.
-Exit codes: 0, 1 for a failure (reported on standard error), 2 for a wrong command line.";
 
 /// The job or alias that was given.
 fn meant(job: Option<&JobRef>, alias: Option<&str>) -> JobRef {

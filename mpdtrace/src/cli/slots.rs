@@ -6,7 +6,7 @@ use clap::Parser;
 use mpd_alloc::data::{MAX_COUNT, Pattern};
 use mpd_placement::soft::Soft;
 
-use super::{Common, PLACES, RingOptions};
+use super::common::{Common, PLACES, RingOptions};
 
 /// List the slots of each host.
 ///
