@@ -14,6 +14,8 @@ use crate::tree::{self, Candidate, Stopped};
 /// Processes that are still, or will be. Dropping this lets a frozen group run again, but continues nothing else.
 #[derive(Debug, Default)]
 pub struct Still {
+    /// The group that is still to be frozen.
+    group: Option<Rc<Cgroup>>,
     freezer: Option<Freezer>,
     stopped: Stopped,
 }
@@ -27,23 +29,27 @@ struct Freezer {
 }
 
 impl Still {
-    /// Freezes the group, if there is one, and if this process has children at all.
+    /// Nothing is still before the first [`Still::advance`].
     pub fn begin(group: Option<&Rc<Cgroup>>) -> Self {
-        let group = group.filter(|_| !tree::own_children().is_empty());
-        let frozen = group.filter(|group| group.freeze(true).is_ok());
-        let freezer = frozen.map(|group| Freezer { group: Rc::clone(group), members: None });
-        Self { freezer, stopped: Stopped::default() }
+        Self { group: group.cloned(), freezer: None, stopped: Stopped::default() }
     }
 
-    /// Stops the descendants outside the group that are `wanted`. Returns whether all are still and none can be
-    /// missing, see [`Stopped::advance`].
+    /// Freezes the group, if there is one and this process has children at all. Stops the descendants outside the group
+    /// that are `wanted`. Returns whether all are still and none can be missing, see [`Stopped::advance`].
     pub fn advance(&mut self, wanted: impl Fn(&Candidate) -> bool) -> bool {
-        let Some(freezer) = &mut self.freezer else { return self.stopped.advance(wanted) };
+        let children = tree::own_children();
+        let group =
+            self.group.take().filter(|group| !children.is_empty() && group.freeze(true).is_ok());
+        self.freezer = group.map(|group| Freezer { group, members: None }).or(self.freezer.take());
+        let Some(freezer) = &mut self.freezer else {
+            return self.stopped.advance_among(children, wanted);
+        };
         if freezer.members.is_none() && freezer.group.is_frozen() {
             freezer.members = freezer.group.members().ok();
         }
         let Some(members) = &freezer.members else { return false };
-        self.stopped.advance(|process| !members.contains(&process.pid()) && wanted(process))
+        let is_outside = |process: &Candidate| !members.contains(&process.pid());
+        self.stopped.advance_among(children, |process| is_outside(process) && wanted(process))
     }
 
     /// Judges the unwanted descendants again, see [`Stopped::judge_again`].
@@ -121,9 +127,8 @@ mod tests {
         let pid = Pid::from_raw(child.id().try_into().unwrap());
         fs::write(group.path().join("cgroup.procs"), pid.to_string()).unwrap();
         let mut still = Still::begin(Some(&group));
-        assert!(!still.is_empty());
         wait_until(|| still.advance(|_| panic!("every process is in the group")));
-        assert!(still.is_complete() && group.is_frozen());
+        assert!(still.is_complete() && !still.is_empty() && group.is_frozen());
         assert_eq!(still.pids().collect::<Vec<_>>(), [pid]);
         assert_eq!(child.try_wait().unwrap(), None);
         kill(pid, Signal::SIGTERM).unwrap();

@@ -176,7 +176,15 @@ impl Stopped {
     /// Stops the descendants that are `wanted`, but none below an unwanted one. Each is judged once. Returns whether
     /// all are still, and none can be missing. To be called again until then, after a pause.
     pub fn advance(&mut self, wanted: impl Fn(&Candidate) -> bool) -> bool {
-        let mut found = own_children();
+        self.advance_among(own_children(), wanted)
+    }
+
+    /// The same with the present children of this process.
+    pub(crate) fn advance_among(
+        &mut self,
+        mut found: Vec<Pid>,
+        wanted: impl Fn(&Candidate) -> bool,
+    ) -> bool {
         self.advances = self.advances.wrapping_add(1);
         let also_traced = self.advances.is_multiple_of(ADVANCES_PER_LOOK);
         for pid in std::mem::take(&mut self.moving) {

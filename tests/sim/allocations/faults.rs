@@ -34,13 +34,16 @@ fn time(dice: &mut Random, until: u64) -> u64 {
 
 fn add_owner(world: &mut World, slots: &[u32]) {
     let dice = &mut world.dice;
+    let width = if dice.one_in(4) { 2 } else { 1 };
+    // The number of processes of the request for which each host has slots.
+    let slots: Vec<u32> = slots.iter().map(|slots| slots / width).collect();
     let total: u32 = slots.iter().sum();
     let host = dice.below(slots.len());
     let other = dice.below(slots.len());
     let (hosts, most): (Vec<String>, u32) = match dice.below(8) {
         0 => (vec![name(other).to_string()], slots[other]),
         1 => (vec![format!("^{}", name(other))], total - slots[other]),
-        2 => (vec![name(other).to_string(), "*".into()], total.min(2)),
+        2 => (vec![name(other).to_string(), "*".into()], total.min(2 * slots[other].min(1))),
         _ => (Vec::new(), total),
     };
     let beyond = if dice.one_in(8) { 3 } else { 0 };
@@ -55,7 +58,6 @@ fn add_owner(world: &mut World, slots: &[u32]) {
         Hardness::Soft | Hardness::Values(_) => most > 0,
     };
     let limit_s = dice.one_in(3).then(|| 1 + below(dice, 20));
-    let width = if dice.one_in(4) { 2 } else { 1 };
     let hosts: Vec<Pattern> = hosts.iter().map(|text| text.parse().expect("a pattern")).collect();
     let request = AllocRequest {
         count,

@@ -495,10 +495,12 @@ impl Owner {
         use mpd_alloc::data::Hardness;
         let slots = parts.iter().map(|part| part.slots).sum::<u32>();
         match &self.request.hardness {
-            Hardness::Hard => assert_eq!(slots, self.request.count),
-            _ => assert!((1..=self.request.count).contains(&slots)),
+            Hardness::Hard => assert_eq!(slots, self.request.slots()),
+            _ => assert!((1..=self.request.slots()).contains(&slots)),
         }
-        let each = parts.iter().flat_map(|part| (0..part.slots).map(move |_| &part.host));
+        let width = self.request.width;
+        assert!(parts.iter().all(|part| part.slots.is_multiple_of(width)), "{parts:?}");
+        let each = parts.iter().flat_map(|part| (0..part.slots / width).map(move |_| &part.host));
         for (slot, host) in each.enumerate() {
             if let Some(pattern) = self.request.hosts.iter().cycle().nth(slot) {
                 assert!(pattern.fits(host.as_str()), "slot {slot} on {host}");
