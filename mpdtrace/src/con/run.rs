@@ -33,8 +33,14 @@ pub fn run(cli: &ConCli) -> Result<ExitCode> {
     // Caught and not ignored: programs would inherit that they are ignored.
     let signals = Signals::catch_unless_ignored(&[Signal::SIGINT as i32, Signal::SIGQUIT as i32]);
     let signals = signals.context("cannot catch signals")?;
-    let mut session =
-        Session { cli, lines: Lines::default(), signals, code: 0, background: Vec::new() };
+    let mut session = Session {
+        cli,
+        lines: Lines::default(),
+        signals,
+        is_interactive: false,
+        code: 0,
+        background: Vec::new(),
+    };
     if let Some(file) = &cli.file {
         let shown = file.display();
         let script = File::open(file).with_context(|| format!("cannot open {shown}"))?;
@@ -65,6 +71,8 @@ struct Session<'a> {
     cli: &'a ConCli,
     lines: Lines,
     signals: Signals,
+    /// Lines come from a prompt.
+    is_interactive: bool,
     /// The exit code of the last command.
     code: u8,
     background: Vec<Running>,
@@ -79,6 +87,7 @@ struct Running {
 
 impl Session<'_> {
     fn interactive(&mut self) -> Result<()> {
+        self.is_interactive = true;
         self.start_file()?;
         let mut editor = Editor::open(&self.cli.ring_options)?;
         loop {
@@ -145,10 +154,10 @@ impl Session<'_> {
             Order::Run { lines, background: true } => self.start_in_background(line, &lines),
             Order::Run { lines, background: false } => {
                 for words in lines {
-                    let next =
-                        self.program(&words).map(|command| self.foreground(&words[0], command));
-                    if next.unwrap_or(Next::Line) == Next::End || self.code != 0 {
-                        return next.unwrap_or(Next::Line);
+                    let Some(command) = self.program(&words) else { return Next::Line };
+                    let next = self.foreground(&words[0], command);
+                    if next == Next::End || self.code != 0 {
+                        return next;
                     }
                 }
                 Next::Line
@@ -185,13 +194,9 @@ impl Session<'_> {
                 self.done(code)
             }
         };
-        // At a terminal ^C was for the program. In a script it ends the script too.
         let is_interrupted = self.signals.pending().contains(&(Signal::SIGINT as i32));
-        if is_interrupted
-            && !(io::stdin().is_terminal()
-                && self.cli.command.is_empty()
-                && self.cli.file.is_none())
-        {
+        // At a prompt ^C was for the program. In a script it ends the script too.
+        if is_interrupted && !self.is_interactive {
             signals::die_of(Signal::SIGINT as i32);
             return Next::End;
         }
