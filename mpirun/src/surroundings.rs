@@ -123,13 +123,9 @@ fn standing(view: RingView) -> Surroundings {
         addresses: live.clone().map(host).collect(),
         members: live
             .map(|member| Candidate {
-                member: member.name.clone(),
                 addresses: member.addresses.clone(),
-                ncpus: member.ncpus,
-                ordinal: member.ordinal,
                 draining: member.draining,
-                held: 0,
-                load: HostLoad::default(),
+                ..Candidate::new(member.name.clone(), member.ncpus, member.ordinal)
             })
             .collect(),
         here: view.me,
@@ -149,18 +145,9 @@ fn private(hosts: &[HostEntry]) -> Result<Surroundings, String> {
     });
     let daemon = |name: &str| DaemonName::new(name).map_err(|e| format!("{name:?} is {e}"));
     let here = daemon(name)?;
-    let candidate = |member: DaemonName, ncpus, ordinal| Candidate {
-        member,
-        addresses: Vec::new(),
-        ncpus,
-        ordinal,
-        draining: false,
-        held: 0,
-        load: HostLoad::default(),
-    };
     let count = cpus::count();
     let first = own.and_then(|own| own.ncpus).unwrap_or(count);
-    let mut members = vec![candidate(here.clone(), first, 1)];
+    let mut members = vec![Candidate::new(here.clone(), first, 1)];
     let mut assumed = Vec::new();
     let mut lookups = Vec::new();
     for (ordinal, entry) in (2..).zip(hosts.iter().filter(|e| !ours.contains(&e.host))) {
@@ -172,7 +159,7 @@ fn private(hosts: &[HostEntry]) -> Result<Surroundings, String> {
             assumed.push(member.clone());
         }
         lookups.push(member.clone());
-        members.push(candidate(member, entry.ncpus.unwrap_or(count), ordinal));
+        members.push(Candidate::new(member, entry.ncpus.unwrap_or(count), ordinal));
     }
     let addresses = look_up(&lookups);
     let kind = RingKind::Private;

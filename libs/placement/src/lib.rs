@@ -99,6 +99,21 @@ pub struct Candidate {
     pub load: HostLoad,
 }
 
+impl Candidate {
+    /// A member without known addresses that takes new processes, and of which nothing is held or loaded.
+    pub fn new(member: DaemonName, ncpus: u32, ordinal: u64) -> Self {
+        Self {
+            member,
+            addresses: Vec::new(),
+            ncpus,
+            ordinal,
+            draining: false,
+            held: 0,
+            load: HostLoad::default(),
+        }
+    }
+}
+
 /// The hosts of a job's ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {

@@ -8,15 +8,8 @@ use mpd_wire::job::{Argset, Binding, Notice, PlacementSpec, RankOrder};
 
 pub(crate) fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
     let address = |port| Address::new(&format!("{}-ib:{port}", name.to_lowercase())).unwrap();
-    Candidate {
-        member: DaemonName::new(name).unwrap(),
-        addresses: vec![address(7000)],
-        ncpus,
-        ordinal,
-        draining: false,
-        held: 0,
-        load: HostLoad::default(),
-    }
+    let member = DaemonName::new(name).unwrap();
+    Candidate { addresses: vec![address(7000)], ..Candidate::new(member, ncpus, ordinal) }
 }
 
 /// `h1:2 h2:4` as a ring in this order.

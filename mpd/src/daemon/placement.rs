@@ -131,31 +131,19 @@ fn plan(spec: &JobSpec, candidates: &[Candidate], origin: &DaemonName) -> Result
 
 fn candidate(record: &Record) -> Candidate {
     Candidate {
-        member: record.name.clone(),
         addresses: record.addresses.clone(),
-        ncpus: record.ncpus,
-        ordinal: record.ordinal,
         draining: record.draining,
-        held: 0,
-        load: HostLoad::default(),
+        ..Candidate::new(record.name.clone(), record.ncpus, record.ordinal)
     }
 }
 
 fn only(member: DaemonName) -> Candidate {
-    Candidate { ncpus: cpus::count(), ..bare(member) }
+    Candidate::new(member, cpus::count(), 0)
 }
 
 /// This host, with one CPU.
 fn bare(member: DaemonName) -> Candidate {
-    Candidate {
-        member,
-        addresses: Vec::new(),
-        ncpus: 1,
-        ordinal: 0,
-        draining: false,
-        held: 0,
-        load: HostLoad::default(),
-    }
+    Candidate::new(member, 1, 0)
 }
 
 /// The managers get instances in a row, so that a list of many hosts is short.

@@ -16,9 +16,9 @@ mod texts;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
+use mpd_placement::Candidate;
 use mpd_placement::binding::Cpu;
 use mpd_placement::hosts::HostEntry;
-use mpd_placement::{Candidate, HostLoad};
 use mpd_wire::DaemonName;
 use mpd_wire::job::{Argset, Bytes, HostChoice, Limit};
 
@@ -100,16 +100,7 @@ fn cpu(number: u32) -> Cpu {
 }
 
 fn candidate(name: &str, ncpus: u32, ordinal: u64) -> Candidate {
-    let member = DaemonName::new(name).unwrap();
-    Candidate {
-        member,
-        addresses: Vec::new(),
-        ncpus,
-        ordinal,
-        draining: false,
-        held: 0,
-        load: HostLoad::default(),
-    }
+    Candidate::new(DaemonName::new(name).unwrap(), ncpus, ordinal)
 }
 
 /// The arguments of a line without quotes.

@@ -3,7 +3,6 @@ use proptest::prelude::*;
 use mpd_wire::job::SpawnBlock;
 
 use super::*;
-use crate::HostLoad;
 use mpd_wire::job::Misfit;
 
 const FIVE: &str = "h1 h2 h3 h4 h5";
@@ -18,15 +17,7 @@ fn ring(text: &str) -> Vec<Candidate> {
         let (word, draining) = word.strip_suffix('-').map_or((word, false), |word| (word, true));
         let (member, ncpus) = word.split_once(':').unwrap_or((word, "1"));
         let ncpus = ncpus.parse().unwrap();
-        Candidate {
-            member: name(member),
-            addresses: Vec::new(),
-            ncpus,
-            ordinal,
-            draining,
-            held: 0,
-            load: HostLoad::default(),
-        }
+        Candidate { draining, ..Candidate::new(name(member), ncpus, ordinal) }
     };
     (1..).zip(text.split_whitespace()).map(member).collect()
 }
@@ -373,13 +364,8 @@ proptest! {
     ) {
         let mut job = Job::rr("x");
         let member = |(host, (ncpus, fate, _)): (usize, &(u32, u8, u32))| Candidate {
-            member: name(&format!("h{host}")),
-            addresses: Vec::new(),
-            ncpus: *ncpus,
-            ordinal: host as u64,
             draining: *fate == 0,
-            held: 0,
-            load: HostLoad::default(),
+            ..Candidate::new(name(&format!("h{host}")), *ncpus, host as u64)
         };
         job.members = hosts.iter().enumerate().map(member).collect();
         let named = |which: u8| {
