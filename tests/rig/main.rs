@@ -18,6 +18,7 @@ mod faults;
 mod healing;
 mod hosts;
 mod jobs;
+mod loads;
 mod matrix;
 mod mistakes;
 mod mpi;
