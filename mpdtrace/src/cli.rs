@@ -186,11 +186,15 @@ pub struct NamesCli {
     pub common: Common,
 }
 
-/// Start further processes of a running job.
+/// Start further processes of a running job, or retire some.
 ///
-/// The processes run the last program of the job. They form a world of their own, like spawned processes without a
+/// The further processes run the last program of the job. They form a world of their own, like spawned processes without a
 /// parent, and the job lasts until they have ended too. The options for spawned processes (-spawn-policy, -spawn-limit) apply.
-/// Prints nothing. If the processes cannot be started, the mpirun of the job reports it.
+///
+/// With -N, the N highest running ranks are retired: the process group of each gets SIGTERM. If such a rank ends by this
+/// signal or with exit code 0, that is no failure. A rank that does not end continues to run. At least one rank must remain.
+///
+/// Prints nothing. If the processes cannot be started or retired, the mpirun of the job reports it.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdgrow", version, after_help = PLACES)]
 pub struct GrowCli {
@@ -199,9 +203,9 @@ pub struct GrowCli {
     #[arg(value_name = "JOB", value_parser = job_or_alias)]
     pub job: JobRef,
 
-    /// How many processes
-    #[arg(value_name = "+N", value_parser = crate::growth::more)]
-    pub count: u32,
+    /// How many processes more, or fewer
+    #[arg(value_name = "+N|-N", allow_hyphen_values = true, value_parser = crate::growth::change)]
+    pub change: crate::growth::Change,
 
     /// Options of all consoles.
     #[command(flatten)]

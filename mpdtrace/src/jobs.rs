@@ -353,6 +353,7 @@ mod tests {
         let spawns = SpawnState {
             blocked: "0,2".parse().unwrap(),
             ended: "5".parse().unwrap(),
+            running: 3,
             ready: vec![ReadySpawn { spawner: Some(Rank(2)), size: 2, program: "fib".into() }],
             more_ready: 3,
         };

@@ -7,6 +7,8 @@
 //!     t-spawn until DIRECTORY SIZE PROGRAM...     spawns until that file exists; prints "spawned NUMBER" each time
 //!     t-spawn fib N                       a tree: prints its host, spawns fib N-1 and fib N-2, adds their
 //!                                         results; the first process prints the sum
+//!     t-spawn fib N DIRECTORY             the same; each process creates DIRECTORY/PID.N when it has spawned its
+//!                                         children, and waits for DIRECTORY/go
 //!     t-spawn leaf                        prints its host
 //!     t-spawn quiet                       only inits and finalizes
 //!     t-spawn stay DIRECTORY              creates DIRECTORY/ready.HOST.PID and stays until the file `stop` exists
@@ -48,7 +50,8 @@ fn main() {
         ["until", directory, size, ref program @ ..] => {
             until(&client, directory, number(size), program);
         }
-        ["fib", n] => fib(&client, number(n)),
+        ["fib", n] => fib(&client, number(n), None),
+        ["fib", n, directory] => fib(&client, number(n), Some(directory)),
         ["leaf"] => report(&host()),
         ["quiet"] => {}
         ["stay", directory] => {
@@ -129,9 +132,14 @@ fn until(client: &Client, directory: &str, size: u32, program: &[&str]) {
 }
 
 /// The call tree of a recursive function with a process for each call: 1 + C(n-1) + C(n-2) processes.
-fn fib(client: &Client, n: u32) {
+fn fib(client: &Client, n: u32, directory: Option<&str>) {
     report(&format!("fib({n}) on {}", host()));
-    let sum = if n < 2 { u64::from(n) } else { sum_of_two(client, n) };
+    let children = (n >= 2).then(|| spawn_two(client, n, directory));
+    if let Some(directory) = directory {
+        create(directory, &format!("{}.{n}", std::process::id()));
+        wait_for(directory, "go");
+    }
+    let sum = children.map_or_else(|| u64::from(n), |children| sum_of_two(&children));
     if client.process_info().is_spawned {
         let parent = client.get(PARENT).expect("an answer").expect("the address of its parent");
         let address = String::from_utf8(parent).expect("an address");
@@ -142,7 +150,8 @@ fn fib(client: &Client, n: u32) {
     }
 }
 
-fn sum_of_two(client: &Client, n: u32) -> u64 {
+/// Spawns the children of `fib(n)`; they connect to the returned listener.
+fn spawn_two(client: &Client, n: u32, directory: Option<&str>) -> TcpListener {
     let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
     let port = listener.local_addr().expect("a port").port();
     // The names of daemons that share a host are not addresses.
@@ -151,10 +160,15 @@ fn sum_of_two(client: &Client, n: u32) -> u64 {
     let address = format!("{}:{port}", if is_known { &name } else { "127.0.0.1" });
     for less in 1..=2 {
         let word = (n - less).to_string();
-        spawn(client, 1, &["self", "fib", &word], &[(PARENT, address.as_bytes())]);
+        let words: Vec<&str> = ["self", "fib", &word].into_iter().chain(directory).collect();
+        spawn(client, 1, &words, &[(PARENT, address.as_bytes())]);
     }
+    listener
+}
+
+fn sum_of_two(children: &TcpListener) -> u64 {
     let answer = || {
-        let (mut child, _) = listener.accept().expect("a child");
+        let (mut child, _) = children.accept().expect("a child");
         let mut bytes = [0; 8];
         child.read_exact(&mut bytes).expect("its sum");
         u64::from_be_bytes(bytes)

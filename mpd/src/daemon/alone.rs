@@ -19,6 +19,7 @@ pub(super) fn answer(
             order(jobs, &job, &ManagerOrder::Signal { signal, single })
         }
         RingRequest::GrowJob { job, count } => order(jobs, &job, &ManagerOrder::Enlarge { count }),
+        RingRequest::ShrinkJob { job, count } => order(jobs, &job, &ManagerOrder::Retire { count }),
         RingRequest::SwitchStdin { job, ranks } => {
             order(jobs, &job, &ManagerOrder::SwitchStdin { ranks })
         }

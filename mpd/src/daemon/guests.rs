@@ -89,6 +89,7 @@ pub(super) fn check(opening: &Opening) -> Result<(), String> {
             | RingRequest::KillJob { .. }
             | RingRequest::SignalJob { .. }
             | RingRequest::GrowJob { .. }
+            | RingRequest::ShrinkJob { .. }
             | RingRequest::SwitchStdin { .. }
             | RingRequest::State { job: Some(_) } => Ok(()),
             RingRequest::Describe

@@ -93,6 +93,7 @@ fn serve_daemon(means: &mut Means) -> Continue {
             DaemonMessage::Signal { .. }
             | DaemonMessage::SwitchStdin(_)
             | DaemonMessage::Enlarge(_)
+            | DaemonMessage::Retire(_)
             | DaemonMessage::CountOutput
             | DaemonMessage::Missing(_)
             | DaemonMessage::Launched(..)

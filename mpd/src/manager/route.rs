@@ -74,12 +74,9 @@ impl Process {
             Output::Debug(ranks, line) => self.ranks.command(turn, &ranks, &line),
 
             // Ranks that stop or end.
-            Output::SignalRanks(signal) => {
-                self.ending.signal(turn, &mut self.ranks, (signal.into(), SignalTarget::Group));
-            }
-            Output::SignalProcesses(signal) => {
-                self.ending.signal(turn, &mut self.ranks, (signal.into(), SignalTarget::Process));
-            }
+            Output::SignalRanks(signal) => self.signal(signal.into(), SignalTarget::Group),
+            Output::Retire(ranks) => self.signal(libc::SIGTERM, SignalTarget::Groups(ranks)),
+            Output::SignalProcesses(signal) => self.signal(signal.into(), SignalTarget::Process),
             Output::StopTree => self.ending.stop(turn),
             Output::ContinueTree => self.ending.continue_all(turn, &mut self.ranks),
             Output::KillTree => self.ending.kill(turn, &mut self.ranks),
@@ -95,6 +92,10 @@ impl Process {
             Output::ForgetWorld(first) => turn.report(Event::WorldOver(first)),
             Output::Restart => turn.report(Event::Restart),
         }
+    }
+
+    fn signal(&mut self, signal: i32, target: SignalTarget) {
+        self.ending.signal(&mut self.common.turn(), &mut self.ranks, (signal, target));
     }
 
     /// Lets a world leave its fence, once the users of new files are known.

@@ -56,7 +56,7 @@ pub(super) const VERBS: [Verb; 25] = [
     verb("top", &["mpdtop"], Words::Any, "show the use of CPUs and memory"),
     verb("state", &["mpdstate"], Words::Jobs, "print the state of the daemon or of JOB"),
     verb("spawn", &["mpirun"], Words::Any, "run a program, with the options of mpirun"),
-    verb("grow", &["mpdgrow"], Words::Jobs, "start further processes of JOB"),
+    verb("grow", &["mpdgrow"], Words::Jobs, "start further processes of JOB, or retire some"),
     verb("farm", &["mpdfarm"], Words::Any, "run many commands"),
     verb("sig", &["mpdsigjob"], Words::Jobs, "send SIGNAL to JOB"),
     verb("kill", &["mpdkilljob"], Words::Jobs, "end JOB"),

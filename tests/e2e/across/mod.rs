@@ -19,6 +19,7 @@ mod scarce;
 mod signals;
 mod spawn;
 mod spawn_limit;
+mod spawn_tree;
 mod stopped;
 mod tree;
 mod world_files;

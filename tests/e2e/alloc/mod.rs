@@ -4,6 +4,7 @@ mod library;
 mod lives;
 mod orders;
 mod queue;
+mod shrinking;
 mod stress;
 
 use crate::members::Members;

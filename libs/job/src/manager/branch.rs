@@ -210,25 +210,26 @@ impl Branch {
 
     /// Handles a command of the parent or of the job. A command that does not fit the phase is ignored.
     pub(super) fn command(&mut self, down: Down) {
+        let runs = self.phase == Phase::Running;
         match down {
             Down::Go if self.phase == Phase::Preparing => {
                 self.phase = Phase::Running;
                 self.pass_down(Down::Go);
                 self.perform(Output::Go);
             }
-            Down::Signal { signal } if self.phase == Phase::Running => {
+            Down::Signal { signal } if runs => {
                 self.pass_down(down);
                 self.perform(Output::SignalRanks(signal));
             }
-            Down::SignalProcesses { signal } if self.phase == Phase::Running => {
+            Down::SignalProcesses { signal } if runs => {
                 self.pass_down(down);
                 self.perform(Output::SignalProcesses(signal));
             }
-            Down::Resize { columns, lines } if self.phase == Phase::Running => {
+            Down::Resize { columns, lines } if runs => {
                 self.pass_down(down);
                 self.perform(Output::Resize(columns, lines));
             }
-            Down::Stop { round } if self.phase == Phase::Running => {
+            Down::Stop { round } if runs => {
                 self.round = round;
                 self.pass_down(down);
                 self.ask(Question::Stopped);
@@ -237,12 +238,12 @@ impl Branch {
                     self.answer(Question::Stopped, self.tree_index);
                 }
             }
-            Down::Continue if self.phase == Phase::Running => {
+            Down::Continue if runs => {
                 self.questions.remove(&Question::Stopped);
                 self.pass_down(down);
                 self.perform(Output::ContinueTree);
             }
-            Down::GoOn if self.phase == Phase::Running => {
+            Down::GoOn if runs => {
                 self.pass_down(down);
                 self.perform(Output::ReadPmi);
                 self.perform(Output::ReleaseCrashed);
@@ -257,14 +258,13 @@ impl Branch {
             | Down::Spawned { .. }
             | Down::Interrupt { .. }
             | Down::Dead { .. }
-                if self.phase == Phase::Running =>
+            | Down::Retire { .. }
+                if runs =>
             {
                 self.command_worlds(down);
             }
-            Down::Debug { ranks, line } if self.phase == Phase::Running => {
-                self.command_debuggers(&ranks, line);
-            }
-            Down::Restart if self.phase == Phase::Running => self.restart(),
+            Down::Debug { ranks, line } if runs => self.command_debuggers(&ranks, line),
+            Down::Restart if runs => self.restart(),
             Down::Kill if self.phase < Phase::Ending => self.kill(),
             Down::Drain if self.phase == Phase::Gone => self.drain(),
             Down::Discard if self.phase < Phase::Over => {

@@ -24,7 +24,17 @@ pub(super) struct Fence {
     taking_part: u32,
     inside: u32,
     gone: u32,
+    /// The lowest rank that ended and may not leave the others.
     first_gone: Option<Rank>,
+}
+
+/// Whether a rank may end while others wait in the fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leave {
+    /// It deserts them.
+    Desertion,
+    /// A user has retired it.
+    Permitted,
 }
 
 impl Fence {
@@ -55,7 +65,7 @@ impl Fence {
     }
 
     /// `rank` ended.
-    pub(super) fn leave(&mut self, rank: Rank) {
+    pub(super) fn leave(&mut self, rank: Rank, leave: Leave) {
         let Some(state) = self.state_of(rank) else { return };
         match std::mem::replace(state, RankState::Gone) {
             RankState::Inside => self.inside -= 1,
@@ -63,7 +73,9 @@ impl Fence {
             RankState::Gone => return,
         }
         self.gone += 1;
-        self.first_gone = Some(self.first_gone.map_or(rank, |first| first.min(rank)));
+        if leave == Leave::Desertion {
+            self.first_gone = Some(self.first_gone.map_or(rank, |first| first.min(rank)));
+        }
     }
 
     fn state_of(&mut self, rank: Rank) -> Option<&mut RankState> {
@@ -117,7 +129,7 @@ impl Reduce {
     }
 
     pub(super) fn leave(&mut self, rank: Rank) {
-        self.fence.leave(rank);
+        self.fence.leave(rank, Leave::Desertion);
     }
 
     /// The entries to send at the end of this turn.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::manager::fence::Fence;
+use crate::manager::fence::{Fence, Leave};
 use mpd_wire::message::{FenceGroup, MAX_LISTED, Up};
 use mpd_wire::{Rank, RankSet};
 
@@ -26,14 +26,14 @@ impl GroupFences {
         &mut self,
         group: FenceGroup,
         ranks: &RankSet,
-        (members, ended): (RankSet, impl Iterator<Item = Rank>),
+        (members, ended): (RankSet, impl Iterator<Item = (Rank, Leave)>),
     ) {
         if !ranks.is_within(&members) {
             return;
         }
         let entry = self.0.entry(group).or_insert_with(|| {
             let mut entry = GroupFence { fence: Fence::of(&members), members };
-            ended.for_each(|rank| entry.leave(rank));
+            ended.for_each(|(rank, leave)| entry.leave(rank, leave));
             entry
         });
         for rank in ranks.ranks() {
@@ -42,8 +42,8 @@ impl GroupFences {
     }
 
     /// `rank` ended.
-    pub(super) fn leave(&mut self, rank: Rank) {
-        self.0.values_mut().for_each(|entry| entry.leave(rank));
+    pub(super) fn leave(&mut self, rank: Rank, leave: Leave) {
+        self.0.values_mut().for_each(|entry| entry.leave(rank, leave));
     }
 
     /// The same as [`Fence::deserter`], for any group.
@@ -59,9 +59,9 @@ impl GroupFences {
 }
 
 impl GroupFence {
-    fn leave(&mut self, rank: Rank) {
+    fn leave(&mut self, rank: Rank, leave: Leave) {
         if self.members.contains(rank) {
-            self.fence.leave(rank);
+            self.fence.leave(rank, leave);
         }
     }
 }

@@ -20,6 +20,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::manager::rank_table::{Pmi, RankTable};
+use crate::manager::retire;
 use crate::manager::{
     Config, DRAIN_GRACE, FAILURE_GRACE, INTERRUPT_GRACE, Output, STOP_GRACE, TERMINATE_GRACE,
 };
@@ -109,7 +110,9 @@ pub(super) struct Job {
     /// The ranks are debuggers. The debugger's user handles failures of their programs.
     pub(super) debugged: bool,
     /// Ranks may end with 0 at any time.
-    elastic: bool,
+    pub(super) elastic: bool,
+    /// A user has retired ranks.
+    pub(super) has_retired: bool,
     timers: Timers<Timer>,
     acts: VecDeque<Act>,
 }
@@ -137,6 +140,7 @@ impl Job {
             limit: config.limit,
             debugged: config.debugged,
             elastic: config.elastic,
+            has_retired: false,
             timers: Timers::default(),
             acts: VecDeque::new(),
         }
@@ -446,6 +450,7 @@ impl Job {
             return self.review_living();
         }
         match (end, ended.pmi) {
+            _ if ended.is_retired && retire::is_wanted(end) => self.review_fence(now, ended.first),
             (RankEnd::Exited(0), Pmi::Initialized) if !self.debugged && !self.elastic => {
                 self.member_failed(now, ended.first, rank, Failure::NotFinalized { rank });
             }

@@ -16,6 +16,7 @@ mod queue;
 mod rank_table;
 mod recorded;
 mod reports;
+mod retire;
 mod spawns;
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,7 @@ use mpd_wire::{DaemonName, JobId, Rank, RankSet};
 pub use self::blocked::Blocked;
 pub use self::queue::{ASK_AGAIN, MAX_WAITING, PLACING_PATIENCE, SpawnQueue};
 pub use self::recorded::Start;
+pub use self::retire::refusal as refusal_to_retire;
 
 /// From `^C` (SIGINT) or a hang-up to SIGTERM.
 pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
@@ -149,6 +151,8 @@ pub enum Input {
     Aborted(Rank, i32, String),
     /// A rank's PMI connection cannot continue.
     BrokeProtocol(Rank, String),
+    /// A user wants so many ranks fewer. For the root.
+    Retire(u32),
     /// The console forwards a signal, or another process sends one.
     Signal(u8),
     /// The same for the ranks' own processes, without the others of their process groups.
@@ -267,6 +271,8 @@ pub enum Output {
     SignalRanks(u8),
     /// Send the signal to the process of every living rank, and to no other process of its group.
     SignalProcesses(u8),
+    /// Send SIGTERM to the process groups of these ranks, which run here.
+    Retire(RankSet),
     /// The terminals of ranks have this size from now on: columns, lines. Send SIGWINCH as for
     /// [`Output::SignalRanks`].
     Resize(u16, u16),
@@ -411,6 +417,7 @@ impl Manager {
             Input::SignalProcesses(signal) => {
                 self.at_root(|job| job.signal(now, signal, Down::SignalProcesses { signal }));
             }
+            Input::Retire(count) => self.at_root(|job| job.retire(count)),
             Input::Resize(columns, lines) => {
                 self.at_root(|job| job.resize(now, Down::Resize { columns, lines }));
             }
@@ -461,6 +468,16 @@ impl Manager {
     /// The ranks of living worlds and of the first one that have ended. Only the root knows it.
     pub fn ended(&self) -> RankSet {
         self.job.as_ref().map(|job| job.rank_table.ended()).unwrap_or_default()
+    }
+
+    /// The number of ranks that run and that no user has retired. Only the root knows it.
+    pub fn running(&self) -> u32 {
+        self.job.as_ref().map_or(0, Job::running)
+    }
+
+    /// Whether ranks may end while others live. Only the root knows it.
+    pub fn shrinks(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.elastic || job.has_retired)
     }
 
     /// Counts the events that may have freed a slot. Only the root has it.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::manager::WorldEnds;
-use crate::manager::fence::Fence;
+use crate::manager::fence::{Fence, Leave};
 use crate::manager::groups::GroupFences;
 use mpd_wire::job::{Failure, HostSlices, MpiLibrary, Parts, RankEnd, World};
 use mpd_wire::message::{FenceGroup, FenceMembers};
@@ -23,6 +23,14 @@ pub(super) enum Pmi {
 pub(super) struct Member {
     pub(super) pmi: Pmi,
     pub(super) end: Option<RankEnd>,
+    /// A user wants it to end.
+    pub(super) is_retired: bool,
+}
+
+impl Member {
+    const fn leave(&self) -> Leave {
+        if self.is_retired { Leave::Permitted } else { Leave::Desertion }
+    }
 }
 
 /// The progress of the start of a world.
@@ -89,6 +97,8 @@ pub(super) struct Ended {
     pub(super) pmi: Pmi,
     /// Its world could not be started, or is being ended.
     pub(super) is_unwanted: bool,
+    /// A user wants it to end.
+    pub(super) is_retired: bool,
 }
 
 /// All ranks of the job, by world.
@@ -171,7 +181,7 @@ impl RankTable {
         for (own, member) in (0..).zip(&mut entry.members) {
             member.pmi = Pmi::Unused;
             if member.end.is_some() {
-                entry.fence.leave(entry.world.in_job(Rank(own)));
+                entry.fence.leave(entry.world.in_job(Rank(own)), member.leave());
             }
         }
     }
@@ -240,18 +250,20 @@ impl RankTable {
         let own = entry.world.own(rank).index();
         let member = entry.members.get_mut(own).filter(|member| member.end.is_none())?;
         member.end = Some(end);
+        let (pmi, is_retired, leave) = (member.pmi, member.is_retired, member.leave());
         entry.living -= 1;
-        entry.fence.leave(rank);
-        entry.groups.leave(rank);
+        entry.fence.leave(rank, leave);
+        entry.groups.leave(rank, leave);
         let is_failed = |spawned: &Spawned| spawned.stage == Stage::Failed;
         let ended = Ended {
             first: entry.world.first,
-            pmi: entry.members[own].pmi,
+            pmi,
+            is_retired,
             is_unwanted: entry.is_given_up || entry.spawned.as_ref().is_some_and(is_failed),
         };
         self.living -= 1;
         self.freed += 1;
-        self.named.leave(rank);
+        self.named.leave(rank, leave);
         Some(ended)
     }
 
@@ -327,6 +339,18 @@ impl RankTable {
         entry.is_some_and(|entry| entry.members[own(entry)].end.is_none())
     }
 
+    /// The ranks that run and that no user has retired, of worlds that have started and are not being ended.
+    pub(super) fn running(&self) -> impl DoubleEndedIterator<Item = Rank> + '_ {
+        let runs = |spawned: &Spawned| spawned.stage == Stage::Running;
+        let are_meant =
+            move |entry: &&Entry| !entry.is_given_up && entry.spawned.as_ref().is_none_or(runs);
+        self.worlds.values().filter(are_meant).flat_map(|entry| {
+            let members = entry.world.ranks().ranks().collect::<Vec<_>>().into_iter();
+            let lives = |(_, member): &(Rank, &Member)| member.end.is_none() && !member.is_retired;
+            members.zip(&entry.members).filter(lives).map(|(rank, _)| rank)
+        })
+    }
+
     /// These ranks, of one world, wait in its fence. Returns the first rank of that world.
     pub(super) fn enter(&mut self, ranks: &RankSet) -> Option<Rank> {
         let first = ranks.ranks().next()?;
@@ -346,7 +370,7 @@ impl RankTable {
         let members = entry.members_of(&group)?;
         let world = entry.world;
         let ended = (0..).zip(&entry.members).filter(|(_, member)| member.end.is_some());
-        let ended = ended.map(|(own, _)| world.in_job(Rank(own)));
+        let ended = ended.map(|(own, member)| (world.in_job(Rank(own)), member.leave()));
         entry.groups.enter(group, ranks, (members, ended));
         Some(world.first)
     }
@@ -356,8 +380,11 @@ impl RankTable {
         let FenceMembers::Ranks(members) = &group.members else { return None };
         let members = members.clone();
         let first = self.world_of(ranks.ranks().next()?)?.first;
-        let has_ended = |rank: &Rank| self.member(*rank).is_none_or(|member| member.end.is_some());
-        let ended: Vec<Rank> = members.ranks().filter(has_ended).collect();
+        let ended = |rank: Rank| match self.member(rank) {
+            Some(member) => member.end.map(|_| (rank, member.leave())),
+            None => Some((rank, Leave::Desertion)),
+        };
+        let ended: Vec<(Rank, Leave)> = members.ranks().filter_map(ended).collect();
         self.named.enter(group, ranks, (members, ended.into_iter()));
         Some(first)
     }

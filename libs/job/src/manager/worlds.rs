@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::manager::Output;
 use crate::manager::branch::{Branch, Branching, Child, Question};
 use crate::manager::groups::GroupEntries;
-use mpd_wire::Rank;
 use mpd_wire::job::{Failure, HostSlice, HostSlices, Parts, World};
 use mpd_wire::message::{Down, FenceGroup, FenceMembers, Up};
+use mpd_wire::{Rank, RankSet};
 
 impl Branch {
     /// A command about worlds or single ranks, while the job runs.
@@ -26,6 +26,7 @@ impl Branch {
             Down::Spawned { spawner: rank, .. } | Down::Interrupt { rank, .. } => {
                 self.command_rank(rank, down);
             }
+            Down::Retire { ranks } => self.retire(&ranks),
             Down::Dead { rank } => {
                 self.pass_down(down);
                 self.perform(Output::Dead(rank));
@@ -153,6 +154,19 @@ impl Branch {
         let over = self.living_children().find(|child| child.ranks.contains(rank));
         if let Some(tree_index) = over.map(|child| child.tree_index) {
             self.push(Output::ToSome(vec![tree_index], down));
+        }
+    }
+
+    /// These ranks are to end, wherever they run in the subtree.
+    pub(super) fn retire(&mut self, ranks: &RankSet) {
+        let over = self.living_children().filter(|child| child.ranks.meets(ranks));
+        let tree_indices: Vec<usize> = over.map(|child| child.tree_index).collect();
+        if !tree_indices.is_empty() {
+            self.push(Output::ToSome(tree_indices, Down::Retire { ranks: ranks.clone() }));
+        }
+        let here: RankSet = ranks.ranks().filter(|rank| self.ranks.contains(*rank)).collect();
+        if !here.is_empty() {
+            self.perform(Output::Retire(here));
         }
     }
 

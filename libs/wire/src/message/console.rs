@@ -67,6 +67,14 @@ pub enum RingRequest {
         /// How many processes.
         count: u32,
     },
+    /// Retire the highest running ranks, whose end is then no failure: answered as [`RingRequest::KillJob`], and
+    /// refused if no rank would remain.
+    ShrinkJob {
+        /// The job.
+        job: JobRef,
+        /// How many ranks.
+        count: u32,
+    },
     /// Signal the ranks of the job: answered as [`RingRequest::KillJob`].
     SignalJob {
         /// The job.

@@ -109,6 +109,8 @@ pub struct SpawnState {
     pub blocked: RankSet,
     /// Ranks that have ended, of worlds with living ranks and of the first world.
     pub ended: RankSet,
+    /// The number of ranks that run and that no user has retired.
+    pub running: u32,
     /// Spawns that wait, in their order.
     #[serde(deserialize_with = "at_most::<_, _, MAX_READY>")]
     pub ready: Vec<ReadySpawn>,

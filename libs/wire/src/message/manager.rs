@@ -80,6 +80,11 @@ pub enum ManagerOrder {
         /// How many.
         count: u32,
     },
+    /// A user's request: the highest running ranks are to end. For the root manager.
+    Retire {
+        /// How many.
+        count: u32,
+    },
     /// A user's request: these ranks receive standard input from now on. For the root manager.
     SwitchStdin {
         /// The ranks.

@@ -72,6 +72,13 @@ pub enum RingOrder {
         /// How many.
         count: u32,
     },
+    /// The job's root manager retires its highest ranks.
+    ShrinkJob {
+        /// The job.
+        job: JobRef,
+        /// How many.
+        count: u32,
+    },
     /// The daemon whose job of this user has PMIx namespaces with this mark answers [`OrderAnswer::Found`].
     FindJob {
         /// The mark: [`namespace_mark`](crate::job::namespace_mark).

@@ -169,6 +169,11 @@ pub enum Down {
         /// Its number.
         signal: u8,
     },
+    /// Send SIGTERM to the process groups of these ranks: a user wants them to end.
+    Retire {
+        /// The ranks.
+        ranks: RankSet,
+    },
     /// The new size of the ranks' terminals. Send SIGWINCH as for a [`Down::Signal`].
     Resize {
         /// Columns.

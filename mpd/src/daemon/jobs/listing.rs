@@ -61,6 +61,7 @@ fn add(part: &mut JobPart, piece: JobPart) {
         spawns.ended = joined(&spawns.ended, &more.ended);
         spawns.ready.extend(more.ready);
         spawns.more_ready = spawns.more_ready.max(more.more_ready);
+        spawns.running = spawns.running.max(more.running);
     }
 }
 
@@ -70,21 +71,24 @@ fn joined(one: &RankSet, other: &RankSet) -> RankSet {
 
 /// Splits the state of spawns into at least one piece.
 fn pieces_of_spawns(state: SpawnState) -> Vec<SpawnState> {
-    let more_ready = state.more_ready;
+    let (more_ready, running) = (state.more_ready, state.running);
     let ready = state.ready.chunks(READY).map(|some| SpawnState {
         ready: some.to_vec(),
         more_ready,
+        running,
         ..SpawnState::default()
     });
     let some = |ranges: &[(u32, u32)]| RankSet::from_ranges(ranges.to_vec());
     let blocked = state.blocked.ranges().chunks(PIECE).map(|ranges| SpawnState {
         blocked: some(ranges),
         more_ready,
+        running,
         ..SpawnState::default()
     });
     let ended = state.ended.ranges().chunks(PIECE).map(|ranges| SpawnState {
         ended: some(ranges),
         more_ready,
+        running,
         ..SpawnState::default()
     });
     let mut all: Vec<SpawnState> = blocked.chain(ended).chain(ready).collect();
@@ -191,6 +195,7 @@ mod tests {
             blocked: RankSet::from_ranges((0..2000).map(|rank| (rank * 2, rank * 2)).collect()),
             ended: RankSet::from_ranges((0..500).map(|rank| (rank * 3, rank * 3)).collect()),
             ready: (0..100).map(ready).collect(),
+            running: 9,
             more_ready: 7,
         };
         let whole = JobPart { spawns: Some(state.clone()), ..part(1, 1) };

@@ -384,6 +384,7 @@ impl Jobs {
                 job: id.clone(),
                 connected: job.connected,
                 receivers: job.receivers.clone(),
+                running: job.spawns.as_ref().map(|spawns| spawns.running),
             })
         };
         roots::manager_messages(self.jobs.iter().filter_map(root).collect(), order)

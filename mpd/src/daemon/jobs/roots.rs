@@ -1,5 +1,6 @@
 //! Orders to the root managers of a job, and the reasons to refuse them. Pure.
 
+use mpd_job::manager::refusal_to_retire;
 use mpd_stdio::feed::TooManyRanges;
 use mpd_stdio::input::MAX_RANKS;
 use mpd_wire::message::{JobRef, ManagerOrder, OrderAnswer};
@@ -15,6 +16,8 @@ pub(super) struct Root {
     pub(super) connected: bool,
     /// The ranks that can receive standard input, and the number of ranks, once they are known.
     pub(super) receivers: Option<(RankSet, u32)>,
+    /// The number of ranks that run, if the manager has reported it.
+    pub(super) running: Option<u32>,
 }
 
 /// The messages that carry `order` to `roots`, or the reason why it is refused.
@@ -41,11 +44,18 @@ fn refusal_of(root: &Root, order: &ManagerOrder) -> Option<String> {
     if !root.connected {
         return Some(format!("job {job}: its manager is not connected to a daemon now; try again"));
     }
-    let ManagerOrder::SwitchStdin { ranks } = order else { return None };
+    if !matches!(order, ManagerOrder::SwitchStdin { .. } | ManagerOrder::Retire { .. }) {
+        return None;
+    }
     let Some((can, size)) = &root.receivers else {
         return Some(format!("job {job} has not started all its ranks yet; try again"));
     };
-    let problem = cannot_receive(ranks, can, *size)?;
+    let problem = match order {
+        ManagerOrder::SwitchStdin { ranks } => cannot_receive(ranks, can, *size)?,
+        // The manager decides again, with the ranks that run then.
+        ManagerOrder::Retire { count } => refusal_to_retire(*count, root.running.unwrap_or(*size))?,
+        _ => return None,
+    };
     Some(format!("job {job}: {problem}"))
 }
 
@@ -78,6 +88,19 @@ pub(crate) fn no_such_job(job: &JobRef) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_are_retired_when_all_have_started_and_one_remains() {
+        let why = |receivers, running| {
+            let root = Root { job: "7@h1".parse().unwrap(), connected: true, receivers, running };
+            refusal_of(&root, &ManagerOrder::Retire { count: 3 })
+        };
+        let four = Some((RankSet::none(), 4));
+        assert!(why(None, None).unwrap().contains("has not started all its ranks yet"));
+        assert_eq!(why(four.clone(), None), None);
+        assert!(why(four.clone(), Some(3)).unwrap().contains("job 7@h1: these are all running"));
+        assert_eq!(why(four, Some(12)), None);
+    }
 
     #[test]
     fn standard_input_goes_to_existing_ranks_that_have_a_pipe() {

@@ -139,6 +139,9 @@ impl Consoles {
                 let order = |job| RingOrder::SignalJob { job, signal, single };
                 self.order_job(ring, console, job, order)
             }
+            RingRequest::ShrinkJob { job, count } => {
+                self.order_job(ring, console, job, |job| RingOrder::ShrinkJob { job, count })
+            }
             RingRequest::GrowJob { job, count } => {
                 self.order_job(ring, console, job, |job| RingOrder::GrowJob { job, count })
             }

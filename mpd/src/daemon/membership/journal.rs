@@ -97,6 +97,7 @@ fn describe(order: &RingOrder) -> String {
         RingOrder::Cancel { job } => format!("job {job} is over"),
         RingOrder::KillJob { job } => format!("kill job {job}"),
         RingOrder::GrowJob { job, count } => format!("start {count} more processes of {job}"),
+        RingOrder::ShrinkJob { job, count } => format!("retire {count} ranks of {job}"),
         RingOrder::SignalJob { job, signal, .. } => format!("signal {signal} to job {job}"),
         RingOrder::FindJob { .. } => "find a job".to_owned(),
         RingOrder::PassToJob { from, to, payload, .. } => {

@@ -556,6 +556,9 @@ impl Membership {
             RingOrder::GrowJob { job, count } => {
                 return self.order_roots(turn.jobs, &job, &ManagerOrder::Enlarge { count });
             }
+            RingOrder::ShrinkJob { job, count } => {
+                return self.order_roots(turn.jobs, &job, &ManagerOrder::Retire { count });
+            }
             RingOrder::SwitchStdin { job, ranks } => {
                 return self.order_roots(turn.jobs, &job, &ManagerOrder::SwitchStdin { ranks });
             }

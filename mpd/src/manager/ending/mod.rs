@@ -112,7 +112,7 @@ enum Step {
     Note(Time),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Due {
     Signal(i32, SignalTarget),
     Continue,
@@ -239,10 +239,10 @@ impl Ending {
         let began = turn.now();
         if is_terminating(signal) {
             self.still = Still::begin(self.cgroup.as_ref());
-            self.stop_affected(ranks, signal, target);
+            self.stop_affected(ranks, signal, &target);
         }
         if self.still.is_empty() {
-            let refused = ranks.signal(signal, target);
+            let refused = ranks.signal(signal, &target);
             return report_refused(turn, signal, &refused);
         }
         self.begin_stop(turn, ranks);
@@ -324,15 +324,15 @@ impl Ending {
     }
 
     /// Stops each process that the signal will end, and whose parent will end as well. Whether all are stopped.
-    fn stop_affected(&mut self, ranks: &Ranks, signal: i32, target: SignalTarget) -> bool {
+    fn stop_affected(&mut self, ranks: &Ranks, signal: i32, target: &SignalTarget) -> bool {
         self.still.advance(|process| is_affected(process, ranks, (signal, target)))
     }
 
     /// Whether all processes to be stopped are stopped.
     fn all_are_stopped(&mut self, ranks: &Ranks) -> bool {
-        match self.due.front() {
+        match self.due.front().cloned() {
             _ if self.is_kill() => self.still.advance(|_| true),
-            Some(&Due::Signal(signal, target)) => self.stop_affected(ranks, signal, target),
+            Some(Due::Signal(signal, target)) => self.stop_affected(ranks, signal, &target),
             _ => true,
         }
     }
@@ -342,7 +342,7 @@ impl Ending {
         while let Some(due) = self.due.pop_front() {
             match due {
                 Due::Signal(signal, target) => {
-                    report_refused(turn, signal, &ranks.signal(signal, target));
+                    report_refused(turn, signal, &ranks.signal(signal, &target));
                 }
                 Due::Continue => continues = true,
                 Due::Kill => {
@@ -384,10 +384,12 @@ impl Ending {
 }
 
 /// Whether a signal has its default effect on a process.
-fn is_affected(process: &Candidate, ranks: &Ranks, (signal, target): (i32, SignalTarget)) -> bool {
-    let is_rank = |pid| ranks.of_pid(pid).is_some();
+fn is_affected(process: &Candidate, ranks: &Ranks, (signal, target): (i32, &SignalTarget)) -> bool {
+    let is_rank = |pid| ranks.of_pid(pid).is_some_and(|rank| target.means(rank));
     let is_meant = match target {
-        SignalTarget::Group => getpgid(Some(process.pid())).is_ok_and(is_rank),
+        SignalTarget::Group | SignalTarget::Groups(_) => {
+            getpgid(Some(process.pid())).is_ok_and(is_rank)
+        }
         SignalTarget::Process => is_rank(process.pid()),
     };
     is_meant && process.takes_effect(signal)

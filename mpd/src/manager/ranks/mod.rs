@@ -155,9 +155,9 @@ impl Ranks {
 
     /// Sends a signal to all ranks. Returns the processes that belong to another user now, since the kernel refuses
     /// to signal them.
-    pub(super) fn signal(&mut self, signal: i32, target: SignalTarget) -> Vec<Pid> {
+    pub(super) fn signal(&mut self, signal: i32, target: &SignalTarget) -> Vec<Pid> {
         let mut refused = Vec::new();
-        for (_, process) in self.table.all_mut() {
+        for (_, process) in self.table.all_mut().filter(|(rank, _)| target.means(*rank)) {
             if let Err(e) = process.signal(signal, target)
                 && e.kind() == ErrorKind::PermissionDenied
                 && let Some(pid) = process.child()
@@ -172,7 +172,7 @@ impl Ranks {
     /// Sends a signal to the process of one rank.
     pub(super) fn signal_one(&mut self, rank: Rank, signal: i32) {
         if let Some(process) = self.table.get_mut(rank) {
-            let _ = process.signal(signal, SignalTarget::Process);
+            let _ = process.signal(signal, &SignalTarget::Process);
         }
     }
 

@@ -208,12 +208,12 @@ impl RankProcess {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(super) fn signal(&mut self, signal: i32, target: SignalTarget) -> io::Result<()> {
+    pub(super) fn signal(&mut self, signal: i32, target: &SignalTarget) -> io::Result<()> {
         match &self.handle {
             Some(Handle::Child(_)) if self.shim.as_mut().is_some_and(|it| it.signal(signal)) => {
                 Ok(())
             }
-            Some(Handle::Child(pid)) if target == SignalTarget::Process && self.shim.is_none() => {
+            Some(Handle::Child(pid)) if *target == SignalTarget::Process && self.shim.is_none() => {
                 send(*pid, signal)
             }
             Some(Handle::Child(pid)) => send_to_group(*pid, signal),

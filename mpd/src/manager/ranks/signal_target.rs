@@ -1,10 +1,24 @@
 //! The processes of a rank that get a signal.
 
+use mpd_wire::{Rank, RankSet};
+
 /// The processes of a rank that get a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::manager) enum SignalTarget {
-    /// The process group of the rank.
+    /// The process group of each rank.
     Group,
-    /// Only the process of the rank.
+    /// The process groups of these ranks.
+    Groups(RankSet),
+    /// Only the process of each rank.
     Process,
+}
+
+impl SignalTarget {
+    /// Whether this rank gets the signal.
+    pub(in crate::manager) fn means(&self, rank: Rank) -> bool {
+        match self {
+            Self::Group | Self::Process => true,
+            Self::Groups(ranks) => ranks.contains(rank),
+        }
+    }
 }

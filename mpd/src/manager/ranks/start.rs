@@ -137,7 +137,7 @@ impl Ranks {
         self.starting.remove(&first);
         for &rank in &world.here {
             match self.table.get_mut(rank) {
-                Some(process) => drop(process.signal(libc::SIGKILL, SignalTarget::Group)),
+                Some(process) => drop(process.signal(libc::SIGKILL, &SignalTarget::Group)),
                 None => turn.post(Input::Exited(rank, RankEnd::NotStarted)),
             }
         }

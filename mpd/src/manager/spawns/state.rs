@@ -47,7 +47,7 @@ impl Reports {
         queue: &SpawnQueue<Request>,
     ) {
         let at = (machine.freed(), queue.changes());
-        if queue.changes() == 0 || at == self.at {
+        if (queue.changes() == 0 && !machine.shrinks()) || at == self.at {
             return;
         }
         let now = turn.now();
@@ -72,6 +72,7 @@ fn state_of(machine: &Manager, queue: &SpawnQueue<Request>) -> SpawnState {
     SpawnState {
         blocked: blocked.into_iter().take(MAX_LISTED_RANKS).collect::<RankSet>(),
         ended: machine.ended().ranks().take(MAX_LISTED_RANKS).collect(),
+        running: machine.running(),
         ready: ready.collect(),
         more_ready: u32::try_from(queue.waiting().len().saturating_sub(MAX_READY))
             .unwrap_or(u32::MAX),

@@ -37,6 +37,8 @@ pub(crate) enum DaemonMessage {
     },
     /// A user requests further processes.
     Enlarge(u32),
+    /// A user wants so many ranks to end.
+    Retire(u32),
     /// The new receivers of standard input.
     SwitchStdin(RankSet),
     /// The connection of a manager of this job, and its hello.
@@ -267,6 +269,7 @@ fn message_of(order: ManagerOrder, conn: &mut Conn) -> Option<DaemonMessage> {
         ManagerOrder::Kill => DaemonMessage::Kill,
         ManagerOrder::Signal { signal, single } => DaemonMessage::Signal { signal, single },
         ManagerOrder::Enlarge { count } => DaemonMessage::Enlarge(count),
+        ManagerOrder::Retire { count } => DaemonMessage::Retire(count),
         ManagerOrder::SwitchStdin { ranks } => DaemonMessage::SwitchStdin(ranks),
         ManagerOrder::CountOutput => DaemonMessage::CountOutput,
         ManagerOrder::State { request } => DaemonMessage::State(request),

@@ -170,6 +170,7 @@ impl Upstream {
                 DaemonMessage::Signal { signal, single: true } => {
                     Event::Input(Input::SignalProcesses(signal))
                 }
+                DaemonMessage::Retire(count) => Event::Input(Input::Retire(count)),
                 DaemonMessage::Missing(members) => Event::Input(Input::Missing(members)),
                 DaemonMessage::SwitchStdin(ranks) => ForStdio::SwitchStdin(ranks).into(),
                 DaemonMessage::CountOutput => ForStdio::CountOutput.into(),

@@ -6,6 +6,7 @@ mod dice;
 mod groups;
 mod libraries;
 mod recorded;
+mod retire;
 mod tree;
 mod worlds;
 
