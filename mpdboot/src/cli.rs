@@ -65,6 +65,11 @@ pub(crate) struct Cli {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..=4))]
     pub(crate) waiting: Option<u8>,
 
+    /// Program, by its path on all hosts, that each daemon executes for a request for slots; it accepts or refuses the
+    /// request [default: $MPD_ALLOC_HOOK on its host]
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "private")]
+    pub(crate) alloc_hook: Option<PathBuf>,
+
     /// Name of the ring [default: $MPD_RING, $MPD_CON_EXT, the batch job's id]
     #[arg(long, value_name = "NAME")]
     pub(crate) ring: Option<String>,

@@ -188,6 +188,7 @@ pub(crate) fn daemon(
     option("--speed", member.speed.map(|speed| format!("{}.{:02}", speed / 100, speed % 100)));
     option("--key", manner.key_file.clone().filter(|_| !manner.private));
     option("--waiting", manner.waiting.map(|n| n.to_string()));
+    option("--alloc-hook", manner.alloc_hook.clone());
     option("--held-by", places.holder.map(|pid| pid.to_string()));
     option("--launched-by", places.launcher.map(|incarnation| incarnation.to_string()));
     option("--rundir", places.rundir.map(str::to_owned));
@@ -227,6 +228,7 @@ mod tests {
             private: false,
             in_batch: false,
             waiting: None,
+            alloc_hook: None,
         }
     }
 
@@ -316,13 +318,14 @@ mod tests {
             ..Places::default()
         };
         (manner.waiting, manner.in_batch) = (Some(2), true);
+        manner.alloc_hook = Some("/etc/hook".into());
         assert_eq!(
             daemon(&manner, &member, &join, places).join(" "),
             "/opt/mpd --daemon --name h7 --ring blue --join h1:1,h2:2 --ordinal 3 --port 7000 \
-             --ifhn ib7 --ncpus 4 --speed 1.50 --key /k --waiting 2 --held-by 77 --rundir /r --keep /r/keep.json \
-             --in-batch"
+             --ifhn ib7 --ncpus 4 --speed 1.50 --key /k --waiting 2 --alloc-hook /etc/hook --held-by 77 --rundir /r \
+             --keep /r/keep.json --in-batch"
         );
-        (manner.waiting, manner.in_batch) = (None, false);
+        (manner.waiting, manner.in_batch, manner.alloc_hook) = (None, false, None);
         let agent = AgentPlaces { nonce: "00ff", waits: true, key: Some(4), reports: true };
         let agent = Some(agent);
         manner.private = true;

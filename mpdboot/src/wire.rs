@@ -74,6 +74,8 @@ pub(crate) struct Manner {
     pub(crate) in_batch: bool,
     /// Number of managers in waiting of each daemon; `None` for its default.
     pub(crate) waiting: Option<u8>,
+    /// Absolute path of the program that sees each request for slots; `None` for the default of each daemon.
+    pub(crate) alloc_hook: Option<String>,
 }
 
 /// `keep.json`: the data to restart any daemon of a ring. It does not contain the key.
@@ -270,6 +272,7 @@ mod tests {
             private: false,
             in_batch: false,
             waiting: None,
+            alloc_hook: None,
         };
         let task = BootTask {
             key: SecretText(Zeroizing::new("ring blue\nc0ffee\n".into())),
@@ -294,7 +297,7 @@ mod tests {
             "{\"version\":4,\"nonce\":\"00ff\",\"task\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
              \"manner\":{\"ring\":\"blue\",\"rsh\":[\"ssh\"],\"mpd\":\"/opt/mpd/bin/mpd\",\
              \"listen\":null,\"key_file\":null,\"timeout_s\":30,\"window\":32,\"flat\":false,\
-             \"private\":false,\"in_batch\":false,\"waiting\":null},\
+             \"private\":false,\"in_batch\":false,\"waiting\":null,\"alloc_hook\":null},\
              \"member\":{\"name\":\"h1\",\"host\":\"h1\",\"user\":null,\"port\":null,\"ifhn\":null,\
              \"ncpus\":4,\"ordinal\":2,\"nth\":1},\"join\":[\"10.0.0.1:7000\"],\
              \"root\":\"abababababababababababababababab\",\"running\":\"refuse\",\"waits\":true,\"hosts\":[],\"keep\":null}}}\n"

@@ -167,9 +167,19 @@ pub(super) fn manner(
         private: cli.private,
         in_batch: false,
         waiting: cli.waiting,
+        alloc_hook: alloc_hook(cli)?,
     };
     manner.in_batch = allocation.is_slurm && command::kills_at_end(&manner);
     Ok(manner)
+}
+
+/// The absolute path of the program that sees each request for slots.
+fn alloc_hook(cli: &Cli) -> Result<Option<String>> {
+    let Some(path) = &cli.alloc_hook else { return Ok(None) };
+    let path = std::path::absolute(path).context("--alloc-hook")?;
+    let path = path.to_str().filter(|path| !path.contains(char::is_control));
+    let path = path.context("--alloc-hook: the path has characters that no remote shell takes")?;
+    Ok(Some(path.to_owned()))
 }
 
 /// The absolute path of `mpd`.

@@ -24,7 +24,8 @@ fn members(nodes: &[&str]) -> Vec<String> {
 #[test]
 fn one_step_starts_the_daemons_of_all_nodes_and_the_holder_ends_with_it() {
     let world = World::new();
-    boot(&world, &["--waiting", "2"]).assert(0, "all 4 are in the ring");
+    boot(&world, &["--waiting", "2", "--alloc-hook", "/etc/hook"])
+        .assert(0, "all 4 are in the ring");
     assert_eq!(world.ring(), members(&["n1", "n2", "n3"]));
     let steps = world.text("srun.argv");
     assert_eq!(steps.lines().count(), 1, "{steps}");
@@ -37,8 +38,11 @@ fn one_step_starts_the_daemons_of_all_nodes_and_the_holder_ends_with_it() {
     };
     let (own, third) = (line(&host_name()), line("n3"));
     assert!(own.starts_with("--daemon ") && own.contains(" --ring 7 "), "{own}");
-    assert!(own.contains(" --waiting 2 --held-by "), "{own}");
-    assert!(third.contains(" --ncpus 1 ") && third.contains(" --waiting 2"), "{third}");
+    assert!(own.contains(" --waiting 2 --alloc-hook /etc/hook --held-by "), "{own}");
+    assert!(
+        third.contains(" --ncpus 1 ") && third.contains(" --waiting 2 --alloc-hook /etc/hook"),
+        "{third}"
+    );
     assert!(own.ends_with(" --in-batch") && third.ends_with(" --in-batch"), "{daemons}");
     assert!(!third.contains("--held-by"), "{third}");
     assert_eq!(world.text("drained"), host_name(), "this host gets no ranks");
