@@ -29,7 +29,8 @@ impl Lookout {
         let (pipe, output) = io::pipe().context("no pipe")?;
         let argv = std::iter::once(NAME.to_owned()).chain(arguments).map(String::into_bytes);
         let mut spawn = Spawn::new(b"/proc/self/exe", argv, Vec::<Vec<u8>>::new())?;
-        spawn.die_with_parent();
+        // A new session may wait for seconds on a busy host, and its parent with it (decision 23).
+        spawn.die_with_parent().in_our_session();
         let pid = spawn.start(&[null, output.as_fd(), null], Extra::default(), None)?;
         let process = Pidfd::open(pid).context("the helper")?;
         Ok(Self { process, pipe })

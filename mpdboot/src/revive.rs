@@ -21,6 +21,8 @@ use crate::wire::{BootTask, Running, SecretText};
 const CONNECT_S: u32 = 5;
 
 pub(crate) fn run(name: &str, plan: &Path, join: &[String]) -> Result<ExitCode> {
+    // A shell's own job keeps its session and may ask its user.
+    let _ = mpd_io::identity::lead_session();
     let mut signals = Signals::catch(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
         .context("cannot catch signals")?;
     let recipe = keep::read(plan).map_err(|error| anyhow!(error))?;

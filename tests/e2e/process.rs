@@ -118,9 +118,19 @@ impl Process {
     }
 
     pub(crate) fn niceness(&self) -> i32 {
+        self.field_of_stat(16)
+    }
+
+    /// The process that leads its session.
+    pub(crate) fn session(&self) -> i32 {
+        self.field_of_stat(3)
+    }
+
+    /// A number behind the name in `/proc/PID/stat`, counted from 0.
+    fn field_of_stat(&self, index: usize) -> i32 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).expect("it lives");
         let fields = stat.rsplit_once(')').expect("a name").1;
-        fields.split_whitespace().nth(16).expect("a niceness").parse().expect("a number")
+        fields.split_whitespace().nth(index).expect("a field").parse().expect("a number")
     }
 
     /// Processor time so far.

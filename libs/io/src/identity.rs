@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use nix::sys::prctl;
+use nix::unistd::{Pid, getsid, setsid};
 
 use crate::raw;
 
@@ -17,6 +18,18 @@ pub fn take_name() {
     if let Some(Ok(name)) = name {
         let _ = prctl::set_name(&name);
     }
+}
+
+/// Begins a session of this process alone, away from the terminal and the signals of its parent's session. A process that
+/// leads its session already keeps it.
+///
+/// # Errors
+/// The process leads a process group of another session.
+pub fn lead_session() -> io::Result<()> {
+    if getsid(None)? != Pid::this() {
+        setsid()?;
+    }
+    Ok(())
 }
 
 /// Gives this process another name and other arguments, for `ps` and others. Arguments that do not fit in the memory of

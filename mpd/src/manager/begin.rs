@@ -34,6 +34,8 @@ use crate::recording;
 
 pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let (began, parent) = (mpd_io::clock::wall(), Pid::parent());
+    // The daemon is suspended until this program runs. In a new session that would take seconds on a busy host.
+    identity::lead_session().context("cannot begin a session")?;
     crate::limits::raise_descriptor_limit();
     crate::limits::lift_cpu_limit();
     // Our own files get explicit modes. Ranks get the mask of their user.

@@ -118,6 +118,24 @@ fn ranks_have_a_higher_oom_score_than_their_managers() {
 }
 
 #[test]
+fn a_manager_leads_a_session_with_its_ranks_away_from_its_daemon() {
+    let ring = ring();
+    let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).start();
+    wait_until("the ranks", || ring.suite.running("sleep").len() == 8);
+    let managers: Vec<i32> = (1..=4).map(|index| ring.manager(index).pid).collect();
+    for index in 1..=4 {
+        let (daemon, manager) = (ring.process(index), ring.manager(index));
+        assert_eq!(manager.session(), manager.pid);
+        assert_ne!(daemon.session(), manager.pid);
+    }
+    let ranks = ring.suite.running("sleep");
+    assert!(ranks.iter().all(|rank| managers.contains(&rank.session())), "{ranks:?}");
+    job.send(nix::sys::signal::Signal::SIGTERM);
+    job.wait().code(143);
+    ring.only_daemons_are_left();
+}
+
+#[test]
 fn daemons_and_managers_of_root_run_at_a_higher_cpu_priority_than_ranks() {
     let nice = |arguments: &[&str]| {
         let output = std::process::Command::new("nice").args(arguments).output().expect("nice");

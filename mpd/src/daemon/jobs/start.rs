@@ -50,6 +50,8 @@ fn manager_in(job: Option<&JobId>, directory: Option<&[u8]>) -> Result<(Pid, Con
     let louder = [LevelFilter::Debug, LevelFilter::Trace].map(|from| level >= from);
     argv.extend(louder.iter().filter(|louder| **louder).map(|_| b"--verbose".to_vec()));
     let mut spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
+    // It begins its session itself, see `manager::run`.
+    spawn.in_our_group();
     if let Some(directory) = directory {
         spawn.directory(directory)?;
     }
@@ -70,7 +72,8 @@ pub(super) fn sweeper(record: &File, file: Option<PathBuf>, just_died: bool) -> 
     if let Some(file) = file {
         argv.extend([b"--record-file".to_vec(), file.into_os_string().into_vec()]);
     }
-    let spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
+    let mut spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
+    spawn.in_our_session();
     let log = std::io::stderr();
     spawn
         .start(&[record.as_fd(), null.as_fd(), log.as_fd()], Extra::default(), None)

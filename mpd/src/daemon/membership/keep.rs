@@ -140,8 +140,10 @@ fn revive(name: &DaemonName, plan: &Path, entries: &[Address]) -> Result<Pid> {
     ];
     let null: OwnedFd = fs::OpenOptions::new().read(true).write(true).open("/dev/null")?.into();
     let stderr = std::io::stderr();
-    let spawn =
+    let mut spawn =
         Spawn::new(program.into_os_string().into_vec().as_slice(), argv, own_environment())?;
+    // It begins its session itself.
+    spawn.in_our_group();
     spawn
         .start(&[null.as_fd(), null.as_fd(), stderr.as_fd()], Extra::default(), None)
         .context("cannot start mpdboot; it must be in the directory of mpd")

@@ -191,7 +191,8 @@ fn start(
     let mut environment = own_environment();
     environment.extend(variables(strings).into_iter().map(String::into_bytes));
     let path = program.as_os_str().as_bytes();
-    let spawn = Spawn::new(path, [path.to_vec()], environment)?;
+    let mut spawn = Spawn::new(path, [path.to_vec()], environment)?;
+    spawn.in_our_session();
     let input = input(&text(request, strings))?;
     let null: OwnedFd = File::options().write(true).open("/dev/null")?.into();
     let (errors, errors_end) = io::pipe()?;
