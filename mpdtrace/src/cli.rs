@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{ArgGroup, Command, CommandFactory as _, Parser};
+use clap::{ArgGroup, Command, CommandFactory as _, Parser, value_parser};
 use mpd_wire::RankSet;
 use mpd_wire::message::{InvalidJobRef, JobRef};
 
@@ -451,12 +451,26 @@ pub struct PingCli {
     pub common: Common,
 }
 
-/// Print the events of the ring when they happen.
+/// Print the events of the ring, or of a job, when they happen.
 ///
-/// ^C ends it. It ends with exit code 1 when the daemon ends.
+/// ^C ends it. Without --job, it ends with exit code 1 when the daemon ends. With --job, it ends with exit code 0 after
+/// the last event of the job. If the daemon is replaced meanwhile, it continues with the next event through the new one.
+///
+/// The events of a job have numbers from 1, and all programs that follow the job get the same events with the same
+/// numbers. There is an event when a rank is started or has ended, and when a host is added to the ring, is draining, is
+/// lost, or left. The last event is the end of the job. The newest 16384 events are kept, and for 60 s after the end of a
+/// job if a program has followed it. A line 'gap' stands for events that are no longer kept.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdwatch", version, after_help = PLACES)]
 pub struct WatchCli {
+    /// The events of this job: its id as 'mpdlistjobs' lists it, NUMBER if the job was started here, or an alias
+    #[arg(short, long, value_name = "JOB", value_parser = job_or_alias)]
+    pub job: Option<JobRef>,
+
+    /// With --job: the number of the first event [default: the oldest one that is kept]
+    #[arg(long, value_name = "NUMBER", requires = "job", value_parser = value_parser!(u64).range(1..))]
+    pub from: Option<u64>,
+
     /// Options of all consoles. With `--json`, each event is a line of JSON.
     #[command(flatten)]
     pub common: Common,

@@ -2,7 +2,8 @@
 //!
 //! Each tool is a short file in `src/tools`: its request and its output. This library holds the
 //! options, the requests, and the functions that turn replies into text. Text is made by pure
-//! functions. Only `tool`, `ask`, `farm`, `live`, `export`, `remote`, and the collecting modules of `check` do I/O.
+//! functions. Only `tool`, `ask`, `farm`, `job_events`, `live`, `export`, `remote`, and the collecting modules of
+//! `check` do I/O.
 
 pub mod ask;
 pub mod check;
@@ -15,6 +16,8 @@ pub mod farm;
 pub mod growth;
 pub mod hold;
 pub mod hosts;
+pub mod job_events;
+pub mod job_news;
 pub mod jobs;
 pub mod live;
 pub mod lookup;

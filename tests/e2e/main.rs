@@ -21,6 +21,8 @@ mod connected_jobs;
 mod daemon;
 mod debugger;
 mod demand;
+mod event_lines;
+mod events;
 mod everywhere;
 mod exit_codes;
 mod farm;

@@ -14,7 +14,7 @@ use crate::rig::Rig;
 use crate::run::{Output, Run, Running, wait_until};
 
 /// How long a job may take until its end.
-const DEADLINE: u64 = 120;
+pub(crate) const DEADLINE: u64 = 120;
 /// How long the remains of a job may exist, unless a test sets another limit; the promise is a tenth of it.
 const LEAVE: Duration = Duration::from_secs(40);
 /// Each look reads all processes of the machine.

@@ -13,6 +13,9 @@ mod chaos;
 mod containers;
 mod debug;
 mod demand;
+#[path = "../e2e/event_lines.rs"]
+mod event_lines;
+mod events;
 mod farm;
 mod faults;
 mod healing;

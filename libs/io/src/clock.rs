@@ -35,6 +35,11 @@ pub fn wall() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
+/// This time, in microseconds since 1970, as RFC 3339 in UTC with microseconds.
+pub fn utc_of(wall_us: u64) -> String {
+    utc(wall_us)
+}
+
 /// The time now as RFC 3339 in UTC with microseconds.
 pub fn timestamp() -> String {
     utc(wall())

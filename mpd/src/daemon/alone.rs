@@ -7,6 +7,10 @@ use crate::daemon::guests::REFUSAL;
 use crate::daemon::jobs::{Jobs, hosted, no_such_job};
 use crate::daemon::manager_message::ManagerMessage;
 
+/// The answer to a console that wants the events of the job.
+const ALONE: &str = "the events of a job are followed through a ring of daemons, and this job has none: start a ring \
+                     with 'mpdboot', or a daemon with 'mpd --daemon', before the job";
+
 /// The replies to the console, and messages to managers.
 pub(super) fn answer(
     jobs: &Jobs,
@@ -23,6 +27,7 @@ pub(super) fn answer(
         RingRequest::SwitchStdin { job, ranks } => {
             order(jobs, &job, &ManagerOrder::SwitchStdin { ranks })
         }
+        RingRequest::JobEvents { .. } => (vec![refused(ALONE)], Vec::new()),
         // `guests::check` lists the refused requests.
         _ => (vec![refused(REFUSAL)], Vec::new()),
     }

@@ -17,8 +17,8 @@ use crate::daemon::jobs::Jobs;
 use crate::daemon::manager_message::ManagerMessage;
 
 /// The answer to any other request of a guest.
-pub(super) const REFUSAL: &str = "this daemon runs the job of one mpirun: it lists, signals and kills that job, switches \
-                       its standard input, prints its state, and runs debuggers of it, and nothing else";
+pub(super) const REFUSAL: &str = "this daemon runs the job of one mpirun: it lists, signals, follows and kills that job, \
+                       switches its standard input, prints its state, and runs debuggers of it, and nothing else";
 
 /// The socket of a private ring for consoles, and the debuggers that consoles started.
 #[derive(Debug)]
@@ -91,6 +91,7 @@ pub(super) fn check(opening: &Opening) -> Result<(), String> {
             | RingRequest::GrowJob { .. }
             | RingRequest::ShrinkJob { .. }
             | RingRequest::SwitchStdin { .. }
+            | RingRequest::JobEvents { .. }
             | RingRequest::State { job: Some(_) } => Ok(()),
             RingRequest::Describe
             | RingRequest::Lap { .. }

@@ -285,6 +285,11 @@ impl Daemon {
                 membership.forget_console(console);
             }
         }
+        for console in membership.full_consoles() {
+            if self.peers.has_read(console) {
+                membership.console_has_read(console, now);
+            }
+        }
         let is_deserted = self.agent.as_ref().is_some_and(Agent::is_deserted);
         if ready.is_deserted() || (is_deserted && !membership.has_entered()) {
             bail!("the process that started this daemon ended before the daemon was in the ring");
@@ -404,6 +409,11 @@ impl Daemon {
                 if let Some(console) = self.states.take(&job, request, more) {
                     let reply = ConsoleReply::State { text, more };
                     self.peers.answer(console, &reply, !more, now);
+                }
+            }
+            Event::Report { job, report: ManagerReport::Events { events } } => {
+                if let Some(membership) = &mut self.membership {
+                    membership.keep_events(&self.jobs, &job, events);
                 }
             }
             Event::Report { job, report } => {

@@ -1,6 +1,7 @@
 //! One match that routes each event to its owners, or to the machine.
 
 use mpd_io::tree::{self, Dead};
+use mpd_job::manager::Input;
 use mpd_stdio::input::Stdin;
 use mpd_wire::Rank;
 use mpd_wire::job::HostSlice;
@@ -70,6 +71,7 @@ impl Process {
             Event::Bound(first, bindings) => self.common.job.worlds.bind(first, bindings),
             Event::Going => self.go(),
             Event::Registered => {
+                turn.post(Input::Registered);
                 self.ranks.report_all(turn);
                 self.pmi.repeat_names(turn);
                 self.spawns.registered(turn, machine);

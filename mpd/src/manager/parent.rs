@@ -96,6 +96,8 @@ fn serve_daemon(means: &mut Means) -> Continue {
             | DaemonMessage::Retire(_)
             | DaemonMessage::CountOutput
             | DaemonMessage::Missing(_)
+            | DaemonMessage::HostsChanged { .. }
+            | DaemonMessage::ReportEvents
             | DaemonMessage::Launched(..)
             | DaemonMessage::Placed(..)
             | DaemonMessage::Named(..)

@@ -13,8 +13,7 @@ impl Process {
     /// Has one output performed. Its consequences are reported as events.
     pub(super) fn route(&mut self, output: Output) {
         let machine = self.pump.machine();
-        let report_ends = self.common.job.spec.report_ends;
-        let size = self.common.job.spec.size();
+        let (report_ends, size) = (self.common.job.spec.report_ends, self.common.job.spec.size());
         let turn = &mut self.common.turn();
         match output {
             // To the console.
@@ -26,6 +25,7 @@ impl Process {
             Output::ReportRestarted => self.upstream.send_to_console(&JobNews::Restarted),
             Output::ReportSuspended => self.upstream.send_to_console(&JobNews::Suspended),
             Output::ReportNotice(text) => self.upstream.report_notice(text),
+            Output::Events(events) => self.upstream.report_events(events),
             Output::Pids(pids) => self.upstream.learn_pids(turn, pids),
             Output::WorldEnded(ended) => self.upstream.world_ended(turn, &ended),
             Output::Finish(code) => {

@@ -24,9 +24,10 @@ use crate::manager::retire;
 use crate::manager::{
     Config, DRAIN_GRACE, FAILURE_GRACE, INTERRUPT_GRACE, Output, STOP_GRACE, TERMINATE_GRACE,
 };
+use mpd_events::Recorder;
 use mpd_machine::{Time, Timers};
 use mpd_wire::job::{AbortScope, Failure, HostSlices, MpiLibrary, OnFailure, RankEnd};
-use mpd_wire::message::{Down, FenceGroup, Up};
+use mpd_wire::message::{Down, FenceGroup, HostChange, HostTurn, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
 /// The command that stops a program without a request of a console. No console gives a command this number.
@@ -113,6 +114,7 @@ pub(super) struct Job {
     pub(super) elastic: bool,
     /// A user has retired ranks.
     pub(super) has_retired: bool,
+    pub(super) recorder: Recorder,
     timers: Timers<Timer>,
     acts: VecDeque<Act>,
 }
@@ -141,6 +143,7 @@ impl Job {
             debugged: config.debugged,
             elastic: config.elastic,
             has_retired: false,
+            recorder: Recorder::default(),
             timers: Timers::default(),
             acts: VecDeque::new(),
         }
@@ -168,7 +171,7 @@ impl Job {
             }
             Up::Failed { member, failure } => self.end_by(now, Some(member), failure),
             Up::Lost { member, problem } => self.lost(now, member, problem),
-            Up::Pids { pids } => self.emit(Output::Pids(pids)),
+            Up::Pids { pids } => self.learn_pids(now, pids),
             Up::Notice { text } => self.notice(text),
             Up::Exited { ends } => {
                 ends.into_iter().for_each(|(rank, end)| self.exited(now, rank, end));
@@ -212,7 +215,7 @@ impl Job {
             Up::Restarted => self.emit(Output::ReportRestarted),
             Up::Gone => self.gone(now),
             Up::Drained => self.drained(),
-            Up::CleanedUp => self.cleaned_up(),
+            Up::CleanedUp => self.cleaned_up(now),
             Up::Stopped { .. }
             | Up::Lacks { .. }
             | Up::Trace { .. }
@@ -443,7 +446,7 @@ impl Job {
     }
 
     fn exited(&mut self, now: Time, rank: Rank, end: RankEnd) {
-        let Some(ended) = self.rank_table.end(rank, end) else { return };
+        let Some(ended) = self.end_rank(now, rank, end) else { return };
         if ended.is_unwanted {
             // A remaining rank of a failed spawn.
             self.review_world(ended.first);
@@ -503,8 +506,9 @@ impl Job {
         if self.phase >= Phase::CleaningUp {
             return;
         }
+        self.recorder.host_changed(now, HostChange { host: member.clone(), to: HostTurn::Lost });
         let is_spared =
-            self.phase == Phase::Running && self.spare_loss(tree_index, &member, &problem);
+            self.phase == Phase::Running && self.spare_loss(now, (tree_index, &member), &problem);
         self.lost.insert(tree_index);
         if is_spared {
             return;
@@ -514,7 +518,7 @@ impl Job {
         if self.has_started {
             let gone = self.rank_table.living_ranks(|at| HostSlices::is_in_subtree(at, tree_index));
             for rank in gone {
-                self.rank_table.end(rank, RankEnd::Lost);
+                self.end_rank(now, rank, RankEnd::Lost);
             }
             self.review_living();
         }
@@ -647,10 +651,12 @@ impl Job {
         }
     }
 
-    fn cleaned_up(&mut self) {
+    fn cleaned_up(&mut self, now: Time) {
         if self.phase == Phase::CleaningUp {
             self.phase = Phase::Over;
             self.emit_last_worlds();
+            self.recorder.over(now, self.exit_code());
+            self.report_events();
             self.emit(match self.withdrawn {
                 true => Output::Withdraw,
                 false => Output::Finish(self.exit_code()),

@@ -9,6 +9,7 @@
 mod blocked;
 mod branch;
 mod debug;
+mod events;
 mod fence;
 mod groups;
 mod job;
@@ -29,12 +30,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::manager::branch::{Branch, BranchOutput, Question};
 use crate::manager::job::{Act, Job, SIGHUP, SIGINT};
+use mpd_events::Recorded;
 use mpd_machine::{Machine, Time, UNDRAINED};
 use mpd_wire::job::{
     AbortScope, Crash, Failure, HostSlice, HostSlices, MpiLibrary, OnFailure, Parts, RankEnd,
     SpawnOutcome, World,
 };
-use mpd_wire::message::{Down, FenceGroup, Up};
+use mpd_wire::message::{Down, FenceGroup, HostChange, Up};
 use mpd_wire::{DaemonName, JobId, Rank, RankSet};
 
 pub use self::blocked::Blocked;
@@ -205,6 +207,17 @@ pub enum Input {
     ParentLost(String),
     /// Hosts that did not receive the job, and the reasons. For the root.
     Missing(Vec<(DaemonName, String)>),
+    /// Hosts of the ring have changed. For the root.
+    HostsChanged {
+        /// The changes.
+        changes: Vec<HostChange>,
+        /// Hosts that a new daemon has found again.
+        found: Vec<DaemonName>,
+    },
+    /// The events of the job have a subscriber. For the root.
+    ReportEvents,
+    /// A new daemon has come, which has no event of the job.
+    Registered,
     /// A world is to be started. For the root.
     Spawn(WorldPlan),
     /// The ranks of other jobs have arrived at the fence of that group, or will not, after [`Output::Assembled`]. For the
@@ -333,6 +346,8 @@ pub enum Output {
     ReportCrashed(Rank, Crash),
     /// Show a line to the user. At the root.
     ReportNotice(String),
+    /// Report these events of the job to the daemon, in this order. At the root.
+    Events(Vec<Recorded>),
     /// Process ids of ranks of any host. At the root.
     Pids(Vec<(Rank, u32)>),
     /// Report to the console that everything is stopped. At the root.
@@ -398,6 +413,11 @@ impl Manager {
             Input::ParentLost(_) => branch.parent_lost(),
             Input::Missing(members) if branch.is_root() => branch.missing(members),
             Input::Missing(_) => {}
+            Input::HostsChanged { changes, found } => {
+                self.at_root(|job| job.hosts_changed(now, changes, found));
+            }
+            Input::ReportEvents => self.at_root(|job| job.recorder.report_all()),
+            Input::Registered => self.at_root(|job| job.recorder.repeat()),
             Input::Spawn(plan) => self.at_root(|job| job.spawn(plan)),
             Input::Met(first, group) => self.at_root(|job| job.met(first, group)),
             Input::ConnectedFailed { job, code, problem } => {
@@ -557,6 +577,7 @@ impl Machine for Manager {
     fn end_turn(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         self.branch.flush();
+        self.at_root(Job::report_events);
         self.settle(now);
     }
 

@@ -25,6 +25,8 @@ pub(super) struct Member {
     pub(super) end: Option<RankEnd>,
     /// A user wants it to end.
     pub(super) is_retired: bool,
+    /// Whether its start is an event already.
+    pub(super) is_started: bool,
 }
 
 impl Member {

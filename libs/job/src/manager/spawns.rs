@@ -16,6 +16,7 @@
 use crate::manager::job::{Job, Phase};
 use crate::manager::rank_table::{RankTable, Spawned, Stage};
 use crate::manager::{Output, WorldPlan};
+use mpd_machine::Time;
 use mpd_wire::job::{Failure, HostSlices, RankEnd, SpawnOutcome};
 use mpd_wire::message::Down;
 use mpd_wire::{DaemonName, Rank};
@@ -163,8 +164,8 @@ impl Job {
     /// fail. Returns whether that is so.
     pub(super) fn spare_loss(
         &mut self,
-        tree_index: usize,
-        member: &DaemonName,
+        now: Time,
+        (tree_index, member): (usize, &DaemonName),
         problem: &str,
     ) -> bool {
         let is_there = |at| HostSlices::is_in_subtree(at, tree_index);
@@ -195,7 +196,7 @@ impl Job {
         }
         for rank in living {
             // The lost host cannot report the end.
-            if let Some(ended) = self.rank_table.end(rank, RankEnd::Lost) {
+            if let Some(ended) = self.end_rank(now, rank, RankEnd::Lost) {
                 self.review_world(ended.first);
             }
         }

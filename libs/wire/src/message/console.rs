@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::job::{Crash, Failure, Notice, RankEnd, World};
+use crate::message::events::EventPage;
 use crate::message::jobs::{HostedPart, JobRef, MAX_RUN};
 use crate::message::ring::{LIST_CHUNK, Payload};
 use crate::message::top::HostTop;
@@ -103,6 +104,14 @@ pub enum RingRequest {
     },
     /// Each event of the ring as it happens: [`ConsoleReply::Event`], the first one at once.
     Watch,
+    /// The events of a job: [`ConsoleReply::JobEvents`] with the kept ones at once and with others as they happen, until
+    /// the job is over. Refused if there is no such job, or if its events are no longer known.
+    JobEvents {
+        /// The job.
+        job: JobRef,
+        /// The number of the first event; `None`: the oldest one that is kept.
+        from: Option<u64>,
+    },
     /// Connect to the daemon of another host: [`ConsoleReply::Pong`], or refused with the reason.
     Ping {
         /// A member's name, or `HOST:PORT` with a numeric host.
@@ -230,6 +239,8 @@ pub enum ConsoleReply {
     },
     /// An event of the ring.
     Event(Happening),
+    /// Events of a job.
+    JobEvents(EventPage),
     /// The state of a machine as text for people, or a part of it.
     State {
         /// The text.

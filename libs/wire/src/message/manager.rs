@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::job::{Cookie, HostSlice, HostSlices, JobKey, MAX_HOST_SLICES, Notice, SpawnPlacement};
 use crate::message::console::RingRequest;
+use crate::message::events::{HostChange, JobEvent, MAX_EVENTS, MAX_HOST_CHANGES};
 use crate::message::jobs::{MAX_RUN, MAX_RUNS, RankRun, SpawnState};
 use crate::message::meeting::{MeetingAnswer, MeetingOperation};
 use crate::message::order::Launch;
@@ -146,6 +147,19 @@ pub enum ManagerOrder {
         /// The number of the request.
         request: u32,
     },
+    /// Hosts of the ring have changed. For the root manager, which gives the changes their place among the events of the
+    /// job.
+    HostsChanged {
+        /// The changes, in their order.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_CHANGES>")]
+        changes: Vec<HostChange>,
+        /// Hosts that a new daemon has found again. They are added only for a job that has lost them.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_CHANGES>")]
+        found: Vec<DaemonName>,
+    },
+    /// The events of the job have a subscriber: report the kept ones, and all later ones, by [`ManagerReport::Events`].
+    /// For the root manager.
+    ReportEvents,
     /// Hosts of a new or growing job that did not receive the launch. For the root manager.
     Missing {
         /// Their daemons, and the reasons for people.
@@ -266,6 +280,12 @@ pub enum ManagerReport {
         request: u32,
         /// The request.
         operation: MeetingOperation,
+    },
+    /// Events of the job, in their order, after [`ManagerOrder::ReportEvents`]. Each new daemon gets the kept ones again.
+    Events {
+        /// The events.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_EVENTS>")]
+        events: Vec<JobEvent>,
     },
     /// The job has ended, and nothing of it is left.
     Ended {

@@ -5,6 +5,7 @@
 
 mod boot;
 mod console;
+mod events;
 mod greeting;
 mod group;
 mod jobs;
@@ -25,6 +26,9 @@ pub use boot::{
 pub use console::{
     ConsoleReply, Happening, JobInput, JobNews, JobSummary, MAX_DEBUG_LINE, MemberDescription,
     MemberView, Published, RingRequest, RingView,
+};
+pub use events::{
+    EventGap, EventPage, HostChange, HostTurn, JobChange, JobEvent, MAX_EVENTS, MAX_HOST_CHANGES,
 };
 pub use greeting::{Greeting, MAX_GREETING};
 pub use group::{FenceGroup, FenceMembers};

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
 use crate::job::{Cookie, HostSlice, HostSlices, JobKey};
+use crate::message::events::EventPage;
 use crate::message::jobs::{JobPart, JobRef, MAX_RUNS};
 use crate::message::ring::Payload;
 use crate::message::top::{HostUse, RunUse};
@@ -78,6 +79,14 @@ pub enum RingOrder {
         job: JobRef,
         /// How many.
         count: u32,
+    },
+    /// The host of the job's root manager answers [`OrderAnswer::Events`] as soon as there is an event of this number or
+    /// a later one, or without events after a short time.
+    JobEvents {
+        /// The job.
+        job: JobRef,
+        /// The number of the first event; `None`: the oldest one that is kept.
+        from: Option<u64>,
     },
     /// The daemon whose job of this user has PMIx namespaces with this mark answers [`OrderAnswer::Found`].
     FindJob {
@@ -228,6 +237,8 @@ pub enum OrderAnswer {
     },
     /// A list about slots, as `mpd_alloc::exchange::Listing`.
     Slots(Payload),
+    /// Events of a job.
+    Events(EventPage),
     /// The order has no meaning here.
     Unknown,
     /// The order cannot be carried out here.

@@ -261,8 +261,8 @@ impl Jobs {
                 return Some(Demand::Spawn(Spawn::Place { job, request, placement }));
             }
             ManagerReport::Grow { launch } => return Some(Demand::Spawn(Spawn::Grow(launch))),
-            // The loop routes it to its console.
-            ManagerReport::State { .. } => {}
+            // The loop routes them.
+            ManagerReport::State { .. } | ManagerReport::Events { .. } => {}
             ManagerReport::Ended { code, unlinked } => {
                 let is_known = self.ended(&job, code);
                 self.waiting.job_ended(now);
@@ -397,6 +397,18 @@ impl Jobs {
         let is_here =
             job.part.as_ref().map_or(id.daemon() == self.name, |part| part.tree_index == 0);
         is_here.then_some(job.connected)
+    }
+
+    /// The jobs whose root managers are here and that `wanted` means.
+    pub(crate) fn roots(&self, wanted: &JobRef) -> Vec<JobId> {
+        let is_meant = |(id, job): &(&JobId, &Job)| wanted.means(id, job.alias.as_deref());
+        let meant = self.jobs.iter().filter(is_meant).map(|(id, _)| id);
+        meant.filter(|id| self.root(id).is_some()).cloned().collect()
+    }
+
+    /// The jobs whose root managers are here and connected.
+    pub(crate) fn connected_roots(&self) -> Vec<JobId> {
+        self.jobs.keys().filter(|id| self.root(id) == Some(true)).cloned().collect()
     }
 
     /// The job whose root manager is here and whose PMIx namespaces have this mark.

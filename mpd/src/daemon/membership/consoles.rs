@@ -163,6 +163,8 @@ impl Consoles {
             }
             // The allocations have these.
             RingRequest::Slots(_) => None,
+            // The followers have these.
+            RingRequest::JobEvents { .. } => None,
             // The daemon's loop takes a request about a job.
             RingRequest::State { job: _ } => {
                 for (text, more) in state::pieces(ring) {
@@ -491,6 +493,7 @@ fn description(answer: &Answer) -> Option<MemberDescription> {
         | OrderAnswer::Top { .. }
         | OrderAnswer::Load { .. }
         | OrderAnswer::Slots(_)
+        | OrderAnswer::Events(_)
         | OrderAnswer::Unknown
         | OrderAnswer::Failed { .. }
         | OrderAnswer::Found { .. } => None,

@@ -74,6 +74,7 @@ const fn is_question(order: &RingOrder) -> bool {
             | RingOrder::Top { .. }
             | RingOrder::Load
             | RingOrder::Slots(_)
+            | RingOrder::JobEvents { .. }
             | RingOrder::FindJob { .. }
             | RingOrder::PassToJob { .. }
             | RingOrder::TakeBack { .. }
@@ -99,6 +100,7 @@ fn describe(order: &RingOrder) -> String {
         RingOrder::GrowJob { job, count } => format!("start {count} more processes of {job}"),
         RingOrder::ShrinkJob { job, count } => format!("retire {count} ranks of {job}"),
         RingOrder::SignalJob { job, signal, .. } => format!("signal {signal} to job {job}"),
+        RingOrder::JobEvents { job, .. } => format!("report events of {job}"),
         RingOrder::FindJob { .. } => "find a job".to_owned(),
         RingOrder::PassToJob { from, to, payload, .. } => {
             format!("pass {payload:?} of job {from} to job {to}")

@@ -9,6 +9,9 @@
 //! | [`links`] | the links of the ring, pings, our addresses |
 //! | [`loads`] | the loads of all hosts, for [`launch`] |
 //! | [`consoles`] | requests of consoles, and their answers |
+//! | [`followers`] | consoles that follow the events of jobs |
+//! | [`hosts`] | changes of hosts, for the events of jobs here |
+//! | [`kept_events`] | events of jobs here, and orders that wait for them |
 //! | [`launch`] | announcements of jobs to other hosts and from them; requests about spawned ranks |
 //! | [`meetings`] | requests of root managers here about other jobs |
 //! | [`names`] | requests of managers here about names |
@@ -21,8 +24,11 @@ mod address;
 mod allocations;
 mod consoles;
 mod effect;
+mod followers;
+mod hosts;
 mod journal;
 mod keep;
+mod kept_events;
 mod launch;
 mod lease;
 mod links;
@@ -50,10 +56,10 @@ use mpd_ring::{Event, Input, Output, RequestId, Ring, Sender};
 use mpd_wire::frame;
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{
-    ConsoleReply, HostUse, JobRef, Launch, ManagerOrder, OrderAnswer, Payload, RingOrder,
-    RingRequest,
+    ConsoleReply, HostUse, JobEvent, JobRef, Launch, ManagerOrder, OrderAnswer, Payload, RingOrder,
+    RingRequest, ScatterId,
 };
-use mpd_wire::{Address, Newcomer, Record};
+use mpd_wire::{Address, JobId, Newcomer, Record};
 
 use crate::cli::Cli;
 use crate::daemon::demand::Demand;
@@ -62,7 +68,10 @@ use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::membership::allocations::Allocations;
 use crate::daemon::membership::consoles::Consoles;
 use crate::daemon::membership::effect::{Effect, Farewell};
+use crate::daemon::membership::followers::Followers;
+use crate::daemon::membership::hosts::Hosts;
 use crate::daemon::membership::journal::Journal;
+use crate::daemon::membership::kept_events::KeptEvents;
 use crate::daemon::membership::launch::Launches;
 use crate::daemon::membership::links::{LinkEvent, Links};
 use crate::daemon::membership::meetings::Meetings;
@@ -90,6 +99,9 @@ pub(crate) struct Membership {
     links: Links,
     allocations: Allocations,
     consoles: Consoles,
+    followers: Followers,
+    hosts: Hosts,
+    kept_events: KeptEvents,
     launches: Launches,
     meetings: Meetings,
     naming: Naming,
@@ -109,13 +121,16 @@ impl Membership {
         entries: Vec<Address>,
         now: Time,
     ) -> Result<Self> {
-        let (pump, net, stay) = start::begin(cli, name, rundir, entries, now)?;
+        let (pump, net, stay, hosts) = start::begin(cli, name, rundir, entries, now)?;
         let own_name = pump.machine().name().clone();
         Ok(Self {
             allocations: Allocations::new(own_name, rundir, cli.alloc_hook(), now),
             pump,
             links: Links::new(net),
             consoles: Consoles::new(),
+            followers: Followers::new(),
+            hosts,
+            kept_events: KeptEvents::default(),
             launches: Launches::new(),
             meetings: Meetings::new(),
             naming: Naming::new(),
@@ -190,6 +205,8 @@ impl Membership {
             self.links.next_deadline(),
             self.allocations.next_deadline(),
             self.consoles.next_deadline(),
+            self.followers.next_deadline(self.stay.has_entered()),
+            self.kept_events.next_deadline(),
             self.journal.next_deadline(),
             self.stay.next_deadline(),
         ]
@@ -212,6 +229,22 @@ impl Membership {
     pub(crate) fn forget_console(&mut self, console: usize) {
         self.consoles.forget(console);
         self.allocations.forget_console(console);
+        self.followers.forget_console(console);
+    }
+
+    /// The consoles that get their next events of a job when they have read the last ones.
+    pub(crate) fn full_consoles(&self) -> Vec<usize> {
+        self.followers.full()
+    }
+
+    /// A console has read everything that was sent to it.
+    pub(crate) fn console_has_read(&mut self, console: usize, now: Time) {
+        self.followers.has_read(now, console);
+    }
+
+    /// The root manager of a job here reports events.
+    pub(crate) fn keep_events(&mut self, jobs: &Jobs, job: &JobId, events: Vec<JobEvent>) {
+        self.kept_events.reported(jobs, job, events);
     }
 
     /// Handles a console's request.
@@ -225,6 +258,9 @@ impl Membership {
         let ring = self.pump.machine();
         let effect = match request {
             RingRequest::Slots(payload) => self.allocations.ask(ring, console, &payload),
+            RingRequest::JobEvents { job, from } => {
+                self.followers.ask(now, ring, console, (job, from))
+            }
             _ => self.consoles.ask((ring, self.links.myself()), console, request),
         };
         self.route_all(registry, now, effect);
@@ -274,6 +310,9 @@ impl Membership {
         effects.extend(self.launches.serve_spawns(now, ring));
         effects.extend(self.meetings.serve(ring, entered));
         effects.extend(self.allocations.serve(now, ring, entered, turn.jobs));
+        effects.extend(self.hosts.report(ring, entered, || turn.jobs.connected_roots()));
+        effects.extend(self.kept_events.serve(now, turn.jobs));
+        effects.extend(self.followers.serve(now, entered));
         self.route_all(registry, now, effects);
         self.settle(&mut turn);
         // Data that waits in sockets is handled before deadlines.
@@ -333,8 +372,9 @@ impl Membership {
             Output::Send(link, message) => self.links.send(link, &message),
             Output::Close(link) => self.links.close(now, link),
             Output::Deliver { id, payload, hops, sender } => {
-                let answer = self.delivered(turn, &payload, hops, sender.as_ref());
-                self.pump.post(Input::Answered(id, payload_of(&answer)));
+                if let Some(answer) = self.delivered(turn, (id, &payload), hops, sender.as_ref()) {
+                    self.pump.post(Input::Answered(id, payload_of(&answer)));
+                }
             }
             Output::Scattered { request, answers, missing, depth } => {
                 self.scattered(turn, Gathered { request, answers, missing, depth });
@@ -397,6 +437,10 @@ impl Membership {
                 let effect = self.consoles.scattered(now, self.pump.machine(), gathered);
                 self.route_all(registry, now, effect);
             }
+            Requester::Followers => {
+                let effect = self.followers.gathered(now, self.pump.machine(), &gathered);
+                self.route_all(registry, now, effect);
+            }
             Requester::Launches => {
                 let mut effects = self.launches.announced(now, &gathered);
                 effects.extend(self.launches.serve_spawns(now, self.pump.machine()));
@@ -423,6 +467,7 @@ impl Membership {
                 let problem = problem.to_owned();
                 self.consoles.finish(request, ConsoleReply::Refused { problem });
             }
+            Requester::Followers => self.followers.refused(now, request),
             Requester::Launches => {
                 let mut effects = self.launches.unannounced(now, request, problem);
                 effects.extend(self.launches.serve_spawns(now, self.pump.machine()));
@@ -463,15 +508,15 @@ impl Membership {
         self.stay.end(now);
     }
 
-    /// Carries out an order that arrived by scatter. Returns the answer.
+    /// Carries out an order that arrived by scatter. Returns the answer; `None`: it follows.
     fn delivered(
         &mut self,
         turn: &mut Turn<'_>,
-        payload: &Payload,
+        (id, payload): (ScatterId, &Payload),
         hops: u32,
         sender: Option<&Sender>,
-    ) -> OrderAnswer {
-        match frame::decode_message(payload.as_bytes()) {
+    ) -> Option<OrderAnswer> {
+        Some(match frame::decode_message(payload.as_bytes()) {
             Ok(order) => {
                 // Messages about slots are many, and the log has the requests.
                 if let Some(sender) = sender
@@ -480,6 +525,9 @@ impl Membership {
                     self.journal.ordered(turn.now, sender, &order);
                 }
                 match order {
+                    RingOrder::JobEvents { job, from } => {
+                        return self.kept_events.ordered(turn.now, turn.jobs, id, (&job, from));
+                    }
                     RingOrder::FindJob { .. } | RingOrder::PassToJob { .. } => {
                         self.meet(turn, sender, order)
                     }
@@ -499,7 +547,7 @@ impl Membership {
                 self.journal.refused(turn.now, why);
                 OrderAnswer::Unknown
             }
-        }
+        })
     }
 
     /// Carries out an order about a job here that another job speaks to.
@@ -563,7 +611,10 @@ impl Membership {
                 return self.order_roots(turn.jobs, &job, &ManagerOrder::SwitchStdin { ranks });
             }
             // `delivered` has these.
-            RingOrder::FindJob { .. } | RingOrder::PassToJob { .. } | RingOrder::Slots(_) => {
+            RingOrder::FindJob { .. }
+            | RingOrder::PassToJob { .. }
+            | RingOrder::JobEvents { .. }
+            | RingOrder::Slots(_) => {
                 return OrderAnswer::Unknown;
             }
             RingOrder::TakeBack { name, job, value } => {

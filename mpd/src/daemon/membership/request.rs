@@ -9,6 +9,7 @@ use mpd_wire::message::{Answer, Payload};
 pub(super) enum Requester {
     Allocations,
     Consoles,
+    Followers,
     Launches,
     Meetings,
     Names,
@@ -16,9 +17,10 @@ pub(super) enum Requester {
 }
 
 impl Requester {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Allocations,
         Self::Consoles,
+        Self::Followers,
         Self::Launches,
         Self::Meetings,
         Self::Names,

@@ -2,6 +2,7 @@
 //! of a ring whose daemons all ended can meet again (R5). Members of the earlier daemon that have not appeared
 //! since stay in the file. The next daemon may look for them without success, but they are not lost.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub(super) struct Before {
     pub(super) port: Option<u16>,
     pub(super) entries: Vec<Address>,
     pub(super) seeds: Vec<Seed>,
+    /// The names of the other members.
+    pub(super) names: BTreeSet<DaemonName>,
 }
 
 /// The file and its content.
@@ -145,6 +148,7 @@ impl Image {
         let others = self.members.iter().filter(|m| m.name != name);
         let mut before = Before { port: Some(self.port), ..Before::default() };
         for other in others {
+            before.names.extend(DaemonName::new(&other.name));
             for address in &other.addresses {
                 before.seeds.push(Seed { ordinal: other.ordinal, address: address.clone() });
                 before.entries.push(address.clone());

@@ -10,6 +10,7 @@ use mpd_ring::{Ring, RingConfig, Rules, Timing};
 use mpd_wire::{Address, DaemonName};
 
 use crate::cli::Cli;
+use crate::daemon::membership::hosts::Hosts;
 use crate::daemon::membership::keep::Keep;
 use crate::daemon::membership::lease::Lease;
 use crate::daemon::membership::saved::Saved;
@@ -29,7 +30,7 @@ pub(super) fn begin(
     rundir: &RunDir,
     entries: Vec<Address>,
     now: Time,
-) -> Result<(Pump<Ring>, Net, Stay)> {
+) -> Result<(Pump<Ring>, Net, Stay, Hosts)> {
     let ring = cli.ring_name()?.to_string();
     let text = key(cli, &ring)?;
     let timing = Timing::default().faster(crate::scale::divisor()?);
@@ -52,6 +53,8 @@ pub(super) fn begin(
         saved.forget_former();
         (entries.clone(), Vec::new())
     };
+    // Also those of a daemon that enters through named daemons now.
+    let hosts = Hosts::new(before.names);
     let config = RingConfig {
         name: DaemonName::new(name).context("the daemon's name")?,
         instance: mpd_wire::Instance::from_bytes(*instance.as_bytes()),
@@ -79,7 +82,7 @@ pub(super) fn begin(
         Some(path) => recording::pump(path, ("mpd", name), now, config)?,
         None => Pump::new(Ring::new(now, config)),
     };
-    Ok((pump, net, stay))
+    Ok((pump, net, stay, hosts))
 }
 
 /// The ring's key.

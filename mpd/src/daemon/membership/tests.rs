@@ -14,7 +14,7 @@ use mpd_wire::message::{
     RingRequest,
 };
 use mpd_wire::names::{Claim, Hold};
-use mpd_wire::{Address, DaemonName, RankSet, frame};
+use mpd_wire::{Address, DaemonName, RankSet, Record, Standing, frame};
 
 use super::consoles::Consoles;
 use super::effect::{Effect, Farewell};
@@ -31,12 +31,12 @@ const NOW: Time = Time::ZERO;
 /// The console of these tests.
 const CONSOLE: usize = 20;
 
-fn name(text: &str) -> DaemonName {
+pub(super) fn name(text: &str) -> DaemonName {
     DaemonName::new(text).unwrap()
 }
 
 /// A daemon h1 that has entered no ring yet.
-fn ring() -> Ring {
+pub(super) fn ring() -> Ring {
     let config = RingConfig {
         name: name("h1"),
         instance: mpd_wire::Instance::from_bytes([1; 16]),
@@ -51,6 +51,23 @@ fn ring() -> Ring {
         rules: Rules::default(),
     };
     Ring::new(NOW, config)
+}
+
+/// The record of a live member.
+pub(super) fn record() -> Record {
+    Record {
+        name: name("h1"),
+        incarnation: 1,
+        standing: Standing::Live,
+        instance: mpd_wire::Instance::from_bytes([1; 16]),
+        position: 0,
+        ordinal: 0,
+        ncpus: 1,
+        draining: false,
+        addresses: Vec::new(),
+        by: None,
+        age_s: 0,
+    }
 }
 
 fn myself() -> Myself {

@@ -174,7 +174,7 @@ impl Peers {
     pub(crate) fn last_reports(&mut self, job: &JobId) -> Vec<Event> {
         let mut events = Vec::new();
         if let Some((token, peer)) = self.peers.iter_mut().find(|(_, p)| p.is_manager_of(job)) {
-            let _ = peer.serve(*token, &mut events);
+            while matches!(peer.serve(*token, &mut events), (Verdict::Keep, true)) {}
         }
         self.peers.retain(|_, p| !p.is_manager_of(job));
         events
@@ -234,6 +234,11 @@ impl Peers {
         if let Some(peer) = self.peers.remove(&token) {
             let _ = registry.deregister(&mut SourceFd(&peer.conn.as_raw_fd()));
         }
+    }
+
+    /// Whether a console has read everything that was sent to it.
+    pub(crate) fn has_read(&self, token: usize) -> bool {
+        self.peers.get(&token).is_none_or(|peer| peer.conn.queued() == 0)
     }
 
     /// Sends an answer to a console; the last answer ends its connection. `false`: the console is gone, or does not

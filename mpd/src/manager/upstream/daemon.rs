@@ -16,8 +16,8 @@ use mpd_wire::frame::Kind;
 use mpd_wire::hex;
 use mpd_wire::job::MAX_SPEC;
 use mpd_wire::message::{
-    ConsoleReply, ManagerOrder, ManagerReport, MeetingAnswer, NameAnswer, Opening, Payload,
-    Placing, Span, StartJob, VERSION,
+    ConsoleReply, HostChange, ManagerOrder, ManagerReport, MeetingAnswer, NameAnswer, Opening,
+    Payload, Placing, Span, StartJob, VERSION,
 };
 use mpd_wire::{DaemonName, JobId, RankSet};
 
@@ -47,6 +47,14 @@ pub(crate) enum DaemonMessage {
     /// A user requests the state of the machine.
     State(u32),
     Missing(Vec<(DaemonName, String)>),
+    /// Hosts of the ring have changed.
+    HostsChanged {
+        changes: Vec<HostChange>,
+        /// Hosts that a new daemon has found again.
+        found: Vec<DaemonName>,
+    },
+    /// The events of the job have a subscriber.
+    ReportEvents,
     /// The duration of the scatter, and its depth.
     Launched(Span, u32),
     /// The placement of spawned processes.
@@ -206,6 +214,11 @@ impl Daemon {
         self.ready |= matches!(watched, Some(Err(_)));
     }
 
+    /// Whether reports are queued for a daemon that is connected.
+    pub(crate) fn waits(&self) -> bool {
+        self.conn.as_ref().is_some_and(|conn| conn.queued() > 0)
+    }
+
     /// Queues a report.
     pub(crate) fn report(&mut self, report: &ManagerReport) {
         if let Some(conn) = &mut self.conn {
@@ -274,6 +287,10 @@ fn message_of(order: ManagerOrder, conn: &mut Conn) -> Option<DaemonMessage> {
         ManagerOrder::CountOutput => DaemonMessage::CountOutput,
         ManagerOrder::State { request } => DaemonMessage::State(request),
         ManagerOrder::Missing { members } => DaemonMessage::Missing(members),
+        ManagerOrder::HostsChanged { changes, found } => {
+            DaemonMessage::HostsChanged { changes, found }
+        }
+        ManagerOrder::ReportEvents => DaemonMessage::ReportEvents,
         ManagerOrder::Launched { scatter, depth } => DaemonMessage::Launched(scatter, depth),
         ManagerOrder::Placed { request, outcome } => DaemonMessage::Placed(request, outcome),
         ManagerOrder::Named { request, answer } => DaemonMessage::Named(request, answer),

@@ -15,11 +15,12 @@ mod trace;
 use std::time::Duration;
 
 use mio::Registry;
+use mpd_events::Recorded;
 use mpd_job::manager::{Input, WorldEnds};
 use mpd_machine::{Time, Timers};
 use mpd_wire::job::{Crash, Failure, Notice, RankEnd, World};
 use mpd_wire::message::{
-    JobInput, JobNews, MAX_RUN, MAX_SPANS, ManagerReport, Phase, Span, StartJob, Up,
+    JobEvent, JobInput, JobNews, MAX_RUN, MAX_SPANS, ManagerReport, Phase, Span, StartJob, Up,
 };
 use mpd_wire::{DaemonName, Rank, RankSet};
 
@@ -42,12 +43,17 @@ const REGISTER_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the end of a job waits for the daemon's report of the launch, if the user wants the timeline.
 const LAUNCHED_PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long the end of a job waits for its daemon to read the last events.
+const EVENTS_PATIENCE: Duration = Duration::from_secs(2);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// Look for a daemon.
     Daemon,
     /// Stop waiting for the daemon's report of the launch.
     Launched,
+    /// Stop waiting for the daemon to read the last events.
+    Events,
 }
 
 /// The connections to console and daemon, and the state of the reports.
@@ -109,9 +115,9 @@ impl Upstream {
         self.console.has_work() || self.daemon.has_work()
     }
 
-    /// Whether messages for the console are still queued.
+    /// Whether messages for the console are still queued, or the job's last events for the daemon.
     pub(super) fn waits(&self) -> bool {
-        self.console.waits()
+        self.console.waits() || (self.timers.is_set(Timer::Events) && self.daemon.waits())
     }
 
     /// Writes what is queued, and has the poll report when the rest can be written.
@@ -132,6 +138,7 @@ impl Upstream {
             match timer {
                 Timer::Daemon => self.look_for_daemon(turn),
                 Timer::Launched => self.finish_late(turn),
+                Timer::Events => {}
             }
         }
     }
@@ -172,6 +179,10 @@ impl Upstream {
                 }
                 DaemonMessage::Retire(count) => Event::Input(Input::Retire(count)),
                 DaemonMessage::Missing(members) => Event::Input(Input::Missing(members)),
+                DaemonMessage::HostsChanged { changes, found } => {
+                    Event::Input(Input::HostsChanged { changes, found })
+                }
+                DaemonMessage::ReportEvents => Event::Input(Input::ReportEvents),
                 DaemonMessage::SwitchStdin(ranks) => ForStdio::SwitchStdin(ranks).into(),
                 DaemonMessage::CountOutput => ForStdio::CountOutput.into(),
                 DaemonMessage::Enlarge(count) => Event::Enlarge(count),
@@ -271,6 +282,17 @@ impl Upstream {
         turn.report(ForStdio::Running(pids));
     }
 
+    /// At the root: reports events of the job to the daemon.
+    pub(super) fn report_events(&mut self, events: Vec<Recorded>) {
+        let event = |Recorded { number, at, change }| JobEvent {
+            number,
+            at_us: self.trace.wall_at(at),
+            change,
+        };
+        let events = events.into_iter().map(event).collect();
+        self.daemon.report(&ManagerReport::Events { events });
+    }
+
     /// Reports the process of each rank, for debuggers that find the job through its console.
     fn report_processes(&mut self, turn: &Turn<'_>) {
         for host_slice in turn.job.order.host_slices.iter() {
@@ -344,6 +366,9 @@ impl Upstream {
             }
         }
         self.console.report(&JobNews::Ended { code });
+        if self.daemon.waits() {
+            self.timers.set(Timer::Events, turn.now() + EVENTS_PATIENCE);
+        }
         turn.report(Event::Over(code));
     }
 

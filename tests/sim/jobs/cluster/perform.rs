@@ -96,7 +96,8 @@ impl Cluster {
             | Output::GiveUp(_)
             | Output::ReportSuspended
             | Output::ReportNotice(_)
-            | Output::Pids(_) => {}
+            | Output::Pids(_)
+            | Output::Events(_) => {}
             Output::Finish(code) => {
                 assert_eq!(self.finish.replace(code), None, "only once");
                 (self.at_finish)(self);

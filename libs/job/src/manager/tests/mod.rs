@@ -3,6 +3,7 @@
 mod alone;
 mod debug;
 mod dice;
+mod events;
 mod groups;
 mod libraries;
 mod recorded;
