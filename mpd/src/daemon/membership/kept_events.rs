@@ -129,6 +129,7 @@ impl KeptEvents {
             let root = jobs.root(id);
             if root == Some(true) && !kept.is_reported {
                 kept.is_reported = true;
+                log::info!("job {id}: its events are reported, by request");
                 let order = ManagerOrder::ReportEvents;
                 effects.push(Effect::Report(ManagerMessage::new(id.clone(), order)));
             }

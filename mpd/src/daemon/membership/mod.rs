@@ -518,9 +518,9 @@ impl Membership {
     ) -> Option<OrderAnswer> {
         Some(match frame::decode_message(payload.as_bytes()) {
             Ok(order) => {
-                // Messages about slots are many, and the log has the requests.
+                // Messages about slots and orders for events are many, and the log has the requests.
                 if let Some(sender) = sender
-                    && !matches!(order, RingOrder::Slots(_))
+                    && !matches!(order, RingOrder::Slots(_) | RingOrder::JobEvents { .. })
                 {
                     self.journal.ordered(turn.now, sender, &order);
                 }
