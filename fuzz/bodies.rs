@@ -11,6 +11,8 @@ mod debug;
 mod farm;
 #[path = "bodies/files.rs"]
 mod files;
+#[path = "bodies/handle.rs"]
+mod handle;
 #[path = "bodies/messages.rs"]
 mod messages;
 #[path = "bodies/pmi.rs"]
@@ -28,7 +30,7 @@ mod text;
 pub(crate) type Body = fn(&[u8]);
 
 /// Every target by its name. Its seeds are in `corpus-seeds/NAME`.
-pub(crate) const TARGETS: [(&str, Body); 26] = [
+pub(crate) const TARGETS: [(&str, Body); 28] = [
     ("handshake_responder", channel::responder),
     ("handshake_initiator", channel::initiator),
     ("sealed_frames", channel::sealed_frames),
@@ -53,6 +55,8 @@ pub(crate) const TARGETS: [(&str, Body); 26] = [
     ("farm_frames", farm::frames),
     ("farm_job_log", farm::job_log),
     ("farm_commands", farm::commands),
+    ("handle_frames", handle::frames),
+    ("handle_table", handle::table),
     ("slots", slots::machine),
     ("slot_texts", slots::texts),
 ];

@@ -482,6 +482,14 @@ mod tests {
     }
 
     #[test]
+    fn the_seeds_of_the_fuzz_target_are_specifications_of_this_version() {
+        let whole = include_bytes!("../../../../fuzz/corpus-seeds/job_spec/whole");
+        let small = include_bytes!("../../../../fuzz/corpus-seeds/job_spec/small");
+        assert!(JobSpec::decode(whole) == Ok(sample(b"p".to_vec(), b"A=b".to_vec(), 4)));
+        assert!(JobSpec::decode(small) == Ok(JobSpec::default()));
+    }
+
+    #[test]
     fn a_count_larger_than_the_bytes_that_follow_allocates_nothing() {
         let mut bytes = sample(b"p".to_vec(), b"A=b".to_vec(), 4).encode();
         bytes.truncate(1);
