@@ -95,7 +95,35 @@ int MPD_Signal(const char *name, int n, MPD_Request r[]);
 /* The request completes as cancelled. Its slot is free then, and its process has ended. */
 int MPD_Cancel(MPD_Request *r);
 
-/* A descriptor that is readable when a completion waits, or -1. Do not read or close it. */
+/* Events of a job: a set for MPD_Notify, and one of them in an event. MPD_GAP is reported in any case. */
+#define MPD_TASK_STARTED 1
+#define MPD_TASK_EXITED 2
+#define MPD_HOST_ADDED 4
+#define MPD_HOST_DRAINING 8
+#define MPD_HOST_UNDRAINED 16
+#define MPD_HOST_LEFT 32
+#define MPD_HOST_LOST 64
+#define MPD_JOB_ENDED 128 /* the last one */
+#define MPD_GAP 256       /* events from this number on were not kept */
+#define MPD_ALL_EVENTS 511
+
+typedef struct {
+    long long number; /* counted from 1; the same for all subscribers of the job */
+    int event;        /* MPD_TASK_STARTED ... */
+    int rank;         /* started, exited: the rank in the job; else -1 */
+    int pid;          /* started: the process, or 0 if it ended before it was reported */
+    int code;         /* exited: 0 to 255, or 128 + signal; 125 if the end is unknown. Job ended: the code of mpirun */
+    int signal;       /* exited: the signal that ended the process, else 0 */
+    char host[256];   /* empty if there is none */
+} MPD_Event;
+
+/* Subscribes to the events of a job (an id or alias as mpdlistjobs lists it; NULL: the job of this process), from this
+ * number on; 0: from the first one that is kept. It replaces an earlier subscription; with events 0, it only ends that. */
+int MPD_Notify(const char *job, int events, long long from);
+/* The next event, if one waits: *flag is 1. An error says once that no further event will come. */
+int MPD_Next_event(int *flag, MPD_Event *event);
+
+/* A descriptor that is readable when a completion or an event waits, or -1. Do not read or close it. */
 int MPD_Descriptor(void);
 
 #ifdef __cplusplus

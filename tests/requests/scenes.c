@@ -299,12 +299,69 @@ static void hook(void) {
     printf("state %d\n", s->state);
 }
 
+/* The next event, for which it waits; the error if none will come. */
+static int event(MPD_Event *e) {
+    for (;;) {
+        int flag, code = MPD_Next_event(&flag, e);
+        if (code != MPD_SUCCESS || flag)
+            return code;
+        struct pollfd fd = {MPD_Descriptor(), POLLIN, 0};
+        if (poll(&fd, 1, 60000) != 1) {
+            printf("no event\n");
+            exit(1);
+        }
+    }
+}
+
+/* All events of the job "watched", whose rank N but the last one exits with N modulo 7. They are more than the helper
+ * sends ahead. */
+static void events(void) {
+    MPD_Event e;
+    int started = 0, exited = 0, coded = 0;
+    long long last = 0;
+    ok(MPD_Notify("watched", MPD_TASK_STARTED | MPD_TASK_EXITED | MPD_JOB_ENDED, 1), "notify");
+    do {
+        ok(event(&e), "event");
+        if (e.number <= last)
+            printf("number %lld after %lld\n", e.number, last);
+        last = e.number;
+        started += e.event == MPD_TASK_STARTED && e.rank >= 0 && e.host[0];
+        exited += e.event == MPD_TASK_EXITED;
+        coded += e.event == MPD_TASK_EXITED && e.code == e.rank % 7 && e.signal == 0;
+        if (exited == 600 && e.event == MPD_TASK_EXITED)
+            printf("all but one\n");
+    } while (e.event != MPD_JOB_ENDED);
+    printf("%d started, %d exited, %d as expected, code %d%s\n", started, exited, coded, e.code,
+           is_quiet(100) ? "" : ", not quiet");
+}
+
+/* Its own job, a job that does not exist, wrong calls, and the end of a subscription. */
+static void own(void) {
+    MPD_Event e;
+    int flag;
+    ok(MPD_Notify(NULL, MPD_TASK_STARTED, 0), "notify");
+    ok(event(&e), "event");
+    printf("rank %d%s\n", e.rank, e.pid == (int)getpid() ? " is this process" : "");
+    ok(MPD_Notify("nobody", MPD_ALL_EVENTS, 0), "notify");
+    expect(event(&e), MPD_ERR_REFUSED, "an unknown job");
+    printf("%s\n", MPD_Error_detail());
+    expect(MPD_Notify(NULL, 512, 0), MPD_ERR_ARG, "an unknown event");
+    expect(MPD_Notify(NULL, MPD_ALL_EVENTS, -1), MPD_ERR_ARG, "a negative number");
+    expect(MPD_Notify("a b", MPD_ALL_EVENTS, 0), MPD_ERR_ARG, "no name");
+    expect(MPD_Next_event(NULL, &e), MPD_ERR_ARG, "no flag");
+    ok(MPD_Notify(NULL, MPD_ALL_EVENTS, 0), "notify");
+    ok(MPD_Notify(NULL, 0, 0), "the end");
+    ok(MPD_Next_event(&flag, &e), "next");
+    printf("%d waits\n", flag);
+}
+
 int main(int argc, char *argv[]) {
     static const struct {
         const char *name;
         void (*run)(void);
     } scenes[] = {{"twenty", twenty}, {"codes", codes}, {"hard", hard}, {"soft", soft}, {"nodes", nodes},
-                  {"signals", signals}, {"wrong", wrong}, {"hold", hold}, {"hook", hook}};
+                  {"signals", signals}, {"wrong", wrong}, {"hold", hold}, {"hook", hook},
+                  {"events", events}, {"own", own}};
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (unsigned i = 0; argc > 1 && i < sizeof scenes / sizeof *scenes; i++)
         if (strcmp(argv[1], scenes[i].name) == 0) {

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | [`Table`] | program | the state of each request, which calls are allowed, and which completions wait |
 //! | [`Call`] | helper | what became of the requests of one call, and which slots it still needs |
+//! | [`Events`] | program | the events of a job that wait, and how many may be under way |
 //! | [`frame`] | both | the bytes |
 //!
 //! ```text
@@ -21,11 +22,13 @@
 
 mod call;
 mod error;
+mod event;
 pub mod frame;
 mod table;
 
 pub use call::{Call, Slot};
 pub use error::Error;
+pub use event::{AHEAD, Event, EventKind, Events};
 pub use table::{State, Status, Table};
 
 use serde::{Deserialize, Serialize};
@@ -119,6 +122,24 @@ pub enum ToHelper {
     },
     /// End a request.
     Cancel(RequestId),
+    /// Send the events of a job. It is answered when the daemon has the request, and replaces an earlier one.
+    Notify {
+        /// The number of the answer, and of the subscription.
+        number: u64,
+        /// The job, as `mpdwatch --job` takes it.
+        job: String,
+        /// The bits of the wanted events, see [`EventKind::bit`]; 0 ends the subscription.
+        wanted: u32,
+        /// The number of the first event; 0: the first one that is kept.
+        from: u64,
+    },
+    /// The program has taken events, so that further ones may be sent.
+    Taken {
+        /// The subscription.
+        subscription: u64,
+        /// How many.
+        count: u32,
+    },
 }
 
 /// A message of the helper.
@@ -152,4 +173,18 @@ pub enum ToProgram {
     Started(RequestId),
     /// The request is over.
     Ended(RequestId, End),
+    /// Events of a job.
+    Events {
+        /// The number of the call that wanted them.
+        subscription: u64,
+        /// The events, in their order.
+        events: Vec<Event>,
+    },
+    /// No further event will come, although the job has not ended.
+    EventsFailed {
+        /// The number of the call.
+        subscription: u64,
+        /// Why.
+        why: String,
+    },
 }

@@ -281,7 +281,10 @@ impl Table {
     /// Handles a message of the helper.
     pub fn received(&mut self, message: ToProgram) {
         match message {
-            ToProgram::Answer { .. } => {}
+            // The session takes these.
+            ToProgram::Answer { .. }
+            | ToProgram::Events { .. }
+            | ToProgram::EventsFailed { .. } => {}
             ToProgram::Granted { first, alloc, hosts } => {
                 if let Some(group) = self.groups.get_mut(&first) {
                     group.alloc = alloc;

@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "C calls these functions, and gives texts and arrays as pointers")]
 
 pub mod completions;
+pub mod events;
 pub mod requests;
 
 use std::cell::RefCell;
@@ -93,7 +94,7 @@ pub extern "C" fn MPD_Error_detail() -> *const c_char {
     DETAIL.try_with(|place| place.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// A descriptor that is readable when a completion waits, or -1.
+/// A descriptor that is readable when a completion or an event waits, or -1.
 #[unsafe(no_mangle)]
 pub extern "C" fn MPD_Descriptor() -> c_int {
     let descriptor = || session().map_or(-1, |session| session.descriptor().as_raw_fd());

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use mpd_handle::{Error, RequestId, Status, Table, ToHelper, ToProgram, Wanted};
+use mpd_handle::{Error, Event, Events, RequestId, Status, Table, ToHelper, ToProgram, Wanted};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
@@ -28,11 +28,12 @@ pub struct Session {
 struct Shared {
     helper: Option<Helper>,
     table: Table,
+    events: Events,
     answers: BTreeMap<u64, Result<(), Error>>,
     last_number: u64,
     /// One thread waits at the socket; the others wait for it.
     is_watched: bool,
-    /// Readable while completions wait in the table.
+    /// Readable while completions or events wait.
     ready: EventFd,
     is_ready: bool,
 }
@@ -59,6 +60,7 @@ impl Session {
         let shared = Shared {
             helper: None,
             table: Table::default(),
+            events: Events::default(),
             answers: BTreeMap::new(),
             last_number: 0,
             is_watched: false,
@@ -73,7 +75,7 @@ impl Session {
         })
     }
 
-    /// Readable when a completion waits.
+    /// Readable when a completion or an event waits.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.0.as_fd()
     }
@@ -201,6 +203,44 @@ impl Session {
             }
             Err(error) => self.settled(shared, Err(error)),
         }
+    }
+
+    /// Subscribes to the events of a job, those in the set `wanted` (see [`mpd_handle::EventKind::bit`]) and gaps. `from` is the
+    /// number of the first event; 0: the first one that is kept. The call replaces an earlier one, and 0 for `wanted` only
+    /// ends that.
+    ///
+    /// # Errors
+    /// [`Error`]; the earlier subscription continues if an argument is wrong.
+    pub fn notify(&self, job: &str, wanted: u32, from: u64) -> Result<(), Error> {
+        let mut shared = self.lock();
+        let number = shared.next_number();
+        let message = shared.events.subscribe(number, job, wanted, from);
+        let made = message.and_then(|message| {
+            shared.ensure_helper(&self.places, &self.descriptor)?;
+            shared.send(&message)
+        });
+        match made {
+            Ok(()) => {
+                let (shared, result) = self.answer(shared, number);
+                self.settled(shared, result)
+            }
+            Err(error) => self.settled(shared, Err(error)),
+        }
+    }
+
+    /// The next event of the job, if one is there. After [`mpd_handle::EventKind::JobEnded`] none comes.
+    ///
+    /// # Errors
+    /// [`Error::Refused`], once: there is no such job, or its events can no longer be followed.
+    pub fn next_event(&self) -> Result<Option<Event>, Error> {
+        let mut shared = self.lock();
+        shared.receive();
+        let found = shared.events.take().map(|(event, report)| {
+            // A helper that is gone sends no further events.
+            let _ = report.map(|report| shared.send(&report));
+            event
+        });
+        self.settled(shared, found)
     }
 
     /// The host of a granted request.
@@ -382,23 +422,26 @@ impl Shared {
     /// Takes the messages that are there.
     fn receive(&mut self) {
         let Some(helper) = &mut self.helper else { return };
-        let (table, answers) = (&mut self.table, &mut self.answers);
+        let (table, answers, events) = (&mut self.table, &mut self.answers, &mut self.events);
         let result = helper.receive(|message| match message {
             ToProgram::Answer { number, error } => {
                 answers.insert(number, error.map_or(Ok(()), Err));
             }
+            ToProgram::Events { subscription, events: new } => events.received(subscription, new),
+            ToProgram::EventsFailed { subscription, why } => events.failed(subscription, why),
             other => table.received(other),
         });
         if result.is_err() {
             self.helper = None;
             self.table.lose_all();
+            self.events.lose(&helper::gone().to_string());
         }
         self.show();
     }
 
-    /// Makes the descriptor readable if completions wait.
+    /// Makes the descriptor readable if completions or events wait.
     fn show(&mut self) {
-        let waits = self.table.has_completions();
+        let waits = self.table.has_completions() || self.events.is_ready();
         if waits != self.is_ready {
             self.is_ready = waits;
             let _ = if waits { self.ready.write(1).map(drop) } else { self.ready.read().map(drop) };

@@ -4,6 +4,7 @@
 //! the slots are free and the processes end.
 
 mod held;
+mod notices;
 mod process;
 mod signals;
 
@@ -35,6 +36,7 @@ use crate::owner::{Change, Lost};
 use crate::tool::own_path;
 
 use held::Held;
+use notices::Notices;
 use process::{Process, Start};
 use signals::Orders;
 
@@ -67,6 +69,7 @@ pub fn run(is_detached: bool) -> Result<ExitCode> {
         calls: BTreeMap::new(),
         processes: BTreeMap::new(),
         orders: Orders::default(),
+        notices: None,
     };
     while helper.turn()? {}
     Ok(ExitCode::SUCCESS)
@@ -85,6 +88,8 @@ struct Helper {
     calls: BTreeMap<RequestId, Held>,
     processes: BTreeMap<RequestId, Process>,
     orders: Orders,
+    /// The events of a job that the program wants.
+    notices: Option<Notices>,
 }
 
 impl Helper {
@@ -100,8 +105,10 @@ impl Helper {
             self.review_call(first);
         }
         self.calls.retain(|_, held| !held.is_done());
-        for answer in self.orders.answers() {
-            self.send(&answer);
+        let answers = self.orders.answers();
+        let events = self.notices.as_mut().and_then(Notices::take);
+        for message in answers.into_iter().chain(events) {
+            self.send(&message);
         }
         Ok(self.outgoing.flush(&mut self.socket).is_ok())
     }
@@ -116,10 +123,13 @@ impl Helper {
         ];
         let held = self.calls.values().flat_map(|held| held.fds().into_iter().flatten());
         let reports = self.processes.values().filter_map(Process::fd);
+        let notices = self.notices.as_ref();
         let others = held.chain(reports).chain(self.orders.fds());
+        let others = others.chain(notices.and_then(Notices::fd));
         fds.extend(others.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         let ends = self.processes.values().filter_map(Process::patience);
-        let patience = self.calls.values().filter_map(Held::patience).chain(ends).min();
+        let patience = self.calls.values().filter_map(Held::patience).chain(ends);
+        let patience = patience.chain(notices.and_then(Notices::patience)).min();
         // A millisecond more, so that the time has come then.
         let patience = patience.map(|wait| wait + Duration::from_millis(1));
         let patience = patience.and_then(|wait| PollTimeout::try_from(wait).ok());
@@ -173,6 +183,14 @@ impl Helper {
             }
             ToHelper::Signal { number, signal, ids } => self.signal(number, &signal, &ids),
             ToHelper::Cancel(id) => self.cancel(id),
+            ToHelper::Notify { number, job, wanted, from } => {
+                let begun = Notices::begin(&self.rundir, number, &job, (wanted, from));
+                let error = begun.map(|notices| self.notices = notices).err();
+                self.send(&ToProgram::Answer { number, error });
+            }
+            ToHelper::Taken { subscription, count } => {
+                self.notices.iter_mut().for_each(|notices| notices.taken(subscription, count));
+            }
         }
         Ok(())
     }

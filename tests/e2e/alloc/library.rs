@@ -176,6 +176,46 @@ fn a_hook_sees_each_request_with_its_strings_and_refuses_some() {
 }
 
 #[test]
+fn a_program_gets_each_event_of_a_job_once_although_they_are_more_than_are_sent_ahead() {
+    let ring = Members::with_slots(2, 4);
+    let gate = ring.suite.path("gate").display().to_string();
+    let last = format!("until [ -e {gate} ]; do sleep 0.01; done");
+    let options = ["-a", "watched", "-on-failure", "continue", "-n", "600"];
+    let job = ring.mpirun(1, &options).args(["sh", "-c", "exit $((PMI_RANK % 7))", ":", "-n", "1"]);
+    let job = job.args(["sh", "-c", &last]).deadline(240).start();
+    wait_until("the last rank runs", || !ring.suite.running("sleep").is_empty());
+    let program = ring.scene(2, "events").start();
+    program.shows("all but one");
+    fs::write(gate, "").expect("a file");
+    let code = job.wait().status.code().expect("an exit code");
+    assert!((1..7).contains(&code), "{code}");
+    let told = program.wait();
+    told.code(0).quiet();
+    let expected = format!("601 started, 601 exited, 600 as expected, code {code}\n");
+    assert!(told.out().ends_with(&expected), "{told}");
+    ring.all_is_free(1);
+}
+
+#[test]
+fn a_rank_follows_its_own_job_and_an_unknown_job_is_an_error() {
+    let ring = Members::with_slots(1, 3);
+    // This compiles the program.
+    ring.scene(1, "nothing").output().code(2);
+    let program = ring.suite.path("work/program").display().to_string();
+    let libraries = ring.suite.path("libraries").display().to_string();
+    let tool = PathBuf::from(ring.suite.program("mpdalloc"));
+    let programs = tool.parent().expect("a directory").display().to_string();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let run = ring.mpirun(1, &["-n", "1", &program, "own"]).env("LD_LIBRARY_PATH", libraries);
+    let output = run.env("PATH", format!("{programs}:{path}")).output();
+    output.code(0).quiet();
+    let lines: Vec<String> = output.out().lines().map(str::to_owned).collect();
+    assert_eq!((lines[0].as_str(), lines[2].as_str()), ("rank 0 is this process", "0 waits"));
+    assert!(lines[1].contains("no job called"), "{output}");
+    ring.all_is_free(1);
+}
+
+#[test]
 fn the_example_farm_in_rust_runs_all_its_tasks() {
     let ring = Members::with_slots(2, 2);
     let program = built(&ring, "request_farm_rs", "examples/request_farm");
