@@ -117,8 +117,9 @@ typedef struct {
     char host[256];   /* empty if there is none */
 } MPD_Event;
 
-/* Subscribes to the events of a job (an id or alias as mpdlistjobs lists it; NULL: the job of this process), from this
- * number on; 0: from the first one that is kept. It replaces an earlier subscription; with events 0, it only ends that. */
+/* Subscribes to the events of a job, from this number on. The job is an id or alias as mpdlistjobs lists it; NULL is the
+ * job of this process. The number 0 is the first event that is kept. An earlier subscription ends; with events 0, no new
+ * one begins. */
 int MPD_Notify(const char *job, int events, long long from);
 /* The next event, if one waits: *flag is 1. An error says once that no further event will come. */
 int MPD_Next_event(int *flag, MPD_Event *event);
