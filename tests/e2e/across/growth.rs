@@ -35,9 +35,13 @@ fn request(size: u32, last: usize, lost: &[usize]) -> SpawnPlacement {
 fn place(manager: &mut Conn, request: u32, placement: SpawnPlacement) -> Placing {
     manager.send(&ManagerReport::Place { request, placement });
     manager.flush().expect("it accepts a message");
-    match order(manager) {
-        ManagerOrder::Placed { request: of, outcome } if of == request => outcome,
-        other => panic!("{other:?}"),
+    loop {
+        match order(manager) {
+            ManagerOrder::Placed { request: of, outcome } if of == request => break outcome,
+            // The ring changes as well.
+            ManagerOrder::HostsChanged { .. } => {}
+            other => panic!("{other:?}"),
+        }
     }
 }
 
@@ -104,8 +108,8 @@ fn the_daemon_places_spawned_processes_and_starts_managers_on_further_hosts() {
     let missing = loop {
         match order(&mut manager) {
             ManagerOrder::Missing { members } => break members,
-            // The new manager connects to the test.
-            ManagerOrder::Link { .. } => {}
+            // The new manager connects to the test. The ring changes as well.
+            ManagerOrder::Link { .. } | ManagerOrder::HostsChanged { .. } => {}
             other => panic!("{other:?}"),
         }
     };
