@@ -4,22 +4,19 @@
 //! lost and none comes twice.
 
 use std::collections::VecDeque;
-use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rings::{self, Endpoint};
 use mpd_io::rundir::RunDir;
 use mpd_wire::message::{ConsoleReply, EventGap, EventPage, JobEvent, JobRef, RingRequest};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::ask::{AskError, RING_PATIENCE};
-use crate::owner::AGAIN;
-use crate::slots::RECONNECT;
+use crate::connection::Connection;
 use crate::tool::OutputError;
+use crate::watch;
 
 /// The next part of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +34,7 @@ pub struct Subscription {
     job: JobRef,
     /// The number of the next event; `None`: the oldest one that is kept.
     next: Option<u64>,
-    /// The connection, or the time at which it was lost and the time of the next attempt.
-    daemon: Result<Console, (Instant, Instant)>,
+    daemon: Connection,
     news: VecDeque<News>,
     is_over: bool,
 }
@@ -50,20 +46,19 @@ impl Subscription {
     /// No daemon is there, or no ring has the job. A job that the ring does not have is refused by [`Self::next_news`].
     pub fn begin(rundir: &RunDir, job: JobRef, from: Option<u64>) -> Result<Self, AskError> {
         let endpoint = rings::find(rundir, &job, RING_PATIENCE)?;
-        let console = ask(&endpoint, &job, from)?;
+        let daemon = Connection::There(ask(&endpoint, &job, from)?);
         let news = VecDeque::new();
-        Ok(Self { endpoint, job, next: from, daemon: Ok(console), news, is_over: false })
+        Ok(Self { endpoint, job, next: from, daemon, news, is_over: false })
     }
 
     /// What to wait for; `None`: the time of the next attempt to reach a daemon, see [`Self::patience`].
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.daemon.as_ref().ok().map(|console| console.as_fd())
+        self.daemon.fd()
     }
 
     /// How long to wait at most; `None`: without a limit.
     pub fn patience(&self) -> Option<Duration> {
-        let (_, next) = self.daemon.as_ref().err()?;
-        Some(next.saturating_duration_since(Instant::now()))
+        self.daemon.patience()
     }
 
     /// Whether all events of the job have been taken.
@@ -83,21 +78,14 @@ impl Subscription {
             if self.is_over {
                 return Ok(None);
             }
-            let Ok(console) = &mut self.daemon else {
-                self.reconnect()?;
-                if self.daemon.is_ok() {
-                    continue;
-                }
-                return Ok(None);
-            };
+            let (endpoint, job, next) = (&self.endpoint, &self.job, self.next);
+            self.daemon.reconnect(|| ask(endpoint, job, next))?;
+            let Connection::There(console) = &mut self.daemon else { return Ok(None) };
             match console.answer(Some(Duration::ZERO)) {
                 Ok(ConsoleReply::JobEvents(page)) => self.take(page),
                 Ok(_) => return Err(AskError::UNFIT),
                 Err(ConsoleError::Silent(_)) => return Ok(None),
-                Err(ConsoleError::Closed | ConsoleError::System(_)) => {
-                    let now = Instant::now();
-                    self.daemon = Err((now, now + AGAIN));
-                }
+                Err(ConsoleError::Closed | ConsoleError::System(_)) => self.daemon.lose(),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -114,23 +102,6 @@ impl Subscription {
             self.news.push_back(News::Event(event));
         }
         self.is_over = page.is_over;
-    }
-
-    /// Tries to return to a new daemon.
-    fn reconnect(&mut self) -> Result<(), AskError> {
-        let now = Instant::now();
-        let Err((since, next)) = &mut self.daemon else { return Ok(()) };
-        if *next > now {
-            return Ok(());
-        }
-        *next = now + AGAIN;
-        let since = *since;
-        match ask(&self.endpoint, &self.job, self.next) {
-            Ok(console) => self.daemon = Ok(console),
-            Err(_) if since.elapsed() < RECONNECT => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
     }
 }
 
@@ -156,26 +127,6 @@ pub fn follow(
         if subscription.is_over() {
             return Ok(());
         }
-        wait(&subscription)?;
+        watch::wait(subscription.fd(), subscription.patience())?;
     }
-}
-
-/// Waits for a message, for the time of the next attempt, or for the end of standard output's reader.
-fn wait(subscription: &Subscription) -> Result<()> {
-    let out = io::stdout();
-    let mut fds = vec![PollFd::new(out.as_fd(), PollFlags::empty())];
-    fds.extend(subscription.fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-    let timeout = subscription.patience().map_or(PollTimeout::NONE, |patience| {
-        // A millisecond more: the time of the attempt is over then.
-        PollTimeout::try_from(patience.as_millis() + 1).unwrap_or(PollTimeout::MAX)
-    });
-    match poll(&mut fds, timeout) {
-        Ok(_) | Err(Errno::EINTR) => {}
-        Err(error) => return Err(error).context("cannot wait for events"),
-    }
-    let gone = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
-    if fds[0].revents().is_some_and(|events| events.intersects(gone)) {
-        return Err(OutputError::from(io::Error::from(io::ErrorKind::BrokenPipe)).into());
-    }
-    Ok(())
 }

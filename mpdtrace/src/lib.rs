@@ -11,6 +11,7 @@ pub mod checked;
 pub mod cleanup;
 pub mod cli;
 pub mod con;
+mod connection;
 pub mod export;
 pub mod farm;
 pub mod growth;

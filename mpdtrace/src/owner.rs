@@ -2,20 +2,17 @@
 //!
 //! If the daemon dies, the owner returns to the next one, and nothing is lost.
 
-use std::os::fd::{AsFd as _, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use mpd_alloc::data::{AllocId, AllocNews, AllocRequest, Strings};
 use mpd_alloc::exchange::{Ask, Reply};
-use mpd_io::console::{Console, ConsoleError};
+use mpd_io::console::ConsoleError;
 use mpd_io::rundir::RunDir;
 use mpd_io::slots;
 
 use crate::ask::AskError;
-use crate::slots::RECONNECT;
-
-/// Between attempts to reach a new daemon.
-pub(crate) const AGAIN: Duration = Duration::from_millis(300);
+use crate::connection::Connection;
 
 /// What the request has become.
 #[derive(Debug)]
@@ -51,8 +48,7 @@ pub(crate) enum Lost {
 pub(crate) struct Owner {
     rundir: RunDir,
     request: AllocRequest,
-    /// The connection, or the time at which it was lost and the time of the next attempt.
-    daemon: Result<Console, (Instant, Instant)>,
+    daemon: Connection,
     state: State,
 }
 
@@ -68,18 +64,17 @@ impl Owner {
     ) -> Result<Self, AskError> {
         let boxed = Box::new(request.clone());
         let console = slots::ask(&rundir, &Ask::Allocate { request: boxed, strings })?;
-        Ok(Self { rundir, request, daemon: Ok(console), state: State::Asking })
+        Ok(Self { rundir, request, daemon: Connection::There(console), state: State::Asking })
     }
 
     /// What to wait for; `None`: the time of the next attempt, see [`Self::patience`].
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.daemon.as_ref().ok().map(|console| console.as_fd())
+        self.daemon.fd()
     }
 
     /// How long to wait at most; `None`: without a limit.
     pub(crate) fn patience(&self) -> Option<Duration> {
-        let (_, next) = self.daemon.as_ref().err()?;
-        Some(next.saturating_duration_since(Instant::now()))
+        self.daemon.patience()
     }
 
     /// The next event, if one is there.
@@ -87,7 +82,7 @@ impl Owner {
     /// # Errors
     /// [`Lost`].
     pub(crate) fn next(&mut self) -> Result<Option<Change>, Lost> {
-        let Ok(console) = &mut self.daemon else {
+        let Connection::There(console) = &mut self.daemon else {
             self.reconnect()?;
             return Ok(None);
         };
@@ -102,8 +97,7 @@ impl Owner {
                 if matches!(self.state, State::Asking) {
                     return Err(Lost::Early);
                 }
-                let now = Instant::now();
-                self.daemon = Err((now, now + AGAIN));
+                self.daemon.lose();
                 Ok(Some(Change::DaemonLost))
             }
             Err(error) => Err(AskError::from(error).into()),
@@ -122,24 +116,16 @@ impl Owner {
 
     /// Tries to return to a new daemon.
     fn reconnect(&mut self) -> Result<(), Lost> {
-        let now = Instant::now();
-        let Err((since, next)) = &mut self.daemon else { return Ok(()) };
-        if *next > now {
-            return Ok(());
-        }
-        *next = now + AGAIN;
-        let since = *since;
         let (id, ticket, granted) = match &self.state {
             State::Asking => return Ok(()),
             State::Waiting(id, ticket) => (id.clone(), *ticket, false),
             State::Granted(id) => (id.clone(), None, true),
         };
-        let request = Box::new(self.request.clone());
-        match slots::ask(&self.rundir, &Ask::Resume { id, request, ticket, granted }) {
-            Ok(console) => self.daemon = Ok(console),
-            Err(_) if since.elapsed() < RECONNECT => {}
-            Err(error) => return Err(AskError::from(error).into()),
-        }
-        Ok(())
+        let (rundir, request) = (&self.rundir, &self.request);
+        let resumed = self.daemon.reconnect(|| {
+            let request = Box::new(request.clone());
+            slots::ask(rundir, &Ask::Resume { id, request, ticket, granted })
+        });
+        Ok(resumed.map_err(AskError::from)?)
     }
 }

@@ -1,7 +1,7 @@
 //! Prints events of the ring until the daemon ends or standard output has no reader.
 
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -26,26 +26,31 @@ pub fn follow(
         match watch.answer(Some(Duration::ZERO)) {
             Ok(ConsoleReply::Event(happening)) => show(&happening)?,
             Ok(_) => return Err(AskError::UNFIT.into()),
-            Err(ConsoleError::Silent(_)) => await_either(watch)?,
+            Err(ConsoleError::Silent(_)) => wait(Some(watch.as_fd()), None)?,
             Err(ConsoleError::Closed) => bail!("the daemon ended"),
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// Waits for a message of the daemon or for the end of standard output's reader.
-fn await_either(watch: &Console) -> Result<()> {
+/// Waits until `daemon` is readable, at most for `patience`, or until standard output has no reader.
+///
+/// # Errors
+/// [`OutputError`] with `BrokenPipe` when standard output has no reader; those of the system.
+pub(crate) fn wait(daemon: Option<BorrowedFd<'_>>, patience: Option<Duration>) -> Result<()> {
     let out = io::stdout();
-    let mut fds = [
-        PollFd::new(watch.as_fd(), PollFlags::POLLIN),
-        PollFd::new(out.as_fd(), PollFlags::empty()),
-    ];
-    match poll(&mut fds, PollTimeout::NONE) {
+    let mut fds = vec![PollFd::new(out.as_fd(), PollFlags::empty())];
+    fds.extend(daemon.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+    let timeout = patience.map_or(PollTimeout::NONE, |patience| {
+        // A millisecond more: the time is over then.
+        PollTimeout::try_from(patience.as_millis() + 1).unwrap_or(PollTimeout::MAX)
+    });
+    match poll(&mut fds, timeout) {
         Ok(_) | Err(Errno::EINTR) => {}
         Err(error) => return Err(error).context("cannot wait for events"),
     }
     let gone = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
-    if fds[1].revents().is_some_and(|events| events.intersects(gone)) {
+    if fds[0].revents().is_some_and(|events| events.intersects(gone)) {
         return Err(OutputError::from(io::Error::from(io::ErrorKind::BrokenPipe)).into());
     }
     Ok(())

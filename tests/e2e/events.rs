@@ -38,6 +38,17 @@ fn let_go(gate: &str) {
     fs::write(gate, "").expect("a pipe");
 }
 
+/// The lines of watchers that have ended; all have the same ones.
+fn seen_by_all<const N: usize>(watchers: [Running; N]) -> String {
+    let outputs = watchers.map(Running::wait);
+    outputs.iter().for_each(|output| {
+        output.code(0).quiet();
+    });
+    let seen = outputs[0].out();
+    assert!(outputs.iter().all(|output| output.out() == seen), "all see the same");
+    seen
+}
+
 /// A watcher that has shown its first events.
 fn begun(run: Run) -> Running {
     let watcher = run.start();
@@ -64,12 +75,7 @@ fn watchers_on_all_hosts_see_every_exit_code_and_signal_once_in_one_order() {
     let watchers = [1, 2, 3].map(|index| begun(ring.events(index, "1@d1", &[])));
     let_go(&gate);
     job.wait().failed();
-    let outputs = watchers.map(Running::wait);
-    outputs.iter().for_each(|output| {
-        output.code(0).quiet();
-    });
-    let seen = outputs[0].out();
-    assert!(outputs.iter().all(|output| output.out() == seen), "all see the same");
+    let seen = seen_by_all(watchers);
     let all = events(&seen);
     let ends = ends(&all);
     assert_eq!(ends.len() as u64, LAST + 1);
@@ -121,12 +127,7 @@ fn no_event_is_lost_or_doubled_when_daemons_are_killed_and_started_again() {
     watchers[2].shows("\"rank\":2,\"host\":\"d3\",\"code\":0");
     let_go(a);
     job.wait().code(0);
-    let outputs = watchers.map(Running::wait);
-    outputs.iter().for_each(|output| {
-        output.code(0).quiet();
-    });
-    let seen = outputs[0].out();
-    assert!(outputs.iter().all(|output| output.out() == seen), "all see the same");
+    let seen = seen_by_all(watchers);
     let all = events(&seen);
     assert!(ends(&all).values().all(|end| end["code"] == 0), "{seen}");
     assert_eq!(about(&all, "d2"), ["host_lost", "host_added"], "{seen}");

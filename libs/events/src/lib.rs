@@ -68,8 +68,8 @@ impl<T> History<T> {
         true
     }
 
-    /// The events from this number on, and the gap before them; `None`: from the oldest one that is kept. There is no
-    /// event if the number is that of the next one or higher.
+    /// The events from this number on, and the gap before them; `None`: from the oldest one that is kept. A number from
+    /// [`Self::next`] on has no events.
     pub fn from(&self, number: Option<u64>) -> (Option<EventGap>, impl Iterator<Item = (u64, &T)>) {
         let wanted = number.unwrap_or(self.first).max(1);
         let gap = (wanted < self.first).then_some(EventGap { from: wanted, next: self.first });

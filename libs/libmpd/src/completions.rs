@@ -5,7 +5,7 @@ use std::ptr;
 
 use mpd_requests::{Error, State, Status};
 
-use crate::{Request, code, id_of, missing, session, set_detail};
+use crate::{Request, code, host_field, id_of, missing, session, set_detail};
 
 const INACTIVE: c_int = 0;
 const GRANTED: c_int = 1;
@@ -28,7 +28,7 @@ impl CStatus {
     const NONE: Self = Self { state: INACTIVE, code: 0, signal: 0, host: [0; 256] };
 
     fn of(status: &Status) -> Self {
-        let mut all = Self::NONE;
+        let mut all = Self { host: host_field(&status.host), ..Self::NONE };
         (all.state, all.code, all.signal) = match status.state {
             State::Granted => (GRANTED, 0, 0),
             State::Started => (STARTED, 0, 0),
@@ -38,10 +38,6 @@ impl CStatus {
             State::Refused => (CANCELLED, Error::Refused(String::new()).code(), 0),
             State::Lost(code) => (LOST, code.into(), 0),
         };
-        // A daemon's name has at most 255 bytes.
-        for (place, &byte) in all.host[..255].iter_mut().zip(status.host.as_bytes()) {
-            *place = byte as c_char;
-        }
         all
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_longlong};
 use mpd_requests::{Error, Event, EventKind};
 use pmi_client::c::text;
 
-use crate::{code, missing, session};
+use crate::{code, host_field, missing, session};
 
 /// The variable with the job of a rank.
 const OWN_JOB: &str = "MPD_JOB_ID";
@@ -32,7 +32,7 @@ impl CEvent {
             pid: 0,
             code: 0,
             signal: 0,
-            host: [0; 256],
+            host: host_field(&event.host),
         };
         match event.kind {
             EventKind::Started { rank, pid } => {
@@ -44,10 +44,6 @@ impl CEvent {
             }
             EventKind::JobEnded { code } => all.code = code.into(),
             _ => {}
-        }
-        // A daemon's name has at most 255 bytes.
-        for (place, &byte) in all.host[..255].iter_mut().zip(event.host.as_bytes()) {
-            *place = byte as c_char;
         }
         all
     }

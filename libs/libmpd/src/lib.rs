@@ -78,6 +78,15 @@ fn handle_of(id: RequestId) -> Request {
     ptr::without_provenance_mut(usize::try_from(id.0).unwrap_or(usize::MAX))
 }
 
+/// The field of a structure of C for a host. The name of a daemon has at most 255 bytes.
+fn host_field(name: &str) -> [c_char; 256] {
+    let mut field = [0; 256];
+    for (place, &byte) in field[..255].iter_mut().zip(name.as_bytes()) {
+        *place = byte as c_char;
+    }
+    field
+}
+
 fn missing(what: &str) -> Error {
     Error::Argument(format!("{what} is NULL"))
 }

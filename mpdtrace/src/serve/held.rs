@@ -13,7 +13,8 @@ use mpd_io::slots::{self, GLOBAL_VARIABLE, LOCAL_VARIABLE};
 use mpd_wire::DaemonName;
 
 use crate::ask::AskError;
-use crate::owner::{AGAIN, Owner};
+use crate::connection::AGAIN;
+use crate::owner::Owner;
 
 /// See the module.
 #[derive(Debug)]

@@ -106,8 +106,8 @@ impl Helper {
         }
         self.calls.retain(|_, held| !held.is_done());
         let answers = self.orders.answers();
-        let events = self.notices.as_mut().and_then(Notices::take);
-        for message in answers.into_iter().chain(events) {
+        let events = self.notices.as_mut().map(Notices::take);
+        for message in answers.into_iter().chain(events.into_iter().flatten().flatten()) {
             self.send(&message);
         }
         Ok(self.outgoing.flush(&mut self.socket).is_ok())

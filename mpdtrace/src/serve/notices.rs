@@ -61,9 +61,9 @@ impl Notices {
         }
     }
 
-    /// The events that are there, as far as the program has room, or the end.
-    pub(super) fn take(&mut self) -> Option<ToProgram> {
-        let mut events = Vec::new();
+    /// The events that are there, as far as the program has room, and why no more will come.
+    pub(super) fn take(&mut self) -> [Option<ToProgram>; 2] {
+        let (mut events, mut failed) = (Vec::new(), None);
         while self.room > 0
             && let Some(subscription) = &mut self.subscription
         {
@@ -77,16 +77,17 @@ impl Notices {
                 }
                 Ok(None) if subscription.is_over() => self.subscription = None,
                 Ok(None) => break,
-                // The events before it first.
-                Err(_) if !events.is_empty() => break,
                 Err(error) => {
                     self.subscription = None;
-                    let why = error.to_string();
-                    return Some(ToProgram::EventsFailed { subscription: self.number, why });
+                    failed = Some(error.to_string());
                 }
             }
         }
-        (!events.is_empty()).then_some(ToProgram::Events { subscription: self.number, events })
+        let subscription = self.number;
+        [
+            (!events.is_empty()).then_some(ToProgram::Events { subscription, events }),
+            failed.map(|why| ToProgram::EventsFailed { subscription, why }),
+        ]
     }
 }
 

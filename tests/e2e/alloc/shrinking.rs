@@ -3,12 +3,36 @@
 use crate::members::Members;
 use crate::run::{Output, wait_until};
 
-/// A program that notes its process in a directory until it ends: after `stop` appears, or by SIGTERM. Some end by the signal, others with 0.
-fn work(directory: &str, stop: &str) -> String {
-    format!(
-        "exec 2> /dev/null; me={directory}/$$; trap 'rm $me; [ $PMI_RANK = 2 ] && exit 0; trap - TERM; kill $$' TERM; \
-         touch $me; until [ -e {stop} ]; do sleep 0.01; done; rm $me"
-    )
+/// The work of ranks: each notes its process in a directory until it ends.
+struct Work {
+    directory: String,
+    stop: String,
+}
+
+impl Work {
+    fn of(ring: &Members) -> Self {
+        let directory = ring.suite.new_directory("work-of-ranks");
+        Self { directory, stop: ring.suite.path("stop").display().to_string() }
+    }
+
+    /// The script of a rank. It ends after `stop` appears, or by SIGTERM: some by the signal, others with 0.
+    fn script(&self) -> String {
+        let Self { directory, stop } = self;
+        format!(
+            "exec 2> /dev/null; me={directory}/$$; trap 'rm $me; [ $PMI_RANK = 2 ] && exit 0; trap - TERM; kill $$' TERM; \
+             touch $me; until [ -e {stop} ]; do sleep 0.01; done; rm $me"
+        )
+    }
+
+    /// How many work.
+    fn count(&self) -> usize {
+        std::fs::read_dir(&self.directory).expect("a directory").count()
+    }
+
+    /// Lets all end with 0.
+    fn stop(&self) {
+        std::fs::write(&self.stop, "").expect("a file");
+    }
 }
 
 /// The states of the processes of the only job, sorted, by world and rank.
@@ -28,11 +52,9 @@ fn states(ring: &Members) -> Vec<String> {
 #[test]
 fn a_job_grows_and_shrinks_and_its_slots_are_free_for_its_next_processes() {
     let ring = Members::with_slots(3, 4);
-    let directory = ring.suite.new_directory("work-of-ranks");
-    let count = || std::fs::read_dir(&directory).expect("a directory").count();
-    let stop = ring.suite.path("stop").display().to_string();
-    let work = work(&directory, &stop);
-    let words = ["-a", "ocean", "-spawn-limit", "1", "-n", "8", "bash", "-c", &work];
+    let work = Work::of(&ring);
+    let count = || work.count();
+    let words = ["-a", "ocean", "-spawn-limit", "1", "-n", "8", "bash", "-c", &work.script()];
     let job = ring.mpirun(1, &words).deadline(60).start();
     wait_until("8 ranks run", || count() == 8);
     let grow = |change: &str| -> Output { ring.tool(2, "mpdgrow", &["ocean", change]).output() };
@@ -67,7 +89,7 @@ fn a_job_grows_and_shrinks_and_its_slots_are_free_for_its_next_processes() {
         [0, 1, 2].map(|n| running(&n.to_string())) == [6, 0, 0]
     });
 
-    std::fs::write(&stop, "").expect("a file");
+    work.stop();
     job.wait().code(0).quiet();
     ring.all_is_free(1);
 }
@@ -75,17 +97,15 @@ fn a_job_grows_and_shrinks_and_its_slots_are_free_for_its_next_processes() {
 #[test]
 fn retired_ranks_leave_their_slots_to_the_allocation() {
     let ring = Members::with_slots(1, 4);
-    let directory = ring.suite.new_directory("work-of-ranks");
-    let count = || std::fs::read_dir(&directory).expect("a directory").count();
-    let stop = ring.suite.path("stop").display().to_string();
-    let work = work(&directory, &stop);
-    let words = ["-q", "-n", "4", "mpirun", "-a", "lake", "bash", "-c", &work];
+    let work = Work::of(&ring);
+    let count = || work.count();
+    let words = ["-q", "-n", "4", "mpirun", "-a", "lake", "bash", "-c", &work.script()];
     let holder = ring.alloc(1, &words).deadline(60).start();
     wait_until("4 ranks run", || count() == 4);
     ring.tool(1, "mpdgrow", &["lake", "-3"]).output().code(0).quiet();
     wait_until("one rank runs", || count() == 1);
     assert_eq!(ring.slots(1), ["d1 4 4 0"]);
-    std::fs::write(&stop, "").expect("a file");
+    work.stop();
     holder.wait().code(0).quiet();
     ring.all_is_free(1);
 }

@@ -350,6 +350,15 @@ mod tests {
         }
     }
 
+    /// The console has read the first three events.
+    fn after_three() -> Followers {
+        let mut followers = following(Some(1));
+        let (id, ..) = order(&mut followers, NOW);
+        numbers(followers.gathered(NOW, &ring(), &gathered(id, &[("h2", page(1..4, false))], &[])));
+        followers.has_read(NOW, CONSOLE);
+        followers
+    }
+
     fn refused(effect: Option<Effect>) -> String {
         match effect {
             Some(Effect::Answer(CONSOLE, ConsoleReply::Refused { problem }, true)) => problem,
@@ -384,10 +393,7 @@ mod tests {
 
     #[test]
     fn a_lost_order_is_repeated_with_its_number_until_the_patience_is_over() {
-        let mut followers = following(Some(1));
-        let (id, ..) = order(&mut followers, NOW);
-        numbers(followers.gathered(NOW, &ring(), &gathered(id, &[("h2", page(1..4, false))], &[])));
-        followers.has_read(NOW, CONSOLE);
+        let mut followers = after_three();
         let mut now = NOW;
         let problem = loop {
             let (id, _, _, from) = order(&mut followers, now);
@@ -402,10 +408,7 @@ mod tests {
 
     #[test]
     fn a_daemon_that_is_back_continues_with_the_next_number_and_repeats_nothing() {
-        let mut followers = following(Some(1));
-        let (id, ..) = order(&mut followers, NOW);
-        numbers(followers.gathered(NOW, &ring(), &gathered(id, &[("h2", page(1..4, false))], &[])));
-        followers.has_read(NOW, CONSOLE);
+        let mut followers = after_three();
         let (id, ..) = order(&mut followers, NOW);
         assert!(followers.gathered(NOW, &ring(), &gathered(id, &[], &["h2"])).is_none());
         let later = NOW + PATIENCE / 2;
