@@ -5,23 +5,12 @@
 
 #![cfg_attr(all(target_env = "gnu", not(test)), no_main)]
 
-mod agent;
-mod boot;
-mod child;
 mod cli;
-mod command;
 mod complain;
-mod daemon;
-mod drive;
-mod failure;
-mod keep;
-mod key;
-mod plan;
 mod report;
 mod revive;
 mod roster;
 mod up;
-mod wire;
 
 use std::process::ExitCode;
 
@@ -44,7 +33,7 @@ fn serve() -> ExitCode {
         return ExitCode::from(cli::EXIT_NOTHING);
     }
     let result = match cli.role() {
-        Role::Agent => agent::run(),
+        Role::Agent => mpd_boot::agent::run(),
         Role::Reviver { name, plan, join } => revive::run(&name, &plan, &join),
         Role::Docs(directory) => {
             let variables = [&mpd_docs::OF_RING[..], &mpd_docs::OF_DAEMON].concat();

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
+use mpd_boot::failure::Failure;
 use serde::Serialize;
-
-use crate::failure::Failure;
 
 /// Most failures in the table. The report in JSON has all.
 const MAX_SHOWN: usize = 20;
@@ -142,7 +141,7 @@ pub(crate) fn bar(total: usize, done: usize, failed: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Step;
+    use mpd_boot::failure::Step;
 
     fn row(name: &str, fate: Fate) -> Row {
         Row { name: name.into(), host: name.into(), fate, seconds: 0.25 }

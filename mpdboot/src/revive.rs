@@ -7,15 +7,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
+use mpd_boot::boot::State;
+use mpd_boot::drive::{Brief, Driver};
+use mpd_boot::keep;
+use mpd_boot::wire::{BootTask, Running, SecretText};
 use mpd_io::keyfile::KeyFile;
 use mpd_io::random;
 use mpd_io::signals::Signals;
 use mpd_wire::Address;
-
-use crate::boot::State;
-use crate::drive::{Brief, Driver};
-use crate::keep;
-use crate::wire::{BootTask, Running, SecretText};
 
 /// Time for ssh to connect, in seconds; short, because the host may be off.
 const CONNECT_S: u32 = 5;

@@ -4,10 +4,9 @@
 
 use std::collections::BTreeSet;
 
+use mpd_boot::wire::Member;
 use mpd_io::thishost::is_loopback;
 use mpd_placement::hosts::HostEntry;
-
-use crate::wire::Member;
 
 /// The user's options.
 #[derive(Clone, Debug, Default)]

@@ -13,24 +13,24 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use mpd_boot::agent::CONNECT_S;
+use mpd_boot::boot::State;
+use mpd_boot::child::Child;
+use mpd_boot::daemon::{Aborted, NotStarted, Start, Watch};
+use mpd_boot::drive::{Brief, Driver};
+use mpd_boot::failure::{Failure, Step};
+use mpd_boot::wire::{BootTask, Manner, Member, Running, SecretText};
+use mpd_boot::{command, daemon, key};
 use mpd_channel::KeyText;
 use mpd_io::keyfile::KeyFile;
 use mpd_io::random;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
 
-use crate::agent::CONNECT_S;
-use crate::boot::State;
-use crate::child::Child;
 use crate::cli::{Cli, EXIT_NOTHING, EXIT_PARTIAL};
 use crate::complain::complain;
-use crate::daemon::{Aborted, NotStarted, Start, Watch};
-use crate::drive::{Brief, Driver};
-use crate::failure::{Failure, Step};
 use crate::report::{self, Fate, Row};
 use crate::roster::Roster;
-use crate::wire::{BootTask, Manner, Member, Running, SecretText};
-use crate::{command, daemon, key};
 
 use end::StepEnd;
 use private::PrivateBoot;

@@ -6,6 +6,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use mpd_boot::command;
+use mpd_boot::wire::Manner;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::host_name;
 use mpd_io::search::{self, is_executable};
@@ -15,9 +17,7 @@ use mpd_placement::hosts::{HostEntry, MAX_FILE, parse_file, parse_list};
 use mpd_wire::message::RingView;
 
 use crate::cli::Cli;
-use crate::command;
 use crate::roster::{Roster, RosterOptions, choose};
-use crate::wire::Manner;
 
 /// Default file of hosts.
 const DEFAULT_FILE: &str = "mpd.hosts";

@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+use mpd_boot::child::Child;
 use mpd_io::adopt_inherited;
 use mpd_io::signals::Signals;
 use mpd_io::spawn::{Extra, Spawn, own_environment};
@@ -20,7 +21,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout};
 
-use crate::child::Child;
 use crate::cli::EXIT_NOTHING;
 
 /// The option of the holder.

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use mpd_boot::drive::Driver;
 use mpd_channel::KeyText;
 use mpd_io::rundir::RunDir;
 use mpd_placement::hosts::{HostEntry, MAX_FILE, parse_file};
@@ -20,7 +21,6 @@ use nix::unistd::read;
 use super::end::StepEnd;
 use super::ring;
 use crate::cli::EXIT_PARTIAL;
-use crate::drive::Driver;
 use crate::report::{Fate, Row};
 
 /// Reports that all hosts are in the ring.

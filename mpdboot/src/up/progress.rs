@@ -1,8 +1,8 @@
 //! The progress of a boot: a bar on a terminal, or lines with `-v`.
 
+use mpd_boot::boot::Event;
 use mpd_io::progress::ProgressLine;
 
-use crate::boot::Event;
 use crate::cli::Cli;
 use crate::complain::complain;
 use crate::report::bar;

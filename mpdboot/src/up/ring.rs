@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use mpd_boot::daemon;
 use mpd_io::console::{Console, ConsoleError, PATIENCE};
 use mpd_io::rundir::RunDir;
 use mpd_wire::message::{ConsoleReply, Introduction, LIST_CHUNK, RingRequest, RingView};
@@ -11,7 +12,6 @@ use mpd_wire::{Address, DaemonName, Instance, Newcomer, Record, Standing};
 
 use crate::cli::Cli;
 use crate::complain::complain;
-use crate::daemon;
 use crate::report::{Fate, Row};
 
 /// Most addresses given to a newcomer. Several are given, because one of the daemons may have died.

@@ -117,7 +117,7 @@ pub(crate) enum Output {
 
 /// An event, for people and for the agent's starter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub enum Event {
     /// A remote shell to this host is started.
     Starting {
         /// The daemon.
@@ -168,7 +168,7 @@ impl fmt::Display for Event {
 
 /// State of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
     /// The host waits for a remote shell.
     Pending,
     /// A remote shell or an agent is starting the host.

@@ -14,98 +14,98 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 
 /// Version of requests, reports and recipes.
-pub(crate) const VERSION: u32 = 4;
+pub const VERSION: u32 = 4;
 
 /// Most bytes of a request: [`mpd_wire::job::MAX_HOSTS`] members twice, a few hundred bytes each.
-pub(crate) const MAX_REQUEST: usize = 16 << 20;
+pub const MAX_REQUEST: usize = 16 << 20;
 
 /// Most bytes of a report line. A longer line is not a report.
-pub(crate) const MAX_REPORT: usize = 64 << 10;
+pub const MAX_REPORT: usize = 64 << 10;
 
 /// A daemon to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Member {
+pub struct Member {
     /// Its name in the ring.
-    pub(crate) name: String,
+    pub name: String,
     /// Its host, as the remote shell knows it.
-    pub(crate) host: String,
+    pub host: String,
     /// User to log in as.
-    pub(crate) user: Option<String>,
+    pub user: Option<String>,
     /// Port of ssh.
-    pub(crate) port: Option<u16>,
+    pub port: Option<u16>,
     /// Name or address of the interface for the other hosts.
-    pub(crate) ifhn: Option<String>,
+    pub ifhn: Option<String>,
     /// Number of processes before other hosts are preferred.
-    pub(crate) ncpus: Option<u32>,
+    pub ncpus: Option<u32>,
     /// Its speed in hundredths of that of an ordinary host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) speed: Option<u32>,
+    pub speed: Option<u32>,
     /// Its ordinal in the ring; `None` for the last place.
-    pub(crate) ordinal: Option<u64>,
+    pub ordinal: Option<u64>,
     /// Number of the daemon on its host, from 1.
-    pub(crate) nth: u32,
+    pub nth: u32,
 }
 
 /// The settings of all daemons of a ring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Manner {
+pub struct Manner {
     /// Name of the ring; empty for the ring without a name.
-    pub(crate) ring: String,
+    pub ring: String,
     /// The remote shell, with options.
-    pub(crate) rsh: Vec<String>,
+    pub rsh: Vec<String>,
     /// Absolute path of `mpd`; `mpdboot` is beside it.
-    pub(crate) mpd: String,
+    pub mpd: String,
     /// Port that all daemons listen on.
-    pub(crate) listen: Option<u16>,
+    pub listen: Option<u16>,
     /// Path of the key file, if it is not the default.
-    pub(crate) key_file: Option<String>,
+    pub key_file: Option<String>,
     /// Time for one host to start, in seconds.
-    pub(crate) timeout_s: u32,
+    pub timeout_s: u32,
     /// Most remote shells at a time.
-    pub(crate) window: u32,
+    pub window: u32,
     /// Whether the booting host starts every host itself.
-    pub(crate) flat: bool,
+    pub flat: bool,
     /// Whether the ring is made for one job. Its key is then in no file, and it ends with its first
     /// daemon.
-    pub(crate) private: bool,
+    pub private: bool,
     /// Whether the ring ends with a batch job. Its daemons then leave nothing in their run directories.
-    pub(crate) in_batch: bool,
+    pub in_batch: bool,
     /// Number of managers in waiting of each daemon; `None` for its default.
-    pub(crate) waiting: Option<u8>,
+    pub waiting: Option<u8>,
     /// Absolute path of the program that sees each request for slots; `None` for the default of each daemon.
-    pub(crate) alloc_hook: Option<String>,
+    pub alloc_hook: Option<String>,
 }
 
 /// `keep.json`: the data to restart any daemon of a ring. It does not contain the key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Recipe {
+pub struct Recipe {
     /// [`VERSION`].
-    pub(crate) version: u32,
+    pub version: u32,
     /// Settings of all daemons.
-    pub(crate) manner: Manner,
+    pub manner: Manner,
     /// All daemons of the ring.
-    pub(crate) hosts: Vec<Member>,
+    pub hosts: Vec<Member>,
 }
 
 /// The line that an agent reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct AgentRequest {
+pub struct AgentRequest {
     /// [`VERSION`].
-    pub(crate) version: u32,
+    pub version: u32,
     /// Prefix of report lines: 32 hexadecimal digits.
-    pub(crate) nonce: String,
+    pub nonce: String,
     /// The task.
-    pub(crate) task: Task,
+    pub task: Task,
 }
 
 /// The task of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Task {
+pub enum Task {
     /// Report that this host can be reached.
     Check {
         /// The member's name.
@@ -118,32 +118,32 @@ pub(crate) enum Task {
 /// The data of [`Task::Boot`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BootTask {
+pub struct BootTask {
     /// Text of the key file.
-    pub(crate) key: SecretText,
+    pub key: SecretText,
     /// Settings of all daemons.
-    pub(crate) manner: Manner,
+    pub manner: Manner,
     /// The daemon of this host.
-    pub(crate) member: Member,
+    pub member: Member,
     /// Addresses of daemons through which to enter the ring.
-    pub(crate) join: Vec<Address>,
+    pub join: Vec<Address>,
     /// The incarnation of this boot's first daemon. A daemon that lists it as alive is in the same
     /// ring.
-    pub(crate) root: Option<Instance>,
+    pub root: Option<Instance>,
     /// How to treat a running daemon of another ring.
-    pub(crate) running: Running,
+    pub running: Running,
     /// Whether the daemons wait for the list of members, instead of entering through `join`.
-    pub(crate) waits: bool,
+    pub waits: bool,
     /// Daemons that this agent starts.
-    pub(crate) hosts: Vec<Member>,
+    pub hosts: Vec<Member>,
     /// With `--keep`, all daemons of the ring, for the recipe.
-    pub(crate) keep: Option<Vec<Member>>,
+    pub keep: Option<Vec<Member>>,
 }
 
 /// How to treat a running daemon that is not in the ring of this boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Running {
+pub enum Running {
     /// Fail.
     Refuse,
     /// End that daemon first.
@@ -155,7 +155,7 @@ pub(crate) enum Running {
 /// A report of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Report {
+pub enum Report {
     /// The request was read; the next step is the key.
     Reached,
     /// The key is in place; the daemon is being started.
@@ -178,7 +178,7 @@ pub(crate) enum Report {
 /// The outcome of a daemon's start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// The host can be reached.
     Up,
     /// The daemon is in the ring.
@@ -192,7 +192,7 @@ pub(crate) enum Outcome {
 
 /// A secret text: wiped when dropped, and hidden from logs and error messages.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct SecretText(pub(crate) Zeroizing<String>);
+pub struct SecretText(pub Zeroizing<String>);
 
 impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -214,7 +214,7 @@ impl<'de> Deserialize<'de> for SecretText {
 
 impl AgentRequest {
     /// The line, wiped when dropped.
-    pub(crate) fn to_line(&self) -> Zeroizing<Vec<u8>> {
+    pub fn to_line(&self) -> Zeroizing<Vec<u8>> {
         // Large enough at the start, because growing would leave copies in memory.
         const ROOM: usize = 4096;
         const ROOM_PER_MEMBER: usize = 1024;
@@ -232,12 +232,12 @@ impl AgentRequest {
 
 impl Report {
     /// The line, with its newline.
-    pub(crate) fn to_line(&self, nonce: &str) -> String {
+    pub fn to_line(&self, nonce: &str) -> String {
         report_line(self, nonce)
     }
 
     /// Parses a line without its newline; `None` if the line is not a report.
-    pub(crate) fn parse(line: &[u8], nonce: &str) -> Option<Self> {
+    pub fn parse(line: &[u8], nonce: &str) -> Option<Self> {
         let json =
             line.strip_prefix(b"MPDBOOT-")?.strip_prefix(nonce.as_bytes())?.strip_prefix(b" ")?;
         serde_json::from_slice(json).ok()

@@ -29,17 +29,17 @@ const SRUN: [&str; 9] = [
 ];
 
 /// A variable instead of an option, because releases of srun that do not need it reject the option.
-pub(crate) const SRUN_VARIABLE: (&str, &str) = ("SLURM_OVERLAP", "1");
+pub const SRUN_VARIABLE: (&str, &str) = ("SLURM_OVERLAP", "1");
 
 /// A variable that would put numbers before the lines of reports.
-pub(crate) const SRUN_LABELS: &str = "SLURM_LABELIO";
+pub const SRUN_LABELS: &str = "SLURM_LABELIO";
 
 /// The variable that tells a process of a Slurm step the name of its node.
-pub(crate) const SLURM_NODE: &str = "SLURMD_NODENAME";
+pub const SLURM_NODE: &str = "SLURMD_NODENAME";
 
 /// The command line that runs an agent on the host of `member`, and with Slurm on the `carried` hosts.
 /// `None` if the names of hosts or of the user are invalid; their readers have refused such names before.
-pub(crate) fn remote_shell(
+pub fn remote_shell(
     manner: &Manner,
     member: &Member,
     carried: &[Member],
@@ -85,7 +85,7 @@ pub(crate) fn remote_shell(
 }
 
 /// Whether the remote shell is ssh, judged by its name.
-pub(crate) fn is_ssh(manner: &Manner) -> bool {
+pub fn is_ssh(manner: &Manner) -> bool {
     program(manner) == Some("ssh")
 }
 
@@ -96,7 +96,7 @@ fn is_srun(manner: &Manner) -> bool {
 
 /// Whether the end of a command kills all processes that it started, as with Slurm. The agent then
 /// runs as long as its daemon. Such a command runs agents on many hosts together.
-pub(crate) fn kills_at_end(manner: &Manner) -> bool {
+pub fn kills_at_end(manner: &Manner) -> bool {
     is_srun(manner)
 }
 
@@ -105,7 +105,7 @@ fn program(manner: &Manner) -> Option<&str> {
 }
 
 /// The way to the host of `member`, for hints.
-pub(crate) fn way(manner: &Manner, member: &Member) -> Way {
+pub fn way(manner: &Manner, member: &Member) -> Way {
     let mut rsh = manner.rsh.join(" ");
     let is_ssh = is_ssh(manner);
     if let Some(port) = member.port.filter(|_| is_ssh) {
@@ -118,7 +118,7 @@ pub(crate) fn way(manner: &Manner, member: &Member) -> Way {
 }
 
 /// Path of the agent: `mpdboot` in the directory of `mpd`.
-pub(crate) fn agent(manner: &Manner) -> String {
+pub fn agent(manner: &Manner) -> String {
     let directory = manner.mpd.rsplit_once('/').map_or("", |(directory, _)| directory);
     format!("{directory}/mpdboot")
 }
@@ -135,31 +135,34 @@ fn quoted(text: &str) -> String {
 
 /// Paths and keys of a daemon that are not the default.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Places<'a> {
-    pub(crate) rundir: Option<&'a str>,
-    pub(crate) keep: Option<&'a str>,
+pub struct Places<'a> {
+    /// The run directory.
+    pub rundir: Option<&'a str>,
+    /// The recipe to start dead members again.
+    pub keep: Option<&'a str>,
     /// In a private ring, the incarnation of its first daemon.
-    pub(crate) launcher: Option<Instance>,
+    pub launcher: Option<Instance>,
     /// The process whose end ends the daemon.
-    pub(crate) holder: Option<u32>,
+    pub holder: Option<u32>,
     /// The agent that runs the daemon; `None` for the daemon of the booting host.
-    pub(crate) agent: Option<AgentPlaces<'a>>,
+    pub agent: Option<AgentPlaces<'a>>,
 }
 
 /// What an agent passes to its daemon.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AgentPlaces<'a> {
-    pub(crate) nonce: &'a str,
+pub struct AgentPlaces<'a> {
+    /// The prefix of report lines.
+    pub nonce: &'a str,
     /// Whether the daemon waits for the list of members.
-    pub(crate) waits: bool,
+    pub waits: bool,
     /// The descriptor with the key, if the key is in no file.
-    pub(crate) key: Option<RawFd>,
+    pub key: Option<RawFd>,
     /// Whether descriptor 3 takes the daemon's report that it is in the ring.
-    pub(crate) reports: bool,
+    pub reports: bool,
 }
 
 /// The command line that starts the daemon of `member`.
-pub(crate) fn daemon(
+pub fn daemon(
     manner: &Manner,
     member: &Member,
     join: &[Address],

@@ -25,7 +25,6 @@ use zeroize::Zeroizing;
 
 use crate::boot::ALIVE_INTERVAL;
 use crate::child::Child;
-use crate::cli::EXIT_NOTHING;
 use crate::daemon::Before;
 use crate::drive::{Brief, Driver, report_of};
 use crate::failure::{Failure, Step};
@@ -37,9 +36,16 @@ use crate::{command, daemon, key};
 use own::Abandoned;
 
 /// Time for ssh to connect, in seconds; the timeout of the request may shorten it.
-pub(crate) const CONNECT_S: u32 = 10;
+pub const CONNECT_S: u32 = 10;
 
-pub(crate) fn run() -> Result<ExitCode> {
+/// Exit code of an agent that has started nothing.
+const EXIT_NOTHING: u8 = 1;
+
+/// Serves one request.
+///
+/// # Errors
+/// There is no valid request, or the process that started this agent has ended.
+pub fn run() -> Result<ExitCode> {
     let order = read_request()?;
     let nonce = order.nonce;
     match order.task {

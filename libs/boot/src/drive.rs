@@ -28,21 +28,21 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// The data that every agent gets.
 #[derive(Clone, Debug)]
-pub(crate) struct Brief {
+pub struct Brief {
     /// Prefix of report lines.
-    pub(crate) nonce: String,
+    pub nonce: String,
     /// The task without member and hosts; `None` if hosts are only checked.
-    pub(crate) boot: Option<BootTask>,
+    pub boot: Option<BootTask>,
     /// Settings of all daemons.
-    pub(crate) manner: Manner,
+    pub manner: Manner,
     /// Time for ssh to connect, in seconds.
-    pub(crate) connect_s: u32,
+    pub connect_s: u32,
     /// Name of this host; a second daemon on it needs no remote shell.
-    pub(crate) here: Option<String>,
+    pub here: Option<String>,
     /// Name of the first of the daemons, if an agent has started it itself.
-    pub(crate) own: Option<String>,
+    pub own: Option<String>,
     /// Whether the list of members is made here.
-    pub(crate) introduces: bool,
+    pub introduces: bool,
 }
 
 /// Index of the daemon that an agent has started itself.
@@ -80,20 +80,20 @@ impl Brief {
 
 /// The results of one turn of the loop.
 #[derive(Debug, Default)]
-pub(crate) struct Turn {
+pub struct Turn {
     /// Events of the boot.
-    pub(crate) events: Vec<Event>,
+    pub events: Vec<Event>,
     /// Daemons to introduce, with [`Driver::introduce`].
-    pub(crate) newcomers: Vec<Newcomer>,
+    pub newcomers: Vec<Newcomer>,
     /// Signals except SIGCHLD.
-    pub(crate) signals: Vec<i32>,
+    pub signals: Vec<i32>,
     /// Whether the other descriptor has data or has ended.
-    pub(crate) readable: bool,
+    pub readable: bool,
 }
 
 /// A boot with its remote shells.
 #[derive(Debug)]
-pub(crate) struct Driver<'a> {
+pub struct Driver<'a> {
     clock: Clock,
     signals: &'a mut Signals,
     brief: Brief,
@@ -115,7 +115,7 @@ struct Link {
 impl<'a> Driver<'a> {
     /// Begins to start `members`. With `retry`, hosts that an agent cannot reach are tried from
     /// here. `own` is the first daemon, if an agent has started it itself.
-    pub(crate) fn new(
+    pub fn new(
         signals: &'a mut Signals,
         brief: Brief,
         members: Vec<Member>,
@@ -149,17 +149,17 @@ impl<'a> Driver<'a> {
     }
 
     /// Whether every host is settled and no child is left, except children that stay.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.boot.is_over()
     }
 
     /// Whether all members are in the ring; remote shells may still run.
-    pub(crate) fn are_all_in_ring(&self) -> bool {
+    pub fn are_all_in_ring(&self) -> bool {
         self.boot.states().all(|state| matches!(state, State::InRing { .. }))
     }
 
     /// The states of all members.
-    pub(crate) fn states(&self) -> impl Iterator<Item = (&Member, &State)> {
+    pub fn states(&self) -> impl Iterator<Item = (&Member, &State)> {
         self.members.iter().zip(self.boot.states())
     }
 
@@ -168,11 +168,7 @@ impl<'a> Driver<'a> {
     ///
     /// # Errors
     /// When waiting fails.
-    pub(crate) fn turn(
-        &mut self,
-        other: Option<BorrowedFd<'_>>,
-        patience: Duration,
-    ) -> io::Result<Turn> {
+    pub fn turn(&mut self, other: Option<BorrowedFd<'_>>, patience: Duration) -> io::Result<Turn> {
         let mut turn = Turn::default();
         self.perform(&mut turn);
         if self.is_over() || !turn.newcomers.is_empty() {
@@ -189,18 +185,18 @@ impl<'a> Driver<'a> {
 
     /// Passes the list of members to all agents. `names` are the daemons that it introduces. With
     /// `others_refused`, the others that wait have failed.
-    pub(crate) fn introduce(&mut self, line: &[u8], names: BTreeSet<String>, others_refused: bool) {
+    pub fn introduce(&mut self, line: &[u8], names: BTreeSet<String>, others_refused: bool) {
         self.links.values_mut().for_each(|link| link.child.send(line));
         self.boot.handle(self.clock.now(), Input::Introduced { names, others_refused });
     }
 
     /// The remote shells that stay.
-    pub(crate) fn into_kept(self) -> Vec<Child> {
+    pub fn into_kept(self) -> Vec<Child> {
         self.links.into_values().map(|link| link.child).collect()
     }
 
     /// Kills all remaining children.
-    pub(crate) fn abort(&mut self) -> io::Result<()> {
+    pub fn abort(&mut self) -> io::Result<()> {
         for link in self.links.values_mut() {
             link.child.end();
         }
@@ -336,7 +332,7 @@ impl<'a> Driver<'a> {
 }
 
 /// The report that an agent sends about an event; `None` if the event does not concern its starter.
-pub(crate) fn report_of(event: &Event) -> Option<Report> {
+pub fn report_of(event: &Event) -> Option<Report> {
     let (name, outcome) = match event {
         Event::Ready(newcomer) => {
             return Some(Report::Daemon(DaemonReport::Ready(newcomer.clone())));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The steps from the name of a host to a daemon in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Step {
+pub enum Step {
     /// Resolving the host name.
     Resolve,
     /// Connecting to the host's ssh port.
@@ -26,7 +26,7 @@ pub(crate) enum Step {
 
 impl Step {
     /// The name of the step, as in the wire format.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Resolve => "resolve",
             Self::Connect => "connect",
@@ -38,7 +38,7 @@ impl Step {
     }
 
     /// Whether the step precedes the contact with the host: another way to it may still succeed.
-    pub(crate) const fn is_before_host(self) -> bool {
+    pub const fn is_before_host(self) -> bool {
         matches!(self, Self::Resolve | Self::Connect | Self::Ssh)
     }
 }
@@ -46,30 +46,30 @@ impl Step {
 /// Why a daemon did not start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// The failed step.
-    pub(crate) step: Step,
+    pub step: Step,
     /// The problem, in the host's own text if possible.
-    pub(crate) problem: String,
+    pub problem: String,
     /// Advice; may be empty.
-    pub(crate) hint: String,
+    pub hint: String,
 }
 
 impl Failure {
     /// A failure with escaped and shortened texts.
-    pub(crate) fn new(step: Step, problem: &str, hint: impl Into<String>) -> Self {
+    pub fn new(step: Step, problem: &str, hint: impl Into<String>) -> Self {
         Self { step, problem: fit(problem), hint: fit(&hint.into()) }
     }
 
     /// The same failure with escaped and shortened texts, for a failure from another host.
-    pub(crate) fn printable(&self) -> Self {
+    pub fn printable(&self) -> Self {
         Self::new(self.step, &self.problem, self.hint.as_str())
     }
 }
 
 /// How a child process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub enum Ending {
     /// It exited with this code.
     Exited(i32),
     /// This signal killed it.
@@ -80,24 +80,24 @@ pub(crate) enum Ending {
 
 /// A remote shell that ended before its agent reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub struct Ended {
     /// How the shell ended.
-    pub(crate) ending: Ending,
+    pub ending: Ending,
     /// The last part of its standard error.
-    pub(crate) stderr_tail: String,
+    pub stderr_tail: String,
     /// The last part of its standard output, without reports.
-    pub(crate) chatter: String,
+    pub chatter: String,
 }
 
 /// The way to a host, for hints.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub struct Way {
     /// The remote shell with user and port, as a command line for people.
-    pub(crate) rsh: String,
+    pub rsh: String,
     /// Path of the agent.
-    pub(crate) agent: String,
+    pub agent: String,
     /// Whether ssh is used, so that code 255 is a failure of ssh itself.
-    pub(crate) is_ssh: bool,
+    pub is_ssh: bool,
 }
 
 /// Texts of ssh with their step and hint; `{host}` and `{rsh}` are replaced.
@@ -122,7 +122,7 @@ const SSH_MESSAGES: &[(&str, Step, &str)] = &[
 ];
 
 /// For an `mpd` that does not know its options.
-pub(crate) const VERSION_HINT: &str = "do mpd and mpdboot there have the same version?";
+pub const VERSION_HINT: &str = "do mpd and mpdboot there have the same version?";
 
 const RESOLVE_HINT: &str =
     "check the spelling in the list of hosts; 'getent hosts {host}' must find it";
@@ -135,7 +135,7 @@ const CLOSED_HINT: &str = "sshd there refuses connections: too many at once (Max
 
 /// The failure of a remote shell that ended before its daemon was in the ring. `at` is the last
 /// step that its agent reported; `None` without a report.
-pub(crate) fn classify(ended: &Ended, at: Option<Step>, host: &str, way: &Way) -> Failure {
+pub fn classify(ended: &Ended, at: Option<Step>, host: &str, way: &Way) -> Failure {
     let fill = |hint: &str| hint.replace("{host}", host).replace("{rsh}", &way.rsh);
     if let Ending::NotStarted(reason) = &ended.ending {
         let problem = format!("cannot run '{}': {reason}", way.rsh);
@@ -197,7 +197,7 @@ fn not_there(agent: &str) -> String {
 }
 
 /// The failure of a host that was silent for too long at this step.
-pub(crate) fn silence(at: Option<Step>, host: &str, way: &Way, seconds: u64) -> Failure {
+pub fn silence(at: Option<Step>, host: &str, way: &Way, seconds: u64) -> Failure {
     let problem = format!("no answer for {seconds} s");
     match at {
         None => {
@@ -210,7 +210,7 @@ pub(crate) fn silence(at: Option<Step>, host: &str, way: &Way, seconds: u64) -> 
 }
 
 /// The last line that is not blank.
-pub(crate) fn last_line(text: &str) -> Option<&str> {
+pub fn last_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).rfind(|line| !line.is_empty())
 }
 

@@ -11,7 +11,7 @@ use crate::wire::{MAX_REQUEST, Recipe, VERSION};
 ///
 /// # Errors
 /// The system's error, with the path.
-pub(crate) fn write(rundir: &RunDir, recipe: &Recipe) -> io::Result<String> {
+pub fn write(rundir: &RunDir, recipe: &Recipe) -> io::Result<String> {
     rundir.prepare().map_err(|error| io::Error::other(error.to_string()))?;
     let path = rundir.path().join("keep.json");
     let text = serde_json::to_vec(recipe).expect("a recipe serialises");
@@ -24,7 +24,7 @@ pub(crate) fn write(rundir: &RunDir, recipe: &Recipe) -> io::Result<String> {
 ///
 /// # Errors
 /// A text for people.
-pub(crate) fn read(path: &Path) -> Result<Recipe, String> {
+pub fn read(path: &Path) -> Result<Recipe, String> {
     let arguments = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = fs::read(path).map_err(|error| arguments(&error))?;
     if text.len() > MAX_REQUEST {

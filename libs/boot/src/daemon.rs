@@ -32,7 +32,7 @@ const MAX_ADDRESSES: usize = 4;
 ///
 /// # Errors
 /// When the name of the ring is invalid.
-pub(crate) fn rundir(manner: &Manner, member: &Member) -> Result<RunDir, InvalidRingName> {
+pub fn rundir(manner: &Manner, member: &Member) -> Result<RunDir, InvalidRingName> {
     let ring = match manner.ring.as_str() {
         "" => RingName::default(),
         name => RingName::resolve(Some(name))?,
@@ -52,10 +52,11 @@ pub(crate) fn rundir(manner: &Manner, member: &Member) -> Result<RunDir, Invalid
 
 /// Events to wait for while a daemon starts.
 #[derive(Debug)]
-pub(crate) struct Watch<'a> {
-    pub(crate) signals: &'a mut Signals,
+pub struct Watch<'a> {
+    /// The caught signals.
+    pub signals: &'a mut Signals,
     /// Descriptor whose end means that the starter of this process has ended.
-    pub(crate) other: Option<BorrowedFd<'a>>,
+    pub other: Option<BorrowedFd<'a>>,
 }
 
 impl Watch<'_> {
@@ -77,7 +78,7 @@ impl Watch<'_> {
 
 /// The event that aborted the start of a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Aborted {
+pub enum Aborted {
     /// This signal.
     Signal(i32),
     /// The descriptor [`Watch::other`] ended.
@@ -86,7 +87,7 @@ pub(crate) enum Aborted {
 
 /// Why a daemon did not start.
 #[derive(Debug)]
-pub(crate) enum NotStarted {
+pub enum NotStarted {
     /// The start failed.
     Failed(Failure),
     /// The start was aborted.
@@ -101,24 +102,33 @@ impl From<Failure> for NotStarted {
 
 /// The start of a daemon on this host.
 #[derive(Debug)]
-pub(crate) struct Start<'a> {
-    pub(crate) manner: &'a Manner,
-    pub(crate) member: &'a Member,
-    pub(crate) join: &'a [Address],
+pub struct Start<'a> {
+    /// Settings of all daemons.
+    pub manner: &'a Manner,
+    /// The daemon.
+    pub member: &'a Member,
+    /// Addresses of daemons through which to enter the ring.
+    pub join: &'a [Address],
     /// As in [`crate::wire::BootTask::root`].
-    pub(crate) root: Option<Instance>,
-    pub(crate) running: Running,
+    pub root: Option<Instance>,
+    /// How to treat a running daemon of another ring.
+    pub running: Running,
     /// All daemons of the ring, for the recipe.
-    pub(crate) keep: Option<&'a [Member]>,
+    pub keep: Option<&'a [Member]>,
     /// The process whose end ends the daemon.
-    pub(crate) holder: Option<u32>,
+    pub holder: Option<u32>,
 }
 
 /// The state of a host before its daemon starts.
 #[derive(Debug)]
-pub(crate) enum Before {
-    /// The run directory is free. `keep` is the path of the recipe.
-    Free { rundir: RunDir, keep: Option<String> },
+pub enum Before {
+    /// The run directory is free.
+    Free {
+        /// The run directory.
+        rundir: RunDir,
+        /// The path of the recipe.
+        keep: Option<String>,
+    },
     /// The daemon of the ring runs already, with these addresses.
     InRing(Vec<Address>),
 }
@@ -128,7 +138,7 @@ impl Start<'_> {
     ///
     /// # Errors
     /// [`NotStarted`]; no daemon is left in that case.
-    pub(crate) fn run(&self, watch: &mut Watch<'_>) -> Result<Vec<Address>, NotStarted> {
+    pub fn run(&self, watch: &mut Watch<'_>) -> Result<Vec<Address>, NotStarted> {
         let (rundir, keep) = match self.prepare()? {
             Before::Free { rundir, keep } => (rundir, keep),
             Before::InRing(addresses) => return Ok(addresses),
@@ -145,7 +155,7 @@ impl Start<'_> {
     ///
     /// # Errors
     /// A daemon of another ring runs there, or the recipe cannot be written.
-    pub(crate) fn prepare(&self) -> Result<Before, Failure> {
+    pub fn prepare(&self) -> Result<Before, Failure> {
         let join = |problem: String| Failure::new(Step::Join, &problem, "");
         let rundir = rundir(self.manner, self.member).map_err(|e| join(e.to_string()))?;
         if rundir.connect().map_err(|e| join(e.to_string()))?.is_some() {
@@ -173,7 +183,7 @@ impl Start<'_> {
     }
 
     /// The command line of the daemon.
-    pub(crate) fn arguments(
+    pub fn arguments(
         &self,
         rundir: &RunDir,
         keep: Option<&str>,
@@ -271,12 +281,12 @@ fn refused(ending: &Ending, stderr: &str) -> Failure {
 ///
 /// # Errors
 /// [`ConsoleError`].
-pub(crate) fn describe(rundir: &RunDir) -> Result<RingView, ConsoleError> {
+pub fn describe(rundir: &RunDir) -> Result<RingView, ConsoleError> {
     console::describe(rundir, PATIENCE)
 }
 
 /// The addresses of the daemon that made this view.
-pub(crate) fn own_addresses(view: &RingView) -> Vec<Address> {
+pub fn own_addresses(view: &RingView) -> Vec<Address> {
     let own = view.members.iter().find(|member| member.name == view.me);
     own.into_iter().flat_map(|own| &own.addresses).take(MAX_ADDRESSES).cloned().collect()
 }
@@ -291,7 +301,7 @@ fn addresses(rundir: &RunDir) -> Vec<Address> {
 ///
 /// # Errors
 /// [`ConsoleError`], also if no daemon runs.
-pub(crate) fn end(rundir: &RunDir, request: RingRequest) -> Result<Vec<DaemonName>, ConsoleError> {
+pub fn end(rundir: &RunDir, request: RingRequest) -> Result<Vec<DaemonName>, ConsoleError> {
     let mut console = Console::ask(rundir, request)?;
     let mut unconfirmed = Vec::new();
     loop {

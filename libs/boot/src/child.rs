@@ -25,7 +25,7 @@ const MAX_TAIL: usize = 8 << 10;
 
 /// A running child. Dropping it kills its process group and reaps it, unless it was released.
 #[derive(Debug)]
-pub(crate) struct Child {
+pub struct Child {
     pid: Pid,
     stdin: Option<File>,
     input: Zeroizing<Vec<u8>>,
@@ -44,7 +44,7 @@ impl Child {
     ///
     /// # Errors
     /// When the program cannot be run.
-    pub(crate) fn start(
+    pub fn start(
         mut command: Command,
         input: Zeroizing<Vec<u8>>,
         max_line: usize,
@@ -61,7 +61,7 @@ impl Child {
     }
 
     /// The child `pid` with our ends of its pipes.
-    pub(crate) fn new(
+    pub fn new(
         pid: Pid,
         pipes: [Option<OwnedFd>; 3],
         input: Zeroizing<Vec<u8>>,
@@ -88,13 +88,13 @@ impl Child {
     }
 
     /// Lets the child continue without us. It counts as ended.
-    pub(crate) fn release(&mut self) {
+    pub fn release(&mut self) {
         (self.stdin, self.stdout, self.stderr) = (None, None, None);
         self.released = true;
     }
 
     /// The descriptors to wait for.
-    pub(crate) fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
+    pub fn poll_fds(&self) -> impl Iterator<Item = PollFd<'_>> {
         let writable = self.stdin.as_ref().filter(|_| self.written < self.input.len());
         [
             writable.map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLOUT)),
@@ -106,19 +106,19 @@ impl Child {
     }
 
     /// Sends the child more, after what it has not read yet.
-    pub(crate) fn send(&mut self, more: &[u8]) {
+    pub fn send(&mut self, more: &[u8]) {
         self.input.drain(..self.written);
         self.written = 0;
         self.input.extend_from_slice(more);
     }
 
     /// Closes the child's standard input after all is written. Otherwise it stays open.
-    pub(crate) const fn end_input(&mut self) {
+    pub const fn end_input(&mut self) {
         self.input_ends = true;
     }
 
     /// Moves pending data of all pipes; returns the whole lines of standard output.
-    pub(crate) fn pump(&mut self) -> Vec<Vec<u8>> {
+    pub fn pump(&mut self) -> Vec<Vec<u8>> {
         self.write();
         let mut lines = Vec::new();
         read(&mut self.stdout, |bytes| self.lines.push(bytes, &mut lines));
@@ -144,7 +144,7 @@ impl Child {
     }
 
     /// How the child ended, if it has. Call [`Child::pump`] once more then.
-    pub(crate) fn ended(&mut self) -> Option<Ending> {
+    pub fn ended(&mut self) -> Option<Ending> {
         if self.released {
             return Some(Ending::Exited(0));
         }
@@ -158,7 +158,7 @@ impl Child {
     }
 
     /// Waits for the end of the child and drops its output. At `deadline` the child is killed.
-    pub(crate) fn wait(mut self, deadline: Instant) {
+    pub fn wait(mut self, deadline: Instant) {
         while self.stdout.is_some() || self.stderr.is_some() {
             let left = deadline.saturating_duration_since(Instant::now()).as_millis();
             let mut fds: Vec<PollFd<'_>> = self.poll_fds().collect();
@@ -173,13 +173,13 @@ impl Child {
     }
 
     /// Closes the child's standard input and sends SIGTERM to its group.
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.stdin = None;
         self.signal(Signal::SIGTERM);
     }
 
     /// Sends SIGKILL to the child's group.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         self.signal(Signal::SIGKILL);
     }
 
@@ -190,7 +190,7 @@ impl Child {
     }
 
     /// The last part of the child's standard error.
-    pub(crate) fn stderr_tail(&self) -> String {
+    pub fn stderr_tail(&self) -> String {
         self.stderr_tail.text()
     }
 }

@@ -3,11 +3,11 @@
 use mpd_channel::KeyText;
 
 /// Name of the ring without a name in its key file.
-pub(crate) const UNNAMED_RING: &str = "default";
+pub const UNNAMED_RING: &str = "default";
 
 /// Whether each host accepts the key with which the other connects. During a change of keys the two
 /// texts may differ.
-pub(crate) fn are_compatible(one: &KeyText, other: &KeyText) -> bool {
+pub fn are_compatible(one: &KeyText, other: &KeyText) -> bool {
     let accepts = |one: &KeyText, other: &KeyText| {
         one.keys().accept().any(|key| key.expose() == other.keys().connect().expose())
     };
