@@ -88,7 +88,7 @@ CONF
 slurm_left() {
     local pid
     # pgrep warns about one pattern of more than 15 characters.
-    for pid in $(for name in mpd mpdman mpdwait mpdboot mpdsweep mpirun; do pgrep -x "$name" || true; done); do
+    for pid in $(for name in mpd mpdagent mpdman mpdwait mpdboot mpdsweep mpirun; do pgrep -x "$name" || true; done); do
         ! grep -qzF "$1/slurm.conf" "/proc/$pid/environ" 2>/dev/null || ps -o pid=,args= -p "$pid" || true
     done
     find /tmp -maxdepth 1 -user "$EUID" -newer "$1/slurm.conf" \

@@ -237,16 +237,21 @@ pub(crate) struct Cli {
 }
 
 /// Hidden roles. Their arguments may have any form: `--shim OPTION… -- NAME PROGRAM [ARGUMENT…]`, `--traced NAME
-/// PROGRAM [ARGUMENT…]`, `--debugged PROGRAM [ARGUMENT…]`, `--shm-users family|all INODE…`, `--mpi-users PID…`.
+/// PROGRAM [ARGUMENT…]`, `--debugged PROGRAM [ARGUMENT…]`, `--shm-users family|all INODE…`, `--mpi-users PID…`,
+/// `--boot-agent [--name NAME]`.
 pub(crate) const SHIM: &str = "--shim";
 pub(crate) const TRACED: &str = "--traced";
 pub(crate) const DEBUGGED: &str = "--debugged";
 pub(crate) const SHM_USERS: &str = "--shm-users";
 pub(crate) const MPI_USERS: &str = "--mpi-users";
+pub(crate) const BOOT_AGENT: &str = mpd_boot::command::AGENT;
 
 /// The names of a manager with a job, and of one in waiting.
 pub(crate) const MANAGER: &str = "mpdman";
 pub(crate) const IN_WAITING: &str = "mpdwait";
+
+/// The name of an agent that starts daemons and has not become one.
+pub(crate) const AGENT: &str = "mpdagent";
 
 /// Whether this process was started under that name.
 pub(crate) fn is_called(name: &str) -> bool {
@@ -307,6 +312,45 @@ impl Cli {
         }
         let is_private = cli.private && cli.owner.is_some() && cli.ncpus != Some(0);
         (cli.manager != is_private).then_some(cli)
+    }
+
+    /// The command line that an agent makes for the daemon that it becomes; `None` for any other one. As for
+    /// [`Cli::of_a_job`], nothing is to be explained to a user, and clap would take long.
+    pub(crate) fn of_an_agent(arguments: impl IntoIterator<Item = OsString>) -> Option<Self> {
+        let mut cli = Self::default();
+        let mut words = arguments.into_iter().skip(1).map(OsString::into_string);
+        while let Some(word) = words.next() {
+            let word = word.ok()?;
+            let mut value = || words.next()?.ok();
+            match word.as_str() {
+                "--agent" => cli.agent = true,
+                "--waits" => cli.waits = true,
+                "--in-batch" => cli.in_batch = true,
+                "--nonce" => cli.nonce = Some(value()?),
+                "--key-descriptor" => cli.key_descriptor = Some(value()?.parse().ok()?),
+                "--name" => cli.name = Some(value()?),
+                "--ring" => cli.ring = Some(value()?),
+                "--join" => cli.join = value()?.split(',').map(str::to_owned).collect(),
+                "--ordinal" => cli.ordinal = Some(value()?.parse().ok()?),
+                "--port" => cli.port = Some(value()?.parse().ok().filter(|&port| port != 0)?),
+                "--ifhn" => cli.ifhn = Some(value()?),
+                "--ncpus" => cli.ncpus = Some(value()?.parse().ok().filter(|&ncpus| ncpus != 0)?),
+                "--speed" => cli.speed = Some(speed(&value()?).ok()?),
+                "--key" => cli.key = Some(value()?.into()),
+                "--waiting" => {
+                    let managers = value()?.parse().ok();
+                    let managers = managers.filter(|&it: &u8| i64::from(it) <= MOST_WAITING);
+                    cli.waiting = Some(managers?);
+                }
+                "--alloc-hook" => cli.alloc_hook = Some(value()?.into()),
+                "--launched-by" => cli.launched_by = Some(value()?.parse().ok()?),
+                "--rundir" => cli.rundir = Some(value()?.into()),
+                "--keep" => cli.keep = Some(value()?.into()),
+                _ => return None,
+            }
+        }
+        let has_one_key = cli.key.is_none() || cli.key_descriptor.is_none();
+        (cli.agent && cli.nonce.is_some() && has_one_key).then_some(cli)
     }
 
     /// The hook of the site's scheduler. The daemon changes to / later, so the path is absolute. Private rings use no hook.
@@ -385,6 +429,39 @@ mod tests {
     #[test]
     fn the_options_of_the_original_get_their_answers() {
         assert_eq!(mpd_docs::original::wrong_examples::<Cli>(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_command_lines_of_agents_are_understood_as_clap_understands_them() {
+        let read = |line: &str| {
+            let words = || line.split_whitespace().map(OsString::from);
+            let whole = Cli::try_parse_from(words()).map(|cli| format!("{cli:?}"));
+            (Cli::of_an_agent(words()).map(|cli| format!("{cli:?}")), whole.ok())
+        };
+        for line in [
+            "/o/mpd --agent --nonce 00ff --name h1",
+            "/o/mpd --agent --nonce 00ff --waits --key-descriptor 4 --name h1 --ring r --join h:1,[::1]:2 \
+             --ordinal 3 --port 7000 --ifhn ib0 --ncpus 4 --speed 1.50 --waiting 2 --alloc-hook /h --rundir /r \
+             --keep /r/keep.json --in-batch --launched-by 000102030405060708090a0b0c0d0e0f",
+            "/o/mpd --agent --nonce 00ff --name h1 --key /k",
+        ] {
+            let (short, whole) = read(line);
+            assert_eq!(short, whole, "{line}");
+            assert!(short.is_some(), "{line}");
+        }
+        for line in [
+            "mpd --name h1",
+            "mpd --agent --name h1",
+            "mpd --agent --nonce 00ff --key /k --key-descriptor 4",
+            "mpd --agent --nonce 00ff --port 0",
+            "mpd --agent --nonce 00ff --ncpus 0",
+            "mpd --agent --nonce 00ff --waiting 5",
+            "mpd --agent --nonce 00ff --speed x",
+            "mpd --agent --nonce 00ff --name",
+            "mpd --agent --nonce 00ff stray",
+        ] {
+            assert_eq!(read(line).0, None, "{line}");
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! `mpd`: the daemon of one host; re-executed as `mpdman`, the manager of one job on that host.
+//! `mpd`: the daemon of one host; re-executed as `mpdman`, the manager of one job on that host. `mpdboot` starts it on
+//! other hosts as an agent, which becomes the daemon.
 //!
 //! This file alone decides, by the arguments, which role a process of this executable has.
 
 #![cfg_attr(all(target_env = "gnu", not(test)), no_main)]
 
 mod alone;
+mod boot_agent;
 mod cli;
 mod daemon;
 mod leftovers;
@@ -32,7 +34,10 @@ mpd_io::program!(serve);
 
 fn serve() -> ExitCode {
     mpd_io::identity::take_name();
-    // A program inherits ignored signals. So the starter of a program runs before any signal is ignored.
+    // A program inherits ignored signals. So what starts a program runs before any signal is ignored.
+    if let Some(arguments) = cli::arguments_behind(cli::BOOT_AGENT) {
+        return exit_code(boot_agent::run(&arguments));
+    }
     if let Some(arguments) = cli::arguments_behind(cli::DEBUGGED) {
         return exit_code(shim::starter::run_under_gdb(&arguments));
     }

@@ -41,7 +41,7 @@ pub(crate) struct Cli {
     #[arg(long, short, value_name = "USER", value_parser = user)]
     pub(crate) user: Option<String>,
 
-    /// Path of mpd on all hosts; mpdboot is in the same directory [default: that of this mpdboot]
+    /// Path of mpd on all hosts [default: in the directory of this mpdboot]
     #[arg(long, short, value_name = "PATH")]
     pub(crate) mpd: Option<PathBuf>,
 
@@ -127,11 +127,6 @@ pub(crate) struct Cli {
     #[arg(long, hide = true, conflicts_with = "private")]
     pub(crate) hold: bool,
 
-    /// Run at the far end of a remote shell: a request on standard input, reports on standard
-    /// output.
-    #[arg(long, hide = true)]
-    agent: bool,
-
     /// Start the daemon of this name again.
     #[arg(long, hide = true, value_name = "NAME", requires = "plan", requires = "join")]
     revive: Option<String>,
@@ -159,7 +154,7 @@ Hosts come from --hosts, or from a file with lines HOST[:NCPUS] [ifhn=NAME] [use
 '#' begins a comment, and HOST may have ranges: c[01-16,20]. This host is always the first of the
 ring; it is recognised in the file. A host that is in the file twice is used once.
 
-ssh must log in without a password, and mpd and mpdboot must be at the same path on all hosts.
+ssh must log in without a password, and the suite must be at the same path on all hosts.
 If the ring's key is missing, mpdboot makes it. The key goes to the hosts through ssh.
 
 In a Slurm job (sbatch, salloc), mpdboot starts the daemons by srun: one step for this host, and one
@@ -183,7 +178,6 @@ MPD_KEY_FILE names a key file other than ~/.mpd.key, on all hosts.";
 
 /// The role of this process.
 pub(crate) enum Role {
-    Agent,
     Reviver { name: String, plan: PathBuf, join: Vec<String> },
     Docs(PathBuf),
     Boot,
@@ -207,7 +201,6 @@ impl Cli {
 
     pub(crate) fn role(&self) -> Role {
         match self {
-            Self { agent: true, .. } => Role::Agent,
             Self { revive: Some(name), plan: Some(plan), join, .. } => {
                 Role::Reviver { name: name.clone(), plan: plan.clone(), join: join.clone() }
             }

@@ -1,7 +1,7 @@
 //! `mpdboot`: starts a ring of daemons over ssh.
 //!
 //! On the booting host, `mpdboot` starts the local daemon and remote shells. At the far end of each
-//! remote shell it runs again as an agent. This file selects the role.
+//! remote shell `mpd` runs as an agent (`libs/boot`). This file selects the role.
 
 #![cfg_attr(all(target_env = "gnu", not(test)), no_main)]
 
@@ -33,7 +33,6 @@ fn serve() -> ExitCode {
         return ExitCode::from(cli::EXIT_NOTHING);
     }
     let result = match cli.role() {
-        Role::Agent => mpd_boot::agent::run(),
         Role::Reviver { name, plan, join } => revive::run(&name, &plan, &join),
         Role::Docs(directory) => {
             let variables = [&mpd_docs::OF_RING[..], &mpd_docs::OF_DAEMON].concat();

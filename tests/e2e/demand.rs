@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
+use mpd_tests::surroundings::setting;
 use nix::sys::signal::Signal;
 
 use crate::run::{Output, Run, wait_until};
@@ -22,6 +23,12 @@ down*) echo "no route to $host" >&2; exit 255;;
 hangs*) echo up >"$WORLD/hanging"; exec sleep 1000;;
 taken) export MPD_RUNDIR="$WORLD/run";;
 *) export MPD_RUNDIR="$WORLD/hosts/$host";;
+esac
+case $host in
+login*)
+    # As sshd does it. The script records what the host executes, with the environments.
+    export SSH_CONNECTION='127.0.0.2 2222 127.0.0.1 22' MPD_RING=another
+    exec "$STRACE" -z -f -v -e trace=execve -o "$WORLD/executed" setsid -w sh -c "exec $*";;
 esac
 exec sh -c "$*"
 "#;
@@ -133,6 +140,25 @@ fn the_key_of_a_temporary_ring_is_in_no_file_argument_or_variable() {
     let seen = fs::read_to_string(world.suite.path("seen")).expect("the record of the shells");
     let longest = seen.split(|c: char| !c.is_ascii_hexdigit()).map(str::len).max();
     assert!(longest < Some(64), "{seen}");
+}
+
+#[test]
+fn the_process_of_a_login_becomes_the_daemon_and_only_manager_and_rank_are_executed_besides() {
+    let Some(strace) = setting("MPD_TEST_STRACE") else { return skip("no strace") };
+    let world = World::new();
+    let job = world.mpirun(&["-hosts", "login1", "-n", "1", "/bin/true"]).env("STRACE", strace);
+    job.output().code(0).quiet();
+    world.is_gone();
+    let trace = fs::read_to_string(world.suite.path("executed")).expect("a trace");
+    // The name of the ring is that of the request, and the daemon passes no other one on.
+    let executed: Vec<(&str, bool)> = trace
+        .lines()
+        .filter_map(|line| line.split_once("execve(\"")?.1.split_once('"'))
+        .map(|(path, rest)| (path.rsplit('/').next().unwrap_or(path), rest.contains("\"MPD_RING=")))
+        .collect();
+    let shells = [("setsid", true), ("sh", true)];
+    let ours = [("mpd", true), ("exe", false), ("true", false)];
+    assert_eq!(executed, [&shells[..], &ours].concat());
 }
 
 #[test]

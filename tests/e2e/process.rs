@@ -78,7 +78,9 @@ impl Process {
     }
 
     pub(crate) fn is_daemon(&self) -> bool {
-        self.runs("mpd") && !self.is_manager() && !self.is_helper() && !self.is_called_waiting()
+        let is_agent = self.arguments.first().is_some_and(|name| name == "mpdagent");
+        let is_other = is_agent || self.is_manager() || self.is_helper();
+        self.runs("mpd") && !is_other && !self.is_called_waiting()
     }
 
     /// Whether it is a manager in waiting of a living daemon.

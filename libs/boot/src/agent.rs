@@ -1,7 +1,8 @@
-//! `mpdboot --agent`, which runs at the far end of a remote shell. It reads one request and becomes
-//! the daemon of its host. If the request names further hosts, or if the remote shell waits for the
-//! end of this process, it starts the daemon instead, and the daemons of those hosts. In a Slurm step,
-//! every host of the request has such an agent, which starts only the daemon of its own host.
+//! The agent, `mpd --boot-agent`, which runs at the far end of a remote shell. It reads one request and
+//! becomes the daemon of its host, in the same process and program. If the request names further hosts, or
+//! if the remote shell waits for the end of this process, it starts the daemon instead, and the daemons of
+//! those hosts. In a Slurm step, every host of the request has such an agent, which starts only the daemon
+//! of its own host.
 //!
 //! The end of its standard input means that its starter has ended. The agent then ends the
 //! processes that it is starting. Daemons that are in the ring stay.
@@ -41,11 +42,16 @@ pub const CONNECT_S: u32 = 10;
 /// Exit code of an agent that has started nothing.
 const EXIT_NOTHING: u8 = 1;
 
-/// Serves one request.
+/// Serves as the daemon with these arguments, whose first is the path of `mpd`, until the end of the
+/// daemon.
+pub type Become = fn(Vec<String>) -> Result<ExitCode>;
+
+/// Serves one request. The process has one thread.
 ///
 /// # Errors
-/// There is no valid request, or the process that started this agent has ended.
-pub fn run() -> Result<ExitCode> {
+/// There is no valid request, the process that started this agent has ended, or the daemon has failed that
+/// this process has become.
+pub fn run(become_daemon: Become) -> Result<ExitCode> {
     let order = read_request()?;
     let nonce = order.nonce;
     match order.task {
@@ -60,7 +66,7 @@ pub fn run() -> Result<ExitCode> {
             if shares {
                 choose_own(&mut task)?;
             }
-            boot(&nonce, *task, shares)
+            boot(&nonce, *task, shares, become_daemon)
         }
     }
 }
@@ -79,7 +85,7 @@ fn choose_own(task: &mut BootTask) -> Result<()> {
 
 /// Becomes the daemon of this host, or starts it and the daemons of other hosts. If this agent `shares` its
 /// remote shell with others, its reports name the daemon.
-fn boot(nonce: &str, task: BootTask, shares: bool) -> Result<ExitCode> {
+fn boot(nonce: &str, task: BootTask, shares: bool, become_daemon: Become) -> Result<ExitCode> {
     let name = task.member.name.clone();
     let failed = |failure: Failure| {
         say(nonce, &Report::Host { name: name.clone(), outcome: Outcome::Failed(failure) })?;
@@ -94,8 +100,10 @@ fn boot(nonce: &str, task: BootTask, shares: bool) -> Result<ExitCode> {
         && !command::kills_at_end(&task.manner)
         && is_login()
     {
-        // The daemon needs no process of ours.
-        return failed(own::become_daemon(nonce, &task, rundir, keep.as_deref())?);
+        let arguments = own::arguments_here(nonce, &task, rundir, keep.as_deref())?;
+        // Its key is in the pipe for the daemon.
+        drop(task);
+        return become_daemon(arguments);
     }
     let mut signals = Signals::catch(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
         .context("cannot catch signals")?;

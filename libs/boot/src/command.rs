@@ -58,11 +58,8 @@ pub fn remote_shell(
         let count = hosts.len();
         arguments.extend([format!("--nodes={count}"), format!("--ntasks={count}")]);
         arguments.extend(SRUN.map(str::to_owned));
-        arguments.extend([
-            format!("--nodelist={}", hosts.join(",")),
-            agent(manner),
-            "--agent".to_owned(),
-        ]);
+        arguments.push(format!("--nodelist={}", hosts.join(",")));
+        arguments.extend(agent(manner, None));
         return Some(arguments);
     }
     let ssh = is_ssh(manner);
@@ -80,7 +77,9 @@ pub fn remote_shell(
     if ssh {
         arguments.push("--".to_owned());
     }
-    arguments.extend([member.host.clone(), format!("{} --agent", quoted(&agent(manner)))]);
+    let command: Vec<String> =
+        agent(manner, Some(member)).iter().map(|word| quoted(word)).collect();
+    arguments.extend([member.host.clone(), command.join(" ")]);
     Some(arguments)
 }
 
@@ -114,13 +113,18 @@ pub fn way(manner: &Manner, member: &Member) -> Way {
     if let Some(user) = &member.user {
         rsh.push_str(&format!(" -l {user}"));
     }
-    Way { rsh, agent: agent(manner), is_ssh }
+    Way { rsh, agent: manner.mpd.clone(), is_ssh }
 }
 
-/// Path of the agent: `mpdboot` in the directory of `mpd`.
-pub fn agent(manner: &Manner) -> String {
-    let directory = manner.mpd.rsplit_once('/').map_or("", |(directory, _)| directory);
-    format!("{directory}/mpdboot")
+/// The first argument of an agent.
+pub const AGENT: &str = "--boot-agent";
+
+/// The command line of an agent. The name of its `member` is for people: it tells them which daemon the
+/// process becomes. The agents of a Slurm step have one command line and no name.
+pub fn agent(manner: &Manner, member: Option<&Member>) -> Vec<String> {
+    let mut arguments = vec![manner.mpd.clone(), AGENT.to_owned()];
+    arguments.extend(member.into_iter().flat_map(|it| ["--name".to_owned(), it.name.clone()]));
+    arguments
 }
 
 /// Quotes `text` for any Unix shell.
@@ -242,14 +246,15 @@ mod tests {
         assert_eq!(
             arguments.join(" "),
             "ssh -x -T -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=5 \
-             -o ServerAliveCountMax=3 -- h7 /opt/bin/mpdboot --agent"
+             -o ServerAliveCountMax=3 -- h7 /opt/bin/mpd --boot-agent --name h7"
         );
         let member = Member { user: Some("al".into()), port: Some(22), ..member() };
         let arguments =
             remote_shell(&manner(&["/usr/bin/ssh", "-F", "x"], "/o/mpd"), &member, &[], 5);
         let arguments = arguments.unwrap().join(" ");
         assert!(arguments.starts_with("/usr/bin/ssh -F x -x -T"), "{arguments}");
-        assert!(arguments.ends_with(" -p 22 -l al -- h7 /o/mpdboot --agent"), "{arguments}");
+        let end = " -p 22 -l al -- h7 /o/mpd --boot-agent --name h7";
+        assert!(arguments.ends_with(end), "{arguments}");
     }
 
     #[test]
@@ -263,7 +268,7 @@ mod tests {
     fn other_remote_shells_get_host_and_command() {
         let arguments =
             remote_shell(&manner(&["rsh"], "/opt/bin/mpd"), &member(), &[], 10).unwrap();
-        assert_eq!(arguments, ["rsh", "h7", "/opt/bin/mpdboot --agent"]);
+        assert_eq!(arguments, ["rsh", "h7", "/opt/bin/mpd --boot-agent --name h7"]);
     }
 
     #[test]
@@ -272,7 +277,7 @@ mod tests {
             remote_shell(&manner(&["/bin/srun", "-Q"], "/my bin/mpd"), &member(), &[], 10).unwrap();
         assert_eq!(arguments[..2], ["/bin/srun", "-Q"]);
         assert_eq!(arguments[2..4], ["--nodes=1", "--ntasks=1"]);
-        assert_eq!(arguments[13..], ["--nodelist=h7", "/my bin/mpdboot", "--agent"]);
+        assert_eq!(arguments[13..], ["--nodelist=h7", "/my bin/mpd", "--boot-agent"]);
         let others = ["h8", "h9"].map(|host| Member { host: host.into(), ..member() });
         let arguments = remote_shell(&manner(&["srun"], "/mpd"), &member(), &others, 10).unwrap();
         assert_eq!(arguments[1..3], ["--nodes=3", "--ntasks=3"]);
@@ -285,7 +290,7 @@ mod tests {
     fn the_remote_command_is_quoted() {
         let arguments =
             remote_shell(&manner(&["rsh"], "/my $(x) it's/mpd"), &member(), &[], 10).unwrap();
-        assert_eq!(arguments[2], "'/my $(x) it'\\''s/mpdboot' --agent");
+        assert_eq!(arguments[2], "'/my $(x) it'\\''s/mpd' --boot-agent --name h7");
     }
 
     #[test]

@@ -255,8 +255,7 @@ impl Start<'_> {
 const JOIN_HINT: &str = "can this host connect to the daemons that run already (firewall, --ifhn)?";
 
 pub(crate) fn cannot_run(program: &str, error: &str) -> Failure {
-    let hint =
-        "install mpd and mpdboot in the same directory on all hosts, or give the path with --mpd";
+    let hint = "install the suite in the same directory on all hosts, or give the path with --mpd";
     Failure::new(Step::Exec, &format!("cannot run {program}: {error}"), hint)
 }
 

@@ -64,7 +64,7 @@ impl Brief {
     /// The command line that runs the agent of `member`, and with Slurm the agents of the `carried` ones.
     fn command(&self, member: &Member, carried: &[Member]) -> io::Result<Command> {
         let arguments = if self.here.as_ref() == Some(&member.host) {
-            vec![command::agent(&self.manner), "--agent".to_owned()]
+            command::agent(&self.manner, Some(member))
         } else {
             command::remote_shell(&self.manner, member, carried, self.connect_s)
                 .ok_or_else(|| io::Error::other("not the name of a host"))?

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     fn way() -> Way {
-        Way { rsh: "ssh".into(), agent: "/opt/bin/mpdboot".into(), is_ssh: true }
+        Way { rsh: "ssh".into(), agent: "/opt/bin/mpd".into(), is_ssh: true }
     }
 
     fn failure_of(ending: Ending, stderr: &str) -> Failure {
@@ -254,10 +254,10 @@ mod tests {
             failure_of(Ending::Exited(255), "hello\r\nal@h7: Permission denied (publickey).\r\n");
         assert_eq!(failure.problem, "al@h7: Permission denied (publickey).");
         assert!(failure.hint.contains("'ssh -o BatchMode=yes h7 true'"), "{}", failure.hint);
-        let failure = failure_of(Ending::Exited(127), "sh: 1: /opt/bin/mpdboot: not found\n");
+        let failure = failure_of(Ending::Exited(127), "sh: 1: /opt/bin/mpd: not found\n");
         assert_eq!(failure.step, Step::Exec);
-        assert_eq!(failure.problem, "sh: 1: /opt/bin/mpdboot: not found (exit code 127)");
-        assert!(failure.hint.starts_with("/opt/bin/mpdboot is not on that host"));
+        assert_eq!(failure.problem, "sh: 1: /opt/bin/mpd: not found (exit code 127)");
+        assert!(failure.hint.starts_with("/opt/bin/mpd is not on that host"));
     }
 
     #[test]

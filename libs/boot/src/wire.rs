@@ -55,7 +55,7 @@ pub struct Manner {
     pub ring: String,
     /// The remote shell, with options.
     pub rsh: Vec<String>,
-    /// Absolute path of `mpd`; `mpdboot` is beside it.
+    /// Absolute path of `mpd`.
     pub mpd: String,
     /// Port that all daemons listen on.
     pub listen: Option<u16>,

@@ -75,5 +75,6 @@ mod raw;
 
 pub use raw::{
     adopt_inherited, begin, close_inherited, close_standard, closed_at_start, default_signal,
-    ignore_signal, part_large_blocks, place_for_exec, trim_memory, with_enough_stack,
+    ignore_signal, part_large_blocks, place_for_exec, remove_variables, trim_memory,
+    with_enough_stack,
 };

@@ -16,7 +16,7 @@ mod title;
 pub use child::Step;
 pub(crate) use child::{Plan, SignalScope, SpawnFault, spawn};
 pub(crate) use start::environment;
-pub use start::{begin, closed_at_start, with_enough_stack};
+pub use start::{begin, closed_at_start, remove_variables, with_enough_stack};
 pub(crate) use title::show_arguments;
 
 /// Closes each of the descriptors 0, 1 and 2 whose item in `closed` is true. The process must own none of them, and

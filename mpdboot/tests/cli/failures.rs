@@ -110,8 +110,9 @@ fn an_agent_that_is_lost_in_the_middle_fails_its_host() {
 fn an_agent_reports_a_wrong_request_without_quoting_it() {
     let world = World::new();
     let agent = |order: &str| {
-        let mut command = world.mpdboot(&["--agent"]);
-        let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut command = world.command(&world.path("suite/mpd"));
+        let mut child =
+            command.arg("--boot-agent").stdin(std::process::Stdio::piped()).spawn().unwrap();
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), order.as_bytes()).unwrap();
         crate::world::Ran::of(child.wait_with_output().unwrap(), &world)
     };

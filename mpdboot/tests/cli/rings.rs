@@ -52,8 +52,8 @@ fn every_host_gets_its_options_addresses_to_join_and_the_key() {
     let list = |name: &str| line(&lists, &format!("{name} {{")).split_once(' ').unwrap().1;
     assert_eq!(list("h1"), list("h2"), "one list for all");
     assert!(list("h1").contains("\"h2:7000\""), "{lists}");
-    let agent = world.path("suite/mpdboot");
-    let tail = format!(" -p 2222 -l bo -- h2 {} --agent", agent.display());
+    let agent = world.path("suite/mpd");
+    let tail = format!(" -p 2222 -l bo -- h2 {} --boot-agent --name h2", agent.display());
     assert!(line(&shells, "-- h2").ends_with(&tail), "{shells}");
     assert!(line(&shells, "-- h1").starts_with("-x -T -o BatchMode=yes -o ConnectTimeout=10"));
     let ours = world.text("home/local/key");

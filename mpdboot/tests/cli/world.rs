@@ -35,7 +35,7 @@ denied) echo "al@$host: Permission denied (publickey,password)." >&2; exit 255;;
 new) echo "Host key verification failed." >&2; exit 255;;
 off) echo "ssh: connect to host $host port 22: Connection timed out" >&2; exit 255;;
 refused) echo "ssh: connect to host $host port 22: Connection refused" >&2; exit 255;;
-missing) echo "sh: 1: exec: /nowhere/bin/mpdboot: not found" >&2; exit 127;;
+missing) echo "sh: 1: exec: /nowhere/bin/mpd: not found" >&2; exit 127;;
 silent) echo up >%/silent; exec cat >/dev/null;;
 stubborn) trap '' TERM INT HUP; echo up >%/silent; cat >/dev/null; while :; do sleep 1; done;;
 banner) echo "Welcome to $host"; printf 'MPDBOOT-0 "done"\nno end of line: '; echo; echo "*** for members only" >&2;;
@@ -79,9 +79,11 @@ kill $!
 exit ${code:-0}
 "#;
 
-/// Writes its arguments and environment to files. `mpd/NAME` selects the behaviour. With `--agent` it
-/// waits for the list of members if that option is given, and reports.
+/// Is an agent that executes this script again as the daemon. Then it writes its arguments and environment to
+/// files. `mpd/NAME` selects the behaviour. With `--agent` it waits for the list of members if that option is
+/// given, and reports.
 const MPD: &str = r#"#!/bin/sh
+[ "$1" != --boot-agent ] || exec %/agent
 echo "$@" >>%/mpd.argv
 tr '\0' '\n' </proc/$$/environ >>%/environ
 say() { echo "MPDBOOT-$nonce {\"daemon\":$1}"; }
@@ -133,8 +135,8 @@ impl World {
         world.script("bin/ssh", SSH);
         world.script("bin/srun", SRUN);
         world.script("suite/mpd", MPD);
-        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_mpdboot"), world.path("suite/mpdboot"))
-            .unwrap();
+        let agent = Path::new(env!("CARGO_BIN_EXE_mpdboot")).with_file_name("examples/boot-agent");
+        std::os::unix::fs::symlink(agent, world.path("agent")).unwrap();
         let (root, rundir) = (world.path(""), world.path("run/local"));
         std::thread::spawn(move || daemon(&root, &RunDir::at(rundir)));
         world
@@ -184,13 +186,19 @@ impl World {
 
     /// An mpdboot in this world.
     pub(crate) fn mpdboot(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mpdboot"));
+        let mut command = self.command(Path::new(env!("CARGO_BIN_EXE_mpdboot")));
         let ours = [("--rsh", "bin/ssh"), ("--mpd", "suite/mpd")];
         for (option, program) in ours.iter().filter(|(option, _)| !arguments.contains(option)) {
             command.arg(option).arg(self.path(program));
         }
+        command.args(arguments);
         command
-            .args(arguments)
+    }
+
+    /// A program in this world.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
             .current_dir(self.path("home/local"))
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap())

@@ -1,18 +1,16 @@
 //! The daemon of an agent's own host: this process becomes it, or starts it.
 
 use std::io::{self, PipeReader, Read as _, Write as _};
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
+use mpd_io::place_for_exec;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
 use mpd_io::spawn::{Extra, Spawn, own_environment};
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -70,26 +68,21 @@ fn key_pipe(task: &BootTask) -> io::Result<Option<PipeReader>> {
     Ok(Some(reader))
 }
 
-/// Executes the daemon in this process. Returns only if that fails.
-pub(super) fn become_daemon(
+/// Prepares this process to become the daemon, and returns the daemon's arguments.
+pub(super) fn arguments_here(
     nonce: &str,
     task: &BootTask,
     rundir: &RunDir,
     keep: Option<&str>,
-) -> Result<Failure> {
-    let key = key_pipe(task).context("cannot pass the key")?;
-    if let Some(key) = &key {
-        fcntl(key, FcntlArg::F_SETFD(FdFlag::empty())).context("cannot pass the key")?;
+) -> Result<Vec<String>> {
+    let key = key_pipe(task).context("cannot pass the key")?.map(OwnedFd::from);
+    let number = key.as_ref().map(AsRawFd::as_raw_fd);
+    if let (Some(key), Some(number)) = (key, number) {
+        // The daemon takes it over by its number, as one that was executed does.
+        place_for_exec(key, number).context("cannot pass the key")?;
     }
-    let number = key.as_ref().map(|key| key.as_raw_fd());
-    let arguments = arguments(nonce, task, (rundir, keep), (number, false));
-    let mut command = Command::new(&arguments[0]);
-    command.args(&arguments[1..]);
-    for variable in RingName::variables() {
-        command.env_remove(variable);
-    }
-    let error = command.exec();
-    Ok(cannot_run(&task.manner.mpd, &error.to_string()))
+    mpd_io::remove_variables(RingName::variables());
+    Ok(arguments(nonce, task, (rundir, keep), (number, false)))
 }
 
 /// Starts the daemon with these standard streams, in a session of its own. `report` takes its report

@@ -117,8 +117,8 @@ pub(crate) fn environment() -> Vec<Vec<u8>> {
         static environ: *const *const c_char;
     }
     let mut entries = Vec::new();
-    // SAFETY: a list of NUL-terminated strings that ends with NULL, or no list. It does not change: no program of the
-    // suite sets variables of its own.
+    // SAFETY: a list of NUL-terminated strings that ends with NULL, or no list. It changes only in `remove_variables`,
+    // while there is one thread: this one, which is here.
     unsafe {
         let mut next = environ;
         while !next.is_null() && !(*next).is_null() {
@@ -127,6 +127,16 @@ pub(crate) fn environment() -> Vec<Vec<u8>> {
         }
     }
     entries
+}
+
+/// Removes variables from the environment of this process. Only for a process with one thread.
+pub fn remove_variables(names: impl IntoIterator<Item = &'static str>) {
+    for name in names {
+        if std::env::var_os(name).is_some() {
+            // SAFETY: by contract no other thread can read the environment meanwhile.
+            unsafe { std::env::remove_var(name) };
+        }
+    }
 }
 
 /// Makes `main` of a program without the preparations of Rust's runtime: they take about twenty system calls, and read
