@@ -1,4 +1,4 @@
-//! The event loop around [`Boot`]: remote shells, their pipes, signals, time.
+//! The event loop around `Boot`: remote shells, their pipes, signals, time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -163,7 +163,7 @@ impl<'a> Driver<'a> {
         self.members.iter().zip(self.boot.states())
     }
 
-    /// Carries out the outputs of [`Boot`], then waits for an event, for at most `patience`.
+    /// Carries out the outputs of `Boot`, then waits for an event, for at most `patience`.
     /// `other` is also waited for.
     ///
     /// # Errors
