@@ -20,8 +20,7 @@ use super::ending::groups::Groups;
 use super::event::{Event, Mark};
 use super::worlds::Worlds;
 
-/// The time before the first look at /dev/shm and at the MPI libraries of ranks. Later intervals double, up to a
-/// bound.
+/// The time before the first look at /dev/shm. Later intervals double, up to a bound.
 pub(super) const FIRST_LOOK: Duration = Duration::from_millis(20);
 
 /// The job, as this manager knows it. The loop changes it, the owners read it.

@@ -40,6 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::Result;
 use mpd_io::cgroup::Cgroup;
@@ -65,19 +66,26 @@ use self::shim::{Reports, Shim};
 pub(super) use self::signal_target::SignalTarget;
 use self::starting::Starting;
 use self::table::Table;
-use super::context::{FIRST_LOOK, Turn};
+use super::context::Turn;
 use super::event::{Client, Event, ForStdio};
 use super::tokens::FIRST_RANK;
 
 /// Most crashes of all ranks of a host that are reported, besides held ones.
 const MAX_CRASHES: u32 = 64;
 
+/// The time before the first search for ranks that run alone. A rank has hardly initialised its MPI library before, and
+/// many jobs are over, which then need no helper.
+const FIRST_SEARCH: Duration = Duration::from_millis(60);
+
+/// The interval to the next search. Later intervals double, up to 10 s.
+const NEXT_SEARCH: Duration = Duration::from_millis(80);
+
 /// Most ranks that one look examines. The next look examines further ones. The ranks of a world usually run the same
 /// program, so the first look decides.
 const RANKS_PER_LOOK: usize = 64;
 
-/// How often the interval between two looks for ranks that run alone is doubled, up to 10 s.
-const MOST_DOUBLINGS: u8 = 9;
+/// How often that interval is doubled.
+const MOST_DOUBLINGS: u8 = 7;
 
 /// The processes of the ranks here.
 #[derive(Debug)]
@@ -455,7 +463,7 @@ impl Ranks {
     fn watch_alone(&mut self, turn: &Turn<'_>) {
         let spec = &turn.job.spec;
         if spec.size() > 1 && spec.debug.is_none() && !spec.allow_alone {
-            self.looks.set(0, turn.now() + FIRST_LOOK);
+            self.looks.set(0, turn.now() + FIRST_SEARCH);
         }
     }
 
@@ -471,8 +479,7 @@ impl Ranks {
                 let first = some.into_iter().filter(|(rank, _)| turn.job.is_first(*rank));
                 self.alone.search(first.collect(), turn.registry, turn.null);
             }
-            let next = (looks + 1).min(MOST_DOUBLINGS);
-            self.looks.set(next, now + FIRST_LOOK * (1 << next));
+            self.looks.set((looks + 1).min(MOST_DOUBLINGS), now + NEXT_SEARCH * (1 << looks));
         }
     }
 
