@@ -223,6 +223,9 @@ pub(crate) struct Cli {
     #[arg(long, hide = true)]
     manager: bool,
 
+    #[arg(long, hide = true)]
+    fork_server: bool,
+
     /// Remove the leftovers of the job whose record is open at descriptor 0.
     #[arg(long, hide = true)]
     sweep: bool,
@@ -246,9 +249,10 @@ pub(crate) const SHM_USERS: &str = "--shm-users";
 pub(crate) const MPI_USERS: &str = "--mpi-users";
 pub(crate) const BOOT_AGENT: &str = mpd_boot::command::AGENT;
 
-/// The names of a manager with a job, and of one in waiting.
+/// The names of a manager with a job, of one in waiting, and of the fork server.
 pub(crate) const MANAGER: &str = "mpdman";
 pub(crate) const IN_WAITING: &str = "mpdwait";
+pub(crate) const FORK_SERVER: &str = "mpdfork";
 
 /// The name of an agent that starts daemons and has not become one.
 pub(crate) const AGENT: &str = "mpdagent";
@@ -273,6 +277,8 @@ MPD_LOG sets the level of the log (error, warn, info, debug, trace).";
 /// The role of a process of this executable.
 pub(crate) enum Role {
     Manager,
+    /// Makes managers in waiting for the daemon that has started it.
+    ForkServer,
     /// Has the file to remove at the end, and whether the manager lived until now.
     Sweeper(Option<PathBuf>, bool),
     Docs(PathBuf),
@@ -300,6 +306,7 @@ impl Cli {
         while let Some(word) = words.next() {
             match word.to_str()? {
                 "--manager" => cli.manager = true,
+                "--fork-server" => cli.fork_server = true,
                 "--private" => cli.private = true,
                 "--removes-rundir" => cli.removes_rundir = true,
                 "--verbose" => cli.verbose += 1,
@@ -311,7 +318,8 @@ impl Cli {
             }
         }
         let is_private = cli.private && cli.owner.is_some() && cli.ncpus != Some(0);
-        (cli.manager != is_private).then_some(cli)
+        let roles = [cli.manager, cli.fork_server, is_private];
+        (roles.into_iter().filter(|has| *has).count() == 1).then_some(cli)
     }
 
     /// The command line that an agent makes for the daemon that it becomes; `None` for any other one. As for
@@ -363,6 +371,7 @@ impl Cli {
     pub(crate) fn role(&self) -> Role {
         match self {
             Self { manager: true, .. } => Role::Manager,
+            Self { fork_server: true, .. } => Role::ForkServer,
             Self { sweep: true, .. } => Role::Sweeper(self.record_file.clone(), self.just_died),
             Self { generate_docs: Some(directory), .. } => Role::Docs(directory.clone()),
             Self { status: true, .. } => Role::Status,
@@ -473,6 +482,7 @@ mod tests {
         };
         for line in [
             "mpdman --manager --name 3@h1 --verbose --verbose",
+            "mpdfork --fork-server --name x",
             "mpd --private --owner 7",
             "mpd --private --owner 7 --listed /run/x --name h1 --ncpus 4 --removes-rundir",
         ] {
@@ -488,6 +498,7 @@ mod tests {
             "mpd --private --owner 7 --ncpus 0",
             "mpd --private --owner 7 --open --ring r",
             "mpd --manager --private --owner 7",
+            "mpd --manager --fork-server",
             "mpd --manager --name",
         ] {
             assert_eq!(read(line).0, None, "{line}");

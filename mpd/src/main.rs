@@ -64,6 +64,7 @@ fn serve() -> ExitCode {
     };
     let result = match cli.role() {
         Role::Manager => manager::run(cli.level()),
+        Role::ForkServer => manager::run_fork_server(cli.level()),
         Role::Sweeper(file, just_died) => sweep::run(file.as_deref(), just_died),
         Role::Docs(directory) => {
             let variables =

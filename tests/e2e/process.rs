@@ -83,7 +83,7 @@ impl Process {
         self.runs("mpd") && !is_other && !self.is_called_waiting()
     }
 
-    /// Whether it is a manager in waiting of a living daemon.
+    /// Whether it is a manager in waiting of a living daemon, or its fork server.
     pub(crate) fn is_waiting(&self) -> bool {
         self.is_called_waiting()
             && self.runs("mpd")
@@ -91,7 +91,11 @@ impl Process {
     }
 
     fn is_called_waiting(&self) -> bool {
-        self.arguments.first().is_some_and(|name| name == "mpdwait")
+        self.is_called("mpdwait") || self.is_called("mpdfork")
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        self.arguments.first().is_some_and(|called| called == name)
     }
 
     fn is_called_manager(&self) -> bool {
@@ -149,14 +153,19 @@ impl Process {
         fs::read_dir(format!("/proc/{}/fd", self.pid)).map_or(0, Iterator::count)
     }
 
-    /// Its children, including dead ones, except managers in waiting.
+    /// Its children, including dead ones, except managers in waiting and the fork server.
     pub(crate) fn children(&self) -> Vec<Self> {
         self.all_children().into_iter().filter(|child| !child.is_called_waiting()).collect()
     }
 
     /// The first manager in waiting among its children.
     pub(crate) fn manager_in_waiting(&self) -> Option<Self> {
-        self.all_children().into_iter().find(|child| child.is_called_waiting() && child.is_alive())
+        self.all_children().into_iter().find(|child| child.is_called("mpdwait") && child.is_alive())
+    }
+
+    /// The fork server among its children.
+    pub(crate) fn fork_server(&self) -> Option<Self> {
+        self.all_children().into_iter().find(|child| child.is_called("mpdfork") && child.is_alive())
     }
 
     fn all_children(&self) -> Vec<Self> {

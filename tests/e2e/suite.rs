@@ -231,7 +231,8 @@ impl Suite {
         pids.map(|pid| i32::try_from(pid).expect("a pid")).collect()
     }
 
-    /// Every living process that this test has started, directly or not, except managers in waiting of living daemons.
+    /// Every living process that this test has started, directly or not, except managers in waiting and fork servers of
+    /// living daemons.
     pub(crate) fn processes(&self) -> Vec<Process> {
         let ours = |process: &Process| {
             process.bears(&self.mark, self.directory.path()) && !process.is_waiting()

@@ -61,6 +61,37 @@ fn a_manager_that_dies_in_waiting_is_replaced_and_costs_no_job() {
 }
 
 #[test]
+fn managers_in_waiting_are_copies_of_a_fork_server_that_is_replaced_when_it_dies() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon_with(&["--waiting", "1"]);
+    let first = in_waiting(&daemon);
+    let server = daemon.fork_server().expect("a fork server");
+    process::send(server.pid, Signal::SIGKILL);
+    // The daemon is the parent of the copy, which needs the server no more.
+    suite.mpirun(["-n", "2", "echo", "here"]).output().code(0).prints("here\nhere\n");
+    wait_until("it had this job", || Process::read(first.pid).is_none_or(|it| !it.is_alive()));
+    in_waiting(&daemon);
+    let second = daemon.fork_server().expect("another fork server");
+    assert_ne!(second.pid, server.pid);
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_stopped_fork_server_delays_no_job() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon_with(&["--waiting", "1"]);
+    in_waiting(&daemon);
+    let server = daemon.fork_server().expect("a fork server");
+    process::send(server.pid, Signal::SIGSTOP);
+    for _ in 0..3 {
+        suite.mpirun(["-n", "1", "echo", "here"]).output().code(0).prints("here\n");
+    }
+    process::send(server.pid, Signal::SIGCONT);
+    in_waiting(&daemon);
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
 fn objects_that_were_made_while_a_manager_waited_do_not_belong_to_its_job() {
     let suite = Suite::new();
     let daemon = suite.start_daemon_with(&["--waiting", "1"]);

@@ -328,7 +328,7 @@ impl Rig {
 
     pub(crate) fn nothing_is_left(&self) {
         let on_host = |host: &String| {
-            let names = ["mpd", "mpdagent", "mpdboot", "mpdman", "mpdwait", "ssh"];
+            let names = ["mpd", "mpdagent", "mpdboot", "mpdman", "mpdwait", "mpdfork", "ssh"];
             let output = self.exec(host, &[&["pidof"], &names[..]].concat());
             output.status.success().then(|| format!("{host}: {}", text(&output)))
         };

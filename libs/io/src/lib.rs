@@ -74,7 +74,7 @@ pub mod watch;
 mod raw;
 
 pub use raw::{
-    adopt_inherited, begin, close_inherited, close_standard, closed_at_start, default_signal,
-    ignore_signal, part_large_blocks, place_for_exec, remove_variables, trim_memory,
-    with_enough_stack,
+    Copied, adopt_inherited, begin, close_inherited, close_standard, closed_at_start, copy_beside,
+    default_signal, ignore_signal, part_large_blocks, place_for_exec, remove_variables,
+    trim_memory, with_enough_stack,
 };

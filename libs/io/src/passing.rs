@@ -39,9 +39,22 @@ pub fn pass(socket: impl AsFd, byte: u8, descriptor: impl AsFd) -> io::Result<()
 /// # Errors
 /// Those of the socket. A reset counts as the end.
 pub fn receive(socket: impl AsFd) -> io::Result<Passed> {
+    next(socket, MsgFlags::MSG_DONTWAIT)
+}
+
+/// Waits without a limit for the next byte with its descriptor. Only for programs that have nothing else to do, and for
+/// sockets that block.
+///
+/// # Errors
+/// Those of the socket. A reset counts as the end.
+pub fn wait(socket: impl AsFd) -> io::Result<Passed> {
+    next(socket, MsgFlags::empty())
+}
+
+fn next(socket: impl AsFd, flags: MsgFlags) -> io::Result<Passed> {
     let mut byte = [0];
     let mut space = cmsg_space!([RawFd; 8]);
-    let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
+    let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC;
     loop {
         let mut slices = [IoSliceMut::new(&mut byte)];
         let fd = socket.as_fd().as_raw_fd();
@@ -82,7 +95,10 @@ mod tests {
         assert!(matches!(receive(&theirs).unwrap(), Passed::Message(b'P', Some(_))));
         assert!(matches!(receive(&theirs).unwrap(), Passed::Message(b'Q', Some(_))));
         assert!(matches!(receive(&theirs).unwrap(), Passed::Nothing));
+        pass(&ours, b'R', &null).unwrap();
+        assert!(matches!(wait(&theirs).unwrap(), Passed::Message(b'R', Some(_))));
         drop(ours);
+        assert!(matches!(wait(&theirs).unwrap(), Passed::Closed));
         assert!(matches!(receive(&theirs).unwrap(), Passed::Closed));
     }
 

@@ -1,4 +1,4 @@
-//! Every `unsafe` block of this crate: the child's half of a spawn, inherited descriptors, caught signals, System V IPC.
+//! Every `unsafe` block of this crate: the child's half of a spawn, copies of this process, inherited descriptors, caught signals, System V IPC.
 
 use std::ffi::{c_int, c_uint, c_ulong};
 use std::io;
@@ -10,11 +10,13 @@ use mpd_job::leftovers::Kind;
 
 pub(crate) mod caught;
 mod child;
+mod copy;
 mod start;
 mod title;
 
 pub use child::Step;
 pub(crate) use child::{Plan, SignalScope, SpawnFault, spawn};
+pub use copy::{Copied, copy_beside};
 pub(crate) use start::environment;
 pub use start::{begin, closed_at_start, remove_variables, with_enough_stack};
 pub(crate) use title::show_arguments;

@@ -37,6 +37,12 @@ pub fn own_children() -> Vec<Pid> {
     if next_dead() == Dead::NoChildren { Vec::new() } else { children(Pid::this()) }
 }
 
+/// Whether this is a child of this process, dead or alive, that was not reaped.
+pub fn is_child(pid: Pid) -> bool {
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+    waitid(Id::Pid(pid), flags).is_ok()
+}
+
 /// The children of all threads of `pid`. Empty if the process is gone.
 pub fn children(pid: Pid) -> Vec<Pid> {
     let threads = format!("/proc/{pid}/task");

@@ -1,6 +1,7 @@
 //! The start of the process: from the inherited descriptors to the loop.
 
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,18 +9,17 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use log::LevelFilter;
-use mpd_io::identity;
-use mpd_io::oom;
+use mpd_io::{adopt_inherited, identity};
 use mpd_job::manager::{Input, Manager, Start};
 use mpd_machine::{Pump, Time};
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{ManagerReport, StartJob};
-use nix::unistd::Pid;
+use nix::unistd::setsid;
 
 use super::context::{Common, Job};
 use super::ending::{CleanUp, Ending, forget};
 use super::links::{LinkEnd, Links};
-use super::means::{Beforehand, Means};
+use super::means::{Beforehand, Means, Prepared};
 use super::parent;
 use super::pmi::Pmi;
 use super::process::Process;
@@ -32,28 +32,39 @@ use crate::cli;
 use crate::notes::Notes;
 use crate::recording;
 
-pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
-    let (began, parent) = (mpd_io::clock::wall(), Pid::parent());
+/// The manager that was started with its connection as descriptor 3.
+pub(crate) fn inherit(level: LevelFilter) -> Result<ExitCode> {
+    let began = mpd_io::clock::wall();
     // The daemon is suspended until this program runs. In a new session that would take seconds on a busy host.
     identity::lead_session().context("cannot begin a session")?;
-    crate::limits::raise_descriptor_limit();
-    crate::limits::lift_cpu_limit();
-    // Our own files get explicit modes. Ranks get the mask of their user.
-    nix::sys::stat::umask(nix::sys::stat::Mode::empty());
+    let prepared = Prepared::new(level)?;
+    let connection = adopt_inherited(3).context("a manager is started by its daemon only")?;
+    run(connection, prepared, began, cli::is_called(cli::IN_WAITING))
+}
+
+/// The manager that is a copy of the fork server.
+pub(super) fn run_copy(connection: OwnedFd, prepared: Prepared) -> Result<ExitCode> {
+    let began = mpd_io::clock::wall();
+    identity::rename(&[cli::IN_WAITING, "--manager"]);
+    setsid().context("cannot begin a session")?;
+    run(connection, prepared, began, true)
+}
+
+/// The manager with this connection to its daemon. `is_unnamed`: its arguments do not name its job.
+fn run(connection: OwnedFd, prepared: Prepared, began: u64, is_unnamed: bool) -> Result<ExitCode> {
     mpd_io::priority::of_a_server();
     mpd_io::tree::become_subreaper().context("cannot become a subreaper")?;
-    let readiness = oom_readiness();
-    crate::limits::protect_memory()?;
-    let mut daemon = Daemon::inherit()?;
-    let beforehand = Beforehand::new(parent, readiness)?;
+    let mut daemon = Daemon::new(connection);
+    let level = prepared.level;
+    let beforehand = Beforehand::new(prepared)?;
     // A manager in waiting stays here until there is a job. All that depends on the job or on the time is made later.
     let Some(handed) = daemon.receive_job().context("the daemon sent no job")? else {
         return Ok(ExitCode::SUCCESS);
     };
     let HandOver { order, encoded, record, cgroup, passed, has_waited } = handed;
     let began = if has_waited { mpd_io::clock::wall() } else { began };
-    // It may have got its job before it waited.
-    if cli::is_called(cli::IN_WAITING) {
+    // Even if it had its job before it waited.
+    if is_unnamed {
         identity::rename(&[cli::MANAGER, "--manager", "--name", &order.job.to_string()]);
     }
     mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
@@ -66,14 +77,6 @@ pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let encoded = if is_root { Some(encoded) } else { parent::specification(&mut means)? };
     let Some(encoded) = encoded else { return Ok(means.leave(&order)) };
     means.process(order, &encoded, passed)?.serve()
-}
-
-/// How readily the kernel kills this process for lack of memory, if that is known.
-fn oom_readiness() -> Option<i16> {
-    let inherited = oom::readiness().ok()?;
-    // The setting of root's daemon is only for that daemon.
-    let is_reset = inherited < 0 && oom::set_readiness(0).is_ok();
-    Some(if is_reset { 0 } else { inherited })
 }
 
 impl Means {

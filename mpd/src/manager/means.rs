@@ -6,20 +6,60 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
+use log::LevelFilter;
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Token};
 use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
+use mpd_io::oom;
 use mpd_io::signals::Signals;
 use mpd_job::joblink::Timing;
 use mpd_wire::message::StartJob;
 use nix::sys::signal::Signal;
+use nix::sys::stat::{Mode, umask};
 use nix::unistd::Pid;
 
 use super::links::{Branches, Config, News};
 use super::tokens::{FIRST_LINK, SIGNALS};
 use super::upstream::{Daemon, Trace};
+use crate::limits;
 use crate::notes::Notes;
+
+/// What a process has that is a manager, or of which managers are copies.
+pub(super) struct Prepared {
+    pub(super) level: LevelFilter,
+    /// `/dev/null`, for reading and writing: the output of a rank may go there.
+    null: OwnedFd,
+    /// The process of the daemon.
+    parent: Pid,
+    /// How readily the kernel kills this process for lack of memory, if that is known.
+    readiness: Option<i16>,
+}
+
+impl Prepared {
+    /// Prepares this process. Copies of it inherit everything.
+    pub(super) fn new(level: LevelFilter) -> Result<Self> {
+        limits::raise_descriptor_limit();
+        limits::lift_cpu_limit();
+        // Our own files get explicit modes. Ranks get the mask of their user.
+        umask(Mode::empty());
+        let readiness = oom_readiness();
+        limits::protect_memory()?;
+        let null = File::options().read(true).write(true).open("/dev/null");
+        let null = null.context("cannot open /dev/null")?.into();
+        // Both are read once.
+        let _ = (limits::own(0), mpd_io::signals::not_default());
+        Ok(Self { level, null, parent: Pid::parent(), readiness })
+    }
+}
+
+/// How readily the kernel kills this process for lack of memory, if that is known.
+fn oom_readiness() -> Option<i16> {
+    let inherited = oom::readiness().ok()?;
+    // The setting of root's daemon is only for that daemon.
+    let is_reset = inherited < 0 && oom::set_readiness(0).is_ok();
+    Some(if is_reset { 0 } else { inherited })
+}
 
 /// The resources of a manager that do not depend on its job. One in waiting has them before there is a job.
 pub(super) struct Beforehand {
@@ -35,14 +75,10 @@ pub(super) struct Beforehand {
 }
 
 impl Beforehand {
-    pub(super) fn new(parent: Pid, readiness: Option<i16>) -> Result<Self> {
-        // The output of a rank may go there too.
-        let null = File::options().read(true).write(true).open("/dev/null");
-        let null = null.context("cannot open /dev/null")?.into();
+    pub(super) fn new(prepared: Prepared) -> Result<Self> {
+        let Prepared { null, parent, readiness, .. } = prepared;
         let poll = Poll::new().context("cannot make an event queue")?;
         let listener = mpd_io::tcp::listen(Some(Ipv4Addr::LOCALHOST.into()), 0).ok();
-        // Both are read once.
-        let _ = (crate::limits::own(0), mpd_io::signals::not_default());
         Ok(Self { poll, null, listener, parent, readiness })
     }
 }

@@ -24,6 +24,7 @@ mod ending;
 mod event;
 #[cfg(test)]
 mod fixture;
+mod fork_server;
 mod links;
 mod means;
 mod parent;
@@ -38,4 +39,5 @@ mod tokens;
 mod upstream;
 mod worlds;
 
-pub(crate) use self::begin::run;
+pub(crate) use self::begin::inherit as run;
+pub(crate) use self::fork_server::run as run_fork_server;

@@ -111,7 +111,7 @@ impl Jobs {
         loop {
             let ready = self.waiting.take(now);
             let is_new = ready.is_none();
-            let (pid, mut manager) = ready.map_or_else(|| start::manager(Some(job)), Ok)?;
+            let (pid, mut manager) = ready.map_or_else(|| start::manager(job), Ok)?;
             let before = manager.queued();
             manager.send(order);
             manager.send_bulk(Kind::Spec, spec);

@@ -6,6 +6,7 @@
 //! or cookie. The helper also removes what the manager has noted.
 
 mod children;
+mod fork_server;
 mod handover;
 mod job;
 mod listing;
@@ -243,7 +244,10 @@ impl Jobs {
         now: Time,
     ) -> Option<Demand> {
         match report {
-            ManagerReport::Ranks { alias, runs } => self.running(&job, alias, runs),
+            ManagerReport::Ranks { alias, runs } => {
+                self.running(&job, alias, runs);
+                self.waiting.job_has_run(now);
+            }
             ManagerReport::Spawns { state } => self.spawning(&job, state),
             ManagerReport::Forgotten { first } => self.forgotten(&job, first),
             ManagerReport::Receivers { can, size } => self.can_receive(&job, can, size),
@@ -265,7 +269,7 @@ impl Jobs {
             ManagerReport::State { .. } | ManagerReport::Events { .. } => {}
             ManagerReport::Ended { code, unlinked } => {
                 let is_known = self.ended(&job, code);
-                self.waiting.job_ended(now);
+                self.waiting.job_has_run(now);
                 return (is_known && unlinked).then_some(Demand::Cancel(job));
             }
         }
@@ -579,7 +583,7 @@ impl Jobs {
     pub(crate) fn turn(&mut self, now: Time) {
         let managers = self.jobs.values().filter_map(|job| job.manager);
         self.children.kill_orphans(now, managers.chain(self.waiting.pids()));
-        self.waiting.turn(now, || start::manager(None));
+        self.waiting.turn(now);
         if self.next_look.is_some_and(|at| at <= now) {
             self.look_for_managers(now);
         }

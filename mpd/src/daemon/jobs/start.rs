@@ -1,4 +1,4 @@
-//! Starts managers and helpers: this executable again with other arguments.
+//! Starts managers, the fork server and helpers: this executable again with other arguments.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -25,40 +25,48 @@ fn null() -> Result<OwnedFd> {
 }
 
 /// Starts a manager, which waits for its job on the returned connection. Its arguments name the job, if there is one.
-pub(super) fn manager(job: Option<&JobId>) -> Result<(Pid, Conn)> {
-    manager_in(job, None)
+pub(super) fn manager(job: &JobId) -> Result<(Pid, Conn)> {
+    let (pid, ours) = serving([cli::MANAGER, "--manager"], &job.to_string(), None)
+        .context("cannot start a manager")?;
+    Ok((pid, Conn::new(ours)))
 }
 
 /// Starts the manager of the only job that this daemon will have, before the daemon is ready itself. The directory in
 /// which the user has started it is not kept in use.
 pub(crate) fn first_manager() -> Result<(Pid, Conn)> {
-    manager_in(None, Some(b"/"))
+    let (pid, ours) = serving([cli::IN_WAITING, "--manager"], &" ".repeat(ROOM), Some(b"/"))
+        .context("cannot start a manager")?;
+    Ok((pid, Conn::new(ours)))
 }
 
-fn manager_in(job: Option<&JobId>, directory: Option<&[u8]>) -> Result<(Pid, Conn)> {
+/// Starts the fork server.
+pub(super) fn fork_server() -> Result<(Pid, UnixStream)> {
+    serving([cli::FORK_SERVER, "--fork-server"], &" ".repeat(ROOM), None)
+        .context("cannot start the fork server")
+}
+
+/// Starts this executable with these name and role, and a connection as descriptor 3.
+fn serving(
+    [called, role]: [&str; 2],
+    name: &str,
+    directory: Option<&[u8]>,
+) -> Result<(Pid, UnixStream)> {
     let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
-    let ours = Conn::new(ours);
     let null = null()?;
-    let (called, name) = match job {
-        Some(job) => (cli::MANAGER, job.to_string()),
-        None => (cli::IN_WAITING, " ".repeat(ROOM)),
-    };
-    let mut argv: Vec<Vec<u8>> =
-        vec![called.into(), "--manager".into(), "--name".into(), name.into()];
-    // The manager logs to the daemon's log, at the same level.
+    let mut argv: Vec<Vec<u8>> = vec![called.into(), role.into(), "--name".into(), name.into()];
+    // It logs to the daemon's log, at the same level.
     let level = log::max_level();
     let louder = [LevelFilter::Debug, LevelFilter::Trace].map(|from| level >= from);
     argv.extend(louder.iter().filter(|louder| **louder).map(|_| b"--verbose".to_vec()));
     let mut spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
-    // It begins its session itself, see `manager::run`.
+    // A manager begins its session itself, see `manager::run`.
     spawn.in_our_group();
     if let Some(directory) = directory {
         spawn.directory(directory)?;
     }
     let log = std::io::stderr();
     let descriptors = [null.as_fd(), null.as_fd(), log.as_fd(), theirs.as_fd()];
-    let pid = spawn.start(&descriptors, Extra::default(), None);
-    Ok((pid.context("cannot start a manager")?, ours))
+    Ok((spawn.start(&descriptors, Extra::default(), None)?, ours))
 }
 
 /// Starts a helper that removes the leftovers of a job without a manager, and last its record `file`. `just_died`:

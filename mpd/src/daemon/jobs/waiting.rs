@@ -1,6 +1,7 @@
 //! Managers in waiting: processes that have begun, and have no job yet. A job that comes gets one of them and so starts
-//! faster. A manager serves one job only; the next one is started when the first job runs. The daemon of a private ring of
-//! one starts the manager of its job at once, and both get ready at the same time.
+//! faster. A manager serves one job only; the next one is made when the first job runs. They are copies of the fork server,
+//! which is started with the first of them. The daemon of a private ring of one starts the manager of its job at once, and
+//! both get ready at the same time.
 
 use std::time::Duration;
 
@@ -9,10 +10,12 @@ use mpd_io::conn::Conn;
 use mpd_machine::Time;
 use nix::unistd::Pid;
 
+use super::fork_server::ForkServer;
+
 /// The time after the start of the daemon at which the first manager is started.
 const AT_FIRST: Duration = Duration::from_millis(100);
 
-/// The time after the start of a job at which its manager is replaced, unless the job ends earlier. The job has the CPU
+/// The time after the start of a job at which its manager is replaced, unless its ranks run earlier. The job has the CPU
 /// first.
 const AFTER_A_JOB: Duration = Duration::from_millis(250);
 
@@ -40,7 +43,7 @@ impl Plan {
         self.next.is_some_and(|at| at <= now)
     }
 
-    /// A manager was started; `waiting` wait now.
+    /// A manager was requested; `waiting` wait, or will soon.
     fn started(&mut self, waiting: usize, now: Time) {
         self.next = (waiting < self.wanted).then_some(now);
     }
@@ -51,14 +54,14 @@ impl Plan {
         self.next = (self.wanted > 0).then(|| now + AFTER_A_JOB);
     }
 
-    /// A job has ended.
-    fn job_ended(&mut self, waiting: usize, now: Time) {
+    /// A job has started its ranks here, or has ended.
+    fn job_has_run(&mut self, waiting: usize, now: Time) {
         if waiting < self.wanted && self.pause == AFTER_A_FAILURE {
             self.next = Some(now);
         }
     }
 
-    /// One has died in waiting, or could not be started.
+    /// One has died in waiting or could not be made, or the fork server has died.
     fn failed(&mut self, now: Time) {
         self.next = (self.wanted > 0).then(|| now + self.pause);
         self.pause = (self.pause * 2).min(LONGEST);
@@ -69,18 +72,19 @@ impl Plan {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     plan: Plan,
+    fork_server: Option<ForkServer>,
     managers: Vec<(Pid, Conn)>,
 }
 
 impl Waiting {
     /// None yet. `wanted` of them are kept.
     pub(crate) fn new(wanted: u8, now: Time) -> Self {
-        Self { plan: Plan::new(wanted.into(), now), managers: Vec::new() }
+        Self { plan: Plan::new(wanted.into(), now), fork_server: None, managers: Vec::new() }
     }
 
     /// One for the only job of a private ring. No other one follows.
     pub(crate) fn of_one_job(manager: (Pid, Conn)) -> Self {
-        Self { plan: Plan::new(0, Time::ZERO), managers: vec![manager] }
+        Self { plan: Plan::new(0, Time::ZERO), fork_server: None, managers: vec![manager] }
     }
 
     /// Starts no further one.
@@ -90,6 +94,7 @@ impl Waiting {
 
     /// Takes one of them for a job, the oldest first.
     pub(super) fn take(&mut self, now: Time) -> Option<(Pid, Conn)> {
+        self.collect(now);
         if self.managers.is_empty() {
             return None;
         }
@@ -97,30 +102,59 @@ impl Waiting {
         Some(self.managers.remove(0))
     }
 
-    /// Starts the next one by `start`, if it is time.
-    pub(super) fn turn(&mut self, now: Time, start: impl FnOnce() -> Result<(Pid, Conn)>) {
+    /// Collects those that were requested, and requests the next one if it is time. The daemon is not
+    /// woken by an answer: nothing is to be done before the next turn.
+    pub(super) fn turn(&mut self, now: Time) {
+        self.collect(now);
         if !self.plan.is_due(now) {
             return;
         }
-        match start() {
-            Ok(manager) => {
-                self.managers.push(manager);
-                self.plan.started(self.managers.len(), now);
-            }
-            Err(e) => {
-                log::info!("no manager waits for the next job: {e:#}");
-                self.plan.failed(now);
+        match self.request() {
+            Ok(()) => self.plan.started(self.count(), now),
+            Err(e) => self.fail(&e, now),
+        }
+    }
+
+    fn request(&mut self) -> Result<()> {
+        let server = match &mut self.fork_server {
+            Some(server) => server,
+            none => none.insert(ForkServer::start()?),
+        };
+        server.request()
+    }
+
+    fn collect(&mut self, now: Time) {
+        while let Some(manager) = self.fork_server.as_mut().and_then(ForkServer::next_manager) {
+            match manager {
+                Ok(manager) => self.managers.push(manager),
+                Err(e) => self.fail(&e, now),
             }
         }
     }
 
-    /// A job has ended, so there is time for the next start.
-    pub(super) fn job_ended(&mut self, now: Time) {
-        self.plan.job_ended(self.managers.len(), now);
+    fn fail(&mut self, error: &anyhow::Error, now: Time) {
+        log::info!("no manager waits for the next job: {error:#}");
+        self.plan.failed(now);
     }
 
-    /// A child has died. Whether it was one of these.
+    /// The number of those that wait, or will soon.
+    fn count(&self) -> usize {
+        self.managers.len() + self.fork_server.as_ref().map_or(0, ForkServer::requested)
+    }
+
+    /// A job has started its ranks here, or has ended, so there is time for the next start.
+    pub(super) fn job_has_run(&mut self, now: Time) {
+        self.plan.job_has_run(self.count(), now);
+    }
+
+    /// A child has died. Whether it was one of these, or the fork server.
     pub(super) fn died(&mut self, pid: Pid, now: Time) -> bool {
+        if self.fork_server.take_if(|server| server.pid() == pid).is_some() {
+            log::warn!("the fork server {pid} has died");
+            self.plan.failed(now);
+            return true;
+        }
+        self.collect(now);
         let before = self.managers.len();
         self.managers.retain(|(manager, _)| *manager != pid);
         let is_one = self.managers.len() < before;
@@ -135,8 +169,10 @@ impl Waiting {
         self.plan.next
     }
 
+    /// The processes of all of them, and of the fork server.
     pub(super) fn pids(&self) -> impl Iterator<Item = Pid> {
-        self.managers.iter().map(|(pid, _)| *pid)
+        let server = self.fork_server.iter().map(ForkServer::pid);
+        self.managers.iter().map(|(pid, _)| *pid).chain(server)
     }
 }
 
@@ -160,15 +196,15 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_is_replaced_soon_after_the_start_of_its_job_or_at_its_end() {
+    fn a_manager_is_replaced_soon_after_the_start_of_its_job_or_when_its_ranks_run() {
         let mut plan = Plan::new(1, at(0));
         plan.started(1, at(1000));
         plan.taken(at(2000));
         assert!(!plan.is_due(at(2249)) && plan.is_due(at(2250)));
-        plan.job_ended(0, at(2003));
+        plan.job_has_run(0, at(2003));
         assert!(plan.is_due(at(2003)));
         plan.started(1, at(2003));
-        plan.job_ended(1, at(2005));
+        plan.job_has_run(1, at(2005));
         assert_eq!(plan.next, None);
     }
 
@@ -176,7 +212,7 @@ mod tests {
     fn none_is_replaced_where_none_are_wanted() {
         let mut plan = Plan::new(0, at(0));
         plan.taken(at(1000));
-        plan.job_ended(0, at(1000));
+        plan.job_has_run(0, at(1000));
         assert_eq!(plan.next, None);
         plan.failed(at(1000));
         assert_eq!(plan.next, None);
@@ -190,7 +226,7 @@ mod tests {
         assert!(!plan.is_due(at(2999)) && plan.is_due(at(3000)));
         plan.started(1, at(3000));
         plan.failed(at(3000));
-        plan.job_ended(0, at(3500));
+        plan.job_has_run(0, at(3500));
         assert!(!plan.is_due(at(4999)) && plan.is_due(at(5000)));
         for _ in 0..10 {
             plan.failed(at(5000));

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use mio::{Registry, Token};
 use mpd_channel::hello::HELLO;
-use mpd_io::adopt_inherited;
 use mpd_io::cgroup::Cgroup;
 use mpd_io::conn::{Conn, Filled};
 use mpd_io::rundir::RunDir;
@@ -104,11 +103,9 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Takes over descriptor 3.
-    pub(crate) fn inherit() -> Result<Self> {
-        let fd = adopt_inherited(3).context("a manager is started by its daemon only")?;
-        let conn = Conn::new(UnixStream::from(fd));
-        Ok(Self { conn: Some(conn), ready: true, refused: false })
+    pub(crate) fn new(connection: OwnedFd) -> Self {
+        let conn = Conn::new(UnixStream::from(connection));
+        Self { conn: Some(conn), ready: true, refused: false }
     }
 
     /// Blocks until there is a job, without a limit. `None`: the daemon has closed the connection before. The manager

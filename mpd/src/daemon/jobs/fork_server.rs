@@ -1,0 +1,128 @@
+//! The daemon's side of its fork server, see `manager::fork_server`. No call waits for an answer.
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::net::UnixStream;
+
+use anyhow::{Context as _, Result, bail};
+use mpd_io::conn::Conn;
+use mpd_io::{passing, tree};
+use nix::errno::Errno;
+use nix::unistd::Pid;
+
+use super::start;
+
+/// Bytes of an answer.
+const ANSWER: usize = 4;
+
+/// A running fork server.
+#[derive(Debug)]
+pub(super) struct ForkServer {
+    pid: Pid,
+    socket: UnixStream,
+    /// The connections of requested managers, in the order of the answers.
+    requested: VecDeque<Conn>,
+    /// The first bytes of the next answer, and their number.
+    answer: ([u8; ANSWER], usize),
+}
+
+impl ForkServer {
+    pub(super) fn start() -> Result<Self> {
+        let (pid, socket) = start::fork_server()?;
+        Self::new(pid, socket)
+    }
+
+    fn new(pid: Pid, socket: UnixStream) -> Result<Self> {
+        socket.set_nonblocking(true).context("cannot set up a socket")?;
+        Ok(Self { pid, socket, requested: VecDeque::new(), answer: ([0; ANSWER], 0) })
+    }
+
+    pub(super) const fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// The number of managers that were requested, and for which there is no answer.
+    pub(super) fn requested(&self) -> usize {
+        self.requested.len()
+    }
+
+    /// Requests a manager.
+    pub(super) fn request(&mut self) -> Result<()> {
+        let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
+        passing::pass(&self.socket, 0, &theirs).context("the fork server takes no request")?;
+        self.requested.push_back(Conn::new(ours));
+        Ok(())
+    }
+
+    /// The next manager that was requested, or why there is none; `None` if no answer has arrived.
+    pub(super) fn next_manager(&mut self) -> Option<Result<(Pid, Conn)>> {
+        if self.requested.is_empty() {
+            return None;
+        }
+        let answer = self.next_answer()?;
+        Some(manager(answer, self.requested.pop_front()?))
+    }
+
+    fn next_answer(&mut self) -> Option<i32> {
+        let (bytes, count) = &mut self.answer;
+        while *count < ANSWER {
+            match self.socket.read(&mut bytes[*count..]) {
+                // Its end is noticed as that of a child.
+                Ok(0) => return None,
+                Ok(more) => *count += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        }
+        *count = 0;
+        Some(i32::from_ne_bytes(*bytes))
+    }
+}
+
+/// The manager of an answer. One that has died may have been reaped before the answer was read.
+fn manager(answer: i32, connection: Conn) -> Result<(Pid, Conn)> {
+    if answer < 0 {
+        bail!("the fork server cannot make a process: {}", Errno::from_raw(-answer).desc());
+    }
+    let pid = Pid::from_raw(answer);
+    if !tree::is_child(pid) {
+        bail!("manager {pid} has died before it waited");
+    }
+    Ok((pid, connection))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn answers_come_in_the_order_of_requests_and_name_a_child_or_an_error() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut server = ForkServer::new(Pid::from_raw(1), ours).unwrap();
+        server.request().unwrap();
+        server.request().unwrap();
+        assert!(server.next_manager().is_none());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let [first, rest @ ..] = pid.to_ne_bytes();
+        theirs.write_all(&[first]).unwrap();
+        assert!(server.next_manager().is_none(), "one byte is no answer");
+        theirs.write_all(&rest).unwrap();
+        theirs.write_all(&(-libc::EAGAIN).to_ne_bytes()).unwrap();
+        assert_eq!(server.next_manager().unwrap().unwrap().0, Pid::from_raw(pid));
+        assert_eq!(server.requested(), 1);
+        let error = server.next_manager().unwrap().unwrap_err().to_string();
+        assert!(error.contains("cannot make a process: Try again"), "{error}");
+        child.wait().unwrap();
+        server.request().unwrap();
+        theirs.write_all(&pid.to_ne_bytes()).unwrap();
+        let error = server.next_manager().unwrap().unwrap_err().to_string();
+        assert!(error.contains("has died before it waited"), "{error}");
+        drop(theirs);
+        assert!(server.next_manager().is_none());
+        assert!(server.request().is_err());
+        assert_eq!(server.requested(), 0);
+    }
+}
