@@ -164,6 +164,31 @@ fn an_mpi_rank_that_exits_without_finalize_ends_the_job() {
 }
 
 #[test]
+fn ranks_that_exit_right_after_mpi_init_leave_no_shared_memory() {
+    if !nix::unistd::geteuid().is_root() {
+        return skip("only root may mount a /dev/shm of its own");
+    }
+    for library in libraries() {
+        let suite = Suite::new();
+        let (mpirun, program) = (suite.program("mpirun"), library.program("nofinalize"));
+        let runs = sample(4, 60);
+        // The only rank exits before the manager looks at its memory for the first time.
+        let script = format!(
+            "mount -t tmpfs none /dev/shm || exit 3
+             for run in $(seq {runs}); do
+                 {mpirun} -n 1 {program} 0 0; [ $? = 1 ] || exit 4
+                 {mpirun} -n 3 {program} 2 5; [ $? = 5 ] || exit 5
+             done
+             ls /dev/shm",
+            program = program.display()
+        );
+        let run = suite.command("unshare").args(["--mount", "sh", "-c", &script]);
+        library.dress(run.deadline(300)).output().code(0).prints("");
+        suite.gone(&[]);
+    }
+}
+
+#[test]
 fn mpi_publishes_a_name_once_and_does_not_find_it_after_unpublish() {
     with_each(|suite, library| {
         let output = library.run(suite, 2, "names", &[]).output();

@@ -3,7 +3,7 @@
 //! Shared memory outlives its creator, and the kernel does not know the job of a file. So the manager searches, while
 //! the job's processes live, for the users of the new files in `/dev/shm`. A file is the job's under three
 //! conditions. It belongs to the job's user, it was created after the job began, and its first known user was a
-//! process of the job. At the end such files are removed under all their names in that directory, unless a process
+//! process of the job. A file without a known user is the job's as well if its name proves that. At the end such files are removed under all their names in that directory, unless a process
 //! still uses them. Symbolic links are never followed.
 //!
 //! `/proc/PID/maps` lists the mapped files of a process. A reader of it waits while that process is in a system call
@@ -18,7 +18,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use mpd_job::leftovers::{FileId, MAX_FILES};
+use mpd_job::leftovers::{FileId, MAX_FILES, Named};
 use nix::sys::stat::{major, minor};
 use nix::unistd::{Pid, geteuid};
 
@@ -178,6 +178,26 @@ impl ShmWatch {
             }
         }
         Some(search)
+    }
+
+    /// Claims the files that were made since the last search, and whose names are those of the job. To be called at the end
+    /// of the job: a process that ended soon was not seen with its files.
+    pub fn claim(&mut self, named: &Named) {
+        self.settle();
+        if changed() == self.changed {
+            return;
+        }
+        let (unknown, _) = self.new_files();
+        let is_ours =
+            |path: &Path| path.file_name().is_some_and(|name| named.has(&name.to_string_lossy()));
+        for (path, metadata) in files().filter(|(path, _)| is_ours(path)) {
+            let id = id_of(&metadata);
+            if unknown.get(&id.inode) == Some(&id) && self.noted.len() < MAX_FILES {
+                log::info!("{}: the job's by its name", path.display());
+                self.noted.insert(id);
+                self.fresh.push(id);
+            }
+        }
     }
 
     /// Files of the job that were found since the last call.
@@ -444,6 +464,35 @@ mod tests {
         assert_eq!(users_of(Users::All, &[inode(&path)]), []);
         assert_eq!(sweep(&noted, &BTreeSet::new()), 0);
         assert!(!path.exists() && left(&noted).is_empty());
+    }
+
+    #[test]
+    fn a_file_that_no_process_was_seen_with_is_the_jobs_if_its_name_proves_that() {
+        let kvsname = format!("kvs_{}", id());
+        let mut named = Named::default();
+        named.add(&kvsname);
+        let hash = |text: &str| {
+            text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+                (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+            })
+        };
+        let mut watch = ShmWatch::start();
+        let path = Path::new(SHM).join(format!("mpich_shm_{:x}_0", hash(&kvsname)));
+        let other = path_of("nameless");
+        fs::write(&path, "").unwrap();
+        fs::write(&other, "").unwrap();
+        watch.claim(&named);
+        let noted = watch.take_fresh().into_iter().collect();
+        assert_eq!(left(&noted), [inode(&path)]);
+        assert_eq!(sweep(&noted, &BTreeSet::new()), 0);
+        assert!(!path.exists() && other.exists());
+        fs::remove_file(&other).unwrap();
+        // A file that was there before the job is not the job's, whatever its name is.
+        fs::write(&path, "").unwrap();
+        let mut later = ShmWatch::start();
+        later.claim(&named);
+        assert_eq!(later.take_fresh(), []);
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

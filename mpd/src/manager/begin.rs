@@ -108,9 +108,10 @@ impl Means {
             .get(order.tree_index as usize)
             .context("this manager has no host slice")?;
         let world = World::of_job(&spec, &order);
-        let (clean_up, made) =
+        let (mut clean_up, made) =
             CleanUp::start(Path::new(&order.tmpdir), (&spec, &world.here), self.notes);
         let (pump, unrecorded) = pump_of(&spec, &order, self.clock.now());
+        clean_up.add_world(&world.kvsname);
         let mut worlds = Worlds::default();
         worlds.insert(world);
         let directory = clean_up.directory().map(Path::to_owned);

@@ -174,6 +174,7 @@ impl Process {
     fn prepare_world(&mut self, announced: Announced) {
         let Announced { world, preput, is_known } = announced;
         let (first, numbers, parts) = (world.numbers.first, world.numbers, world.parts.clone());
+        self.ending.add_world(&world.kvsname);
         self.common.job.worlds.insert(world);
         let turn = &mut self.common.turn();
         self.pmi.prepare_world(turn, first, &preput);
@@ -219,7 +220,9 @@ impl Process {
     /// Prepares another start of all programs, none of which runs. Their shared state is made again.
     fn restart(&mut self) {
         let kvsname = &self.common.job.order.kvsname;
-        self.common.job.worlds.restart(kvsname);
+        if let Some(kvsname) = self.common.job.worlds.restart(kvsname) {
+            self.ending.add_world(kvsname);
+        }
         let turn = &mut self.common.turn();
         self.spawns.restart();
         self.pmi.restart(turn);

@@ -123,12 +123,12 @@ impl Worlds {
         }
     }
 
-    /// Renames the key-value space of the first world, whose programs start again.
-    pub(super) fn restart(&mut self, kvsname: &str) {
+    /// Renames the key-value space of the first world, whose programs start again. Returns the new name.
+    pub(super) fn restart(&mut self, kvsname: &str) -> Option<&str> {
         self.restarts += 1;
-        if let Some(world) = self.worlds.get_mut(&Rank(0)) {
-            world.kvsname = format!("{kvsname}_r{}", self.restarts);
-        }
+        let world = self.worlds.get_mut(&Rank(0))?;
+        world.kvsname = format!("{kvsname}_r{}", self.restarts);
+        Some(&world.kvsname)
     }
 
     /// The world of a rank.

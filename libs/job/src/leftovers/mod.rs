@@ -10,6 +10,7 @@
 //! judges by them.
 
 mod lifetimes;
+mod named;
 mod objects;
 
 use std::collections::BTreeSet;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::lifetimes::{Lifetime, Reading};
 use self::lifetimes::{Lifetimes, Offset};
+pub use self::named::Named;
 pub use self::objects::{Kept, Kind, Object, Reason, State, Use};
 
 /// Most files of one job. Further files are kept.
@@ -58,7 +60,7 @@ pub enum Note {
     Clock(Offset),
     /// A process of the job lives, or is about to be reaped.
     Process(Lifetime),
-    /// A process of the job was the first known user of this file.
+    /// A process of the job was the first known user of this file, or its name is that of the job.
     File(FileId),
 }
 

@@ -12,7 +12,7 @@ use mpd_io::made::Made;
 use mpd_io::registered;
 use mpd_io::shm::{self, ShmWatch};
 use mpd_job::leftovers;
-use mpd_job::leftovers::Known;
+use mpd_job::leftovers::{Known, Named};
 use mpd_job::record::{Note, Registered};
 use mpd_wire::Rank;
 use mpd_wire::job::JobSpec;
@@ -27,6 +27,8 @@ use crate::notes::Notes;
 pub(crate) struct CleanUp {
     directory: Option<Made>,
     pub(crate) shm: ShmWatch,
+    /// Files in `/dev/shm` that are the job's by their names.
+    named: Named,
     known: Known,
     /// When the children that were started, and not reaped, began.
     children: BTreeMap<Pid, u64>,
@@ -48,6 +50,7 @@ impl CleanUp {
             directory: None,
             // Begins before the shared objects of groups exist.
             shm: ShmWatch::start(),
+            named: Named::default(),
             known: Known::default(),
             children: BTreeMap::new(),
             groups: Rc::default(),
@@ -123,6 +126,11 @@ impl CleanUp {
         }
     }
 
+    /// Notes a world whose ranks may run here, by its key-value space.
+    pub(crate) fn add_world(&mut self, kvsname: &str) {
+        self.named.add(kvsname);
+    }
+
     /// Notes what a program has registered for removal.
     pub(crate) fn register(&mut self, registered: Registered) {
         self.notes.add(&Note::Registered(registered.clone()));
@@ -138,7 +146,7 @@ impl CleanUp {
 
     /// The inodes of files of the job in `/dev/shm` that still exist.
     pub(crate) fn files_left(&mut self) -> Vec<u64> {
-        self.shm.settle();
+        self.shm.claim(&self.named);
         self.note_files();
         shm::left(self.known.files())
     }

@@ -175,6 +175,11 @@ impl Ending {
         self.clean_up.remember(pid, begin);
     }
 
+    /// Notes a world whose ranks may run here, by its key-value space.
+    pub(super) fn add_world(&mut self, kvsname: &str) {
+        self.clean_up.add_world(kvsname);
+    }
+
     /// Notes what a program has registered for removal at the end of the job.
     pub(super) fn register(&mut self, registered: Registered) {
         self.clean_up.register(registered);
