@@ -77,7 +77,7 @@ fn managers_in_waiting_are_copies_of_a_fork_server_that_is_replaced_when_it_dies
 }
 
 #[test]
-fn a_stopped_fork_server_delays_no_job() {
+fn a_stopped_fork_server_delays_no_job_and_no_kill_of_orphans() {
     let suite = Suite::new();
     let daemon = suite.start_daemon_with(&["--waiting", "1"]);
     in_waiting(&daemon);
@@ -86,6 +86,11 @@ fn a_stopped_fork_server_delays_no_job() {
     for _ in 0..3 {
         suite.mpirun(["-n", "1", "echo", "here"]).output().code(0).prints("here\n");
     }
+    let job = suite.mpirun(["-n", "1", "sh", "-c", "setsid sleep 60 & sleep 60"]).start();
+    wait_until("ranks", || suite.running("sleep").len() == 2);
+    process::send(suite.manager().pid, Signal::SIGKILL);
+    job.wait().code(125);
+    suite.only_the_daemon_is_left();
     process::send(server.pid, Signal::SIGCONT);
     in_waiting(&daemon);
     suite.only_the_daemon_is_left();

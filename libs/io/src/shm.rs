@@ -11,6 +11,8 @@
 //! manager does not read it. [`ShmWatch`] names the files whose users are to be found. A helper process finds the
 //! users with [`report_users`], and its owner limits the helper's time.
 
+mod named;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -18,10 +20,11 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use mpd_job::leftovers::{FileId, MAX_FILES, Named};
+use mpd_job::leftovers::{FileId, MAX_FILES};
 use nix::sys::stat::{major, minor};
 use nix::unistd::{Pid, geteuid};
 
+pub use self::named::Named;
 use crate::tree;
 
 pub(crate) const SHM: &str = "/dev/shm";
@@ -471,13 +474,8 @@ mod tests {
         let kvsname = format!("kvs_{}", id());
         let mut named = Named::default();
         named.add(&kvsname);
-        let hash = |text: &str| {
-            text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
-                (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-            })
-        };
         let mut watch = ShmWatch::start();
-        let path = Path::new(SHM).join(format!("mpich_shm_{:x}_0", hash(&kvsname)));
+        let path = Path::new(SHM).join(format!("mpich_shm_{:x}_0", named::hash(&kvsname)));
         let other = path_of("nameless");
         fs::write(&path, "").unwrap();
         fs::write(&other, "").unwrap();

@@ -10,7 +10,6 @@
 //! judges by them.
 
 mod lifetimes;
-mod named;
 mod objects;
 
 use std::collections::BTreeSet;
@@ -19,7 +18,6 @@ use serde::{Deserialize, Serialize};
 
 pub use self::lifetimes::{Lifetime, Reading};
 use self::lifetimes::{Lifetimes, Offset};
-pub use self::named::Named;
 pub use self::objects::{Kept, Kind, Object, Reason, State, Use};
 
 /// Most files of one job. Further files are kept.

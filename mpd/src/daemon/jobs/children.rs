@@ -13,6 +13,9 @@ use nix::unistd::{Pid, getsid};
 /// The time between two attempts to kill all orphans.
 const KILL_INTERVAL: Duration = Duration::from_millis(2);
 
+/// How long orphans are not killed while one of them may be a new manager in waiting. A later one is killed, and replaced.
+const COPY_PATIENCE: Duration = Duration::from_millis(100);
+
 /// Most dead managers whose orphans are looked for at a time. Beyond, those of the earliest ones stay.
 const MAX_DEAD: usize = 256;
 
@@ -45,6 +48,8 @@ pub(super) struct Children {
     dead: Vec<DeadManager>,
     /// The time of the next attempt to kill orphans.
     killing: Option<Time>,
+    /// Until then, an unknown child may be a manager that the fork server has just made.
+    spared_until: Time,
 }
 
 impl Children {
@@ -106,6 +111,7 @@ impl Children {
             self.dead.push(DeadManager { session, cookie });
         }
         self.killing = Some(now);
+        self.spared_until = now + COPY_PATIENCE;
     }
 
     /// Whether this child may be an orphan of a manager. Only the first process gets other orphans.
@@ -114,15 +120,31 @@ impl Children {
     }
 
     /// Kills orphans if it is time: the children that are neither helpers nor `managers`, and come from a manager.
-    /// Orphans of another user cannot be killed and continue.
-    pub(super) fn kill_orphans(&mut self, now: Time, managers: impl Iterator<Item = Pid>) {
+    /// Orphans of another user cannot be killed and continue. `is_copying`: the fork server has not answered yet.
+    pub(super) fn kill_orphans(
+        &mut self,
+        now: Time,
+        managers: impl Iterator<Item = Pid>,
+        is_copying: bool,
+    ) {
         if self.killing.is_none_or(|at| at > now) {
             return;
         }
         let mut known = self.helpers.clone();
         known.extend(managers);
         known.extend(&self.inherited);
-        let strangers = tree::own_children().into_iter().filter(|&pid| !self.is_ours(pid));
+        let unknown = tree::own_children().into_iter().filter(|pid| !known.contains(pid));
+        let (orphans, strangers): (Vec<Pid>, Vec<Pid>) =
+            unknown.partition(|&pid| self.is_ours(pid));
+        if orphans.is_empty() {
+            self.killing = None;
+            self.dead.clear();
+            return;
+        }
+        if is_copying && now < self.spared_until {
+            self.killing = Some(now + KILL_INTERVAL);
+            return;
+        }
         known.extend(strangers);
         let immune = tree::kill_children(|pid| known.contains(&pid));
         let is_orphan = |pid: &Pid| !known.contains(pid) && !immune.contains(pid);

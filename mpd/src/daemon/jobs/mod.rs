@@ -581,9 +581,10 @@ impl Jobs {
 
     /// Does what is due: kills orphans, looks for managers that have not registered.
     pub(crate) fn turn(&mut self, now: Time) {
-        let managers = self.jobs.values().filter_map(|job| job.manager);
-        self.children.kill_orphans(now, managers.chain(self.waiting.pids()));
         self.waiting.turn(now);
+        let managers = self.jobs.values().filter_map(|job| job.manager);
+        let all = managers.chain(self.waiting.pids());
+        self.children.kill_orphans(now, all, self.waiting.is_copying());
         if self.next_look.is_some_and(|at| at <= now) {
             self.look_for_managers(now);
         }

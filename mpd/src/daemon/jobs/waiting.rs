@@ -137,6 +137,11 @@ impl Waiting {
         self.plan.failed(now);
     }
 
+    /// Whether one was requested, and its process is not known yet.
+    pub(super) fn is_copying(&self) -> bool {
+        self.fork_server.as_ref().is_some_and(|server| server.requested() > 0)
+    }
+
     /// The number of those that wait, or will soon.
     fn count(&self) -> usize {
         self.managers.len() + self.fork_server.as_ref().map_or(0, ForkServer::requested)

@@ -36,7 +36,7 @@ impl Named {
 }
 
 /// FNV-1a of 32 bits.
-fn hash(text: &str) -> u32 {
+pub(super) fn hash(text: &str) -> u32 {
     const BASIS: u32 = 0x811c_9dc5;
     const PRIME: u32 = 0x0100_0193;
     text.bytes().fold(BASIS, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME))
