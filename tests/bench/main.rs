@@ -36,6 +36,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use contest::{Contest, Measured};
+use echo::Work;
 use memory::Sizes;
 use programs::{Launcher, Ring};
 
@@ -51,7 +52,8 @@ fn main() -> ExitCode {
     }
     if what == "echo" {
         // A member of the bare ring.
-        let result = echo::member(options.first().map_or("", String::as_str));
+        let option = |at: usize| options.get(at).map_or("", String::as_str);
+        let result = echo::member(option(0), option(1));
         return if result.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     if what == "serve" {
@@ -259,10 +261,13 @@ fn ring(options: &Options) -> Result<(), String> {
     let repetitions = options.number("repetitions", 15)?;
     for members in options.numbers("members", &[16, 211])? {
         let hops = u32::try_from(members * laps).map_err(|_| "too many hops")?;
-        let mut bare = echo::Bare::start(members)?;
+        let mut bare = echo::Bare::start(members, Work::Forward)?;
+        let mut sealing = echo::Bare::start(members, Work::Seal)?;
         let daemons = echo::Daemons::start(members)?;
         let mut contest = Contest::new(format!("a hop of {laps} laps round {members} members"));
         contest.add("floor: processes that echo over TCP", move || bare.laps(laps));
+        contest
+            .add("floor: the same, with an event and sealed messages", move || sealing.laps(laps));
         contest.add("daemons", move || daemons.laps(members, laps));
         let results = contest.run(repetitions);
         let per_hop = |m: Duration| m.as_secs_f64() * 1e6 / f64::from(hops);
