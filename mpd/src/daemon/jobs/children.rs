@@ -110,8 +110,10 @@ impl Children {
         if let Some(session) = manager.filter(|_| self.dead.len() < MAX_DEAD) {
             self.dead.push(DeadManager { session, cookie });
         }
+        if self.killing.is_none() {
+            self.spared_until = now + COPY_PATIENCE;
+        }
         self.killing = Some(now);
-        self.spared_until = now + COPY_PATIENCE;
     }
 
     /// Whether this child may be an orphan of a manager. Only the first process gets other orphans.
@@ -121,14 +123,15 @@ impl Children {
 
     /// Kills orphans if it is time: the children that are neither helpers nor `managers`, and come from a manager.
     /// Orphans of another user cannot be killed and continue. `is_copying`: the fork server has not answered yet.
+    /// Returns whether a copy may have been killed.
     pub(super) fn kill_orphans(
         &mut self,
         now: Time,
         managers: impl Iterator<Item = Pid>,
         is_copying: bool,
-    ) {
+    ) -> bool {
         if self.killing.is_none_or(|at| at > now) {
-            return;
+            return false;
         }
         let mut known = self.helpers.clone();
         known.extend(managers);
@@ -139,11 +142,11 @@ impl Children {
         if orphans.is_empty() {
             self.killing = None;
             self.dead.clear();
-            return;
+            return false;
         }
         if is_copying && now < self.spared_until {
             self.killing = Some(now + KILL_INTERVAL);
-            return;
+            return false;
         }
         known.extend(strangers);
         let immune = tree::kill_children(|pid| known.contains(&pid));
@@ -156,5 +159,6 @@ impl Children {
         for pid in immune.into_iter().filter(|_| !orphans) {
             log::info!("cannot kill {}, which a job left behind", tree::describe(pid));
         }
+        is_copying
     }
 }

@@ -20,8 +20,8 @@ const ANSWER: usize = 4;
 pub(super) struct ForkServer {
     pid: Pid,
     socket: UnixStream,
-    /// The connections of requested managers, in the order of the answers.
-    requested: VecDeque<Conn>,
+    /// The connections of requested managers, in the order of the answers. `None`: given up.
+    requested: VecDeque<Option<Conn>>,
     /// The first bytes of the next answer, and their number.
     answer: ([u8; ANSWER], usize),
 }
@@ -50,7 +50,7 @@ impl ForkServer {
     pub(super) fn request(&mut self) -> Result<()> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
         passing::pass(&self.socket, 0, &theirs).context("the fork server takes no request")?;
-        self.requested.push_back(Conn::new(ours));
+        self.requested.push_back(Some(Conn::new(ours)));
         Ok(())
     }
 
@@ -61,6 +61,11 @@ impl ForkServer {
         }
         let answer = self.next_answer()?;
         Some(manager(answer, self.requested.pop_front()?))
+    }
+
+    /// Closes the connections of all managers that were requested.
+    pub(super) fn forsake(&mut self) {
+        self.requested.iter_mut().for_each(|connection| *connection = None);
     }
 
     fn next_answer(&mut self) -> Option<i32> {
@@ -80,11 +85,12 @@ impl ForkServer {
 }
 
 /// The manager of an answer. One that has died may have been reaped before the answer was read.
-fn manager(answer: i32, connection: Conn) -> Result<(Pid, Conn)> {
+fn manager(answer: i32, connection: Option<Conn>) -> Result<(Pid, Conn)> {
     if answer < 0 {
         bail!("the fork server cannot make a process: {}", Errno::from_raw(-answer).desc());
     }
     let pid = Pid::from_raw(answer);
+    let Some(connection) = connection else { bail!("manager {pid} was given up") };
     if !tree::is_child(pid) {
         bail!("manager {pid} has died before it waited");
     }
@@ -120,6 +126,11 @@ mod tests {
         theirs.write_all(&pid.to_ne_bytes()).unwrap();
         let error = server.next_manager().unwrap().unwrap_err().to_string();
         assert!(error.contains("has died before it waited"), "{error}");
+        server.request().unwrap();
+        server.forsake();
+        theirs.write_all(&std::process::id().to_ne_bytes()).unwrap();
+        let error = server.next_manager().unwrap().unwrap_err().to_string();
+        assert!(error.contains("was given up"), "{error}");
         drop(theirs);
         assert!(server.next_manager().is_none());
         assert!(server.request().is_err());

@@ -584,7 +584,9 @@ impl Jobs {
         self.waiting.turn(now);
         let managers = self.jobs.values().filter_map(|job| job.manager);
         let all = managers.chain(self.waiting.pids());
-        self.children.kill_orphans(now, all, self.waiting.is_copying());
+        if self.children.kill_orphans(now, all, self.waiting.is_copying()) {
+            self.waiting.forsake();
+        }
         if self.next_look.is_some_and(|at| at <= now) {
             self.look_for_managers(now);
         }

@@ -39,7 +39,11 @@ impl Plan {
         Self { wanted, next, pause: AFTER_A_FAILURE }
     }
 
-    fn is_due(&self, now: Time) -> bool {
+    /// Whether it is time to request one while `waiting` wait, or will soon.
+    fn is_due(&mut self, waiting: usize, now: Time) -> bool {
+        if waiting >= self.wanted {
+            self.next = None;
+        }
         self.next.is_some_and(|at| at <= now)
     }
 
@@ -106,7 +110,8 @@ impl Waiting {
     /// woken by an answer: nothing is to be done before the next turn.
     pub(super) fn turn(&mut self, now: Time) {
         self.collect(now);
-        if !self.plan.is_due(now) {
+        let waiting = self.count();
+        if !self.plan.is_due(waiting, now) {
             return;
         }
         match self.request() {
@@ -140,6 +145,12 @@ impl Waiting {
     /// Whether one was requested, and its process is not known yet.
     pub(super) fn is_copying(&self) -> bool {
         self.fork_server.as_ref().is_some_and(|server| server.requested() > 0)
+    }
+
+    /// Gives up those that were requested, since one of them may have been killed as an orphan. The others end, as their
+    /// connections do.
+    pub(super) fn forsake(&mut self) {
+        self.fork_server.iter_mut().for_each(ForkServer::forsake);
     }
 
     /// The number of those that wait, or will soon.
@@ -192,9 +203,9 @@ mod tests {
     #[test]
     fn as_many_are_started_as_are_wanted() {
         let mut plan = Plan::new(2, at(0));
-        assert!(!plan.is_due(at(99)) && plan.is_due(at(100)));
+        assert!(!plan.is_due(0, at(99)) && plan.is_due(0, at(100)));
         plan.started(1, at(1000));
-        assert!(plan.is_due(at(1000)), "the second one");
+        assert!(plan.is_due(1, at(1000)), "the second one");
         plan.started(2, at(1000));
         assert_eq!(plan.next, None);
         assert_eq!(Plan::new(0, at(0)).next, None);
@@ -205,12 +216,24 @@ mod tests {
         let mut plan = Plan::new(1, at(0));
         plan.started(1, at(1000));
         plan.taken(at(2000));
-        assert!(!plan.is_due(at(2249)) && plan.is_due(at(2250)));
+        assert!(!plan.is_due(0, at(2249)) && plan.is_due(0, at(2250)));
         plan.job_has_run(0, at(2003));
-        assert!(plan.is_due(at(2003)));
+        assert!(plan.is_due(0, at(2003)));
         plan.started(1, at(2003));
         plan.job_has_run(1, at(2005));
         assert_eq!(plan.next, None);
+    }
+
+    #[test]
+    fn none_is_requested_while_enough_wait() {
+        let mut plan = Plan::new(1, at(0));
+        plan.started(1, at(100));
+        // The fork server has died.
+        plan.failed(at(200));
+        assert!(!plan.is_due(1, at(5000)));
+        assert_eq!(plan.next, None);
+        plan.taken(at(6000));
+        assert!(plan.is_due(0, at(6250)));
     }
 
     #[test]
@@ -228,11 +251,11 @@ mod tests {
         let mut plan = Plan::new(1, at(0));
         plan.started(1, at(1000));
         plan.failed(at(2000));
-        assert!(!plan.is_due(at(2999)) && plan.is_due(at(3000)));
+        assert!(!plan.is_due(0, at(2999)) && plan.is_due(0, at(3000)));
         plan.started(1, at(3000));
         plan.failed(at(3000));
         plan.job_has_run(0, at(3500));
-        assert!(!plan.is_due(at(4999)) && plan.is_due(at(5000)));
+        assert!(!plan.is_due(0, at(4999)) && plan.is_due(0, at(5000)));
         for _ in 0..10 {
             plan.failed(at(5000));
         }
