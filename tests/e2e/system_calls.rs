@@ -9,13 +9,13 @@ use mpd_tests::surroundings::{setting, skip, tell};
 
 use crate::suite::Suite;
 
-const RUNS: usize = 9;
+const RUNS: usize = 15;
 
 /// What each rank executes.
 const PROGRAM: &str = "/bin/true";
 
 /// Limits of a standing daemon's and of a private job. With a daemon, about 25 of them make the manager of the next job.
-const WITH_A_DAEMON: usize = 295;
+const WITH_A_DAEMON: usize = 300;
 const WITHOUT_A_DAEMON: usize = 480;
 
 /// The system calls from each start of `mpirun` until its end, in a trace that strace has written. Those of the shell
