@@ -1,7 +1,6 @@
 //! The events that owners report. The loop delivers each event before the machine's next output.
 
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 
 use mpd_job::manager::Input;
 use mpd_job::record::Registered;
@@ -17,6 +16,7 @@ use nix::unistd::Pid;
 use super::announced::Announced;
 use super::caller::{Caller, Wish};
 use super::links::branches::LinkEnd;
+use super::pmi_socket::PmiSocket;
 use super::stdio::pipes::Pipes;
 
 /// An edge of a span of the timeline.
@@ -64,7 +64,7 @@ pub(super) enum Event {
 
     // For `pmi`.
     /// The manager's end of a PMI connection.
-    Pmi(Rank, Client, UnixStream),
+    Pmi(Rank, Client, PmiSocket),
     /// Keys and values of other hosts.
     Keys(LinkEnd, Vec<u8>),
     /// A piece of data of PMIx clients, from another manager.

@@ -13,7 +13,7 @@
 //! [`process`] has the owners. Each turn marks the ready descriptors. Then the owners have their turns in the order
 //! of [`stages`], with the [`context`] that the loop lends to them. They report [`event`]s; [`deliver`] routes each
 //! event to its owners. [`route`] routes each output of the machine to one owner. [`means`] and [`begin`] make all
-//! of this; [`parent`] waits for the specification. [`worlds`] has the ranks that were started together.
+//! of this; [`pmi_socket`] is the end of a rank's PMI connection; [`parent`] waits for the specification. [`worlds`] has the ranks that were started together.
 
 mod announced;
 mod begin;
@@ -29,6 +29,7 @@ mod links;
 mod means;
 mod parent;
 mod pmi;
+mod pmi_socket;
 mod process;
 mod ranks;
 mod route;

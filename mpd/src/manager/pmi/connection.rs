@@ -1,18 +1,18 @@
 //! The PMI connection of one rank.
 
-use std::os::unix::net::UnixStream;
-
+use mio::Registry;
 use mpd_wire::Rank;
 use pmi_proto::{Facts, Session};
 
 use super::transfer::{ReadProgress, read, write};
 use crate::manager::event::Client;
+use crate::manager::pmi_socket::PmiSocket;
 use crate::manager::worlds::World;
 
 /// The PMI connection of one rank.
 #[derive(Debug)]
 pub(super) struct Connection {
-    pub(super) stream: Option<UnixStream>,
+    pub(super) socket: Option<PmiSocket>,
     pub(super) session: Session,
     /// The client closed its end, so the end of the stream is to be read.
     pub(super) ending: bool,
@@ -30,20 +30,26 @@ impl Connection {
             Client::Program | Client::Debugged => Session::new(facts),
             Client::Adopted => Session::of_singleton(facts),
         };
-        Self { stream: None, session, ending: false, client, is_alive: true, is_of_mpich: false }
+        Self { socket: None, session, ending: false, client, is_alive: true, is_of_mpich: false }
     }
 
     /// Reads once.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> ReadProgress {
-        let Some(stream) = &mut self.stream else { return ReadProgress::Drained };
-        read(stream, buffer, self.ending, |bytes| self.session.receive(bytes))
+        let Some(socket) = &mut self.socket else { return ReadProgress::Drained };
+        read(&mut socket.stream, buffer, self.ending, |bytes| self.session.receive(bytes))
     }
 
     /// Writes the output of the session as far as the client accepts it.
-    pub(super) fn flush(&mut self) {
-        let Some(stream) = &mut self.stream else { return };
-        while let Some(n) = write(stream, self.session.output()) {
+    /// If the client has to read before more can be written, an event reports that it has.
+    pub(super) fn flush(&mut self, registry: &Registry) {
+        let Some(socket) = &mut self.socket else { return };
+        while let Some(n) = write(&mut socket.stream, self.session.output()) {
             self.session.consume(n);
+        }
+        if !self.session.output().is_empty()
+            && let Err(e) = socket.watch_writing(registry)
+        {
+            log::error!("cannot watch a PMI connection: {e}");
         }
     }
 }

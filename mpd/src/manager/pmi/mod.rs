@@ -22,7 +22,6 @@ mod transfer;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::TcpListener;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use mpd_job::manager::Input;
@@ -44,6 +43,7 @@ use super::caller::{Caller, Wish};
 use super::context::{Job, Turn};
 use super::event::{Client, Event};
 use super::links::LinkEnd;
+use super::pmi_socket::PmiSocket;
 
 /// Most bytes of one read.
 const READ_BYTES: usize = 16 * 1024;
@@ -194,12 +194,12 @@ impl Pmi {
         &mut self,
         turn: &Turn<'_>,
         (rank, client): (Rank, Client),
-        pmi: UnixStream,
+        socket: PmiSocket,
     ) {
         let Some(world) = turn.job.worlds.of(rank) else { return };
         let facts = facts(world, rank, turn.job.spec.universe_size);
         let connection = Connection::new(client, facts);
-        self.connections.insert(rank, Connection { stream: Some(pmi), ..connection });
+        self.connections.insert(rank, Connection { socket: Some(socket), ..connection });
         self.pmix.rank_started(rank, client);
         if client == Client::Adopted {
             self.answering.push(rank);
@@ -320,7 +320,7 @@ impl Pmi {
         let is_adopted = connection.client == Client::Adopted;
         if received == ReadProgress::Closed {
             connection.session.end_of_stream();
-            connection.stream = None;
+            connection.socket = None;
             let phase = connection.session.phase();
             let is_starting = is_adopted && phase == Phase::ExpectInit;
             let unfinished = is_starting || matches!(phase, Phase::Ready | Phase::InFence);
@@ -363,7 +363,7 @@ impl Pmi {
     fn write(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         self.perform_operations(turn, rank);
         if let Some(connection) = self.connections.get_mut(&rank) {
-            connection.flush();
+            connection.flush(turn.registry);
         }
         // Requests that waited for room in the output buffer follow now.
         while let Some((ticket, operation)) = self.next_operation(rank) {

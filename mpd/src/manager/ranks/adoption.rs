@@ -16,7 +16,8 @@ use mpd_io::pidfd::Pidfd;
 use mpd_wire::Rank;
 
 use super::adopted::Adopted;
-use super::process::{Handle, RankProcess, watch_pmi};
+use super::process::{Handle, RankProcess};
+use crate::manager::pmi_socket::PmiSocket;
 use crate::manager::tokens::ADOPTED;
 
 /// The rank of an adopted process.
@@ -63,9 +64,9 @@ impl Arrived {
         self,
         registry: &Registry,
         token: usize,
-    ) -> io::Result<(RankProcess, UnixStream)> {
+    ) -> io::Result<(RankProcess, PmiSocket)> {
         let Self { pmi, process } = self;
-        watch_pmi(registry, token, &pmi)?;
+        let pmi = PmiSocket::watch(registry, token, pmi)?;
         let end = process.pidfd.as_raw_fd();
         registry.register(&mut SourceFd(&end), Token(ADOPTED), Interest::READABLE)?;
         let number = process.number().unwrap_or(0);

@@ -28,7 +28,7 @@ impl RankDescriptor {
         }
     }
 
-    pub(super) const fn offset(self) -> usize {
+    pub(in crate::manager) const fn offset(self) -> usize {
         match self {
             Self::Stdin => 0,
             Self::Output(Stream::Out) => 1,

@@ -60,7 +60,7 @@ use self::cpu_share::CpuShare;
 pub(super) use self::descriptors::RankDescriptor;
 use self::memory::Memory;
 pub(super) use self::prepare::check_files;
-use self::process::{Handle, RankProcess, end_of, watch_pmi};
+use self::process::{Handle, RankProcess, end_of};
 use self::reaping::Reaping;
 use self::shim::{Reports, Shim};
 pub(super) use self::signal_target::SignalTarget;
@@ -68,6 +68,7 @@ use self::starting::Starting;
 use self::table::Table;
 use super::context::Turn;
 use super::event::{Client, Event, ForStdio};
+use super::pmi_socket::PmiSocket;
 use super::tokens::FIRST_RANK;
 
 /// Most crashes of all ranks of a host that are reported, besides held ones.
@@ -384,10 +385,8 @@ impl Ranks {
         for (rank, token) in tokens {
             let shim = self.table.get_mut(rank).and_then(|process| process.shim.as_mut());
             let Some(shim) = shim.filter(|shim| shim.is_debugger()) else { continue };
-            let connected = shim.connect().and_then(|pmi| {
-                watch_pmi(turn.registry, token, &pmi)?;
-                Ok(pmi)
-            });
+            let connected = shim.connect();
+            let connected = connected.and_then(|pmi| PmiSocket::watch(turn.registry, token, pmi));
             match connected {
                 Ok(pmi) => turn.report(Event::Pmi(rank, Client::Debugged, pmi)),
                 Err(e) => {

@@ -21,6 +21,7 @@ use super::descriptors::{PMI_FD, RankDescriptor};
 use super::shim::Shim;
 use super::signal_target::SignalTarget;
 use crate::manager::event::Client;
+use crate::manager::pmi_socket::PmiSocket;
 use crate::manager::stdio::pipes::Pipes;
 
 /// Most ranks with enlarged pipes. A user has 64 MiB for all pipes before the kernel makes new ones very small.
@@ -71,7 +72,7 @@ pub(super) struct Given<'a> {
 #[derive(Debug)]
 pub(super) struct Ends {
     pub(super) pipes: Pipes,
-    pub(super) pmi: UnixStream,
+    pub(super) pmi: PmiSocket,
     pub(super) client: Client,
 }
 
@@ -167,7 +168,7 @@ impl RankProcess {
                 pmi
             }
         };
-        watch_pmi(registry, first_token, &pmi)?;
+        let pmi = PmiSocket::watch(registry, first_token, pmi)?;
         if let Some(input) = &input {
             set_nonblocking(input)?;
             watch(input.as_raw_fd(), RankDescriptor::Stdin, Interest::WRITABLE)?;
@@ -221,21 +222,6 @@ impl RankProcess {
             None => Ok(()),
         }
     }
-}
-
-/// Has the poll report events of a PMI connection.
-///
-/// # Errors
-/// The system's.
-pub(super) fn watch_pmi(
-    registry: &Registry,
-    first_token: usize,
-    pmi: &UnixStream,
-) -> io::Result<()> {
-    pmi.set_nonblocking(true)?;
-    let token = Token(first_token + RankDescriptor::Pmi.offset());
-    let both = Interest::READABLE | Interest::WRITABLE;
-    registry.register(&mut SourceFd(&pmi.as_raw_fd()), token, both)
 }
 
 /// Why a rank did not start.
