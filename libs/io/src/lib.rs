@@ -75,6 +75,6 @@ mod raw;
 
 pub use raw::{
     Copied, adopt_inherited, begin, close_inherited, close_standard, closed_at_start, copy_beside,
-    default_signal, ignore_signal, part_large_blocks, place_for_exec, remove_variables,
-    trim_memory, with_enough_stack,
+    default_signal, ignore_signal, part_large_blocks, place_for_exec, prepare_memory,
+    remove_variables, trim_memory, with_enough_stack,
 };

@@ -1,4 +1,4 @@
-//! Every `unsafe` block of this crate: the child's half of a spawn, copies of this process, inherited descriptors, caught signals, System V IPC.
+//! Every `unsafe` block of this crate: the child's half of a spawn, copies of this process, inherited descriptors, caught signals, memory, System V IPC.
 
 use std::ffi::{c_int, c_uint, c_ulong};
 use std::io;
@@ -11,12 +11,14 @@ use mpd_job::leftovers::Kind;
 pub(crate) mod caught;
 mod child;
 mod copy;
+mod memory;
 mod start;
 mod title;
 
 pub use child::Step;
 pub(crate) use child::{Plan, SignalScope, SpawnFault, spawn};
 pub use copy::{Copied, copy_beside};
+pub use memory::{part_large_blocks, prepare_memory, trim_memory};
 pub(crate) use start::environment;
 pub use start::{begin, closed_at_start, remove_variables, with_enough_stack};
 pub(crate) use title::show_arguments;
@@ -192,25 +194,6 @@ pub(crate) fn readable_bytes(fd: RawFd) -> io::Result<usize> {
         return Err(io::Error::last_os_error());
     }
     Ok(usize::try_from(count).unwrap_or(0))
-}
-
-/// Returns free memory in the middle of the heap to the system, if the allocator supports it.
-pub fn trim_memory() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: the allocator's own function, which touches free memory alone.
-    unsafe {
-        libc::malloc_trim(0);
-    }
-}
-
-/// Keeps large blocks out of the heap, if the allocator supports it: small blocks that live longer would keep their
-/// memory from the system. By default glibc puts blocks of up to 32 MiB there after the first one was freed.
-pub fn part_large_blocks() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: sets a parameter of the allocator.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 10);
-    }
 }
 
 /// The niceness of this process; `None` under another scheduling policy than the ordinary one.

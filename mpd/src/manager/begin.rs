@@ -47,6 +47,7 @@ pub(super) fn run_copy(connection: OwnedFd, prepared: Prepared) -> Result<ExitCo
     let began = mpd_io::clock::wall();
     identity::rename(&[cli::IN_WAITING, "--manager"]);
     setsid().context("cannot begin a session")?;
+    mpd_io::prepare_memory();
     run(connection, prepared, began, true)
 }
 

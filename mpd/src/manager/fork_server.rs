@@ -21,6 +21,7 @@ use super::means::Prepared;
 /// In a copy, this is a manager.
 pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let prepared = Prepared::new(level)?;
+    mpd_channel::prepare();
     priority::of_a_server();
     let daemon = adopt_inherited(3).context("a fork server is started by its daemon only")?;
     let mut daemon = UnixStream::from(daemon);

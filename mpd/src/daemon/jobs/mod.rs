@@ -246,7 +246,6 @@ impl Jobs {
         match report {
             ManagerReport::Ranks { alias, runs } => {
                 self.running(&job, alias, runs);
-                self.waiting.job_has_run(now);
             }
             ManagerReport::Spawns { state } => self.spawning(&job, state),
             ManagerReport::Forgotten { first } => self.forgotten(&job, first),
@@ -269,7 +268,7 @@ impl Jobs {
             ManagerReport::State { .. } | ManagerReport::Events { .. } => {}
             ManagerReport::Ended { code, unlinked } => {
                 let is_known = self.ended(&job, code);
-                self.waiting.job_has_run(now);
+                self.waiting.job_has_ended(now);
                 return (is_known && unlinked).then_some(Demand::Cancel(job));
             }
         }

@@ -1,5 +1,5 @@
 //! Managers in waiting: processes that have begun, and have no job yet. A job that comes gets one of them and so starts
-//! faster. A manager serves one job only; the next one is made when the first job runs. They are copies of the fork server,
+//! faster. A manager serves one job only; the next one is made when its job has ended, or runs for some time. They are copies of the fork server,
 //! which is started with the first of them. The daemon of a private ring of one starts the manager of its job at once, and
 //! both get ready at the same time.
 
@@ -15,8 +15,8 @@ use super::fork_server::ForkServer;
 /// The time after the start of the daemon at which the first manager is started.
 const AT_FIRST: Duration = Duration::from_millis(100);
 
-/// The time after the start of a job at which its manager is replaced, unless its ranks run earlier. The job has the CPU
-/// first.
+/// The time after the start of a job at which its manager is replaced, unless the job ends earlier. The job has the CPU
+/// first, on all its hosts.
 const AFTER_A_JOB: Duration = Duration::from_millis(250);
 
 /// The time after a manager has died in waiting or could not be started. It is doubled up to the longest one.
@@ -58,8 +58,8 @@ impl Plan {
         self.next = (self.wanted > 0).then(|| now + AFTER_A_JOB);
     }
 
-    /// A job has started its ranks here, or has ended.
-    fn job_has_run(&mut self, waiting: usize, now: Time) {
+    /// A job has ended here.
+    fn job_has_ended(&mut self, waiting: usize, now: Time) {
         if waiting < self.wanted && self.pause == AFTER_A_FAILURE {
             self.next = Some(now);
         }
@@ -158,9 +158,9 @@ impl Waiting {
         self.managers.len() + self.fork_server.as_ref().map_or(0, ForkServer::requested)
     }
 
-    /// A job has started its ranks here, or has ended, so there is time for the next start.
-    pub(super) fn job_has_run(&mut self, now: Time) {
-        self.plan.job_has_run(self.count(), now);
+    /// A job has ended here, so there is time for the next start.
+    pub(super) fn job_has_ended(&mut self, now: Time) {
+        self.plan.job_has_ended(self.count(), now);
     }
 
     /// A child has died. Whether it was one of these, or the fork server.
@@ -212,15 +212,15 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_is_replaced_soon_after_the_start_of_its_job_or_when_its_ranks_run() {
+    fn a_manager_is_replaced_soon_after_the_start_of_its_job_or_when_that_has_ended() {
         let mut plan = Plan::new(1, at(0));
         plan.started(1, at(1000));
         plan.taken(at(2000));
         assert!(!plan.is_due(0, at(2249)) && plan.is_due(0, at(2250)));
-        plan.job_has_run(0, at(2003));
+        plan.job_has_ended(0, at(2003));
         assert!(plan.is_due(0, at(2003)));
         plan.started(1, at(2003));
-        plan.job_has_run(1, at(2005));
+        plan.job_has_ended(1, at(2005));
         assert_eq!(plan.next, None);
     }
 
@@ -240,7 +240,7 @@ mod tests {
     fn none_is_replaced_where_none_are_wanted() {
         let mut plan = Plan::new(0, at(0));
         plan.taken(at(1000));
-        plan.job_has_run(0, at(1000));
+        plan.job_has_ended(0, at(1000));
         assert_eq!(plan.next, None);
         plan.failed(at(1000));
         assert_eq!(plan.next, None);
@@ -254,7 +254,7 @@ mod tests {
         assert!(!plan.is_due(0, at(2999)) && plan.is_due(0, at(3000)));
         plan.started(1, at(3000));
         plan.failed(at(3000));
-        plan.job_has_run(0, at(3500));
+        plan.job_has_ended(0, at(3500));
         assert!(!plan.is_due(0, at(4999)) && plan.is_due(0, at(5000)));
         for _ in 0..10 {
             plan.failed(at(5000));

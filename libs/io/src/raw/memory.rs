@@ -1,0 +1,59 @@
+//! The memory of this process: what the allocator keeps, and pages that are there before they are needed.
+
+use std::hint::black_box;
+
+/// Bytes of the heap and of the stack that [`prepare_memory`] touches: about as many as a manager of one rank uses.
+const HEAP: usize = 80 << 10;
+const STACK: usize = 48 << 10;
+
+/// Most bytes of a block of the heap. Larger ones may be outside of it.
+const BLOCK: usize = 16 << 10;
+
+unsafe extern "C" {
+    // The linker defines both: the start of the program in memory, and the end of its code.
+    static __executable_start: u8;
+    static etext: u8;
+}
+
+/// Returns free memory in the middle of the heap to the system, if the allocator supports it.
+pub fn trim_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the allocator's own function, which touches free memory alone.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Keeps large blocks out of the heap, if the allocator supports it: small blocks that live longer would keep their
+/// memory from the system. By default glibc puts blocks of up to 32 MiB there after the first one was freed.
+pub fn part_large_blocks() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: sets a parameter of the allocator.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 32 << 10);
+    }
+}
+
+/// Has the code of the program in this process's page tables, and touches some memory of heap and stack. A process that
+/// does this while it waits is faster later: each page that it touches first would interrupt it.
+pub fn prepare_memory() {
+    map_code();
+    touch_stack();
+    let blocks = [(); HEAP / BLOCK].map(|()| vec![1_u8; BLOCK]);
+    black_box(blocks);
+}
+
+/// Maps the code, as far as the system has read it before. Kernels before 5.14 refuse, which does no harm.
+fn map_code() {
+    let begin = &raw const __executable_start;
+    let bytes = (&raw const etext).addr().saturating_sub(begin.addr());
+    // SAFETY: the call reads pages of this program, and changes no memory.
+    unsafe {
+        libc::madvise(begin.cast_mut().cast(), bytes, libc::MADV_POPULATE_READ);
+    }
+}
+
+#[inline(never)]
+fn touch_stack() {
+    black_box([1_u8; STACK]);
+}
