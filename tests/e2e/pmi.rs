@@ -15,6 +15,15 @@ pub(crate) const UNUSUAL: [(&str, &str); 5] = [
 ];
 
 #[test]
+fn a_client_that_reads_no_answer_until_the_socket_is_full_gets_all_of_them() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let output = suite.ranks(1, "t-pmi", &["late-reader", "2000"]).output();
+    output.code(0).quiet();
+    assert_eq!(output.out(), "late ok\n");
+}
+
+#[test]
 fn every_rank_gets_its_own_rank_and_the_common_kvs_name() {
     let suite = Suite::new();
     suite.start_daemon();

@@ -10,6 +10,7 @@
 //!     t-pmi index                 walks the key-value space by index
 //!     t-pmi mapping               prints the process mapping
 //!     t-pmi chunks                sends its commands byte by byte
+//!     t-pmi late-reader COUNT     sends COUNT gets before it reads the first answer
 //!     t-pmi unknown               sends an unknown command and continues
 //!     t-pmi no-finalize RANK CODE that rank exits without finalize, the others wait in a fence
 //!     t-pmi leave RANK CODE       that rank exits before init, the others wait in a fence
@@ -72,6 +73,7 @@ fn main() {
         "odd-values" => odd_values(&mut client),
         "index" => index(&mut client),
         "mapping" => report(&format!("mapping {}", client.get("PMI_process_mapping"))),
+        "late-reader" => late_reader(&mut client, argument(1, 1)),
         "unknown" => unknown(&mut client),
         "no-finalize" if chosen => exit(code),
         "abort" if chosen => abort(&mut client, code),
@@ -113,6 +115,19 @@ fn hello(client: &mut Client) {
     client.fence();
     let (rank, size, kvs) = (rank(), size(), client.kvs.clone());
     report(&format!("hello rank {rank} of {size} appnum {appnum} universe {universe} kvs {kvs}"));
+}
+
+/// Each answer is much longer than its request, so the socket of the server is full before it has all requests.
+fn late_reader(client: &mut Client, count: usize) {
+    let value = "x".repeat(500);
+    client.put("late", &value);
+    let request = format!("cmd=get kvsname={} key=late\n", client.kvs);
+    client.send_bytes(request.repeat(count).as_bytes());
+    for _ in 0..count {
+        let answer = client.line("a get");
+        assert!(answer.ends_with(&format!(" value={value}")), "{answer}");
+    }
+    report("late ok");
 }
 
 /// The first ranks are clients of PMIx.

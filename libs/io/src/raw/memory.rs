@@ -57,3 +57,31 @@ fn map_code() {
 fn touch_stack() {
     black_box([1_u8; STACK]);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The mapped and the present kibibytes of this program's code.
+    fn code() -> (u64, u64) {
+        let program = std::env::current_exe().unwrap();
+        let all = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let lines = all.lines();
+        let mut ours = lines.skip_while(|line| {
+            !(line.contains("r-xp") && line.ends_with(program.to_str().unwrap()))
+        });
+        let mut of = |name| {
+            let line = ours.find(|line: &&str| line.starts_with(name)).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+        };
+        (of("Size:"), of("Rss:"))
+    }
+
+    #[test]
+    fn all_code_is_there_before_it_is_needed() {
+        prepare_memory();
+        let (mapped, present) = code();
+        // The end of the code and the end of its last page may differ by the tables of the linker.
+        assert!(mapped - present < 64, "{present} KiB of {mapped}");
+    }
+}
