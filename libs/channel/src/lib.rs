@@ -20,7 +20,7 @@
 //! another holder, and traffic analysis is out of scope. The library `ring` does not wipe its own
 //! copies of keys. Therefore a process that holds keys should not be dumpable.
 //!
-//! **Users.** `mpd-io`, which drives the channel over sockets, and `mpdboot`, which makes keys and
+//! **Users.** `mpd-io`, which drives the channel over sockets, `mpd`, and `mpdboot`, which makes keys and
 //! key files.
 //!
 //! **Must not know.** The content of frames, sockets, and files. Randomness comes in as a value.

@@ -7,8 +7,6 @@ use std::os::unix::net::UnixStream;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
-use super::ranks::RankDescriptor;
-
 /// The manager's end of a rank's PMI connection.
 #[derive(Debug)]
 pub(super) struct PmiSocket {
@@ -23,13 +21,8 @@ impl PmiSocket {
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn watch(
-        registry: &Registry,
-        first_token: usize,
-        stream: UnixStream,
-    ) -> io::Result<Self> {
+    pub(super) fn watch(registry: &Registry, token: Token, stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let token = Token(first_token + RankDescriptor::Pmi.offset());
         registry.register(&mut SourceFd(&stream.as_raw_fd()), token, Interest::READABLE)?;
         Ok(Self { stream, token, is_watched_for_writing: false })
     }

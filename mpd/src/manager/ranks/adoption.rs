@@ -16,6 +16,7 @@ use mpd_io::pidfd::Pidfd;
 use mpd_wire::Rank;
 
 use super::adopted::Adopted;
+use super::descriptors::RankDescriptor;
 use super::process::{Handle, RankProcess};
 use crate::manager::pmi_socket::PmiSocket;
 use crate::manager::tokens::ADOPTED;
@@ -66,7 +67,7 @@ impl Arrived {
         token: usize,
     ) -> io::Result<(RankProcess, PmiSocket)> {
         let Self { pmi, process } = self;
-        let pmi = PmiSocket::watch(registry, token, pmi)?;
+        let pmi = PmiSocket::watch(registry, RankDescriptor::pmi_token(token), pmi)?;
         let end = process.pidfd.as_raw_fd();
         registry.register(&mut SourceFd(&end), Token(ADOPTED), Interest::READABLE)?;
         let number = process.number().unwrap_or(0);

@@ -1,5 +1,6 @@
 //! The descriptors of a rank: their numbers in the rank, and their tokens in the manager.
 
+use mio::Token;
 use mpd_wire::Stream;
 
 /// Number of the PMI descriptor in every rank; of the control socket in a shim.
@@ -28,7 +29,12 @@ impl RankDescriptor {
         }
     }
 
-    pub(in crate::manager) const fn offset(self) -> usize {
+    /// The token of the PMI connection of a rank with tokens from `first_token` on.
+    pub(super) const fn pmi_token(first_token: usize) -> Token {
+        Token(first_token + Self::Pmi.offset())
+    }
+
+    pub(super) const fn offset(self) -> usize {
         match self {
             Self::Stdin => 0,
             Self::Output(Stream::Out) => 1,

@@ -385,6 +385,7 @@ impl Ranks {
         for (rank, token) in tokens {
             let shim = self.table.get_mut(rank).and_then(|process| process.shim.as_mut());
             let Some(shim) = shim.filter(|shim| shim.is_debugger()) else { continue };
+            let token = RankDescriptor::pmi_token(token);
             let connected = shim.connect();
             let connected = connected.and_then(|pmi| PmiSocket::watch(turn.registry, token, pmi));
             match connected {

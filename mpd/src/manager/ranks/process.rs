@@ -168,7 +168,7 @@ impl RankProcess {
                 pmi
             }
         };
-        let pmi = PmiSocket::watch(registry, first_token, pmi)?;
+        let pmi = PmiSocket::watch(registry, RankDescriptor::pmi_token(first_token), pmi)?;
         if let Some(input) = &input {
             set_nonblocking(input)?;
             watch(input.as_raw_fd(), RankDescriptor::Stdin, Interest::WRITABLE)?;
