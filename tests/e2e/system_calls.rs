@@ -14,7 +14,8 @@ const RUNS: usize = 15;
 /// What each rank executes.
 const PROGRAM: &str = "/bin/true";
 
-/// Limits of a standing daemon's and of a private job. With a daemon, about 25 of them make the manager of the next job.
+/// Limits of a standing daemon's and of a private job. With a daemon, some of them may belong to the next manager, which is
+/// requested at the end of the job.
 const WITH_A_DAEMON: usize = 300;
 const WITHOUT_A_DAEMON: usize = 480;
 

@@ -41,7 +41,7 @@ pub use keytext::KeyText;
 pub use repeats::Repeats;
 pub use seal::{ChannelError, Opened, Opener, Sealer};
 
-/// Has the crypto library look for the abilities of the CPU, which takes long on virtual machines. Copies of this process
+/// Has the crypto library detect the features of the CPU, which takes long on virtual machines. Copies of this process
 /// have the result.
 pub fn prepare() {
     crypto::digest::digest(&crypto::digest::SHA256, &[]);

@@ -90,9 +90,10 @@ impl Conn {
         if self.is_watched_for_writing || self.out.is_empty() {
             return Ok(());
         }
-        self.is_watched_for_writing = true;
         let both = Interest::READABLE | Interest::WRITABLE;
-        registry.reregister(&mut SourceFd(&self.as_raw_fd()), token, both)
+        registry.reregister(&mut SourceFd(&self.as_raw_fd()), token, both)?;
+        self.is_watched_for_writing = true;
+        Ok(())
     }
 
     /// The credentials of the process at the other end, as the kernel knows them.

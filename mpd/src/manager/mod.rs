@@ -13,7 +13,8 @@
 //! [`process`] has the owners. Each turn marks the ready descriptors. Then the owners have their turns in the order
 //! of [`stages`], with the [`context`] that the loop lends to them. They report [`event`]s; [`deliver`] routes each
 //! event to its owners. [`route`] routes each output of the machine to one owner. [`means`] and [`begin`] make all
-//! of this; [`pmi_socket`] is the end of a rank's PMI connection; [`parent`] waits for the specification. [`worlds`] has the ranks that were started together.
+//! of this; [`parent`] waits for the specification. [`worlds`] has the ranks that were started together,
+//! and [`pmi_socket`] the end of a rank's PMI connection.
 
 mod announced;
 mod begin;

@@ -27,7 +27,7 @@ impl PmiSocket {
         Ok(Self { stream, token, is_watched_for_writing: false })
     }
 
-    /// Has the loop also report that the socket accepts bytes, since it is full.
+    /// Has the loop also report that the socket accepts bytes, since it is full. This remains so: few clients read so late.
     ///
     /// # Errors
     /// The system's.
@@ -35,8 +35,9 @@ impl PmiSocket {
         if self.is_watched_for_writing {
             return Ok(());
         }
-        self.is_watched_for_writing = true;
         let both = Interest::READABLE | Interest::WRITABLE;
-        registry.reregister(&mut SourceFd(&self.stream.as_raw_fd()), self.token, both)
+        registry.reregister(&mut SourceFd(&self.stream.as_raw_fd()), self.token, both)?;
+        self.is_watched_for_writing = true;
+        Ok(())
     }
 }

@@ -244,9 +244,7 @@ impl Jobs {
         now: Time,
     ) -> Option<Demand> {
         match report {
-            ManagerReport::Ranks { alias, runs } => {
-                self.running(&job, alias, runs);
-            }
+            ManagerReport::Ranks { alias, runs } => self.running(&job, alias, runs),
             ManagerReport::Spawns { state } => self.spawning(&job, state),
             ManagerReport::Forgotten { first } => self.forgotten(&job, first),
             ManagerReport::Receivers { can, size } => self.can_receive(&job, can, size),

@@ -1,7 +1,7 @@
 //! Managers in waiting: processes that have begun, and have no job yet. A job that comes gets one of them and so starts
-//! faster. A manager serves one job only; the next one is made when its job has ended, or runs for some time. They are copies of the fork server,
-//! which is started with the first of them. The daemon of a private ring of one starts the manager of its job at once, and
-//! both get ready at the same time.
+//! faster. A manager serves one job only; the next one is made when a job of this host has ended, or the job has run for
+//! some time. They are copies of the fork server, which is started with the first of them. The daemon of a private ring of
+//! one starts the manager of its job at once, and both get ready at the same time.
 
 use std::time::Duration;
 

@@ -329,7 +329,7 @@ impl Pmi {
                 self.timers.set(Timer::Lost(rank), turn.now() + CLOSED_GRACE);
             }
         }
-        self.write(turn, rank);
+        self.perform_and_write(turn, rank);
         let phase = self.connections.get(&rank).map(|connection| connection.session.phase());
         if received == ReadProgress::Closed && is_adopted && phase == Some(Phase::Finalized) {
             turn.report(Event::Leaves);
@@ -348,19 +348,19 @@ impl Pmi {
         self.connections.get_mut(&rank)?.session.poll_operation()
     }
 
-    /// Writes the answers that were not written at once, as those of fences.
+    /// Writes the answers that do not follow the read of a request, such as those of fences.
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
         self.pmix.flush(turn);
         self.ask_for_names_of_pmix(turn);
         self.settle_gets_of_pmix(turn);
         while let Some(rank) = self.answering.pop() {
-            self.write(turn, rank);
+            self.perform_and_write(turn, rank);
         }
     }
 
     /// Performs the waiting requests of a rank's client, and writes the answers. This follows the read of a request at
     /// once: the kernel wakes a client that waits for its answer already when the request is read.
-    fn write(&mut self, turn: &mut Turn<'_>, rank: Rank) {
+    fn perform_and_write(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         self.perform_operations(turn, rank);
         if let Some(connection) = self.connections.get_mut(&rank) {
             connection.flush(turn.registry);
