@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::outgoing::Outgoing;
 use crate::raw::adopt_received;
-use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
+use crate::watch::StreamWatch;
+use mio::{Registry, Token};
 use mpd_wire::frame;
 use mpd_wire::frame::{Decoder, InvalidFrame, Kind};
 use nix::cmsg_space;
@@ -56,8 +56,7 @@ pub struct Conn {
     /// Descriptors to send, and the number of bytes that precede them, counted from the entry before.
     passing: VecDeque<(usize, Vec<OwnedFd>)>,
     descriptors: VecDeque<OwnedFd>,
-    /// Whether an event queue reports that the socket accepts bytes.
-    is_watched_for_writing: bool,
+    watch: StreamWatch,
 }
 
 impl Conn {
@@ -69,17 +68,16 @@ impl Conn {
             out: Outgoing::default(),
             passing: VecDeque::new(),
             descriptors: VecDeque::new(),
-            is_watched_for_writing: false,
+            watch: StreamWatch::default(),
         }
     }
 
-    /// Has the queue report what arrives. It does not report that the socket accepts bytes, which it nearly always does:
-    /// that would wake this process whenever the peer reads.
+    /// Has the queue report what arrives.
     ///
     /// # Errors
     /// The system's.
     pub fn watch(&self, registry: &Registry, token: Token) -> io::Result<()> {
-        registry.register(&mut SourceFd(&self.as_raw_fd()), token, Interest::READABLE)
+        self.watch.begin(registry, self.as_raw_fd(), token)
     }
 
     /// If bytes are queued, has the queue also report that the socket accepts more. To be called before each wait.
@@ -87,13 +85,10 @@ impl Conn {
     /// # Errors
     /// The system's.
     pub fn watch_writing(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
-        if self.is_watched_for_writing || self.out.is_empty() {
+        if self.out.is_empty() {
             return Ok(());
         }
-        let both = Interest::READABLE | Interest::WRITABLE;
-        registry.reregister(&mut SourceFd(&self.as_raw_fd()), token, both)?;
-        self.is_watched_for_writing = true;
-        Ok(())
+        self.watch.add_writing(registry, self.stream.as_raw_fd(), token)
     }
 
     /// The credentials of the process at the other end, as the kernel knows them.

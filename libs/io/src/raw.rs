@@ -1,4 +1,5 @@
-//! Every `unsafe` block of this crate: the child's half of a spawn, copies of this process, inherited descriptors, caught signals, memory, System V IPC.
+//! Every `unsafe` block of this crate: the child's half of a spawn, copies of this process, inherited descriptors, caught
+//! signals, memory, System V IPC.
 
 use std::ffi::{c_int, c_uint, c_ulong};
 use std::io;

@@ -1,4 +1,4 @@
-//! Registers inherited descriptors of any kind with an event queue.
+//! Registers descriptors with an event queue: inherited ones of any kind, and Unix streams.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -15,6 +15,36 @@ pub fn watch(registry: &Registry, fd: RawFd, token: Token, interest: Interest) -
     match registry.register(&mut SourceFd(&fd), token, interest) {
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         result => result,
+    }
+}
+
+/// What an event queue reports of a Unix stream. It does not report that the socket accepts bytes, which it nearly always
+/// does: the kernel would report that whenever the peer reads. From the first time on that the socket is full, it does.
+#[derive(Debug, Default)]
+pub struct StreamWatch {
+    has_writing: bool,
+}
+
+impl StreamWatch {
+    /// Has the queue report what arrives.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn begin(&self, registry: &Registry, fd: RawFd, token: Token) -> io::Result<()> {
+        registry.register(&mut SourceFd(&fd), token, Interest::READABLE)
+    }
+
+    /// Has the queue also report that the socket accepts bytes. For a socket that did not accept all.
+    ///
+    /// # Errors
+    /// The system's; the next call tries again.
+    pub fn add_writing(&mut self, registry: &Registry, fd: RawFd, token: Token) -> io::Result<()> {
+        if !self.has_writing {
+            let both = Interest::READABLE | Interest::WRITABLE;
+            registry.reregister(&mut SourceFd(&fd), token, both)?;
+            self.has_writing = true;
+        }
+        Ok(())
     }
 }
 

@@ -337,11 +337,14 @@ impl Pmi {
         received
     }
 
-    /// Performs the waiting requests of a rank's client.
-    fn perform_operations(&mut self, turn: &mut Turn<'_>, rank: Rank) {
+    /// Performs the waiting requests of a rank's client. Whether there were any.
+    fn perform_operations(&mut self, turn: &mut Turn<'_>, rank: Rank) -> bool {
+        let mut were_any = false;
         while let Some((ticket, operation)) = self.next_operation(rank) {
             self.perform_operation(turn, (rank, ticket), operation);
+            were_any = true;
         }
+        were_any
     }
 
     fn next_operation(&mut self, rank: Rank) -> Option<(Ticket, Operation)> {
@@ -366,8 +369,7 @@ impl Pmi {
             connection.flush(turn.registry);
         }
         // Requests that waited for room in the output buffer follow now.
-        while let Some((ticket, operation)) = self.next_operation(rank) {
-            self.perform_operation(turn, (rank, ticket), operation);
+        if self.perform_operations(turn, rank) {
             self.answering.push(rank);
         }
     }
