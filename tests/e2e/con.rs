@@ -17,11 +17,11 @@ fn a_script_controls_ring_jobs_and_slots() {
     enter("# a session\n\nhosts\nalias two spawn -n 2 -l\ntwo echo 'a  b'\nslots\n");
     console.shows("d1\nd2\n").shows("0: a  b\n").shows("1: a  b\n").shows("SLOTS");
     enter(
-        "spawn -n 2 -a long sh -c 'trap \"echo told; exit 3\" USR1; while :; do sleep 0.1; done' &\n",
+        "spawn -n 2 -l -a long sh -c 'trap \"echo told; exit 3\" USR1; echo ready; while :; do sleep 0.1; done' &\n",
     );
-    wait_until("the job runs", || ring.listed(2).iter().any(|part| !part.part.runs.is_empty()));
+    console.shows("0: ready").shows("1: ready");
     enter("ps\nsig USR1 -a long\n");
-    console.shows("long").shows("told");
+    console.shows("'long' of").shows(": told");
     enter("alloc -n 1 sh -c 'echo $MPD_ALLOC'\nqueue\nnames\ndrain d2\nconf\n");
     console.shows("a1@d1").shows("draining");
     enter("frob\nadd\n!exit 4\nversion\n");

@@ -11,9 +11,9 @@ use crate::run::wait_until;
 fn mpdsigjob_signals_process_groups_or_with_s_only_the_ranks() {
     let ring = Members::of(2);
     let script = ring.suite.path("work/rank");
-    let text = "trap 'echo rank; kill -KILL $child; exit 0' USR1\n\
+    let text = "trap 'echo rank; kill -KILL $child; exit 0' USR1\ntrap : USR2 40\n\
                 sh -c 'trap \"echo child\" USR2 USR1; trap \"echo forty\" 40; echo ready; while :; do sleep 1; done' &\n\
-                child=$!\ntrap : USR2 40\nwhile :; do wait; done\n";
+                child=$!\nwhile :; do wait; done\n";
     fs::write(&script, text).expect("a script");
     let arguments =
         ["-n", "2", "-ppn", "1", "-a", "steered", "-l", "sh", &script.display().to_string()];

@@ -24,7 +24,7 @@ fn the_exit_code_is_the_number_of_failures_up_to_101() {
 fn a_task_over_its_time_limit_is_killed_with_its_descendants() {
     let suite = Suite::new();
     let input = "sleep 100 & sleep 100\ntrap '' TERM; while :; do sleep 0.1; done\ntrue\n";
-    let output = suite.farm(["-j", "3", "--timeout", "0.3", "--joblog", "log"], input).output();
+    let output = suite.farm(["-j", "3", "--timeout", "1", "--joblog", "log"], input).output();
     output.code(2).quiet();
     let text = fs::read_to_string(suite.log()).expect("a job log");
     let mut ends: Vec<(&str, &str, &str)> = Vec::new();
