@@ -251,7 +251,7 @@ fn jobs(options: &Options) -> Result<(), String> {
             contest::time(|| (0..count).try_for_each(|_| floor::run(&mut command)))
         });
     }
-    let results = contest.run(options.number("repetitions", 5)?);
+    let results = contest.run(options.number("repetitions", 15)?);
     let jobs = u32::try_from(count).map_err(|_| "too many jobs")?;
     let rate = |time: Measured| f64::from(jobs) / time.as_secs_f64();
     println!("{}", contest::table(&results, "jobs/s", rate));
@@ -328,7 +328,7 @@ fn spawn(options: &Options) -> Result<(), String> {
         let mut command = launcher.command(1, &[], &program);
         contest.add(&name, move || contest::time(|| floor::run(&mut command)));
     }
-    let results = contest.run(options.number("repetitions", 5)?);
+    let results = contest.run(options.number("repetitions", 15)?);
     let spawns = u32::try_from(count).map_err(|_| "too many spawns")?;
     let rate = |time: Measured| f64::from(spawns) / time.as_secs_f64();
     println!("{}", contest::table(&results, "spawns/s", rate));

@@ -21,7 +21,7 @@ pub(crate) fn tables(ring: &Ring, ranks: usize, repetitions: usize) -> Result<()
     let program = Path::new(&directory).join("allreduce").display().to_string();
     if Path::new(&program).exists() {
         let title = format!("four ranks of allreduce (MPICH 5) beside {SPINNERS} busy sessions");
-        race(Contest::new(title), ring, 4, &[&program, ROUNDS], repetitions.div_ceil(2));
+        race(Contest::new(title), ring, 4, &[&program, ROUNDS], repetitions);
     } else {
         println!("left out: allreduce: no MPICH 5 (scripts/prepare-test-env)");
     }
