@@ -1,4 +1,7 @@
+use mpd_wire::job::namespace_mark;
+
 use super::*;
+use crate::frame::Frame;
 
 /// Jobs with their machines, and the daemons between them.
 struct Ring {

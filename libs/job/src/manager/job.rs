@@ -20,14 +20,11 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::manager::rank_table::{Pmi, RankTable};
-use crate::manager::retire;
-use crate::manager::{
-    Config, DRAIN_GRACE, FAILURE_GRACE, INTERRUPT_GRACE, Output, STOP_GRACE, TERMINATE_GRACE,
-};
+use crate::manager::{Config, DRAIN_GRACE, FAILURE_GRACE, Output, TERMINATE_GRACE};
 use mpd_events::Recorder;
 use mpd_machine::{Time, Timers};
-use mpd_wire::job::{AbortScope, Failure, HostSlices, MpiLibrary, OnFailure, RankEnd};
-use mpd_wire::message::{Down, FenceGroup, HostChange, HostTurn, Up};
+use mpd_wire::job::{AbortScope, Failure, HostSlices, OnFailure, RankEnd};
+use mpd_wire::message::{Down, FenceGroup, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
 /// The command that stops a program without a request of a console. No console gives a command this number.
@@ -35,11 +32,10 @@ const INTERRUPT: &str = "0 interrupt";
 
 pub(super) const SIGHUP: u8 = 1;
 pub(super) const SIGINT: u8 = 2;
-const SIGQUIT: u8 = 3;
+pub(super) const SIGQUIT: u8 = 3;
 pub(super) const SIGKILL: u8 = 9;
 pub(super) const SIGTERM: u8 = 15;
 pub(super) const SIGTSTP: u8 = 20;
-const SIGWINCH: u8 = 28;
 
 /// An output of the root's decisions.
 #[derive(Debug)]
@@ -51,7 +47,7 @@ pub(super) enum Act {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+pub(super) enum Timer {
     /// The job has run for its time limit.
     Limit,
     /// The ranks have not ended by SIGINT or SIGHUP.
@@ -82,31 +78,31 @@ pub(super) struct Job {
     pub(super) host_slices: HostSlices,
     pub(super) phase: Phase,
     /// Whether the command to start was sent.
-    has_started: bool,
+    pub(super) has_started: bool,
     pub(super) rank_table: RankTable,
     /// Tree indices of managers that cannot be reached, with their subtrees.
     pub(super) lost: BTreeSet<usize>,
-    on_failure: OnFailure,
+    pub(super) on_failure: OnFailure,
     abort_scope: AbortScope,
-    failure: Option<Failure>,
+    pub(super) failure: Option<Failure>,
     /// The first rank of the first world that uses an MPI library without PMI, and that library.
-    alone: Option<(Rank, String)>,
+    pub(super) alone: Option<(Rank, String)>,
     /// No rank of this job may start any more, and the console may submit the job again.
     withdrawn: bool,
     /// Do not wait for a reader that does not read: the user requested the end, or the limit is over.
     skip_drain: bool,
     /// The signal by which the user requested the end of the job.
-    wanted_end: Option<u8>,
+    pub(super) wanted_end: Option<u8>,
     /// The failure to report if output is discarded because its reader does not read.
-    final_failure: Option<Failure>,
+    pub(super) final_failure: Option<Failure>,
     /// The user requested a stop of all processes.
     pub(super) suspended: bool,
     /// All processes are stopped.
-    stopped: bool,
+    pub(super) stopped: bool,
     /// Counts the commands to stop.
     round: u32,
     /// Signals that came before all ranks had started.
-    early: Vec<Down>,
+    pub(super) early: Vec<Down>,
     limit: Option<Duration>,
     /// The ranks are debuggers. The debugger's user handles failures of their programs.
     pub(super) debugged: bool,
@@ -115,7 +111,7 @@ pub(super) struct Job {
     /// A user has retired ranks.
     pub(super) has_retired: bool,
     pub(super) recorder: Recorder,
-    timers: Timers<Timer>,
+    pub(super) timers: Timers<Timer>,
     acts: VecDeque<Act>,
 }
 
@@ -271,91 +267,6 @@ impl Job {
         self.failure.as_ref().map_or(0, Failure::exit_code)
     }
 
-    /// Sends a signal. It is kept until all ranks have started. A signal that requests the end also ends the wait for a
-    /// reader that does not read.
-    pub(super) fn signal(&mut self, now: Time, signal: u8, command: Down) {
-        match self.phase {
-            // A signal that is pending already is not kept twice, as with the kernel's signals.
-            Phase::Preparing | Phase::Starting if self.early.contains(&command) => {}
-            Phase::Preparing | Phase::Starting => self.early.push(command),
-            Phase::Running | Phase::Ending => self.command(command),
-            Phase::Killing | Phase::Draining | Phase::CleaningUp | Phase::Over => {}
-        }
-        if matches!(signal, SIGTERM | SIGQUIT | SIGHUP) {
-            self.final_failure.get_or_insert(Failure::Interrupted { signal });
-            self.hurry(now);
-        }
-    }
-
-    /// Sends a new size of the terminal. Of sizes that came before all ranks had started, only the last one is kept.
-    pub(super) fn resize(&mut self, now: Time, command: Down) {
-        self.early.retain(|early| !matches!(early, Down::Resize { .. }));
-        self.signal(now, SIGWINCH, command);
-    }
-
-    /// `^C` or a hang-up.
-    pub(super) fn interrupt(&mut self, now: Time, signal: u8) {
-        let again = self.wanted_end.is_some();
-        self.wanted_end.get_or_insert(signal);
-        self.final_failure.get_or_insert(Failure::Interrupted { signal });
-        self.hurry(now);
-        if self.phase < Phase::Running {
-            self.fail(None, Failure::Interrupted { signal });
-            self.kill();
-        } else if again && signal == SIGINT {
-            self.kill();
-        } else if matches!(self.phase, Phase::Running | Phase::Ending) {
-            self.command(Down::Signal { signal });
-            self.resume();
-            if self.phase == Phase::Running {
-                self.phase = Phase::Ending;
-                self.timers.set(Timer::Terminate, now + INTERRUPT_GRACE);
-            }
-        }
-    }
-
-    pub(super) fn suspend(&mut self, now: Time) {
-        match self.phase {
-            // The stop follows when all ranks have started.
-            Phase::Preparing | Phase::Starting => self.suspended = true,
-            Phase::Running if !self.suspended => {
-                self.suspended = true;
-                self.command(Down::Signal { signal: SIGTSTP });
-                self.timers.set(Timer::Stop, now + STOP_GRACE);
-            }
-            // The stop is in progress; the answer will come.
-            Phase::Running if !self.stopped => {}
-            // All processes are stopped already, or about to end: the console may stop at once.
-            Phase::Running
-            | Phase::Ending
-            | Phase::Killing
-            | Phase::Draining
-            | Phase::CleaningUp
-            | Phase::Over => self.emit(Output::ReportSuspended),
-        }
-    }
-
-    pub(super) fn resume(&mut self) {
-        self.stopped = false;
-        if std::mem::replace(&mut self.suspended, false) && self.phase >= Phase::Running {
-            self.timers.stop(Timer::Stop);
-            self.command(Down::Continue);
-        }
-    }
-
-    /// The console no longer holds the ranks. The start of the last ones may not be known here yet.
-    pub(super) fn release_held(&mut self) {
-        match self.phase {
-            Phase::Preparing | Phase::Starting => self.early.push(Down::GoOn),
-            _ => self.command(Down::GoOn),
-        }
-    }
-
-    pub(super) fn console_lost(&mut self, now: Time) {
-        self.discard(now);
-        self.terminate(now, FAILURE_GRACE);
-    }
-
     /// The daemon through which other managers were to connect has died, and some hosts may not have the job at all. A
     /// job that has not started is given up, and the console submits it again.
     pub(super) fn withdraw(&mut self) {
@@ -420,110 +331,6 @@ impl Job {
         }
     }
 
-    /// Ranks of one world with different MPI libraries would wait for each other forever.
-    fn note_library(&mut self, now: Time, rank: Rank, library: MpiLibrary) {
-        if let Some((other, other_library)) = self.rank_table.note_library(rank, library) {
-            let failure = Failure::TwoLibraries { rank, library, other, other_library };
-            self.end_by_rank(now, rank, failure);
-        }
-    }
-
-    fn note_alone(&mut self, rank: Rank, library: String) {
-        let is_first = self.alone.as_ref().is_none_or(|(known, _)| rank < *known);
-        if is_first && self.rank_table.world_of(rank).is_some_and(|world| world.number == 0) {
-            self.alone = Some((rank, library));
-        }
-    }
-
-    /// Ranks that each ran as rank 0 of 1 did not do the common work that the user wanted.
-    fn review_alone(&mut self) {
-        if self.failure.is_none()
-            && self.rank_table.ended_without_pmi()
-            && let Some((rank, library)) = self.alone.take()
-        {
-            self.fail_rank(rank, Failure::RanAlone { rank, library });
-        }
-    }
-
-    fn exited(&mut self, now: Time, rank: Rank, end: RankEnd) {
-        let Some(ended) = self.end_rank(now, rank, end) else { return };
-        if ended.is_unwanted {
-            // A remaining rank of a failed spawn.
-            self.review_world(ended.first);
-            return self.review_living();
-        }
-        match (end, ended.pmi) {
-            _ if ended.is_retired && retire::is_wanted(end) => self.review_fence(now, ended.first),
-            (RankEnd::Exited(0), Pmi::Initialized) if !self.debugged && !self.elastic => {
-                self.member_failed(now, ended.first, rank, Failure::NotFinalized { rank });
-            }
-            (RankEnd::Exited(0), _) => {
-                self.review_fence(now, ended.first);
-            }
-            (
-                RankEnd::Exited(_) | RankEnd::Signaled { .. } | RankEnd::NotStarted | RankEnd::Lost,
-                _,
-            ) => self.member_failed(now, ended.first, rank, self.blame(rank, end)),
-        }
-        self.review_world(ended.first);
-        self.review_living();
-    }
-
-    pub(super) fn review_living(&mut self) {
-        if self.rank_table.living() == 0 && matches!(self.phase, Phase::Running | Phase::Ending) {
-            self.kill();
-        }
-    }
-
-    /// The failure for the end of a rank. A rank that was terminated or killed after `^C` counts as ended by `^C`.
-    fn blame(&self, rank: Rank, end: RankEnd) -> Failure {
-        match (end, self.wanted_end) {
-            (RankEnd::Signaled { signal: SIGTERM | SIGKILL, .. }, Some(signal)) => {
-                Failure::Interrupted { signal }
-            }
-            _ => Failure::Rank { rank, end },
-        }
-    }
-
-    fn member_failed(&mut self, now: Time, first: Rank, rank: Rank, failure: Failure) {
-        match self.on_failure {
-            OnFailure::End if !self.debugged => self.end_by_rank(now, rank, failure),
-            OnFailure::End | OnFailure::Continue => {
-                self.fail_rank(rank, failure);
-                if !self.debugged {
-                    self.command(Down::Dead { rank });
-                }
-                self.review_fence(now, first);
-            }
-        }
-    }
-
-    /// A host is lost. This ends the job, regardless of the option about failures of ranks, unless no rank of the job
-    /// runs there any more or yet. In a job that is ending, the loss is the first failure if there was no other: the
-    /// ends of ranks, or some output, are then unknown.
-    fn lost(&mut self, now: Time, member: DaemonName, problem: String) {
-        let Some(tree_index) = self.host_slices.tree_index_of(&member) else { return };
-        if self.phase >= Phase::CleaningUp {
-            return;
-        }
-        self.recorder.host_changed(now, HostChange { host: member.clone(), to: HostTurn::Lost });
-        let is_spared =
-            self.phase == Phase::Running && self.spare_loss(now, (tree_index, &member), &problem);
-        self.lost.insert(tree_index);
-        if is_spared {
-            return;
-        }
-        let failure = Failure::HostLost { host: member.to_string(), problem };
-        self.end_by(now, Some(member), failure);
-        if self.has_started {
-            let gone = self.rank_table.living_ranks(|at| HostSlices::is_in_subtree(at, tree_index));
-            for rank in gone {
-                self.end_rank(now, rank, RankEnd::Lost);
-            }
-            self.review_living();
-        }
-    }
-
     /// Ranks entered a fence; `enter` returns the world of the fence.
     fn entered(&mut self, now: Time, enter: impl FnOnce(&mut RankTable) -> Option<Rank>) {
         if let Some(first) = enter(&mut self.rank_table) {
@@ -533,7 +340,7 @@ impl Job {
 
     /// Releases the fences of a world and of its groups that are complete. Ends the job if a fence can never become
     /// complete.
-    fn review_fence(&mut self, now: Time, first: Rank) {
+    pub(super) fn review_fence(&mut self, now: Time, first: Rank) {
         if self.phase > Phase::Ending {
             return;
         }
@@ -565,7 +372,7 @@ impl Job {
     }
 
     /// Records the first failure.
-    fn fail(&mut self, host: Option<DaemonName>, failure: Failure) {
+    pub(super) fn fail(&mut self, host: Option<DaemonName>, failure: Failure) {
         if self.failure.is_none() && !self.withdrawn {
             self.emit(Output::ReportFailed { host, failure: failure.clone() });
             self.failure = Some(failure);
@@ -574,7 +381,7 @@ impl Job {
 
     /// Records the first failure, on the host of a rank. The host is looked up only for the first one: thousands may
     /// follow.
-    fn fail_rank(&mut self, rank: Rank, failure: Failure) {
+    pub(super) fn fail_rank(&mut self, rank: Rank, failure: Failure) {
         if self.failure.is_none() {
             let tree_index = self.tree_index_of(rank);
             let host_slice = tree_index.and_then(|tree_index| self.host_slices.get(tree_index));
@@ -598,7 +405,7 @@ impl Job {
         }
     }
 
-    fn end_by_rank(&mut self, now: Time, rank: Rank, failure: Failure) {
+    pub(super) fn end_by_rank(&mut self, now: Time, rank: Rank, failure: Failure) {
         self.fail_rank(rank, failure);
         if self.phase != Phase::Running || !self.end_part(rank) {
             self.end_for_failure(now);
@@ -606,7 +413,7 @@ impl Job {
     }
 
     /// Sends SIGTERM now, and kills all ranks after `grace`. Kills at once if ranks are still being started.
-    fn terminate(&mut self, now: Time, grace: Duration) {
+    pub(super) fn terminate(&mut self, now: Time, grace: Duration) {
         if self.phase < Phase::Running {
             self.kill();
         }
@@ -678,13 +485,13 @@ impl Job {
     }
 
     /// Bounds the wait for the reader of the output from now on.
-    fn hurry(&mut self, now: Time) {
+    pub(super) fn hurry(&mut self, now: Time) {
         if !std::mem::replace(&mut self.skip_drain, true) && self.phase == Phase::Draining {
             self.timers.set(Timer::Drain, now + DRAIN_GRACE);
         }
     }
 
-    fn discard(&mut self, now: Time) {
+    pub(super) fn discard(&mut self, now: Time) {
         self.hurry(now);
         self.command(Down::Discard);
     }

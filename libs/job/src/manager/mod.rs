@@ -8,7 +8,9 @@
 
 mod blocked;
 mod branch;
+mod console;
 mod debug;
+mod ends;
 mod events;
 mod fence;
 mod groups;
