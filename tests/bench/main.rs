@@ -17,6 +17,7 @@
 //! Runs of all contestants alternate in a changing order. The table shows medians, minima and the ratio of the
 //! medians, as Markdown. The program judges nothing: the budgets are in DESIGN.md 7.
 #![expect(clippy::print_stdout, reason = "prints its table")]
+#![expect(unsafe_code, reason = "resetting a signal's action: nix marks it unsafe")]
 
 mod contest;
 mod echo;
@@ -38,12 +39,14 @@ use std::time::Duration;
 use contest::{Contest, Measured};
 use echo::Work;
 use memory::Sizes;
+use nix::sys::signal::{SigHandler, Signal, signal};
 use programs::{Launcher, Ring};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let what = arguments.next().unwrap_or_default();
     let options: Vec<_> = arguments.collect();
+    heed_interrupts();
     if what == "spin" {
         // A busy process of `share`. It ends with its parent.
         let parent = nix::unistd::Pid::parent();
@@ -99,6 +102,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// In the background of a shell script, SIGINT is ignored. Then `^C` of a launcher would have no effect.
+fn heed_interrupts() {
+    // SAFETY: the default action runs no code of this process.
+    let _ = unsafe { signal(Signal::SIGINT, SigHandler::SigDfl) };
 }
 
 /// `NAME=VALUE` arguments.

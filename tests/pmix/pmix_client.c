@@ -1,8 +1,8 @@
 /* A bare client of PMIx, without an MPI library.
  *
  *   pmix_client nothing       init and finalize
- *   pmix_client putget        each rank puts a value; all fence and get the values of all. Rank 0 prints the
- *                             microseconds of put and commit, of the fence, and of the gets
+ *   pmix_client putget        each rank puts a value; all fence and get the values of all. Each prints its rank, and
+ *                             the microseconds of the clock before the put and after the last get
  *   pmix_client spawn N       N processes of this program, one after the other, and prints how many it has spawned;
  *                             N more for each line of standard input. One rank
  *   pmix_client parent        the last rank spawns a process, which prints "parent R": the rank that has spawned it
@@ -118,20 +118,16 @@ static void get(unsigned rank)
 
 static void putget(void)
 {
-    double times[4];
+    double begin;
 
     /* All begin together. */
     fence(false);
-    times[0] = microseconds();
+    begin = microseconds();
     put();
-    times[1] = microseconds();
     fence(true);
-    times[2] = microseconds();
     for (unsigned rank = 0; rank < size; rank++)
         get(rank);
-    times[3] = microseconds();
-    if (self.rank == 0)
-        printf("%.0f %.0f %.0f\n", times[1] - times[0], times[2] - times[1], times[3] - times[2]);
+    printf("%u %.0f %.0f\n", self.rank, begin, microseconds());
 }
 
 static void spawn(char *program, int count)
