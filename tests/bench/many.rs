@@ -52,7 +52,7 @@ fn milliseconds(time: Measured) -> f64 {
 }
 
 fn start(ring: &Ring, count: usize, repetitions: usize) {
-    let mut contest = Contest::new(format!("start and collect {count} of /bin/true"));
+    let mut contest = Contest::new(format!("many: start and collect {count} of /bin/true"));
     contest.add("floor: posix_spawn and pipes", move || floor::start(count));
     contest.add("the same, pipes read in order", move || floor::start_and_read_in_order(count));
     let launcher = Launcher::ours(ring);

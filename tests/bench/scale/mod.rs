@@ -1,7 +1,7 @@
 //! Rings that no machine here can run: the launch of a job over 1,000 to 100,000 hosts.
 //!
-//! `costs` measures what a daemon and a manager need. `world` gives these costs to the real machines on simulated
-//! hosts. `model` has formulas, for comparison and for numbers of hosts that a ring cannot have.
+//! `costs` measures what a daemon and a manager need. `world` gives these costs to the state machines of ring and
+//! job on simulated hosts. `model` has formulas, for comparison and for numbers of hosts that a ring cannot have.
 
 mod costs;
 mod model;
@@ -36,37 +36,47 @@ const SPEC: usize = 8 * 1024;
 
 pub(crate) fn scale(members: usize, sizes: &[usize], rounds: usize) -> Result<(), String> {
     let costs = Costs::measure(members, rounds)?;
-    println!("\n### costs, from {members} daemons on this machine\n\n{}", costs.table());
-    println!(
-        "\n### a job with a rank on each host, specification of {} KiB, 50 us from host to host, 10 Gbit/s\n",
-        SPEC / 1024
-    );
-    println!(
-        "| hosts | by | scatter ms | all ranks started ms | job over ms | steps | messages of a host: mean / most | \
-         KiB: mean / most | all know of a death ms | lap of mpdtrace s, KiB a hop | list MiB |"
-    );
-    println!("|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    println!("\n### Costs, from {members} daemons of this machine\n\n{}", costs.table());
+    let mut all = Vec::new();
     for &size in sizes {
         if size <= MAX_MEMBERS {
-            row(&simulated(size, costs));
+            all.push(simulated(size, costs));
         }
-        row(&model::figures(size, SPEC, &costs));
+        all.push(model::figures(size, SPEC, &costs));
     }
+    let kib = SPEC / 1024;
+    println!("\n### Times of a job with a rank on each host, specification of {kib} KiB\n");
+    println!(
+        "| hosts | by | answers of the scatter are back ms | all ranks started ms | job over ms | \
+         all know of a death ms | lap of mpdtrace s |\n|---:|---|---:|---:|---:|---:|---:|"
+    );
+    all.iter().for_each(times);
+    println!("\n### Messages and memory of the same\n");
+    println!(
+        "| hosts | by | steps of the scatter | messages of a host: mean / most | KiB sent by a host: mean / most | \
+         KiB in a hop of the lap | list MiB |\n|---:|---|---:|---:|---:|---:|---:|"
+    );
+    all.iter().for_each(traffic);
     Ok(())
 }
 
-fn row(figures: &Figures) {
-    let Figures { hosts, source, scatter_ms, launch_ms, job_ms, steps, .. } = figures;
-    let Figures { messages, most_messages, kib, most_kib, .. } = figures;
-    let Figures { death_ms, lap_s, lap_kib, list_mib, .. } = figures;
+fn times(figures: &Figures) {
+    let Figures { hosts, source, scatter_ms, launch_ms, job_ms, death_ms, lap_s, .. } = figures;
     println!(
-        "| {hosts} | {source} | {scatter_ms:.1} | {launch_ms:.1} | {job_ms:.1} | {steps:.0} | \
-         {messages:.1} / {most_messages:.0} | {kib:.0} / {most_kib:.0} | {death_ms:.1} | {lap_s:.2}, {lap_kib:.0} | \
-         {list_mib:.1} |"
+        "| {hosts} | {source} | {scatter_ms:.1} | {launch_ms:.1} | {job_ms:.1} | {death_ms:.1} | {lap_s:.2} |"
     );
 }
 
-/// The real machines.
+fn traffic(figures: &Figures) {
+    let Figures { hosts, source, steps, messages, most_messages, .. } = figures;
+    let Figures { kib, most_kib, lap_kib, list_mib, .. } = figures;
+    println!(
+        "| {hosts} | {source} | {steps:.0} | {messages:.1} / {most_messages:.0} | {kib:.0} / {most_kib:.0} | \
+         {lap_kib:.0} | {list_mib:.1} |"
+    );
+}
+
+/// By the state machines of real daemons and managers.
 fn simulated(size: usize, costs: Costs) -> Figures {
     const LONG: f64 = 9e6;
     let mut world = World::formed(size, SPEC, costs);
@@ -84,7 +94,7 @@ fn simulated(size: usize, costs: Costs) -> Figures {
     let Phase { messages, most_messages, bytes, most_bytes, .. } = launch;
     Figures {
         hosts: size,
-        source: "machines",
+        source: "simulator",
         scatter_ms,
         launch_ms,
         job_ms,
