@@ -12,7 +12,7 @@ use crate::programs::{Launcher, Ring};
 const SPINNERS: usize = 4;
 
 /// How often the ranks repeat their work, so that a run takes seconds.
-const ROUNDS: &str = "40";
+const ROUNDS: &str = "10";
 
 /// Prints both tables: four ranks that compute and communicate, and the start of `ranks` ranks.
 pub(crate) fn tables(ring: &Ring, ranks: usize, repetitions: usize) -> Result<(), String> {
