@@ -178,10 +178,14 @@ fn stacks_and_gdba_work_for_a_private_job() {
     assert!(stacks.code(0).quiet().out().contains("0-1: main"), "{stacks}");
     let look = suite.mpirun(["-gdba", &name]).input("print answer\nquit\n").deadline(60).output();
     assert!(look.code(0).out().contains("1: $1 = 43\n"), "{look}");
-    // A job that ended now would end the session of its debuggers, too.
     suite.mpirun(["-gdba", &name]).input("detach\n").deadline(60).output().code(0);
-    job.send(Signal::SIGTERM);
-    job.wait().code(143);
+    // The ranks run again, and end when they are released. That also ends the session which has released them.
+    let mut last = suite.mpirun(["-gdba", &name]).input_pipe().deadline(60).start();
+    let mut input = last.stdin();
+    input.write_all(b"set var released = 1\ndetach\n").expect("the session reads");
+    job.wait().code(3);
+    drop(input);
+    last.wait();
     suite.gone(&[]);
 }
 
