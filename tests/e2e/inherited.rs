@@ -108,8 +108,8 @@ fn ranks_of_root_share_the_cpus_as_if_each_had_a_session() {
         // No rank ends before all have noted the weight of their session.
         let weights = |ranks: u32| {
             let text = format!(
-                "d=$(mktemp -d) && $MPIRUN -n {ranks} -env D $d -env N {ranks} sh -c 'cat /proc/self/autogroup \
-                 >$D/$PMI_RANK; until [ $(ls $D | wc -l) = $N ]; do sleep 0.01; done' \
+                "d=$(mktemp -d) && $MPIRUN -n {ranks} -env D $d -env N {ranks} sh -c 'w=$(cat /proc/self/autogroup); \
+                 echo \"$w\" >$D/$PMI_RANK; until [ $(ls $D | wc -l) = $N ]; do sleep 0.01; done' \
                  && cat $d/* | sed 's/.* nice //' | sort -u; rm -r $d"
             );
             said(&suite.bash(&text).output())
