@@ -4,10 +4,13 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd, RawFd};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use mpd_io::pidfd::Pidfd;
 use mpd_io::spawn::{Extra, Fate, Spawn, fate_of, own_environment};
+use mpd_io::tree::is_still;
 use mpd_wire::{JobId, RankSet};
 use nix::unistd::Pid;
 
@@ -54,6 +57,17 @@ impl Opened {
         }
     }
 
+    /// Waits until the debugger has stopped at the terminal's signal or has ended, at most about
+    /// this long.
+    pub(crate) fn wait_for_stop(&self, patience: Duration) {
+        const STEP: Duration = Duration::from_millis(1);
+        let mut left = patience;
+        while !is_still(self.process, true) && left > Duration::ZERO {
+            thread::sleep(STEP);
+            left = left.saturating_sub(STEP);
+        }
+    }
+
     /// Asks the debugger to end.
     pub(crate) fn end(&self) {
         let _ = self.pidfd.signal(libc::SIGTERM);
@@ -64,5 +78,51 @@ impl AsRawFd for Opened {
     /// Readable when the debugger has ended.
     fn as_raw_fd(&self) -> RawFd {
         self.pidfd.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn opened(script: &str) -> (Child, Opened) {
+        let child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let process = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        (child, Opened { process, pidfd: Pidfd::open(process).unwrap() })
+    }
+
+    #[test]
+    fn the_wait_for_a_debugger_ends_with_its_stop() {
+        let (mut child, debugger) = opened("sleep 0.05; kill -STOP $$");
+        debugger.wait_for_stop(LONG);
+        let fate = fate_of(debugger.process).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(fate, Some(Fate::Stopped));
+    }
+
+    #[test]
+    fn the_wait_also_ends_after_a_stop_that_was_seen_before() {
+        let (mut child, debugger) = opened("kill -STOP $$");
+        debugger.wait_for_stop(LONG);
+        assert_eq!(debugger.has_ended(), None);
+        debugger.wait_for_stop(Duration::MAX);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn the_wait_ends_if_the_debugger_ends_or_does_not_stop() {
+        let (mut child, debugger) = opened("exit 0");
+        debugger.wait_for_stop(Duration::MAX);
+        child.wait().unwrap();
+        let (mut child, debugger) = opened("exec sleep 600");
+        debugger.wait_for_stop(Duration::from_millis(10));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 }

@@ -272,7 +272,7 @@ impl Run {
     /// the job also ends the debugger.
     fn leave_to_debugger(&mut self, signal: i32) -> bool {
         match signal {
-            // The shell waits until both processes have stopped.
+            // Both processes stop.
             SIGTSTP => self.push(Output::Stop),
             SIGINT | SIGQUIT | SIGWINCH | SIGCONT => {}
             _ if signals::ends(signal) => {

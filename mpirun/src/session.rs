@@ -29,6 +29,9 @@ use crate::reports::Reports;
 use crate::run::{Beside, Input, Output, Run, Settings};
 use crate::{mpir, processes};
 
+/// Time for the debugger of crashed ranks to restore the terminal and stop.
+const STOP_PATIENCE: Duration = Duration::from_secs(1);
+
 const CONN: Token = Token(0);
 const SIGNALS: Token = Token(1);
 const STDIN: Token = Token(2);
@@ -316,6 +319,9 @@ impl Console<'_> {
     /// Stops this process; returns when it is continued.
     fn stop(&mut self) {
         self.link.flush(self.poll.registry());
+        // The shell takes the stop of this process for that of the job. It would continue a
+        // debugger that has not stopped yet, which would then stop without anybody to continue it.
+        self.opened.iter().for_each(|opened| opened.wait_for_stop(STOP_PATIENCE));
         match &mut self.debug_console {
             Some(debug_console) => debug_console.stop(),
             None => drop(raise(Signal::SIGSTOP)),

@@ -256,7 +256,7 @@ impl Stopped {
 
 /// Whether a process is stopped or dead. A signal takes effect only when its process is next scheduled. A child that
 /// another process traces counts only if `also_traced`.
-fn is_still(pid: Pid, also_traced: bool) -> bool {
+pub fn is_still(pid: Pid, also_traced: bool) -> bool {
     let flags =
         WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     match waitid(Id::Pid(pid), flags) {

@@ -168,7 +168,6 @@ fn keys_go_to_the_debugger_while_it_is_open() {
     scene.terminal.shows_prompt();
     scene.terminal.enter("fg");
     scene.terminal.shows("fg\n");
-    wait_until("it continues", || !suite.running("mpirun")[0].is_stopped());
     scene.shows("print 4 + 2", "0: $2 = 6\n");
     scene.quits(139, "killed by signal 11");
     suite.only_the_daemon_is_left();
