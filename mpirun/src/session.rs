@@ -320,7 +320,7 @@ impl Console<'_> {
     fn stop(&mut self) {
         self.link.flush(self.poll.registry());
         // The shell takes the stop of this process for that of the job. It would continue a
-        // debugger that has not stopped yet, which would then stop without anybody to continue it.
+        // debugger that has not stopped yet, and which then would stay stopped.
         self.opened.iter().for_each(|opened| opened.wait_for_stop(STOP_PATIENCE));
         match &mut self.debug_console {
             Some(debug_console) => debug_console.stop(),
