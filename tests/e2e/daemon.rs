@@ -267,20 +267,15 @@ fn a_daemon_does_not_answer_another_user() {
     suite.start_daemon();
     // Even if the directories permit access.
     for path in ["", "bin", "run", "run/mpd.sock"] {
-        allow(&suite, path, 0o777);
+        suite.allow(path, 0o777);
     }
     let rundir = suite.rundir().display().to_string();
     let run = suite.as_self(suite.program("t-run")).arg("uid=60205").directory("/");
     let output = run.arg(suite.program("mpd")).args(["--status", "--rundir", &rundir]).output();
     output.failed();
     assert!(!output.out().contains("\"pid\""), "{output}");
-    allow(&suite, "run", 0o700);
+    suite.allow("run", 0o700);
     suite.status();
-}
-
-fn allow(suite: &Suite, path: &str, mode: u32) {
-    let mode = PermissionsExt::from_mode(mode);
-    std::fs::set_permissions(suite.path(path), mode).expect("chmod");
 }
 
 fn assert_serves(suite: &Suite, daemon: &Process) {

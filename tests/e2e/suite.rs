@@ -21,8 +21,18 @@ use crate::run::{Output, Run, comes_true, wait_until};
 /// How long after the end of a job all its objects may exist.
 const LEAVE: Duration = Duration::from_secs(8);
 /// The programs that another user needs copies of.
-const PROGRAMS: [&str; 9] =
-    ["mpd", "mpdboot", "mpirun", "t-env", "t-exit-with", "t-group", "t-ipc", "t-run", "t-signals"];
+const PROGRAMS: [&str; 10] = [
+    "mpd",
+    "mpdboot",
+    "mpdstate",
+    "mpirun",
+    "t-env",
+    "t-exit-with",
+    "t-group",
+    "t-ipc",
+    "t-run",
+    "t-signals",
+];
 /// One look can overlook a process that forks and ends all the time; this number of looks cannot.
 const LOOKS: usize = 5;
 
@@ -82,6 +92,11 @@ impl Suite {
     /// A path in the private directory.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.directory.path().join(name)
+    }
+
+    /// Sets the mode of a path in the private directory.
+    pub(crate) fn allow(&self, path: &str, mode: u32) {
+        fs::set_permissions(self.path(path), PermissionsExt::from_mode(mode)).expect("chmod");
     }
 
     /// A new directory that the ranks may write to, as an argument.
