@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -14,6 +14,9 @@ use mpd_io::conn::{Conn, Filled};
 use mpd_wire::message::{ConsoleReply, Happening, MemberView, Opening, RingRequest, RingView};
 use mpd_wire::{Address, DaemonName, Instance, Standing, frame};
 use tempfile::TempDir;
+
+/// Text that would write over a terminal line or forge a message.
+pub(crate) const NAUGHTY: &str = "x\nmpdtrace: FAKE \u{1b}]0;t\u{7}\u{9b}";
 
 /// Steps of the daemon on a connection; after the last step it closes the connection.
 pub(crate) enum Act {
@@ -265,4 +268,21 @@ pub(crate) fn refusal(text: &str) -> Vec<Act> {
 pub(crate) fn done(missing: &[&str]) -> Vec<Act> {
     let missing = missing.iter().map(|n| name(n)).collect();
     vec![Act::Say(ConsoleReply::Done { missing })]
+}
+
+/// A remote shell that runs the command on this host: it drops the options and the host.
+pub(crate) fn home_shell(directory: &Path, name: &str) -> String {
+    const SCRIPT: &str = "#!/bin/sh\n\
+        host=$1; [ \"$1\" = -x ] && { while [ \"$1\" != -- ]; do shift; done; shift; host=$1; }\n\
+        shift\n\
+        case $host in\n\
+        far) echo 'ssh: connect to host far port 22: No route to host' >&2; exit 255 ;;\n\
+        bare) exec sh -c '/nowhere/x' ;;\n\
+        esac\n\
+        echo 'Welcome to the cluster'\n\
+        exec sh -c \"$*\"\n";
+    let path = directory.join(name);
+    std::fs::write(&path, SCRIPT).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
 }
