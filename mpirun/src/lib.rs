@@ -50,6 +50,7 @@ mod multi_prog;
 pub mod once;
 mod opened;
 pub mod options;
+mod patience;
 pub mod private;
 pub mod processes;
 pub mod reports;

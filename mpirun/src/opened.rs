@@ -4,7 +4,6 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd, RawFd};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -15,6 +14,7 @@ use mpd_wire::{JobId, RankSet};
 use nix::unistd::Pid;
 
 use crate::debug::NAME;
+use crate::patience::wait_until;
 use crate::ring_options::RingOptions;
 
 /// A running debugger.
@@ -60,12 +60,7 @@ impl Opened {
     /// Waits until the debugger has stopped at the terminal's signal or has ended, at most about
     /// this long.
     pub(crate) fn wait_for_stop(&self, patience: Duration) {
-        const STEP: Duration = Duration::from_millis(1);
-        let mut left = patience;
-        while !is_still(self.process, true) && left > Duration::ZERO {
-            thread::sleep(STEP);
-            left = left.saturating_sub(STEP);
-        }
+        wait_until(patience, || is_still(self.process, true));
     }
 
     /// Asks the debugger to end.

@@ -272,7 +272,7 @@ impl Run {
     /// the job also ends the debugger.
     fn leave_to_debugger(&mut self, signal: i32) -> bool {
         match signal {
-            // Both processes stop.
+            // Its keys stop the debugger. This process stops after it.
             SIGTSTP => self.push(Output::Stop),
             SIGINT | SIGQUIT | SIGWINCH | SIGCONT => {}
             _ if signals::ends(signal) => {

@@ -319,8 +319,8 @@ impl Console<'_> {
     /// Stops this process; returns when it is continued.
     fn stop(&mut self) {
         self.link.flush(self.poll.registry());
-        // The shell takes the stop of this process for that of the job. It would continue a
-        // debugger that has not stopped yet, and which then would stay stopped.
+        // The shell waits for the stop of this process only. A debugger that stops after the SIGCONT
+        // of the shell would stay stopped.
         self.opened.iter().for_each(|opened| opened.wait_for_stop(STOP_PATIENCE));
         match &mut self.debug_console {
             Some(debug_console) => debug_console.stop(),

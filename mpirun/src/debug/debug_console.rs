@@ -22,6 +22,7 @@ use super::pipes::{From, Pipes};
 use super::plain::Plain;
 use super::terminal::Terminal;
 use crate::messages::RETRY;
+use crate::patience::wait_until;
 
 const STDIN: Token = Token(10);
 const WAKE: Token = Token(11);
@@ -280,22 +281,17 @@ impl Beside for DebugConsole {
 
     fn close(&mut self, now: Time) -> Option<u8> {
         const PATIENCE: Duration = Duration::from_secs(2);
-        const STEP: Duration = Duration::from_millis(5);
         self.pipes.end();
         while self.pipes.are_ready() {
             self.read_job(now);
         }
         self.report(now, Input::JobEnded);
-        let mut left = PATIENCE;
         match &mut self.face {
             Face::Terminal(terminal) => terminal.close(),
-            Face::Plain(plain) => {
-                while plain.waiting() > 0 && left > Duration::ZERO {
-                    std::thread::sleep(STEP);
-                    left = left.saturating_sub(STEP);
-                    plain.flush();
-                }
-            }
+            Face::Plain(plain) => wait_until(PATIENCE, || {
+                plain.flush();
+                plain.waiting() == 0
+            }),
         }
         self.prompt.exit_code()
     }

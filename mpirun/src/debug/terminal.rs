@@ -17,6 +17,7 @@ use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::{getpgrp, tcgetpgrp};
 
 use super::editor::{Edited, Editor, Event, PROMPT};
+use crate::patience::wait_until;
 
 /// Most pieces of text that wait in the channel to the thread.
 const MAX_WAITING: usize = 64;
@@ -159,14 +160,10 @@ impl Terminal {
 
     /// Shows the remaining text and restores the terminal.
     pub(super) fn close(&mut self) {
-        const STEP: Duration = Duration::from_millis(5);
-        let mut left = PATIENCE;
-        self.flush();
-        while !self.is_drained() && left > Duration::ZERO {
-            thread::sleep(STEP);
-            left = left.saturating_sub(STEP);
+        wait_until(PATIENCE, || {
             self.flush();
-        }
+            self.is_drained()
+        });
         if self.editing.swap(false, Ordering::SeqCst) && self.is_drained() {
             // The terminal has taken all text before, so it takes this too.
             let _ = io::stdout().write_all(format!("{PASTE_OFF}\r\n").as_bytes());
