@@ -1,7 +1,7 @@
 //! The daemon continues whatever a console does, and only one daemon serves a run directory.
 
 use std::io::{Read, Write};
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -106,8 +106,7 @@ fn an_unusable_run_directory_is_named_in_the_error() {
 #[test]
 fn a_run_directory_open_to_other_users_is_refused_or_closed() {
     let suite = Suite::new();
-    let mode = PermissionsExt::from_mode(0o777);
-    std::fs::set_permissions(suite.rundir(), mode).expect("chmod");
+    suite.allow("run", 0o777);
     let output = suite.mpd(&["--daemon"]).output();
     if output.exit_code() == Some(0) {
         let mode = std::fs::metadata(suite.rundir()).expect("it is there").permissions().mode();

@@ -2,7 +2,7 @@
 //! and plays the given host.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use mpd_tests::surroundings::setting;
@@ -45,7 +45,7 @@ impl World {
     fn of(suite: Suite) -> Self {
         suite.new_directory("hosts");
         fs::write(suite.path("shell"), SHELL).expect("a script");
-        fs::set_permissions(suite.path("shell"), PermissionsExt::from_mode(0o755)).expect("chmod");
+        suite.allow("shell", 0o755);
         Self { suite }
     }
 

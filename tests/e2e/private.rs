@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::PathBuf;
 
 use mpd_tests::surroundings::setting;
@@ -213,7 +213,7 @@ fn a_private_ring_refuses_other_jobs_and_exit_requests() {
     let (job, _) = sleeping(&suite, &["-n", "1"]);
     // A run directory whose daemon is the private daemon.
     let false_one = suite.new_directory("false");
-    fs::set_permissions(&false_one, PermissionsExt::from_mode(0o700)).expect("chmod");
+    suite.allow("false", 0o700);
     symlink(&sockets(&suite)[0], suite.path("false/mpd.sock")).expect("a link");
     let asked = |run: Run| -> Output { run.env("MPD_RUNDIR", &false_one).output() };
     let refused = asked(suite.mpirun(["-n", "1", "touch", "ran"]));
@@ -262,14 +262,10 @@ fn another_user_gets_no_answer_from_a_private_ring() {
     ask("uid=60211").code(0).prints("answered\n");
     ask("uid=60212").failed().says(&["PermissionError"]);
     // Even if the directories permit access.
-    let allow = |path: &str, mode| {
-        let mode = PermissionsExt::from_mode(mode);
-        fs::set_permissions(suite.path(path), mode).expect("chmod");
-    };
-    ["run", "run/private"].into_iter().for_each(|path| allow(path, 0o777));
-    fs::set_permissions(socket, PermissionsExt::from_mode(0o777)).expect("chmod");
+    ["run", "run/private"].into_iter().for_each(|path| suite.allow(path, 0o777));
+    suite.allow(socket, 0o777);
     ask("uid=60212").code(0).prints("closed\n");
-    ["run", "run/private"].into_iter().for_each(|path| allow(path, 0o700));
+    ["run", "run/private"].into_iter().for_each(|path| suite.allow(path, 0o700));
     ask("uid=60211").code(0).prints("answered\n");
     job.send(Signal::SIGTERM);
     job.wait().code(143);
@@ -296,9 +292,9 @@ fn the_next_console_removes_only_the_socket_of_a_killed_daemon() {
 #[test]
 fn with_an_unwritable_run_directory_a_job_runs_unlisted() {
     let suite = if is_root() { Suite::as_user(60_213) } else { Suite::new() };
-    fs::set_permissions(suite.rundir(), PermissionsExt::from_mode(0o500)).expect("chmod");
+    suite.allow("run", 0o500);
     suite.mpirun(["-n", "2", "echo", "x"]).output().code(0).quiet().prints("x\nx\n");
-    fs::set_permissions(suite.rundir(), PermissionsExt::from_mode(0o700)).expect("chmod");
+    suite.allow("run", 0o700);
     assert!(!suite.rundir().join("private").exists());
     // A file in the place of the directory is also not writable.
     fs::write(suite.rundir().join("private"), "").expect("a file");
@@ -373,7 +369,7 @@ fn the_last_private_job_removes_an_empty_default_run_directory() {
     let suite = Suite::new();
     let session = suite.path("tmp/session");
     fs::create_dir(&session).expect("a directory");
-    fs::set_permissions(&session, PermissionsExt::from_mode(0o700)).expect("chmod");
+    suite.allow("tmp/session", 0o700);
     let job = |arguments: &[&str]| {
         let run = suite.mpirun(arguments).without_env("MPD_RUNDIR");
         run.env("XDG_RUNTIME_DIR", &session)

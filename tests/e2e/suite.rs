@@ -81,11 +81,10 @@ impl Suite {
         let suite = Self { directory, mark, user, started: Mutex::default() };
         for name in ["run", "tmp", "home", "bin", "work"] {
             fs::create_dir(suite.path(name)).expect("a directory");
-            fs::set_permissions(suite.path(name), PermissionsExt::from_mode(0o700)).expect("chmod");
+            suite.allow(name, 0o700);
             chown(suite.path(name), user, user).expect("chown");
         }
-        let public = PermissionsExt::from_mode(0o711);
-        fs::set_permissions(suite.directory.path(), public).expect("chmod");
+        suite.allow("", 0o711);
         suite
     }
 
@@ -95,7 +94,7 @@ impl Suite {
     }
 
     /// Sets the mode of a path in the private directory.
-    pub(crate) fn allow(&self, path: &str, mode: u32) {
+    pub(crate) fn allow(&self, path: impl AsRef<Path>, mode: u32) {
         fs::set_permissions(self.path(path), PermissionsExt::from_mode(mode)).expect("chmod");
     }
 

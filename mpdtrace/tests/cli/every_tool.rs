@@ -6,6 +6,25 @@ use mpd_wire::message::{ConsoleReply, JobRef, RingRequest};
 
 use crate::support::{Act, Daemon, NAUGHTY, command, done, finish, refusal, ring, run};
 
+/// Command lines of tools that ask the daemon.
+const ASKING: &[(&str, &[&str])] = &[
+    ("mpdtrace", &[]),
+    ("mpdtrace", &["--trace-hops"]),
+    ("mpdringtest", &[]),
+    ("mpdringtest", &["5"]),
+    ("mpdallexit", &[]),
+    ("mpdexit", &["localmpd"]),
+    ("mpdexit", &["h2"]),
+    ("mpddrain", &["h2"]),
+    ("mpdlistjobs", &[]),
+    ("mpdkilljob", &["1"]),
+    ("mpdsigjob", &["INT", "-j", "1"]),
+    ("mpdstdin", &["1", "all"]),
+    ("mpdstate", &["1"]),
+    ("mpdping", &["h2"]),
+    ("mpdwatch", &[]),
+];
+
 #[test]
 fn a_tool_can_be_selected_by_an_argument() {
     let daemon = Daemon::of(ring(&["h1", "h2"]));
@@ -19,20 +38,7 @@ fn a_tool_can_be_selected_by_an_argument() {
 #[test]
 fn text_of_the_daemon_cannot_drive_a_terminal_or_forge_lines() {
     let daemon = Daemon::new(|_| refusal(NAUGHTY));
-    for (program, arguments) in [
-        ("mpdtrace", &[][..]),
-        ("mpdtrace", &["--trace-hops"]),
-        ("mpdringtest", &[]),
-        ("mpdallexit", &[]),
-        ("mpdexit", &["localmpd"]),
-        ("mpdlistjobs", &[]),
-        ("mpdkilljob", &["1"]),
-        ("mpdsigjob", &["INT", "-j", "1"]),
-        ("mpdstdin", &["1", "all"]),
-        ("mpdstate", &["1"]),
-        ("mpdping", &["h2"]),
-        ("mpdwatch", &[]),
-    ] {
+    for &(program, arguments) in ASKING {
         let err = daemon.run(program, arguments).bad(program);
         assert_eq!(err.lines().count(), 1, "{err}");
         assert!(err.contains("x\\nmpdtrace: FAKE \\u{1b}"), "{err}");
@@ -64,21 +70,7 @@ fn silence_a_closed_connection_garbage_and_an_unfit_reply_have_different_errors(
 #[test]
 fn without_a_daemon_each_tool_says_how_to_start_one() {
     let directory = tempfile::tempdir().unwrap();
-    for (program, arguments) in [
-        ("mpdtrace", &[][..]),
-        ("mpdtrace", &["--trace-hops"]),
-        ("mpdringtest", &["5"]),
-        ("mpdallexit", &[]),
-        ("mpdexit", &["h2"]),
-        ("mpddrain", &["h2"]),
-        ("mpdlistjobs", &[]),
-        ("mpdkilljob", &["1"]),
-        ("mpdsigjob", &["INT", "-j", "1"]),
-        ("mpdstdin", &["1", "all"]),
-        ("mpdstate", &["1"]),
-        ("mpdping", &["h2"]),
-        ("mpdwatch", &[]),
-    ] {
+    for &(program, arguments) in ASKING {
         let err = run(program, &directory.path().join("none"), arguments).bad(program);
         assert!(err.contains("no daemon is running with") && err.contains("mpdboot"), "{err}");
     }

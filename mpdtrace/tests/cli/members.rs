@@ -9,10 +9,7 @@ use crate::support::{Act, Daemon, done, name, refusal, ring};
 fn mpdexit_finds_members_as_they_are_listed() {
     let mut view = ring(&["h1", "h2.x.org", "h3"]);
     view.members[2].standing = Standing::Dead;
-    let daemon = Daemon::new(move |request| match request {
-        RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(view.clone()))],
-        _ => done(&[]),
-    });
+    let daemon = Daemon::confirming(view, &[]);
     for text in ["h2.x.org", "h2.x.org_5001", "h2", "h2_5001"] {
         assert_eq!(daemon.run("mpdexit", &[text]).good(), "");
         let member = Some(name("h2.x.org"));
@@ -28,11 +25,7 @@ fn mpdexit_finds_members_as_they_are_listed() {
 
 #[test]
 fn mpddrain_takes_several_members_and_can_be_undone() {
-    let view = ring(&["h1", "h2.x.org", "h3"]);
-    let daemon = Daemon::new(move |request| match request {
-        RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(view.clone()))],
-        _ => done(&[]),
-    });
+    let daemon = Daemon::confirming(ring(&["h1", "h2.x.org", "h3"]), &[]);
     let asked = |daemon: &Daemon| daemon.asked().pop().unwrap();
     assert_eq!(daemon.run("mpddrain", &["h2", "localmpd"]).good(), "");
     let members = vec![name("h2.x.org"), name("h1")];
@@ -48,11 +41,7 @@ fn mpddrain_takes_several_members_and_can_be_undone() {
 
 #[test]
 fn members_that_did_not_confirm_are_named() {
-    let view = ring(&["h1", "h4", "h7"]);
-    let daemon = Daemon::new(move |request| match request {
-        RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(view.clone()))],
-        _ => done(&["h4", "h7"]),
-    });
+    let daemon = Daemon::confirming(ring(&["h1", "h4", "h7"]), &["h4", "h7"]);
     for (program, arguments) in [
         ("mpdallexit", &[][..]),
         ("mpdexit", &["localmpd"]),

@@ -68,6 +68,14 @@ impl Daemon {
         })
     }
 
+    /// A daemon that reports the ring and confirms all other requests. No answer came from `missing`.
+    pub(crate) fn confirming(view: RingView, missing: &'static [&'static str]) -> Self {
+        Self::new(move |request| match request {
+            RingRequest::Describe => vec![Act::Say(ConsoleReply::Ring(view.clone()))],
+            _ => done(missing),
+        })
+    }
+
     pub(crate) fn rundir(&self) -> PathBuf {
         self.directory.path().join("r")
     }
