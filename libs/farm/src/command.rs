@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::shell::{self, Stand};
+
 /// Words that a shell understands as a first word, and not as a program. Left out are those whose programs do the same.
 const BUILTINS: [&str; 55] = [
     ".", ":", "[", "alias", "bg", "break", "builtin", "case", "cd", "chdir", "command", "continue",
@@ -73,6 +75,10 @@ pub fn quote(text: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(text);
         return;
     }
+    quote_always(text, out);
+}
+
+fn quote_always(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'\'');
     for byte in text {
         match byte {
@@ -93,6 +99,28 @@ enum Part {
     Number,
 }
 
+/// Why an input cannot stand where a template has it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{{}} stands where a shell would execute $(...) and backquotes of an input. {}",
+    advice(.0)
+)]
+pub struct UnsafePlace(
+    /// The command line that does the same and is safe.
+    pub Option<Vec<u8>>,
+);
+
+fn advice(works: &Option<Vec<u8>>) -> String {
+    works.as_ref().map_or_else(
+        || "This gives a script the input as $1: mpdfarm sh -c 'SCRIPT' sh {}".to_owned(),
+        |works| format!("This works: mpdfarm {}", String::from_utf8_lossy(works)),
+    )
+}
+
+/// Names of shells, whose `-c` is followed by a script.
+const SHELLS: [&[u8]; 10] =
+    [b"ash", b"bash", b"csh", b"dash", b"fish", b"ksh", b"mksh", b"sh", b"tcsh", b"zsh"];
+
 /// A command with places for an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
@@ -104,29 +132,44 @@ pub struct Template {
 impl Template {
     /// A template. One argument is a line for a shell. Several arguments are the words of a command, which no shell
     /// changes. `{}` is the input and `{#}` the number of the task. Without `{}` the input is the last word.
-    pub fn new(arguments: &[Vec<u8>]) -> Self {
+    ///
+    /// # Errors
+    /// [`UnsafePlace`]: an input would be executed.
+    pub fn new(arguments: &[Vec<u8>]) -> Result<Self, UnsafePlace> {
         let mut split: Vec<Vec<Part>> = arguments.iter().map(|argument| parts(argument)).collect();
         let has_input = split.iter().flatten().any(|part| *part == Part::Input);
-        if let [line] = &mut split[..] {
-            if !has_input {
-                line.extend([Part::Text(b" ".to_vec()), Part::Input]);
-            }
-            return Self { parts: std::mem::take(line), words: Vec::new() };
+        if let [argument] = arguments {
+            let line = if has_input { argument.clone() } else { [&argument[..], b" {}"].concat() };
+            check_line(&line)?;
+            return Ok(Self { parts: parts(&line), words: Vec::new() });
         }
+        check_scripts(arguments)?;
         if !has_input {
             split.push(vec![Part::Input]);
         }
-        Self { parts: Vec::new(), words: split }
+        Ok(Self { parts: Vec::new(), words: split })
     }
 
     /// The command line for an input.
     pub fn line(&self, number: u64, input: &[u8]) -> Vec<u8> {
         let mut line = Vec::new();
-        for part in &self.parts {
-            match part {
-                Part::Text(text) => line.extend_from_slice(text),
-                Part::Input => quote(input, &mut line),
-                Part::Number => line.extend_from_slice(number.to_string().as_bytes()),
+        for (at, part) in self.parts.iter().enumerate() {
+            let number = number.to_string();
+            let text = match part {
+                Part::Text(text) => {
+                    line.extend_from_slice(text);
+                    continue;
+                }
+                Part::Input => input,
+                Part::Number => number.as_bytes(),
+            };
+            let behind = self.parts.get(at + 1);
+            let redirects = |it: &Part| matches!(it, Part::Text(text) if text.starts_with(b">") || text.starts_with(b"<"));
+            if behind.is_some_and(redirects) {
+                // Digits alone would be the number of a descriptor.
+                quote_always(text, &mut line);
+            } else {
+                quote(text, &mut line);
             }
         }
         for word in &self.words {
@@ -145,6 +188,49 @@ impl Template {
         }
         line
     }
+}
+
+/// Checks the places of inputs in a line for a shell.
+fn check_line(line: &[u8]) -> Result<(), UnsafePlace> {
+    if shell::stands(line).iter().all(|(_, stand)| *stand == Stand::Free) {
+        return Ok(());
+    }
+    let works = shell::outside_of_quotes(line).filter(|line| check_line(line).is_ok());
+    Err(UnsafePlace(works.map(|line| shown(&[line]))))
+}
+
+/// Checks the scripts that shells get as arguments. An input that is a whole script was meant so.
+fn check_scripts(arguments: &[Vec<u8>]) -> Result<(), UnsafePlace> {
+    let is_shell = |word: &Vec<u8>| {
+        word.rsplit(|byte| *byte == b'/').next().is_some_and(|name| SHELLS.contains(&name))
+    };
+    let takes_script = |word: &Vec<u8>| matches!(&word[..], [b'-', letters @ .., b'c'] if letters.iter().all(u8::is_ascii_alphabetic));
+    let Some(shell) = arguments.iter().position(is_shell) else { return Ok(()) };
+    let Some(option) = arguments[shell..].iter().position(takes_script) else { return Ok(()) };
+    let at = shell + option + 1;
+    let Some(script) = arguments.get(at) else { return Ok(()) };
+    if script == b"{}" || !script.windows(2).any(|two| two == b"{}") {
+        return Ok(());
+    }
+    // With further arguments, $1 is one of the user's.
+    let works = shell::with_argument(script).filter(|_| arguments.len() == at + 1);
+    Err(UnsafePlace(works.map(|script| {
+        let mut words = arguments[..at].to_vec();
+        words.extend([script, b"sh".to_vec(), b"{}".to_vec()]);
+        shown(&words)
+    })))
+}
+
+/// The words as a user types them. Braces do not need quotes.
+fn shown(words: &[Vec<u8>]) -> Vec<u8> {
+    let mut line = Vec::new();
+    for word in words {
+        if !line.is_empty() {
+            line.push(b' ');
+        }
+        if word == b"{}" { line.extend_from_slice(word) } else { quote(word, &mut line) }
+    }
+    line
 }
 
 fn parts(mut text: &[u8]) -> Vec<Part> {

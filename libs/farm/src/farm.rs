@@ -3,6 +3,9 @@
 //! **Batches.** A host gets as many tasks as its slots run, and further ones for a quarter of a second of work, by the
 //! mean time of its tasks. So short tasks reach it in batches, and long tasks wait here, where every host can get them.
 //!
+//! **Losses.** A worker says that a task begins before it begins. If a host is lost, what it has said last may be lost too. So as
+//! many of its tasks as run at a time count as begun.
+//!
 //! **Taking back.** If nothing waits here and a host has a free slot, the host with most waiting tasks returns half of
 //! them.
 
@@ -25,6 +28,8 @@ const MAX_STARTS: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(1);
 /// How many tasks are looked at to find one for another host.
 const LOOKED_AT: usize = 16;
+/// The end of a line that can be no task: its command cannot be executed.
+const UNFIT: Outcome = Outcome::Exited(126);
 /// The greatest number of failures that the exit code shows.
 const MAX_FAILURES: u64 = 100;
 
@@ -61,6 +66,10 @@ pub enum Input {
     Lost(HostId),
     /// A task was read.
     Task(Task),
+    /// A line that can be no task was read. It has failed.
+    Unfit,
+    /// A task was read that an earlier run of the farm has recorded as failed. It does not run again.
+    FailedBefore,
     /// There are no further tasks.
     InputEnded,
     /// A task has begun.
@@ -153,6 +162,8 @@ struct Waiting {
 #[derive(Debug)]
 struct Given {
     task: Task,
+    /// Its place in the order in which tasks were given. A host begins them in this order.
+    order: u64,
     /// How often it has run, with this time.
     runs: u32,
     started: bool,
@@ -241,6 +252,8 @@ pub struct Farm {
     again: VecDeque<Waiting>,
     waiting: VecDeque<Waiting>,
     input_ended: bool,
+    /// How many tasks were given so far.
+    gifts: u64,
     stop: Option<Stop>,
     /// Running tasks were killed.
     killing: bool,
@@ -260,6 +273,7 @@ impl Farm {
             again: VecDeque::new(),
             waiting: VecDeque::new(),
             input_ended: false,
+            gifts: 0,
             stop: None,
             killing: false,
             failed: 0,
@@ -333,7 +347,10 @@ impl Farm {
     fn lost(&mut self, now: Time, id: HostId) {
         let stopped = self.stop.is_some();
         let host = self.host(id);
-        let given = std::mem::take(&mut host.given);
+        let mut given: Vec<Given> = std::mem::take(&mut host.given).into_values().collect();
+        given.sort_unstable_by_key(|given| given.order);
+        // The reports of their begin may be lost with the host.
+        given.iter_mut().take(host.most).for_each(|given| given.started = true);
         host.taking_back = false;
         host.mean = None;
         host.state = if stopped || host.membership != Membership::Live || host.starts >= MAX_STARTS
@@ -342,7 +359,7 @@ impl Farm {
         } else {
             State::Later(now + PAUSE * 2_u32.saturating_pow(host.starts.saturating_sub(1)))
         };
-        for Given { task, runs, started } in given.into_values().rev() {
+        for Given { task, runs, started, .. } in given.into_iter().rev() {
             if !started {
                 self.again.push_front(Waiting { task, runs: runs - 1, avoid: None });
             } else if runs <= self.options.retries && !stopped {
@@ -380,6 +397,11 @@ impl Farm {
             Verdict::Lost => None,
             Verdict::Cancelled => return,
         };
+        self.count(outcome);
+    }
+
+    /// Counts an end.
+    fn count(&mut self, outcome: Option<Outcome>) {
         if !outcome.is_some_and(Outcome::is_success) {
             self.failed += 1;
         }
@@ -446,7 +468,8 @@ impl Farm {
         let Some(waiting) = self.next_for(id, alone) else { return false };
         let Waiting { task, runs, .. } = waiting;
         self.outputs.push_back(Output::Give(id, task.clone()));
-        let given = Given { runs: runs + 1, started: false, task };
+        self.gifts += 1;
+        let given = Given { runs: runs + 1, started: false, order: self.gifts, task };
         self.host(id).given.insert(given.task.id, given);
         true
     }
@@ -538,6 +561,8 @@ impl Machine for Farm {
                 let waiting = Waiting { task, runs: 0, avoid: None };
                 self.waiting.push_back(waiting);
             }
+            Input::Unfit => self.count(Some(UNFIT)),
+            Input::FailedBefore => self.failed += 1,
             Input::InputEnded => self.input_ended = true,
             Input::Started(host, task) => {
                 if let Some(given) = self.host(host).given.get_mut(&task) {

@@ -1,8 +1,12 @@
-//! The job log, in the format of GNU parallel: one line for each end.
+//! The job log, in the format of GNU parallel: one line for each end. A newline in a command is a NUL byte there.
 
 use std::fmt::Write as _;
 
+use crate::frame::MAX_COMMAND;
 use crate::{End, Outcome, TaskId};
+
+/// Longest line: a command, and the other fields.
+const MAX_LINE: usize = MAX_COMMAND + 4096;
 
 /// The first line.
 pub const HEADER: &str =
@@ -26,19 +30,19 @@ pub fn line(id: TaskId, host: &str, end: &End, written: u64, command: &[u8], out
         took % 1000,
     );
     out.extend_from_slice(text.as_bytes());
-    out.extend_from_slice(command);
+    out.extend(command.iter().map(|byte| if *byte == b'\n' { 0 } else { *byte }));
     out.push(b'\n');
 }
 
 /// A line that was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorded<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
     /// The task.
     pub id: TaskId,
     /// Whether it has failed.
     pub failed: bool,
     /// Its command.
-    pub command: &'a [u8],
+    pub command: Vec<u8>,
 }
 
 /// Why a file is no job log.
@@ -52,23 +56,56 @@ pub enum InvalidLog {
     Line(usize),
 }
 
-/// The lines of a job log, and the length of its complete lines. A torn last line is ignored.
-///
-/// # Errors
-/// [`InvalidLog`].
-pub fn parse(bytes: &[u8]) -> Result<(Vec<Recorded<'_>>, usize), InvalidLog> {
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let mut lines = bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate();
-    match lines.next() {
-        None if HEADER.as_bytes().starts_with(bytes) => return Ok((Vec::new(), 0)),
-        Some((_, first)) if first == HEADER.as_bytes() => {}
-        _ => return Err(InvalidLog::Header),
-    }
-    let recorded = lines.map(|(at, line)| recorded(line).ok_or(InvalidLog::Line(at + 1)));
-    Ok((recorded.collect::<Result<_, _>>()?, whole))
+/// Reads a job log in pieces.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// The beginning of a line.
+    rest: Vec<u8>,
+    /// Complete lines so far, and their length.
+    lines: usize,
+    length: u64,
 }
 
-fn recorded(line: &[u8]) -> Option<Recorded<'_>> {
+impl Reader {
+    /// Reads a piece, and hands on the lines that are complete with it.
+    ///
+    /// # Errors
+    /// [`InvalidLog`].
+    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Recorded)) -> Result<(), InvalidLog> {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.rest.extend_from_slice(piece);
+            if self.rest.last() == Some(&b'\n') {
+                self.length += self.rest.len() as u64;
+                self.lines += 1;
+                if self.lines > 1 {
+                    each(recorded(&self.rest).ok_or(InvalidLog::Line(self.lines))?);
+                } else if self.rest != HEADER.as_bytes() {
+                    return Err(InvalidLog::Header);
+                }
+                self.rest.clear();
+            } else if self.lines == 0 && self.rest.len() > HEADER.len() {
+                return Err(InvalidLog::Header);
+            } else if self.rest.len() > MAX_LINE {
+                return Err(InvalidLog::Line(self.lines + 1));
+            }
+        }
+        Ok(())
+    }
+
+    /// The length of the complete lines. A torn last line is ignored.
+    ///
+    /// # Errors
+    /// [`InvalidLog`].
+    pub fn finish(self) -> Result<u64, InvalidLog> {
+        if self.lines > 0 || HEADER.as_bytes().starts_with(&self.rest) {
+            Ok(self.length)
+        } else {
+            Err(InvalidLog::Header)
+        }
+    }
+}
+
+fn recorded(line: &[u8]) -> Option<Recorded> {
     let mut fields = line.strip_suffix(b"\n")?.splitn(9, |byte| *byte == b'\t');
     let mut text = || std::str::from_utf8(fields.next()?).ok();
     let id = TaskId(text()?.parse().ok().filter(|id| *id > 0)?);
@@ -81,5 +118,6 @@ fn recorded(line: &[u8]) -> Option<Recorded<'_>> {
     }
     let code: i32 = text()?.parse().ok()?;
     let signal: i32 = text()?.parse().ok()?;
-    Some(Recorded { id, failed: code != 0 || signal != 0, command: fields.next()? })
+    let command = fields.next()?.iter().map(|byte| if *byte == 0 { b'\n' } else { *byte });
+    Some(Recorded { id, failed: code != 0 || signal != 0, command: command.collect() })
 }

@@ -23,6 +23,7 @@ mod inorder;
 pub mod joblog;
 mod numbers;
 mod progress;
+mod shell;
 #[cfg(test)]
 mod tests;
 mod worker;

@@ -1,4 +1,6 @@
 //! The decisions of a worker: which task starts, which one is killed, and when reports are sent.
+//!
+//! A task starts only when the report of its begin was sent. So the farm knows of it, even if the task kills the worker.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,8 +13,6 @@ use crate::{Outcome, Task, TaskId};
 
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// Reports of ends gather for so long, if the last ones were sent just before.
-const GATHER: Duration = Duration::from_millis(20);
 
 /// How a worker runs tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub enum WorkerInput {
 /// What the owner has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
+    /// Report that a task begins.
+    Announce(TaskId),
     /// Start the process of a task. If that is not possible, its end is reported as any other.
     Start(Task),
     /// Send the process group of a task SIGTERM, or SIGKILL.
@@ -69,11 +71,12 @@ pub struct Worker {
     /// How many tasks may run at a time.
     most: usize,
     queue: VecDeque<Task>,
+    /// Tasks whose begin is reported, but was not sent yet.
+    beginning: Vec<Task>,
     running: BTreeMap<TaskId, Running>,
     timers: Timers<TaskId>,
     killing: bool,
-    /// When reports were sent last, and whether some wait.
-    sent: Option<Time>,
+    /// Whether reports wait.
     unsent: bool,
     outputs: VecDeque<Order>,
 }
@@ -86,10 +89,10 @@ impl Worker {
             setup,
             most,
             queue: VecDeque::new(),
+            beginning: Vec::new(),
             running: BTreeMap::new(),
             timers: Timers::default(),
             killing: false,
-            sent: None,
             unsent: false,
             outputs: VecDeque::new(),
         }
@@ -97,8 +100,7 @@ impl Worker {
 
     /// When the next deadline is.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let due = self.sent.filter(|_| self.unsent).map(|sent| sent + GATHER);
-        due.into_iter().chain(self.timers.next()).min()
+        self.timers.next()
     }
 
     /// How many tasks run.
@@ -106,16 +108,36 @@ impl Worker {
         self.running.len()
     }
 
-    fn start(&mut self, now: Time) {
-        while self.running.len() < self.most && !self.killing {
+    /// Reports the begin of as many tasks as there is room for.
+    fn announce(&mut self) {
+        while self.running.len() + self.beginning.len() < self.most && !self.killing {
             let Some(task) = self.queue.pop_front() else { break };
+            self.unsent = true;
+            self.outputs.push_back(Order::Announce(task.id));
+            self.beginning.push(task);
+        }
+    }
+
+    /// Starts the tasks whose begin was sent.
+    fn sent(&mut self, now: Time) {
+        self.unsent = false;
+        for task in std::mem::take(&mut self.beginning) {
             if let Some(limit) = self.setup.limit {
                 self.timers.set(task.id, now + limit);
             }
             self.running.insert(task.id, Running { overdue: None });
-            self.unsent = true;
             self.outputs.push_back(Order::Start(task));
         }
+    }
+
+    fn kill(&mut self, now: Time) {
+        self.killing = true;
+        let ids: Vec<TaskId> = self.beginning.drain(..).map(|task| task.id).collect();
+        if !ids.is_empty() {
+            self.outputs.extend([Order::Return(ids), Order::Send]);
+        }
+        let running: Vec<TaskId> = self.running.keys().copied().collect();
+        running.into_iter().for_each(|id| self.end(now, id));
     }
 
     fn take_back(&mut self, count: u32) {
@@ -144,11 +166,8 @@ impl Worker {
         self.outputs.push_back(Order::Report(id, outcome));
     }
 
-    /// Orders the sending of reports if they have gathered long enough, or if the farm must know that slots are free.
-    fn send(&mut self, now: Time) {
-        let is_due = self.sent.is_none_or(|sent| now >= sent + GATHER);
-        let is_idle = self.queue.is_empty() && self.running.len() < self.most;
-        if self.unsent && (is_due || is_idle) {
+    fn send(&mut self) {
+        if self.unsent {
             self.outputs.push_back(Order::Send);
         }
     }
@@ -163,22 +182,15 @@ impl Machine for Worker {
         match input {
             WorkerInput::Task(task) => {
                 self.queue.push_back(task);
-                self.start(now);
+                self.announce();
             }
             WorkerInput::TakeBack(count) => self.take_back(count),
-            WorkerInput::Kill => {
-                self.killing = true;
-                let running: Vec<TaskId> = self.running.keys().copied().collect();
-                running.into_iter().for_each(|id| self.end(now, id));
-            }
+            WorkerInput::Kill => self.kill(now),
             WorkerInput::Ended(id, outcome) => {
                 self.ended(id, outcome);
-                self.start(now);
+                self.announce();
             }
-            WorkerInput::Sent => {
-                self.unsent = false;
-                self.sent = Some(now);
-            }
+            WorkerInput::Sent => self.sent(now),
         }
     }
 
@@ -196,12 +208,12 @@ impl Machine for Worker {
                 self.end(now, id);
             }
         }
-        self.send(now);
+        self.send();
     }
 
-    fn end_turn(&mut self, now: Time) {
+    fn end_turn(&mut self, _: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
-        self.send(now);
+        self.send();
     }
 
     fn poll_output(&mut self) -> Option<Order> {

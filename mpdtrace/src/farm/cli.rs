@@ -13,8 +13,9 @@ use crate::cli::{RingOptions, seconds};
 ///
 /// Each line of standard input, or of FILE, is a task: a command for /bin/sh. With COMMAND, each line is an input
 /// instead, and the task is COMMAND with the input in the place of {}, or as its last word if it has no {}. {#} is the number
-/// of the task, which is the number of its line. COMMAND as one word is a line for the shell, in which inputs are quoted. As
-/// several words it is run as it is.
+/// of the task, which is the number of its line. COMMAND as one word is a line for the shell, in which inputs are quoted. {}
+/// inside the line's own quotes is refused, because an input could execute commands there. As several words COMMAND is run
+/// as it is.
 ///
 /// The tasks run on the members of the ring, or on this host if no daemon runs here. Each host runs as many tasks at a
 /// time as it has slots (mpdslots). Tasks run in the current directory with this environment, so the directory must be on every
@@ -64,13 +65,15 @@ pub struct FarmCli {
     /// Append a line to this file for each task that ended
     ///
     /// The format is that of GNU parallel. A line is written after the output of its task, and all lines are on disk at
-    /// most one second later. Tasks that mpdfarm has killed itself, and tasks that were lost with their host, have no line.
+    /// most one second later. Tasks that mpdfarm has killed itself, and tasks that were lost with their host, have no line. A
+    /// pipe or a device is written and never read.
     #[arg(long, value_name = "FILE")]
     pub joblog: Option<PathBuf>,
 
     /// Leave out the tasks that the job log has
     ///
-    /// An incomplete last line does not count. A command that differs from that in the job log is an error.
+    /// An incomplete last line does not count. A command that differs from that in the job log is an error. Recorded failures
+    /// count for the exit code.
     #[arg(long, requires = "joblog")]
     pub resume: bool,
 

@@ -29,7 +29,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
 use cli::FarmCli;
-use joblog::{JobLog, Recorded};
+use joblog::{Found, JobLog, Recorded};
 use results::{Form, Results};
 use sight::{Place, Sight};
 use site::Site;
@@ -108,9 +108,7 @@ struct Session {
 /// The input, the ring or a file cannot be used. No task runs any more then.
 pub fn run(cli: &FarmCli) -> Result<Close> {
     mpd_io::ignore_signal(libc::SIGPIPE);
-    let watched = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD];
-    let mut session =
-        Session::open(cli, Signals::block(&watched).context("cannot watch signals")?)?;
+    let mut session = Session::open(cli)?;
     let worked = session.work();
     let ended = session.farewell(worked.is_ok());
     let close = worked?;
@@ -119,9 +117,10 @@ pub fn run(cli: &FarmCli) -> Result<Close> {
 }
 
 impl Session {
-    fn open(cli: &FarmCli, signals: Signals) -> Result<Self> {
+    fn open(cli: &FarmCli) -> Result<Self> {
         let clock = Clock::start();
         let now = clock.now();
+        // A pipe without a writer and a long job log take time, in which signals have their usual effects.
         let source = Source::open(cli)?;
         let (log, recorded) = match &cli.joblog {
             Some(path) => {
@@ -129,6 +128,8 @@ impl Session {
             }
             None => (None, Recorded::default()),
         };
+        let watched = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD];
+        let signals = Signals::block(&watched).context("cannot watch signals")?;
         let form = match &cli.output_dir {
             None => Form::Printed,
             Some(directory) => {
@@ -139,8 +140,12 @@ impl Session {
         };
         let mut results = Results::new(form, cli.keep_order, cli.json, log)?;
         if recorded.count() > 0 {
+            let failed = match recorded.failed() {
+                0 => String::new(),
+                failed => format!("; {failed} of them failed"),
+            };
             results.warn(&format!(
-                "{} tasks are in the job log and do not run again",
+                "{} tasks are in the job log and do not run again{failed}",
                 recorded.count()
             ));
         }
@@ -210,7 +215,7 @@ impl Session {
         let source = self.source.fd().filter(|_| self.wants_tasks());
         let others = [source, self.sight.fd()].into_iter().flatten();
         fds.extend(others.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-        fds.extend(self.results.fd().map(|fd| PollFd::new(fd, PollFlags::POLLOUT)));
+        fds.extend(self.results.fds().map(|fd| PollFd::new(fd, PollFlags::POLLOUT)));
         let first = fds.len();
         let mut hosts = Vec::new();
         for (id, site) in &self.sites {
@@ -259,17 +264,32 @@ impl Session {
         }
         for line in self.source.read()? {
             match line {
-                Line::Task(task) if !self.recorded.has(&task)? => {
-                    self.counts.0 += 1;
-                    self.pump.post(Input::Task(task));
+                Line::Task(task) => self.read_task(task)?,
+                Line::Empty(id) => self.results.skip(id)?,
+                Line::Unfit(id, why) => {
+                    self.results.warn(&format!("{why}: task {id} has failed"));
+                    self.pump.post(Input::Unfit);
+                    self.results.skip(id)?;
                 }
-                Line::Task(Task { id, .. }) | Line::Empty(id) => self.results.skip(id)?,
             }
         }
         if self.source.has_ended() {
             self.pump.post(Input::InputEnded);
         }
         self.perform()
+    }
+
+    fn read_task(&mut self, task: Task) -> Result<()> {
+        match self.recorded.take(&task)? {
+            Found::Unknown => {
+                self.counts.0 += 1;
+                self.pump.post(Input::Task(task));
+                return Ok(());
+            }
+            Found::Succeeded => {}
+            Found::Failed => self.pump.post(Input::FailedBefore),
+        }
+        self.results.skip(task.id)
     }
 
     fn tell_members(&mut self) -> Result<()> {

@@ -272,20 +272,21 @@ impl Results {
 
     /// Whether so much waits that no further results should be made.
     pub(crate) fn is_full(&self) -> bool {
-        self.queue.len() >= MAX_QUEUED
+        self.queue.len() >= MAX_QUEUED || self.log.as_ref().is_some_and(JobLog::is_full)
     }
 
     /// Whether all was written.
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.queue.is_empty() && self.log.as_ref().is_none_or(JobLog::is_written)
     }
 
     /// What to wait for before the next write.
-    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.blocked.map(|stream| match stream {
+    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let stream = self.blocked.map(|stream| match stream {
             Stream::Out => self.out.as_fd(),
             Stream::Err => self.err.as_fd(),
-        })
+        });
+        stream.into_iter().chain(self.log.as_ref().and_then(JobLog::fd))
     }
 
     /// Writes what can be written now.

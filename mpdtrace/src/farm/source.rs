@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use mpd_farm::command::Template;
 use mpd_farm::frame::MAX_COMMAND;
 use mpd_farm::{Task, TaskId};
@@ -23,6 +23,8 @@ pub(crate) enum Line {
     Task(Task),
     /// An empty line.
     Empty(TaskId),
+    /// A line that can be no command, and why.
+    Unfit(TaskId, String),
 }
 
 /// See the module.
@@ -35,6 +37,8 @@ pub(crate) struct Source {
     template: Option<Template>,
     /// Bytes that were read, from the beginning of a line.
     bytes: Vec<u8>,
+    /// They belong to a line that is too long already.
+    is_skipping: bool,
     /// Lines so far.
     number: u64,
 }
@@ -56,9 +60,12 @@ impl Source {
             ),
         };
         let words: Vec<Vec<u8>> = cli.command.iter().map(|word| word.clone().into_vec()).collect();
-        let template = (!words.is_empty()).then(|| Template::new(&words));
+        let template = match &words[..] {
+            [] => None,
+            words => Some(Template::new(words)?),
+        };
         let input = Some(Input::new(fd).with_context(|| name.clone())?);
-        Ok(Self { input, name, template, bytes: Vec::new(), number: 0 })
+        Ok(Self { input, name, template, bytes: Vec::new(), is_skipping: false, number: 0 })
     }
 
     /// Whether all lines were read.
@@ -80,7 +87,7 @@ impl Source {
     /// Reads some lines. At the end of the input the source has ended.
     ///
     /// # Errors
-    /// The input cannot be read, or a line is too long for a command.
+    /// The input cannot be read.
     pub(crate) fn read(&mut self) -> Result<Vec<Line>> {
         let Some(input) = &self.input else { return Ok(Vec::new()) };
         let mut buffer = vec![0; READ];
@@ -95,42 +102,50 @@ impl Source {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Vec::new()),
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", self.name)),
         }
+        Ok(self.take_lines())
+    }
+
+    fn take_lines(&mut self) -> Vec<Line> {
         let whole = self.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let rest = self.bytes.split_off(whole);
         let text = std::mem::replace(&mut self.bytes, rest);
-        let lines: Result<Vec<Line>> =
-            text.split_inclusive(|byte| *byte == b'\n').map(|line| self.line(line)).collect();
+        let mut lines = Vec::new();
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            if !std::mem::take(&mut self.is_skipping) {
+                lines.push(self.line(line));
+            }
+        }
         if self.bytes.len() > MAX_COMMAND {
-            bail!(
-                "{}: line {} is longer than a command may be ({MAX_COMMAND} bytes)",
-                self.name,
-                self.number + 1
-            );
+            self.bytes.clear();
+            if !std::mem::replace(&mut self.is_skipping, true) {
+                self.number += 1;
+                lines.push(self.unfit(format!("is longer than {MAX_COMMAND} bytes")));
+            }
         }
         lines
     }
 
-    fn line(&mut self, line: &[u8]) -> Result<Line> {
+    fn unfit(&self, why: String) -> Line {
+        Line::Unfit(TaskId(self.number), format!("{}: line {} {why}", self.name, self.number))
+    }
+
+    fn line(&mut self, line: &[u8]) -> Line {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         self.number += 1;
         let id = TaskId(self.number);
         if line.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Line::Empty(id));
+            return Line::Empty(id);
         }
         let command = match &self.template {
             Some(template) => template.line(self.number, line),
             None => line.to_vec(),
         };
         if command.len() > MAX_COMMAND {
-            bail!(
-                "{}: line {} makes a command of more than {MAX_COMMAND} bytes",
-                self.name,
-                self.number
-            );
+            return self.unfit(format!("makes a command of more than {MAX_COMMAND} bytes"));
         }
         if command.contains(&0) {
-            bail!("{}: line {} has a NUL byte, which no command can have", self.name, self.number);
+            return self.unfit("has a NUL byte, which no command can have".to_owned());
         }
-        Ok(Line::Task(Task::new(id, command)))
+        Line::Task(Task::new(id, command))
     }
 }

@@ -140,12 +140,14 @@ impl Site {
         }
         self.pump.handle_timeout(self.clock.now());
         self.obey()?;
-        self.pump.end_turn(self.clock.now());
-        self.obey()?;
-        if self.sends {
-            self.flush()?;
+        loop {
+            self.pump.end_turn(self.clock.now());
+            self.obey()?;
+            // What was sent may start tasks, and a task that does not start is a further report.
+            if !self.sends || !self.flush()? {
+                return Ok(true);
+            }
         }
-        Ok(true)
     }
 
     fn wait(&self) -> Result<Ready> {
@@ -208,6 +210,7 @@ impl Site {
     fn obey(&mut self) -> Result<()> {
         while let Some(order) = self.pump.next(self.clock.now()) {
             match order {
+                Order::Announce(id) => self.report(&ToFarm::Started(id)),
                 Order::Start(task) => self.start(&task)?,
                 Order::End(id, kill) => {
                     let signal = if kill { libc::SIGKILL } else { libc::SIGTERM };
@@ -234,7 +237,6 @@ impl Site {
     }
 
     fn start(&mut self, task: &Task) -> Result<()> {
-        self.report(&ToFarm::Started(task.id));
         let began = (clock::wall(), self.clock.now());
         let (out, out_end) = pipe().context("cannot make a pipe")?;
         let (err, err_end) = pipe().context("cannot make a pipe")?;
@@ -306,18 +308,19 @@ impl Site {
         }
     }
 
-    /// Writes what the farm accepts now. At the end, the machine knows that all was sent.
-    fn flush(&mut self) -> Result<()> {
+    /// Writes what the farm accepts now. If that is all, the machine knows it, and the result is true.
+    fn flush(&mut self) -> Result<bool> {
         while !self.outgoing.is_empty() {
             match self.output.write(self.outgoing.waiting()) {
                 Ok(written) => self.outgoing.advance(written),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error).context("standard output"),
             }
         }
         self.sends = false;
         self.pump.post(WorkerInput::Sent);
-        self.obey()
+        self.obey()?;
+        Ok(true)
     }
 }
 

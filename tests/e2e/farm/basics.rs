@@ -184,3 +184,55 @@ fn a_stream_of_lines_runs_as_it_comes() {
     farm.wait().code(0).quiet().prints("1\n2\n3\n");
     suite.no_job_is_left();
 }
+
+#[test]
+fn no_input_is_executed() {
+    let suite = Suite::new();
+    let touch = "touch executed";
+    let inputs = [
+        format!("$({touch})"),
+        format!("`{touch}`"),
+        format!("'$({touch})'"),
+        format!("\"; {touch}; \""),
+        format!("'; {touch}; '"),
+        format!("\\'; {touch}; #"),
+        format!("a[$({touch})]"),
+        format!("}}$({touch})"),
+        format!("x\\$({touch})"),
+        "2".to_owned(),
+    ];
+    let input = inputs.join("\n") + "\n";
+    // Each place either is refused, or gives the command the input as it is.
+    let mut accepted = 0;
+    for template in [
+        "printf '%s\\n' {}",
+        "printf '%s\\n' \"{}\"",
+        "printf '%s\\n' '{}'",
+        "printf '%s\\n' \\{}",
+        "printf '%s\\n' ${}",
+        "printf '%s\\n' `echo {}`",
+        "printf '%s\\n' \"$(printf '%s' {})\"",
+        "printf '%s\\n' \"$(printf '%s' \"{}\")\"",
+        "printf '%s\\n' \"${X:-{}}\"",
+        "echo $(( {} ))",
+        "cat <<E\n{}\nE",
+        "printf '%s\\n' x{}>&1 # {} '",
+    ] {
+        let output = suite.farm(["-k", "--", template], &input).output();
+        assert!(!suite.path("work/executed").exists(), "{template}");
+        if output.status.code() == Some(125) {
+            output.says(&["{}", "mpdfarm"]).prints("");
+        } else {
+            accepted += 1;
+            let x = if template.contains("x{}") { "x" } else { "" };
+            let expected: String = inputs.iter().map(|input| format!("{x}{input}\n")).collect();
+            output.code(0).quiet().prints(&expected);
+        }
+    }
+    assert_eq!(accepted, 3);
+    let output = suite.farm(["--", "sh", "-c", "echo {}"], &input).output();
+    output.code(125).says(&["mpdfarm sh -c 'echo \"$1\"' sh {}"]).brief();
+    let output = suite.farm(["--", "echo \"{}\""], &input).output();
+    output.code(125).says(&["This works: mpdfarm 'echo {}'"]).brief();
+    suite.no_job_is_left();
+}

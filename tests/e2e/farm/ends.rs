@@ -122,3 +122,31 @@ fn a_reader_that_goes_ends_the_farm() {
     assert!(out.ends_with("\n141\n"), "{output}");
     suite.no_job_is_left();
 }
+
+#[test]
+fn a_task_that_kills_its_worker_in_its_first_moment_runs_once_without_retries() {
+    let suite = Suite::new();
+    let input = "echo >> tries; kill -9 $PPID\necho second\n";
+    let output = suite.farm(["-j", "1", "--joblog", "log"], input).output();
+    output.code(1).prints("second\n").says(&["task 1 was lost"]);
+    assert_eq!(fs::read_to_string(suite.path("work/tries")).expect("a file"), "\n");
+    check_each_once_of(&recorded(&suite.log()), &[2]);
+    suite.no_job_is_left();
+}
+
+#[test]
+fn a_line_that_can_be_no_command_fails_alone() {
+    let suite = Suite::new();
+    let long = "x".repeat(300_000);
+    let input = format!("echo 1\n: {long}\necho 3\necho \0\necho 5\n: {long}");
+    let output = suite.farm(["-j", "1", "-k", "--joblog", "log"], &input).output();
+    output.code(3).prints("1\n3\n5\n").says(&["line 2 is longer", "line 4 has a NUL", "task 6"]);
+    check_each_once_of(&recorded(&suite.log()), &[1, 3, 5]);
+    suite.no_job_is_left();
+}
+
+/// Checks that the job log has these tasks, each once.
+fn check_each_once_of(log: &std::collections::BTreeMap<u64, usize>, ids: &[u64]) {
+    let expected: Vec<(u64, usize)> = ids.iter().map(|id| (*id, 1)).collect();
+    assert_eq!(log.iter().map(|(id, count)| (*id, *count)).collect::<Vec<_>>(), expected);
+}

@@ -34,9 +34,10 @@ fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
 /// How often the job log has each task.
 fn recorded(log: &Path) -> BTreeMap<u64, usize> {
     let text = std::fs::read(log).expect("a job log");
-    let (lines, _) = joblog::parse(&text).expect("a job log");
     let mut counts = BTreeMap::new();
-    lines.iter().for_each(|line| *counts.entry(line.id.0).or_default() += 1);
+    let read =
+        joblog::Reader::default().push(&text, |line| *counts.entry(line.id.0).or_default() += 1);
+    read.expect("a job log");
     counts
 }
 

@@ -69,3 +69,67 @@ fn another_input_than_that_of_the_job_log_is_refused() {
     assert_eq!(fs::read_to_string(suite.path("work/letter")).expect("a file"), "Dear Sir\n");
     suite.no_job_is_left();
 }
+
+#[test]
+fn recorded_failures_count_when_a_farm_continues() {
+    let suite = Suite::new();
+    let arguments = ["--joblog", "log", "--resume"];
+    let input = "true\nfalse\nexit 7\n";
+    suite.farm(arguments, input).output().code(2).quiet();
+    let output = suite.farm(arguments, &format!("{input}true\n")).output();
+    output.code(2).prints("").says(&["3 tasks are in the job log", "2 of them failed"]);
+    check_each_once(&suite.log(), 4);
+    suite.no_job_is_left();
+}
+
+#[test]
+fn a_command_with_a_newline_is_known_again() {
+    let suite = Suite::new();
+    let run = || {
+        let arguments = ["--joblog", "log", "--resume", "--", "sh", "-c", "echo $1\necho b", "sh"];
+        suite.farm(arguments, "a\n").output()
+    };
+    run().code(0).quiet().prints("a\nb\n");
+    run().code(0).prints("").says(&["1 tasks are in the job log"]);
+    suite.no_job_is_left();
+}
+
+#[test]
+fn a_job_log_that_is_no_regular_file_is_written_and_never_read() {
+    let suite = Suite::new();
+    let full = suite.farm(["--joblog", "/dev/full"], "true\n").output();
+    full.code(125).says(&["/dev/full", "No space left"]).brief();
+    let script = "echo true | $FARM --joblog >(cat > copy) && \
+                  until [ $(wc -l < copy) = 2 ]; do sleep 0.01; done && cut -f 1 copy";
+    let output = suite.bash(script).env("FARM", suite.program("mpdfarm")).deadline(60).output();
+    output.code(0).quiet().prints("Seq\n1\n");
+    let script = "echo true | $FARM --joblog /dev/stderr 2>&1 | cut -f 1";
+    let output = suite.bash(script).env("FARM", suite.program("mpdfarm")).deadline(60).output();
+    output.code(0).prints("Seq\n1\n");
+    nix::unistd::mkfifo(&suite.path("work/pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let output = suite.farm(["--joblog", "pipe"], "true\n").output();
+    output.code(125).says(&["pipe", "no process reads it"]).brief();
+    let output = suite.farm(["--joblog", "pipe", "--resume"], "true\n").output();
+    output.code(125).says(&["pipe", "no regular file"]).brief();
+    suite.no_job_is_left();
+}
+
+#[test]
+fn a_job_log_whose_reader_waits_holds_up_results_and_not_signals() {
+    let suite = Suite::new();
+    nix::unistd::mkfifo(&suite.path("work/pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let mut options = fs::File::options();
+    let reader = options.read(true).write(true).open(suite.path("work/pipe")).expect("a pipe");
+    let long = "x".repeat(100_000);
+    let input = lines(40, |number| format!("echo {number} >> ran; : {long}"));
+    let mut farm = suite.farm(["-j", "1", "--joblog", "pipe"], &input).start();
+    wait_until("tasks have run", || runs(&suite, 5) == 1);
+    // A second signal does not wait for the reader.
+    wait_until("the farm ends", || {
+        farm.send(Signal::SIGINT);
+        farm.has_ended()
+    });
+    farm.wait().code(130);
+    drop(reader);
+    suite.no_job_is_left();
+}

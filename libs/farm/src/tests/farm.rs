@@ -153,23 +153,50 @@ fn a_task_that_failed_is_repeated_on_another_host() {
 
 #[test]
 fn a_task_that_had_not_begun_on_a_lost_host_runs_elsewhere_and_one_that_had_begun_is_lost() {
-    let mut story = Story::with(2, 2, 0, None);
+    let mut story = Story::with(1, 12, 0, None);
     story.turn();
-    story.start(0, 1);
+    story.end(0, 1, OK, 50_000);
+    // One runs, and five wait there.
+    let given = given_to(&story.turn(), 0);
+    assert_eq!(given, [2, 3, 4, 5, 6, 7]);
+    story.start(0, 2);
+    let lost = Output::Result { task: task(2), host: HostId(0), verdict: Verdict::Lost };
+    assert_eq!(story.input(Input::Lost(HostId(0))), [lost]);
+    assert_eq!(story.turn(), []);
+    assert_eq!(story.pass(Duration::from_secs(1)), [Output::Start(HostId(0))]);
+    story.input(Input::Up(HostId(0), 1));
+    assert_eq!(story.turn(), [give(0, 3)]);
+    assert_eq!(story.end(1, 3, OK, SECOND), [], "a host that does not have it");
+    assert_eq!(story.end(0, 3, OK, SECOND), [result(0, 3, OK)]);
+    assert_eq!(story.end(0, 3, OK, SECOND), [], "the same end again");
+}
+
+#[test]
+fn a_task_that_may_have_begun_on_a_lost_host_runs_once_without_retries() {
+    let mut story = Story::with(2, 1, 0, None);
+    assert_eq!(story.turn(), [give(0, 1)]);
+    // The host has died with it, and has said nothing.
     let lost = Output::Result { task: task(1), host: HostId(0), verdict: Verdict::Lost };
     assert_eq!(story.input(Input::Lost(HostId(0))), [lost]);
-    assert_eq!(story.input(Input::Lost(HostId(1))), []);
-    assert_eq!(story.turn(), []);
-    assert_eq!(
-        story.pass(Duration::from_secs(1)),
-        [Output::Start(HostId(0)), Output::Start(HostId(1))]
-    );
-    story.input(Input::Up(HostId(1), 1));
-    assert_eq!(story.turn(), [give(1, 2)]);
-    assert_eq!(story.end(0, 2, OK, SECOND), [], "a host that does not have it");
-    assert_eq!(story.end(1, 2, OK, SECOND), [result(1, 2, OK)]);
-    assert_eq!(story.end(1, 2, OK, SECOND), [], "the same end again");
     assert_eq!(story.turn(), [Output::Done(Close::Complete(1))]);
+}
+
+#[test]
+fn a_line_that_is_no_task_and_a_recorded_failure_count_as_failed() {
+    let mut story = Story::with(1, 1, 0, None);
+    assert_eq!(story.input(Input::Unfit), []);
+    assert_eq!(story.input(Input::FailedBefore), []);
+    assert_eq!(story.turn(), [give(0, 1)]);
+    assert_eq!(story.end(0, 1, OK, SECOND), [result(0, 1, OK)]);
+    assert_eq!(story.turn(), [Output::Done(Close::Complete(2))]);
+    let mut story = Story::with(1, 1, 0, Some("soon,fail=1"));
+    assert_eq!(
+        story.input(Input::FailedBefore),
+        [],
+        "it was counted by the run that ended with it"
+    );
+    assert_eq!(story.input(Input::Unfit), []);
+    assert_eq!(story.turn(), [Output::Done(Close::Halted(Some(126)))]);
 }
 
 #[test]
@@ -199,7 +226,8 @@ fn a_host_that_has_left_the_ring_gets_a_worker_when_it_comes_back() {
     let mut story = Story::with(2, 3, 0, None);
     story.input(Input::Member(HostId(0), Membership::Absent));
     assert_eq!(story.turn(), [give(0, 1), give(1, 2)], "its worker lives on");
-    assert_eq!(story.input(Input::Lost(HostId(0))), []);
+    let lost = Output::Result { task: task(1), host: HostId(0), verdict: Verdict::Lost };
+    assert_eq!(story.input(Input::Lost(HostId(0))), [lost]);
     assert_eq!(story.pass(Duration::from_secs(60)), []);
     assert_eq!(story.input(Input::Member(HostId(0), Membership::Live)), [Output::Start(HostId(0))]);
     assert_eq!(story.input(Input::Member(HostId(0), Membership::Live)), []);

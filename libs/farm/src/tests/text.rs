@@ -5,7 +5,7 @@ use std::time::Duration;
 use mpd_machine::Time;
 use proptest::prelude::*;
 
-use crate::command::{self, Template};
+use crate::command::{self, Template, UnsafePlace};
 use crate::frame::{Frames, MAX_CHUNK, Stream, ToFarm, ToWorker};
 use crate::halt::{self, Halt, Kind, When};
 use crate::{Close, End, InOrder, Numbers, Outcome, Progress, TaskId, joblog};
@@ -16,7 +16,20 @@ fn words(line: &str) -> Option<Vec<String>> {
 }
 
 fn template(arguments: &[&str]) -> Template {
+    template_of(arguments).unwrap()
+}
+
+fn template_of(arguments: &[&str]) -> Result<Template, UnsafePlace> {
     Template::new(&arguments.iter().map(|it| it.as_bytes().to_vec()).collect::<Vec<_>>())
+}
+
+/// The lines of a job log, and the length of the complete ones.
+fn read_log(bytes: &[u8]) -> Result<(Vec<joblog::Recorded>, usize), joblog::InvalidLog> {
+    let (mut reader, mut lines) = (joblog::Reader::default(), Vec::new());
+    for piece in bytes.chunks(7) {
+        reader.push(piece, |line| lines.push(line))?;
+    }
+    Ok((lines, usize::try_from(reader.finish()?).unwrap()))
 }
 
 fn line(template: &Template, number: u64, input: &str) -> String {
@@ -66,6 +79,82 @@ fn a_template_of_one_argument_is_a_line_for_a_shell_and_its_input_is_quoted() {
     let made = template(&["sort {} > {#}.out"]);
     assert_eq!(line(&made, 7, "a b"), "sort 'a b' > 7.out");
     assert_eq!(line(&template(&["wc -l"]), 1, "it's"), "wc -l 'it'\\''s'");
+}
+
+#[test]
+fn an_input_before_a_redirection_is_no_number_of_a_descriptor() {
+    assert_eq!(line(&template(&["echo {}>{#}>f"]), 7, "2"), "echo '2'>'7'>f");
+    assert_eq!(line(&template(&["cat {}<f > {#}"]), 7, "2"), "cat '2'<f > 7");
+}
+
+#[test]
+fn a_template_in_which_an_input_would_be_executed_is_refused_with_one_that_works() {
+    for (refused, works) in [
+        (&[r#"echo "{}""#][..], Some("'echo {}'")),
+        (&["echo '{}'"], Some("'echo {}'")),
+        (&[r#"echo "a {} b" x"#], Some(r#"'echo "a "{}" b" x'"#)),
+        (&[r#"echo "{}{}""#], Some("'echo {}{}'")),
+        (&[r#"echo "\"{}""#], Some(r#"'echo "\""{}'"#)),
+        (&[r#"echo "$(basename "{}")""#], Some(r#"'echo "$(basename {})"'"#)),
+        (&[r"echo \{}"], None),
+        (&["echo ${}"], None),
+        (&["echo `cat {}`"], None),
+        (&["echo $(( {} + 1 ))"], None),
+        (&["(( {} > 1 )) && x"], None),
+        (&["echo $[ {} + 1 ]"], None),
+        (&[r#"echo "${X:-{}}""#], None),
+        (&["echo ${X:-{}}"], None),
+        (&["cat <<E\n{}\nE"], None),
+        (&[r"echo $'a\'{}'"], None),
+        (&[r#"echo "$(case x in x) echo "{}";; esac)""#], None),
+        (&[r#"echo "$( ((a);(b)); echo "{}" )""#], None),
+        (&[r#"echo "open"#], Some(r#"'echo "open "{}"'"#)),
+        (&["sh", "-c", "echo {}"], Some(r#"sh -c 'echo "$1"' sh {}"#)),
+        (
+            &["nice", "/bin/bash", "-ec", r#"echo "a {}""#],
+            Some(r#"nice /bin/bash -ec 'echo "a $1"' sh {}"#),
+        ),
+        (&["sh", "-c", "echo {} $1", "x", "y"], None),
+    ] {
+        let error = template_of(refused).expect_err(&format!("{refused:?}"));
+        let shown = error.0.as_ref().map(|line| String::from_utf8_lossy(line).into_owned());
+        assert_eq!(shown.as_deref(), works, "{refused:?}");
+        assert!(error.to_string().contains("mpdfarm"), "{error}");
+    }
+}
+
+#[test]
+fn a_template_whose_inputs_stand_outside_of_quotes_is_accepted() {
+    for accepted in [
+        &["sort {} | uniq -c > {}.count"][..],
+        &[r#"echo "$HOME" '$x' {} # it's"#],
+        &[r#"echo "$(cat {} | wc -l)" {}"#],
+        &["X={} sh x.sh; for i in 1 2; do echo $i {}; done"],
+        &["(cd /tmp; (ls {}))"],
+        &[r#"echo a\\{} $#{} "a"{}'b'"#],
+        &["cat <<< {}"],
+        &["awk '{ print $1 }' {}"],
+        &["awk '{print}' {}"],
+        &["sh", "-c", "{}"],
+        &["sh", "-c", r#"echo "$1""#, "sh", "{}"],
+        &["sh", "script", "-c", "x", "{}"],
+        &["./sim", "--in={}", r#""{}""#],
+    ] {
+        assert!(template_of(accepted).is_ok(), "{accepted:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_line_that_works_is_accepted(text in r#"[a{} "'$()`\\<#]{0,24}"#) {
+        if let Err(UnsafePlace(Some(works))) = template_of(&[&text]) {
+            let words = command::words(&works);
+            // A line with quotes of both kinds is not taken apart.
+            if let Some(line) = words.filter(|words| words.len() == 1).map(|words| words[0].to_vec()) {
+                prop_assert!(Template::new(&[line]).is_ok());
+            }
+        }
+    }
 }
 
 #[test]
@@ -161,7 +250,7 @@ fn a_job_log_has_a_line_for_each_end_and_is_read_again() {
     assert_eq!(lines[1], "1\th1\t1700000000.123\t    10.042\t0\t12\t3\t0\ta\tb");
     assert_eq!(lines[2], "2\th1\t1700000000.123\t    10.042\t0\t12\t0\t9\ta\tb");
     assert_eq!(lines[3], "3\th1\t1700000000.123\t    10.042\t0\t12\t-1\t15\ta\tb");
-    let (read, length) = joblog::parse(&text).unwrap();
+    let (read, length) = read_log(&text).unwrap();
     assert_eq!(length, text.len());
     assert_eq!(
         read.iter().map(|it| (it.id.0, it.failed)).collect::<Vec<_>>(),
@@ -174,7 +263,7 @@ fn a_job_log_has_a_line_for_each_end_and_is_read_again() {
 fn a_job_log_may_end_anywhere() {
     let text = log(&[Outcome::Exited(0); 3]);
     for length in 0..text.len() {
-        let (read, whole) = joblog::parse(&text[..length]).unwrap();
+        let (read, whole) = read_log(&text[..length]).unwrap();
         let lines = text[..length].iter().filter(|byte| **byte == b'\n').count();
         assert_eq!(read.len(), lines.saturating_sub(1), "{length}");
         assert!(whole <= length && (whole == 0 || text[whole - 1] == b'\n'));
@@ -182,11 +271,31 @@ fn a_job_log_may_end_anywhere() {
 }
 
 #[test]
+fn a_command_with_a_newline_is_one_line_of_the_job_log() {
+    let mut text = joblog::HEADER.as_bytes().to_vec();
+    let end = End { outcome: Outcome::Exited(0), began: 0, took: 0 };
+    joblog::line(TaskId(1), "h1", &end, 0, b"sh -c 'a\nb'", &mut text);
+    let (read, length) = read_log(&text).unwrap();
+    assert_eq!((read[0].command.as_slice(), length), (&b"sh -c 'a\nb'"[..], text.len()));
+}
+
+#[test]
+fn a_job_log_without_ends_of_lines_is_refused_before_much_of_it_is_read() {
+    let mut reader = joblog::Reader::default();
+    let zeros = [0; 4096];
+    assert_eq!(reader.push(&zeros, |_| ()), Err(joblog::InvalidLog::Header));
+    let mut reader = joblog::Reader::default();
+    reader.push(joblog::HEADER.as_bytes(), |_| ()).unwrap();
+    let refused = (0..64).find_map(|_| reader.push(&zeros, |_| ()).err());
+    assert_eq!(refused, Some(joblog::InvalidLog::Line(2)));
+}
+
+#[test]
 fn another_file_is_no_job_log() {
-    assert_eq!(joblog::parse(b"important\n"), Err(joblog::InvalidLog::Header));
-    assert_eq!(joblog::parse(b"important"), Err(joblog::InvalidLog::Header));
+    assert_eq!(read_log(b"important\n"), Err(joblog::InvalidLog::Header));
+    assert_eq!(read_log(b"important"), Err(joblog::InvalidLog::Header));
     let text = [joblog::HEADER.as_bytes(), b"1\th\t0\t0\t0\t0\t0\t0\ta\nx\n"].concat();
-    assert_eq!(joblog::parse(&text), Err(joblog::InvalidLog::Line(3)));
+    assert_eq!(read_log(&text), Err(joblog::InvalidLog::Line(3)));
 }
 
 #[test]

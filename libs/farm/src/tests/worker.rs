@@ -31,13 +31,28 @@ fn turn(worker: &mut Worker, now: Time) -> Vec<Order> {
 #[test]
 fn as_many_tasks_run_as_fit_into_the_slots() {
     let mut worker = worker(5, 2, None);
-    let mut started = Vec::new();
+    let mut said = Vec::new();
     for id in 1..=3 {
-        started.extend(step(&mut worker, at(0), WorkerInput::Task(task(id))));
+        said.extend(step(&mut worker, at(0), WorkerInput::Task(task(id))));
     }
+    assert_eq!(said, [Order::Announce(TaskId(1)), Order::Announce(TaskId(2))]);
+    assert_eq!(turn(&mut worker, at(0)), [Order::Send]);
+    let started = step(&mut worker, at(0), WorkerInput::Sent);
     assert_eq!(started, [Order::Start(task(1)), Order::Start(task(2))]);
     let ended = step(&mut worker, at(1), WorkerInput::Ended(TaskId(2), Outcome::Exited(1)));
-    assert_eq!(ended, [Order::Report(TaskId(2), Outcome::Exited(1)), Order::Start(task(3))]);
+    let expected = [Order::Report(TaskId(2), Outcome::Exited(1)), Order::Announce(TaskId(3))];
+    assert_eq!(ended, expected);
+}
+
+#[test]
+fn a_task_starts_after_its_begin_was_sent() {
+    let mut worker = worker(1, 1, None);
+    step(&mut worker, at(0), WorkerInput::Task(task(1)));
+    // The farm reads nothing.
+    assert_eq!(turn(&mut worker, at(0)), [Order::Send]);
+    assert_eq!(turn(&mut worker, at(5000)), [Order::Send]);
+    assert_eq!(step(&mut worker, at(9000), WorkerInput::Sent), [Order::Start(task(1))]);
+    assert_eq!(turn(&mut worker, at(9000)), []);
 }
 
 #[test]
@@ -54,7 +69,7 @@ fn tasks_that_have_not_begun_are_returned_from_the_end() {
 fn a_task_over_its_time_limit_gets_two_signals() {
     let mut worker = worker(1, 1, Some(100));
     step(&mut worker, at(0), WorkerInput::Task(task(1)));
-    step(&mut worker, at(0), WorkerInput::Sent);
+    assert_eq!(step(&mut worker, at(0), WorkerInput::Sent), [Order::Start(task(1))]);
     let mut orders = |now: u64| {
         worker.handle_timeout(at(now));
         std::iter::from_fn(|| worker.poll_output()).collect::<Vec<_>>()
@@ -69,27 +84,14 @@ fn a_task_over_its_time_limit_gets_two_signals() {
 
 #[test]
 fn a_kill_ends_what_runs_and_nothing_starts_afterwards() {
-    let mut worker = worker(1, 1, None);
-    (1..=2).for_each(|id| drop(step(&mut worker, at(0), WorkerInput::Task(task(id)))));
-    assert_eq!(step(&mut worker, at(1), WorkerInput::Kill), [Order::End(TaskId(1), false)]);
+    let mut worker = worker(2, 1, None);
+    step(&mut worker, at(0), WorkerInput::Task(task(1)));
+    step(&mut worker, at(0), WorkerInput::Sent);
+    (2..=3).for_each(|id| drop(step(&mut worker, at(0), WorkerInput::Task(task(id)))));
+    let killed = step(&mut worker, at(1), WorkerInput::Kill);
+    let back = Order::Return(vec![TaskId(2)]);
+    assert_eq!(killed, [back, Order::Send, Order::End(TaskId(1), false)]);
     let ended = step(&mut worker, at(2), WorkerInput::Ended(TaskId(1), Outcome::Killed(15)));
     assert_eq!(ended, [Order::Report(TaskId(1), Outcome::Killed(15))]);
-}
-
-#[test]
-fn reports_gather_while_there_is_work_and_go_at_once_when_a_slot_is_free() {
-    let mut worker = worker(1, 1, None);
-    (1..=3).for_each(|id| drop(step(&mut worker, at(0), WorkerInput::Task(task(id)))));
-    assert_eq!(turn(&mut worker, at(0)), [Order::Send], "the first report");
-    step(&mut worker, at(0), WorkerInput::Sent);
-    step(&mut worker, at(1), WorkerInput::Ended(TaskId(1), Outcome::Exited(0)));
-    assert_eq!(turn(&mut worker, at(1)), []);
-    assert_eq!(worker.poll_timeout(), Some(at(20)));
-    step(&mut worker, at(2), WorkerInput::Ended(TaskId(2), Outcome::Exited(0)));
-    assert_eq!(turn(&mut worker, at(19)), []);
-    assert_eq!(turn(&mut worker, at(20)), [Order::Send]);
-    step(&mut worker, at(20), WorkerInput::Sent);
-    assert_eq!(worker.poll_timeout(), None);
-    step(&mut worker, at(21), WorkerInput::Ended(TaskId(3), Outcome::Exited(0)));
-    assert_eq!(turn(&mut worker, at(21)), [Order::Send], "nothing is left to do");
+    assert_eq!(step(&mut worker, at(2), WorkerInput::Sent), []);
 }
