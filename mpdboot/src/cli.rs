@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use mpd_placement::hosts::accounts::Permitted;
 use mpd_placement::hosts::{is_host_name, is_user_name};
 use mpd_wire::MAX_MEMBERS;
 
@@ -40,6 +41,10 @@ pub(crate) struct Cli {
     /// Log in as this user, unless the host file names one
     #[arg(long, short, value_name = "USER", value_parser = user)]
     pub(crate) user: Option<String>,
+
+    /// Permit this account of another name that a host file names: HOST=USER; can be repeated
+    #[arg(long, value_name = "HOST=USER")]
+    pub(crate) allow_user: Vec<Permitted>,
 
     /// Path of mpd on all hosts [default: in the directory of this mpdboot]
     #[arg(long, short, value_name = "PATH")]
@@ -156,6 +161,11 @@ ring; it is recognised in the file. A host that is in the file twice is used onc
 
 ssh must log in without a password, and the suite must be at the same path on all hosts.
 If the ring's key is missing, mpdboot makes it. The key goes to the hosts through ssh.
+
+./mpd.hosts counts only if it is yours or root's and nobody else can write it. Accounts of another
+name get a key, and with it the right to start programs as you. So they count only if the command
+line names them (--hosts, --user, --allow-user), or if a file of yours does that -f names and that
+nobody else can write or exchange. Their ring then has a key of its own, ~/.mpd.key-RING.
 
 In a Slurm job (sbatch, salloc), mpdboot starts the daemons by srun: one step for this host, and one
 for the others. They end with the job, or before by mpdallexit. Each host takes as many processes as

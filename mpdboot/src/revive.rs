@@ -33,6 +33,7 @@ pub(crate) fn run(name: &str, plan: &Path, join: &[String]) -> Result<ExitCode> 
         .with_context(|| format!("{} does not name {name}", plan.display()))?;
     let join = join.iter().map(|text| Address::new(text)).collect::<Result<_, _>>();
     let file = KeyFile::resolve(recipe.manner.key_file.as_ref().map(Into::into))?;
+    let file = file.in_force(&recipe.manner.ring);
     let text =
         file.load()?.with_context(|| format!("there is no key in {}", file.path().display()))?;
     let manner = recipe.manner;

@@ -3,6 +3,7 @@
 mod before;
 mod end;
 mod hold;
+mod key;
 mod private;
 mod progress;
 mod ring;
@@ -20,9 +21,8 @@ use mpd_boot::daemon::{Aborted, NotStarted, Start, Watch};
 use mpd_boot::drive::{Brief, Driver};
 use mpd_boot::failure::{Failure, Step};
 use mpd_boot::wire::{BootTask, Manner, Member, Running, SecretText};
-use mpd_boot::{command, daemon, key};
+use mpd_boot::{command, daemon};
 use mpd_channel::KeyText;
-use mpd_io::keyfile::KeyFile;
 use mpd_io::random;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
@@ -167,7 +167,7 @@ impl<'a> Up<'a> {
             }
         }
         let existing = ring::take_over(self.cli, &self.rundir)?;
-        let key = self.key()?;
+        let key = self.key(existing.is_none())?;
         before::number(&mut self.roster, existing.as_ref());
         let is_new = existing.is_none();
         let end = match existing {
@@ -223,13 +223,13 @@ impl<'a> Up<'a> {
         }
     }
 
-    fn key(&self) -> Result<KeyText> {
+    fn key(&mut self, is_new: bool) -> Result<KeyText> {
         if let Some(wanted) = &self.wanted {
             return Ok(wanted.key.clone());
         }
-        let file = KeyFile::resolve(self.manner.key_file.as_ref().map(Into::into))?;
-        let name = if self.manner.ring.is_empty() { key::UNNAMED_RING } else { &self.manner.ring };
-        Ok(file.load_or_create(name)?.0)
+        let (key, is_alone) = key::of_ring(&self.manner, &self.roster, is_new)?;
+        self.manner.key_alone = is_alone;
+        Ok(key)
     }
 
     fn all(&self) -> Vec<Member> {

@@ -244,6 +244,7 @@ impl<'a> Argsets<'a> {
         if chosen.is_some() {
             demand.allocated.clear();
         }
+        demand.refusal = self.job.layout.refusal(&demand.hosts);
         let mut spec = self.spec(most, chosen)?;
         held.map_or(Ok(()), |held| held.restrict(&mut spec))?;
         if self.job.layout.is_by_load()? {

@@ -52,8 +52,16 @@ impl fmt::Display for Origin<'_> {
 /// # Errors
 /// The file cannot be read, or is larger than any job can be.
 pub fn read(file: &Path) -> io::Result<Vec<u8>> {
+    read_open(&File::open(file)?)
+}
+
+/// The same for an open file.
+///
+/// # Errors
+/// The file cannot be read or is too large.
+pub fn read_open(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(file)?.take(MAX_SPEC as u64 + 1).read_to_end(&mut bytes)?;
+    file.take(MAX_SPEC as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > MAX_SPEC {
         let text = format!("it is larger than the {} MiB that a job may have", MAX_SPEC >> 20);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));

@@ -17,6 +17,8 @@ pub struct Demand {
     pub allocated: Vec<HostChoice>,
     /// The launcher of daemons on other hosts.
     pub launcher: Launcher,
+    /// Why these hosts may not be started, because of an account in a file that others may have written.
+    pub refusal: Option<String>,
 }
 
 /// The launcher of daemons on other hosts.
@@ -53,7 +55,7 @@ impl Demand {
         let mut hosts = named;
         hosts.extend(allocated.iter().map(of_request));
         hosts.retain(|entry| !excluded.contains(&entry.host));
-        Self { hosts, allocated, launcher }
+        Self { hosts, allocated, launcher, refusal: None }
     }
 
     /// Gives the batch system's hosts to a placement in a private ring.

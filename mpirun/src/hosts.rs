@@ -3,9 +3,13 @@
 //! start of daemons.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
 use mpd_io::logging::plain;
+use mpd_io::{identity, trust};
+use mpd_placement::hosts::accounts::{self, Permitted};
 use mpd_placement::hosts::{HostEntry, parse_file, parse_list};
 use mpd_wire::job::HostChoice;
 
@@ -28,12 +32,49 @@ pub(crate) fn excluded(setting: &Setting) -> Result<Vec<String>, Usage> {
     Ok(entries.into_iter().map(|entry| entry.host).collect())
 }
 
-/// The hosts of a file, in its order.
-pub(crate) fn file(setting: &Setting, directory: &Path) -> Result<Vec<HostEntry>, Usage> {
+/// The hosts of a file, in its order, and why another user may have named accounts in it.
+pub(crate) fn file(
+    setting: &Setting,
+    directory: &Path,
+) -> Result<(Vec<HostEntry>, Option<String>), Usage> {
     let path = directory.join(setting.nonempty()?);
-    let bytes = configfile::read(&path)
-        .map_err(|e| Usage::new(format!("{setting}: cannot read the file: {}", plain(&e))))?;
-    parse_file(&bytes).map_err(|e| Usage::new(format!("{setting}: {e}")))
+    let failed =
+        |e: io::Error| Usage::new(format!("{setting}: cannot read the file: {}", plain(&e)));
+    let file = File::open(&path).map_err(failed)?;
+    let bytes = configfile::read_open(&file).map_err(failed)?;
+    let entries = parse_file(&bytes).map_err(|e| Usage::new(format!("{setting}: {e}")))?;
+    let has_accounts = entries.iter().any(|entry| entry.user.is_some());
+    let doubt = has_accounts.then(|| trust::doubt_place(&file, &path)).transpose();
+    let doubt = doubt.map_err(failed)?.flatten();
+    Ok((entries, doubt.map(|doubt| format!("{} {doubt}", path.display()))))
+}
+
+/// The accounts that daemons of a private ring may have.
+#[derive(Debug, Default)]
+pub(crate) struct Accounts {
+    /// `-allow-user`.
+    permitted: Vec<Permitted>,
+    /// Why another user may have named accounts in the host file.
+    doubt: Option<String>,
+}
+
+impl Accounts {
+    pub(crate) fn permit(&mut self, setting: &Setting) -> Result<(), Usage> {
+        self.permitted.push(setting.text()?.parse().map_err(|text| setting.error(text))?);
+        Ok(())
+    }
+
+    pub(crate) fn note(&mut self, doubt: Option<String>) {
+        self.doubt = doubt;
+    }
+
+    /// Why no private ring may have these hosts.
+    pub(crate) fn refusal(&self, hosts: &[HostEntry]) -> Option<String> {
+        let doubt = self.doubt.as_ref()?;
+        let own = identity::own_account();
+        let (host, user) = accounts::first_foreign(hosts, &own, &self.permitted)?;
+        Some(format!("{doubt}. {}", accounts::advice(host, user)))
+    }
 }
 
 fn entries(setting: &Setting, text: &str) -> Result<Vec<HostEntry>, Usage> {

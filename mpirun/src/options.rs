@@ -57,6 +57,8 @@ pub enum Key {
     ErrFile,
     /// `-elastic`: ranks may leave.
     Elastic,
+    /// `-allow-user`: accounts of other names for daemons.
+    AllowUser,
     /// `-exclude`: excluded hosts.
     Exclude,
     /// `--generate-docs`, for `scripts/install`.
@@ -378,6 +380,9 @@ pub static OPTIONS: &[Opt] = {
         "run this program on these hosts, written as for -hosts").of(Argset),
     opt(Hosts, Key::Exclude, &["exclude"], &["LIST"],
         "run nothing on these hosts; LIST may begin with ^; can be repeated"),
+    opt(Hosts, Key::AllowUser, &["allow-user"], &["HOST=USER"],
+        "permit this account of another name that the host file names; needed if others can write or exchange that file; \
+         can be repeated"),
     opt(Hosts, Key::Architecture, &["arch"], &["ARCH"],
         "run only if the hosts have this architecture, like x86_64, amd64 or 'x86*'; all hosts of a ring \
          have that of this host, so another one is refused").of(Argset),

@@ -94,6 +94,9 @@ pub fn start(
         let (conn, daemon) = Daemon::start(own, None, listed)?.ready()?;
         return Ok(Started::Up(conn, Private { daemon: Some(daemon), boot: None }));
     }
+    if let Some(refusal) = &demand.refusal {
+        bail!("{refusal}");
+    }
     // Otherwise a rank of another job, or another program of this user, could read the key in
     // memory or from a pipe.
     let _closed = Closed::begin().context("cannot close /proc to others")?;

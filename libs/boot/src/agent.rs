@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use mpd_channel::KeyText;
 use mpd_io::console::Console;
-use mpd_io::keyfile::KeyFile;
+use mpd_io::keyfile::{KeyFile, KeyFileError};
 use mpd_io::signals::Signals;
 use mpd_wire::message::{Introduction, MAX_INTRODUCTION, RingRequest};
 use nix::errno::Errno;
@@ -209,9 +209,16 @@ fn take_key(task: &BootTask) -> Result<(), Failure> {
     let failed = |problem: &str| Failure::new(Step::Key, problem, "");
     let theirs = KeyText::parse(task.key.0.as_bytes().to_vec())
         .map_err(|error| failed(&format!("the key in the request: {error}")))?;
-    let file = KeyFile::resolve(task.manner.key_file.as_ref().map(Into::into))
-        .map_err(|error| failed(&error.to_string()))?;
-    let (ours, _) = file.load_or_store(&theirs).map_err(|error| failed(&error.to_string()))?;
+    let manner = &task.manner;
+    let text = |error: KeyFileError| failed(&error.to_string());
+    let file = KeyFile::resolve(manner.key_file.as_ref().map(Into::into)).map_err(text)?;
+    let alone = file.of_ring_alone(&manner.ring);
+    if manner.key_alone {
+        return alone.replace(&theirs).map_err(text);
+    }
+    // An earlier ring of this name may have had a key of its own.
+    alone.remove().map_err(text)?;
+    let (ours, _) = file.load_or_store(&theirs).map_err(text)?;
     if key::are_compatible(&ours, &theirs) {
         return Ok(());
     }

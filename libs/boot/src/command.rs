@@ -229,6 +229,7 @@ mod tests {
             mpd: mpd.into(),
             listen: None,
             key_file: None,
+            key_alone: false,
             timeout_s: 30,
             window: 32,
             flat: false,

@@ -2,9 +2,6 @@
 
 use mpd_channel::KeyText;
 
-/// Name of the ring without a name in its key file.
-pub const UNNAMED_RING: &str = "default";
-
 /// Whether each host accepts the key with which the other connects. During a change of keys the two
 /// texts may differ.
 pub fn are_compatible(one: &KeyText, other: &KeyText) -> bool {

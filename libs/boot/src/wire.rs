@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 
 /// Version of requests, reports and recipes.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Most bytes of a request: [`mpd_wire::job::MAX_HOSTS`] members twice, a few hundred bytes each.
 pub const MAX_REQUEST: usize = 16 << 20;
@@ -61,6 +61,8 @@ pub struct Manner {
     pub listen: Option<u16>,
     /// Path of the key file, if it is not the default.
     pub key_file: Option<String>,
+    /// Whether the ring has a key of its own, because accounts of other users have daemons of it.
+    pub key_alone: bool,
     /// Time for one host to start, in seconds.
     pub timeout_s: u32,
     /// Most remote shells at a time.
@@ -266,6 +268,7 @@ mod tests {
             mpd: "/opt/mpd/bin/mpd".into(),
             listen: None,
             key_file: None,
+            key_alone: false,
             timeout_s: 30,
             window: 32,
             flat: false,
@@ -294,9 +297,9 @@ mod tests {
         let text = str::from_utf8(&line).unwrap();
         assert_eq!(
             text,
-            "{\"version\":4,\"nonce\":\"00ff\",\"task\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
+            "{\"version\":5,\"nonce\":\"00ff\",\"task\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
              \"manner\":{\"ring\":\"blue\",\"rsh\":[\"ssh\"],\"mpd\":\"/opt/mpd/bin/mpd\",\
-             \"listen\":null,\"key_file\":null,\"timeout_s\":30,\"window\":32,\"flat\":false,\
+             \"listen\":null,\"key_file\":null,\"key_alone\":false,\"timeout_s\":30,\"window\":32,\"flat\":false,\
              \"private\":false,\"in_batch\":false,\"waiting\":null,\"alloc_hook\":null},\
              \"member\":{\"name\":\"h1\",\"host\":\"h1\",\"user\":null,\"port\":null,\"ifhn\":null,\
              \"ncpus\":4,\"ordinal\":2,\"nth\":1},\"join\":[\"10.0.0.1:7000\"],\

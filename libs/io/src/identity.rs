@@ -6,9 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use nix::sys::prctl;
-use nix::unistd::{Pid, getsid, setsid};
+use nix::unistd::{Pid, geteuid, getsid, setsid};
 
 use crate::raw;
+use crate::rundir::user_name;
 
 /// Sets the name of this process to the file name of its first argument. Otherwise a process that executes
 /// `/proc/self/exe` has the name `exe` in `ps`, `top` and `pgrep`.
@@ -18,6 +19,11 @@ pub fn take_name() {
     if let Some(Ok(name)) = name {
         let _ = prctl::set_name(&name);
     }
+}
+
+/// The account of this process; its number if it has no name.
+pub fn own_account() -> String {
+    user_name(geteuid().as_raw())
 }
 
 /// Begins a session of this process alone, away from the terminal and the signals of its parent's session. A process that

@@ -36,6 +36,9 @@ pub const ROOT_PATH: &str = "/etc/mpd/key";
 /// The key file of every other user, below the home directory.
 pub const USER_FILE: &str = ".mpd.key";
 
+/// The name of the ring without a name in a key file, and in the name of one.
+pub const UNNAMED_RING: &str = "default";
+
 /// Largest key file: two keys, a name, and room for comments.
 pub const MAX_SIZE: u64 = 4096;
 
@@ -155,6 +158,51 @@ impl KeyFile {
     /// [`KeyFileError::NoHome`].
     pub fn resolve(option: Option<PathBuf>) -> Result<Self, KeyFileError> {
         option.or_else(in_environment).map_or_else(Self::of_user, |path| Ok(Self::at(path)))
+    }
+
+    /// The key file of the ring `ring` alone, beside this file. Such a ring has, or had, daemons in accounts of other
+    /// users, and these must not get the key of all rings of this user.
+    #[must_use]
+    pub fn of_ring_alone(&self, ring: &str) -> Self {
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        name.push(format!("-{}", if ring.is_empty() { UNNAMED_RING } else { ring }));
+        Self::at(self.path.with_file_name(name))
+    }
+
+    /// The key file that the daemons of `ring` use: the one of this ring alone if it exists, else this file.
+    #[must_use]
+    pub fn in_force(self, ring: &str) -> Self {
+        let alone = self.of_ring_alone(ring);
+        if fs::symlink_metadata(alone.path()).is_ok() { alone } else { self }
+    }
+
+    /// Puts this text into the file, in the place of a former one.
+    ///
+    /// # Errors
+    /// [`KeyFileError`].
+    pub fn replace(&self, text: &KeyText) -> Result<(), KeyFileError> {
+        // Agents of one boot may share a home directory.
+        let same = |found: &KeyText| found.to_text() == text.to_text();
+        if self.load().is_ok_and(|found| found.as_ref().is_some_and(same)) {
+            return Ok(());
+        }
+        self.remove()?;
+        let created = self.create(text).map_err(|error| with_advice(system(&self.path, error)))?;
+        if created || self.load()?.as_ref().is_some_and(same) {
+            return Ok(());
+        }
+        Err(system(&self.path, io::Error::other("another process has just written another key")))
+    }
+
+    /// Removes the file, if it exists.
+    ///
+    /// # Errors
+    /// [`KeyFileError`].
+    pub fn remove(&self) -> Result<(), KeyFileError> {
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(system(&self.path, error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     fn of_user() -> Result<Self, KeyFileError> {

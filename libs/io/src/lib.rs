@@ -67,6 +67,7 @@ pub mod terminal;
 pub mod thishost;
 pub mod tracer;
 pub mod tree;
+pub mod trust;
 pub mod usage;
 pub mod watch;
 

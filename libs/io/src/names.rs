@@ -9,12 +9,13 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nix::unistd::{Uid, User};
 
 use crate::raw;
+use crate::search::is_executable;
 
 /// Most bytes of an answer of `getent` that are read.
 const MAX_ANSWER: u64 = 64 << 10;
@@ -124,14 +125,59 @@ fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
+/// Whether the group has the name of its one user, no other members, and is no other account's group. False if the
+/// system cannot list its accounts.
+pub(crate) fn is_alone_in_group(gid: u32, user: &str) -> bool {
+    let group = ask("group", &gid.to_string()).and_then(Result::ok);
+    let accounts = all("passwd").and_then(Result::ok);
+    group
+        .zip(accounts)
+        .is_some_and(|(group, accounts)| is_alone(group.trim_ascii_end(), &accounts, gid, user))
+}
+
+/// Judges a line of group(5) and the text of passwd(5).
+fn is_alone(group: &[u8], accounts: &[u8], gid: u32, user: &str) -> bool {
+    let fields: Vec<&[u8]> = group.split(|&byte| byte == b':').collect();
+    let [name, _, _, members] = fields[..] else { return false };
+    let mut members = members.split(|&byte| byte == b',').filter(|member| !member.is_empty());
+    let gid = gid.to_string();
+    let with_group = lines(accounts).filter_map(|line| {
+        let mut fields = line.split(|&byte| byte == b':');
+        let name = fields.next()?;
+        (fields.nth(2)? == gid.as_bytes()).then_some(name)
+    });
+    let user = user.as_bytes();
+    let accounts: Vec<&[u8]> = with_group.collect();
+    name == user && members.all(|member| member == user) && accounts == [user]
+}
+
+/// Where systems have `getent`. It is not searched in PATH: a directory of another user may be there, and the answer
+/// decides whom this process trusts.
+const PROGRAMS: [&str; 3] = ["/usr/bin/getent", "/bin/getent", "/run/current-system/sw/bin/getent"];
+
 /// The answer of `getent`, or why there is none. `None` if the system has no such program.
 fn ask(table: &str, key: &str) -> Option<io::Result<Vec<u8>>> {
-    let mut command = Command::new("getent");
-    command.args([table, "--", key]).stdin(Stdio::null()).stderr(Stdio::null());
+    run(&[table, "--", key], MAX_ANSWER)
+}
+
+/// A whole table. An error if it is longer than the limit.
+fn all(table: &str) -> Option<io::Result<Vec<u8>>> {
+    let answer = run(&[table], MAX_FILE + 1)?;
+    Some(answer.and_then(|text| {
+        let is_whole = text.len() as u64 <= MAX_FILE;
+        is_whole.then_some(text).ok_or_else(|| io::ErrorKind::FileTooLarge.into())
+    }))
+}
+
+/// Runs `getent`, and reads at most `most` bytes of its answer.
+fn run(arguments: &[&str], most: u64) -> Option<io::Result<Vec<u8>>> {
+    let program = PROGRAMS.iter().find(|path| is_executable(Path::new(path)))?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
     let mut child = command.stdout(Stdio::piped()).spawn().ok()?;
     let mut text = Vec::new();
     let output = child.stdout.take();
-    let read = output.map_or(Ok(0), |output| output.take(MAX_ANSWER).read_to_end(&mut text));
+    let read = output.map_or(Ok(0), |output| output.take(most).read_to_end(&mut text));
     let end = child.wait();
     Some(read.and(end).and_then(|end| match end.code() {
         Some(0) => Ok(text),
@@ -201,6 +247,19 @@ mod tests {
         let account = passwd_line(users, 100).and_then(account_in).unwrap();
         assert_eq!((account.name.as_str(), account.home.to_str()), ("u", Some("/home/u")));
         assert_eq!((passwd_line(users, 1), passwd_line(users, 10)), (None, None));
+    }
+
+    #[test]
+    fn a_user_is_alone_in_a_group_of_his_name_that_no_other_account_has() {
+        let accounts = b"root:x:0:0::/root:/bin/sh\nann:x:7:70::/:/bin/sh\nbob:x:8:80::/:/bin/sh\n";
+        let both = b"ann:x:7:70::/:/bin/sh\nbob:x:8:70::/:/bin/sh\n";
+        assert!(is_alone(b"ann:x:70:", accounts, 70, "ann"));
+        assert!(is_alone(b"ann:x:70:ann", accounts, 70, "ann"));
+        assert!(!is_alone(b"ann:x:70:bob", accounts, 70, "ann"), "a member");
+        assert!(!is_alone(b"ann:x:70:", both, 70, "ann"), "another account");
+        assert!(!is_alone(b"users:x:70:", accounts, 70, "ann"), "a group for several users");
+        assert!(!is_alone(b"ann:x:70:", b"", 70, "ann"), "accounts that are not listed");
+        assert!(!is_alone(b"", accounts, 70, "ann"), "no group");
     }
 
     #[test]

@@ -33,6 +33,25 @@ pub fn close_standard(closed: [bool; 3]) {
     }
 }
 
+/// Whether an access control list gives further users permissions for an open file.
+///
+/// # Errors
+/// The file system does not tell.
+pub(crate) fn has_access_list(file: &std::fs::File) -> io::Result<bool> {
+    const NAME: &std::ffi::CStr = c"system.posix_acl_access";
+    // SAFETY: the name ends with a zero byte, and a size of 0 makes the kernel write nothing.
+    let size = unsafe { libc::fgetxattr(file.as_raw_fd(), NAME.as_ptr(), std::ptr::null_mut(), 0) };
+    if size >= 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        error if [Some(libc::ENODATA), Some(libc::EOPNOTSUPP)].contains(&error.raw_os_error()) => {
+            Ok(false)
+        }
+        error => Err(error),
+    }
+}
+
 /// Whether this process was started without a loader of shared objects.
 pub(crate) fn is_static() -> bool {
     // SAFETY: the call reads what the kernel gave this process: here the address of the loader.

@@ -11,8 +11,9 @@ use mpd_boot::wire::Manner;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::host_name;
 use mpd_io::search::{self, is_executable};
-use mpd_io::{keyfile, thishost};
+use mpd_io::{identity, keyfile, thishost, trust};
 use mpd_placement::allocation::{self, Sources};
+use mpd_placement::hosts::accounts;
 use mpd_placement::hosts::{HostEntry, MAX_FILE, parse_file, parse_list};
 use mpd_wire::message::RingView;
 
@@ -50,7 +51,7 @@ impl Allocation {
             Some(value.into_string().unwrap_or_else(|_| "?".to_owned()))
         };
         let file = |path: &str| {
-            let text = read(Path::new(path));
+            let text = File::open(path).and_then(|file| read(&file));
             let text = text.map_err(|e| format!("{path}: cannot read it: {e}"))?;
             Ok(String::from_utf8_lossy(&text).into_owned())
         };
@@ -105,25 +106,52 @@ fn entries(cli: &Cli, allocation: &Allocation) -> Result<Vec<HostEntry>> {
     if cli.file.is_none() && !allocation.hosts.is_empty() {
         return Ok(allocation.hosts.clone());
     }
-    let path = match (&cli.file, cli.totalnum.unwrap_or(1)) {
-        (Some(path), _) => path.clone(),
-        (None, 1) => return Ok(Vec::new()),
-        (None, _) => PathBuf::from(DEFAULT_FILE),
-    };
-    let advice = || {
-        let shown = path.display();
-        format!(
-            "{shown}: cannot read the list of hosts; name a file with -f, or hosts with --hosts"
-        )
-    };
-    let text = read(&path).with_context(advice)?;
-    parse_file(&text).with_context(|| path.display().to_string())
+    match (&cli.file, cli.totalnum.unwrap_or(1)) {
+        (Some(path), _) => entries_of(cli, path, Origin::Named),
+        (None, 1) => Ok(Vec::new()),
+        (None, _) => entries_of(cli, Path::new(DEFAULT_FILE), Origin::Found),
+    }
+}
+
+/// How a file of hosts came to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// The user named it.
+    Named,
+    /// It is in the current directory.
+    Found,
+}
+
+/// The hosts of a file. Another user could have left a file in the directory, or could exchange it; its hosts and
+/// accounts would get the key of the ring.
+fn entries_of(cli: &Cli, path: &Path, origin: Origin) -> Result<Vec<HostEntry>> {
+    const OTHERWISE: &str = "name a file with -f, or hosts with --hosts";
+    let shown = path.display();
+    let cannot = || format!("{shown}: cannot read the list of hosts; {OTHERWISE}");
+    let file = File::open(path).with_context(cannot)?;
+    if origin == Origin::Found
+        && let Some(doubt) = trust::doubt_content(&file, path).with_context(cannot)?
+    {
+        bail!("./{shown} {doubt}: ignored; {OTHERWISE}");
+    }
+    let text = read(&file).with_context(cannot)?;
+    let entries = parse_file(&text).with_context(|| shown.to_string())?;
+    let foreign = accounts::first_foreign(&entries, &identity::own_account(), &cli.allow_user);
+    let Some((host, user)) = foreign else { return Ok(entries) };
+    let advice = accounts::advice(host, user);
+    match origin {
+        Origin::Found => bail!("./{shown}: {advice}, or name the file with -f"),
+        Origin::Named => match trust::doubt_place(&file, path).with_context(cannot)? {
+            Some(doubt) => bail!("{shown} {doubt}. {advice}"),
+            None => Ok(entries),
+        },
+    }
 }
 
 /// Reads a file of hosts, and one byte more than such a file may have.
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+fn read(file: &File) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    File::open(path)?.take(MAX_FILE as u64 + 1).read_to_end(&mut text)?;
+    file.take(MAX_FILE as u64 + 1).read_to_end(&mut text)?;
     Ok(text)
 }
 
@@ -161,6 +189,7 @@ pub(super) fn manner(
         key_file: keyfile::in_environment()
             .filter(|_| !cli.private)
             .and_then(|path| path.into_os_string().into_string().ok()),
+        key_alone: false,
         timeout_s: cli.timeout,
         window: cli.window,
         flat: cli.flat,

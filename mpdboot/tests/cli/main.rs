@@ -1,5 +1,6 @@
 //! `mpdboot` as users run it, with scripts in place of hosts and daemons.
 
+mod accounts;
 mod failures;
 mod rings;
 mod secrets;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use mpd_io::identity::own_account;
 use mpd_io::rundir::host_name;
 
 use crate::world::World;
@@ -27,7 +28,8 @@ fn without_hosts_mpdboot_starts_the_local_daemon_and_prints_nothing() {
 fn every_host_gets_its_options_addresses_to_join_and_the_key() {
     let world = World::new();
     world.set("hosts/h2", "banner");
-    let file = "# ours\nh1:4 ifhn=h1-ib\nlocalhost:2\nh2 user=bo port=2222\nh1\n";
+    let user = own_account();
+    let file = format!("# ours\nh1:4 ifhn=h1-ib\nlocalhost:2\nh2 user={user} port=2222\nh1\n");
     fs::write(world.path("home/local/mpd.hosts"), file).unwrap();
     let ran = world.run(&["-n", "3", "--port", "7000", "--ring", "blue"]);
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (Some(0), "", ""));
@@ -53,7 +55,7 @@ fn every_host_gets_its_options_addresses_to_join_and_the_key() {
     assert_eq!(list("h1"), list("h2"), "one list for all");
     assert!(list("h1").contains("\"h2:7000\""), "{lists}");
     let agent = world.path("suite/mpd");
-    let tail = format!(" -p 2222 -l bo -- h2 {} --boot-agent --name h2", agent.display());
+    let tail = format!(" -p 2222 -l {user} -- h2 {} --boot-agent --name h2", agent.display());
     assert!(line(&shells, "-- h2").ends_with(&tail), "{shells}");
     assert!(line(&shells, "-- h1").starts_with("-x -T -o BatchMode=yes -o ConnectTimeout=10"));
     let ours = world.text("home/local/key");

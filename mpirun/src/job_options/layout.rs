@@ -14,7 +14,7 @@ use mpd_wire::job::{
 use crate::chosen::{self, Pick};
 use crate::configfile;
 use crate::demand::Launcher;
-use crate::hosts;
+use crate::hosts::{self, Accounts};
 use crate::once::Once;
 use crate::options::Key;
 use crate::scan::Setting;
@@ -27,6 +27,7 @@ const MAX_WIDTH: u32 = 1 << 16;
 /// The given options for the placement.
 #[derive(Debug, Default)]
 pub(crate) struct LayoutOptions {
+    accounts: Accounts,
     behind: bool,
     binding: Once<Bound>,
     exclude: Vec<String>,
@@ -89,6 +90,7 @@ impl LayoutOptions {
     /// Adds an option of this group. Relative files are relative to `directory`.
     pub(super) fn note(&mut self, setting: &Setting, directory: &Path) -> Result<(), Usage> {
         match setting.opt.key {
+            Key::AllowUser => self.accounts.permit(setting)?,
             Key::Allocation => {
                 setting.nonempty()?;
                 self.slots.alloc.set(setting.text()?.to_owned(), setting)?;
@@ -116,7 +118,11 @@ impl LayoutOptions {
             Key::IfRoom => self.resources.if_room = true,
             Key::Strict => self.resources.strict = true,
             Key::Group => self.group.set(processes(setting)?, setting)?,
-            Key::HostFile => self.hosts.set(hosts::file(setting, directory)?, setting)?,
+            Key::HostFile => {
+                let (entries, doubt) = hosts::file(setting, directory)?;
+                self.hosts.set(entries, setting)?;
+                self.accounts.note(doubt);
+            }
             Key::Hosts => self.hosts.set(hosts::list(setting)?, setting)?,
             Key::Launcher => self.launcher.set(command(setting)?, setting)?,
             Key::LauncherProgram => self.launcher_program.set(command(setting)?, setting)?,
@@ -270,6 +276,11 @@ impl LayoutOptions {
             limit: self.spawning.limit.get().copied(),
             nice_step: self.spawning.nice_step.get().copied().unwrap_or(0),
         }
+    }
+
+    /// Why no private ring may have these hosts.
+    pub(crate) fn refusal(&self, hosts: &[HostEntry]) -> Option<String> {
+        self.accounts.refusal(hosts)
     }
 
     /// Hosts that get no rank.

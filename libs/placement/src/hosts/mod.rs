@@ -15,6 +15,7 @@
 //! option or shell code is therefore refused, and not repaired. This module neither reads the file
 //! nor resolves names.
 
+pub mod accounts;
 mod error;
 mod ranges;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use mpd_io::keyfile::KeyFile;
 use mpd_io::rundir::{self, RunDir};
 use mpd_machine::Time;
 use mpd_ring::{Ring, Seed};
@@ -60,6 +61,8 @@ pub(super) struct Saved {
     written: Option<Time>,
     write_at: Option<Time>,
     forgotten: bool,
+    /// The key file, if it is of this ring alone.
+    key: Option<KeyFile>,
 }
 
 impl Saved {
@@ -72,7 +75,13 @@ impl Saved {
         let former = image.map(|image| image.members).unwrap_or_default();
         let ring = ring.to_owned();
         let (revision, written, write_at) = (None, None, None);
-        (Self { path, ring, former, revision, written, write_at, forgotten: false }, before)
+        let (forgotten, key) = (false, None);
+        (Self { path, ring, former, revision, written, write_at, forgotten, key }, before)
+    }
+
+    /// The ring has a key of its own, in this file.
+    pub(super) fn note_key(&mut self, key: KeyFile) {
+        self.key = Some(key);
     }
 
     /// Forgets the earlier ring, since the user named the daemons through which to enter.
@@ -122,6 +131,14 @@ impl Saved {
         self.forgotten = true;
         self.write_at = None;
         let _ = fs::remove_file(&self.path);
+    }
+
+    /// Also removes the key of this ring alone: the whole ring ends, and other users know this key.
+    pub(super) fn forget_with_key(&mut self) {
+        self.forget();
+        if let Some(Err(error)) = self.key.take().map(|key| key.remove()) {
+            log::warn!("the key of this ring stays: {error}");
+        }
     }
 }
 

@@ -32,9 +32,10 @@ pub(super) fn begin(
     now: Time,
 ) -> Result<(Pump<Ring>, Net, Stay, Hosts)> {
     let ring = cli.ring_name()?.to_string();
-    let text = key(cli, &ring)?;
+    let (text, alone) = key(cli, &ring)?;
     let timing = Timing::default().faster(crate::scale::divisor()?);
     let (mut saved, before) = Saved::open(rundir, &ring, name);
+    alone.into_iter().for_each(|file| saved.note_key(file));
     let options = port::PortOptions {
         number: cli.port,
         preferred: before.port,
@@ -85,19 +86,23 @@ pub(super) fn begin(
     Ok((pump, net, stay, hosts))
 }
 
-/// The ring's key.
-fn key(cli: &Cli, ring: &str) -> Result<KeyText> {
+/// The ring's key, and its file if that is of this ring alone.
+fn key(cli: &Cli, ring: &str) -> Result<(KeyText, Option<KeyFile>)> {
     if let Some(number) = cli.key_descriptor {
-        return Ok(keyfile::from_descriptor(number)?);
+        return Ok((keyfile::from_descriptor(number)?, None));
     }
     if cli.has_key_on_input() {
-        return Ok(keyfile::from_standard_input()?);
+        return Ok((keyfile::from_standard_input()?, None));
     }
-    let keys = KeyFile::resolve(cli.key.clone())?;
-    let (text, origin) = keys.load_or_create(if ring.is_empty() { "default" } else { ring })?;
+    let all = KeyFile::resolve(cli.key.clone())?;
+    let alone = all.of_ring_alone(ring);
+    let keys = all.in_force(ring);
+    let (text, origin) =
+        keys.load_or_create(if ring.is_empty() { keyfile::UNNAMED_RING } else { ring })?;
     let path = keys.path().display();
     log::info!("key {} ({origin:?}) from {path}", text.keys().connect().id());
-    Ok(text)
+    let is_alone = keys.path() == alone.path();
+    Ok((text, is_alone.then_some(alone)))
 }
 
 fn new_instance() -> Result<Instance> {

@@ -254,7 +254,8 @@ impl Stay {
             return None;
         }
         match how {
-            Farewell::Depart | Farewell::WithAll => self.saved.forget(),
+            Farewell::Depart => self.saved.forget(),
+            Farewell::WithAll => self.saved.forget_with_key(),
             Farewell::Signal | Farewell::WithoutNotice if self.entered => {
                 self.saved.save(now, ring, port);
             }

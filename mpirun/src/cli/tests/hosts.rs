@@ -1,5 +1,8 @@
 //! The placement options of the command line.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
 use std::io::Write as _;
 
 use mpd_wire::job::{Binding, HostChoice, PlacementSpec, RankOrder, SpawnPolicy};
@@ -294,6 +297,28 @@ fn a_private_ring_has_all_named_hosts_except_the_excluded_ones() {
     assert_eq!(demanded("-hosts a,b -exclude ^b p"), ["a"]);
     assert_eq!(demanded("-ghost a : p : -host b q"), ["a", "b"]);
     assert!(demanded("-hosts all p").is_empty() && demanded("p").is_empty());
+}
+
+#[test]
+fn a_private_ring_has_no_account_of_another_name_from_a_file_that_others_can_write() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"h1\nh2 user=bo\n").unwrap();
+    let path = file.path().to_str().unwrap().to_owned();
+    let line = |options: &str| format!("{options} -f {path} p");
+    // The file is in the directory of all users.
+    fs::set_permissions(&path, Permissions::from_mode(0o602)).unwrap();
+    let refusal = run(&line("")).demand.refusal.unwrap();
+    assert!(refusal.starts_with(&format!("{path} can be written by every user")), "{refusal}");
+    assert!(refusal.ends_with("give --allow-user h2=bo"), "{refusal}");
+    assert_eq!(run(&line("-allow-user h2=bo")).demand.refusal, None);
+    assert_eq!(run("-hosts h1,bo@h2 p").demand.refusal, None);
+    let safe = tempfile::tempdir().unwrap();
+    let path = safe.path().join("hosts");
+    fs::write(&path, "h2 user=bo\n").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(run(&format!("-f {} p", path.display())).demand.refusal, None);
+    let wrong = problem_of(&["-allow-user", "bo", "p"]);
+    assert_eq!(wrong, "-allow-user bo: it must be HOST=USER");
 }
 
 #[test]
