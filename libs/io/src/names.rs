@@ -151,8 +151,8 @@ fn is_alone(group: &[u8], accounts: &[u8], gid: u32, user: &str) -> bool {
     name == user && members.all(|member| member == user) && accounts == [user]
 }
 
-/// Where systems have `getent`. It is not searched in PATH: a directory of another user may be there, and the answer
-/// decides whom this process trusts.
+/// Where systems have `getent`. It is not searched in PATH: a directory of another user may be there, and this
+/// process trusts the users in the answer.
 const PROGRAMS: [&str; 3] = ["/usr/bin/getent", "/bin/getent", "/run/current-system/sw/bin/getent"];
 
 /// The answer of `getent`, or why there is none. `None` if the system has no such program.

@@ -1,6 +1,6 @@
-//! Who else may have written a file that this user is about to read: its owner, its mode, its group, its folder.
+//! Other users that may have written a file, judged before it is read: its owner, its mode, its group, its folder.
 //!
-//! An open file is judged, not a path, so that nobody exchanges the file between the judgement and the reading.
+//! An open file is judged, not a path, so that no process exchanges the file between the judgement and the reading.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -86,7 +86,7 @@ fn doubt(
     (by_group && !is_group_private()).then(|| Doubt::Group(path()))
 }
 
-/// Whether the group of a file is this user's own group, and nobody else is in it. False if that cannot be told:
+/// Whether the group of a file is this user's own group, and no other user is in it. False if that is not certain:
 /// a directory of users may not list all of them, and an access control list hides behind the group's permissions.
 fn is_group_private(file: &File, facts: &Metadata) -> bool {
     if facts.gid() != getegid().as_raw() || raw::has_access_list(file).unwrap_or(true) {

@@ -35,8 +35,8 @@ pub(super) fn of_ring(manner: &Manner, roster: &Roster, is_new: bool) -> Result<
         (false, foreign) => match (alone.load()?, foreign) {
             (Some(key), _) => Ok((key, true)),
             (None, Some((host, user))) => bail!(
-                "host {host}: {user} would get the key that all your rings use, since this ring began without \
-                 accounts of other users; end it with mpdallexit, and boot it again with all its hosts"
+                "host {host}: {user} would get the key of all your rings; end this ring with mpdallexit, and boot it \
+                 again with this host"
             ),
             (None, None) => Ok((file.load_or_create(name)?.0, false)),
         },

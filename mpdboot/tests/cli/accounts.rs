@@ -34,7 +34,7 @@ fn a_file_in_the_directory_that_others_can_write_is_ignored_with_the_remedy() {
         [(0o646, "run 'chmod o-w mpd.hosts'"), (0o664, "run 'chmod g-w mpd.hosts'")]
     {
         put(&world, "mpd.hosts", mode);
-        // A group counts only if it is known that nobody else is in it, so it must be another one here.
+        // A group counts only if it is known that no other user is in it, so it must be another one here.
         let _ = chown(world.path("home/local/mpd.hosts"), None, Some(libc::gid_t::MAX - 7));
         world.run(&["-n", "3"]).assert(1, remedy);
     }
@@ -102,6 +102,6 @@ fn an_account_of_another_name_cannot_be_added_to_a_ring_with_the_key_of_all_ring
     let world = World::new();
     world.run(&["--hosts", "h1"]).assert(0, "");
     let ran = world.run(&["--add", "--hosts", "bo@h2"]);
-    ran.assert(1, "host h2: bo would get the key that all your rings use");
+    ran.assert(1, "host h2: bo would get the key of all your rings");
     assert!(!world.text("ssh.argv").contains("h2"));
 }

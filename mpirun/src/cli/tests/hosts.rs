@@ -1,9 +1,8 @@
 //! The placement options of the command line.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
-
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 
 use mpd_wire::job::{Binding, HostChoice, PlacementSpec, RankOrder, SpawnPolicy};
 
