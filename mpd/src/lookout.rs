@@ -16,7 +16,8 @@ const NAME: &str = "mpdusers";
 /// A running helper. It ends with its task, when this value is dropped, and when its parent ends.
 #[derive(Debug)]
 pub(crate) struct Lookout {
-    process: Pidfd,
+    /// `None`: a filter of system calls refuses pidfds. Then the helper ends at its next write, or with its parent.
+    process: Option<Pidfd>,
     pipe: PipeReader,
 }
 
@@ -32,8 +33,7 @@ impl Lookout {
         // A new session may wait for seconds on a busy host, and its parent with it (decision 23).
         spawn.die_with_parent().in_our_session();
         let pid = spawn.start(&[null, output.as_fd(), null], Extra::default(), None)?;
-        let process = Pidfd::open(pid).context("the helper")?;
-        Ok(Self { process, pipe })
+        Ok(Self { process: Pidfd::open(pid).ok(), pipe })
     }
 
     /// Waits until the helper has written something or has ended; `false` after `patience`.
@@ -58,6 +58,8 @@ impl AsRawFd for Lookout {
 impl Drop for Lookout {
     fn drop(&mut self) {
         // A helper that is blocked by a process would not notice the closed pipe.
-        let _ = self.process.signal(libc::SIGKILL);
+        if let Some(process) = &self.process {
+            let _ = process.signal(libc::SIGKILL);
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use mpd_io::tree;
 use nix::unistd::Pid;
 
 use crate::ask::left;
@@ -175,10 +175,11 @@ impl Drop for Running {
 pub fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
     let (sender, receiver) = mpsc::channel();
-    // WNOWAIT leaves the child a zombie, so its process id is not used again before it is reaped
-    // here.
-    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
-    thread::spawn(move || sender.send(waitid(Id::Pid(pid), flags)));
+    // The child stays a zombie, so its process id is not used again before it is reaped here.
+    thread::spawn(move || {
+        tree::await_end(pid);
+        sender.send(())
+    });
     let ended = receiver.recv_timeout(left(deadline)).is_ok();
     if !ended {
         let _ = child.kill();

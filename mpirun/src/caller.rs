@@ -67,13 +67,13 @@ impl Caller {
     /// only by setting it.
     ///
     /// # Errors
-    /// The working directory or a limit cannot be read.
+    /// The working directory cannot be read.
     pub fn snapshot() -> io::Result<Self> {
         let mut words = std::env::args_os();
         let name = words.next().and_then(|w| Some(Path::new(&w).file_name()?.to_owned()));
         let mask = umask(Mode::from_bits_truncate(0o077));
         umask(mask);
-        let directory = std::env::current_dir().map_err(|e| {
+        let directory = current_directory().map_err(|e| {
             io::Error::new(e.kind(), format!("cannot read the current directory: {e}"))
         })?;
         Ok(Self {
@@ -83,7 +83,7 @@ impl Caller {
             directory,
             umask: mask.bits(),
             niceness: priority::niceness(),
-            limits: limits()?,
+            limits: limits(),
             terminal: terminal_size,
             closed: mpd_io::closed_at_start(),
             ring: ring::size,
@@ -133,15 +133,26 @@ fn terminal_size() -> (u16, u16) {
     pty::own_size().unwrap_or_else(pty::size_of_environment)
 }
 
-/// All limits of this process, in the order of the kernel's numbers.
-fn limits() -> io::Result<Vec<Limit>> {
-    let mut limits = Vec::with_capacity(RESOURCES.len());
-    for resource in RESOURCES {
-        let (soft, hard) = getrlimit(resource)?;
-        limits.push(Limit { resource: resource as u8, soft, hard });
-    }
+/// The working directory. If it was removed, the path that it had: the job may have another one.
+fn current_directory() -> io::Result<PathBuf> {
+    std::env::current_dir().or_else(|error| {
+        let path = std::fs::read_link("/proc/self/cwd").map_err(|_| error)?;
+        let bytes = path.as_os_str().as_bytes();
+        let name = bytes.strip_suffix(b" (deleted)").unwrap_or(bytes);
+        Ok(PathBuf::from(OsStr::from_bytes(name)))
+    })
+}
+
+/// The limits of this process, in the order of the kernel's numbers. A filter of system calls may refuse to tell them.
+/// Then ranks have those of their managers.
+fn limits() -> Vec<Limit> {
+    let limit = |resource: Resource| {
+        let (soft, hard) = getrlimit(resource).ok()?;
+        Some(Limit { resource: resource as u8, soft, hard })
+    };
+    let mut limits: Vec<Limit> = RESOURCES.into_iter().filter_map(limit).collect();
     limits.sort_unstable_by_key(|l| l.resource);
-    Ok(limits)
+    limits
 }
 
 /// All resources that Linux limits.

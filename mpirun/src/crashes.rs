@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use mpd_debug::stacks::Stacks;
+use mpd_io::signals;
 use mpd_wire::job::Crash;
 use mpd_wire::{Rank, RankSet};
 
@@ -29,7 +30,7 @@ impl Crashes {
     pub fn lines(&mut self) -> impl Iterator<Item = String> + use<> {
         let mut lines = Vec::new();
         for (signal, stacks) in std::mem::take(&mut self.stacks) {
-            let name = signal_name(signal);
+            let name = signals::name(signal.into());
             lines.push(format!("positions of ranks at {name}:"));
             lines.extend(stacks.text().lines().map(|line| format!("  {line}")));
         }
@@ -38,11 +39,6 @@ impl Crashes {
         }
         lines.into_iter()
     }
-}
-
-pub(crate) fn signal_name(number: u8) -> String {
-    let signal = nix::sys::signal::Signal::try_from(i32::from(number));
-    signal.map_or_else(|_| format!("signal {number}"), |signal| signal.as_str().to_owned())
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mpd_io::signals;
 use mpd_machine::Time;
 use mpd_wire::{Rank, RankSet};
 
-use crate::crashes::signal_name;
 use crate::processes::Processes;
 
 /// Longest time between two crashes of one session; `GATHER_MOST` bounds the time from the first
@@ -127,7 +127,7 @@ fn reported(held: &BTreeMap<Rank, u8>, processes: &Processes) -> String {
     let texts = places.into_iter().map(|((signal, host), ranks)| {
         let plural = if ranks.count() == 1 { "" } else { "s" };
         let host = host.map(|host| format!(" of host {host}")).unwrap_or_default();
-        format!("rank{plural} {ranks}{host}: {}", signal_name(signal))
+        format!("rank{plural} {ranks}{host}: {}", signals::name(signal.into()))
     });
     texts.collect::<Vec<_>>().join(", ")
 }

@@ -42,11 +42,11 @@ fn serve(caller: &Caller) -> Result<ExitCode> {
             Ok(ExitCode::from(usage.exit_code()))
         }
         Ok(Request::Help(text) | Request::Version(text)) => {
-            print(&text);
+            print(&text)?;
             Ok(ExitCode::SUCCESS)
         }
         Ok(Request::DryRun(answer)) => {
-            print(&answer.text);
+            print(&answer.text)?;
             Ok(if answer.is_placed { ExitCode::SUCCESS } else { ExitCode::from(exit::SUITE) })
         }
         Ok(Request::GenerateDocs(directory)) => {
@@ -71,9 +71,15 @@ fn serve(caller: &Caller) -> Result<ExitCode> {
     }
 }
 
-fn print(text: &str) {
-    // Standard output may have no reader.
-    let _ = io::stdout().write_all(text.as_bytes());
+fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // A reader that has seen enough is no error.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to standard output")
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 fn run(name: &str, mut job: Job) -> Result<ExitCode> {

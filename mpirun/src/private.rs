@@ -20,14 +20,13 @@ use mpd_io::identity::Closed;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_io::search::in_path;
-use mpd_io::signals::Signals;
-use mpd_io::spawn::{Extra, Spawn, own_environment};
+use mpd_io::signals::{self, Signals};
+use mpd_io::spawn::{Extra, Fate, Spawn, own_environment, wait_for};
 use mpd_io::{keyfile, thishost};
 use mpd_placement::hosts::HostEntry;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::demand::{self, Demand, Launcher};
@@ -47,12 +46,12 @@ impl Private {
     /// have closed its connection.
     pub fn wait(self) {
         if let Some(pid) = self.daemon {
-            let _ = waitpid(pid, None);
+            let _ = wait_for(pid);
         }
         if let Some(Boot { pid, stdin, stdout }) = self.boot {
             // The end of the pipe ends `mpdboot`, which ends the remote shells.
             drop((stdin, stdout));
-            let _ = waitpid(pid, None);
+            let _ = wait_for(pid);
         }
     }
 }
@@ -183,7 +182,7 @@ impl Daemon {
             return Ok((Conn::new(conn), pid));
         }
         drop(conn);
-        let _ = waitpid(pid, None);
+        let _ = wait_for(pid);
         match report.trim_end() {
             "" => bail!("the daemon for this job died at its start"),
             problem => bail!("the daemon for this job: {problem}"),
@@ -301,7 +300,7 @@ impl Boot {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(error).context("cannot wait for mpdboot"),
             }
-            let is_readable = fds[1].any().unwrap_or(false);
+            let is_readable = fds[1].any().unwrap_or(true);
             let ending = signals.pending().into_iter().find(|signal| ENDING.contains(signal));
             if let (None, Some(signal)) = (came, ending) {
                 came = Some(signal);
@@ -325,10 +324,10 @@ impl Boot {
 
     /// Handles the end of `mpdboot` without a report.
     fn end(self, came: Option<i32>) -> Result<Booted> {
-        match (waitpid(self.pid, None), came) {
+        match (wait_for(self.pid), came) {
             (_, Some(signal)) => Ok(Booted::Interrupted(signal)),
-            (Ok(WaitStatus::Signaled(_, signal, _)), None) => {
-                bail!("mpdboot was killed by {signal}")
+            (Ok(Fate::Killed { signal, .. }), None) => {
+                bail!("mpdboot was killed by {}", signals::name(signal))
             }
             (_, None) => Ok(Booted::Failed),
         }

@@ -42,6 +42,56 @@ fn a_fatal_signal_of_a_rank_is_named_and_gives_128_plus_its_number() {
 }
 
 #[test]
+fn a_real_time_signal_of_a_rank_is_named_and_gives_128_plus_its_number() {
+    let suite = Suite::new();
+    let check = |number: i32| {
+        let how = format!("sig{number}");
+        let output = suite.ranks(2, "t-exit-with", &["1", &how, "sleep"]).output();
+        output
+            .code(128 + number)
+            .says(&["rank 1", &format!("killed by signal {number} (real-time signal)")]);
+    };
+    check(34);
+    suite.start_daemon();
+    // The C library keeps the first two for itself, and the kernel does not.
+    (32..=64).for_each(check);
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn orphans_that_a_real_time_signal_ended_are_reaped_and_the_job_ends() {
+    let suite = Suite::new();
+    // The last loop ends when the manager has reaped the orphan.
+    let script = "for n in 34 50 64; do \
+                  (sh -c \"echo \\$\\$ > $n; kill -$n \\$\\$\" &); \
+                  until [ -s $n ]; do :; done; \
+                  while [ -e /proc/$(cat $n) ]; do :; done; \
+                  done";
+    suite.start_daemon();
+    for round in 0..sample(5, 50) {
+        let directory = suite.new_directory(&format!("d{round}"));
+        suite.mpirun(["-wdir", &directory, "sh", "-c", script]).output().code(0).quiet();
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_manager_that_a_real_time_signal_ended_is_reaped_and_the_next_job_runs() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon();
+    for number in [34, 64] {
+        let job = suite.mpirun(["sh", "-c", "echo up; exec sleep 60"]).start();
+        job.shows("up\n");
+        let manager = suite.manager().pid.to_string();
+        suite.bash(&format!("kill -{number} {manager}")).output().code(0);
+        job.wait().code(125);
+        suite.mpirun(["true"]).output().code(0).quiet();
+        wait_until("the daemon has reaped it", || daemon.zombies() == 0);
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
 fn a_signal_without_a_fatal_default_action_leaves_exit_code_0() {
     let suite = Suite::new();
     suite.start_daemon();

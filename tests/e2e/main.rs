@@ -66,6 +66,7 @@ mod programs;
 mod progress;
 mod pty;
 mod recording;
+mod refused_calls;
 mod registered;
 mod report_files;
 mod resubmit;

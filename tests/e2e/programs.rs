@@ -47,6 +47,26 @@ fn every_program_refuses_an_unknown_option_and_prints_its_own_name() {
 }
 
 #[test]
+fn help_that_cannot_be_written_is_an_error_of_every_program() {
+    let suite = Suite::new();
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+    let check = |name: &str, argument: &str| {
+        let output = suite.command(program(name)).args([argument, "true"]).stdout(full()).output();
+        let text = format!("{name}: cannot write to standard output: No space left on device");
+        output.failed().says(&[&text]).brief();
+    };
+    names(&suite).iter().for_each(|name| check(name, "--help"));
+    ["-help", "-version", "-dry-run"].iter().for_each(|argument| check("mpirun", argument));
+    // A reader that has seen enough is no error.
+    suite
+        .bash("$MPIRUN -help | true; echo ${PIPESTATUS[0]}")
+        .output()
+        .code(0)
+        .quiet()
+        .prints("0\n");
+}
+
+#[test]
 fn every_program_refuses_a_host_file_without_hosts() {
     let suite = Suite::new();
     std::fs::write(suite.path("work/none"), "# none yet\n").expect("a file");

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::process::{self, Process};
 use crate::run::{Running, wait_until};
@@ -107,6 +107,24 @@ fn ordinary_signals_reach_every_rank_once_and_the_job_continues() {
     recorders.stop();
     job.wait().code(0).quiet();
     suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn signals_that_the_parent_of_mpirun_blocked_end_the_job_and_ranks_block_none() {
+    let suite = Suite::new();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGQUIT] {
+        let script = "grep SigBlk /proc/self/status; exec sleep 60";
+        let blocked: SigSet = [signal, Signal::SIGUSR1, Signal::SIGALRM].into_iter().collect();
+        // A started program inherits the mask of this thread.
+        blocked.thread_block().expect("a mask");
+        let job = suite.mpirun(["sh", "-c", script]).start();
+        blocked.thread_unblock().expect("a mask");
+        job.shows("SigBlk:\t0000000000000000\n");
+        job.send(signal);
+        let output = job.wait();
+        output.code(128 + signal as i32);
+        suite.gone(&[]);
+    }
 }
 
 #[test]

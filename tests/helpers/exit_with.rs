@@ -10,7 +10,7 @@
 use std::process::exit;
 use std::time::Duration;
 
-use nix::libc::c_int;
+use nix::libc::{self, c_int};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigHandler, Signal, raise, signal};
 
@@ -41,8 +41,12 @@ fn main() {
 }
 
 fn end_by(number: c_int) -> ! {
-    let number = Signal::try_from(number).expect("a signal number");
     setrlimit(Resource::RLIMIT_CORE, 0, 0).expect("no core files");
+    let Ok(number) = Signal::try_from(number) else {
+        // SAFETY: the call takes numbers. A real-time signal has its default action here.
+        unsafe { libc::kill(libc::getpid(), number) };
+        exit(0);
+    };
     // SAFETY: the default action runs no code of this process.
     // The library changed some actions (SIGPIPE, SIGSEGV), so they are reset. SIGKILL and SIGSTOP cannot be reset and
     // need no reset.

@@ -8,10 +8,10 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use mpd_io::spawn::{Fate, fate_of, wait_for};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use zeroize::Zeroizing;
 
@@ -148,10 +148,12 @@ impl Child {
         if self.released {
             return Some(Ending::Exited(0));
         }
-        let ending = match waitpid(self.pid, Some(WaitPidFlag::WNOHANG)).ok()? {
-            WaitStatus::Exited(_, code) => Ending::Exited(code),
-            WaitStatus::Signaled(_, signal, _) => Ending::Signaled(signal as i32),
-            _ => return None,
+        let ending = match fate_of(self.pid) {
+            Ok(None | Some(Fate::Stopped)) => return None,
+            Ok(Some(Fate::Exited(code))) => Ending::Exited(code.into()),
+            Ok(Some(Fate::Killed { signal, .. })) => Ending::Signaled(signal),
+            // Other code has reaped it.
+            Err(_) => Ending::Signaled(libc::SIGKILL),
         };
         self.reaped = true;
         Some(ending)
@@ -169,7 +171,7 @@ impl Child {
             }
             self.pump();
         }
-        self.reaped = self.released || waitpid(self.pid, None).is_ok();
+        self.reaped = self.released || wait_for(self.pid).is_ok();
     }
 
     /// Closes the child's standard input and sends SIGTERM to its group.
@@ -199,7 +201,7 @@ impl Drop for Child {
     fn drop(&mut self) {
         if !self.reaped && !self.released {
             self.kill();
-            let _ = waitpid(self.pid, None);
+            let _ = wait_for(self.pid);
         }
     }
 }

@@ -70,7 +70,7 @@ impl Watch<'_> {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let readable = self.other.is_some() && fds[1].any().unwrap_or(false);
+        let readable = self.other.is_some() && fds[1].any().unwrap_or(true);
         let signal = self.signals.pending().into_iter().find(|&signal| signal != libc::SIGCHLD);
         Ok(signal.map(Aborted::Signal).or(readable.then_some(Aborted::Other)))
     }

@@ -291,7 +291,7 @@ impl<'a> Driver<'a> {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(other.is_some() && fds[1].any().unwrap_or(false))
+        Ok(other.is_some() && fds[1].any().unwrap_or(true))
     }
 
     /// Reads the reports of agents, and handles ended children.

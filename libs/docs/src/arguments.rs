@@ -2,7 +2,7 @@
 //! original MPD are translated first.
 
 use std::ffi::OsString;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -12,11 +12,14 @@ use crate::original;
 /// The exit code of a wrong command line.
 const WRONG: u8 = 2;
 
+/// The exit code if help or version cannot be written.
+const UNWRITTEN: u8 = 1;
+
 /// Parses the arguments of a program. The first argument is its name. Help, version, lines about options without
 /// effect, and the error of a wrong command line are printed.
 ///
 /// # Errors
-/// The exit code: 0 after help or version, 2 for a wrong command line.
+/// The exit code: 0 after help or version, 1 if these cannot be written, 2 for a wrong command line.
 pub fn parse<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, ExitCode> {
     let command = C::command();
     let name = command.get_name();
@@ -31,13 +34,22 @@ pub fn parse<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result
     })?;
     remarks.iter().for_each(|remark| say(remark));
     C::try_parse_from(arguments).map_err(|error| {
-        // The output may be closed. The exit code still tells the result.
-        let _ = match error.use_stderr() {
-            true => std::io::stderr().write_all(refusal(name, &error).as_bytes()),
-            false => error.print(),
-        };
+        if error.use_stderr() {
+            // The output may be closed. The exit code still tells the result.
+            let _ = std::io::stderr().write_all(refusal(name, &error).as_bytes());
+        } else if let Err(problem) = error.print().and_then(|()| std::io::stdout().flush())
+            && problem.kind() != ErrorKind::BrokenPipe
+        {
+            say(&format!("cannot write to standard output: {}", cause(&problem)));
+            return ExitCode::from(UNWRITTEN);
+        }
         ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(u8::MAX))
     })
+}
+
+/// The text of an error without its number.
+fn cause(error: &std::io::Error) -> String {
+    error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// The error of a wrong command line of `program`, with the usage.

@@ -9,7 +9,8 @@ use mpd_placement::binding::Cpu;
 use mpd_placement::locality::{Position, Topology};
 use nix::unistd::Pid;
 
-use crate::status::field;
+use crate::procfile;
+use crate::status::{self, field};
 
 const SYSTEM: &str = "/sys/devices/system";
 
@@ -57,7 +58,7 @@ pub fn are_fewer_than(number: usize) -> bool {
 /// The system does not list the CPUs.
 pub fn allowed() -> io::Result<Vec<Cpu>> {
     // The system call needs a buffer as large as the kernel's own masks, and no call gives that size.
-    let status = fs::read_to_string("/proc/self/status")?;
+    let status = procfile::record("/proc/self/status")?;
     let list = field(&status, "Cpus_allowed_list:");
     let numbers = list.and_then(numbers).ok_or(io::ErrorKind::InvalidData)?;
     Ok(described(Path::new(SYSTEM), &numbers))
@@ -78,8 +79,7 @@ pub fn described(system: &Path, numbers: &[u32]) -> Vec<Cpu> {
 
 /// The CPUs that a process may use; `None` if the process is gone or the system does not tell.
 pub fn of_process(pid: Pid) -> Option<Vec<u32>> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    field(&status, "Cpus_allowed_list:").and_then(numbers)
+    field(&status::of(pid), "Cpus_allowed_list:").and_then(numbers)
 }
 
 /// The topology of the CPUs that this process may use, as far as the system describes it. It has no CPUs if the system does

@@ -68,6 +68,7 @@ pub mod thishost;
 pub mod tracer;
 pub mod tree;
 pub mod trust;
+pub mod unnamed;
 pub mod usage;
 pub mod watch;
 
@@ -75,7 +76,7 @@ pub mod watch;
 mod raw;
 
 pub use raw::{
-    Copied, adopt_inherited, begin, close_inherited, close_standard, closed_at_start, copy_beside,
-    default_signal, ignore_signal, part_large_blocks, place_for_exec, prepare_memory,
+    Copied, adopt_inherited, begin, close_inherited, close_standard_at_exec, closed_at_start,
+    copy_beside, default_signal, ignore_signal, part_large_blocks, place_for_exec, prepare_memory,
     remove_variables, trim_memory, with_enough_stack,
 };

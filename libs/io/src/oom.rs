@@ -1,8 +1,12 @@
 //! What happens when memory runs out: which processes the kernel kills first, and how many it has killed.
 
 use std::fs;
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use crate::procfile;
@@ -45,9 +49,92 @@ pub fn kills() -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
+/// The time on the clock of the kernel's log.
+pub fn log_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default()
+}
+
+/// A process that the kernel has killed for lack of memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// Its number.
+    pub pid: i32,
+    /// The name of its program, as the kernel knows it.
+    pub name: String,
+}
+
+/// The victims that the kernel's log names since that time. `None`: this process may not read the log, or the log has
+/// numbers of another process namespace.
+pub fn victims(since: Duration) -> Option<Vec<Victim>> {
+    /// The first process namespace of a system has this number (`PROC_PID_INIT_INO`).
+    const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+    if fs::read_link("/proc/self/ns/pid").ok()?.to_str() != Some(FIRST_NAMESPACE) {
+        return None;
+    }
+    let log = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
+    victims_in(log.ok()?, since)
+}
+
+/// Each read returns one record. Records that were overwritten meanwhile are left out.
+fn victims_in(mut log: File, since: Duration) -> Option<Vec<Victim>> {
+    /// Most records that are read. The log of a usual system has fewer.
+    const MAX_RECORDS: usize = 50_000;
+    let mut record = [0; 8 << 10];
+    let mut found = Vec::new();
+    for _ in 0..MAX_RECORDS {
+        match log.read(&mut record) {
+            Ok(0) => return Some(found),
+            Ok(read) => found.extend(victim_in(&record[..read], since)),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EAGAIN) => return Some(found),
+                Some(libc::EPIPE | libc::EINTR | libc::EINVAL) => {}
+                _ => return None,
+            },
+        }
+    }
+    None
+}
+
+/// The victim that a record of the log names, like
+/// `3,1184,52718263,-;Out of memory: Killed process 512 (solver) total-vm:…`. The third number is the time in
+/// microseconds.
+fn victim_in(record: &[u8], since: Duration) -> Option<Victim> {
+    let text = String::from_utf8_lossy(record);
+    let (head, text) = text.split_once(';')?;
+    let time = Duration::from_micros(head.split(',').nth(2)?.parse().ok()?);
+    let (_, killed) = text.split_once("Killed process ")?;
+    let (pid, name) = killed.split_once(" (")?;
+    // The name may contain brackets.
+    let (name, _) = name.split_once(") total-vm:")?;
+    let pid = pid.parse().ok()?;
+    (time >= since).then(|| Victim { pid, name: name.to_owned() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_log_names_the_victims_of_the_time_that_is_asked_for() {
+        let since = Duration::from_secs(50);
+        let victim = |pid, name: &str| Some(Victim { pid, name: name.to_owned() });
+        for (record, expected) in [
+            (
+                "3,1,52000000,-;Out of memory: Killed process 512 (a b) total-vm:8kB",
+                victim(512, "a b"),
+            ),
+            (
+                "3,1,50000000,-;Memory cgroup out of memory: Killed process 7 (a) (b) c) total-vm:8kB",
+                victim(7, "a) (b) c"),
+            ),
+            ("3,1,49999999,-;Out of memory: Killed process 512 (a) total-vm:8kB", None),
+            ("6,1,52000000,-;oom_reaper: reaped process 512 (a), now anon-rss:0kB", None),
+            ("6,1,52000000,-;eth0: link up", None),
+            ("6,1", None),
+        ] {
+            assert_eq!(victim_in(record.as_bytes(), since), expected, "{record}");
+        }
+    }
 
     #[test]
     fn a_process_can_raise_its_readiness_and_the_system_counts_kills() {

@@ -1,5 +1,6 @@
 //! Files of `/proc`, read with few system calls: the kernel makes their text when it is read, so their size is unknown,
-//! and asking for it is useless.
+//! and asking for it is useless. Names of processes and files in them may consist of any bytes. What is not UTF-8 is
+//! replaced, so that the rest is known.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -12,7 +13,7 @@ const USUAL: usize = 8 << 10;
 /// buffer has returned all of it.
 ///
 /// # Errors
-/// Those of the system; `InvalidData` if it is not UTF-8.
+/// Those of the system.
 pub(crate) fn record(path: impl AsRef<Path>) -> io::Result<String> {
     read(path.as_ref(), true)
 }
@@ -39,7 +40,8 @@ fn read(path: &Path, is_record: bool) -> io::Result<String> {
         length += read;
         if is_end {
             text.truncate(length);
-            return String::from_utf8(text).map_err(|_| io::ErrorKind::InvalidData.into());
+            return Ok(String::from_utf8(text)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()));
         }
         if length == text.len() {
             text.resize(2 * length, 0);
@@ -65,6 +67,8 @@ mod tests {
         fs::write(long.path(), &text).unwrap();
         assert_eq!(record(long.path()).unwrap(), text);
         assert_eq!(table(long.path()).unwrap(), text);
+        fs::write(long.path(), b"Name:\t\xff\nState:\tS\n").unwrap();
+        assert_eq!(record(long.path()).unwrap(), "Name:\t\u{fffd}\nState:\tS\n");
         assert_eq!(record("/proc/self/none").unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

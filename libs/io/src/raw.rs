@@ -1,9 +1,9 @@
 //! Every `unsafe` block of this crate: the child's half of a spawn, copies of this process, inherited descriptors, caught
-//! signals, memory, System V IPC.
+//! signals, memory, System V IPC, the ends of children.
 
 use std::ffi::{c_int, c_uint, c_ulong};
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd as _, OwnedFd, RawFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ mod copy;
 mod memory;
 mod start;
 mod title;
+mod wait;
 
 pub use child::Step;
 pub(crate) use child::{Plan, SignalScope, SpawnFault, spawn};
@@ -23,13 +24,14 @@ pub use memory::{part_large_blocks, prepare_memory, trim_memory};
 pub(crate) use start::environment;
 pub use start::{begin, closed_at_start, remove_variables, with_enough_stack};
 pub(crate) use title::show_arguments;
+pub(crate) use wait::{peek, wait};
 
-/// Closes each of the descriptors 0, 1 and 2 whose item in `closed` is true. The process must own none of them, and
-/// must exec next.
-pub fn close_standard(closed: [bool; 3]) {
+/// Closes each of the descriptors 0, 1 and 2 whose item in `closed` is true when this process becomes another program.
+/// Until then they stay open.
+pub fn close_standard_at_exec(closed: [bool; 3]) {
     for (number, _) in (0..).zip(closed).filter(|(_, closed)| *closed) {
-        // SAFETY: a system call on a number; by contract the caller owns no descriptor of that number.
-        unsafe { libc::close(number) };
+        // SAFETY: a system call on a number. It closes nothing in this program.
+        unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
     }
 }
 
@@ -52,6 +54,9 @@ pub(crate) fn has_access_list(file: &std::fs::File) -> io::Result<bool> {
     }
 }
 
+/// One thread at a time takes over inherited descriptors, or makes such that a program inherits.
+static ADOPTING: Mutex<()> = Mutex::new(());
+
 /// Whether this process was started without a loader of shared objects.
 pub(crate) fn is_static() -> bool {
     // SAFETY: the call reads what the kernel gave this process: here the address of the loader.
@@ -67,7 +72,6 @@ pub(crate) fn is_static() -> bool {
 /// # Errors
 /// There is no such descriptor, or it has an owner.
 pub fn adopt_inherited(number: RawFd) -> io::Result<OwnedFd> {
-    static ADOPTING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = ADOPTING.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: fcntl on a number; a closed one gives EBADF.
     let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
@@ -102,22 +106,44 @@ pub fn close_inherited() -> io::Result<()> {
     Ok(())
 }
 
-/// Puts a descriptor at `number`, for a program that this process is about to become. A descriptor that has this
-/// number is closed.
+/// Puts a descriptor at `number`, for a program that this process becomes. Until then it has no owner here, see
+/// [`adopt_inherited`]. An inherited descriptor of this number without an owner is closed, also a standard one.
 ///
 /// # Errors
-/// The number is too large.
+/// The number is too large, or a descriptor of that number has an owner.
 pub fn place_for_exec(descriptor: OwnedFd, number: RawFd) -> io::Result<()> {
-    use std::os::fd::{AsRawFd, IntoRawFd};
-    let result = if descriptor.as_raw_fd() == number {
-        // SAFETY: as below. The descriptor has that number already, and stays open without its owner.
-        unsafe { libc::fcntl(descriptor.into_raw_fd(), libc::F_SETFD, 0) }
-    } else {
-        // SAFETY: a system call on numbers; by contract the caller owns no descriptor of the target number and calls
-        // right before exec.
-        unsafe { libc::dup2(descriptor.as_raw_fd(), number) }
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    let _one_at_a_time = ADOPTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let from = descriptor.as_raw_fd();
+    if from == number {
+        // SAFETY: the descriptor has that number already, and stays open without its owner.
+        return checked(unsafe { libc::fcntl(descriptor.into_raw_fd(), libc::F_SETFD, 0) })
+            .map(drop);
+    }
+    // SAFETY: fcntl on a number; a closed one gives EBADF.
+    match unsafe { libc::fcntl(number, libc::F_GETFD) } {
+        // SAFETY: a system call on numbers. It takes a free number, so nothing that has an owner is closed.
+        ..0 => match checked(unsafe { libc::fcntl(from, libc::F_DUPFD, number) })? {
+            placed if placed == number => Ok(()),
+            // Another thread has opened a descriptor of this number, which it owns.
+            elsewhere => {
+                drop(adopt_received(elsewhere));
+                Err(owned(number))
+            }
+        },
+        flags if flags & libc::FD_CLOEXEC != 0 => Err(owned(number)),
+        // SAFETY: a system call on numbers. The descriptor of the target number has no owner, since it is not
+        // close-on-exec, and no other thread takes it over meanwhile.
+        _ => checked(unsafe { libc::dup2(from, number) }).map(drop),
+    }
+}
+
+fn owned(number: RawFd) -> io::Error {
+    io::Error::other(format!("descriptor {number} is in use"))
+}
+
+/// The result of a system call of the C library.
+fn checked(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// Lets the number of a descriptor lead to what `from` leads to. It stays close-on-exec.
@@ -358,25 +384,6 @@ pub(crate) fn new_thread(tid: libc::pid_t) -> io::Result<libc::pid_t> {
     libc::pid_t::try_from(begun).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// waitpid(2) for a child or tracee, or any of them with -1: its pid and the kernel's status. `nix` cannot represent
-/// signals beyond 31. With `WNOHANG` among the options: `None` if there is nothing now.
-pub(crate) fn wait(pid: libc::pid_t, options: c_int) -> io::Result<Option<(libc::pid_t, c_int)>> {
-    let mut status = 0;
-    loop {
-        // SAFETY: the call writes to the one number given.
-        match unsafe { libc::waitpid(pid, &raw mut status, options) } {
-            0 => return Ok(None),
-            -1 => {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-            pid => return Ok(Some((pid, status))),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::File;
@@ -391,6 +398,23 @@ mod tests {
 
     pub(super) fn is_open(number: RawFd) -> bool {
         std::fs::read_link(format!("/proc/self/fd/{number}")).is_ok()
+    }
+
+    #[test]
+    fn a_descriptor_is_placed_only_where_none_has_an_owner() {
+        let file = || OwnedFd::from(File::open("/dev/null").unwrap());
+        place_for_exec(file(), 710).unwrap();
+        place_for_exec(file(), 710).expect("the first one has no owner");
+        let own = adopt_inherited(710).unwrap();
+        assert_eq!(
+            place_for_exec(file(), 710).unwrap_err().to_string(),
+            "descriptor 710 is in use"
+        );
+        // To the number that it has.
+        place_for_exec(own, 710).unwrap();
+        drop(adopt_inherited(710).unwrap());
+        assert!(!is_open(710));
+        assert_eq!(place_for_exec(file(), -1).unwrap_err().raw_os_error(), Some(libc::EINVAL));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use nix::sys::stat::{major, minor};
 use nix::unistd::{Pid, geteuid};
 
 pub use self::named::Named;
+use crate::procfile;
 use crate::tree;
 
 pub(crate) const SHM: &str = "/dev/shm";
@@ -376,7 +377,7 @@ pub fn report_users(
 
 /// Inodes of this device that a process has mapped.
 fn mapped(pid: Pid, device: u64) -> Vec<u64> {
-    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return Vec::new() };
+    let Ok(maps) = procfile::table(format!("/proc/{pid}/maps")) else { return Vec::new() };
     let device = format!("{:02x}:{:02x}", major(device), minor(device));
     let inode = |line: &str| {
         let mut words = line.split_ascii_whitespace().skip(3);

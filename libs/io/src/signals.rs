@@ -40,6 +40,14 @@ pub fn for_programs() -> impl Iterator<Item = i32> {
     NAMED.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }
 
+/// The name of a signal; real-time signals have only their number.
+pub fn name(signal: i32) -> String {
+    match Signal::try_from(signal) {
+        Ok(signal) => signal.as_str().to_owned(),
+        Err(_) => format!("signal {signal}"),
+    }
+}
+
 /// Sends a process a signal, given by its number.
 ///
 /// # Errors
@@ -145,28 +153,47 @@ const REPORT: usize = size_of::<libc::signalfd_siginfo>();
 impl Signals {
     /// Catches `signals` from now on. All values of this type in a process share the caught signals.
     ///
+    /// This thread blocks no signal then. A process inherits blocked signals from its parent, and could not be ended by
+    /// them.
+    ///
     /// # Errors
     /// One of them cannot be caught, or no descriptors are left.
     pub fn catch(signals: &[i32]) -> io::Result<Self> {
-        Ok(Self(Source::Handler(raw::caught::catch(signals, false)?)))
+        Self::catch_amid(signals, &SigSet::empty())
     }
 
-    /// The same, but a signal that this process ignores stays ignored.
+    /// The same, but this thread blocks the signals `blocked` then.
+    ///
+    /// # Errors
+    /// As for [`Signals::catch`].
+    pub fn catch_amid(signals: &[i32], blocked: &SigSet) -> io::Result<Self> {
+        let wake = raw::caught::catch(signals, false)?;
+        blocked.thread_set_mask()?;
+        Ok(Self(Source::Handler(wake)))
+    }
+
+    /// The same as [`Signals::catch`], but a signal that this process ignores stays ignored.
     ///
     /// # Errors
     /// As for [`Signals::catch`].
     pub fn catch_unless_ignored(signals: &[i32]) -> io::Result<Self> {
-        Ok(Self(Source::Handler(raw::caught::catch(signals, true)?)))
+        let wake = raw::caught::catch(signals, true)?;
+        SigSet::empty().thread_set_mask()?;
+        Ok(Self(Source::Handler(wake)))
     }
 
-    /// Blocks `signals` from now on, for a process with one thread. It takes few system calls, and nothing has to be
-    /// reset for children, whose start unblocks all signals.
+    /// Blocks `signals` from now on, and no others, for a process with one thread. It takes few system calls, and
+    /// nothing has to be reset for children, whose start unblocks all signals.
     ///
     /// # Errors
     /// No descriptors are left.
     pub fn block(signals: &[Signal]) -> io::Result<Self> {
         let set: SigSet = signals.iter().copied().collect();
-        set.thread_block()?;
+        set.thread_set_mask()?;
+        if set.contains(Signal::SIGCHLD) && has(not_default(), libc::SIGCHLD) {
+            // The kernel reaps the children of a process that ignores SIGCHLD, and reports none.
+            raw::default_signal(libc::SIGCHLD);
+        }
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         Ok(Self(Source::Kernel(SignalFd::with_flags(&set, flags)?)))
     }
@@ -228,34 +255,6 @@ impl AsRawFd for Signals {
     }
 }
 
-/// Reports of SIGCHLD for a process that has all signals blocked.
-#[derive(Debug)]
-pub struct ChildSignals(SignalFd);
-
-impl ChildSignals {
-    /// SIGCHLD must be blocked.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn blocked() -> io::Result<Self> {
-        let mut signals = SigSet::empty();
-        signals.add(Signal::SIGCHLD);
-        Ok(Self(SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?))
-    }
-
-    /// Discards the reports that have arrived.
-    pub fn clear(&self) {
-        while matches!(self.0.read_signal(), Ok(Some(_))) {}
-    }
-}
-
-impl AsFd for ChildSignals {
-    /// Readable when a report has arrived.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use nix::sys::signal::raise;
@@ -292,6 +291,34 @@ mod tests {
         assert!(signals.pending().is_empty());
         assert!(!has(not_default(), libc::SIGUSR1));
         assert_eq!([bit(0), bit(1), bit(64), bit(65)], [0, 1, 1 << 63, 0]);
+    }
+
+    #[test]
+    fn a_process_blocks_no_signal_once_it_catches_some_and_only_those_that_it_reads() {
+        let own = || blocked(Pid::from_raw(nix::unistd::gettid().as_raw())).unwrap();
+        let inherited: SigSet = [Signal::SIGTERM, Signal::SIGALRM].into_iter().collect();
+        inherited.thread_set_mask().unwrap();
+        raise(Signal::SIGTERM).unwrap();
+        let mut signals = Signals::catch(&[libc::SIGTERM]).unwrap();
+        assert_eq!(own(), 0);
+        assert_eq!(signals.pending(), [libc::SIGTERM], "it was sent while it was blocked");
+        inherited.thread_set_mask().unwrap();
+        drop(Signals::catch_unless_ignored(&[libc::SIGTERM]).unwrap());
+        assert_eq!(own(), 0);
+        drop(Signals::catch_amid(&[libc::SIGTERM], &inherited).unwrap());
+        assert_eq!(own(), 1 << (libc::SIGTERM - 1) | 1 << (libc::SIGALRM - 1));
+        drop(Signals::block(&[Signal::SIGUSR1]).unwrap());
+        assert_eq!(own(), 1 << (libc::SIGUSR1 - 1));
+    }
+
+    #[test]
+    fn the_ends_of_children_are_reported_although_the_parent_ignored_them() {
+        raw::ignore_signal(libc::SIGCHLD);
+        let mut signals = Signals::block(&[Signal::SIGCHLD]).unwrap();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        signals.wait(Duration::from_secs(60));
+        assert_eq!(signals.pending(), [libc::SIGCHLD]);
+        assert!(child.wait().unwrap().success(), "the kernel has not reaped it");
     }
 
     #[test]

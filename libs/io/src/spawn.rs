@@ -270,7 +270,7 @@ impl Spawn {
             Ok(pid) => Ok(Pid::from_raw(pid)),
             Err(SpawnFault::Clone(error)) => Err(SpawnError::Fork(error)),
             Err(SpawnFault::Child { pid, step, error }) => {
-                let _ = nix::sys::wait::waitpid(Pid::from_raw(pid), None);
+                let _ = raw::wait(pid, 0);
                 Err(SpawnError::Child { step, error })
             }
         }
@@ -318,6 +318,18 @@ pub fn fate_of(child: Pid) -> io::Result<Option<Fate>> {
     Ok(waited.map(|(_, status)| fate_in(status).unwrap_or(Fate::Stopped)))
 }
 
+/// Waits for the end of a child, and reaps it.
+///
+/// # Errors
+/// There is no such child.
+pub fn wait_for(child: Pid) -> io::Result<Fate> {
+    loop {
+        if let Some(fate) = raw::wait(child.as_raw(), 0)?.and_then(|(_, status)| fate_in(status)) {
+            return Ok(fate);
+        }
+    }
+}
+
 /// How a process ended, by its wait status; `None` if it has not ended.
 pub(crate) fn fate_in(status: i32) -> Option<Fate> {
     if libc::WIFEXITED(status) {
@@ -343,22 +355,20 @@ mod tests {
     use std::io::Read;
     use std::os::fd::AsFd;
 
-    use nix::sys::wait::{WaitStatus, waitpid};
-
     use super::*;
 
     fn null() -> OwnedFd {
         std::fs::OpenOptions::new().read(true).write(true).open("/dev/null").unwrap().into()
     }
 
-    fn run(spawn: &Spawn, extra: Extra<'_>) -> (String, WaitStatus) {
+    fn run(spawn: &Spawn, extra: Extra<'_>) -> (String, Fate) {
         let (mut reader, writer) = io::pipe().unwrap();
         let (null, out) = (null(), OwnedFd::from(writer));
         let pid = spawn.start(&[null.as_fd(), out.as_fd(), null.as_fd()], extra, None).unwrap();
         drop(out);
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
-        (text, waitpid(pid, None).unwrap())
+        (text, wait_for(pid).unwrap())
     }
 
     #[test]
@@ -369,7 +379,7 @@ mod tests {
         spawn.directory(b"/").unwrap().umask(0o27).limits(vec![(4, 0, 0)]);
         let variables = [CString::new("B=2").unwrap()];
         let (text, status) = run(&spawn, Extra { variables: &variables, ..Extra::default() });
-        assert!(matches!(status, WaitStatus::Exited(_, 0)), "{status:?}");
+        assert_eq!(status, Fate::Exited(0));
         // `ls` itself holds the directory open as 3.
         assert_eq!(text, "1 2\n/\n0027\n0\n0 1 2 3 ");
     }
@@ -391,7 +401,7 @@ mod tests {
             low.clear(null.as_fd()).unwrap();
             let mut text = String::new();
             reader.read_to_string(&mut text).unwrap();
-            assert!(matches!(waitpid(pid, None).unwrap(), WaitStatus::Exited(_, 0)));
+            assert_eq!(wait_for(pid).unwrap(), Fate::Exited(0));
             // `ls` itself holds the directory open as 3.
             assert_eq!(text, "0 1 2 3 ");
         }
@@ -461,7 +471,7 @@ mod tests {
         for _ in 0..100 {
             let fds = [null.as_fd(), null.as_fd(), null.as_fd()];
             let pid = spawn.start(&fds, Extra::default(), None).unwrap();
-            assert!(matches!(waitpid(pid, None).unwrap(), WaitStatus::Exited(_, 0)));
+            assert_eq!(wait_for(pid).unwrap(), Fate::Exited(0));
         }
     }
 }

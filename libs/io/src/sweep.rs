@@ -2,15 +2,16 @@
 //!
 //! This is used only if the kernel's parent-child relation is lost: a daemon and its manager both died, and init
 //! adopted the orphans. A process of the job has `MPD_JOB_COOKIE=` in `/proc/PID/environ`. A pidfd holds the process
-//! during this check, and the kill goes through that pidfd, never to a number that may have been reused.
+//! during this check, and the kill goes through that pidfd, never to a number that may have been reused. Only where the
+//! system has no pidfds, it goes to the number, right after the check.
 
 use std::fs;
 use std::os::fd::AsRawFd;
 
-use nix::libc::SIGKILL;
+use nix::libc::{self, SIGKILL};
 use nix::unistd::Pid;
 
-use crate::raw::{pidfd_open, pidfd_signal};
+use crate::raw::{self, pidfd_open, pidfd_signal};
 use crate::tree::all_processes;
 
 /// Variable in the environment of every process of a job.
@@ -58,7 +59,16 @@ fn sweep_once(wanted: &[u8]) -> usize {
 }
 
 fn kill_if_carries(pid: u32, wanted: &[u8]) -> bool {
-    let Ok(pidfd) = pidfd_open(pid) else { return false };
+    let pidfd = match pidfd_open(pid) {
+        Ok(pidfd) => Some(pidfd),
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return false,
+        // A filter of system calls refuses pidfds, or no descriptor is left. Processes of the job must end nevertheless.
+        Err(_) => None,
+    };
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
-    has(&environment, wanted) && pidfd_signal(pidfd.as_raw_fd(), SIGKILL).is_ok()
+    has(&environment, wanted)
+        && match pidfd {
+            Some(pidfd) => pidfd_signal(pidfd.as_raw_fd(), SIGKILL).is_ok(),
+            None => raw::kill(pid.cast_signed(), SIGKILL).is_ok(),
+        }
 }

@@ -10,18 +10,24 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
 use crate::procfile;
+use crate::raw::{self, peek};
 use crate::rundir::user_name;
 use crate::signals;
+use crate::spawn::{Fate, fate_in};
 use crate::stat::Stat;
 use crate::status;
+
+/// Options of a look for dead children.
+const DEAD: i32 = libc::WEXITED | libc::WNOHANG;
 
 /// Makes orphans among our descendants our children from now on.
 ///
@@ -34,13 +40,24 @@ pub fn become_subreaper() -> io::Result<()> {
 /// The children of this process.
 pub fn own_children() -> Vec<Pid> {
     // The kernel answers this question faster than it lists children.
-    if next_dead() == Dead::NoChildren { Vec::new() } else { children(Pid::this()) }
+    match peek(None, DEAD) {
+        Err(error) if is_childless(&error) => Vec::new(),
+        _ => children(Pid::this()),
+    }
 }
 
 /// Whether this is a child of this process, dead or alive, that was not reaped.
 pub fn is_child(pid: Pid) -> bool {
-    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    waitid(Id::Pid(pid), flags).is_ok()
+    match peek(Some(pid.as_raw()), DEAD) {
+        Ok(_) => true,
+        Err(error) if is_childless(&error) => false,
+        Err(_) => Stat::of(pid).is_some_and(|stat| stat.parent == Pid::this().as_raw()),
+    }
+}
+
+/// Whether this error of a wait says that there is no such child. Every other one says nothing about children.
+fn is_childless(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ECHILD)
 }
 
 /// The children of all threads of `pid`. Empty if the process is gone.
@@ -257,15 +274,13 @@ impl Stopped {
 /// Whether a process is stopped or dead. A signal takes effect only when its process is next scheduled. A child that
 /// another process traces counts only if `also_traced`.
 pub fn is_still(pid: Pid, also_traced: bool) -> bool {
-    let flags =
-        WaitPidFlag::WEXITED | WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    match waitid(Id::Pid(pid), flags) {
-        Ok(WaitStatus::StillAlive) if !also_traced => false,
-        // Not a child, or perhaps traced.
-        Ok(WaitStatus::StillAlive) | Err(_) => {
+    match peek(Some(pid.as_raw()), DEAD | libc::WSTOPPED) {
+        Ok(Some(_)) => true,
+        Ok(None) if !also_traced => false,
+        // Perhaps traced, or not a child, or the kernel does not say.
+        Ok(None) | Err(_) => {
             Stat::of(pid).is_none_or(|stat| is_stopped(stat.state) || stat.state == 'Z')
         }
-        Ok(_) => true,
     }
 }
 
@@ -307,27 +322,140 @@ pub enum Dead {
 
 /// Finds a child that has ended, without reaping it: until then its number is not reused.
 pub fn next_dead() -> Dead {
-    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    loop {
-        match waitid(Id::All, flags) {
-            Ok(WaitStatus::Exited(pid, _) | WaitStatus::Signaled(pid, _, _)) => {
-                return Dead::Child(pid);
-            }
-            Ok(_) => return Dead::None,
-            Err(Errno::EINTR) => {}
-            Err(_) => return Dead::NoChildren,
-        }
+    match peek(None, DEAD) {
+        Ok(Some(pid)) => Dead::Child(Pid::from_raw(pid)),
+        Ok(None) => Dead::None,
+        Err(error) if is_childless(&error) => Dead::NoChildren,
+        // A filter of system calls may refuse waitid(2).
+        Err(_) => reap_next(),
+    }
+}
+
+/// The child that [`reap_next`] has reaped, until [`reap`] takes its fate.
+static REAPED: Mutex<Option<(Pid, Fate)>> = Mutex::new(None);
+
+/// [`next_dead`] where the kernel does not let us look without reaping.
+fn reap_next() -> Dead {
+    let mut reaped = REAPED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((pid, _)) = *reaped {
+        return Dead::Child(pid);
+    }
+    match raw::wait(-1, libc::WNOHANG) {
+        Ok(Some((pid, status))) => match fate_in(status) {
+            Some(fate) => Dead::Child(reaped.insert((Pid::from_raw(pid), fate)).0),
+            None => Dead::None,
+        },
+        Err(error) if is_childless(&error) => Dead::NoChildren,
+        // The end of the children is never concluded from another error.
+        Ok(None) | Err(_) => Dead::None,
     }
 }
 
 /// Whether this child has ended and still has to be reaped. Takes the same time for any number of children, unlike
 /// [`next_dead`].
 pub fn is_dead(child: Pid) -> bool {
-    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-    matches!(waitid(Id::Pid(child), flags), Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)))
+    match peek(Some(child.as_raw()), DEAD) {
+        Ok(dead) => dead.is_some(),
+        Err(error) if is_childless(&error) => false,
+        Err(_) => Stat::of(child)
+            .is_some_and(|stat| stat.state == 'Z' && stat.parent == Pid::this().as_raw()),
+    }
 }
 
-/// Reaps a child found by [`next_dead`] or [`is_dead`].
-pub fn reap(pid: Pid) -> Option<WaitStatus> {
-    waitpid(pid, Some(WaitPidFlag::WNOHANG)).ok()
+/// Waits for the end of a child, without reaping it.
+pub fn await_end(child: Pid) {
+    /// The time between two looks, where a filter of system calls refuses the wait.
+    const INTERVAL: Duration = Duration::from_millis(10);
+    match peek(Some(child.as_raw()), libc::WEXITED) {
+        Err(error) if !is_childless(&error) => {
+            while lives(child) {
+                std::thread::sleep(INTERVAL);
+            }
+        }
+        Ok(_) | Err(_) => {}
+    }
+}
+
+/// Reaps a child found by [`next_dead`] or [`is_dead`]. `None`: its fate is lost, since other code has reaped it.
+pub fn reap(pid: Pid) -> Option<Fate> {
+    let mut reaped = REAPED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, fate)) = reaped.take_if(|(dead, _)| *dead == pid) {
+        return Some(fate);
+    }
+    raw::wait(pid.as_raw(), libc::WNOHANG).ok().flatten().and_then(|(_, status)| fate_in(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::fd::AsFd as _;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+    use crate::spawn::{Extra, Spawn};
+
+    fn child(program: &str, argument: &str) -> Pid {
+        let null = fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+        let none: [&str; 0] = [];
+        let spawn = Spawn::new(program.as_bytes(), [program, argument], none).unwrap();
+        spawn.start(&[null.as_fd(); 3], Extra::default(), None).unwrap()
+    }
+
+    /// Waits until a child has ended. Nothing is reaped.
+    fn end(pid: Pid) {
+        while !is_dead(pid) {
+            std::thread::yield_now();
+        }
+    }
+
+    // All cases are in one test, because the question about any child concerns the whole process.
+    #[test]
+    fn a_child_that_any_signal_ended_is_found_and_reaped_with_the_number_of_the_signal() {
+        assert_eq!((next_dead(), own_children()), (Dead::NoChildren, Vec::new()));
+        let witness = child("/bin/sleep", "60");
+        for signal in [libc::SIGTERM, libc::SIGKILL].into_iter().chain(32..=64) {
+            let pid = child("/bin/sleep", "60");
+            assert_eq!((next_dead(), is_dead(pid), is_child(pid)), (Dead::None, false, true));
+            assert!(!is_still(pid, false));
+            signals::send(pid, signal).unwrap();
+            end(pid);
+            assert!(is_child(pid) && is_still(pid, false) && !lives(pid), "{signal}");
+            assert_eq!(next_dead(), Dead::Child(pid), "{signal}");
+            assert_eq!(reap(pid), Some(Fate::Killed { signal, core: false }));
+            assert_eq!((next_dead(), reap(pid), is_child(pid)), (Dead::None, None, false));
+        }
+        signals::send(witness, libc::SIGKILL).unwrap();
+        end(witness);
+        reap(witness);
+        assert_eq!(next_dead(), Dead::NoChildren);
+        assert_eq!(own_children(), []);
+    }
+
+    #[test]
+    fn a_process_whose_name_is_no_text_lives_until_it_has_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = [directory.path().as_os_str().as_bytes(), b"/sl\xff\xfeep"].concat();
+        fs::copy("/bin/sleep", Path::new(OsStr::from_bytes(&name))).unwrap();
+        let null = fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+        let none: [&str; 0] = [];
+        let spawn = Spawn::new(&name, ["sleep", "60"], none).unwrap();
+        let pid = spawn.start(&[null.as_fd(); 3], Extra::default(), None).unwrap();
+        assert!(lives(pid) && !is_still(pid, true));
+        assert_eq!(Stat::of(pid).map(|stat| stat.parent), Some(Pid::this().as_raw()));
+        signals::send(pid, libc::SIGKILL).unwrap();
+        end(pid);
+        assert!(!lives(pid) && is_still(pid, true));
+        reap(pid);
+    }
+
+    #[test]
+    fn without_a_look_at_the_dead_they_are_reaped_at_once_and_their_fate_is_kept() {
+        let pid = child("/bin/sh", "/nonexistent");
+        end(pid);
+        // Another test of this process may have children, too.
+        while reap_next() != Dead::Child(pid) {}
+        assert_eq!(reap_next(), Dead::Child(pid), "it waits until it is taken");
+        assert!(matches!(reap(pid), Some(Fate::Exited(code)) if code != 0));
+        assert_eq!(reap(pid), None);
+    }
 }

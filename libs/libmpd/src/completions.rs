@@ -176,16 +176,40 @@ pub unsafe extern "C" fn MPD_Waitsome(
 /// `status` is NULL or a status; `to` is NULL or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPD_Get_return_code(status: *const CStatus, to: *mut c_int) -> c_int {
-    // SAFETY: the caller vouches for both.
-    let (status, to) = unsafe { (status.as_ref(), to.as_mut()) };
-    code(|| match (status, to) {
-        (Some(CStatus { state: EXITED, code, .. }), Some(to)) => {
-            *to = *code;
-            Ok(())
+    code(|| {
+        if status.is_null() || to.is_null() {
+            return Err(missing("the status or the code"));
         }
-        (Some(_), Some(_)) => {
-            Err(Error::State("the status is not that of a process that has exited".to_owned()))
+        // SAFETY: neither is NULL, and the caller vouches for the rest. There is no reference: the caller may want the
+        // code in a field of the status.
+        unsafe {
+            if (*status).state != EXITED {
+                let text = "the status is not that of a process that has exited";
+                return Err(Error::State(text.to_owned()));
+            }
+            *to = (*status).code;
         }
-        _ => Err(missing("the status or the code")),
+        Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_may_be_stored_in_the_status_itself() {
+        let mut status = CStatus { state: EXITED, code: 7, ..CStatus::NONE };
+        let place: *mut CStatus = &raw mut status;
+        // SAFETY: both places are in this status.
+        let result = unsafe { MPD_Get_return_code(place, &raw mut (*place).signal) };
+        assert_eq!((result, status.signal), (0, 7));
+        // SAFETY: as above.
+        let result = unsafe { MPD_Get_return_code(place, &raw mut (*place).state) };
+        assert_eq!((result, status.state), (0, 7));
+        // SAFETY: as above.
+        assert_ne!(unsafe { MPD_Get_return_code(place, &raw mut (*place).state) }, 0, "not exited");
+        // SAFETY: NULL is refused.
+        assert_ne!(unsafe { MPD_Get_return_code(ptr::null(), ptr::null_mut()) }, 0);
+    }
 }

@@ -77,16 +77,17 @@ pub unsafe extern "C" fn MPD_Notify(job: *const c_char, events: c_int, from: c_l
 /// `flag` and `event` are NULL or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn MPD_Next_event(flag: *mut c_int, event: *mut CEvent) -> c_int {
-    // SAFETY: the caller vouches for both.
-    let (flag, event) = unsafe { (flag.as_mut(), event.as_mut()) };
     code(|| {
-        let (Some(flag), Some(event)) = (flag, event) else {
+        if flag.is_null() || event.is_null() {
             return Err(missing("the flag or the event"));
-        };
-        *flag = 0;
-        if let Some(found) = session()?.next_event()? {
-            *event = CEvent::of(&found);
-            *flag = 1;
+        }
+        // SAFETY: neither is NULL, and the caller vouches for the rest. There is no reference: the two may overlap.
+        unsafe {
+            *flag = 0;
+            if let Some(found) = session()?.next_event()? {
+                *event = CEvent::of(&found);
+                *flag = 1;
+            }
         }
         Ok(())
     })

@@ -10,6 +10,7 @@ use std::os::unix::net::UnixDatagram;
 use anyhow::{Context, Result};
 use mpd_io::outgoing::Outgoing;
 use mpd_io::passing;
+use mpd_io::signals;
 use mpd_io::spawn::{Extra, Fate, Spawn, own_environment};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
@@ -130,10 +131,7 @@ impl Gdb {
         Some(match self.fate.take()? {
             Fate::Exited(0) => "has ended".to_owned(),
             Fate::Exited(code) => format!("has ended with exit code {code}"),
-            Fate::Killed { signal, .. } => match Signal::try_from(signal) {
-                Ok(signal) => format!("was killed by {signal}"),
-                Err(_) => format!("was killed by signal {signal}"),
-            },
+            Fate::Killed { signal, .. } => format!("was killed by {}", signals::name(signal)),
             Fate::Stopped => return None,
         })
     }

@@ -89,17 +89,18 @@ pub(crate) fn run(words: &[OsString]) -> Result<ExitCode> {
 fn catch(plan: &Plan) -> Result<Signals> {
     let shares_group = plan.terminal.is_none() && !plan.debugs;
     let mut wanted = vec![libc::SIGCHLD];
+    let mut blocked = SigSet::empty();
     if shares_group {
-        let mut all = SigSet::all();
-        all.remove(Signal::SIGCHLD);
-        all.thread_block()?;
+        blocked = SigSet::all();
+        blocked.remove(Signal::SIGCHLD);
+        blocked.thread_block()?;
     } else {
         wanted.extend(signals::for_programs());
     }
     if plan.terminal.is_some() {
         wanted.extend([libc::SIGTSTP, libc::SIGCONT, libc::SIGWINCH]);
     }
-    Ok(Signals::catch(&wanted)?)
+    Ok(Signals::catch_amid(&wanted, &blocked)?)
 }
 
 struct Process {

@@ -43,7 +43,9 @@ pub(crate) fn run_under_gdb(words: &[OsString]) -> Result<ExitCode> {
     let socket = number_in(SOCKET_VARIABLE).and_then(|number| adopt_inherited(number).ok());
     // A program whose input is redirected has no terminal on standard input.
     let _ = plain_terminal::make_plain(io::stdin());
-    let error = become_program(None, words, socket.as_ref().and_then(newest_connection))?;
+    // The connection gets the number of this socket.
+    let connection = socket.and_then(|socket| newest_connection(&socket));
+    let error = become_program(None, words, connection)?;
     let program = words.first().map(|word| word.display().to_string()).unwrap_or_default();
     Err(error).with_context(|| format!("cannot execute {program}"))
 }
@@ -76,7 +78,7 @@ fn become_program(
         environment.into_iter().map(CString::new).collect::<Result<_, _>>()?;
     let path = CString::new(program.as_bytes())?;
     // Standard streams that were closed at the start are closed for the program.
-    mpd_io::close_standard(mpd_io::closed_at_start());
+    mpd_io::close_standard_at_exec(mpd_io::closed_at_start());
     // The start of every Rust program ignores this signal.
     mpd_io::default_signal(libc::SIGPIPE);
     let Err(error) = execve(&path, &argv, &environment);

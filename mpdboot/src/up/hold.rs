@@ -13,15 +13,11 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use mpd_boot::child::Child;
 use mpd_io::adopt_inherited;
-use mpd_io::signals::Signals;
-use mpd_io::spawn::{Extra, Spawn, own_environment};
+use mpd_io::signals::{self, Signals};
+use mpd_io::spawn::{Extra, Fate, Spawn, own_environment, wait_for};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout};
-
-use crate::cli::EXIT_NOTHING;
 
 /// The option of the holder.
 const OPTION: &str = "--hold";
@@ -59,9 +55,9 @@ fn wait(pid: Pid, mut report: PipeReader, signals: &mut Signals) -> Result<u8> {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error).context("cannot wait for the boot"),
         }
-        let is_readable = fds[1].any().unwrap_or(false);
+        let is_readable = fds[1].any().unwrap_or(true);
         for signal in signals.pending().into_iter().filter(|&signal| signal != libc::SIGCHLD) {
-            let _ = kill(pid, Signal::try_from(signal).ok());
+            let _ = signals::send(pid, signal);
         }
         if is_readable {
             break;
@@ -71,9 +67,11 @@ fn wait(pid: Pid, mut report: PipeReader, signals: &mut Signals) -> Result<u8> {
     match report.read(&mut code).context("cannot read the result of the boot")? {
         1 => Ok(code[0]),
         // It failed and has printed the reason.
-        _ => match waitpid(pid, None) {
-            Ok(WaitStatus::Exited(_, code)) => Ok(u8::try_from(code).unwrap_or(EXIT_NOTHING)),
-            Ok(WaitStatus::Signaled(_, signal, _)) => bail!("the boot was killed by {signal}"),
+        _ => match wait_for(pid) {
+            Ok(Fate::Exited(code)) => Ok(code),
+            Ok(Fate::Killed { signal, .. }) => {
+                bail!("the boot was killed by {}", signals::name(signal))
+            }
             _ => bail!("the boot ended without a result"),
         },
     }

@@ -136,11 +136,11 @@ mod tests {
     use std::io::Read as _;
 
     use mpd_farm::TaskId;
-    use nix::sys::wait::{WaitStatus, waitpid};
+    use mpd_io::spawn::{Fate, wait_for};
 
     use super::*;
 
-    fn run(launcher: &mut Launcher, line: &str) -> (i32, String, String) {
+    fn run(launcher: &mut Launcher, line: &str) -> (u8, String, String) {
         let (mut out, out_end) = io::pipe().unwrap();
         let (mut err, err_end) = io::pipe().unwrap();
         let task = Task::new(TaskId(7), line.as_bytes());
@@ -148,7 +148,7 @@ mod tests {
         let (mut text, mut errors) = (String::new(), String::new());
         out.read_to_string(&mut text).unwrap();
         err.read_to_string(&mut errors).unwrap();
-        let WaitStatus::Exited(_, code) = waitpid(pid, None).unwrap() else { panic!("{line}") };
+        let Fate::Exited(code) = wait_for(pid).unwrap() else { panic!("{line}") };
         (code, text, errors)
     }
 

@@ -16,8 +16,8 @@ use mpd_io::input::Input;
 use mpd_io::outgoing::Outgoing;
 use mpd_io::output::Output;
 use mpd_io::signals::{self, Signals};
-use mpd_io::spawn::{Fate, fate_of};
-use mpd_io::tree::{Dead, next_dead};
+use mpd_io::spawn::Fate;
+use mpd_io::tree::{Dead, next_dead, reap};
 use mpd_io::{cpus, ignore_signal};
 use mpd_machine::{Pump, Time};
 use nix::errno::Errno;
@@ -264,7 +264,7 @@ impl Site {
         while let Dead::Child(pid) = next_dead() {
             // The process is still there as a zombie, so its group is no other one.
             let _ = signals::send_to_group(pid, libc::SIGKILL);
-            let fate = fate_of(pid);
+            let fate = reap(pid);
             let Some(at) = self.processes.iter().position(|process| process.pid == pid) else {
                 continue;
             };
@@ -272,12 +272,12 @@ impl Site {
             self.read_pipe(at, 1, MAX_REST);
             let process = self.processes.swap_remove(at);
             let outcome = match fate {
-                Ok(Some(Fate::Exited(code))) => Outcome::Exited(code),
-                Ok(Some(Fate::Killed { signal, .. })) => {
+                Some(Fate::Exited(code)) => Outcome::Exited(code),
+                Some(Fate::Killed { signal, .. }) => {
                     Outcome::Killed(u8::try_from(signal).unwrap_or(u8::MAX))
                 }
                 // It was dead, so this is the end of a process that someone else has reaped.
-                Ok(_) | Err(_) => Outcome::Killed(9),
+                Some(Fate::Stopped) | None => Outcome::Killed(9),
             };
             let took = self.clock.now().since(process.began.1).as_micros();
             self.times

@@ -58,7 +58,11 @@ pub fn run(is_detached: bool) -> Result<ExitCode> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     socket.set_nonblocking(true)?;
     let program = getsockopt(&socket, sockopt::PeerCredentials).context("standard input")?.pid();
-    let Ok(program) = Pidfd::open(Pid::from_raw(program)) else { return Ok(ExitCode::SUCCESS) };
+    let program = match Pidfd::open(Pid::from_raw(program)) {
+        Ok(program) => program,
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(ExitCode::SUCCESS),
+        Err(error) => return Err(error).context("cannot watch the program"),
+    };
     let mut helper = Helper {
         socket,
         program,

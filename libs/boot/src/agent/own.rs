@@ -9,11 +9,10 @@ use mpd_io::place_for_exec;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
-use mpd_io::spawn::{Extra, Spawn, own_environment};
+use mpd_io::spawn::{Extra, Fate, Spawn, own_environment, wait_for};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use zeroize::Zeroizing;
 
@@ -81,7 +80,7 @@ pub(super) fn arguments_here(
         // The daemon takes it over by its number, as one that was executed does.
         place_for_exec(key, number).context("cannot pass the key")?;
     }
-    mpd_io::remove_variables(RingName::variables());
+    mpd_io::remove_variables(RingName::variables()).context("cannot forget this ring's name")?;
     Ok(arguments(nonce, task, (rundir, keep), (number, false)))
 }
 
@@ -138,7 +137,7 @@ pub(super) fn start(
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error).context("cannot wait for the daemon"),
         }
-        let is_readable = fds[1].any().unwrap_or(false);
+        let is_readable = fds[1].any().unwrap_or(true);
         // A daemon in the ring stays, also if mpdboot ends this process now.
         if is_readable {
             break;
@@ -154,8 +153,8 @@ pub(super) fn start(
         return Ok(Ok(()));
     }
     // The daemon has reported the reason, unless it died.
-    Ok(Err(match (waitpid(pid, None), report.trim_end()) {
-        (Ok(WaitStatus::Exited(_, 2)), "") => {
+    Ok(Err(match (wait_for(pid), report.trim_end()) {
+        (Ok(Fate::Exited(2)), "") => {
             Failure::new(Step::Exec, "mpd ended with code 2", VERSION_HINT)
         }
         (_, "") => Failure::new(Step::Join, "the daemon died before it was in the ring", ""),

@@ -8,8 +8,6 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong};
 use std::io;
 use std::os::fd::RawFd;
 
-use super::close_standard;
-
 /// The steps of the child before exec, all prepared by the parent.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
@@ -288,7 +286,9 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
             leave_descriptors(below)?;
         }
         place_descriptors(plan.descriptors)?;
-        close_standard(plan.closed);
+        for (number, _) in (0..).zip(plan.closed).filter(|(_, closed)| *closed) {
+            libc::close(number);
+        }
         if !plan.keeps_inherited {
             close_others(plan.descriptors.len())?;
         }

@@ -2,7 +2,8 @@
 //! unchanged environment.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -129,14 +130,21 @@ pub(crate) fn environment() -> Vec<Vec<u8>> {
     entries
 }
 
-/// Removes variables from the environment of this process. Only for a process with one thread.
-pub fn remove_variables(names: impl IntoIterator<Item = &'static str>) {
-    for name in names {
-        if std::env::var_os(name).is_some() {
-            // SAFETY: by contract no other thread can read the environment meanwhile.
-            unsafe { std::env::remove_var(name) };
-        }
+/// Removes variables from the environment of this process.
+///
+/// # Errors
+/// Another thread may read the environment meanwhile.
+pub fn remove_variables(names: impl IntoIterator<Item = &'static str>) -> io::Result<()> {
+    let names: Vec<_> = names.into_iter().filter(|name| std::env::var_os(name).is_some()).collect();
+    // The directory has two links and one for each thread.
+    if !names.is_empty() && std::fs::metadata("/proc/self/task")?.nlink() != 3 {
+        return Err(io::Error::other("this process has several threads"));
     }
+    for name in names {
+        // SAFETY: this is the only thread, so no other reads the environment, and none begins meanwhile.
+        unsafe { std::env::remove_var(name) };
+    }
+    Ok(())
 }
 
 /// Makes `main` of a program without the preparations of Rust's runtime: they take about twenty system calls, and read
@@ -181,7 +189,24 @@ pub unsafe fn begin(count: c_int, arguments: *const *mut c_char, serve: fn() -> 
     super::ignore_signal(libc::SIGPIPE);
     let code = with_enough_stack(serve);
     // As the runtime does. An error has no reader.
-    let _ = std::io::stdout().flush();
+    let _ = io::stdout().flush();
     // The standard library does not tell the number of a code.
     (0..=u8::MAX).find(|&number| ExitCode::from(number) == code).map_or(1, c_int::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_not_removed_while_another_thread_may_read_them() {
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || ended.recv());
+        let error = remove_variables(["PATH"]).unwrap_err();
+        assert_eq!(error.to_string(), "this process has several threads");
+        assert!(std::env::var_os("PATH").is_some());
+        drop(end);
+        other.join().unwrap().unwrap_err();
+        remove_variables(["MPD_NO_SUCH_VARIABLE"]).expect("nothing is removed");
+    }
 }

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use mpd_io::spawn::Fate;
 use mpd_io::sweep;
 use mpd_io::tree::{self, Dead};
 use mpd_machine::Time;
-use nix::sys::wait::WaitStatus;
 use nix::unistd::{Pid, getsid};
 
 /// The time between two attempts to kill all orphans.
@@ -41,7 +41,7 @@ pub(super) struct Children {
     /// Sweepers, and helpers that start lost members.
     helpers: BTreeSet<Pid>,
     /// Helpers that are awaited, and how they have ended.
-    awaited: BTreeMap<Pid, Option<WaitStatus>>,
+    awaited: BTreeMap<Pid, Option<Fate>>,
     /// Children that this process had before it became a daemon.
     inherited: BTreeSet<Pid>,
     /// Managers whose orphans are being killed.
@@ -70,7 +70,7 @@ impl Children {
     }
 
     /// How an awaited helper has ended, once.
-    pub(super) fn take_fate(&mut self, pid: Pid) -> Option<WaitStatus> {
+    pub(super) fn take_fate(&mut self, pid: Pid) -> Option<Fate> {
         let fate = (*self.awaited.get(&pid)?)?;
         self.awaited.remove(&pid);
         Some(fate)
@@ -95,7 +95,7 @@ impl Children {
         while let Dead::Child(pid) = tree::next_dead() {
             let fate = tree::reap(pid);
             if let Some(awaited) = self.awaited.get_mut(&pid) {
-                *awaited = fate;
+                *awaited = fate.or(Some(Fate::Killed { signal: libc::SIGKILL, core: false }));
             }
             self.inherited.remove(&pid);
             if !self.helpers.remove(&pid) {

@@ -25,6 +25,7 @@ use anyhow::{Context, Result, bail};
 use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::{RunDir, user_name};
+use mpd_io::spawn::Fate;
 use mpd_machine::Time;
 use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice, namespace_mark};
 use mpd_wire::message::{
@@ -33,7 +34,6 @@ use mpd_wire::message::{
 };
 use mpd_wire::{DaemonName, Instance, JobId, Rank, RankSet};
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::WaitStatus;
 use nix::unistd::{Pid, geteuid};
 
 use crate::daemon::demand::Demand;
@@ -123,7 +123,7 @@ impl Jobs {
     }
 
     /// How an awaited helper has ended, once.
-    pub(crate) fn take_fate(&mut self, pid: Pid) -> Option<WaitStatus> {
+    pub(crate) fn take_fate(&mut self, pid: Pid) -> Option<Fate> {
         self.children.take_fate(pid)
     }
 

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use mpd_io::rundir::RunDir;
+use mpd_io::unnamed;
 use mpd_job::record::{JobRecord, read_record};
 use mpd_wire::JobId;
-use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::notes;
 
@@ -126,7 +126,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<File> {
 }
 
 fn in_memory(bytes: &[u8]) -> io::Result<File> {
-    let mut file = File::from(memfd_create(c"mpd-job", MFdFlags::MFD_CLOEXEC)?);
+    let mut file = unnamed::file(c"mpd-job")?;
     file.write_all(bytes)?;
     Ok(file)
 }

@@ -26,13 +26,13 @@ use std::time::Duration;
 
 use mpd_io::cgroup::Cgroup;
 use mpd_io::rundir::RunDir;
+use mpd_io::signals;
 use mpd_io::still::Still;
 use mpd_io::tree::{self, Candidate, Dead, Stopped};
 use mpd_job::manager::Input;
 use mpd_job::record::Registered;
 use mpd_machine::{Time, Timers};
 use mpd_wire::message::{Phase, StartJob};
-use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpgid};
 
 pub(super) use self::clean_up::CleanUp;
@@ -409,8 +409,7 @@ fn after(turn: &Turn<'_>, began: Time) -> Time {
 /// Reports a refused signal that asks to end, since it would otherwise have no visible effect.
 fn report_refused(turn: &mut Turn<'_>, signal: i32, processes: &[Pid]) {
     if !processes.is_empty() && asks_to_end(signal) {
-        let name = Signal::try_from(signal).map_or("the signal", Signal::as_str);
-        let problem = format!("cannot send {name} to {}", names_of(processes));
+        let problem = format!("cannot send {} to {}", signals::name(signal), names_of(processes));
         turn.post(Input::SignalRefused(problem));
     }
 }

@@ -58,7 +58,7 @@ use self::adoption::{Adoption, RANK};
 use self::alone::Alone;
 use self::cpu_share::CpuShare;
 pub(super) use self::descriptors::RankDescriptor;
-use self::memory::Memory;
+use self::memory::{Cause, Memory};
 pub(super) use self::prepare::check_files;
 use self::process::{Handle, RankProcess, end_of};
 use self::reaping::Reaping;
@@ -223,13 +223,18 @@ impl Ranks {
         };
         self.read_shim(turn, rank);
         let shim = self.table.get_mut(rank).and_then(|process| process.shim.take());
-        let status = tree::reap(pid);
+        let fate = tree::reap(pid);
         self.table.forget_pid(pid);
         if let Some((step, errno)) = shim.as_ref().and_then(Shim::failure) {
             report_not_started(turn, rank, (step, errno));
         }
-        let end = shim.and_then(|shim| shim.end()).or_else(|| status.and_then(end_of));
-        self.note_end(turn, rank, (end, is_kill));
+        // A shim's child has another number.
+        let number = shim.is_none().then_some(pid);
+        let end = shim.and_then(|shim| shim.end()).unwrap_or_else(|| end_of(fate));
+        if !is_kill && matches!(end, RankEnd::Signaled { signal: 9, .. }) {
+            self.explain(turn, rank, number);
+        }
+        self.note_end(turn, rank, (Some(end), is_kill));
     }
 
     /// Gives up a child that cannot be killed.
@@ -256,9 +261,6 @@ impl Ranks {
         turn.report(Event::Ended(rank));
         self.retire(turn, rank);
         if let Some(end) = end {
-            if !is_kill {
-                self.explain(turn, rank, end);
-            }
             turn.post(Input::Exited(rank, end));
         }
     }
@@ -281,23 +283,19 @@ impl Ranks {
         }
     }
 
-    /// Reports to the user that the kernel killed a rank for lack of memory.
-    fn explain(&mut self, turn: &mut Turn<'_>, rank: Rank, end: RankEnd) {
-        if !matches!(end, RankEnd::Signaled { signal: 9, .. }) {
-            return;
-        }
-        let Some(kills) = self.memory.new_kills() else { return };
-        let text = format!(
-            "host {}: memory ran out: the kernel has killed {} since the job began, rank {} most likely \
-             among them (dmesg on that host has details)",
-            turn.job.host(),
-            match kills {
-                1 => "a process".to_owned(),
-                many => format!("{many} processes"),
-            },
-            turn.job.name_of(rank),
-        );
-        turn.post(Input::Notice(text));
+    /// Reports to the user that the kernel has killed a rank for lack of memory.
+    fn explain(&mut self, turn: &mut Turn<'_>, rank: Rank, pid: Option<Pid>) {
+        let Some(cause) = self.memory.cause_of(pid) else { return };
+        let (host, name) = (turn.job.host(), turn.job.name_of(rank));
+        turn.post(Input::Notice(match cause {
+            Cause::Certain => format!(
+                "host {host}: memory ran out: the kernel has killed rank {name} (dmesg on that host has details)"
+            ),
+            Cause::Possible => format!(
+                "host {host}: the kernel has killed a process for lack of memory since the job began, perhaps of rank {name} \
+                 (dmesg on that host names it)"
+            ),
+        }));
     }
 
     // ----- launcher shims -----

@@ -9,11 +9,10 @@ use mio::{Interest, Registry, Token};
 use mpd_debug::shim::Abilities;
 use mpd_io::control::Control;
 use mpd_io::signals::{send, send_to_group};
-use mpd_io::spawn::{Extra, Spawn, SpawnError};
+use mpd_io::spawn::{Extra, Fate, Spawn, SpawnError};
 use mpd_wire::Stream;
 use mpd_wire::job::RankEnd;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 
 use super::adopted::Adopted;
@@ -249,14 +248,13 @@ fn set_nonblocking(fd: &impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// The end of a rank by its wait status.
-pub(super) fn end_of(status: WaitStatus) -> Option<RankEnd> {
-    let byte = |n: i32| u8::try_from(n & 0xff).unwrap_or(0);
-    match status {
-        WaitStatus::Exited(_, code) => Some(RankEnd::Exited(byte(code))),
-        WaitStatus::Signaled(_, signal, core) => {
-            Some(RankEnd::Signaled { signal: byte(signal as i32), core })
+/// The end of a rank that was reaped. Without a known fate it still has an end.
+pub(super) fn end_of(fate: Option<Fate>) -> RankEnd {
+    match fate {
+        Some(Fate::Exited(code)) => RankEnd::Exited(code),
+        Some(Fate::Killed { signal, core }) => {
+            RankEnd::Signaled { signal: u8::try_from(signal).unwrap_or(u8::MAX), core }
         }
-        _ => None,
+        Some(Fate::Stopped) | None => RankEnd::Lost,
     }
 }

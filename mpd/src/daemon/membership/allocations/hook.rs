@@ -14,12 +14,12 @@ use std::time::Duration;
 use mpd_alloc::data::{AllocRequest, Hardness, Strings};
 use mpd_io::logging::one_line;
 use mpd_io::rundir::user_name;
-use mpd_io::spawn::{Extra, Spawn, own_environment};
+use mpd_io::signals;
+use mpd_io::spawn::{Extra, Fate, Spawn, own_environment};
+use mpd_io::unnamed;
 use mpd_machine::Time;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::WaitStatus;
 use nix::unistd::Pid;
 use serde_json::json;
 
@@ -150,20 +150,20 @@ impl Hooks {
 
 impl Running {
     /// What the hook has decided, for its console.
-    fn judged(mut self, fate: WaitStatus) -> Option<Judged> {
+    fn judged(mut self, fate: Fate) -> Option<Judged> {
         let console = self.console?;
         let result = match fate {
             _ if self.is_late => {
                 Err(format!("the scheduler's hook has not decided within {} s", PATIENCE.as_secs()))
             }
-            WaitStatus::Exited(_, 0) => Ok(self.request),
-            WaitStatus::Exited(_, code) => Err(reason(&mut self.errors).unwrap_or_else(|| {
+            Fate::Exited(0) => Ok(self.request),
+            Fate::Exited(code) => Err(reason(&mut self.errors).unwrap_or_else(|| {
                 format!("the scheduler's hook refuses it with exit code {code}")
             })),
-            WaitStatus::Signaled(_, signal, _) => {
-                Err(format!("the scheduler's hook was ended by {signal}"))
+            Fate::Killed { signal, .. } => {
+                Err(format!("the scheduler's hook was ended by {}", signals::name(signal)))
             }
-            _ => Err("the scheduler's hook has no exit code".to_owned()),
+            Fate::Stopped => Err("the scheduler's hook has no exit code".to_owned()),
         };
         Some(Judged { console, result })
     }
@@ -237,7 +237,7 @@ fn text(request: &AllocRequest, strings: &Strings) -> String {
 
 /// A file in memory, so that the daemon does not wait for a hook that does not read.
 fn input(text: &str) -> io::Result<OwnedFd> {
-    let mut file = File::from(memfd_create(c"request", MFdFlags::MFD_CLOEXEC)?);
+    let mut file = unnamed::file(c"request")?;
     file.write_all(text.as_bytes())?;
     file.rewind()?;
     Ok(file.into())

@@ -1,0 +1,42 @@
+//! Jobs where a filter of system calls (seccomp) refuses some, as those of containers do, and other poor surroundings.
+//! strace stands in for the filter.
+
+use std::fs;
+
+use mpd_tests::surroundings::{setting, skip};
+
+use crate::suite::Suite;
+
+/// Calls that MPD can do without. Some filters answer EPERM, others ENOSYS.
+const REFUSED: [&str; 5] = ["waitid", "prlimit64", "memfd_create", "pidfd_open", "close_range"];
+
+#[test]
+fn a_job_runs_and_says_nothing_where_a_filter_refuses_a_system_call() {
+    let Some(strace) = setting("MPD_TEST_STRACE") else { return skip("no strace") };
+    let suite = Suite::new();
+    let mpirun = suite.program("mpirun");
+    for call in REFUSED {
+        for error in ["EPERM", "ENOSYS"] {
+            let filter = format!("inject={call}:error={error}");
+            let job = ["-f", "-o", "trace", "-e", &format!("trace={call}"), "-e", &filter, &mpirun];
+            // An orphan ends, too, and helpers look at the users of shared memory.
+            let script = "(true &); : >/dev/shm/$MPD_JOB_ID; rm /dev/shm/$MPD_JOB_ID; echo x";
+            let job = job.into_iter().chain(["-n", "3", "sh", "-c", script]);
+            let output = suite.command(&strace).args(job).deadline(30).output();
+            output.code(0).quiet().prints("x\nx\nx\n");
+            let trace = fs::read_to_string(suite.path("work/trace")).expect("a trace");
+            assert!(trace.contains("(INJECTED)"), "{call} is not made: {trace}");
+            suite.gone(&[]);
+        }
+    }
+}
+
+#[test]
+fn a_job_with_a_directory_of_its_own_starts_in_a_removed_directory() {
+    let suite = Suite::new();
+    let script = "mkdir gone; cd gone; rmdir ../gone; ";
+    let elsewhere = format!("{script} exec $MPIRUN -wdir / -n 2 pwd");
+    suite.bash(&elsewhere).output().code(0).quiet().prints("/\n/\n");
+    let here = format!("{script} exec $MPIRUN -n 2 pwd");
+    suite.bash(&here).output().code(125).says(&["/gone", "No such file or directory"]).brief();
+}
