@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nix::sys::signal::Signal;
+
 use crate::across::{ring, roomy};
-use crate::process::Process;
+use crate::process::{self, Process};
 use crate::run::wait_until;
 use crate::suite::{is_root, skip};
 
@@ -98,6 +100,25 @@ fn a_rank_killed_for_lack_of_memory_is_named_and_its_manager_survives() {
 }
 
 #[test]
+fn a_rank_that_kill_9_has_ended_is_no_victim_of_the_kernel_although_another_process_was() {
+    let files = ["memory.limit_in_bytes", "memory.max"];
+    let found = is_root().then(|| Group::limited("memory", files, "50331648")).flatten();
+    let Some(group) = found else {
+        return skip("no more memory: needs root and the memory controller");
+    };
+    let ring = ring();
+    let job = ring.mpirun(1, &["-n", "4", "sleep", "60"]).start();
+    wait_until("the ranks", || ring.suite.running("sleep").len() == 4);
+    let victim = format!("echo 0 >{}; exec tail /dev/zero", group.procs().display());
+    ring.suite.command("sh").args(["-c", &victim]).output().ended_by(Signal::SIGKILL);
+    process::send(ring.suite.running("sleep")[0].pid, Signal::SIGKILL);
+    let output = job.wait();
+    output.code(137).says(&["killed by signal 9"]);
+    assert!(!output.err().contains("memory"), "{output}");
+    ring.only_daemons_are_left();
+}
+
+#[test]
 fn ranks_have_a_higher_oom_score_than_their_managers() {
     let ring = ring();
     let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).start();
@@ -113,7 +134,7 @@ fn ranks_have_a_higher_oom_score_than_their_managers() {
         assert!((0..500).contains(&readiness(&manager)), "{manager}: {}", readiness(&manager));
         assert!(readiness(&daemon) <= readiness(&manager), "{daemon}: {}", readiness(&daemon));
     }
-    job.send(nix::sys::signal::Signal::SIGTERM);
+    job.send(Signal::SIGTERM);
     job.wait().code(143);
     ring.only_daemons_are_left();
 }
@@ -131,7 +152,7 @@ fn a_manager_leads_a_session_with_its_ranks_away_from_its_daemon() {
     }
     let ranks = ring.suite.running("sleep");
     assert!(ranks.iter().all(|rank| managers.contains(&rank.session())), "{ranks:?}");
-    job.send(nix::sys::signal::Signal::SIGTERM);
+    job.send(Signal::SIGTERM);
     job.wait().code(143);
     ring.only_daemons_are_left();
 }
@@ -154,7 +175,7 @@ fn daemons_and_managers_of_root_run_at_a_higher_cpu_priority_than_ranks() {
     for rank in ring.suite.running("sleep") {
         assert_eq!(rank.niceness(), ours);
     }
-    job.send(nix::sys::signal::Signal::SIGTERM);
+    job.send(Signal::SIGTERM);
     job.wait().code(143);
     ring.only_daemons_are_left();
 }
