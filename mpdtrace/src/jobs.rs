@@ -129,6 +129,7 @@ pub fn short(jobs: &[HostedPart]) -> String {
 /// A job on all its hosts.
 #[derive(Serialize)]
 struct Job<'a> {
+    #[serde(serialize_with = "render::as_text")]
     job: &'a JobId,
     alias: Option<&'a str>,
     user: &'a str,

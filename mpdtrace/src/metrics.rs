@@ -92,9 +92,12 @@ struct Share<'a> {
 }
 
 fn of_jobs(page: &mut Page, sample: &Sample) {
-    let mut shares: BTreeMap<(&JobId, &DaemonName), Share<'_>> = BTreeMap::new();
+    // Jobs of two runs of a daemon may have one name; the text must have each name once.
+    let mut shares: BTreeMap<(String, &DaemonName), Share<'_>> = BTreeMap::new();
+    let mut jobs: BTreeSet<&JobId> = BTreeSet::new();
     for (host, run) in runs(sample) {
-        let share = shares.entry((&run.job, &host.host)).or_default();
+        jobs.insert(&run.job);
+        let share = shares.entry((run.job.to_string(), &host.host)).or_default();
         share.alias = run.alias.as_deref().unwrap_or_default();
         share.user = &run.user;
         share.ranks += count(&run.ranks);
@@ -106,15 +109,13 @@ fn of_jobs(page: &mut Page, sample: &Sample) {
         }
     }
     page.gauge("mpd_jobs", "Jobs that run in the ring.");
-    let jobs: BTreeSet<&JobId> = shares.keys().map(|(job, _)| *job).collect();
     page.add(&[], jobs.len());
     page.gauge("mpd_ranks", "Ranks that run in the ring.");
     page.add(&[], shares.values().map(|share| share.ranks).sum::<u64>());
     let each = |page: &mut Page, value: &dyn Fn(&Share<'_>) -> Number| {
         for ((job, host), share) in &shares {
-            let id = job.to_string();
             let (alias, user) = (("alias", share.alias), ("user", share.user));
-            page.add(&[("job", &id), alias, user, ("host", host.as_str())], value(share));
+            page.add(&[("job", job), alias, user, ("host", host.as_str())], value(share));
         }
     };
     // Sums over living processes shrink when a process ends, so they are no counters.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mpd_io::logging::{is_plain, one_line};
 use mpd_wire::message::{ConsoleReply, Happening, MemberView, RingView};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::ask::Census;
 use crate::checked::Checked;
@@ -105,6 +105,17 @@ pub fn pong(reply: &ConsoleReply) -> String {
     let (connect, total) = (ms(connect_us), ms(total_us));
     let line = format!("{name} answers at {address}: connect {connect:.3} ms, total {total:.3} ms");
     one_line(&line) + "\n"
+}
+
+/// Serialises a value as people read it: an id without the instance.
+///
+/// # Errors
+/// Those of the serializer.
+pub fn as_text<S: Serializer>(
+    value: &impl std::fmt::Display,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 /// A value as one line of JSON that contains only printable characters.

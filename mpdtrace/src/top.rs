@@ -105,6 +105,7 @@ pub struct HostRow<'a> {
 /// Usage of a rank.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RankRow<'a> {
+    #[serde(serialize_with = "render::as_text")]
     job: &'a JobId,
     rank: u32,
     /// Number of the world; 0 for the first world of a job.

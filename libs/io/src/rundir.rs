@@ -156,7 +156,7 @@ impl RunDir {
 
     /// The record of a job.
     pub fn record(&self, job: &JobId) -> PathBuf {
-        self.jobs().join(job.to_string())
+        self.jobs().join(job.in_full())
     }
 
     fn system(path: &Path, error: io::Error) -> RunDirError {

@@ -74,7 +74,12 @@ mod tests {
 
     #[test]
     fn a_daemon_without_jobs_lists_none_and_knows_none() {
-        let jobs = Jobs::new("h1", "h1", None, Waiting::new(0, Time::default()));
+        let jobs = Jobs::new(
+            ("h1", mpd_wire::Instance::from_bytes([1; 16])),
+            "h1",
+            None,
+            Waiting::new(0, Time::default()),
+        );
         let (replies, manager_messages) = answer(&jobs, RingRequest::Jobs);
         let [ConsoleReply::Jobs { me, jobs: parts, more: false, .. }] = &replies[..] else {
             panic!("{replies:?}");

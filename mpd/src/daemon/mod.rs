@@ -164,14 +164,16 @@ impl Daemon {
         let clock = Clock::start();
         let kept = serving.is_some().then(|| rundir.clone());
         let waiting = first.map_or_else(|| Waiting::new(waiting, clock.now()), Waiting::of_one_job);
-        let mut jobs = Jobs::new(&name, &host, kept, waiting);
+        let instance = membership::new_instance()?;
+        let of_jobs = mpd_wire::Instance::from_bytes(*instance.as_bytes());
+        let mut jobs = Jobs::new((&name, of_jobs), &host, kept, waiting);
         jobs.inherit(inherited);
         let mut peers = Peers::new(limits::descriptor_limit());
         let mut membership = None;
         if let Some(listening) = &serving {
             let fd = listening.as_raw_fd();
             poll.registry().register(&mut SourceFd(&fd), LISTENER, Interest::READABLE)?;
-            let ring = Membership::start(cli, &name, &rundir, entries, clock.now())?;
+            let ring = Membership::start(cli, (&name, instance), &rundir, entries, clock.now())?;
             let fd = ring.port().as_raw_fd();
             poll.registry().register(&mut SourceFd(&fd), PORT, Interest::READABLE)?;
             membership = Some(ring);

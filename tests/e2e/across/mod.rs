@@ -15,6 +15,7 @@ mod names;
 mod output;
 mod placement;
 mod pmi;
+mod restarts;
 mod scarce;
 mod signals;
 mod spawn;

@@ -74,7 +74,7 @@ fn largest_name_record() -> NameRecord {
     };
     while name_record.claims.len() < MAX_CLAIMS {
         let name = format!("{:04}{}", name_record.claims.len(), "\u{1}".repeat(MAX_NAME - 4));
-        let job = JobId::new(u64::MAX, "d").unwrap();
+        let job = JobId::new(u64::MAX, "d").unwrap().of(Instance::from_bytes([0xff; 16]));
         let value = "\u{1}".repeat(MAX_VALUE);
         name_record.claims.push(Claim { name, value, job, lock: None, hold: Hold::Job });
         if !name_record.is_sound() {
@@ -94,7 +94,7 @@ fn the_largest_name_record_and_many_small_ones_fit_a_frame() {
         Scatter { payload: b""[..].into(), naming: Some(Box::new(naming)), ..largest_scatter() };
     assert!(json(&RingMessage::Scatter(asking)) <= FRAME);
     assert!(json(&RingMessage::Names { name_records: vec![name_record] }) <= FRAME);
-    let job = JobId::new(1, "d").unwrap();
+    let job = JobId::new(1, "d").unwrap().of(Instance::from_bytes([0xff; 16]));
     for lock in [None, Some(Lock::new([7; SALT], &NameKey::new("", b"words")))] {
         let claim = |n: usize| {
             let (name, job, lock) = (format!("{n:04}"), job.clone(), lock.clone());

@@ -22,7 +22,7 @@ pub enum JobRef {
     Number(u64),
     /// The job in a private ring of this host that the console with this process id submitted.
     Private(u32),
-    /// The job of this id.
+    /// The job of this id; without an instance, the job of this name.
     Id(JobId),
     /// All jobs with this alias.
     Alias(String),
@@ -78,7 +78,7 @@ impl JobRef {
         match self {
             Self::Number(_) => false,
             Self::Private(console) => job.is_private() && job.number() == u64::from(*console),
-            Self::Id(id) => id == job,
+            Self::Id(id) => id.means(job),
             Self::Alias(text) => alias == Some(text),
         }
     }

@@ -59,6 +59,8 @@ const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Jobs {
     name: String,
+    /// The instance of this daemon, in the ids of its jobs.
+    instance: Instance,
     host: String,
     /// The user of these jobs, once it was asked for.
     user: OnceCell<String>,
@@ -77,9 +79,15 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    pub(crate) fn new(name: &str, host: &str, rundir: Option<RunDir>, waiting: Waiting) -> Self {
+    pub(crate) fn new(
+        (name, instance): (&str, Instance),
+        host: &str,
+        rundir: Option<RunDir>,
+        waiting: Waiting,
+    ) -> Self {
         let jobs = Self {
             name: name.to_owned(),
+            instance,
             host: host.to_owned(),
             user: OnceCell::new(),
             records: Records::new(rundir),
@@ -151,8 +159,10 @@ impl Jobs {
 
     /// The id of a new job. In a private ring, `console` is the process that submits it.
     pub(crate) fn new_id(&self, console: Option<u32>) -> Result<JobId> {
-        let Some(console) = console else { return Ok(JobId::new(self.last + 1, &self.name)?) };
-        let id = JobId::private(console, &self.name)?;
+        let Some(console) = console else {
+            return Ok(JobId::new(self.last + 1, &self.name)?.of(self.instance));
+        };
+        let id = JobId::private(console, &self.name)?.of(self.instance);
         match self.jobs.contains_key(&id) {
             true => bail!("job {id} is running already"),
             false => Ok(id),

@@ -70,9 +70,9 @@ impl KeptEvents {
     ) -> Option<OrderAnswer> {
         let mut meant = jobs.roots(job);
         if let JobRef::Id(id) = job
-            && self.kept.contains_key(id)
+            && let Some(kept) = self.kept.keys().find(|kept| id.means(kept))
         {
-            meant = vec![id.clone()];
+            meant = vec![kept.clone()];
         }
         let id = match &meant[..] {
             [] => return Some(OrderAnswer::NoSuchJob),
@@ -285,7 +285,12 @@ mod tests {
 
     #[test]
     fn an_unknown_job_has_no_events_and_a_job_that_died_fails_until_it_is_forgotten() {
-        let jobs = Jobs::new("h1", "h1", None, Waiting::new(0, Time::ZERO));
+        let jobs = Jobs::new(
+            ("h1", Instance::from_bytes([1; 16])),
+            "h1",
+            None,
+            Waiting::new(0, Time::ZERO),
+        );
         let id = JobRef::Id("1@h1".parse().unwrap());
         let mut kept = KeptEvents::default();
         let now = Time::ZERO;

@@ -235,7 +235,12 @@ mod tests {
 
     #[test]
     fn orders_of_another_user_or_in_the_name_of_a_foreign_job_are_refused() {
-        let jobs = Jobs::new("h1", "h1", None, Waiting::new(0, Time::default()));
+        let jobs = Jobs::new(
+            ("h1", mpd_wire::Instance::from_bytes([1; 16])),
+            "h1",
+            None,
+            Waiting::new(0, Time::default()),
+        );
         let (me, uid) = (name("h2"), geteuid().as_raw());
         let pass = |from: &str, uid| RingOrder::PassToJob {
             from: from.parse().unwrap(),

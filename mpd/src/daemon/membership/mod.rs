@@ -50,6 +50,7 @@ use std::collections::VecDeque;
 
 use anyhow::Result;
 use mio::Registry;
+use mpd_channel::Instance;
 use mpd_io::rundir::RunDir;
 use mpd_machine::{Pump, Time};
 use mpd_ring::{Event, Input, Output, RequestId, Ring};
@@ -79,6 +80,7 @@ use crate::daemon::net::port::Port;
 use crate::daemon::placement::{self, Plan};
 
 pub(crate) use launch::Announcement;
+pub(crate) use start::new_instance;
 
 /// The context of a turn.
 #[derive(Debug)]
@@ -112,12 +114,12 @@ impl Membership {
     /// Opens the port and begins to enter the ring.
     pub(crate) fn start(
         cli: &Cli,
-        name: &str,
+        myself: (&str, Instance),
         rundir: &RunDir,
         entries: Vec<Address>,
         now: Time,
     ) -> Result<Self> {
-        let (pump, net, stay, hosts) = start::begin(cli, name, rundir, entries, now)?;
+        let (pump, net, stay, hosts) = start::begin(cli, myself, rundir, entries, now)?;
         let own_name = pump.machine().name().clone();
         Ok(Self {
             allocations: Allocations::new(own_name, rundir, cli.alloc_hook(), now),

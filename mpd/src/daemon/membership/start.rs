@@ -26,7 +26,7 @@ const ENTRY_PATIENCE: u32 = 10;
 /// which to enter.
 pub(super) fn begin(
     cli: &Cli,
-    name: &str,
+    (name, instance): (&str, Instance),
     rundir: &RunDir,
     entries: Vec<Address>,
     now: Time,
@@ -43,7 +43,6 @@ pub(super) fn begin(
         towards: entries.first().and_then(|a| a.as_str().parse().ok()),
     };
     let port = Port::open(&options)?;
-    let instance = new_instance()?;
     // With named daemons, the saved ring is not used.
     let (entry, seeds) = if cli.waits {
         saved.forget_former();
@@ -105,7 +104,8 @@ fn key(cli: &Cli, ring: &str) -> Result<(KeyText, Option<KeyFile>)> {
     Ok((text, is_alone.then_some(alone)))
 }
 
-fn new_instance() -> Result<Instance> {
+/// The instance of this daemon.
+pub(crate) fn new_instance() -> Result<Instance> {
     loop {
         if let Some(instance) = Instance::from_bytes(random::bytes()?) {
             return Ok(instance);

@@ -185,6 +185,18 @@ fn launch() -> Launch {
 }
 
 #[test]
+fn a_cancelled_job_does_not_bar_the_job_of_its_name_after_a_restart_of_its_daemon() {
+    let job = |run| {
+        let (launch, instance) = (launch(), mpd_wire::Instance::from_bytes([run; 16]));
+        Launch { job: launch.job.of(instance), ..launch }
+    };
+    let mut launches = Launches::new();
+    launches.cancelled(NOW, job(1).job);
+    assert_eq!(launches.own_tree_index(&job(1), &name("h2")), None);
+    assert_eq!(launches.own_tree_index(&job(2), &name("h2")), Some(1));
+}
+
+#[test]
 fn the_root_manager_gets_a_report_of_hosts_that_did_not_get_its_job() {
     let mut launches = Launches::new();
     let announcement = Announcement::new(&launch(), false).unwrap().unwrap();

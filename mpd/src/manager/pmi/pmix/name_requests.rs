@@ -147,7 +147,8 @@ const RANGES: [Range; 4] = [Range::Own, Range::Namespace, Range::Local, Range::S
 /// The range is not offered, or the key is too long.
 pub(super) fn name_in(job: &Job, rank: Rank, key: &str, range: Range) -> Result<String, Status> {
     let world = job.worlds.of(rank).ok_or(Status::ERROR)?;
-    let (id, number, own) = (&job.order.job, world.numbers.number, world.numbers.own(rank));
+    let (id, number, own) =
+        (job.order.job.in_full(), world.numbers.number, world.numbers.own(rank));
     let name = match range {
         Range::Session | Range::Global => key.to_owned(),
         Range::Namespace => scoped_name(key, &format!("world {number} of {id}")),
@@ -194,7 +195,7 @@ pub(super) fn write(job: &Job, rank: Rank, once: u64, value: &Value) -> Option<S
             Content::Encoded(&digits)
         }
     };
-    let id = job.order.job.to_string();
+    let id = job.order.job.in_full();
     let (world, rank) = (numbers.number, numbers.own(rank).0);
     let text = PmixValue { once, world, rank, job: &id, content }.write();
     (text.len() <= MAX_VALUE).then_some(text)
@@ -208,7 +209,7 @@ pub(super) fn read(job: &Job, key: &str, text: &str) -> Option<(bool, Published)
     }
     let PmixValue { once, world, rank, job: id, content } = PmixValue::read(text)?;
     // The namespaces of other jobs are secrets.
-    let is_ours = job.order.job.to_string() == id;
+    let is_ours = job.order.job.in_full() == id;
     let namespace = if is_ours { describe::namespace(job, world) } else { format!("{id}-{world}") };
     let value = match content {
         Content::Text(text) => Value::text(text),
