@@ -111,10 +111,7 @@ pub fn pong(reply: &ConsoleReply) -> String {
 ///
 /// # Errors
 /// Those of the serializer.
-pub fn as_text<S: Serializer>(
-    value: &impl std::fmt::Display,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+pub fn as_text<S: Serializer>(value: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 

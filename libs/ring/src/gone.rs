@@ -61,6 +61,16 @@ impl Timing {
 }
 
 impl Ring {
+    /// A member that died less than `time` ago and is not back.
+    pub fn lately_dead(&self, time: Duration) -> Option<&DaemonName> {
+        let is_dead = |name: &&DaemonName| {
+            let record = self.list.get(name);
+            record.is_some_and(|record| record.standing == Standing::Dead)
+        };
+        let mut dead = self.gone.since.keys().filter(is_dead);
+        dead.find(|name| self.gone.age(self.now, name) < time)
+    }
+
     /// Whether a record that is not known here is too old to be accepted.
     pub(super) fn is_stale(&self, reported: &Record) -> bool {
         let age = Duration::from_secs(reported.age_s.into());

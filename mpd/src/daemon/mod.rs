@@ -47,7 +47,7 @@ use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::job::Notice;
 use mpd_wire::message::{
-    ConsoleReply, JobRef, ManagerReport, MeetingAnswer, Phase, RingRequest, Span,
+    ConsoleReply, JobRef, ManagerOrder, ManagerReport, MeetingAnswer, Phase, RingRequest, Span,
 };
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -425,7 +425,12 @@ impl Daemon {
             }
             Event::ManagerClosed { job } => self.lose_manager(&job, now),
             Event::Registers { manager, opening, pid } => {
-                self.peers.registered(manager, self.jobs.adopt(opening, pid));
+                let adopted = self.jobs.adopt(opening, pid);
+                let cancelled = adopted.clone().ok().filter(|job| self.is_cancelled(job));
+                self.peers.registered(manager, adopted);
+                if let Some(job) = cancelled {
+                    self.peers.send_to_manager(ManagerMessage::new(job, ManagerOrder::Kill));
+                }
             }
             Event::Status { console } => {
                 self.peers.answer(console, &self.jobs.status(), true, now);
@@ -439,6 +444,12 @@ impl Daemon {
                 self.membership.iter_mut().for_each(|m| m.forget_console(console));
             }
         }
+    }
+
+    /// Whether the job was cancelled before its manager here registered.
+    fn is_cancelled(&self, job: &JobId) -> bool {
+        self.jobs.has_branch(job)
+            && self.membership.as_ref().is_some_and(|membership| membership.is_cancelled(job))
     }
 
     /// Routes a request of a manager to the membership, or answers it if there is no ring.

@@ -36,6 +36,13 @@ pub(super) struct Job {
     pub(super) ended: bool,
 }
 
+impl Job {
+    /// Whether the root manager of the job is here. The record tells it also before the manager registers.
+    pub(super) const fn is_root(&self) -> bool {
+        self.record.tree_index == 0
+    }
+}
+
 /// The part of a manager in the job tree.
 #[derive(Debug)]
 pub(super) struct Part {

@@ -48,12 +48,21 @@ use crate::daemon::spawns::Spawn;
 use crate::daemon::submission::Submission;
 
 pub(crate) use listing::hosted;
-pub(crate) use roots::no_such_job;
+pub(crate) use roots::{is_unregistered, no_such_job};
 pub(crate) use start::first_manager;
 pub(crate) use waiting::Waiting;
 
 /// How often to look for managers of an earlier daemon that have not registered. They try every second.
 const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The job that has a mark.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Marked {
+    Job(JobId),
+    /// It may be this one, whose manager has not registered yet.
+    Unregistered(JobId),
+    None,
+}
 
 /// The table of jobs.
 #[derive(Debug)]
@@ -376,8 +385,7 @@ impl Jobs {
         if self.jobs.keys().any(is_its) {
             return Vec::new();
         }
-        let is_root = |job: &&Job| job.part.as_ref().is_some_and(|part| part.tree_index == 0);
-        self.jobs.values().filter(is_root).map(|job| job.record.job.clone()).collect()
+        self.jobs.values().filter(|job| job.is_root()).map(|job| job.record.job.clone()).collect()
     }
 
     /// Messages to the root managers of a job on this host, or the reason why there are none.
@@ -387,10 +395,7 @@ impl Jobs {
         order: &ManagerOrder,
     ) -> Result<Vec<ManagerMessage>, OrderAnswer> {
         let root = |(id, job): (&JobId, &Job)| {
-            // The root is on the host that accepted the job.
-            let here =
-                job.part.as_ref().map_or(id.daemon() == self.name, |part| part.tree_index == 0);
-            let found = here && !job.ended && meant.means(id, job.alias.as_deref());
+            let found = job.is_root() && !job.ended && meant.means(id, job.alias.as_deref());
             found.then(|| Root {
                 job: id.clone(),
                 connected: job.connected,
@@ -398,16 +403,20 @@ impl Jobs {
                 running: job.spawns.as_ref().map(|spawns| spawns.running),
             })
         };
-        roots::manager_messages(self.jobs.iter().filter_map(root).collect(), order)
+        let roots: Vec<Root> = self.jobs.iter().filter_map(root).collect();
+        if let (JobRef::Alias(_), [], Some(id)) =
+            (meant, &roots[..], self.unregistered_roots().next())
+        {
+            let problem = is_unregistered(id);
+            return Err(OrderAnswer::Failed { problem });
+        }
+        roots::manager_messages(roots, order)
     }
 
     /// Whether the root manager of a job is here; `Some(true)` if it is connected.
     pub(crate) fn root(&self, id: &JobId) -> Option<bool> {
-        let job = self.jobs.get(id).filter(|job| !job.ended)?;
-        // The root is on the host that accepted the job.
-        let is_here =
-            job.part.as_ref().map_or(id.daemon() == self.name, |part| part.tree_index == 0);
-        is_here.then_some(job.connected)
+        let job = self.jobs.get(id).filter(|job| !job.ended && job.is_root())?;
+        Some(job.connected)
     }
 
     /// The jobs whose root managers are here and that `wanted` means.
@@ -423,13 +432,24 @@ impl Jobs {
     }
 
     /// The job whose root manager is here and whose PMIx namespaces have this mark.
-    pub(crate) fn find_by_mark(&self, mark: &str) -> Option<JobId> {
+    pub(crate) fn find_by_mark(&self, mark: &str) -> Marked {
         let has_mark = |job: &Job| {
             let part = job.part.as_ref().filter(|part| part.tree_index == 0 && !job.ended);
             part.is_some_and(|part| namespace_mark(&part.key.pmix_secret()) == mark)
         };
-        let (id, _) = self.jobs.iter().find(|(_, job)| has_mark(job))?;
-        Some(id.clone())
+        if let Some((id, _)) = self.jobs.iter().find(|(_, job)| has_mark(job)) {
+            return Marked::Job(id.clone());
+        }
+        match self.unregistered_roots().next() {
+            Some(id) => Marked::Unregistered(id.clone()),
+            None => Marked::None,
+        }
+    }
+
+    /// The jobs of an earlier daemon whose root managers have not registered yet. Their keys and aliases are not known.
+    fn unregistered_roots(&self) -> impl Iterator<Item = &JobId> {
+        let is_one = |job: &Job| job.part.is_none() && !job.ended && job.is_root();
+        self.jobs.iter().filter(move |(_, job)| is_one(job)).map(|(id, _)| id)
     }
 
     /// The job here that `wanted` means, if its manager is connected.
@@ -468,8 +488,7 @@ impl Jobs {
 
     /// Whether a manager of the job runs here that is not its root.
     pub(crate) fn has_branch(&self, id: &JobId) -> bool {
-        let part = self.jobs.get(id).filter(|job| !job.ended).and_then(|job| job.part.as_ref());
-        part.is_some_and(|part| part.tree_index > 0)
+        self.jobs.get(id).is_some_and(|job| !job.ended && !job.is_root())
     }
 
     /// Handles the closed connection of a manager.

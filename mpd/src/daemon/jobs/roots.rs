@@ -38,6 +38,11 @@ pub(super) fn manager_messages(
     Ok(roots.into_iter().map(manager_message).collect())
 }
 
+/// A job here whose manager has not registered with this daemon yet may be the one that is meant.
+pub(crate) fn is_unregistered(job: &JobId) -> String {
+    format!("the manager of job {job} is not connected to its new daemon yet; try again")
+}
+
 /// Why a root manager cannot carry out an order.
 fn refusal_of(root: &Root, order: &ManagerOrder) -> Option<String> {
     let job = &root.job;

@@ -158,9 +158,14 @@ impl Launches {
         self.cancelled.push_front((now + REMEMBERED, job));
     }
 
+    /// Whether a job is noted as over.
+    pub(super) fn is_cancelled(&self, job: &JobId) -> bool {
+        self.cancelled.iter().any(|(_, cancelled)| cancelled == job)
+    }
+
     /// The tree index of `me` in another daemon's job, unless that job was cancelled.
     pub(super) fn own_tree_index(&self, launch: &Launch, me: &DaemonName) -> Option<usize> {
-        if self.cancelled.iter().any(|(_, job)| *job == launch.job) {
+        if self.is_cancelled(&launch.job) {
             return None;
         }
         let mut newcomers = launch.newcomers();

@@ -3,6 +3,7 @@
 //! Both daemons check the user. A daemon keeps no state of a conversation, so a new daemon continues it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use mpd_ring::{Input, RequestId, Ring};
 use mpd_wire::message::{
@@ -12,7 +13,7 @@ use mpd_wire::message::{
 use mpd_wire::{DaemonName, JobId, frame};
 use nix::unistd::geteuid;
 
-use crate::daemon::jobs::Jobs;
+use crate::daemon::jobs::{Jobs, Marked, is_unregistered};
 use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::meetings::MeetingRequest;
 use crate::daemon::membership::effect::Effect;
@@ -20,6 +21,8 @@ use crate::daemon::membership::request::{Gathered, Numbers, Requester, payload_o
 
 /// Most requests under way, so that consoles and names have room in the ring.
 const MAX_UNDER_WAY: usize = 24;
+/// How long the jobs of a daemon that died are expected back, with its successor. Managers look for a job as long.
+const AWAY: Duration = Duration::from_secs(20);
 /// Most requests that wait.
 const MAX_WAITING: usize = 1024;
 
@@ -89,10 +92,10 @@ impl Meetings {
     }
 
     /// Handles the answers to a request.
-    pub(super) fn gathered(&mut self, gathered: &Gathered) -> Option<Effect> {
+    pub(super) fn gathered(&mut self, ring: &Ring, gathered: &Gathered) -> Option<Effect> {
         let request = self.under_way.remove(&gathered.request)?;
         let answer = match request.operation {
-            MeetingOperation::Find { .. } => found(gathered),
+            MeetingOperation::Find { .. } => found(gathered, ring.lately_dead(AWAY)),
             MeetingOperation::Pass { .. } => passed(gathered),
         };
         Some(Effect::Report(request.answered(answer)))
@@ -117,15 +120,24 @@ fn decoded(answer: &Answer) -> Option<OrderAnswer> {
     frame::decode_message(answer.answer.as_bytes()).ok()
 }
 
-fn found(gathered: &Gathered) -> MeetingAnswer {
-    let found = gathered.answers.iter().find_map(|answer| match decoded(answer)? {
-        OrderAnswer::Found { job } if job.daemon() == answer.name.as_str() => Some(job),
-        _ => None,
-    });
-    match found {
-        Some(job) => MeetingAnswer::Found(job),
-        None if gathered.missing.is_empty() => MeetingAnswer::Gone,
-        None => later("not every daemon has answered"),
+/// The job that was looked for. A daemon that does not know it yet, or is `away`, may have it.
+fn found(gathered: &Gathered, away: Option<&DaemonName>) -> MeetingAnswer {
+    let mut unsure = None;
+    for answer in &gathered.answers {
+        match decoded(answer) {
+            Some(OrderAnswer::Found { job }) if job.daemon() == answer.name.as_str() => {
+                return MeetingAnswer::Found(job);
+            }
+            Some(OrderAnswer::NoSuchJob | OrderAnswer::Found { .. }) => {}
+            Some(OrderAnswer::Failed { problem }) => unsure = Some(problem),
+            _ => unsure = Some(format!("{} does not know the order", answer.name)),
+        }
+    }
+    match (gathered.missing.first(), unsure, away) {
+        (Some(silent), ..) => later(&format!("no answer from {silent}")),
+        (None, Some(problem), _) => later(&problem),
+        (None, None, Some(away)) => later(&format!("the daemon of {away} has just died")),
+        (None, None, None) => MeetingAnswer::Gone,
     }
 }
 
@@ -155,8 +167,12 @@ pub(super) fn carry_out(
     match order {
         RingOrder::FindJob { mark, uid } => {
             is_of_user(uid)?;
-            let job = jobs.find_by_mark(&mark);
-            Ok((job.map_or(OrderAnswer::NoSuchJob, |job| OrderAnswer::Found { job }), None))
+            let answer = match jobs.find_by_mark(&mark) {
+                Marked::Job(job) => OrderAnswer::Found { job },
+                Marked::Unregistered(job) => OrderAnswer::Failed { problem: is_unregistered(&job) },
+                Marked::None => OrderAnswer::NoSuchJob,
+            };
+            Ok((answer, None))
         }
         RingOrder::PassToJob { from, to, uid, payload } => {
             is_of_user(uid)?;
@@ -190,7 +206,14 @@ fn pass(
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::io::Write as _;
+
+    use mpd_io::rundir::RunDir;
+    use mpd_job::record::JobRecord;
     use mpd_machine::Time;
+    use mpd_wire::job::{Cookie, JobKey, namespace_mark};
+    use mpd_wire::message::{Opening, VERSION};
 
     use super::*;
     use crate::daemon::jobs::Waiting;
@@ -218,11 +241,21 @@ mod tests {
         let yes = |of| (of, OrderAnswer::Found { job: job.clone() });
         let no = |of| (of, OrderAnswer::NoSuchJob);
         assert_eq!(
-            found(&gathered(&[no("h1"), yes("h2")], &["h3"])),
+            found(&gathered(&[no("h1"), yes("h2")], &["h3"]), None),
             MeetingAnswer::Found(job.clone())
         );
-        assert_eq!(found(&gathered(&[yes("h1"), no("h2")], &[])), MeetingAnswer::Gone);
-        assert!(matches!(found(&gathered(&[no("h1")], &["h2"])), MeetingAnswer::Later(_)));
+        assert_eq!(found(&gathered(&[yes("h1"), no("h2")], &[]), None), MeetingAnswer::Gone);
+    }
+
+    #[test]
+    fn a_job_may_be_at_a_daemon_that_is_silent_or_away_or_does_not_know_its_jobs_yet() {
+        let no = |of| (of, OrderAnswer::NoSuchJob);
+        let unsure = OrderAnswer::Failed { problem: "not yet".to_owned() };
+        let is_later = |answer| matches!(answer, MeetingAnswer::Later(_));
+        assert!(is_later(found(&gathered(&[no("h1")], &["h2"]), None)));
+        assert!(is_later(found(&gathered(&[no("h1"), ("h2", unsure)], &[]), None)));
+        assert!(is_later(found(&gathered(&[no("h1")], &[]), Some(&name("h2")))));
+        assert_eq!(found(&gathered(&[no("h1"), no("h2")], &[]), None), MeetingAnswer::Gone);
     }
 
     #[test]
@@ -231,6 +264,41 @@ mod tests {
         assert_eq!(passed(&gathered(&[("h2", OrderAnswer::NoSuchJob)], &[])), MeetingAnswer::Gone);
         assert!(matches!(passed(&gathered(&[], &["h2"])), MeetingAnswer::Later(_)));
         assert!(matches!(passed(&gathered(&[], &[])), MeetingAnswer::Later(_)));
+    }
+
+    #[test]
+    fn a_job_whose_manager_has_not_registered_yet_may_be_the_one_that_is_looked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let rundir = RunDir::at(directory.path().to_owned());
+        std::fs::create_dir(rundir.jobs()).unwrap();
+        let (job, cookie): (JobId, _) = ("7@h1".parse().unwrap(), Cookie::from_bytes([1; 16]));
+        let record =
+            JobRecord { job: job.clone(), cookie: cookie.clone(), tree_index: 0, cgroup: None };
+        let mut file = File::create(rundir.record(&job)).unwrap();
+        file.write_all(&serde_json::to_vec(&record).unwrap()).unwrap();
+        // Its manager lives.
+        file.lock().unwrap();
+        let of = ("h1", mpd_wire::Instance::from_bytes([2; 16]));
+        let mut jobs = Jobs::new(of, "h1", Some(rundir), Waiting::new(0, Time::ZERO));
+        jobs.adopt_records(Time::ZERO);
+        let key = JobKey::from_bytes([3; 32]);
+        let mark = namespace_mark(&key.pmix_secret());
+        let find = |jobs: &Jobs, mark: &str| {
+            let order = RingOrder::FindJob { mark: mark.to_owned(), uid: geteuid().as_raw() };
+            carry_out(jobs, &name("h2"), order).unwrap().0
+        };
+        assert!(matches!(find(&jobs, &mark), OrderAnswer::Failed { .. }));
+        let registers = Opening::Register {
+            version: VERSION,
+            job: job.clone(),
+            cookie,
+            tree_index: 0,
+            manager: mpd_wire::Instance::from_bytes([4; 16]),
+            key,
+        };
+        jobs.adopt(registers, 1).unwrap();
+        assert_eq!(find(&jobs, &mark), OrderAnswer::Found { job });
+        assert_eq!(find(&jobs, "0f"), OrderAnswer::NoSuchJob);
     }
 
     #[test]

@@ -143,6 +143,11 @@ impl Membership {
         self.links.port()
     }
 
+    /// Whether this job was cancelled a short time ago.
+    pub(crate) fn is_cancelled(&self, job: &JobId) -> bool {
+        self.launches.is_cancelled(job)
+    }
+
     /// An event reports a waiting connection at the port.
     pub(crate) const fn mark_port_ready(&mut self) {
         self.links.mark_port_ready();
@@ -445,7 +450,7 @@ impl Membership {
                 self.route_all(registry, now, effects);
             }
             Requester::Meetings => {
-                let effect = self.meetings.gathered(&gathered);
+                let effect = self.meetings.gathered(self.pump.machine(), &gathered);
                 self.route_all(registry, now, effect);
             }
             // These owners need no answers.
