@@ -318,9 +318,20 @@ impl Branches {
 
     /// Gives up a branch and reports it as lost.
     fn lose_branch(&mut self, index: usize, problem: String) {
+        log::info!("host {} is lost: {problem}", self.branches[index].host);
+        self.report_end(index, problem);
+    }
+
+    /// Gives up a branch whose manager has closed the link. It does so when it has ended, after its last reports. The
+    /// owner of the job decides if that is a loss.
+    fn end_branch(&mut self, index: usize) {
+        log::info!("the manager of host {} has closed its link", self.branches[index].host);
+        self.report_end(index, "its manager closed the link".to_owned());
+    }
+
+    fn report_end(&mut self, index: usize, problem: String) {
         self.give_up(index);
         let Branch { end, host, .. } = &self.branches[index];
-        log::info!("host {host} is lost: {problem}");
         self.news.push_back(News::Lost { end: *end, host: host.clone(), problem });
     }
 }

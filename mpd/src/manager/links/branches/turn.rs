@@ -115,7 +115,10 @@ impl Branches {
         match line.stage {
             Stage::Dialing => self.attempt_failed(now, remote, error),
             Stage::Accepting => log::debug!("{remote}: {error}"),
-            Stage::Open(index) => self.lose_branch(index, describe_end(error)),
+            Stage::Open(index) => match error {
+                LinkError::Bye => self.end_branch(index),
+                error => self.lose_branch(index, describe_end(error)),
+            },
             Stage::Leaving { .. } => self.finish_line(token),
         }
     }
@@ -219,7 +222,6 @@ fn news(end: LinkEnd, received: joblink::JobLinkMessage) -> Option<News> {
 /// How an open link ended, in a form that can follow "host h3 is lost: ".
 fn describe_end(error: &LinkError) -> String {
     match error {
-        LinkError::Bye => "its manager closed the link".to_owned(),
         LinkError::Channel(ChannelError::Truncated) => "the connection to it was closed".to_owned(),
         LinkError::Broken(e) => format!("the connection to it broke: {}", plain(e)),
         other => other.to_string(),
