@@ -49,6 +49,10 @@ pub struct Argsets<'a> {
     pub(crate) layout: Layout,
     /// The launcher in whose words the command line is written.
     pub(crate) dialect: Option<Dialect>,
+    /// The first option of a program that names the unwanted hosts.
+    complement: Option<String>,
+    /// The slots of this host by a parameter of Open MPI.
+    slots: Option<u32>,
     /// The ranks are debuggers, whose hosts are those of another job.
     pub(crate) attaches: bool,
 }
@@ -74,6 +78,8 @@ impl<'a> Argsets<'a> {
             remarks: Vec::new(),
             layout: Layout::default(),
             dialect: None,
+            complement: None,
+            slots: None,
             attaches: false,
         }
     }
@@ -91,6 +97,10 @@ impl<'a> Argsets<'a> {
             self.remark(remark);
         }
         for setting in &section.settings {
+            if hosts::is_complement(setting) {
+                self.note_complement(setting)?;
+                continue;
+            }
             if !self.keys.contains(&setting.opt.key) {
                 self.keys.push(setting.opt.key);
             }
@@ -118,10 +128,61 @@ impl<'a> Argsets<'a> {
         Ok(())
     }
 
+    /// Adds hosts that are named as `^h1`: all others.
+    fn note_complement(&mut self, setting: &Setting) -> Result<(), Usage> {
+        if setting.opt.reach == Reach::Argset {
+            self.complement.get_or_insert_with(|| setting.to_string());
+        }
+        self.job.layout.exclude(setting)
+    }
+
     /// Adds options of ours; messages call them `said`.
     pub(crate) fn add_words(&mut self, said: &str, words: Vec<String>) -> Result<(), Usage> {
         let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
         self.add(scan::options(&words)?.said_by(said), None)
+    }
+
+    /// Adds options of ours, unless an option of their kind was given.
+    pub(crate) fn add_unless_given(&mut self, said: &str, words: Vec<String>) -> Result<(), Usage> {
+        if words.is_empty() {
+            return Ok(());
+        }
+        let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+        let section = scan::options(&words)?.said_by(said);
+        let is_given = section.settings.iter().any(|setting| self.has(setting.opt.key));
+        if is_given { Ok(()) } else { self.add(section, None) }
+    }
+
+    /// Whether a batch system or an allocation of ours gives the hosts.
+    pub(crate) fn has_allocation(&self) -> Result<bool, Usage> {
+        Ok(self.allocation().is_some() || Allocation::find(self.caller)?.is_some())
+    }
+
+    /// Whether Slurm starts the daemons, unless options say otherwise.
+    pub(crate) fn is_in_slurm(&self) -> bool {
+        allocation::is_slurm(self.caller)
+    }
+
+    /// The slots of the hosts that a job of so many processes uses; `None`: they are not known.
+    pub(crate) fn rooms(&self, processes: u64) -> Result<Option<Vec<u32>>, Usage> {
+        let named = self.named_hosts().filter(|hosts| !hosts.is_empty());
+        if let Some(hosts) = named {
+            return Ok(hosts.iter().map(|host| host.ncpus).collect());
+        }
+        if let Some(allocation) = Allocation::find(self.caller)? {
+            return Ok(allocation.hosts.iter().map(|host| host.slots).collect());
+        }
+        // A host is filled before the next one is used.
+        let here = u32::try_from((self.caller.cpus)().len()).unwrap_or(u32::MAX);
+        Ok((processes <= here.into()).then(|| vec![here]))
+    }
+
+    /// Gives hosts without a number so many slots.
+    pub(crate) fn use_slots(&mut self, slots: u32) {
+        self.slots = Some(slots);
+        for host in self.job.layout.hosts.get_mut().into_iter().flatten() {
+            host.ncpus = host.ncpus.or(Some(slots));
+        }
     }
 
     /// Adds a line about something without effect.
@@ -218,6 +279,10 @@ impl<'a> Argsets<'a> {
     pub fn finish(&self) -> Result<(JobSpec, Demand), Usage> {
         if self.programs.is_empty() {
             return Err(Usage::syntax("there is no program to run"));
+        }
+        if let Some(by) = self.complement.as_ref().filter(|_| self.programs.len() > 1) {
+            let text = format!("{by}: a complement holds for all programs; use -exclude");
+            return Err(Usage::syntax(text));
         }
         let named = self.named_hosts();
         let held = self.held()?;
@@ -354,6 +419,9 @@ impl<'a> Argsets<'a> {
     /// The number of processes without `-n` and hosts, if the launcher starts one for each core of this host.
     fn cores_here(&self) -> Option<u32> {
         self.dialect.filter(|dialect| dialect.is_open_mpi())?;
+        if self.slots.is_some() {
+            return self.slots;
+        }
         let cpus = (self.caller.cpus)();
         let cores: BTreeSet<(u32, u32)> = cpus.iter().map(|cpu| (cpu.node, cpu.core)).collect();
         u32::try_from(cores.len()).ok().filter(|&count| count > 0)
@@ -375,6 +443,7 @@ impl<'a> Argsets<'a> {
             let argset = self.argset(program, most, &mut environments);
             argsets.push(argset.map_err(|e| e.at(program.origin.as_ref()))?);
         }
+        let mut argsets = self.job.tools.apply(argsets);
         let size = argsets.iter().map(|a| u64::from(a.size)).sum::<u64>();
         let mut placement = self.job.layout.placement();
         if let Some(chosen) = chosen {
@@ -386,10 +455,7 @@ impl<'a> Argsets<'a> {
             argsets,
             environments: environments.distinct,
             alias: self.job.alias(),
-            tmpdir: match self.caller.variable(b"TMPDIR") {
-                None | Some(b"") => b"/tmp".to_vec(),
-                Some(dir) => absolute(&self.caller.directory, OsStr::from_bytes(dir)),
-            },
+            tmpdir: self.tmpdir(),
             stdin: self.job.stdin(),
             stdin_switch: self.job.switches_stdin(),
             output: self.job.output.spec()?,
@@ -436,6 +502,15 @@ impl<'a> Argsets<'a> {
                 | Misfit::TooManyRanks(_)),
             ) => Err(Usage::syntax(misfit.to_string())),
             Err(misfit) => Err(Usage::new(misfit.to_string())),
+        }
+    }
+
+    /// The directory in which the job's own directory is made.
+    fn tmpdir(&self) -> Bytes {
+        let option = self.job.tmpdir.get().map(|dir| dir.as_os_str().as_bytes());
+        match option.or(self.caller.variable(b"TMPDIR")) {
+            None | Some(b"") => b"/tmp".to_vec(),
+            Some(dir) => absolute(&self.caller.directory, OsStr::from_bytes(dir)),
         }
     }
 

@@ -121,6 +121,11 @@ impl Facts for Caller {
         let path = self.variable(b"PATH").unwrap_or_default();
         (self.finds)(path, name)
     }
+
+    fn has_library(&self, name: &str) -> bool {
+        let path = self.variable(b"LD_LIBRARY_PATH").unwrap_or_default();
+        !path.is_empty() && (self.finds)(path, name)
+    }
 }
 
 /// Whether a directory of a search path has a file of this name.

@@ -69,6 +69,8 @@ pub struct Run {
     pub exits: ExitReports,
     /// The reports on the launch to make.
     pub trace: TraceOptions,
+    /// File for the process id of this process; `-` and `+` are standard output and error.
+    pub report_pid: Option<PathBuf>,
     /// Whether messages about failed ranks are suppressed.
     pub is_silent: bool,
     /// Whether no progress is shown on a terminal.
@@ -134,6 +136,7 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     let reports = &argsets.job.reports;
     let (is_silent, quiet, verbose) = (reports.is_silent, reports.quiet, reports.verbose);
     let trace = argsets.job.reports.trace();
+    let report_pid = argsets.job.reports.report_pid().map(PathBuf::from);
     let (target, numbers, endpoint) = (None, None, None);
     let ring_options = std::mem::take(&mut argsets.job.ring_options);
     let run = Run {
@@ -148,6 +151,7 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
         ring_options,
         exits,
         trace,
+        report_pid,
         is_silent,
         quiet,
         verbose,
@@ -211,6 +215,7 @@ fn attaching(
         ring_options,
         exits: ExitReports::default(),
         trace: TraceOptions::default(),
+        report_pid: None,
         is_silent: false,
         quiet: false,
         verbose,
@@ -283,13 +288,14 @@ fn read_programs(
     file: &Path,
     language: Language<'_>,
 ) -> Result<(), Usage> {
+    let language = Language { dialect: argsets.dialect.or(language.dialect), ..language };
     let name = file.display();
     let bytes = configfile::read(file)
         .map_err(|e| Usage::new(format!("cannot read the -configfile {name}: {}", plain(&e))))?;
     let lines = configfile::lines(&bytes).map_err(|e| Usage::new(format!("{name} {e}")))?;
     for line in lines {
         let origin = Origin { file, line: line.number };
-        let sections = scan::sections_in(&line.words, language);
+        let sections = scan::line_in(&line.words, language);
         for section in sections.map_err(|e| e.at(Some(&origin)))? {
             if let Some(setting) = section.settings.iter().find(|s| misplaced(s)) {
                 let text = format!("{} is for the command line only", setting.name());

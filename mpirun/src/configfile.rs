@@ -10,6 +10,7 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
+use mpd_placement::hosts::BOM;
 use mpd_wire::job::MAX_SPEC;
 
 /// The arguments of one line.
@@ -47,7 +48,7 @@ impl fmt::Display for Origin<'_> {
     }
 }
 
-/// The contents of `file`, which may be a pipe.
+/// The contents of `file`, which may be a pipe, without the mark of a text in UTF-8.
 ///
 /// # Errors
 /// The file cannot be read, or is larger than any job can be.
@@ -65,6 +66,9 @@ pub fn read_open(file: &File) -> io::Result<Vec<u8>> {
     if bytes.len() > MAX_SPEC {
         let text = format!("it is larger than the {} MiB that a job may have", MAX_SPEC >> 20);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
+    if bytes.starts_with(BOM) {
+        bytes.drain(..BOM.len());
     }
     Ok(bytes)
 }

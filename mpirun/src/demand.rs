@@ -28,6 +28,8 @@ pub struct Launcher {
     pub name: Option<String>,
     /// Its program (`-launcher-exec`).
     pub program: Option<String>,
+    /// Its further arguments (`-launcher-args`).
+    pub arguments: Option<String>,
     /// Whether this process runs in a Slurm allocation.
     pub in_slurm: bool,
 }
@@ -75,11 +77,13 @@ impl Launcher {
             Some("slurm") => Some("srun"),
             name => name,
         };
-        if let Some(command) = self.program.as_deref().or(named) {
-            return command.to_owned();
-        }
         let by_slurm = self.in_slurm && is_there("srun");
-        if by_slurm { "srun" } else { "ssh" }.to_owned()
+        let default = if by_slurm { "srun" } else { "ssh" };
+        let command = self.program.as_deref().or(named).unwrap_or(default);
+        match &self.arguments {
+            Some(arguments) => format!("{command} {arguments}"),
+            None => command.to_owned(),
+        }
     }
 }
 
@@ -125,7 +129,8 @@ mod tests {
     fn slurm_starts_daemons_in_its_allocation_unless_the_user_selects_another_launcher() {
         let command = |name: Option<&str>, program: Option<&str>, in_slurm, there: &str| {
             let (name, program) = (name.map(str::to_owned), program.map(str::to_owned));
-            Launcher { name, program, in_slurm }.command(|program| program == there)
+            let arguments = None;
+            Launcher { name, program, arguments, in_slurm }.command(|program| program == there)
         };
         assert_eq!(command(None, None, false, "srun"), "ssh");
         assert_eq!(command(None, None, true, "srun"), "srun");
@@ -134,6 +139,9 @@ mod tests {
         assert_eq!(command(Some("ssh"), None, true, "srun"), "ssh");
         assert_eq!(command(Some("ssh"), Some("/opt/ssh -q"), true, "srun"), "/opt/ssh -q");
         assert_eq!(command(Some("my rsh"), None, false, ""), "my rsh");
+        let arguments = Some("-p 2222".to_owned());
+        let port = Launcher { arguments, ..Launcher::default() };
+        assert_eq!(port.command(|_| false), "ssh -p 2222");
     }
 
     #[test]

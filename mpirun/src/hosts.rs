@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use mpd_io::logging::plain;
@@ -14,6 +15,7 @@ use mpd_placement::hosts::{HostEntry, parse_file, parse_list};
 use mpd_wire::job::HostChoice;
 
 use crate::configfile;
+use crate::options::Key;
 use crate::scan::Setting;
 use crate::usage::Usage;
 
@@ -23,6 +25,12 @@ pub(crate) fn list(setting: &Setting) -> Result<Vec<HostEntry>, Usage> {
         entries if entries.len() == 1 && setting.value() == "all" => Ok(Vec::new()),
         entries => Ok(entries),
     }
+}
+
+/// Whether an option for hosts names the unwanted hosts: `^h1`.
+pub(crate) fn is_complement(setting: &Setting) -> bool {
+    matches!(setting.opt.key, Key::Host | Key::Hosts)
+        && setting.value().as_bytes().starts_with(b"^")
 }
 
 /// The names of a list of excluded hosts, which other launchers begin with `^`.

@@ -19,6 +19,7 @@ use crate::once::Once;
 use crate::options::Key;
 use crate::ring_options::RingOptions;
 use crate::scan::Setting;
+use crate::tools::Tools;
 use crate::usage::Usage;
 use crash::CrashOptions;
 use layout::LayoutOptions;
@@ -74,6 +75,8 @@ pub struct JobOptions {
     pub(crate) reports: ReportOptions,
     stdin: StdinOptions,
     timeout: Once<Option<Duration>>,
+    pub(crate) tools: Tools,
+    pub(crate) tmpdir: Once<PathBuf>,
     pub(crate) universe: Once<Universe>,
 }
 
@@ -101,6 +104,8 @@ impl JobOptions {
                 let limit = timeout(setting.text()?).map_err(|e| setting.error(e))?;
                 self.timeout.set(limit, setting)?;
             }
+            Key::Tool => self.tools.note(setting)?,
+            Key::TmpDir => self.tmpdir.set(setting.nonempty()?.into(), setting)?,
             Key::UniverseSize => {
                 let size = universe(setting.text()?).map_err(|e| setting.error(e))?;
                 self.universe.set(size, setting)?;

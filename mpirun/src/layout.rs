@@ -1,16 +1,13 @@
 //! The hosts and CPUs of ranks that a command line of another launcher asks for, also by the defaults of that launcher and by
 //! its variables. They become options of ours when all sections and files are read.
 
+mod parameters;
 mod srun;
 
 use crate::argsets::Argsets;
-use crate::caller::Caller;
-use crate::dialect::{Dialect, Known, Layout, open_mpi};
+use crate::dialect::{Dialect, Known, Layout};
 use crate::options::Key;
 use crate::usage::Usage;
-
-/// The families of variables for parameters of Open MPI.
-const FAMILIES: [&str; 2] = ["OMPI_MCA_", "PRTE_MCA_"];
 
 /// Adds the options.
 ///
@@ -18,16 +15,20 @@ const FAMILIES: [&str; 2] = ["OMPI_MCA_", "PRTE_MCA_"];
 /// The options do not fit each other, or have no meaning here.
 pub(crate) fn apply(argsets: &mut Argsets<'_>) -> Result<(), Usage> {
     let caller = argsets.caller();
-    let given = std::mem::take(&mut argsets.layout);
+    let mut given = std::mem::take(&mut argsets.layout);
     let mut layout = Layout::default();
     let is_open_mpi = argsets.dialect.is_some_and(Dialect::is_open_mpi);
-    if is_open_mpi || argsets.dialect.is_none() {
-        of_variables(argsets, &mut layout, caller)?;
+    let has_parameters = is_open_mpi || argsets.dialect.is_none();
+    if has_parameters {
+        parameters::apply(argsets, &mut given, &mut layout)?;
     }
     if argsets.dialect == Some(Dialect::Srun) {
         layout = srun::of_variables(argsets, &given, caller)?;
     }
     layout.join(given);
+    if has_parameters {
+        parameters::prepare(argsets, &layout)?;
+    }
     let tasks = match argsets.dialect {
         Some(Dialect::Srun) => srun::tasks(argsets, &layout, caller)?,
         _ => srun::Tasks::default(),
@@ -69,6 +70,7 @@ pub(crate) fn apply(argsets: &mut Argsets<'_>) -> Result<(), Usage> {
         is_shared: tasks.is_shared,
         hosts: &tasks.hosts,
         in_turn: argsets.has(Key::RoundRobin),
+        rooms: None,
         caller,
     };
     let problem = |e: String| Usage::new(format!("{said}: {e}"));
@@ -77,42 +79,7 @@ pub(crate) fn apply(argsets: &mut Argsets<'_>) -> Result<(), Usage> {
     }
     argsets.add_words(&said, layout.of_each_host(&known).map_err(problem)?)?;
     known.processes = argsets.finish()?.0.size().into();
+    let rooms = argsets.rooms(known.processes)?;
+    known.rooms = rooms.as_deref();
     argsets.add_words(&said, layout.words(&known).map_err(problem)?)
-}
-
-/// Reads the variables for parameters that have the effect of an option.
-fn of_variables(
-    argsets: &mut Argsets<'_>,
-    layout: &mut Layout,
-    caller: &Caller,
-) -> Result<(), Usage> {
-    let is_of_family =
-        |entry: &Vec<u8>| FAMILIES.iter().any(|family| entry.starts_with(family.as_bytes()));
-    if !caller.environment.iter().any(is_of_family) {
-        return Ok(());
-    }
-    for family in FAMILIES {
-        for key in open_mpi::KEYS {
-            let name = format!("{family}{key}");
-            let Some(value) = caller.variable(name.as_bytes()).filter(|value| !value.is_empty())
-            else {
-                continue;
-            };
-            let value = String::from_utf8_lossy(value);
-            let said = format!("the variable {name}={value}");
-            let found = open_mpi::effect(layout, key, &value);
-            let words = found.map_err(|e| Usage::new(format!("{said}: {e}")))?;
-            layout.say(said.clone());
-            // An option comes before a variable.
-            match words {
-                Some(words) if words.first().is_some_and(|word| word == "-rankfile") => {
-                    if !argsets.has(Key::RankFile) {
-                        argsets.add_words(&said, words)?;
-                    }
-                }
-                words => argsets.add_words(&said, words.unwrap_or_default())?,
-            }
-        }
-    }
-    Ok(())
 }

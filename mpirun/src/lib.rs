@@ -64,6 +64,7 @@ pub mod slots;
 pub mod suggest;
 pub mod surroundings;
 pub mod target;
+mod tools;
 pub mod trace;
 pub mod usage;
 mod variables;

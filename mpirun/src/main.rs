@@ -5,9 +5,10 @@
 
 use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use mpd_io::clock::wall;
 use mpd_io::terminal;
 use mpd_wire::job::exit;
@@ -15,6 +16,7 @@ use mpirun::caller::Caller;
 use mpirun::cli::{self, Request, Run as Job};
 use mpirun::launch::Submission;
 use mpirun::messages::Messages;
+use mpirun::reports::Reports;
 use mpirun::session::{self, Finished};
 use mpirun::{caught, docs, exits, launch, mpir};
 
@@ -98,6 +100,9 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
         // Without a terminal no user can debug, and a controlling tool debugs already.
         on_crash.hold &= !job.spec.hold && terminal::is_ours();
     }
+    if let Some(file) = &job.report_pid {
+        report_pid(file)?;
+    }
     let mut signals = caught::catch_signals()?;
     if let Some(target) = job.target.take() {
         let (numbers, endpoint) = target.aim(&job.ring_options, &mut job.spec)?;
@@ -122,6 +127,24 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
         0 if finished.reports.have_failed() => exit::SUITE,
         code => code,
     }))
+}
+
+/// Writes the id of this process.
+fn report_pid(file: &Path) -> Result<()> {
+    let text = format!("{}\n", std::process::id());
+    match file.to_str() {
+        Some("-") => return print(&text),
+        Some("+") => io::stderr().write_all(text.as_bytes()).context("-report-pid")?,
+        _ => {
+            let mut reports = Reports::default();
+            reports.write(file, text);
+            reports.finish();
+            if let Some(problem) = reports.take_problems().first() {
+                bail!("-report-pid: {problem}");
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Writes the requested reports; `began` is the start time of this process.

@@ -91,6 +91,8 @@ pub enum Key {
     LabelPattern,
     /// `-launcher`: the launcher of daemons on other hosts.
     Launcher,
+    /// `-launcher-args`: further arguments of it.
+    LauncherArguments,
     /// `-launcher-exec`: its program.
     LauncherProgram,
     /// `-rlimit`.
@@ -149,6 +151,8 @@ pub enum Key {
     Pty,
     /// `-quiet`.
     Quiet,
+    /// `-report-pid`: prints the process id of mpirun.
+    ReportPid,
     /// `-record`: directory for recordings of the managers' inputs.
     Record,
     /// `-ring`: name of the user's ring.
@@ -175,6 +179,10 @@ pub enum Key {
     Stdin,
     /// `-stdin-switch`: the receivers can be changed.
     StdinSwitch,
+    /// `-tmpdir`: where the job's directory is made.
+    TmpDir,
+    /// `-gtool`: tools that start the programs of some ranks.
+    Tool,
     /// `-tee`: files are copied to the console.
     Tee,
     /// `-timeout`.
@@ -359,6 +367,9 @@ pub static OPTIONS: &[Opt] = {
     opt(Programs, Key::Preload, &["preload", "preload-binary"], &[],
         "send the programs from this host to hosts that lack them, until the job ends; interpreters and \
          libraries are not sent"),
+    opt(Programs, Key::Tool, &["gtool"], &["TOOL:RANKS"],
+        "let a tool start the program of these ranks: 'valgrind -q:0,2' or 'strace -f:all', several with ; between them; a \
+         part of a program with a tool is a program of its own"),
     opt(Programs, Key::ConfigFile, &["configfile"], &["FILE"],
         "read options and programs from FILE, one program per line; # starts a comment, \\ at the end \
          continues a line, quotes work as in a shell; no shell is used"),
@@ -379,7 +390,7 @@ pub static OPTIONS: &[Opt] = {
     opt(Hosts, Key::Host, &["host", "H"], &["LIST"],
         "run this program on these hosts, written as for -hosts").of(Argset),
     opt(Hosts, Key::Exclude, &["exclude"], &["LIST"],
-        "run nothing on these hosts; LIST may begin with ^; can be repeated"),
+        "run nothing on these hosts; LIST may begin with ^; can be repeated; -hosts ^LIST and -host ^LIST are the same"),
     opt(Hosts, Key::AllowUser, &["allow-user"], &["HOST=USER"],
         "permit this account of another name that the host file names; needed if others can write or exchange that file; \
          can be repeated"),
@@ -452,6 +463,8 @@ pub static OPTIONS: &[Opt] = {
          Slurm job); CMD gets HOST and COMMAND as arguments"),
     opt(Hosts, Key::LauncherProgram, &["launcher-exec", "bootstrap-exec"], &["CMD"],
         "the path of the launcher's program; options may follow"),
+    opt(Hosts, Key::LauncherArguments, &["launcher-args"], &["ARGS"],
+        "further arguments of the launcher, like '-p 2222'"),
     opt(Hosts, Key::PrintRankMap, &["print-rank-map"], &[],
         "print which ranks run on which host, as in (h1:0-3)(h2:4,6)"),
 
@@ -478,8 +491,8 @@ pub static OPTIONS: &[Opt] = {
     opt(Io, Key::Label, &["l", "prepend-rank"], &[],
         "put the rank in front of each line of output").basic(),
     opt(Io, Key::LabelFormat, &["label-fmt"], &["FORMAT"],
-        "put FORMAT and ': ' in front of each line: %r rank, %h host, %p process id, %j job id, %a alias, \
-         %% percent sign; implies -l"),
+        "put FORMAT and ': ' in front of each line; implies -l; the fields are %r rank, %h host, %p process id, %j job id, \
+         %a alias; %o stream (out or err), %w world and rank as in 1,0, and %% percent sign"),
     opt(Io, Key::LabelPattern, &["prepend-pattern"], &["FORMAT"],
         "like -label-fmt, but without the added ': '"),
     opt(Io, Key::Merge, &["m"], &[],
@@ -557,6 +570,8 @@ pub static OPTIONS: &[Opt] = {
          batch job)"),
     opt(Job, Key::RunDir, &["rundir"], &["DIR"],
         "use the running daemon with this run directory (default: MPD_RUNDIR)"),
+    opt(Job, Key::TmpDir, &["tmpdir"], &["DIR"],
+        "make the job's own directory in DIR on each host (default: TMPDIR, else /tmp); see MPD_JOB_TMPDIR"),
     opt(Job, Key::UniverseSize, &["usize"], &["N|SYSTEM|INFINITE"],
         "the universe size for MPI programs: a number; SYSTEM: the number of CPUs of the ring (of this \
          host, if no daemon runs here); INFINITE: unknown (default)"),
@@ -578,6 +593,8 @@ pub static OPTIONS: &[Opt] = {
     opt(Job, Key::ProcTable, &["proctable"], &["FILE"],
         "write the host, executable and process id of each rank to FILE as JSON, when all ranks have \
          started"),
+    opt(Job, Key::ReportPid, &["report-pid"], &["FILE|-|+"],
+        "write the process id of mpirun to FILE, standard output (-) or standard error (+)"),
     opt(Job, Key::Record, &["record"], &["DIR"],
         "for bug reports: each manager records its inputs in DIR/JOB.HOST.recording on its host"),
     opt(Job, Key::Singleton, &["pmi_args"], &["PORT", "INTERFACE", "KEY", "PID"],

@@ -7,6 +7,7 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use mpd_placement::hosts::is_host_name;
+use mpd_wire::RankSet;
 use mpd_wire::job::Binding;
 
 use crate::chosen::picks;
@@ -133,7 +134,20 @@ pub(crate) fn sections_in(
     words: &[OsString],
     language: Language<'_>,
 ) -> Result<Vec<Section>, Usage> {
-    let mut scanner = Scanner { language: Some(language), ..Scanner::default() };
+    read(words, language, false)
+}
+
+/// The same for a line of a file of programs. There, a `:` is an argument of the program, as in the MPI standard, unless an
+/// option of ours follows it, or the launcher means another program by it.
+///
+/// # Errors
+/// As for [`sections_in`].
+pub(crate) fn line_in(words: &[OsString], language: Language<'_>) -> Result<Vec<Section>, Usage> {
+    read(words, language, true)
+}
+
+fn read(words: &[OsString], language: Language<'_>, in_file: bool) -> Result<Vec<Section>, Usage> {
+    let mut scanner = Scanner { language: Some(language), in_file, ..Scanner::default() };
     let found = scanner.sections(words);
     let doubt = scanner.doubt.take();
     let found = doubt.map_or(found, Err);
@@ -152,7 +166,7 @@ pub(crate) fn sections_in(
         return Err(Usage::syntax(text));
     };
     let language = Language { dialect: Some(dialect), ..language };
-    Scanner { language: Some(language), ..Scanner::default() }.sections(words)
+    Scanner { language: Some(language), in_file, ..Scanner::default() }.sections(words)
 }
 
 /// The options of a section without a program.
@@ -174,6 +188,8 @@ struct Scanner<'a> {
     language: Option<Language<'a>>,
     /// The foreign options so far, with the dialects that have them.
     foreign: Vec<(String, u16)>,
+    /// Whether the words are a line of a file.
+    in_file: bool,
     /// Whether `-dialect` was given.
     is_chosen: bool,
     /// An option with two meanings, which the dialect will decide.
@@ -183,8 +199,20 @@ struct Scanner<'a> {
 impl Scanner<'_> {
     fn sections(&mut self, words: &[OsString]) -> Result<Vec<Section>, Usage> {
         let mut sections = Vec::new();
-        for words in words.split(|w| w == ":") {
-            let section = self.section(words)?;
+        let mut rest = Some(words);
+        while let Some(words) = rest {
+            let end = (0..words.len()).find(|&at| self.ends_section(&words[at..]));
+            rest = end.map(|at| &words[at + 1..]);
+            let end = end.unwrap_or(words.len());
+            let mut section = self.section(&words[..end])?;
+            if self.in_file
+                && let Some([colon, after @ ..]) = section.program.as_deref()
+                && colon == ":"
+            {
+                // There are only options before it.
+                rest = Some(&words[end - after.len()..]);
+                section.program = None;
+            }
             let last = section.settings.last().is_some_and(|s| s.opt.reach == Reach::Instead);
             sections.push(section);
             if last {
@@ -192,6 +220,24 @@ impl Scanner<'_> {
             }
         }
         Ok(sections)
+    }
+
+    /// Whether a section ends before these words.
+    fn ends_section(&self, words: &[OsString]) -> bool {
+        let [colon, after @ ..] = words else { return false };
+        if colon != ":" {
+            return false;
+        }
+        let begins_section = |word: &OsString| {
+            let bytes = word.as_bytes();
+            bytes.starts_with(b"-") && options::find(parts(word).1).is_some()
+        };
+        match self.dialect() {
+            _ if !self.in_file => true,
+            Some(Dialect::OpenMpi4) => false,
+            Some(Dialect::Hydra | Dialect::Intel | Dialect::OpenMpi5) => true,
+            _ => after.first().is_some_and(begins_section),
+        }
     }
 
     /// Parses one section.
@@ -261,8 +307,9 @@ impl Scanner<'_> {
             },
             Some(Dialect::Lam) | None => {
                 let is_lam = self.dialect().is_some();
-                let picked =
-                    word.to_str().filter(|w| picks(w).is_some() && (is_lam || w.len() == 1));
+                let is_place =
+                    |word: &&str| is_lam || word.len() == 1 && self.is_place(section, word);
+                let picked = word.to_str().filter(|w| picks(w).is_some() && is_place(w));
                 let Some(picked) = picked else { return Ok(None) };
                 if !is_lam {
                     section.remarks.push(format!(
@@ -280,6 +327,13 @@ impl Scanner<'_> {
             }
             Some(_) => Ok(None),
         }
+    }
+
+    /// Whether `N` or `C` can be LAM's notation: it is no program, and no number of processes is given.
+    fn is_place(&self, section: &Section, word: &str) -> bool {
+        let has = |key| section.settings.iter().any(|setting| setting.opt.key == key);
+        let is_program = self.language.is_some_and(|language| language.caller.has_program(word));
+        !is_program && !has(Key::Processes) && !has(Key::Path)
     }
 
     /// Adds one option, which may be foreign. The result is the words after it.
@@ -397,13 +451,27 @@ impl Scanner<'_> {
         let Some(translated) = dialect::translate(named, glued, after, language, layout)? else {
             return Ok(None);
         };
-        let Translated { words, remark, used } = translated;
+        let Translated { words, remarks, used } = translated;
         let shown: Vec<_> = after[..used].iter().map(|value| value.to_string_lossy()).collect();
         let shown = std::iter::once(word.to_string_lossy()).chain(shown).collect::<Vec<_>>();
-        let made = options(&words)?.said_by(&shown.join(" "));
+        let mut made = options(&words)?.said_by(&shown.join(" "));
+        if language.dialect.is_some_and(Dialect::is_open_mpi) {
+            join_hosts(&mut section.settings, &mut made.settings);
+        }
         section.settings.extend(made.settings);
-        section.remarks.extend(remark);
+        section.remarks.extend(remarks);
         Ok(Some(&after[used..]))
+    }
+}
+
+/// Joins the hosts of a repeated `--host`, as Open MPI does.
+fn join_hosts(before: &mut Vec<Setting>, made: &mut [Setting]) {
+    let is_host = |setting: &Setting| setting.opt.key == Key::Host;
+    let Some(new) = made.iter_mut().find(|setting| is_host(setting)) else { return };
+    if let Some(at) = before.iter().position(is_host) {
+        let old = before.remove(at);
+        let joined = [old.value(), new.value()].join(OsStr::new(","));
+        new.values = vec![joined];
     }
 }
 
@@ -415,10 +483,13 @@ fn value_of(glued: Option<&[u8]>, after: &[OsString]) -> String {
 
 /// Whether the value of an option that other launchers have too is one of ours.
 fn has_our_grammar(opt: &Opt, glued: Option<&[u8]>, after: &[OsString]) -> bool {
-    if !matches!(opt.key, Key::Binding | Key::MapBy) {
-        return true;
-    }
     let value = value_of(glued, after);
+    match opt.key {
+        Key::Binding | Key::MapBy => {}
+        // Intel's option for the remote shell has the same name.
+        Key::AttachRanks => return value.parse::<RankSet>().is_ok(),
+        _ => return true,
+    }
     let (unit, rest) = value.split_once(':').unwrap_or((&value, "1"));
     let is_plain = |word: &str| {
         word.parse::<u32>().is_ok()
@@ -445,6 +516,7 @@ fn foreign_grammar(opt: &Opt, value: &str) -> u16 {
     let is_of_hydra = opt.key == Key::Binding && ["rr", "machine"].contains(&unit);
     let is_of_intel = ["pin", "domain", "cell", "order", "map"].contains(&unit);
     match unit {
+        _ if opt.key == Key::AttachRanks => Dialect::Intel.bit(),
         _ if is_of_intel && value.contains('=') => Dialect::Intel.bit(),
         _ if is_of_hydra => Dialect::Hydra.bit() | Dialect::Intel.bit(),
         "package" | "pe-list" => Dialect::OpenMpi5.bit(),

@@ -3,15 +3,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 
 use mpd_wire::job::Bytes;
 
 use crate::argsets::Argsets;
 use crate::caller::Caller;
 use crate::dialect::cpus;
-use crate::options::Key;
-use crate::scan;
 use crate::usage::Usage;
 
 /// The families of the variables in [`VARIABLES`]. Other names are not searched for.
@@ -22,17 +19,18 @@ const OF_RANKS: [&[u8]; 2] = [b"I_MPI_PIN", b"MV2_"];
 
 /// The effect of a variable.
 #[derive(Clone, Copy)]
+#[cfg_attr(not(test), expect(dead_code, reason = "only the page of the manual has the texts"))]
 enum Effect {
     /// The value of this option.
     Value(&'static str),
     /// This option, if the value means yes.
     Flag(&'static str),
-    /// The options that result from the value; `None` if it has no effect here.
-    Words(fn(&str, &Given<'_>) -> Option<Vec<String>>),
-    /// No effect, with the reason.
+    /// The options that result from the value, with their description; `None` if it has no effect here.
+    Words(fn(&str, &Given<'_>) -> Option<Vec<String>>, &'static str),
+    /// No effect, with the reason, which is reported.
     Nothing(&'static str),
-    /// No effect, and the user need not know: the value of a launcher that leaves its mark in the environment.
-    Quiet,
+    /// No effect, and no line: its effect is always there, or a launcher leaves it in the environment.
+    Quiet(&'static str),
 }
 
 /// The variables, each with its effect. The first of several variables for one option counts.
@@ -41,21 +39,28 @@ const VARIABLES: &[(&str, Effect)] = {
     const DETECTED: &str = "the batch system is detected";
     const NETWORK: &str = "mpdboot chooses the network (ifhn in the host file)";
     const PINNING: &str = "use I_MPI_PIN_DOMAIN or -bind-to";
+    const PORTS: &str = "ranks choose their ports (MPICH_PORT_RANGE), daemons have one port";
+    const START: &str = "each host has its time for the start; -timeout limits the whole job";
+    const ONE: &str = "there is one implementation of this part";
+    const DEBUGGER: &str = "use -d; -gdb-path names the debugger";
     const ROUTE: &str = "ranks always use an inherited descriptor";
     &[
-        ("MPIEXEC_TIMEOUT", Value("timeout")),
-        ("I_MPI_JOB_TIMEOUT", Value("timeout")),
-        ("I_MPI_MPIEXEC_TIMEOUT", Value("timeout")),
+        ("MPIEXEC_TIMEOUT", Words(limit, "`-timeout VALUE`; below 0: no limit")),
+        ("I_MPI_JOB_TIMEOUT", Words(limit, "`-timeout VALUE`; below 0: no limit")),
+        ("I_MPI_MPIEXEC_TIMEOUT", Words(limit, "`-timeout VALUE`; below 0: no limit")),
         ("MPIEXEC_TIMEOUT_SIGNAL", Nothing("-timeout sends SIGTERM, then SIGKILL")),
         ("I_MPI_JOB_TIMEOUT_SIGNAL", Nothing("-timeout sends SIGTERM, then SIGKILL")),
-        ("I_MPI_JOB_SIGNAL_PROPAGATION", Quiet),
+        ("I_MPI_JOB_SIGNAL_PROPAGATION", Quiet("signals always reach the ranks")),
         ("MPIEXEC_UNIVERSE_SIZE", Value("usize")),
-        ("MPIEXEC_USIZE", Words(universe)),
+        ("MPIEXEC_USIZE", Words(universe, "`-usize VALUE`; 0: none")),
         ("MPIEXEC_SHOW_LINE_LABELS", Flag("l")),
         ("MPIEXEC_LINE_LABEL_FMT", Value("label-fmt")),
         ("MPIEXEC_PREPEND_RANK", Flag("l")),
         ("HYDRA_PREPEND_RANK", Flag("l")),
-        ("MPIEXEC_PREFIX_DEFAULT", Words(|_, _| Some(words(&["prepend-pattern", "%r> "])))),
+        (
+            "MPIEXEC_PREFIX_DEFAULT",
+            Words(|_, _| Some(words(&["prepend-pattern", "%r> "])), "`-prepend-pattern '%r> '`"),
+        ),
         ("MPIEXEC_PREFIX_STDOUT", Nothing("use -prepend-pattern")),
         ("MPIEXEC_PREFIX_STDERR", Nothing("use -prepend-pattern")),
         ("MPIEXEC_JOB_ALIAS", Value("a")),
@@ -65,32 +70,40 @@ const VARIABLES: &[(&str, Effect)] = {
         ("MPIEXEC_STDERRBUF", Nothing("output is written line by line")),
         ("MPIEXEC_MACHINEFILE", Value("f")),
         ("MPIEXEC_EXITCODES_FILENAME", Value("ecfn")),
-        ("MPIEXEC_TRY_1ST_LOCALLY", Words(first_host)),
+        ("MPIEXEC_TRY_1ST_LOCALLY", Words(first_host, "no: `-1`")),
         ("MPIEXEC_GDB", Nothing("use -d")),
         ("MPIEXEC_TOTALVIEW", Nothing("write totalview mpirun -a ... instead")),
         ("MPIEXEC_TVSU", Nothing("write totalview mpirun -a ... instead")),
         ("MPIEXEC_IFHN", Nothing(NETWORK)),
         ("MPIEXEC_RECV_TIMEOUT", Nothing("mpirun waits as long as its daemon lives")),
         ("MPIEXEC_BNR", Nothing("MPICH 1 is not served")),
-        (
-            "MPIEXEC_PORT_RANGE",
-            Nothing("ranks choose their ports (MPICH_PORT_RANGE), daemons have one port"),
-        ),
+        ("MPIEXEC_PORT_RANGE", Nothing(PORTS)),
+        ("MPIEXEC_PORTRANGE", Nothing(PORTS)),
+        ("I_MPI_PORT_RANGE", Quiet("the MPI library obeys it")),
         ("HYDRA_HOST_FILE", Value("f")),
         ("I_MPI_HYDRA_HOST_FILE", Value("f")),
         ("I_MPI_HYDRA_HOSTS_GROUP", Value("hosts")),
-        ("I_MPI_PERHOST", Words(per_host)),
-        ("HYDRA_LAUNCHER", Words(launcher)),
-        ("HYDRA_BOOTSTRAP", Words(launcher)),
-        ("I_MPI_HYDRA_BOOTSTRAP", Words(launcher)),
+        ("I_MPI_PERHOST", Words(per_host, "`-ppn VALUE`; `all` and `allcores`: the default")),
+        ("HYDRA_LAUNCHER", Words(launcher, "`-launcher VALUE`, for ssh, rsh, slurm, lsf and sge")),
+        ("HYDRA_BOOTSTRAP", Words(launcher, "`-launcher VALUE`, for ssh, rsh, slurm, lsf and sge")),
+        (
+            "I_MPI_HYDRA_BOOTSTRAP",
+            Words(launcher, "`-launcher VALUE`, for ssh, rsh, slurm, lsf and sge"),
+        ),
         ("HYDRA_LAUNCHER_EXEC", Value("launcher-exec")),
         ("HYDRA_BOOTSTRAP_EXEC", Value("launcher-exec")),
         ("I_MPI_HYDRA_BOOTSTRAP_EXEC", Value("launcher-exec")),
-        ("HYDRA_LAUNCHER_EXTRA_ARGS", Nothing("add the arguments to -launcher-exec")),
-        ("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", Nothing("add the arguments to -launcher-exec")),
-        ("I_MPI_HYDRA_BOOTSTRAP_AUTOFORK", Quiet),
-        ("HYDRA_ENV", Words(inherited)),
-        ("I_MPI_HYDRA_ENV", Words(inherited)),
+        ("HYDRA_LAUNCHER_EXTRA_ARGS", Value("launcher-args")),
+        ("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", Value("launcher-args")),
+        ("I_MPI_HYDRA_BOOTSTRAP_AUTOFORK", Quiet("ranks of this host never need a remote shell")),
+        (
+            "HYDRA_ENV",
+            Words(inherited, "`all`: `-genvall`; `none`: `-genvnone`; `list:A,B`: `-genvlist A,B`"),
+        ),
+        (
+            "I_MPI_HYDRA_ENV",
+            Words(inherited, "`all`: `-genvall`; `none`: `-genvnone`; `list:A,B`: `-genvlist A,B`"),
+        ),
         ("HYDRA_RMK", Nothing(DETECTED)),
         ("I_MPI_HYDRA_RMK", Nothing(DETECTED)),
         ("HYDRA_DEFAULT_RMK", Nothing(DETECTED)),
@@ -99,34 +112,87 @@ const VARIABLES: &[(&str, Effect)] = {
         ("HYDRA_BINDING", Value("bind-to")),
         ("HYDRA_BIND_TO", Value("bind-to")),
         ("HYDRA_MEMBIND", Nothing("memory is not bound")),
-        ("HYDRA_MAPPING", Nothing("use -ppn, -rr and -bind-to")),
+        ("HYDRA_MAPPING", Words(mapping, "`-map-by VALUE`")),
         ("HYDRA_DEBUG", Flag("v")),
         ("I_MPI_HYDRA_DEBUG", Flag("v")),
         ("HYDRA_PMI_PORT", Nothing(ROUTE)),
         ("HYDRA_NAMESERVER", Nothing("published names are in the ring")),
         ("I_MPI_HYDRA_NAMESERVER", Nothing("published names are in the ring")),
+        ("HYDRA_LAUNCHER_AUTOFORK", Quiet("ranks of this host never need a remote shell")),
+        (
+            "HYDRA_LAUNCHER_SSH_LIMIT",
+            Nothing("mpdboot --window sets how many hosts one host starts at a time"),
+        ),
+        (
+            "HYDRA_LAUNCHER_SSH_LIMIT_TIME",
+            Nothing("mpdboot --window sets how many hosts one host starts at a time"),
+        ),
+        ("HYDRA_LAUNCHER_SSH_ENABLE_WARNINGS", Quiet("warnings of ssh are shown")),
+        ("HYDRA_PROXY_RETRY_COUNT", Nothing("a host that does not start is reported")),
+        ("HYDRA_CONFIG_FILE", Nothing("mpirun reads no configuration file of Hydra")),
+        ("HYDRA_HOSTNAME_PROPAGATION", Quiet("MPI libraries ask for the name themselves")),
+        ("HYDRA_USE_LOCALHOST", Nothing("mpd --name names a daemon")),
+        ("HYDRA_DEMUX", Quiet(ONE)),
+        ("HYDRA_TOPOLIB", Quiet(ONE)),
+        ("I_MPI_HYDRA_TOPOLIB", Quiet(ONE)),
+        ("I_MPI_HYDRA_DEMUX", Quiet(ONE)),
+        ("I_MPI_HYDRA_PMI_CONNECT", Quiet(ROUTE)),
+        ("I_MPI_HYDRA_PMI_AGGREGATE", Quiet(ROUTE)),
+        (
+            "I_MPI_HYDRA_BRANCH_COUNT",
+            Quiet("the tree of the launch is chosen by the number of hosts"),
+        ),
+        ("I_MPI_HYDRA_GDB_REMOTE_SHELL", Nothing(DEBUGGER)),
+        ("I_MPI_HYDRA_GDB_ARGS", Nothing(DEBUGGER)),
+        ("I_MPI_TMPDIR", Value("tmpdir")),
+        ("I_MPI_JOB_STARTUP_TIMEOUT", Nothing(START)),
+        ("I_MPI_JOB_ABORT_SIGNAL", Nothing("SIGTERM, then SIGKILL end the ranks")),
+        ("I_MPI_JOB_TRACE_LIBS", Nothing("use -trace, or -genv LD_PRELOAD")),
+        ("I_MPI_JOB_CHECK_LIBS", Nothing("use -check_mpi, or -genv LD_PRELOAD")),
+        ("I_MPI_FAULT_CONTINUE", Words(fault, "yes: `-on-failure continue`")),
+        ("I_MPI_FAULT_NODE_CONTINUE", Nothing("the loss of a host ends the job")),
+        ("I_MPI_PROCESS_MANAGER", Quiet("there is one")),
+        ("I_MPI_MPIRUN_CLEANUP", Quiet("a job leaves nothing behind")),
         ("I_MPI_HYDRA_CLEANUP", Nothing("mpdcleanup finds what is left")),
-        ("I_MPI_OUTPUT_CHUNK_SIZE", Quiet),
-        ("I_MPI_JOB_RESPECT_PROCESS_PLACEMENT", Quiet),
-        ("I_MPI_GTOOL", Nothing("write the tool before the program")),
-        ("I_MPI_PIN_DOMAIN", Words(pinning)),
-        ("I_MPI_PIN_PROCESSOR_LIST", Words(processors)),
-        ("I_MPI_PIN", Words(pinning)),
+        ("I_MPI_OUTPUT_CHUNK_SIZE", Quiet("output is written line by line")),
+        ("I_MPI_JOB_RESPECT_PROCESS_PLACEMENT", Quiet("options come before the batch system")),
+        ("I_MPI_GTOOL", Value("gtool")),
+        (
+            "I_MPI_PIN_DOMAIN",
+            Words(
+                pinning,
+                "`-bind-to`: core, numa, socket, cache, omp, auto, node, a number, or lists of CPUs; no: `-bind-to none`",
+            ),
+        ),
+        ("I_MPI_PIN_PROCESSOR_LIST", Words(processors, "`-bind-to`, one processor for each rank")),
+        (
+            "I_MPI_PIN",
+            Words(
+                pinning,
+                "`-bind-to`: core, numa, socket, cache, omp, auto, node, a number, or lists of CPUs; no: `-bind-to none`",
+            ),
+        ),
         ("I_MPI_PIN_CELL", Nothing(PINNING)),
-        ("I_MPI_PIN_ORDER", Words(order)),
-        ("I_MPI_PIN_RESPECT_CPUSET", Quiet),
+        ("I_MPI_PIN_ORDER", Words(order, "`-map-by`, for domains of cores or processors")),
+        ("I_MPI_PIN_RESPECT_CPUSET", Quiet("only allowed CPUs are used")),
         ("I_MPI_PIN_RESPECT_HCA", Nothing(PINNING)),
-        ("I_MPI_PIN_SHOW_REAL_MASK", Quiet),
+        ("I_MPI_PIN_SHOW_REAL_MASK", Quiet("-report-bindings shows the CPUs")),
+        ("I_MPI_PIN_PROCESSOR_EXCLUDE_LIST", Nothing(PINNING)),
+        ("I_MPI_PIN_UNIT", Nothing(PINNING)),
+        ("I_MPI_PIN_GRAIN", Nothing(PINNING)),
+        ("I_MPI_PIN_OFFSET", Nothing(PINNING)),
+        ("I_MPI_PIN_SHIFT", Nothing(PINNING)),
+        ("I_MPI_PIN_MODE", Quiet("the launcher binds the ranks")),
         ("PALS_PPN", Value("ppn")),
         ("PALS_HOSTFILE", Value("f")),
         ("PALS_HOSTLIST", Value("hosts")),
         ("PALS_DEPTH", Nothing("use --depth")),
         ("PALS_CPU_BIND", Nothing("use --cpu-bind")),
-        ("MV2_ENABLE_AFFINITY", Words(affinity)),
-        ("MV2_USE_AFFINITY", Words(affinity)),
-        ("MV2_CPU_MAPPING", Words(mvapich_mapping)),
-        ("MV2_CPU_BINDING_LEVEL", Words(mvapich_level)),
-        ("MV2_CPU_BINDING_POLICY", Words(mvapich_policy)),
+        ("MV2_ENABLE_AFFINITY", Words(affinity, "no: `-bind-to none`")),
+        ("MV2_USE_AFFINITY", Words(affinity, "no: `-bind-to none`")),
+        ("MV2_CPU_MAPPING", Words(mvapich_mapping, "`-bind-to user:LIST`")),
+        ("MV2_CPU_BINDING_LEVEL", Words(mvapich_level, "`-bind-to socket` or `numa`")),
+        ("MV2_CPU_BINDING_POLICY", Words(mvapich_policy, "`-bind-to` and `-map-by`")),
         ("MV2_HYBRID_BINDING_POLICY", Nothing("use -bind-to and -map-by")),
     ]
 };
@@ -150,20 +216,55 @@ pub(crate) fn apply(argsets: &mut Argsets<'_>, caller: &Caller) -> Result<Vec<St
         let found = match effect {
             Effect::Value(option) => Ok(words(&[option, &value])),
             Effect::Flag(option) if is_yes(&value) => Ok(words(&[option])),
-            Effect::Flag(_) | Effect::Quiet => continue,
-            Effect::Words(find) => {
+            Effect::Flag(_) | Effect::Quiet(_) => continue,
+            Effect::Words(find, _) => {
                 find(&value, &given).ok_or(Cow::from("this value is not known here"))
             }
             Effect::Nothing(reason) => Err(Cow::from(reason)),
         };
         match found {
-            Ok(words) => add(argsets, (name, &value), words)?,
+            Ok(words) => {
+                argsets.add_unless_given(&format!("the variable {name}={value}"), words)?;
+            }
             Err(reason) => {
                 lines.push(format!("the variable {name}={value} has no effect: {reason}"))
             }
         }
     }
+    lines.extend(unknown(caller));
     Ok(lines)
+}
+
+/// The family of Intel's launcher alone. Other families have variables of libraries and of other programs.
+const OF_LAUNCHER: &[u8] = b"I_MPI_HYDRA_";
+
+/// A line for each variable of a launcher that is in no table. In a job, they are those of the launcher around it.
+fn unknown(caller: &Caller) -> Vec<String> {
+    if caller.variable(b"PMI_RANK").is_some() {
+        return Vec::new();
+    }
+    let line = |entry: &Vec<u8>| {
+        let (name, value) = str::from_utf8(entry).ok()?.split_once('=')?;
+        let is_known = VARIABLES.iter().any(|(known, _)| *known == name);
+        (!is_known && !value.is_empty()).then(|| {
+            format!("the variable {name}={value} has no effect: this variable of the launcher is not known here")
+        })
+    };
+    let entries = caller.environment.iter().filter(|entry| entry.starts_with(OF_LAUNCHER));
+    entries.filter_map(line).collect()
+}
+
+/// The variables as rows of a table for people: name and effect.
+#[cfg(test)]
+pub(crate) fn rows() -> Vec<(&'static str, String)> {
+    let meaning = |effect: &Effect| match effect {
+        Effect::Value(option) => format!("`-{option} VALUE`"),
+        Effect::Flag(option) => format!("yes: `-{option}`"),
+        Effect::Words(_, meaning) => (*meaning).to_owned(),
+        Effect::Nothing(reason) => format!("no effect, with a line: {reason}"),
+        Effect::Quiet(reason) => format!("accepted: {reason}"),
+    };
+    VARIABLES.iter().map(|(name, effect)| (*name, meaning(effect))).collect()
 }
 
 /// The variables of the caller, and those that options give to the ranks.
@@ -185,24 +286,6 @@ impl Given<'_> {
     fn lower(&self, name: &str) -> Option<String> {
         self.variable(name).map(|value| value.to_ascii_lowercase())
     }
-}
-
-/// Adds one option for a variable, unless an option of its kind was given.
-fn add(
-    argsets: &mut Argsets<'_>,
-    (name, value): (&str, &str),
-    words: Vec<String>,
-) -> Result<(), Usage> {
-    if words.is_empty() {
-        return Ok(());
-    }
-    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
-    let section = scan::options(&words)?.said_by(&format!("the variable {name}={value}"));
-    let keys: Vec<Key> = section.settings.iter().map(|setting| setting.opt.key).collect();
-    if keys.iter().any(|&key| argsets.has(key)) {
-        return Ok(());
-    }
-    argsets.add(section, None)
 }
 
 fn words(words: &[&str]) -> Vec<String> {
@@ -240,6 +323,23 @@ fn launcher(value: &str, _: &Given<'_>) -> Option<Vec<String>> {
         "sge" | "qrsh" => Some(words(&["launcher", "qrsh -inherit"])),
         _ => None,
     }
+}
+
+/// A value below 0 is no limit, as for Hydra.
+fn limit(value: &str, _: &Given<'_>) -> Option<Vec<String>> {
+    let is_unlimited = value.parse::<i64>().is_ok_and(|seconds| seconds < 0);
+    Some(words(&["timeout", if is_unlimited { "0" } else { value }]))
+}
+
+fn fault(value: &str, _: &Given<'_>) -> Option<Vec<String>> {
+    Some(if is_yes(value) { words(&["on-failure", "continue"]) } else { Vec::new() })
+}
+
+/// The parts of a host that Hydra maps to.
+fn mapping(value: &str, _: &Given<'_>) -> Option<Vec<String>> {
+    let known = ["node", "slot", "socket", "numa", "l3cache", "core", "hwthread"];
+    let unit = value.split(':').next().unwrap_or_default();
+    known.contains(&unit).then(|| words(&["map-by", value]))
 }
 
 /// `all`, `none` or `list:A,B`.

@@ -32,6 +32,23 @@ fn many_short_lines_of_a_rank_keep_their_order() {
     check_lines(&["-l"], 14, sample(2_000, 50_000), 300);
 }
 
+#[test]
+fn tagged_output_has_the_world_the_rank_and_the_stream_as_open_mpi_prints_them() {
+    let suite = Suite::new();
+    for (dialect, space) in [("openmpi4", ""), ("openmpi5", " ")] {
+        let run = suite.mpirun(["-dialect", dialect, "--tag-output", "-n", "2", "sh", "-c"]);
+        let output = run.arg("echo a; echo b >&2").output();
+        assert_eq!(output.exit_code(), Some(0), "{output}");
+        let wanted =
+            |stream, text| [0, 1].map(|rank| format!("[1,{rank}]<std{stream}>:{space}{text}"));
+        assert_eq!(output.sorted_lines(), wanted("out", "a"), "{output}");
+        let errors = output.err();
+        let mut errors: Vec<&str> = errors.lines().collect();
+        errors.sort_unstable();
+        assert_eq!(errors, wanted("err", "b"), "{output}");
+    }
+}
+
 fn check_lines(options: &[&str], seed: u64, count: usize, max: usize) {
     let suite = Suite::new();
     suite.start_daemon();

@@ -21,7 +21,8 @@ impl HostLabels {
         (job, alias): (Bytes, Bytes),
         hosts: impl IntoIterator<Item = (RankSet, String)>,
     ) -> Option<Self> {
-        let distinguishes = |l: &LabelFormat| l.names_rank() || l.names(b'n') || l.names(b'p');
+        let distinguishes =
+            |l: &LabelFormat| l.names_rank() || b"npo".iter().any(|&field| l.names(field));
         let label = label.filter(|l| l.names(b'h') && !distinguishes(l))?.clone();
         Some(Self { label, job, alias, hosts: hosts.into_iter().collect() })
     }

@@ -1,9 +1,10 @@
 //! The command lines of the tools of slots.
 
 use std::ffi::OsString;
+use std::str::FromStr;
 
 use clap::Parser;
-use mpd_alloc::data::{MAX_COUNT, Pattern};
+use mpd_alloc::data::{InvalidPattern, MAX_COUNT, Pattern};
 use mpd_placement::soft::Soft;
 
 use super::common::{Common, PLACES, RingOptions};
@@ -20,6 +21,21 @@ pub struct SlotsCli {
     pub common: Common,
 }
 
+/// The patterns of a list, with their ranges expanded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPatterns(pub Vec<Pattern>);
+
+impl FromStr for HostPatterns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words = mpd_placement::hosts::expand_names(text).map_err(|e| e.to_string())?;
+        let patterns =
+            words.iter().map(|word| word.parse().map_err(|e: InvalidPattern| e.to_string()));
+        patterns.collect::<Result<_, _>>().map(Self)
+    }
+}
+
 /// Hold slots of the ring, and run a command with them.
 ///
 /// mpdalloc waits until the slots are free, and then runs COMMAND, or a shell. mpirun uses exactly these slots there; it
@@ -27,7 +43,7 @@ pub struct SlotsCli {
 /// order in which they were made. A later request is first only on hosts that an earlier one cannot use. With time limits
 /// (-t) a later one is also first if the earlier one does not start later for that.
 ///
-/// A PATTERN is a host (h1), a beginning (node*), '*' for any host, several with + between them, or ^ and such a list for all
+/// A PATTERN is a host (h1), hosts with ranges (h[1-3]), a beginning (node*), '*' for any host, several with + between them, or ^ and such a list for all
 /// other hosts. Several patterns with commas between them are for the first slot, the second one, and so on, and repeat. A
 /// draining host is used only if a pattern names it.
 ///
@@ -61,8 +77,8 @@ pub struct AllocCli {
     pub time: Option<u32>,
 
     /// The host of each slot
-    #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
-    pub hosts: Vec<Pattern>,
+    #[arg(long, value_name = "PATTERN,...")]
+    pub hosts: Vec<HostPatterns>,
 
     /// The architecture of each slot, as 'uname -m' prints it
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]

@@ -9,6 +9,14 @@ use mpd_farm::halt::{self, Halt};
 
 use crate::cli::{RingOptions, seconds};
 
+/// The names of a list, with their ranges expanded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostNames(pub Vec<String>);
+
+fn host_names(text: &str) -> Result<HostNames, String> {
+    mpd_placement::hosts::expand_names(text).map(HostNames).map_err(|e| e.to_string())
+}
+
 /// Run many commands over the slots of the hosts.
 ///
 /// Each line of standard input, or of FILE, is a task: a command for /bin/sh. With COMMAND, each line is an input
@@ -42,9 +50,9 @@ pub struct FarmCli {
     #[arg(short = 'n', long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub slots: u32,
 
-    /// Only these members of the ring; without a ring, the hosts, which ssh reaches
-    #[arg(long, value_name = "HOST,...", value_delimiter = ',')]
-    pub hosts: Vec<String>,
+    /// Only these members of the ring, like h1,c[1-4]; without a ring, the hosts, which ssh reaches
+    #[arg(long, value_name = "HOST,...", value_parser = host_names)]
+    pub hosts: Vec<HostNames>,
 
     /// Repeat a task that fails, up to N times, if possible on another host
     ///

@@ -63,7 +63,8 @@ impl Sight {
     /// The selected daemon does not run, or a host is no member.
     pub(crate) fn open(cli: &FarmCli, now: Time) -> Result<(Self, Place)> {
         let rundir = cli.ring_options.rundir()?;
-        let (only, held) = allowed(&rundir, &cli.hosts)?;
+        let named: Vec<String> = cli.hosts.iter().flat_map(|list| list.0.iter().cloned()).collect();
+        let (only, held) = allowed(&rundir, &named)?;
         let is_chosen = cli.ring_options.ring.is_some() || cli.ring_options.rundir.is_some();
         let (offered, known) = (BTreeMap::new(), BTreeMap::new());
         let mut sight = Self { ring: None, only, held, offered, known, question: None, next: now };

@@ -25,7 +25,7 @@ fn run(cli: &AllocCli) -> Result<ExitCode> {
     let request = AllocRequest {
         count: cli.number,
         hardness,
-        hosts: cli.hosts.clone(),
+        hosts: cli.hosts.iter().flat_map(|list| list.0.iter().cloned()).collect(),
         arch: cli.arch.clone(),
         width: cli.each,
         limit_s: cli.time,

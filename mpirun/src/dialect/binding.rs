@@ -59,14 +59,15 @@ pub(super) fn pals(values: &[&str], caller: &dyn Facts) -> Made {
     }
 }
 
-/// The CPUs of a NUMA node of this host, which Slurm numbers from 0.
+/// The CPUs of a NUMA node of this host, by the number that the system gives it.
 fn of_node(number: u32, caller: &dyn Facts) -> Result<String, String> {
     let all = caller.cpus();
     let nodes: BTreeSet<u32> = all.iter().map(|cpu| cpu.node).collect();
-    let node = nodes.iter().nth(number as usize);
-    let node =
-        node.ok_or_else(|| format!("there is no NUMA node {number} among {}", nodes.len()))?;
-    let cpus = all.iter().filter(|cpu| cpu.node == *node).map(|cpu| cpu.number);
+    if !nodes.contains(&number) {
+        let known = list(nodes);
+        return Err(format!("there is no NUMA node {number}; this host has {known}"));
+    }
+    let cpus = all.iter().filter(|cpu| cpu.node == number).map(|cpu| cpu.number);
     Ok(list(cpus).replace(',', "+"))
 }
 

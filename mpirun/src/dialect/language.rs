@@ -137,6 +137,8 @@ pub(crate) trait Facts: std::fmt::Debug {
     fn cpus(&self) -> Vec<Cpu>;
     /// Whether a program of this name is in the search path.
     fn has_program(&self, name: &str) -> bool;
+    /// Whether a library of this name is in the search path of libraries.
+    fn has_library(&self, name: &str) -> bool;
 }
 
 /// How options are read.

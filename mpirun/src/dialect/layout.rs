@@ -5,7 +5,9 @@
 //! This file has what the launchers share; each has a file of its own.
 
 mod hydra;
+mod launch;
 mod open_mpi;
+mod parameters;
 mod slurm;
 
 use std::collections::BTreeSet;
@@ -14,6 +16,8 @@ use mpd_wire::job::Binding;
 
 use super::language::{Dialect, Facts};
 use super::made::{Made, words};
+pub(crate) use launch::Given;
+use launch::Launch;
 
 /// The collected options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +37,10 @@ pub(crate) struct Layout {
     slurm: Slurm,
     /// The hosts that Open MPI's `--host` names without a number.
     plain: BTreeSet<String>,
+    /// What parameters say besides the places of ranks.
+    pub(crate) launch: Launch,
+    /// The parts of the last option that have no effect, for a line each.
+    notes: Vec<String>,
     /// The options as written, for messages.
     said: Vec<String>,
 }
@@ -97,6 +105,8 @@ pub(crate) struct Known<'a> {
     pub(crate) hosts: &'a [String],
     /// Whether an option of ours lets ranks use the hosts in turn.
     pub(crate) in_turn: bool,
+    /// The slots of each host of the job; `None`: they are not known.
+    pub(crate) rooms: Option<&'a [u32]>,
     /// The caller.
     pub(crate) caller: &'a dyn Facts,
 }
@@ -141,6 +151,21 @@ impl Layout {
         self.said.push(text);
     }
 
+    /// Notes a part of an option that has no effect.
+    pub(super) fn note(&mut self, text: &str) {
+        self.notes.push(text.to_owned());
+    }
+
+    /// Notes a value of an option that has no effect.
+    pub(super) fn ignore(&mut self, word: &str, reason: &str) {
+        self.notes.push(format!("'{word}' has no effect: {reason}"));
+    }
+
+    /// The notes since the last call.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
     /// Notes the hosts of a list that have no number.
     pub(crate) fn note_plain(&mut self, list: &str) {
         let hosts = list.split(',').filter(|host| !host.is_empty() && !host.contains(':'));
@@ -162,10 +187,13 @@ impl Layout {
         !self.differs(&Self::default())
     }
 
-    /// Whether ranks are placed or bound in another way. Names of hosts alone do neither.
+    /// Whether ranks are placed or bound in another way. Names of hosts and launchers alone do neither.
     pub(crate) fn differs(&self, other: &Self) -> bool {
         let mut same = self.clone();
         same.plain.clone_from(&other.plain);
+        same.launch.clone_from(&other.launch);
+        same.notes.clone_from(&other.notes);
+        same.said.clone_from(&other.said);
         same != *other
     }
 
@@ -180,6 +208,8 @@ impl Layout {
         self.spans |= other.spans;
         self.slurm.join(&other.slurm);
         self.plain.extend(other.plain);
+        self.launch.join(other.launch);
+        self.notes.extend(other.notes);
         self.said.extend(other.said);
     }
 }

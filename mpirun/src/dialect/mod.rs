@@ -2,8 +2,10 @@
 //! It becomes words of our own, or is accepted without effect, or is refused with a reason. The table is read only for
 //! such options, or when a dialect is chosen. Options that we have keep our meaning unless a dialect is chosen.
 
+mod answer;
 mod binding;
 pub(crate) mod cpus;
+mod intel;
 mod language;
 mod layout;
 mod made;
@@ -11,6 +13,7 @@ pub(crate) mod open_mpi;
 mod output;
 #[cfg(test)]
 mod page;
+pub(crate) mod parameters;
 mod srun;
 mod table;
 
@@ -18,17 +21,18 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use crate::usage::Usage;
+use answer::Answer;
 pub(crate) use language::{Dialect, Facts, Language};
 pub(crate) use layout::{Known, Layout, shares};
-use table::{Answer, Row, TABLE};
+use table::{Row, TABLE};
 
 /// A foreign option in our words.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Translated {
     /// Our options.
     pub(crate) words: Vec<OsString>,
-    /// A line for the user about an option without effect.
-    pub(crate) remark: Option<String>,
+    /// Lines for the user about what has no effect.
+    pub(crate) remarks: Vec<String>,
     /// How many of the words after the option were its values.
     pub(crate) used: usize,
 }
@@ -60,8 +64,9 @@ pub(crate) fn translate(
     layout: &mut Layout,
 ) -> Result<Option<Translated>, Usage> {
     let Ok(name) = str::from_utf8(name) else { return Ok(None) };
-    let Some((row, of)) = row(written, name, language.dialect)? else { return Ok(None) };
-    let wanted = if row.has_optional_value() { 0 } else { row.values.len() };
+    let shape = Shape { is_glued: glued.is_some(), next: after.first() };
+    let Some((row, of)) = row(written, name, language.dialect, shape)? else { return Ok(None) };
+    let wanted = row.wanted(after);
     let (values, used): (Vec<OsString>, usize) = match glued {
         Some(value) if row.values.len() == 1 => (vec![OsString::from_vec(value.to_vec())], 0),
         Some(_) => {
@@ -81,12 +86,12 @@ pub(crate) fn translate(
     let problem = |e: String| Usage::new(format!("{}: {e}", shown(&values)));
     let made = |words: Vec<String>| {
         let words = words.into_iter().map(Into::into).collect();
-        Ok(Some(Translated { words, remark: None, used }))
+        Ok(Some(Translated { words, remarks: Vec::new(), used }))
     };
     match row.answer {
         Answer::Words(pattern) => {
             let words = pattern.iter().map(|word| filled(word, &values)).collect();
-            Ok(Some(Translated { words, remark: None, used }))
+            Ok(Some(Translated { words, remarks: Vec::new(), used }))
         }
         Answer::Computed(compute, _) => made(
             texts(&values).and_then(|texts| compute(&texts, language.caller)).map_err(problem)?,
@@ -98,14 +103,17 @@ pub(crate) fn translate(
             if layout.differs(&before) {
                 layout.say(shown(&values));
             }
-            made(words)
+            let notes = layout.take_notes().into_iter();
+            let remarks = notes.map(|note| format!("{}: {note}", shown(&values))).collect();
+            Ok(made(words)?.map(|translated| Translated { remarks, ..translated }))
         }
         Answer::Silent(_) => made(Vec::new()),
         Answer::Request => srun::request(&shown(&values), language.caller)
-            .map(|remark| Some(Translated { words: Vec::new(), remark, used })),
+            .map(|remark| remark.into_iter().collect())
+            .map(|remarks| Some(Translated { words: Vec::new(), remarks, used })),
         Answer::Accepted(reason) => {
-            let remark = Some(format!("{} has no effect: {reason}", shown(&values)));
-            Ok(Some(Translated { words: Vec::new(), remark, used }))
+            let remarks = vec![format!("{} has no effect: {reason}", shown(&values))];
+            Ok(Some(Translated { words: Vec::new(), remarks, used }))
         }
         Answer::Refused(reason) => {
             let text = format!("{written} of {} is not available: {reason}", dialects(of));
@@ -120,14 +128,38 @@ fn texts(values: &[OsString]) -> Result<Vec<&str>, String> {
     texts.ok_or_else(|| "the value is not UTF-8 text".to_owned())
 }
 
+/// What follows an option: it tells which of several launchers it was written for.
+#[derive(Clone, Copy)]
+struct Shape<'a> {
+    is_glued: bool,
+    next: Option<&'a OsString>,
+}
+
+impl Shape<'_> {
+    /// Whether an option with so many values can be written so, if others have another number.
+    fn fits(self, row: &Row) -> bool {
+        let is_option = self.next.is_none_or(|next| next.as_bytes().starts_with(b"-"));
+        match row.values.len() {
+            _ if row.has_optional_value() => true,
+            0 => !self.is_glued && is_option,
+            1 => self.is_glued || !is_option,
+            _ => !self.is_glued,
+        }
+    }
+}
+
 /// The row of a name, and the dialects that have the name with this meaning.
 fn row(
     written: &str,
     name: &str,
     dialect: Option<Dialect>,
+    shape: Shape<'_>,
 ) -> Result<Option<(&'static Row, u16)>, Usage> {
     let wanted = dialect.map_or_else(|| having(name.as_bytes()), Dialect::bit);
-    let mut rows = TABLE.iter().filter(|row| row.names.contains(&name) && row.of & wanted != 0);
+    let all = || TABLE.iter().filter(|row| row.names.contains(&name) && row.of & wanted != 0);
+    let shape_of = |row: &Row| (row.values.len(), row.has_optional_value());
+    let is_one_shape = all().zip(all().skip(1)).all(|(one, next)| shape_of(one) == shape_of(next));
+    let mut rows = all().filter(|row| is_one_shape || shape.fits(row));
     let Some(first) = rows.next() else { return Ok(None) };
     let meaning = first.answer.meaning();
     let mut of = first.of;

@@ -1,11 +1,14 @@
-//! Values of options of Open MPI that need more than a pattern: parameters, lists of hosts, and displays.
+//! Values of options of Open MPI that need more than a pattern: lists of hosts, displays and behaviour of the launcher.
 
 use super::language::Facts;
 use super::layout::Layout;
-use super::made::{Made, words};
+use super::made::{Made, is_yes, words};
 
 /// Hosts that have one slot unless they name a number.
 pub(super) fn one_slot(values: &[&str], _: &dyn Facts) -> Made {
+    if values[0].starts_with('^') {
+        return Ok(words(&["-exclude", values[0]]));
+    }
     let mut hosts = Vec::new();
     let mut depth = 0_usize;
     let mut host = String::new();
@@ -56,93 +59,123 @@ pub(super) fn host(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> 
     Ok(made)
 }
 
-/// `--mca KEY VALUE`: a variable of the ranks, and an option if the key has the effect of one.
-pub(super) fn mca(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Made {
-    parameter("OMPI_MCA_", layout, values)
-}
-
-/// `--prtemca KEY VALUE`.
-pub(super) fn prte_mca(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Made {
-    parameter("PRTE_MCA_", layout, values)
-}
-
-fn parameter(family: &str, layout: &mut Layout, values: &[&str]) -> Made {
-    let [key, value] = values else { return Err("it needs a key and a value".to_owned()) };
-    let mut made = effect(layout, key, value)?.unwrap_or_default();
-    made.extend(words(&["-genv", &format!("{family}{key}"), value]));
-    Ok(made)
-}
-
-/// The keys of parameters that have the effect of an option.
-pub(crate) const KEYS: [&str; 16] = [
-    "rmaps_base_mapping_policy",
-    "rmaps_default_mapping_policy",
-    "rmaps_base_ranking_policy",
-    "rmaps_default_ranking_policy",
-    "hwloc_base_binding_policy",
-    "hwloc_default_binding_policy",
-    "hwloc_base_cpu_set",
-    "hwloc_base_cpu_list",
-    "hwloc_default_cpu_list",
-    "hwloc_base_use_hwthreads_as_cpus",
-    "hwloc_base_report_bindings",
-    "orte_report_bindings",
-    "rmaps_base_no_oversubscribe",
-    "rmaps_rank_file_path",
-    "orte_rankfile",
-    "rmaps_rank_file_physical",
-];
-
-/// Our options for a parameter; `None` if it has no effect on the launcher.
-pub(crate) fn effect(
-    layout: &mut Layout,
-    key: &str,
-    value: &str,
-) -> Result<Option<Vec<String>>, String> {
-    let is_yes = !["0", "no", "off", "false"].contains(&value.to_ascii_lowercase().as_str());
-    Ok(Some(match key {
-        "rmaps_base_mapping_policy" | "rmaps_default_mapping_policy" => layout.map_by(value)?,
-        "rmaps_base_ranking_policy" | "rmaps_default_ranking_policy" => layout.rank_by(value)?,
-        "hwloc_base_binding_policy" | "hwloc_default_binding_policy" => layout.bind_to(value)?,
-        "hwloc_base_cpu_set" | "hwloc_base_cpu_list" | "hwloc_default_cpu_list" => {
-            layout.cpu_list(value)?
-        }
-        "hwloc_base_use_hwthreads_as_cpus" if is_yes => layout.threads()?,
-        "hwloc_base_report_bindings" | "orte_report_bindings" if is_yes => {
-            words(&["-report-bindings"])
-        }
-        "rmaps_base_no_oversubscribe" if is_yes => words(&["-nooversubscribe"]),
-        "rmaps_rank_file_path" | "orte_rankfile" => words(&["-rankfile", value]),
-        "rmaps_rank_file_physical" if is_yes => {
-            return Err("write slot=pN in the rank file".to_owned());
-        }
-        _ => return Ok(None),
-    }))
-}
-
-pub(super) fn display(values: &[&str], _: &dyn Facts) -> Made {
+/// `--display LIST` of Open MPI 5.
+pub(super) fn display(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Made {
     let mut made = Vec::new();
-    for word in values[0].to_ascii_lowercase().split([',', ':']) {
-        match word {
+    for word in list(values[0]) {
+        let (key, _) = word.split_once('=').unwrap_or((&word, ""));
+        match key {
             "map" | "map-devel" => made.extend(words(&["-print-rank-map"])),
             "bind" | "binding" | "bindings" => made.extend(words(&["-report-bindings"])),
+            "allocation" | "allocation-devel" => layout.ignore(key, "-dry-run shows the hosts"),
+            "topo" | "cpus" => layout.ignore(key, "use lstopo"),
+            "parseable" | "parsable" => layout.ignore(key, "-dry-run -json is for programs"),
             _ => return Err(format!("'{word}' is not available; -dry-run shows hosts and CPUs")),
         }
     }
     Ok(made)
 }
 
+/// The words of a list, which are separated by commas or colons.
+fn list(text: &str) -> Vec<String> {
+    let words = text.split([',', ':']).filter(|word| !word.is_empty());
+    words.map(str::to_ascii_lowercase).collect()
+}
+
+/// The words of `--runtime-options` of Open MPI 5. A word may be shortened.
+const RUNTIME: [&str; 21] = [
+    "abort-nonzero-status",
+    "aggregate-help-messages",
+    "autorestart",
+    "continuous",
+    "default-exec-agent",
+    "donotlaunch",
+    "error-nonzero-status",
+    "exec-agent",
+    "fwd-environment",
+    "get-stack-traces",
+    "max-restarts",
+    "notifyerrors",
+    "output-proctable",
+    "recoverable",
+    "report-child-jobs-separately",
+    "report-state-on-timeout",
+    "show-progress",
+    "spawn-timeout",
+    "stop-in-app",
+    "stop-in-init",
+    "stop-on-exec",
+];
+
 /// `--runtime-options LIST` of Open MPI 5.
-pub(super) fn runtime_options(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn runtime_options(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Made {
     let mut made = Vec::new();
-    for word in values[0].to_ascii_lowercase().split(',').filter(|word| !word.is_empty()) {
-        match word {
-            "continuous" => made.extend(words(&["-on-failure", "continue"])),
-            "donotlaunch" => made.extend(words(&["-dry-run"])),
-            _ => return Err(format!("'{word}' is not available; see -on-failure and -timeout")),
+    for item in values[0].split(',').filter(|item| !item.is_empty()) {
+        let (word, value) = item.split_once('=').unwrap_or((item, "1"));
+        let word = word.to_ascii_lowercase();
+        if word == "timeout" {
+            made.extend(time(value)?);
+            continue;
         }
+        let mut fitting = RUNTIME.into_iter().filter(|known| known.starts_with(&word));
+        let exact = RUNTIME.into_iter().find(|known| *known == word);
+        let known = match (exact, fitting.next(), fitting.next()) {
+            (Some(exact), _, _) => exact,
+            (None, Some(only), None) => only,
+            (None, Some(_), Some(_)) => return Err(format!("'{word}' has several meanings")),
+            _ => return Err(format!("'{word}' is not available; see -on-failure and -timeout")),
+        };
+        made.extend(runtime_option(layout, known, value)?);
     }
     Ok(made)
+}
+
+/// `DAYS:HOURS:MINUTES:SECONDS`, from the right, as `-timeout`.
+fn time(text: &str) -> Made {
+    let wrong = || format!("timeout={text}: it must be a time, like 90 or 1:30");
+    let number = |text: &str| text.parse::<u64>().ok().filter(|&number| number < 100_000_000);
+    let fields: Option<Vec<u64>> = text.rsplit(':').map(number).collect();
+    let fields = fields.filter(|fields| fields.len() <= 4).ok_or_else(wrong)?;
+    let seconds: u64 =
+        fields.iter().zip([1, 60, 3600, 86_400]).map(|(field, unit)| field * unit).sum();
+    Ok(words(&["-timeout", &seconds.to_string()]))
+}
+
+fn runtime_option(layout: &mut Layout, known: &str, value: &str) -> Made {
+    let is_yes = is_yes(value);
+    let lets_run = words(&["-on-failure", "continue"]);
+    match known {
+        "abort-nonzero-status" | "error-nonzero-status" if !is_yes => return Ok(lets_run),
+        "continuous" | "recoverable" | "notifyerrors" if is_yes => return Ok(lets_run),
+        "donotlaunch" => return Ok(words(&["-dry-run"])),
+        "autorestart" | "max-restarts" if is_yes => {
+            layout.ignore(known, "a failed rank is not started again");
+        }
+        "get-stack-traces" | "report-state-on-timeout" if is_yes => {
+            layout.ignore(known, "mpirun -stacks JOB prints the stacks of a running job");
+        }
+        "spawn-timeout" => layout.ignore(known, "-timeout limits the whole job"),
+        "output-proctable" => layout.ignore(known, "-proctable FILE writes the processes"),
+        "show-progress" if is_yes => layout.ignore(known, "a terminal shows the progress"),
+        "exec-agent" => return Err("write the agent before the program".to_owned()),
+        "stop-on-exec" | "stop-in-init" | "stop-in-app" => {
+            return Err(format!("'{known}': use -d, or a controlling tool with MPIR"));
+        }
+        _ => {}
+    }
+    Ok(Vec::new())
+}
+
+/// `--with-ft TYPE` of Open MPI 5.
+pub(super) fn fault_tolerance(values: &[&str], _: &dyn Facts) -> Made {
+    match values[0].to_ascii_lowercase().as_str() {
+        "no" | "none" | "false" | "0" => Ok(Vec::new()),
+        "ulfm" | "mpi" | "yes" | "true" | "1" => {
+            let enabled = ["-genv", "OMPI_MCA_mpi_ft_enable", "1", "-on-failure", "continue"];
+            Ok(words(&enabled))
+        }
+        _ => Err("it must be ulfm, mpi or no".to_owned()),
+    }
 }
 
 /// The directories of an installation before those of the caller.

@@ -16,10 +16,15 @@ fn qualified<'a>(value: &'a str, known: &[&str]) -> Result<(&'a str, Vec<String>
     }
     let qualifiers = qualifiers.split([',', ':']).filter(|word| !word.is_empty());
     let qualifiers: Vec<String> = qualifiers.map(str::to_ascii_lowercase).collect();
-    match qualifiers.iter().find(|word| !known.contains(&word.as_str())) {
+    match qualifiers.iter().find(|word| !known.contains(&word.as_str()) && !is_merge(word)) {
         Some(other) => Err(format!("the qualifier '{other}' is not available")),
         None => Ok((path, qualifiers)),
     }
+}
+
+/// Whether a qualifier, which may be shortened, joins the streams.
+fn is_merge(word: &str) -> bool {
+    !word.is_empty() && "merge-stderr-to-stdout".starts_with(word)
 }
 
 /// Our options for files with this pattern, which are copies unless that is excluded.
@@ -27,6 +32,9 @@ fn files(pattern: &str, qualifiers: &[String]) -> Vec<String> {
     let mut made = words(&["-output-pattern", pattern]);
     if !qualifiers.iter().any(|word| word == "nocopy") {
         made.extend(words(&["-tee"]));
+    }
+    if qualifiers.iter().any(|word| is_merge(word)) {
+        made.extend(words(&["-merge-stderr-to-stdout"]));
     }
     made
 }
@@ -49,6 +57,16 @@ pub(super) fn directories_5(values: &[&str], _: &dyn Facts) -> Made {
 pub(super) fn files_5(values: &[&str], _: &dyn Facts) -> Made {
     let (path, qualifiers) = qualified(values[0], &["nocopy", "raw"])?;
     Ok(files(&format!("{}.%j.%R.%o", literal(path)), &qualifiers))
+}
+
+/// The label of `--tag-output` of Open MPI 4: `[1,0]<stdout>:text`.
+pub(super) fn tag_4(_: &[&str], _: &dyn Facts) -> Made {
+    Ok(words(&["-prepend-pattern", "[%w]<std%o>:"]))
+}
+
+/// The label of `--tag-output` of Open MPI 5: `[1,0]<stdout>: text`.
+pub(super) fn tag_5(_: &[&str], _: &dyn Facts) -> Made {
+    Ok(words(&["-prepend-pattern", "[%w]<std%o>: "]))
 }
 
 /// The words of `--output` of Open MPI 5. A word may be shortened.
@@ -88,10 +106,10 @@ pub(super) fn output(values: &[&str], caller: &dyn Facts) -> Made {
             // Unfinished lines appear soon in any case.
             "raw" => {}
             key => made.extend(match directive(key)? {
-                "tag" => words(&["-prepend-pattern", "[1,%r]: "]),
-                "tag-detailed" => words(&["-prepend-pattern", "[%j,%r][%h:%p]: "]),
-                "tag-fullname" => words(&["-prepend-pattern", "[%j,%r]: "]),
-                "rank" => words(&["-prepend-pattern", "[%r]: "]),
+                "tag" => tag_5(values, caller)?,
+                "tag-detailed" => words(&["-prepend-pattern", "[%w][%h:%p]<std%o>: "]),
+                "tag-fullname" => words(&["-prepend-pattern", "[%j,%r]<std%o>: "]),
+                "rank" => words(&["-prepend-pattern", "[%r]<std%o>: "]),
                 "timestamp" => words(&["-timestamp"]),
                 "merge-stderr-to-stdout" => words(&["-merge-stderr-to-stdout"]),
                 other => return Err(format!("'{other}' is not available")),

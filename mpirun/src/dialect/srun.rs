@@ -201,6 +201,10 @@ mod tests {
         fn has_program(&self, name: &str) -> bool {
             name == "salloc"
         }
+
+        fn has_library(&self, _: &str) -> bool {
+            false
+        }
     }
 
     fn joined(made: Made) -> String {

@@ -5,35 +5,13 @@
 //! The sources are the help texts of Hydra 4.0.2 and 5.0.2, Intel MPI 2021.18, Open MPI 4.1.8 and PRRTE 3.0.13. The
 //! others are the manuals of MVAPICH, PALS, LAM 7.1.4, the original MPD 1.0.1 and Slurm.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
+
+use super::answer::{Answer, O, O4, O5};
 use super::language::Facts;
-use super::layout::Layout;
 use super::made::Made;
-use super::{binding, made, open_mpi, output, srun};
-
-/// A function that makes our words of values.
-type Compute = fn(&[&str], &dyn Facts) -> Made;
-
-/// A function that changes the layout, and makes our words.
-type Lay = fn(&mut Layout, &[&str], &dyn Facts) -> Made;
-
-/// Our answer to a foreign option.
-#[derive(Clone, Copy)]
-pub(super) enum Answer {
-    /// These words of ours; `{0}` is the first value.
-    Words(&'static [&'static str]),
-    /// The words that a function makes of the values, and their description.
-    Computed(Compute, &'static str),
-    /// Like that, but the function also changes the collected layout.
-    Laid(Lay, &'static str),
-    /// No effect, and no line: what the option asks for is always so.
-    Silent(&'static str),
-    /// No effect, which one line reports with this reason.
-    Accepted(&'static str),
-    /// A request to the batch system, see [`srun::request`].
-    Request,
-    /// Refused with this reason.
-    Refused(&'static str),
-}
+use super::{binding, intel, made, open_mpi, output, parameters, srun};
 
 /// An option of other launchers.
 pub(super) struct Row {
@@ -55,9 +33,21 @@ fn rank_map(values: &[&str], _: &dyn Facts) -> Made {
 }
 
 impl Row {
-    /// Whether its value may be missing. It then follows a `=`.
+    /// Whether its value may be missing.
     pub(super) fn has_optional_value(&self) -> bool {
         self.values.first().is_some_and(|value| value.starts_with('['))
+    }
+
+    /// How many of the next words are its values. A value that may be missing follows a `=` for Slurm. For others, it is the
+    /// next word, unless that is an option or the only word left.
+    pub(super) fn wanted(&self, after: &[OsString]) -> usize {
+        match (self.has_optional_value(), after) {
+            (false, _) => self.values.len(),
+            (true, [next, _, ..]) if self.of & S == 0 => {
+                usize::from(!next.as_bytes().starts_with(b"-"))
+            }
+            (true, _) => 0,
+        }
     }
 }
 
@@ -82,9 +72,6 @@ const fn row(
 // The dialects, by the bits of `Dialect`.
 const H: u16 = 1;
 const I: u16 = 1 << 1;
-const O4: u16 = 1 << 2;
-const O5: u16 = 1 << 3;
-const O: u16 = O4 | O5;
 const M: u16 = 1 << 4;
 const P: u16 = 1 << 5;
 const L: u16 = 1 << 6;
@@ -92,11 +79,9 @@ const D: u16 = 1 << 7;
 const S: u16 = 1 << 8;
 
 const NETWORK: &str = "mpirun reaches its daemon by a socket of this host; the host file of mpdboot chooses the network of the daemons (ifhn=NAME)";
-const RESTARTS: &str =
-    "a failed rank is not started again; -on-failure continue lets the others run";
+const RESTARTS: &str = "a failed rank is not started again";
 const DAEMONS: &str = "mpdboot starts the daemons, and mpd --log-file has their messages";
 const OUTPUT: &str = "output is written line by line";
-const TOOL: &str = "write the tool before the program";
 const XTERM: &str = "write xterm -e before the program";
 const TREE: &str = "the tree of the launch is chosen by the number of hosts";
 const CHECKPOINT: &str = "checkpoints are not supported";
@@ -128,28 +113,33 @@ pub(super) static TABLE: &[Row] = {
     row(H, &["profile"], &[], Words(&["-v"])),
     row(H | I, &["info"], &[], Words(&["-version"])),
     row(H, &["ckpointlib", "ckpoint-prefix", "ckpoint-num", "ckpoint-interval"], &["VALUE"], Refused(CHECKPOINT)),
-    row(I, &["aps", "mps", "trace", "t", "check_mpi"], &[], Refused("the tool is not started; write it before the program, like `aps ./a.out`")),
-    row(I, &["gtool"], &["TOOL:RANKS"], Refused("write the tool before the program, with a section for its ranks, like `-n 1 tool ./a : -n 3 ./a`")),
-    row(I, &["gtoolfile"], &["FILE"], Refused(TOOL)),
+    row(I, &["aps"], &[], Computed(|_, caller| intel::tool("aps", caller), "`-gtool aps:all`, if aps is in PATH; otherwise refused")),
+    row(I, &["mps"], &[], Computed(|_, caller| intel::tool("mps", caller), "`-gtool mps:all`, if mps is in PATH; otherwise refused")),
+    row(I, &["trace", "t"], &[], Computed(|_, caller| intel::preload("libVT.so", caller), "`-genv LD_PRELOAD libVT.so`, if the library is in LD_LIBRARY_PATH; otherwise refused")),
+    row(I, &["check_mpi", "check-mpi"], &[], Computed(|_, caller| intel::preload("libVTmc.so", caller), "`-genv LD_PRELOAD libVTmc.so`, if the library is in LD_LIBRARY_PATH; otherwise refused")),
+    row(I, &["gtoolfile"], &["FILE"], Refused("write the tools on the command line: -gtool")),
+    row(I, &["cleanup"], &[], Silent("a job leaves nothing behind")),
+    row(I, &["localroot"], &[], Accepted("the manager of this host starts its ranks in any case")),
+    row(I, &["localonly"], &[], Words(&["-hosts", "localhost"])),
     row(I, &["gdb-args"], &["ARGUMENTS"], Refused("use -x FILE and -ex COMMAND")),
     row(I, &["hosts-group"], &["LIST"], Words(&["-hosts", "{0}"])),
     row(I, &["silent-abort"], &[], Accepted("the message about an abort names the rank")),
-    row(I, &["tune"], &["FILE"], Words(&["-genv", "I_MPI_TUNING_BIN", "{0}"])),
+    row(I, &["tune"], &["[FILE]"], Laid(intel::tune, "`-genv I_MPI_TUNING_BIN FILE`; without a file, the MPI library uses its own values")),
     row(I, &["prepend-timestamp"], &[], Words(&["-timestamp"])),
     row(I, &["prot"], &[], Words(&["-genv", "I_MPI_DEBUG", "4"])),
     row(I, &["grr"], &["N"], Words(&["-ppn", "{0}"])),
     row(I, &["ordered-output"], &[], Silent(OUTPUT)),
     row(I, &["noconf"], &[], Silent("there is no configuration file")),
     row(I, &["genvexcl", "envexcl"], &["LIST"], Refused("use -genvlist, or env -u NAME before mpirun")),
-    row(I, &["r"], &["CMD"], Words(&["-launcher", "{0}"])),
+    row(I, &["r", "rsh"], &["CMD"], Words(&["-launcher", "{0}"])),
     row(I, &["ilp64"], &[], Words(&["-genv", "I_MPI_ILP64", "1"])),
     row(I, &["branch-count"], &["N"], Silent(TREE)),
     row(I, &["rdma", "RDMA", "dapl", "DAPL", "ib", "IB", "mx", "MX", "tmi", "TMI", "psm", "PSM", "psm2", "PSM2", "ofi", "OFI"], &[], Accepted("the MPI library chooses its network (I_MPI_FABRICS, FI_PROVIDER)")),
     row(H | I, &["iface"], &["NAME"], Computed(|values, _| Ok(made::words(&["-genv", "MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE", values[0]])), "`-genv MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE NAME`; the host file of mpdboot chooses the network of the daemons")),
 
     // Open MPI 4 and 5.
-    row(O, &["mca", "gmca"], &["KEY", "VALUE"], Laid(open_mpi::mca, "`-genv OMPI_MCA_KEY VALUE`; the keys of mapping, binding, rank files and lists of CPUs have the effect of the option")),
-    row(O5, &["prtemca"], &["KEY", "VALUE"], Laid(open_mpi::prte_mca, "`-genv PRTE_MCA_KEY VALUE`; the keys of mapping and binding have the effect of the option")),
+    row(O, &["mca", "gmca"], &["KEY", "VALUE"], Laid(parameters::mca, "`-genv OMPI_MCA_KEY VALUE`; the keys of launchers have the effect below")),
+    row(O5, &["prtemca"], &["KEY", "VALUE"], Laid(parameters::prte_mca, "`-genv PRTE_MCA_KEY VALUE`, with the effect below")),
     row(O5, &["pmixmca", "gpmixmca"], &["KEY", "VALUE"], Words(&["-genv", "PMIX_MCA_{0}", "{1}"])),
     row(O, &["host", "H"], &["LIST"], Laid(open_mpi::host, "`-host`, where a host without a number has one slot, or those of the host file; with a host file, only its hosts")),
     row(O, &["map-by"], &["POLICY"], Laid(|layout, values, _| layout.map_by(values[0]), WORDS_OF_OMPI)),
@@ -174,9 +164,10 @@ pub(super) static TABLE: &[Row] = {
     row(O, &["display-map", "display-devel-map", "display-diffable-map"], &[], Words(&["-print-rank-map"])),
     row(O, &["display-allocation", "display-devel-allocation"], &[], Accepted("-dry-run shows the hosts")),
     row(O, &["display-topo"], &[], Accepted("use lstopo")),
-    row(O5, &["display"], &["LIST"], Computed(open_mpi::display, "`map`: `-print-rank-map`; `bindings`: `-report-bindings`; others are refused: use -dry-run")),
+    row(O5, &["display"], &["LIST"], Laid(open_mpi::display, "`map`: `-print-rank-map`; `bindings`: `-report-bindings`; `allocation`, `topo` and `cpus` have no effect: use -dry-run and lstopo")),
     row(O5, &["output"], &["LIST"], Computed(output::output, "`tag`, `tag-detailed`, `tag-fullname`, `rank`: `-prepend-pattern`; `timestamp`: `-timestamp`; `merge`: `-merge-stderr-to-stdout`; `file=NAME`: `-output-pattern NAME.%j.%R.%o -tee`; `dir=NAME`: `-output-pattern NAME/%j/rank.%R/std%o -tee`; with `:nocopy` without `-tee`; `raw` has no effect, and `xml` is refused")),
-    row(O, &["tag-output"], &[], Words(&["-prepend-pattern", "[1,%r]: "])),
+    row(O4, &["tag-output"], &[], Computed(output::tag_4, "`-prepend-pattern [%w]<std%o>:`")),
+    row(O5, &["tag-output"], &[], Computed(output::tag_5, "`-prepend-pattern [%w]<std%o>: `")),
     row(O, &["timestamp-output"], &[], Words(&["-timestamp"])),
     row(O4, &["output-filename"], &["NAME"], Computed(output::directories_4, "`-output-pattern NAME/1/rank.%R/std%o -tee`; with `:nocopy` without `-tee`, with `:nojobid` without the 1")),
     row(O5, &["output-filename"], &["NAME"], Computed(output::files_5, "`-output-pattern NAME.%j.%R.%o -tee`; with `:nocopy` without `-tee`")),
@@ -200,9 +191,13 @@ pub(super) static TABLE: &[Row] = {
     row(O5, &["unset-env"], &["NAME"], Refused("use env -u NAME before the program")),
     row(O5, &["append-env", "prepend-env"], &["NAME[c]", "VALUE"], Refused("use -genv with the whole value")),
     row(O5, &["gpu-support"], &["BOOLEAN"], Words(&["-genv", "OMPI_MCA_opal_cuda_support", "{0}"])),
-    row(O, &["enable-recovery", "disable-recovery", "continuous"], &[], Refused(RESTARTS)),
-    row(O, &["max-restarts"], &["N"], Refused(RESTARTS)),
-    row(O5, &["runtime-options"], &["LIST"], Computed(open_mpi::runtime_options, "`continuous`: `-on-failure continue`; `donotlaunch`: `-dry-run`; others are refused")),
+    row(O, &["enable-recovery", "continuous"], &[], Words(&["-on-failure", "continue"])),
+    row(O, &["disable-recovery"], &[], Silent("this is the default")),
+    row(O, &["max-restarts"], &["N"], Accepted(RESTARTS)),
+    row(O, &["loadbalance"], &[], Laid(|layout, _, _| layout.map_by("node"), "`-rr`")),
+    row(O5, &["with-ft"], &["TYPE"], Computed(open_mpi::fault_tolerance, "`ulfm`, `mpi`: `-genv OMPI_MCA_mpi_ft_enable 1 -on-failure continue`; `no`: the default")),
+    row(O5, &["stream-buffering"], &["N"], Words(&["-genv", "OMPI_MCA_ompi_stream_buffering", "{0}"])),
+    row(O5, &["runtime-options"], &["LIST"], Laid(open_mpi::runtime_options, "`continuous`, `recoverable`, `notifyerrors` and `error-nonzero-status=0`: `-on-failure continue`; `donotlaunch`: `-dry-run`; `timeout`: `-timeout`; reports and restarts have no effect; `exec-agent` and the stops are refused")),
     row(O, &["report-child-jobs-separately"], &[], Silent("the exit code is that of the first failed rank")),
     row(O, &["get-stack-traces", "report-state-on-timeout"], &[], Accepted("mpirun -stacks JOB prints the stacks of a running job")),
     row(O5, &["spawn-timeout"], &["SECONDS"], Refused("use -timeout for the whole job")),
@@ -217,14 +212,13 @@ pub(super) static TABLE: &[Row] = {
     row(O4, &["dvm"], &[], Refused("mpdboot starts standing daemons")),
     row(O5, &["dvm"], &["URI"], Refused("a daemon of PRRTE is not used; mpdboot starts a ring, which mpirun finds, and -ring names another one")),
     row(O, &["hnp", "ompi-server"], &["URI"], Refused("published names are in the ring")),
-    row(O, &["report-pid", "report-uri"], &["FILE"], Refused("mpdlistjobs lists the jobs, and -proctable writes the processes")),
+    row(O, &["report-uri"], &["FILE"], Refused("mpdlistjobs lists the jobs, and -proctable writes the processes")),
     row(O, &["report-events"], &["URI"], Refused("mpdwatch prints the events of a ring")),
     row(O4, &["output-proctable"], &[], Refused("use -proctable FILE")),
     row(O4, &["index-argv-by-rank"], &[], Refused("use -subst with %r")),
     row(O4, &["cf", "cartofile"], &["FILE"], Silent("the topology is read from the system")),
     row(O5, &["forward-signals"], &["LIST"], Silent("every signal that can be caught is forwarded")),
     row(O5, &["pset"], &["NAME"], Refused("names of process sets are not kept")),
-    row(O5, &["tmpdir"], &["DIR"], Refused("set TMPDIR")),
     row(O5, &["singleton"], &["ID"], Refused("a program of Open MPI that was started alone cannot spawn; start it with mpirun -n 1")),
 
     // MVAPICH.
@@ -339,23 +333,3 @@ pub(super) static TABLE: &[Row] = {
     row(S, &["x11"], &["[WHERE]"], Accepted("ssh decides about X (ForwardX11)")),
     ]
 };
-
-impl Answer {
-    /// The answer as a text for people.
-    pub(super) fn meaning(&self) -> String {
-        match self {
-            Self::Words(words) => {
-                let shown: Vec<String> =
-                    words.iter().map(|word| word.replace("{0}", "VALUE")).collect();
-                format!("`{}`", shown.join(" "))
-            }
-            Self::Computed(_, meaning) | Self::Laid(_, meaning) => (*meaning).to_owned(),
-            Self::Silent(reason) => format!("accepted: {reason}"),
-            Self::Accepted(reason) => format!("accepted without effect: {reason}"),
-            Self::Request => "no effect in a job of Slurm, as there; accepted without effect where there is no Slurm; otherwise refused: put it \
-                 into sbatch or salloc"
-                .to_owned(),
-            Self::Refused(reason) => format!("refused: {reason}"),
-        }
-    }
-}

@@ -114,6 +114,7 @@ fn program(node: Node<'_, '_>, user: &str) -> Result<((u32, u32), Line), String>
                 let kind = if kind == "ofile" { "nofile" } else { kind };
                 line.option("rlimit", [format!("{kind}={value}")]);
             }
+            "host-spec" => line.option("host", [hosts(child)?]),
             other => return Err(format!("the element '{other}' of process-spec is not known")),
         }
     }
@@ -125,12 +126,17 @@ fn program(node: Node<'_, '_>, user: &str) -> Result<((u32, u32), Line), String>
 
 /// The hosts of ranks without a host.
 fn pool(job: &mut Line, node: Node<'_, '_>) -> Result<(), String> {
-    let names: Vec<&str> = node.text().unwrap_or_default().split_whitespace().collect();
-    if names.is_empty() {
-        return Err("a host-spec has no host".to_owned());
-    }
-    job.option("hosts", [names.join(",")]);
+    job.option("hosts", [hosts(node)?]);
     Ok(())
+}
+
+/// The hosts of a `host-spec`, as a list. Inside a `process-spec` they are those of its ranks.
+fn hosts(node: Node<'_, '_>) -> Result<String, String> {
+    let names: Vec<&str> = node.text().unwrap_or_default().split_whitespace().collect();
+    match names.is_empty() {
+        true => Err("a host-spec has no host".to_owned()),
+        false => Ok(names.join(",")),
+    }
 }
 
 fn number(name: &str, text: &str) -> Result<u32, String> {

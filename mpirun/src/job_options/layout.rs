@@ -36,6 +36,7 @@ pub(crate) struct LayoutOptions {
     launcher: Once<String>,
     map: Once<Map>,
     launcher_program: Once<String>,
+    launcher_arguments: Once<String>,
     per_host: Once<u32>,
     round_robin: bool,
     pub(crate) slots: SlotOptions,
@@ -97,7 +98,7 @@ impl LayoutOptions {
             }
             Key::Behind => self.behind = true,
             Key::Binding => self.binding.set(binding(setting)?, setting)?,
-            Key::Exclude => self.exclude.extend(hosts::excluded(setting)?),
+            Key::Exclude => self.exclude(setting)?,
             Key::Gpus => {
                 if let Some(number) = gpus(setting)? {
                     self.resources.gpus.set(number, setting)?;
@@ -126,6 +127,9 @@ impl LayoutOptions {
             Key::Hosts => self.hosts.set(hosts::list(setting)?, setting)?,
             Key::Launcher => self.launcher.set(command(setting)?, setting)?,
             Key::LauncherProgram => self.launcher_program.set(command(setting)?, setting)?,
+            Key::LauncherArguments => {
+                self.launcher_arguments.set(setting.text()?.to_owned(), setting)?;
+            }
             Key::MapBy => self.map.set(map(setting)?, setting)?,
             Key::NoLocal => self.exclude.push("localhost".into()),
             Key::PerHost => self.per_host.set(processes(setting)?, setting)?,
@@ -145,6 +149,12 @@ impl LayoutOptions {
             Key::Wait => self.slots.wait = true,
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Excludes the hosts of an option.
+    pub(crate) fn exclude(&mut self, setting: &Setting) -> Result<(), Usage> {
+        self.exclude.extend(hosts::excluded(setting)?);
         Ok(())
     }
 
@@ -295,8 +305,12 @@ impl LayoutOptions {
 
     /// The launcher of daemons on other hosts.
     pub(crate) fn launcher(&self, in_slurm: bool) -> Launcher {
-        let (name, program) = (self.launcher.get().cloned(), self.launcher_program.get().cloned());
-        Launcher { name, program, in_slurm }
+        Launcher {
+            name: self.launcher.get().cloned(),
+            program: self.launcher_program.get().cloned(),
+            arguments: self.launcher_arguments.get().cloned(),
+            in_slurm,
+        }
     }
 }
 

@@ -68,6 +68,7 @@ pub(crate) struct ReportOptions {
     print_exit_codes: bool,
     proctable: Once<PathBuf>,
     record: Once<PathBuf>,
+    report_pid: Once<PathBuf>,
     status_file: Once<PathBuf>,
     trace_file: Once<PathBuf>,
     trace_hops: bool,
@@ -94,6 +95,7 @@ impl ReportOptions {
             Key::PrintExitCodes => self.print_exit_codes = true,
             Key::ProcTable => self.proctable.set(setting.nonempty()?.into(), setting)?,
             Key::Record => self.record.set(setting.nonempty()?.into(), setting)?,
+            Key::ReportPid => self.report_pid.set(setting.nonempty()?.into(), setting)?,
             Key::StatusFile => self.status_file.set(setting.nonempty()?.into(), setting)?,
             Key::TraceHops => self.trace_hops = true,
             Key::TraceStartup => self.trace_file.set(setting.nonempty()?.into(), setting)?,
@@ -129,6 +131,11 @@ impl ReportOptions {
             hops: self.trace_hops,
             proctable: self.proctable.get().cloned(),
         }
+    }
+
+    /// File for the process id of mpirun; `-` and `+` are its standard output and error.
+    pub(crate) fn report_pid(&self) -> Option<&Path> {
+        self.report_pid.get().map(PathBuf::as_path)
     }
 
     /// Directory for recordings of the managers' inputs.

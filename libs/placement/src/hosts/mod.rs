@@ -33,6 +33,9 @@ pub const MAX_LINE: usize = 10_000;
 /// Most bytes in a host file: enough for [`MAX_HOSTS`] long lines.
 pub const MAX_FILE: usize = 4 << 20;
 
+/// The mark with which editors of other systems begin a text in UTF-8.
+pub const BOM: &[u8] = b"\xef\xbb\xbf";
+
 /// One host of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostEntry {
@@ -69,6 +72,7 @@ pub fn parse_file(text: &[u8]) -> Result<Vec<HostEntry>, InvalidHosts> {
     if text.len() > MAX_FILE {
         return Err(Problem::FileTooLong.somewhere());
     }
+    let text = text.strip_prefix(BOM).unwrap_or(text);
     let mut entries = Vec::new();
     for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
         let line = line_text(line).map_err(|problem| problem.in_line(number))?;
@@ -88,6 +92,8 @@ pub fn parse_file(text: &[u8]) -> Result<Vec<HostEntry>, InvalidHosts> {
 pub fn parse_list(text: &str) -> Result<Vec<HostEntry>, InvalidHosts> {
     let mut entries = Vec::new();
     let text = line_text(text.as_bytes()).map_err(Problem::somewhere)?;
+    // Lists of scripts often end with a comma.
+    let text = text.strip_suffix(',').unwrap_or(text);
     for word in ranges::split_outside_brackets(text) {
         let word = word.trim();
         if word.is_empty() {
@@ -96,6 +102,36 @@ pub fn parse_list(text: &str) -> Result<Vec<HostEntry>, InvalidHosts> {
         parse_line(word, &mut entries).map_err(Problem::somewhere)?;
     }
     Ok(entries)
+}
+
+/// The words of a list of names or patterns, with their ranges expanded: `h[1-2],x*` is `h1`, `h2` and `x*`. In a word with
+/// alternatives or a complement, like `h[1-2]+x` or `^h[1-2]`, the names become alternatives.
+///
+/// # Errors
+/// [`InvalidHosts`], without a line.
+pub fn expand_names(text: &str) -> Result<Vec<String>, InvalidHosts> {
+    let text = line_text(text.as_bytes()).map_err(Problem::somewhere)?;
+    let text = text.strip_suffix(',').unwrap_or(text);
+    let mut all = Vec::new();
+    for word in ranges::split_outside_brackets(text) {
+        let word = word.trim();
+        let room = MAX_HOSTS - all.len();
+        let expand = |word| words::expanded(word, room).map_err(Problem::somewhere);
+        let (mark, names) = match word.strip_prefix('^') {
+            Some(names) => ("^", names),
+            None => ("", word),
+        };
+        if mark.is_empty() && !names.contains('+') {
+            all.extend(expand(names)?);
+            continue;
+        }
+        let parts: Result<Vec<Vec<String>>, _> = names.split('+').map(expand).collect();
+        all.push(format!("{mark}{}", parts?.concat().join("+")));
+    }
+    match all.iter().any(String::is_empty) || all.is_empty() {
+        true => Err(Problem::EmptyItem.somewhere()),
+        false => Ok(all),
+    }
 }
 
 fn line_text(line: &[u8]) -> Result<&str, Problem> {

@@ -50,12 +50,21 @@ pub(super) fn host(word: &str, room: usize) -> Result<HostWord, Problem> {
     Ok(HostWord { user, names, ncpus: ncpus.transpose()? })
 }
 
-/// The names that `name` expands to; an error quotes `word`.
-fn names(name: &str, room: usize, word: &str) -> Result<Vec<String>, Problem> {
-    let names = ranges::expand(name, room).map_err(|fault| match fault {
+/// The words that a word with ranges expands to, whatever their signs are.
+pub(super) fn expanded(word: &str, room: usize) -> Result<Vec<String>, Problem> {
+    ranges::expand(word, room).map_err(|fault| problem(fault, word))
+}
+
+fn problem(fault: Fault, word: &str) -> Problem {
+    match fault {
         Fault::Malformed => Problem::Range(word.to_owned()),
         Fault::TooMany => Problem::TooManyHosts,
-    })?;
+    }
+}
+
+/// The names that `name` expands to; an error quotes `word`.
+fn names(name: &str, room: usize, word: &str) -> Result<Vec<String>, Problem> {
+    let names = ranges::expand(name, room).map_err(|fault| problem(fault, word))?;
     if names.iter().all(|name| is_host_name(name)) {
         Ok(names)
     } else {

@@ -162,13 +162,14 @@ pub enum AbortScope {
 }
 
 /// A pattern with fields: `%r` rank, `%h` host, `%p` process id, `%j` job id, `%a` alias, `%%`. `%R` is the rank with as
-/// many digits as the job's last rank has, and `%n` the number of the host. `%3r` and `%3n` have at least three digits.
+/// many digits as the job's last rank has, and `%n` the number of the host. `%3r` and `%3n` have at least three digits. `%o` is
+/// the stream, `out` or `err`, and `%w` the number of the world, from 1, and the rank in it, as `1,0`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelFormat(Bytes);
 
 impl LabelFormat {
     /// The fields that a pattern may name.
-    pub const FIELDS: &'static str = "rRhnpja%";
+    pub const FIELDS: &'static str = "rRhnpjaow%";
     /// The fields that may have a width before the letter.
     const WIDE: &'static str = "rn";
 
@@ -198,7 +199,7 @@ impl LabelFormat {
 
     /// Whether the pattern contains the rank.
     pub fn names_rank(&self) -> bool {
-        self.names(b'r') || self.names(b'R')
+        self.names(b'r') || self.names(b'R') || self.names(b'w')
     }
 
     /// Replaces the fields; `value` returns the text of each.

@@ -265,7 +265,7 @@ impl Stdio {
         let output = &turn.job.spec.output;
         if turn.job.is_root() && (output.label.is_some() || output.merge) {
             for &(rank, pid) in pids {
-                self.labels.insert(rank, label_of(turn.job, rank, pid));
+                self.labels.insert(rank, labels_of(turn.job, rank, pid));
             }
         }
     }
@@ -374,7 +374,12 @@ impl Stdio {
     }
 }
 
-fn label_of(job: &Job, rank: Rank, pid: u32) -> Vec<u8> {
+/// The labels of the lines of a rank, by stream.
+fn labels_of(job: &Job, rank: Rank, pid: u32) -> [Vec<u8>; 2] {
+    Stream::BOTH.map(|stream| label_of(job, rank, (pid, stream)))
+}
+
+fn label_of(job: &Job, rank: Rank, of: (u32, Stream)) -> Vec<u8> {
     if job.spec.debug.is_some() && !job.is_first(rank) {
         // The prompt knows spawned ranks by their numbers in the job.
         return format!("{rank}: ").into_bytes();
@@ -383,7 +388,7 @@ fn label_of(job: &Job, rank: Rank, pid: u32) -> Vec<u8> {
     match &job.spec.output.label {
         Some(format) => {
             let tree_index = job.worlds.of(rank).and_then(|world| world.parts.tree_index_of(rank));
-            open::fill(format, (&job.spec, &job.order), (&name, tree_index.unwrap_or(0)), pid)
+            open::fill(format, (&job.spec, &job.order), (&name, tree_index.unwrap_or(0)), of)
         }
         None if !job.is_first(rank) => format!("{name}: ").into_bytes(),
         None => Vec::new(),

@@ -22,7 +22,7 @@ pub(super) fn fill(
     format: &LabelFormat,
     (spec, order): (&JobSpec, &StartJob),
     (name, tree_index): (&str, usize),
-    pid: u32,
+    (pid, stream): (u32, Stream),
 ) -> Vec<u8> {
     format.fill(|field| match field {
         b'r' => name.as_bytes().to_vec(),
@@ -31,8 +31,26 @@ pub(super) fn fill(
         b'h' => host(order, tree_index).into_bytes(),
         b'p' => pid.to_string().into_bytes(),
         b'j' => order.job.to_string().into_bytes(),
+        b'o' => stream_name(stream).as_bytes().to_vec(),
+        b'w' => in_world(name).into_bytes(),
         _ => alias_of(spec),
     })
+}
+
+/// The name of a stream in labels and in names of files.
+const fn stream_name(stream: Stream) -> &'static str {
+    match stream {
+        Stream::Out => "out",
+        Stream::Err => "err",
+    }
+}
+
+/// The world, counted from 1, and the rank in it. The name `3` is rank 3 of the first world. The name `0,1` is rank 0 of the
+/// first spawned world.
+fn in_world(name: &str) -> String {
+    let (rank, world) = name.split_once(',').unwrap_or((name, "0"));
+    let world = world.parse::<u64>().unwrap_or(0) + 1;
+    format!("{world},{rank}")
 }
 
 /// The digits of the last rank of a job of that size.
@@ -140,7 +158,7 @@ pub(super) fn files_of(
     });
     let file = |(stream, pattern): (Stream, &Option<LabelFormat>)| {
         let pattern = pattern.as_ref()?;
-        let name = fill(pattern, (spec, order), names, 0);
+        let name = fill(pattern, (spec, order), names, (0, stream));
         // Spawned ranks use the directory of the job.
         let argset = if rank.0 < spec.size() { spec.argset_of(rank) } else { 0 };
         let argset = spec.argsets.get(argset)?;

@@ -169,7 +169,7 @@ impl Stdio {
         let Some(pipes) = self.pipes.get_mut(&rank) else { return };
         let outputs = &mut self.outputs;
         let line_splitter = &mut pipes.source(stream).line_splitter;
-        let label = self.labels.of(rank);
+        let label = self.labels.of(rank, stream);
         let time = turn.job.spec.output.timestamp.then(mpd_io::clock::wall);
         let mut trouble = None;
         line_splitter.push(now, &self.buffer[..n], &mut |record| {
@@ -226,7 +226,7 @@ impl Stdio {
             }
             return;
         }
-        let label = self.labels.of(rank);
+        let label = self.labels.of(rank, stream);
         let time = turn.job.spec.output.timestamp.then(mpd_io::clock::wall);
         let mut trouble = None;
         source.line_splitter.flush(&mut |record| {
@@ -324,7 +324,7 @@ impl Stdio {
             }
             let source = next.source();
             let routes = self.outputs.routes(source.unwrap_or(Rank(0)), stream);
-            let label = source.map_or(&[][..], |rank| self.labels.of(rank));
+            let label = source.map_or(&[][..], |rank| self.labels.of(rank, stream));
             let Some(item) = flow.pop() else { break };
             let result = self.outputs.accept(now, (routes, stream), label, &item);
             if let Item::Ended { ranks } = &item {

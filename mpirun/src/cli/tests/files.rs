@@ -33,7 +33,7 @@ fn each_line_is_a_program_with_its_options() {
 
 #[test]
 fn global_options_have_a_line_of_their_own_with_or_without_a_colon() {
-    for contents in ["-l -gn 2\na\nb\n", "-l -gn 2 :\na :\nb", "a : b\n-l -gn 2"] {
+    for contents in ["-l -gn 2\na\nb\n", "-l -gn 2 :\na\nb", "-l : -n 2 a : -n 2 b"] {
         let run = from_file(contents).unwrap();
         assert_eq!(run.spec.size(), 4, "{contents}");
         assert!(run.spec.output.label.is_some());
@@ -100,4 +100,22 @@ fn no_shell_is_involved() {
     let run = from_file("a $HOME $(touch /tmp/never) `x` *").unwrap();
     let args: Vec<_> = run.spec.argsets[0].args.iter().map(|a| text(a)).collect();
     assert_eq!(args, ["$HOME", "$(touch", "/tmp/never)", "`x`", "*"]);
+}
+
+#[test]
+fn a_colon_in_a_file_of_programs_is_an_argument_unless_an_option_follows() {
+    let argsets = |first: &[&str], file: &str| {
+        let run = with_file(first, file, &[]).unwrap();
+        let shown = |argset: &Argset| {
+            let words = std::iter::once(&argset.program).chain(&argset.args);
+            words.map(|word| text(word)).collect::<Vec<_>>().join(" ")
+        };
+        run.spec.argsets.iter().map(shown).collect::<Vec<_>>()
+    };
+    assert_eq!(argsets(&[], "-n 1 a : b"), ["a : b"], "form B of the MPI standard");
+    assert_eq!(argsets(&[], "-n 1 a :"), ["a :"]);
+    assert_eq!(argsets(&[], "-n 1 a : -n 2 b"), ["a", "b"]);
+    assert_eq!(argsets(&[], "-n 1 a : -y"), ["a : -y"], "no option of ours");
+    assert_eq!(argsets(&["-dialect", "hydra"], "-n 1 a : b"), ["a", "b"]);
+    assert_eq!(argsets(&["-dialect", "openmpi4"], "-n 1 a : -n 1 b"), ["a : -n 1 b"]);
 }

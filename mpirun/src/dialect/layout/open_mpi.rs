@@ -163,6 +163,19 @@ fn rank_file(value: &str) -> Made {
     }
 }
 
+impl Known<'_> {
+    /// Whether the job runs on one host.
+    fn is_one_host(&self) -> bool {
+        self.rooms.is_some_and(|rooms| rooms.len() == 1)
+    }
+
+    /// Whether the job fills several hosts, so that each has its slots in any order of the ranks.
+    fn fills_hosts(&self) -> bool {
+        let sum = |rooms: &[u32]| rooms.iter().map(|&room| u64::from(room)).sum::<u64>();
+        self.rooms.is_some_and(|rooms| rooms.len() > 1 && sum(rooms) == self.processes)
+    }
+}
+
 /// The options in our words.
 impl Layout {
     pub(super) fn of_open_mpi(&self, known: &Known<'_>) -> Made {
@@ -184,12 +197,13 @@ impl Layout {
         };
         let by_node = self.rank.as_deref() == Some("node");
         let is_per_part = matches!(map, Some(Map::PerPart(..)));
-        if (map == Some(Map::Node) || by_node && is_per_part) && !known.in_turn {
+        let deals = by_node && !is_per_part && known.fills_hosts();
+        if (map == Some(Map::Node) || by_node && is_per_part || deals) && !known.in_turn {
             made.extend(words(&["-rr"]));
         }
         let is_new = known.dialect == Some(Dialect::OpenMpi5);
         let Some((unit, width)) = self.unit(map, known) else {
-            self.check_ranking(map.unwrap_or(Map::Slot), is_new)?;
+            self.check_ranking(map.unwrap_or(Map::Slot), known)?;
             if self.bind == Some(Unit::None) {
                 made.extend(words(&["-bind-to", "none"]));
             }
@@ -197,7 +211,7 @@ impl Layout {
         };
         let is_default = self.bind.is_none() && self.width.is_none();
         let map = map.unwrap_or_else(|| self.default_map(unit, known));
-        self.check_ranking(map, is_new)?;
+        self.check_ranking(map, known)?;
         match map {
             Map::Slot | Map::Node if is_fine(unit) => {}
             Map::Slot | Map::Node if is_new => made.extend(mapped(Binding::Core, "")),
@@ -284,11 +298,15 @@ impl Layout {
     }
 
     /// Refuses to number the ranks in another order than the map gives.
-    fn check_ranking(&self, map: Map, is_new: bool) -> Result<(), String> {
+    fn check_ranking(&self, map: Map, known: &Known<'_>) -> Result<(), String> {
         let Some(rank) = &self.rank else { return Ok(()) };
+        let is_new = known.dialect == Some(Dialect::OpenMpi5);
         let fits = match (rank.as_str(), map) {
             ("slot", Map::Node) => false,
             ("slot", _) | ("node", Map::Node) => true,
+            ("node", Map::Slot | Map::Part(..)) if known.is_one_host() || known.fills_hosts() => {
+                true
+            }
             ("fill" | "span", Map::Part(..)) => is_new,
             ("fill", Map::Slot | Map::PerPart(..)) => true,
             ("span" | "node", Map::PerPart(..)) => is_new,
