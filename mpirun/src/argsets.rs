@@ -486,6 +486,7 @@ impl<'a> Argsets<'a> {
             closed: self.caller.closed,
             niceness: self.caller.niceness,
             allow_alone: self.job.allow_alone,
+            no_pmix: self.job.no_pmix,
             record: self
                 .job
                 .reports

@@ -68,6 +68,7 @@ pub struct JobOptions {
     pub(crate) dry_run: DryRun,
     pub(crate) job_file: Once<PathBuf>,
     memory_kinds: Once<String>,
+    pub(crate) no_pmix: bool,
     pub(crate) layout: LayoutOptions,
     pub(crate) output: OutputOptions,
     pub(crate) ring_options: RingOptions,
@@ -93,6 +94,7 @@ impl JobOptions {
                 self.job_file.set(directory.join(setting.nonempty()?), setting)?;
             }
             Key::MemoryKinds => self.memory_kinds.set(memory_kinds(setting)?, setting)?,
+            Key::NoPmix => self.no_pmix = true,
             Key::Preload => self.preload = true,
             Key::Ring | Key::RunDir => self.ring_options.note(setting, directory)?,
             Key::Stdin => {

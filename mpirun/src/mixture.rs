@@ -1,4 +1,4 @@
-//! The refusal of a job whose programs are linked with MPI libraries that cannot work together.
+//! The refusal of a job whose programs are linked with MPI libraries that cannot work together, or not without PMIx.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,13 @@ use crate::usage::Usage;
 /// Most different programs that are examined.
 const MAX_PROGRAMS: usize = 16;
 
-/// Examines the programs of a job with several programs, as far as their files on this host show it.
+/// Examines the programs of a job with several programs or without PMIx, as far as their files on this host show it.
 ///
 /// # Errors
 /// One program is linked with Open MPI, and another one with MPICH or a library that was made from it. Their ranks would
-/// wait for each other forever.
+/// wait for each other forever. Or a program is linked with Open MPI, and there is no PMIx.
 pub(crate) fn check(spec: &JobSpec, look: fn(&Argset, &[Bytes]) -> Found) -> Result<(), Usage> {
-    if spec.argsets.len() < 2 {
+    if spec.argsets.len() < 2 && !spec.no_pmix {
         return Ok(());
     }
     let mut seen = BTreeSet::new();
@@ -34,6 +34,11 @@ pub(crate) fn check(spec: &JobSpec, look: fn(&Argset, &[Bytes]) -> Found) -> Res
         let found = look(argset, environment.map_or(&[][..], Vec::as_slice));
         let Found::Program(_, Visible::Linked(linked)) = found else { continue };
         let Some(library) = kind_of(&linked) else { continue };
+        if spec.no_pmix && library == MpiLibrary::OpenMpi {
+            return Err(Usage::new(format!(
+                "rank {rank} is linked with {linked}, which needs PMIx; omit -no-pmix"
+            )));
+        }
         match &known {
             None => known = Some((rank, library, linked)),
             Some((_, other, _)) if *other == library => {}
@@ -81,6 +86,10 @@ mod tests {
     }
 
     fn checked(programs: &[&str]) -> Result<(), Usage> {
+        checked_as(programs, &JobSpec::default())
+    }
+
+    fn checked_as(programs: &[&str], spec: &JobSpec) -> Result<(), Usage> {
         let argset = |program: &&str| Argset {
             size: 2,
             program: program.as_bytes().to_vec(),
@@ -95,7 +104,17 @@ mod tests {
             pty: None,
         };
         let argsets = programs.iter().map(argset).collect();
-        check(&JobSpec { argsets, ..JobSpec::default() }, look)
+        check(&JobSpec { argsets, ..spec.clone() }, look)
+    }
+
+    #[test]
+    fn a_program_of_open_mpi_is_refused_without_pmix_even_alone() {
+        let spec = JobSpec { no_pmix: true, ..JobSpec::default() };
+        let refused = checked_as(&["tool", "open-mpi"], &spec).unwrap_err().to_string();
+        assert!(refused.contains("rank 2 is linked with Open MPI ("), "{refused}");
+        assert!(refused.ends_with("which needs PMIx; omit -no-pmix"), "{refused}");
+        assert!(checked_as(&["open-mpi"], &spec).is_err());
+        assert!(checked_as(&["mpich"], &spec).is_ok() && checked(&["open-mpi"]).is_ok());
     }
 
     #[test]

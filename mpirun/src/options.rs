@@ -99,6 +99,8 @@ pub enum Key {
     Limit,
     /// `-memory-alloc-kinds`.
     MemoryKinds,
+    /// `-no-pmix`: managers listen at no port for PMIx clients.
+    NoPmix,
     /// `-map-by`: parts of a host in turn.
     MapBy,
     /// `-m`: merge identical lines.
@@ -379,6 +381,8 @@ pub static OPTIONS: &[Opt] = {
     opt(Programs, Key::InitialErrorHandler, &["initial-errhandler"], &["NAME"],
         "the error handler of MPI before the program sets one: mpi_errors_are_fatal, mpi_errors_abort or \
          mpi_errors_return; Open MPI 5 obeys it, MPICH and Intel MPI have no such setting").of(Argset),
+    opt(Programs, Key::NoPmix, &["no-pmix"], &[],
+        "open no port for PMIx clients; programs of Open MPI need it"),
     opt(Programs, Key::MemoryKinds, &["memory-alloc-kinds"], &["LIST"],
         "the kinds of memory that the job wants to use with MPI, like mpi,system,cuda:device; MPICH 5 obeys \
          it, older MPI libraries do not know it"),

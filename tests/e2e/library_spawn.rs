@@ -138,3 +138,27 @@ fn the_spawn_example_prints_parents_and_children_in_rank_order() {
     }
     suite.only_the_daemon_is_left();
 }
+
+#[test]
+fn a_spawned_program_that_is_not_of_mpi_ends_the_job_instead_of_blocking_its_spawner() {
+    let spawn = "from mpi4py import MPI; MPI.COMM_SELF.Spawn('/bin/true'); print('spawned')";
+    let each = ["MPD_TEST_PYTHON", "MPD_TEST_IMPI_PYTHON", "MPD_TEST_OMPI5011_PYTHON"];
+    for variable in each {
+        let Some(python) = setting(variable) else {
+            skip(&format!("{variable} is not there"));
+            continue;
+        };
+        for options in [&["-n", "1"][..], &["-n", "1", "-on-failure", "continue"]] {
+            let suite = Suite::new();
+            suite.start_daemon();
+            let run = suite.mpirun(options).args([&python, "-c", spawn]).deadline(120);
+            let run = run.env("MPIR_CVAR_CH4_NETMOD", "ofi").env("FI_PROVIDER", "tcp");
+            let output = run.env("I_MPI_SPAWN", "on").env("I_MPI_FABRICS", "ofi").output();
+            output
+                .code(1)
+                .prints("")
+                .says(&["world 1: rank 0: exited with code 0 without MPI_Init", "MPI_Comm_spawn"]);
+            suite.only_the_daemon_is_left();
+        }
+    }
+}

@@ -1,8 +1,7 @@
 //! Directories that a client of PMIx registers for removal at the end of its job. Without a client, the tests give a line.
 
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mpd_tests::surroundings::{setting, skip};
 use nix::sys::signal::Signal;
@@ -11,33 +10,26 @@ use crate::process;
 use crate::run::{Run, wait_until};
 use crate::suite::Suite;
 
-/// A job of two clients that register these directories.
+/// What rank 0 does first: it makes a directory with a file, a directory, and a link to another directory with a file.
+const MAKE: &str = "tree=$1 precious=$2; shift 2; if [ $PMIX_RANK = 0 ]; then mkdir -p $tree/below $precious; \
+     touch $tree/file $tree/below/file $precious/file; ln -s $precious $tree/below/link; fi; exec \"$@\"";
+
+/// A job of two clients that register these directories, after both directories of [`MAKE`] were made.
 fn job(suite: &Suite, mode: &str, directories: &[&Path]) -> Option<Run> {
     let Some(programs) = setting("MPD_TEST_PMIX_DIR") else {
         skip("no client of PMIx");
         return None;
     };
-    let run = suite.mpirun(["-n", "2", &format!("{programs}/pmix_client"), mode]);
-    Some(run.args(directories).deadline(120))
-}
-
-/// A directory with a file, a directory, and a link to another directory with a file; both.
-fn make(suite: &Suite) -> (PathBuf, PathBuf) {
-    let (tree, precious) = (suite.path("tree"), suite.path("precious"));
-    fs::create_dir_all(tree.join("below")).expect("a directory");
-    fs::create_dir_all(&precious).expect("a directory");
-    for file in [tree.join("file"), tree.join("below/file"), precious.join("file")] {
-        fs::write(file, "").expect("a file");
-    }
-    symlink(&precious, tree.join("below/link")).expect("a link");
-    (tree, precious)
+    let run = suite.mpirun(["-n", "2", "bash", "-c", MAKE, "-"]);
+    let run = run.args([suite.path("tree"), suite.path("precious")]);
+    Some(run.arg(format!("{programs}/pmix_client")).arg(mode).args(directories).deadline(120))
 }
 
 #[test]
 fn registered_directories_are_removed_but_no_working_directory_and_nothing_behind_a_link() {
     let suite = Suite::new();
     suite.start_daemon();
-    let (tree, precious) = make(&suite);
+    let (tree, precious) = (suite.path("tree"), suite.path("precious"));
     let work = suite.path("work");
     fs::write(work.join("result"), "").expect("a file");
     let above = work.parent().expect("a directory");
@@ -59,7 +51,7 @@ fn registered_directories_are_removed_after_the_manager_is_killed() {
         if has_daemon {
             suite.start_daemon();
         }
-        let (tree, precious) = make(&suite);
+        let (tree, precious) = (suite.path("tree"), suite.path("precious"));
         let Some(run) = job(&suite, "keep", &[&tree]) else { return };
         let running = run.start();
         wait_until("both have registered it", || running.stdout().lines().count() == 2);
@@ -73,4 +65,27 @@ fn registered_directories_are_removed_after_the_manager_is_killed() {
             suite.gone(&[]);
         }
     }
+}
+
+#[test]
+fn what_was_there_before_the_job_stays_also_in_a_home_that_the_environment_does_not_name() {
+    let suite = Suite::new();
+    suite.start_daemon();
+    let old = suite.path("tree");
+    fs::create_dir_all(old.join("project")).expect("a directory");
+    for file in ["letter", "project/data"] {
+        fs::write(old.join(file), "").expect("a file");
+    }
+    // The clock of files advances by some milliseconds, and a job may begin within them.
+    let newest = || fs::metadata(old.join("project/data")).and_then(|found| found.modified());
+    wait_until("it is older", || {
+        fs::write(suite.path("mark"), "").expect("a file");
+        let mark = fs::metadata(suite.path("mark")).and_then(|found| found.modified());
+        mark.expect("its time") > newest().expect("its time")
+    });
+    let Some(run) = job(&suite, "remove", &[&old]) else { return };
+    run.without_env("HOME").output().code(0);
+    assert!(old.join("letter").exists() && old.join("project/data").exists());
+    assert!(!old.join("file").exists() && !old.join("below").exists());
+    suite.only_the_daemon_is_left();
 }

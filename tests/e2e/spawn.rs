@@ -23,7 +23,7 @@ pub(crate) fn command(
     ];
     lines.extend((1..).zip(arguments).map(|(n, word)| format!("arg{n}={word}")));
     lines.push("preput_num=1".to_owned());
-    lines.push("preput_key_0=PARENT_ROOT_PORT_NAME".to_owned());
+    lines.push("preput_key_0=port_of_spawner".to_owned());
     lines.push("preput_val_0=tag#0$of the parent$".to_owned());
     lines.push(format!("info_num={}", info.len()));
     for (n, (key, value)) in info.iter().enumerate() {
@@ -100,7 +100,7 @@ fn programs_of_one_spawn_form_one_world_with_their_own_appnums() {
 #[test]
 fn children_read_the_key_that_the_parent_passed_with_the_spawn() {
     let output = spawned(&[], |suite| {
-        vec![one(1, &[&suite.program("t-pmi"), "get", "0", "PARENT_ROOT_PORT_NAME"], &[])]
+        vec![one(1, &[&suite.program("t-pmi"), "get", "0", "port_of_spawner"], &[])]
     });
     output.code(0).quiet();
     assert!(output.out().contains("tag#0$of the parent$\n"), "{output}");

@@ -21,7 +21,7 @@ use crate::run::{Output, Run, comes_true, wait_until};
 /// How long after the end of a job all its objects may exist.
 const LEAVE: Duration = Duration::from_secs(8);
 /// The programs that another user needs copies of.
-const PROGRAMS: [&str; 10] = [
+const PROGRAMS: [&str; 11] = [
     "mpd",
     "mpdboot",
     "mpdstate",
@@ -30,6 +30,7 @@ const PROGRAMS: [&str; 10] = [
     "t-exit-with",
     "t-group",
     "t-ipc",
+    "t-raw-pmix",
     "t-run",
     "t-signals",
 ];

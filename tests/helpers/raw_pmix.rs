@@ -11,6 +11,8 @@
 //!     silent                      a connection that sends nothing
 //!     many=COUNT                  so many connections that send nothing and stay open
 //!     flood=MEGABYTES             requests whose replies are not read
+//!     construct=COUNT             so many groups with rank 1, to each of which it contributes 8 MiB; no reply is read
+//!     log=COUNT                   so many texts of 4 KiB for the user; no reply is read
 //!     fence, finalize             as a correct client
 //!     stay                        waits to be killed
 //!
@@ -22,6 +24,10 @@ use std::time::Duration;
 
 use mpd_tests::{argument, rank, say};
 use pmix_proto::connect::Introduction;
+use pmix_proto::encoding::{Encoding, Value};
+use pmix_proto::message::Request;
+use pmix_proto::transport::Header;
+use pmix_proto::view::{Info, Proc};
 
 const BOUND_S: u32 = 60;
 /// How long a client waits for room in its socket.
@@ -83,6 +89,8 @@ impl Client {
                 "opened".to_owned()
             }
             "flood" => self.flood(number()),
+            "construct" => self.pour((0..number()).map(construct)),
+            "log" => self.pour((0..number()).map(|_| log())),
             "fence" => self.fence(),
             "finalize" => self.request(&[2, REQUEST_FINALIZE]),
             "stay" => {
@@ -171,10 +179,25 @@ impl Client {
     fn flood(&mut self, megabytes: usize) -> String {
         let request = [self.header(JOB_INFORMATION.len()), JOB_INFORMATION.to_vec()].concat();
         let many = request.repeat(1_000_000 / request.len());
+        self.write_each(std::iter::repeat_n(many, megabytes))
+    }
+
+    /// Sends requests without reading replies.
+    fn pour(&mut self, requests: impl Iterator<Item = Request>) -> String {
+        let index = self.index;
+        let message = |request: Request| {
+            let payload = request.write(Encoding::Flexible);
+            let length = u32::try_from(payload.len()).expect("a length");
+            [Header { index, tag: 101, length }.write().to_vec(), payload].concat()
+        };
+        self.write_each(requests.map(message))
+    }
+
+    fn write_each(&mut self, messages: impl Iterator<Item = Vec<u8>>) -> String {
         let stream = self.stream.as_mut().expect("a connection");
         stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
-        for _ in 0..megabytes {
-            match stream.write_all(&many) {
+        for message in messages {
+            match stream.write_all(&message) {
                 Ok(()) => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return "stuck".to_owned(),
                 Err(_) => return "closed".to_owned(),
@@ -182,6 +205,22 @@ impl Client {
         }
         "sent".to_owned()
     }
+}
+
+fn construct(number: usize) -> Request {
+    const GIVEN: usize = 8 * 1024 * 1024;
+    let namespace = variable("PMIX_NAMESPACE");
+    let given = Info::new("given", Value::bytes(vec![7; GIVEN]));
+    Request::GroupConstruct {
+        group: format!("group {number}").into_bytes(),
+        procs: vec![Proc::new(namespace.as_str(), 0), Proc::new(namespace, 1)],
+        info: vec![Info::new("pmix.grp.info", Value::of_infos(&[given]))],
+    }
+}
+
+fn log() -> Request {
+    let text = Value::text("x".repeat(4096));
+    Request::Log { time: 0, info: vec![Info::new("pmix.log.stderr", text)], directives: vec![] }
 }
 
 /// The varint of a number below 256.

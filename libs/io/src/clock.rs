@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use mpd_machine::Time;
 use mpd_stdio::format::utc;
+use nix::time::{ClockId, clock_gettime};
 
 /// Times since the start of this clock.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,13 @@ impl Clock {
 pub fn wall() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Microseconds since 1970, by the clock with which the kernel stamps files. It advances by some milliseconds at a time. So
+/// a file that is made later has no earlier time.
+pub fn of_files() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_REALTIME_COARSE).map(Duration::from).unwrap_or_default();
+    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// This time, in microseconds since 1970, as RFC 3339 in UTC with microseconds.

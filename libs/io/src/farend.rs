@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpStream};
 
 use nix::unistd::Pid;
 
-use crate::sockdiag::SocketDiagnosis;
+use crate::sockdiag::{Answer, SocketDiagnosis};
 
 /// The far end, as the kernel shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,61 +24,34 @@ impl FarEnd {
     /// # Errors
     /// The table cannot be read, or does not contain the connection.
     pub fn of(stream: &TcpStream) -> io::Result<Self> {
-        for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
+        Self::in_tables(stream).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::NotFound, "the kernel does not show its far end")
+        })
+    }
+
+    fn in_tables(stream: &TcpStream) -> Option<Self> {
+        // As seen from the far end.
+        let (local, remote) = (stream.peer_addr().ok()?, stream.local_addr().ok()?);
+        ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().find_map(|table| {
             let text = fs::read_to_string(table).unwrap_or_default();
-            if let Some(found) = Self::in_table(&text, stream) {
-                return Ok(found);
-            }
-        }
-        Err(io::Error::new(io::ErrorKind::NotFound, "the kernel does not show its far end"))
+            Self::in_table(&text, local, remote)
+        })
     }
 
-    /// Finds the far ends of connections within this host, over IPv4. `None`: the kernel does not show the connection.
-    pub fn of_all(streams: &[TcpStream]) -> Vec<Option<Self>> {
-        if streams.is_empty() {
-            return Vec::new();
-        }
-        let kernel = SocketDiagnosis::open().ok();
-        let ask = |stream: &TcpStream| {
-            let (SocketAddr::V4(local), SocketAddr::V4(remote)) =
-                (stream.peer_addr().ok()?, stream.local_addr().ok()?)
-            else {
-                return None;
-            };
-            kernel.as_ref()?.connected(local, remote)
-        };
-        let mut far_ends: Vec<_> = streams.iter().map(ask).collect();
-        // The kernel may not answer, or the connection has ended.
-        if far_ends.contains(&None) {
-            let text = fs::read_to_string("/proc/self/net/tcp").unwrap_or_default();
-            for (far_end, stream) in far_ends.iter_mut().zip(streams) {
-                *far_end = far_end.or_else(|| Self::in_table(&text, stream));
-            }
-        }
-        far_ends
+    fn in_table(text: &str, local: SocketAddr, remote: SocketAddr) -> Option<Self> {
+        text.lines().skip(1).find_map(|line| Self::in_line(line, local, remote))
     }
 
-    fn in_table(text: &str, stream: &TcpStream) -> Option<Self> {
-        let ports = (stream.peer_addr().ok()?.port(), stream.local_addr().ok()?.port());
-        text.lines().skip(1).find_map(|line| Self::in_line(line, ports))
-    }
-
-    /// Parses one line of the table. `None` unless it is the connection between these ports, near and far as seen
-    /// from the far end.
-    fn in_line(line: &str, (near, far): (u16, u16)) -> Option<Self> {
+    /// Parses one line of a table. `None` unless it is a connected socket with these addresses.
+    fn in_line(line: &str, local: SocketAddr, remote: SocketAddr) -> Option<Self> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [_, local, remote, state, _, _, _, uid, _, inode, ..] = fields[..] else { return None };
-        let is = |address: &str, port: u16| {
-            let (host, number) = address.split_once(':')?;
-            // Hexadecimal, in the byte order of the machine. An IPv4 address in the table of IPv6 is the last part.
-            let loopback = u32::from_str_radix(host.get(host.len() - 8..)?, 16).ok()?;
-            let is_here = loopback.to_ne_bytes()[0] == 127;
-            (is_here && u16::from_str_radix(number, 16) == Ok(port)).then_some(())
-        };
-        is(local, near).and(is(remote, far))?;
+        let [_, near, far, state, _, _, _, uid, _, inode, ..] = fields[..] else { return None };
         const ESTABLISHED: &str = "01";
-        (state == ESTABLISHED).then_some(())?;
-        Some(Self { uid: uid.parse().ok()?, inode: inode.parse().ok()? })
+        // Another socket of this host may have the same ports at another address.
+        let is_it = state == ESTABLISHED
+            && address(near) == Some(plain(local))
+            && address(far) == Some(plain(remote));
+        is_it.then_some(Self { uid: uid.parse().ok()?, inode: inode.parse().ok()? })
     }
 
     /// Whether the process has the socket open.
@@ -95,13 +68,128 @@ impl FarEnd {
     }
 }
 
+/// Finds the far ends of connections to a listening socket, over IPv4.
+#[derive(Debug, Default)]
+pub struct FarEnds {
+    /// Whether the kernel answers questions about one socket; `None`: not known yet.
+    has_diagnosis: Option<bool>,
+    read_table: bool,
+}
+
+impl FarEnds {
+    /// The far end of each stream. `None`: the far end has closed the connection, or the kernel does not show it.
+    pub fn of(&mut self, streams: &[TcpStream]) -> Vec<Option<FarEnd>> {
+        self.read_table = false;
+        if streams.is_empty() {
+            return Vec::new();
+        }
+        self.by_diagnosis(streams).unwrap_or_else(|| self.by_table(streams))
+    }
+
+    /// Whether the last look needed the table of all sockets. To read it takes the kernel milliseconds.
+    pub const fn read_table(&self) -> bool {
+        self.read_table
+    }
+
+    fn by_table(&mut self, streams: &[TcpStream]) -> Vec<Option<FarEnd>> {
+        self.read_table = true;
+        let text = fs::read_to_string("/proc/self/net/tcp").unwrap_or_default();
+        let look = |stream: &TcpStream| {
+            FarEnd::in_table(&text, stream.peer_addr().ok()?, stream.local_addr().ok()?)
+        };
+        streams.iter().map(look).collect()
+    }
+
+    /// `None`: the kernel does not answer.
+    fn by_diagnosis(&mut self, streams: &[TcpStream]) -> Option<Vec<Option<FarEnd>>> {
+        if self.has_diagnosis == Some(false) {
+            return None;
+        }
+        let kernel = SocketDiagnosis::open().ok()?;
+        streams.iter().map(|stream| self.ask(&kernel, stream)).collect()
+    }
+
+    /// `None`: the kernel has no answers.
+    #[expect(
+        clippy::option_option,
+        reason = "no answer differs from the answer that there is no such socket"
+    )]
+    fn ask(&mut self, kernel: &SocketDiagnosis, stream: &TcpStream) -> Option<Option<FarEnd>> {
+        let (Ok(SocketAddr::V4(local)), Ok(SocketAddr::V4(remote))) =
+            (stream.peer_addr(), stream.local_addr())
+        else {
+            // The far end has reset the connection.
+            return Some(None);
+        };
+        let found = match kernel.look_up(local, remote) {
+            Answer::Socket(socket) => {
+                self.has_diagnosis = Some(true);
+                socket
+            }
+            Answer::Nothing => None,
+            Answer::Failed => return None,
+        };
+        // A kernel without the diagnosis denies every socket, and a listening one is certain to exist.
+        if self.has_diagnosis.is_none() {
+            let anyone = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+            let listener = kernel.look_up(remote, anyone);
+            self.has_diagnosis = Some(matches!(listener, Answer::Socket(_)));
+        }
+        (self.has_diagnosis == Some(true)).then_some(found)
+    }
+}
+
+/// An address of a table: hexadecimal numbers in the byte order of this machine, and the port.
+fn address(text: &str) -> Option<(IpAddr, u16)> {
+    let (host, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let number =
+        |at: usize| Some(u32::from_str_radix(host.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
+    let host = match host.len() {
+        8 => Ipv4Addr::from(number(0)?).into(),
+        32 => {
+            let mut octets = [0; 16];
+            for (at, part) in octets.chunks_mut(4).enumerate() {
+                part.copy_from_slice(&number(at * 8)?);
+            }
+            Ipv6Addr::from(octets).to_canonical()
+        }
+        _ => return None,
+    };
+    Some((host, port))
+}
+
+/// An address of IPv4 in its own form, even if the socket is one of IPv6.
+fn plain(address: SocketAddr) -> (IpAddr, u16) {
+    (address.ip().to_canonical(), address.port())
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::os::fd::AsRawFd as _;
 
+    use nix::sys::socket::{
+        AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, socket,
+    };
     use nix::unistd::{getppid, getuid};
 
     use super::*;
+
+    fn connect_from(local: SocketAddr, remote: SocketAddr) -> TcpStream {
+        let (kind, flags) = (SockType::Stream, SockFlag::SOCK_CLOEXEC);
+        let fd = socket(AddressFamily::Inet, kind, flags, None).unwrap();
+        bind(fd.as_raw_fd(), &SockaddrStorage::from(local)).unwrap();
+        connect(fd.as_raw_fd(), &SockaddrStorage::from(remote)).unwrap();
+        fd.into()
+    }
+
+    /// Looks by diagnosis, if the kernel has it, and in the table.
+    fn both(streams: &[TcpStream]) -> Vec<Option<FarEnd>> {
+        let found = FarEnds::default().of(streams);
+        assert_eq!(FarEnds::default().by_table(streams), found);
+        found
+    }
 
     #[test]
     fn the_far_ends_of_several_connections_are_those_of_single_ones() {
@@ -109,13 +197,61 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let clients = [(); 3].map(|()| TcpStream::connect(address).unwrap());
         let accepted = [(); 3].map(|()| listener.accept().unwrap().0);
-        let far_ends = FarEnd::of_all(&accepted);
+        let far_ends = both(&accepted);
         for (stream, far_end) in accepted.iter().zip(&far_ends) {
             assert_eq!(*far_end, Some(FarEnd::of(stream).unwrap()));
             assert_eq!(far_end.unwrap().uid, getuid().as_raw());
         }
         drop(clients);
-        assert_eq!(FarEnd::of_all(&[]), []);
+        assert_eq!(both(&[]), []);
+    }
+
+    #[test]
+    fn a_closed_connection_has_not_the_far_end_of_another_one_with_its_ports() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = TcpStream::connect(address).unwrap();
+        let port = client.local_addr().unwrap().port();
+        let other = connect_from(([127, 0, 0, 2], port).into(), address);
+        let accepted = [(); 2].map(|()| listener.accept().unwrap().0);
+        // It waits for the other side, and is connected no more.
+        other.shutdown(std::net::Shutdown::Write).unwrap();
+        assert!(FarEnd::of(&accepted[0]).is_ok());
+        assert!(FarEnd::of(&accepted[1]).is_err());
+        assert!(matches!(both(&accepted)[..], [Some(_), None]));
+    }
+
+    #[test]
+    fn a_kernel_that_shows_listening_sockets_is_not_asked_for_its_table() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = TcpStream::connect(address).unwrap();
+        let known = SocketDiagnosis::open().is_ok_and(|kernel| {
+            let SocketAddr::V4(address) = address else { return false };
+            let anyone = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+            matches!(kernel.look_up(address, anyone), Answer::Socket(_))
+        });
+        let accepted = [listener.accept().unwrap().0];
+        drop(client);
+        let mut far_ends = FarEnds::default();
+        assert_eq!(far_ends.of(&accepted), [None]);
+        assert_eq!(far_ends.read_table(), !known);
+    }
+
+    #[test]
+    fn the_addresses_of_both_tables_are_read() {
+        let of =
+            |text: &str| address(text).map(|(host, port)| SocketAddr::new(host, port).to_string());
+        let ours = |bytes: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(bytes));
+        let (loopback, zero) = (ours([127, 0, 0, 1]), ours([0; 4]));
+        assert_eq!(of(&format!("{loopback}:1F90")).unwrap(), "127.0.0.1:8080");
+        let mapped = format!("{zero}{zero}{}{loopback}:0050", ours([0, 0, 0xff, 0xff]));
+        assert_eq!(of(&mapped).unwrap(), "127.0.0.1:80");
+        let one = format!("{zero}{zero}{zero}{}:0050", ours([0, 0, 0, 1]));
+        assert_eq!(of(&one).unwrap(), "[::1]:80");
+        for bad in ["", ":", "7F:1", "0100007F", "0100007F:", "0100007F:10000", "0100007é:1"] {
+            assert_eq!(of(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //!
 //! A path is only the word of a program, so each removal is checked:
 //!
-//! - what is removed belongs to the user of this process;
+//! - what is removed belongs to the user of this process, and was born after the job began;
 //! - a symbolic link is removed, never followed. On the way to a path, links of other users are not followed;
-//! - the root directory, the user's home, the working directories of the job, directories above them, and mount points
-//!   stay, with their contents.
+//! - the root directory, the user's home, the directories of the job, directories above them, and mount points stay, with
+//!   their contents. So do older directories below a registered one.
 //!
 //! Every directory is held open while it is emptied, so another process cannot replace it by a link.
 
@@ -17,7 +17,8 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use mpd_job::record::Registered;
 use nix::errno::Errno;
@@ -39,10 +40,13 @@ const MAX_REPORTS: usize = 16;
 
 /// Removes what still exists. Logs each path that stays although it was registered.
 pub fn remove(registered: &Registered) {
+    let user = geteuid().as_raw();
+    let homes = if registered.directories.is_empty() { Vec::new() } else { homes_of(user) };
+    let kept = registered.kept.iter().map(|path| as_path(path));
     let removal = Removal {
         registered,
-        kept: identities_above(registered.kept.iter().map(|path| as_path(path))),
-        user: geteuid().as_raw(),
+        kept: identities_above(kept.chain(homes.iter().map(PathBuf::as_path))),
+        user,
         reports: Cell::new(0),
     };
     for path in registered.files.iter().map(|path| as_path(path)) {
@@ -84,16 +88,19 @@ impl Removal<'_> {
             return Err(refused("it is a directory"));
         }
         self.check_owner(&found)?;
+        self.check_age(parent, name)?;
         Ok(unlinkat(parent, name, UnlinkatFlags::NoRemoveDir)?)
     }
 
     fn remove_directory(&self, path: &Path) -> io::Result<()> {
         let (parent, name) = self.open_parent(path)?;
         let directory = self.open_directory(&parent, &name)?;
+        // Its birth is looked at before the entries are removed.
+        let age = self.check_age(&parent, &name);
         self.empty(&directory, path, 1)?;
         match self.registered.keeps_top {
             true => Ok(()),
-            false => remove_empty(&parent, &name),
+            false => age.and_then(|()| remove_empty(&parent, &name)),
         }
     }
 
@@ -123,6 +130,7 @@ impl Removal<'_> {
     fn remove_inner(&self, parent: &OwnedFd, path: &Path, depth: usize) -> io::Result<()> {
         let name = path.file_name().unwrap_or_default();
         let directory = self.open_directory(parent, name)?;
+        self.check_age(parent, name)?;
         self.empty(&directory, path, depth + 1)?;
         remove_empty(parent, name)
     }
@@ -151,6 +159,16 @@ impl Removal<'_> {
             return Ok(());
         }
         Err(refused(&format!("it belongs to user {}", crate::rundir::user_name(found.st_uid))))
+    }
+
+    /// Checks that an entry was born after the job began.
+    fn check_age(&self, parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
+        let path = Path::new("/proc/self/fd").join(parent.as_raw_fd().to_string()).join(name);
+        let since = SystemTime::UNIX_EPOCH + Duration::from_micros(self.registered.since);
+        match born(&fs::symlink_metadata(path)?) >= Some(since) {
+            true => Ok(()),
+            false => Err(refused("it is older than the job")),
+        }
     }
 
     /// The directory that has the entry of an absolute path, and the name of the entry.
@@ -190,6 +208,25 @@ impl Removal<'_> {
         }
         Err(refused("it is the root directory"))
     }
+}
+
+/// The homes of a user: that of the account, and that in the environment of this process.
+fn homes_of(user: u32) -> Vec<PathBuf> {
+    let own = std::env::var_os("HOME").map(PathBuf::from);
+    let of_account = crate::names::account(user).map(|account| account.home);
+    own.into_iter().chain(of_account).filter(|home| home.is_absolute()).collect()
+}
+
+/// When a file was born, as far as its file system says.
+fn born(found: &fs::Metadata) -> Option<SystemTime> {
+    found.created().ok().or_else(|| earliest(found))
+}
+
+/// The earliest time that a file has. It was born before the later ones.
+fn earliest(found: &fs::Metadata) -> Option<SystemTime> {
+    let since_epoch =
+        Duration::new(found.ctime().try_into().ok()?, found.ctime_nsec().try_into().ok()?);
+    Some(found.modified().ok()?.min(SystemTime::UNIX_EPOCH + since_epoch))
 }
 
 /// Removes a directory if it is empty. Names that stay may be left in it.
@@ -268,7 +305,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{lchown, symlink};
+    use std::os::unix::fs::{PermissionsExt, lchown, symlink};
     use std::path::PathBuf;
 
     use super::*;
@@ -292,6 +329,66 @@ mod tests {
 
     fn tree(path: &Path) -> Registered {
         Registered { directories: vec![bytes(path)], is_recursive: true, ..Registered::default() }
+    }
+
+    /// A time that is later than those of all existing files, by the clock of files.
+    fn later() -> u64 {
+        let before = crate::clock::of_files();
+        loop {
+            let now = crate::clock::of_files();
+            if now > before {
+                return now;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn what_is_older_than_the_job_stays() {
+        let (_base, at) = base();
+        let since = later();
+        fs::write(at.join("tree/new"), "").unwrap();
+        fs::create_dir(at.join("tree/fresh")).unwrap();
+        fs::write(at.join("tree/fresh/file"), "").unwrap();
+        fs::write(at.join("tree/below/new"), "").unwrap();
+        // A file of the job with an old name, and an old file that the job has changed.
+        fs::write(at.join("tree/b"), "changed").unwrap();
+        let files = vec![bytes(&at.join("file")), bytes(&at.join("tree/new"))];
+        remove(&Registered { files, since, ..tree(&at.join("tree")) });
+        assert!(!at.join("tree/new").exists() && !at.join("tree/fresh").exists());
+        for old in ["file", "tree/a.log", "tree/b", "tree/below/c", "tree/below/new", "tree/link"] {
+            assert!(at.join(old).symlink_metadata().is_ok(), "{old}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_the_job_has_made_goes_and_an_older_one_stays() {
+        let (_base, at) = base();
+        let since = later();
+        fs::create_dir(at.join("new")).unwrap();
+        for directory in ["new", "precious"] {
+            remove(&Registered { since, ..tree(&at.join(directory)) });
+        }
+        assert!(!at.join("new").exists() && at.join("precious/file").exists());
+    }
+
+    #[test]
+    fn without_a_time_of_birth_the_earliest_time_counts() {
+        let (_base, at) = base();
+        let since = later();
+        fs::write(at.join("mark"), "").unwrap();
+        // This changes the last of its times alone.
+        fs::set_permissions(at.join("file"), PermissionsExt::from_mode(0o600)).unwrap();
+        let limit = SystemTime::UNIX_EPOCH + Duration::from_micros(since);
+        let time = |name: &str| earliest(&fs::symlink_metadata(at.join(name)).unwrap());
+        assert!(time("file") < Some(limit) && time("mark") >= Some(limit));
+    }
+
+    #[test]
+    fn the_home_of_the_account_stays_whatever_the_environment_says() {
+        let homes = homes_of(geteuid().as_raw());
+        let account = crate::names::account(geteuid().as_raw()).map(|account| account.home);
+        assert!(account.is_none_or(|home| homes.contains(&home)), "{homes:?}");
     }
 
     #[test]

@@ -42,16 +42,27 @@ impl SocketDiagnosis {
         Ok(Self(socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?))
     }
 
-    /// The socket with these addresses, if it is connected and the kernel answers. A kernel without this diagnosis has
-    /// no answer for any socket.
-    pub(crate) fn connected(&self, local: SocketAddrV4, remote: SocketAddrV4) -> Option<FarEnd> {
+    /// Looks for the socket with these addresses. Without a connected one, the kernel shows the socket that listens at
+    /// the local address. A kernel without this diagnosis answers that there is nothing.
+    pub(crate) fn look_up(&self, local: SocketAddrV4, remote: SocketAddrV4) -> Answer {
         let fd = self.0.as_raw_fd();
-        send(fd, &question(local, remote), MsgFlags::MSG_DONTWAIT).ok()?;
         let mut answer = [0; 512];
         // The kernel answers within the call that asks.
-        let length = recv(fd, &mut answer, MsgFlags::MSG_DONTWAIT).ok()?;
-        read(answer.get(..length)?)
+        let length = send(fd, &question(local, remote), MsgFlags::MSG_DONTWAIT)
+            .and_then(|_| recv(fd, &mut answer, MsgFlags::MSG_DONTWAIT));
+        length.map_or(Answer::Failed, |length| read(answer.get(..length).unwrap_or_default()))
     }
+}
+
+/// What the kernel says about a socket.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It exists. `None`: it is not connected.
+    Socket(Option<FarEnd>),
+    /// It does not exist, or this kernel shows none.
+    Nothing,
+    /// The kernel refused the question, or its answer is not understood.
+    Failed,
 }
 
 fn question(local: SocketAddrV4, remote: SocketAddrV4) -> Vec<u8> {
@@ -79,14 +90,23 @@ fn question(local: SocketAddrV4, remote: SocketAddrV4) -> Vec<u8> {
     bytes
 }
 
-fn read(answer: &[u8]) -> Option<FarEnd> {
+fn read(answer: &[u8]) -> Answer {
     const ESTABLISHED: u8 = 1;
-    let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
-    if kind != BY_FAMILY || *answer.get(HEADER + 1)? != ESTABLISHED {
-        return None;
+    /// `NLMSG_ERROR`.
+    const PROBLEM: u16 = 2;
+    let number = |at: usize| answer.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
+    let kind = answer.get(4..6).and_then(|kind| kind.try_into().ok()).map(u16::from_ne_bytes);
+    match (kind, answer.get(HEADER + 1), number(UID), number(INODE)) {
+        (Some(PROBLEM), ..) => {
+            let nothing = (-libc::ENOENT).cast_unsigned();
+            if number(HEADER) == Some(nothing) { Answer::Nothing } else { Answer::Failed }
+        }
+        (Some(BY_FAMILY), Some(state), Some(uid), Some(inode)) => {
+            let socket = FarEnd { uid, inode: inode.into() };
+            Answer::Socket((*state == ESTABLISHED).then_some(socket))
+        }
+        _ => Answer::Failed,
     }
-    let number = |at: usize| Some(u32::from_ne_bytes(answer.get(at..at + 4)?.try_into().ok()?));
-    Some(FarEnd { uid: number(UID)?, inode: number(INODE)?.into() })
 }
 
 #[cfg(test)]
@@ -108,13 +128,23 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (local, remote) = (v4(stream.local_addr()), v4(stream.peer_addr()));
         let kernel = SocketDiagnosis::open().unwrap();
+        let at = *local.ip();
         // A kernel may be built without this.
-        if let Some(socket) = kernel.connected(local, remote) {
-            assert_eq!(socket.uid, nix::unistd::getuid().as_raw());
-            assert_ne!(socket.inode, 0);
+        match kernel.look_up(local, remote) {
+            Answer::Socket(socket) => {
+                let socket = socket.unwrap();
+                assert_eq!(socket.uid, nix::unistd::getuid().as_raw());
+                assert_ne!(socket.inode, 0);
+                let listening = SocketAddrV4::new(at, remote.port());
+                assert_eq!(
+                    kernel.look_up(listening, SocketAddrV4::new(at, 1)),
+                    Answer::Socket(None)
+                );
+            }
+            other => assert_eq!(other, Answer::Nothing),
         }
-        let nobody = SocketAddrV4::new(*local.ip(), 1);
-        assert_eq!(kernel.connected(local, nobody), None);
+        let nobody = SocketAddrV4::new(at, 1);
+        assert_eq!(kernel.look_up(local, nobody), Answer::Nothing);
     }
 
     #[test]
@@ -124,12 +154,15 @@ mod tests {
         answer[HEADER + 1] = 1;
         answer[UID..UID + 4].copy_from_slice(&7_u32.to_ne_bytes());
         answer[INODE..INODE + 4].copy_from_slice(&9_u32.to_ne_bytes());
-        assert_eq!(read(&answer), Some(FarEnd { uid: 7, inode: 9 }));
-        assert_eq!(read(&answer[..INODE]), None);
+        assert_eq!(read(&answer), Answer::Socket(Some(FarEnd { uid: 7, inode: 9 })));
+        assert_eq!(read(&answer[..INODE]), Answer::Failed);
         answer[HEADER + 1] = 6;
-        assert_eq!(read(&answer), None);
+        assert_eq!(read(&answer), Answer::Socket(None));
         answer[4..6].copy_from_slice(&2_u16.to_ne_bytes());
-        assert_eq!(read(&answer), None);
-        assert_eq!(read(&[]), None);
+        answer[HEADER..HEADER + 4].copy_from_slice(&(-libc::ENOENT).to_ne_bytes());
+        assert_eq!(read(&answer), Answer::Nothing);
+        answer[HEADER..HEADER + 4].copy_from_slice(&(-libc::EPERM).to_ne_bytes());
+        assert_eq!(read(&answer), Answer::Failed);
+        assert_eq!(read(&[]), Answer::Failed);
     }
 }

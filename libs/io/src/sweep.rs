@@ -8,6 +8,7 @@
 use std::fs;
 use std::os::fd::AsRawFd;
 
+use mpd_wire::job::same_secret;
 use nix::libc::{self, SIGKILL};
 use nix::unistd::Pid;
 
@@ -26,11 +27,10 @@ const MAX_ROUNDS: usize = 200;
 /// Processes are visited in order of their number, and new numbers beyond the last one are visited, too. So a process
 /// that keeps forking, whose numbers grow, is overtaken.
 pub fn kill_by_cookie(cookie: &str) -> (usize, bool) {
-    let wanted = format!("{COOKIE}={cookie}");
     let mut killed = 0;
     let mut clean = 0;
     for _ in 0..MAX_ROUNDS {
-        let found = sweep_once(wanted.as_bytes());
+        let found = sweep_once(cookie.as_bytes());
         killed += found;
         clean = if found == 0 { clean + 1 } else { 0 };
         // A process may have forked during the first clean round.
@@ -44,21 +44,24 @@ pub fn kill_by_cookie(cookie: &str) -> (usize, bool) {
 /// Whether this process has that cookie in its environment. It must be a child of the caller, so that its number is not
 /// reused meanwhile.
 pub fn carries(pid: Pid, cookie: &str) -> bool {
-    let wanted = format!("{COOKIE}={cookie}");
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    has(&environment, wanted.as_bytes())
+    has(&environment, cookie.as_bytes())
 }
 
-fn has(environment: &[u8], wanted: &[u8]) -> bool {
-    environment.split(|&byte| byte == 0).any(|variable| variable == wanted)
+fn has(environment: &[u8], cookie: &[u8]) -> bool {
+    let value = |variable: &[u8]| {
+        let rest = variable.strip_prefix(COOKIE.as_bytes())?.strip_prefix(b"=")?;
+        Some(same_secret(rest, cookie))
+    };
+    environment.split(|&byte| byte == 0).filter_map(value).any(|is_same| is_same)
 }
 
-fn sweep_once(wanted: &[u8]) -> usize {
+fn sweep_once(cookie: &[u8]) -> usize {
     let others = all_processes().filter(|&pid| pid != Pid::this());
-    others.filter(|pid| kill_if_carries(pid.as_raw().unsigned_abs(), wanted)).count()
+    others.filter(|pid| kill_if_carries(pid.as_raw().unsigned_abs(), cookie)).count()
 }
 
-fn kill_if_carries(pid: u32, wanted: &[u8]) -> bool {
+fn kill_if_carries(pid: u32, cookie: &[u8]) -> bool {
     let pidfd = match pidfd_open(pid) {
         Ok(pidfd) => Some(pidfd),
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return false,
@@ -66,7 +69,7 @@ fn kill_if_carries(pid: u32, wanted: &[u8]) -> bool {
         Err(_) => None,
     };
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return false };
-    has(&environment, wanted)
+    has(&environment, cookie)
         && match pidfd {
             Some(pidfd) => pidfd_signal(pidfd.as_raw_fd(), SIGKILL).is_ok(),
             None => raw::kill(pid.cast_signed(), SIGKILL).is_ok(),

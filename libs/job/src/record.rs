@@ -52,8 +52,10 @@ pub struct Registered {
     pub ignored: Vec<Bytes>,
     /// Whether the directories themselves stay.
     pub keeps_top: bool,
-    /// Directories that stay, also if they are registered: the home of the user and working directories of the job.
+    /// Directories that stay, also if they are registered: the home of the user, and directories of the job or above it.
     pub kept: Vec<Bytes>,
+    /// When the job began, in microseconds since 1970. What was born before stays.
+    pub since: u64,
 }
 
 /// A directory that only its maker removes.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use mpd_machine::Time;
 use mpd_wire::JobId;
-use mpd_wire::job::namespace_mark;
+use mpd_wire::job::{namespace_mark, same_secret};
 use mpd_wire::message::{MeetingAnswer, MeetingOperation, Payload};
 
 use crate::frame::{Message, Party};
@@ -114,7 +114,7 @@ impl Meetings {
     fn review_arrivals(&mut self, now: Time, key: &str, others: &[(String, JobId)]) {
         let arrived = |(secret, job): &(String, JobId)| {
             let (_, party) = self.peers.get(job)?.early.get(key)?;
-            (party.secret == *secret).then_some(())
+            same_secret(party.secret.as_bytes(), secret.as_bytes()).then_some(())
         };
         if !others.iter().all(|other| arrived(other).is_some()) {
             return;
@@ -176,7 +176,8 @@ impl Meetings {
             return;
         }
         let is_member = |party: &Party| {
-            party.secret != self.secret && meeting.assembly.secrets.contains(&party.secret)
+            let is = |secret: &String| same_secret(party.secret.as_bytes(), secret.as_bytes());
+            !is(&self.secret) && meeting.assembly.secrets.iter().any(is)
         };
         let known = parties.into_iter().filter(is_member);
         let known = known.filter_map(|party| Some((self.job_of(&party.secret)?.clone(), party)));

@@ -207,7 +207,7 @@ pub(crate) fn answer(status: Status, index: u32) -> [u8; 8] {
 }
 
 /// Compares two texts. The time of the comparison does not depend on the number of equal bytes.
-fn equal_in_constant_time(left: &[u8], right: &[u8]) -> bool {
+pub fn equal_in_constant_time(left: &[u8], right: &[u8]) -> bool {
     let differing = left.iter().zip(right).fold(0, |sum, (left, right)| sum | (left ^ right));
     left.len() == right.len() && differing == 0
 }

@@ -44,6 +44,10 @@ pub const MAX_UNREAD: usize = 256 * 1024 * 1024;
 /// Most status codes for which one client may be registered.
 pub const MAX_EVENT_CODES: usize = 4096;
 
+/// Most processes of interest in all registrations of a client. Beyond it a registration is for all processes, and the
+/// library selects.
+pub const MAX_EVENT_PROCS: usize = 64 * 1024;
+
 /// Most events of one job that are kept for processes that register late.
 ///
 /// A job whose ranks end one after another makes one event for each.
@@ -55,8 +59,17 @@ pub const MAX_KEPT_EVENT_BYTES: usize = 1024 * 1024;
 /// Most bytes of one event that a client sends, encoded in the same way. Each host of the job receives it.
 pub const MAX_EVENT_BYTES: usize = 64 * 1024;
 
-/// Most bytes of the keys and values that one rank may commit. [`ENTRY_COST`] is added for each pair.
+/// The budget of one rank: most bytes that its manager keeps for it.
+///
+/// The keys and values that it commits count, with [`ENTRY_COST`] for each pair, and so does all else that lasts. Beyond
+/// the budget these are refused. Requests that wait for their answers count too. While they are beyond it, the session
+/// decodes no further message.
 pub const MAX_RANK_BYTES: usize = 64 * 1024 * 1024;
+
+/// Most bytes of waiting requests of a rank that has used up its budget.
+///
+/// It leaves room for ordinary requests, so that a rank that has committed too much can still fence, abort and finalize.
+pub const MAX_BEYOND: usize = 1024 * 1024;
 
 /// Estimated memory of an entry beside its key and value.
 pub const ENTRY_COST: usize = 96;

@@ -1,5 +1,6 @@
 //! The data that the ranks of one namespace have committed.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
@@ -9,6 +10,9 @@ use crate::limits::{ENTRY_COST, MAX_RANK_BYTES};
 use crate::message::{Put, Scope, write_pairs};
 use crate::status::Status;
 use crate::view::{Info, Pair, Proc};
+
+/// Most bytes of a rank whose encoded pairs are kept as well. A library has some kilobytes.
+const MAX_KEPT_ENCODED: usize = 1024 * 1024;
 
 /// The node of the process that requests data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +49,20 @@ impl Modex {
     ///
     /// The pairs of the rank exceed the limit. The pairs up to the limit are kept.
     pub fn commit(&mut self, rank: u32, puts: impl IntoIterator<Item = Put>) -> Result<(), Status> {
+        self.commit_beside(0, rank, puts)
+    }
+
+    /// The same for a rank for which the manager keeps `others` bytes elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Modex::commit`].
+    pub fn commit_beside(
+        &mut self,
+        others: usize,
+        rank: u32,
+        puts: impl IntoIterator<Item = Put>,
+    ) -> Result<(), Status> {
         let committed = self.ranks.entry(rank).or_default();
         committed.encoded = Encoded::default();
         for put in puts {
@@ -54,7 +72,7 @@ impl Modex {
                 .pairs
                 .get(&slot)
                 .map_or(0, |old| ENTRY_COST + slot.0.len() + size_of(old));
-            if committed.bytes - old + cost > MAX_RANK_BYTES {
+            if others + committed.bytes - old + cost > MAX_RANK_BYTES {
                 return Err(Status::OUT_OF_RESOURCE);
             }
             committed.bytes = committed.bytes - old + cost;
@@ -70,13 +88,19 @@ impl Modex {
     /// The pairs of the rank exceed the limit.
     pub fn qualify(&mut self, rank: u32, pair: Pair) -> Result<(), Status> {
         let committed = self.ranks.entry(rank).or_default();
-        committed.bytes += ENTRY_COST + pair.key.len() + size_of(&pair.value);
-        if committed.bytes > MAX_RANK_BYTES {
+        let bytes = committed.bytes + ENTRY_COST + pair.key.len() + size_of(&pair.value);
+        if bytes > MAX_RANK_BYTES {
             return Err(Status::OUT_OF_RESOURCE);
         }
+        committed.bytes = bytes;
         committed.encoded = Encoded::default();
         committed.qualified.push(pair);
         Ok(())
+    }
+
+    /// The bytes of what the rank has committed.
+    pub fn bytes(&self, rank: u32) -> usize {
+        self.ranks.get(&rank).map_or(0, |committed| committed.bytes)
     }
 
     /// Whether the rank has sent a commit, which may be empty.
@@ -107,7 +131,7 @@ impl Modex {
 
     /// All pairs that the rank has committed for this view, as the answer to `get`.
     pub fn data(&self, proc: &Proc, view: View, encoding: Encoding) -> Option<Vec<u8>> {
-        Some(blob(encoding, proc, self.ranks.get(&proc.rank)?.encoded(view, encoding)))
+        Some(blob(encoding, proc, &self.ranks.get(&proc.rank)?.encoded(view, encoding)))
     }
 
     /// Removes the data of a rank.
@@ -123,13 +147,17 @@ impl Committed {
         seen.map(|((key, _), value)| Pair::new(key.as_slice(), value.clone())).collect()
     }
 
-    fn encoded(&self, view: View, encoding: Encoding) -> &[u8] {
-        self.encoded.0[usize::from(view == View::Local)][usize::from(encoding == Encoding::Fixed)]
-            .get_or_init(|| {
-                let mut pairs = self.pairs_for(view);
-                pairs.extend(self.qualified.iter().cloned());
-                write_pairs(encoding, &pairs)
-            })
+    fn encoded(&self, view: View, encoding: Encoding) -> Cow<'_, [u8]> {
+        let encode = || {
+            let mut pairs = self.pairs_for(view);
+            pairs.extend(self.qualified.iter().cloned());
+            write_pairs(encoding, &pairs)
+        };
+        if self.bytes > MAX_KEPT_ENCODED {
+            return encode().into();
+        }
+        let encoded = &self.encoded.0[usize::from(view == View::Local)];
+        encoded[usize::from(encoding == Encoding::Fixed)].get_or_init(encode).into()
     }
 }
 

@@ -54,6 +54,9 @@ fn four_bytes(bytes: [u8; HEADER], at: usize) -> [u8; 4] {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooLong(pub(crate) u32);
 
+/// Most memory that stays for later messages.
+const MAX_IDLE: usize = 256 * 1024;
+
 /// The received bytes of a client that are not decoded yet.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
@@ -107,6 +110,7 @@ impl Incoming {
         self.begin += HEADER + length;
         if self.begin == self.bytes.len() {
             self.bytes.clear();
+            self.bytes.shrink_to(MAX_IDLE);
             self.begin = 0;
         }
         Ok(Some((header, payload)))

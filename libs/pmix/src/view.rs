@@ -139,6 +139,16 @@ impl Value {
         Self::array(T::KIND, views.iter().map(View::data).collect())
     }
 
+    /// An array of infos.
+    pub fn of_infos(infos: &[Info]) -> Self {
+        Self::array_of(infos)
+    }
+
+    /// An array of processes.
+    pub fn of_procs(procs: &[Proc]) -> Self {
+        Self::array_of(procs)
+    }
+
     /// The process, if the value is a process.
     pub fn as_proc(&self) -> Option<Proc> {
         match self.kind() {

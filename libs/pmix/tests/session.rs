@@ -3,7 +3,9 @@
 use pmix_proto::connect::{Introduction, Refusal};
 use pmix_proto::encoding::{Data, DataType, Encoding, Value};
 use pmix_proto::event_log::OrderedEvent;
-use pmix_proto::limits::{MAX_HANDSHAKE, MAX_KEPT_EVENTS, MAX_MESSAGE, MAX_OPEN};
+use pmix_proto::limits::{
+    MAX_BEYOND, MAX_HANDSHAKE, MAX_KEPT_EVENTS, MAX_MESSAGE, MAX_OPEN, MAX_RANK_BYTES,
+};
 use pmix_proto::message::{Reply, Request};
 use pmix_proto::transport::{HEADER, Header};
 use pmix_proto::view::{App, Info, Proc};
@@ -445,4 +447,76 @@ fn a_notification_needs_targets_exactly_if_its_range_is_a_list() {
         pair.ask(&refused);
         assert_eq!(pair.reply(12), Some((101, Reply::Done(Status::BAD_PARAM))));
     }
+}
+
+/// A request of a given size that waits for another process.
+fn construct(number: u32, bytes: usize) -> Request {
+    let given = Info::new("given", Value::bytes(vec![7; bytes]));
+    Request::GroupConstruct {
+        group: format!("group {number}").into_bytes(),
+        procs: vec![Proc::new("job", 0), Proc::new("job", 1)],
+        info: vec![Info::new("pmix.grp.info", Value::of_infos(&[given]))],
+    }
+}
+
+#[test]
+fn requests_that_wait_count_for_the_budget_of_their_rank_and_beyond_it_none_is_decoded() {
+    for encoding in [Encoding::Fixed, Encoding::Flexible] {
+        let mut pair = Pair::connected(encoding);
+        let large = MAX_MESSAGE / 2;
+        let mut open = Vec::new();
+        while !pair.session.is_over_budget() {
+            let (ticket, _) = pair.ask(&construct(0, large));
+            assert!(pair.session.size_of(ticket) > large);
+            open.push(ticket);
+        }
+        assert_eq!(open.len(), MAX_RANK_BYTES / large);
+        pair.send(7, &fence(&[]));
+        assert_eq!(pair.operation(), None);
+        pair.session.answer(open[0], Answer::Done(Status::SUCCESS));
+        assert!(!pair.session.is_over_budget());
+        assert!(matches!(pair.operation(), Some((_, Operation::Fence { .. }))));
+        // The end of the stream is not delayed.
+        pair.ask(&construct(1, large));
+        assert!(pair.session.is_over_budget());
+        pair.send(8, &Request::Finalize);
+        assert_eq!(pair.operation(), None);
+        pair.session.end_of_stream();
+        assert_eq!(pair.operation().map(|(_, operation)| operation), Some(Operation::Finalized));
+    }
+}
+
+#[test]
+fn small_requests_of_a_rank_that_has_used_up_its_budget_are_decoded() {
+    let mut pair = Pair::connected(Encoding::Flexible);
+    pair.session.set_lasting(2 * MAX_RANK_BYTES);
+    for number in 0..100 {
+        pair.ask(&construct(number, 100));
+    }
+    assert!(!pair.session.is_over_budget());
+    pair.ask(&construct(100, MAX_BEYOND));
+    assert!(pair.session.is_over_budget());
+    pair.session.set_lasting(0);
+    assert!(!pair.session.is_over_budget());
+}
+
+#[test]
+fn many_processes_of_interest_make_a_registration_for_all() {
+    let mut pair = Pair::connected(Encoding::Flexible);
+    let procs: Vec<Proc> = (0..1000).map(|rank| Proc::new("elsewhere", rank)).collect();
+    let event = |code: i32, number| {
+        let source = Proc::new("job", 0);
+        let info = vec![Info::new("pmix.evproc", Proc::new("job", 0).value())];
+        let (status, range) = (Status(code), Range::Namespace);
+        let event = Event { status, source, range, targets: vec![], info };
+        OrderedEvent { number, has_default: false, event }
+    };
+    for code in 1..=100 {
+        let info = vec![Info::new("pmix.evproc", Value::of_procs(&procs))];
+        pair.send(1, &Request::Register { codes: vec![Status(-1000 - code)], info });
+        while pair.operation().is_some() {}
+    }
+    // The first registrations have their processes, the last ones have all.
+    assert!(!pair.session.notify(&event(-1001, 1)));
+    assert!(pair.session.notify(&event(-1100, 2)));
 }

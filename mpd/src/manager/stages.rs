@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use mio::Events;
 use mpd_job::manager::Input;
+use mpd_wire::message::Class;
 
+use super::pmi::Room;
 use super::process::Process;
 
 impl Process {
@@ -57,7 +59,7 @@ const STAGES: [fn(&mut Process); 30] = [
     take_signals,
     |p| p.ranks.start_some(&mut p.common.turn(), p.ending.is_stopping()),
     |p| p.stdio.feed_ready(&mut p.common.turn()),
-    |p| p.pmi.serve(&mut p.common.turn()),
+    serve_pmi,
     |p| p.pmi.flush(&mut p.common.turn()),
     |p| p.spawns.place_next(&mut p.common.turn(), p.pump.machine()),
     |p| p.stdio.serve_sources(&mut p.common.turn()),
@@ -114,6 +116,20 @@ fn take_signals(process: &mut Process) {
     if signals.iter().any(|&s| s != libc::SIGCHLD) {
         process.common.turn().post(Input::Kill);
     }
+}
+
+/// Serves the clients of PMI. What they send to the user and to other hosts must not fill the queues there.
+fn serve_pmi(process: &mut Process) {
+    const MAX_TEXTS: usize = 256 * 1024;
+    const MAX_EVENTS: usize = 16 * 1024 * 1024;
+    let texts = match process.common.job.is_root() {
+        true => process.upstream.console_waiting(),
+        false => process.links.most_queued(Class::Control),
+    };
+    let events = process.links.most_queued(Class::Collective);
+    let room =
+        Room { texts: MAX_TEXTS.saturating_sub(texts), events: MAX_EVENTS.saturating_sub(events) };
+    process.pmi.serve(&mut process.common.turn(), room);
 }
 
 /// Lets the machine report what ranks did, and writes the answers to ranks. A rank may already have its next

@@ -163,6 +163,7 @@ fn job_lines(
         ),
         ("ranks may leave", flag(spec.elastic)),
         ("ranks may run alone", flag(spec.allow_alone)),
+        ("no PMIx", flag(spec.no_pmix)),
         ("universe size", spec.universe_size.map(|n| n.to_string())),
         ("memory kinds", spec.memory_kinds.clone()),
         ("status file", exits.status_file.as_ref().map(path)),

@@ -1,12 +1,14 @@
 //! Attacks by processes that can reach a daemon's port, its socket or its files. The letters and numbers are
 //! those of GUARANTEES.md.
 
+mod budgets;
 mod channel;
 mod floods;
 mod launches;
 mod leftovers;
 mod names;
 mod outsiders;
+mod pmix_port;
 mod secrets;
 
 use std::net::SocketAddr;

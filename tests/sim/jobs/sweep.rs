@@ -265,7 +265,9 @@ fn every_reported_failure_happened(cluster: &Cluster) {
     match failure {
         Failure::Rank { rank, end } => assert_eq!(process(rank).end, Some(*end)),
         Failure::NotFinalized { rank } => assert_eq!(process(rank).pmi, Pmi::Initialized),
-        Failure::RanAlone { rank, .. } => assert_eq!(process(rank).pmi, Pmi::Unused),
+        Failure::RanAlone { rank, .. } | Failure::NotInitialized { rank } => {
+            assert_eq!(process(rank).pmi, Pmi::Unused);
+        }
         Failure::LeftOthersWaiting { rank } => assert!(process(rank).end.is_some()),
         Failure::HostLost { host: lost, .. } => {
             assert_eq!(host.as_ref().map(ToString::to_string).as_ref(), Some(lost));

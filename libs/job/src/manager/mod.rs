@@ -96,6 +96,8 @@ pub struct WorldPlan {
     pub kvsname: String,
     /// Hosts that join the job for this world.
     pub joining: Vec<HostSlice>,
+    /// Whether its spawner waits until its ranks have initialised MPI.
+    pub is_awaited: bool,
 }
 
 /// The end of a spawned world.

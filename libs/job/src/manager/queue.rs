@@ -168,14 +168,14 @@ impl<T> SpawnQueue<T> {
         self.last.as_ref()
     }
 
-    /// The plan of a world of `size` ranks. It has the numbers of the world, and the daemon's placement by tree index.
+    /// The plan of a world of `size` ranks; `is_awaited` as in [`WorldPlan`]. It has the numbers of the world, and the daemon's placement by tree index.
     /// `last` is the host that the daemon used last, `hosts` are the hosts of the job.
     ///
     /// # Errors
     /// A message for the user: there is no plan.
     pub fn plan(
         &mut self,
-        (spawner, size): (Option<Rank>, u32),
+        (spawner, size, is_awaited): (Option<Rank>, u32, bool),
         kvsname: &str,
         hosts: &HostSlices,
         (placed, last): (Vec<HostSlice>, DaemonName),
@@ -198,7 +198,7 @@ impl<T> SpawnQueue<T> {
             return Err(problem.to_owned());
         }
         let kvsname = world.kvsname(kvsname);
-        Ok(WorldPlan { world, parts, spawner, kvsname, joining })
+        Ok(WorldPlan { world, parts, spawner, kvsname, joining, is_awaited })
     }
 }
 
@@ -301,7 +301,8 @@ mod tests {
         let mut queue = SpawnQueue::<()>::new(4);
         let hosts = host_slices(2, 2);
         let both = placed(&[(1, 0, 0), (5, 1, 2)]);
-        let mut plan = |size, placed| queue.plan((Some(Rank(3)), size), "kvs", &hosts, placed);
+        let mut plan =
+            |size, placed| queue.plan((Some(Rank(3)), size, false), "kvs", &hosts, placed);
         let first = plan(3, both).unwrap();
         assert_eq!(first.world, World { number: 1, first: Rank(4), size: 3 });
         let ranges = |low, high| RankSet::from_ranges(vec![(low, high)]);

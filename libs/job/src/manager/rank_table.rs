@@ -54,6 +54,8 @@ pub(super) struct Spawned {
     pub(super) kvsname: String,
     /// The reason of a failed start, and the host.
     pub(super) failure: Option<(DaemonName, Failure)>,
+    /// The spawner waits until the ranks have initialised MPI.
+    pub(super) is_awaited: bool,
 }
 
 #[derive(Debug)]
@@ -101,6 +103,8 @@ pub(super) struct Ended {
     pub(super) is_unwanted: bool,
     /// A user wants it to end.
     pub(super) is_retired: bool,
+    /// A rank of another world waits until it has initialised MPI.
+    pub(super) is_awaited: bool,
 }
 
 /// All ranks of the job, by world.
@@ -261,6 +265,7 @@ impl RankTable {
             first: entry.world.first,
             pmi,
             is_retired,
+            is_awaited: entry.spawned.as_ref().is_some_and(|spawned| spawned.is_awaited),
             is_unwanted: entry.is_given_up || entry.spawned.as_ref().is_some_and(is_failed),
         };
         self.living -= 1;

@@ -29,7 +29,7 @@ impl Job {
 
     /// Starts a world that the daemon has placed.
     pub(super) fn spawn(&mut self, plan: WorldPlan) {
-        let WorldPlan { world, parts, spawner, kvsname, joining } = plan;
+        let WorldPlan { world, parts, spawner, kvsname, joining, is_awaited } = plan;
         if spawner.is_some_and(|spawner| !self.rank_table.lives(spawner)) {
             // The rank that asked for the world has ended.
             return;
@@ -50,7 +50,7 @@ impl Job {
             self.command(Down::Grow { from, host_slices: joining });
         }
         let stage = Stage::Preparing;
-        let spawned = Spawned { stage, spawner, kvsname, failure: None };
+        let spawned = Spawned { stage, spawner, kvsname, failure: None, is_awaited };
         self.rank_table.add(world, parts.clone(), Some(spawned));
         if let Some(spawner) = spawner {
             self.rank_table.connect(spawner, world.number, true);

@@ -23,6 +23,11 @@ impl<'a> Reader<'a> {
         Self { bytes, encoding, items_left: MAX_ITEMS, depth: 0 }
     }
 
+    /// The estimated memory of the decoded data, without the bytes of texts.
+    pub(crate) const fn decoded(&self) -> usize {
+        (MAX_ITEMS - self.items_left) * size_of::<Data>()
+    }
+
     /// Whether all bytes are read.
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()

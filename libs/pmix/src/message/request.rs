@@ -134,6 +134,15 @@ impl Request {
         release: [u32; 3],
         payload: &[u8],
     ) -> Result<Self, ProtocolError> {
+        Self::read_sized(encoding, release, payload).map(|(request, _)| request)
+    }
+
+    /// The same, with the estimated memory of the request in bytes.
+    pub(crate) fn read_sized(
+        encoding: Encoding,
+        release: [u32; 3],
+        payload: &[u8],
+    ) -> Result<(Self, usize), ProtocolError> {
         let mut reader = Reader::new(encoding, payload);
         let bad =
             |command| move |(field, error)| ProtocolError::BadRequest { command, field, error };
@@ -143,7 +152,8 @@ impl Request {
             _ => u8::MAX,
         };
         let row = table::row(number).ok_or(ProtocolError::UnknownCommand(number))?;
-        Self::read_row(row, release, &mut reader, encoding).map_err(bad(row.name))
+        let request = Self::read_row(row, release, &mut reader, encoding).map_err(bad(row.name))?;
+        Ok((request, payload.len() + reader.decoded()))
     }
 
     fn read_row(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event_log::OrderedEvent;
-use crate::limits::{MAX_EVENT_CODES, MAX_KEPT_EVENTS};
+use crate::limits::{MAX_EVENT_CODES, MAX_EVENT_PROCS, MAX_KEPT_EVENTS};
 use crate::status::Status;
 use crate::view::{Info, Proc, WILDCARD};
 
@@ -27,6 +27,9 @@ impl Registrations {
     ) -> Result<Vec<Status>, Status> {
         let affected = Info::find(info, "pmix.evproc").or(Info::find(info, "pmix.evaffected"));
         let affected = affected.and_then(|value| value.as_procs());
+        let known: usize = self.codes.values().flatten().map(Vec::len).sum();
+        let more = affected.as_ref().map_or(0, |procs| procs.len() * codes.len().max(1));
+        let affected = affected.filter(|_| known + more <= MAX_EVENT_PROCS);
         let default = [Status::DEFAULT_HANDLER];
         let codes = if codes.is_empty() { &default[..] } else { codes };
         let mut new = Vec::new();

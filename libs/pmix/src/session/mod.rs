@@ -28,7 +28,7 @@ use crate::connect::{self, Introduction, Refusal};
 use crate::encoding::{Data, Encoding};
 use crate::error::ProtocolError;
 use crate::event_log::OrderedEvent;
-use crate::limits::{MAX_MESSAGE, MAX_OPEN, MAX_OUTPUT, MAX_UNREAD};
+use crate::limits::{MAX_BEYOND, MAX_MESSAGE, MAX_OPEN, MAX_OUTPUT, MAX_RANK_BYTES, MAX_UNREAD};
 use crate::message::{self, GroupForm, Reply, Request};
 use crate::status::Status;
 use crate::transport::{Header, Incoming, Outgoing, TAG_EVENT};
@@ -55,6 +55,10 @@ pub struct Session {
     client: Client,
     /// The requests that wait for answers.
     open: BTreeMap<Ticket, Open>,
+    /// Their bytes.
+    open_bytes: usize,
+    /// What else the manager keeps for the rank, in bytes.
+    lasting: usize,
     next_ticket: Ticket,
     events: Registrations,
     operations: VecDeque<(Ticket, Operation)>,
@@ -78,6 +82,8 @@ struct Client {
 struct Open {
     tag: u32,
     command: u8,
+    /// The estimated memory of the request.
+    bytes: usize,
 }
 
 impl Default for Session {
@@ -100,6 +106,8 @@ impl Session {
             incoming: Incoming::default(),
             client,
             open: BTreeMap::new(),
+            open_bytes: 0,
+            lasting: 0,
             next_ticket: Ticket::FIRST,
             events: Registrations::default(),
             operations: VecDeque::new(),
@@ -164,7 +172,7 @@ impl Session {
     ///
     /// The request must be open, or the connection closed.
     pub fn answer(&mut self, ticket: Ticket, answer: Answer<'_>) {
-        let Some(open) = self.open.remove(&ticket) else {
+        let Some(open) = self.take_open(ticket) else {
             debug_assert!(self.phase == Phase::Closed, "{answer:?} answers no open request");
             return;
         };
@@ -174,9 +182,32 @@ impl Session {
 
     /// The timeout that the client gave for this request has expired.
     pub fn expire(&mut self, ticket: Ticket) {
-        if let Some(open) = self.open.remove(&ticket) {
+        if let Some(open) = self.take_open(ticket) {
             self.send_reply(open, &Reply::Done(Status::TIMEOUT));
         }
+    }
+
+    fn take_open(&mut self, ticket: Ticket) -> Option<Open> {
+        let open = self.open.remove(&ticket)?;
+        self.open_bytes -= open.bytes;
+        Some(open)
+    }
+
+    /// The estimated memory of a request that waits for its answer.
+    pub fn size_of(&self, ticket: Ticket) -> usize {
+        self.open.get(&ticket).map_or(0, |open| open.bytes)
+    }
+
+    /// Sets what the manager keeps for the rank besides requests that wait, in bytes.
+    pub const fn set_lasting(&mut self, bytes: usize) {
+        self.lasting = bytes;
+    }
+
+    /// Whether the requests that wait use more than the rank's budget. No message is decoded then, and no bytes should
+    /// be read, until some requests are answered.
+    pub const fn is_over_budget(&self) -> bool {
+        let waiting = self.open_bytes;
+        waiting > MAX_BEYOND && waiting + self.lasting > MAX_RANK_BYTES
     }
 
     /// Sends an event if the client is registered for it and has not got it. Returns whether it was sent.
@@ -231,7 +262,7 @@ impl Session {
         while self.operations.is_empty() && !self.is_undecided {
             if self.has_ended {
                 self.output.clear();
-            } else if self.output.waiting().len() >= MAX_OUTPUT {
+            } else if self.is_over_budget() || self.output.waiting().len() >= MAX_OUTPUT {
                 return;
             }
             let took = match self.phase {
@@ -284,9 +315,9 @@ impl Session {
 
     fn take_request(&mut self, tag: u32, payload: &[u8]) {
         let command = command_of(self.client.encoding, payload);
-        let open = Open { tag, command: command.unwrap_or(u8::MAX) };
-        match Request::read(self.client.encoding, self.client.release, payload) {
-            Ok(request) => self.perform(open, request),
+        let open = Open { tag, command: command.unwrap_or(u8::MAX), bytes: 0 };
+        match Request::read_sized(self.client.encoding, self.client.release, payload) {
+            Ok((request, bytes)) => self.perform(Open { bytes, ..open }, request),
             Err(error) => {
                 let status = match error {
                     ProtocolError::UnknownCommand(_) => Status::NOT_SUPPORTED,
@@ -338,6 +369,7 @@ impl Session {
                 self.send_reply(open, &Reply::Done(Status::OUT_OF_RESOURCE));
             }
             Ok(operation) => {
+                self.open_bytes += open.bytes;
                 self.open.insert(self.next_ticket, open);
                 self.queue(operation);
             }
@@ -416,6 +448,7 @@ impl Session {
         self.phase = Phase::Closed;
         self.incoming.clear();
         self.open.clear();
+        self.open_bytes = 0;
     }
 }
 

@@ -17,7 +17,7 @@ use crate::job::spawn::{SpawnOptions, SpawnPolicy};
 use crate::job::spec::{AbortScope, Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
 
 /// Format number, the first byte of every encoded specification.
-const VERSION: u8 = 14;
+const VERSION: u8 = 15;
 
 impl JobSpec {
     /// The specification as bytes.
@@ -60,6 +60,7 @@ impl JobSpec {
             w.u8(niceness.cast_unsigned());
         }
         w.flag(self.allow_alone);
+        w.flag(self.no_pmix);
         w.option(self.record.as_deref());
         w.u32(self.environments.len());
         for environment in &self.environments {
@@ -108,7 +109,7 @@ impl JobSpec {
         let hold = r.flag()?;
         let closed = [r.flag()?, r.flag()?, r.flag()?];
         let niceness = if r.flag()? { Some(r.u8()?.cast_signed()) } else { None };
-        let allow_alone = r.flag()?;
+        let [allow_alone, no_pmix] = [r.flag()?, r.flag()?];
         let record = r.option()?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
@@ -143,6 +144,7 @@ impl JobSpec {
             closed,
             niceness,
             allow_alone,
+            no_pmix,
         })
     }
 }
@@ -453,6 +455,7 @@ mod tests {
             closed: [false, true, false],
             niceness: Some(-3),
             allow_alone: true,
+            no_pmix: true,
             record: Some(b"/tmp/logs".to_vec()),
         }
     }

@@ -93,6 +93,11 @@ pub enum Failure {
         /// Which rank.
         rank: Rank,
     },
+    /// A rank that MPI has spawned exited with code 0 and never initialised MPI, for which its spawner waits.
+    NotInitialized {
+        /// Which rank.
+        rank: Rank,
+    },
     /// A rank ended while other ranks wait for it in a fence.
     LeftOthersWaiting {
         /// The rank that ended.
@@ -199,6 +204,7 @@ impl Failure {
             Self::Rank { rank, .. }
             | Self::Aborted { rank, .. }
             | Self::NotFinalized { rank }
+            | Self::NotInitialized { rank }
             | Self::LeftOthersWaiting { rank }
             | Self::RanAlone { rank, .. }
             | Self::CannotExecute { rank, .. }
@@ -252,6 +258,7 @@ impl Failure {
                 code => code,
             },
             Self::NotFinalized { .. }
+            | Self::NotInitialized { .. }
             | Self::LeftOthersWaiting { .. }
             | Self::RanAlone { .. }
             | Self::BrokeProtocol { .. } => 1,
@@ -286,6 +293,11 @@ impl fmt::Display for Failure {
             Self::NotFinalized { rank } => write!(
                 f,
                 "rank {rank}: exited with code 0 after MPI_Init without MPI_Finalize; the job was ended"
+            ),
+            Self::NotInitialized { rank } => write!(
+                f,
+                "rank {rank}: exited with code 0 without MPI_Init, for which the rank waits that called MPI_Comm_spawn; the \
+                 job was ended"
             ),
             Self::LeftOthersWaiting { rank } => {
                 write!(f, "rank {rank}: ended while other ranks wait for it; the job was ended")

@@ -31,7 +31,7 @@ pub use host_slice::{FAN_OUT, HostSlice, HostSlices, InvalidHostSlices, MAX_HOST
 pub use library::MpiLibrary;
 pub use notice::Notice;
 pub use placement_options::{Binding, HostChoice, MAX_GPUS, PlacementSpec, RankOrder, Spread};
-pub use secret::{Cookie, JobKey, KEY_LENGTH, members_mark, namespace_mark};
+pub use secret::{Cookie, JobKey, KEY_LENGTH, members_mark, namespace_mark, same_secret};
 pub use spawn::{SpawnBlock, SpawnOptions, SpawnPlacement, SpawnPolicy};
 pub use spec::{
     AbortScope, Argset, ArgumentFormat, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec,

@@ -14,7 +14,7 @@ pub const KEY_LENGTH: usize = 32;
 
 /// The 32 random bytes that secure the connections among the managers of one job. On the wire 64
 /// hexadecimal digits, only in messages that are encrypted under another key.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct JobKey(Zeroizing<[u8; KEY_LENGTH]>);
 
 impl JobKey {
@@ -51,6 +51,21 @@ fn mark(purpose: &[u8], text: &str) -> String {
     hex::encode(hmac::sign(&key, text.as_bytes()).as_ref())
 }
 
+/// Whether two secrets are equal. The time of the comparison does not depend on the number of equal bytes.
+pub fn same_secret(one: &[u8], other: &[u8]) -> bool {
+    let key = |secret: &[u8]| hmac::Key::new(hmac::HMAC_SHA256, secret);
+    const LABEL: &[u8] = b"mpd1 same";
+    hmac::verify(&key(one), LABEL, hmac::sign(&key(other), LABEL).as_ref()).is_ok()
+}
+
+impl PartialEq for JobKey {
+    fn eq(&self, other: &Self) -> bool {
+        same_secret(&self.0[..], &other.0[..])
+    }
+}
+
+impl Eq for JobKey {}
+
 impl fmt::Debug for JobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JobKey(..)")
@@ -79,7 +94,7 @@ const COOKIE_LENGTH: usize = 16;
 
 /// The 16 random bytes that mark the environment of every process of the job, see [`Cookie::at`].
 /// On the wire 32 hexadecimal digits.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Cookie([u8; COOKIE_LENGTH]);
 
 impl Cookie {
@@ -94,6 +109,14 @@ impl Cookie {
         format!("{}-{tree_index}", hex::encode(&self.0))
     }
 }
+
+impl PartialEq for Cookie {
+    fn eq(&self, other: &Self) -> bool {
+        same_secret(&self.0, &other.0)
+    }
+}
+
+impl Eq for Cookie {}
 
 impl fmt::Debug for Cookie {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -128,6 +151,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Cookie>(&json).unwrap(), cookie);
         assert_eq!(cookie.at(17), format!("{}-17", "5a".repeat(16)));
         assert_ne!(cookie.at(1), cookie.at(11));
+        assert!(cookie != Cookie::from_bytes([0x5b; COOKIE_LENGTH]));
         assert!(!format!("{cookie:?}").contains("5a"));
         for bad in ["precious", "../../../../home/alice/precious1", "5a", ""] {
             assert!(serde_json::from_str::<Cookie>(&format!("\"{bad}\"")).is_err(), "{bad}");
@@ -151,5 +175,13 @@ mod tests {
         assert_eq!(secret.len(), 32);
         assert!(!secret.contains("a5a5"));
         assert_ne!(secret, JobKey::from_bytes([0xa6; KEY_LENGTH]).pmix_secret());
+    }
+
+    #[test]
+    fn secrets_are_the_same_only_if_all_their_bytes_and_lengths_are() {
+        assert!(same_secret(b"abc", b"abc") && same_secret(b"", b""));
+        for other in [&b"abd"[..], b"ab", b"abcd", b"bbc", b""] {
+            assert!(!same_secret(b"abc", other) && !same_secret(other, b"abc"), "{other:?}");
+        }
     }
 }

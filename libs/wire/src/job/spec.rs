@@ -65,6 +65,8 @@ pub struct JobSpec {
     pub niceness: Option<i8>,
     /// Whether the ranks may use an MPI library without PMI, for which each of them is rank 0 of 1.
     pub allow_alone: bool,
+    /// Whether the managers offer no PMIx, so that they listen at no port.
+    pub no_pmix: bool,
     /// Whether the ranks get no answer to PMI requests until the console continues the job. A
     /// debugger attaches meanwhile.
     pub hold: bool,

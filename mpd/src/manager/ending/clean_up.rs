@@ -34,6 +34,8 @@ pub(crate) struct CleanUp {
     children: BTreeMap<Pid, u64>,
     groups: Rc<Groups>,
     registered: Vec<Registered>,
+    /// When the job began here, in microseconds since 1970.
+    since: u64,
     /// The notes for a daemon, in case this manager is killed. They hold the lock of the job's record.
     notes: Notes,
 }
@@ -55,6 +57,7 @@ impl CleanUp {
             children: BTreeMap::new(),
             groups: Rc::default(),
             registered: Vec::new(),
+            since: mpd_io::clock::of_files(),
             notes,
         };
         // The job has made nothing yet. The next note is written before something is made.
@@ -133,6 +136,7 @@ impl CleanUp {
 
     /// Notes what a program has registered for removal.
     pub(crate) fn register(&mut self, registered: Registered) {
+        let registered = Registered { since: self.since, ..registered };
         self.notes.add(&Note::Registered(registered.clone()));
         self.registered.push(registered);
     }

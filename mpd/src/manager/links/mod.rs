@@ -230,6 +230,11 @@ impl Links {
         self.branches.send_bytes(to, kind, bytes);
     }
 
+    /// The bytes of a class that wait for the link with the most.
+    pub(super) fn most_queued(&self, class: Class) -> usize {
+        self.branches.most_queued(class)
+    }
+
     /// Whether all output for the parent has been sent.
     pub(super) fn is_all_up(&self, job: &Job) -> bool {
         let nothing_waits = |class| self.branches.queued(LinkEnd::Parent, class) == 0;

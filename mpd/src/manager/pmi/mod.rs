@@ -37,6 +37,7 @@ use self::connection::{Connection, facts};
 use self::libraries::is_of_mpich;
 use self::names::{Asker, Names};
 use self::pmix::Pmix;
+pub(super) use self::pmix::Room;
 use self::space::Space;
 use self::transfer::ReadProgress;
 use super::caller::{Caller, Wish};
@@ -200,7 +201,7 @@ impl Pmi {
         let facts = facts(world, rank, turn.job.spec.universe_size);
         let connection = Connection::new(client, facts);
         self.connections.insert(rank, Connection { socket: Some(socket), ..connection });
-        self.pmix.rank_started(rank, client);
+        self.pmix.rank_started(turn, rank, client);
         if client == Client::Adopted {
             self.answering.push(rank);
         }
@@ -280,7 +281,9 @@ impl Pmi {
     }
 
     /// Reads each connection with unread data once. A connection that may have more is read again later.
-    pub(super) fn serve(&mut self, turn: &mut Turn<'_>) {
+    /// `room` is what texts and events of clients may take on their way out.
+    pub(super) fn serve(&mut self, turn: &mut Turn<'_>, room: Room) {
+        self.pmix.note_room(room);
         if !self.is_paused {
             self.pmix.serve(turn);
             self.ask_for_names_of_pmix(turn);
@@ -434,6 +437,7 @@ impl Pmi {
                 if turn.job.is_first(rank) {
                     turn.report(Event::Speaks);
                 }
+                self.pmix.speaks_pmi(rank);
                 turn.post(Input::Initialized(rank));
             }
             Operation::Finalized => turn.post(Input::Finalized(rank)),

@@ -239,7 +239,8 @@ impl Spawns {
     ) {
         match SpawnOrder::decode(&bytes) {
             Ok(order) => {
-                let request = Request { size: order.spec.size(), order: bytes.into() };
+                let (size, is_awaited) = (order.spec.size(), order.is_of_mpi());
+                let request = Request { size, is_awaited, order: bytes.into() };
                 self.enqueue(turn, machine, (Some(spawner), request));
             }
             Err(e) => refuse(turn, Some(spawner), &e.to_string()),
@@ -264,7 +265,8 @@ impl Spawns {
     pub(super) fn enlarge(&mut self, turn: &mut Turn<'_>, machine: &Manager, count: u32) {
         match growth_of(turn.job, count) {
             Ok(order) => {
-                let request = Request { order: order.encode().into(), size: count };
+                let order = order.encode().into();
+                let request = Request { order, size: count, is_awaited: false };
                 self.enqueue(turn, machine, (None, request));
             }
             Err(problem) => refuse(turn, None, &problem),
@@ -338,7 +340,7 @@ impl Spawns {
         match outcome {
             Placing::Done { host_slices, last } => {
                 let (kvsname, hosts) = (&turn.job.order.kvsname, &turn.job.order.host_slices);
-                let asked = (spawner, request.size);
+                let asked = (spawner, request.size, request.is_awaited);
                 match self.queue.plan(asked, kvsname, hosts, (host_slices, last)) {
                     Ok(plan) => {
                         // A world that the machine refused was never announced.
@@ -501,7 +503,7 @@ mod tests {
         let mut queue = SpawnQueue::new(1);
         let mut bytes = 0;
         for rank in 0..100_000 {
-            let request = Request { order: order.encode().into(), size: 1 };
+            let request = Request { order: order.encode().into(), size: 1, is_awaited: true };
             bytes += request.order.len() + 2 * size_of::<(Option<Rank>, Request)>();
             assert!(queue.push(Some(Rank(rank)), request));
         }

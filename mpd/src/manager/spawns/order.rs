@@ -85,6 +85,20 @@ impl SpawnOrder {
         pairs.filter_map(|pair| split(pair)).map(|(k, v)| (k.to_vec(), v.to_vec())).collect()
     }
 
+    /// Whether a call of `MPI_Comm_spawn` made it. Such an order names the port at which the spawner waits. MPICH and its
+    /// descendants put it into the key-value space, Open MPI into the environment.
+    pub(crate) fn is_of_mpi(&self) -> bool {
+        let (preput, environments) = match self.spec.environments.split_last() {
+            Some((preput, environments)) => (&preput[..], environments),
+            None => return false,
+        };
+        let names = |pairs: &[Bytes], name: &[u8]| {
+            pairs.iter().any(|pair| split(pair).is_some_and(|(other, _)| other == name))
+        };
+        names(preput, b"PARENT_ROOT_PORT_NAME")
+            || environments.iter().any(|variables| names(variables, b"OMPI_PARENT_PORT"))
+    }
+
     /// The programs with complete environments, and with the job's way of binding and of giving GPUs. The lines of a rank file are
     /// for the ranks of the first world only. The hosts are placed already, but their lists may tell their GPUs.
     pub(crate) fn completed_by(self, job: &JobSpec) -> JobSpec {
@@ -212,5 +226,25 @@ pub(crate) mod tests {
         assert_eq!((whole.placement.gpus, whole.placement.hosts), (Some(2), vec![host(4)]));
         assert_eq!(whole.argsets[0].hosts, Some(vec![host(2)]));
         assert_eq!(whole.argsets[1].hosts, None);
+    }
+
+    #[test]
+    fn a_spawn_with_the_port_of_a_spawner_that_waits_is_one_of_mpi() {
+        let is_of_mpi = |environments: &[&[&str]]| {
+            let order = SpawnOrder {
+                spec: spec(environments, environments.len() - 1),
+                parent: "kvs".to_owned(),
+                rank: Rank(0),
+                of_user: false,
+                inherits: Vec::new(),
+                appnums: Vec::new(),
+                blocks: Vec::new(),
+            };
+            order.is_of_mpi()
+        };
+        assert!(is_of_mpi(&[&["A=b"], &["x=y", "PARENT_ROOT_PORT_NAME=tag#0$"]]));
+        assert!(is_of_mpi(&[&["A=b"], &["OMPI_PARENT_PORT=1.0:2"], &[]]));
+        assert!(!is_of_mpi(&[&["PARENT_ROOT_PORT_NAME=tag#0$"], &["port=x"]]));
+        assert!(!is_of_mpi(&[&["OMPI_PARENT_PORTS=1"], &["OMPI_PARENT_PORT=1"]]));
     }
 }

@@ -5,4 +5,6 @@
 pub(super) struct Request {
     pub(super) order: Box<[u8]>,
     pub(super) size: u32,
+    /// The spawner waits until the processes have initialised MPI.
+    pub(super) is_awaited: bool,
 }

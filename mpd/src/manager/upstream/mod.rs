@@ -34,7 +34,7 @@ use super::event::{Event, ForLinks, ForStdio, Mark};
 /// Ends per message, so that a frame stays far below its limit.
 const ENDS_PER_MESSAGE: usize = 4096;
 
-/// Most unread bytes of a console before ends of spawned ranks are left out.
+/// Most unread bytes of a console before ends of spawned ranks, and lines for the user, are left out.
 const MAX_UNREPORTED: usize = 16 << 20;
 
 /// The time between two attempts to find a daemon.
@@ -69,6 +69,8 @@ pub(super) struct Upstream {
     notices: Vec<Notice>,
     /// Number of ends of spawned ranks that were left out, since the console did not read.
     ends_left_out: u64,
+    /// The same for lines for the user.
+    notices_left_out: u64,
     /// The exit code of the job and the ends of its ranks, while the daemon's report of the launch is awaited.
     finishing: Option<(u8, Vec<RankEnd>)>,
     timers: Timers<Timer>,
@@ -86,6 +88,7 @@ impl Upstream {
             hops: None,
             notices: job.order.notices.clone(),
             ends_left_out: 0,
+            notices_left_out: 0,
             finishing: None,
             timers: Timers::default(),
         }
@@ -260,8 +263,27 @@ impl Upstream {
         self.console.report(&JobNews::Crashed { rank, crash });
     }
 
+    /// Bytes that the console has not accepted yet.
+    pub(super) fn console_waiting(&self) -> usize {
+        self.console.waiting()
+    }
+
+    /// Sends a line for the user. Ranks of any host may cause such lines, and the console may read none.
     pub(super) fn report_notice(&mut self, text: String) {
+        if self.console.waiting() > MAX_UNREPORTED {
+            self.notices_left_out += 1;
+            return;
+        }
+        self.report_left_out();
         self.console.report(&JobNews::Notice(Notice::major(text)));
+    }
+
+    fn report_left_out(&mut self) {
+        let count = std::mem::take(&mut self.notices_left_out);
+        if count > 0 {
+            let text = format!("{count} lines were left out here, since mpirun did not take them");
+            self.console.report(&JobNews::Notice(Notice::major(text)));
+        }
     }
 
     /// Sends the notices of the placement to the user, before the ranks of this host are started.
@@ -353,6 +375,7 @@ impl Upstream {
                 tree: host_slices.subtree_depth(0),
             });
         }
+        self.report_left_out();
         if turn.job.spec.report_ends {
             if self.ends_left_out > 0 {
                 self.console.report(&JobNews::EndsLeftOut { ranks: self.ends_left_out });

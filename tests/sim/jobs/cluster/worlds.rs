@@ -41,7 +41,14 @@ impl Cluster {
         let kvsname = "kvs".to_owned();
         self.turn(
             0,
-            Input::Spawn(WorldPlan { world, parts, spawner: Some(spawner), kvsname, joining }),
+            Input::Spawn(WorldPlan {
+                world,
+                parts,
+                spawner: Some(spawner),
+                kvsname,
+                joining,
+                is_awaited: false,
+            }),
         );
     }
 

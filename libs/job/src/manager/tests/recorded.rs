@@ -66,6 +66,7 @@ fn every_input_reads_back_what_it_prints() {
             spawner: Some(Rank(0)),
             kvsname: "kvs_1".into(),
             joining: Vec::new(),
+            is_awaited: true,
         }),
         Input::WorldConnection { from: Rank(1), number: 1, joined: false },
     ] {

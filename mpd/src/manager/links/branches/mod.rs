@@ -278,6 +278,11 @@ impl Branches {
         self.index_of(to).map_or(0, |index| self.branches[index].machine.queued(class))
     }
 
+    /// The bytes of a class that wait for the link with the most.
+    pub(crate) fn most_queued(&self, class: Class) -> usize {
+        self.branches.iter().map(|branch| branch.machine.queued(class)).max().unwrap_or(0)
+    }
+
     /// Closes a link after everything is sent. It has no further events.
     pub(crate) fn close(&mut self, to: LinkEnd) {
         let Some(index) = self.index_of(to) else { return };

@@ -42,6 +42,8 @@ pub(super) struct ClientConnection {
     pub(super) misses_events: bool,
     /// The client has received the data of all ranks of a world.
     pub(super) has_all: bool,
+    /// It is not read until its rank is within its budget.
+    is_held: bool,
     /// The client has closed its end, so the end of the stream is to be read.
     pub(super) is_ending: bool,
 }
@@ -63,8 +65,22 @@ impl ClientConnection {
             gets: 0,
             misses_events: false,
             has_all: false,
+            is_held: false,
             is_ending: false,
         })
+    }
+
+    /// Whether nothing is to be read now, because the requests of the client that wait use its budget.
+    pub(super) const fn waits_for_budget(&mut self) -> bool {
+        self.is_held = !self.is_ending && self.session.is_over_budget();
+        self.is_held
+    }
+
+    /// Whether the client is to be read again, since some of its requests were answered.
+    pub(super) const fn may_continue(&mut self) -> bool {
+        let may = self.is_held && !self.session.is_over_budget();
+        self.is_held &= !may;
+        may
     }
 
     /// Reads once.

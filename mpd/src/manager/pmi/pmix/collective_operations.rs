@@ -49,6 +49,10 @@ impl Pmix {
             Ok(collective) => collective,
             Err(status) => return self.answer(waiter, Answer::Done(status)),
         };
+        let bytes = self.size_of(waiter);
+        if !self.has_budget(turn.job, rank, bytes) {
+            return self.answer(waiter, Answer::Done(Status::OUT_OF_RESOURCE));
+        }
         let members: Rc<[Proc]> = procs.as_slice().into();
         self.limit(turn, waiter, *timeout);
         if let Collective::Group(group) = &collective
@@ -69,7 +73,7 @@ impl Pmix {
         }
         let entries = self.collectives.waiting.entry(collective.clone()).or_default();
         let entries = entries.entry(rank).or_default();
-        entries.push_back(Entry { waiter: Some(waiter), purpose, members });
+        entries.push_back(Entry { waiter: Some(waiter), purpose, members, bytes });
         if entries.len() == 1 {
             enter(turn, rank, &collective);
         }
@@ -147,6 +151,8 @@ impl Pmix {
         let context = contributed.first_key_value().map(|(_, (context, _))| *context);
         self.qualify(turn.job, contributed, context);
         for (rank, entry) in released {
+            self.collectives.left(rank, &entry);
+            self.recount(turn.job, rank);
             let Some(waiter) = entry.waiter else { continue };
             let status = met.unwrap_or_else(|| self.status_of(turn.job, &entry.members));
             self.answer_member(turn, (waiter, rank), &entry, (status, context));

@@ -37,6 +37,8 @@ pub(super) struct Entry {
     pub(super) waiter: Option<Waiter>,
     pub(super) purpose: Purpose,
     pub(super) members: Rc<[Proc]>,
+    /// The estimated memory of the request, with what it contributes to a group.
+    pub(super) bytes: usize,
 }
 
 /// What a member contributes to a group, and its proposal for the group's number.
@@ -51,18 +53,37 @@ pub(super) struct Collectives {
     pub(super) met: BTreeMap<FenceGroup, Status>,
     /// How many numbers of groups were proposed here.
     contexts: u32,
+    /// The memory of entries whose waiters are gone.
+    abandoned: BTreeMap<Rank, usize>,
 }
 
 impl Collectives {
     /// Forgets the waiters that match. Their ranks stay in the fence.
     pub(super) fn withdraw(&mut self, matches: impl Fn(&Waiter) -> bool) {
-        for entry in self.waiting.values_mut().flat_map(BTreeMap::values_mut).flatten() {
-            entry.waiter = entry.waiter.filter(|waiter| !matches(waiter));
+        for (rank, entries) in self.waiting.values_mut().flatten() {
+            for entry in entries {
+                if entry.waiter.take_if(|waiter| matches(waiter)).is_some() {
+                    *self.abandoned.entry(*rank).or_default() += entry.bytes;
+                }
+            }
         }
+    }
+
+    /// Notes that an entry of a rank is gone.
+    pub(super) fn left(&mut self, rank: Rank, entry: &Entry) {
+        if let (None, Some(bytes)) = (entry.waiter, self.abandoned.get_mut(&rank)) {
+            *bytes = bytes.saturating_sub(entry.bytes);
+        }
+    }
+
+    /// The memory of a rank's entries without waiters.
+    pub(super) fn abandoned(&self, rank: Rank) -> usize {
+        self.abandoned.get(&rank).copied().unwrap_or(0)
     }
 
     /// Forgets a rank that has ended.
     pub(super) fn forget(&mut self, rank: Rank) {
+        self.abandoned.remove(&rank);
         self.waiting.retain(|_, ranks| {
             ranks.remove(&rank);
             !ranks.is_empty()

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use mpd_placement::locality::{Topology, list};
 use mpd_wire::Rank;
 use mpd_wire::job::World as Numbers;
+use pmix_proto::connect::equal_in_constant_time;
 use pmix_proto::environment::{Settings, variables};
 use pmix_proto::job_info::{Job as Facts, Node, Program, Rank as Placed};
 use pmix_proto::view::Proc;
@@ -25,7 +26,7 @@ pub(super) fn namespace(job: &Job, number: u32) -> String {
 /// The number of a world of this job, by its namespace.
 pub(super) fn number_of(job: &Job, name: &[u8]) -> Option<u32> {
     let number = std::str::from_utf8(name).ok()?.rsplit('-').next()?.parse().ok()?;
-    (namespace(job, number).as_bytes() == name).then_some(number)
+    equal_in_constant_time(namespace(job, number).as_bytes(), name).then_some(number)
 }
 
 /// The secret part of a namespace of any job.

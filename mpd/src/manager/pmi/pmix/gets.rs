@@ -22,7 +22,7 @@ use crate::manager::context::{Job, Turn};
 use crate::manager::event::{Client, ForLinks};
 use crate::manager::links::LinkEnd;
 
-/// Most requests of other hosts that may wait here.
+/// Most requests of other hosts that may wait here, and most requests to other hosts.
 const MAX_REQUESTS: usize = 64 * 1024;
 
 /// Most bytes of the data of a whole world that a client receives with its first get.
@@ -187,6 +187,9 @@ impl Pmix {
             (Requester::Client(waiter), Some(rank)) => match self.find(turn.job, &pending_get) {
                 Found::Yes(data) => self.answer_data(turn.job, (waiter, rank), data),
                 Found::No => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
+                Found::NotYet if self.gets.asked.len() >= MAX_REQUESTS => {
+                    self.answer(waiter, Answer::Done(Status::OUT_OF_RESOURCE));
+                }
                 Found::NotYet => {
                     self.limit_get(turn, waiter);
                     self.ask_host(turn, rank, &pending_get.key);

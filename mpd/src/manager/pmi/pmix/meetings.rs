@@ -10,7 +10,7 @@ use std::time::Duration;
 use mpd_job::manager::Input;
 use mpd_machine::Pump;
 use mpd_meeting::{Assembly, Cause, Effect, Ended, Failure, Meetings, Output, Party};
-use mpd_wire::job::members_mark;
+use mpd_wire::job::{members_mark, same_secret};
 use mpd_wire::message::{FenceGroup, FenceMembers, ManagerReport};
 use mpd_wire::{JobId, Rank};
 use pmix_proto::encoding::Value;
@@ -215,7 +215,9 @@ impl Pmix {
             let Description(described) = described.map_err(|_| Status::UNPACK_FAILURE)?;
             for world in described {
                 let is_member = roll.procs.iter().any(|(name, _)| *name == world.namespace);
-                if !is_member || describe::secret_in(&world.namespace) != Some(&party.secret[..]) {
+                let is_its = describe::secret_in(&world.namespace)
+                    .is_some_and(|of| same_secret(of.as_bytes(), party.secret.as_bytes()));
+                if !is_member || !is_its {
                     return Err(Status::BAD_PARAM);
                 }
                 let size = world.checked_size().ok_or(Status::BAD_PARAM)?;

@@ -13,6 +13,8 @@
 //! | [`published`], [`name_requests`] | names that clients publish and look up |
 //! | [`dynamic`] | processes that clients spawn |
 //! | [`events`], [`notice`] | events of clients, and of ranks that failed |
+//! | [`ledger`] | what is kept for each rank, up to its budget |
+//! | [`logs`] | texts and events of clients on their way out |
 //! | [`clean_up`] | files and directories that clients register for removal |
 
 mod across_jobs;
@@ -26,7 +28,9 @@ mod events;
 mod foreign_message;
 mod gets;
 mod known_worlds;
+mod ledger;
 mod listener;
+mod logs;
 mod meetings;
 mod name_requests;
 mod notice;
@@ -56,7 +60,10 @@ use self::client_connection::{ClientConnection, Clients};
 pub(super) use self::collectives::Collective;
 use self::collectives::Collectives;
 pub(in crate::manager) use self::describe::variables_of;
-use self::listener::Listener;
+use self::ledger::Ledger;
+use self::listener::{Accepted, Listener};
+use self::logs::Logs;
+pub(in crate::manager) use self::logs::Room;
 use self::name_requests::NameRequests;
 pub(super) use self::name_requests::plain_value;
 use self::pending_gets::Gets;
@@ -76,6 +83,7 @@ const CLOSED_GRACE: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// When to accept again after descriptors have run out, or while too many connections have not introduced themselves.
+/// Also after a foreign connection, unless a rank here may be behind it.
 const REST: Duration = Duration::from_millis(100);
 
 /// Most connections that have not introduced themselves, besides one for each rank here.
@@ -85,6 +93,10 @@ const MAX_UNIDENTIFIED: usize = 64;
 enum Timer {
     /// Descriptors may be free again.
     Accept,
+    /// There may be room for texts and events.
+    Out,
+    /// The rest after foreign connections is over.
+    Rest,
     /// A connection should have introduced itself.
     Introduce(usize),
     /// A client that closed its connection early should have ended.
@@ -101,6 +113,8 @@ pub(super) struct Pmix {
     clients: Clients,
     /// The ranks whose processes have not ended.
     running: BTreeMap<Rank, Client>,
+    /// Those that may connect: they have no PMIx connection and no PMI session.
+    expected: BTreeSet<Rank>,
     /// By the first rank of the world.
     worlds_data: BTreeMap<Rank, WorldData>,
     others: OtherWorlds,
@@ -110,6 +124,8 @@ pub(super) struct Pmix {
     name_requests: NameRequests,
     spawning: Spawning,
     clean_ups: CleanUps,
+    ledger: Ledger,
+    logs: Logs,
     /// The number of the last event.
     last_event: u64,
     /// That of this host, once it is needed.
@@ -128,6 +144,10 @@ impl Pmix {
 
     /// Listens, since ranks are about to start. Returns the port. Without one, clients of PMIx run alone.
     pub(super) fn open(&mut self, turn: &mut Turn<'_>) -> Option<u16> {
+        if turn.job.spec.no_pmix {
+            self.clients.bound = None;
+            return None;
+        }
         match Listener::open(turn.registry, self.clients.bound.take()) {
             Ok(listener) => Some(self.clients.listener.insert(listener).port),
             Err(e) => {
@@ -145,7 +165,11 @@ impl Pmix {
                 .clients
                 .listener
                 .as_ref()
-                .is_some_and(|listener| listener.is_ready && !self.timers.is_set(Timer::Accept))
+                .is_some_and(|listener| listener.is_ready && !self.is_paused())
+    }
+
+    fn is_paused(&self) -> bool {
+        self.timers.is_set(Timer::Accept) || self.timers.is_set(Timer::Rest)
     }
 
     pub(super) fn has_answers(&self) -> bool {
@@ -161,19 +185,24 @@ impl Pmix {
         while let Some(timer) = self.timers.pop_expired(turn.now()) {
             match timer {
                 Timer::Accept => self.close_unidentified(turn),
+                Timer::Rest => self.resume(turn),
+                Timer::Out => self.send_waiting(turn),
                 Timer::Introduce(number) => self.close(turn, number),
                 Timer::Lost(rank) => {
                     let problem = "closed its PMIx connection before MPI_Finalize".to_owned();
                     turn.post(Input::BrokeProtocol(rank, problem));
                 }
-                Timer::Answer(waiter) => self.expire_request(waiter),
+                Timer::Answer(waiter) => self.expire_request(turn.job, waiter),
                 Timer::Look(number) => self.look_again(turn.job, number),
             }
         }
     }
 
-    fn expire_request(&mut self, (number, ticket): Waiter) {
+    fn expire_request(&mut self, job: &Job, (number, ticket): Waiter) {
         self.withdraw(|waiter| *waiter == (number, ticket));
+        if let Some(rank) = self.rank_of(number) {
+            self.recount(job, rank);
+        }
         if let Some(connection) = self.clients.connections.get_mut(&number) {
             connection.session.expire(ticket);
             self.clients.answering.insert(number);
@@ -185,6 +214,7 @@ impl Pmix {
         self.collectives.withdraw(&matches);
         self.gets.withdraw(&matches);
         self.name_requests.withdraw(&matches);
+        self.logs.withdraw(&matches);
         self.spawning.retain(|_, waiter| !matches(waiter));
         for pending in self.others.pending.values_mut() {
             pending.retain(|one| !matches(&one.waiter()));
@@ -194,13 +224,27 @@ impl Pmix {
     // ----- ranks and worlds -----
 
     /// Notes that the process of a rank runs.
-    pub(super) fn rank_started(&mut self, rank: Rank, client: Client) {
+    pub(super) fn rank_started(&mut self, turn: &Turn<'_>, rank: Rank, client: Client) {
         self.running.insert(rank, client);
+        self.expect(turn, rank);
+    }
+
+    /// Notes that a rank may connect.
+    fn expect(&mut self, turn: &Turn<'_>, rank: Rank) {
+        if self.running.contains_key(&rank) && self.expected.insert(rank) {
+            self.resume(turn);
+        }
+    }
+
+    /// Notes that a rank speaks PMI.
+    pub(super) fn speaks_pmi(&mut self, rank: Rank) {
+        self.expected.remove(&rank);
     }
 
     /// Notes that the process of a rank has ended, or has left the job.
     pub(super) fn rank_ended(&mut self, turn: &mut Turn<'_>, rank: Rank) {
         self.running.remove(&rank);
+        self.expected.remove(&rank);
         let first = self.collective(turn.job, rank).map(|(first, _)| first);
         if let Some(first) = first {
             self.world_data(first).ended.insert(rank);
@@ -266,17 +310,20 @@ impl Pmix {
     }
 
     fn accept(&mut self, turn: &mut Turn<'_>) {
-        let listener = self.clients.listener.as_mut().filter(|listener| listener.is_ready);
-        let Some(listener) = listener else { return };
-        if self.timers.is_set(Timer::Accept) {
-            return;
-        }
-        let streams = listener.accept().unwrap_or_else(|e| {
+        let is_paused = self.is_paused();
+        let listener = self.clients.listener.as_mut();
+        let Some(listener) = listener.filter(|it| it.is_ready && !is_paused) else { return };
+        let accepted = listener.accept().unwrap_or_else(|e| {
             log::warn!("cannot accept a PMIx client: {e}");
             self.timers.set(Timer::Accept, turn.now() + REST);
-            Vec::new()
+            Accepted::default()
         });
-        for stream in streams {
+        // Those of other users wait, so that their number does not matter. An own one may wait among them.
+        if accepted.met_foreign && (accepted.was_slow || self.expected.is_empty()) {
+            listener.rest(turn.registry);
+            self.timers.set(Timer::Rest, turn.now() + REST);
+        }
+        for stream in accepted.own {
             let number = self.clients.next;
             match ClientConnection::new(turn.registry, FIRST_PMIX + number, stream) {
                 Ok(connection) => drop(self.clients.connections.insert(number, connection)),
@@ -292,6 +339,16 @@ impl Pmix {
         // Among many others, a rank has time to introduce itself.
         if !self.too_many_unidentified().is_empty() {
             self.timers.set(Timer::Accept, turn.now() + REST);
+        }
+    }
+
+    /// Ends a rest of the listener.
+    fn resume(&mut self, turn: &Turn<'_>) {
+        self.timers.stop(Timer::Rest);
+        let resumed = self.clients.listener.as_mut().map(|listener| listener.resume(turn.registry));
+        if let Some(Err(e)) = resumed {
+            log::warn!("cannot watch for PMIx clients: {e}");
+            self.timers.set(Timer::Rest, turn.now() + REST);
         }
     }
 
@@ -317,6 +374,10 @@ impl Pmix {
         let Some(connection) = self.clients.connections.get_mut(&number) else {
             return ReadProgress::Drained;
         };
+        if connection.waits_for_budget() {
+            self.note_over_budget(turn, number);
+            return ReadProgress::Drained;
+        }
         let progress = connection.read(&mut self.buffer);
         if progress == ReadProgress::Closed {
             self.end_of_stream(turn, number);
@@ -355,6 +416,7 @@ impl Pmix {
         }
         if let Some(rank) = connection.rank {
             self.clients.admitted.remove(&rank);
+            self.expect(turn, rank);
             log::debug!("rank {}: its PMIx connection is closed", turn.job.name_of(rank));
         }
     }
@@ -399,6 +461,9 @@ impl Pmix {
             self.perform_operations(turn, number);
             let Some(connection) = self.clients.connections.get_mut(&number) else { continue };
             connection.flush();
+            if connection.may_continue() {
+                self.clients.talking.push_back(number);
+            }
             if connection.session.is_to_be_closed() {
                 self.close(turn, number);
                 continue;
@@ -425,6 +490,12 @@ impl Pmix {
             let limit = Duration::from_secs(seconds.into());
             self.timers.set(Timer::Answer(waiter), turn.now() + limit);
         }
+    }
+
+    /// The estimated memory of a request that waits.
+    fn size_of(&self, (number, ticket): Waiter) -> usize {
+        let connection = self.clients.connections.get(&number);
+        connection.map_or(0, |connection| connection.session.size_of(ticket))
     }
 
     /// The rank of an admitted connection.

@@ -14,15 +14,13 @@ use pmix_proto::connect::{Expectation, Introduction};
 use pmix_proto::view::WILDCARD;
 use pmix_proto::{Answer, Operation, ProtocolError, Status, job_info};
 
+use super::clean_up::{self, Addition};
 use super::waiter::Waiter;
 use super::world_info::WorldInfo;
 use super::{Pmix, Timer, describe};
 use crate::manager::context::Turn;
 use crate::manager::event::{Client, Event};
 use crate::manager::pmi::libraries::is_of_open_mpi;
-
-/// Longest text of a library for the user.
-const MAX_LOG: usize = 4096;
 
 impl Pmix {
     pub(super) fn perform(&mut self, turn: &mut Turn<'_>, waiter: Waiter, operation: Operation) {
@@ -44,9 +42,12 @@ impl Pmix {
                 if puts.iter().any(|put| is_of_open_mpi(&put.pair.key)) {
                     turn.post(Input::Uses(rank, MpiLibrary::OpenMpi));
                 }
+                let others = self.kept_beside(rank);
                 let world_data = self.world_data(first);
-                let status = world_data.modex.commit(own, puts).err().unwrap_or(Status::SUCCESS);
+                let committed = world_data.modex.commit_beside(others, own, puts);
+                let status = committed.err().unwrap_or(Status::SUCCESS);
                 world_data.fresh.insert(rank);
+                self.recount(turn.job, rank);
                 self.answer(waiter, Answer::Done(status));
                 self.review_gets(turn);
             }
@@ -63,19 +64,23 @@ impl Pmix {
             | Operation::Lookup { .. }
             | Operation::Unpublish { .. }) => self.inquire(turn, (waiter, rank), name),
             Operation::Spawn(spawn) => self.spawn(turn, waiter, spawn),
-            Operation::Notify(event) => self.forward(turn, (waiter, rank), event),
+            outward @ Operation::Notify(_) => self.send_out(turn, (waiter, rank), outward),
             Operation::Registered { codes } => self.deliver_late(turn, waiter.0, &codes),
             Operation::Query(_) => {
                 self.answer(waiter, Answer::Answers(Status::NOT_SUPPORTED, &[]));
             }
             Operation::CleanUp(clean_up) => {
-                let status = self.clean_ups.register(turn, clean_up);
-                self.answer(waiter, Answer::Done(status));
+                let bytes = clean_up::cost(&clean_up);
+                let status = match self.has_budget(turn.job, rank, bytes) {
+                    true => self.clean_ups.register(turn, clean_up),
+                    false => Err(Status::OUT_OF_RESOURCE),
+                };
+                if status == Ok(Addition::New) {
+                    self.charge(turn.job, rank, bytes);
+                }
+                self.answer(waiter, Answer::Done(status.err().unwrap_or(Status::SUCCESS)));
             }
-            Operation::Log { text, .. } => {
-                self.answer(waiter, Answer::Done(Status::SUCCESS));
-                self.pass_on_text(turn, rank, &text);
-            }
+            outward @ Operation::Log { .. } => self.send_out(turn, (waiter, rank), outward),
             Operation::Finalized => turn.post(Input::Finalized(rank)),
             Operation::Abort { status, message, .. } => {
                 turn.report(Event::Aborts(rank));
@@ -121,6 +126,8 @@ impl Pmix {
                 connection.rank = Some(rank);
                 connection.session.admit(introduction, encoding, introduction.rank);
                 self.clients.admitted.insert(rank, number);
+                self.expected.remove(&rank);
+                self.recount(turn.job, rank);
                 self.initialized(turn, rank);
             }
             (Err(refusal), _) => {
@@ -161,16 +168,6 @@ impl Pmix {
         });
         let described = Rc::clone(described);
         self.answer(waiter, Answer::JobInfo(&described));
-    }
-
-    /// Shows the user a text of a library, line by line.
-    fn pass_on_text(&self, turn: &mut Turn<'_>, rank: Rank, text: &[u8]) {
-        let name = turn.job.name_of(rank);
-        let text = String::from_utf8_lossy(&text[..text.len().min(MAX_LOG)]);
-        let is_rule = |line: &str| line.bytes().all(|byte| byte == b'-' || byte == b' ');
-        for line in text.lines().filter(|line| !is_rule(line)) {
-            turn.post(Input::Notice(format!("rank {name}: {}", one_line(line.trim()))));
-        }
     }
 
     /// Reports misbehaviour to the user once per rank; further reports would not help.
