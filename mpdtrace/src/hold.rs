@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::Duration;
 
@@ -55,6 +55,22 @@ pub fn run(
             return Ok(code);
         }
     }
+}
+
+/// The first argument of a process that becomes the command. The second one is the process that holds the slots.
+const COMMAND: &str = "--as-command";
+
+/// Becomes the command, if these arguments are for that. It gets SIGTERM when the process dies that holds its slots. Does
+/// not return then, unless the command cannot be executed.
+pub fn as_command(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+    let mut rest = arguments.skip(1);
+    rest.next().filter(|first| first == COMMAND)?;
+    let owner = rest.next()?.to_str()?.parse().ok()?;
+    let program = rest.next()?;
+    slots::end_with(Pid::from_raw(owner), Signal::SIGTERM);
+    let error = Command::new(&program).args(rest).exec();
+    tool::warn(NAME, &format!("cannot execute {}: {error}", program.to_string_lossy()));
+    Some(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }))
 }
 
 #[derive(Debug)]
@@ -184,27 +200,21 @@ impl Hold<'_> {
 
     fn start(&mut self, id: &AllocId, granted: &[Part]) -> Result<()> {
         self.tell(&format!("{id} has {}", parts(granted)));
-        let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]).env(VARIABLE, id.to_string());
+        // The command begins as a copy of this program, see `as_command`.
+        let own = std::process::id().to_string();
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0(NAME).args([COMMAND, &own]).args(self.command);
+        command.env(VARIABLE, id.to_string());
         command.env(slots::LIST_VARIABLE, parts(granted));
         command.envs(strings_of(&self.strings));
-        command.env(slots::OWNER_VARIABLE, std::process::id().to_string());
+        command.env(slots::OWNER_VARIABLE, own);
         if let Some(ring) = &self.options.ring {
             command.env("MPD_RING", ring);
         }
         if let Some(rundir) = &self.options.rundir {
             command.env(mpd_io::rundir::VARIABLE, std::path::absolute(rundir)?);
         }
-        match command.spawn() {
-            Ok(child) => self.child = Some(child),
-            Err(error) => {
-                let shown = self.command[0].to_string_lossy();
-                tool::warn(NAME, &format!("cannot execute {shown}: {error}"));
-                let code = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
-                // The slots are free when this process has ended.
-                std::process::exit(code);
-            }
-        }
+        self.child = Some(command.spawn().context("cannot start a process for the command")?);
         Ok(())
     }
 

@@ -121,3 +121,39 @@ fn the_number_of_managers_in_waiting_is_an_option_and_a_variable() {
     let run = suite.mpd(&[]).env("MPD_WAITING", "many");
     run.output().code(1).says(&["MPD_WAITING=many", "from 0 to 4"]).brief();
 }
+
+#[test]
+fn the_fork_server_ends_the_processes_of_a_job_whose_daemon_and_manager_die_together() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon_with(&["--waiting", "1"]);
+    let first = in_waiting(&daemon);
+    // Neither its session nor its environment is that of the job.
+    let script = "setsid env -i sleep 600 & echo escaped $!; sleep 600";
+    let job = suite.mpirun(["-n", "1", "bash", "-c", script]).start();
+    wait_until("it has escaped", || job.stdout().ends_with('\n'));
+    let escaped = job.stdout().trim().rsplit(' ').next().and_then(|pid| pid.parse().ok());
+    let escaped: i32 = escaped.expect("a process");
+    let group = std::fs::read_to_string(format!("/proc/{escaped}/cgroup")).unwrap_or_default();
+    let group = group.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or_default();
+    let has_group = group.contains("/mpd-");
+    wait_until("another manager waits", || in_waiting(&daemon).pid != first.pid);
+    let manager = suite.manager();
+    // With the next manager, the fork server gets the groups of all jobs.
+    wait_until("the fork server has read it", || {
+        daemon.fork_server().is_some_and(|server| server.descriptors() > 5) || !has_group
+    });
+    for process in [&daemon, &manager] {
+        process::send(process.pid, Signal::SIGKILL);
+    }
+    let is_alive = || Process::read(escaped).is_some_and(|it| it.is_alive());
+    if has_group {
+        wait_until("it is killed", || !is_alive());
+    } else {
+        mpd_tests::surroundings::skip("control groups of jobs: this system permits none");
+        process::send(escaped, Signal::SIGKILL);
+    }
+    job.wait().failed();
+    // The next daemon removes what is left.
+    suite.start_daemon_with(&["--waiting", "1"]);
+    suite.only_the_daemon_is_left();
+}

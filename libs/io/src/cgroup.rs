@@ -146,16 +146,54 @@ impl AsFd for Cgroup {
     }
 }
 
-/// The directory of this process's own v2 group.
+/// The directory of this process's own v2 group. A mount may be hidden by a later one, or show a part of the groups only.
 fn own_group() -> Option<PathBuf> {
     let group = procfile::table("/proc/self/cgroup").ok()?;
-    let own = group.lines().find_map(|l| l.strip_prefix("0::/"))?;
-    let mounts = procfile::table("/proc/self/mounts").ok()?;
-    let mount = mounts.lines().find_map(|line| {
-        let mut words = line.split(' ');
-        let point = words.nth(1)?;
-        (words.next()? == "cgroup2").then_some(point)
-    })?;
-    let path = Path::new(mount).join(own);
-    path.join("cgroup.procs").exists().then_some(path)
+    let own = group.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let mounts = procfile::table("/proc/self/mountinfo").ok()?;
+    let is_own = |path: &PathBuf| {
+        let members = procfile::table(path.join("cgroup.procs")).unwrap_or_default();
+        members.lines().any(|pid| pid.parse() == Ok(Pid::this().as_raw()))
+    };
+    places(own, &mounts).find(is_own)
+}
+
+/// Where the group `own` may be, by the table of mounts.
+fn places<'a>(own: &'a str, mounts: &'a str) -> impl Iterator<Item = PathBuf> {
+    mounts.lines().filter_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let mut words = mount.split(' ').skip(3);
+        let (root, point) = (words.next()?, words.next()?);
+        if system.split(' ').next() != Some("cgroup2") {
+            return None;
+        }
+        let below = Path::new(own).strip_prefix(root).ok()?;
+        Some(Path::new(point).join(below))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_group_is_looked_for_below_each_mount_of_v2_that_may_show_it() {
+        let mounts = "24 1 0:22 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n\
+                      25 1 0:5 / /dev rw,nosuid shared:2 - devtmpfs udev rw\n\
+                      26 1 0:23 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                      27 1 0:22 /user /tmp/user rw shared:1 master:2 - cgroup2 none rw\n\
+                      28 1 0:22 /other /tmp/other rw - cgroup2 none rw\nnonsense\n";
+        let found = |own| places(own, mounts).collect::<Vec<_>>();
+        let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(found("/user/a"), paths(&["/sys/fs/cgroup/user/a", "/tmp/user/a"]));
+        assert_eq!(found("/"), paths(&["/sys/fs/cgroup"]));
+    }
+
+    #[test]
+    fn the_own_group_has_this_process() {
+        if let Some(path) = own_group() {
+            let members = fs::read_to_string(path.join("cgroup.procs")).unwrap();
+            assert!(members.lines().any(|pid| pid == std::process::id().to_string()));
+        }
+    }
 }

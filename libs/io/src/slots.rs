@@ -33,13 +33,17 @@ pub const LOCAL_VARIABLE: &str = "MPD_ALLOC_LOCAL";
 /// Lets the kernel kill this process when its parent dies, if the slots belong to the parent: without it they are free.
 pub fn end_with_owner() {
     let owner = std::env::var(OWNER_VARIABLE).ok().and_then(|owner| owner.parse().ok());
-    let Some(owner) = owner.map(Pid::from_raw).filter(|owner| *owner == Pid::parent()) else {
-        return;
-    };
-    let is_set = set_pdeathsig(Signal::SIGKILL).is_ok();
+    if let Some(owner) = owner.map(Pid::from_raw).filter(|owner| *owner == Pid::parent()) {
+        end_with(owner, Signal::SIGKILL);
+    }
+}
+
+/// Lets the kernel send this process a signal when its parent `owner` dies, also after an exec.
+pub fn end_with(owner: Pid, signal: Signal) {
+    let is_set = set_pdeathsig(signal).is_ok();
     if is_set && Pid::parent() != owner {
         // It died before.
-        let _ = signals::send(Pid::this(), Signal::SIGKILL as i32);
+        let _ = signals::send(Pid::this(), signal as i32);
     }
 }
 

@@ -42,4 +42,4 @@ mod upstream;
 mod worlds;
 
 pub(crate) use self::begin::inherit as run;
-pub(crate) use self::fork_server::run as run_fork_server;
+pub(crate) use self::fork_server::{COPY, GROUP, MANAGER, run as run_fork_server};

@@ -10,6 +10,9 @@ use mpdtrace::cli::AllocCli;
 use mpdtrace::{hold, serve, tool};
 
 pub(crate) fn main() -> ExitCode {
+    if let Some(code) = hold::as_command(tool::arguments()) {
+        return code;
+    }
     tool::main_of(with_dashes(tool::arguments()), run)
 }
 

@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 
 use crate::members::Members;
-use crate::process;
+use crate::process::Process;
 use crate::run::wait_until;
 
 #[test]
@@ -42,7 +42,10 @@ fn the_death_of_the_owner_frees_its_slots_and_the_next_request_gets_them() {
     let command = holder.process().children().into_iter().next().expect("the command");
     holder.send(Signal::SIGKILL);
     waiting.wait().code(0);
-    process::send(command.pid, Signal::SIGKILL);
+    // Without slots it must not run on.
+    wait_until("the command has ended", || {
+        Process::read(command.pid).is_none_or(|command| !command.is_alive())
+    });
     holder.wait().ended_by(Signal::SIGKILL);
     ring.all_is_free(1);
 }

@@ -1,16 +1,20 @@
 //! The daemon's side of its fork server, see `manager::fork_server`. No call waits for an answer.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use mpd_io::conn::Conn;
+use mpd_io::pidfd::Pidfd;
 use mpd_io::{passing, tree};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use super::start;
+use crate::manager::{COPY, GROUP, MANAGER};
 
 /// Bytes of an answer.
 const ANSWER: usize = 4;
@@ -24,6 +28,8 @@ pub(super) struct ForkServer {
     requested: VecDeque<Option<Conn>>,
     /// The first bytes of the next answer, and their number.
     answer: ([u8; ANSWER], usize),
+    /// The managers whose groups it guards.
+    guarded: BTreeSet<Pid>,
 }
 
 impl ForkServer {
@@ -34,7 +40,8 @@ impl ForkServer {
 
     fn new(pid: Pid, socket: UnixStream) -> Result<Self> {
         socket.set_nonblocking(true).context("cannot set up a socket")?;
-        Ok(Self { pid, socket, requested: VecDeque::new(), answer: ([0; ANSWER], 0) })
+        let (requested, answer) = (VecDeque::new(), ([0; ANSWER], 0));
+        Ok(Self { pid, socket, requested, answer, guarded: BTreeSet::new() })
     }
 
     pub(super) const fn pid(&self) -> Pid {
@@ -49,9 +56,28 @@ impl ForkServer {
     /// Requests a manager.
     pub(super) fn request(&mut self) -> Result<()> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket")?;
-        passing::pass(&self.socket, 0, &theirs).context("the fork server takes no request")?;
+        passing::pass(&self.socket, COPY, &theirs).context("the fork server takes no request")?;
         self.requested.push_back(Some(Conn::new(ours)));
         Ok(())
+    }
+
+    /// Lets it guard the control group of a job, unless it does. The manager is a child, or has registered.
+    ///
+    /// # Errors
+    /// The group or the manager cannot be opened, or the fork server takes no message.
+    pub(super) fn guard(&mut self, group: &Path, manager: Pid) -> std::io::Result<()> {
+        if !self.guarded.contains(&manager) {
+            let (directory, process) = (File::open(group)?, Pidfd::open(manager)?);
+            passing::pass(&self.socket, GROUP, &directory)?;
+            passing::pass(&self.socket, MANAGER, &process)?;
+            self.guarded.insert(manager);
+        }
+        Ok(())
+    }
+
+    /// Forgets a manager that has died.
+    pub(super) fn forget(&mut self, manager: Pid) {
+        self.guarded.remove(&manager);
     }
 
     /// The next manager that was requested, or why there is none; `None` if no answer has arrived.

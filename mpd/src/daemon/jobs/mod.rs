@@ -19,6 +19,7 @@ mod waiting;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -607,7 +608,13 @@ impl Jobs {
 
     /// Does what is due: kills orphans, looks for managers that have not registered.
     pub(crate) fn turn(&mut self, now: Time) {
-        self.waiting.turn(now);
+        if self.waiting.turn(now) {
+            for job in self.jobs.values() {
+                if let (Some(group), Some(manager)) = (&job.record.cgroup, job.manager) {
+                    self.waiting.guard(Path::new(group), manager);
+                }
+            }
+        }
         let managers = self.jobs.values().filter_map(|job| job.manager);
         let all = managers.chain(self.waiting.pids());
         if self.children.kill_orphans(now, all, self.waiting.is_copying()) {

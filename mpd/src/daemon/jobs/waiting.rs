@@ -3,6 +3,7 @@
 //! some time. They are copies of the fork server, which is started with the first of them. The daemon of a private ring of
 //! one starts the manager of its job at once, and both get ready at the same time.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -106,17 +107,27 @@ impl Waiting {
         Some(self.managers.remove(0))
     }
 
-    /// Collects those that were requested, and requests the next one if it is time. The daemon is not
-    /// woken by an answer: nothing is to be done before the next turn.
-    pub(super) fn turn(&mut self, now: Time) {
+    /// Collects those that were requested, and requests the next one if it is time. Returns whether it did. The daemon is
+    /// not woken by an answer: nothing is to be done before the next turn.
+    pub(super) fn turn(&mut self, now: Time) -> bool {
         self.collect(now);
         let waiting = self.count();
         if !self.plan.is_due(waiting, now) {
-            return;
+            return false;
         }
         match self.request() {
             Ok(()) => self.plan.started(self.count(), now),
             Err(e) => self.fail(&e, now),
+        }
+        true
+    }
+
+    /// Lets the fork server guard the control group of a job. A job that ends before the next manager is requested costs
+    /// nothing.
+    pub(super) fn guard(&mut self, group: &Path, manager: Pid) {
+        let server = self.fork_server.as_mut();
+        if let Some(Err(e)) = server.map(|server| server.guard(group, manager)) {
+            log::debug!("{}: it is not guarded: {e}", group.display());
         }
     }
 
@@ -170,6 +181,7 @@ impl Waiting {
             self.plan.failed(now);
             return true;
         }
+        self.fork_server.iter_mut().for_each(|server| server.forget(pid));
         self.collect(now);
         let before = self.managers.len();
         self.managers.retain(|(manager, _)| *manager != pid);

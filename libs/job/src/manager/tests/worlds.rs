@@ -93,22 +93,12 @@ fn a_failure_in_a_world_ends_all_and_is_reported_with_the_worlds_own_numbers() {
 fn a_rank_for_whose_init_its_spawner_waits_ends_the_job_if_it_ends_without() {
     for on_failure in [OnFailure::End, OnFailure::Continue] {
         let mut story = Story::with(1, on_failure, None);
-        spawn(&mut story, WorldPlan { is_awaited: true, ..spawn_plan(1, 1, 2, 0) });
-        story.send(Input::Initialized(Rank(2)));
-        story.send(Input::Finalized(Rank(2)));
-        assert_eq!(story.exit(2, 0), []);
+        spawn(&mut story, WorldPlan { is_awaited: true, ..spawn_plan(1, 1, 1, 0) });
         let failure = Box::new(Failure::NotInitialized { rank: Rank(0) });
-        let reported = reported(Failure::InWorld { number: 1, failure });
-        let outputs = story.exit(1, 0);
-        assert_eq!(outputs[0], reported);
-        assert!(outputs.contains(&Output::SignalRanks(SIGTERM)), "{outputs:?}");
+        assert_eq!(story.exit(1, 0)[0], reported(Failure::InWorld { number: 1, failure }));
         story.after(FAILURE_GRACE);
         assert_eq!(story.finish().last(), Some(&Output::Finish(1)));
     }
-    // A spawn by PMI alone waits for nothing.
-    let mut story = with_world(1, 1, 1, 1);
-    assert_eq!(story.exit(1, 0), [Output::ForgetWorld(Rank(1))]);
-    assert_eq!(story.exit(0, 0), [Output::KillTree]);
 }
 
 #[test]

@@ -1,30 +1,18 @@
-//! Texts of clients for the user, and their events for other hosts. While too much of them is under way, further ones wait
-//! as requests without an answer. So they count for the budget of their rank, whose client is not read beyond it.
+//! Texts of clients for the user, and their events for other hosts, that wait until there is room on the way.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
-use mpd_io::logging::one_line;
-use mpd_job::manager::Input;
 use mpd_wire::Rank;
+use pmix_proto::Event;
 use pmix_proto::message::write_relayed;
-use pmix_proto::{Answer, Event, Operation, Status};
 
 use super::waiter::Waiter;
-use super::{Pmix, Timer};
-use crate::manager::context::Turn;
-
-/// Longest text of a library for the user.
-const MAX_LOG: usize = 4096;
 
 /// Estimated bytes of a text or an event besides its own.
 const COST: usize = 128;
 
 /// Most texts of clients that are gone.
 const MAX_LEFT: usize = 64;
-
-/// When the way out is looked at again.
-const AGAIN: Duration = Duration::from_millis(10);
 
 /// How many bytes may be sent in this turn.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,18 +25,18 @@ pub(in crate::manager) struct Room {
 
 /// A text, and the request of a client that still waits for the answer.
 #[derive(Debug)]
-struct Text {
-    waiter: Option<Waiter>,
-    rank: Rank,
-    text: Vec<u8>,
+pub(super) struct Text {
+    pub(super) waiter: Option<Waiter>,
+    pub(super) rank: Rank,
+    pub(super) text: Vec<u8>,
 }
 
 /// What waits.
 #[derive(Debug, Default)]
 pub(super) struct Logs {
-    room: Room,
-    texts: VecDeque<Text>,
-    events: VecDeque<(Waiter, Rank, Event)>,
+    pub(super) room: Room,
+    pub(super) texts: VecDeque<Text>,
+    pub(super) events: VecDeque<(Waiter, Rank, Event)>,
 }
 
 impl Logs {
@@ -63,75 +51,24 @@ impl Logs {
         });
     }
 
-    fn next_text(&mut self) -> Option<Text> {
+    pub(super) fn next_text(&mut self) -> Option<Text> {
         let bytes = self.texts.front()?.text.len() + COST;
         self.room.texts = self.room.texts.checked_sub(bytes)?;
         self.texts.pop_front()
     }
 
-    fn next_event(&mut self) -> Option<(Waiter, Rank, Event)> {
+    pub(super) fn next_event(&mut self) -> Option<(Waiter, Rank, Event)> {
         let bytes = write_relayed(&self.events.front()?.2).len() + COST;
         self.room.events = self.room.events.checked_sub(bytes)?;
         self.events.pop_front()
     }
 }
 
-impl Pmix {
-    /// Notes what may be sent in this turn.
-    pub(in crate::manager::pmi) const fn note_room(&mut self, room: Room) {
-        self.logs.room = room;
-    }
-
-    /// Sends a text or an event, behind those that wait.
-    pub(super) fn send_out(
-        &mut self,
-        turn: &mut Turn<'_>,
-        (waiter, rank): (Waiter, Rank),
-        operation: Operation,
-    ) {
-        match operation {
-            Operation::Log { mut text, .. } => {
-                text.truncate(MAX_LOG);
-                self.logs.texts.push_back(Text { waiter: Some(waiter), rank, text });
-            }
-            Operation::Notify(event) => self.logs.events.push_back((waiter, rank, event)),
-            _ => return,
-        }
-        self.send_waiting(turn);
-    }
-
-    /// Sends what waits, as far as there is room.
-    pub(super) fn send_waiting(&mut self, turn: &mut Turn<'_>) {
-        while let Some((waiter, rank, event)) = self.logs.next_event() {
-            self.forward(turn, (waiter, rank), event);
-        }
-        while let Some(Text { waiter, rank, text }) = self.logs.next_text() {
-            if let Some(waiter) = waiter {
-                self.answer(waiter, Answer::Done(Status::SUCCESS));
-            }
-            pass_on_text(turn, rank, &text);
-        }
-        if !(self.logs.texts.is_empty() && self.logs.events.is_empty()) {
-            self.timers.set(Timer::Out, turn.now() + AGAIN);
-        }
-    }
-}
-
-/// Shows the user a text of a library, line by line.
-fn pass_on_text(turn: &mut Turn<'_>, rank: Rank, text: &[u8]) {
-    let name = turn.job.name_of(rank);
-    let text = String::from_utf8_lossy(text);
-    let is_rule = |line: &str| line.bytes().all(|byte| byte == b'-' || byte == b' ');
-    for line in text.lines().filter(|line| !is_rule(line)) {
-        turn.post(Input::Notice(format!("rank {name}: {}", one_line(line.trim()))));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use pmi_proto::Ticket;
-    use pmix_proto::Range;
     use pmix_proto::view::Proc;
+    use pmix_proto::{Range, Status};
 
     use super::*;
 

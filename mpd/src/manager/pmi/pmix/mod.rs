@@ -13,11 +13,12 @@
 //! | [`published`], [`name_requests`] | names that clients publish and look up |
 //! | [`dynamic`] | processes that clients spawn |
 //! | [`events`], [`notice`] | events of clients, and of ranks that failed |
-//! | [`ledger`] | what is kept for each rank, up to its budget |
-//! | [`logs`] | texts and events of clients on their way out |
+//! | [`budget`], [`ledger`] | what is kept for each rank, up to its budget |
+//! | [`outward`], [`logs`] | texts and events of clients on their way out |
 //! | [`clean_up`] | files and directories that clients register for removal |
 
 mod across_jobs;
+mod budget;
 mod clean_up;
 mod client_connection;
 mod collective_operations;
@@ -34,6 +35,7 @@ mod logs;
 mod meetings;
 mod name_requests;
 mod notice;
+mod outward;
 mod peer_message;
 mod pending_gets;
 mod published;
