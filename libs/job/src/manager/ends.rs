@@ -22,7 +22,6 @@ impl Job {
             (RankEnd::Exited(0), Pmi::Initialized) if !self.debugged && !self.elastic => {
                 self.member_failed(now, ended.first, rank, Failure::NotFinalized { rank });
             }
-            // A waiting spawner cannot get an error, so its job ends even if it may continue after failures.
             (RankEnd::Exited(0), Pmi::Unused) if ended.is_awaited && !self.debugged => {
                 self.end_by_rank(now, rank, Failure::NotInitialized { rank });
             }

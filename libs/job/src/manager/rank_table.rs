@@ -103,7 +103,6 @@ pub(super) struct Ended {
     pub(super) is_unwanted: bool,
     /// A user wants it to end.
     pub(super) is_retired: bool,
-    /// A rank of another world waits until it has initialised MPI.
     pub(super) is_awaited: bool,
 }
 

@@ -93,7 +93,8 @@ pub enum Failure {
         /// Which rank.
         rank: Rank,
     },
-    /// A rank that MPI has spawned exited with code 0 and never initialised MPI, for which its spawner waits.
+    /// A rank that MPI has spawned exited with code 0 and never initialised MPI, for which its spawner waits. The spawner
+    /// cannot get an error, so the job ends even if it may continue after failures.
     NotInitialized {
         /// Which rank.
         rank: Rank,
