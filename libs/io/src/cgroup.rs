@@ -151,9 +151,10 @@ fn own_group() -> Option<PathBuf> {
     let group = procfile::table("/proc/self/cgroup").ok()?;
     let own = group.lines().find_map(|line| line.strip_prefix("0::"))?;
     let mounts = procfile::table("/proc/self/mountinfo").ok()?;
+    let this = Pid::this().to_string();
     let is_own = |path: &PathBuf| {
         let members = procfile::table(path.join("cgroup.procs")).unwrap_or_default();
-        members.lines().any(|pid| pid.parse() == Ok(Pid::this().as_raw()))
+        members.lines().any(|pid| pid == this)
     };
     places(own, &mounts).find(is_own)
 }

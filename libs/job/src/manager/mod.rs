@@ -562,7 +562,7 @@ impl Machine for Manager {
         let branch = &mut self.branch;
         match report_of(input) {
             Ok(report) => branch.receive_here(now, report),
-            Err(input) => self.handle_other(now, input),
+            Err(input) => self.handle_other(now, *input),
         }
         self.settle(now);
     }
@@ -591,7 +591,7 @@ impl Machine for Manager {
 }
 
 /// The report about a rank that an input stands for, if it is one.
-fn report_of(input: Input) -> Result<Up, Input> {
+fn report_of(input: Input) -> Result<Up, Box<Input>> {
     Ok(match input {
         Input::Pids(pids) => Up::Pids { pids },
         Input::Exited(rank, end) => Up::Exited { ends: vec![(rank, end)] },
@@ -608,7 +608,7 @@ fn report_of(input: Input) -> Result<Up, Input> {
             Up::WorldConnection { from, number, joined }
         }
         Input::InterruptRank { from, rank, signal } => Up::Interrupt { from, rank, signal },
-        other => return Err(other),
+        other => return Err(other.into()),
     })
 }
 
