@@ -4,12 +4,13 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpd_io::clock::Clock;
 use mpd_io::logging::plain;
+use mpd_io::ownfile::open_behind_links;
 use mpd_machine::Time;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -106,8 +107,8 @@ impl Report {
     fn open(path: &Path, text: String, until: Time) -> io::Result<Self> {
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).custom_flags(flags);
-        let file = options.open(path).map_err(|error| {
+        options.write(true).create(true).truncate(true);
+        let file = open_behind_links(&mut options, flags, path).map_err(|error| {
             let is_fifo = path.metadata().is_ok_and(|about| about.file_type().is_fifo());
             match error.raw_os_error() {
                 Some(libc::ENXIO) if is_fifo => io::Error::other("no process reads this FIFO"),
@@ -141,6 +142,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::OpenOptionsExt as _;
     use std::os::unix::net::UnixListener;
 
     use nix::sys::stat::Mode;

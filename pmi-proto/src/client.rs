@@ -40,7 +40,9 @@ impl Client {
         while let Some(line) = self.input.next_line() {
             let reply = match line {
                 Ok(line) => Reply::parse(&line),
-                Err(TooLong) => Reply::NotUnderstood(b"(a line too long for clients)".to_vec()),
+                Err(TooLong { .. }) => {
+                    Reply::NotUnderstood(b"(a line too long for clients)".to_vec())
+                }
             };
             if let Reply::MyKvsname(name) = &reply {
                 self.kvsname.clone_from(name);

@@ -139,7 +139,13 @@ pub enum ProtocolError {
         /// The six characters.
         header: String,
     },
-    /// The line is longer than [`MAX_LINE`].
+    /// The line of a command is longer than [`MAX_LINE`].
+    #[error("{command}: line of more than {MAX_LINE} bytes")]
+    CommandTooLong {
+        /// The command.
+        command: &'static str,
+    },
+    /// The line is longer than [`MAX_LINE`], and has no command that could be refused.
     #[error("line of more than {MAX_LINE} bytes")]
     LineTooLong,
     /// The client sent far more than its one request without waiting for the answer.
@@ -179,7 +185,7 @@ impl ProtocolError {
             Self::InFence { .. } => "already_in_fence",
             Self::ReservedKey { .. } => "reserved_key",
             Self::BadFrame { .. } => "bad_frame",
-            Self::LineTooLong => "line_too_long",
+            Self::CommandTooLong { .. } | Self::LineTooLong => "line_too_long",
             Self::TooMuchPending => "too_much_pending",
             Self::PartialLine { .. } => "partial_line",
             Self::UnfinishedBlock => "unfinished_block",
@@ -199,6 +205,7 @@ impl ProtocolError {
             | Self::KeyTooLong { command, .. }
             | Self::ValueTooLong { command, .. }
             | Self::PortTooLong { command, .. }
+            | Self::CommandTooLong { command }
             | Self::TooManyOpen { command }
             | Self::InFence { command } => Some(command),
             Self::UnsupportedVersion { .. } => Some("init"),

@@ -33,9 +33,21 @@ pub(crate) enum Unit {
     Body(Vec<u8>),
 }
 
-/// A line is longer than the maximum. Its bytes are dropped.
+/// A line is longer than the maximum. Its bytes are dropped, except for the beginning.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooLong;
+pub(crate) struct TooLong {
+    /// The first [`BEGINNING`] bytes at most.
+    pub(crate) beginning: Vec<u8>,
+}
+
+/// How many bytes of a line that is too long are kept: enough for the name of its command.
+const BEGINNING: usize = 64;
+
+impl TooLong {
+    fn of(line: &[u8]) -> Self {
+        Self { beginning: line[..line.len().min(BEGINNING)].to_vec() }
+    }
+}
 
 impl InputBuffer {
     /// An empty buffer. `max_line` counts bytes without the newline.
@@ -64,7 +76,7 @@ impl InputBuffer {
             Some(end) => {
                 let line = &self.bytes[self.start..end];
                 let result = if line.len() > self.max_line {
-                    Err(TooLong)
+                    Err(TooLong::of(line))
                 } else {
                     Ok(without_return(line).to_vec())
                 };
@@ -72,9 +84,10 @@ impl InputBuffer {
                 Some(result)
             }
             None if self.pending() > self.max_line => {
+                let too_long = TooLong::of(&self.bytes[self.start..]);
                 self.clear();
                 self.skipping = true;
-                Some(Err(TooLong))
+                Some(Err(too_long))
             }
             None => None,
         }
@@ -95,7 +108,7 @@ impl InputBuffer {
         let held = &self.bytes[self.start..];
         if held.starts_with(LINE) {
             let line = self.next_line()?;
-            return Some(line.map(Unit::Line).map_err(|TooLong| ProtocolError::LineTooLong));
+            return Some(line.map(Unit::Line).map_err(|TooLong { .. }| ProtocolError::LineTooLong));
         }
         let (header, rest) = held.split_first_chunk::<HEADER>()?;
         let Some(length) = frame_length(header) else {
@@ -188,7 +201,10 @@ mod tests {
                 buffer.push(piece);
                 lines.extend(drain(&mut buffer));
             }
-            assert_eq!(lines, [Err(TooLong), Ok(b"abcd".to_vec()), Err(TooLong)]);
+            let [Err(first), Ok(short), Err(last)] = &lines[..] else { panic!("{lines:?}") };
+            assert_eq!(short, b"abcd");
+            // At least one byte more than the maximum had come.
+            assert!(first.beginning.starts_with(b"12345") && last.beginning.starts_with(b"efghi"));
         }
     }
 

@@ -77,7 +77,8 @@
 //! | a barrier of an invalid group, without PMI-1.2, or in more barriers than the limit | `barrier_in_result rc=-1` and a msg |
 //! | a line or message without `cmd=` | nothing |
 //! | a value that no client can put, in a reply beyond [`MAX_REPLY`](limits::MAX_REPLY) bytes | the answer "not found" |
-//! | a line beyond [`MAX_LINE`](limits::MAX_LINE), or endless sending without reading | fatal |
+//! | a command in a line beyond [`MAX_LINE`](limits::MAX_LINE) | rc=-1 and a msg |
+//! | another line beyond it, one of a block or of an abort, or endless sending without reading | fatal |
 //! | an invalid length where a message should begin, or one beyond [`MAX_FRAME`](limits::MAX_FRAME) | fatal |
 //!
 //! A refusal in PMI-2 is `NAME-response;rc=-1;errmsg=…`. The manager gets each refusal as [`Operation::Misbehaved`],

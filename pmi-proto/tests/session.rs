@@ -143,6 +143,34 @@ fn a_line_of_70_kb_is_fatal_and_reported_once() {
 }
 
 #[test]
+fn a_command_whose_line_is_too_long_is_refused_and_the_next_one_is_served() {
+    for (command, refused) in [
+        ("publish_name", "cmd=publish_result rc=-1 msg=line_too_long\n"),
+        ("lookup_name", "cmd=lookup_result rc=-1 msg=line_too_long\n"),
+        ("put", "cmd=put_result rc=-1 msg=line_too_long\n"),
+    ] {
+        let mut manager = Manager::initialized();
+        let before = manager.written.len();
+        manager.receive(format!("cmd={command} service=").as_bytes());
+        manager.receive(&vec![b'x'; MAX_LINE]);
+        manager.receive(b"x port=p\n");
+        assert_eq!(std::str::from_utf8(&manager.written[before..]), Ok(refused));
+        assert!(manager.say("cmd=get_maxes").ends_with("vallen_max=1024\n"));
+        assert!(manager.errors().iter().all(|(_, is_fatal)| !is_fatal));
+    }
+}
+
+#[test]
+fn a_line_that_is_too_long_is_fatal_in_a_block_and_for_an_abort() {
+    for beginning in ["mcmd=spawn\narg1=", "cmd=abort exitcode=1 error_msg="] {
+        let mut manager = Manager::initialized();
+        manager.receive(beginning.as_bytes());
+        manager.receive(&vec![b'x'; MAX_LINE + 1]);
+        assert_eq!(manager.errors(), [(ProtocolError::LineTooLong, true)]);
+    }
+}
+
+#[test]
 fn the_longest_line_is_still_read() {
     let mut manager = Manager::initialized();
     let mut line = b"cmd=get_maxes junk=".to_vec();

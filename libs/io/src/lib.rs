@@ -34,7 +34,7 @@ mod names;
 pub mod oom;
 pub mod outgoing;
 pub mod output;
-mod ownfile;
+pub mod ownfile;
 pub mod passing;
 pub mod pidfd;
 pub mod plain_terminal;

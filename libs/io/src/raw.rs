@@ -35,14 +35,15 @@ pub fn close_standard_at_exec(closed: [bool; 3]) {
     }
 }
 
-/// Whether an access control list gives further users permissions for an open file.
+/// Whether an access control list gives further users permissions for a file.
 ///
 /// # Errors
 /// The file system does not tell.
-pub(crate) fn has_access_list(file: &std::fs::File) -> io::Result<bool> {
+pub(crate) fn has_access_list(path: &std::path::Path) -> io::Result<bool> {
     const NAME: &std::ffi::CStr = c"system.posix_acl_access";
-    // SAFETY: the name ends with a zero byte, and a size of 0 makes the kernel write nothing.
-    let size = unsafe { libc::fgetxattr(file.as_raw_fd(), NAME.as_ptr(), std::ptr::null_mut(), 0) };
+    let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes())?;
+    // SAFETY: path and name end with a zero byte, and a size of 0 makes the kernel write nothing.
+    let size = unsafe { libc::getxattr(path.as_ptr(), NAME.as_ptr(), std::ptr::null_mut(), 0) };
     if size >= 0 {
         return Ok(true);
     }

@@ -21,6 +21,7 @@ use crate::conn::Conn;
 use crate::listed;
 use crate::names;
 use crate::ringname::RingName;
+use crate::trust;
 
 /// Variable that names the run directory.
 pub const VARIABLE: &str = "MPD_RUNDIR";
@@ -41,6 +42,14 @@ pub enum RunDirError {
     /// The directory is not safe to use.
     #[error("{path}: {problem}; remove it or choose another directory with --rundir or {VARIABLE}")]
     Unsafe {
+        /// The directory.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The directory, or one above it, is another user's. A daemon of that user may live there.
+    #[error("{path}: {problem}; choose another directory with --rundir or {VARIABLE}")]
+    Foreign {
         /// The directory.
         path: String,
         /// What is wrong with it.
@@ -169,15 +178,40 @@ impl RunDir {
         Ok(())
     }
 
+    /// Checks that no other user can put something else in the place of the directory. The directories above it belong to
+    /// this user or root. Others may not write there, or may only make files of their own. The daemon removes files
+    /// in its directory by their paths.
+    fn check_above(&self) -> Result<(), RunDirError> {
+        // The default places are the user's own or the system's.
+        if !self.explicit {
+            return Ok(());
+        }
+        let parent = self.path.parent().unwrap_or_else(|| Path::new("/"));
+        let above = fs::canonicalize(parent).map_err(|e| Self::system(parent, e))?;
+        for folder in above.ancestors() {
+            let facts = fs::metadata(folder).map_err(|e| Self::system(folder, e))?;
+            if let Some(doubt) = trust::doubt_folder(&facts, folder) {
+                let problem = format!("the directory {} above it {doubt}", folder.display());
+                return Err(RunDirError::Foreign {
+                    path: self.path.display().to_string(),
+                    problem,
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the directory exists. An existing one is checked: a directory of this user, closed to others.
     fn is_there(&self) -> Result<bool, RunDirError> {
         let metadata = match fs::symlink_metadata(&self.path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             metadata => metadata.map_err(|e| Self::system(&self.path, e))?,
         };
-        let problem = if metadata.uid() != geteuid().as_raw() {
-            format!("belongs to user {}", user_name(metadata.uid()))
-        } else if !metadata.is_dir() {
+        if metadata.uid() != geteuid().as_raw() {
+            let problem = format!("belongs to user {}", user_name(metadata.uid()));
+            return Err(RunDirError::Foreign { path: self.path.display().to_string(), problem });
+        }
+        let problem = if !metadata.is_dir() {
             "is not a directory".to_owned()
         } else if metadata.permissions().mode() & 0o077 != 0 {
             format!(
@@ -212,6 +246,7 @@ impl RunDir {
     /// # Errors
     /// [`RunDirError`] if the directory is not safe or cannot be created.
     pub fn make(&self) -> Result<(), RunDirError> {
+        self.check_above()?;
         Self::make_directory(&self.path)?;
         self.check()
     }
@@ -263,6 +298,7 @@ impl RunDir {
         if !self.is_there()? {
             return Ok(Vec::new());
         }
+        self.check_above()?;
         let (_, mut removed) = listed::look(&listed::directory(&self.path));
         let (socket, path) = (self.socket(), self.lock_file());
         if fs::symlink_metadata(&socket).is_err() && fs::symlink_metadata(&path).is_err() {
@@ -383,7 +419,7 @@ impl RunDir {
         let peer = conn.peer().map_err(|e| Self::system(socket, e))?;
         if peer.uid() != geteuid().as_raw() {
             let problem = format!("the daemon there belongs to user {}", user_name(peer.uid()));
-            return Err(RunDirError::Unsafe { path: socket.display().to_string(), problem });
+            return Err(RunDirError::Foreign { path: socket.display().to_string(), problem });
         }
         Ok(Some(conn))
     }
@@ -439,6 +475,28 @@ mod tests {
 
     fn at(path: PathBuf) -> RunDir {
         RunDir::resolve(Some(path), &RingName::default(), "h")
+    }
+
+    #[test]
+    fn a_daemon_does_not_serve_below_a_directory_where_another_user_can_exchange_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let above = folder.path().join("above");
+        let rundir = at(above.join("r"));
+        for (mode, is_safe) in [(0o700, true), (0o755, true), (0o1777, true), (0o777, false)] {
+            let _ = fs::remove_dir_all(&above);
+            fs::create_dir(&above).unwrap();
+            fs::set_permissions(&above, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(rundir.make().is_ok(), is_safe, "{mode:o}");
+        }
+        let said = rundir.clean().map(|_| ()).and_then(|()| rundir.make()).unwrap_err().to_string();
+        assert!(said.contains("above it can be written by every user"), "{said}");
+        assert!(!said.contains("remove it"), "{said}");
+        if geteuid().is_root() {
+            fs::set_permissions(&above, fs::Permissions::from_mode(0o755)).unwrap();
+            std::os::unix::fs::chown(&above, Some(65_534), None).unwrap();
+            let said = rundir.make().unwrap_err().to_string();
+            assert!(said.contains("above it belongs to nobody, not to you"), "{said}");
+        }
     }
 
     #[test]

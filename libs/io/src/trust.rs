@@ -45,7 +45,7 @@ pub enum Doubt {
 /// The file cannot be examined.
 pub fn doubt_content(file: &File, path: &Path) -> io::Result<Option<Doubt>> {
     let facts = file.metadata()?;
-    Ok(doubt(&facts, geteuid().as_raw(), path, || is_group_private(file, &facts)))
+    Ok(doubt(&facts, path, geteuid().as_raw(), || is_group_private(path, &facts)))
 }
 
 /// The same for the content, which must be this user's own, and for the folder of the file.
@@ -68,11 +68,34 @@ pub fn doubt_place(file: &File, path: &Path) -> io::Result<Option<Doubt>> {
     Ok(doubt.map(|doubt| Doubt::Folder { folder, doubt: Box::new(doubt) }))
 }
 
+/// Why another user may exchange what is in a folder. In a sticky one, others may only make files of their own.
+pub(crate) fn doubt_folder(facts: &Metadata, path: &Path) -> Option<Doubt> {
+    const STICKY: u32 = 0o1000;
+    let is_sticky = facts.mode() & STICKY != 0;
+    let doubt = doubt(facts, path, geteuid().as_raw(), || is_group_private(path, facts));
+    doubt.filter(|doubt| match doubt {
+        Doubt::Owner(_) => !is_without_name(facts.uid()),
+        Doubt::Others(_) | Doubt::Group(_) | Doubt::Folder { .. } => !is_sticky,
+    })
+}
+
+/// Whether files of this owner belong to users without a number here (user_namespaces(7)). In a container without root,
+/// the directories of the host's root have such an owner.
+fn is_without_name(owner: u32) -> bool {
+    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u32>().ok();
+    let is_whole = |map: String| {
+        let fields: Vec<&str> = map.split_whitespace().collect();
+        fields == ["0", "0", "4294967295"]
+    };
+    number("/proc/sys/fs/overflowuid") == Some(owner)
+        && fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !is_whole(map))
+}
+
 /// Judges a file by its facts. `is_group_private`: whether this user alone is in the file's group.
 fn doubt(
     facts: &Metadata,
-    euid: u32,
     path: &Path,
+    euid: u32,
     is_group_private: impl FnOnce() -> bool,
 ) -> Option<Doubt> {
     let path = || path.display().to_string();
@@ -88,8 +111,8 @@ fn doubt(
 
 /// Whether the group of a file is this user's own group, and no other user is in it. False if that is not certain:
 /// a directory of users may not list all of them, and an access control list hides behind the group's permissions.
-fn is_group_private(file: &File, facts: &Metadata) -> bool {
-    if facts.gid() != getegid().as_raw() || raw::has_access_list(file).unwrap_or(true) {
+fn is_group_private(path: &Path, facts: &Metadata) -> bool {
+    if facts.gid() != getegid().as_raw() || raw::has_access_list(path).unwrap_or(true) {
         return false;
     }
     let own = user_name(geteuid().as_raw());
@@ -146,8 +169,8 @@ mod tests {
         let (file, path) = place.file(0o664);
         let facts = file.metadata().unwrap();
         let shown = path.display().to_string();
-        assert_eq!(doubt(&facts, facts.uid(), &path, || true), None);
-        assert_eq!(doubt(&facts, facts.uid(), &path, || false), Some(Doubt::Group(shown)));
+        assert_eq!(doubt(&facts, &path, facts.uid(), || true), None);
+        assert_eq!(doubt(&facts, &path, facts.uid(), || false), Some(Doubt::Group(shown)));
     }
 
     #[test]
@@ -156,7 +179,7 @@ mod tests {
         let (file, path) = place.file(0o644);
         let facts = file.metadata().unwrap();
         let (owner, other) = (facts.uid(), facts.uid() + 7);
-        let doubted = doubt(&facts, other, &path, || true);
+        let doubted = doubt(&facts, &path, other, || true);
         // A file of root counts for every user.
         assert_eq!(doubted.is_some(), owner != 0);
         if geteuid().is_root() {

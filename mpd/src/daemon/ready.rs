@@ -1,12 +1,13 @@
 //! What a daemon reports when it is in the ring: to the process that started it and waits, on standard output, and in
 //! a file with its process id.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use mpd_io::ownfile::open_behind_links;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::cli::Cli;
@@ -44,7 +45,11 @@ impl Ready {
         }
         if let Some(path) = &self.pid_file {
             let text = format!("{}\n", std::process::id());
-            fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true);
+            open_behind_links(&mut options, 0, path)
+                .and_then(|mut file| file.write_all(text.as_bytes()))
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
         if self.echo
             && let Err(e) = writeln!(std::io::stdout(), "mpd_port={port}")

@@ -8,7 +8,7 @@ use super::{
 use crate::error::{ProtocolError, Refusal, excerpt};
 use crate::input::TooLong;
 use crate::limits::{MAX_KEY, MAX_KVSNAME, MAX_REPLY, MAX_VALUE, MAX_VALUE_REPLY};
-use crate::pmi1::command::{Block, Command, row_named};
+use crate::pmi1::command::{Block, Command, row_named, split_name};
 use crate::pmi1::reply::{IndexedEntry, Reply, Setting, VERSION, WITH_GROUPS, subversion};
 use crate::pmi1::spawn::{SpawnBlock, SpawnCall};
 use crate::pmi2::response;
@@ -28,11 +28,23 @@ impl Session {
     pub(super) fn take_next_line(&mut self) -> bool {
         match self.input.next_line() {
             Some(Ok(line)) => self.take_line(&line),
-            Some(Err(TooLong)) if self.phase() == Phase::Finalized => {}
-            Some(Err(TooLong)) => self.fail(ProtocolError::LineTooLong),
+            Some(Err(TooLong { .. })) if self.phase() == Phase::Finalized => {}
+            Some(Err(TooLong { beginning })) => match self.command_of(&beginning) {
+                Some(command) => self.refuse_command(ProtocolError::CommandTooLong { command }),
+                None => self.fail(ProtocolError::LineTooLong),
+            },
             None => return false,
         }
         true
+    }
+
+    /// The command of a line that is too long, if a refusal of it lets the client continue. In a block the line is only a
+    /// part of a command, and an abort is not answered.
+    fn command_of(&self, beginning: &[u8]) -> Option<&'static str> {
+        let (name, rest) = split_name(beginning, "cmd")?;
+        let row = row_named(std::str::from_utf8(name).ok()?)?;
+        let is_whole = !rest.is_empty() && self.lines.block.is_none();
+        (is_whole && row.reply.is_some()).then_some(row.name)
     }
 
     /// Whether the next line is an abort. It is served while a request is outstanding: a thread may abort while another

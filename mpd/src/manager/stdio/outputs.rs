@@ -10,6 +10,7 @@ use std::rc::Rc;
 use mio::{Interest, Registry, Token};
 use mpd_io::logging::plain;
 use mpd_io::output::Output;
+use mpd_io::ownfile::open_behind_links;
 use mpd_io::watch::watch;
 use mpd_machine::Time;
 use mpd_stdio::hostlabel::HostLabels;
@@ -291,13 +292,13 @@ fn create(wanted: &OutputFile, is_continued: bool) -> Result<Output, String> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).append(is_continued).truncate(!is_continued).mode(wanted.mode);
     // The opening of a pipe without a reader fails instead of blocking.
-    options.custom_flags(libc::O_NONBLOCK);
-    let file = match (options.open(&wanted.path), wanted.path.parent()) {
+    let mut open = || open_behind_links(&mut options, libc::O_NONBLOCK, &wanted.path);
+    let file = match (open(), wanted.path.parent()) {
         (Err(e), Some(parent)) if e.kind() == io::ErrorKind::NotFound => {
             // A directory that can be read can be entered.
             let mode = wanted.mode | (wanted.mode & 0o444) >> 2 | 0o100;
             let made = DirBuilder::new().recursive(true).mode(mode).create(parent);
-            made.and_then(|()| options.open(&wanted.path))
+            made.and_then(|()| open())
         }
         (opened, _) => opened,
     };
