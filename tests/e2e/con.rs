@@ -26,6 +26,11 @@ fn a_script_controls_ring_jobs_and_slots() {
     console.shows("a1@d1").shows("draining");
     enter("frob\nadd\n!exit 4\nversion\n");
     console.shows("mpdcon ");
+    enter("mstat d2\nid\nspawn -n 1 -a lasts sh -c 'echo lasts; sleep 600' &\n");
+    console.shows("d2").shows("\"name\":\"d1\"").shows("lasts\n");
+    enter("reset\n");
+    console.shows("lasts");
+    wait_until("no job", || ring.suite.running("sleep").is_empty());
     enter("delete d2\nhosts\n");
     drop(stdin);
     let output = console.wait();

@@ -193,6 +193,18 @@ fn a_daemon_stopped_for_long_is_declared_dead_and_returns_to_its_position() {
 }
 
 #[test]
+fn a_ping_of_a_frozen_daemon_has_an_answer_long_before_the_ring_declares_it_dead() {
+    let ring = Members::of(2);
+    ring.send(2, Signal::SIGSTOP);
+    let to = ring.member(2).address.to_string();
+    let problem = ring.refusal(1, RingRequest::Ping { target: to });
+    assert_eq!(problem, "no answer within 0.9 s: frozen, busy, or behind a slow network");
+    assert_eq!(ring.standing(1, 2), Some(Standing::Live));
+    ring.send(2, Signal::SIGCONT);
+    ring.agree();
+}
+
+#[test]
 fn laps_of_a_stopped_daemon_end_and_do_not_affect_other_laps() {
     let ring = Members::new().faster(5).with(4);
     let mut console = ring.console(2, RingRequest::Lap { laps: 1_000_000_000, trace: false });

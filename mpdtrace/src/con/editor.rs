@@ -13,6 +13,7 @@ use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Helper};
 
 use super::verbs::{self, Lines, Words};
+use crate::ask::AskError;
 use crate::cli::RingOptions;
 use crate::{ask, member, programs};
 
@@ -102,11 +103,19 @@ impl Keys {
     }
 
     fn jobs(&self) -> Vec<String> {
-        let listing = ask::jobs(&self.rundir).map(|listing| listing.jobs).unwrap_or_default();
-        let mut jobs: Vec<String> = listing.iter().map(|part| part.part.job.to_string()).collect();
-        jobs.dedup();
-        jobs
+        jobs(&self.rundir).unwrap_or_default()
     }
+}
+
+/// The jobs of the ring, as the programs name them.
+///
+/// # Errors
+/// The daemon does not answer.
+pub(super) fn jobs(rundir: &RunDir) -> Result<Vec<String>, AskError> {
+    let listing = ask::jobs(rundir)?.jobs;
+    let mut jobs: Vec<String> = listing.iter().map(|part| part.part.job.to_string()).collect();
+    jobs.dedup();
+    Ok(jobs)
 }
 
 /// The long options of a program of this crate.

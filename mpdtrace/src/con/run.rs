@@ -11,7 +11,7 @@ use mpd_io::signals::{self, Signals};
 use nix::sys::signal::Signal;
 
 use super::cli::ConCli;
-use super::editor::Editor;
+use super::editor::{self, Editor};
 use super::verbs::{Lines, MAX_LINE, Order};
 use crate::tool;
 
@@ -152,6 +152,7 @@ impl Session<'_> {
                 self.foreground("/bin/sh", command)
             }
             Order::Run { lines, background: true } => self.start_in_background(line, &lines),
+            Order::Reset => self.reset(),
             Order::Run { lines, background: false } => {
                 for words in lines {
                     let Some(command) = self.program(&words) else { return Next::Line };
@@ -163,6 +164,30 @@ impl Session<'_> {
                 Next::Line
             }
         }
+    }
+
+    /// Ends all jobs of the ring.
+    fn reset(&mut self) -> Next {
+        let rundir = self.cli.ring_options.rundir();
+        let jobs = rundir.and_then(|rundir| Ok(editor::jobs(&rundir)?));
+        let jobs = match jobs {
+            Ok(jobs) => jobs,
+            Err(problem) => {
+                tool::warn(NAME, &format!("{problem:#}"));
+                return self.done(1);
+            }
+        };
+        let mut next = self.done(0);
+        // A job that has just ended is no reason to spare the others.
+        for job in jobs {
+            let words = ["mpdkilljob".to_owned(), job];
+            let Some(command) = self.program(&words) else { return Next::Line };
+            next = self.foreground(&words[0], command);
+            if next == Next::End {
+                break;
+            }
+        }
+        next
     }
 
     /// A command of the suite with these words. `None` after a message if it cannot be made.

@@ -42,7 +42,7 @@ const fn verb(
 }
 
 /// Commands that are programs.
-pub(super) const VERBS: [Verb; 25] = [
+pub(super) const VERBS: [Verb; 27] = [
     verb("hosts", &["mpdtrace"], Words::Any, "list the hosts of the ring"),
     verb("conf", &["mpdtrace", "-l"], Words::Any, "list them with addresses and slots"),
     verb("trace", &["mpdtrace", "--trace-hops"], Words::Any, "ask every host, and show the steps"),
@@ -51,6 +51,13 @@ pub(super) const VERBS: [Verb; 25] = [
     verb("drain", &["mpddrain"], Words::Members, "give HOST no new processes"),
     verb("halt", &["mpdallexit"], Words::Any, "end all daemons of the ring"),
     verb("ping", &["mpdping"], Words::Members, "test whether hosts answer"),
+    verb("mstat", &["mpdping"], Words::EachMember, "test whether each HOST... answers"),
+    verb(
+        "id",
+        &["mpd", "--status"],
+        Words::Any,
+        "print the name of this host's daemon and its jobs",
+    ),
     verb("jobs", &["mpdlistjobs"], Words::Jobs, "list the jobs"),
     verb("ps", &["mpdlistjobs", "--tree"], Words::Jobs, "list the jobs with their processes"),
     verb("top", &["mpdtop"], Words::Any, "show the use of CPUs and memory"),
@@ -71,14 +78,20 @@ pub(super) const VERBS: [Verb; 25] = [
 ];
 
 /// Commands of the console itself.
-const OWN: [(&str, &str); 6] = [
+const OWN: [(&str, &str); 8] = [
     ("alias", "let NAME stand for WORDS...; without words: list the aliases"),
     ("unalias", "forget the alias NAME"),
+    ("reset", "end all jobs of the ring"),
+    ("tickle", "print what replaces the masks of PVM's daemon"),
     ("version", "print the version"),
     ("help", "print this list; 'help COMMAND' prints the options of its program"),
     ("quit", "end the console"),
     ("exit", "end the console"),
 ];
+
+/// The answer to a command that only PVM's daemon has.
+const TICKLE: &str =
+    "daemons have no masks: 'state' prints what a daemon knows, 'mpd --verbose' lets it log more\n";
 
 /// The list of commands for people.
 pub(super) fn help() -> String {
@@ -114,6 +127,8 @@ pub(super) enum Order {
     /// Run this text in a shell.
     Shell(String),
     Print(String),
+    /// End all jobs of the ring.
+    Reset,
     /// Read the aliases again: they have changed.
     Changed,
     Quit,
@@ -205,6 +220,11 @@ impl Lines {
                 self.aliases.remove(&name).ok_or(InvalidLine::NoAlias(name))?;
                 Order::Changed
             }
+            "reset" if words.is_empty() => Order::Reset,
+            "reset" => {
+                return Err(InvalidLine::Needs("reset", "no words; 'kill JOB' ends one job"));
+            }
+            "tickle" => Order::Print(TICKLE.to_owned()),
             "version" => {
                 Order::Print(concat!("mpdcon ", env!("CARGO_PKG_VERSION"), "\n").to_owned())
             }
@@ -341,6 +361,23 @@ mod tests {
         }
         assert_eq!(lines.understand("alias y hosts"), Err(InvalidLine::Full));
         assert_eq!(lines.understand("alias x9 conf"), Ok(Order::Changed));
+    }
+
+    #[test]
+    fn every_command_of_the_console_of_pvm_is_understood() {
+        for name in [
+            "add", "alias", "conf", "delete", "halt", "help", "id", "jobs", "kill", "mstat", "ps",
+            "quit", "reset", "sig", "spawn", "tickle", "trace", "unalias", "version",
+        ] {
+            assert!(names().any(|known| known == name), "{name}");
+        }
+        let mut lines = Lines::default();
+        assert_eq!(lines.understand("reset"), Ok(Order::Reset));
+        assert!(lines.understand("reset 7@h1").unwrap_err().to_string().contains("'kill JOB'"));
+        let asked =
+            [["mpdping", "h1"], ["mpdping", "h2"]].map(|line| line.map(str::to_owned).to_vec());
+        let expected = Order::Run { lines: asked.to_vec(), background: false };
+        assert_eq!(lines.understand("mstat h1 h2"), Ok(expected));
     }
 
     #[test]

@@ -19,6 +19,9 @@ use crate::daemon::membership::address::Foreign;
 use crate::daemon::net::port::{Port, Seen};
 use crate::daemon::net::{AttemptId, DialRequest, Dialed, Myself, Net, NetEvent};
 
+/// How long a ping waits. People and scripts ask whether a host lives, and want to know at once.
+const PING_PATIENCE: Duration = Duration::from_millis(900);
+
 /// The purpose of an attempt of [`Net`].
 #[derive(Clone, Debug)]
 enum Goal {
@@ -27,6 +30,16 @@ enum Goal {
     Ping(usize, Time),
     /// A test whether this foreign address leads here.
     Mirror(IpAddr),
+}
+
+impl Goal {
+    /// When it has taken too long.
+    fn deadline(&self) -> Option<Time> {
+        match self {
+            Self::Ping(_, began) => Some(*began + PING_PATIENCE),
+            Self::Ring(_) | Self::Mirror(_) => None,
+        }
+    }
 }
 
 /// An event of the links.
@@ -98,7 +111,8 @@ impl Links {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.net.next_deadline()
+        let pings = self.goals.values().filter_map(Goal::deadline);
+        pings.chain(self.net.next_deadline()).min()
     }
 
     /// Accepts connections, a bounded number a turn.
@@ -117,6 +131,17 @@ impl Links {
     /// Reads every link that is ready. See [`Links::next`].
     pub(super) fn read(&mut self, registry: &Registry, now: Time) {
         self.net.turn(registry, now);
+        let is_late = |goal: &Goal| goal.deadline().is_some_and(|at| at <= now);
+        let late = self.goals.iter().find(|(_, goal)| is_late(goal)).map(|(id, _)| *id);
+        if let Some(id) = late
+            && let Some(Goal::Ping(console, _)) = self.goals.remove(&id)
+        {
+            self.net.abandon(id);
+            let limit = PING_PATIENCE.as_secs_f32();
+            let problem =
+                format!("no answer within {limit} s: frozen, busy, or behind a slow network");
+            self.events.push_back(LinkEvent::Pinged(console, ConsoleReply::Refused { problem }));
+        }
     }
 
     /// The next event.
