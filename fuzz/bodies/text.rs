@@ -6,7 +6,7 @@ use mpd_channel::{KeyText, keytext};
 use mpd_placement::allocation::{self, Sources};
 use mpd_placement::rank_file::{self, RankHost};
 use mpd_placement::{cpu_list, hosts};
-use mpd_wire::job::MAX_HOSTS;
+use mpd_wire::job::{MAX_HOST_ENTRIES, MAX_HOSTS};
 use mpdtrace::metrics::http::Request;
 
 /// A valid key file has the same keys after it is written and read again.
@@ -72,7 +72,7 @@ pub(crate) fn allocation(data: &[u8]) {
 pub(crate) fn host_file(data: &[u8]) {
     let list = std::str::from_utf8(data).ok().map(hosts::parse_list);
     for entries in [Some(hosts::parse_file(data)), list].into_iter().flatten().flatten() {
-        assert!(entries.len() <= MAX_HOSTS);
+        assert!(entries.len() <= MAX_HOST_ENTRIES);
         for entry in entries {
             assert!(hosts::is_host_name(&entry.host), "{:?}", entry.host);
             assert!(entry.user.as_deref().is_none_or(hosts::is_user_name));

@@ -45,9 +45,10 @@ impl Allocation {
     }
 }
 
-/// Whether this process runs in a Slurm allocation.
-pub fn is_slurm(caller: &Caller) -> bool {
-    allocation::is_slurm(&|name| variable(caller, name))
+/// Whether this process runs in a Slurm allocation, all of whose hosts `srun` reaches.
+pub fn is_within_srun(caller: &Caller) -> bool {
+    let variable = |name: &str| variable(caller, name);
+    allocation::is_slurm(&variable) && !allocation::has_components(&variable)
 }
 
 fn variable(caller: &Caller, name: &str) -> Option<String> {

@@ -297,7 +297,8 @@ impl<'a> Argsets<'a> {
             // These are hosts of the ring, and no hosts for a private one.
             allocation = None;
         }
-        let launcher = self.job.layout.launcher(allocation::is_slurm(self.caller));
+        let launcher = self.job.layout.launcher(allocation::is_within_srun(self.caller));
+        let (mut spec, chosen) = self.spec(most, chosen)?;
         let mut named = named.unwrap_or_default();
         if allocation.is_none() {
             let is_new = |host: &HostEntry| named.iter().all(|known| known.host != host.host);
@@ -310,7 +311,6 @@ impl<'a> Argsets<'a> {
             demand.allocated.clear();
         }
         demand.refusal = self.job.layout.refusal(&demand.hosts);
-        let mut spec = self.spec(most, chosen)?;
         held.map_or(Ok(()), |held| held.restrict(&mut spec))?;
         if self.job.layout.is_by_load()? {
             self.place_by_load(&mut spec)?;
@@ -365,7 +365,8 @@ impl<'a> Argsets<'a> {
         let Some(by) = layout.choice()? else { return Ok(None) };
         let locals = std::iter::once(&self.defaults).chain(self.programs.iter().map(|p| &p.local));
         let mut own = locals.map(|local| &local.hosts).filter(|hosts| hosts.get().is_some());
-        if let Some(own) = own.next().filter(|_| self.programs.len() > 1) {
+        let may_have_own = self.programs.len() == 1 || layout.has_rank_file();
+        if let Some(own) = own.next().filter(|_| !may_have_own) {
             let text = format!("{by} and {} contradict each other", own.by());
             return Err(Usage::syntax(text));
         }
@@ -436,7 +437,12 @@ impl<'a> Argsets<'a> {
         Ok((self.caller.ring)(&self.job.ring_options).hosts.saturating_mul(each))
     }
 
-    fn spec(&self, most: u32, chosen: Option<Vec<HostEntry>>) -> Result<JobSpec, Usage> {
+    /// The specification, and those of the `chosen` hosts that get ranks.
+    fn spec(
+        &self,
+        most: u32,
+        mut chosen: Option<Vec<HostEntry>>,
+    ) -> Result<(JobSpec, Option<Vec<HostEntry>>), Usage> {
         let mut environments = Environments::default();
         let mut argsets = Vec::with_capacity(self.programs.len());
         for program in &self.programs {
@@ -446,8 +452,12 @@ impl<'a> Argsets<'a> {
         let mut argsets = self.job.tools.apply(argsets);
         let size = argsets.iter().map(|a| u64::from(a.size)).sum::<u64>();
         let mut placement = self.job.layout.placement();
-        if let Some(chosen) = chosen {
-            self.job.layout.check_size(size)?;
+        if let Some(chosen) = &mut chosen {
+            if let Some(used) = self.job.layout.ranks_of_file(size)? {
+                chosen.truncate(used);
+                placement.cpus.lists.truncate(used);
+                self.check_hosts_of_programs(&argsets, chosen)?;
+            }
             placement.hosts = hosts::choices(&chosen::joined(chosen));
             argsets.iter_mut().for_each(|argset| argset.hosts = None);
         }
@@ -494,7 +504,7 @@ impl<'a> Argsets<'a> {
                 .map(|directory| absolute(&self.caller.directory, directory)),
         };
         match spec.check() {
-            Ok(()) => Ok(spec),
+            Ok(()) => Ok((spec, chosen)),
             Err(
                 misfit @ (Misfit::Groups { .. }
                 | Misfit::Lists
@@ -515,6 +525,33 @@ impl<'a> Argsets<'a> {
         }
     }
 
+    /// Checks that the hosts of ranks are among those of their programs, if several programs have their own.
+    fn check_hosts_of_programs(
+        &self,
+        argsets: &[Argset],
+        chosen: &[HostEntry],
+    ) -> Result<(), Usage> {
+        let mut ranks = (0..).zip(chosen);
+        for argset in argsets.iter().filter(|_| argsets.len() > 1) {
+            let own = argset.hosts.as_ref();
+            let own: Option<BTreeSet<&str>> =
+                own.map(|hosts| hosts.iter().map(|host| host.name.as_str()).collect());
+            let is_other =
+                |host: &str| own.as_ref().is_some_and(|own| !own.is_empty() && !own.contains(host));
+            for (rank, entry) in ranks.by_ref().take(argset.size as usize) {
+                if is_other(&entry.host) {
+                    let by = self.job.layout.choice()?.unwrap_or_default();
+                    let text = format!(
+                        "{by}: rank {rank} is on {}, which is no host of its program",
+                        entry.host
+                    );
+                    return Err(Usage::syntax(text));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The specification of one program; `most` is its number of processes without `-n`.
     fn argset(
         &self,
@@ -532,8 +569,17 @@ impl<'a> Argsets<'a> {
             return Err(Usage::new(format!("-preload and %a contradict each other: {name}")));
         }
         let substitute = own.substitute || all.substitute;
-        let variables =
+        let mut variables =
             environment::assemble(&caller.environment, &all.environment, &own.environment)?;
+        let chosen = own.directory.or(&all.directory);
+        let directory = match chosen.get() {
+            Some(directory) => absolute(&caller.directory, directory),
+            None => caller.directory.clone().into_os_string().into_vec(),
+        };
+        let mut set = all.environment.assigned().chain(own.environment.assigned());
+        if chosen.get().is_some() && !set.any(|(name, _)| name == b"PWD") {
+            environment::enter(&mut variables, &directory);
+        }
         let mut limits = caller.limits.clone();
         for (change, by) in all.limits.iter().chain(&own.limits) {
             change.apply(&mut limits).map_err(|e| Usage::new(format!("{by}: {e}")))?;
@@ -545,10 +591,7 @@ impl<'a> Argsets<'a> {
             substitute,
             search: search(caller, own.path.or(&all.path).get(), &variables),
             environment: environments.index(variables),
-            directory: match own.directory.or(&all.directory).get() {
-                Some(dir) => absolute(&caller.directory, dir),
-                None => caller.directory.clone().into_os_string().into_vec(),
-            },
+            directory,
             umask: own.umask.or(&all.umask).get().copied().unwrap_or(caller.umask),
             limits,
             hosts: own.hosts.or(&all.hosts).get().map(|entries| hosts::choices(entries)),

@@ -118,14 +118,14 @@ fn distinct(all: &[HostEntry]) -> Vec<HostEntry> {
 }
 
 /// Neighbours that are one host, as one entry.
-pub(crate) fn joined(hosts: Vec<HostEntry>) -> Vec<HostEntry> {
+pub(crate) fn joined(hosts: &[HostEntry]) -> Vec<HostEntry> {
     let mut joined: Vec<HostEntry> = Vec::new();
     for host in hosts {
         match joined.last_mut().filter(|last| last.host == host.host) {
             Some(last) => {
                 last.ncpus = Some(last.ncpus.unwrap_or(1).saturating_add(host.ncpus.unwrap_or(1)));
             }
-            None => joined.push(host),
+            None => joined.push(host.clone()),
         }
     }
     joined

@@ -1,8 +1,10 @@
 //! The hosts and the launcher of a private ring, which is made for a job if no daemon runs on this
 //! host.
 
+use std::collections::BTreeMap;
+
 use mpd_placement::hosts::HostEntry;
-use mpd_wire::job::{HostChoice, PlacementSpec};
+use mpd_wire::job::{HostChoice, JobSpec, PlacementSpec};
 
 use crate::allocation::Allocation;
 use crate::surroundings::RingKind;
@@ -58,6 +60,25 @@ impl Demand {
         hosts.extend(allocated.iter().map(of_request));
         hosts.retain(|entry| !excluded.contains(&entry.host));
         Self { hosts, allocated, launcher, refusal: None }
+    }
+
+    /// The ring with each machine once. The job then uses the first name of each; `others` has the other names.
+    pub(crate) fn by_first_names(
+        &self,
+        others: &BTreeMap<String, String>,
+        spec: &mut JobSpec,
+    ) -> Self {
+        let rename = |choice: &mut HostChoice| {
+            if let Some(first) = others.get(&choice.name) {
+                choice.name.clone_from(first);
+            }
+        };
+        let own = spec.argsets.iter_mut().filter_map(|argset| argset.hosts.as_mut());
+        own.chain([&mut spec.placement.hosts]).flatten().for_each(rename);
+        let mut demand = self.clone();
+        demand.hosts.retain(|entry| !others.contains_key(&entry.host));
+        demand.allocated.iter_mut().for_each(rename);
+        demand
     }
 
     /// Gives the batch system's hosts to a placement in a private ring.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
 
 use mpd_wire::job::Bytes;
 
@@ -148,6 +149,19 @@ fn exported<'a>(caller: &'a [Bytes], pattern: &[u8]) -> Vec<&'a [u8]> {
     match pattern.strip_suffix(b"*") {
         Some(start) => names.filter(|name| name.starts_with(start)).collect(),
         None => names.filter(|name| *name == pattern).take(1).collect(),
+    }
+}
+
+/// Lets PWD name the directory in which a program runs, as after `cd` there. A path with `..` cannot be in PWD.
+pub fn enter(variables: &mut Variables, directory: &[u8]) {
+    let directory = Path::new(OsStr::from_bytes(directory));
+    let climbs = directory.components().any(|part| part == Component::ParentDir);
+    let plain: PathBuf = directory.components().collect();
+    let entry = [b"PWD=", plain.as_os_str().as_bytes()].concat();
+    let is_pwd = |entry: &Bytes| name_of(entry) == Some(b"PWD");
+    match variables.iter().position(is_pwd) {
+        Some(at) if !climbs => variables[at] = entry,
+        _ => variables.retain(|entry| !is_pwd(entry)),
     }
 }
 

@@ -105,14 +105,44 @@ pub(crate) fn room(hosts: &[HostEntry], excluded: &[String], each: Option<u32>) 
     room.max(1)
 }
 
-/// The hosts as choices for the placement.
+/// The hosts as choices for the placement. Neighbours become one choice: the list of a large job has a line for each
+/// slot. An entry without a number is then one slot.
 pub(crate) fn choices(entries: &[HostEntry]) -> Vec<HostChoice> {
-    let request = |entry: &HostEntry| HostChoice {
-        name: entry.host.clone(),
-        slots: entry.ncpus,
-        max: entry.max,
-        gpus: entry.gpus,
-        speed: entry.speed,
-    };
-    entries.iter().map(request).collect()
+    let repeats = entries.windows(2).any(|pair| pair[0].host == pair[1].host);
+    let mut choices: Vec<HostChoice> = Vec::new();
+    for entry in entries {
+        let slots = if repeats { Some(entry.ncpus.unwrap_or(1)) } else { entry.ncpus };
+        match choices.last_mut().filter(|last| last.name == entry.host) {
+            Some(last) => {
+                last.slots = last.slots.zip(slots).map(|(sum, slots)| sum.saturating_add(slots));
+            }
+            None => choices.push(HostChoice {
+                name: entry.host.clone(),
+                slots,
+                max: entry.max,
+                gpus: entry.gpus,
+                speed: entry.speed,
+            }),
+        }
+    }
+    choices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_for_each_slot_becomes_one_choice_of_neighbours() {
+        let text = |list: &str| {
+            let choices = choices(&parse_list(list).unwrap());
+            let word = |choice: &HostChoice| match choice.slots {
+                Some(slots) => format!("{}:{slots}", choice.name),
+                None => choice.name.clone(),
+            };
+            choices.iter().map(word).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(text("a,b:2,a"), "a b:2 a", "the placement knows what it means");
+        assert_eq!(text("a,a,b,a:3,a"), "a:2 b:1 a:4");
+    }
 }

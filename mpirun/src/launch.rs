@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result, bail};
 use mpd_io::conn::Conn;
-use mpd_io::listed;
 use mpd_io::rings::Endpoint;
-use mpd_io::rundir::Found;
+use mpd_io::rundir::{Found, host_name};
 use mpd_io::signals::Signals;
+use mpd_io::{listed, thishost};
 use mpd_wire::frame::Kind;
 use mpd_wire::job::{JobSpec, MAX_SPEC};
 use mpd_wire::message::{Opening, VERSION};
@@ -125,15 +125,20 @@ fn connect(job: &Run, spec: &mut Cow<'_, JobSpec>, signals: &mut Signals) -> Res
     if let Some(error) = job.ring_options.missing_daemon(&rundir) {
         return Err(error);
     }
-    if !job.demand.allocated.is_empty() {
-        job.demand.use_allocation(RingKind::Private, &mut spec.to_mut().placement);
+    let others = thishost::other_names(&job.demand.hosts, &host_name());
+    let mut demand = Cow::Borrowed(&job.demand);
+    if !others.is_empty() {
+        demand = Cow::Owned(demand.by_first_names(&others, spec.to_mut()));
+    }
+    if !demand.allocated.is_empty() {
+        demand.use_allocation(RingKind::Private, &mut spec.to_mut().placement);
     }
     // A directory that the user chose is not removed.
     let listed = is_usable.then(|| Listing {
         directory: listed::directory(rundir.path()),
         removes_rundir: !rundir.is_explicit(),
     });
-    private::start(&job.demand, job.verbose, listed.as_ref(), signals)
+    private::start(&demand, job.verbose, listed.as_ref(), signals)
 }
 
 fn send(conn: &mut Conn, spec: &JobSpec, Passed(passed): &Passed) -> Result<()> {

@@ -47,6 +47,8 @@ pub struct Surroundings {
     pub addresses: BTreeMap<DaemonName, Addresses>,
     /// Members with an unknown number of CPUs. The number of this host stands for it.
     pub assumed: Vec<DaemonName>,
+    /// In a private ring: names of hosts that the list has under an earlier name, and that name.
+    pub others: BTreeMap<String, String>,
     /// The CPUs of this host that a job may use; empty if the system does not list them.
     pub cpus: Vec<Cpu>,
 }
@@ -130,6 +132,7 @@ fn standing(view: RingView) -> Surroundings {
             .collect(),
         here: view.me,
         assumed: Vec::new(),
+        others: BTreeMap::new(),
         cpus: allowed(),
     }
 }
@@ -137,7 +140,10 @@ fn standing(view: RingView) -> Surroundings {
 /// The ring that a job without a standing daemon starts: this host, and one daemon on each other host.
 fn private(hosts: &[HostEntry]) -> Result<Surroundings, String> {
     let own_name = host_name();
-    let ours = thishost::names_of_this_host(hosts, &own_name);
+    let others = thishost::other_names(hosts, &own_name);
+    let mut hosts = hosts.to_vec();
+    hosts.retain(|entry| !others.contains_key(&entry.host));
+    let ours = thishost::names_of_this_host(&hosts, &own_name);
     let own = hosts.iter().find(|entry| ours.contains(&entry.host));
     let name = own.map_or(own_name.as_str(), |own| match thishost::is_loopback(&own.host) {
         true => &own_name,
@@ -163,7 +169,7 @@ fn private(hosts: &[HostEntry]) -> Result<Surroundings, String> {
     }
     let addresses = look_up(&lookups);
     let kind = RingKind::Private;
-    Ok(Surroundings { kind, here, members, addresses, assumed, cpus: allowed() })
+    Ok(Surroundings { kind, here, members, addresses, assumed, others, cpus: allowed() })
 }
 
 /// The addresses of these hosts. A name for which the resolver has not answered in time is left out.

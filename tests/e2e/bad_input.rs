@@ -1,6 +1,8 @@
 //! Wrong input: `mpirun` prints one clear line that names the problem and exits with the documented code.
 //! No process is left, and the daemon continues to serve.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt;
 
 use nix::sys::stat::Mode;
@@ -242,12 +244,45 @@ fn a_job_runs_with_a_full_tmpdir() {
 }
 
 #[test]
-fn with_a_missing_tmpdir_a_job_runs_or_names_it() {
+fn with_a_tmpdir_that_cannot_be_used_a_job_runs_in_another_one_and_says_so_in_one_line() {
     let bad = Bad::new();
-    let output = bad.mpirun(&["-n", "2", "true"]).env("TMPDIR", "/no/such/tmp").output();
-    if output.exit_code() != Some(0) {
-        bad.refused(&output, 125, &["/no/such/tmp"]);
+    let file = bad.pipe("file");
+    let wrong: [(&[u8], &str); 6] = [
+        (b"/no/such/tmp", "/no/such/tmp: No such file or directory"),
+        (file.as_bytes(), "Not a directory"),
+        (b"no-such", "no-such: No such file or directory"),
+        (b"../up", "the path has a \"..\" in it"),
+        (b"/scratch/\xff", "the path is not UTF-8 text"),
+        (b"/proc", "/proc: "),
+    ];
+    for (value, said) in wrong {
+        let script = "cd $MPD_JOB_TMPDIR && pwd";
+        let output = bad
+            .mpirun(&["-n", "2", "sh", "-c", script])
+            .env("TMPDIR", OsStr::from_bytes(value))
+            .output();
+        output.code(0).says(&["TMPDIR=", said]);
+        assert!(output.out().lines().all(|line| line.starts_with("/tmp/mpd-")), "{output:?}");
+        assert_eq!(output.err().lines().count(), 1, "{output:?}");
     }
+    bad.suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_job_runs_without_a_free_inode_in_tmpdir() {
+    if !is_root() {
+        return skip("a file system without inodes: needs root, to mount one");
+    }
+    let suite = Suite::new();
+    let script = "mount -t tmpfs -o nr_inodes=3 none $TMPDIR || exit 99; \
+                  touch $TMPDIR/a $TMPDIR/b $TMPDIR/c 2>/dev/null; \
+                  $MPIRUN -n 2 echo here; code=$?; rm -f $TMPDIR/[abc]; \
+                  ls -A $TMPDIR; umount $TMPDIR; exit $code";
+    let output = suite.bash(&format!("unshare -m bash -c '{script}'")).output();
+    if output.exit_code() == Some(99) || output.err().contains("unshare") {
+        return skip("a file system without inodes: cannot mount one here");
+    }
+    output.code(0).prints("here\nhere\n").says(&["No space left on device"]);
 }
 
 #[test]

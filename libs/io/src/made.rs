@@ -53,7 +53,12 @@ impl Made {
             match mkdirat(&parent, &*name, CLOSED) {
                 // The end of another job has just removed the user's directory.
                 Err(Errno::ENOENT) => continue,
-                result => result?,
+                Err(e) => {
+                    // The user's directory may be new, and the file system full.
+                    let _ = fs::remove_dir(&made.parent);
+                    return Err(e.into());
+                }
+                Ok(()) => {}
             }
             let directory = open_directory(&parent, &name)?;
             let identity = identity(&fstat(&directory)?);

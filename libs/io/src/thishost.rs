@@ -4,7 +4,7 @@
 //! a bounded time, because the system's resolver cannot be interrupted. Names that the resolver does not know are left
 //! to ssh, whose configuration may define them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ use crate::addresses;
 
 /// The longest time for all lookups together.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// The same for what a job can do without.
+const SHORT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The names in `entries` that mean this host, whose own name is `host`.
 pub fn names_of_this_host(entries: &[HostEntry], host: &str) -> BTreeSet<String> {
@@ -24,6 +26,80 @@ pub fn names_of_this_host(entries: &[HostEntry], host: &str) -> BTreeSet<String>
         return by_name;
     }
     look_up(all().map(str::to_owned).collect())
+}
+
+/// Names of hosts that an earlier entry names in another way, each with the earlier name. `here` is the own name of this
+/// host. A name that the resolver does not know, or for which it does not answer in time, is a host of its own.
+pub fn other_names(entries: &[HostEntry], here: &str) -> BTreeMap<String, String> {
+    let mut seen = BTreeSet::new();
+    let distinct: Vec<&HostEntry> = entries.iter().filter(|it| seen.insert(&it.host)).collect();
+    if distinct.len() < 2 {
+        return BTreeMap::new();
+    }
+    let names = distinct.iter().map(|entry| entry.host.clone()).filter(|it| !is_name(it, here));
+    let found = addresses::look_up_all(names.collect(), SHORT_PATIENCE).into_iter();
+    let mut found: BTreeMap<String, Vec<IpAddr>> =
+        found.filter_map(|(name, all)| Some((name, all.ok()?))).collect();
+    let identify = |found: &BTreeMap<String, Vec<IpAddr>>| {
+        let identity = |entry: &&HostEntry| match found.get(&entry.host) {
+            _ if is_name(&entry.host, here) => Identity::Here,
+            Some(all) if all.iter().any(|address| is_ours(*address)) => Identity::Here,
+            Some(all) => Identity::At(all.iter().map(|&address| (address, entry.port)).collect()),
+            None => Identity::At(Vec::new()),
+        };
+        let all: Vec<(&str, Identity)> =
+            distinct.iter().map(|entry| (entry.host.as_str(), identity(entry))).collect();
+        first_names(&all)
+    };
+    let others = identify(&found);
+    let is_number = |name: &str| name.parse::<IpAddr>().is_ok();
+    let is_doubtful = |(name, first): (&String, &String)| {
+        !is_number(name) && !is_number(first) && !is_name(name, here)
+    };
+    if !others.iter().any(is_doubtful) {
+        return others;
+    }
+    // With a wildcard in the DNS, all names that it does not know have one address.
+    let Ok(bytes) = crate::random::bytes::<8>() else { return others };
+    let unknown = format!("mpd-{}", mpd_wire::hex::encode(&bytes));
+    let of_all = addresses::look_up_all(vec![unknown], SHORT_PATIENCE);
+    let of_all: Vec<IpAddr> =
+        of_all.into_iter().filter_map(|(_, all)| all.ok()).flatten().collect();
+    found.values_mut().for_each(|all| all.retain(|address| !of_all.contains(address)));
+    identify(&found)
+}
+
+/// The machine that a name means, as far as it is known.
+#[derive(Debug)]
+enum Identity {
+    Here,
+    /// Its addresses, with the port of ssh there: several machines can share an address.
+    At(Vec<(IpAddr, Option<u16>)>),
+}
+
+/// Names of machines with an earlier name, and that name.
+fn first_names(hosts: &[(&str, Identity)]) -> BTreeMap<String, String> {
+    let mut here: Option<&str> = None;
+    let mut by_address: BTreeMap<(IpAddr, Option<u16>), &str> = BTreeMap::new();
+    let mut by_letters: BTreeMap<String, &str> = BTreeMap::new();
+    let mut others = BTreeMap::new();
+    for (name, identity) in hosts {
+        let lower = name.to_ascii_lowercase();
+        let first = match identity {
+            Identity::Here => here,
+            Identity::At(all) => all.iter().find_map(|address| by_address.get(address).copied()),
+        };
+        if let Some(first) = first.or_else(|| by_letters.get(&lower).copied()) {
+            others.insert((*name).to_owned(), first.to_owned());
+            continue;
+        }
+        by_letters.insert(lower, name);
+        match identity {
+            Identity::Here => here = Some(name),
+            Identity::At(all) => by_address.extend(all.iter().map(|&address| (address, *name))),
+        }
+    }
+    others
 }
 
 /// Whether this is a name by which every host means itself.
@@ -78,6 +154,34 @@ mod tests {
         for (name, host) in [("h1.x.org", "h1.y.org"), ("h2", "h1"), ("10.0.0.1", "10")] {
             assert!(!is_name(name, host), "{name} {host}");
         }
+    }
+
+    #[test]
+    fn a_machine_with_several_names_has_its_first_one() {
+        let at = |last: u8, port| Identity::At(vec![([192, 0, 2, last].into(), port)]);
+        let hosts = [
+            ("h1", at(1, None)),
+            ("h0", Identity::Here),
+            ("192.0.2.1", at(1, None)),
+            ("localhost", Identity::Here),
+            ("H1", Identity::At(Vec::new())),
+            ("gate-a", at(9, Some(2201))),
+            ("gate-b", at(9, Some(2202))),
+            ("only-in-ssh", Identity::At(Vec::new())),
+            ("too", Identity::At(Vec::new())),
+        ];
+        let expected = [("192.0.2.1", "h1"), ("H1", "h1"), ("localhost", "h0")];
+        let expected = expected.map(|(name, first)| (name.to_owned(), first.to_owned()));
+        assert_eq!(first_names(&hosts), BTreeMap::from(expected));
+    }
+
+    #[test]
+    fn numeric_addresses_of_this_host_are_one_host_beside_its_name() {
+        let entry = |name: &str| HostEntry::named(name.to_owned(), None);
+        let entries = ["192.0.2.7", "127.0.0.3", "here", "192.0.2.7"].map(entry);
+        let expected = [("here".to_owned(), "127.0.0.3".to_owned())];
+        assert_eq!(other_names(&entries, "here"), BTreeMap::from(expected));
+        assert_eq!(other_names(&entries[..1], "here"), BTreeMap::new());
     }
 
     #[test]

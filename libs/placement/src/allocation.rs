@@ -37,15 +37,27 @@ pub fn is_slurm(variable: &dyn Fn(&str) -> Option<String>) -> bool {
     variable("SLURM_JOB_ID").is_some_and(|id| !id.is_empty())
 }
 
+/// Whether srun reaches only some hosts of the allocation: those of the first component of a heterogeneous job.
+pub fn has_components(variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    is_slurm(variable) && components(variable) > 1
+}
+
 type Hosts = Result<Vec<HostChoice>, String>;
 
 /// The hosts, and the name of the variable that lists them.
-fn report(sources: &Sources<'_>) -> Option<(&'static str, Hosts)> {
+type Found = (&'static str, Hosts);
+
+/// Steps with numbers from here on are no steps of `srun`: the shell of `salloc` and the batch script, which have the
+/// whole job.
+const FIRST_RESERVED_STEP: u32 = 0xffff_fff0;
+
+/// Most components of a heterogeneous job of Slurm.
+const MAX_COMPONENTS: usize = 128;
+
+fn report(sources: &Sources<'_>) -> Option<Found> {
     let set = |name: &str| (sources.variable)(name).filter(|value| !value.is_empty());
-    if let (true, Some(nodes)) = (is_slurm(sources.variable), set("SLURM_JOB_NODELIST")) {
-        let tasks = set("SLURM_TASKS_PER_NODE");
-        let counts = tasks.or_else(|| set("SLURM_JOB_CPUS_PER_NODE"));
-        return Some(("SLURM_JOB_NODELIST", slurm(&nodes, counts.as_deref())));
+    if let Some(found) = is_slurm(sources.variable).then(|| of_slurm(&set)).flatten() {
+        return Some(found);
     }
     let from_file = |name, parse: fn(&str) -> Hosts| {
         let path = set(name)?;
@@ -55,11 +67,13 @@ fn report(sources: &Sources<'_>) -> Option<(&'static str, Hosts)> {
         return Some(found);
     }
     if set("LSB_JOBID").is_some() {
-        let pairs = || Some(("LSB_MCPU_HOSTS", pairs(&set("LSB_MCPU_HOSTS")?)));
-        let words = || Some(("LSB_HOSTS", one_per_slot(&set("LSB_HOSTS")?)));
-        let found = from_file("LSB_DJOB_HOSTFILE", one_per_slot).or_else(pairs).or_else(words);
-        if found.is_some() {
-            return found;
+        let found = [
+            from_file("LSB_DJOB_HOSTFILE", one_per_slot),
+            set("LSB_MCPU_HOSTS").map(|text| ("LSB_MCPU_HOSTS", pairs(&text))),
+            set("LSB_HOSTS").map(|text| ("LSB_HOSTS", one_per_slot(&text))),
+        ];
+        if let Some(found) = first_usable(found.into_iter().flatten()) {
+            return Some(found);
         }
     }
     from_file("PE_HOSTFILE", grid_engine)
@@ -69,15 +83,85 @@ fn report(sources: &Sources<'_>) -> Option<(&'static str, Hosts)> {
         .or_else(|| from_file("PJM_O_NODEINF", one_per_host))
 }
 
-/// Parses a list of hosts like `n[001-003,7],m1` with the slots of each, like `2(x3),1,4`.
-fn slurm(nodes: &str, counts: Option<&str>) -> Hosts {
-    let names = parse_list(nodes).map_err(|e| e.to_string())?;
-    let counts = counts.map(|text| {
-        let wrong = || format!("{text:?} is not a number for each of its {} nodes", names.len());
-        repeated(text, names.len()).ok_or_else(wrong)
+/// The first source that names a host; if none does, the first one.
+fn first_usable(found: impl Iterator<Item = Found>) -> Option<Found> {
+    let has_host = |(_, hosts): &Found| {
+        hosts.as_ref().is_ok_and(|hosts| hosts.iter().any(|host| host.slots != Some(0)))
+    };
+    let mut unusable = Vec::new();
+    for next in found {
+        if has_host(&next) {
+            return Some(next);
+        }
+        unusable.push(next);
+    }
+    unusable.into_iter().next()
+}
+
+/// The hosts of the step that contains the process, or of the job.
+fn of_slurm(set: &dyn Fn(&str) -> Option<String>) -> Option<Found> {
+    let job = of_slurm_job(set);
+    let number = set("SLURM_STEP_ID").or_else(|| set("SLURM_STEPID"));
+    let number = number.and_then(|number| number.parse::<u32>().ok());
+    if let (Some(..FIRST_RESERVED_STEP), Some(nodes)) = (number, set("SLURM_STEP_NODELIST")) {
+        let step = slurm(&nodes, &[set("SLURM_STEP_TASKS_PER_NODE")]);
+        // A script may have inherited the variables of a step of another job.
+        let is_of_job = |hosts: &[HostChoice]| match &job {
+            Some((_, Ok(all))) => {
+                let all: BTreeSet<&str> = all.iter().map(|host| host.name.as_str()).collect();
+                hosts.iter().all(|host| all.contains(host.name.as_str()))
+            }
+            _ => true,
+        };
+        if step.as_ref().map_or(true, |hosts| is_of_job(hosts)) {
+            return Some(("SLURM_STEP_NODELIST", step));
+        }
+    }
+    job
+}
+
+/// The hosts of all components of the job.
+fn of_slurm_job(set: &dyn Fn(&str) -> Option<String>) -> Option<Found> {
+    const COUNTS: [&str; 2] = ["SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"];
+    let all: Vec<(String, Vec<Option<String>>)> = (0..components(set))
+        .filter_map(|number| {
+            let of = |name: &str| {
+                let value = |kind| set(&format!("{name}_{kind}_GROUP_{number}"));
+                value("HET").or_else(|| value("PACK"))
+            };
+            Some((of("SLURM_JOB_NODELIST")?, COUNTS.map(of).to_vec()))
+        })
+        .collect();
+    if all.is_empty() {
+        let nodes = set("SLURM_JOB_NODELIST")?;
+        return Some(("SLURM_JOB_NODELIST", slurm(&nodes, &COUNTS.map(set))));
+    }
+    let hosts =
+        all.iter().map(|(nodes, counts)| slurm(nodes, counts)).collect::<Result<Vec<_>, _>>();
+    let hosts = hosts.map(|hosts| {
+        let hosts = hosts.concat();
+        summed(hosts.iter().map(|host| (host.name.as_str(), host.slots)))
     });
-    let mut counts = counts.transpose()?.into_iter().flatten();
-    Ok(summed(names.iter().map(|name| (name.host.as_str(), counts.next()))))
+    Some(("SLURM_JOB_NODELIST_HET_GROUP_*", hosts))
+}
+
+/// The number of components of a heterogeneous job; 0 for other jobs.
+fn components(set: &dyn Fn(&str) -> Option<String>) -> usize {
+    let number = set("SLURM_HET_SIZE").or_else(|| set("SLURM_PACK_SIZE"));
+    number.and_then(|number| number.parse().ok()).unwrap_or(0).min(MAX_COMPONENTS)
+}
+
+/// Parses a list of hosts like `n[001-003,7],m1` with the slots of each, like `2(x3),1,4`. Of several lists of slots,
+/// the first one with a number for each host counts: a step changes some variables of its job, and others not.
+fn slurm(nodes: &str, counts: &[Option<String>]) -> Hosts {
+    let names = parse_list(nodes).map_err(|e| e.to_string())?;
+    let given = || counts.iter().flatten();
+    let numbers = given().find_map(|text| repeated(text, names.len()));
+    if let (None, Some(text)) = (&numbers, given().next()) {
+        return Err(format!("{text:?} is not a number for each of its {} nodes", names.len()));
+    }
+    let mut numbers = numbers.into_iter().flatten();
+    Ok(summed(names.iter().map(|name| (name.host.as_str(), numbers.next()))))
 }
 
 /// The numbers in text like `2(x3),1`, if there are exactly `wanted`.

@@ -72,7 +72,7 @@ use std::collections::btree_map::Entry;
 
 pub use error::PlacementError;
 pub use load::{HostLoad, by_load};
-pub use members::gpus_of;
+pub use members::{gpus_of, is_alike};
 
 use error::Names;
 use members::Members;

@@ -209,7 +209,7 @@ impl<'a> Members<'a> {
 }
 
 /// Whether two names can belong to one host.
-pub(super) fn is_alike(one: &str, other: &str) -> bool {
+pub fn is_alike(one: &str, other: &str) -> bool {
     let is_whole = |name: &str| label(name).len() < name.len();
     one == other || (label(one) == label(other) && !(is_whole(one) && is_whole(other)))
 }

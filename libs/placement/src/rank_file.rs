@@ -7,6 +7,7 @@
 //! rank 2=host slot=1,3-4     cores of the host
 //! rank 3=host slot=p5        CPU 5 by the system's number
 //! rank 4=host                all CPUs; so does slot=*
+//! rank 5=host slot=0:1,1:0-2 cores of two sockets
 //! ```
 
 use mpd_wire::job::{CpuChoice, CpuNumbers, CpuRange, MAX_CPU, MAX_RANKS};
@@ -89,7 +90,9 @@ fn parse_line(content: &str) -> Result<(usize, RankLine), String> {
     };
     let rank: usize =
         rank.parse().ok().filter(|&rank| rank < MAX_RANKS as usize).ok_or_else(form)?;
-    let host = match host.strip_prefix("+n") {
+    // Daemons run under the user's own name.
+    let host = host.split_once('@').map_or(host, |(_, host)| host);
+    let host = match host.strip_prefix("+n").or_else(|| host.strip_prefix("+N")) {
         Some(place) => RankHost::Place(place.parse().map_err(|_| form())?),
         None if is_host_name(host) => RankHost::Name(host.to_owned()),
         None => return Err(format!("{host:?} is not the name of a host")),
@@ -105,16 +108,21 @@ fn parse_line(content: &str) -> Result<(usize, RankLine), String> {
 fn parse_slots(text: &str) -> Option<CpuChoice> {
     let mut ranges = Vec::new();
     for group in text.split(';') {
-        let (socket, numbers) = match group.split_once(':') {
-            Some((socket, numbers)) => (Some(number(socket)?), numbers),
-            None => (None, group),
-        };
-        if let (Some(socket), "*") = (socket, numbers) {
-            ranges.push(CpuRange { of: CpuNumbers::Sockets, low: socket, high: socket });
-            continue;
-        }
-        for range in numbers.split(',') {
-            let (of, range) = match (socket, range.strip_prefix(['p', 'P'])) {
+        let mut current = None;
+        for item in group.split(',') {
+            // A socket is valid up to the next one.
+            let range = match item.split_once(':') {
+                Some((socket, range)) => {
+                    current = Some(number(socket)?);
+                    range
+                }
+                None => item,
+            };
+            if let (Some(socket), "*") = (current, range) {
+                ranges.push(CpuRange { of: CpuNumbers::Sockets, low: socket, high: socket });
+                continue;
+            }
+            let (of, range) = match (current, range.strip_prefix(['p', 'P'])) {
                 (Some(socket), None) => (CpuNumbers::CoresOf(socket), range),
                 (None, None) => (CpuNumbers::Cores, range),
                 (None, Some(range)) => (CpuNumbers::System, range),
@@ -151,7 +159,8 @@ mod tests {
     fn lines_name_the_host_and_the_cpus_of_each_rank() {
         let text = "# of the manual\nrank 1=bb slot=0:0,1\nrank 0=aa slot=1:0-2\n\
                     rank 2=+n2 slot=1-2 # relative\nrank 3 = cc slot = 0:*\nrank 4=cc slot=p5\n\
-                    rank 5=cc slot=0:0;1:1\nrank 6=cc\nrank 7=cc slot=*\n";
+                    rank 5=cc slot=0:0;1:1\nrank 6=cc\nrank 7=cc slot=*\n\
+                    rank 8=cc slot=0:0,0:1\nrank 9=al@cc slot=0:*,1:*\nrank 10=+N0 slot=0:1,1:0-2\n";
         let expected = [
             ("aa", "s1c0-2"),
             ("bb", "s0c0+s0c1"),
@@ -161,6 +170,9 @@ mod tests {
             ("cc", "s0c0+s1c1"),
             ("cc", "all"),
             ("cc", "all"),
+            ("cc", "s0c0+s0c1"),
+            ("cc", "s0+s1"),
+            ("+n0", "s0c1+s1c0-2"),
         ];
         assert_eq!(shown(text), expected.map(|(host, cpus)| (host.into(), cpus.into())));
     }

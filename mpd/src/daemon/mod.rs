@@ -544,7 +544,8 @@ impl Daemon {
         let took_us = wall().saturating_sub(began_us);
         let placement = Span { phase: Phase::Placement, rank: None, began_us, took_us };
         notices.extend(submission.notice.clone().map(Notice::major));
-        let launch = self.jobs.plan(self.jobs.new_id(process)?, spec, host_slices)?;
+        let (launch, notice) = self.jobs.plan(self.jobs.new_id(process)?, spec, host_slices)?;
+        notices.extend(notice);
         let announcement = Announcement::new(&launch, spec.trace)?;
         let spans = spec.trace.then_some(placement).into_iter().collect();
         let console = self.peers.console(console).context("the console is gone")?;

@@ -17,7 +17,7 @@ use mpd_wire::message::{ManagerReport, StartJob};
 use nix::unistd::setsid;
 
 use super::context::{Common, Job};
-use super::ending::{CleanUp, Ending, forget};
+use super::ending::{CleanUp, Elsewhere, Ending, forget};
 use super::links::{LinkEnd, Links};
 use super::means::{Beforehand, Means, Prepared};
 use super::parent;
@@ -157,11 +157,19 @@ impl Means {
         };
         let turn = &mut process.common.turn();
         unrecorded.into_iter().for_each(|notice| turn.post(Input::Notice(notice)));
+        let problem = match made {
+            Ok(elsewhere) => {
+                let input = |it: Elsewhere| Input::Elsewhere(it.place, it.problem);
+                elsewhere.map(input).into_iter().for_each(|input| turn.post(input));
+                None
+            }
+            Err(problem) => Some(problem),
+        };
         let watched = process.upstream.begin(turn.now(), turn.registry);
         watched.context("cannot watch the console")?;
         process.stdio.register(turn.registry).context("cannot watch the outputs")?;
         process.links.pass_on_specification(encoded);
-        process.links.begin(turn, made.err().or(trouble), self.early);
+        process.links.begin(turn, problem.or(trouble), self.early);
         Ok(process)
     }
 }

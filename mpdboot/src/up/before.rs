@@ -37,6 +37,8 @@ pub(super) struct Allocation {
     /// The names of this host in it.
     here: BTreeSet<String>,
     is_slurm: bool,
+    /// In a heterogeneous job of Slurm, srun starts nothing on the hosts of further components.
+    has_components: bool,
 }
 
 impl Allocation {
@@ -63,7 +65,9 @@ impl Allocation {
         let entry = |host: mpd_wire::job::HostChoice| HostEntry::named(host.name, host.slots);
         let hosts: Vec<HostEntry> = hosts.into_iter().flatten().map(entry).collect();
         let here = thishost::names_of_this_host(&hosts, &host_name());
-        Ok(Self { hosts, here, is_slurm: allocation::is_slurm(&variable) })
+        let is_slurm = allocation::is_slurm(&variable);
+        let has_components = allocation::has_components(&variable);
+        Ok(Self { hosts, here, is_slurm, has_components })
     }
 
     /// The name that the batch system gives this host, if it is one of its hosts.
@@ -161,6 +165,7 @@ fn remote_shell<'a>(cli: &'a Cli, roster: &Roster, allocation: &Allocation) -> &
         return rsh;
     }
     let reaches_all = roster.others.iter().all(|member| allocation.has(&member.host));
+    let reaches_all = reaches_all && !allocation.has_components;
     let by_slurm = allocation.is_slurm && reaches_all && search::in_path("srun").is_some();
     if by_slurm { "srun" } else { "ssh" }
 }

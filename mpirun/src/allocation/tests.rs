@@ -66,6 +66,50 @@ fn slurm_lists_nodes_and_tasks_in_compressed_form() {
 }
 
 #[test]
+fn a_step_of_slurm_has_its_own_hosts_and_the_shell_of_salloc_has_those_of_the_job() {
+    let job = [("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "a,b")];
+    let of = |more: &[(&'static str, &'static str)]| found(&[&job[..], more].concat());
+    let step = [
+        ("SLURM_TASKS_PER_NODE", "1"),
+        ("SLURM_JOB_CPUS_PER_NODE", "8(x2)"),
+        ("SLURM_STEP_NODELIST", "b"),
+        ("SLURM_STEP_TASKS_PER_NODE", "3"),
+    ];
+    let with = |id: (&'static str, &'static str)| of(&[&[id], &step[..]].concat()).unwrap();
+    assert_eq!(with(("SLURM_STEP_ID", "0")), "b:3");
+    assert_eq!(with(("SLURM_STEPID", "17")), "b:3");
+    // The shell of salloc, and the batch script.
+    assert_eq!(with(("SLURM_STEP_ID", "4294967290")), "a:8 b:8");
+    assert_eq!(with(("SLURM_STEP_ID", "4294967291")), "a:8 b:8");
+    let foreign = [("SLURM_STEP_ID", "0"), ("SLURM_STEP_NODELIST", "of-another-job")];
+    assert_eq!(of(&foreign).unwrap(), "a b");
+    let bare = [("SLURM_STEP_ID", "0"), ("SLURM_STEP_NODELIST", "b")];
+    assert_eq!(of(&bare).unwrap(), "b");
+    let wrong = [("SLURM_STEP_ID", "0"), ("SLURM_STEP_NODELIST", "b[")];
+    assert!(of(&wrong).unwrap_err().contains("the batch system's SLURM_STEP_NODELIST: "));
+}
+
+#[test]
+fn a_heterogeneous_job_of_slurm_has_the_hosts_of_all_components() {
+    for kind in ["HET", "PACK"] {
+        let names: Vec<(String, &str)> = vec![
+            ("SLURM_JOB_ID".into(), "7"),
+            ("SLURM_JOB_NODELIST".into(), "a"),
+            ("SLURM_TASKS_PER_NODE".into(), "2"),
+            (format!("SLURM_{kind}_SIZE"), "2"),
+            (format!("SLURM_JOB_NODELIST_{kind}_GROUP_0"), "a"),
+            (format!("SLURM_TASKS_PER_NODE_{kind}_GROUP_0"), "2"),
+            (format!("SLURM_JOB_NODELIST_{kind}_GROUP_1"), "g[1-2]"),
+            (format!("SLURM_JOB_CPUS_PER_NODE_{kind}_GROUP_1"), "4(x2)"),
+        ];
+        let variables: Vec<(&str, &str)> =
+            names.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        assert_eq!(found(&variables).unwrap(), "a:2 g1:4 g2:4", "{kind}");
+        assert_eq!(found(&variables[..4]).unwrap(), "a:2", "{kind}: no list of a component");
+    }
+}
+
+#[test]
 fn pbs_lists_a_host_for_each_slot() {
     let (_file, path) = file("n1\nn1\nn2\n\nn1\n");
     assert_eq!(found(&[("PBS_JOBID", "1.srv"), ("PBS_NODEFILE", &path)]).unwrap(), "n1:3 n2:1");
@@ -104,6 +148,12 @@ fn lsf_lists_hosts_in_one_of_three_forms() {
     assert_eq!(found(&all[..2]).unwrap(), "x:2 y:1");
     assert_eq!(found(&all[..1]).unwrap(), "");
     assert_eq!(found(&all[1..]).unwrap(), "", "no job");
+    let (_file, empty) = file("\n");
+    for path in [&empty, "/no/such/file"] {
+        let first = [("LSB_JOBID", "5"), ("LSB_DJOB_HOSTFILE", path)];
+        assert_eq!(found(&[&first[..], &all[1..3]].concat()).unwrap(), "p:5 q:2", "{path}");
+        assert!(found(&first).unwrap_err().contains("LSB_DJOB_HOSTFILE: "), "{path}");
+    }
     for wrong in ["p", "p q", "p 1 q", "p 0"] {
         assert!(found(&[("LSB_JOBID", "5"), ("LSB_MCPU_HOSTS", wrong)]).is_err(), "{wrong}");
     }

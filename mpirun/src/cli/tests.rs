@@ -13,6 +13,7 @@ mod programs;
 mod singleton;
 mod texts;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
@@ -88,6 +89,7 @@ fn surroundings(hosts: &[HostEntry]) -> Surroundings {
         kind: RingKind::Private,
         addresses: members.iter().map(|c| (c.member.clone(), address(&c.member))).collect(),
         assumed: Vec::new(),
+        others: BTreeMap::new(),
         cpus: (0..8).map(cpu).collect(),
         here,
         members,

@@ -41,6 +41,7 @@ pub(crate) fn answer(
 ) -> Answer {
     let surroundings = (caller.survey)(ring_options, &demand.hosts);
     let outlook = surroundings.and_then(|surroundings| {
+        let demand = demand.by_first_names(&surroundings.others, &mut spec);
         demand.use_allocation(surroundings.kind, &mut spec.placement);
         Outlook::of(&spec, &surroundings)
     });

@@ -45,7 +45,8 @@ pub(super) struct HostOutlook {
 impl Outlook {
     /// Places the ranks; the error is the reason why the job would fail.
     pub(super) fn of(spec: &JobSpec, surroundings: &Surroundings) -> Result<Self, String> {
-        let Surroundings { kind, here, members, addresses, assumed, cpus } = surroundings;
+        let Surroundings { kind, here, members, addresses, assumed, others: _, cpus } =
+            surroundings;
         let placed = place(spec, members, here).map_err(|e| e.to_string())?;
         let hosts = placed.hosts.into_iter().filter(|host| !host.ranks.is_empty());
         let hosts = hosts.map(|host| -> Result<HostOutlook, String> {

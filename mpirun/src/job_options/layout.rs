@@ -267,16 +267,25 @@ impl LayoutOptions {
         }
     }
 
-    /// Checks that each rank has a line if there is a rank file.
-    pub(crate) fn check_size(&self, size: u64) -> Result<(), Usage> {
+    /// The number of lines of the rank file that are used: those of the job's ranks.
+    ///
+    /// # Errors
+    /// A rank has no line.
+    pub(crate) fn ranks_of_file(&self, size: u64) -> Result<Option<usize>, Usage> {
         let lines = &self.numbered.ranks;
-        match lines.get().map(Vec::len) {
-            Some(count) if count as u64 != size => {
+        match (lines.get().map(Vec::len), usize::try_from(size)) {
+            (None, _) => Ok(None),
+            (Some(count), Ok(size)) if size <= count => Ok(Some(size)),
+            (Some(count), _) => {
                 let text = format!("{}: it has {count} ranks, the job {size}", lines.by());
                 Err(Usage::syntax(text))
             }
-            _ => Ok(()),
         }
+    }
+
+    /// Whether a rank file chooses the host of each rank.
+    pub(crate) fn has_rank_file(&self) -> bool {
+        self.numbered.ranks.get().is_some()
     }
 
     /// The options for spawned processes.

@@ -8,8 +8,8 @@ use crate::argsets::Argsets;
 use crate::caller::Caller;
 use crate::configfile;
 use crate::dialect::{self, Dialect, Language, Layout};
-use crate::options::Key;
-use crate::scan;
+use crate::options::{Key, OPTIONS, Opt, Reach};
+use crate::scan::{self, Section};
 use crate::usage::Usage;
 use mpd_io::logging::plain;
 
@@ -60,6 +60,7 @@ pub(super) fn of_variables(
             dialect::translate((&said, option.as_bytes()), glued, &[], language, &mut own);
         match translated
             .and_then(|found| found.map_or(Ok(None), |it| scan::options(&it.words).map(Some)))
+            .map(|section| section.map(of_all_programs))
         {
             Ok(Some(section)) if section.settings.iter().all(|it| !argsets.has(it.opt.key)) => {
                 argsets.add(section.said_by(&said), None)?;
@@ -70,6 +71,15 @@ pub(super) fn of_variables(
         }
     }
     Ok(layout)
+}
+
+/// A variable stands for an option of all programs.
+fn of_all_programs(mut section: Section) -> Section {
+    for setting in section.settings.iter_mut().filter(|it| it.opt.reach == Reach::Argset) {
+        let of_all = |opt: &&Opt| opt.key == setting.opt.key && opt.reach == Reach::Defaults;
+        setting.opt = OPTIONS.iter().find(of_all).unwrap_or(setting.opt);
+    }
+    section
 }
 
 /// What is known about the tasks of `srun` and their hosts.

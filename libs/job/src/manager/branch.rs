@@ -372,6 +372,7 @@ impl Branch {
             Up::StartFailed { ref member, .. }
             | Up::WorldFailed { ref member, .. }
             | Up::Failed { ref member, .. }
+            | Up::Elsewhere { ref member, .. }
             | Up::Lost { ref member, .. } => {
                 if child.members.contains(member) {
                     self.send_up(up);

@@ -23,7 +23,7 @@ use crate::manager::rank_table::{Pmi, RankTable};
 use crate::manager::{Config, DRAIN_GRACE, FAILURE_GRACE, Output, TERMINATE_GRACE};
 use mpd_events::Recorder;
 use mpd_machine::{Time, Timers};
-use mpd_wire::job::{AbortScope, Failure, HostSlices, OnFailure, RankEnd};
+use mpd_wire::job::{AbortScope, Failure, HostSlices, OnFailure, Places, RankEnd};
 use mpd_wire::message::{Down, FenceGroup, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
@@ -89,6 +89,7 @@ pub(super) struct Job {
     pub(super) alone: Option<(Rank, String)>,
     /// No rank of this job may start any more, and the console may submit the job again.
     withdrawn: bool,
+    places: Places,
     /// Do not wait for a reader that does not read: the user requested the end, or the limit is over.
     skip_drain: bool,
     /// The signal by which the user requested the end of the job.
@@ -128,6 +129,7 @@ impl Job {
             failure: None,
             alone: None,
             withdrawn: false,
+            places: Places::default(),
             skip_drain: false,
             wanted_end: None,
             final_failure: None,
@@ -169,6 +171,10 @@ impl Job {
             Up::Lost { member, problem } => self.lost(now, member, problem),
             Up::Pids { pids } => self.learn_pids(now, pids),
             Up::Notice { text } => self.notice(text),
+            Up::Elsewhere { member, place, problem } => {
+                let line = self.places.add(member, (place, problem));
+                line.filter(|_| self.has_started).into_iter().for_each(|line| self.notice(line));
+            }
             Up::Exited { ends } => {
                 ends.into_iter().for_each(|(rank, end)| self.exited(now, rank, end));
             }
@@ -299,6 +305,7 @@ impl Job {
             self.has_started = true;
             // The console must know this before any rank runs: it submits a job again only if no rank has started.
             self.emit(Output::ReportStarted);
+            self.places.lines().into_iter().for_each(|line| self.notice(line));
             self.command(Down::Go);
         }
     }

@@ -201,6 +201,8 @@ pub enum Input {
     CleanedUp,
     /// A notice for the user.
     Notice(String),
+    /// The job's directory here is in this place, and why, before [`Input::Ready`].
+    Elsewhere(String, String),
     /// A message of the parent.
     FromParent(Down),
     /// A message of the child manager at this tree index.
@@ -408,6 +410,9 @@ impl Manager {
             Input::LeftRunning(processes) => branch.failed(Failure::LeftRunning { processes }),
             Input::OutputFailed(problem) => branch.failed(Failure::OutputFailed { problem }),
             Input::Notice(text) => branch.send_up(Up::Notice { text }),
+            Input::Elsewhere(place, problem) => {
+                branch.send_up(Up::Elsewhere { member: branch.member.clone(), place, problem });
+            }
             Input::Kill => branch.kill_here(),
             Input::CutOff => self.at_root(Job::withdraw),
             Input::FromParent(down) if !branch.is_root() => branch.command(down),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{MAX_FILE, MAX_HOSTS, MAX_LINE};
+use super::{MAX_FILE, MAX_HOST_ENTRIES, MAX_HOSTS, MAX_LINE};
 
 /// A list of hosts cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum Problem {
     #[error("it has more than {MAX_LINE} bytes")]
     LineTooLong,
     /// Too many hosts.
-    #[error("more than {MAX_HOSTS} hosts")]
+    #[error("more than {MAX_HOSTS} hosts, or more than {MAX_HOST_ENTRIES} lines")]
     TooManyHosts,
     /// The text is not UTF-8.
     #[error("it is not text")]

@@ -25,11 +25,13 @@ mod words;
 pub use error::{InvalidHosts, Problem};
 pub use words::{is_host_name, is_user_name, speed};
 
-use mpd_wire::job::MAX_HOSTS;
+use std::collections::BTreeSet;
+
+use mpd_wire::job::{MAX_HOST_ENTRIES, MAX_HOSTS};
 use words::HostWord;
 
-/// Most bytes in a line or in a list on the command line.
-pub const MAX_LINE: usize = 10_000;
+/// Most bytes in a line or in a list: as many as an argument or a variable can have.
+pub const MAX_LINE: usize = 128 << 10;
 /// Most bytes in a host file: enough for [`MAX_HOSTS`] long lines.
 pub const MAX_FILE: usize = 4 << 20;
 
@@ -73,16 +75,16 @@ pub fn parse_file(text: &[u8]) -> Result<Vec<HostEntry>, InvalidHosts> {
         return Err(Problem::FileTooLong.somewhere());
     }
     let text = text.strip_prefix(BOM).unwrap_or(text);
-    let mut entries = Vec::new();
+    let mut entries = Entries::default();
     for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
         let line = line_text(line).map_err(|problem| problem.in_line(number))?;
         let content = line.split('#').next().unwrap_or_default();
-        parse_line(content, &mut entries).map_err(|problem| problem.in_line(number))?;
+        entries.add(content).map_err(|problem| problem.in_line(number))?;
     }
-    if entries.is_empty() {
+    if entries.list.is_empty() {
         return Err(Problem::NoHost.somewhere());
     }
-    Ok(entries)
+    Ok(entries.list)
 }
 
 /// The hosts of a list on the command line, in its order. Duplicates are kept.
@@ -90,7 +92,7 @@ pub fn parse_file(text: &[u8]) -> Result<Vec<HostEntry>, InvalidHosts> {
 /// # Errors
 /// [`InvalidHosts`], without a line.
 pub fn parse_list(text: &str) -> Result<Vec<HostEntry>, InvalidHosts> {
-    let mut entries = Vec::new();
+    let mut entries = Entries::default();
     let text = line_text(text.as_bytes()).map_err(Problem::somewhere)?;
     // Lists of scripts often end with a comma.
     let text = text.strip_suffix(',').unwrap_or(text);
@@ -99,9 +101,9 @@ pub fn parse_list(text: &str) -> Result<Vec<HostEntry>, InvalidHosts> {
         if word.is_empty() {
             return Err(Problem::EmptyItem.somewhere());
         }
-        parse_line(word, &mut entries).map_err(Problem::somewhere)?;
+        entries.add(word).map_err(Problem::somewhere)?;
     }
-    Ok(entries)
+    Ok(entries.list)
 }
 
 /// The words of a list of names or patterns, with their ranges expanded: `h[1-2],x*` is `h1`, `h2` and `x*`. In a word with
@@ -141,22 +143,37 @@ fn line_text(line: &[u8]) -> Result<&str, Problem> {
     str::from_utf8(line).map_err(|_| Problem::NotText)
 }
 
-fn parse_line(content: &str, entries: &mut Vec<HostEntry>) -> Result<(), Problem> {
-    let mut words = content.split_ascii_whitespace();
-    let Some(first) = words.next() else { return Ok(()) };
-    let HostWord { user, names, ncpus } = words::host(first, MAX_HOSTS - entries.len())?;
-    let keys = words::Keys::parse(words, (user, ncpus), names.len())?;
-    for (index, host) in names.into_iter().enumerate() {
-        entries.push(HostEntry {
-            host,
-            ncpus: keys.ncpus,
-            max: keys.max,
-            gpus: keys.gpus,
-            speed: keys.speed,
-            ifhn: keys.ifhn.get(index).cloned(),
-            user: keys.user.clone(),
-            port: keys.port,
-        });
+/// The hosts of a list so far.
+#[derive(Debug, Default)]
+struct Entries {
+    list: Vec<HostEntry>,
+    names: BTreeSet<String>,
+}
+
+impl Entries {
+    fn add(&mut self, content: &str) -> Result<(), Problem> {
+        let mut words = content.split_ascii_whitespace();
+        let Some(first) = words.next() else { return Ok(()) };
+        let HostWord { user, names, ncpus } = words::host(first, MAX_HOSTS)?;
+        let keys = words::Keys::parse(words, (user, ncpus), names.len())?;
+        for (index, host) in names.into_iter().enumerate() {
+            if !self.names.contains(&host) {
+                self.names.insert(host.clone());
+            }
+            if self.names.len() > MAX_HOSTS || self.list.len() == MAX_HOST_ENTRIES {
+                return Err(Problem::TooManyHosts);
+            }
+            self.list.push(HostEntry {
+                host,
+                ncpus: keys.ncpus,
+                max: keys.max,
+                gpus: keys.gpus,
+                speed: keys.speed,
+                ifhn: keys.ifhn.get(index).cloned(),
+                user: keys.user.clone(),
+                port: keys.port,
+            });
+        }
+        Ok(())
     }
-    Ok(())
 }

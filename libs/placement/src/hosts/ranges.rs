@@ -1,7 +1,7 @@
 //! Expands `c[01-16,20]` to names.
 
 /// Most digits of a number in a range.
-const MAX_DIGITS: usize = 9;
+const MAX_DIGITS: usize = 18;
 
 /// The reason why a word with ranges cannot be expanded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ fn numbers(inside: &str, room: usize) -> Result<Vec<String>, Fault> {
         if from > to {
             return Err(Fault::Malformed);
         }
-        if (to - from) as usize >= room.saturating_sub(all.len()) {
+        if to - from >= room.saturating_sub(all.len()) as u64 {
             return Err(Fault::TooMany);
         }
         // `08-12` counts 08, 09, 10; `8-12` adds no zeros.
@@ -60,7 +60,7 @@ fn numbers(inside: &str, room: usize) -> Result<Vec<String>, Fault> {
     Ok(all)
 }
 
-fn number(digits: &str) -> Result<u32, Fault> {
+fn number(digits: &str) -> Result<u64, Fault> {
     let fits = (1..=MAX_DIGITS).contains(&digits.len());
     if !fits || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(Fault::Malformed);

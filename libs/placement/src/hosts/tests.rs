@@ -70,6 +70,22 @@ fn ranges_count_keep_leading_zeros_and_combine() {
 }
 
 #[test]
+fn the_lists_of_large_jobs_are_read() {
+    let long: Vec<String> = (1..=2000).map(|n| format!("ip-10-20-30-{n:04}")).collect();
+    assert_eq!(names(&long.join(",")), long, "more than 10,000 bytes");
+    assert_eq!(
+        names("i[1234567890-1234567891],z[000000000009-000000000010]"),
+        ["i1234567890", "i1234567891", "z000000000009", "z000000000010"]
+    );
+    assert!(parse_list("c[1234567890123456789]").is_err(), "more than 18 digits");
+    let each_slot: String = (0..20_480).map(|n| format!("n{}\n", n % 160)).collect();
+    let entries = parse_file(each_slot.as_bytes()).unwrap();
+    assert_eq!((entries.len(), entries[160].host.as_str()), (20_480, "n0"));
+    let many = "c[1-16384]\n".repeat(17);
+    assert_eq!(parse_file(many.as_bytes()).unwrap_err().problem, Problem::TooManyHosts);
+}
+
+#[test]
 fn files_of_other_launchers_are_read() {
     let entries =
         parse_file(b"me@a slots=2 max_slots=4\nb max-slots=8\nc 3\nd cpu=2 user=x\n").unwrap();
@@ -166,12 +182,12 @@ fn errors_have_the_line_the_text_escaped_and_what_is_allowed() {
 
 #[test]
 fn lines_files_and_numbers_of_hosts_are_bounded() {
-    assert!(problem(&"x".repeat(MAX_LINE + 1)).contains("more than 10000 bytes"));
+    assert!(problem(&"x".repeat(MAX_LINE + 1)).contains("more than 131072 bytes"));
     let file = vec![b'#'; MAX_FILE + 1];
     assert_eq!(parse_file(&file).unwrap_err().problem, Problem::FileTooLong);
     assert_eq!(names(&format!("c[1-{MAX_HOSTS}]")).len(), MAX_HOSTS);
     let all = format!("c[1-{MAX_HOSTS}]");
-    let much = ["c[0-999999999]", "c[1-129]d[1-129]"].map(str::to_owned);
+    let much = ["c[0-999999999999]", "c[1-129]d[1-129]"].map(str::to_owned);
     let by_one = [format!("c[0-{MAX_HOSTS}]"), format!("{all},d"), format!("{all},[::1]")];
     for much in much.iter().chain(&by_one) {
         assert_eq!(parse_list(much).unwrap_err().problem, Problem::TooManyHosts, "{much}");
@@ -194,7 +210,7 @@ proptest! {
     #[test]
     fn a_list_never_has_more_than_its_bound(text in "[a-c0-9\\[\\],:-]{0,60}") {
         if let Ok(entries) = parse_list(&text) {
-            prop_assert!(entries.len() <= MAX_HOSTS);
+            prop_assert!(entries.len() <= MAX_HOST_ENTRIES);
             prop_assert!(entries.iter().all(|entry| is_host_name(&entry.host)));
         }
     }

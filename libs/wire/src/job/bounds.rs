@@ -19,6 +19,9 @@ pub const MAX_SPEC: usize = 16 << 20;
 /// Most hosts in a list: as many as a ring has members.
 pub const MAX_HOSTS: usize = MAX_MEMBERS;
 
+/// Most entries in a list of hosts. A host may have an entry for each of its slots.
+pub const MAX_HOST_ENTRIES: usize = 1 << 18;
+
 /// Why a decoded specification is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {

@@ -14,12 +14,13 @@ mod host_slice;
 mod library;
 mod notice;
 mod placement_options;
+mod places;
 mod secret;
 mod spawn;
 mod spec;
 mod world;
 
-pub use bounds::{Bytes, MAX_ARGSETS, MAX_HOSTS, MAX_RANKS, MAX_SPEC, Misfit};
+pub use bounds::{Bytes, MAX_ARGSETS, MAX_HOST_ENTRIES, MAX_HOSTS, MAX_RANKS, MAX_SPEC, Misfit};
 pub use cpu_choice::{CpuChoice, CpuChoices, CpuNumbers, CpuRange, MAX_CPU};
 pub use crash::{Crash, MAX_STACK, MAX_STACKS, OnCrash};
 pub use debug::Debug;
@@ -31,6 +32,7 @@ pub use host_slice::{FAN_OUT, HostSlice, HostSlices, InvalidHostSlices, MAX_HOST
 pub use library::MpiLibrary;
 pub use notice::Notice;
 pub use placement_options::{Binding, HostChoice, MAX_GPUS, PlacementSpec, RankOrder, Spread};
+pub use places::Places;
 pub use secret::{Cookie, JobKey, KEY_LENGTH, members_mark, namespace_mark, same_secret};
 pub use spawn::{SpawnBlock, SpawnOptions, SpawnPlacement, SpawnPolicy};
 pub use spec::{

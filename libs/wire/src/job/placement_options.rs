@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::is_daemon_name;
-use crate::job::bounds::{MAX_HOSTS, Misfit};
+use crate::job::bounds::{MAX_HOST_ENTRIES, MAX_HOSTS, Misfit};
 use crate::job::cpu_choice::CpuChoices;
 
 /// Most GPUs of one rank.
@@ -207,13 +207,20 @@ pub(crate) fn check_hosts(hosts: &[HostChoice]) -> Result<(), Misfit> {
     if hosts.iter().any(|host| host.slots == Some(0) || host.max == Some(0)) {
         return Err(Misfit::NoRanks);
     }
-    check_names(hosts.iter().map(|host| host.name.as_str()))
+    if hosts.len() > MAX_HOST_ENTRIES {
+        return Err(Misfit::TooManyHosts(hosts.len()));
+    }
+    check_each(hosts.iter().map(|host| host.name.as_str()))
 }
 
 pub(crate) fn check_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> Result<(), Misfit> {
     if names.len() > MAX_HOSTS {
         return Err(Misfit::TooManyHosts(names.len()));
     }
+    check_each(names)
+}
+
+fn check_each<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), Misfit> {
     // Other texts cannot name a member of the ring, and could disturb a terminal.
     let mut names = names;
     match names.find(|name| !is_daemon_name(name)) {

@@ -40,7 +40,7 @@ pub use manager::{
     ManagerOrder, ManagerReport, NameAnswer, NameOperation, Opening, Placing, StartJob,
 };
 pub use meeting::{MAX_PASSED, MeetingAnswer, MeetingOperation};
-pub use order::{InvalidTmpdir, Launch, OrderAnswer, RingOrder};
+pub use order::{InvalidTmpdir, Launch, OrderAnswer, RingOrder, launch_tmpdir};
 pub use ring::{
     Answer, Gathered, InvalidPayload, LIST_CHUNK, Lap, Naming, Payload, RingMessage, Scatter,
     ScatterId,

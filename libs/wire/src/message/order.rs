@@ -173,16 +173,35 @@ impl Launch {
 
 /// A directory for temporary files that is not acceptable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("TMPDIR={shown:?}: {problem}; name another directory")]
+#[error("TMPDIR={shown}: {problem}")]
 pub struct InvalidTmpdir {
     shown: String,
     problem: &'static str,
 }
 
+/// The directory for temporary files without another one.
+const DEFAULT_TMPDIR: &str = "/tmp";
 /// Longest path of a directory (`PATH_MAX`).
 const MAX_PATH: usize = 4096;
 /// Most characters of a path that a message repeats.
 const MAX_SHOWN: usize = 200;
+
+/// The directory for [`Launch::tmpdir`] if a user wants this one, and why it is another one.
+pub fn launch_tmpdir(wanted: &[u8]) -> (String, Option<InvalidTmpdir>) {
+    let path = str::from_utf8(wanted).map_err(|_| InvalidTmpdir {
+        shown: shown(&String::from_utf8_lossy(wanted)),
+        problem: "the path is not UTF-8 text",
+    });
+    match path.and_then(|path| check_tmpdir(path).map(|()| path)) {
+        Ok(path) => (path.to_owned(), None),
+        Err(problem) => (DEFAULT_TMPDIR.to_owned(), Some(problem)),
+    }
+}
+
+/// The beginning of a path, safe for a terminal.
+fn shown(path: &str) -> String {
+    path.chars().take(MAX_SHOWN).flat_map(char::escape_debug).collect()
+}
 
 fn check_tmpdir(path: &str) -> Result<(), InvalidTmpdir> {
     let problem = if path.len() >= MAX_PATH {
@@ -196,7 +215,7 @@ fn check_tmpdir(path: &str) -> Result<(), InvalidTmpdir> {
     } else {
         return Ok(());
     };
-    Err(InvalidTmpdir { shown: path.chars().take(MAX_SHOWN).collect(), problem })
+    Err(InvalidTmpdir { shown: shown(path), problem })
 }
 
 /// One member's answer.
@@ -283,6 +302,12 @@ mod tests {
         for bad in ["", "tmp", "../tmp", "/tmp/../home/alice", "/..", "/a\0b", &long] {
             let problem = launch(bad).check().unwrap_err().to_string();
             assert!(problem.starts_with("TMPDIR=") && problem.len() < 300, "{problem}");
+            let (used, reason) = launch_tmpdir(bad.as_bytes());
+            assert_eq!((used.as_str(), reason.unwrap().to_string()), ("/tmp", problem));
         }
+        assert_eq!(launch_tmpdir(b"/scratch/17"), ("/scratch/17".to_owned(), None));
+        let (used, reason) = launch_tmpdir(b"/scratch/\xff\x1b");
+        let expected = "TMPDIR=/scratch/\u{fffd}\\u{1b}: the path is not UTF-8 text";
+        assert_eq!((used.as_str(), reason.unwrap().to_string().as_str()), ("/tmp", expected));
     }
 }

@@ -444,6 +444,15 @@ pub enum Up {
         /// The line.
         text: String,
     },
+    /// The job's directory on a host is not in the directory that the job asks for. Before [`Up::Ready`].
+    Elsewhere {
+        /// The host's daemon.
+        member: DaemonName,
+        /// The directory in which it is.
+        place: String,
+        /// The directory that was asked for, and why it cannot be used.
+        problem: String,
+    },
     /// The spans of a manager and its ranks, if the specification asks for the timeline; before
     /// [`Up::CleanedUp`]. Times are by the clock of the sender.
     Trace {
@@ -491,6 +500,7 @@ impl Up {
             | Self::BrokeProtocol { problem: text, .. }
             | Self::Lost { problem: text, .. }
             | Self::Alone { library: text, .. }
+            | Self::Elsewhere { problem: text, .. }
             | Self::Notice { text } => shorten(text),
             _ => {}
         }

@@ -22,7 +22,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::{RunDir, user_name};
@@ -31,7 +31,7 @@ use mpd_machine::Time;
 use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice, namespace_mark};
 use mpd_wire::message::{
     ConsoleReply, HostUse, JobPart, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder,
-    ManagerReport, Opening, OrderAnswer, RankRun, RunUse, Span, SpawnState,
+    ManagerReport, Opening, OrderAnswer, RankRun, RunUse, Span, SpawnState, launch_tmpdir,
 };
 use mpd_wire::{DaemonName, Instance, JobId, Rank, RankSet};
 use nix::sys::signal::{Signal, kill};
@@ -186,21 +186,22 @@ impl Jobs {
         id: JobId,
         spec: &JobSpec,
         host_slices: HostSlices,
-    ) -> Result<Launch> {
-        let tmpdir = std::str::from_utf8(&spec.tmpdir)
-            .context("TMPDIR is not UTF-8 text; name another directory")?;
+    ) -> Result<(Launch, Option<Notice>)> {
+        let (tmpdir, problem) = launch_tmpdir(&spec.tmpdir);
         let (key, cookie, kvsname) = mpd_io::random::three::<32, 16, 16>()?;
         let launch = Launch {
             job: id,
             key: JobKey::from_bytes(key),
             cookie: Cookie::from_bytes(cookie),
             kvsname: format!("kvs_{}", mpd_wire::hex::encode(&kvsname)),
-            tmpdir: tmpdir.to_owned(),
+            tmpdir,
             host_slices,
             first: 0,
         };
-        launch.check()?;
-        Ok(launch)
+        let notice = problem.map(|problem| {
+            Notice::major(format!("{problem}; the job's directories are in {}", launch.tmpdir))
+        });
+        Ok((launch, notice))
     }
 
     /// Starts the root manager of a planned job and gives it the console.

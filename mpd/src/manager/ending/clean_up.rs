@@ -22,6 +22,18 @@ use super::groups::Groups;
 use super::removal::remove;
 use crate::notes::Notes;
 
+/// Where the job's directory is made if the user's place cannot be used.
+const OTHER_BASES: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+
+/// The job's directory is in another place.
+#[derive(Debug)]
+pub(crate) struct Elsewhere {
+    /// The directory in which it is.
+    pub(crate) place: String,
+    /// The user's directory, and why it cannot be used.
+    pub(crate) problem: String,
+}
+
 /// Notes leftovers during the job and removes them at its end.
 #[derive(Debug)]
 pub(crate) struct CleanUp {
@@ -42,12 +54,13 @@ pub(crate) struct CleanUp {
 
 impl CleanUp {
     /// Makes the job's directory below `base` and the shared objects of groups of the ranks here, all private to the
-    /// user. Notes what exists before the job. Returns an error if something could not be made.
+    /// user. Notes what exists before the job. If `base` cannot be used, the directory is made in another place. Returns
+    /// an error if something could not be made.
     pub(crate) fn start(
         base: &Path,
         (spec, ranks): (&JobSpec, &[Rank]),
         notes: Notes,
-    ) -> (Self, Result<(), String>) {
+    ) -> (Self, Result<Option<Elsewhere>, String>) {
         let mut clean_up = Self {
             directory: None,
             // Begins before the shared objects of groups exist.
@@ -72,14 +85,29 @@ impl CleanUp {
         (clean_up, made)
     }
 
-    fn make(&mut self, base: &Path, (spec, ranks): (&JobSpec, &[Rank])) -> Result<(), String> {
+    fn make(
+        &mut self,
+        base: &Path,
+        (spec, ranks): (&JobSpec, &[Rank]),
+    ) -> Result<Option<Elsewhere>, String> {
         let notes = &mut self.notes;
-        let made = Made::below(base, |made| notes.add(&Note::Directory(made.clone())));
-        let unmade =
-            |e| format!("cannot make the job's directory in {}: {}", base.display(), plain(&e));
-        let directory = self.directory.insert(made.map_err(unmade)?);
+        let mut below =
+            |base: &Path| Made::below(base, |made| notes.add(&Note::Directory(made.clone())));
+        let (made, elsewhere) = match below(base) {
+            Ok(made) => (made, None),
+            Err(e) => {
+                let others = OTHER_BASES.iter().filter(|&&other| Path::new(other) != base);
+                let mut made =
+                    others.filter_map(|&place| Some((below(Path::new(place)).ok()?, place)));
+                let problem = format!("{}: {}", base.display(), plain(&e));
+                let unmade = || format!("cannot make the job's directory in {problem}");
+                let (made, place) = made.next().ok_or_else(unmade)?;
+                (made, Some(Elsewhere { place: place.to_owned(), problem }))
+            }
+        };
+        let directory = self.directory.insert(made);
         self.groups = Rc::new(Groups::make(spec, ranks, directory.path(), notes)?);
-        Ok(())
+        Ok(elsewhere)
     }
 
     /// Notes a fact, also for a daemon if it is new.

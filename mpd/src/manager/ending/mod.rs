@@ -35,7 +35,7 @@ use mpd_machine::{Time, Timers};
 use mpd_wire::message::{Phase, StartJob};
 use nix::unistd::{Pid, getpgid};
 
-pub(super) use self::clean_up::CleanUp;
+pub(super) use self::clean_up::{CleanUp, Elsewhere};
 use self::helpers::Helpers;
 use super::context::Turn;
 use super::event::Event;

@@ -11,6 +11,7 @@ use mpd_io::spawn::Spawn;
 use mpd_io::sweep::COOKIE;
 use mpd_placement::binding::Bindings;
 use mpd_placement::gpus::Gpus;
+use mpd_placement::is_alike;
 use mpd_placement::locality::list;
 use mpd_wire::Rank;
 use mpd_wire::job::group_of;
@@ -197,6 +198,7 @@ fn spawn_of(
     let given = &spec.environments[argset.environment as usize];
     let mut environment: Vec<Vec<u8>> =
         given.iter().filter(|v| !is_set_by_manager(v)).cloned().collect();
+    name_this_host(&mut environment, order);
     let crowded = mpd_io::cpus::are_fewer_than(context.running + ranks_here);
     let wanted = for_libraries(given, crowded);
     let mut set = |name: &str, value: &[u8]| {
@@ -229,6 +231,20 @@ fn spawn_of(
     spawn.umask(argset.umask).limits(differing_limits(&argset.limits)?).niceness(spec.niceness);
     spawn.in_our_session().die_with_parent().traced_by(context.tracer());
     Ok(spawn)
+}
+
+/// Lets variables with the name of the caller's host have the name of this host.
+fn name_this_host(environment: &mut [Vec<u8>], order: &StartJob) {
+    let root = order.host_slices.get(0).filter(|_| order.tree_index > 0);
+    let Some(root) = root.map(|slice| slice.member.as_str()) else { return };
+    for entry in environment {
+        for name in ["HOSTNAME=", "HOST="] {
+            let value = entry.strip_prefix(name.as_bytes());
+            if value.is_some_and(|value| str::from_utf8(value).is_ok_and(|it| is_alike(it, root))) {
+                *entry = [name, &mpd_io::rundir::host_name()].concat().into_bytes();
+            }
+        }
+    }
 }
 
 /// Variables that libraries need. MPICH 5 would choose PMIx where it is offered. The library of Intel normally gets its

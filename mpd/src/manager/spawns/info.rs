@@ -24,7 +24,7 @@ use mpd_io::logging::plain;
 use mpd_placement::hosts;
 use mpd_placement::hosts::HostEntry;
 use mpd_placement::soft::{InvalidSoft, Soft};
-use mpd_wire::job::{Argset, Bytes, HostChoice};
+use mpd_wire::job::{Argset, Bytes, HostChoice, MAX_HOSTS};
 use mpd_wire::job::{SpawnBlock, SpawnPolicy};
 use pmi_proto::SpawnCommand;
 
@@ -76,6 +76,10 @@ pub(super) fn program_of(command: &SpawnCommand, parent: &Argset) -> Result<Spaw
             }
         }
     }
+    let sets_pwd = wanted.variables.iter().any(|variable| variable.starts_with(b"PWD="));
+    if wanted.argset.directory != parent.directory && !sets_pwd {
+        wanted.variables.push([b"PWD=", &wanted.argset.directory[..]].concat());
+    }
     Ok(wanted)
 }
 
@@ -93,14 +97,15 @@ impl SpawnProgram {
             }
             b"host" | b"hosts" => {
                 let listed = hosts::parse_list(text.trim()).map_err(|e| invalid(&e.to_string()))?;
-                self.block.hosts = Some(listed.into_iter().map(host_choice).collect());
+                self.block.hosts = Some(choices(listed).map_err(|e| invalid(&e))?);
             }
             b"hostfile" | b"machinefile" => {
                 let path = below(&parent.directory, value);
                 let file = read(&path)?;
                 let listed =
                     hosts::parse_file(&file).map_err(|e| format!("{}: {e}", path.display()))?;
-                self.block.hosts = Some(listed.into_iter().map(host_choice).collect());
+                let listed = choices(listed).map_err(|e| format!("{}: {e}", path.display()))?;
+                self.block.hosts = Some(listed);
             }
             b"soft" => {
                 let soft: Soft = text.parse().map_err(|e: InvalidSoft| invalid(&e.to_string()))?;
@@ -128,6 +133,13 @@ impl SpawnProgram {
             _ => {}
         }
         Ok(())
+    }
+}
+
+fn choices(listed: Vec<HostEntry>) -> Result<Vec<HostChoice>, String> {
+    match listed.len() {
+        0..=MAX_HOSTS => Ok(listed.into_iter().map(host_choice).collect()),
+        _ => Err(format!("more than {MAX_HOSTS} hosts")),
     }
 }
 

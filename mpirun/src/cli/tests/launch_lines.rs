@@ -10,6 +10,7 @@
 //! gpus 0 1              the GPUs of the ranks of all hosts
 //! env NAME=VALUE        a variable of the first program that differs from the caller's
 //! unset NAME            the variables of the caller that the first program lacks
+//! directory /tmp        the directory of the first program
 //! program a x           the words of the first program
 //! option NAME: VALUE    an option of the dry run
 //! remark TEXT           the beginning of a remark
@@ -21,7 +22,7 @@
 //! The lines after `@ checks` are our own and do not count. The test prints a table of the rates.
 //!
 //! This host is `h0`. It has two sockets with two cores of two threads. Other hosts have eight CPUs. The directory
-//! has the host files `hosts`, `slots`, `machines` and `gpus`, the rank files `ranks`, `places` and `badranks`, the files of
+//! has the host files `hosts`, `slots`, `machines` and `gpus`, the rank files `ranks`, `places`, `sockets` and `badranks`, the files of
 //! programs `apps` and `multi`, and the hosts of tasks `tasks`. There is no Slurm here. `DIR` is the directory.
 
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ use serde_json::Value;
 use super::*;
 use crate::configfile;
 
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     ("hosts", "h0\nb\n"),
     ("slots", "h0 slots=2\nb slots=2 max_slots=4\n"),
     ("machines", "h0:2\nb:2 # two\n"),
@@ -39,6 +40,7 @@ const FILES: [(&str, &str); 10] = [
     ("ranks", "rank 0=b slot=1:0-1\nrank 1=h0 slot=0:0,1\nrank 2=h0 slot=3 # a core\nrank 3=h0\n"),
     ("places", "rank 0=+n1 slot=0\nrank 1=+n0 slot=1:*\n"),
     ("badranks", "rank 0=h0 slot=0\n\nrank 1=h0 slot=x\n"),
+    ("sockets", "rank 0=h0 slot=0:0,1:0\nrank 1=b slot=0:*,1:*\nrank 2=h0 slot=0:*,1:*\n"),
     ("gpus", "h0 slots=4 gpus=2\nb slots=2 gpus=2\n"),
     ("multi", "0 ./master\n1-3 ./worker task:%t place:%o\n"),
     ("tasks", "b\nh0\nb\n"),
@@ -131,6 +133,7 @@ fn differs(expected: &str, value: &Value) -> String {
             let without = program["environment"]["without"].as_array().unwrap().iter().map(text);
             without.collect::<Vec<_>>().join(" ")
         }
+        "directory" => text(&program["directory"]),
         "program" => {
             let arguments = program["arguments"].as_array().unwrap().iter().map(text);
             std::iter::once(text(&program["program"]))

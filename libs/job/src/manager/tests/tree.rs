@@ -589,6 +589,19 @@ fn lines_for_the_user_and_process_ids_reach_the_root() {
 }
 
 #[test]
+fn the_places_of_directories_are_reported_in_one_line_when_all_hosts_are_ready() {
+    let (mut root, [place, problem]) = (Post::at(0, 2), ["/tmp", "/a: no"].map(str::to_owned));
+    let up = Up::Elsewhere { member: name(1), place: place.clone(), problem: problem.clone() };
+    assert_eq!(root.receive(up.clone()), [], "it waits for all hosts");
+    assert_eq!(root.send(Input::Elsewhere(place, problem)), []);
+    root.send(Input::Ready);
+    let outputs = root.receive(Up::Ready);
+    let Output::ReportNotice(line) = &outputs[1] else { panic!("{outputs:?}") };
+    assert!(line.contains("on hosts h1, h0 is in /tmp"), "{line}");
+    assert_eq!(root.receive(up), [], "the reason is known");
+}
+
+#[test]
 fn messages_about_ranks_and_hosts_that_are_not_below_are_ignored() {
     let mut root = Post::root_running(OnFailure::End);
     let foreign = [
