@@ -423,7 +423,8 @@ impl Cli {
 
     pub(crate) fn level(&self) -> LevelFilter {
         match (self.verbose, self.private || self.manager) {
-            (0, true) => LevelFilter::Warn,
+            // They write to the standard error of mpirun, which prints each failure of the job itself.
+            (0, true) => LevelFilter::Error,
             (0, false) => LevelFilter::Info,
             (1, _) => LevelFilter::Debug,
             _ => LevelFilter::Trace,

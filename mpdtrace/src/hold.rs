@@ -24,8 +24,6 @@ use crate::owner::{Change, Owner};
 use crate::slots::parts;
 use crate::tool;
 
-const NAME: &str = "mpdalloc";
-
 /// They are caught and not blocked, since the command would inherit blocked ones.
 const CAUGHT: [i32; 7] = [
     libc_of(Signal::SIGCHLD),
@@ -42,14 +40,23 @@ const CAUGHT: [i32; 7] = [
 /// # Errors
 /// The daemon refuses the request or is not there; the command cannot be started.
 pub fn run(
-    (options, quiet): (&RingOptions, bool),
+    (options, name, quiet): (&RingOptions, &str, bool),
     (request, strings): (AllocRequest, Strings),
     command: &[OsString],
 ) -> Result<ExitCode> {
     let signals = Signals::catch_unless_ignored(&CAUGHT).context("cannot catch signals")?;
     let owner = Owner::ask(options.rundir()?, request, strings.clone())?;
-    let mut hold =
-        Hold { options, quiet, strings, command, signals, owner, child: None, is_over: false };
+    let mut hold = Hold {
+        options,
+        name,
+        quiet,
+        strings,
+        command,
+        signals,
+        owner,
+        child: None,
+        is_over: false,
+    };
     loop {
         if let Some(code) = hold.turn()? {
             return Ok(code);
@@ -76,6 +83,8 @@ pub fn as_command(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode>
 #[derive(Debug)]
 struct Hold<'a> {
     options: &'a RingOptions,
+    /// The program that the user has started.
+    name: &'a str,
     /// Nothing is printed about the queue and the slots.
     quiet: bool,
     strings: Strings,
@@ -143,7 +152,10 @@ impl Hold<'_> {
             match self.owner.next() {
                 Ok(Some(Change::News(news))) => self.happened(news)?,
                 Ok(Some(Change::DaemonLost)) => {
-                    tool::warn(NAME, "the daemon of this host ended; waiting for the next one");
+                    tool::warn(
+                        self.name,
+                        "the daemon of this host ended; waiting for the next one",
+                    );
                 }
                 Ok(None) => return Ok(()),
                 Err(error) if self.child.is_none() => return Err(error.into()),
@@ -166,7 +178,7 @@ impl Hold<'_> {
                 }
             }
             AllocNews::Lost { id, host } => {
-                tool::warn(NAME, &format!("{id} has lost its slots on {host}"));
+                tool::warn(self.name, &format!("{id} has lost its slots on {host}"));
             }
             AllocNews::Over { id, end } => {
                 let why = match end {
@@ -183,13 +195,13 @@ impl Hold<'_> {
 
     fn tell(&self, text: &str) {
         if !self.quiet {
-            tool::warn(NAME, text);
+            tool::warn(self.name, text);
         }
     }
 
     /// The slots are gone, and the command must end.
     fn over(&mut self, why: &str) {
-        tool::warn(NAME, why);
+        tool::warn(self.name, why);
         self.is_over = true;
         if let Some(child) = &self.child {
             // The command ignores what this process ignores, for example under nohup.

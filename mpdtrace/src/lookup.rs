@@ -18,7 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(8);
 pub fn addresses(host: &str) -> Result<Vec<IpAddr>, String> {
     let owned = host.to_owned();
     match bounded(move || addresses::look_up(&owned)) {
-        None => Err(format!("the resolver has not answered for {PATIENCE:?}")),
+        None => Err(format!("the resolver has not answered for {} s", PATIENCE.as_secs())),
         Some(Err(error)) => Err(cause(&error)),
         Some(Ok(found)) if found.is_empty() => Err("it has no address".to_owned()),
         Some(Ok(found)) => Ok(found),

@@ -23,7 +23,13 @@ pub const EXIT_READER_GONE: u8 = 141;
 /// Standard output cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write to standard output: {0}")]
-pub struct OutputError(#[from] io::Error);
+pub struct OutputError(io::Error);
+
+impl From<io::Error> for OutputError {
+    fn from(error: io::Error) -> Self {
+        Self(error)
+    }
+}
 
 /// The words of the command line. `mpdtrace --tool NAME` stands for the name.
 pub fn arguments() -> impl Iterator<Item = OsString> {
@@ -132,4 +138,15 @@ fn reported(name: &str, common: &Common, missing: Vec<DaemonName>) -> Result<Exi
         warn(name, text);
     }
     Ok(code(problem.is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_of_a_failed_write_is_printed_once() {
+        let error = anyhow::Error::from(OutputError::from(io::Error::other("no space")));
+        assert_eq!(format!("{error:#}"), "cannot write to standard output: no space");
+    }
 }

@@ -172,4 +172,18 @@ mod tests {
         let names: Vec<&str> = demand.hosts.iter().map(|entry| entry.host.as_str()).collect();
         assert_eq!(names, ["a", "c"]);
     }
+
+    #[test]
+    fn a_machine_with_two_names_gets_one_daemon_and_the_ranks_of_both() {
+        let named = parse_file(b"a\n10.0.0.1\nb").unwrap();
+        let demand = Demand::new(named.clone(), &[], None, Launcher::default());
+        let mut spec = JobSpec::default();
+        spec.placement.hosts = crate::hosts::choices(&named);
+        let others = BTreeMap::from([("10.0.0.1".to_owned(), "a".to_owned())]);
+        let demand = demand.by_first_names(&others, &mut spec);
+        let names: Vec<&str> = demand.hosts.iter().map(|entry| entry.host.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        let names: Vec<&str> = spec.placement.hosts.iter().map(|host| &*host.name).collect();
+        assert_eq!(names, ["a", "a", "b"]);
+    }
 }

@@ -279,7 +279,10 @@ pub(crate) const OWN_VARIABLES: [(&str, &str); 13] = [
         "PBS_NODEFILE, PE_HOSTFILE, OAR_NODEFILE, COBALT_NODEFILE, PJM_O_NODEINF",
         "the file with the hosts of the batch job, if no option names hosts and no daemon runs here",
     ),
-    ("TMPDIR", "the directory of the job's temporary directory on each host, where it can be used (default: /tmp)"),
+    (
+        "TMPDIR",
+        "the directory of the job's temporary directory on each host, where it can be used (default: /tmp)",
+    ),
 ];
 
 /// Related man pages.

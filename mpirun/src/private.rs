@@ -152,7 +152,8 @@ impl Daemon {
         let program = find("mpd")?;
         let (conn, theirs) = UnixStream::pair().context("cannot make a socket")?;
         let arguments = daemon_arguments(own, ring, listed);
-        let null: OwnedFd = OpenOptions::new().read(true).write(true).open("/dev/null")?.into();
+        let null = OpenOptions::new().read(true).write(true).open("/dev/null");
+        let null: OwnedFd = null.context("cannot open /dev/null")?.into();
         let (null, stderr) = (null.as_fd(), io::stderr());
         let spawn = Spawn::new(program.as_os_str().as_bytes(), arguments, own_environment())?;
         let failed = || format!("cannot start {}", program.display());

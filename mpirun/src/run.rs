@@ -216,7 +216,8 @@ impl Run {
                 self.stdin.restart();
                 if self.settings.verbose {
                     self.print(
-                        "the daemon died before the job started; the job is submitted again",
+                        "the daemon, or the manager of the job, died before the job started; the job is \
+                         submitted again",
                     );
                 }
                 self.push(Output::Resubmit);

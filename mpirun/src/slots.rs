@@ -160,6 +160,8 @@ impl Wait {
         let name = Path::new(&name).file_name().unwrap_or(OsStr::new("mpirun")).to_owned();
         let program = own.with_file_name("mpdalloc");
         let mut command = Command::new(&program);
+        let caller = name.to_str().unwrap_or("mpirun");
+        command.arg(format!("--caller={caller}"));
         command.arg(format!("--slots={}", self.count)).args(quiet.then_some("--quiet"));
         if self.width > 1 {
             command.arg(format!("--each={}", self.width));

@@ -286,6 +286,40 @@ fn a_job_runs_without_a_free_inode_in_tmpdir() {
 }
 
 #[test]
+fn with_few_descriptors_a_job_without_a_daemon_fails_with_one_line_that_names_what_it_could_not_do()
+{
+    let suite = Suite::new();
+    for most in 5..20 {
+        let output = suite.bash(&format!("ulimit -n {most}; exec $MPIRUN -n 1 true")).output();
+        let error = output.err();
+        let last = error.lines().last().unwrap_or_default();
+        output.code(125);
+        assert!(last.starts_with("mpirun: "), "{output}");
+        assert!(!last.starts_with("mpirun: Too many open files"), "{output}");
+        assert!(!error.contains(" WARN: "), "a line of a log: {output}");
+    }
+}
+
+#[test]
+fn a_worker_of_a_farm_that_cannot_start_is_reported_once_with_its_host_named_once() {
+    let suite = Suite::new();
+    let farm = suite.program("mpdfarm");
+    let script = format!("ulimit -n 20; seq 4 | {farm} echo {{}}");
+    let output = suite.bash(&script).output();
+    output.failed();
+    let lines = output.err().lines().filter(|line| line.contains("file descriptors")).count();
+    assert!(lines == 1 && !output.err().contains(": host "), "{output}");
+}
+
+#[test]
+fn a_wait_for_slots_speaks_as_mpirun() {
+    let suite = Suite::new();
+    let output = suite.mpirun(["-wait", "-n", "2", "true"]).output();
+    output.code(125).says(&["mpirun: no daemon is running"]);
+    assert!(!output.err().contains("mpdalloc"), "{output}");
+}
+
+#[test]
 fn a_named_pipe_as_the_program_is_refused_with_126() {
     let bad = Bad::new();
     let pipe = bad.pipe("pipe");

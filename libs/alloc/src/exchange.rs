@@ -158,7 +158,13 @@ pub struct Listing {
 /// The bytes are no such value.
 #[derive(Debug, thiserror::Error)]
 #[error("an invalid message about slots: {0}")]
-pub struct InvalidMessage(#[from] serde_json::Error);
+pub struct InvalidMessage(serde_json::Error);
+
+impl From<serde_json::Error> for InvalidMessage {
+    fn from(error: serde_json::Error) -> Self {
+        Self(error)
+    }
+}
 
 /// The value as a payload.
 pub fn encode(value: &impl Serialize) -> Payload {

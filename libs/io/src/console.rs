@@ -30,15 +30,15 @@ pub enum ConsoleError {
     RunDir(#[from] RunDirError),
     /// The connection failed.
     #[error("the connection to the daemon failed: {0}")]
-    System(#[from] std::io::Error),
+    System(std::io::Error),
     /// The bytes received are no frame or no reply.
     #[error("the daemon sent an invalid message: {0}")]
-    Frame(#[from] InvalidFrame),
+    Frame(InvalidFrame),
     /// The daemon closed the connection.
     #[error("the daemon closed the connection without an answer")]
     Closed,
     /// No answer came in this time.
-    #[error("the daemon has not answered for {0:?}")]
+    #[error("the daemon has not answered for {} s", rounded(*.0))]
     Silent(Duration),
     /// The daemon sent an answer of another kind.
     #[error(
@@ -48,6 +48,24 @@ pub enum ConsoleError {
     /// The refusal, as the daemon sent it.
     #[error("{0}")]
     Refused(String),
+}
+
+impl From<InvalidFrame> for ConsoleError {
+    fn from(error: InvalidFrame) -> Self {
+        Self::Frame(error)
+    }
+}
+
+impl From<std::io::Error> for ConsoleError {
+    fn from(error: std::io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+/// Seconds for people: whole ones, and below ten with one decimal.
+fn rounded(time: Duration) -> f64 {
+    let tenths = (time.as_secs_f64() * 10.0).round();
+    if tenths < 100.0 { tenths / 10.0 } else { (tenths / 10.0).round() }
 }
 
 /// Most private jobs that an error names.
@@ -159,5 +177,22 @@ pub fn describe(rundir: &RunDir, patience: Duration) -> Result<RingView, Console
 impl AsFd for Console {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.conn.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_in_a_message_is_rounded_and_a_cause_is_in_it_once() {
+        let silent = |nanos| ConsoleError::Silent(Duration::from_nanos(nanos)).to_string();
+        assert_eq!(silent(7_999_999_629), "the daemon has not answered for 8 s");
+        assert_eq!(silent(2_450_000_000), "the daemon has not answered for 2.5 s");
+        assert_eq!(silent(15_200_000_000), "the daemon has not answered for 15 s");
+        let full = std::io::Error::other("no space");
+        let error = ConsoleError::from(full);
+        assert_eq!(error.to_string(), "the connection to the daemon failed: no space");
+        assert!(std::error::Error::source(&error).is_none());
     }
 }

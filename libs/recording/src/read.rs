@@ -11,7 +11,7 @@ use crate::format::{FORMAT, Header, MAX_LINE};
 pub enum InvalidRecording {
     /// The file cannot be read.
     #[error("cannot read the recording: {0}")]
-    Unreadable(#[from] std::io::Error),
+    Unreadable(std::io::Error),
     /// The file is empty.
     #[error("the file is empty")]
     Empty,
@@ -32,6 +32,12 @@ pub enum InvalidRecording {
         /// What is wrong with it.
         problem: String,
     },
+}
+
+impl From<std::io::Error> for InvalidRecording {
+    fn from(error: std::io::Error) -> Self {
+        Self::Unreadable(error)
+    }
 }
 
 /// The lines of a recording.

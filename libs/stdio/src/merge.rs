@@ -13,6 +13,10 @@
 //! [`PATIENCE`], until these write the same as others again. A rank that writes alone therefore
 //! waits for the long time only once.
 //!
+//! On a very busy machine, a rank may get no CPU in that time. Before the time is over for a rank of this host, the owner
+//! says which of its threads would run if they had a CPU ([`Merger::excuse`]). The merger waits until they have run, at
+//! most [`MAX_PATIENCE`].
+//!
 //! The merger also waits for ranks that were asked for an answer ([`Merger::ask`]). An answer ends
 //! with a line that begins with [`MARK`]. When all asked ranks have answered, everything is emitted
 //! at once. Equal lines are then joined where the order of each rank allows it (`arrange.rs`). The
@@ -28,6 +32,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::line_splitter::Record;
+use crate::silence::{Chances, Task};
 use mpd_machine::Time;
 use mpd_wire::{Rank, RankSet};
 
@@ -38,11 +43,23 @@ pub const PATIENCE: Duration = Duration::from_millis(100);
 /// managers may have waited there.
 pub const PROMPT_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Bytes that may wait. Beyond this the oldest lines are emitted. A longer line is cut.
-pub const MAX_GATHERED: usize = 256 * 1024;
+/// The time that it waits for a rank of this host that gets no CPU.
+pub const MAX_PATIENCE: Duration = Duration::from_secs(60);
 
-/// If more bytes than this wait, ranks that are ahead are held back.
-const HOLD_BACK: usize = MAX_GATHERED / 4;
+/// A thread that is ready to run is slow by its own work after this much CPU time without a line.
+const CHANCE: Duration = Duration::from_millis(50);
+
+/// The shortest time between two looks at ranks that get no CPU.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A longer line is cut into lines of this length.
+pub const MAX_LINE: usize = 256 * 1024;
+
+/// Bytes that may wait for each rank, besides two lines. Beyond this the oldest lines are emitted.
+const GATHERED_PER_RANK: usize = 16 * 1024;
+
+/// Most ranks for which bytes may wait.
+const MAX_GATHERING: u32 = 512;
 
 /// Most bytes of a rank that should be pushed at once, so that it does not get far ahead.
 pub const AT_ONCE: usize = 8 * 1024;
@@ -91,6 +108,26 @@ struct Course {
     asked: bool,
     /// The time at which it last wrote, or began; `None` if it has not begun.
     received: Option<Time>,
+    /// It gets no CPU.
+    excuse: Option<Box<Excuse>>,
+}
+
+/// Why the merger waits longer for a rank.
+#[derive(Clone, Debug)]
+struct Excuse {
+    /// The end of the ordinary time.
+    since: Time,
+    /// The rank is not late before this time.
+    until: Time,
+    chances: Chances,
+}
+
+impl Course {
+    /// When the rank is late, if it does not join an entry of that time.
+    fn due(&self, now: Time, since: Time, patience: Duration) -> Time {
+        let due = self.received.unwrap_or(now).max(since) + patience;
+        self.excuse.as_ref().map_or(due, |excuse| due.max(excuse.until))
+    }
 }
 
 /// The number of ranks that have not ended and for which one entry is the first that they may join.
@@ -130,6 +167,10 @@ pub struct Merger {
     /// Ranks that ended and whose end was not yet passed on.
     leaving: Vec<Rank>,
     gathered: usize,
+    /// Most bytes that wait; beyond them the oldest lines are emitted.
+    most: usize,
+    /// If so many entries wait, ranks that are ahead are held back. An entry grows while ranks join it in any order.
+    ahead: usize,
     /// Ranks that have not yet answered.
     asked: u32,
     /// The last of them has answered.
@@ -144,6 +185,9 @@ impl Merger {
     /// A merger for `ranks`, in a manager with this many levels of managers below it.
     pub fn new(ranks: &RankSet, levels: u32) -> Self {
         let positions = RankPositions::new(ranks);
+        let gathering = ranks.count().min(MAX_GATHERING) as usize;
+        let most = 2 * MAX_LINE + GATHERED_PER_RANK * gathering;
+        let largest = ENTRY_BYTES + RANGE_BYTES * gathering.div_ceil(2);
         Self {
             courses: vec![Course::default(); positions.len()],
             positions,
@@ -154,6 +198,8 @@ impl Merger {
             partial: BTreeMap::new(),
             leaving: Vec::new(),
             gathered: 0,
+            most,
+            ahead: most / 2 / largest,
             asked: 0,
             complete: false,
             patience: PROMPT_PATIENCE * (levels + 1),
@@ -189,7 +235,8 @@ impl Merger {
     /// [`end`](Merger::end) or [`flush`](Merger::flush) ends this state. The deadline for `flush`
     /// is set.
     pub fn holds_back(&self, ranks: &RankSet) -> bool {
-        self.gathered >= HOLD_BACK
+        let is_much = self.gathered >= self.most / 4 || self.entries.len() >= self.ahead;
+        is_much
             && self.due[0].prompt > 0
             && self.positions_of(ranks).all(|position| self.courses[position].next > self.first)
     }
@@ -210,10 +257,10 @@ impl Merger {
         let mut rest = &text[..];
         loop {
             // Every manager on the way cuts long lines in the same places.
-            let most = rest.len().min(MAX_GATHERED + 1);
+            let most = rest.len().min(MAX_LINE + 1);
             let (length, newline) = match memchr::memchr(b'\n', &rest[..most]) {
                 Some(at) => (at, 1),
-                None if rest.len() > MAX_GATHERED => (MAX_GATHERED, 0),
+                None if rest.len() > MAX_LINE => (MAX_LINE, 0),
                 None => break,
             };
             self.line(now, ranks, &rest[..length], emit);
@@ -226,7 +273,7 @@ impl Merger {
             text.drain(..rest);
             self.partial.insert(lowest, text);
         }
-        while self.gathered > MAX_GATHERED {
+        while self.gathered > self.most {
             self.emit_first(emit);
         }
     }
@@ -294,6 +341,35 @@ impl Merger {
         self.emit_complete(emit);
     }
 
+    /// Ranks for which the time is over at the next [`Merger::flush`].
+    pub fn overdue(&self, now: Time) -> Vec<Rank> {
+        let is_due = self.deadline().is_some_and(|at| at <= now) && self.due[0].prompt > 0;
+        let Some(since) = self.entries.front().filter(|_| is_due).map(|first| first.since) else {
+            return Vec::new();
+        };
+        let ranks = self.positions.ranks().zip(&self.courses);
+        let overdue = ranks.filter(|(_, course)| {
+            let is_awaited = course.next <= self.first && !course.ended && !course.late;
+            is_awaited && course.due(now, since, self.patience) <= now
+        });
+        overdue.map(|(rank, _)| rank).collect()
+    }
+
+    /// Waits longer for a rank that is overdue, if it gets no CPU. `writer` has its threads that are ready to run. It is
+    /// `None` if the owner has not yet read what the rank wrote.
+    pub fn excuse(&mut self, now: Time, rank: Rank, writer: Option<&[Task]>) {
+        let Some(position) = self.positions.of(rank) else { return };
+        let course = &mut self.courses[position];
+        let new = || Box::new(Excuse { since: now, until: now, chances: Chances::new() });
+        let excuse = course.excuse.get_or_insert_with(new);
+        let lacks_cpu = writer.is_none_or(|writer| excuse.chances.are_lacking(writer, CHANCE));
+        let waited = now.since(excuse.since);
+        if lacks_cpu && waited < MAX_PATIENCE {
+            // The looks become rarer with time: they take CPU time from other processes.
+            excuse.until = now + LOOK.max(waited / 8);
+        }
+    }
+
     /// Ranks that could join the first entry and wrote nothing for long become late.
     fn find_late(&mut self, now: Time) {
         let Some(since) = self.entries.front().map(|first| first.since) else { return };
@@ -302,7 +378,7 @@ impl Merger {
             if course.ended || course.late {
                 continue;
             }
-            let due = course.received.unwrap_or(now).max(since) + self.patience;
+            let due = course.due(now, since, self.patience);
             if due <= now {
                 self.due[0].remove(course);
                 course.late = true;
@@ -336,6 +412,7 @@ impl Merger {
             self.due[old].remove(&self.courses[position]);
             self.courses[position].next = at + 1;
             self.courses[position].received = Some(now);
+            self.courses[position].excuse = None;
             self.due[new].add(&self.courses[position]);
         }
         let index = self.index(at);
@@ -471,6 +548,11 @@ impl RankPositions {
 
     fn len(&self) -> usize {
         self.ranges.last().map_or(0, |&(low, high, at)| at + (high - low) as usize + 1)
+    }
+
+    /// All ranks, in the order of their positions.
+    fn ranks(&self) -> impl Iterator<Item = Rank> {
+        self.ranges.iter().flat_map(|&(low, high, _)| (low..=high).map(Rank))
     }
 
     fn of(&self, rank: Rank) -> Option<usize> {

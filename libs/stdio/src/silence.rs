@@ -50,8 +50,7 @@ pub struct Unfinished {
     last: Time,
     /// The time of the next look at the writer, after the first one.
     look: Option<Time>,
-    /// The CPU time of each thread when it was first seen.
-    first: BTreeMap<u32, Duration>,
+    chances: Chances,
     /// The hold time is over, and the writer has its last chance.
     is_overdue: bool,
 }
@@ -60,7 +59,7 @@ impl Unfinished {
     /// No line is unfinished. A line is held for `hold`, at most [`MAX_HOLD_TIME`].
     pub const fn new(hold: Duration) -> Self {
         let (since, last, look) = (None, Time::ZERO, None);
-        Self { hold, since, last, look, first: BTreeMap::new(), is_overdue: false }
+        Self { hold, since, last, look, chances: Chances::new(), is_overdue: false }
     }
 
     /// Bytes came, and their last line is unfinished.
@@ -89,7 +88,7 @@ impl Unfinished {
 
     fn forget(&mut self) {
         self.look = None;
-        self.first.clear();
+        self.chances = Chances::new();
     }
 
     /// The time at which to ask whether the line [is over](Unfinished::is_over), if no bytes come earlier.
@@ -112,7 +111,8 @@ impl Unfinished {
             self.is_overdue = true;
             self.forget();
         }
-        if now >= since + MAX_HOLD_TIME || !self.lacks_cpu(writer) {
+        let chance = if self.is_overdue { LAST_CHANCE } else { CHANCE };
+        if now >= since + MAX_HOLD_TIME || !self.chances.are_lacking(writer, chance) {
             return true;
         }
         // The looks become rarer with time: on a busy machine they take CPU time from other processes.
@@ -120,10 +120,22 @@ impl Unfinished {
         self.look = Some(now + LOOK.max(silence / 8));
         false
     }
+}
 
-    /// Whether one of these threads has not yet had its chance.
-    fn lacks_cpu(&mut self, writer: &[Task]) -> bool {
-        let chance = if self.is_overdue { LAST_CHANCE } else { CHANCE };
+/// The CPU time that threads of a writer have had since they were first seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Chances {
+    /// The CPU time of each thread when it was first seen.
+    first: BTreeMap<u32, Duration>,
+}
+
+impl Chances {
+    pub(crate) const fn new() -> Self {
+        Self { first: BTreeMap::new() }
+    }
+
+    /// Whether one of these threads has not yet had this much CPU time.
+    pub(crate) fn are_lacking(&mut self, writer: &[Task], chance: Duration) -> bool {
         let mut lacks = false;
         for task in writer {
             if self.first.len() >= MAX_TASKS && !self.first.contains_key(&task.id) {

@@ -92,6 +92,10 @@ pub struct AllocCli {
     #[arg(long, value_name = "STRING", value_delimiter = ',')]
     pub info_each: Vec<String>,
 
+    /// For mpirun -wait: the program that the user has started.
+    #[arg(long, hide = true, value_name = "NAME")]
+    pub caller: Option<String>,
+
     /// For libmpd: serve the program at the other end of standard input, in a process of its own.
     #[arg(long, hide = true)]
     pub serve: bool,

@@ -325,7 +325,7 @@ impl Session {
             if let Some(site) = self.sites.remove(&host) {
                 let problem = site.problem().unwrap_or_else(|| "its worker has ended".to_owned());
                 let name = self.names.name(host).to_owned();
-                self.results.warn(&format!("host {name}: {problem}"));
+                self.results.warn_of_host(&name, &problem);
                 self.pump.post(Input::Lost(host));
                 self.perform()?;
             }
@@ -392,7 +392,7 @@ impl Session {
         if let Some(site) = self.sites.remove(&host) {
             site.kill();
             let name = self.names.name(host).to_owned();
-            self.results.warn(&format!("host {name}: {error:#}"));
+            self.results.warn_of_host(&name, &format!("{error:#}"));
             self.pump.post(Input::Lost(host));
             self.perform()?;
         }
@@ -442,7 +442,7 @@ impl Session {
         match Site::start(&self.place, &name, setup) {
             Ok(site) => drop(self.sites.insert(host, site)),
             Err(error) => {
-                self.results.warn(&format!("host {name}: {error:#}"));
+                self.results.warn_of_host(&name, &format!("{error:#}"));
                 self.pump.post(Input::Lost(host));
             }
         }

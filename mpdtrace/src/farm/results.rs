@@ -1,7 +1,7 @@
 //! The results of tasks: their outputs, and their lines in the job log. All go through one queue. So the line of a task
 //! is written after its output.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -68,6 +68,8 @@ pub(crate) struct Results {
     blocked: Option<Stream>,
     /// A line of progress is on the terminal.
     has_progress: bool,
+    /// The latest message about each host.
+    said: BTreeMap<String, String>,
 }
 
 impl Results {
@@ -92,6 +94,7 @@ impl Results {
             json,
             log,
             blocked: None,
+            said: BTreeMap::new(),
             has_progress: false,
         })
     }
@@ -270,6 +273,15 @@ impl Results {
         self.queue.push_back(Item::Bytes(Stream::Err, line.into_bytes(), 0));
     }
 
+    /// Queues a message about a host. A message that is repeated, as by a worker that cannot start, is queued once.
+    pub(crate) fn warn_of_host(&mut self, name: &str, problem: &str) {
+        let text = of_host(name, problem);
+        if self.said.get(name) != Some(&text) {
+            self.warn(&text);
+            self.said.insert(name.to_owned(), text);
+        }
+    }
+
     /// Whether so much waits that no further results should be made.
     pub(crate) fn is_full(&self) -> bool {
         self.queue.len() >= MAX_QUEUED || self.log.as_ref().is_some_and(JobLog::is_full)
@@ -399,5 +411,27 @@ impl Results {
                 log.sync(now, true)
             }
         }
+    }
+}
+
+/// A message about a host. Some messages name the host already.
+fn of_host(name: &str, problem: &str) -> String {
+    let named = problem.strip_prefix("host ").and_then(|rest| rest.strip_prefix(name));
+    match named.is_some_and(|rest| rest.starts_with([':', ' '])) {
+        true => problem.to_owned(),
+        false => format!("host {name}: {problem}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_its_host_once() {
+        assert_eq!(of_host("h1", "its worker has ended"), "host h1: its worker has ended");
+        assert_eq!(of_host("h1", "host h1: no such file"), "host h1: no such file");
+        assert_eq!(of_host("h1", "host h1 is lost: x"), "host h1 is lost: x");
+        assert_eq!(of_host("h1", "host h12: no"), "host h1: host h12: no");
     }
 }

@@ -17,6 +17,17 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(cli: &AllocCli) -> Result<ExitCode> {
+    match (&cli.caller, hold(cli)) {
+        // For the user, this is the other program.
+        (Some(name), Err(error)) if !tool::is_reader_gone(&error) => {
+            tool::warn(name, &format!("{error:#}"));
+            Ok(ExitCode::from(mpd_wire::job::exit::SUITE))
+        }
+        (_, result) => result,
+    }
+}
+
+fn hold(cli: &AllocCli) -> Result<ExitCode> {
     if cli.serve || cli.detached {
         return serve::run(cli.detached);
     }
@@ -39,7 +50,8 @@ fn run(cli: &AllocCli) -> Result<ExitCode> {
     let strings = Strings { global: cli.info.clone(), each: cli.info_each.clone() };
     request.check()?;
     strings.check()?;
-    hold::run((&cli.ring_options, cli.quiet), (request, strings), &command(cli))
+    let name = cli.caller.as_deref().unwrap_or("mpdalloc");
+    hold::run((&cli.ring_options, name, cli.quiet), (request, strings), &command(cli))
 }
 
 fn command(cli: &AllocCli) -> Vec<OsString> {
@@ -88,7 +100,7 @@ fn with_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 /// Whether the next word is the value of this option.
 fn takes_value(option: &str) -> bool {
-    const OPTIONS: [&str; 11] = [
+    const OPTIONS: [&str; 12] = [
         "-n",
         "-t",
         "--slots",
@@ -100,6 +112,7 @@ fn takes_value(option: &str) -> bool {
         "--info-each",
         "--ring",
         "--rundir",
+        "--caller",
     ];
     OPTIONS.map(OsStr::new).contains(&OsStr::new(option))
 }

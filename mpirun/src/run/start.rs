@@ -62,7 +62,7 @@ impl Start {
             Some((id, _)) => format!("the manager of job {id} died, and the job with it"),
             None if self.decided => "the manager of the job died, and the job with it".to_owned(),
             None if !std::mem::replace(&mut self.resubmitted, true) => return Closed::Resubmit,
-            None => "the daemon died twice before the job started; no rank has run".to_owned(),
+            None => "the daemon, or the manager of the job, died twice before the job started; no rank has run".to_owned(),
         })
     }
 }

@@ -171,10 +171,7 @@ impl Job {
             Up::Lost { member, problem } => self.lost(now, member, problem),
             Up::Pids { pids } => self.learn_pids(now, pids),
             Up::Notice { text } => self.notice(text),
-            Up::Elsewhere { member, place, problem } => {
-                let line = self.places.add(member, (place, problem));
-                line.filter(|_| self.has_started).into_iter().for_each(|line| self.notice(line));
-            }
+            Up::Elsewhere { member, place, problem } => self.note_place(member, (place, problem)),
             Up::Exited { ends } => {
                 ends.into_iter().for_each(|(rank, end)| self.exited(now, rank, end));
             }
@@ -198,9 +195,7 @@ impl Job {
             Up::BrokeProtocol { rank, problem } => {
                 self.end_by_rank(now, rank, Failure::BrokeProtocol { rank, problem });
             }
-            Up::WorldFailed { first, member, failure } => {
-                self.world_failed(first, member, failure);
-            }
+            Up::WorldFailed { first, member, failure } => self.world_failed(first, member, failure),
             Up::Prepared { first } => self.world_prepared(first),
             Up::Begun { first } => self.world_begun(first),
             Up::WorldConnection { from, number, joined } => {
@@ -505,6 +500,11 @@ impl Job {
 
     pub(super) fn command(&mut self, down: Down) {
         self.acts.push_back(Act::Command(down));
+    }
+
+    fn note_place(&mut self, member: DaemonName, place: (String, String)) {
+        let line = self.places.add(member, place).filter(|_| self.has_started);
+        line.into_iter().for_each(|line| self.notice(line));
     }
 
     fn notice(&mut self, text: String) {

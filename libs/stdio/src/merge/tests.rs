@@ -166,7 +166,7 @@ fn a_rank_that_ended_is_not_waited_for_and_its_end_follows_its_last_line() {
 
 #[test]
 fn a_line_of_any_length_is_cut_in_the_same_positions_by_parent_and_child() {
-    let long = vec![b'x'; 2 * MAX_GATHERED + 5];
+    let long = vec![b'x'; 2 * MAX_LINE + 5];
     let (mut children, mut parent) = (Out::default(), Out::default());
     let mut merger = Merger::begun(&one(4));
     for piece in long.chunks(70_000) {
@@ -217,10 +217,99 @@ fn a_rank_far_ahead_is_held_back_until_the_others_have_caught_up() {
 }
 
 #[test]
+fn lines_wait_for_a_rank_that_gets_no_cpu_but_not_for_one_that_computes_or_sleeps() {
+    let task = |ran| vec![Task { id: 7, ran: Duration::from_millis(ran) }];
+    // The threads of rank 1 that are ready to run, at each look; the text and the seconds at its end.
+    let waited = |looks: &mut dyn FnMut(u64) -> Option<Vec<Task>>| {
+        let mut merger = Merger::begun(&RankSet::below(2));
+        let mut out = Out::default();
+        merger.push(Time::ZERO, &one(0), line(b"x\n"), &mut out.take());
+        assert_eq!(merger.overdue(Time::ZERO), []);
+        for look in 0.. {
+            let Some(now) = merger.deadline() else { break };
+            assert_eq!(merger.overdue(now), [Rank(1)]);
+            match looks(look) {
+                Some(writer) => merger.excuse(now, Rank(1), Some(&writer)),
+                None => merger.push(now, &one(1), line(b"x\n"), &mut out.take()),
+            }
+            merger.flush(now, &mut out.take());
+            if !out.text().is_empty() {
+                return (out.text(), now.since(Time::ZERO).as_secs());
+            }
+        }
+        panic!("nothing was emitted")
+    };
+    let (starved, long) = waited(&mut |look| (look < 20).then(|| task(look)));
+    assert!(starved == "0-1: x\n" && (5..60).contains(&long), "{starved} {long}");
+    assert_eq!(waited(&mut |look| Some(task(60 * look))), ("0: x\n".to_owned(), 1));
+    assert_eq!(waited(&mut |_| Some(Vec::new())), ("0: x\n".to_owned(), 1));
+    let (ever, long) = waited(&mut |_| Some(task(0)));
+    assert!(ever == "0: x\n" && (60..70).contains(&long), "{long}");
+}
+
+#[test]
+fn a_rank_whose_output_is_still_to_be_read_is_not_late() {
+    let mut merger = Merger::begun(&RankSet::below(2));
+    let mut out = Out::default();
+    merger.push(Time::ZERO, &one(0), line(b"x\n"), &mut out.take());
+    let now = merger.deadline().unwrap();
+    merger.excuse(now, Rank(1), None);
+    merger.flush(now, &mut out.take());
+    merger.push(now, &one(1), line(b"x\n"), &mut out.take());
+    assert_eq!(out.text(), "0-1: x\n");
+}
+
+#[test]
+fn equal_long_lines_are_merged_in_the_pieces_into_which_they_are_cut() {
+    let text = [vec![b'x'; 2 * MAX_LINE + 5], vec![b'\n']].concat();
+    let mut merger = Merger::begun(&RankSet::below(3));
+    let mut out = Out::default();
+    let mut pieces: Vec<_> = (0..3).map(|rank| (rank, text.chunks(AT_ONCE).peekable())).collect();
+    while pieces.iter_mut().any(|(_, chunks)| chunks.peek().is_some()) {
+        for (rank, chunks) in &mut pieces {
+            if !merger.holds_back(&one(*rank))
+                && let Some(body) = chunks.next()
+            {
+                let is_last = chunks.peek().is_none();
+                let record = Record { begin: false, end: is_last, head: b"", body };
+                merger.push(Time::ZERO, &one(*rank), record, &mut out.take());
+            }
+        }
+    }
+    let lengths: Vec<(u32, usize)> =
+        out.0.iter().map(|(ranks, text)| (ranks.count(), text.len())).collect();
+    assert_eq!(lengths, [(3, MAX_LINE), (3, MAX_LINE), (3, 5)]);
+}
+
+#[test]
+fn many_ranks_that_write_in_any_order_are_merged() {
+    let text: String = (0..10_000).map(|n| format!("{n}\n")).collect();
+    let mut merger = Merger::begun(&RankSet::below(256));
+    let mut out = Out::default();
+    let chunk = |at: usize| text.as_bytes().chunks(AT_ONCE).nth(at);
+    let mut next = [0; 256];
+    let mut dice = 1_u32;
+    while next.iter().any(|&at| chunk(at).is_some()) {
+        dice = dice.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let rank = dice >> 24;
+        let at = &mut next[rank as usize];
+        if !merger.holds_back(&one(rank))
+            && let Some(body) = chunk(*at)
+        {
+            let record = Record { begin: false, end: false, head: b"", body };
+            merger.push(Time::ZERO, &one(rank), record, &mut out.take());
+            *at += 1;
+        }
+    }
+    assert!(out.0.iter().all(|(ranks, _)| ranks.count() == 256));
+    assert_eq!(out.0.len(), 10_000);
+}
+
+#[test]
 fn a_rank_that_writes_alone_is_held_back_once() {
     let mut merger = Merger::begun(&RankSet::below(2));
     let mut out = Out::default();
-    let text = vec![b'\n'; HOLD_BACK];
+    let text = vec![b'\n'; merger.most / 4];
     merger.push(Time::ZERO, &one(0), line(&text[..2000]), &mut out.take());
     assert!(merger.holds_back(&one(0)));
     merger.flush(Time::ZERO + PROMPT_PATIENCE, &mut out.take());

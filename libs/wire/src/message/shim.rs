@@ -133,7 +133,7 @@ pub enum InvalidShimMessage {
     TooLong(usize),
     /// It is not the JSON of a message.
     #[error("not a message: {0}")]
-    Malformed(#[source] serde_json::Error),
+    Malformed(serde_json::Error),
 }
 
 /// The packet of an order or a report.

@@ -163,8 +163,13 @@ fn check_descriptors(context: RanksContext<'_>, ranks: &[Rank]) -> Result<(), Fa
     let need = size * per_rank + fed + OWN_DESCRIPTORS;
     let hard = limits::own(Resource::RLIMIT_NOFILE as u8).map_or(u64::MAX, |(_, hard)| hard);
     if need > hard {
+        let processes = if size == 1 {
+            "1 process needs".to_owned()
+        } else {
+            format!("{size} processes on one host need")
+        };
         let problem = format!(
-            "{size} processes on one host need {need} file descriptors, and the hard limit is {hard} (ulimit -Hn where mpd was started)"
+            "{processes} {need} file descriptors, and the hard limit is {hard} (ulimit -Hn where mpd was started)"
         );
         return Err(Failure::Suite { problem });
     }
@@ -377,6 +382,26 @@ fn differing_limits(wanted: &[Limit]) -> Result<Vec<(u8, u64, u64)>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_with_the_name_of_the_callers_host_have_that_of_the_own_host_elsewhere() {
+        let mut order = crate::manager::fixture::common("true").job.order;
+        let given = ["HOST=h1.cluster", "HOSTNAME=h1", "OTHER=h1", "HOST=mine"];
+        let given = given.map(|variable| variable.as_bytes().to_vec());
+        let mut variables = given.clone();
+        name_this_host(&mut variables, &order);
+        assert_eq!(variables, given, "on the host of the caller");
+        order.tree_index = 1;
+        name_this_host(&mut variables, &order);
+        let own = mpd_io::rundir::host_name();
+        let expected = [
+            format!("HOST={own}"),
+            format!("HOSTNAME={own}"),
+            "OTHER=h1".to_owned(),
+            "HOST=mine".to_owned(),
+        ];
+        assert_eq!(variables, expected.map(String::into_bytes));
+    }
 
     #[test]
     fn variables_for_libraries_s_library_are_set_unless_the_user_has_set_them() {

@@ -126,9 +126,21 @@ impl Stdio {
         }
         for i in self.outputs.sinks.busy() {
             if self.outputs.sinks[i].deadline().is_some_and(|at| at <= now) {
+                self.excuse_starved(now, i);
                 let trouble = self.outputs.sinks[i].handle_timeout(now);
                 after_write(turn, trouble);
             }
+        }
+    }
+
+    /// Lets a merger wait for ranks here that get no CPU, and for those whose output is still to be read.
+    fn excuse_starved(&mut self, now: Time, sink: usize) {
+        for (stream, rank) in self.outputs.sinks[sink].overdue(now) {
+            let Some(pipes) = self.pipes.get(&rank) else { continue };
+            let source = &pipes.sources[stream.index()];
+            let is_unread = source.pipe.is_some() && source.ready;
+            let writer = (!is_unread).then(|| pipes.writer());
+            self.outputs.sinks[sink].excuse(now, (stream, rank), writer.as_deref());
         }
     }
 

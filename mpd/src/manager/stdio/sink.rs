@@ -15,6 +15,7 @@ use mpd_stdio::line_splitter::Record;
 use mpd_stdio::merge;
 use mpd_stdio::merge::Merger;
 use mpd_stdio::record::Item;
+use mpd_stdio::silence::Task;
 use mpd_stdio::uplink::Uplink;
 use mpd_stdio::write_admission::WriteAdmission;
 use mpd_wire::job::OutputSpec;
@@ -282,6 +283,27 @@ impl Sink {
     pub(crate) fn deadline(&self) -> Option<Time> {
         let mergers = self.mergers.as_ref()?;
         mergers.iter().filter_map(Merger::deadline).min()
+    }
+
+    /// Ranks for which a merger waits no longer.
+    pub(crate) fn overdue(&self, now: Time) -> Vec<(Stream, Rank)> {
+        let of = |stream: Stream| {
+            let ranks = self.mergers.iter().flat_map(move |all| all[stream.index()].overdue(now));
+            ranks.map(move |rank| (stream, rank))
+        };
+        Stream::BOTH.into_iter().flat_map(of).collect()
+    }
+
+    /// See [`Merger::excuse`].
+    pub(crate) fn excuse(
+        &mut self,
+        now: Time,
+        (stream, rank): (Stream, Rank),
+        writer: Option<&[Task]>,
+    ) {
+        if let Some(mergers) = &mut self.mergers {
+            mergers[stream.index()].excuse(now, rank, writer);
+        }
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) -> Option<Trouble> {

@@ -131,3 +131,21 @@ fn two_megabytes_are_no_problem() {
     c.environment.extend((0..40_000).map(|i| variable(&format!("V{i}"), &"x".repeat(45))));
     assert_eq!(run_by(&c).spec.environments[0].len(), 40_003);
 }
+
+#[test]
+fn the_variable_pwd_names_the_directory_of_wdir_unless_an_option_sets_it() {
+    for (line, expected) in [
+        ("a", Some("/old")),
+        ("-wdir /tmp/./x/ a", Some("/tmp/x")),
+        ("-gwdir sub a", Some("/work/sub")),
+        ("-wdir /a/../b a", None),
+        ("-wdir /tmp -env PWD /mine a", Some("/mine")),
+        ("-genvnone -wdir /tmp a", None),
+    ] {
+        let mut c = caller(&words(line));
+        c.environment.push(variable("PWD", "/old"));
+        let all = variables_by(&c);
+        let pwd = all.iter().find_map(|variable| variable.strip_prefix("PWD="));
+        assert_eq!(pwd, expected, "{line}");
+    }
+}
