@@ -341,16 +341,16 @@ impl Merger {
         self.emit_complete(emit);
     }
 
-    /// Ranks for which the time is over at the next [`Merger::flush`].
+    /// Ranks for which the time is over at the next [`Merger::flush`], also for later entries than the first one.
     pub fn overdue(&self, now: Time) -> Vec<Rank> {
-        let is_due = self.deadline().is_some_and(|at| at <= now) && self.due[0].prompt > 0;
-        let Some(since) = self.entries.front().filter(|_| is_due).map(|first| first.since) else {
+        if self.deadline().is_none_or(|at| at > now) {
             return Vec::new();
-        };
+        }
         let ranks = self.positions.ranks().zip(&self.courses);
         let overdue = ranks.filter(|(_, course)| {
-            let is_awaited = course.next <= self.first && !course.ended && !course.late;
-            is_awaited && course.due(now, since, self.patience) <= now
+            let awaits = self.entries.get(self.index(course.next)).map(|entry| entry.since);
+            let is_due = |since| course.due(now, since, self.patience) <= now;
+            !course.ended && !course.late && awaits.is_some_and(is_due)
         });
         overdue.map(|(rank, _)| rank).collect()
     }

@@ -260,6 +260,23 @@ fn a_rank_whose_output_is_still_to_be_read_is_not_late() {
 }
 
 #[test]
+fn a_rank_that_was_not_read_meanwhile_is_not_late_for_the_lines_after_those_of_a_late_one() {
+    let mut merger = Merger::begun(&RankSet::below(3));
+    let mut out = Out::default();
+    merger.push(Time::ZERO, &one(0), line(b"x\ny\n"), &mut out.take());
+    merger.push(Time::ZERO, &one(1), line(b"x\n"), &mut out.take());
+    let now = merger.deadline().unwrap();
+    assert_eq!(merger.overdue(now), [Rank(1), Rank(2)]);
+    merger.excuse(now, Rank(1), None);
+    merger.excuse(now, Rank(2), Some(&[]));
+    merger.flush(now, &mut out.take());
+    assert_eq!(out.text(), "0-1: x\n");
+    merger.push(now, &one(1), line(b"y\n"), &mut out.take());
+    merger.flush(merger.deadline().unwrap(), &mut out.take());
+    assert_eq!(out.text(), "0-1: x\n0-1: y\n");
+}
+
+#[test]
 fn equal_long_lines_are_merged_in_the_pieces_into_which_they_are_cut() {
     let text = [vec![b'x'; 2 * MAX_LINE + 5], vec![b'\n']].concat();
     let mut merger = Merger::begun(&RankSet::below(3));

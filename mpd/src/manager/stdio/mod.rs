@@ -138,7 +138,8 @@ impl Stdio {
         for (stream, rank) in self.outputs.sinks[sink].overdue(now) {
             let Some(pipes) = self.pipes.get(&rank) else { continue };
             let source = &pipes.sources[stream.index()];
-            let is_unread = source.pipe.is_some() && source.ready;
+            let is_unread =
+                source.pipe.is_some() && (source.ready || source.blocked || source.queued);
             let writer = (!is_unread).then(|| pipes.writer());
             self.outputs.sinks[sink].excuse(now, (stream, rank), writer.as_deref());
         }
