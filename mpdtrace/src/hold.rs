@@ -24,6 +24,8 @@ use crate::owner::{Change, Owner};
 use crate::slots::parts;
 use crate::tool;
 
+const NAME: &str = "mpdalloc";
+
 /// They are caught and not blocked, since the command would inherit blocked ones.
 const CAUGHT: [i32; 7] = [
     libc_of(Signal::SIGCHLD),

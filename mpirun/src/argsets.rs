@@ -11,7 +11,7 @@ use mpd_placement::by_load;
 use mpd_placement::gpus::VARIABLES_OF_GPUS;
 use mpd_placement::hosts::HostEntry;
 use mpd_placement::soft::Soft;
-use mpd_wire::job::{Argset, ArgumentFormat, Bytes, JobSpec, MAX_ARGSETS, Misfit};
+use mpd_wire::job::{Argset, ArgumentFormat, Bytes, CpuChoice, JobSpec, MAX_ARGSETS, Misfit};
 
 use crate::allocation::{self, Allocation};
 use crate::architecture;
@@ -453,11 +453,7 @@ impl<'a> Argsets<'a> {
         let size = argsets.iter().map(|a| u64::from(a.size)).sum::<u64>();
         let mut placement = self.job.layout.placement();
         if let Some(chosen) = &mut chosen {
-            if let Some(used) = self.job.layout.ranks_of_file(size)? {
-                chosen.truncate(used);
-                placement.cpus.lists.truncate(used);
-                self.check_hosts_of_programs(&argsets, chosen)?;
-            }
+            self.keep_used_lines((size, &argsets), chosen, &mut placement.cpus.lists)?;
             placement.hosts = hosts::choices(&chosen::joined(chosen));
             argsets.iter_mut().for_each(|argset| argset.hosts = None);
         }
@@ -523,6 +519,19 @@ impl<'a> Argsets<'a> {
             None | Some(b"") => b"/tmp".to_vec(),
             Some(dir) => absolute(&self.caller.directory, OsStr::from_bytes(dir)),
         }
+    }
+
+    /// Keeps the lines of a rank file that the job uses, and checks them.
+    fn keep_used_lines(
+        &self,
+        (size, argsets): (u64, &[Argset]),
+        chosen: &mut Vec<HostEntry>,
+        cpus: &mut Vec<CpuChoice>,
+    ) -> Result<(), Usage> {
+        let Some(used) = self.job.layout.ranks_of_file(size)? else { return Ok(()) };
+        chosen.truncate(used);
+        cpus.truncate(used);
+        self.check_hosts_of_programs(argsets, chosen)
     }
 
     /// Checks that the hosts of ranks are among those of their programs, if several programs have their own.
