@@ -160,7 +160,7 @@ impl<'a> Argsets<'a> {
 
     /// Whether Slurm starts the daemons, unless options say otherwise.
     pub(crate) fn is_in_slurm(&self) -> bool {
-        allocation::is_slurm(self.caller)
+        allocation::is_within_srun(self.caller)
     }
 
     /// The slots of the hosts that a job of so many processes uses; `None`: they are not known.
