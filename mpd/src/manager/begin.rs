@@ -16,7 +16,7 @@ use mpd_wire::job::JobSpec;
 use mpd_wire::message::{ManagerReport, StartJob};
 use nix::unistd::setsid;
 
-use super::context::{Common, Job};
+use super::context::{Common, Job, Turn};
 use super::ending::{CleanUp, Elsewhere, Ending, forget};
 use super::links::{LinkEnd, Links};
 use super::means::{Beforehand, Means, Prepared};
@@ -157,20 +157,20 @@ impl Means {
         };
         let turn = &mut process.common.turn();
         unrecorded.into_iter().for_each(|notice| turn.post(Input::Notice(notice)));
-        let problem = match made {
-            Ok(elsewhere) => {
-                let input = |it: Elsewhere| Input::Elsewhere(it.place, it.problem);
-                elsewhere.map(input).into_iter().for_each(|input| turn.post(input));
-                None
-            }
-            Err(problem) => Some(problem),
-        };
+        let problem = made.map(|elsewhere| report(turn, elsewhere)).err();
         let watched = process.upstream.begin(turn.now(), turn.registry);
         watched.context("cannot watch the console")?;
         process.stdio.register(turn.registry).context("cannot watch the outputs")?;
         process.links.pass_on_specification(encoded);
         process.links.begin(turn, problem.or(trouble), self.early);
         Ok(process)
+    }
+}
+
+/// Reports that the job's directory is in another place.
+fn report(turn: &mut Turn<'_>, elsewhere: Option<Elsewhere>) {
+    if let Some(Elsewhere { place, problem }) = elsewhere {
+        turn.post(Input::Elsewhere(place, problem));
     }
 }
 
