@@ -67,7 +67,7 @@ pub enum TargetError {
     #[error("{job} has no rank {wanted}; its ranks are {there}")]
     NoRanks {
         /// The job.
-        job: JobRef,
+        job: Box<JobRef>,
         /// The selected ranks that do not exist.
         wanted: RankSet,
         /// The existing ranks.
@@ -154,6 +154,7 @@ fn choose(
         none.remove(&there);
         // "all" selects the existing ranks.
         if !none.is_empty() && *wanted != RankSet::all() {
+            let job = Box::new(job);
             return Err(TargetError::NoRanks { job, wanted: none, there });
         }
         processes.retain(|process| wanted.contains(process.rank));
