@@ -2,7 +2,7 @@
 //! through private daemons that end with the job.
 
 use std::borrow::Cow;
-use std::io::{self, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result, bail};
@@ -97,7 +97,7 @@ pub fn submit(job: &Run, passed: &Passed, signals: &mut Signals) -> Result<Submi
     match send(&mut conn, &spec, passed) {
         Err(error) => {
             drop(conn);
-            private.wait();
+            let _ = private.wait(private::PATIENCE);
             Err(error)
         }
         Ok(()) => Ok(Submission::Done(Submitted { conn, private })),
@@ -154,9 +154,11 @@ fn send(conn: &mut Conn, spec: &JobSpec, Passed(passed): &Passed) -> Result<()> 
     conn.send(&opening);
     conn.send_bulk(Kind::Spec, &encoded);
     let lent: Vec<_> = passed.iter().map(AsFd::as_fd).collect();
-    // The last message of a daemon that has ended is still read.
-    let _ = conn.flush_lending(before, &lent);
-    Ok(())
+    match conn.flush_lending(before, &lent) {
+        // The last message of a daemon that has ended is still read.
+        Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => Ok(()),
+        sent => sent.context("cannot send the job to the daemon"),
+    }
 }
 
 /// The outputs of the job, and the read ends if they are pipes.

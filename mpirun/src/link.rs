@@ -32,6 +32,8 @@ pub(crate) struct Link {
     passed: Option<Passed>,
     is_ready: bool,
     is_closed: bool,
+    /// Nothing can be sent any more. The other end then ends the job, and its last messages are read.
+    is_cut: bool,
 }
 
 impl Link {
@@ -47,7 +49,7 @@ impl Link {
         let Submitted { conn, private } = submitted;
         conn.watch(registry, token).context(UNWATCHED)?;
         let passed = Some(passed);
-        Ok(Self { conn, token, private, passed, is_ready: true, is_closed: false })
+        Ok(Self { conn, token, private, passed, is_ready: true, is_closed: false, is_cut: false })
     }
 
     /// Marks the connection as possibly readable.
@@ -76,13 +78,13 @@ impl Link {
 
     /// Sends waiting data, and has the queue report when the rest can be sent.
     pub(crate) fn flush(&mut self, registry: &Registry) {
-        if self.is_closed {
+        if self.is_closed || self.is_cut {
             return;
         }
         let sent = self.conn.flush();
         if sent.and_then(|()| self.conn.watch_writing(registry, self.token)).is_err() {
-            // The last message of the manager is still to be read.
-            self.is_ready = true;
+            self.conn.finish();
+            (self.is_cut, self.is_ready) = (true, true);
         }
     }
 
@@ -108,11 +110,11 @@ impl Link {
             Ok(Filled::Empty) => {}
             Ok(Filled::Closed) => {
                 self.is_closed = true;
-                inputs.push(if self.conn.is_partial() { Input::Garbled } else { Input::Closed });
+                inputs.push(if self.conn.is_partial() { Input::Broken } else { Input::Closed });
             }
             Err(_) => {
                 self.is_closed = true;
-                inputs.push(Input::Garbled);
+                inputs.push(Input::Broken);
             }
         }
         inputs
@@ -153,8 +155,8 @@ impl Link {
             Ok(Submission::Done(Submitted { conn, private })) => {
                 // The previous private daemon exits when its last console disconnects.
                 self.conn = conn;
-                std::mem::replace(&mut self.private, private).wait();
-                (self.is_closed, self.is_ready) = (false, true);
+                let _ = std::mem::replace(&mut self.private, private).wait(DYING);
+                (self.is_closed, self.is_cut, self.is_ready) = (false, false, true);
                 None
             }
             Ok(Submission::Interrupted(signal)) => Some(Input::Signal(signal)),
@@ -184,9 +186,17 @@ impl Link {
         while let Ok(Some(_)) = self.conn.next_frame() {}
     }
 
-    /// Closes the connection and waits for the private daemons of the job.
-    pub(crate) fn close(self) {
+    /// The process of the daemon to which the job was submitted.
+    pub(crate) fn daemon(&self) -> Option<u32> {
+        let peer = || self.conn.peer().ok().map(|peer| peer.pid());
+        // The socket of a private daemon was made by this process.
+        let pid = self.private.daemon().map_or_else(peer, |pid| Some(pid.as_raw()))?;
+        u32::try_from(pid).ok().filter(|&pid| pid > 0)
+    }
+
+    /// Closes the connection and waits for the private daemons of the job. Returns a text about one that has not ended.
+    pub(crate) fn close(self, patience: Duration) -> Option<String> {
         drop(self.conn);
-        self.private.wait();
+        self.private.wait(patience)
     }
 }

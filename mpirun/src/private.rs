@@ -12,17 +12,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use mpd_channel::KeyText;
 use mpd_io::conn::Conn;
 use mpd_io::identity::Closed;
+use mpd_io::pidfd::Pidfd;
 use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_io::search::in_path;
 use mpd_io::signals::{self, Signals};
 use mpd_io::spawn::{Extra, Fate, Spawn, own_environment, wait_for};
-use mpd_io::{keyfile, thishost};
+use mpd_io::{keyfile, thishost, tree};
 use mpd_placement::hosts::HostEntry;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -30,6 +32,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::demand::{self, Demand, Launcher};
+
+/// How long private daemons that are not wanted may take to end.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a stopped process is waited for.
+const MOMENT: Duration = Duration::from_millis(500);
 
 /// Signals that end mpirun before the job has started.
 const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
@@ -42,16 +50,46 @@ pub struct Private {
 }
 
 impl Private {
-    /// Waits until the processes have ended, so that none is left after mpirun. The caller must
-    /// have closed its connection.
-    pub fn wait(self) {
-        if let Some(pid) = self.daemon {
-            let _ = wait_for(pid);
-        }
-        if let Some(Boot { pid, stdin, stdout }) = self.boot {
+    /// The daemon of this host.
+    pub(crate) const fn daemon(&self) -> Option<Pid> {
+        self.daemon
+    }
+
+    /// Waits until the processes have ended, so that none is left after mpirun. It waits for a stopped one only a moment,
+    /// and for another one at most `patience`. The caller must have closed its connection. Returns a text about a process that
+    /// has not ended.
+    pub fn wait(self, patience: Duration) -> Option<String> {
+        let daemon = self.daemon.and_then(|pid| await_end(pid, "private daemon", patience));
+        let boot = self.boot.and_then(|Boot { pid, stdin, stdout }| {
             // The end of the pipe ends `mpdboot`, which ends the remote shells.
             drop((stdin, stdout));
+            await_end(pid, "mpdboot", patience)
+        });
+        daemon.or(boot)
+    }
+}
+
+/// Waits for the end of a child.
+fn await_end(pid: Pid, name: &str, patience: Duration) -> Option<String> {
+    let began = Instant::now();
+    loop {
+        let process = Pidfd::open(pid);
+        let step = MOMENT.min(patience.saturating_sub(began.elapsed()));
+        let has_ended = match &process {
+            Ok(process) => process.wait(step),
+            // Without pidfds, the end is waited for without a bound.
+            Err(_) => true,
+        };
+        if has_ended {
             let _ = wait_for(pid);
+            return None;
+        }
+        let is_stopped = tree::is_suspended(pid) == Some(true);
+        if is_stopped || began.elapsed() >= patience {
+            let state = if is_stopped { "is stopped" } else { "has not ended" };
+            return Some(format!(
+                "the {name} of this job (process {pid}) {state}; it ends when it continues ('kill -CONT {pid}')"
+            ));
         }
     }
 }
@@ -121,7 +159,7 @@ pub fn start(
         Err(error) => Err(error),
     };
     drop(conn);
-    Private { daemon: Some(daemon), boot: None }.wait();
+    let _ = Private { daemon: Some(daemon), boot: None }.wait(PATIENCE);
     problem
 }
 

@@ -8,6 +8,7 @@ mod debugger;
 mod failures;
 mod interface;
 mod signals;
+mod silence;
 mod start;
 mod stdin;
 mod stops;
@@ -28,6 +29,8 @@ use failures::Failures;
 pub use failures::REPORT_AFTER;
 pub use interface::{Beside, Input, Output, Settings};
 use signals::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGWINCH};
+pub use silence::Sight;
+use silence::{Due, Finding, Silence};
 use start::{Closed, Start};
 use stdin::Stdin;
 use stops::Stops;
@@ -38,6 +41,7 @@ pub struct Run {
     settings: Settings,
     start: Start,
     stdin: Stdin,
+    silence: Silence,
     stops: Stops,
     failures: Failures,
     /// The debugger for crashed ranks that are held.
@@ -56,6 +60,7 @@ impl Run {
             settings,
             start: Start::default(),
             stdin: Stdin::default(),
+            silence: Silence::new(settings.size, settings.limit),
             stops: Stops::default(),
             failures: Failures::new(settings),
             debugger: Debugger::new(settings.continues_on_failure),
@@ -70,7 +75,8 @@ impl Run {
     /// The time for [`Run::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Time> {
         let opening = self.debugger.due().filter(|_| self.processes.is_whole());
-        [self.failures.due(), opening].into_iter().flatten().min()
+        let silence = (!self.finished).then(|| self.silence.poll_timeout()).flatten();
+        [self.failures.due(), opening, silence].into_iter().flatten().min()
     }
 
     /// Bytes of standard input that may be sent now. While a debugger is open, the input belongs to
@@ -140,8 +146,10 @@ impl Run {
 
     fn news(&mut self, now: Time, news: JobNews) {
         self.start.note(&news);
+        self.silence.heard(now);
         match news {
-            JobNews::Started { job, host } => {
+            JobNews::Started { job, host, manager } => {
+                self.silence.started(now, manager);
                 if self.settings.verbose {
                     self.print(format!("job {job} on {host}"));
                 }
@@ -155,6 +163,7 @@ impl Run {
                     self.let_go(self.settings.hold);
                 }
             }
+            JobNews::Begun { manager } => self.silence.begun(manager),
             JobNews::StdinCredit { bytes } => self.stdin.grant(bytes),
             JobNews::StdinUnwanted => self.stdin.unwanted(),
             JobNews::Restarted => self.push(Output::Restarted),
@@ -210,10 +219,11 @@ impl Run {
         }
     }
 
-    fn closed(&mut self) {
+    fn closed(&mut self, now: Time) {
         match self.start.closed() {
             Closed::Resubmit => {
                 self.stdin.restart();
+                self.silence.restart(now);
                 if self.settings.verbose {
                     self.print(
                         "the daemon, or the manager of the job, died before the job started; the job is \
@@ -265,7 +275,7 @@ impl Run {
             self.let_go(is_let_go);
         }
         if !self.leave_to_beside(signal) {
-            self.signal_job(signal);
+            self.signal_job(now, signal);
         }
     }
 
@@ -303,7 +313,7 @@ impl Run {
         }
     }
 
-    fn signal_job(&mut self, signal: i32) {
+    fn signal_job(&mut self, now: Time, signal: i32) {
         if self.settings.adopted && matches!(signal, SIGINT | SIGQUIT | SIGHUP | SIGWINCH) {
             // The terminal has sent the signal to the program, too; the program decides how to
             // react.
@@ -334,6 +344,32 @@ impl Run {
             _ => JobInput::Signal { signal: u8::try_from(signal).unwrap_or(0) },
         };
         self.send(input);
+        if signals::ends(signal) {
+            self.end_requested(now, signal);
+        }
+    }
+
+    /// The user has requested the end of a job that has started.
+    fn end_requested(&mut self, now: Time, signal: i32) {
+        if self.silence.end_requested(now, 128 + u8::try_from(signal).unwrap_or(0)) {
+            self.push(Output::Send(JobInput::Echo));
+        }
+    }
+
+    /// Handles the state of a silent process.
+    fn looked(&mut self, now: Time, sight: Option<Sight>) {
+        let job = self.start.job().map(|(id, _)| id);
+        match self.silence.looked(now, sight, job) {
+            Finding::Nothing => {}
+            Finding::Name(text) => self.print(text),
+            Finding::Leave(text, code) => {
+                self.debugger.finish();
+                self.report_failures();
+                self.print(text);
+                self.finished = true;
+                self.push(Output::Abandon(code));
+            }
+        }
     }
 
     fn resized(&mut self, columns: u16, lines: u16) {
@@ -354,6 +390,9 @@ impl Run {
         let is_let_go = self.debugger.give_up(now);
         self.let_go(is_let_go);
         self.send(JobInput::HangUp);
+        if self.job().is_some() {
+            self.end_requested(now, SIGHUP);
+        }
     }
 
     fn continued(&mut self) {
@@ -363,9 +402,9 @@ impl Run {
     }
 
     /// Ends the job at once, as two ^C end a job without debugger.
-    fn kill(&mut self) {
+    fn kill(&mut self, now: Time) {
         self.failures.note_signal(SIGINT);
-        (0..2).for_each(|_| self.signal_job(SIGINT));
+        (0..2).for_each(|_| self.signal_job(now, SIGINT));
     }
 
     // ----- the debugger of crashed ranks -----
@@ -420,11 +459,13 @@ impl Machine for Run {
             Input::TerminalGone => self.terminal_gone(now),
             Input::Continued => self.continued(),
             Input::Terminal { is_ours } => self.terminal(is_ours),
-            Input::Kill => self.kill(),
+            Input::Kill => self.kill(now),
             Input::StdinSent(bytes) => self.stdin.sent(bytes),
             Input::StdinLost(problem) => self.stdin_lost(&problem),
             Input::Refused(problem) => self.lose_job(problem),
-            Input::Closed => self.closed(),
+            Input::Closed => self.closed(now),
+            Input::Looked(sight) => self.looked(now, sight),
+            Input::Broken => self.lose_job(self.start.broken()),
             Input::Garbled => self.lose_job(
                 "a message of the daemon or the manager is not valid; \
                  mpd and mpirun must have the same release",
@@ -437,6 +478,13 @@ impl Machine for Run {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         if self.failures.due().is_some_and(|at| at <= now) {
             self.report_failures();
+        }
+        if !self.finished {
+            let due = self.silence.due(now);
+            self.outputs.extend(due.map(|due| match due {
+                Due::Look => Output::Look(self.silence.manager()),
+                Due::Ask => Output::Send(JobInput::Echo),
+            }));
         }
         // Before all ranks have started, the ring cannot locate them.
         if self.processes.is_whole() {

@@ -11,11 +11,12 @@ use mio::{Events, Interest, Poll, Token};
 use mpd_debug::numbers::Numbers;
 use mpd_io::clock::Clock;
 use mpd_io::signals::Signals;
-use mpd_io::terminal;
 use mpd_io::watch::watch;
+use mpd_io::{terminal, tree};
 use mpd_machine::Pump;
 use mpd_wire::RankSet;
 use nix::sys::signal::{Signal, raise};
+use nix::unistd::Pid;
 
 use crate::caught::Caught;
 use crate::cli::Run as Job;
@@ -26,11 +27,18 @@ use crate::link::Link;
 use crate::messages::{Messages, RETRY};
 use crate::opened::Opened;
 use crate::reports::Reports;
-use crate::run::{Beside, Input, Output, Run, Settings};
+use crate::run::{Beside, Input, Output, Run, Settings, Sight};
 use crate::{mpir, processes};
 
 /// Time for the debugger of crashed ranks to restore the terminal and stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a private daemon may take to end after its job.
+const PRIVATE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the manager, and then a private daemon, may take to end if the job has not started and is not wanted any
+/// more.
+const HURRIED: Duration = Duration::from_millis(750);
 
 const CONN: Token = Token(0);
 const SIGNALS: Token = Token(1);
@@ -74,6 +82,19 @@ struct Console<'a> {
     messages: Messages,
     reports: Reports,
     code: u8,
+    /// Whether to wait for the ends of other processes, or for how long not.
+    parting: Parting,
+}
+
+/// How this process parts from the manager and the private daemons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parting {
+    /// It waits until they have ended.
+    Waits,
+    /// It waits for a moment: the job has not started and is not wanted any more.
+    Hurries,
+    /// It does not wait: one of them is silent.
+    Abandons,
 }
 
 /// Runs the console until the job has ended.
@@ -109,6 +130,7 @@ pub fn accompany(
         messages: Messages::new(name, !job.quiet && job.debug.is_none()),
         reports: Reports::default(),
         code: 0,
+        parting: Parting::Waits,
     };
     session.register()?;
     while !session.run().is_over() {
@@ -120,7 +142,15 @@ pub fn accompany(
         .as_mut()
         .and_then(|debug_console| debug_console.close(session.clock.now()));
     let code = own.unwrap_or(session.code);
-    session.link.close();
+    let patience = match session.parting {
+        Parting::Waits => Some(PRIVATE_PATIENCE),
+        Parting::Hurries => Some(HURRIED),
+        Parting::Abandons => None,
+    };
+    if let Some(left) = patience.and_then(|patience| session.link.close(patience)) {
+        session.messages.print(&left);
+        session.messages.flush();
+    }
     Ok(Finished { code, reports: session.reports, pump: session.pump })
 }
 
@@ -128,6 +158,7 @@ fn settings(job: &Job) -> Settings {
     let Job { spec, is_silent, verbose, trace, debug, .. } = job;
     Settings {
         size: spec.size(),
+        limit: spec.timeout,
         continues_on_failure: spec.on_failure == mpd_wire::job::OnFailure::Continue,
         is_silent: *is_silent,
         verbose: *verbose,
@@ -178,6 +209,10 @@ impl Console<'_> {
                     .iter_mut()
                     .for_each(|debug_console| debug_console.wake(token)),
             }
+        }
+        if self.run().poll_timeout().is_some_and(|at| at <= self.clock.now()) {
+            // What has arrived is no silence.
+            self.link.wake();
         }
         self.receive();
         self.feed();
@@ -312,6 +347,21 @@ impl Console<'_> {
                 self.link.keep();
                 self.link.finish();
                 self.code = code;
+                self.parting = Parting::Hurries;
+            }
+            Output::Look(manager) => {
+                let pid = manager.or_else(|| self.link.daemon());
+                let sight = pid.and_then(|pid| {
+                    let is_stopped = tree::is_suspended(Pid::from_raw(pid.cast_signed()))?;
+                    Some(Sight { pid, is_stopped })
+                });
+                self.pump.post(Input::Looked(sight));
+            }
+            Output::Abandon(code) => {
+                self.link.keep();
+                self.link.finish();
+                self.code = code;
+                self.parting = Parting::Abandons;
             }
         }
     }
@@ -378,7 +428,12 @@ impl Console<'_> {
     /// Waits until the manager ends and closes the connection: then no process of the job is left.
     fn wait_for_close(&mut self) {
         const PATIENCE: Duration = Duration::from_secs(2);
-        let until = self.clock.now() + PATIENCE;
+        let patience = match self.parting {
+            Parting::Waits => PATIENCE,
+            Parting::Hurries => HURRIED,
+            Parting::Abandons => Duration::ZERO,
+        };
+        let until = self.clock.now() + patience;
         let mut events = Events::with_capacity(16);
         while (!self.link.is_closed() || self.messages.is_waiting()) && self.clock.now() < until {
             self.messages.flush();

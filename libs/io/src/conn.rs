@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::outgoing::Outgoing;
 use crate::raw::adopt_received;
+use crate::scarce::persist;
 use crate::watch::StreamWatch;
 use mio::{Registry, Token};
 use mpd_wire::frame;
@@ -57,6 +58,7 @@ pub struct Conn {
     passing: VecDeque<(usize, Vec<OwnedFd>)>,
     descriptors: VecDeque<OwnedFd>,
     watch: StreamWatch,
+    is_reset: bool,
 }
 
 impl Conn {
@@ -69,6 +71,7 @@ impl Conn {
             passing: VecDeque::new(),
             descriptors: VecDeque::new(),
             watch: StreamWatch::default(),
+            is_reset: false,
         }
     }
 
@@ -113,7 +116,7 @@ impl Conn {
         let mut total = 0;
         while total < READ_PER_TURN && self.descriptors.len() < MAX_DESCRIPTORS {
             let buffer = if next.is_empty() { &mut first[..] } else { &mut next[..] };
-            match self.receive(buffer) {
+            match persist(|| self.receive(buffer)) {
                 Ok(0) => return Ok(Filled::Closed),
                 Ok(n) => {
                     self.decoder.push(&buffer[..n]);
@@ -124,7 +127,11 @@ impl Conn {
                 }
                 Err(Errno::EAGAIN) => return Ok(Filled::Empty),
                 Err(Errno::EINTR) => {}
-                Err(Errno::ECONNRESET | Errno::EPIPE) => return Ok(Filled::Closed),
+                Err(Errno::ECONNRESET) => {
+                    self.is_reset = true;
+                    return Ok(Filled::Closed);
+                }
+                Err(Errno::EPIPE) => return Ok(Filled::Closed),
                 Err(Errno::EMFILE) => return Err(io::Error::other("a descriptor got lost")),
                 Err(e) => return Err(e.into()),
             }
@@ -191,6 +198,11 @@ impl Conn {
         self.decoder.next_frame()
     }
 
+    /// Whether the peer is known to have closed the connection before it had read the whole data.
+    pub const fn is_reset(&self) -> bool {
+        self.is_reset
+    }
+
     /// Whether bytes of an unfinished frame are waiting.
     pub fn is_partial(&self) -> bool {
         self.decoder.is_partial()
@@ -249,7 +261,8 @@ impl Conn {
     /// Writes as much as the socket accepts. Call again at a writable event while bytes are queued.
     ///
     /// # Errors
-    /// Those of the socket: the peer has closed it.
+    /// Those of the socket: the peer has closed it, or the system fails for longer than a moment. No event reports that
+    /// a later call would succeed, so the connection is of no further use for sending.
     pub fn flush(&mut self) -> io::Result<()> {
         while !self.passing.is_empty() {
             match self.flush_passing() {
@@ -302,7 +315,8 @@ impl Conn {
     fn send_some(&mut self, end: usize, control: &[ControlMessage<'_>]) -> nix::Result<usize> {
         let slices = [IoSlice::new(&self.out.waiting()[..end])];
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-        let sent = sendmsg::<()>(self.stream.as_raw_fd(), &slices, control, flags, None)?;
+        let fd = self.stream.as_raw_fd();
+        let sent = persist(|| sendmsg::<()>(fd, &slices, control, flags, None))?;
         self.out.advance(sent);
         Ok(sent)
     }
@@ -383,6 +397,21 @@ mod tests {
     use std::io::{Read as _, Seek as _, Write as _};
 
     use super::*;
+
+    #[test]
+    fn a_peer_that_closes_without_reading_all_resets_the_connection() {
+        let (mut ours, mut theirs) = pair();
+        ours.send(&"job");
+        ours.flush().unwrap();
+        assert_eq!((theirs.fill().unwrap(), ours.is_reset()), (Filled::Empty, false));
+        ours.send(&"more");
+        ours.flush().unwrap();
+        drop(theirs);
+        assert_eq!((ours.fill().unwrap(), ours.is_reset()), (Filled::Closed, true));
+        let (mut ours, theirs) = pair();
+        drop(theirs);
+        assert_eq!((ours.fill().unwrap(), ours.is_reset()), (Filled::Closed, false));
+    }
 
     fn pair() -> (Conn, Conn) {
         let (one, other) = UnixStream::pair().unwrap();

@@ -13,6 +13,7 @@ use nix::sys::socket::{
 };
 
 use crate::raw::adopt_received;
+use crate::scarce::persist;
 use mpd_wire::message::{MAX_SHIM_MESSAGE, decode_for_shim, encode_for_shim};
 
 /// Most packets that may wait for the other end.
@@ -107,7 +108,7 @@ impl Control {
         let rights = if numbers.is_empty() { &[][..] } else { &rights[..] };
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         let slices = [IoSlice::new(packet)];
-        sendmsg::<()>(self.socket.as_raw_fd(), &slices, rights, flags, None).map(drop)
+        persist(|| sendmsg::<()>(self.socket.as_raw_fd(), &slices, rights, flags, None)).map(drop)
     }
 
     /// The next message. Further descriptors of a packet are closed.

@@ -49,6 +49,7 @@ pub mod registered;
 pub mod ringname;
 pub mod rings;
 pub mod rundir;
+pub mod scarce;
 pub mod screen;
 pub mod search;
 pub mod session_share;

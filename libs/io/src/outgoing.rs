@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use crate::scarce::persist;
+
 /// Sent bytes are dropped from the front when this many have gathered there.
 const COMPACT_AT: usize = 1 << 20;
 
@@ -51,10 +53,10 @@ impl Outgoing {
     /// Writes as many bytes as `stream` accepts now.
     ///
     /// # Errors
-    /// Those of the stream: the peer has closed it.
+    /// Those of the stream: the peer has closed it, or the system fails for longer than a moment. The bytes still wait.
     pub fn flush(&mut self, stream: &mut impl Write) -> io::Result<()> {
         while !self.is_empty() {
-            match stream.write(self.waiting()) {
+            match persist(|| stream.write(self.waiting())) {
                 Ok(n) => self.advance(n),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

@@ -10,6 +10,7 @@ use nix::sys::socket::{MsgFlags, send};
 use nix::unistd::write;
 
 use crate::inherited::{How, Inherited, Way};
+use crate::scarce::persist;
 
 /// The capacity requested for an output that is a pipe, for fewer switches between this process and the reader. Other
 /// users of the pipe notice no difference, and a refusal is harmless.
@@ -59,7 +60,7 @@ impl Output {
                 How::File | How::Own => write(&self.stream, bytes),
                 How::Socket => {
                     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-                    send(self.stream.as_raw_fd(), bytes, flags)
+                    persist(|| send(self.stream.as_raw_fd(), bytes, flags))
                 }
                 // A pipe that is ready accepts at least this many bytes.
                 How::Polled if self.stream.is_ready()? => {

@@ -8,6 +8,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 
 use crate::raw::adopt_received;
+use crate::scarce::persist;
 
 /// What was received.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub fn pass(socket: impl AsFd, byte: u8, descriptor: impl AsFd) -> io::Result<()
     let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
     let bytes = [byte];
     let slices = [IoSlice::new(&bytes)];
-    sendmsg::<()>(socket.as_fd().as_raw_fd(), &slices, &rights, flags, None)?;
+    persist(|| sendmsg::<()>(socket.as_fd().as_raw_fd(), &slices, &rights, flags, None))?;
     Ok(())
 }
 

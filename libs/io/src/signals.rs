@@ -144,6 +144,9 @@ enum Source {
     Kernel(SignalFd),
 }
 
+/// How often an attempt to take signals may fail or be interrupted.
+const MAX_FAILURES: usize = 16;
+
 /// Most signals that one call of the kernel reports; more follow in the next call.
 const REPORTS: usize = 16;
 
@@ -220,11 +223,16 @@ impl Signals {
 /// Takes the blocked signals that have arrived, a bit for each from signal 1 on.
 fn reported(reports: &SignalFd) -> u64 {
     let mut buffer = [0; REPORTS * REPORT];
-    let mut mask = 0;
+    let (mut mask, mut failures) = (0, 0);
     loop {
         let read = match read(reports, &mut buffer) {
-            Err(Errno::EINTR) => continue,
-            Err(_) => return mask,
+            Err(Errno::EAGAIN) => return mask,
+            Err(_) if failures < MAX_FAILURES => {
+                failures += 1;
+                continue;
+            }
+            // Some signal has arrived. No report of it will come, so the children are looked at.
+            Err(_) => return mask | bit(libc::SIGCHLD.unsigned_abs()),
             Ok(read) => read,
         };
         let numbers = buffer[..read].chunks_exact(REPORT).filter_map(|it| it.first_chunk());

@@ -60,21 +60,51 @@ fn is_childless(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ECHILD)
 }
 
-/// The children of all threads of `pid`. Empty if the process is gone.
+/// The children of all threads of `pid`. Empty if the process is gone. Where the kernel's list cannot be read, all
+/// processes are asked for their parents.
 pub fn children(pid: Pid) -> Vec<Pid> {
-    let threads = format!("/proc/{pid}/task");
-    // The directory has two links and one for each thread.
-    if fs::metadata(&threads).is_ok_and(|metadata| metadata.nlink() == 3) {
-        return children_of_thread(format!("{threads}/{pid}/children"));
+    match listed_children(pid) {
+        Ok(children) => children,
+        Err(_) if !exists(pid) => Vec::new(),
+        Err(_) => with_parent(pid),
     }
-    let Ok(threads) = fs::read_dir(threads) else { return Vec::new() };
-    let files = threads.filter_map(|thread| Some(thread.ok()?.path().join("children")));
-    files.flat_map(children_of_thread).collect()
 }
 
-fn children_of_thread(file: impl AsRef<Path>) -> Vec<Pid> {
-    let text = procfile::table(file).unwrap_or_default();
-    text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).map(Pid::from_raw).collect()
+/// The children in the kernel's lists. Some kernels keep none.
+fn listed_children(pid: Pid) -> io::Result<Vec<Pid>> {
+    let threads = format!("/proc/{pid}/task");
+    // The directory has two links and one for each thread.
+    if fs::metadata(&threads)?.nlink() == 3 {
+        return children_of_thread(format!("{threads}/{pid}/children"));
+    }
+    let mut children = Vec::new();
+    for thread in fs::read_dir(threads)? {
+        let thread = thread?.path();
+        match children_of_thread(thread.join("children")) {
+            Ok(listed) => children.extend(listed),
+            // The thread has ended.
+            Err(_) if !thread.exists() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(children)
+}
+
+fn children_of_thread(file: impl AsRef<Path>) -> io::Result<Vec<Pid>> {
+    let text = procfile::table(file)?;
+    let pids = text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
+    Ok(pids.map(Pid::from_raw).collect())
+}
+
+/// Whether there is such a process, living or dead. A process of another user counts.
+fn exists(pid: Pid) -> bool {
+    kill(pid, None) != Err(Errno::ESRCH)
+}
+
+/// The processes of this host with this parent.
+fn with_parent(parent: Pid) -> Vec<Pid> {
+    let is_child = |pid: &Pid| Stat::of(*pid).is_some_and(|stat| stat.parent == parent.as_raw());
+    all_processes().filter(is_child).collect()
 }
 
 /// Every process of this host that `/proc` lists now.
@@ -123,10 +153,12 @@ fn ancestry_has(pid: Pid, ancestor: Pid) -> Option<bool> {
 }
 
 /// Sends SIGKILL to every child except the `spared` ones. Orphaned grandchildren become children, for the next call.
-/// Returns the living children of other users, which cannot be killed. Their descendants get SIGKILL, too.
-pub fn kill_children(spared: impl Fn(Pid) -> bool) -> Vec<Pid> {
+/// The living children of other users cannot be killed. Their descendants get SIGKILL, too.
+pub fn kill_children(spared: impl Fn(Pid) -> bool) -> Killing {
+    let children = own_children();
+    let found_any = !children.is_empty();
     let mut immune = Vec::new();
-    for pid in own_children() {
+    for pid in children {
         // A pid in this list cannot be reused before this process reaps it.
         if !spared(pid) && kill(pid, Signal::SIGKILL) == Err(Errno::EPERM) && lives(pid) {
             immune.push(pid);
@@ -135,7 +167,16 @@ pub fn kill_children(spared: impl Fn(Pid) -> bool) -> Vec<Pid> {
             }
         }
     }
-    immune
+    Killing { immune, found_any }
+}
+
+/// What a round of killing has found.
+#[derive(Debug)]
+pub struct Killing {
+    /// The living children of other users.
+    pub immune: Vec<Pid>,
+    /// Whether a child was found at all. There may be children, and the system does not say which.
+    pub found_any: bool,
 }
 
 /// Whether this process exists and has not ended.
@@ -289,6 +330,14 @@ const fn is_stopped(state: char) -> bool {
     matches!(state, 'T' | 't' | 'X')
 }
 
+/// Whether a process is stopped, by a signal or by a tracer; `None` if it is gone, or its state cannot be read.
+pub fn is_suspended(pid: Pid) -> Option<bool> {
+    match Stat::of(pid)?.state {
+        'Z' | 'X' => None,
+        state => Some(is_stopped(state)),
+    }
+}
+
 /// The kernel's letter for the state of a process; `None` if it is gone.
 fn state_of(pid: Pid) -> Option<char> {
     state_in(&status::of(pid))
@@ -382,7 +431,9 @@ pub fn reap(pid: Pid) -> Option<Fate> {
     if let Some((_, fate)) = reaped.take_if(|(dead, _)| *dead == pid) {
         return Some(fate);
     }
-    raw::wait(pid.as_raw(), libc::WNOHANG).ok().flatten().and_then(|(_, status)| fate_in(status))
+    let wait = || raw::wait(pid.as_raw(), libc::WNOHANG);
+    // A call that fails has reaped nothing.
+    wait().or_else(|_| wait()).ok().flatten().and_then(|(_, status)| fate_in(status))
 }
 
 #[cfg(test)]

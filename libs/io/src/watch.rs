@@ -6,13 +6,15 @@ use std::os::fd::RawFd;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
+use crate::scarce::persist;
+
 /// Has the queue report events of an inherited descriptor. Descriptors that are always ready, such as `/dev/null`,
 /// cannot be registered; the call succeeds without an effect.
 ///
 /// # Errors
 /// The system's.
 pub fn watch(registry: &Registry, fd: RawFd, token: Token, interest: Interest) -> io::Result<()> {
-    match registry.register(&mut SourceFd(&fd), token, interest) {
+    match persist(|| registry.register(&mut SourceFd(&fd), token, interest)) {
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         result => result,
     }
@@ -31,7 +33,7 @@ impl StreamWatch {
     /// # Errors
     /// The system's.
     pub fn begin(&self, registry: &Registry, fd: RawFd, token: Token) -> io::Result<()> {
-        registry.register(&mut SourceFd(&fd), token, Interest::READABLE)
+        persist(|| registry.register(&mut SourceFd(&fd), token, Interest::READABLE))
     }
 
     /// Has the queue also report that the socket accepts bytes. For a socket that did not accept all.
@@ -41,7 +43,7 @@ impl StreamWatch {
     pub fn add_writing(&mut self, registry: &Registry, fd: RawFd, token: Token) -> io::Result<()> {
         if !self.has_writing {
             let both = Interest::READABLE | Interest::WRITABLE;
-            registry.reregister(&mut SourceFd(&fd), token, both)?;
+            persist(|| registry.reregister(&mut SourceFd(&fd), token, both))?;
             self.has_writing = true;
         }
         Ok(())

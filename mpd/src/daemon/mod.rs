@@ -211,6 +211,7 @@ impl Daemon {
             self.take_signals();
             self.accept();
             self.serve_peers();
+            self.look_for_silent();
             self.jobs.turn(self.clock.now());
             self.ring_turn(ready)?;
             self.send_to_managers();
@@ -389,10 +390,21 @@ impl Daemon {
 
     fn reap(&mut self, now: Time) {
         while let Some(job) = self.jobs.reap(now) {
-            for event in self.peers.last_reports(&job) {
+            let (events, is_unread) = self.peers.last_reports(&job);
+            for event in events {
                 self.route(event, now);
             }
-            self.jobs.manager_died(&job, now);
+            self.jobs.manager_died(&job, is_unread, now);
+        }
+    }
+
+    /// Reads what managers have sent that seem to be silent. This process may have been stopped meanwhile.
+    fn look_for_silent(&mut self) {
+        let now = self.clock.now();
+        for job in self.jobs.silent(now) {
+            for event in self.peers.reports(&job) {
+                self.route(event, now);
+            }
         }
     }
 

@@ -74,6 +74,7 @@ fn run(connection: OwnedFd, prepared: Prepared, began: u64, is_unnamed: bool) ->
     let mut means = Means::new(daemon, &order, (began, beforehand), (notes, cgroup))?;
     let is_root = order.tree_index == 0;
     let now = means.clock.now();
+    means.daemon.begin(now);
     means.branches.begin(means.poll.registry(), now);
     let encoded = if is_root { Some(encoded) } else { parent::specification(&mut means)? };
     let Some(encoded) = encoded else { return Ok(means.leave(&order)) };

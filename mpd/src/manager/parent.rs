@@ -27,6 +27,7 @@ pub(super) fn specification(means: &mut Means) -> Result<Option<Vec<u8>>> {
             return Ok(None);
         }
         let now = means.clock.now();
+        let _ = means.daemon.give_sign(now);
         means.branches.turn(means.poll.registry(), now);
         while let Some(news) = means.branches.pop() {
             match news {
@@ -111,7 +112,8 @@ fn serve_daemon(means: &mut Means) -> Continue {
 
 fn wait(means: &mut Means, events: &mut Events) -> Result<()> {
     let busy = means.branches.has_work() || means.daemon.has_work();
-    let until = means.branches.next_deadline().map(|at| means.clock.until(at));
+    let deadlines = [means.branches.next_deadline(), means.daemon.next_sign()];
+    let until = deadlines.into_iter().flatten().min().map(|at| means.clock.until(at));
     let wait = if busy { Some(Duration::ZERO) } else { until };
     match means.poll.poll(events, wait) {
         Err(e) if e.kind() == io::ErrorKind::Interrupted => events.clear(),

@@ -1,7 +1,11 @@
 //! Inputs and outputs of the console's state machine.
 
+use std::time::Duration;
+
 use mpd_wire::RankSet;
 use mpd_wire::message::{JobInput, JobNews};
+
+use super::silence::Sight;
 
 /// An input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +46,12 @@ pub enum Input {
     Refused(String),
     /// The connection closed after a whole message.
     Closed,
-    /// The connection has an invalid message, or closed in a message.
+    /// The connection cannot be read any more, or closed in a message.
+    Broken,
+    /// The connection has an invalid message.
     Garbled,
+    /// The answer to [`Output::Look`]; `None`: there is no such process.
+    Looked(Option<Sight>),
 }
 
 /// A request to the process.
@@ -74,13 +82,17 @@ pub enum Output {
     Stop,
     /// Print a line for the user. The program's name is added.
     Print(String),
-    /// Submit the job again: the daemon died before it started the job, and no rank has run.
+    /// Submit the job again: the daemon or the manager died before the job started, and no rank has run.
     Resubmit,
     /// Write the reports; the job is over. The value is the exit code.
     Finish(u8),
     /// Close the connection and exit with this code. A job that has not started ends with the
     /// connection.
     Leave(u8),
+    /// Look at the process of this manager, else of the daemon: answer with [`Input::Looked`].
+    Look(Option<u32>),
+    /// The same as [`Output::Leave`], and wait for no process: one of them is silent.
+    Abandon(u8),
 }
 
 /// The part of mpirun that has the user's terminal beside the job.
@@ -99,6 +111,8 @@ pub enum Beside {
 pub struct Settings {
     /// Number of ranks.
     pub size: u32,
+    /// The time limit.
+    pub limit: Option<Duration>,
     /// Whether the job continues after failures, which are then reported at once.
     pub continues_on_failure: bool,
     /// Whether failures of ranks are not reported, as with Hydra's `-disable-auto-cleanup`.

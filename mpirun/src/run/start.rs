@@ -56,6 +56,18 @@ impl Start {
         None
     }
 
+    /// The text about a connection that broke. Its last message may have been that ranks start, so the job is not
+    /// submitted again.
+    pub(super) fn broken(&self) -> String {
+        match &self.job {
+            Some((id, _)) => {
+                format!("the connection to the manager of job {id} broke, and the job ends with it")
+            }
+            None => "the connection to the daemon or the manager broke, and the job ends with it"
+                .to_owned(),
+        }
+    }
+
     /// Handles a connection that closed after a whole message.
     pub(super) fn closed(&mut self) -> Closed {
         Closed::Lost(match &self.job {

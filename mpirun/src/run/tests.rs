@@ -20,13 +20,14 @@ fn begun(settings: Settings) -> Run {
 
 fn started() -> Input {
     let job = JobId::new(1, "h1").unwrap();
-    Input::News(JobNews::Started { job, host: "h1".into() })
+    Input::News(JobNews::Started { job, host: "h1".into(), manager: 70 })
 }
 
 /// A job of one rank without options.
 const fn plain() -> Settings {
     Settings {
         size: 1,
+        limit: None,
         continues_on_failure: false,
         is_silent: false,
         verbose: false,

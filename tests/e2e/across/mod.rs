@@ -18,6 +18,7 @@ mod pmi;
 mod restarts;
 mod scarce;
 mod signals;
+mod silence;
 mod spawn;
 mod spawn_limit;
 mod spawn_tree;

@@ -1,11 +1,10 @@
 //! The job's console: signals, `^C`, stops, and the loss of the console.
 
+use crate::manager::job::{Job, Phase, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, Timer};
+use crate::manager::{FAILURE_GRACE, INTERRUPT_GRACE, Output, STOP_GRACE};
 use mpd_machine::Time;
 use mpd_wire::job::Failure;
 use mpd_wire::message::Down;
-
-use crate::manager::job::{Job, Phase, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, Timer};
-use crate::manager::{FAILURE_GRACE, INTERRUPT_GRACE, Output, STOP_GRACE};
 
 const SIGWINCH: u8 = 28;
 
@@ -91,6 +90,7 @@ impl Job {
     }
 
     pub(super) fn console_lost(&mut self, now: Time) {
+        self.fail(None, Failure::Suite { problem: "the connection to mpirun is lost".to_owned() });
         self.discard(now);
         self.terminate(now, FAILURE_GRACE);
     }

@@ -400,19 +400,30 @@ pub enum JobInput {
     /// Answer held ranks, and let held crashed processes die. For jobs whose specification asks to
     /// hold ranks or crashes.
     GoOn,
+    /// Give a sign: [`JobNews::Echo`].
+    Echo,
 }
 
 /// The root manager to `mpirun`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum JobNews {
+    /// The manager has the job, and the job has not started for half a second.
+    Begun {
+        /// The process id of the root manager.
+        manager: u32,
+    },
     /// The job has an id; its ranks are about to run.
     Started {
         /// The id.
         job: JobId,
         /// The host it runs on.
         host: String,
+        /// The process id of the root manager.
+        manager: u32,
     },
+    /// The answer to [`JobInput::Echo`].
+    Echo,
     /// Process ids of the ranks of a host, after all ranks have started. Together these messages
     /// have every rank of the first world.
     Processes {

@@ -208,6 +208,8 @@ pub struct StartJob {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ManagerReport {
+    /// The manager has its job, and nothing else to report for half a second.
+    Begun,
     /// Ranks of the job that run here. Sent after their start, and to each new daemon. Later
     /// reports add to earlier ones.
     Ranks {

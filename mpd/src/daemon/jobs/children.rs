@@ -149,7 +149,7 @@ impl Children {
             return false;
         }
         known.extend(strangers);
-        let immune = tree::kill_children(|pid| known.contains(&pid));
+        let immune = tree::kill_children(|pid| known.contains(&pid)).immune;
         let is_orphan = |pid: &Pid| !known.contains(pid) && !immune.contains(pid);
         let orphans = tree::own_children().iter().any(is_orphan);
         self.killing = orphans.then(|| now + KILL_INTERVAL);

@@ -116,12 +116,13 @@ impl Jobs {
             manager.send(order);
             manager.send_bulk(Kind::Spec, spec);
             match manager.flush_lending(before, lent) {
-                // It has died in waiting.
+                // It has died in waiting, or ends with its connection: it does not have the whole job.
                 Err(_) if !is_new => continue,
-                Err(e) => log::warn!("job {job}: {e}"),
+                Err(e) => return Err(e).context("cannot give the job to its manager"),
                 Ok(()) => {}
             }
             self.connections.push((job.clone(), manager));
+            self.silent.add(job.clone(), pid, now);
             return Ok(pid);
         }
     }

@@ -12,6 +12,7 @@ mod job;
 mod listing;
 mod records;
 mod roots;
+mod silent;
 mod start;
 mod top;
 mod waiting;
@@ -23,6 +24,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
 use mpd_io::rundir::{RunDir, user_name};
@@ -42,6 +44,7 @@ use crate::daemon::jobs::children::Children;
 use crate::daemon::jobs::job::{Given, Job, Part};
 use crate::daemon::jobs::records::Records;
 use crate::daemon::jobs::roots::Root;
+use crate::daemon::jobs::silent::SilentManagers;
 use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::meetings::MeetingRequest;
 use crate::daemon::names::NameRequest;
@@ -82,6 +85,7 @@ pub(crate) struct Jobs {
     connections: Vec<(JobId, Conn)>,
     children: Children,
     waiting: Waiting,
+    silent: SilentManagers,
     /// When to check again whether unregistered managers live.
     next_look: Option<Time>,
     /// The time of samples of usage.
@@ -106,6 +110,7 @@ impl Jobs {
             connections: Vec::new(),
             children: Children::default(),
             waiting,
+            silent: SilentManagers::default(),
             next_look: None,
             clock: Clock::start(),
         };
@@ -241,7 +246,9 @@ impl Jobs {
             }
             bail!("the leftovers of an earlier job {} are still being removed", launch.job);
         }
-        self.start(launch, tree_index, Given::default(), now)
+        self.start(launch, tree_index, Given::default(), now)?;
+        self.silent.set_launch(launch, tree_index);
+        Ok(())
     }
 
     /// Connections of managers that were started since the last call.
@@ -264,7 +271,9 @@ impl Jobs {
         report: ManagerReport,
         now: Time,
     ) -> Option<Demand> {
+        self.silent.heard(&job);
         match report {
+            ManagerReport::Begun => {}
             ManagerReport::Ranks { alias, runs } => self.running(&job, alias, runs),
             ManagerReport::Spawns { state } => self.spawning(&job, state),
             ManagerReport::Forgotten { first } => self.forgotten(&job, first),
@@ -585,13 +594,31 @@ impl Jobs {
         }
     }
 
-    /// The manager of a job was reaped. Its last reports were handled before this call.
-    pub(crate) fn manager_died(&mut self, id: &JobId, now: Time) {
+    /// The manager of a job was reaped. Its last reports were handled before this call. `is_unread`: it has not read its
+    /// whole job, so it has started nothing.
+    pub(crate) fn manager_died(&mut self, id: &JobId, is_unread: bool, now: Time) {
+        let launch = self.silent.died(id);
         if let Some(job) = self.jobs.get(id) {
             let cookie = job.record.cookie.at(job.record.tree_index);
             self.children.expect_orphans(now, job.manager, cookie);
         }
-        self.forget(id);
+        let Some((launch, tree_index)) = launch.filter(|_| is_unread) else {
+            return self.forget(id);
+        };
+        if let Some(job) = self.jobs.remove(id) {
+            self.records.remove(id);
+            let group =
+                job.record.cgroup.as_ref().and_then(|path| Cgroup::open(path.as_ref()).ok());
+            group.iter().for_each(|group| drop(group.remove()));
+        }
+        if let Err(e) = self.start_branch(&launch, tree_index, now) {
+            log::error!("job {id}: {e:#}");
+        }
+    }
+
+    /// The jobs whose managers have given no sign in time. What these have sent is to be read before the next turn.
+    pub(crate) fn silent(&self, now: Time) -> Vec<JobId> {
+        self.silent.due(now)
     }
 
     /// Notes children that this process had before it became a daemon. They are reaped and never killed.
@@ -616,6 +643,7 @@ impl Jobs {
                 }
             }
         }
+        self.silent.expire(now);
         let managers = self.jobs.values().filter_map(|job| job.manager);
         let all = managers.chain(self.waiting.pids());
         if self.children.kill_orphans(now, all, self.waiting.is_copying()) {
@@ -627,8 +655,12 @@ impl Jobs {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let deadlines =
-            [self.children.next_deadline(), self.next_look, self.waiting.next_deadline()];
+        let deadlines = [
+            self.children.next_deadline(),
+            self.next_look,
+            self.waiting.next_deadline(),
+            self.silent.next_deadline(),
+        ];
         deadlines.into_iter().flatten().min()
     }
 

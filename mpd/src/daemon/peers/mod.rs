@@ -110,7 +110,7 @@ impl Peers {
         let token = FIRST_TOKEN + self.next;
         conn.watch(registry, Token(token))?;
         self.next += 1;
-        self.peers.insert(token, Peer { conn, way, state, since: now });
+        self.peers.insert(token, Peer { conn, way, state, since: now, has_more: false });
         self.ready.insert(token);
         Ok(token)
     }
@@ -170,13 +170,28 @@ impl Peers {
         self.ready.insert(manager);
     }
 
-    /// Reads the last reports of the manager of `job`, which has ended, and closes its connection.
-    pub(crate) fn last_reports(&mut self, job: &JobId) -> Vec<Event> {
-        let mut events = Vec::new();
+    /// Reads the last reports of the manager of `job`, which has ended, and closes its connection. Also returns whether
+    /// that manager has not read its whole job.
+    pub(crate) fn last_reports(&mut self, job: &JobId) -> (Vec<Event>, bool) {
+        let (mut events, mut is_unread) = (Vec::new(), false);
         if let Some((token, peer)) = self.peers.iter_mut().find(|(_, p)| p.is_manager_of(job)) {
             while matches!(peer.serve(*token, &mut events), (Verdict::Keep, true)) {}
+            is_unread = peer.conn.is_reset() && !peer.has_more;
         }
         self.peers.retain(|_, p| !p.is_manager_of(job));
+        (events, is_unread)
+    }
+
+    /// Reads the reports of the manager of `job` that have arrived without an event.
+    pub(crate) fn reports(&mut self, job: &JobId) -> Vec<Event> {
+        let mut events = Vec::new();
+        if let Some((token, peer)) = self.peers.iter_mut().find(|(_, p)| p.is_manager_of(job)) {
+            let token = *token;
+            if matches!(peer.serve(token, &mut events), (Verdict::Close, _)) {
+                // It is closed in the next turn, with the other connections.
+                self.ready.insert(token);
+            }
+        }
         events
     }
 
@@ -186,10 +201,15 @@ impl Peers {
         let Some(peer) = self.peers.values_mut().find(|p| p.is_manager_of(&job)) else {
             return log::warn!("job {job}: its manager is not connected");
         };
+        peer.has_more = true;
         let sent = peer.conn.send_with(&order, link.into_iter().collect());
-        // A broken connection is detected when it is read.
-        if let Err(e) = sent.and_then(|()| peer.conn.flush()) {
+        if let Err(e) = sent {
             log::warn!("job {job}: cannot send to its manager: {e}");
+        }
+        if let Err(e) = peer.conn.flush() {
+            log::warn!("job {job}: cannot send to its manager: {e}");
+            // A manager that lives reads the end of the connection, and registers again.
+            peer.conn.finish();
         }
     }
 

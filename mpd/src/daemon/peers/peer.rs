@@ -97,6 +97,8 @@ pub(super) struct Peer {
     pub(super) state: State,
     /// The time of the connection, or of the last answer.
     pub(super) since: Time,
+    /// A manager was sent more than its job.
+    pub(super) has_more: bool,
 }
 
 impl Peer {
@@ -130,6 +132,10 @@ impl Peer {
                 Ok(Taken::Nothing) => break,
                 Ok(Taken::Frame) => {}
                 Ok(Taken::Report(event)) => events.push(event),
+                // A job whose console is gone does not start. Its console may have waited for a stopped daemon.
+                Ok(Taken::Question(Event::Submits { .. })) if filled == Filled::Closed => {
+                    return (Verdict::Close, false);
+                }
                 Ok(Taken::Question(event)) => {
                     self.state = State::Asking;
                     events.push(event);

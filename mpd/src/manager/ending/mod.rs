@@ -53,6 +53,9 @@ const SHARE: u32 = 3;
 /// longer than the others.
 const MAX_INTERVAL: Duration = Duration::from_millis(4);
 
+/// The time between two such rounds while the system does not list the children.
+const UNLISTED_INTERVAL: Duration = Duration::from_millis(100);
+
 /// How long a signal waits until everything is stopped and noted. A kill waits this long for each of the two.
 const PATIENCE: Duration = Duration::from_millis(250);
 
@@ -307,9 +310,18 @@ impl Ending {
         };
         if self.kills {
             let began = turn.now();
-            let immune = tree::kill_children(|pid| self.survivors.contains(&pid));
-            self.give_up(turn, immune);
-            self.timers.set(Timer::Next, after(turn, began));
+            let killing = tree::kill_children(|pid| self.survivors.contains(&pid));
+            self.give_up(turn, killing.immune);
+            let next = match killing.found_any {
+                true => after(turn, began),
+                // The last child may just have been reaped. Otherwise the system does not list them now: at least the
+                // ranks are known.
+                false => {
+                    ranks.signal(libc::SIGKILL, &SignalTarget::Group);
+                    now + UNLISTED_INTERVAL
+                }
+            };
+            self.timers.set(Timer::Next, next);
             turn.report(Event::Reap);
         } else if let Some(at) = next {
             self.timers.set(Timer::Next, at);

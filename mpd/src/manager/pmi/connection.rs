@@ -1,10 +1,12 @@
 //! The PMI connection of one rank.
 
+use std::net::Shutdown;
+
 use mio::Registry;
 use mpd_wire::Rank;
 use pmi_proto::{Facts, Session};
 
-use super::transfer::{ReadProgress, read, write};
+use super::transfer::{ReadProgress, WriteProgress, read, write};
 use crate::manager::event::Client;
 use crate::manager::pmi_socket::PmiSocket;
 use crate::manager::worlds::World;
@@ -43,8 +45,12 @@ impl Connection {
     /// If the client has to read before more can be written, an event reports that it has.
     pub(super) fn flush(&mut self, registry: &Registry) {
         let Some(socket) = &mut self.socket else { return };
-        while let Some(n) = write(&mut socket.stream, self.session.output()) {
-            self.session.consume(n);
+        loop {
+            match write(&mut socket.stream, self.session.output()) {
+                WriteProgress::Wrote(n) => self.session.consume(n),
+                WriteProgress::Done => break,
+                WriteProgress::Broken => return drop(socket.stream.shutdown(Shutdown::Both)),
+            }
         }
         if !self.session.output().is_empty()
             && let Err(e) = socket.watch_writing(registry)

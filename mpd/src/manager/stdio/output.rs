@@ -2,13 +2,14 @@
 
 use std::io::{self, Read as _};
 
+use mpd_io::logging::plain;
 use mpd_stdio::inflow::Inflow;
 use mpd_stdio::record::Item;
 use mpd_wire::{Rank, Stream};
 
 use super::Stdio;
 use super::marks::{Marks, Next};
-use super::sink::{alone, source as source_number};
+use super::sink::{Trouble, alone, source as source_number};
 use super::trouble::after_write;
 use crate::manager::context::Turn;
 use crate::manager::event::{Event, ForLinks};
@@ -156,7 +157,20 @@ impl Stdio {
                     return;
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return self.end_source(turn, rank, stream),
+                Err(e) => {
+                    // The rest of the output is lost.
+                    let name = match stream {
+                        Stream::Out => "output",
+                        Stream::Err => "error",
+                    };
+                    let problem = format!(
+                        "cannot read the standard {name} of rank {}: {}",
+                        rank.0,
+                        plain(&e)
+                    );
+                    after_write(turn, Some(Trouble::Failed(problem)));
+                    return self.end_source(turn, rank, stream);
+                }
             }
         }
         self.run_source(rank, stream);

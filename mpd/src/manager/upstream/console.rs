@@ -26,15 +26,16 @@ pub(crate) struct Console {
     conn: Option<Conn>,
     pub(crate) ready: bool,
     open: bool,
-    /// Writing has failed; the last messages of the console are still to be read.
-    is_write_closed: bool,
+    /// Writing has failed. The console is lost as soon as its last messages are read. What is queued waits for the end of
+    /// the job, when writing may succeed again.
+    is_write_broken: bool,
 }
 
 impl Console {
     /// The connection that the daemon passed.
     pub(crate) fn new(fd: OwnedFd) -> Self {
         let conn = Conn::new(UnixStream::from(fd));
-        Self { conn: Some(conn), ready: true, open: true, is_write_closed: false }
+        Self { conn: Some(conn), ready: true, open: true, is_write_broken: false }
     }
 
     /// Has the queue report the console's messages.
@@ -51,9 +52,12 @@ impl Console {
         self.ready |= matches!(watched, Some(Err(_)));
     }
 
-    /// Closes the connection, since nothing more is to be said.
+    /// Closes the connection, since nothing more is to be said. A console that could not be reached gets what is queued, if
+    /// it can be reached now.
     pub(crate) fn close(&mut self) {
-        self.conn = None;
+        if let Some(mut conn) = self.conn.take() {
+            let _ = conn.flush();
+        }
     }
 
     /// Queues news.
@@ -91,7 +95,12 @@ impl Console {
             return (received, false);
         }
         self.ready = matches!(filled, Ok(Filled::More));
-        let open = !matches!(filled, Ok(Filled::Closed) | Err(_));
+        if let Err(e) = &filled {
+            log::warn!("cannot read from the console: {e}");
+        }
+        let is_read = matches!(filled, Ok(Filled::Empty));
+        let open =
+            !matches!(filled, Ok(Filled::Closed) | Err(_)) && !(is_read && self.is_write_broken);
         self.open &= open;
         (received, open)
     }
@@ -103,10 +112,11 @@ impl Console {
 
     /// Writes what is queued.
     pub(crate) fn flush(&mut self) {
-        if let (Some(conn), false) = (&mut self.conn, self.is_write_closed)
-            && conn.flush().is_err()
+        if let (Some(conn), false) = (&mut self.conn, self.is_write_broken)
+            && let Err(e) = conn.flush()
         {
-            self.is_write_closed = true;
+            log::warn!("cannot write to the console: {e}");
+            self.is_write_broken = true;
             self.ready = true;
         }
     }
@@ -119,7 +129,31 @@ impl Console {
     /// Whether the console is connected and messages for it are queued.
     pub(crate) fn waits(&self) -> bool {
         self.open
-            && !self.is_write_closed
+            && !self.is_write_broken
             && self.conn.as_ref().is_some_and(|conn| conn.queued() > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::Shutdown;
+
+    use super::*;
+
+    #[test]
+    fn a_console_to_which_nothing_can_be_written_is_lost_after_its_last_messages() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut console = Console::new(ours.into());
+        theirs.shutdown(Shutdown::Read).unwrap();
+        let mut frame = Vec::new();
+        frame::encode_message(&JobInput::Interrupt, &mut frame);
+        theirs.write_all(&frame).unwrap();
+        console.report(&JobNews::Suspended);
+        console.flush();
+        assert!(console.has_work(), "it is looked at without an event");
+        let (messages, open) = console.receive();
+        assert!(matches!(messages[..], [ConsoleMessage::Input(JobInput::Interrupt)]));
+        assert!(!open && !console.has_work() && !console.waits());
     }
 }

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use mio::{Registry, Token};
@@ -10,6 +11,7 @@ use mpd_channel::hello::HELLO;
 use mpd_io::cgroup::Cgroup;
 use mpd_io::conn::{Conn, Filled};
 use mpd_io::rundir::RunDir;
+use mpd_machine::Time;
 use mpd_wire::frame;
 use mpd_wire::frame::Kind;
 use mpd_wire::hex;
@@ -21,6 +23,9 @@ use mpd_wire::message::{
 use mpd_wire::{DaemonName, JobId, RankSet};
 
 use crate::manager::tokens::DAEMON;
+
+/// The time after which a manager says that it has begun, if it has reported nothing else.
+const SIGN_AFTER: Duration = Duration::from_millis(500);
 
 /// How long the daemon may take to hand over a job it has already read.
 const JOB_PATIENCE_MS: u16 = 30_000;
@@ -100,12 +105,14 @@ pub(crate) struct Daemon {
     pub(crate) ready: bool,
     /// The daemon has refused this manager.
     pub(crate) refused: bool,
+    /// When the daemon is to get a sign. It kills a manager that gives none.
+    sign: Option<Time>,
 }
 
 impl Daemon {
     pub(crate) fn new(connection: OwnedFd) -> Self {
         let conn = Conn::new(UnixStream::from(connection));
-        Self { conn: Some(conn), ready: true, refused: false }
+        Self { conn: Some(conn), ready: true, refused: false, sign: None }
     }
 
     /// Blocks until there is a job, without a limit. `None`: the daemon has closed the connection before. The manager
@@ -140,6 +147,26 @@ impl Daemon {
                 return Ok(handed);
             }
         }
+    }
+
+    /// The daemon gets a sign some time after now, if nothing else is reported before.
+    pub(crate) fn begin(&mut self, now: Time) {
+        self.sign = Some(now + SIGN_AFTER);
+    }
+
+    /// When [`Self::give_sign`] is due.
+    pub(crate) const fn next_sign(&self) -> Option<Time> {
+        self.sign
+    }
+
+    /// Gives the sign if it is due, and returns whether it was.
+    pub(crate) fn give_sign(&mut self, now: Time) -> bool {
+        let is_due = self.sign.is_some_and(|at| at <= now);
+        if is_due {
+            self.report(&ManagerReport::Begun);
+            self.flush();
+        }
+        is_due
     }
 
     pub(crate) const fn is_connected(&self) -> bool {
@@ -200,8 +227,13 @@ impl Daemon {
 
     /// Writes what is queued.
     pub(crate) fn flush(&mut self) {
-        if let Some(conn) = &mut self.conn {
-            let _ = conn.flush();
+        if let Some(conn) = &mut self.conn
+            && let Err(e) = conn.flush()
+        {
+            // The daemon then closes its end, which is noticed after its last messages are read.
+            log::warn!("cannot write to the daemon: {e}");
+            conn.finish();
+            self.ready = true;
         }
     }
 
@@ -218,6 +250,7 @@ impl Daemon {
 
     /// Queues a report.
     pub(crate) fn report(&mut self, report: &ManagerReport) {
+        self.sign = None;
         if let Some(conn) = &mut self.conn {
             conn.send(report);
         }

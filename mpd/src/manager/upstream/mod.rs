@@ -132,11 +132,14 @@ impl Upstream {
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next().into_iter().chain(self.daemon.next_sign()).min()
     }
 
     pub(super) fn expire(&mut self, turn: &mut Turn<'_>) {
         let now = turn.now();
+        if self.daemon.give_sign(now) {
+            self.console.report(&JobNews::Begun { manager: std::process::id() });
+        }
         while let Some(timer) = self.timers.pop_expired(now) {
             match timer {
                 Timer::Daemon => self.look_for_daemon(turn),
@@ -154,10 +157,13 @@ impl Upstream {
         }
         let (received, open) = self.console.receive();
         for message in received {
-            turn.report(match message {
-                console::ConsoleMessage::Input(input) => Event::Input(input_of(input)),
-                console::ConsoleMessage::Stdin(bytes) => ForStdio::Stdin(bytes).into(),
-            });
+            match message {
+                console::ConsoleMessage::Input(input) => match input_of(input) {
+                    Some(input) => turn.report(Event::Input(input)),
+                    None => self.console.report(&JobNews::Echo),
+                },
+                console::ConsoleMessage::Stdin(bytes) => turn.report(ForStdio::Stdin(bytes)),
+            }
         }
         if !open {
             turn.post(Input::ConsoleLost);
@@ -245,7 +251,11 @@ impl Upstream {
     /// if this manager died.
     pub(super) fn report_started(&mut self, turn: &Turn<'_>) {
         let StartJob { job, host, .. } = &turn.job.order;
-        self.console.report(&JobNews::Started { job: job.clone(), host: host.clone() });
+        self.console.report(&JobNews::Started {
+            job: job.clone(),
+            host: host.clone(),
+            manager: std::process::id(),
+        });
         self.console.flush();
     }
 
@@ -467,8 +477,9 @@ impl Upstream {
     }
 }
 
-fn input_of(input: JobInput) -> Input {
-    match input {
+/// The input for the job's machine; `None` for an echo.
+fn input_of(input: JobInput) -> Option<Input> {
+    Some(match input {
         JobInput::Signal { signal } => Input::Signal(signal),
         JobInput::Resize { columns, lines } => Input::Resize(columns, lines),
         JobInput::Interrupt => Input::Interrupt,
@@ -478,7 +489,8 @@ fn input_of(input: JobInput) -> Input {
         JobInput::Debug { ranks, line } => Input::Debug(ranks, line),
         JobInput::Restart => Input::Restart,
         JobInput::GoOn => Input::GoOn,
-    }
+        JobInput::Echo => return None,
+    })
 }
 
 /// The ends of ranks of one host for the console; `end` returns the process id and the end of a rank.

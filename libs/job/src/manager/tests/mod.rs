@@ -300,13 +300,13 @@ fn suspend_stops_everything_after_a_grace_and_resume_continues_it() {
 }
 
 #[test]
-fn a_suspended_job_that_is_ended_is_continued_first() {
+fn a_suspended_job_that_loses_its_console_has_failed_and_is_continued_first() {
     let mut story = Story::of(1);
     story.send(Input::Suspend);
-    assert_eq!(
-        story.send(Input::ConsoleLost),
-        [Output::DiscardOutput, Output::SignalRanks(SIGTERM), Output::ContinueTree]
-    );
+    let lost = Failure::Suite { problem: "the connection to mpirun is lost".to_owned() };
+    let outputs = story.send(Input::ConsoleLost);
+    assert_eq!(outputs[..2], [reported_of_job(lost), Output::DiscardOutput]);
+    assert_eq!(outputs[2..], [Output::SignalRanks(SIGTERM), Output::ContinueTree]);
 }
 
 /// A job of one rank with a time limit; also the limit and the report of its end.

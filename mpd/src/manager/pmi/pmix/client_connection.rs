@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 
 use mio::unix::SourceFd;
@@ -11,7 +11,7 @@ use mpd_wire::Rank;
 use pmix_proto::Session;
 
 use super::listener::Listener;
-use crate::manager::pmi::transfer::{ReadProgress, read, write};
+use crate::manager::pmi::transfer::{ReadProgress, WriteProgress, read, write};
 
 /// All connections, and the port where they arrive.
 #[derive(Debug, Default)]
@@ -90,8 +90,12 @@ impl ClientConnection {
 
     /// Writes the output of the session as far as the client accepts it.
     pub(super) fn flush(&mut self) {
-        while let Some(n) = write(&mut self.stream, self.session.output()) {
-            self.session.consume(n);
+        loop {
+            match write(&mut self.stream, self.session.output()) {
+                WriteProgress::Wrote(n) => self.session.consume(n),
+                WriteProgress::Done => return,
+                WriteProgress::Broken => return drop(self.stream.shutdown(Shutdown::Both)),
+            }
         }
     }
 }
