@@ -89,6 +89,11 @@ fn a_held_job_continues_after_all_its_processes_were_published() {
     assert_eq!(reported(&mut run, reported_of(0)), []);
 }
 
+/// When the manager of a silent job is looked at.
+fn look() -> Time {
+    Time::ZERO + std::time::Duration::from_secs(5)
+}
+
 fn held(rank: u32) -> Input {
     let crash = mpd_wire::job::Crash::held(11);
     Input::News(JobNews::Crashed { rank: Rank(rank), crash })
@@ -98,7 +103,7 @@ fn held(rank: u32) -> Input {
 fn the_debugger_opens_at_crashed_ranks_and_held_processes_are_released_at_its_end() {
     let mut run = run(1);
     assert_eq!(reported(&mut run, held(0)), []);
-    assert_eq!(run.poll_timeout(), None, "the ring does not know the rank yet");
+    assert_eq!(run.poll_timeout(), Some(look()), "the ring does not know the rank yet");
     let host = mpd_wire::DaemonName::new("h1").unwrap();
     let ranks = RankSet::below(1);
     let processes = JobNews::Processes { host, ranks: ranks.clone(), pids: vec![7] };
@@ -202,7 +207,8 @@ fn keys_go_to_the_prompt_if_ranks_are_debuggers() {
     assert_eq!(reported(&mut run, Input::Continued), []);
     assert_eq!(reported(&mut run, Input::Signal(SIGCONT)), []);
     let interrupt = || Output::Send(JobInput::Interrupt);
-    assert_eq!(reported(&mut run, Input::Kill), [interrupt(), interrupt()]);
+    let echo = Output::Send(JobInput::Echo);
+    assert_eq!(reported(&mut run, Input::Kill), [interrupt(), interrupt(), echo]);
     let mut survey = Run::new(Settings { beside: Beside::Survey, ..plain() });
     reported(&mut survey, started());
     assert_eq!(reported(&mut survey, Input::Signal(SIGINT)), [Output::Interrupt, interrupt()]);
@@ -260,7 +266,7 @@ fn a_failure_is_reported_after_a_second_even_without_the_end_of_the_job() {
     reported(&mut run, failed(RankEnd::Exited(7)));
     run.handle_timeout(Time::ZERO + REPORT_AFTER);
     assert!(matches!(run.poll_output(), Some(Output::Print(_))));
-    assert_eq!(run.poll_timeout(), None);
+    assert_eq!(run.poll_timeout(), Some(look()));
 }
 
 #[test]
