@@ -136,3 +136,47 @@ pub(super) fn slurm(
     });
     Ok((None, made))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mpd_placement::binding::Cpu;
+
+    /// A host whose NUMA nodes have the numbers 0 and 8.
+    #[derive(Debug)]
+    struct Power;
+
+    impl Facts for Power {
+        fn variable(&self, _: &[u8]) -> Option<&[u8]> {
+            None
+        }
+
+        fn variables(&self, _: &[u8]) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn cpus(&self) -> Vec<Cpu> {
+            let cpu = |number| {
+                let node = if number < 2 { 0 } else { 8 };
+                Cpu { node, socket: node, cache: node, core: number, number }
+            };
+            (0..4).map(cpu).collect()
+        }
+
+        fn has_program(&self, _: &str) -> bool {
+            false
+        }
+
+        fn has_library(&self, _: &str) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_numa_node_has_the_number_that_the_system_gives_it() {
+        let words = |text| slurm(text, &Power).map(|(_, words)| words.join(" "));
+        assert_eq!(words("map_ldom:8,0").unwrap(), "-bind-to user:2-3,0-1");
+        assert_eq!(words("mask_ldom:0x100").unwrap(), "-bind-to user:2-3");
+        assert!(words("map_ldom:1").unwrap_err().contains("there is no NUMA node 1"));
+    }
+}

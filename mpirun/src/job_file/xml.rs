@@ -197,6 +197,16 @@ mod tests {
     }
 
     #[test]
+    fn a_pool_inside_a_program_has_the_hosts_of_its_ranks() {
+        let text = "<create-process-group totalprocs='2'>
+              <process-spec range='0' exec='a'/>
+              <process-spec range='1' exec='b'><host-spec>h1 h2</host-spec></process-spec>
+            </create-process-group>";
+        let all = ["-n 1 -envnone a", "-n 1 -envnone -host h1,h2 b"];
+        assert_eq!(shown(&lines(text, "me").unwrap()), all);
+    }
+
+    #[test]
     fn what_is_no_job_is_refused() {
         let group = |inside: &str| {
             format!("<create-process-group totalprocs='2'>{inside}</create-process-group>")

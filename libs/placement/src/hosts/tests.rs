@@ -195,6 +195,23 @@ fn lines_files_and_numbers_of_hosts_are_bounded() {
     assert!(parse_list(&format!("c{}", "[1-9]".repeat(1000))).is_err());
 }
 
+#[test]
+fn a_list_of_names_or_patterns_has_ranges() {
+    let all = |text: &str| expand_names(text).unwrap();
+    assert_eq!(all("h[1-3],x"), ["h1", "h2", "h3", "x"]);
+    assert_eq!(all("c[08-10]*,a,"), ["c08*", "c09*", "c10*", "a"]);
+    assert_eq!(all("h[1-2]+x,^c[1-2]"), ["h1+h2+x", "^c1+c2"], "alternatives stay together");
+    for wrong in ["", ",", "a,,b", "h[1-", "h[2-1]", "c[0-999999999]"] {
+        assert!(expand_names(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_file_may_begin_with_the_mark_of_utf_8_and_a_list_may_end_with_a_comma() {
+    assert_eq!(parse_file(b"\xef\xbb\xbfh1\nh2\n").unwrap()[0].host, "h1");
+    assert_eq!(parse_list("a,b:2,").unwrap().len(), 2);
+}
+
 proptest! {
     #[test]
     fn every_accepted_text_can_be_an_argument_of_a_command(text in proptest::collection::vec(any::<u8>(), 0..80)) {
