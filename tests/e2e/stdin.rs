@@ -113,7 +113,7 @@ fn a_rank_that_never_reads_its_input_does_not_delay_the_end() {
     let suite = Suite::new();
     let bytes = vec![b'x'; 4 << 20];
     let output = suite.ranks(2, "t-stdin", &["never", "1"]).input(bytes).output();
-    output.code(0).quiet();
+    output.code(0);
 }
 
 #[test]
@@ -163,8 +163,21 @@ fn a_rank_that_closes_its_input_or_exits_delays_no_other_rank() {
 fn unread_input_of_an_ended_job_is_no_error() {
     let suite = Suite::new();
     let bytes = vec![b'x'; 1 << 20];
-    suite.mpirun(["-n", "2", "true"]).input(bytes.clone()).output().code(0).quiet();
-    suite.ranks(1, "t-stdin", &["exit"]).input(bytes).output().code(0).quiet();
+    suite.mpirun(["-n", "2", "true"]).input(bytes.clone()).output().code(0);
+    suite.ranks(1, "t-stdin", &["exit"]).input(bytes).output().code(0);
+}
+
+#[test]
+fn input_that_a_job_leaves_unread_has_a_line() {
+    let suite = Suite::new();
+    let unread = "mpirun: the job did not read its standard input, of which it got 8 bytes; -s none leaves it";
+    let output = suite.ranks(2, "t-stdin", &["never", "1"]).input("one\ntwo\n").output();
+    output.code(0);
+    assert!(output.err().starts_with(unread) && output.err().lines().count() == 1, "{output}");
+    // A part of the input was read.
+    let line = ["-n", "2", "sh", "-c", "read a || :"];
+    suite.mpirun(line).input("one\ntwo\n").output().code(0).quiet();
+    suite.mpirun(["-s", "none", "-n", "1", "true"]).input("one\n").output().code(0).quiet();
 }
 
 #[test]

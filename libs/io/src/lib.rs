@@ -70,6 +70,7 @@ pub mod tracer;
 pub mod tree;
 pub mod trust;
 pub mod unnamed;
+pub mod unread;
 pub mod usage;
 pub mod watch;
 

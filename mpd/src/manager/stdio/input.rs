@@ -2,9 +2,11 @@
 
 use std::io::{self, Write as _};
 
+use mpd_job::manager::Input;
 use mpd_stdio::feed::Receiver;
 use mpd_stdio::input::Stdin;
 use mpd_wire::Rank;
+use mpd_wire::job::JobSpec;
 use mpd_wire::message::{JobNews, TreeKind, Up};
 
 use super::Stdio;
@@ -12,6 +14,18 @@ use super::open::receivers;
 use crate::manager::context::Turn;
 use crate::manager::event::{Event, ForLinks};
 use crate::manager::links::LinkEnd;
+
+/// Whether one rank alone receives input, and is no debugger.
+fn is_only_receiver(spec: &JobSpec) -> bool {
+    spec.debug.is_none() && spec.stdin.ranks().nth(1).is_none()
+}
+
+fn unread_text(bytes: u64) -> String {
+    format!(
+        "the job did not read its standard input, of which it got {bytes} bytes; -s none leaves it to others, like a loop \
+         that reads lines"
+    )
+}
 
 impl Stdio {
     /// Takes input of the console; no bytes mean the end.
@@ -101,14 +115,17 @@ impl Stdio {
         loop {
             match self.feed.next(receiver) {
                 Some(Stdin::Bytes(bytes)) => match pipe.write(bytes) {
-                    Ok(n) => self.feed.took(receiver, n),
+                    Ok(n) => {
+                        pipes.fed += n as u64;
+                        self.feed.took(receiver, n);
+                    }
                     Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
                     Err(_) => return self.end_feeding(turn, receiver),
                 },
                 Some(Stdin::Switch(_)) => self.feed.reported(receiver),
                 Some(Stdin::End) => {
-                    pipes.input = None;
+                    pipes.end_input();
                     return self.feed.reported(receiver);
                 }
                 None => return,
@@ -140,7 +157,11 @@ impl Stdio {
         if let Receiver::Rank(rank) = receiver
             && let Some(pipes) = self.pipes.get_mut(&rank)
         {
-            pipes.input = None;
+            if let Some(bytes) = pipes.give_up_input()
+                && is_only_receiver(&turn.job.spec)
+            {
+                turn.post(Input::Notice(unread_text(bytes)));
+            }
             // Spawned ranks get no input, and their number is unlimited. So the feed does not remember them.
             if !turn.job.is_first(rank) {
                 return;

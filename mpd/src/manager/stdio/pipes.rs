@@ -1,8 +1,9 @@
 //! The manager's ends of the pipes of one rank.
 
+use std::fs::File;
 use std::io::{PipeReader, PipeWriter};
 
-use mpd_io::usage;
+use mpd_io::{unread, usage};
 use mpd_stdio::line_splitter::LineSplitter;
 use mpd_stdio::silence::Task;
 use mpd_wire::Stream;
@@ -54,6 +55,10 @@ impl Source {
 #[derive(Debug, Default)]
 pub(in crate::manager) struct Pipes {
     pub(super) input: Option<PipeWriter>,
+    /// Bytes of input that were written.
+    pub(super) fed: u64,
+    /// The reading end of a pipe of input that has got its end.
+    kept: Option<File>,
     pub(super) sources: [Source; 2],
     /// The process that writes to the sources, while it lives and is our child.
     pub(super) process: Option<Pid>,
@@ -75,7 +80,25 @@ impl Pipes {
             // The shim writes it.
             sources[Stream::Out.index()].line_splitter = LineSplitter::of_whole_lines();
         }
-        Self { input, sources, process, marks: is_debugged.then(Marks::default) }
+        let marks = is_debugged.then(Marks::default);
+        Self { input, sources, process, marks, ..Self::default() }
+    }
+
+    /// Closes the input after its last byte. Unread bytes can still be counted.
+    pub(super) fn end_input(&mut self) {
+        let input = self.input.take().filter(|_| self.fed > 0);
+        self.kept = input.and_then(|pipe| unread::reading_end(pipe).ok());
+    }
+
+    /// Gives up the input. The result is the number of bytes, if there were some and none was read.
+    pub(super) fn give_up_input(&mut self) -> Option<u64> {
+        let left = match (self.input.take(), self.kept.take()) {
+            (Some(pipe), _) => unread::count(pipe),
+            (None, Some(pipe)) => unread::count(pipe),
+            (None, None) => return None,
+        };
+        let fed = std::mem::take(&mut self.fed);
+        left.ok().filter(|&left| left > 0 && left as u64 == fed).map(|_| fed)
     }
 
     pub(super) const fn source(&mut self, stream: Stream) -> &mut Source {
