@@ -50,6 +50,8 @@ struct Up<'a> {
     node: Option<String>,
     /// The remote shells that stay.
     kept: Vec<Child>,
+    /// The members that this boot has introduced.
+    list: ring::List,
 }
 
 pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
@@ -140,7 +142,8 @@ impl<'a> Up<'a> {
             })
             .collect();
         let kept = Vec::new();
-        let up = Self { cli, wanted, manner, roster, rundir, signals, rows, node, kept };
+        let list = ring::List::default();
+        let up = Self { cli, wanted, manner, roster, rundir, signals, rows, node, kept, list };
         if !up.roster.dropped.is_empty() {
             let again = up.roster.dropped.join(", ");
             up.report(&format!(
@@ -197,7 +200,7 @@ impl<'a> Up<'a> {
             return Ok(end);
         }
         if let StepEnd::Signal(signal) = end {
-            ring::undo(self.cli, &self.rundir, &self.rows);
+            ring::undo(self.cli, &self.rundir, &self.rows, &self.list);
             return Ok(StepEnd::Signal(signal));
         }
         let patience = Duration::from_secs(self.cli.timeout.into());
@@ -333,13 +336,13 @@ impl<'a> Up<'a> {
             true => driver.is_over() || driver.are_all_in_ring(),
             false => driver.is_over(),
         };
-        let (mut signal, mut list) = (None, ring::List::default());
+        let mut signal = None;
         while !is_done(&driver) && signal.is_none() {
             let turn = driver.turn(owner.as_ref().map(|fd| fd.as_fd()), Duration::from_secs(60))?;
             turn.events.iter().for_each(|event| progress.show(event));
             if !turn.newcomers.is_empty() {
-                let names = list.introduce(&self.rundir, turn.newcomers)?;
-                driver.introduce(&list.line(), names, true);
+                let names = self.list.introduce(&self.rundir, turn.newcomers)?;
+                driver.introduce(&self.list.line(), names, true);
             }
             signal = turn.signals.first().copied().or(turn.readable.then_some(libc::SIGHUP));
         }

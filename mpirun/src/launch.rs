@@ -109,7 +109,17 @@ fn connect(job: &Run, spec: &mut Cow<'_, JobSpec>, signals: &mut Signals) -> Res
     let rundir = job.ring_options.rundir()?;
     let is_usable = match rundir.find() {
         Ok(Found::Daemon(conn)) => return Ok(Started::Up(conn, Private::default())),
-        Ok(Found::Directory) => true,
+        Ok(Found::Directory) => {
+            if let Some(count) = rundir.saved_members() {
+                let _ = writeln!(
+                    io::stderr(),
+                    "mpirun: no daemon is running here, so the ring of {count} hosts is gone from here and \
+                     the job runs without it; 'mpd --daemon' returns to the ring, 'mpdboot' also \
+                     starts its other daemons"
+                );
+            }
+            true
+        }
         // Without a usable directory the job runs, but consoles do not find it.
         Ok(Found::Nothing) => {
             job.ring_options.missing_daemon(&rundir).is_none() && rundir.make().is_ok()

@@ -70,6 +70,7 @@ mod refused_calls;
 mod registered;
 mod report_files;
 mod resubmit;
+mod returning;
 mod ring;
 mod run;
 mod signals;

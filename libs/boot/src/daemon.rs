@@ -169,10 +169,14 @@ impl Start<'_> {
                         .map_err(|e| join(format!("cannot end the daemon that runs there: {e}")))?;
                 }
                 Running::Refuse => {
-                    let problem =
-                        format!("a daemon is already running there ({})", rundir.path().display());
-                    let hint = "end it with mpdallexit there, or let 'mpdboot --replace' do so";
-                    return Err(Failure::new(Step::Join, &problem, hint));
+                    let failed = |why: String| {
+                        let place = rundir.path().display();
+                        let problem = format!("a daemon is already running there ({place}){why}");
+                        let hint = "end it with mpdallexit there, or let 'mpdboot --replace' do so";
+                        Failure::new(Step::Join, &problem, hint)
+                    };
+                    self.unite(&rundir).map_err(failed)?;
+                    return Ok(Before::InRing(addresses(&rundir)));
                 }
             }
         }
@@ -205,6 +209,47 @@ impl Start<'_> {
         describe(rundir).is_ok_and(|view| view.members.iter().any(is_root))
     }
 
+    /// Lets the running daemon and the first daemon of the boot meet, so that their rings become one.
+    ///
+    /// # Errors
+    /// Why they do not, to follow the sentence that a daemon runs there.
+    fn unite(&self, rundir: &RunDir) -> Result<(), String> {
+        let mut problem = String::new();
+        let mut has_proved = |address: &&Address| match reaches(rundir, address) {
+            Ok(()) => true,
+            Err(why) => {
+                problem = format!(", and it does not reach the daemon at {address}: {why}");
+                false
+            }
+        };
+        let Some(address) = self.join.iter().find(&mut has_proved).filter(|_| self.root.is_some())
+        else {
+            return Err(problem);
+        };
+        let silent = |error: ConsoleError| format!(", and it does not answer: {error}");
+        let deadline = Instant::now() + self.patience();
+        // Opened first, so that no event between two requests is lost.
+        let mut watch = Console::ask(rundir, RingRequest::Watch).map_err(silent)?;
+        let request = RingRequest::Seek { addresses: vec![address.clone()] };
+        let mut console = Console::ask(rundir, request).map_err(silent)?;
+        console.answer(Some(PATIENCE)).map_err(silent)?;
+        while !self.is_in_our_ring(rundir) {
+            match watch.answer(Some(deadline.saturating_duration_since(Instant::now()))) {
+                Ok(_) => {}
+                Err(ConsoleError::Silent(_)) => {
+                    return Err(format!(", and its ring does not meet that of {address}"));
+                }
+                Err(error) => return Err(silent(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The failure must be reported before the starter's deadline.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.manner.timeout_s.into()).mul_f32(0.8)
+    }
+
     fn recipe(&self) -> Option<Recipe> {
         let hosts = self.keep?.to_vec();
         Some(Recipe { version: VERSION, manner: self.manner.clone(), hosts })
@@ -225,8 +270,7 @@ impl Start<'_> {
         let mut child = Child::start(command, Zeroizing::default(), 0)
             .map_err(|error| cannot_run(&self.manner.mpd, &error.to_string()))?;
         child.end_input();
-        // The failure must be reported before the starter's deadline.
-        let patience = Duration::from_secs(self.manner.timeout_s.into()).mul_f32(0.8);
+        let patience = self.patience();
         let deadline = Instant::now() + patience;
         loop {
             let ended = child.ended();
@@ -249,6 +293,18 @@ impl Start<'_> {
                 return Err(NotStarted::Aborted(aborted));
             }
         }
+    }
+}
+
+/// Whether the daemon of `rundir` reaches the daemon at `address`, which proves the same key and ring.
+fn reaches(rundir: &RunDir, address: &Address) -> Result<(), String> {
+    let request = RingRequest::Ping { target: address.to_string() };
+    let answer =
+        Console::ask(rundir, request).and_then(|mut console| console.answer(Some(PATIENCE)));
+    match answer {
+        Ok(ConsoleReply::Pong { .. }) => Ok(()),
+        Ok(_) => Err("the answer does not fit the request".to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

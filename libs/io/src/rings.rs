@@ -40,8 +40,12 @@ impl Endpoint {
         match self {
             Self::Standing(rundir) => {
                 let private = rundir.private_rings().unwrap_or_default();
+                let (path, siblings) = (rundir.path().display(), siblings::running_rings(rundir));
+                let gone = rundir.saved_members();
+                let gone =
+                    gone.map(|count| format!("; its ring of {count} hosts is gone from here"));
                 ConsoleError::NoDaemon {
-                    path: format!("{}{}", rundir.path().display(), siblings::running_rings(rundir)),
+                    path: format!("{path}{}{siblings}", gone.unwrap_or_default()),
                     private: private.iter().map(|ring| ring.owner).collect(),
                 }
             }

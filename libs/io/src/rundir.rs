@@ -5,13 +5,14 @@
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpd_wire::JobId;
+use mpd_wire::frame;
 use mpd_wire::message::{Opening, VERSION};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -156,6 +157,21 @@ impl RunDir {
     /// The daemon's socket.
     pub fn socket(&self) -> PathBuf {
         self.path.join("mpd.sock")
+    }
+
+    /// The number of members of the ring that the last daemon here has saved, this host among them. `None` if it was
+    /// alone, or has left the ring.
+    pub fn saved_members(&self) -> Option<usize> {
+        #[derive(serde::Deserialize)]
+        struct Saved {
+            members: Vec<serde::de::IgnoredAny>,
+        }
+        const MAX: u64 = 16 << 20;
+        let mut text = Vec::new();
+        let file = File::open(self.path.join("ring.json")).ok()?;
+        file.take(MAX).read_to_end(&mut text).ok()?;
+        let count = frame::decode_message::<Saved>(&text).ok()?.members.len();
+        (count > 1).then_some(count)
     }
 
     /// Where records of jobs are kept.

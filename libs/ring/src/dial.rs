@@ -45,13 +45,19 @@ pub(crate) enum Aim {
     Chord(DaemonName),
     /// A daemon that claims to be a member (R7).
     Proof(DaemonName),
+    /// A daemon of another ring, which a console names.
+    Meeting,
 }
 
 impl Aim {
     const fn purpose(&self) -> Purpose {
         match self {
             Self::Rhs(..) => Purpose::Ring,
-            Self::Candidate(..) | Self::Dead(_) | Self::Seed(_) | Self::Proof(_) => Purpose::Probe,
+            Self::Candidate(..)
+            | Self::Dead(_)
+            | Self::Seed(_)
+            | Self::Proof(_)
+            | Self::Meeting => Purpose::Probe,
             Self::Entry(_) | Self::Double(_) => Purpose::Join,
             Self::Chord(_) => Purpose::Chord,
         }
@@ -65,7 +71,7 @@ impl Aim {
             | Self::Dead(name)
             | Self::Chord(name)
             | Self::Proof(name) => Some(name),
-            Self::Seed(_) | Self::Entry(_) | Self::Double(_) => None,
+            Self::Seed(_) | Self::Entry(_) | Self::Double(_) | Self::Meeting => None,
         }
     }
 
@@ -79,7 +85,8 @@ impl Aim {
             | Self::Seed(_)
             | Self::Entry(_)
             | Self::Chord(_)
-            | Self::Proof(_) => self.wanted().is_none_or(|name| name == peer),
+            | Self::Proof(_)
+            | Self::Meeting => self.wanted().is_none_or(|name| name == peer),
         }
     }
 }
@@ -123,7 +130,12 @@ impl Ring {
             Aim::Rhs(name, _) | Aim::Candidate(name, _) | Aim::Chord(name) => {
                 self.list.live(name).map(|record| record.instance)
             }
-            Aim::Dead(_) | Aim::Seed(_) | Aim::Entry(_) | Aim::Double(_) | Aim::Proof(_) => None,
+            Aim::Dead(_)
+            | Aim::Seed(_)
+            | Aim::Entry(_)
+            | Aim::Double(_)
+            | Aim::Proof(_)
+            | Aim::Meeting => None,
         }
     }
 
@@ -164,7 +176,12 @@ impl Ring {
         match aim {
             Aim::Rhs(..) => self.rhs_up(now, id, peer),
             Aim::Seed(index) => self.search.seed_answered(index, &peer.name),
-            Aim::Entry(_) | Aim::Candidate(..) | Aim::Dead(_) | Aim::Chord(_) | Aim::Proof(_) => {}
+            Aim::Entry(_)
+            | Aim::Candidate(..)
+            | Aim::Dead(_)
+            | Aim::Chord(_)
+            | Aim::Proof(_)
+            | Aim::Meeting => {}
             Aim::Double(_) => unreachable!("a double bears our own name and is met elsewhere"),
         }
     }
@@ -172,7 +189,7 @@ impl Ring {
     pub(super) fn aim_missed(&mut self, now: Time, aim: Option<Aim>) {
         // A daemon that has left the ring accuses no member.
         match aim.filter(|_| self.phase != Phase::Over) {
-            None | Some(Aim::Dead(_) | Aim::Seed(_) | Aim::Chord(_)) => {}
+            None | Some(Aim::Dead(_) | Aim::Seed(_) | Aim::Chord(_) | Aim::Meeting) => {}
             Some(Aim::Proof(name)) => self.not_dialed_back(name),
             Some(Aim::Entry(_)) => self.entry_failed(now),
             Some(Aim::Rhs(name, incarnation) | Aim::Candidate(name, incarnation)) => {

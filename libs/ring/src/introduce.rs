@@ -24,20 +24,27 @@ impl Ring {
         }
     }
 
-    /// The first records of daemons that wait. Those whose names are known here are left out.
+    /// The first records of daemons that wait. Those whose names live members have are left out. A daemon of a member
+    /// that is gone takes its place.
     pub fn records_of(&self, newcomers: Vec<Newcomer>) -> Vec<Record> {
         let (mut position, mut ordinal) = self.list.highest().unwrap_or_default();
-        let unknown = newcomers.into_iter().filter(|new| self.list.get(&new.name).is_none());
+        let unknown = newcomers.into_iter().filter(|new| self.list.live(&new.name).is_none());
         let record = |new: Newcomer| {
-            match new.ordinal {
-                Some(given) => (position, ordinal) = (given.saturating_mul(GAP), given),
-                None => {
-                    (position, ordinal) = (position.saturating_add(GAP), ordinal.saturating_add(1));
+            let former = self.list.get(&new.name);
+            let (position, ordinal) = match (former, new.ordinal) {
+                (Some(former), _) => (former.position, former.ordinal),
+                (None, Some(given)) => {
+                    (position, ordinal) = (given.saturating_mul(GAP), given);
+                    (position, ordinal)
                 }
-            }
+                (None, None) => {
+                    (position, ordinal) = (position.saturating_add(GAP), ordinal.saturating_add(1));
+                    (position, ordinal)
+                }
+            };
             Record {
                 name: new.name,
-                incarnation: 1,
+                incarnation: former.map_or(1, |former| former.incarnation.saturating_add(1)),
                 standing: Standing::Live,
                 instance: new.instance,
                 position,
@@ -61,9 +68,10 @@ impl Ring {
                 && self.seat().is_none();
             if is_own && !is_first {
                 self.received_of_me(now, &record);
-            } else if self.list.len() >= MAX_MEMBERS {
-                return self.event(Event::Full("members"));
-            } else if self.list.get(&record.name).is_none() {
+            } else if self.is_news(&record) {
+                if self.list.len() >= MAX_MEMBERS && self.list.get(&record.name).is_none() {
+                    return self.event(Event::Full("members"));
+                }
                 if waited {
                     // The whole list is new: it is no news about one member.
                     self.accept(now, Arc::new(record), None);
@@ -75,6 +83,13 @@ impl Ring {
         if waited {
             self.begin_introduced(now);
         }
+    }
+
+    /// Whether an introduced member is unknown here, or was gone.
+    fn is_news(&self, record: &Record) -> bool {
+        self.list.get(&record.name).is_none_or(|known| {
+            known.standing != Standing::Live && record.beats(known, self.config.rules.whole_order)
+        })
     }
 
     /// The boot has sent the same records to all members. Only what differs is sent on.

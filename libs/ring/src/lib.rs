@@ -101,6 +101,9 @@ pub enum Input {
     /// accepted as if they had been reached. A daemon that waits for them takes its place: its own
     /// record is among them.
     Introduce(Vec<Record>),
+    /// Connect to the daemon at one of these addresses, which may be in another ring of the same key. The rings then
+    /// become one.
+    Seek(Vec<Address>),
     /// A console asks this daemon to leave the ring.
     Leave,
     /// The addresses under which others reach this daemon, the best first, at most
@@ -409,6 +412,7 @@ impl Ring {
             | Input::LinkClosed(_)
             | Input::ConnectFailed(..)
             | Input::Introduce(_)
+            | Input::Seek(_)
             | Input::Leave
             | Input::Readdress(_)
             | Input::Drain(_)
@@ -461,6 +465,7 @@ impl Machine for Ring {
             Input::LinkClosed(link) => self.link_gone(now, link),
             Input::ConnectFailed(token, failure) => self.connect_failed(now, token, failure),
             Input::Introduce(records) => self.introduced(now, records),
+            Input::Seek(addresses) => self.seek(now, addresses),
             Input::Leave => self.leave(now),
             Input::Readdress(addresses) => self.readdress(now, addresses),
             Input::Drain(draining) => self.drain(now, draining),

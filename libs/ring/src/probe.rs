@@ -12,7 +12,7 @@ use crate::dial::Aim;
 use crate::links::{Link, Purpose};
 use crate::{Event, Phase, Ring};
 use mpd_machine::Time;
-use mpd_wire::{Address, DaemonName, Record, Seat, Standing};
+use mpd_wire::{Address, DaemonName, MAX_ADDRESSES, Record, Seat, Standing};
 
 #[derive(Debug)]
 struct SeedState {
@@ -146,7 +146,8 @@ impl Ring {
                 | Aim::Entry(_)
                 | Aim::Double(_)
                 | Aim::Chord(_)
-                | Aim::Proof(_) => unreachable!("only the dead and the seeds are missing"),
+                | Aim::Proof(_)
+                | Aim::Meeting => unreachable!("only the dead and the seeds are missing"),
             };
             self.dial(now, aim, addresses);
         }
@@ -210,6 +211,15 @@ impl Ring {
         self.dials.any(|dialed| dialed == aim) || aim.wanted().is_some_and(linked)
     }
 
+    /// Connects to a daemon that may be in another ring, one at a time. Both exchange their lists then.
+    pub(super) fn seek(&mut self, now: Time, mut addresses: Vec<Address>) {
+        addresses.truncate(MAX_ADDRESSES);
+        let is_busy = self.dials.any(|aim| *aim == Aim::Meeting);
+        if !addresses.is_empty() && !is_busy && !self.waits && self.seat().is_some() {
+            self.dial(now, Aim::Meeting, addresses);
+        }
+    }
+
     /// A newcomer tries its entries in turn, then the seeds.
     fn search_entry(&mut self, now: Time) {
         let since = now - self.owner.began;
@@ -270,6 +280,7 @@ const fn is_search(aim: &Aim) -> bool {
         | Aim::Entry(_)
         | Aim::Double(_)
         | Aim::Chord(_)
-        | Aim::Proof(_) => false,
+        | Aim::Proof(_)
+        | Aim::Meeting => false,
     }
 }

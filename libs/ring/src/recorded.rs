@@ -49,6 +49,8 @@ pub enum Entry {
     ConnectFailed(Token, DialFailure),
     /// [`Input::Introduce`].
     Introduce(Vec<Record>),
+    /// [`Input::Seek`].
+    Seek(Vec<Address>),
     /// [`Input::Leave`].
     Leave,
     /// [`Input::Readdress`].
@@ -146,6 +148,7 @@ impl Recorded for Ring {
             Input::LinkClosed(link) => Entry::LinkClosed(link),
             Input::ConnectFailed(token, failure) => Entry::ConnectFailed(token, failure),
             Input::Introduce(records) => Entry::Introduce(records),
+            Input::Seek(addresses) => Entry::Seek(addresses),
             Input::Leave => Entry::Leave,
             Input::Readdress(addresses) => Entry::Readdress(addresses),
             Input::Drain(draining) => Entry::Drain(draining),
@@ -177,6 +180,7 @@ impl Recorded for Ring {
             Entry::LinkClosed(link) => Input::LinkClosed(link),
             Entry::ConnectFailed(token, failure) => Input::ConnectFailed(token, failure),
             Entry::Introduce(records) => Input::Introduce(records),
+            Entry::Seek(addresses) => Input::Seek(addresses),
             Entry::Leave => Input::Leave,
             Entry::Readdress(addresses) => Input::Readdress(addresses),
             Entry::Drain(draining) => Input::Drain(draining),

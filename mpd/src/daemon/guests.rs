@@ -103,6 +103,7 @@ pub(super) fn check(opening: &Opening) -> Result<(), String> {
             | RingRequest::Slots(_)
             | RingRequest::Top
             | RingRequest::Introduce { .. }
+            | RingRequest::Seek { .. }
             | RingRequest::Watch
             | RingRequest::State { job: None }
             | RingRequest::Ping { .. } => Err(REFUSAL.to_owned()),

@@ -125,6 +125,10 @@ impl List {
         Ok(names)
     }
 
+    fn has(&self, name: &str) -> bool {
+        self.0.keys().any(|known| known.as_str() == name)
+    }
+
     /// The message for all daemons of the boot.
     pub(super) fn line(&self) -> Vec<u8> {
         Introduction { records: self.0.values().cloned().collect() }.to_line()
@@ -139,10 +143,20 @@ pub(super) fn drain_own(rundir: &RunDir, view: &RingView) -> Result<()> {
     Ok(())
 }
 
-/// Ends the started daemons: the whole ring, or with `--add` the added members.
-pub(super) fn undo(cli: &Cli, rundir: &RunDir, rows: &[Row]) {
+/// Ends the started daemons: the whole ring, or with `--add` the added members. Daemons that ran before stay.
+pub(super) fn undo(cli: &Cli, rundir: &RunDir, rows: &[Row], list: &List) {
     if !cli.add {
-        let _ = daemon::end(rundir, RingRequest::ExitAll);
+        let view = daemon::describe(rundir).ok();
+        let is_found = |view: &RingView, name: &str| name != view.me.as_str() && !list.has(name);
+        let Some(view) = view.filter(|view| live(view).iter().any(|name| is_found(view, name)))
+        else {
+            let _ = daemon::end(rundir, RingRequest::ExitAll);
+            return;
+        };
+        for name in list.0.keys().filter(|name| **name != view.me) {
+            let _ = leave(rundir, name.as_str());
+        }
+        let _ = daemon::end(rundir, RingRequest::Exit { member: None });
         return;
     }
     // Members that were there before have no start time.

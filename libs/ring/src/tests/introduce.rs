@@ -66,6 +66,45 @@ fn a_member_makes_the_records_of_newcomers_and_leaves_out_names_that_it_knows() 
 }
 
 #[test]
+fn a_newcomer_takes_the_place_of_a_member_of_its_name_that_is_gone() {
+    let mut ring = Noted::new(second(1), config("a"));
+    let dead = record("b", 3, Standing::Dead, 2, 7 * GAP);
+    link_up(&mut ring, 1, None, "c", Purpose::Ring);
+    ring.handle(second(1), Input::Received(LinkId(1), RingMessage::list(vec![dead])));
+    drain(&mut ring);
+    let newcomer = Newcomer {
+        name: name("b"),
+        instance: Instance::from_bytes([7; 16]),
+        ordinal: Some(9),
+        ncpus: 4,
+        addresses: vec![Address::new("10.0.0.7:1").unwrap()],
+    };
+    let records = ring.records_of(vec![newcomer]);
+    let [first] = &records[..] else { panic!("{records:?}") };
+    assert_eq!((first.incarnation, first.position), (4, 7 * GAP));
+    ring.handle(second(1), Input::Introduce(records));
+    drain(&mut ring);
+    assert_eq!(ring.record(&name("b")).unwrap().standing, Standing::Live);
+}
+
+#[test]
+fn a_daemon_that_seeks_dials_the_given_addresses_once_and_accepts_any_daemon_there() {
+    let mut ring = Noted::new(second(1), config("a"));
+    drain(&mut ring);
+    let addresses = vec![Address::new("10.0.0.7:1").unwrap()];
+    ring.handle(second(1), Input::Seek(addresses.clone()));
+    let outputs = drain(&mut ring);
+    let [Output::Connect { name: None, instance: None, addresses: dialed, purpose, .. }] =
+        &outputs[..]
+    else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!((dialed, *purpose), (&addresses, Purpose::Probe));
+    ring.handle(second(1), Input::Seek(addresses));
+    assert_eq!(drain(&mut ring), []);
+}
+
+#[test]
 fn a_daemon_that_changed_while_it_waited_sends_its_new_record() {
     let (mut ring, list) = waiting();
     let addresses = vec![Address::new("10.0.0.9:1").unwrap()];

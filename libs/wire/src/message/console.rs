@@ -12,7 +12,8 @@ use crate::message::ring::{LIST_CHUNK, Payload};
 use crate::message::top::HostTop;
 use crate::message::trace::Span;
 use crate::{
-    Address, DaemonName, Instance, JobId, MAX_MEMBERS, Newcomer, Rank, RankSet, Record, Standing,
+    Address, DaemonName, Instance, JobId, MAX_ADDRESSES, MAX_MEMBERS, Newcomer, Rank, RankSet,
+    Record, Standing,
 };
 
 /// A console's request about the ring. Each connection has one request. The daemon answers
@@ -101,6 +102,13 @@ pub enum RingRequest {
         /// The daemons.
         #[serde(deserialize_with = "at_most::<_, _, LIST_CHUNK>")]
         newcomers: Vec<Newcomer>,
+    },
+    /// Connect to the daemon at one of these addresses, so that its ring and this one become one:
+    /// [`ConsoleReply::Done`], at once.
+    Seek {
+        /// The addresses.
+        #[serde(deserialize_with = "at_most::<_, _, MAX_ADDRESSES>")]
+        addresses: Vec<Address>,
     },
     /// Each event of the ring as it happens: [`ConsoleReply::Event`], the first one at once.
     Watch,

@@ -154,6 +154,10 @@ impl Consoles {
                 self.reply(console, ConsoleReply::Introduced { records });
                 Some(Effect::Post(Input::Introduce(new)))
             }
+            RingRequest::Seek { addresses } => {
+                self.reply(console, ConsoleReply::Done { missing: Vec::new() });
+                Some(Effect::Post(Input::Seek(addresses)))
+            }
             RingRequest::Watch => {
                 self.watchers.insert(console);
                 let text = format!("watching the ring from {}", ring.name());
