@@ -58,6 +58,10 @@ impl Trace {
                 self.say(now, who, &format!("> introduce {}", names.join(" ")));
                 14
             }
+            Input::Seek(addresses) => {
+                self.say(now, who, &format!("> seek {}", addresses[0]));
+                15
+            }
             Input::Leave => {
                 self.say(now, who, "> leave");
                 5
