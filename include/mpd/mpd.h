@@ -31,9 +31,15 @@ typedef struct mpd_request *MPD_Request;
 #define MPD_CANCELLED 4
 #define MPD_LOST 5
 
-/* All slots of a call or none; or those that are free, and the rest completes as cancelled. */
+/* How the requests of a call are granted.
+ * MPD_HARD: each for itself, as soon as a slot is free for it; all of them in the end. The program must use or free a slot
+ * without waiting for the others: two programs that both wait for all of theirs may wait for each other for ever.
+ * MPD_GANG: all together, when there is a slot for each of them.
+ * MPD_SOFT: those for which a slot is free now, at least one; the rest completes as cancelled. All do if no slot of the ring can
+ * be for them. */
 #define MPD_HARD 0
 #define MPD_SOFT 1
+#define MPD_GANG 2
 
 /* Lengths that suffice for MPD_Get_nodename and MPD_Get_jsinfo. */
 #define MPD_MAX_NODENAME 256

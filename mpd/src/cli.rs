@@ -120,6 +120,14 @@ pub(crate) struct Cli {
     #[arg(long, visible_alias = "slots", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) ncpus: Option<u32>,
 
+    /// The number of GPUs for ranks with -gpus-per-proc [default: the devices of the system]
+    #[arg(long, value_name = "N")]
+    pub(crate) gpus: Option<u32>,
+
+    /// Most processes of a job on this host; a job with more is refused
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_slots: Option<u32>,
+
     /// Execute this program for each request for slots that is made on this host; it accepts or refuses the request
     /// [default: $MPD_ALLOC_HOOK]
     #[arg(long, value_name = "PROGRAM", conflicts_with = "private")]
@@ -343,6 +351,10 @@ impl Cli {
                 "--port" => cli.port = Some(value()?.parse().ok().filter(|&port| port != 0)?),
                 "--ifhn" => cli.ifhn = Some(value()?),
                 "--ncpus" => cli.ncpus = Some(value()?.parse().ok().filter(|&ncpus| ncpus != 0)?),
+                "--gpus" => cli.gpus = Some(value()?.parse().ok()?),
+                "--max-slots" => {
+                    cli.max_slots = Some(value()?.parse().ok().filter(|&most| most != 0)?);
+                }
                 "--speed" => cli.speed = Some(speed(&value()?).ok()?),
                 "--key" => cli.key = Some(value()?.into()),
                 "--waiting" => {
@@ -451,7 +463,7 @@ mod tests {
         for line in [
             "/o/mpd --agent --nonce 00ff --name h1",
             "/o/mpd --agent --nonce 00ff --waits --key-descriptor 4 --name h1 --ring r --join h:1,[::1]:2 \
-             --ordinal 3 --port 7000 --ifhn ib0 --ncpus 4 --speed 1.50 --waiting 2 --alloc-hook /h --rundir /r \
+             --ordinal 3 --port 7000 --ifhn ib0 --ncpus 4 --gpus 2 --max-slots 8 --speed 1.50 --waiting 2 --alloc-hook /h --rundir /r \
              --keep /r/keep.json --in-batch --launched-by 000102030405060708090a0b0c0d0e0f",
             "/o/mpd --agent --nonce 00ff --name h1 --key /k",
         ] {

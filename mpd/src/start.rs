@@ -58,6 +58,8 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
         option("--speed", format!("{}.{:02}", speed / 100, speed % 100).into_bytes());
     }
     let texts = [
+        ("--gpus", cli.gpus.map(|n| n.to_string())),
+        ("--max-slots", cli.max_slots.map(|n| n.to_string())),
         ("--ring", cli.ring.clone()),
         ("--join", Some(cli.entries().join(",")).filter(|list| !list.is_empty())),
         ("--patience", cli.patience.map(|n| n.to_string())),

@@ -102,6 +102,8 @@ fn member(host: &str, entry: Option<&HostEntry>, options: &RosterOptions) -> Mem
         port: entry.and_then(|entry| entry.port),
         ifhn: entry.and_then(|entry| entry.ifhn.clone()),
         ncpus: entry.and_then(|entry| entry.ncpus),
+        gpus: entry.and_then(|entry| entry.gpus),
+        max: entry.and_then(|entry| entry.max),
         speed: entry.and_then(|entry| entry.speed),
         ordinal: None,
         nth: 1,

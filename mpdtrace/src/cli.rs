@@ -112,7 +112,7 @@ pub struct ExitCli {
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpddrain", version, after_help = PLACES)]
 pub struct DrainCli {
-    /// NAME or NAME_PORT as 'mpdtrace -l' lists them, or 'localmpd' for the daemon of this host
+    /// NAME or NAME_PORT as 'mpdtrace -l' lists them, also with ranges (h[1-3]), or 'localmpd' for the daemon of this host
     #[arg(value_name = "MEMBER", required = true)]
     pub members: Vec<String>,
 
@@ -137,6 +137,10 @@ pub struct DrainCli {
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdlistjobs", version, after_help = PLACES)]
 pub struct ListjobsCli {
+    /// Only this job: its id, NUMBER if it was started here, pPID if it has no daemon, or an alias
+    #[arg(value_name = "JOB", value_parser = job_or_alias, conflicts_with = "jobid")]
+    pub job: Option<JobRef>,
+
     /// List only jobs of this user
     #[arg(short, long, value_name = "USER")]
     pub user: Option<String>,
@@ -145,7 +149,7 @@ pub struct ListjobsCli {
     #[arg(short, long, value_name = "ALIAS")]
     pub alias: Option<String>,
 
-    /// Only this job: its id, NUMBER if it was started here, pPID if it has no daemon, or an alias
+    /// The same as JOB
     #[arg(short, long, value_name = "JOB", value_parser = job_or_alias)]
     pub jobid: Option<JobRef>,
 
@@ -165,7 +169,8 @@ pub struct ListjobsCli {
 impl ListjobsCli {
     /// The jobs to list.
     pub fn filter(&self) -> JobFilter {
-        JobFilter { user: self.user.clone(), alias: self.alias.clone(), job: self.jobid.clone() }
+        let job = self.job.as_ref().or(self.jobid.as_ref()).cloned();
+        JobFilter { user: self.user.clone(), alias: self.alias.clone(), job }
     }
 }
 
@@ -226,6 +231,10 @@ pub struct GrowCli {
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdtop", version, after_help = PLACES)]
 pub struct TopCli {
+    /// Only this job: its id, NUMBER if it was started here, or an alias
+    #[arg(value_name = "JOB", value_parser = job_or_alias, conflicts_with_all = ["jobid", "alias"])]
+    pub job: Option<JobRef>,
+
     /// Print the values of one interval, and exit
     #[arg(long)]
     pub once: bool,
@@ -234,7 +243,7 @@ pub struct TopCli {
     #[arg(short, long, value_name = "SECONDS", value_parser = interval)]
     pub interval: Option<Duration>,
 
-    /// Only this job: NUMBER@HOST, NUMBER if it was started here, or an alias
+    /// The same as JOB
     #[arg(short, long, value_name = "JOB", value_parser = job_or_alias)]
     pub jobid: Option<JobRef>,
 
@@ -272,7 +281,8 @@ impl TopCli {
 
     /// The jobs to show; `None` for all jobs.
     pub fn job(&self) -> Option<JobRef> {
-        self.jobid.clone().or_else(|| self.alias.clone().map(JobRef::Alias))
+        let job = self.job.as_ref().or(self.jobid.as_ref()).cloned();
+        job.or_else(|| self.alias.clone().map(JobRef::Alias))
     }
 }
 
@@ -464,11 +474,15 @@ pub struct PingCli {
 #[command(name = "mpdwatch", version, after_help = PLACES)]
 pub struct WatchCli {
     /// The events of this job: its id as 'mpdlistjobs' lists it, NUMBER if the job was started here, or an alias
-    #[arg(short, long, value_name = "JOB", value_parser = job_or_alias)]
+    #[arg(value_name = "JOB", group = "which", value_parser = job_or_alias)]
     pub job: Option<JobRef>,
 
-    /// With --job: the number of the first event [default: the oldest one that is kept]
-    #[arg(long, value_name = "NUMBER", requires = "job", value_parser = value_parser!(u64).range(1..))]
+    /// The same as JOB
+    #[arg(short, long = "job", id = "option", value_name = "JOB", group = "which", value_parser = job_or_alias)]
+    pub jobid: Option<JobRef>,
+
+    /// With JOB: the number of the first event [default: the oldest one that is kept]
+    #[arg(long, value_name = "NUMBER", requires = "which", value_parser = value_parser!(u64).range(1..))]
     pub from: Option<u64>,
 
     /// Options of all consoles. With `--json`, each event is a line of JSON.
@@ -483,7 +497,7 @@ pub struct WatchCli {
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdcheck", version, after_help = PLACES)]
 pub struct CheckCli {
-    /// Other hosts to check from here
+    /// Other hosts to check from here, also with ranges: h[1-3]
     #[arg(value_name = "HOST")]
     pub hosts: Vec<String>,
 

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitCode, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use mpd_alloc::data::{AllocEnd, AllocId, AllocNews, AllocRequest, Part, Strings, Why};
@@ -37,12 +37,28 @@ const CAUGHT: [i32; 7] = [
     libc_of(Signal::SIGUSR2),
 ];
 
+/// The exit code of a request that would have to wait.
+const EXIT_BUSY: u8 = 125;
+/// How long the ring may take for an answer to a request that does not wait.
+const NOW: Duration = Duration::from_secs(10);
+/// How long an earlier request may be first, which may have its slots in this moment.
+const BEHIND: Duration = Duration::from_secs(1);
+
+/// How an allocation is held.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// Nothing is printed about the queue and the slots.
+    pub quiet: bool,
+    /// The request is refused if it would have to wait.
+    pub now: bool,
+}
+
 /// Requests slots, runs the command when they are there, and returns its exit code.
 ///
 /// # Errors
 /// The daemon refuses the request or is not there; the command cannot be started.
 pub fn run(
-    (options, name, quiet): (&RingOptions, &str, bool),
+    (options, name, manner): (&RingOptions, &str, Manner),
     (request, strings): (AllocRequest, Strings),
     command: &[OsString],
 ) -> Result<ExitCode> {
@@ -51,7 +67,8 @@ pub fn run(
     let mut hold = Hold {
         options,
         name,
-        quiet,
+        quiet: manner.quiet,
+        busy: manner.now.then(|| Busy { by: Instant::now() + NOW, why: Why::Asking }),
         strings,
         command,
         signals,
@@ -89,6 +106,8 @@ struct Hold<'a> {
     name: &'a str,
     /// Nothing is printed about the queue and the slots.
     quiet: bool,
+    /// If it must not wait: when it is refused, and why it waits.
+    busy: Option<Busy>,
     strings: Strings,
     command: &'a [OsString],
     signals: Signals,
@@ -96,6 +115,12 @@ struct Hold<'a> {
     child: Option<Child>,
     /// The slots are gone.
     is_over: bool,
+}
+
+#[derive(Debug)]
+struct Busy {
+    by: Instant,
+    why: Why,
 }
 
 impl Hold<'_> {
@@ -111,6 +136,10 @@ impl Hold<'_> {
             return Ok(Some(self.ended(status)));
         }
         self.read()?;
+        if let Some(Busy { why, .. }) = self.busy.take_if(|busy| busy.by <= Instant::now()) {
+            tool::warn(self.name, &format!("the slots are not free now: {why}"));
+            return Ok(Some(ExitCode::from(EXIT_BUSY)));
+        }
         Ok((self.is_over && self.child.is_none()).then(|| tool::code(true)))
     }
 
@@ -119,7 +148,9 @@ impl Hold<'_> {
         let mut patience = PollTimeout::NONE;
         if !self.is_over {
             fds.extend(self.owner.fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-            if let Some(wait) = self.owner.patience() {
+            let busy = self.busy.as_ref();
+            let busy = busy.map(|busy| busy.by.saturating_duration_since(Instant::now()));
+            if let Some(wait) = self.owner.patience().into_iter().chain(busy).min() {
                 // A millisecond more, so that the time has come then.
                 let wait = wait + Duration::from_millis(1);
                 patience = PollTimeout::try_from(wait).unwrap_or(PollTimeout::NONE);
@@ -169,12 +200,14 @@ impl Hold<'_> {
 
     fn happened(&mut self, news: AllocNews) -> Result<()> {
         match news {
+            AllocNews::Waiting { why, .. } if self.busy.is_some() => self.note(why),
             AllocNews::Waiting { id, why, .. } => {
                 if !matches!(why, Why::Asking | Why::Reserving) {
                     self.tell(&format!("{id} waits: {why}"));
                 }
             }
             AllocNews::Granted { id, parts } => {
+                self.busy = None;
                 if self.child.is_none() {
                     self.start(&id, &parts)?;
                 }
@@ -188,11 +221,24 @@ impl Hold<'_> {
                     AllocEnd::Expired => "is over: its time limit is reached",
                     AllocEnd::Lost => "has lost its slots",
                     AllocEnd::Replaced => "belongs to another process now",
+                    AllocEnd::Impossible => "is over: the ring has no slots that it may use",
                 };
                 self.over(&format!("{id} {why}"));
             }
         }
         Ok(())
+    }
+
+    /// Notes why a request waits that must not.
+    fn note(&mut self, why: Why) {
+        let Some(busy) = &mut self.busy else { return };
+        let now = Instant::now();
+        busy.by = match &why {
+            Why::Asking | Why::Reserving => now + NOW,
+            Why::Behind => busy.by.min(now + BEHIND),
+            Why::TooFew { .. } | Why::TooFewExist { .. } | Why::TooFewFit { .. } => now,
+        };
+        busy.why = why;
     }
 
     fn tell(&self, text: &str) {

@@ -50,9 +50,10 @@ pub fn ask(rundir: &RunDir) -> Result<Slots, AskError> {
 /// A line for each host.
 pub fn hosts(slots: &Slots) -> String {
     let row = |host: &HostSlots| {
-        let free = host.slots.saturating_sub(host.used);
+        let used = host.used.saturating_add(host.ranks);
+        let free = host.slots.saturating_sub(used);
         let name = one_line(host.host.as_str());
-        vec![name, host.slots.to_string(), host.used.to_string(), free.to_string()]
+        vec![name, host.slots.to_string(), used.to_string(), free.to_string()]
     };
     lines(&["HOST", ">SLOTS", ">USED", ">FREE"], slots.hosts.iter().map(row))
 }
@@ -138,6 +139,7 @@ mod tests {
             host: DaemonName::new(name).unwrap(),
             slots: 12,
             used: 4,
+            ranks: if name == "h2" { 9 } else { 0 },
             entries,
         };
         let behind = entry("a1@h1", 7, Some(Why::Behind));
@@ -161,7 +163,7 @@ a1@h1 4294967288    10 1:14 waits: an earlier request is first
     #[test]
     fn slots_of_a_host_are_free_or_used() {
         let text = hosts(&slots());
-        assert_eq!(text, "HOST SLOTS USED FREE\nh1      12    4    8\nh2      12    4    8\n");
+        assert_eq!(text, "HOST SLOTS USED FREE\nh1      12    4    8\nh2      12   13    0\n");
         assert_eq!((duration(59), duration(3661)), ("0:59".into(), "1:01:01".into()));
     }
 }

@@ -311,6 +311,7 @@ impl<'a> Argsets<'a> {
             demand.allocated.clear();
         }
         demand.refusal = self.job.layout.refusal(&demand.hosts);
+        slots::note(held.as_ref(), &mut spec);
         held.map_or(Ok(()), |held| held.restrict(&mut spec))?;
         if self.job.layout.is_by_load()? {
             self.place_by_load(&mut spec)?;
@@ -351,8 +352,12 @@ impl<'a> Argsets<'a> {
 
     /// The slots for which the job waits first; `None` if it does not wait.
     pub fn wait(&self, spec: &JobSpec) -> Result<Option<Wait>, Usage> {
-        let waits = self.job.layout.slots.wait && self.allocation().is_none();
-        waits.then(|| Wait::of(spec)).transpose()
+        let slots = &self.job.layout.slots;
+        if slots.now && !slots.wait {
+            return Err(Usage::syntax("-now needs -wait".to_owned()));
+        }
+        let waits = slots.wait && self.allocation().is_none();
+        waits.then(|| Wait::of(spec, slots.now)).transpose()
     }
 
     /// The hosts that the user chooses by number or for each rank, in the order in which ranks use them.

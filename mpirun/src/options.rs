@@ -209,6 +209,8 @@ pub enum Key {
     Version,
     /// `-wait`: the job waits for slots.
     Wait,
+    /// `-now`: `-wait` does not wait.
+    Now,
 }
 
 /// The scope of an option.
@@ -457,6 +459,8 @@ pub static OPTIONS: &[Opt] = {
     opt(Hosts, Key::Wait, &["wait"], &[],
         "wait in the queue until there is a free slot for each process, and hold these slots, see mpdalloc(1); in an \
          allocation it has no effect"),
+    opt(Hosts, Key::Now, &["now"], &[],
+        "with -wait: refuse with exit code 125 if the slots are not free now"),
     opt(Hosts, Key::Gpus, &["gpus-per-proc"], &["N"],
         "give each rank N GPUs of its host in turn, by CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and \
          ZE_AFFINITY_MASK; gpus=N in the host file tells their number, otherwise the devices of the system count"),
@@ -581,7 +585,7 @@ pub static OPTIONS: &[Opt] = {
          host, if no daemon runs here); INFINITE: unknown (default)"),
     opt(Job, Key::Dialect, &["dialect"], &["NAME"],
         "read the following options as those of another launcher: hydra, intel, openmpi4, openmpi5, mvapich, \
-         pals, lam, mpd, srun or ours; see docs/options-of-other-launchers.md"),
+         pals, lam, mpd, srun or ours; the page of foreign options in the manual lists all of them"),
     opt(Job, Key::DryRun, &["dry-run"], &[],
         "show the job, hosts and programs; run nothing").basic(),
     opt(Job, Key::Json, &["json"], &[],

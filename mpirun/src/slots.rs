@@ -35,6 +35,8 @@ pub struct Wait {
     width: u32,
     /// The host of each slot in turn, as `mpdalloc --hosts` reads it; empty: any host.
     hosts: String,
+    /// The job is refused if it would have to wait.
+    now: bool,
 }
 
 /// The given options about slots.
@@ -42,6 +44,7 @@ pub struct Wait {
 pub(crate) struct SlotOptions {
     pub(crate) alloc: Once<String>,
     pub(crate) wait: bool,
+    pub(crate) now: bool,
 }
 
 /// The slots of an allocation, by the daemon of this host.
@@ -60,6 +63,15 @@ pub fn granted(ring_options: &RingOptions, alloc: &str) -> Result<Held, String> 
         }
     }
     Ok(Held { id: id.to_string(), hosts })
+}
+
+/// Notes in the environments of a job which allocation it uses. What this process has inherited is about another job.
+pub(crate) fn note(held: Option<&Held>, spec: &mut JobSpec) {
+    let prefix = format!("{}=", slots::USED_VARIABLE).into_bytes();
+    for environment in &mut spec.environments {
+        environment.retain(|variable| !variable.starts_with(&prefix));
+        environment.extend(held.map(|held| [&prefix[..], held.id.as_bytes()].concat()));
+    }
 }
 
 impl Held {
@@ -128,7 +140,7 @@ impl Wait {
     ///
     /// # Errors
     /// The job wants its processes on the hosts in a way that slots do not have.
-    pub(crate) fn of(spec: &JobSpec) -> Result<Self, Usage> {
+    pub(crate) fn of(spec: &JobSpec, now: bool) -> Result<Self, Usage> {
         let placement = &spec.placement;
         let contradicts =
             |option| Usage::syntax(format!("-wait and {option} contradict each other"));
@@ -146,7 +158,7 @@ impl Wait {
         }
         // A process that is bound to several CPUs takes as many slots.
         let (count, width) = (spec.size(), placement.width.max(1));
-        Ok(Self { count, width, hosts: patterns(&placement.hosts) })
+        Ok(Self { count, width, hosts: patterns(&placement.hosts), now })
     }
 
     /// Replaces this process by `mpdalloc`, which runs the same command line with the slots.
@@ -163,6 +175,7 @@ impl Wait {
         let caller = name.to_str().unwrap_or("mpirun");
         command.arg(format!("--caller={caller}"));
         command.arg(format!("--slots={}", self.count)).args(quiet.then_some("--quiet"));
+        command.args(self.now.then_some("--now"));
         if self.width > 1 {
             command.arg(format!("--each={}", self.width));
         }
@@ -207,6 +220,16 @@ mod tests {
         assert_eq!(held.within(&[choice("h1", None)]).unwrap(), [choice("h1", Some(4))]);
         let error = held.within(&[choice("h3", None)]).unwrap_err().to_string();
         assert!(error.contains("h3 is not in allocation a3@h1, which has h1, h2.a"), "{error}");
+    }
+
+    #[test]
+    fn a_job_notes_its_own_allocation_and_not_that_of_its_caller() {
+        let inherited = vec![vec![b"A=b".to_vec(), b"MPD_ALLOC_USED=a1@h9".to_vec()]];
+        let mut spec = JobSpec { environments: inherited, ..JobSpec::default() };
+        note(Some(&Held { id: "a3@h1".to_owned(), hosts: Vec::new() }), &mut spec);
+        assert_eq!(spec.environments[0], [b"A=b".to_vec(), b"MPD_ALLOC_USED=a3@h1".to_vec()]);
+        note(None, &mut spec);
+        assert_eq!(spec.environments[0], [b"A=b".to_vec()]);
     }
 
     #[test]

@@ -158,6 +158,43 @@ fn oversubscription_is_reported_only_with_verbose_or_on_a_terminal() {
     assert_eq!(line.trim_end(), notice);
 }
 
+#[test]
+fn oversubscription_of_one_host_is_reported_too() {
+    let ring = Members::with_slots(1, 2);
+    let output = ring.mpirun(1, &["-v", "-n", "3", "true"]).output();
+    output.code(0).says(&["mpirun: 3 processes share d1 with slots for 2"]);
+    let enough = ring.mpirun(1, &["-v", "-n", "2", "true"]).output();
+    assert!(!enough.code(0).err().contains("share"), "{enough}");
+}
+
+#[test]
+fn the_host_file_of_the_boot_limits_processes_and_gives_gpus() {
+    let members = Members::new().option(&["--gpus", "2", "--max-slots", "3"]);
+    let ring = members.with(2);
+    let gpu = "echo $CUDA_VISIBLE_DEVICES";
+    let words = ["-n", "2", "-hosts", "d2", "-gpus-per-proc", "1", "sh", "-c", gpu];
+    // The root manager on d1 has no rank.
+    let output = ring.mpirun(1, &words).output();
+    assert_eq!(output.code(0).sorted_lines(), ["0", "1"], "{output}");
+    let output = ring.mpirun(1, &["-n", "4", "-hosts", "d2", "true"]).output();
+    output.code(125).says(&["d2", "4 processes are more than its limit of 3 (max_slots)"]);
+    ring.mpirun(1, &["-n", "3", "-hosts", "d2", "true"]).output().code(0).quiet();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn gpus_are_needed_only_where_ranks_are() {
+    let ring = Members::of(2);
+    let words = ["-n", "1", "-hosts", "d2", "-gpus-per-proc", "1", "true"];
+    let output = ring.mpirun(1, &words).output();
+    // This machine may have GPUs.
+    if output.exit_code() != Some(0) {
+        output.code(125).says(&["d2", "there is no GPU here"]);
+        assert!(!output.err().contains("host d1"), "{output}");
+    }
+    ring.only_daemons_are_left();
+}
+
 /// A file in the directory of the jobs.
 fn file(suite: &Suite, name: &str, text: &str) -> String {
     let path = suite.path(format!("work/{name}"));

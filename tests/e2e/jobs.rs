@@ -23,7 +23,11 @@ fn every_daemon_lists_all_3000_reported_ranks_of_a_manager() {
         ranks: RankSet::from_ranges((0..ranks).map(|rank| (2 * rank, 2 * rank)).collect()),
         pids: (1..=ranks).collect(),
     };
-    manager.send(&ManagerReport::Ranks { alias: Some("x".to_owned()), runs: vec![run] });
+    manager.send(&ManagerReport::Ranks {
+        alias: Some("x".to_owned()),
+        held: false,
+        runs: vec![run],
+    });
     manager.flush().expect("it takes a report");
     for index in [1, 2] {
         let count = |all: &[HostedPart]| -> usize {

@@ -122,24 +122,91 @@ static void codes(void) {
     printf("codes: all\n");
 }
 
-/* Ten hard requests on eight free slots wait until two are free. */
+/* The farm of ten hard requests in one call: each is granted as soon as a slot is free for it. The last two wait on a slot that
+ * the program keeps; one of them is cancelled. */
 static void hard(void) {
-    allocate(2, NULL, MPD_HARD, r);
-    for (int granted = 0; granted < 2; granted += some(2)) {}
-    allocate(10, NULL, MPD_HARD, r + 2);
-    if (!is_quiet(1500))
+    int granted = 0, exited = 0;
+    char name[MPD_MAX_NODENAME], info[MPD_MAX_JSINFO];
+    char *local[10], text[10][16];
+    for (int i = 0; i < 10; i++) {
+        snprintf(text[i], sizeof text[i], "string %d", i);
+        local[i] = text[i];
+    }
+    ok(MPD_Iallocate(10, NULL, local, NULL, NULL, MPD_HARD, r), "allocate");
+    while (exited < 8) {
+        some(10);
+        for (int i = 0; i < n; i++) {
+            int who = at[i];
+            if (s[i].state == MPD_GRANTED && granted++ < 8) {
+                char script[64], wanted[512];
+                snprintf(script, sizeof script, "[ \"$MPD_ALLOC_LOCAL\" = 'string %d' ]", who);
+                snprintf(wanted, sizeof wanted,
+                         "\"slot\":0,\"host\":\"%s\",\"global\":null,\"local\":\"%s\"}", s[i].host,
+                         local[who]);
+                ok(MPD_Get_nodename(r[who], name, sizeof name), "name");
+                ok(MPD_Get_jsinfo(r[who], info, sizeof info), "info");
+                if (strcmp(name, s[i].host) != 0 || strstr(info, wanted) == NULL)
+                    printf("hard: %s is not %s\n", info, wanted);
+                shell(&r[who], script);
+            } else if (s[i].state == MPD_EXITED) {
+                if (s[i].code != 0)
+                    printf("hard: %d has another string\n", who);
+                exited++;
+            } else if (s[i].state != MPD_GRANTED) {
+                printf("hard: state %d\n", s[i].state);
+            }
+        }
+    }
+    while (granted < 10)
+        granted += some(10);
+    /* Both slots are kept. Of two further requests one is cancelled, and the other one gets the slot that is given back. */
+    allocate(2, NULL, MPD_HARD, r + 10);
+    printf("waiting\n");
+    getchar();
+    if (!is_quiet(500))
         printf("hard: granted too early\n");
+    ok(MPD_Cancel(&r[10]), "cancel");
+    ok(MPD_Wait(&r[10], s), "wait");
+    if (s->state != MPD_CANCELLED)
+        printf("hard: state %d\n", s->state);
+    for (int i = 0; i < 10; i++)
+        if (r[i] != MPD_REQUEST_NULL) {
+            ok(MPD_Cancel(&r[i]), "cancel");
+            break;
+        }
+    ok(MPD_Wait(&r[11], s), "wait");
+    printf("hard: state %d\n", s->state);
+}
+
+/* No slot of the ring can be for these: soft ones are cancelled, the others wait. */
+static void none(void) {
+    ok(MPD_Iallocate(2, NULL, NULL, "nosuch", NULL, MPD_SOFT, r), "allocate");
+    for (int i = 0; i < 2; i++) {
+        ok(MPD_Wait(&r[i], s), "wait");
+        printf("state %d\n", s->state);
+    }
+    ok(MPD_Iallocate(1, NULL, NULL, "nosuch", NULL, MPD_HARD, r), "allocate");
+    printf("%s\n", is_quiet(1000) ? "waits" : "does not wait");
+}
+
+/* Ten requests together on eight free slots wait until two are free. */
+static void gang(void) {
+    allocate(2, NULL, MPD_GANG, r);
+    for (int granted = 0; granted < 2; granted += some(2)) {}
+    allocate(10, NULL, MPD_GANG, r + 2);
+    if (!is_quiet(1500))
+        printf("gang: granted too early\n");
     for (int i = 0; i < 2; i++) {
         ok(MPD_Cancel(&r[i]), "cancel");
         ok(MPD_Wait(&r[i], s), "wait");
         if (s->state != MPD_CANCELLED || r[i] != MPD_REQUEST_NULL)
-            printf("hard: state %d\n", s->state);
+            printf("gang: state %d\n", s->state);
         if (i == 0 && !is_quiet(500))
-            printf("hard: nine slots suffice\n");
+            printf("gang: nine slots suffice\n");
     }
     for (int granted = 0; granted < 10; granted += n)
         some(12);
-    printf("hard: ten\n");
+    printf("gang: ten\n");
 }
 
 /* Ten soft requests on eight free slots: eight are granted at once, and two are cancelled. */
@@ -159,7 +226,7 @@ static void nodes(void) {
     char *const each[] = {"d1", "*", "d3", "*"};
     char *const local[] = {"large_memory", "b c", "", "d=e"};
     char name[MPD_MAX_NODENAME], info[MPD_MAX_JSINFO];
-    expect(MPD_Iallocate(4, "gang_schedule", local, "*", each, MPD_HARD, r), 0, "allocate");
+    expect(MPD_Iallocate(4, "gang_schedule", local, "*", each, MPD_GANG, r), 0, "allocate");
     expect(MPD_Get_nodename(r[0], name, sizeof name), MPD_ERR_STATE, "a name before the grant");
     for (int granted = 0; granted < 4; granted += n)
         some(4);
@@ -294,7 +361,7 @@ static void hook(void) {
     ok(MPD_Wait(&r[0], s), "wait");
     printf("state %d code %d: %s\n", s->state, s->code, MPD_Error_detail());
     char *const local[] = {"large_memory", "large memory"};
-    ok(MPD_Iallocate(2, "gang_schedule", local, NULL, NULL, MPD_HARD, r), "allocate");
+    ok(MPD_Iallocate(2, "gang_schedule", local, NULL, NULL, MPD_GANG, r), "allocate");
     ok(MPD_Wait(&r[0], s), "wait");
     printf("state %d\n", s->state);
 }
@@ -359,10 +426,14 @@ int main(int argc, char *argv[]) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = {{"twenty", twenty}, {"codes", codes}, {"hard", hard}, {"soft", soft}, {"nodes", nodes},
+    } scenes[] = {{"twenty", twenty}, {"codes", codes}, {"hard", hard}, {"gang", gang}, {"none", none}, {"soft", soft}, {"nodes", nodes},
                   {"signals", signals}, {"wrong", wrong}, {"hold", hold}, {"hook", hook},
                   {"events", events}, {"own", own}};
     setvbuf(stdout, NULL, _IOLBF, 0);
+    /* The program may change its directory before its first call. */
+    const char *directory = getenv("SCENE_DIRECTORY");
+    if (directory != NULL && chdir(directory) != 0)
+        printf("cannot enter %s\n", directory);
     for (unsigned i = 0; argc > 1 && i < sizeof scenes / sizeof *scenes; i++)
         if (strcmp(argv[1], scenes[i].name) == 0) {
             scenes[i].run();

@@ -29,9 +29,9 @@ pub(crate) struct Choice<K> {
 /// A host: its name, whether it is draining, and its report.
 pub(crate) type Report<'a> = (&'a DaemonName, bool, &'a HostState);
 
-/// Chooses among the candidates, which are in the order of the queue.
+/// Chooses among the candidates, which are in the order of the queue. `all`: every host of the ring has reported.
 pub(crate) fn choose<'a, K>(
-    hosts: Vec<Report<'_>>,
+    (hosts, all): (Vec<Report<'_>>, bool),
     candidates: impl Iterator<Item = Candidate<'a, K>>,
 ) -> Choice<K> {
     let rooms = |slots: fn(&HostState) -> u32| -> Vec<Room<'_>> {
@@ -50,7 +50,19 @@ pub(crate) fn choose<'a, K>(
             return Choice { taken: Some((key, parts)), whys };
         }
         if place(request, &existing).is_none() {
-            whys.push((key, Why::TooFewExist { slots: slots(request, &existing) }));
+            if !all {
+                whys.push((key, Why::Asking));
+                continue;
+            }
+            let (slots, wanted) = (slots(request, &existing), request.slots());
+            let has_patterns = !request.hosts.is_empty() || !request.arch.is_empty();
+            whys.push((
+                key,
+                match has_patterns {
+                    true => Why::TooFewFit { slots, wanted },
+                    false => Why::TooFewExist { slots, wanted },
+                },
+            ));
             continue;
         }
         let why = match place(request, &free) {
@@ -172,7 +184,7 @@ mod tests {
         let names: Vec<DaemonName> = (1..=states.len()).map(|n| name(&format!("h{n}"))).collect();
         let hosts = names.iter().zip(states).map(|(name, state)| (name, false, state)).collect();
         let candidate = |(key, request)| Candidate { key, request, may_start: true };
-        let choice = choose(hosts, requests.iter().enumerate().map(candidate));
+        let choice = choose((hosts, true), requests.iter().enumerate().map(candidate));
         let whys = choice.whys.into_iter().map(|(_, why)| why).collect();
         (choice.taken.map(|(key, _)| key), whys)
     }
@@ -200,7 +212,21 @@ mod tests {
     fn a_request_for_more_than_there_is_delays_no_other_one() {
         let requests = [wants(9, "*", None), wants(2, "*", None)];
         let (taken, whys) = chosen(&[state(4, 2, &[]), state(4, 0, &[])], &requests);
-        assert_eq!((taken, whys), (Some(1), vec![Why::TooFewExist { slots: 8 }]));
+        assert_eq!((taken, whys), (Some(1), vec![Why::TooFewFit { slots: 8, wanted: 9 }]));
+        let requests = [request(9)];
+        let (_, whys) = chosen(&[state(4, 2, &[]), state(4, 0, &[])], &requests);
+        assert_eq!(whys, [Why::TooFewExist { slots: 8, wanted: 9 }]);
+        assert_eq!(whys[0].to_string(), "the ring has 8 slots, 9 are wanted");
+    }
+
+    #[test]
+    fn the_slots_of_the_ring_are_unknown_while_a_host_has_not_reported() {
+        let host = name("h1");
+        let (report, request) = (state(1, 1, &[]), request(2));
+        let candidate = Candidate { key: 0, request: &request, may_start: true };
+        let hosts = vec![(&host, false, &report)];
+        let choice = choose((hosts, false), std::iter::once(candidate));
+        assert!(choice.taken.is_none() && choice.whys == [(0, Why::Asking)]);
     }
 
     #[test]

@@ -244,6 +244,10 @@ impl Strings {
     /// [`InvalidRequest::String`] or [`InvalidRequest::Strings`].
     pub fn check(&self) -> Result<(), InvalidRequest> {
         let all = || self.global.iter().chain(&self.each);
+        // A variable has one line for each process.
+        if self.each.iter().any(|text| text.contains('\n')) {
+            return Err(InvalidRequest::Newline);
+        }
         if all().any(|text| text.len() > MAX_STRING || text.contains('\0')) {
             Err(InvalidRequest::String)
         } else if all().map(|text| text.len() + 1).sum::<usize>() > MAX_STRINGS {
@@ -290,6 +294,9 @@ pub enum InvalidRequest {
     /// A string for the scheduler that is too long.
     #[error("a string for the scheduler has more than {MAX_STRING} bytes, or a NUL byte")]
     String,
+    /// A string about a process that has several lines.
+    #[error("a string for the scheduler about a process has a newline")]
+    Newline,
     /// Strings for the scheduler that are too long together.
     #[error("the strings for the scheduler have more than {MAX_STRINGS} bytes together")]
     Strings,
@@ -386,10 +393,19 @@ pub enum Why {
         /// Slots that are free and may be used.
         free: u32,
     },
-    /// Too few slots exist.
+    /// The ring has too few slots.
     TooFewExist {
-        /// Slots that may be used if all are free.
+        /// Its slots.
         slots: u32,
+        /// Those that are wanted.
+        wanted: u32,
+    },
+    /// Too few slots of the ring are on hosts that the request may use.
+    TooFewFit {
+        /// Slots on these hosts.
+        slots: u32,
+        /// Those that are wanted.
+        wanted: u32,
     },
     /// Its slots are being reserved.
     Reserving,
@@ -402,12 +418,24 @@ impl fmt::Display for Why {
             Self::Behind => f.write_str("an earlier request is first"),
             Self::TooFew { free: 1 } => f.write_str("1 of its slots is free"),
             Self::TooFew { free } => write!(f, "{free} of its slots are free"),
-            Self::TooFewExist { slots } => {
-                write!(f, "the ring has only {slots} slots that it may use")
+            Self::TooFewExist { slots, wanted } => {
+                write!(f, "the ring has {}, {}", counted(*slots), are_wanted(*wanted))
+            }
+            Self::TooFewFit { slots, wanted } => {
+                let (slots, wanted) = (counted(*slots), are_wanted(*wanted));
+                write!(f, "the ring has {slots} that it may use, {wanted}")
             }
             Self::Reserving => f.write_str("its slots are being reserved"),
         }
     }
+}
+
+fn counted(slots: u32) -> String {
+    if slots == 1 { "1 slot".to_owned() } else { format!("{slots} slots") }
+}
+
+fn are_wanted(slots: u32) -> String {
+    if slots == 1 { "1 is wanted".to_owned() } else { format!("{slots} are wanted") }
 }
 
 /// A message between the daemons about slots. Each may be lost, and may arrive twice.
@@ -589,6 +617,8 @@ pub enum AllocEnd {
     Lost,
     /// Another connection is its owner now.
     Replaced,
+    /// It wants what is free, and no slot of the ring can ever be for it.
+    Impossible,
 }
 
 /// One request or allocation in a listing.

@@ -486,7 +486,8 @@ impl Term {
             request: &entry.request,
             may_start: entry.not_before <= now,
         });
-        choice::choose(hosts.collect(), candidates)
+        let all = self.hosts.values().all(|host| host.state.is_some());
+        choice::choose((hosts.collect(), all), candidates)
     }
 
     fn reserve(&mut self, now: Time, key: Key, parts: Vec<Part>, shared: &mut Shared) {

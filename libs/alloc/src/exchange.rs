@@ -91,6 +91,9 @@ pub struct HostSlots {
     pub slots: u32,
     /// Those that are held or reserved.
     pub used: u32,
+    /// Ranks here whose slots no allocation holds.
+    #[serde(default)]
+    pub ranks: u32,
     /// Some of the requests and allocations that were made there.
     #[serde(deserialize_with = "at_most::<_, _, MAX_ENTRIES>")]
     pub entries: Vec<AllocEntry>,
@@ -148,6 +151,9 @@ pub struct Listing {
     pub slots: u32,
     /// Those that are held or reserved.
     pub used: u32,
+    /// Ranks here whose slots no allocation holds.
+    #[serde(default)]
+    pub ranks: u32,
     /// Some of the requests and allocations.
     #[serde(deserialize_with = "at_most::<_, _, MAX_ENTRIES>")]
     pub entries: Vec<AllocEntry>,

@@ -9,8 +9,8 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use crate::data::{
-    AllocEnd, AllocEntry, AllocId, AllocMessage, AllocNews, AllocRequest, MAX_LISTED_HOSTS, Part,
-    Stamp, Why,
+    AllocEnd, AllocEntry, AllocId, AllocMessage, AllocNews, AllocRequest, Hardness,
+    MAX_LISTED_HOSTS, Part, Stamp, Why,
 };
 use mpd_machine::Time;
 use mpd_wire::{DaemonName, Instance};
@@ -377,7 +377,7 @@ impl Requester {
     ) {
         match message {
             AllocMessage::Queued { id, ticket, why } => {
-                self.queued(from, &id, (ticket, why), shared);
+                self.queued(now, from, &id, (ticket, why), shared);
             }
             AllocMessage::Offer { id, parts } => self.offered(now, from, &id, parts, shared),
             AllocMessage::Wanted { id } => match self.own.get(&id).map(|own| &own.phase) {
@@ -400,6 +400,7 @@ impl Requester {
 
     fn queued(
         &mut self,
+        now: Time,
         from: &DaemonName,
         id: &AllocId,
         (ticket, why): (u64, Why),
@@ -411,6 +412,10 @@ impl Requester {
         };
         if !is_dispenser || !matches!(own.phase, Phase::Waiting) {
             return;
+        }
+        let is_impossible = matches!(why, Why::TooFewExist { .. } | Why::TooFewFit { .. });
+        if is_impossible && own.request.hardness != Hardness::Hard {
+            return self.end(now, id, AllocEnd::Impossible, shared);
         }
         own.queued = true;
         let is_news = own.ticket != Some(ticket) || own.why != why;

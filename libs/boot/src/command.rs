@@ -192,6 +192,8 @@ pub fn daemon(
     option("--port", manner.listen.map(|n| n.to_string()));
     option("--ifhn", member.ifhn.clone());
     option("--ncpus", member.ncpus.map(|n| n.to_string()));
+    option("--gpus", member.gpus.map(|n| n.to_string()));
+    option("--max-slots", member.max.map(|n| n.to_string()));
     option("--speed", member.speed.map(|speed| format!("{}.{:02}", speed / 100, speed % 100)));
     option("--key", manner.key_file.clone().filter(|_| !manner.private));
     option("--waiting", manner.waiting.map(|n| n.to_string()));
@@ -216,6 +218,8 @@ mod tests {
             port: None,
             ifhn: None,
             ncpus: None,
+            gpus: None,
+            max: None,
             speed: None,
             ordinal: None,
             nth: 1,
@@ -315,6 +319,8 @@ mod tests {
         let member = Member {
             ifhn: Some("ib7".into()),
             ncpus: Some(4),
+            gpus: Some(2),
+            max: Some(8),
             speed: Some(150),
             ordinal: Some(3),
             ..member()
@@ -331,7 +337,7 @@ mod tests {
         assert_eq!(
             daemon(&manner, &member, &join, places).join(" "),
             "/opt/mpd --daemon --name h7 --ring blue --join h1:1,h2:2 --ordinal 3 --port 7000 \
-             --ifhn ib7 --ncpus 4 --speed 1.50 --key /k --waiting 2 --alloc-hook /etc/hook --held-by 77 --rundir /r \
+             --ifhn ib7 --ncpus 4 --gpus 2 --max-slots 8 --speed 1.50 --key /k --waiting 2 --alloc-hook /etc/hook --held-by 77 --rundir /r \
              --keep /r/keep.json --in-batch"
         );
         (manner.waiting, manner.in_batch, manner.alloc_hook) = (None, false, None);
@@ -341,7 +347,7 @@ mod tests {
         assert_eq!(
             daemon(&manner, &member, &[], Places { agent, ..Places::default() }).join(" "),
             "/opt/mpd --agent --nonce 00ff --waits --report-ready --key-descriptor 4 --name h7 \
-             --ring blue --ordinal 3 --port 7000 --ifhn ib7 --ncpus 4 --speed 1.50"
+             --ring blue --ordinal 3 --port 7000 --ifhn ib7 --ncpus 4 --gpus 2 --max-slots 8 --speed 1.50"
         );
     }
 }

@@ -38,6 +38,12 @@ pub struct Member {
     pub ifhn: Option<String>,
     /// Number of processes before other hosts are preferred.
     pub ncpus: Option<u32>,
+    /// The number of its GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
+    /// Most processes of a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<u32>,
     /// Its speed in hundredths of that of an ordinary host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<u32>,
@@ -258,6 +264,8 @@ mod tests {
             port: None,
             ifhn: None,
             ncpus: Some(4),
+            gpus: None,
+            max: None,
             speed: None,
             ordinal: Some(2),
             nth: 1,

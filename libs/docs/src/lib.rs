@@ -7,12 +7,14 @@
 //! | [`arguments`] | the parser, and the report of a wrong command line |
 //! | [`completion`] | completions from a [`Table`](completion::Table), for three shells |
 //! | `jobs` | tables of tools with a job as argument |
+//! | `page` | the parts of a man page that differ from those of clap |
 //! | [`original`] | the command lines of the original MPD |
 
 pub mod arguments;
 pub mod completion;
 mod jobs;
 pub mod original;
+mod page;
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +22,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use clap::Command;
 use clap_complete::{Shell, generate_to};
-use clap_mangen::roff::{Roff, bold, roman};
+
+use page::page;
 
 /// The name of a variable of the environment, and its meaning for a program.
 pub type Variable = (&'static str, &'static str);
@@ -45,27 +48,6 @@ pub const OF_DAEMON: [Variable; 2] = [
     ("MPD_LOG", "the level of the log: error, warn, info, debug or trace"),
 ];
 
-/// The pages that every page refers to.
-const PAGES: [&str; 6] = ["mpd", "mpdboot", "mpdtrace", "mpdlistjobs", "mpirun", "mpdhelp"];
-
-/// The sections of a page after those that clap writes.
-fn references(name: &str, variables: &[Variable]) -> Roff {
-    let mut roff = Roff::new();
-    if !variables.is_empty() {
-        roff.control("SH", ["ENVIRONMENT"]);
-    }
-    for (variable, meaning) in variables {
-        roff.control("TP", []);
-        roff.text([bold(*variable)]);
-        roff.text([roman(*meaning)]);
-    }
-    roff.control("SH", ["SEE ALSO"]);
-    let others = PAGES.iter().filter(|page| **page != name);
-    let list: Vec<String> = others.map(|page| format!("{page}(1)")).collect();
-    roff.text([roman(list.join(", "))]);
-    roff
-}
-
 /// Writes `man/COMMAND.1` and `completions/SHELL/*` below `directory`, for each command.
 ///
 /// # Errors
@@ -79,9 +61,7 @@ pub fn generate(
     fs::create_dir_all(&man).with_context(|| format!("cannot create {}", man.display()))?;
     for mut command in commands {
         let name = command.get_name().to_owned();
-        let mut page = Vec::new();
-        clap_mangen::Man::new(command.clone()).render(&mut page)?;
-        references(&name, variables).to_writer(&mut page)?;
+        let page = page(&command, variables)?;
         let path = man.join(format!("{name}.1"));
         fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
         if let Some(table) = jobs::table(&command) {
@@ -97,22 +77,4 @@ pub fn generate(
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_page_has_its_variables_and_refers_to_other_pages() {
-        let page = references("mpd", &[OF_RING.as_slice(), &OF_DAEMON].concat()).render();
-        for part in
-            [".SH ENVIRONMENT", "MPD_RUNDIR", "MPD_KEY_FILE", ".SH \"SEE ALSO\"", "mpdboot(1)"]
-        {
-            assert!(page.contains(part), "{part} is not in {page}");
-        }
-        assert!(!page.contains("mpd(1)"), "a page does not name itself: {page}");
-        let page = references("mpdhelp", &[]).render();
-        assert!(!page.contains("ENVIRONMENT") && page.contains(".SH \"SEE ALSO\""), "{page}");
-    }
 }

@@ -51,6 +51,8 @@ pub enum Membership {
     Live,
     /// It gets no further task.
     Draining,
+    /// Others hold its slots. It gets tasks when some are free.
+    Full,
     /// It is not in the ring now. Its worker, if it has one, works on.
     Absent,
 }
@@ -62,6 +64,8 @@ pub enum Input {
     Member(HostId, Membership),
     /// The worker of a host is ready.
     Up(HostId, u32),
+    /// A host has so many slots for tasks from now on.
+    Slots(HostId, u32),
     /// The worker of a host has ended, or could not be started.
     Lost(HostId),
     /// A task was read.
@@ -91,6 +95,8 @@ pub enum Output {
     Give(HostId, Task),
     /// Ask a host to return tasks.
     TakeBack(HostId, u32),
+    /// Tell a host how many slots it has for tasks.
+    Slots(HostId, u32),
     /// Ask a host to end its running tasks.
     Kill(HostId),
     /// A task has its result. It occurs once for each task.
@@ -209,7 +215,8 @@ impl Host {
     }
 
     fn takes_tasks(&self) -> bool {
-        self.state == State::Up && self.membership != Membership::Draining && self.most > 0
+        let may = !matches!(self.membership, Membership::Draining | Membership::Full);
+        self.state == State::Up && may && self.most > 0
     }
 
     fn is_idle(&self) -> bool {
@@ -331,9 +338,23 @@ impl Farm {
                 host.starts = 0;
                 self.start(id);
             }
-            (Membership::Absent | Membership::Draining, State::Later(_)) => host.state = State::Out,
-            (Membership::Draining, State::Up) if before != membership => self.take_all_back(id),
+            (Membership::Absent | Membership::Draining | Membership::Full, State::Later(_)) => {
+                host.state = State::Out;
+            }
+            (Membership::Draining | Membership::Full, State::Up) if before != membership => {
+                self.take_all_back(id);
+            }
             _ => {}
+        }
+    }
+
+    fn resize(&mut self, id: HostId, slots: u32) {
+        let most = usize::try_from(slots / self.options.per_task.max(1)).unwrap_or(0);
+        let stopped = self.stop.is_some();
+        let host = self.host(id);
+        if host.state == State::Up && !stopped {
+            host.most = most;
+            self.outputs.push_back(Output::Slots(id, slots));
         }
     }
 
@@ -532,6 +553,7 @@ impl Farm {
                 return;
             }
             None if self.hosts.values().any(Host::takes_tasks) => return,
+            None if self.hosts.values().any(|host| host.membership == Membership::Full) => return,
             None if self.up().any(|(_, host)| host.most == 0) => Close::TooSmall,
             None => Close::NoHost,
         };
@@ -556,6 +578,7 @@ impl Machine for Farm {
                 host.most =
                     if stopped { 0 } else { usize::try_from(slots / per_task).unwrap_or(0) };
             }
+            Input::Slots(id, slots) => self.resize(id, slots),
             Input::Lost(host) => self.lost(now, host),
             Input::Task(task) => {
                 let waiting = Waiting { task, runs: 0, avoid: None };

@@ -7,7 +7,7 @@
 use crate::{End, Outcome, TaskId};
 
 /// The version of these messages. Both sides must have the same one.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Longest command of a task. The system takes no longer argument.
 pub const MAX_COMMAND: usize = 128 * 1024 - 1;
 /// Most bytes of output in one message.
@@ -51,6 +51,11 @@ pub enum ToWorker<'a> {
     TakeBack {
         /// How many.
         count: u32,
+    },
+    /// The host has so many slots for tasks from now on. What runs continues.
+    Slots {
+        /// How many.
+        slots: u32,
     },
     /// End all running tasks.
     Kill,
@@ -107,6 +112,10 @@ impl ToWorker<'_> {
                 out.push(b'B');
                 varint(out, count.into());
             }
+            Self::Slots { slots } => {
+                out.push(b'N');
+                varint(out, slots.into());
+            }
             Self::Kill => out.push(b'K'),
         });
     }
@@ -131,6 +140,7 @@ impl ToWorker<'_> {
                 return Ok(ToWorker::Task { id, command: rest });
             }
             b'B' => ToWorker::TakeBack { count: small(&mut rest)? },
+            b'N' => ToWorker::Slots { slots: small(&mut rest)? },
             b'K' => ToWorker::Kill,
             _ => return Err(InvalidFrame("an unknown kind")),
         };

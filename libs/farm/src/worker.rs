@@ -32,6 +32,8 @@ pub enum WorkerInput {
     Task(Task),
     /// The farm wants so many tasks back.
     TakeBack(u32),
+    /// The host has so many slots from now on.
+    Slots(u32),
     /// The farm wants all running tasks ended.
     Kill,
     /// The process of a task ended.
@@ -84,10 +86,9 @@ pub struct Worker {
 impl Worker {
     /// A worker without tasks.
     pub fn new(setup: Setup) -> Self {
-        let most = usize::try_from(setup.slots / setup.per_task.max(1)).unwrap_or(usize::MAX);
         Self {
             setup,
-            most,
+            most: fitting(setup),
             queue: VecDeque::new(),
             beginning: Vec::new(),
             running: BTreeMap::new(),
@@ -173,6 +174,11 @@ impl Worker {
     }
 }
 
+/// How many tasks fit.
+fn fitting(Setup { slots, per_task, .. }: Setup) -> usize {
+    usize::try_from(slots / per_task.max(1)).unwrap_or(usize::MAX)
+}
+
 impl Machine for Worker {
     type Input = WorkerInput;
     type Output = Order;
@@ -185,6 +191,11 @@ impl Machine for Worker {
                 self.announce();
             }
             WorkerInput::TakeBack(count) => self.take_back(count),
+            WorkerInput::Slots(slots) => {
+                self.setup.slots = slots;
+                self.most = fitting(self.setup);
+                self.announce();
+            }
             WorkerInput::Kill => self.kill(now),
             WorkerInput::Ended(id, outcome) => {
                 self.ended(id, outcome);

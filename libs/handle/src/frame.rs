@@ -57,7 +57,7 @@ mod tests {
         let all = [
             ToProgram::Started(RequestId(7)),
             ToProgram::Ended(RequestId(7), End::Signaled(9)),
-            ToProgram::Refused { first: RequestId(1), why: "ü".to_owned() },
+            ToProgram::Refused { first: RequestId(1), count: 1, why: "ü".to_owned() },
         ];
         let bytes: Vec<u8> = all.iter().flat_map(|message| encode(message).unwrap()).collect();
         let mut frames = Frames::default();

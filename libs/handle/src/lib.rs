@@ -34,7 +34,7 @@ pub use table::{State, Status, Table};
 use serde::{Deserialize, Serialize};
 
 /// The version of the messages. Both sides must have the same one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Most requests of one call.
 pub const MAX_REQUESTS: usize = 4096;
 /// Most bytes in one string for a scheduler.
@@ -52,14 +52,27 @@ impl RequestId {
     }
 }
 
+/// How the slots of one call are granted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hardness {
+    /// Each request for itself, as soon as a slot is free for it; all of them in the end.
+    #[default]
+    Hard,
+    /// All together.
+    Gang,
+    /// Those for which a slot is free. The rest is cancelled.
+    Soft,
+}
+
 /// What one call requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
     /// The number of processes.
     pub count: u32,
-    /// Whether fewer will do. The rest is cancelled then.
-    pub is_soft: bool,
+    /// How they are granted.
+    pub hardness: Hardness,
     /// The pattern of the host of each process; empty: any host.
     pub nodes: Vec<String>,
     /// The pattern of the architecture.
@@ -153,19 +166,21 @@ pub enum ToProgram {
         /// Why it failed.
         error: Option<Error>,
     },
-    /// The slots of a call are granted, beginning with its first request.
+    /// An allocation has its slots: those of a call, or the slot of one request.
     Granted {
-        /// The first request.
+        /// Its first request.
         first: RequestId,
         /// The allocation, as `mpdqueue` lists it.
         alloc: String,
         /// The host of each request.
         hosts: Vec<String>,
     },
-    /// All requests of a call are refused.
+    /// The requests of an allocation are refused.
     Refused {
         /// The first request.
         first: RequestId,
+        /// How many they are.
+        count: u32,
         /// Why.
         why: String,
     },

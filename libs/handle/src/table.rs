@@ -66,7 +66,10 @@ enum Phase {
 #[derive(Debug)]
 struct Entry {
     phase: Phase,
+    /// The first request of its call.
     first: RequestId,
+    /// Its allocation, and its place there.
+    alloc: (String, u64),
     host: String,
     path: Vec<u8>,
     arguments: Vec<Vec<u8>>,
@@ -79,7 +82,6 @@ struct Entry {
 struct Group {
     global: Option<String>,
     local: Vec<String>,
-    alloc: String,
     left: usize,
 }
 
@@ -118,6 +120,7 @@ impl Table {
             let entry = Entry {
                 phase: Phase::Waiting,
                 first,
+                alloc: (String::new(), 0),
                 host: String::new(),
                 path: Vec::new(),
                 arguments: Vec::new(),
@@ -128,7 +131,7 @@ impl Table {
             self.entries.insert(first.plus(index), entry);
         }
         let Wanted { global, local, .. } = wanted.clone();
-        self.groups.insert(first, Group { global, local, alloc: String::new(), left: count });
+        self.groups.insert(first, Group { global, local, left: count });
         Ok(first)
     }
 
@@ -266,11 +269,12 @@ impl Table {
         self.host(id)?;
         let Some(entry) = self.entries.get(&id) else { return Err(Error::Request) };
         let Some(group) = self.groups.get(&entry.first) else { return Err(Error::Library) };
-        let slot = id.0 - entry.first.0;
-        let local = usize::try_from(slot).ok().and_then(|slot| group.local.get(slot));
+        let place = usize::try_from(id.0 - entry.first.0).ok();
+        let local = place.and_then(|place| group.local.get(place));
+        let (alloc, slot) = &entry.alloc;
         let info = Info {
-            allocation: &group.alloc,
-            slot,
+            allocation: alloc,
+            slot: *slot,
             host: &entry.host,
             global: group.global.as_deref(),
             local: local.map(String::as_str),
@@ -286,24 +290,20 @@ impl Table {
             | ToProgram::Events { .. }
             | ToProgram::EventsFailed { .. } => {}
             ToProgram::Granted { first, alloc, hosts } => {
-                if let Some(group) = self.groups.get_mut(&first) {
-                    group.alloc = alloc;
-                }
-                for (index, host) in hosts.into_iter().enumerate() {
+                for (index, (slot, host)) in (0..).zip(hosts).enumerate() {
                     if let Some(entry) = self.entries.get_mut(&first.plus(index))
                         && entry.phase == Phase::Waiting
                     {
                         (entry.phase, entry.host) = (Phase::Granted, host);
+                        entry.alloc = (alloc.clone(), slot);
                         entry.completions.push_back(State::Granted);
                         self.waiting += 1;
                     }
                 }
             }
-            ToProgram::Refused { first, why } => {
+            ToProgram::Refused { first, count, why } => {
                 self.refusal = why;
-                let of = self.entries.iter().filter(|(_, entry)| entry.first == first);
-                let of: Vec<RequestId> = of.map(|(id, _)| *id).collect();
-                of.into_iter().for_each(|id| self.end(id, State::Refused));
+                (0..count as usize).for_each(|index| self.end(first.plus(index), State::Refused));
             }
             ToProgram::Started(id) => {
                 if let Some(entry) = self.entries.get_mut(&id)
@@ -409,8 +409,12 @@ fn check(wanted: &Wanted) -> Result<(), Error> {
         return refuse("there must be a string for each request".to_owned());
     }
     let strings = wanted.global.iter().chain(&wanted.local);
-    match strings.into_iter().any(|text| text.len() > MAX_STRING || text.contains('\0')) {
-        true => refuse(format!("a string for the scheduler is longer than {MAX_STRING} bytes")),
+    if strings.into_iter().any(|text| text.len() > MAX_STRING || text.contains('\0')) {
+        return refuse(format!("a string for the scheduler is longer than {MAX_STRING} bytes"));
+    }
+    // A variable has one line for each process.
+    match wanted.local.iter().any(|text| text.contains('\n')) {
+        true => refuse("a string for the scheduler about a process has a newline".to_owned()),
         false => Ok(()),
     }
 }
@@ -498,7 +502,7 @@ mod tests {
     #[test]
     fn all_requests_of_a_refused_call_complete_with_the_reason() {
         let (mut table, first) = table(2);
-        table.received(ToProgram::Refused { first, why: "no".to_owned() });
+        table.received(ToProgram::Refused { first, count: 2, why: "no".to_owned() });
         assert_eq!(table.refusal(), "no");
         assert_eq!(take(&mut table, first), Some(State::Refused));
         assert_eq!(take(&mut table, first.plus(1)), Some(State::Refused));
@@ -519,6 +523,23 @@ mod tests {
     }
 
     #[test]
+    fn a_request_with_an_allocation_of_its_own_has_its_own_string() {
+        let mut table = Table::default();
+        let local = vec!["a".to_owned(), "b".to_owned()];
+        let first = table.allocate(&Wanted { count: 2, local, ..Wanted::default() }).unwrap();
+        grant(&mut table, first.plus(1), &["h2"]);
+        assert!(matches!(table.info(first), Err(Error::State(_))));
+        assert_eq!(
+            table.info(first.plus(1)).unwrap(),
+            r#"{"allocation":"a1@h","slot":0,"host":"h2","global":null,"local":"b"}"#
+        );
+        let refused = ToProgram::Refused { first, count: 1, why: "no".to_owned() };
+        table.received(refused);
+        assert_eq!(take(&mut table, first), Some(State::Refused));
+        assert_eq!(take(&mut table, first.plus(1)), Some(State::Granted));
+    }
+
+    #[test]
     fn invalid_arguments_are_refused() {
         let mut table = Table::default();
         let long = "x".repeat(MAX_STRING + 1);
@@ -528,6 +549,7 @@ mod tests {
             Wanted { count: 2, nodes: vec!["*".to_owned()], ..Wanted::default() },
             Wanted { count: 2, local: vec!["a".to_owned()], ..Wanted::default() },
             Wanted { count: 1, global: Some(long), ..Wanted::default() },
+            Wanted { count: 1, local: vec!["a\nb".to_owned()], ..Wanted::default() },
         ] {
             assert!(matches!(table.allocate(&wanted), Err(Error::Argument(_))), "{wanted:?}");
         }

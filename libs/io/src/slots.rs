@@ -25,6 +25,10 @@ pub const LIST_VARIABLE: &str = "MPD_ALLOC_SLOTS";
 /// The environment variable with the process that holds the slots.
 pub const OWNER_VARIABLE: &str = "MPD_ALLOC_PID";
 
+/// The environment variable of each rank of a job that uses an allocation, with its name. It tells managers that the slots of their
+/// ranks are held.
+pub const USED_VARIABLE: &str = "MPD_ALLOC_USED";
+
 /// The environment variable with the string about a whole request, for schedulers.
 pub const GLOBAL_VARIABLE: &str = "MPD_ALLOC_GLOBAL";
 /// The environment variable with the string about one process. In a hook and in a command it has one line for each slot.

@@ -9,11 +9,11 @@ pub mod events;
 pub mod requests;
 
 use std::cell::RefCell;
-use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -34,26 +34,27 @@ fn session() -> Result<&'static Session, Error> {
 }
 
 /// The directories of the programs, by the file of this library: a build has both in one directory, an installation in
-/// `lib` and `bin`.
+/// `lib` and `bin`. The kernel knows the path of the file. The loader only knows a relative path if it was given one, which means another
+/// file after a `chdir`.
 fn own_places() -> Vec<PathBuf> {
-    let mut found = libc::Dl_info {
-        dli_fname: ptr::null(),
-        dli_fbase: ptr::null_mut(),
-        dli_sname: ptr::null(),
-        dli_saddr: ptr::null_mut(),
-    };
-    // SAFETY: the address is that of a function of this library, and the structure is ours. No safe code knows the file of
-    // a library.
-    let known = unsafe { libc::dladdr(MPD_Descriptor as *const c_void, &raw mut found) };
-    if known == 0 || found.dli_fname.is_null() {
-        return Vec::new();
-    }
-    // SAFETY: the loader gives a text that stays while the library is loaded.
-    let file = unsafe { CStr::from_ptr(found.dli_fname) };
-    let file = std::path::absolute(Path::new(OsStr::from_bytes(file.to_bytes())));
-    let directory = file.ok().and_then(|file| Some(file.parent()?.to_owned()));
+    let maps = std::fs::read("/proc/self/maps").unwrap_or_default();
+    let own = (MPD_Descriptor as *const c_void).addr();
+    let file = maps.split(|byte| *byte == b'\n').find_map(|line| mapped_at(line, own));
+    let directory = file.and_then(|file| Some(file.parent()?.to_owned()));
     let places = |directory: PathBuf| [directory.join("../bin"), directory];
     directory.map(places).into_iter().flatten().collect()
+}
+
+/// The file of a line of `maps`, if the address is there.
+fn mapped_at(line: &[u8], address: usize) -> Option<PathBuf> {
+    let range = std::str::from_utf8(line.split(|byte| *byte == b' ').next()?).ok()?;
+    let (begin, end) = range.split_once('-')?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    if !(number(begin)?..number(end)?).contains(&address) {
+        return None;
+    }
+    let path = line.iter().position(|byte| *byte == b'/').map(|at| &line[at..])?;
+    Some(PathBuf::from(OsStr::from_bytes(path)))
 }
 
 /// Turns a result into its code. A panic becomes a code too, since it must not reach C.
@@ -108,4 +109,18 @@ pub extern "C" fn MPD_Error_detail() -> *const c_char {
 pub extern "C" fn MPD_Descriptor() -> c_int {
     let descriptor = || session().map_or(-1, |session| session.descriptor().as_raw_fd());
     catch_unwind(descriptor).unwrap_or(-1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_an_address_is_that_of_its_mapping() {
+        let line = b"7f00a000-7f00b000 r-xp 00001000 08:01 1234   /opt/a b/lib/libmpd.so.0";
+        let file = PathBuf::from("/opt/a b/lib/libmpd.so.0");
+        assert_eq!(mapped_at(line, 0x7f00_a000), Some(file));
+        assert_eq!((mapped_at(line, 0x7f00_b000), mapped_at(b"", 0)), (None, None));
+        assert!(own_places().iter().all(|place| place.is_absolute()) && !own_places().is_empty());
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use mpd_requests::{Error, RequestId, Wanted};
+use mpd_requests::{Error, Hardness, RequestId, Wanted};
 use pmi_client::c::{array, room, set_text, text};
 
 use crate::{Request, code, handle_of, id_of, missing, session};
@@ -30,16 +30,20 @@ pub unsafe extern "C" fn MPD_Iallocate(
         if r.is_null() {
             return Err(missing("the array of requests"));
         }
-        let is_soft = match hardness {
-            0 => false,
-            1 => true,
-            _ => return Err(Error::Argument("hardness must be MPD_HARD or MPD_SOFT".to_owned())),
+        let hardness = match hardness {
+            0 => Hardness::Hard,
+            1 => Hardness::Soft,
+            2 => Hardness::Gang,
+            _ => {
+                let text = "hardness must be MPD_HARD, MPD_SOFT or MPD_GANG";
+                return Err(Error::Argument(text.to_owned()));
+            }
         };
         // SAFETY: the caller vouches for texts and arrays.
         let wanted = unsafe {
             Wanted {
                 count,
-                is_soft,
+                hardness,
                 nodes: each(nodes, n, "*")?,
                 arch: utf8(arch)?,
                 global: utf8(global)?,

@@ -307,7 +307,8 @@ impl<'a> Places<'a> {
 
     fn finish(self) -> Result<Placed, PlacementError> {
         self.check_limits()?;
-        let crowd = self.pools.values().find_map(Pool::notice);
+        let name_of = |member: usize| self.members.get(member).member.to_string();
+        let crowd = self.pools.values().find_map(|pool| pool.notice(name_of));
         let notices = self.members.notice().into_iter().chain(crowd).chain(self.notice());
         let notices = notices.chain(self.notice_of_shared()).collect();
         let origin = self.members.origin();

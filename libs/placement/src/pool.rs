@@ -64,14 +64,16 @@ impl Pool {
         (self.given > room).then_some((self.given, room))
     }
 
-    /// The notice of more ranks than slots. A job with only one host has no choice and gets no
-    /// notice.
-    pub(super) fn notice(&self) -> Option<Notice> {
+    /// The notice of more ranks than slots.
+    pub(super) fn notice(&self, name_of: impl Fn(usize) -> String) -> Option<Notice> {
         let (given, room) = self.excess()?;
-        let members = self.hosts.iter().map(|host| host.member).collect::<BTreeSet<_>>().len();
+        let members: BTreeSet<usize> = self.hosts.iter().map(|host| host.member).collect();
         let what = if self.group == 1 { "processes" } else { "groups" };
-        let text = || format!("{given} {what} share {members} hosts with slots for {room}");
-        (members > 1).then(text).map(Notice::minor)
+        let hosts = match members.first() {
+            Some(&only) if members.len() == 1 => name_of(only),
+            _ => format!("{} hosts", members.len()),
+        };
+        Some(Notice::minor(format!("{given} {what} share {hosts} with slots for {room}")))
     }
 }
 

@@ -316,13 +316,14 @@ fn an_error_names_the_unknown_hosts_and_the_members() {
 }
 
 #[test]
-fn more_ranks_than_slots_make_a_minor_notice_if_there_was_a_choice_of_hosts() {
+fn more_ranks_than_slots_make_a_minor_notice() {
     let reported = |text: &str| [Notice::minor(text.into())];
     let five = reported("5 processes share 2 hosts with slots for 4");
     assert_eq!(notices(5, "a:2 b:2", plain()), five);
     assert!(notices(4, "a:2 b:2", plain()).is_empty());
-    assert!(notices(9, "a:2", plain()).is_empty());
-    assert!(notices(9, "a:2 b:2", on("b")).is_empty());
+    assert_eq!(notices(9, "a:2", plain()), reported("9 processes share a with slots for 2"));
+    let named = notices(9, "a:2 b:2", on("b"));
+    assert_eq!(named, reported("9 processes share b with slots for 2"));
     let groups = PlacementSpec { group: Some(2), ..plain() };
     assert_eq!(notices(5, "a b", groups), reported("3 groups share 2 hosts with slots for 2"));
 }

@@ -104,13 +104,16 @@ pub(crate) fn gone() -> Error {
     Error::Helper(format!("the helper ({PROGRAM} --serve) has ended"))
 }
 
-/// The path of the helper's program.
+/// The path of the helper's program. A relative directory is another one after a `chdir` of the program.
 fn find(Places(places): &Places) -> Result<PathBuf, Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = places.iter().cloned().chain(std::env::split_paths(&path));
+    let all = all.filter(|directory| directory.is_absolute());
     let mut found = all.map(|directory| directory.join(PROGRAM)).filter(|path| is_program(path));
     found.next().ok_or_else(|| {
-        Error::Helper(format!("{PROGRAM} is not found; the programs of MPD must be in PATH"))
+        Error::Helper(format!(
+            "{PROGRAM} is not found; the programs of MPD must be in an absolute directory of PATH"
+        ))
     })
 }
 
@@ -125,9 +128,9 @@ mod tests {
 
     #[test]
     fn the_helper_is_looked_for_in_the_given_places_first() {
-        let none = Places(vec![PathBuf::from("/nowhere")]);
+        let none = Places(vec![PathBuf::from("."), PathBuf::from("/nowhere")]);
         if let Ok(found) = find(&none) {
-            assert!(found.ends_with(PROGRAM));
+            assert!(found.is_absolute() && found.ends_with(PROGRAM));
         }
         let error = Helper::start(&Places(vec![PathBuf::from("/")])).err();
         assert!(error.is_none_or(|error| matches!(error, Error::Helper(_))));

@@ -25,5 +25,5 @@ mod helper;
 mod session;
 
 pub use helper::Places;
-pub use mpd_handle::{Error, Event, EventKind, RequestId, State, Status, Wanted};
+pub use mpd_handle::{Error, Event, EventKind, Hardness, RequestId, State, Status, Wanted};
 pub use session::Session;

@@ -47,7 +47,8 @@ use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::job::Notice;
 use mpd_wire::message::{
-    ConsoleReply, JobRef, ManagerOrder, ManagerReport, MeetingAnswer, Phase, RingRequest, Span,
+    ConsoleReply, HostLimits, JobRef, ManagerOrder, ManagerReport, MeetingAnswer, Phase,
+    RingRequest, Span,
 };
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
@@ -167,6 +168,7 @@ impl Daemon {
         let instance = membership::new_instance()?;
         let of_jobs = mpd_wire::Instance::from_bytes(*instance.as_bytes());
         let mut jobs = Jobs::new((&name, of_jobs), &host, kept, waiting);
+        jobs.set_limits(HostLimits { gpus: cli.gpus, max: cli.max_slots });
         jobs.inherit(inherited);
         let mut peers = Peers::new(limits::descriptor_limit());
         let mut membership = None;

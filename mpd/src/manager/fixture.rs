@@ -8,7 +8,7 @@ use mio::Poll;
 use mpd_io::clock::Clock;
 use mpd_job::manager::Input;
 use mpd_wire::job::{Argset, Cookie, HostSlices, JobKey, JobSpec};
-use mpd_wire::message::StartJob;
+use mpd_wire::message::{HostLimits, StartJob};
 use mpd_wire::{DaemonName, Instance, JobId};
 use nix::unistd::Pid;
 
@@ -44,6 +44,7 @@ pub(super) fn common(program: &str) -> Common {
         tmpdir: "/tmp".to_owned(),
         key: JobKey::from_bytes([2; 32]),
         host_slices: HostSlices::alone(name, Instance::from_bytes([3; 16]), 2),
+        limits: HostLimits::default(),
         tree_index: 0,
         spec_bytes: 0,
         adopts: false,

@@ -12,7 +12,8 @@ use super::common::{Common, PLACES, RingOptions};
 /// List the slots of each host.
 ///
 /// A slot is room for one process. A host has as many as CPUs, or as 'mpd --slots' or the host file of the boot says. Used
-/// slots are held by an allocation (mpdalloc), or reserved for one. Jobs without an allocation do not hold slots.
+/// slots are held by an allocation (mpdalloc), or reserved for one, or have a rank of a job without an allocation. Such a job
+/// does not hold its slots: mpdalloc may get them.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdslots", version, after_help = PLACES)]
 pub struct SlotsCli {
@@ -71,6 +72,10 @@ pub struct AllocCli {
     #[arg(long, value_name = "LIST", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "", value_parser = soft)]
     pub soft: Option<String>,
+
+    /// Refuse with exit code 125 if the slots are not free now (-now)
+    #[arg(long)]
+    pub now: bool,
 
     /// The allocation ends after this time: SECONDS, MINUTES:SECONDS or HOURS:MINUTES:SECONDS
     #[arg(short, long, value_name = "TIME", value_parser = limit)]
@@ -146,7 +151,7 @@ pub struct CancelCli {
 
 const ALLOC_CODES: &str = "\
 Exit codes: that of COMMAND, or 128 and the number of the signal that ended it; 126 or 127 if it cannot be executed or is
-not found; 1 if there are no slots, or they were cancelled or lost; 2 for a wrong command line.";
+not found; 1 if there are no slots, or they were cancelled or lost; 2 for a wrong command line; 125 if --now refuses.";
 
 /// A list of numbers of slots; empty: what is free.
 fn soft(text: &str) -> Result<String, String> {

@@ -26,7 +26,7 @@ fn host_names(text: &str) -> Result<HostNames, String> {
 /// as it is.
 ///
 /// The tasks run on the members of the ring, or on this host if no daemon runs here. Each host runs as many tasks at a
-/// time as it has slots (mpdslots). Tasks run in the current directory with this environment, so the directory must be on every
+/// time as it has slots (mpdslots) that no allocation holds; if all are held, mpdfarm waits. Tasks run in the current directory with this environment, so the directory must be on every
 /// host. Their standard input is empty. The variable MPD_FARM_TASK has the number of the task. Each task is a process
 /// group, and what is left of the group when the task's process ends is killed.
 ///
@@ -49,6 +49,10 @@ pub struct FarmCli {
     /// Slots that each task occupies
     #[arg(short = 'n', long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub slots: u32,
+
+    /// Refuse with exit code 125 if allocations hold all slots now (-now)
+    #[arg(long)]
+    pub now: bool,
 
     /// Only these members of the ring, like h1,c[1-4]; without a ring, the hosts, which ssh reaches
     #[arg(long, value_name = "HOST,...", value_parser = host_names)]

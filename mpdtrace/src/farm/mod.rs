@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use mpd_farm::frame::{ToFarm, ToWorker};
 use mpd_farm::{Close, Farm, HostId, Input, Options, Output, Task, TaskId, Verdict};
 use mpd_io::clock::Clock;
@@ -151,6 +151,12 @@ impl Session {
         }
         let status = cli.progress.then(|| Status::new(now, results.has_terminal()));
         let (sight, place) = Sight::open(cli, now)?;
+        if sight.is_full() {
+            if cli.now {
+                bail!("the slots are not free now: allocations hold all of them ('mpdqueue')");
+            }
+            results.warn("waits: allocations hold all slots ('mpdqueue')");
+        }
         let options = Options { per_task: cli.slots, retries: cli.retry, halt: cli.halt.0 };
         let limit_ms =
             cli.timeout.map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
@@ -297,6 +303,14 @@ impl Session {
         for (name, membership) in hosts {
             let id = self.names.id(&name);
             self.pump.post(Input::Member(id, membership));
+            let slots = self.sight.slots(&name, self.asked.slots);
+            if let Some(slots) = slots.filter(|slots| *slots > 0)
+                && let Some(site) = self.sites.get_mut(&id)
+                && site.slots != slots
+            {
+                site.slots = slots;
+                self.pump.post(Input::Slots(id, slots));
+            }
         }
         self.perform()
     }
@@ -377,6 +391,12 @@ impl Session {
                 return Ok(Ok(Message::Output));
             }
             Ok(ToFarm::Hello { version, slots }) => match site::check_version(version) {
+                // They may be others now than at its start.
+                Ok(()) if site.slots != 0 && site.slots != slots => {
+                    let slots = site.slots;
+                    self.pump.post(Input::Up(host, slots));
+                    Input::Slots(host, slots)
+                }
                 Ok(()) => Input::Up(host, slots),
                 Err(error) => return Ok(Err(error)),
             },
@@ -408,6 +428,7 @@ impl Session {
                     self.send(host, ToWorker::Task { id: task.id, command: &task.command });
                 }
                 Output::TakeBack(host, count) => self.send(host, ToWorker::TakeBack { count }),
+                Output::Slots(host, slots) => self.send(host, ToWorker::Slots { slots }),
                 Output::Kill(host) => self.send(host, ToWorker::Kill),
                 Output::Result { task, host, verdict } => self.result(task, host, verdict)?,
                 Output::Again(id, _) => self.results.discard(id)?,

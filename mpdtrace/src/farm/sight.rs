@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use mpd_alloc::exchange::{self, Ask, HostSlots, Reply};
 use mpd_farm::Membership;
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rundir::{RunDir, host_name};
@@ -33,11 +34,23 @@ pub(crate) enum Place {
     Here,
 }
 
+/// Slots of hosts.
+type Slots = BTreeMap<String, u32>;
+
+/// The subject of a question.
+#[derive(Debug)]
+enum Subject {
+    /// The members, as far as they are known.
+    Members(Vec<MemberView>),
+    /// The slots that allocations hold, as far as they are known.
+    Held(Slots),
+}
+
 /// A question that has no answer yet.
 #[derive(Debug)]
 struct Question {
     console: Console,
-    members: Vec<MemberView>,
+    subject: Subject,
     deadline: Time,
 }
 
@@ -48,9 +61,13 @@ pub(crate) struct Sight {
     /// The only hosts of the farm, if the user has named some.
     only: Vec<String>,
     /// The slots of the allocation in which the farm runs, if there is one.
-    held: BTreeMap<String, u32>,
+    held: Option<Slots>,
     /// The slots that the members offer.
-    offered: BTreeMap<String, u32>,
+    offered: Slots,
+    /// Those that allocations hold, if the farm runs in none.
+    taken: Slots,
+    /// The slots of each task.
+    per_task: u32,
     known: BTreeMap<String, Membership>,
     question: Option<Question>,
     next: Time,
@@ -66,8 +83,17 @@ impl Sight {
         let named: Vec<String> = cli.hosts.iter().flat_map(|list| list.0.iter().cloned()).collect();
         let (only, held) = allowed(&rundir, &named)?;
         let is_chosen = cli.ring_options.ring.is_some() || cli.ring_options.rundir.is_some();
-        let (offered, known) = (BTreeMap::new(), BTreeMap::new());
-        let mut sight = Self { ring: None, only, held, offered, known, question: None, next: now };
+        let mut sight = Self {
+            ring: None,
+            only,
+            held,
+            offered: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            per_task: cli.slots,
+            known: BTreeMap::new(),
+            question: None,
+            next: now,
+        };
         match ask::describe(&rundir, PATIENCE) {
             Ok(view) => {
                 let missing =
@@ -76,6 +102,12 @@ impl Sight {
                     bail!("{host} is no member of the ring; mpdtrace lists the members");
                 }
                 let place = Place::Ring(rundir.path().to_owned());
+                // A ring that does not answer says nothing about allocations; it is asked again.
+                if sight.held.is_none()
+                    && let Ok(found) = crate::slots::ask(&rundir)
+                {
+                    sight.taken = taken(found.hosts).collect();
+                }
                 sight.ring = Some(rundir);
                 sight.take(view, now);
                 Ok((sight, place))
@@ -91,20 +123,44 @@ impl Sight {
         }
     }
 
-    /// The slots for tasks on a host where the user wants `jobs` of them: at most those of the allocation, if there is
-    /// one. By default those that its daemon offers. `None`: the worker counts the CPUs.
+    /// The slots for tasks on a host where the user wants `jobs` of them. By default they are those that its daemon offers. They
+    /// are at most those of the allocation, or else those that no allocation holds. `None`: the worker counts the CPUs.
     pub(crate) fn slots(&self, host: &str, jobs: Option<u32>) -> Option<u32> {
-        let held = self.held.get(host).copied();
-        match (jobs, held) {
-            (Some(jobs), Some(held)) => Some(jobs.min(held)),
-            (None, None) => self.offered.get(host).copied(),
-            (slots, None) | (None, slots) => slots,
+        if let Some(held) = &self.held {
+            let held = held.get(host).copied();
+            return jobs.map(|jobs| held.map_or(jobs, |held| jobs.min(held))).or(held);
         }
+        let wanted = jobs.or(self.offered.get(host).copied());
+        match self.taken.contains_key(host) {
+            true => wanted.map(|wanted| wanted.min(self.free(host))),
+            false => wanted,
+        }
+    }
+
+    fn free(&self, host: &str) -> u32 {
+        let of = |slots: &Slots| slots.get(host).copied().unwrap_or(0);
+        of(&self.offered).saturating_sub(of(&self.taken))
+    }
+
+    /// Whether allocations hold so many slots of a host that no task fits.
+    fn holds_all(&self, host: &str) -> bool {
+        let offered = self.offered.get(host).copied().unwrap_or(0);
+        self.taken.contains_key(host) && offered >= self.per_task && self.free(host) < self.per_task
     }
 
     /// All hosts with their memberships.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = (&str, Membership)> {
-        self.known.iter().map(|(name, membership)| (&name[..], *membership))
+        self.known.iter().map(|(name, membership)| match membership {
+            Membership::Live if self.holds_all(name) => (&name[..], Membership::Full),
+            other => (&name[..], *other),
+        })
+    }
+
+    /// Whether others hold the slots of all hosts.
+    pub(crate) fn is_full(&self) -> bool {
+        let mut live = self.hosts().map(|(_, it)| it).filter(|it| *it != Membership::Absent);
+        let first = live.next();
+        first == Some(Membership::Full) && live.all(|it| it == Membership::Full)
     }
 
     /// When to look again.
@@ -126,27 +182,45 @@ impl Sight {
             if self.next <= now {
                 self.next = now + INTERVAL;
                 let console = Console::ask(rundir, RingRequest::Describe).ok();
-                let deadline = now + ANSWER;
-                self.question =
-                    console.map(|console| Question { console, members: Vec::new(), deadline });
+                self.ask(now, console, Subject::Members(Vec::new()));
             }
             return false;
         };
-        loop {
-            match question.console.answer(Some(Duration::ZERO)) {
-                Ok(ConsoleReply::RingPart { members }) => question.members.extend(members),
-                Ok(ConsoleReply::Ring(mut view)) => {
-                    view.members.extend(question.members);
+        let is_over = loop {
+            let Question { console, subject, .. } = &mut question;
+            match (console.answer(Some(Duration::ZERO)), subject) {
+                (Ok(ConsoleReply::RingPart { members }), Subject::Members(all)) => {
+                    all.extend(members);
+                }
+                (Ok(ConsoleReply::Ring(mut view)), Subject::Members(all)) => {
+                    view.members.append(all);
+                    let asks = self.held.is_none();
+                    let console = asks.then(|| slots::ask(rundir, &Ask::List).ok()).flatten();
                     self.take(view, now);
+                    self.ask(now, console, Subject::Held(BTreeMap::new()));
                     return true;
                 }
-                Err(ConsoleError::Silent(_)) if question.deadline > now => {
-                    self.question = Some(question);
-                    return false;
+                (Ok(ConsoleReply::Slots(payload)), Subject::Held(all)) => {
+                    let Ok(Reply::Hosts { hosts, more, .. }) = exchange::decode(&payload) else {
+                        break true;
+                    };
+                    all.extend(taken(hosts));
+                    if !more {
+                        self.taken = std::mem::take(all);
+                        return true;
+                    }
                 }
-                Ok(_) | Err(_) => return false,
+                (Err(ConsoleError::Silent(_)), _) => break question.deadline <= now,
+                _ => break true,
             }
-        }
+        };
+        self.question = Some(question).filter(|_| !is_over);
+        false
+    }
+
+    fn ask(&mut self, now: Time, console: Option<Console>, subject: Subject) {
+        let deadline = now + ANSWER;
+        self.question = console.map(|console| Question { console, subject, deadline });
     }
 
     fn take(&mut self, view: RingView, now: Time) {
@@ -168,14 +242,19 @@ impl Sight {
     }
 }
 
+/// The hosts where allocations hold slots, and how many.
+fn taken(hosts: Vec<HostSlots>) -> impl Iterator<Item = (String, u32)> {
+    hosts.into_iter().filter(|host| host.used > 0).map(|host| (host.host.to_string(), host.used))
+}
+
 /// The hosts of the farm, and in an allocation their slots. `named`: the hosts that the user wants.
-fn allowed(rundir: &RunDir, named: &[String]) -> Result<(Vec<String>, BTreeMap<String, u32>)> {
+fn allowed(rundir: &RunDir, named: &[String]) -> Result<(Vec<String>, Option<Slots>)> {
     let alloc = std::env::var(slots::VARIABLE).unwrap_or_default();
     if alloc.is_empty() {
-        return Ok((named.to_vec(), BTreeMap::new()));
+        return Ok((named.to_vec(), None));
     }
     let (id, parts) = slots::granted(rundir, &alloc).context(slots::VARIABLE)?;
-    let mut held: BTreeMap<String, u32> = BTreeMap::new();
+    let mut held: Slots = BTreeMap::new();
     for part in parts {
         *held.entry(part.host.to_string()).or_default() += part.slots;
     }
@@ -183,7 +262,7 @@ fn allowed(rundir: &RunDir, named: &[String]) -> Result<(Vec<String>, BTreeMap<S
         bail!("{host} is not in allocation {id}");
     }
     let only = if named.is_empty() { held.keys().cloned().collect() } else { named.to_vec() };
-    Ok((only, held))
+    Ok((only, Some(held)))
 }
 
 fn names(member: &MemberView, host: &str) -> bool {

@@ -26,6 +26,8 @@ const MAX_TEXT: usize = 16 << 10;
 #[derive(Debug)]
 pub(crate) struct Site {
     pid: Pid,
+    /// The number of slots that was sent to the worker last; 0: its CPUs.
+    pub(crate) slots: u32,
     /// `None` when the worker shall end.
     input: Option<io::PipeWriter>,
     output: Option<io::PipeReader>,
@@ -72,8 +74,10 @@ impl Site {
         }
         let mut outgoing = Outgoing::default();
         setup.encode(outgoing.buffer());
+        let slots = if let ToWorker::Setup { slots, .. } = setup { slots } else { 0 };
         Ok(Self {
             pid,
+            slots,
             input: Some(input),
             output: Some(output),
             errors: Some(errors),

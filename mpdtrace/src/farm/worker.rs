@@ -200,6 +200,7 @@ impl Site {
                 ToWorker::Setup { .. } => bail!("the farm has sent the setup twice"),
                 ToWorker::Task { id, command } => WorkerInput::Task(Task::new(id, command)),
                 ToWorker::TakeBack { count } => WorkerInput::TakeBack(count),
+                ToWorker::Slots { slots } => WorkerInput::Slots(slots),
                 ToWorker::Kill => WorkerInput::Kill,
             });
         }

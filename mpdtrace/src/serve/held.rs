@@ -1,12 +1,13 @@
-//! The requests of one call: their slots, the owner of these, and the order to free some of them.
+//! The requests of one allocation: their slots, the owner of these, and the order to free some of them. A hard call has an
+//! allocation for each of its requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use mpd_alloc::data::{AllocId, AllocRequest, Hardness, Part, Pattern, Strings};
+use mpd_alloc::data::{self, AllocId, AllocRequest, Part, Pattern, Strings};
 use mpd_alloc::exchange::Ask;
-use mpd_handle::{Call, Error, RequestId, Wanted};
+use mpd_handle::{Call, Error, Hardness, RequestId, Wanted};
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rundir::RunDir;
 use mpd_io::slots::{self, GLOBAL_VARIABLE, LOCAL_VARIABLE};
@@ -51,6 +52,16 @@ impl Held {
             order: None,
             next_order: Instant::now(),
         })
+    }
+
+    /// The number of its requests.
+    pub(super) const fn count(&self) -> u32 {
+        self.wanted.count
+    }
+
+    /// Whether it waits in the queue.
+    pub(super) fn waits(&self) -> bool {
+        self.owner.is_some() && !self.call.is_granted()
     }
 
     /// Whether nothing is left to do.
@@ -128,6 +139,28 @@ pub(super) fn hosts(parts: &[Part]) -> Vec<String> {
     parts.iter().flat_map(each).collect()
 }
 
+/// The allocations of a call, each with its first request.
+///
+/// # Errors
+/// A pattern or a string is invalid.
+pub(super) fn allocations(
+    first: RequestId,
+    wanted: Wanted,
+) -> Result<VecDeque<(RequestId, Wanted)>, Error> {
+    if wanted.hardness != Hardness::Hard {
+        request(&wanted)?;
+        return Ok([(first, wanted)].into());
+    }
+    let one = |index: usize| {
+        let of = |texts: &[String]| texts.get(index).cloned().into_iter().collect();
+        let (nodes, local) = (of(&wanted.nodes), of(&wanted.local));
+        let one = Wanted { count: 1, nodes, local, ..wanted.clone() };
+        request(&one)?;
+        Ok((first.plus(index), one))
+    };
+    (0..wanted.count as usize).map(one).collect()
+}
+
 fn request(wanted: &Wanted) -> Result<(AllocRequest, Strings), Error> {
     let invalid = |error: &dyn std::fmt::Display| Error::Argument(error.to_string());
     let pattern = |text: &String| text.parse::<Pattern>().map_err(|error| invalid(&error));
@@ -139,7 +172,10 @@ fn request(wanted: &Wanted) -> Result<(AllocRequest, Strings), Error> {
     let arch = wanted.arch.iter().filter(|arch| *arch != "*").map(pattern);
     let request = AllocRequest {
         count: wanted.count,
-        hardness: if wanted.is_soft { Hardness::Soft } else { Hardness::Hard },
+        hardness: match wanted.hardness {
+            Hardness::Hard | Hardness::Gang => data::Hardness::Hard,
+            Hardness::Soft => data::Hardness::Soft,
+        },
         hosts,
         arch: arch.collect::<Result<_, _>>()?,
         width: 1,
@@ -148,8 +184,8 @@ fn request(wanted: &Wanted) -> Result<(AllocRequest, Strings), Error> {
         uid: 0,
         since_us: 0,
     };
-    if request.hosts.len() > mpd_alloc::data::MAX_PATTERNS {
-        let most = mpd_alloc::data::MAX_PATTERNS;
+    if request.hosts.len() > data::MAX_PATTERNS {
+        let most = data::MAX_PATTERNS;
         return Err(Error::Argument(format!(
             "at most {most} requests can have nodes of their own"
         )));
@@ -185,6 +221,27 @@ mod tests {
         assert!(matches!(request(&wanted(&["a b"; 4], None)), Err(Error::Argument(_))));
         let part = |host: &str, slots| Part { host: DaemonName::new(host).unwrap(), slots };
         assert_eq!(hosts_of(&[part("a", 2), part("b", 1), part("a", 1)]), "a a b a");
+    }
+
+    #[test]
+    fn a_hard_call_has_an_allocation_for_each_request_and_others_have_one() {
+        let wanted = |hardness| Wanted {
+            count: 2,
+            hardness,
+            nodes: vec!["h1".to_owned(), "*".to_owned()],
+            local: vec!["a".to_owned(), "b".to_owned()],
+            ..Wanted::default()
+        };
+        let all = allocations(RequestId(5), wanted(Hardness::Hard)).unwrap();
+        let shown =
+            all.iter().map(|(id, one)| (id.0, one.count, &one.nodes[0][..], &one.local[0][..]));
+        assert_eq!(shown.collect::<Vec<_>>(), [(5, 1, "h1", "a"), (6, 1, "*", "b")]);
+        for hardness in [Hardness::Gang, Hardness::Soft] {
+            assert_eq!(allocations(RequestId(5), wanted(hardness)).unwrap().len(), 1);
+        }
+        let wrong =
+            Wanted { nodes: vec!["h1".to_owned(), "a b".to_owned()], ..wanted(Hardness::Hard) };
+        assert!(matches!(allocations(RequestId(5), wrong), Err(Error::Argument(_))));
     }
 
     fn hosts_of(parts: &[Part]) -> String {

@@ -4,6 +4,7 @@
 //! the slots are free and the processes end.
 
 mod held;
+mod later;
 mod notices;
 mod process;
 mod signals;
@@ -36,6 +37,7 @@ use crate::owner::{Change, Lost};
 use crate::tool::own_path;
 
 use held::Held;
+use later::Later;
 use notices::Notices;
 use process::{Process, Start};
 use signals::Orders;
@@ -71,6 +73,7 @@ pub fn run(is_detached: bool) -> Result<ExitCode> {
         signals: Signals::block(&[Signal::SIGCHLD]).context("cannot watch processes")?,
         rundir: RingOptions { ring: None, rundir: None }.rundir()?,
         calls: BTreeMap::new(),
+        later: Later::default(),
         processes: BTreeMap::new(),
         orders: Orders::default(),
         notices: None,
@@ -90,6 +93,8 @@ struct Helper {
     rundir: RunDir,
     /// By their first requests.
     calls: BTreeMap<RequestId, Held>,
+    /// Requests of hard calls that are not in the queue yet.
+    later: Later,
     processes: BTreeMap<RequestId, Process>,
     orders: Orders,
     /// The events of a job that the program wants.
@@ -109,6 +114,7 @@ impl Helper {
             self.review_call(first);
         }
         self.calls.retain(|_, held| !held.is_done());
+        self.queue_later();
         let answers = self.orders.answers();
         let events = self.notices.as_mut().map(Notices::take);
         for message in answers.into_iter().chain(events.into_iter().flatten().flatten()) {
@@ -133,7 +139,8 @@ impl Helper {
         fds.extend(others.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         let ends = self.processes.values().filter_map(Process::patience);
         let patience = self.calls.values().filter_map(Held::patience).chain(ends);
-        let patience = patience.chain(notices.and_then(Notices::patience)).min();
+        let patience = patience.chain(notices.and_then(Notices::patience));
+        let patience = patience.chain(self.later.patience(self.waiting())).min();
         // A millisecond more, so that the time has come then.
         let patience = patience.map(|wait| wait + Duration::from_millis(1));
         let patience = patience.and_then(|wait| PollTimeout::try_from(wait).ok());
@@ -200,9 +207,45 @@ impl Helper {
     }
 
     fn allocate(&mut self, first: RequestId, wanted: Wanted) -> Result<(), Error> {
-        let held = Held::ask(self.rundir.clone(), first, wanted)?;
-        self.calls.insert(first, held);
+        let mut all = held::allocations(first, wanted)?;
+        // Those of earlier calls are first.
+        if self.later.is_empty()
+            && Later::has_room(self.waiting())
+            && let Some((first, wanted)) = all.pop_front()
+        {
+            self.calls.insert(first, Held::ask(self.rundir.clone(), first, wanted)?);
+        }
+        self.later.extend(all);
+        self.queue_later();
         Ok(())
+    }
+
+    /// How many allocations wait in the queue.
+    fn waiting(&self) -> usize {
+        self.calls.values().filter(|held| held.waits()).count()
+    }
+
+    /// Puts requests into the queue, if there is room.
+    fn queue_later(&mut self) {
+        let mut waiting = self.waiting();
+        while let Some((first, wanted)) = self.later.next(waiting) {
+            match Held::ask(self.rundir.clone(), first, wanted.clone()) {
+                Ok(held) => {
+                    self.calls.insert(first, held);
+                    self.later.succeeded();
+                    waiting += 1;
+                }
+                Err(error) => {
+                    // Slots that others of its requests hold come back with their daemon.
+                    let lost = self.later.failed(first, wanted, self.calls.is_empty());
+                    if !lost.is_empty() {
+                        crate::tool::warn("mpdalloc", &error.to_string());
+                    }
+                    lost.into_iter().for_each(|id| self.send(&ToProgram::Ended(id, End::Lost(0))));
+                    return;
+                }
+            }
+        }
     }
 
     /// The call of a request.
@@ -257,6 +300,9 @@ impl Helper {
     }
 
     fn cancel(&mut self, id: RequestId) {
+        if self.later.remove(id) {
+            return self.send(&ToProgram::Ended(id, End::Cancelled));
+        }
         let Some(held) = self.call_of(id) else { return };
         if held.call.cancel(id) {
             held.needs_less();
@@ -348,18 +394,21 @@ impl Helper {
                     self.send(&ToProgram::Ended(id, End::Lost(0)));
                 }
             }
-            AllocNews::Over { end: AllocEnd::Cancelled, .. } => self.over(first, End::Cancelled),
+            AllocNews::Over { end: AllocEnd::Cancelled | AllocEnd::Impossible, .. } => {
+                self.over(first, End::Cancelled);
+            }
             AllocNews::Over { .. } => self.over(first, End::Lost(0)),
         }
     }
 
     /// The owner can do no more.
     fn lost(&mut self, first: RequestId, error: &Lost) {
-        let granted = self.calls.get(&first).is_some_and(|held| held.call.is_granted());
+        let waiting = self.calls.get(&first).filter(|held| !held.call.is_granted());
         if let Lost::Asked(asked) = error
-            && let Some(why) = asked.refusal().filter(|_| !granted)
+            && let Some(count) = waiting.map(Held::count)
+            && let Some(why) = asked.refusal()
         {
-            self.send(&ToProgram::Refused { first, why: why.to_owned() });
+            self.send(&ToProgram::Refused { first, count, why: why.to_owned() });
         }
         self.over(first, End::Lost(0));
     }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use mpd_handle::End;
-use mpd_io::signals;
 use mpd_io::spawn::{Extra, Fate, Spawn, fate_of};
+use mpd_io::{signals, slots};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::Pid;
 
@@ -20,6 +20,13 @@ const MAX_REPORTS: usize = 64 << 10;
 const GRACE: Duration = Duration::from_secs(2);
 /// Descriptor 3 of `mpirun`, as a file.
 const REPORTS: &str = "/dev/fd/3";
+
+/// Variables of an allocation in which the program runs, which are not for its processes.
+const STRINGS: [&str; 3] = [slots::LIST_VARIABLE, slots::GLOBAL_VARIABLE, slots::LOCAL_VARIABLE];
+
+fn is_of(entry: &[u8], name: &str) -> bool {
+    entry.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'='))
+}
 
 /// What to start.
 #[derive(Debug)]
@@ -78,6 +85,8 @@ impl Process {
         let mut argv: Vec<Vec<u8>> = options.map(|word| word.as_bytes().to_vec()).into();
         argv.extend(command(start.path, start.arguments));
         let mut environment = environment();
+        // The program itself may run in an allocation with strings of its own.
+        environment.retain(|entry| !STRINGS.iter().any(|name| is_of(entry, name)));
         environment.extend(start.variables.iter().cloned());
         let mut spawn = Spawn::new(mpirun.as_bytes(), argv, environment)?;
         spawn.in_our_session().die_with_parent();

@@ -51,7 +51,8 @@ fn hold(cli: &AllocCli) -> Result<ExitCode> {
     request.check()?;
     strings.check()?;
     let name = cli.caller.as_deref().unwrap_or("mpdalloc");
-    hold::run((&cli.ring_options, name, cli.quiet), (request, strings), &command(cli))
+    let manner = hold::Manner { quiet: cli.quiet, now: cli.now };
+    hold::run((&cli.ring_options, name, manner), (request, strings), &command(cli))
 }
 
 fn command(cli: &AllocCli) -> Vec<OsString> {
@@ -62,7 +63,7 @@ fn command(cli: &AllocCli) -> Vec<OsString> {
     cli.command.clone()
 }
 
-/// Replaces `-hard`, `-soft` and `-soft LIST` before the command by the options with two dashes.
+/// Replaces `-hard`, `-now`, `-soft` and `-soft LIST` before the command by the options with two dashes.
 fn with_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut all: Vec<OsString> = Vec::new();
     let mut rest = arguments.peekable();
@@ -75,6 +76,7 @@ fn with_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
         };
         match word.to_str() {
             Some("-hard") => all.push("--hard".into()),
+            Some("-now") => all.push("--now".into()),
             Some("-soft" | "--soft") => match rest.next_if(is_list) {
                 Some(list) => {
                     let mut option = OsString::from("--soft=");
@@ -131,6 +133,7 @@ mod tests {
     fn options_with_one_dash_are_those_of_mpi_and_the_command_keeps_its_own() {
         for (given, wanted) in [
             ("mpdalloc -n 4 -hard", "mpdalloc -n 4 --hard"),
+            ("mpdalloc -now a -now", "mpdalloc --now a -now"),
             ("mpdalloc -soft 2:8:2 -n 8 a", "mpdalloc --soft=2:8:2 -n 8 a"),
             ("mpdalloc -n 4 -soft a -soft 1", "mpdalloc -n 4 --soft a -soft 1"),
             ("mpdalloc -soft 1:2:0 a", "mpdalloc --soft=1:2:0 a"),

@@ -21,7 +21,10 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(cli: &CheckCli) -> Result<ExitCode> {
-    let mut names = cli.hosts.clone();
+    let mut names = Vec::new();
+    for text in &cli.hosts {
+        names.extend(mpd_placement::hosts::expand_names(text)?);
+    }
     if let Some(file) = &cli.file {
         names.extend(hosts::read(file)?);
     }

@@ -18,6 +18,15 @@ pub(crate) fn main() -> ExitCode {
 
 fn resolve(cli: &DrainCli) -> Result<Vec<DaemonName>> {
     let view = ask::describe(&cli.common.ring_options.rundir()?, ask::PATIENCE)?;
-    let members = cli.members.iter().map(|text| member::resolve(&view, text));
-    members.collect()
+    let mut members = Vec::new();
+    for text in &cli.members {
+        // Only names with ranges are lists; a daemon may have a name that is no name of a host.
+        if text.contains('[') {
+            let names = mpd_placement::hosts::expand_names(text)?;
+            members.extend(names.iter().map(|name| member::resolve(&view, name)));
+        } else {
+            members.push(member::resolve(&view, text));
+        }
+    }
+    members.into_iter().collect()
 }

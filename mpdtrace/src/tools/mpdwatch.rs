@@ -14,7 +14,7 @@ pub(crate) fn main() -> ExitCode {
 
 fn run(cli: &WatchCli) -> Result<ExitCode> {
     let (rundir, json) = (cli.common.ring_options.rundir()?, cli.common.json);
-    if let Some(job) = cli.job.clone() {
+    if let Some(job) = cli.job.clone().or_else(|| cli.jobid.clone()) {
         job_events::follow(&rundir, job, cli.from, |news| {
             tool::print(&if json { job_news::json(news) } else { job_news::text(news) })
         })?;

@@ -147,6 +147,7 @@ impl LayoutOptions {
             Key::SpawnNice => self.spawning.nice_step.set(nice_step(setting)?, setting)?,
             Key::SpawnPolicy => self.spawning.policy.set(spawn_policy(setting)?, setting)?,
             Key::Wait => self.slots.wait = true,
+            Key::Now => self.slots.now = true,
             _ => {}
         }
         Ok(())

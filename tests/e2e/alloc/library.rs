@@ -68,9 +68,29 @@ fn every_exit_code_is_reported_once() {
 }
 
 #[test]
-fn hard_requests_wait_for_all_slots_and_a_cancelled_request_frees_its_slot_at_once() {
+fn each_hard_request_of_a_call_is_granted_as_soon_as_a_slot_is_free_and_may_be_cancelled() {
+    let ring = Members::with_slots(2, 1);
+    let mut program = ring.scene(1, "hard").input_pipe().start();
+    program.shows("waiting");
+    // They are in the queue one by one.
+    let queue = ring.tool(1, "mpdqueue", &[]).output();
+    assert_eq!(queue.code(0).out().matches("waits:").count(), 2, "{queue}");
+    program.stdin().write_all(b"\n").expect("it reads");
+    program.wait().code(0).quiet().prints("waiting\nhard: state 1\n");
+    ring.all_is_free(1);
+}
+
+#[test]
+fn requests_together_wait_for_all_slots_and_a_cancelled_request_frees_its_slot_at_once() {
     let ring = Members::with_slots(2, 5);
-    ring.scene(1, "hard").output().code(0).quiet().prints("hard: ten\n");
+    ring.scene(1, "gang").output().code(0).quiet().prints("gang: ten\n");
+    ring.all_is_free(1);
+}
+
+#[test]
+fn a_soft_request_for_which_the_ring_has_no_slot_is_cancelled() {
+    let ring = Members::with_slots(2, 1);
+    ring.scene(1, "none").output().code(0).quiet().prints("state 4\nstate 4\nwaits\n");
     ring.all_is_free(1);
 }
 
@@ -111,6 +131,30 @@ fn wrong_calls_are_refused_and_a_running_process_is_cancelled() {
     let ring = Members::with_slots(1, 3);
     let output = ring.scene(1, "wrong").output();
     output.code(0).prints("state 3 code 127\nstate 3 code 126\nstate 4\n").says(&["b :"]);
+    ring.all_is_free(1);
+}
+
+#[test]
+fn a_program_that_changes_its_directory_executes_nothing_from_there() {
+    let ring = Members::with_slots(2, 4);
+    // This compiles the program.
+    ring.scene(1, "nothing").output().code(2);
+    let executed = ring.suite.path("executed");
+    // Where relative paths lead after the change.
+    for place in ["work/other", "work/libraries"] {
+        fs::create_dir_all(ring.suite.path(place)).expect("a directory");
+        let other = ring.suite.path(place).join("mpdalloc");
+        fs::write(&other, format!("#!/bin/sh\ntouch {}\n", executed.display())).expect("a file");
+        fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).expect("a mode");
+    }
+    let tool = PathBuf::from(ring.suite.program("mpdalloc"));
+    let programs = tool.parent().expect("a directory").display().to_string();
+    let program = ring.suite.path("work/program");
+    let run = ring.suite.command(program).arg("soft").env("MPD_RUNDIR", ring.rundir(1));
+    let run = run.env("LD_LIBRARY_PATH", "../libraries").env("SCENE_DIRECTORY", "other");
+    let run = run.env("PATH", format!(".::{programs}:/usr/bin:/bin")).deadline(240);
+    run.output().code(0).quiet().prints("soft: 8 granted, 2 cancelled\n");
+    assert!(!executed.exists());
     ring.all_is_free(1);
 }
 

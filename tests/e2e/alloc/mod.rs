@@ -12,7 +12,7 @@ use crate::run::{Run, Running, wait_until};
 
 impl Members {
     /// Daemons with this number of slots each.
-    fn with_slots(count: usize, slots: u32) -> Self {
+    pub(crate) fn with_slots(count: usize, slots: u32) -> Self {
         Self::new().option(&["--slots", &slots.to_string()]).with(count)
     }
 

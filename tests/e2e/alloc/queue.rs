@@ -100,9 +100,11 @@ fn each_slot_is_on_a_host_that_its_pattern_names() {
     };
     assert_eq!(on("d1,*,d3,*"), "d1:2 d3:1 d2:1");
     assert_eq!(on("^d1"), "d2:2 d3:2");
+    assert_eq!(on("^d[1-1]"), "d2:2 d3:2");
+    assert_eq!(on("d[1,3]"), "d1:1 d3:1 d1:1 d3:1");
     assert_eq!(on("d1,d3"), "d1:1 d3:1 d1:1 d3:1");
     let arch = ring.alloc(1, &["-n", "1", "--arch", "no_such", "true"]).start();
-    arch.tells("the ring has only 0 slots that it may use");
+    arch.tells("waits: the ring has 0 slots that it may use, 1 is wanted");
     drop(arch);
     ring.all_is_free(1);
 }
@@ -118,6 +120,70 @@ fn a_job_waits_for_free_slots_if_it_is_asked_to() {
     holder.wait().code(0);
     let output = waiting.wait();
     output.code(0).prints("ran\nran\n");
+    ring.all_is_free(1);
+}
+
+#[test]
+fn slots_with_ranks_of_a_job_without_an_allocation_are_not_free() {
+    let ring = Members::with_slots(2, 2);
+    let job = ring.mpirun(1, &["-n", "3", "sleep", "600"]).start();
+    wait_until("the ranks run", || ring.suite.running("sleep").len() == 3);
+    wait_until("they are known", || ring.slots(2) == ["d2 2 1 1", "d1 2 2 0"]);
+    // A rank in an allocation counts once. The ranks hold nothing, so the allocation gets the slots.
+    let held = ring.alloc(1, &["-q", "-n", "1", "--hosts", "d2", "mpirun", "sleep", "601"]).start();
+    wait_until("the rank runs", || ring.suite.running("sleep").len() == 4);
+    wait_until("its slot is used", || ring.slots(2) == ["d2 2 2 0", "d1 2 2 0"]);
+    held.send(nix::sys::signal::Signal::SIGTERM);
+    held.wait();
+    job.send(nix::sys::signal::Signal::SIGTERM);
+    job.wait();
+    ring.all_is_free(1);
+}
+
+#[test]
+fn a_request_that_must_not_wait_is_refused() {
+    let ring = Members::with_slots(2, 1);
+    let mut holder = ring.alloc(1, &["-n", "1", "cat"]).input_pipe().start();
+    holder.tells("a1@d1 has d1:1");
+    let refused = |output: &crate::run::Output, why: &str| {
+        output.code(125).prints("").says(&["the slots are not free now", why]);
+    };
+    refused(&ring.alloc(1, &["-n", "2", "-now", "echo", "ran"]).output(), "1 of its slots is free");
+    let job = ring.mpirun(2, &["-wait", "-now", "-n", "2", "echo", "ran"]).output();
+    refused(&job, "1 of its slots is free");
+    let many = ring.alloc(2, &["-n", "3", "--now", "echo", "ran"]).output();
+    refused(&many, "the ring has 2 slots, 3 are wanted");
+    ring.alloc(2, &["-n", "1", "-now", "echo", "ran"]).output().code(0).prints("ran\n");
+    ring.mpirun(2, &["-wait", "-now", "-n", "1", "echo", "ran"]).output().code(0).prints("ran\n");
+    drop(holder.stdin());
+    holder.wait().code(0);
+    ring.all_is_free(1);
+}
+
+#[test]
+fn a_soft_request_without_any_slot_ends_and_a_hard_one_waits_and_says_why() {
+    let ring = Members::with_slots(2, 1);
+    let soft = ring.alloc(1, &["-n", "2", "-soft", "--arch", "nosuch", "true"]).output();
+    soft.code(1).says(&["the ring has no slots that it may use"]).brief();
+    let values = ring.alloc(2, &["-n", "5", "-soft", "4,5", "true"]).output();
+    values.code(1).says(&["the ring has no slots"]).brief();
+    let hard = ring.alloc(1, &["-n", "3", "true"]).start();
+    hard.tells("waits: the ring has 2 slots, 3 are wanted");
+    hard.send(nix::sys::signal::Signal::SIGTERM);
+    hard.wait();
+    ring.all_is_free(1);
+}
+
+#[test]
+fn each_rank_of_an_allocation_has_its_own_string_of_the_scheduler() {
+    let ring = Members::with_slots(2, 2);
+    let script = "echo \"[$MPD_ALLOC_LOCAL]\"; mpirun -l sh -c 'echo \"$MPD_ALLOC_GLOBAL [$MPD_ALLOC_LOCAL]\"'";
+    let words = ["-q", "-n", "4", "--info", "all", "--info-each", "a,b c,,d", "sh", "-c", script];
+    let output = ring.alloc(1, &words).output();
+    let own = ["0: all [a]", "1: all [b c]", "2: all []", "3: all [d]"];
+    // The command has all of them, one per line.
+    assert_eq!(output.code(0).sorted_lines()[1..5], own, "{output}");
+    assert!(output.out().starts_with("[a\nb c\n\nd]\n"), "{output}");
     ring.all_is_free(1);
 }
 

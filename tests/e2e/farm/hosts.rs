@@ -36,12 +36,53 @@ fn all_hosts_of_the_ring_run_tasks() {
 #[test]
 fn only_the_named_hosts_run_tasks() {
     let ring = Members::of(3);
-    let output = ring.farm(&["-j", "1", "--hosts", "d2,d3"], &"sleep 0.02\n".repeat(20)).output();
+    let output = ring.farm(&["-j", "1", "--hosts", "d[2-3]"], &"sleep 0.02\n".repeat(20)).output();
     output.code(0).quiet();
     assert_eq!(hosts(&ring.suite.log()).keys().collect::<Vec<_>>(), ["d2", "d3"]);
     let refused =
         ring.suite.farm(["--hosts", "d9"], "true\n").env("MPD_RUNDIR", ring.rundir(1)).output();
     refused.code(125).says(&["d9", "no member"]).brief();
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn slots_that_allocations_hold_get_no_tasks_until_they_are_free() {
+    let ring = Members::with_slots(2, 2);
+    let hold = |slots: &str, hosts: &str| {
+        let words = ["-n", slots, "--hosts", hosts, "cat"];
+        let holder = ring.tool(1, "mpdalloc", &words).input_pipe().start();
+        wait_until("the slots are held", || holder.stderr().contains(" has "));
+        holder
+    };
+    let first = hold("3", "d1,d1,d2");
+    let input =
+        lines(6, |number| format!("touch r{number}; ls r* | wc -l; sleep 0.2; rm r{number}"));
+    let output = ring.farm(&[], &input).output();
+    output.code(0).quiet().prints(&"1\n".repeat(6));
+    assert_eq!(hosts(&ring.suite.log()).keys().collect::<Vec<_>>(), ["d2"]);
+    std::fs::remove_file(ring.suite.log()).expect("a job log");
+    let second = hold("1", "d2");
+    let refused = ring.farm(&["-now"], "true\n").output();
+    refused.code(125).says(&["the slots are not free now"]).brief();
+    let farm = ring.farm(&[], &lines(4, |_| "echo ran".to_owned())).start();
+    wait_until("it waits", || farm.stderr().contains("waits: allocations hold all slots"));
+    drop(first);
+    farm.wait().code(0).prints(&"ran\n".repeat(4));
+    drop(second);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn an_allocation_that_begins_later_gets_the_slots_of_a_farm_for_itself() {
+    let ring = Members::with_slots(1, 2);
+    let running = "mkdir r.$MPD_FARM_TASK; ls -d r.* | wc -l; sleep 0.1; rmdir r.$MPD_FARM_TASK\n";
+    let farm = ring.farm(&[], &running.repeat(80)).start();
+    wait_until("two run", || farm.stdout().contains('2'));
+    let script = "sleep 3; for i in 1 2 3 4 5 6; do ls -d r.* | wc -l; sleep 0.05; done";
+    let held = ring.tool(1, "mpdalloc", &["-q", "-n", "1", "sh", "-c", script]).output();
+    assert!(held.code(0).out().lines().all(|line| line == "0" || line == "1"), "{held}");
+    farm.wait().code(0);
+    check_each_once(&ring.suite.log(), 80);
     ring.only_daemons_are_left();
 }
 

@@ -247,6 +247,28 @@ fn a_draining_host_gets_no_further_task() {
 }
 
 #[test]
+fn a_host_whose_slots_others_hold_gets_tasks_when_some_are_free() {
+    let mut story = Story::new(0, None);
+    story.input(Input::Member(HostId(0), Membership::Full));
+    story.input(Input::Task(task(1)));
+    story.input(Input::Task(task(2)));
+    story.input(Input::InputEnded);
+    assert_eq!(story.turn(), [], "it waits");
+    assert_eq!(story.input(Input::Member(HostId(0), Membership::Live)), [Output::Start(HostId(0))]);
+    story.input(Input::Up(HostId(0), 1));
+    assert_eq!(story.turn(), [give(0, 1)]);
+    assert_eq!(story.input(Input::Slots(HostId(0), 2)), [Output::Slots(HostId(0), 2)]);
+    assert_eq!(story.turn(), [give(0, 2)]);
+    let back = story.input(Input::Member(HostId(0), Membership::Full));
+    assert_eq!(back, [Output::TakeBack(HostId(0), 1024)]);
+    story.input(Input::Returned(HostId(0), vec![TaskId(2)]));
+    assert_eq!(story.end(0, 1, OK, SECOND), [result(0, 1, OK)]);
+    assert_eq!(story.turn(), [], "a task waits");
+    assert_eq!(story.input(Input::Member(HostId(0), Membership::Live)), []);
+    assert_eq!(story.turn(), [give(0, 2)]);
+}
+
+#[test]
 fn a_halt_soon_lets_tasks_end_and_a_halt_now_kills_them() {
     let mut story = Story::with(2, 9, 0, Some("soon,fail=1"));
     story.turn();

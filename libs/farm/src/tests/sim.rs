@@ -67,6 +67,8 @@ struct Sim {
     mean_ms: u64,
     failing: u64,
     close: Option<Close>,
+    /// Hosts whose slots others hold for a while.
+    full: BTreeSet<HostId>,
 }
 
 impl Sim {
@@ -97,6 +99,7 @@ impl Sim {
             mean_ms,
             failing,
             close: None,
+            full: BTreeSet::new(),
         }
     }
 
@@ -118,6 +121,7 @@ impl Sim {
                 }
                 Output::Give(host, task) => self.send(host, WorkerInput::Task(task)),
                 Output::TakeBack(host, count) => self.send(host, WorkerInput::TakeBack(count)),
+                Output::Slots(host, slots) => self.send(host, WorkerInput::Slots(slots)),
                 Output::Kill(host) => self.send(host, WorkerInput::Kill),
                 Output::Result { task, verdict, .. } => {
                     assert!(
@@ -197,6 +201,10 @@ impl Sim {
     fn host_turn(&mut self, host: HostId) {
         let Some(site) = self.sites.get_mut(&host) else { return };
         if let Some((_, message)) = site.to_worker.pop_front_if(|(at, _)| *at <= self.now) {
+            if let WorkerInput::Slots(slots) = &message {
+                // What runs continues.
+                site.slots = site.slots.max(*slots);
+            }
             site.worker.handle(self.now, message);
             self.obey(host);
             return self.host_turn(host);
@@ -270,8 +278,16 @@ impl Sim {
     /// Faults of hosts, and interrupts.
     fn disturb(&mut self, hosts: u64) {
         let host = HostId(u32::try_from(self.random.below(hosts)).unwrap());
-        match self.random.below(6) {
+        match self.random.below(8) {
             0 | 1 => self.lose(host),
+            6 => {
+                let slots = self.options.per_task + u32::try_from(self.random.below(4)).unwrap();
+                self.tell(Input::Slots(host, slots));
+            }
+            7 => {
+                self.tell(Input::Member(host, Membership::Full));
+                self.full.insert(host);
+            }
             2 => self.tell(Input::Member(host, Membership::Absent)),
             3 => self.tell(Input::Member(host, Membership::Draining)),
             _ => self.tell(Input::Member(host, Membership::Live)),
@@ -307,6 +323,11 @@ fn run(seed: u64) {
         if sim.close.is_none() {
             match sim.next_time() {
                 Some(next) => sim.now = sim.now.max(next),
+                None if !sim.full.is_empty() => {
+                    for host in std::mem::take(&mut sim.full) {
+                        sim.tell(Input::Member(host, Membership::Live));
+                    }
+                }
                 None => panic!("seed {seed}: nothing happens any more: {:?}", sim.farm),
             }
         }

@@ -210,6 +210,7 @@ fn messages_to_a_worker_come_back_and_wrong_bytes_are_refused() {
         ToWorker::Setup { slots: 4, per_task: 1, limit_ms: 1500 },
         ToWorker::Task { id: TaskId(1), command: b"a\nb" },
         ToWorker::TakeBack { count: 5 },
+        ToWorker::Slots { slots: 3 },
         ToWorker::Kill,
     ];
     let mut stream = Vec::new();

@@ -56,6 +56,19 @@ fn a_task_starts_after_its_begin_was_sent() {
 }
 
 #[test]
+fn with_fewer_slots_fewer_tasks_start_and_those_that_run_continue() {
+    let mut worker = worker(2, 1, None);
+    (1..=5).for_each(|id| drop(step(&mut worker, at(0), WorkerInput::Task(task(id)))));
+    step(&mut worker, at(0), WorkerInput::Sent);
+    assert_eq!(step(&mut worker, at(0), WorkerInput::Slots(1)), []);
+    let mut end = |id| step(&mut worker, at(1), WorkerInput::Ended(TaskId(id), Outcome::Exited(0)));
+    assert_eq!(end(1).len(), 1, "only the report");
+    assert_eq!(end(2)[1], Order::Announce(TaskId(3)));
+    let more = step(&mut worker, at(1), WorkerInput::Slots(3));
+    assert_eq!(more, [Order::Announce(TaskId(4)), Order::Announce(TaskId(5))]);
+}
+
+#[test]
 fn tasks_that_have_not_begun_are_returned_from_the_end() {
     let mut worker = worker(1, 1, None);
     (1..=4).for_each(|id| drop(step(&mut worker, at(0), WorkerInput::Task(task(id)))));

@@ -190,6 +190,9 @@ pub struct StartJob {
     pub key: JobKey,
     /// The job's hosts and their ranks.
     pub host_slices: HostSlices,
+    /// What this host has for ranks, by the host file of the boot.
+    #[serde(default, skip_serializing_if = "HostLimits::are_unknown")]
+    pub limits: HostLimits,
     /// The tree index of this manager's host slice; 0 is the root.
     pub tree_index: u32,
     /// Size of the specification that follows; 0 for all managers except the root.
@@ -204,6 +207,25 @@ pub struct StartJob {
     pub spans: Vec<Span>,
 }
 
+/// What a host has for ranks, as the host file of the boot says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostLimits {
+    /// The number of its GPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
+    /// Most ranks of a job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<u32>,
+}
+
+impl HostLimits {
+    /// Whether the host file says nothing.
+    pub fn are_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Manager to daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -215,6 +237,9 @@ pub enum ManagerReport {
     Ranks {
         /// The job's alias.
         alias: Option<String>,
+        /// Whether an allocation holds their slots.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        held: bool,
         /// The ranks.
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
         runs: Vec<RankRun>,

@@ -37,7 +37,7 @@ pub use jobs::{
     RankRun, ReadySpawn, SpawnState,
 };
 pub use manager::{
-    ManagerOrder, ManagerReport, NameAnswer, NameOperation, Opening, Placing, StartJob,
+    HostLimits, ManagerOrder, ManagerReport, NameAnswer, NameOperation, Opening, Placing, StartJob,
 };
 pub use meeting::{MAX_PASSED, MeetingAnswer, MeetingOperation};
 pub use order::{InvalidTmpdir, Launch, OrderAnswer, RingOrder, launch_tmpdir};

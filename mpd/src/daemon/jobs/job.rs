@@ -25,6 +25,8 @@ pub(super) struct Job {
     pub(super) manager: Option<Pid>,
     /// The alias that the user gave the job, as its manager reports.
     pub(super) alias: Option<String>,
+    /// Whether an allocation holds the slots of its ranks.
+    pub(super) held: bool,
     pub(super) runs: Vec<RankRun>,
     /// At the root: the state of the spawns, if there were any.
     pub(super) spawns: Option<SpawnState>,

@@ -32,7 +32,7 @@ use mpd_io::spawn::Fate;
 use mpd_machine::Time;
 use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice, namespace_mark};
 use mpd_wire::message::{
-    ConsoleReply, HostUse, JobPart, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder,
+    ConsoleReply, HostLimits, HostUse, JobPart, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder,
     ManagerReport, Opening, OrderAnswer, RankRun, RunUse, Span, SpawnState, launch_tmpdir,
 };
 use mpd_wire::{DaemonName, Instance, JobId, Rank, RankSet};
@@ -86,6 +86,7 @@ pub(crate) struct Jobs {
     children: Children,
     waiting: Waiting,
     silent: SilentManagers,
+    limits: HostLimits,
     /// When to check again whether unregistered managers live.
     next_look: Option<Time>,
     /// The time of samples of usage.
@@ -111,6 +112,7 @@ impl Jobs {
             children: Children::default(),
             waiting,
             silent: SilentManagers::default(),
+            limits: HostLimits::default(),
             next_look: None,
             clock: Clock::start(),
         };
@@ -119,6 +121,11 @@ impl Jobs {
             jobs.user();
         }
         jobs
+    }
+
+    /// Sets what this host has for ranks.
+    pub(crate) const fn set_limits(&mut self, limits: HostLimits) {
+        self.limits = limits;
     }
 
     fn user(&self) -> &str {
@@ -274,7 +281,7 @@ impl Jobs {
         self.silent.heard(&job);
         match report {
             ManagerReport::Begun => {}
-            ManagerReport::Ranks { alias, runs } => self.running(&job, alias, runs),
+            ManagerReport::Ranks { alias, held, runs } => self.running(&job, (alias, held), runs),
             ManagerReport::Spawns { state } => self.spawning(&job, state),
             ManagerReport::Forgotten { first } => self.forgotten(&job, first),
             ManagerReport::Receivers { can, size } => self.can_receive(&job, can, size),
@@ -304,9 +311,9 @@ impl Jobs {
     }
 
     /// Adds ranks that the manager of a job reports. Ranks beyond the limits are left out of listings.
-    fn running(&mut self, id: &JobId, alias: Option<String>, runs: Vec<RankRun>) {
+    fn running(&mut self, id: &JobId, (alias, held): (Option<String>, bool), runs: Vec<RankRun>) {
         let Some(job) = self.jobs.get_mut(id) else { return };
-        job.alias = alias;
+        (job.alias, job.held) = (alias, held);
         let mut ranks: usize = job.runs.iter().map(|run| run.pids.len()).sum();
         for mut run in runs.into_iter().filter(RankRun::is_sound) {
             ranks += run.pids.len();
@@ -375,6 +382,13 @@ impl Jobs {
         if let Some(job) = self.jobs.get_mut(id) {
             job.receivers = Some((ranks, size));
         }
+    }
+
+    /// The number of ranks here whose slots no allocation holds.
+    pub(crate) fn ranks_without_allocation(&self) -> u32 {
+        let jobs = self.jobs.values().filter(|job| !job.held);
+        let ranks: usize = jobs.flat_map(|job| &job.runs).map(|run| run.pids.len()).sum();
+        u32::try_from(ranks).unwrap_or(u32::MAX)
     }
 
     /// A page of the jobs here, and whether there is another page.
@@ -545,6 +559,7 @@ impl Jobs {
                 connected: false,
                 manager: None,
                 alias: None,
+                held: false,
                 runs: Vec::new(),
                 spawns: None,
                 receivers: None,

@@ -244,10 +244,10 @@ impl Allocations {
         Effect::Post(Input::Send(request, member, payload))
     }
 
-    /// Carries out the order of a member.
+    /// Carries out the order of a member. `ranks`: the ranks here whose slots no allocation holds.
     pub(super) fn ordered(
         &mut self,
-        now: Time,
+        (now, ranks): (Time, u32),
         (own, from): (&DaemonName, &DaemonName),
         payload: &Payload,
     ) -> OrderAnswer {
@@ -264,7 +264,9 @@ impl Allocations {
                 }
                 OrderAnswer::Done
             }
-            Ok(Order::List { page }) => OrderAnswer::Slots(exchange::encode(&self.listing(page))),
+            Ok(Order::List { page }) => {
+                OrderAnswer::Slots(exchange::encode(&self.listing(page, ranks)))
+            }
             Ok(Order::Granted { id, uid }) => self.granted_here(&id, uid),
             Ok(Order::Cancel { id, uid }) => self.cancel(id, uid),
             Err(e) => {
@@ -397,10 +399,10 @@ impl Allocations {
     }
 
     /// One page of the slots and requests of this host.
-    fn listing(&self, wanted: u32) -> Listing {
+    fn listing(&self, wanted: u32, ranks: u32) -> Listing {
         let (slots, used) = self.machine().slots();
         let (entries, more) = page(self.machine().entries(), wanted);
-        Listing { slots, used, entries, more }
+        Listing { slots, used, ranks, entries, more }
     }
 
     /// Handles the answers to a request.
@@ -442,8 +444,9 @@ impl Allocations {
     ) -> Vec<Effect> {
         let listed = pages::page(ring, page, answers, |host, answer| match answer {
             OrderAnswer::Slots(payload) => {
-                let Listing { slots, used, entries, more } = exchange::decode(&payload).ok()?;
-                Some((HostSlots { host: host.clone(), slots, used, entries }, more))
+                let Listing { slots, used, ranks, entries, more } =
+                    exchange::decode(&payload).ok()?;
+                Some((HostSlots { host: host.clone(), slots, used, ranks, entries }, more))
             }
             _ => None,
         });
@@ -593,7 +596,7 @@ mod tests {
             count: u32::MAX,
             since_us: u64::MAX,
             ticket: Some(u64::MAX),
-            why: Some(Why::TooFewExist { slots: u32::MAX }),
+            why: Some(Why::TooFewExist { slots: u32::MAX, wanted: u32::MAX }),
             slots: Some(u32::MAX),
             hosts: vec![Part { host: long, slots: u32::MAX }; MAX_LISTED_HOSTS],
             ends_us: Some(u64::MAX),
@@ -606,7 +609,8 @@ mod tests {
         for number in 0.. {
             let (entries, more) = page((0..9).map(entry), number);
             seen.extend(entries.iter().map(|entry| entry.id.number()));
-            let listing = Listing { slots: u32::MAX, used: u32::MAX, entries, more };
+            let (slots, used, ranks) = (u32::MAX, u32::MAX, u32::MAX);
+            let listing = Listing { slots, used, ranks, entries, more };
             let answer = OrderAnswer::Slots(exchange::encode(&listing));
             assert!(serde_json::to_vec(&answer).unwrap().len() <= MAX_ANSWER);
             if !more {

@@ -40,7 +40,8 @@ impl Membership {
                     RingOrder::Slots(payload) => {
                         let own = self.pump.machine().name();
                         let from = sender.map_or(own, |sender| &sender.origin);
-                        self.allocations.ordered(turn.now, (own, from), &payload)
+                        let ranks = turn.jobs.ranks_without_allocation();
+                        self.allocations.ordered((turn.now, ranks), (own, from), &payload)
                     }
                     _ => self.execute(turn, order, hops),
                 }

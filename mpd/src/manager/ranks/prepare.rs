@@ -7,6 +7,7 @@ use std::path::Path;
 
 use mpd_debug::shim::Abilities;
 use mpd_io::locate;
+use mpd_io::slots::{LIST_VARIABLE, LOCAL_VARIABLE};
 use mpd_io::spawn::Spawn;
 use mpd_io::sweep::COOKIE;
 use mpd_placement::binding::Bindings;
@@ -110,7 +111,8 @@ pub(crate) fn prepare(
     let spec = context.spec;
     check_descriptors(context, ranks)?;
     let bindings = resources::bindings(&spec.placement, context.running, ranks)?;
-    let gpus = resources::gpus(context)?;
+    resources::check_limit(context, ranks)?;
+    let gpus = resources::gpus(context, ranks)?;
     let mut launches = BTreeMap::new();
     for &rank in ranks {
         let number = spec.argset_of(rank);
@@ -201,8 +203,10 @@ fn spawn_of(
     let RanksContext { spec, order, .. } = context;
     let nul = |_| "a NUL byte in the job".to_owned();
     let given = &spec.environments[argset.environment as usize];
-    let mut environment: Vec<Vec<u8>> =
-        given.iter().filter(|v| !is_set_by_manager(v)).cloned().collect();
+    let has_strings = strings_of(given).is_some();
+    let is_string = |variable: &[u8]| has_strings && value_of(variable, LOCAL_VARIABLE).is_some();
+    let is_kept = |variable: &&Vec<u8>| !is_set_by_manager(variable) && !is_string(variable);
+    let mut environment: Vec<Vec<u8>> = given.iter().filter(is_kept).cloned().collect();
     name_this_host(&mut environment, order);
     let crowded = mpd_io::cpus::are_fewer_than(context.running + ranks_here);
     let wanted = for_libraries(given, crowded);
@@ -278,6 +282,29 @@ fn for_libraries(
 fn is_set_by_manager(variable: &[u8]) -> bool {
     let name = variable.split(|&b| b == b'=').next().unwrap_or_default();
     SET_BY_MANAGER.iter().any(|ours| ours.as_bytes() == name)
+}
+
+fn value_of<'a>(variable: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    variable.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
+}
+
+/// The strings of the scheduler about each process of an allocation, if its command has started the job.
+fn strings_of(given: &[Vec<u8>]) -> Option<&[u8]> {
+    given.iter().find_map(|variable| value_of(variable, LIST_VARIABLE))?;
+    given.iter().find_map(|variable| value_of(variable, LOCAL_VARIABLE))
+}
+
+/// The variable with the string of the scheduler about this rank, which is a line of those of all ranks.
+pub(crate) fn variable_of_scheduler(spec: &JobSpec, rank: Rank) -> Option<(&'static str, String)> {
+    let argset = &spec.argsets[spec.argset_of(rank)];
+    let own = own_string(&spec.environments[argset.environment as usize], rank)?;
+    Some((LOCAL_VARIABLE, own))
+}
+
+fn own_string(given: &[Vec<u8>], rank: Rank) -> Option<String> {
+    let mut strings = strings_of(given)?.split(|byte| *byte == b'\n');
+    let own = strings.nth(usize::try_from(rank.0).ok()?)?;
+    Some(String::from_utf8_lossy(own).into_owned())
 }
 
 /// The variables that differ from rank to rank; `local` is the rank's index on this host.
@@ -417,6 +444,22 @@ mod tests {
         let polls = "OMPI_MCA_mpi_oversubscribe=0";
         let given = ["I_MPI_SPAWN=off", "I_MPI_WAIT_MODE=0", mpich, polls];
         assert_eq!(reported(&given, true), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_rank_has_its_own_string_of_the_scheduler() {
+        let of = |variables: &[&str], rank| {
+            let given: Vec<Vec<u8>> =
+                variables.iter().map(|text| text.as_bytes().to_vec()).collect();
+            own_string(&given, Rank(rank))
+        };
+        let both = ["MPD_ALLOC_LOCAL=a\nb c", "MPD_ALLOC_SLOTS=h1:2"];
+        assert_eq!(of(&both, 0).as_deref(), Some("a"));
+        assert_eq!(of(&both, 1).as_deref(), Some("b c"));
+        assert_eq!(of(&both, 2), None);
+        // A process of a program with libmpd has its string already.
+        assert_eq!(of(&["MPD_ALLOC_LOCAL=a"], 0), None);
+        assert_eq!(of(&["MPD_ALLOC_SLOTS=h1:2"], 0), None);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The reports about the ranks here to the daemon, for listings of jobs.
 
+use mpd_io::slots::USED_VARIABLE;
 use mpd_wire::RankSet;
-use mpd_wire::job::World as Numbers;
+use mpd_wire::job::{JobSpec, World as Numbers};
 use mpd_wire::message::{MAX_RUN, ManagerReport, RankRun};
 
 use super::Ranks;
@@ -52,12 +53,23 @@ impl Ranks {
             }));
         }
         let alias = turn.job.spec.alias.clone().filter(|alias| alias.len() <= MAX_ALIAS);
+        let held = is_in_allocation(&turn.job.spec);
+        let report = |runs| ManagerReport::Ranks { alias: alias.clone(), held, runs };
         if reports.is_empty() && spawned.is_none() {
             // The alias of the job counts even if the job has no rank here.
-            turn.send_to_daemon(ManagerReport::Ranks { alias: alias.clone(), runs: Vec::new() });
+            turn.send_to_daemon(report(Vec::new()));
         }
         for run in reports {
-            turn.send_to_daemon(ManagerReport::Ranks { alias: alias.clone(), runs: vec![run] });
+            turn.send_to_daemon(report(vec![run]));
         }
     }
+}
+
+/// Whether a job was started in an allocation.
+fn is_in_allocation(spec: &JobSpec) -> bool {
+    let mut variables = spec.environments.iter().flatten();
+    variables.any(|variable| {
+        let value = variable.strip_prefix(USED_VARIABLE.as_bytes());
+        value.is_some_and(|rest| rest.first() == Some(&b'='))
+    })
 }

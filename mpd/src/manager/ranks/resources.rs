@@ -34,10 +34,24 @@ pub(super) fn bindings(
     Bindings::plan_after(placement, &allowed, running, ranks).map_err(|e| failed(e.to_string()))
 }
 
-/// The GPUs of this host for its ranks, if ranks get GPUs.
-pub(super) fn gpus(context: RanksContext<'_>) -> Result<Option<Gpus>, Failure> {
+/// Checks that this host takes so many ranks, by the host file with which its daemon was started. The host list of a job was
+/// checked when the job was placed.
+pub(super) fn check_limit(context: RanksContext<'_>, ranks: &[Rank]) -> Result<(), Failure> {
+    let Some(max) = context.order.limits.max else { return Ok(()) };
+    let count = context.running + ranks.len();
+    if ranks.is_empty() || count <= usize::try_from(max).unwrap_or(usize::MAX) {
+        return Ok(());
+    }
+    let problem = format!("{count} processes are more than its limit of {max} (max_slots)");
+    Err(Failure::Suite { problem })
+}
+
+/// The GPUs of this host for its ranks, if ranks get GPUs. Their number is that of the job's host list. Otherwise it is that of the
+/// host file of the boot, or that of the devices here.
+pub(super) fn gpus(context: RanksContext<'_>, ranks: &[Rank]) -> Result<Option<Gpus>, Failure> {
     let RanksContext { spec, order, .. } = context;
-    if spec.placement.gpus.is_none() {
+    // The host of the root manager may have no rank.
+    if spec.placement.gpus.is_none() || ranks.is_empty() {
         return Ok(None);
     }
     let own = order.host_slices.get(order.tree_index as usize).map(|slice| &slice.member);
@@ -45,6 +59,7 @@ pub(super) fn gpus(context: RanksContext<'_>) -> Result<Option<Gpus>, Failure> {
     let mut lists = lists.chain(std::iter::once(&spec.placement.hosts[..]));
     let is_origin = order.tree_index == 0;
     let named = own.and_then(|own| lists.find_map(|list| gpus_of(list, own, is_origin)));
+    let named = named.or(order.limits.gpus);
     let found = named.map_or_else(gpus::here, Gpus::of_number);
     match found.count() {
         0 => Err(Failure::Suite {

@@ -333,6 +333,8 @@ fn variables_of_rank(
     let mut variables = prepare::variables_of((&world.spec, &job.groups), own, local);
     variables.extend(prepare::lines_of(variables_of(job, world, rank)));
     variables.extend(prepare::lines_of(prepare::variables_of_binding(world.cpus_of(rank))));
+    let string = prepare::variable_of_scheduler(&world.spec, own);
+    variables.extend(prepare::lines_of(string.into_iter().collect()));
     if let Some((gpus, running)) = gpus {
         let of_gpus = prepare::variables_of_gpus(&world.spec, (own, running + local), gpus);
         variables.extend(prepare::lines_of(of_gpus));

@@ -394,15 +394,23 @@ fn refusal(result: &Result<Request, Usage>) -> String {
 fn a_job_waits_for_a_slot_of_each_process_unless_it_is_in_an_allocation() {
     let wait = |line: &str| format!("{:?}", run(line).wait);
     assert_eq!(wait("-n 4 p"), "None");
-    assert_eq!(wait("-n 4 -wait p : -n 2 q"), "Some(Wait { count: 6, width: 1, hosts: \"\" })");
+    assert_eq!(
+        wait("-n 4 -wait p : -n 2 q"),
+        "Some(Wait { count: 6, width: 1, hosts: \"\", now: false })"
+    );
     assert_eq!(
         wait("-n 3 -wait -hosts a:2,b:1 p"),
-        "Some(Wait { count: 3, width: 1, hosts: \"a,a,b\" })"
+        "Some(Wait { count: 3, width: 1, hosts: \"a,a,b\", now: false })"
     );
     assert_eq!(
         wait("-n 3 -wait -bind-to core:2 p"),
-        "Some(Wait { count: 3, width: 2, hosts: \"\" })"
+        "Some(Wait { count: 3, width: 2, hosts: \"\", now: false })"
     );
-    assert_eq!(run_by(&in_allocation("-wait p")).wait, None);
+    assert_eq!(
+        wait("-n 3 -wait -now p"),
+        "Some(Wait { count: 3, width: 1, hosts: \"\", now: true })"
+    );
+    assert_eq!(problem_of(&["-now", "p"]), "-now needs -wait");
+    assert_eq!(run_by(&in_allocation("-wait -now p")).wait, None);
     assert_eq!(problem_of(&["-wait", "-ppn", "2", "p"]), "-wait and -ppn contradict each other");
 }
