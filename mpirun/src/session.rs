@@ -10,11 +10,13 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use mpd_debug::numbers::Numbers;
 use mpd_io::clock::Clock;
+use mpd_io::oom;
 use mpd_io::signals::Signals;
 use mpd_io::watch::watch;
 use mpd_io::{terminal, tree};
 use mpd_machine::Pump;
 use mpd_wire::RankSet;
+use mpd_wire::job::exit;
 use nix::sys::signal::{Signal, raise};
 use nix::unistd::Pid;
 
@@ -108,6 +110,7 @@ pub fn accompany(
     signals: Signals,
 ) -> Result<Finished> {
     let spec = &job.spec;
+    let began = oom::log_time();
     let poll = Poll::new().context("cannot make an event queue")?;
     let clock = Clock::start();
     let numbers = || job.numbers.clone().unwrap_or_else(|| Numbers::of_job(spec.size()));
@@ -136,6 +139,7 @@ pub fn accompany(
     while !session.run().is_over() {
         session.turn()?;
     }
+    session.explain_loss(began);
     session.wait_for_close();
     let own = session
         .debug_console
@@ -292,6 +296,21 @@ impl Console<'_> {
             match order {
                 SessionAction::Send(input) => self.link.send(&input),
                 SessionAction::Kill => self.report(Input::Kill),
+            }
+        }
+    }
+
+    /// Reports that the kernel has killed a manager of this host for lack of memory, if the job was lost.
+    fn explain_loss(&mut self, began: Duration) {
+        const MANAGER: &str = "mpdman";
+        if !self.link.is_closed() || self.code != exit::SUITE {
+            return;
+        }
+        for victim in oom::victims(began).into_iter().flatten() {
+            if victim.name == MANAGER {
+                let pid = victim.pid;
+                self.messages
+                    .print(&format!("memory ran out: the kernel has killed manager {pid}"));
             }
         }
     }

@@ -10,6 +10,7 @@ use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
 use crate::procfile;
+use crate::spawn::Fate;
 
 /// The kernel kills a rank before its manager: the manager reports the reason and cleans up.
 pub const OF_RANKS: i16 = 500;
@@ -73,6 +74,15 @@ pub fn victims(since: Duration) -> Option<Vec<Victim>> {
     }
     let log = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
     victims_in(log.ok()?, since)
+}
+
+/// Whether the kernel's log says that it has killed a child, which has just been reaped, for lack of memory.
+pub fn is_victim(pid: Pid, fate: Option<Fate>) -> bool {
+    /// The record is this old at most. Numbers of processes are reused later.
+    const RECENT: Duration = Duration::from_secs(10);
+    let is_killed = matches!(fate, Some(Fate::Killed { signal: libc::SIGKILL, .. }));
+    let recent = || victims(log_time().saturating_sub(RECENT)).into_iter().flatten();
+    is_killed && recent().any(|victim| victim.pid == pid.as_raw())
 }
 
 /// Each read returns one record. Records that were overwritten meanwhile are left out.

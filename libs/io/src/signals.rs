@@ -395,9 +395,9 @@ mod tests {
         }
         signals.wait(Duration::from_secs(60));
         assert_eq!(signals.pending(), [libc::SIGUSR1]);
-        assert_eq!(signals.pending(), []);
+        assert!(signals.pending().is_empty());
         signals.note_readable();
-        assert_eq!(signals.pending(), []);
+        assert!(signals.pending().is_empty());
     }
 
     /// The children of a thread of this process.
@@ -438,7 +438,7 @@ mod tests {
                 is_before
             });
             hits += i32::from(is_before);
-            assert_eq!(signals.pending(), [], "the handler has noted nothing");
+            assert!(signals.pending().is_empty(), "the handler has noted nothing");
         }
         raise(Signal::SIGUSR1).unwrap();
         assert_eq!(signals.pending(), [libc::SIGUSR1], "it is still there");

@@ -47,43 +47,66 @@ pub fn with_enough_stack<R, W: FnOnce() -> R>(work: W) -> R {
     }
 }
 
-/// Calls `entry(data)` on the stack that ends at `top`.
-///
-/// # Safety
-/// `top` is aligned to 16 and is the end of writable memory that no other code uses; `entry` may be called with `data`.
-unsafe fn call_on(
-    top: *mut libc::c_void,
-    entry: extern "C" fn(*mut libc::c_void),
-    data: *mut libc::c_void,
-) {
-    // SAFETY: by the caller's promise. The old stack pointer is kept in a register that a callee preserves.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        std::arch::asm!(
-            "mov r12, rsp",
-            "mov rsp, {top}",
-            "call {entry}",
-            "mov rsp, r12",
-            top = in(reg) top,
-            entry = in(reg) entry,
-            in("rdi") data,
-            out("r12") _,
-            clobber_abi("C"),
-        );
-        #[cfg(target_arch = "aarch64")]
-        std::arch::asm!(
-            "mov x20, sp",
-            "mov sp, {top}",
-            "blr {entry}",
-            "mov sp, x20",
-            top = in(reg) top,
-            entry = in(reg) entry,
-            in("x0") data,
-            out("x20") _,
-            clobber_abi("C"),
-        );
-    }
+unsafe extern "C" {
+    /// Calls `entry(data)` on the stack that ends at `top`.
+    ///
+    /// # Safety
+    /// `top` is aligned to 16 and is the end of writable memory that no other code uses; `entry` may be called with `data`.
+    #[link_name = "mpd_call_on"]
+    fn call_on(
+        top: *mut libc::c_void,
+        entry: extern "C" fn(*mut libc::c_void),
+        data: *mut libc::c_void,
+    );
 }
+
+// The frame pointer keeps the old stack, and the directives say so: a backtrace, which errors may make, continues there.
+// Otherwise it would read behind the end of the new stack.
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(
+    ".pushsection .text.mpd_call_on,\"ax\",@progbits",
+    ".type mpd_call_on,@function",
+    "mpd_call_on:",
+    ".cfi_startproc",
+    "push rbp",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbp, -16",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "mov rsp, rdi",
+    "mov rdi, rdx",
+    "call rsi",
+    "mov rsp, rbp",
+    "pop rbp",
+    ".cfi_def_cfa rsp, 8",
+    "ret",
+    ".cfi_endproc",
+    ".size mpd_call_on, . - mpd_call_on",
+    ".popsection",
+);
+#[cfg(target_arch = "aarch64")]
+std::arch::global_asm!(
+    ".pushsection .text.mpd_call_on,\"ax\",@progbits",
+    ".type mpd_call_on,@function",
+    "mpd_call_on:",
+    ".cfi_startproc",
+    "stp x29, x30, [sp, #-16]!",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset x29, -16",
+    ".cfi_offset x30, -8",
+    "mov x29, sp",
+    ".cfi_def_cfa_register x29",
+    "mov sp, x0",
+    "mov x0, x2",
+    "blr x1",
+    "mov sp, x29",
+    "ldp x29, x30, [sp], #16",
+    ".cfi_def_cfa sp, 0",
+    "ret",
+    ".cfi_endproc",
+    ".size mpd_call_on, . - mpd_call_on",
+    ".popsection",
+);
 
 /// Which of 0, 1 and 2 were closed when this process began, a bit for each.
 static CLOSED_AT_START: AtomicU8 = AtomicU8::new(0);
@@ -196,7 +219,26 @@ pub unsafe fn begin(count: c_int, arguments: *const *mut c_char, serve: fn() -> 
 
 #[cfg(test)]
 mod tests {
+    use nix::sys::resource::setrlimit;
+
     use super::*;
+
+    #[test]
+    fn a_backtrace_of_work_on_another_stack_includes_its_caller() {
+        let (_, hard) = getrlimit(Resource::RLIMIT_STACK).unwrap();
+        setrlimit(Resource::RLIMIT_STACK, ENOUGH_STACK as u64 / 2, hard).unwrap();
+        let own = std::hint::black_box(0_u8);
+        let own = (&raw const own).addr();
+        let (elsewhere, trace) = with_enough_stack(|| {
+            let used = [0_u8; ENOUGH_STACK];
+            let distance = std::hint::black_box(&used).as_ptr().addr().abs_diff(own);
+            (distance > 2 * ENOUGH_STACK, std::backtrace::Backtrace::force_capture().to_string())
+        });
+        assert!(elsewhere, "it has a stack of its own");
+        for frame in ["carry_out", "with_enough_stack", "a_backtrace_of_work_on_another_stack"] {
+            assert!(trace.contains(frame), "{frame}: {trace}");
+        }
+    }
 
     #[test]
     fn variables_are_not_removed_while_another_thread_may_read_them() {

@@ -90,8 +90,8 @@ impl Children {
         self.killing
     }
 
-    /// Reaps children up to the first one that was not a helper, and returns that one.
-    pub(super) fn reap(&mut self) -> Option<Pid> {
+    /// Reaps children up to the first one that was not a helper, and returns that one and its fate, if that is known.
+    pub(super) fn reap(&mut self) -> Option<(Pid, Option<Fate>)> {
         while let Dead::Child(pid) = tree::next_dead() {
             let fate = tree::reap(pid);
             if let Some(awaited) = self.awaited.get_mut(&pid) {
@@ -99,7 +99,7 @@ impl Children {
             }
             self.inherited.remove(&pid);
             if !self.helpers.remove(&pid) {
-                return Some(pid);
+                return Some((pid, fate));
             }
         }
         None

@@ -27,6 +27,7 @@ use anyhow::{Result, bail};
 use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
+use mpd_io::oom;
 use mpd_io::rundir::{RunDir, user_name};
 use mpd_io::spawn::Fate;
 use mpd_machine::Time;
@@ -598,12 +599,17 @@ impl Jobs {
     /// reports, then calls [`Jobs::manager_died`].
     pub(crate) fn reap(&mut self, now: Time) -> Option<JobId> {
         loop {
-            let pid = self.children.reap()?;
+            let (pid, fate) = self.children.reap()?;
             if self.waiting.died(pid, now) {
                 continue;
             }
             let is_it = |(id, job): (&JobId, &Job)| (job.manager == Some(pid)).then(|| id.clone());
             if let Some(id) = self.jobs.iter().find_map(is_it) {
+                if oom::is_victim(pid, fate) {
+                    log::error!(
+                        "job {id}: memory ran out: the kernel has killed its manager {pid}"
+                    );
+                }
                 return Some(id);
             }
         }
