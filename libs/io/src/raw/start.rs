@@ -65,6 +65,8 @@ unsafe extern "C" {
 #[cfg(target_arch = "x86_64")]
 std::arch::global_asm!(
     ".pushsection .text.mpd_call_on,\"ax\",@progbits",
+    ".globl mpd_call_on",
+    ".hidden mpd_call_on",
     ".type mpd_call_on,@function",
     "mpd_call_on:",
     ".cfi_startproc",
@@ -87,6 +89,8 @@ std::arch::global_asm!(
 #[cfg(target_arch = "aarch64")]
 std::arch::global_asm!(
     ".pushsection .text.mpd_call_on,\"ax\",@progbits",
+    ".globl mpd_call_on",
+    ".hidden mpd_call_on",
     ".type mpd_call_on,@function",
     "mpd_call_on:",
     ".cfi_startproc",
