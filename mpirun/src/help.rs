@@ -31,6 +31,7 @@ pub fn short(name: &str) -> String {
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "  {}", example.replacen("mpirun", name, 1));
     }
+    let _ = writeln!(text, "\nCompatible with {}.", launchers(name));
     text
 }
 
@@ -120,9 +121,14 @@ pub(crate) const EVERYWHERE_MEANS: [&str; 9] =
 /// the options of the launcher that they find. Under the name of another launcher it has the words of this launcher
 /// only. Intel MPI is not named, because scripts that find it also search for the faults of its versions.
 pub fn version(name: &str) -> String {
-    let words = Dialect::of_program(name)
-        .map_or("HYDRA of MPICH and OpenRTE of Open MPI", Dialect::words_of_version);
+    let words = launchers(name);
     format!("{name} (MPD, compatible with {words}) {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// The launchers whose options this name has, by the words for which scripts search the version and the help.
+fn launchers(name: &str) -> &'static str {
+    Dialect::of_program(name)
+        .map_or("HYDRA of MPICH and OpenRTE of Open MPI", Dialect::words_of_version)
 }
 
 /// Notes for the full help that are not in the table of options.

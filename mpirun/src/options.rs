@@ -5,7 +5,7 @@
 /// The setting that an option makes. Several options can make the same setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// `-abort-scope`: whether the failure of a connected job ends this one.
+    /// `-abort-scope`: what ends with a rank that fails.
     AbortScope,
     /// `-a`: the job's alias.
     Alias,
@@ -167,6 +167,8 @@ pub enum Key {
     Singleton,
     /// `-soft`.
     Soft,
+    /// `-spawn-depth`.
+    SpawnDepth,
     /// `-spawn-limit`.
     SpawnLimit,
     /// `-spawn-nice`.
@@ -423,6 +425,8 @@ pub static OPTIONS: &[Opt] = {
         "run at most K processes of the job for each slot of a host; further spawns wait in their order until a slot is \
          free or a host joins the ring; a process occupies no slot while it waits for a spawn, or for processes \
          that it has spawned"),
+    opt(Hosts, Key::SpawnDepth, &["spawn-depth"], &["N"],
+        "let a chain of spawns have at most N worlds, each spawned by the one before (100); a further spawn fails"),
     opt(Hosts, Key::SpawnNice, &["spawn-nice"], &["N"],
         "add N (-20 to 19) to the niceness of spawned processes, for each level of the tree of spawns; the highest is 19"),
     opt(Hosts, Key::Group, &["g"], &["K"],
@@ -538,9 +542,11 @@ pub static OPTIONS: &[Opt] = {
     opt(Ending, Key::ContinueOnFailure, &["disable-auto-cleanup", "k"], &[],
         "like -on-failure continue, but without messages about failed ranks (-v prints them); the exit \
          code is that of the first failed rank"),
-    opt(Ending, Key::AbortScope, &["abort-scope"], &["world|connected"],
-        "connected: end this job if a job fails with which its ranks are connected (MPI_Comm_connect, \
-         MPI_Comm_accept); world (default): let it run"),
+    opt(Ending, Key::AbortScope, &["abort-scope"], &["job|world|connected"],
+        "what ends with a rank that fails. job (default): all ranks of this job, except worlds that have disconnected \
+         (MPI_Comm_disconnect of Open MPI; PMI-2, PMIx); world: only its world, so that spawned processes and their \
+         spawners do not end each other, for MPI libraries that do not report a disconnect; connected: like job, and \
+         this job also ends if a job fails with which its ranks are connected (MPI_Comm_connect, MPI_Comm_accept)"),
     opt(Ending, Key::AllowAlone, &["allow-alone"], &[],
         "accept that each rank ran alone, as rank 0 of 1, because its MPI library does not speak PMI (Open \
          MPI); without this option, mpirun reports it at the end and returns 1"),

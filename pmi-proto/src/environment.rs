@@ -12,14 +12,15 @@
 /// Two decisions:
 ///
 /// * `HYDRA_*` and `MPIEXEC_*` stay, as do `MPIR_CVAR_*`, `I_MPI_*` and `OMPI_MCA_*`: users set them, and no launcher
-///   does for its ranks. Three of `OMPI_MCA_*` are removed: they say how a rank is bound, and that its host is crowded. A second mpirun inside the job also obeys `MPIEXEC_TIMEOUT`, as under Hydra. `PMI_DEBUG` and
-///   `PMIX_MCA_*` are removed with their families, although users may set them. In those families it is safer to
-///   remove too much, and a user can name a variable to mpirun.
+///   does for its ranks. Three of `OMPI_MCA_*` are removed: they say how a rank is bound, and that its host is crowded. A second mpirun inside the job also obeys `MPIEXEC_TIMEOUT`, as under Hydra. `PMIX_MCA_*` stay
+///   too: they are the parameters of the PMIx library. `PMI_DEBUG` is removed with its family, although users may set
+///   it. In those families it is safer to remove too much, and a user can name a variable to mpirun.
 /// * Slurm's allocation (`SLURM_JOB_ID`, `SLURM_JOB_NODELIST`, …) stays, because the job still belongs to it. The
 ///   variables about mpirun's own rank and step are removed, because they do not describe its ranks.
 pub fn is_launcher_variable(name: &[u8]) -> bool {
     EXACT.iter().any(|exact| exact.as_bytes() == name)
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
+            && !name.starts_with(b"PMIX_MCA_")
 }
 
 const PREFIXES: &[&str] = &[
@@ -108,6 +109,7 @@ mod tests {
             "HYDRA_LAUNCHER",
             "I_MPI_SPAWN",
             "OMPI_MCA_btl",
+            "PMIX_MCA_gds",
             "SLURM_JOB_ID",
             "SLURM_JOBID",
             "SLURM_NODELIST",

@@ -97,7 +97,11 @@ pub enum ProtocolError {
         length: usize,
     },
     /// The port of a name is longer than the room that MPI programs provide for one.
-    #[error("{command}: a port of {length} bytes, at most {} are allowed", MAX_PORT - 1)]
+    #[error(
+        "{command}: a port of {length} bytes, at most {} are allowed, which MPI programs have room for; names of \
+         MPICH are short with MPIR_CVAR_CH4_NETMOD=ofi",
+        MAX_PORT - 1
+    )]
     PortTooLong {
         /// The command of the line.
         command: &'static str,

@@ -162,3 +162,18 @@ fn a_spawned_program_that_is_not_of_mpi_ends_the_job_instead_of_blocking_its_spa
         }
     }
 }
+
+#[test]
+fn with_the_scope_world_a_spawned_process_and_its_spawner_do_not_end_each_other() {
+    for library in libraries_with_ports() {
+        let suite = Suite::new();
+        suite.start_daemon();
+        for (scope, out) in [("job", ""), ("world", "alive\n")] {
+            let run = suite.mpirun(["-abort-scope", scope, "-n", "1"]);
+            let run = run.arg(library.program("apart")).arg("parted").deadline(120);
+            let output = library.dress_for_ports(run).output();
+            assert_eq!(output.code(9).out(), out, "{}, {scope}: {output}", library.name);
+        }
+        suite.only_the_daemon_is_left();
+    }
+}

@@ -44,6 +44,7 @@ mod many;
 mod members;
 mod mixed;
 mod mpi;
+mod mpich_pmix;
 mod mpir;
 #[expect(dead_code, reason = "the attackers only connect and never listen")]
 #[path = "../../libs/channel/tests/channel/naive.rs"]

@@ -77,11 +77,39 @@ fn with_each_five(check: impl Fn(&Suite, &Version)) {
     });
 }
 
+/// The universe of that many ranks without an option and without named hosts: the CPUs of this host.
+pub(crate) fn universe(ranks: usize) -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).max(ranks)
+}
+
+#[test]
+fn the_universe_of_open_mpi_is_the_slots_of_the_hosts_or_the_cpus_unless_usize_says_else() {
+    let ring = Members::of(1);
+    for version in versions() {
+        let script = "echo ${OMPI_UNIVERSE_SIZE:-$1}; exec $0";
+        let hello = version.program("hello").display().to_string();
+        for (options, expected) in [
+            (&[][..], universe(1)),
+            (&["-hosts", "d1:7"], 7),
+            (&["-hosts", "d1:7", "-usize", "9"], 9),
+        ] {
+            // Without named hosts, the variable of a single rank may be missing.
+            let default = if options.is_empty() { expected.to_string() } else { String::new() };
+            let run = ring.mpirun(1, options);
+            let run = run.args(["-n", "1", "sh", "-c", script, &hello, &default]);
+            let line = format!("{expected}\nrank 0 of 1 appnum 0 universe {expected} node 1\n");
+            run.deadline(120).output().code(0).prints(&line);
+        }
+    }
+    ring.only_daemons_are_left();
+}
+
 #[test]
 fn ranks_of_open_mpi_form_one_world_and_compute_together() {
     with_each(|suite, version| {
         let output = version.run(suite, 3, "hello", &[]).output();
-        let line = |rank| format!("rank {rank} of 3 appnum 0 universe 3 node 3");
+        let universe = universe(3);
+        let line = |rank| format!("rank {rank} of 3 appnum 0 universe {universe} node 3");
         assert_eq!(output.code(0).quiet().sorted_lines(), [0, 1, 2].map(line), "{output}");
         let ranks = sample(4, 16);
         let output = version.run(suite, ranks, "allreduce", &[]).output();
@@ -112,7 +140,10 @@ fn ranks_of_open_mpi_exchange_their_addresses_between_hosts() {
             let output = run.env("OMPI_MCA_btl", "tcp,self").output();
             let out = output.code(0).out();
             let is_right = match program {
-                "hello" => out.matches(" of 6 appnum 0 universe 6 node 2\n").count() == 6,
+                "hello" => {
+                    let line = format!(" of 6 appnum 0 universe {} node 2\n", universe(6));
+                    out.matches(&line).count() == 6
+                }
                 _ => out.contains(&format!("allreduce ok {ranks}\n")),
             };
             assert!(is_right, "{}: {output}", version.name);
@@ -140,7 +171,8 @@ fn a_rank_runs_two_programs_of_open_mpi_one_after_the_other() {
         let program = version.program("hello").display().to_string();
         let run = suite.mpirun(["-n", "2", "sh", "-c", "$0 && $0", &program]).deadline(120);
         let output = run.output();
-        let line = |rank| format!("rank {rank} of 2 appnum 0 universe 2 node 2");
+        let universe = universe(2);
+        let line = |rank| format!("rank {rank} of 2 appnum 0 universe {universe} node 2");
         assert_eq!(output.code(0).sorted_lines(), [0, 0, 1, 1].map(line), "{output}");
     });
 }
@@ -268,7 +300,8 @@ fn a_rank_of_open_mpi_starts_an_mpirun_of_open_mpi() {
         let inner = version.program("hello").display().to_string();
         let run = suite.mpirun(["-n", "1", &suite.program("mpirun"), "-n", "2", &inner]);
         let output = run.deadline(120).output();
-        let line = |rank| format!("rank {rank} of 2 appnum 0 universe 2 node 2");
+        let universe = universe(2);
+        let line = |rank| format!("rank {rank} of 2 appnum 0 universe {universe} node 2");
         assert_eq!(output.code(0).sorted_lines(), [0, 1].map(line), "{output}");
     });
 }
@@ -292,7 +325,8 @@ fn garbage_on_the_port_for_pmix_costs_its_sender_the_connection_only() {
         }
         std::fs::write(suite.path("work/go"), "").expect("a file");
         let output = running.wait();
-        output.code(0).prints("rank 0 of 1 appnum 0 universe 1 node 1\n");
+        let universe = universe(1);
+        output.code(0).prints(&format!("rank 0 of 1 appnum 0 universe {universe} node 1\n"));
         drop(strangers);
     });
 }

@@ -97,3 +97,67 @@ fn an_indefinite_name_is_refused_without_a_ring() {
     let run = suite.mpirun(["-n", "1", &client, "publish", INDEFINITE, "lasting", "x"]);
     run.deadline(120).output().code(1).says(&["publish: NOT-SUPPORTED"]);
 }
+
+#[test]
+fn variables_that_a_spawn_names_reach_the_spawned_process_whatever_their_family_is() {
+    let Some(client) = client() else { return };
+    let ring = Members::of(2);
+    run(&ring, &client, 1, &["dynamic"]).output().code(0).quiet().prints("dynamic ok\n");
+    // Parameters of the library in the environment of mpirun pass too.
+    let script = "echo $PMIX_MCA_mine $PMIX_RANK";
+    let run = ring.mpirun(1, &["-n", "1", "sh", "-c", script]).env("PMIX_MCA_mine", "1");
+    run.env("PMIX_RANK", "77").output().code(0).prints("1 0\n");
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_chain_of_spawns_ends_at_its_bound() {
+    let Some(client) = client() else { return };
+    let suite = Suite::new();
+    suite.start_daemon();
+    let run = suite.mpirun(["-spawn-depth", "3", "-n", "1", &client, "chain"]);
+    let output = run.deadline(120).output();
+    output.code(0).says(&["the chain of spawns has 3 worlds", "-spawn-depth"]);
+    assert_eq!(output.out(), "chain ends\n", "{output}");
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn a_group_of_some_ranks_is_destructed_by_a_client_that_names_no_members() {
+    let Some(client) = client() else { return };
+    let ring = Members::of(2);
+    let output = run(&ring, &client, 3, &["group"]).output();
+    output.code(0).quiet().prints("group ok\ngroup ok\n");
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_get_of_a_key_that_a_rank_does_not_offer_returns() {
+    let Some(client) = client() else { return };
+    let ring = Members::of(2);
+    // Rank 0 has one rank beside it and one on the other host, which may commit again.
+    let output = run(&ring, &client, 3, &["missing"]).output();
+    let out = output.code(0).quiet().out();
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), 2, "{output}");
+    assert!(lines.iter().all(|line| line.starts_with("NOT-FOUND ")), "{output}");
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn queries_answer_what_is_known_and_groups_with_leaders_are_refused() {
+    let Some(client) = client() else { return };
+    let suite = Suite::new();
+    let on = |mode: &str| suite.mpirun(["-n", "1", &client, mode]).deadline(120).output();
+    on("query").code(0).quiet().prints("answers: 1\nanswers: 0\n");
+    on("bootstrap").code(0).quiet().prints("NOT-SUPPORTED\n");
+}
+
+#[test]
+fn a_tool_of_pmix_gets_an_error_and_prints_no_other() {
+    let Some(client) = client() else { return };
+    let suite = Suite::new();
+    let output = suite.mpirun(["-n", "1", &client, "tool"]).deadline(120).output();
+    output.code(0).quiet();
+    assert!(output.out().starts_with("tool: ") && !output.out().contains("SUCCESS"), "{output}");
+}

@@ -1,4 +1,4 @@
-//! Programs of MPICH and of Open MPI in one world. Where a library is missing, the tests give a line.
+//! Programs of two MPI libraries in one world. Where a library is missing, the tests give a line.
 
 use mpd_tests::surroundings::{setting, skip};
 
@@ -42,7 +42,7 @@ fn ranks_that_turn_out_to_use_two_mpi_libraries_end_the_job() {
         suite.start_daemon();
         let open_mpi = version.program("hello").display().to_string();
         let output = suite.mpirun(world(&mpich, &open_mpi)).deadline(60).output();
-        output.code(125).says(&["uses Open MPI", "uses MPICH, Intel MPI or MVAPICH"]);
+        output.code(125).says(&["uses Open MPI", "uses MPICH 4.1 or earlier"]);
         suite.only_the_daemon_is_left();
     }
 }
@@ -57,7 +57,69 @@ fn ranks_of_two_mpi_libraries_on_different_hosts_end_the_job() {
             [vec!["-ppn".to_owned(), "2".to_owned()], world(&mpich, &open_mpi)].concat();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output = ring.mpirun(1, &arguments).deadline(60).output();
-        output.code(125).says(&["uses Open MPI", "uses MPICH, Intel MPI or MVAPICH"]);
+        output.code(125).says(&["uses Open MPI", "uses MPICH 4.1 or earlier"]);
         ring.only_daemons_are_left();
     }
+}
+
+/// The programs `hello` of MPICH 5 and of Intel MPI, each with the directory of its library.
+fn hellos_of_mpich_5_and_intel() -> Option<[(String, String); 2]> {
+    let found = ["MPICH5", "IMPI"].map(|name| {
+        let directory = setting(&format!("MPD_TEST_{name}_DIR"))?;
+        Some((format!("{directory}/hello"), setting(&format!("MPD_TEST_{name}_LIB"))?))
+    });
+    let [Some(mpich), Some(intel)] = found else {
+        skip("MPICH 5 or Intel MPI is not there");
+        return None;
+    };
+    Some([mpich, intel])
+}
+
+#[test]
+fn two_relatives_of_mpich_in_one_world_are_refused_by_name_before_the_start_and_at_run_time() {
+    let Some([(mpich_5, mpich_5_lib), (intel, intel_lib)]) = hellos_of_mpich_5_and_intel() else {
+        return;
+    };
+    let suite = Suite::new();
+    suite.start_daemon();
+    let mpich_5_env = ["-n", "1", "-env", "LD_LIBRARY_PATH", &mpich_5_lib];
+    let mut others = vec![("Intel MPI", intel, intel_lib)];
+    others.extend(hello_of_mpich().map(|mpich_4| ("MPICH 4.1 or earlier", mpich_4, String::new())));
+    for (name, other, lib) in others {
+        let other_env = [":", "-n", "1", "-env", "LD_LIBRARY_PATH", &lib];
+        let seen = [&mpich_5_env[..], &[&mpich_5], &other_env, &[&other]].concat();
+        let output = suite.mpirun(seen).output();
+        output.code(125).says(&["rank 0 is linked with MPICH 4.2 or later", name]);
+        // A shell hides what they are linked with.
+        let hidden = [
+            &mpich_5_env[..],
+            &["sh", "-c", "$0", &mpich_5],
+            &other_env,
+            &["sh", "-c", "$0", &other],
+        ]
+        .concat();
+        let output = suite.mpirun(hidden).env("FI_PROVIDER", "tcp").deadline(60).output();
+        output.code(125).says(&["uses MPICH 4.2 or later", name]);
+    }
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
+fn open_mpi_4_and_5_in_one_world_are_refused_by_name_before_the_start_and_at_run_time() {
+    let versions = versions();
+    let of = |is_five| versions.iter().find(|version| version.is_five == is_five);
+    let (Some(four), Some(five)) = (of(false), of(true)) else {
+        return skip("Open MPI 4 or Open MPI 5 is not there");
+    };
+    let [four, five] = [four, five].map(|version| version.program("hello").display().to_string());
+    let suite = Suite::new();
+    suite.start_daemon();
+    let output = suite.mpirun(["-n", "1", &four, ":", "-n", "1", &five]).output();
+    output
+        .code(125)
+        .says(&["rank 0 is linked with Open MPI 4 or earlier", "rank 1 with Open MPI 5 or later"]);
+    let hidden = ["-n", "1", "sh", "-c", "$0", &four, ":", "-n", "1", "sh", "-c", "$0", &five];
+    let output = suite.mpirun(hidden).deadline(60).output();
+    output.code(125).says(&["uses Open MPI 4 or earlier", "uses Open MPI 5 or later"]);
+    suite.only_the_daemon_is_left();
 }

@@ -24,9 +24,18 @@
  *                             this one also before the fence. Prints "mixed ok"
  *   pmix_client remove DIR... registers directories for removal with their contents; prints "registered"
  *   pmix_client keep DIR...   the same, and waits for a signal
+ *   pmix_client dynamic       the first process spawns one with variables of families of launchers; it prints "dynamic ok"
+ *   pmix_client chain         each process spawns the next one, and prints "chain ends" if that fails
+ *   pmix_client group         the first two ranks construct a group twice and destruct it; each prints "group ok"
+ *   pmix_client missing       all commit, then rank 0 gets keys that nobody has; it prints "NOT-FOUND" for those of its
+ *                             own host, then for those of the others, each with the seconds that it took
+ *   pmix_client query         asks for what is known and for what is not, and prints the number of answers
+ *   pmix_client bootstrap     constructs a group with leaders, and prints the status
+ *   pmix_client tool          connects as a tool, and prints the status
  *
  * A failed step ends the rank with 1 and a line on standard error. */
 #include <pmix.h>
+#include <pmix_tool.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +51,12 @@ static void check(const char *what, pmix_status_t status)
     if (status == PMIX_SUCCESS)
         return;
     fprintf(stderr, "pmix_client: rank %u: %s: %s\n", self.rank, what, PMIx_Error_string(status));
+    exit(1);
+}
+
+static void wrong(const char *what)
+{
+    fprintf(stderr, "pmix_client: rank %u: %s\n", self.rank, what);
     exit(1);
 }
 
@@ -176,10 +191,12 @@ static void child(void)
     pmix_proc_t proc;
     pmix_value_t *value;
 
-    all(&proc);
-    check("parent", PMIx_Get(&proc, PMIX_PARENT_ID, NULL, 0, &value));
+    check("parent", PMIx_Get(&self, PMIX_PARENT_ID, NULL, 0, &value));
     printf("parent %u\n", value->data.proc->rank);
     PMIX_VALUE_RELEASE(value);
+    all(&proc);
+    if (PMIx_Get(&proc, PMIX_PARENT_ID, NULL, 0, &value) != PMIX_ERR_NOT_FOUND)
+        wrong("all ranks together have a parent");
 }
 
 static void publish(char *name, const char *value, pmix_data_range_t range, pmix_persistence_t persistence)
@@ -298,12 +315,6 @@ static struct { int code; unsigned rank, number; } got[8192];
 static unsigned got_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
-
-static void wrong(const char *what)
-{
-    fprintf(stderr, "pmix_client: rank %u: %s\n", self.rank, what);
-    exit(1);
-}
 
 static void take(size_t handler, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[], size_t count,
                  pmix_info_t results[], size_t result_count, pmix_event_notification_cbfunc_fn_t done, void *data)
@@ -645,10 +656,117 @@ static void register_for_removal(char **directories)
     fflush(stdout);
 }
 
+/* Spawns one process of this program in that mode. */
+static pmix_status_t spawn_one(char *program, char *mode, char **variables)
+{
+    char *arguments[] = { program, mode, NULL }, name[PMIX_MAX_NSLEN + 1] = "";
+    pmix_app_t app;
+
+    PMIX_APP_CONSTRUCT(&app);
+    app.cmd = program;
+    app.argv = arguments;
+    app.env = variables;
+    app.maxprocs = 1;
+    return PMIx_Spawn(NULL, 0, &app, 1, name);
+}
+
+static void dynamic(char *program)
+{
+    char *variables[] = { "PMIX_ENV_VALUE=3", "PMI_MINE=4", "PMIX_RANK=77", NULL };
+    const char *value = getenv("PMIX_ENV_VALUE"), *mine = getenv("PMI_MINE");
+
+    if (value == NULL) {
+        check("spawn", spawn_one(program, "dynamic", variables));
+        return;
+    }
+    /* The rank is that of the manager. */
+    if (strcmp(value, "3") != 0 || mine == NULL || strcmp(mine, "4") != 0 || self.rank != 0)
+        wrong("variables of the spawner are missing");
+    printf("dynamic ok\n");
+}
+
+static void group(void)
+{
+    pmix_proc_t two[2];
+
+    for (int i = 0; i < 2; i++)
+        PMIX_LOAD_PROCID(&two[i], self.nspace, (pmix_rank_t) i);
+    for (int round = 0; round < 2 && self.rank < 2; round++) {
+        pmix_info_t *results = NULL;
+        size_t count = 0;
+
+        check("construct", PMIx_Group_construct("two", two, 2, NULL, 0, &results, &count));
+        check("destruct", PMIx_Group_destruct("two", NULL, 0));
+    }
+    if (self.rank < 2)
+        printf("group ok\n");
+}
+
+static void missing(void)
+{
+    const char *here = text_of(0, PMIX_HOSTNAME);
+
+    put();
+    fence(true);
+    for (int elsewhere = 0; elsewhere < 2 && self.rank == 0; elsewhere++)
+        for (unsigned rank = 1; rank < size; rank++) {
+            pmix_proc_t proc;
+            pmix_value_t *value;
+            double begin = microseconds();
+
+            if ((strcmp(text_of(rank, PMIX_HOSTNAME), here) != 0) != elsewhere)
+                continue;
+            PMIX_LOAD_PROCID(&proc, self.nspace, rank);
+            printf("%s ", PMIx_Error_string(PMIx_Get(&proc, "no.such.key", NULL, 0, &value)));
+            printf("%.0f\n", (microseconds() - begin) / 1e6);
+        }
+    fence(false);
+}
+
+static void query(void)
+{
+    pmix_query_t questions[2];
+    pmix_info_t *answers = NULL;
+    size_t count = 0;
+
+    for (int i = 0; i < 2; i++) {
+        PMIX_QUERY_CONSTRUCT(&questions[i]);
+        questions[i].keys = calloc(3, sizeof(char *));
+    }
+    questions[0].keys[0] = strdup(PMIX_QUERY_NAMESPACES);
+    questions[1].keys[0] = strdup("no.such.key");
+    check("query", PMIx_Query_info(questions, 2, &answers, &count));
+    printf("answers: %zu\n", count);
+    if (count == 1 && strstr(answers[0].value.data.string, self.nspace) == NULL)
+        wrong("the namespaces");
+    count = 0;
+    check("query", PMIx_Query_info(&questions[1], 1, &answers, &count));
+    printf("answers: %zu\n", count);
+}
+
+static void bootstrap(void)
+{
+    pmix_info_t info, *results = NULL;
+    size_t leaders = 2, count = 0;
+
+    PMIX_INFO_LOAD(&info, "pmix.grp.btstrp", &leaders, PMIX_SIZE);
+    printf("%s\n", PMIx_Error_string(PMIx_Group_construct("led", &self, 1, &info, 1, &results, &count)));
+}
+
+static int tool(void)
+{
+    pmix_status_t status = PMIx_tool_init(&self, NULL, 0);
+
+    printf("tool: %s\n", PMIx_Error_string(status));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
 
+    if (strcmp(mode, "tool") == 0)
+        return tool();
     start();
     if (strcmp(mode, "putget") == 0)
         putget();
@@ -684,7 +802,20 @@ int main(int argc, char **argv)
         register_for_removal(argv + 2);
         if (strcmp(mode, "keep") == 0)
             pause();
-    } else if (strcmp(mode, "nothing") != 0) {
+    } else if (strcmp(mode, "dynamic") == 0)
+        dynamic(argv[0]);
+    else if (strcmp(mode, "chain") == 0) {
+        if (spawn_one(argv[0], "chain", NULL) != PMIX_SUCCESS)
+            printf("chain ends\n");
+    } else if (strcmp(mode, "group") == 0)
+        group();
+    else if (strcmp(mode, "missing") == 0)
+        missing();
+    else if (strcmp(mode, "query") == 0)
+        query();
+    else if (strcmp(mode, "bootstrap") == 0)
+        bootstrap();
+    else if (strcmp(mode, "nothing") != 0) {
         fprintf(stderr, "pmix_client: unknown mode '%s'\n", mode);
         return 2;
     }

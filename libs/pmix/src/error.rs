@@ -1,7 +1,7 @@
 //! Errors in the bytes of a client. Their texts are for a manager's log.
 
 use crate::encoding::DataType;
-use crate::limits::{MAX_DEPTH, MAX_ITEMS, MAX_MESSAGE, MAX_OPEN};
+use crate::limits::{MAX_DEPTH, MAX_GROUPS, MAX_ITEMS, MAX_MESSAGE, MAX_OPEN};
 
 /// The bytes are not the encoding of the expected data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -79,6 +79,9 @@ pub enum ProtocolError {
     /// Too many requests are open.
     #[error("more than {MAX_OPEN} requests are open")]
     TooManyOpen,
+    /// Too many groups are constructed.
+    #[error("more than {MAX_GROUPS} groups are constructed")]
+    TooManyGroups,
     /// The client does not read its replies.
     #[error("the client does not read its replies")]
     NotReading,

@@ -144,9 +144,8 @@ fn about_job(job: &Job, layout: &Layout) -> Vec<Pair> {
         Pair::new("pmix.nsdir", Value::text(job.directory.as_slice())),
         Pair::new("pmix.nlist", Value::text(names.join(&b','))),
     ];
-    if let Some(parent) = &job.parent {
+    if job.parent.is_some() {
         pairs.push(Pair::new("pmix.spawned", Value::bool(true)));
-        pairs.push(Pair::new("pmix.parent", parent.value()));
     }
     if job.apps.len() > 1 {
         let sizes: Vec<_> = job.apps.iter().map(|app| app.size).collect();
@@ -242,6 +241,10 @@ fn rank_blob(job: &Job, layout: &Layout, number: u32, rank: &Rank, encoding: Enc
     }
     if let Some(locality) = &rank.locality {
         pairs.push(Pair::new("pmix.locstr", Value::text(locality.as_slice())));
+    }
+    // A fact about each rank, not about the job: MPICH looks it up for its own rank only.
+    if let Some(parent) = &job.parent {
+        pairs.push(Pair::new("pmix.parent", parent.value()));
     }
     let mut writer = Writer::new(encoding);
     writer.one(DataType::RANK, &Data::Unsigned(number.into()));

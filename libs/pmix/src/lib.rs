@@ -71,7 +71,8 @@
 //!
 //! | message of the client | answer |
 //! |---|---|
-//! | a connect of a tool or singleton, of another namespace, rank or user, for a connected rank, or with described data | a status, then the connection is closed |
+//! | a connect of a tool or singleton | the connection is closed |
+//! | a connect of another namespace, rank or user, for a connected rank, or with described data | a status, then the connection is closed |
 //! | a connect that cannot be decoded or is too long | the connection is closed |
 //! | a message longer than [`MAX_MESSAGE`](limits::MAX_MESSAGE), or replies that the client does not read | the connection is closed |
 //! | a request that cannot be decoded, or an unknown command | a status |

@@ -74,6 +74,9 @@ pub const MAX_BEYOND: usize = 1024 * 1024;
 /// Estimated memory of an entry beside its key and value.
 pub const ENTRY_COST: usize = 96;
 
+/// Most groups of one client that are constructed at a time.
+pub const MAX_GROUPS: usize = 1024;
+
 /// Most processes of one collective operation.
 pub const MAX_MEMBERS: usize = 1 << 20;
 

@@ -31,6 +31,8 @@ pub struct Modex {
 
 #[derive(Debug, Default)]
 struct Committed {
+    /// Whether the rank has sent a commit.
+    has_committed: bool,
     pairs: BTreeMap<(Vec<u8>, Scope), Value>,
     /// Values that are valid for one group only. Their keys may repeat.
     qualified: Vec<Pair>,
@@ -64,6 +66,7 @@ impl Modex {
         puts: impl IntoIterator<Item = Put>,
     ) -> Result<(), Status> {
         let committed = self.ranks.entry(rank).or_default();
+        committed.has_committed = true;
         committed.encoded = Encoded::default();
         for put in puts {
             let cost = ENTRY_COST + put.pair.key.len() + size_of(&put.pair.value);
@@ -105,7 +108,7 @@ impl Modex {
 
     /// Whether the rank has sent a commit, which may be empty.
     pub fn has(&self, rank: u32) -> bool {
-        self.ranks.contains_key(&rank)
+        self.ranks.get(&rank).is_some_and(|committed| committed.has_committed)
     }
 
     /// Whether the rank has committed this key for this view.

@@ -6,7 +6,7 @@ use crate::error::DecodeError;
 /// The number that means all ranks of a namespace.
 pub const WILDCARD: u32 = 0xffff_fffe;
 
-/// The number that means no particular rank.
+/// The number that means no particular rank. A get with it looks for a key that only one rank has.
 pub const UNDEFINED_RANK: u32 = 0xffff_ffff;
 
 /// A process, or all processes of a namespace.

@@ -57,8 +57,8 @@ fn the_job_information_has_sizes_hosts_and_parents() {
         assert_eq!(text("pmix.nlist"), Some(&b"h0,h1"[..]));
         assert_eq!(text("OMPI_APP_SIZES"), Some(&b"1 2"[..]));
         assert_eq!(text("OMPI_FIRST_RANKS"), Some(&b"0 1"[..]));
-        let parent = find(&pairs, "pmix.parent").and_then(Value::as_proc);
-        assert_eq!(parent, Some(Proc::new("parent", 2)));
+        assert_eq!(find(&pairs, "pmix.spawned"), Some(&Value::bool(true)));
+        assert_eq!(find(&pairs, "pmix.parent"), None, "the parent is a fact about each rank");
         assert_eq!(find(&pairs, "pmix.ndosub"), None);
         assert_eq!(pairs.iter().filter(|pair| pair.key == b"pmix.node.arr").count(), 2);
         assert_eq!(find(&pairs, "pmix.mblob").is_some(), encoding == Encoding::Fixed);
@@ -78,7 +78,7 @@ fn a_client_gets_the_facts_of_its_own_host() {
 }
 
 #[test]
-fn each_rank_has_a_blob_with_its_host_and_its_numbers() {
+fn each_rank_has_a_blob_with_its_host_its_numbers_and_its_parent() {
     for encoding in Encoding::ALL {
         let pairs = described(Some(0), encoding);
         let blobs: Vec<_> = pairs.iter().filter(|pair| pair.key == b"pmix.pblob").collect();
@@ -95,6 +95,8 @@ fn each_rank_has_a_blob_with_its_host_and_its_numbers() {
         assert_eq!(number("pmix.nodeid"), Some(0));
         assert_eq!(find(&facts, "pmix.hname").and_then(Value::as_text), Some(&b"h0"[..]));
         assert_eq!(find(&facts, "pmix.cpuset").and_then(Value::as_text), Some(&b"0-1"[..]));
+        let parent = find(&facts, "pmix.parent").and_then(Value::as_proc);
+        assert_eq!(parent, Some(Proc::new("parent", 2)));
     }
 }
 

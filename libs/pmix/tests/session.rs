@@ -1,10 +1,10 @@
 //! A client and a session exchange the requests and replies of both encodings.
 
 use pmix_proto::connect::{Introduction, Refusal};
-use pmix_proto::encoding::{Data, DataType, Encoding, Value};
+use pmix_proto::encoding::{Data, DataType, Encoding, Value, Writer};
 use pmix_proto::event_log::OrderedEvent;
 use pmix_proto::limits::{
-    MAX_BEYOND, MAX_HANDSHAKE, MAX_KEPT_EVENTS, MAX_MESSAGE, MAX_OPEN, MAX_RANK_BYTES,
+    MAX_BEYOND, MAX_GROUPS, MAX_HANDSHAKE, MAX_KEPT_EVENTS, MAX_MESSAGE, MAX_OPEN, MAX_RANK_BYTES,
 };
 use pmix_proto::message::{Reply, Request};
 use pmix_proto::transport::{HEADER, Header};
@@ -45,8 +45,12 @@ fn connect_message(introduction: &Introduction) -> Vec<u8> {
 
 impl Pair {
     fn connected(encoding: Encoding) -> Self {
+        Self::of(encoding, introduction(encoding))
+    }
+
+    fn of(encoding: Encoding, introduction: Introduction) -> Self {
         let mut session = Session::new();
-        session.receive(&connect_message(&introduction(encoding)));
+        session.receive(&connect_message(&introduction));
         let Some((_, Operation::Connecting(introduction))) = session.poll_operation() else {
             panic!("the client is not announced");
         };
@@ -123,6 +127,15 @@ fn a_refused_client_gets_a_status_and_the_connection_closes() {
     assert!(session.is_to_be_closed());
     session.receive(b"more");
     assert_eq!(session.poll_operation(), None);
+}
+
+#[test]
+fn the_connection_of_a_tool_closes_without_a_status() {
+    let mut session = Session::new();
+    session.receive(&connect_message(&introduction(Encoding::Flexible)));
+    session.poll_operation().unwrap();
+    session.refuse(Refusal::Role);
+    assert!(session.output().is_empty() && session.is_to_be_closed());
 }
 
 #[test]
@@ -519,4 +532,60 @@ fn many_processes_of_interest_make_a_registration_for_all() {
     // The first registrations have their processes, the last ones have all.
     assert!(!pair.session.notify(&event(-1001, 1)));
     assert!(pair.session.notify(&event(-1100, 2)));
+}
+
+#[test]
+fn a_client_of_pmix_4_2_2_destructs_a_group_of_some_ranks_by_its_name() {
+    let version = b"4.2.2".to_vec();
+    let early = Introduction { version, ..introduction(Encoding::Flexible) };
+    let mut pair = Pair::of(Encoding::Flexible, early);
+    let procs = vec![Proc::new("job", 1), Proc::new("job", 3)];
+    let group = b"g".to_vec();
+    let construct = |procs: &[Proc]| Request::GroupConstruct {
+        group: group.clone(),
+        procs: procs.to_vec(),
+        info: vec![],
+    };
+    // Its request has the name and no infos.
+    let mut writer = Writer::new(Encoding::Flexible);
+    writer.one(DataType::COMMAND, &Data::Unsigned(28));
+    writer.one(DataType::STRING, &Data::Text(Some(group.clone())));
+    writer.one(DataType::SIZE, &Data::Unsigned(0));
+    let destruct = writer.into_bytes();
+    let members = |pair: &mut Pair| {
+        pair.send_bytes(7, &destruct);
+        match pair.operation() {
+            Some((ticket, Operation::Destruct { procs, .. })) => {
+                pair.session.answer(ticket, Answer::Done(Status::SUCCESS));
+                procs
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let (ticket, _) = pair.ask(&construct(&procs));
+    pair.session.answer(ticket, Answer::Group { members: &procs, context: None });
+    assert_eq!(members(&mut pair), procs);
+    // The name may be used again. A group that was not constructed has no members.
+    let (ticket, _) = pair.ask(&construct(&procs[..1]));
+    pair.session.answer(ticket, Answer::Done(Status::TIMEOUT));
+    assert_eq!(members(&mut pair), [Proc::all("job")]);
+}
+
+#[test]
+fn a_client_has_a_bounded_number_of_groups() {
+    let mut pair = Pair::connected(Encoding::Flexible);
+    let construct = |number: usize| Request::GroupConstruct {
+        group: number.to_string().into_bytes(),
+        procs: vec![Proc::new("job", 1)],
+        info: vec![],
+    };
+    for number in 0..MAX_GROUPS {
+        let (ticket, _) = pair.ask(&construct(number));
+        pair.session.answer(ticket, Answer::Group { members: &[], context: None });
+    }
+    let (_, operation) = pair.ask(&construct(MAX_GROUPS));
+    let refused = Operation::Misbehaved { error: ProtocolError::TooManyGroups, is_fatal: false };
+    assert_eq!(operation, refused);
+    let replies = std::iter::from_fn(|| pair.reply(24));
+    assert_eq!(replies.last(), Some((101, Reply::Done(Status::OUT_OF_RESOURCE))));
 }

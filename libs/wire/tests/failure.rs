@@ -25,7 +25,7 @@ fn every_way_to_end_has_its_documented_code() {
     assert_eq!(Failure::LeftOthersWaiting { rank }.exit_code(), 1);
     let two = Failure::TwoLibraries {
         rank,
-        library: MpiLibrary::OpenMpi,
+        library: MpiLibrary::OpenMpi5,
         other: rank,
         other_library: MpiLibrary::Mpich,
     };

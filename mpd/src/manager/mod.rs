@@ -38,6 +38,7 @@ mod spawns;
 mod stages;
 mod stdio;
 mod tokens;
+mod universe;
 mod upstream;
 mod worlds;
 

@@ -19,6 +19,8 @@ pub(super) struct World {
     pub(super) inherits: Vec<u32>,
     /// The rank that spawned the world.
     pub(super) spawner: Option<Spawner>,
+    /// How many spawns lie between the first world and this one.
+    pub(super) generation: u32,
     /// By program: the application number of MPI, if it is not the index of the program.
     pub(super) appnums: Vec<Option<i32>>,
     pub(super) kvsname: String,
@@ -72,6 +74,7 @@ impl World {
             numbers,
             inherits: spec.argsets.iter().map(|argset| argset.environment).collect(),
             spawner: None,
+            generation: 0,
             appnums: Vec::new(),
             spec,
             kvsname,

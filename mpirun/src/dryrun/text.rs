@@ -159,7 +159,7 @@ fn job_lines(
         ("on failure", (spec.on_failure == OnFailure::Continue).then(|| "continue".to_owned())),
         (
             "abort scope",
-            (spec.abort_scope == AbortScope::Connected).then(|| "connected".to_owned()),
+            (spec.abort_scope != AbortScope::Job).then(|| spec.abort_scope.name().to_owned()),
         ),
         ("ranks may leave", flag(spec.elastic)),
         ("ranks may run alone", flag(spec.allow_alone)),
@@ -196,6 +196,7 @@ fn host_lines(spec: &JobSpec) -> impl Iterator<Item = (&'static str, String)> {
             if_set(spec.spawn.policy != SpawnPolicy::default(), spec.spawn.policy.name()),
         ),
         ("processes per slot while ranks spawn", spec.spawn.limit.map(|n| n.to_string())),
+        ("longest chain of spawns", spec.spawn.depth.map(|n| n.to_string())),
         (
             "niceness of spawned processes",
             Some(spec.spawn.nice_step).filter(|&step| step != 0).map(|step| format!("{step:+}")),

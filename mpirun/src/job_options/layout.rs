@@ -66,6 +66,7 @@ struct Resources {
 /// What the options say about spawned processes.
 #[derive(Debug, Default)]
 struct Spawning {
+    depth: Once<u32>,
     limit: Once<u32>,
     nice_step: Once<i8>,
     policy: Once<SpawnPolicy>,
@@ -143,6 +144,7 @@ impl LayoutOptions {
             }
             Key::PrintRankMap => self.reports.rank_map = true,
             Key::RoundRobin => self.round_robin = true,
+            Key::SpawnDepth => self.spawning.depth.set(processes(setting)?, setting)?,
             Key::SpawnLimit => self.spawning.limit.set(processes(setting)?, setting)?,
             Key::SpawnNice => self.spawning.nice_step.set(nice_step(setting)?, setting)?,
             Key::SpawnPolicy => self.spawning.policy.set(spawn_policy(setting)?, setting)?,
@@ -295,6 +297,7 @@ impl LayoutOptions {
             policy: self.spawning.policy.get().copied().unwrap_or_default(),
             limit: self.spawning.limit.get().copied(),
             nice_step: self.spawning.nice_step.get().copied().unwrap_or(0),
+            depth: self.spawning.depth.get().copied(),
         }
     }
 

@@ -164,9 +164,7 @@ fn on_failure(setting: &Setting) -> Result<Consequence, Usage> {
 }
 
 fn abort_scope(setting: &Setting) -> Result<AbortScope, Usage> {
-    match setting.value().as_bytes() {
-        b"world" => Ok(AbortScope::World),
-        b"connected" => Ok(AbortScope::Connected),
-        _ => Err(setting.error("it must be 'world' or 'connected'")),
-    }
+    let wanted = setting.value().as_bytes();
+    let found = AbortScope::ALL.into_iter().find(|scope| scope.name().as_bytes() == wanted);
+    found.ok_or_else(|| setting.error("it must be 'job', 'world' or 'connected'"))
 }

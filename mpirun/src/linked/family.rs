@@ -1,8 +1,10 @@
 //! The MPI implementations, by the names of their libraries and by the names of symbols inside.
 
+use mpd_wire::job::MpiLibrary;
+
 /// Texts among the names of a library's symbols, each with the implementation that has them. The first text that is
 /// found counts.
-const MARKS: [(&[u8], &str); 5] = [
+const MARKS: [(&[u8], &str); FAMILIES] = [
     (b"I_MPI_", "Intel MPI"),
     (b"MPIDI_CRAY", "Cray MPICH"),
     (b"mv2_", "MVAPICH"),
@@ -10,9 +12,33 @@ const MARKS: [(&[u8], &str); 5] = [
     (b"ompi_mpi_", "Open MPI"),
 ];
 
-/// The texts of [`MARKS`], for the reading.
-pub(super) fn marks() -> [&'static [u8]; MARKS.len()] {
-    MARKS.map(|(mark, _)| mark)
+const FAMILIES: usize = 5;
+
+/// Functions that show the age of a library. The first one is of MPI 4.0, which Open MPI 5 has and Open MPI 4 has not. The
+/// second one is of MPI 4.1, which MPICH 4.2 has and MPICH 4.1 has not. An MPICH that speaks PMIx has the third one.
+const AGES: [&[u8]; 3] = [b"MPI_Session_init", b"MPI_Remove_error_class", b"PMIx_Init"];
+
+/// The texts of [`MARKS`] and then of [`AGES`], for the reading.
+pub(super) fn marks() -> [&'static [u8]; FAMILIES + AGES.len()] {
+    let [a, b, c, d, e] = MARKS.map(|(mark, _)| mark);
+    let [f, g, h] = AGES;
+    [a, b, c, d, e, f, g, h]
+}
+
+/// The kind of a library of this family, by the marks inside it.
+pub(super) fn kind(family: &str, marks: u8) -> Option<MpiLibrary> {
+    let has = |age: usize| marks & (1 << (FAMILIES + age)) != 0;
+    Some(match family {
+        "Open MPI" if has(0) => MpiLibrary::OpenMpi5,
+        "Open MPI" => MpiLibrary::OpenMpi4,
+        "MPICH" if has(2) => MpiLibrary::PmixMpich,
+        "MPICH" if has(1) => MpiLibrary::LateMpich,
+        "MPICH" => MpiLibrary::Mpich,
+        "Intel MPI" => MpiLibrary::Intel,
+        "MVAPICH" => MpiLibrary::Mvapich,
+        "Cray MPICH" => MpiLibrary::Cray,
+        _ => return None,
+    })
 }
 
 /// The implementation that has a library called `name`; `marks` are the marks inside the library if it was found.
@@ -43,7 +69,12 @@ pub(super) fn family(name: &[u8], marks: Option<u8>) -> Option<&'static str> {
         _ if stem.starts_with("libmpi_cray") || stem.starts_with("libmpi_gnu_") => "Cray MPICH",
         _ => return None,
     };
-    Some(marked.unwrap_or(by_name))
+    // Texts of Open MPI inside do not make an MPICH one.
+    Some(
+        marked
+            .filter(|marked| *marked != "Open MPI" || !by_name.contains("MPICH"))
+            .unwrap_or(by_name),
+    )
 }
 
 /// Whether a library is only an interface to `libmpi` for another language, so that the file of `libmpi` says more.
@@ -106,7 +137,22 @@ mod tests {
         assert_eq!(found(bit("MVAPICH")), Some("MVAPICH"));
         assert_eq!(found(bit("Intel MPI") | bit("Open MPI")), Some("Intel MPI"));
         assert_eq!(found(0), Some("MPICH"));
+        assert_eq!(found(bit("Open MPI")), Some("MPICH"), "with PMIx");
+        assert_eq!(family(b"libmpi.so.40", Some(bit("Open MPI"))), Some("Open MPI"));
         assert_eq!(family(b"libc.so.6", Some(bit("Intel MPI"))), None);
+    }
+
+    #[test]
+    fn functions_of_mpi_show_the_age_of_a_library() {
+        let age = |age: usize| 1 << (FAMILIES + age);
+        assert_eq!(kind("Open MPI", 0), Some(MpiLibrary::OpenMpi4));
+        assert_eq!(kind("Open MPI", age(0)), Some(MpiLibrary::OpenMpi5));
+        assert_eq!(kind("MPICH", age(0)), Some(MpiLibrary::Mpich));
+        assert_eq!(kind("MPICH", age(0) | age(1)), Some(MpiLibrary::LateMpich));
+        assert_eq!(kind("MPICH", age(0) | age(1) | age(2)), Some(MpiLibrary::PmixMpich));
+        assert_eq!(kind("Intel MPI", age(0) | age(1)), Some(MpiLibrary::Intel));
+        assert_eq!(kind("any MPI library with the standard ABI", 0), None);
+        assert_eq!(marks().len(), 8, "the marks are the bits of one byte");
     }
 
     #[test]

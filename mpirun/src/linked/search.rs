@@ -7,9 +7,10 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use mpd_io::logging::one_line;
+use mpd_wire::job::MpiLibrary;
 
 use super::elf::{Elf, Parts};
-use super::family::{family, is_interface};
+use super::family::{family, is_interface, kind};
 
 /// Largest number of libraries that are searched for.
 const MAX_LIBRARIES: usize = 256;
@@ -23,6 +24,8 @@ const SYSTEM: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 pub struct Library {
     /// The implementation.
     pub family: &'static str,
+    /// The same more exactly, if its file was found.
+    pub kind: Option<MpiLibrary>,
     /// The name in the program, as in `libmpi.so.40`.
     pub name: String,
     /// Its file, if it was found on this host.
@@ -107,8 +110,10 @@ pub(super) fn walk(
             }
             let found = find(name, &directories, &mut read);
             if let Some(family) = family(name, found.as_ref().map(|(_, parts)| parts.marks)) {
+                let kind = found.as_ref().and_then(|(_, parts)| kind(family, parts.marks));
                 let (name, path) = (shown(name), found.map(|(path, _)| path));
-                linked.libraries.push(Library { family, name, path, by: loaded.name.clone() });
+                let by = loaded.name.clone();
+                linked.libraries.push(Library { family, kind, name, path, by });
             } else if let Some((path, parts)) = found {
                 let origin = path.parent().unwrap_or(Path::new("/")).to_owned();
                 let (name, inherited) = (Some(shown(name)), rpath.clone());

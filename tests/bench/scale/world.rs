@@ -462,7 +462,7 @@ impl World {
             tree_index: host,
             size,
             on_failure: OnFailure::default(),
-            abort_scope: AbortScope::World,
+            abort_scope: AbortScope::Job,
             limit: None,
             debugged: false,
             elastic: false,

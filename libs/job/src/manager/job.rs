@@ -83,7 +83,7 @@ pub(super) struct Job {
     /// Tree indices of managers that cannot be reached, with their subtrees.
     pub(super) lost: BTreeSet<usize>,
     pub(super) on_failure: OnFailure,
-    abort_scope: AbortScope,
+    pub(super) abort_scope: AbortScope,
     pub(super) failure: Option<Failure>,
     /// The first rank of the first world that uses an MPI library without PMI, and that library.
     pub(super) alone: Option<(Rank, String)>,

@@ -116,6 +116,8 @@ pub(super) struct RankTable {
     freed: u64,
     /// Pairs of worlds that share their fate, by their first ranks.
     pub(super) connections: BTreeSet<(Rank, Rank)>,
+    /// Those of them that share no fate: one has spawned the other, and no more.
+    apart: BTreeSet<(Rank, Rank)>,
     /// The fences of groups with names. Their members may belong to several worlds.
     named: GroupFences,
 }
@@ -133,6 +135,7 @@ impl RankTable {
             living: 0,
             freed: 0,
             connections: BTreeSet::new(),
+            apart: BTreeSet::new(),
             named: GroupFences::default(),
         };
         rank_table.add(World::of_job(size), parts, None);
@@ -230,8 +233,14 @@ impl RankTable {
         library: MpiLibrary,
     ) -> Option<(Rank, MpiLibrary)> {
         let entry = self.entry_of_mut(rank)?;
-        let first = *entry.library.get_or_insert((rank, library));
-        Some(first).filter(|(_, other)| *other != library)
+        let first = entry.library.get_or_insert((rank, library));
+        if !first.1.goes_with(library) {
+            return Some(*first);
+        }
+        if first.1.is_vague() {
+            *first = (rank, library);
+        }
+        None
     }
 
     pub(super) fn tree_index_of(&self, rank: Rank) -> Option<usize> {
@@ -285,8 +294,12 @@ impl RankTable {
         let connections = std::mem::take(&mut self.connections);
         let (own, mut rest): (BTreeSet<_>, BTreeSet<_>) =
             connections.into_iter().partition(|&(one, other)| one == first || other == first);
-        let others: Vec<Rank> =
-            own.into_iter().map(|(one, other)| if one == first { other } else { one }).collect();
+        let shares_fate = |pair: &(Rank, Rank)| !self.apart.remove(pair);
+        let others: Vec<Rank> = own
+            .into_iter()
+            .filter(shares_fate)
+            .map(|(one, other)| if one == first { other } else { one })
+            .collect();
         rest.extend(others.windows(2).map(|pair| (pair[0].min(pair[1]), pair[0].max(pair[1]))));
         self.connections = rest;
         self.worlds.remove(&first)
@@ -294,11 +307,8 @@ impl RankTable {
 
     /// The world of a rank and the world of that number share their fate from now on, or no longer.
     pub(super) fn connect(&mut self, rank: Rank, number: u32, joined: bool) {
-        let one = self.world_of(rank);
-        let mut worlds = self.worlds.values().map(|entry| entry.world);
-        let other = worlds.find(|world| world.number == number);
-        let (Some(one), Some(other)) = (one, other) else { return };
-        let pair = (one.first.min(other.first), one.first.max(other.first));
+        let Some(pair) = self.pair_of(rank, number) else { return };
+        self.apart.remove(&pair);
         if !joined {
             self.connections.remove(&pair);
             self.freed += 1;
@@ -308,12 +318,27 @@ impl RankTable {
         }
     }
 
+    /// A rank has spawned the world of that number. With `shares_fate` they end together.
+    pub(super) fn connect_spawned(&mut self, spawner: Rank, number: u32, shares_fate: bool) {
+        self.connect(spawner, number, true);
+        if !shares_fate {
+            self.apart.extend(self.pair_of(spawner, number));
+        }
+    }
+
+    fn pair_of(&self, rank: Rank, number: u32) -> Option<(Rank, Rank)> {
+        let one = self.world_of(rank)?.first;
+        let mut worlds = self.worlds.values().map(|entry| entry.world);
+        let other = worlds.find(|world| world.number == number)?.first;
+        Some((one.min(other), one.max(other)))
+    }
+
     /// The worlds that share the fate of a rank, if there are other worlds with living ranks.
     pub(super) fn part_of(&self, rank: Rank) -> Option<BTreeSet<Rank>> {
         let mut part = BTreeSet::from([self.world_of(rank)?.first]);
         loop {
             let before = part.len();
-            for &(one, other) in &self.connections {
+            for &(one, other) in self.connections.difference(&self.apart) {
                 if part.contains(&one) || part.contains(&other) {
                     part.extend([one, other]);
                 }

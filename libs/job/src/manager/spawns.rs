@@ -11,13 +11,13 @@
 //! ```
 //!
 //! A world whose start fails ends alone, and its spawner gets the reason. A failure of a running world concerns the
-//! whole job.
+//! whole job, unless the worlds have disconnected, or a spawn shall connect none ([`AbortScope::World`]).
 
 use crate::manager::job::{Job, Phase};
 use crate::manager::rank_table::{RankTable, Spawned, Stage};
 use crate::manager::{Output, WorldPlan};
 use mpd_machine::Time;
-use mpd_wire::job::{Failure, HostSlices, RankEnd, SpawnOutcome};
+use mpd_wire::job::{AbortScope, Failure, HostSlices, RankEnd, SpawnOutcome};
 use mpd_wire::message::Down;
 use mpd_wire::{DaemonName, Rank};
 
@@ -53,7 +53,8 @@ impl Job {
         let spawned = Spawned { stage, spawner, kvsname, failure: None, is_awaited };
         self.rank_table.add(world, parts.clone(), Some(spawned));
         if let Some(spawner) = spawner {
-            self.rank_table.connect(spawner, world.number, true);
+            let shares_fate = self.abort_scope != AbortScope::World;
+            self.rank_table.connect_spawned(spawner, world.number, shares_fate);
         }
         self.command(Down::World { world, parts });
     }

@@ -42,6 +42,11 @@ pub(super) fn construct(
     info: &[Info],
     own: &Proc,
 ) -> Result<Operation, Refused> {
+    // Leaders that bring their members, and members that are added: libpmix 6.
+    let others: [&[u8]; 2] = [b"pmix.grp.btstrp", b"pmix.grp.add"];
+    if info.iter().any(|one| others.contains(&one.key.as_slice())) {
+        return Err((Status::NOT_SUPPORTED, "a group whose members do not all name each other"));
+    }
     let contributions = info.iter().filter(|one| one.key == b"pmix.grp.info");
     let contribution = contributions.filter_map(|one| one.value.as_infos()).flatten().collect();
     Ok(Operation::Construct {

@@ -15,6 +15,7 @@
 
 mod arguments;
 mod events;
+mod groups;
 mod operation;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -23,6 +24,7 @@ use pmi_proto::Ticket;
 
 use self::arguments::Refused;
 use self::events::Registrations;
+use self::groups::Groups;
 pub use self::operation::{Answer, CleanUp, Event, Operation, Persistence, Range, Spawn};
 use crate::connect::{self, Introduction, Refusal};
 use crate::encoding::{Data, Encoding};
@@ -61,6 +63,7 @@ pub struct Session {
     lasting: usize,
     next_ticket: Ticket,
     events: Registrations,
+    groups: Groups,
     operations: VecDeque<(Ticket, Operation)>,
     output: Outgoing,
     /// Whether the connect message waits for the manager's decision.
@@ -110,6 +113,7 @@ impl Session {
             lasting: 0,
             next_ticket: Ticket::FIRST,
             events: Registrations::default(),
+            groups: Groups::default(),
             operations: VecDeque::new(),
             output: Outgoing::default(),
             is_undecided: false,
@@ -153,9 +157,12 @@ impl Session {
         self.output.push(&connect::answer(Status::SUCCESS, index));
     }
 
-    /// Refuses the client. The manager closes the connection when the output is written.
+    /// Refuses the client. The manager closes the connection when the output is written. A tool gets no status: the
+    /// library of PMIx 4 continues after any status as if it were connected, and reports a broken message.
     pub fn refuse(&mut self, refusal: Refusal) {
-        self.output.push(&connect::answer(refusal.status(), 0));
+        if refusal != Refusal::Role {
+            self.output.push(&connect::answer(refusal.status(), 0));
+        }
         self.close();
     }
 
@@ -176,6 +183,7 @@ impl Session {
             debug_assert!(self.phase == Phase::Closed, "{answer:?} answers no open request");
             return;
         };
+        self.groups.answered(ticket, &answer);
         let reply = self.reply(answer);
         self.send_reply(open, &reply);
     }
@@ -183,6 +191,7 @@ impl Session {
     /// The timeout that the client gave for this request has expired.
     pub fn expire(&mut self, ticket: Ticket) {
         if let Some(open) = self.take_open(ticket) {
+            self.groups.expired(ticket);
             self.send_reply(open, &Reply::Done(Status::TIMEOUT));
         }
     }
@@ -353,6 +362,13 @@ impl Session {
             Request::Unsupported { .. } | Request::GroupLeave { .. } => {
                 return self.send_reply(open, &Reply::Done(Status::NOT_SUPPORTED));
             }
+            Request::GroupDestruct { group, mut procs, info } => {
+                let constructed = self.groups.destruct(&group).unwrap_or_default();
+                if procs.is_empty() {
+                    procs = constructed;
+                }
+                operation_of(Request::GroupDestruct { group, procs, info }, &own)
+            }
             request => operation_of(request, &own),
         };
         match operation {
@@ -366,6 +382,12 @@ impl Session {
             }
             Ok(_) if self.open.len() >= MAX_OPEN => {
                 self.report(ProtocolError::TooManyOpen, false);
+                self.send_reply(open, &Reply::Done(Status::OUT_OF_RESOURCE));
+            }
+            Ok(Operation::Construct { ref group, ref procs, .. })
+                if !self.groups.begin(self.next_ticket, group, procs) =>
+            {
+                self.report(ProtocolError::TooManyGroups, false);
                 self.send_reply(open, &Reply::Done(Status::OUT_OF_RESOURCE));
             }
             Ok(operation) => {

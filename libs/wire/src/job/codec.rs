@@ -17,7 +17,7 @@ use crate::job::spawn::{SpawnOptions, SpawnPolicy};
 use crate::job::spec::{AbortScope, Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
 
 /// Format number, the first byte of every encoded specification.
-const VERSION: u8 = 15;
+const VERSION: u8 = 16;
 
 impl JobSpec {
     /// The specification as bytes.
@@ -38,7 +38,7 @@ impl JobSpec {
         w.flag(self.output.only.is_some());
         self.output.only.iter().for_each(|only| w.ranks(only));
         w.flag(self.on_failure == OnFailure::Continue);
-        w.flag(self.abort_scope == AbortScope::Connected);
+        w.choice(&AbortScope::ALL, self.abort_scope);
         w.flag(self.elastic);
         w.u64(self.timeout.map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)));
         w.u64(self.universe_size.map_or(u64::MAX, u64::from));
@@ -50,6 +50,7 @@ impl JobSpec {
         w.choice(&SpawnPolicy::ALL, self.spawn.policy);
         w.number(self.spawn.limit);
         w.u8(self.spawn.nice_step.cast_unsigned());
+        w.number(self.spawn.depth);
         w.flag(self.adopted);
         Debug::encode(self.debug.as_ref(), &mut w);
         OnCrash::encode(self.on_crash.as_ref(), &mut w);
@@ -88,7 +89,7 @@ impl JobSpec {
         let stdin_switch = r.flag()?;
         let output = OutputSpec::decode(&mut r)?;
         let on_failure = if r.flag()? { OnFailure::Continue } else { OnFailure::End };
-        let abort_scope = if r.flag()? { AbortScope::Connected } else { AbortScope::World };
+        let abort_scope = r.choice(&AbortScope::ALL)?;
         let elastic = r.flag()?;
         let timeout = Some(r.u64()?).filter(|&ms| ms != 0).map(Duration::from_millis);
         let universe_size = match r.u64()? {
@@ -102,6 +103,7 @@ impl JobSpec {
             policy: r.choice(&SpawnPolicy::ALL)?,
             limit: r.number()?,
             nice_step: r.u8()?.cast_signed(),
+            depth: r.number()?,
         };
         let adopted = r.flag()?;
         let debug = Debug::decode(&mut r)?;
@@ -391,6 +393,11 @@ mod tests {
         host
     }
 
+    fn spawn_options() -> SpawnOptions {
+        let policy = SpawnPolicy::Pack;
+        SpawnOptions { policy, limit: Some(2), nice_step: -1, depth: Some(3) }
+    }
+
     fn sample(program: Bytes, variable: Bytes, size: u32) -> JobSpec {
         JobSpec {
             argsets: vec![Argset {
@@ -447,7 +454,7 @@ mod tests {
                 print_rank_map: true,
                 report_bindings: true,
             },
-            spawn: SpawnOptions { policy: SpawnPolicy::Pack, limit: Some(2), nice_step: -1 },
+            spawn: spawn_options(),
             adopted: true,
             debug: Some(Debug { gdb: b"gdb".to_vec(), attach: vec![7, 9] }),
             on_crash: Some(OnCrash { gdb: b"gdb".to_vec(), hold: true }),

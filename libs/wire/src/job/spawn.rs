@@ -65,6 +65,20 @@ pub struct SpawnOptions {
     pub limit: Option<u32>,
     /// The difference between the niceness of a process and that of its spawner.
     pub nice_step: i8,
+    /// The longest chain of spawns: how many worlds may descend from the first one, each spawned by the one before.
+    /// `None`: 100.
+    pub depth: Option<u32>,
+}
+
+/// The longest chain of spawns, unless the user names another one. A program that takes its children for the first
+/// world and spawns again, without end, stops here.
+pub(super) const DEFAULT_DEPTH: u32 = 100;
+
+impl SpawnOptions {
+    /// The longest chain of spawns.
+    pub fn longest_chain(&self) -> u32 {
+        self.depth.unwrap_or(DEFAULT_DEPTH)
+    }
 }
 
 /// How spawned processes are spread.

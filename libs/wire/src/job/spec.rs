@@ -152,15 +152,31 @@ pub enum OnFailure {
     Continue,
 }
 
-/// The effect of the failure of another job on a job that is connected to it.
+/// What ends with a rank that fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AbortScope {
-    /// None. Only failures of the own worlds end the job.
+    /// Its job, without worlds that have disconnected from its own.
     #[default]
+    Job,
+    /// Its world, and worlds that its library has connected with it. A spawn alone connects none.
     World,
-    /// The job ends too.
+    /// Its job, as with [`AbortScope::Job`]. This job also ends if a job fails that is connected to it.
     Connected,
+}
+
+impl AbortScope {
+    /// All values, by their number on the wire.
+    pub const ALL: [Self; 3] = [Self::Job, Self::World, Self::Connected];
+
+    /// Its name on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::World => "world",
+            Self::Connected => "connected",
+        }
+    }
 }
 
 /// A pattern with fields: `%r` rank, `%h` host, `%p` process id, `%j` job id, `%a` alias, `%%`. `%R` is the rank with as

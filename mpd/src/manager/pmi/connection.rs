@@ -4,6 +4,7 @@ use std::net::Shutdown;
 
 use mio::Registry;
 use mpd_wire::Rank;
+use mpd_wire::job::MpiLibrary;
 use pmi_proto::{Facts, Session};
 
 use super::transfer::{ReadProgress, WriteProgress, read, write};
@@ -21,8 +22,8 @@ pub(super) struct Connection {
     pub(super) client: Client,
     /// Whether the process of the rank has not ended.
     pub(super) is_alive: bool,
-    /// Whether its requests have shown that it uses MPICH or a library that was made from it.
-    pub(super) is_of_mpich: bool,
+    /// Its MPI library, as far as its requests have shown it.
+    pub(super) library: Option<MpiLibrary>,
 }
 
 impl Connection {
@@ -32,7 +33,7 @@ impl Connection {
             Client::Program | Client::Debugged => Session::new(facts),
             Client::Adopted => Session::of_singleton(facts),
         };
-        Self { socket: None, session, ending: false, client, is_alive: true, is_of_mpich: false }
+        Self { socket: None, session, ending: false, client, is_alive: true, library: None }
     }
 
     /// Reads once.

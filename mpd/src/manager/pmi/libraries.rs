@@ -1,48 +1,91 @@
 //! The MPI libraries of ranks, as far as their requests show them. Bare clients of PMI and of PMIx show none.
 
-/// Keys that only MPICH and libraries that were made from it get from the process manager at their start.
-/// `PMI_process_mapping` is not one of them: libraries beside MPI get it too, also in programs of Open MPI.
-const FROM_MANAGER: [&[u8]; 2] = [b"PMI_hwloc_xmlfile", b"PMI_mpi_memory_alloc_kinds"];
+use mpd_wire::job::MpiLibrary;
 
-/// Beginnings of keys under which these libraries put addresses.
+/// Keys that MPICH 4.2 and later get from the process manager at their start, before any other key of MPICH.
+/// `PMI_process_mapping` is not one of them: libraries beside MPI get it too, also in programs of Open MPI.
+const OF_LATE_MPICH: [&[u8]; 2] = [b"PMI_hwloc_xmlfile", b"PMI_mpi_memory_alloc_kinds"];
+
+/// Beginnings of keys under which MPICH and libraries that were made from it put addresses.
 const ADDRESSES_OF_MPICH: [&[u8]; 3] = [b"-bcast-", b"-allgather-", b"hostname["];
 
 /// Beginnings of keys under which Open MPI commits addresses: the names of its frameworks for communication.
 const ADDRESSES_OF_OPEN_MPI: [&[u8]; 5] = [b"btl.", b"bml.", b"mtl.", b"pml.", b"smsc."];
 
-/// Whether a key that a client of PMI puts or gets is one of MPICH.
-pub(super) fn is_of_mpich(key: &[u8]) -> bool {
-    FROM_MANAGER.contains(&key)
-        || ADDRESSES_OF_MPICH.iter().any(|begin| key.starts_with(begin))
-        || key.ends_with(b"-businesscard")
+/// The library of a client of PMI that puts or gets this key, after a key that showed `known`. `None`: nothing new.
+pub(super) fn by_key_of_pmi(key: &[u8], known: Option<MpiLibrary>) -> Option<MpiLibrary> {
+    let is_of_intel = || {
+        let number = key.strip_prefix(b"bc-").unwrap_or_default();
+        !number.is_empty() && number.iter().all(u8::is_ascii_digit)
+    };
+    match known {
+        None if OF_LATE_MPICH.contains(&key) => Some(MpiLibrary::LateMpich),
+        None | Some(MpiLibrary::LikeMpich) if is_of_intel() => Some(MpiLibrary::Intel),
+        None if is_address_of_mpich(key) => Some(MpiLibrary::LikeMpich),
+        _ => None,
+    }
 }
 
-/// Whether a key that a client of PMIx commits is one of Open MPI, such as `btl.tcp.4.1`.
-pub(super) fn is_of_open_mpi(key: &[u8]) -> bool {
-    let has_version = key.last().is_some_and(u8::is_ascii_digit);
-    has_version && ADDRESSES_OF_OPEN_MPI.iter().any(|begin| key.starts_with(begin))
+/// The library of a client of PMIx that commits this key. `btl.tcp.4.1` is of Open MPI 4. Some keys have the version of an
+/// interface, such as `pml.base.2.0`, which all versions of Open MPI commit.
+pub(super) fn by_key_of_pmix(key: &[u8]) -> Option<MpiLibrary> {
+    if is_address_of_mpich(key) {
+        return Some(MpiLibrary::PmixMpich);
+    }
+    if !ADDRESSES_OF_OPEN_MPI.iter().any(|begin| key.starts_with(begin)) {
+        return None;
+    }
+    let mut parts = key.rsplit(|byte| *byte == b'.').map(|part| std::str::from_utf8(part).ok());
+    let (minor, major) = (parts.next()??, parts.next()??);
+    match (minor.parse::<u32>(), major.parse::<u32>()) {
+        (Ok(_), Ok(0..=2)) => Some(MpiLibrary::OpenMpi),
+        (Ok(_), Ok(3..=4)) => Some(MpiLibrary::OpenMpi4),
+        (Ok(_), Ok(_)) => Some(MpiLibrary::OpenMpi5),
+        _ => None,
+    }
+}
+
+fn is_address_of_mpich(key: &[u8]) -> bool {
+    ADDRESSES_OF_MPICH.iter().any(|begin| key.starts_with(begin)) || key.ends_with(b"-businesscard")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The library after these keys of one rank.
+    fn after(keys: &[&str]) -> Option<MpiLibrary> {
+        keys.iter().fold(None, |known, key| by_key_of_pmi(key.as_bytes(), known).or(known))
+    }
+
     #[test]
-    fn keys_of_mpi_libraries_are_recognised_and_others_are_not() {
-        let mpich = ["PMI_hwloc_xmlfile", "-bcast-1-0", "-allgather-shm-1-1", "P0-businesscard"];
-        assert!(mpich.iter().all(|key| is_of_mpich(key.as_bytes())));
-        let open_mpi = ["btl.tcp.4.1", "btl.sm.5.0", "smsc.cma.5.0", "pml.ucx.5.0"];
-        assert!(open_mpi.iter().all(|key| is_of_open_mpi(key.as_bytes())));
-        for key in [
-            "key-1",
-            "PMI_process_mapping",
-            "test.address",
-            "PMI_dead_processes",
-            "pmix/0/key",
-            "btl.mine",
-            "",
-        ] {
-            assert!(!is_of_mpich(key.as_bytes()) && !is_of_open_mpi(key.as_bytes()), "{key}");
+    fn mpich_and_intel_mpi_are_known_by_their_first_keys() {
+        let late = ["PMI_process_mapping", "PMI_hwloc_xmlfile", "-bcast-1-0", "-allgather-shm-1-1"];
+        assert_eq!(after(&late), Some(MpiLibrary::LateMpich));
+        assert_eq!(after(&["PMI_mpi_memory_alloc_kinds"]), Some(MpiLibrary::LateMpich));
+        for key in ["-bcast-1-0", "-allgather-shm-1-1", "P0-businesscard", "hostname[0]"] {
+            assert_eq!(after(&[key]), Some(MpiLibrary::LikeMpich), "{key}");
+        }
+        assert_eq!(after(&["-bcast-1-0", "bc-0"]), Some(MpiLibrary::Intel));
+        assert_eq!(after(&["PMI_hwloc_xmlfile", "bc-0"]), Some(MpiLibrary::LateMpich));
+        for key in
+            ["key-1", "PMI_process_mapping", "PMI_dead_processes", "pmix/0/key", "bc-", "bc-x", ""]
+        {
+            assert_eq!(after(&[key]), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn open_mpi_is_known_by_its_keys_with_its_version() {
+        let of = |key: &str| by_key_of_pmix(key.as_bytes());
+        assert_eq!(of("btl.tcp.4.1"), Some(MpiLibrary::OpenMpi4));
+        assert_eq!(of("pml.base.2.0"), Some(MpiLibrary::OpenMpi));
+        for key in ["btl.sm.5.0", "smsc.cma.5.0", "pml.ucx.6.0", "btl.tcp.10.1"] {
+            assert_eq!(of(key), Some(MpiLibrary::OpenMpi5), "{key}");
+        }
+        assert_eq!(of("-allgather-shm-1-0"), Some(MpiLibrary::PmixMpich));
+        for key in ["test.address", "btl.mine", "btl.tcp.4.x", "btl", "1.0", ""] {
+            assert_eq!(of(key), None, "{key}");
         }
     }
 }

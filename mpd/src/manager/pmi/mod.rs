@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use mpd_job::manager::Input;
 use mpd_machine::{Time, Timers};
-use mpd_wire::job::{Bytes, MpiLibrary, World as Numbers};
+use mpd_wire::job::{Bytes, World as Numbers};
 use mpd_wire::message::{FenceGroup, ManagerReport, NameAnswer, NameOperation, Phase as Part};
 use mpd_wire::names::{Hold, NameKey};
 use mpd_wire::{JobId, Rank};
@@ -34,7 +34,7 @@ use pmi_proto::signal::is_for_programs;
 use pmi_proto::{Answer, Operation, Phase, ProtocolError, Service, Spawned, Ticket};
 
 use self::connection::{Connection, facts};
-use self::libraries::is_of_mpich;
+use self::libraries::by_key_of_pmi;
 use self::names::{Asker, Names};
 use self::pmix::Pmix;
 pub(super) use self::pmix::Room;
@@ -457,7 +457,7 @@ impl Pmi {
         }
     }
 
-    /// Reports once for each rank that its requests are those of MPICH.
+    /// Reports what the requests of a rank show about its MPI library.
     fn note_library(&mut self, turn: &mut Turn<'_>, rank: Rank, operation: &Operation) {
         let (Operation::Put { key, .. }
         | Operation::Get { key }
@@ -466,9 +466,9 @@ impl Pmi {
             return;
         };
         let Some(connection) = self.connections.get_mut(&rank) else { return };
-        if !connection.is_of_mpich && is_of_mpich(key) {
-            connection.is_of_mpich = true;
-            turn.post(Input::Uses(rank, MpiLibrary::Mpich));
+        if let Some(library) = by_key_of_pmi(key, connection.library) {
+            connection.library = Some(library);
+            turn.post(Input::Uses(rank, library));
         }
     }
 

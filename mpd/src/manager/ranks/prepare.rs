@@ -27,12 +27,13 @@ use super::wrap::{self, Arguments};
 use crate::limits;
 use crate::manager::ending::groups::Groups;
 use crate::manager::links::staging::Staging;
+use crate::manager::universe;
 
 /// Descriptors that the manager needs besides those of the ranks.
 const OWN_DESCRIPTORS: u64 = 64;
 
 /// Variables that the manager sets. Values from the user's environment do not reach a rank.
-const SET_BY_MANAGER: [&str; 44] = [
+const SET_BY_MANAGER: [&str; 45] = [
     "GFORTRAN_UNBUFFERED_PRECONNECTED",
     "JSM_JSRUN_PORT",
     "MPD_GROUP_DIR",
@@ -56,6 +57,7 @@ const SET_BY_MANAGER: [&str; 44] = [
     "OMPI_COMM_WORLD_SIZE",
     "OMPI_MCA_orte_base_applied_binding",
     "OMPI_MCA_orte_bound_at_launch",
+    "OMPI_UNIVERSE_SIZE",
     "PMIX_BFROP_BUFFER_TYPE",
     "PMIX_GDS_MODULE",
     "PMIX_HOSTNAME",
@@ -214,6 +216,9 @@ fn spawn_of(
         environment.push([name.as_bytes(), b"=", value].concat());
     };
     let size = spec.size().to_string();
+    if let Some(universe) = universe::known(spec) {
+        set("OMPI_UNIVERSE_SIZE", universe.to_string().as_bytes());
+    }
     set("PMI_FD", PMI_FD.to_string().as_bytes());
     set("PMI_SIZE", size.as_bytes());
     set("PMI_HOSTNAME", order.host.as_bytes());

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use mpd_job::manager::{Input, MAX_WAITING, Manager, SpawnQueue};
 use mpd_machine::Time;
 use mpd_wire::Rank;
-use mpd_wire::job::{Argset, SpawnBlock, SpawnPlacement};
+use mpd_wire::job::{Argset, SpawnBlock, SpawnOptions, SpawnPlacement};
 use mpd_wire::job::{Bytes, JobSpec, Notice, Parts, SpawnOutcome, World as Numbers};
 use mpd_wire::message::{
     Down, Gathering, JobNews, Launch, ManagerReport, Placing, TreeKind, WorldPiece, pieces,
@@ -218,11 +218,12 @@ impl Spawns {
             Some(order) => {
                 let preput = order.preput();
                 let (inherits, appnums) = (order.inherits.clone(), order.appnums.clone());
+                let generation = order.generation;
                 let spawner = Spawner { kvsname: order.parent.clone(), rank: order.rank };
                 let spawner = Some(spawner).filter(|_| !order.of_user);
                 let spec = Rc::new(order.completed_by(&job.spec));
                 let world = World::new(names, spec, &job.order, parts);
-                let world = World { inherits, appnums, spawner, ..world };
+                let world = World { inherits, appnums, spawner, generation, ..world };
                 Announced { world, preput, is_known: true }
             }
         };
@@ -405,6 +406,7 @@ fn growth_of(job: &Job, count: u32) -> Result<SpawnOrder, String> {
         parent: job.order.kvsname.clone(),
         rank: Rank(0),
         of_user: true,
+        generation: 0,
         inherits: vec![argset.environment],
         appnums: vec![None],
         blocks: vec![SpawnBlock { size: count, hosts: argset.hosts.clone(), policy: None }],
@@ -420,6 +422,7 @@ fn growth_of(job: &Job, count: u32) -> Result<SpawnOrder, String> {
 fn order_of(job: &Job, rank: Rank, wish: &Wish) -> Result<SpawnOrder, String> {
     let Wish { request, variables } = wish;
     let world = job.worlds.of(rank).ok_or("it has ended")?;
+    let generation = generation_of_child(world.generation, &job.spec.spawn)?;
     let argset = world.argset_of(rank);
     let parent = &world.spec.argsets[argset];
     let inherited = world.inherits.get(argset).copied().unwrap_or(0);
@@ -432,6 +435,7 @@ fn order_of(job: &Job, rank: Rank, wish: &Wish) -> Result<SpawnOrder, String> {
         parent: world.kvsname.clone(),
         rank: world.numbers.own(rank),
         of_user: false,
+        generation,
         inherits: vec![inherited; request.commands.len()],
         appnums: Vec::new(),
         blocks: Vec::new(),
@@ -449,6 +453,20 @@ fn order_of(job: &Job, rank: Rank, wish: &Wish) -> Result<SpawnOrder, String> {
     order.spec.environments.push(request.preput.iter().map(pair).collect());
     order.spec.check().map_err(|e| e.to_string())?;
     Ok(order)
+}
+
+/// The generation of a world that one of `generation` spawns.
+///
+/// # Errors
+/// The chain of spawns is as long as it may be; a text for people.
+fn generation_of_child(generation: u32, options: &SpawnOptions) -> Result<u32, String> {
+    let longest = options.longest_chain();
+    if generation >= longest {
+        return Err(format!(
+            "the chain of spawns has {longest} worlds already, each spawned by the one before; if that is right, raise the bound with -spawn-depth N"
+        ));
+    }
+    Ok(generation + 1)
 }
 
 /// The niceness of processes that a process of `parent` spawns.
@@ -509,6 +527,17 @@ mod tests {
         }
         assert!(bytes < 100_000 * 1024, "a request takes {} bytes", bytes / 100_000);
         assert!(SpawnOrder::decode(&queue.waiting().next().unwrap().1.order).is_ok());
+    }
+
+    #[test]
+    fn a_chain_of_spawns_ends_at_its_bound_with_the_option_that_raises_it() {
+        let options = |depth| SpawnOptions { depth, ..SpawnOptions::default() };
+        assert_eq!(generation_of_child(0, &options(None)), Ok(1));
+        assert_eq!(generation_of_child(99, &options(None)), Ok(100));
+        let refused = generation_of_child(100, &options(None)).unwrap_err();
+        assert!(refused.contains("100 worlds") && refused.contains("-spawn-depth"), "{refused}");
+        assert_eq!(generation_of_child(100, &options(Some(101))), Ok(101));
+        assert!(generation_of_child(1, &options(Some(1))).is_err());
     }
 
     #[test]

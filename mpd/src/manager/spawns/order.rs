@@ -8,6 +8,8 @@ use mpd_wire::job::SpawnBlock;
 use mpd_wire::job::{Bytes, CpuChoices, JobSpec, MAX_SPEC, PlacementSpec};
 use serde::{Deserialize, Serialize};
 
+use crate::manager::universe;
+
 /// The programs of a spawn, and the data that their managers need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpawnOrder {
@@ -20,6 +22,8 @@ pub(crate) struct SpawnOrder {
     pub(crate) rank: Rank,
     /// A user has requested it, and no rank.
     pub(crate) of_user: bool,
+    /// How many spawns lie between the first world and the new one.
+    pub(crate) generation: u32,
     /// By program: the index of the job's environment that it inherits.
     pub(crate) inherits: Vec<u32>,
     /// By program: the application number of MPI, if it is not the index of the program.
@@ -34,6 +38,7 @@ struct Head {
     parent: String,
     rank: Rank,
     of_user: bool,
+    generation: u32,
     inherits: Vec<u32>,
     appnums: Vec<Option<i32>>,
     blocks: Vec<SpawnBlock>,
@@ -45,6 +50,7 @@ impl SpawnOrder {
             parent: self.parent.clone(),
             rank: self.rank,
             of_user: self.of_user,
+            generation: self.generation,
             inherits: self.inherits.clone(),
             appnums: self.appnums.clone(),
             blocks: self.blocks.clone(),
@@ -66,7 +72,7 @@ impl SpawnOrder {
         let (length, rest) = bytes.split_first_chunk::<4>().context("no head")?;
         let length = u32::from_be_bytes(*length) as usize;
         let (head, spec) = rest.split_at_checked(length).context("a short head")?;
-        let Head { parent, rank, of_user, inherits, appnums, blocks } =
+        let Head { parent, rank, of_user, generation, inherits, appnums, blocks } =
             serde_json::from_slice(head)?;
         let spec = JobSpec::decode(spec)?;
         spec.check()?;
@@ -76,7 +82,7 @@ impl SpawnOrder {
         {
             bail!("a head of other programs");
         }
-        Ok(Self { spec, parent, rank, of_user, inherits, appnums, blocks })
+        Ok(Self { spec, parent, rank, of_user, generation, inherits, appnums, blocks })
     }
 
     /// The initial content of the world's key-value space.
@@ -99,7 +105,7 @@ impl SpawnOrder {
             || environments.iter().any(|variables| names(variables, b"OMPI_PARENT_PORT"))
     }
 
-    /// The programs with complete environments, and with the job's way of binding and of giving GPUs. The lines of a rank file are
+    /// The programs with complete environments, and with the job's universe and its way of binding and of giving GPUs. The lines of a rank file are
     /// for the ranks of the first world only. The hosts are placed already, but their lists may tell their GPUs.
     pub(crate) fn completed_by(self, job: &JobSpec) -> JobSpec {
         let Self { mut spec, inherits, blocks, .. } = self;
@@ -111,6 +117,7 @@ impl SpawnOrder {
         for (argset, block) in spec.argsets.iter_mut().zip(blocks) {
             argset.hosts = block.hosts.filter(|_| gpus.is_some());
         }
+        spec.universe_size = Some(universe::size(job, 0));
         spec.environments.truncate(inherits.len());
         for (own, inherited) in spec.environments.iter_mut().zip(inherits) {
             let given: BTreeSet<&[u8]> = own.iter().filter_map(|v| Some(split(v)?.0)).collect();
@@ -165,6 +172,7 @@ pub(crate) mod tests {
             parent: "kvs_1".to_owned(),
             rank: Rank(3),
             of_user: false,
+            generation: 3,
             inherits: vec![1, 0],
             appnums: vec![None, Some(7)],
             blocks: vec![block.clone(), block],
@@ -236,6 +244,7 @@ pub(crate) mod tests {
                 parent: "kvs".to_owned(),
                 rank: Rank(0),
                 of_user: false,
+                generation: 1,
                 inherits: Vec::new(),
                 appnums: Vec::new(),
                 blocks: Vec::new(),

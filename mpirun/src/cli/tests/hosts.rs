@@ -156,11 +156,13 @@ fn ranks_can_use_parts_of_a_host_in_turn() {
 }
 
 #[test]
-fn spawned_processes_have_a_limit_and_a_step_of_niceness() {
+fn spawned_processes_have_a_limit_a_depth_and_a_step_of_niceness() {
     let options = |line: &str| spec(line).spawn;
     assert_eq!((options("p").limit, options("p").nice_step), (None, 0));
     assert_eq!(options("-spawn-limit 2 p").limit, Some(2));
     assert_eq!(options("-spawn-nice -3 p").nice_step, -3);
+    assert_eq!(options("p").longest_chain(), 100);
+    assert_eq!(options("-spawn-depth 500 p").longest_chain(), 500);
     assert!(problem("-spawn-limit 0 p").contains("must be at least 1"));
     assert!(problem("-spawn-nice 20 p").contains("it must be a number, -20 to 19"));
 }

@@ -135,12 +135,12 @@ fn the_first_failure_ends_the_job_or_not() {
 
 #[test]
 fn the_failure_of_a_connected_job_ends_the_job_only_on_request() {
-    assert_eq!(spec("a").abort_scope, AbortScope::World);
+    assert_eq!(spec("a").abort_scope, AbortScope::Job);
     assert_eq!(spec("-abort-scope world a").abort_scope, AbortScope::World);
     assert_eq!(spec("--abort-scope=connected a").abort_scope, AbortScope::Connected);
     assert_eq!(
         problem("-abort-scope all a"),
-        "-abort-scope all: it must be 'world' or 'connected'"
+        "-abort-scope all: it must be 'job', 'world' or 'connected'"
     );
 }
 

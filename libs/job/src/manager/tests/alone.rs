@@ -56,19 +56,8 @@ fn the_failure_of_a_rank_that_ran_alone_gives_the_code() {
 #[test]
 fn a_rank_that_ran_alone_on_another_host_is_reported_with_that_host() {
     let host_slices = host_slices(2, 1);
-    let on_failure = OnFailure::End;
-    let config = Config {
-        host_slices: &host_slices,
-        tree_index: 0,
-        size: 2,
-        on_failure,
-        abort_scope: AbortScope::World,
-        limit: None,
-        debugged: false,
-        elastic: false,
-    };
-    let mut story =
-        Story { manager: Pump::new(Manager::new(config)), now: Time::ZERO, ended: Vec::new() };
+    let manager = Pump::new(Manager::new(config(&host_slices, 2)));
+    let mut story = Story { manager, now: Time::ZERO, ended: Vec::new() };
     story.send(Input::Ready);
     story.send(Input::FromChild(1, Up::Ready));
     story.send(Input::Started);

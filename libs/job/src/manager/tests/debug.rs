@@ -4,18 +4,8 @@ use super::*;
 use crate::manager::tests::worlds::spawn_plan;
 
 fn debugged(hosts: usize, size: u32, tree_index: usize) -> Manager {
-    let on_failure = OnFailure::End;
     let host_slices = host_slices(hosts, size / u32::try_from(hosts).unwrap());
-    Manager::new(Config {
-        host_slices: &host_slices,
-        tree_index,
-        size,
-        on_failure,
-        abort_scope: AbortScope::World,
-        limit: None,
-        debugged: true,
-        elastic: false,
-    })
+    Manager::new(Config { tree_index, debugged: true, ..config(&host_slices, size) })
 }
 
 fn running(size: u32) -> Story {

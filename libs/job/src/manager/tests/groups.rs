@@ -168,26 +168,12 @@ fn a_group_that_meets_other_jobs_waits_for_them() {
 #[test]
 fn the_failure_of_a_connected_job_ends_a_job_that_asks_for_it_while_its_ranks_run() {
     let story = |abort_scope| {
-        let host_slices = host_slices(1, 2);
-        let config = Config {
-            host_slices: &host_slices,
-            tree_index: 0,
-            size: 2,
-            on_failure: OnFailure::Continue,
-            abort_scope,
-            limit: None,
-            debugged: false,
-            elastic: false,
-        };
-        let manager = Pump::new(Manager::new(config));
-        let mut story = Story { manager, now: Time::ZERO, ended: Vec::new() };
-        story.send(Input::Ready);
-        story.send(Input::Started);
-        story
+        let on_failure = OnFailure::Continue;
+        Story::running(Config { on_failure, abort_scope, ..config(&host_slices(1, 2), 2) })
     };
     let (job, problem): (JobId, _) = ("7@h1".parse().unwrap(), "rank 1: aborted".to_owned());
     let failed = || Input::ConnectedFailed { job: job.clone(), code: 9, problem: problem.clone() };
-    assert_eq!(story(AbortScope::World).send(failed()), []);
+    assert_eq!(story(AbortScope::Job).send(failed()), []);
     let mut ends = story(AbortScope::Connected);
     let (job, problem) = (job.clone(), problem.clone());
     let failure = Failure::ConnectedJob { job, code: 9, problem };

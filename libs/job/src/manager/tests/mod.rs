@@ -38,18 +38,23 @@ pub(super) fn host_slices(hosts: usize, each: u32) -> HostSlices {
     HostSlices::new((0..hosts).map(host_slice).collect(), size).unwrap()
 }
 
-/// The manager of a job of one host, before its first input.
-fn alone(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Manager {
-    Manager::new(Config {
-        host_slices: &host_slices(1, size),
+/// The root of an ordinary job with all ranks of these hosts.
+fn config(host_slices: &HostSlices, size: u32) -> Config<'_> {
+    Config {
+        host_slices,
         tree_index: 0,
         size,
-        on_failure,
-        abort_scope: AbortScope::World,
-        limit,
+        on_failure: OnFailure::End,
+        abort_scope: AbortScope::Job,
+        limit: None,
         debugged: false,
         elastic: false,
-    })
+    }
+}
+
+/// The manager of a job of one host, before its first input.
+fn alone(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Manager {
+    Manager::new(Config { on_failure, limit, ..config(&host_slices(1, size), size) })
 }
 
 struct Story {
@@ -70,13 +75,19 @@ impl Story {
         story
     }
 
+    /// A story in which the ranks of one host run.
+    fn running(config: Config<'_>) -> Self {
+        let manager = Pump::new(Manager::new(config));
+        let mut story = Self { manager, now: Time::ZERO, ended: Vec::new() };
+        story.send(Input::Ready);
+        story.send(Input::Started);
+        story
+    }
+
     /// A story in which ranks are being spawned.
     fn starting(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Self {
-        let mut story = Self {
-            manager: Pump::new(alone(size, on_failure, limit)),
-            now: Time::ZERO,
-            ended: Vec::new(),
-        };
+        let manager = Pump::new(alone(size, on_failure, limit));
+        let mut story = Self { manager, now: Time::ZERO, ended: Vec::new() };
         assert_eq!(story.send(Input::Ready), [Output::ReportStarted, Output::Go]);
         story
     }

@@ -10,7 +10,7 @@ fn start(hosts: usize, tree_index: usize, size: u32) -> Start {
         tree_index,
         size,
         on_failure: OnFailure::End,
-        abort_scope: AbortScope::World,
+        abort_scope: AbortScope::Job,
         limit: None,
         debugged: true,
         elastic: false,

@@ -20,16 +20,7 @@ impl Post {
     fn with(tree_index: usize, hosts: usize, on_failure: OnFailure) -> Self {
         let size = u32::try_from(hosts).unwrap() * 2;
         let host_slices = host_slices(hosts, 2);
-        let config = Config {
-            host_slices: &host_slices,
-            tree_index,
-            size,
-            on_failure,
-            abort_scope: AbortScope::World,
-            limit: None,
-            debugged: false,
-            elastic: false,
-        };
+        let config = Config { tree_index, on_failure, ..config(&host_slices, size) };
         Self { manager: Manager::new(config), now: Time::ZERO }
     }
 
@@ -294,16 +285,7 @@ fn an_urgent_message_follows_the_earlier_reports() {
 fn many_ends_are_sent_in_messages_of_bounded_size() {
     let size = 3 * u32::try_from(MAX_LISTED).unwrap();
     let host_slices = host_slices(2, size / 2);
-    let config = Config {
-        host_slices: &host_slices,
-        tree_index: 1,
-        size,
-        on_failure: OnFailure::End,
-        abort_scope: AbortScope::World,
-        limit: None,
-        debugged: false,
-        elastic: false,
-    };
+    let config = Config { tree_index: 1, ..config(&host_slices, size) };
     let mut manager = Pump::new(Manager::new(config));
     manager.post(Input::FromParent(Down::Go));
     for rank in (size / 2..size).map(Rank) {

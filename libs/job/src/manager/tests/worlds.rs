@@ -172,6 +172,21 @@ fn worlds_that_have_parted_end_each_on_its_own() {
 }
 
 #[test]
+fn with_the_scope_world_a_spawned_world_and_its_spawner_end_each_on_its_own_unless_they_connect() {
+    let story = || {
+        let abort_scope = AbortScope::World;
+        let mut story = Story::running(Config { abort_scope, ..config(&host_slices(1, 1), 1) });
+        spawn(&mut story, spawn_plan(1, 1, 2, 0));
+        story
+    };
+    let outputs = story().exit(2, 7);
+    assert!(matches!(outputs[..], [Output::ReportFailed { .. }, Output::EndWorld(Rank(1))]));
+    let mut connected = story();
+    connected.send(Input::WorldConnection { from: Rank(1), number: 0, joined: true });
+    assert_eq!(connected.exit(2, 7).last(), Some(&Output::SignalRanks(SIGTERM)));
+}
+
+#[test]
 fn what_an_ended_world_has_joined_stays_joined() {
     let mut story = with_world(1, 1, 1, 1);
     spawn(&mut story, spawn_plan(2, 2, 1, 1));
@@ -286,20 +301,7 @@ fn a_world_that_a_user_has_requested_has_no_parent_and_blocks_no_rank() {
 
 #[test]
 fn in_an_elastic_job_a_rank_may_end_with_0_without_finalize() {
-    let config = Config {
-        host_slices: &host_slices(1, 2),
-        tree_index: 0,
-        size: 2,
-        on_failure: OnFailure::End,
-        abort_scope: AbortScope::World,
-        limit: None,
-        debugged: false,
-        elastic: true,
-    };
-    let mut story =
-        Story { manager: Pump::new(Manager::new(config)), now: Time::ZERO, ended: Vec::new() };
-    story.send(Input::Ready);
-    story.send(Input::Started);
+    let mut story = Story::running(Config { elastic: true, ..config(&host_slices(1, 2), 2) });
     story.send(Input::Initialized(Rank(0)));
     story.send(Input::Initialized(Rank(1)));
     assert_eq!(story.send(Input::EnteredFence(Rank(0))), []);

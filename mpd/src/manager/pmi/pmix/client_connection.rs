@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd as _;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use mpd_wire::Rank;
+use mpd_wire::job::MpiLibrary;
 use pmix_proto::Session;
 
 use super::listener::Listener;
@@ -36,6 +37,8 @@ pub(super) struct ClientConnection {
     stream: TcpStream,
     pub(super) session: Session,
     pub(super) rank: Option<Rank>,
+    /// Its MPI library, as far as its commits have shown it.
+    pub(super) library: Option<MpiLibrary>,
     /// Gets that were answered with data.
     pub(super) gets: u32,
     /// Whether the user has a report of events that it misses.
@@ -62,6 +65,7 @@ impl ClientConnection {
             stream,
             session: Session::new(),
             rank: None,
+            library: None,
             gets: 0,
             misses_events: false,
             has_all: false,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use mpd_job::manager::Input;
+use mpd_wire::job::MpiLibrary;
 use mpd_wire::message::{FenceGroup, FenceMembers, Phase as Part};
 use mpd_wire::{Rank, RankSet};
 use pmix_proto::encoding::Value;
@@ -77,6 +78,13 @@ impl Pmix {
         if entries.len() == 1 {
             enter(turn, rank, &collective);
         }
+    }
+
+    /// Whether a client is of Open MPI. Its fence of several worlds disconnects them: it has no other fence of several
+    /// worlds, and does not use the command.
+    fn is_of_open_mpi(&self, number: usize) -> bool {
+        let library = self.clients.connections.get(&number).and_then(|client| client.library);
+        library.is_some_and(MpiLibrary::is_open_mpi)
     }
 
     /// The fence for these members.
@@ -179,6 +187,10 @@ impl Pmix {
                 self.share_fate(turn, rank, &entry.members, true);
             }
             Purpose::Disconnect if status.is_success() => {
+                self.answer(waiter, Answer::Done(status));
+                self.share_fate(turn, rank, &entry.members, false);
+            }
+            Purpose::Fence if status.is_success() && self.is_of_open_mpi(waiter.0) => {
                 self.answer(waiter, Answer::Done(status));
                 self.share_fate(turn, rank, &entry.members, false);
             }

@@ -13,6 +13,7 @@ use pmix_proto::view::Proc;
 
 use super::world_info::WorldInfo;
 use crate::manager::context::Job;
+use crate::manager::universe;
 use crate::manager::worlds::World;
 
 /// The namespace of the servers. It must not hold a dot or a semicolon.
@@ -91,7 +92,7 @@ pub(super) fn facts(
             .map_or_else(|| namespace(job, number), |foreign| foreign.namespace.clone())
             .into_bytes(),
         server: SERVER.into(),
-        universe_size: job.spec.universe_size.filter(|_| foreign.is_none()),
+        universe_size: foreign.is_none().then(|| universe::size(&job.spec, world.numbers.size)),
         parent: world.parent.map(|(number, rank)| Proc::new(namespace(job, number), rank.0)),
         directory: directory(job, number).into_os_string().into_encoded_bytes(),
         nodes,

@@ -1,7 +1,6 @@
 //! Processes that clients spawn.
 
 use mpd_wire::job::World as Numbers;
-use pmi_proto::is_launcher_variable;
 use pmix_proto::{Answer, Spawn, Status};
 
 use super::Pmix;
@@ -19,13 +18,8 @@ impl Pmix {
             // Those of the program count more, so they come later.
             command.info.splice(0..0, hints.iter().cloned());
         }
-        let is_for_program = |variable: &Vec<u8>| {
-            let name = variable.split(|byte| *byte == b'=').next().unwrap_or_default();
-            !is_launcher_variable(name)
-        };
-        let variables = environments.into_iter();
-        let variables = variables.map(|all| all.into_iter().filter(is_for_program).collect());
-        let wish = Wish { request, variables: variables.collect() };
+        // The variables that each rank has from its manager replace those of a spawner's whole environment.
+        let wish = Wish { request, variables: environments };
         let caller = (rank, waiter.1);
         self.spawning.insert(caller, waiter);
         turn.report(Event::Spawn(caller, wish));

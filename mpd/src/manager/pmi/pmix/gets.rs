@@ -8,7 +8,7 @@ use pmi_proto::limits::MAX_VALUE;
 use pmix_proto::encoding::{Encoding, Value};
 use pmix_proto::message::{Put, Scope, write_pairs};
 use pmix_proto::modex::View;
-use pmix_proto::view::{Pair, Proc, WILDCARD};
+use pmix_proto::view::{Pair, Proc, UNDEFINED_RANK, WILDCARD};
 use pmix_proto::{Answer, Operation, Status, job_info};
 
 use super::collectives::Contribution;
@@ -78,6 +78,9 @@ impl Pmix {
         // The own world is described already. Its ranks may have put the key by PMI.
         let rank = match proc.rank {
             own if own < numbers.size => Some(numbers.in_job(Rank(own))),
+            UNDEFINED_RANK => {
+                self.any_with_key(turn.job, number, key.as_deref().unwrap_or_default())
+            }
             WILDCARD => None,
             _ => return self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
         };
@@ -87,6 +90,7 @@ impl Pmix {
             rank,
             key: key.unwrap_or_default(),
             is_immediate,
+            until: None,
         };
         match (self.find(turn.job, &pending_get), rank) {
             (Found::Yes(data), Some(rank)) => self.answer_data(turn.job, (waiter, rank), data),
@@ -118,6 +122,7 @@ impl Pmix {
         match data {
             Some(data) => Found::Yes(data),
             None if is_immediate || self.is_gone(job, rank) => Found::No,
+            None if self.has_committed_here(job, rank) => Found::No,
             None => Found::NotYet,
         }
     }
@@ -193,7 +198,7 @@ impl Pmix {
                 Found::NotYet => {
                     self.limit_get(turn, waiter);
                     self.ask_host(turn, rank, &pending_get.key);
-                    self.gets.waiting.push(pending_get);
+                    self.wait_for_key(turn, pending_get);
                 }
             },
             (Requester::Client(waiter), None) => {
@@ -205,7 +210,7 @@ impl Pmix {
                     if matches!(requester, Requester::Job(_)) || rank.0 >= FIRST_FOREIGN {
                         self.ask_host(turn, rank, &pending_get.key);
                     }
-                    self.gets.waiting.push(pending_get);
+                    self.wait_for_key(turn, pending_get);
                 }
             }
             (Requester::Host(_) | Requester::Job(_), None) => {}
@@ -303,7 +308,8 @@ impl Pmix {
         match world {
             Some((first, _)) if self.pairs_of(turn.job, rank, &key).is_none() => {
                 let rank = Some(rank);
-                let request = PendingGet { requester, first, rank, key, is_immediate: false };
+                let (is_immediate, until) = (false, None);
+                let request = PendingGet { requester, first, rank, key, is_immediate, until };
                 self.gets.unsettled.push_back(request);
             }
             _ => {
@@ -328,7 +334,7 @@ impl Pmix {
     }
 
     /// Sends the data of a rank, or that there are none, to another host or job. Clients get theirs by `answer`.
-    fn reply(
+    pub(super) fn reply(
         &mut self,
         turn: &mut Turn<'_>,
         requester: &Requester,

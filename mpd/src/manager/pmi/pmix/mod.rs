@@ -8,10 +8,11 @@
 //! | [`requests`], [`waiter`] | the operations of the clients, and the numbers of waiting operations |
 //! | [`collective_operations`], [`collectives`] | fences and other operations of several processes |
 //! | [`meetings`], [`across_jobs`], [`foreign_message`] | operations with processes of other jobs, and messages between the jobs |
-//! | [`gets`], [`pending_gets`] | data that other processes committed |
+//! | [`gets`], [`pending_gets`], [`missing`] | data that other processes committed, or not |
 //! | [`peer_message`], [`routing`] | messages between managers |
 //! | [`published`], [`name_requests`] | names that clients publish and look up |
 //! | [`dynamic`] | processes that clients spawn |
+//! | [`queries`] | questions about the system |
 //! | [`events`], [`notice`] | events of clients, and of ranks that failed |
 //! | [`budget`], [`ledger`] | what is kept for each rank, up to its budget |
 //! | [`outward`], [`logs`] | texts and events of clients on their way out |
@@ -33,12 +34,14 @@ mod ledger;
 mod listener;
 mod logs;
 mod meetings;
+mod missing;
 mod name_requests;
 mod notice;
 mod outward;
 mod peer_message;
 mod pending_gets;
 mod published;
+mod queries;
 mod requests;
 mod routing;
 mod waiter;
@@ -107,6 +110,8 @@ enum Timer {
     Answer(Waiter),
     /// Names that are waited for may be there.
     Look(u64),
+    /// The time of a request for a key that its rank does not offer is over.
+    Missing,
 }
 
 /// The PMIx clients of the ranks here.
@@ -196,6 +201,7 @@ impl Pmix {
                 }
                 Timer::Answer(waiter) => self.expire_request(turn.job, waiter),
                 Timer::Look(number) => self.look_again(turn.job, number),
+                Timer::Missing => self.expire_missing(turn),
             }
         }
     }

@@ -11,6 +11,7 @@ use mpd_job::manager::Input;
 use mpd_wire::Rank;
 use mpd_wire::job::MpiLibrary;
 use pmix_proto::connect::{Expectation, Introduction};
+use pmix_proto::message::Put;
 use pmix_proto::view::WILDCARD;
 use pmix_proto::{Answer, Operation, ProtocolError, Status, job_info};
 
@@ -20,7 +21,7 @@ use super::world_info::WorldInfo;
 use super::{Pmix, Timer, describe};
 use crate::manager::context::Turn;
 use crate::manager::event::{Client, Event};
-use crate::manager::pmi::libraries::is_of_open_mpi;
+use crate::manager::pmi::libraries::by_key_of_pmix;
 
 impl Pmix {
     pub(super) fn perform(&mut self, turn: &mut Turn<'_>, waiter: Waiter, operation: Operation) {
@@ -39,9 +40,7 @@ impl Pmix {
             Operation::JobInfo => self.send_job_info(turn, waiter, rank),
             Operation::Commit { puts } => {
                 let Some((first, own)) = self.collective(turn.job, rank) else { return };
-                if puts.iter().any(|put| is_of_open_mpi(&put.pair.key)) {
-                    turn.post(Input::Uses(rank, MpiLibrary::OpenMpi));
-                }
+                self.note_library(turn, (waiter.0, rank), &puts);
                 let others = self.kept_beside(rank);
                 let world_data = self.world_data(first);
                 let committed = world_data.modex.commit_beside(others, own, puts);
@@ -66,8 +65,9 @@ impl Pmix {
             Operation::Spawn(spawn) => self.spawn(turn, waiter, spawn),
             outward @ Operation::Notify(_) => self.send_out(turn, (waiter, rank), outward),
             Operation::Registered { codes } => self.deliver_late(turn, waiter.0, &codes),
-            Operation::Query(_) => {
-                self.answer(waiter, Answer::Answers(Status::NOT_SUPPORTED, &[]));
+            Operation::Query(queries) => {
+                let known = self.known_answers(turn, rank, &queries);
+                self.answer(waiter, Answer::Answers(Status::SUCCESS, &known));
             }
             Operation::CleanUp(clean_up) => {
                 let bytes = clean_up::cost(&clean_up);
@@ -93,6 +93,19 @@ impl Pmix {
             Operation::Misbehaved { error, is_fatal: false } => {
                 self.note_misbehaviour(turn, rank, &error);
             }
+        }
+    }
+
+    /// Notes the MPI library of a client as its commit shows it, unless it is known already.
+    fn note_library(&mut self, turn: &mut Turn<'_>, (number, rank): (usize, Rank), puts: &[Put]) {
+        let shown: Vec<MpiLibrary> =
+            puts.iter().filter_map(|put| by_key_of_pmix(&put.pair.key)).collect();
+        let exact = shown.iter().find(|library| !library.is_vague());
+        let Some(library) = exact.or(shown.first()).copied() else { return };
+        let Some(connection) = self.clients.connections.get_mut(&number) else { return };
+        if connection.library.is_none_or(|known| known.is_vague() && known != library) {
+            connection.library = Some(library);
+            turn.post(Input::Uses(rank, library));
         }
     }
 

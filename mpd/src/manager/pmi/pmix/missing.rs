@@ -1,0 +1,91 @@
+//! Keys that a rank does not offer: how long a get waits for them, on the host of the rank.
+
+use std::time::Duration;
+
+use mpd_machine::Time;
+use mpd_wire::Rank;
+use pmix_proto::modex::View;
+use pmix_proto::{Answer, Status};
+
+use super::pending_gets::{PendingGet, Requester};
+use super::{Pmix, Timer};
+use crate::manager::context::{Job, Turn};
+use crate::manager::event::Client;
+
+/// How long another host or job waits for a key that is not among those that the rank has committed. The rank may commit
+/// again.
+const AFTER_COMMIT: Duration = Duration::from_secs(2);
+
+/// How long a get waits for a rank that is connected and commits nothing. An MPI library may initialise its networks first.
+const BEFORE_COMMIT: Duration = Duration::from_secs(60);
+
+impl Pmix {
+    /// Whether a rank of this host has committed. Then it offers its processes here nothing more.
+    pub(super) fn has_committed_here(&self, job: &Job, rank: Rank) -> bool {
+        let Some((first, own)) = self.collective(job, rank) else { return false };
+        let is_here = self.known_of(job, rank).is_some_and(|world| world.has_here(job, rank));
+        is_here && self.worlds_data.get(&first).is_some_and(|data| data.modex.has(own))
+    }
+
+    /// A rank of this world whose data here have the key. Names of keys that all ranks share are looked up without a rank.
+    pub(super) fn any_with_key(&self, job: &Job, number: u32, key: &[u8]) -> Option<Rank> {
+        let world = self.known(job, number)?;
+        let modex = &self.worlds_data.get(&world.numbers.first)?.modex;
+        (0..world.numbers.size).map(|own| (own, world.numbers.in_job(Rank(own)))).find_map(
+            |(own, rank)| {
+                let view = if world.has_here(job, rank) { View::Local } else { View::Remote };
+                modex.has_key(own, key, view).then_some(rank)
+            },
+        )
+    }
+
+    /// Lets a request wait, with a limit if its rank runs here.
+    pub(super) fn wait_for_key(&mut self, turn: &Turn<'_>, mut pending_get: PendingGet) {
+        let limit = pending_get.rank.and_then(|rank| self.patience(turn.job, rank));
+        let until = limit.map(|limit| turn.now() + limit);
+        pending_get.until = pending_get.until.into_iter().chain(until).min();
+        let until = pending_get.until;
+        self.gets.waiting.push(pending_get);
+        self.expire_missing_at(until);
+    }
+
+    /// Sets the timer, unless it is earlier already.
+    fn expire_missing_at(&mut self, until: Option<Time>) {
+        let is_first = |until: &Time| self.gets.first_over.is_none_or(|first| *until < first);
+        if let Some(until) = until.filter(is_first) {
+            self.gets.first_over = Some(until);
+            self.timers.set(Timer::Missing, until);
+        }
+    }
+
+    /// How long a request for a rank of this host may wait from now on. `None` if this host cannot tell. The rank runs
+    /// elsewhere then, or has not begun to speak, or a debugger may hold it.
+    fn patience(&self, job: &Job, rank: Rank) -> Option<Duration> {
+        if self.running.get(&rank) == Some(&Client::Debugged) {
+            return None;
+        }
+        match self.has_committed_here(job, rank) {
+            true => Some(AFTER_COMMIT),
+            false => self.clients.admitted.contains_key(&rank).then_some(BEFORE_COMMIT),
+        }
+    }
+
+    /// Answers the requests whose time is over.
+    pub(super) fn expire_missing(&mut self, turn: &mut Turn<'_>) {
+        let now = turn.now();
+        let is_over = |get: &PendingGet| get.until.is_some_and(|until| until <= now);
+        let over: Vec<_> = self.gets.waiting.extract_if(.., |get| is_over(get)).collect();
+        for PendingGet { requester, rank, key, .. } in over {
+            match (requester, rank) {
+                (Requester::Client(waiter), _) => {
+                    self.answer(waiter, Answer::Done(Status::TIMEOUT));
+                }
+                (requester, Some(rank)) => self.reply(turn, &requester, (rank, &key), None),
+                (Requester::Host(_) | Requester::Job(_), None) => {}
+            }
+        }
+        self.gets.first_over = None;
+        let next = self.gets.waiting.iter().filter_map(|get| get.until).min();
+        self.expire_missing_at(next);
+    }
+}
