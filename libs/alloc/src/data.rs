@@ -671,7 +671,10 @@ mod tests {
     #[test]
     fn strings_for_a_scheduler_have_bounds() {
         let strings = |each: &[String]| Strings { global: Some("g".into()), each: each.to_vec() };
-        assert_eq!(strings(&["a b, \n ü".into()]).check(), Ok(()));
+        assert_eq!(strings(&["a b, ü".into()]).check(), Ok(()));
+        let lines = Strings { global: Some("a\nb".into()), each: Vec::new() };
+        assert_eq!(lines.check(), Ok(()));
+        assert_eq!(strings(&["a\nb".into()]).check(), Err(InvalidRequest::Newline));
         for bad in ["x".repeat(MAX_STRING + 1), "a\0b".to_owned()] {
             assert_eq!(strings(&[bad]).check(), Err(InvalidRequest::String));
         }

@@ -145,7 +145,8 @@ impl Conn {
         let fd = self.stream.as_raw_fd();
         let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
         let message = recvmsg::<()>(fd, &mut slices, Some(&mut space), flags)?;
-        for control in message.cmsgs()? {
+        // nix reports a truncation by ENOBUFS, which is no lack of memory here.
+        for control in message.cmsgs().map_err(|_| Errno::EMFILE)? {
             if let ControlMessageOwned::ScmRights(numbers) = control {
                 self.descriptors.extend(numbers.into_iter().map(adopt_received));
             }

@@ -57,11 +57,17 @@ pub(crate) fn open(path: &Path, devices: Devices) -> io::Result<File> {
 /// Those of the system, and a link of another user.
 pub fn open_behind_links(options: &mut OpenOptions, flags: i32, path: &Path) -> io::Result<File> {
     let opened = options.custom_flags(flags | libc::O_NOFOLLOW).open(path);
+    // Of a link of another user in such a directory, the kernel may say EACCES instead of ELOOP.
+    let is_of_link =
+        |error: &io::Error| matches!(error.raw_os_error(), Some(libc::ELOOP | libc::EACCES));
     let error = match opened {
-        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => error,
+        Err(error) if is_of_link(&error) => error,
         opened => return opened,
     };
     let Ok(link) = path.symlink_metadata() else { return Err(error) };
+    if !link.is_symlink() {
+        return Err(error);
+    }
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let folder = parent.unwrap_or_else(|| Path::new(".")).metadata()?;
     if is_foreign_link(&link, &folder, geteuid().as_raw()) {

@@ -187,12 +187,11 @@ impl Daemon {
         let holder = cli.held_by.map(|pid| hold(pid, &poll)).transpose()?;
         std::env::set_current_dir("/")?;
         let agent = begin_agent(cli, &poll, membership.as_ref())?;
-        let listening = serving;
         Ok(Self {
             poll,
             clock,
             signals,
-            listening,
+            listening: serving,
             guests,
             agent,
             holder,

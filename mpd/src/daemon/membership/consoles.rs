@@ -165,10 +165,8 @@ impl Consoles {
                 self.post(console, first, false);
                 None
             }
-            // The allocations have these.
-            RingRequest::Slots(_) => None,
-            // The followers have these.
-            RingRequest::JobEvents { .. } => None,
+            // The allocations have the first, the followers the second.
+            RingRequest::Slots(_) | RingRequest::JobEvents { .. } => None,
             // The daemon's loop takes a request about a job.
             RingRequest::State { job: _ } => {
                 for (text, more) in state::pieces(ring) {

@@ -99,8 +99,8 @@ impl Console {
             log::warn!("cannot read from the console: {e}");
         }
         let is_read = matches!(filled, Ok(Filled::Empty));
-        let open =
-            !matches!(filled, Ok(Filled::Closed) | Err(_)) && !(is_read && self.is_write_broken);
+        let is_gone = matches!(filled, Ok(Filled::Closed) | Err(_));
+        let open = !(is_gone || is_read && self.is_write_broken);
         self.open &= open;
         (received, open)
     }
