@@ -166,7 +166,7 @@ fn settings(job: &Job) -> Settings {
         continues_on_failure: spec.on_failure == mpd_wire::job::OnFailure::Continue,
         is_silent: *is_silent,
         verbose: *verbose,
-        terminal: io::stderr().is_terminal(),
+        terminal: io::stderr().is_terminal() && job.debug.is_none(),
         adopted: spec.adopted,
         hops: trace.hops,
         hold: spec.hold,

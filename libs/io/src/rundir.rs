@@ -203,7 +203,7 @@ impl RunDir {
             return Ok(());
         }
         let parent = self.path.parent().unwrap_or_else(|| Path::new("/"));
-        let above = fs::canonicalize(parent).map_err(|e| Self::system(parent, e))?;
+        let above = fs::canonicalize(parent).map_err(|e| Self::system(&self.path, e))?;
         for folder in above.ancestors() {
             let facts = fs::metadata(folder).map_err(|e| Self::system(folder, e))?;
             if let Some(doubt) = trust::doubt_folder(&facts, folder) {

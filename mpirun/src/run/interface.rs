@@ -119,7 +119,7 @@ pub struct Settings {
     pub is_silent: bool,
     /// Whether to print the job's id and minor notices.
     pub verbose: bool,
-    /// Whether standard error is a terminal; minor notices are then printed.
+    /// Whether standard error is a terminal, and no debugger has it; minor notices are then printed.
     pub terminal: bool,
     /// Whether the only rank is an adopted program, which has started mpirun in its process group.
     pub adopted: bool,

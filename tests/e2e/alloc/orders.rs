@@ -10,7 +10,7 @@ fn a_wrong_command_line_is_refused_with_the_reason() {
         (&["-n", "x", "true"], &["x"]),
         (&["-soft", "1:2:0", "true"], &["1:2:0"]),
         (&["-t", "1:99", "true"], &["HOURS:MINUTES:SECONDS"]),
-        (&["--hosts", "d1,,d2", "true"], &["pattern"]),
+        (&["--hosts", "d1,,d2", "true"], &["there is a comma with no host beside it"]),
         (&["-hard", "-soft", "true"], &["cannot be used with"]),
     ] {
         let output = ring.alloc(1, words).output();

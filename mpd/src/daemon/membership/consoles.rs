@@ -167,18 +167,20 @@ impl Consoles {
             }
             // The allocations have the first, the followers the second.
             RingRequest::Slots(_) | RingRequest::JobEvents { .. } => None,
-            // The daemon's loop takes a request about a job.
-            RingRequest::State { job: _ } => {
-                for (text, more) in state::pieces(ring) {
-                    self.post(console, ConsoleReply::State { text, more }, !more);
-                }
-                None
-            }
+            RingRequest::State { job: _ } => self.print_state(ring, console),
             RingRequest::Ping { target } => match view::pinged(ring, &target) {
                 Ok(request) => Some(Effect::Ping(console, request)),
                 Err(problem) => self.refuse(console, problem),
             },
         }
+    }
+
+    /// The state of the ring. The daemon's loop takes a request about a job.
+    fn print_state(&mut self, ring: &Ring, console: usize) -> Option<Effect> {
+        for (text, more) in state::pieces(ring) {
+            self.post(console, ConsoleReply::State { text, more }, !more);
+        }
+        None
     }
 
     /// Lets one member leave: this daemon if none is named.
