@@ -49,7 +49,12 @@ pub(crate) struct Peers {
     findable: bool,
     next: usize,
     ready: BTreeSet<usize>,
+    /// The jobs of managers whose connections closed before they had read all of it, and that were not reaped yet.
+    unread: BTreeSet<JobId>,
 }
+
+/// Most of them. A manager that this daemon has not started is never reaped here.
+const MAX_UNREAD_MANAGERS: usize = 256;
 
 impl Peers {
     /// `descriptors`: the limit of descriptors of this process.
@@ -62,6 +67,7 @@ impl Peers {
             findable: true,
             next: 0,
             ready: BTreeSet::new(),
+            unread: BTreeSet::new(),
         }
     }
 
@@ -173,10 +179,10 @@ impl Peers {
     /// Reads the last reports of the manager of `job`, which has ended, and closes its connection. Also returns whether
     /// that manager has not read its whole job.
     pub(crate) fn last_reports(&mut self, job: &JobId) -> (Vec<Event>, bool) {
-        let (mut events, mut is_unread) = (Vec::new(), false);
+        let (mut events, mut is_unread) = (Vec::new(), self.unread.remove(job));
         if let Some((token, peer)) = self.peers.iter_mut().find(|(_, p)| p.is_manager_of(job)) {
             while matches!(peer.serve(*token, &mut events), (Verdict::Keep, true)) {}
-            is_unread = peer.conn.is_reset() && !peer.has_more;
+            is_unread |= peer.is_unread();
         }
         self.peers.retain(|_, p| !p.is_manager_of(job));
         (events, is_unread)
@@ -238,8 +244,15 @@ impl Peers {
     }
 
     fn close(&mut self, token: usize) -> Option<Event> {
-        Some(match self.peers.remove(&token)?.state {
-            State::Manager(job) => Event::ManagerClosed { job },
+        let peer = self.peers.remove(&token)?;
+        let is_unread = peer.is_unread();
+        Some(match peer.state {
+            State::Manager(job) => {
+                if is_unread && self.unread.len() < MAX_UNREAD_MANAGERS {
+                    self.unread.insert(job.clone());
+                }
+                Event::ManagerClosed { job }
+            }
             _ => Event::Gone { console: token },
         })
     }

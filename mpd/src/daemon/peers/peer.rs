@@ -110,6 +110,11 @@ impl Peer {
         matches!(&self.state, State::Manager(of) if of == job)
     }
 
+    /// Whether its manager has not read its whole job, to which nothing was added.
+    pub(super) const fn is_unread(&self) -> bool {
+        self.conn.is_reset() && !self.has_more
+    }
+
     /// Whether the time for its request, or for reading the answer, is limited.
     pub(super) const fn is_timed(&self) -> bool {
         !matches!(self.state, State::Manager(_) | State::Asking | State::Owner)
