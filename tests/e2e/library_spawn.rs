@@ -166,7 +166,7 @@ fn a_spawned_program_that_is_not_of_mpi_ends_the_job_instead_of_blocking_its_spa
 #[test]
 fn with_the_scope_world_a_spawned_process_and_its_spawner_do_not_end_each_other() {
     // A rank of Intel MPI waits for the aborted process in its own MPI_Finalize.
-    for library in libraries_with_ports().into_iter().filter(|library| library.name == "mpich5") {
+    for library in libraries_with_ports().into_iter().filter(|library| library.name == "MPICH 5") {
         let suite = Suite::new();
         suite.start_daemon();
         for (scope, out) in [("job", ""), ("world", "alive\n")] {
