@@ -10,7 +10,6 @@
 
 pub mod addresses;
 pub mod alone;
-mod caught;
 pub mod cgroup;
 pub mod clock;
 pub mod conn;
