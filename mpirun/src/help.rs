@@ -26,12 +26,11 @@ pub fn short(name: &str) -> String {
         _ => (|o| o.basic, &EXAMPLES),
     };
     sections(&mut text, shown);
-    text.push_str("\nExamples:\n");
+    // Writing to a String cannot fail, here and below.
+    let _ = writeln!(text, "\nExamples (compatible with {}):", launchers(name));
     for example in examples {
-        // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "  {}", example.replacen("mpirun", name, 1));
     }
-    let _ = writeln!(text, "\nCompatible with {}.", launchers(name));
     text
 }
 

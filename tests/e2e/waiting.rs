@@ -27,6 +27,8 @@ fn a_job_gets_the_manager_in_waiting_and_another_one_takes_its_place() {
     let manager = suite.manager();
     assert_eq!((manager.pid, manager.name.as_str()), (first.pid, "mpdman"));
     let id = suite.status()["jobs"][0]["job"].as_str().expect("an id").to_owned();
+    // For people the id has no instance of the daemon.
+    let id = id.split('#').next().unwrap_or_default().to_owned();
     let shown: Vec<&str> = manager.arguments.iter().map(String::as_str).collect();
     assert_eq!(shown[..4], ["mpdman", "--manager", "--name", id.as_str()]);
     let second = in_waiting(&daemon);

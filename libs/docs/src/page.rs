@@ -24,7 +24,9 @@ pub(crate) fn page(command: &Command, variables: &[Variable]) -> Result<Vec<u8>>
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
     notes(&command).to_writer(&mut page)?;
-    man.render_version_section(&mut page)?;
+    if command.get_version().is_some() {
+        man.render_version_section(&mut page)?;
+    }
     references(&command, variables).to_writer(&mut page)?;
     Ok(page)
 }

@@ -152,16 +152,22 @@ impl Stdio {
         }
     }
 
+    /// A rank has ended. If it has read nothing of its input, a notice says so.
+    pub(super) fn count_unread(&mut self, turn: &mut Turn<'_>, rank: Rank) {
+        let unread = self.pipes.get_mut(&rank).and_then(|pipes| pipes.give_up_input());
+        if let Some(bytes) = unread
+            && is_only_receiver(&turn.job.spec)
+        {
+            turn.post(Input::Notice(unread_text(bytes)));
+        }
+    }
+
     /// Ends the input of a receiver.
     pub(super) fn end_feeding(&mut self, turn: &mut Turn<'_>, receiver: Receiver) {
         if let Receiver::Rank(rank) = receiver
             && let Some(pipes) = self.pipes.get_mut(&rank)
         {
-            if let Some(bytes) = pipes.give_up_input()
-                && is_only_receiver(&turn.job.spec)
-            {
-                turn.post(Input::Notice(unread_text(bytes)));
-            }
+            pipes.end_input();
             // Spawned ranks get no input, and their number is unlimited. So the feed does not remember them.
             if !turn.job.is_first(rank) {
                 return;

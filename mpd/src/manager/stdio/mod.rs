@@ -181,6 +181,7 @@ impl Stdio {
         if let Some(pipes) = self.pipes.get_mut(&rank) {
             pipes.process = None;
         }
+        self.count_unread(turn, rank);
         self.end_feeding(turn, Receiver::Rank(rank));
     }
 

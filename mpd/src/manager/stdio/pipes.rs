@@ -86,8 +86,9 @@ impl Pipes {
 
     /// Closes the input after its last byte. Unread bytes can still be counted.
     pub(super) fn end_input(&mut self) {
-        let input = self.input.take().filter(|_| self.fed > 0);
-        self.kept = input.and_then(|pipe| unread::reading_end(pipe).ok());
+        if let Some(pipe) = self.input.take().filter(|_| self.fed > 0) {
+            self.kept = unread::reading_end(pipe).ok();
+        }
     }
 
     /// Gives up the input. The result is the number of bytes, if there were some and none was read.
