@@ -434,8 +434,9 @@ impl Cli {
     }
 
     pub(crate) fn level(&self) -> LevelFilter {
-        match (self.verbose, self.private || self.manager) {
-            // They write to the standard error of mpirun, which prints each failure of the job itself.
+        match (self.verbose, self.private) {
+            // The daemons of private rings and their managers write to the standard error of mpirun, which prints each
+            // failure of the job itself.
             (0, true) => LevelFilter::Error,
             (0, false) => LevelFilter::Info,
             (1, _) => LevelFilter::Debug,

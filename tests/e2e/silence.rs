@@ -146,20 +146,6 @@ fn after_the_time_limit_mpirun_does_not_wait_for_a_stopped_manager() {
 }
 
 #[test]
-fn a_private_job_whose_daemon_is_stopped_ends_with_its_own_code_and_names_the_daemon() {
-    let suite = Suite::new();
-    let job = suite.mpirun(["sh", "-c", "read line; exit 3"]).input_pipe().start();
-    let daemon = || suite.processes().into_iter().find(Process::is_daemon);
-    wait_until("the private daemon", || daemon().is_some() && !suite.running("sh").is_empty());
-    let stopped = Stopped::new(&daemon().expect("a daemon"));
-    let mut job = job;
-    drop(job.stdin());
-    job.wait().code(3).says(&["private daemon", "is stopped"]);
-    drop(stopped);
-    suite.gone(&[]);
-}
-
-#[test]
 fn a_stopped_manager_in_waiting_is_replaced_and_the_job_runs_once() {
     let suite = Suite::new();
     let daemon = suite.start_daemon_with(&["--waiting", "1"]);

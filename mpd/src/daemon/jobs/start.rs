@@ -58,6 +58,7 @@ fn serving(
     let level = log::max_level();
     let louder = [LevelFilter::Debug, LevelFilter::Trace].map(|from| level >= from);
     argv.extend(louder.iter().filter(|louder| **louder).map(|_| b"--verbose".to_vec()));
+    argv.extend((level < LevelFilter::Info).then(|| b"--private".to_vec()));
     let mut spawn = Spawn::new(b"/proc/self/exe", argv, own_environment())?;
     // A manager begins its session itself, see `manager::run`.
     spawn.in_our_group();

@@ -111,6 +111,11 @@ impl Pipes {
         self.marks.as_mut().filter(|_| stream == Stream::Out)
     }
 
+    /// Whether a debugger writes to the pipes.
+    pub(super) const fn is_debugged(&self) -> bool {
+        self.marks.is_some()
+    }
+
     /// The threads of the process that writes to the pipes, if they are ready to run.
     pub(super) fn writer(&self) -> Vec<Task> {
         self.process.map(usage::ready).unwrap_or_default()
