@@ -156,7 +156,6 @@ mod tests {
     fn command() -> Command {
         let arg = |name: &'static str| Arg::new(name).long(name);
         Command::new("mpdtool")
-            .version("1")
             .about("Does something")
             .arg(arg("ring").short('r').value_name("NAME"))
             .arg(arg("soft").value_name("LIST").num_args(0..=1).require_equals(true))
