@@ -183,7 +183,8 @@ fn input_that_a_job_leaves_unread_has_a_line() {
 #[test]
 fn an_endless_input_does_not_delay_the_end_of_a_job() {
     let suite = Suite::new();
-    suite.bash("yes | $MPIRUN -n 2 true").output().code(0).quiet();
+    // A line may name the input that was not read.
+    suite.bash("yes | $MPIRUN -n 2 true").output().code(0);
 }
 
 #[test]
