@@ -139,7 +139,8 @@ fn an_endless_input_does_not_delay_the_end_of_a_job_of_many_hosts() {
         let mut stdin = job.stdin();
         let feeder = std::thread::spawn(move || while stdin.write_all(&[b'y'; 4096]).is_ok() {});
         wait_until("the job is over", || job.has_ended());
-        job.wait().code(0).quiet();
+        // A line may name the input that was not read.
+        job.wait().code(0);
         feeder.join().expect("the feeder ends");
     }
     ring.only_daemons_are_left();
