@@ -9,6 +9,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use mpd_wire::JobId;
@@ -471,13 +472,15 @@ impl PrivateRing {
     }
 }
 
-/// The name of this host from the kernel, if it can be part of an id.
+/// The name of this host from the kernel when it was first asked, if it can be part of an id.
 pub fn host_name() -> String {
-    nix::unistd::gethostname()
-        .ok()
-        .and_then(|name| name.into_string().ok())
-        .filter(|name| mpd_wire::is_daemon_name(name))
-        .unwrap_or_else(|| "localhost".to_owned())
+    static NAME: OnceLock<String> = OnceLock::new();
+    let ask = || {
+        let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+        let name = name.filter(|name| mpd_wire::is_daemon_name(name));
+        name.unwrap_or_else(|| "localhost".to_owned())
+    };
+    NAME.get_or_init(ask).clone()
 }
 
 /// The name of this user; the number if the user database has no name.
