@@ -97,6 +97,8 @@ fn the_prompt_completes_words_and_remembers_lines() {
     terminal.shows("three echo hi");
     terminal.enter("");
     terminal.shows("2: hi");
+    // Until its ranks have ended, the terminal's input belongs to the job.
+    terminal.shows("mpdcon> ");
     terminal.enter("quit");
     terminal.shows_prompt();
     suite.no_job_is_left_but(&["bash"]);
