@@ -11,7 +11,7 @@ use nix::sys::stat::{Mode, umask};
 pub(crate) fn protect_memory() -> Result<()> {
     nix::sys::prctl::set_dumpable(false).context("cannot close /proc to others")?;
     // It makes no core file already; only a collector of cores would get one. A filter of system calls may refuse this.
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_CORE) {
+    if let Ok((1.., hard)) = getrlimit(Resource::RLIMIT_CORE) {
         setrlimit(Resource::RLIMIT_CORE, 0, hard).context("cannot forbid core files")?;
     }
     Ok(())
@@ -59,9 +59,11 @@ const RESOURCES: [Resource; 16] = [
 /// Lifts the limit of CPU time, which the user's shell sets for programs. Ranks get it from the job's
 /// specification.
 pub(crate) fn lift_cpu_limit() {
-    let (_, hard) = getrlimit(Resource::RLIMIT_CPU).unwrap_or((RLIM_INFINITY, RLIM_INFINITY));
+    const NONE: (u64, u64) = (RLIM_INFINITY, RLIM_INFINITY);
+    let limit = getrlimit(Resource::RLIMIT_CPU).unwrap_or(NONE);
     // Only root may exceed the hard limit.
-    if setrlimit(Resource::RLIMIT_CPU, RLIM_INFINITY, RLIM_INFINITY).is_err() {
+    if limit != NONE && setrlimit(Resource::RLIMIT_CPU, RLIM_INFINITY, RLIM_INFINITY).is_err() {
+        let (_, hard) = limit;
         let _ = setrlimit(Resource::RLIMIT_CPU, hard, hard);
     }
     mpd_io::ignore_signal(libc::SIGXCPU);
@@ -76,7 +78,8 @@ pub(crate) fn keep_owner_permissions() {
 /// Raises the limit of open files to the hard limit, since every rank needs descriptors in its manager. Ranks get
 /// the user's limit.
 pub(crate) fn raise_descriptor_limit() {
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft != hard
         && let Err(e) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
     {
         log::warn!("cannot raise the limit of open files to {hard}: {e}");

@@ -148,29 +148,25 @@ impl AsFd for Cgroup {
 
 /// The directory of this process's own v2 group. A mount may be hidden by a later one, or show a part of the groups only.
 fn own_group() -> Option<PathBuf> {
-    let group = procfile::table("/proc/self/cgroup").ok()?;
-    let own = group.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let mounts = procfile::table("/proc/self/mountinfo").ok()?;
+    let own =
+        procfile::row("/proc/self/cgroup", |line| Some(line.strip_prefix("0::")?.to_owned()))?;
     let this = Pid::this().to_string();
     let is_own = |path: &PathBuf| {
-        let members = procfile::table(path.join("cgroup.procs")).unwrap_or_default();
-        members.lines().any(|pid| pid == this)
+        procfile::row(path.join("cgroup.procs"), |pid| (pid == this).then_some(())).is_some()
     };
-    places(own, &mounts).find(is_own)
+    procfile::row("/proc/self/mountinfo", |mount| place(&own, mount).filter(is_own))
 }
 
-/// Where the group `own` may be, by the table of mounts.
-fn places<'a>(own: &'a str, mounts: &'a str) -> impl Iterator<Item = PathBuf> {
-    mounts.lines().filter_map(|line| {
-        let (mount, system) = line.split_once(" - ")?;
-        let mut words = mount.split(' ').skip(3);
-        let (root, point) = (words.next()?, words.next()?);
-        if system.split(' ').next() != Some("cgroup2") {
-            return None;
-        }
-        let below = Path::new(own).strip_prefix(root).ok()?;
-        Some(Path::new(point).join(below))
-    })
+/// Where the group `own` may be, by a line of the table of mounts.
+fn place(own: &str, mount: &str) -> Option<PathBuf> {
+    let (mount, system) = mount.split_once(" - ")?;
+    let mut words = mount.split(' ').skip(3);
+    let (root, point) = (words.next()?, words.next()?);
+    if system.split(' ').next() != Some("cgroup2") {
+        return None;
+    }
+    let below = Path::new(own).strip_prefix(root).ok()?;
+    Some(Path::new(point).join(below))
 }
 
 #[cfg(test)]
@@ -184,7 +180,7 @@ mod tests {
                       26 1 0:23 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
                       27 1 0:22 /user /tmp/user rw shared:1 master:2 - cgroup2 none rw\n\
                       28 1 0:22 /other /tmp/other rw - cgroup2 none rw\nnonsense\n";
-        let found = |own| places(own, mounts).collect::<Vec<_>>();
+        let found = |own| mounts.lines().filter_map(|mount| place(own, mount)).collect::<Vec<_>>();
         let paths = |list: &[&str]| list.iter().map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(found("/user/a"), paths(&["/sys/fs/cgroup/user/a", "/tmp/user/a"]));
         assert_eq!(found("/"), paths(&["/sys/fs/cgroup"]));

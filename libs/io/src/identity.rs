@@ -32,10 +32,10 @@ pub fn own_account() -> String {
 /// # Errors
 /// The process leads a process group of another session.
 pub fn lead_session() -> io::Result<()> {
-    if getsid(None)? != Pid::this() {
-        setsid()?;
+    match setsid() {
+        Err(_) if getsid(None)? == Pid::this() => Ok(()),
+        begun => Ok(begun.map(drop)?),
     }
-    Ok(())
 }
 
 /// Gives this process another name and other arguments, for `ps` and others. Arguments that do not fit in the memory of

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::Duration;
 
@@ -35,6 +35,21 @@ pub fn set_readiness(readiness: i16) -> io::Result<()> {
     fs::write("/proc/self/oom_score_adj", readiness.to_string())
 }
 
+/// Lowers the value for this process and for processes that it starts from now on, if it is higher.
+///
+/// # Errors
+/// `PermissionDenied` if the process may not lower it.
+pub fn lower_readiness(readiness: i16) -> io::Result<()> {
+    let mut file = File::options().read(true).write(true).open("/proc/self/oom_score_adj")?;
+    let mut text = [0; 8];
+    let length = file.read(&mut text)?;
+    let own = str::from_utf8(&text[..length]).ok().and_then(|text| text.trim().parse().ok());
+    if own.is_some_and(|own: i16| own > readiness) {
+        file.write_all(readiness.to_string().as_bytes())?;
+    }
+    Ok(())
+}
+
 /// Sets the value for a process of the same user.
 ///
 /// # Errors
@@ -46,8 +61,7 @@ pub fn set_readiness_of(pid: Pid, readiness: i16) -> io::Result<()> {
 /// How many processes the kernel has killed for lack of memory since the system started, in control groups or not:
 /// `oom_kill` of `/proc/vmstat`, since Linux 4.13.
 pub fn kills() -> Option<u64> {
-    let text = procfile::table("/proc/vmstat").ok()?;
-    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+    procfile::row("/proc/vmstat", |line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
 }
 
 /// The time on the clock of the kernel's log.
@@ -157,6 +171,8 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(set, before.max(OF_RANKS));
+        assert_eq!(readiness().unwrap(), before);
+        lower_readiness(before).unwrap();
         assert_eq!(readiness().unwrap(), before);
         assert_eq!(set_readiness_of(pid, 1000).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(kills().is_some());

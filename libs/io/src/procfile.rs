@@ -15,7 +15,7 @@ const USUAL: usize = 8 << 10;
 /// # Errors
 /// Those of the system.
 pub(crate) fn record(path: impl AsRef<Path>) -> io::Result<String> {
-    read(path.as_ref(), true)
+    read(path.as_ref(), |_, is_full| !is_full)
 }
 
 /// The text of a file with any number of records, as tables. Only a read without bytes is its end.
@@ -23,22 +23,41 @@ pub(crate) fn record(path: impl AsRef<Path>) -> io::Result<String> {
 /// # Errors
 /// As for [`record`].
 pub(crate) fn table(path: impl AsRef<Path>) -> io::Result<String> {
-    read(path.as_ref(), false)
+    read(path.as_ref(), |_, _| false)
 }
 
-fn read(path: &Path, is_record: bool) -> io::Result<String> {
+/// What `find` makes of a line of a file with any number of records: of the first line of which it makes something. No
+/// later part of the file is read. `None` also if the file cannot be read.
+pub(crate) fn row<T>(path: impl AsRef<Path>, mut find: impl FnMut(&str) -> Option<T>) -> Option<T> {
+    let mut found = None;
+    let mut seen = 0;
+    let is_found = |text: &[u8], _| {
+        let mut lines = text[seen..].split_inclusive(|byte| *byte == b'\n');
+        while found.is_none()
+            && let Some([line @ .., b'\n']) = lines.next()
+        {
+            seen += line.len() + 1;
+            found = find(&String::from_utf8_lossy(line));
+        }
+        found.is_some()
+    };
+    read(path.as_ref(), is_found).ok()?;
+    found
+}
+
+/// Reads a file until its end, or until `is_enough` says so of the text and of whether the last read has filled the
+/// buffer.
+fn read(path: &Path, mut is_enough: impl FnMut(&[u8], bool) -> bool) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut text = vec![0; USUAL];
     let mut length = 0;
     loop {
-        let room = &mut text[length..];
-        let read = match file.read(room) {
+        let read = match file.read(&mut text[length..]) {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             read => read?,
         };
-        let is_end = read == 0 || (is_record && read < room.len());
         length += read;
-        if is_end {
+        if read == 0 || is_enough(&text[..length], length == text.len()) {
             text.truncate(length);
             return Ok(String::from_utf8(text)
                 .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()));
@@ -67,8 +86,17 @@ mod tests {
         fs::write(long.path(), &text).unwrap();
         assert_eq!(record(long.path()).unwrap(), text);
         assert_eq!(table(long.path()).unwrap(), text);
+        let mut lines = 0;
+        let count = |line: &str| {
+            lines += usize::from(line == "line");
+            (lines == USUAL).then_some(lines)
+        };
+        assert_eq!(row(long.path(), count), Some(USUAL));
+        assert_eq!(row(long.path(), |line| (line != "line").then_some(())), None);
         fs::write(long.path(), b"Name:\t\xff\nState:\tS\n").unwrap();
         assert_eq!(record(long.path()).unwrap(), "Name:\t\u{fffd}\nState:\tS\n");
+        let name = row(long.path(), |line| line.strip_prefix("Name:\t").map(str::to_owned));
+        assert_eq!(name.as_deref(), Some("\u{fffd}"));
         assert_eq!(record("/proc/self/none").unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

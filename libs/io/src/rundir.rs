@@ -17,6 +17,7 @@ use mpd_wire::frame;
 use mpd_wire::message::{Opening, VERSION};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::stat::{SFlag, lstat};
 use nix::unistd::geteuid;
 
 use crate::conn::Conn;
@@ -220,21 +221,21 @@ impl RunDir {
 
     /// Whether the directory exists. An existing one is checked: a directory of this user, closed to others.
     fn is_there(&self) -> Result<bool, RunDirError> {
-        let metadata = match fs::symlink_metadata(&self.path) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
-            metadata => metadata.map_err(|e| Self::system(&self.path, e))?,
+        // The standard library asks for a missing file twice.
+        let facts = match lstat(&self.path) {
+            Err(Errno::ENOENT) => return Ok(false),
+            facts => facts.map_err(|e| Self::system(&self.path, e.into()))?,
         };
-        if metadata.uid() != geteuid().as_raw() {
-            let problem = format!("belongs to user {}", user_name(metadata.uid()));
+        if facts.st_uid != geteuid().as_raw() {
+            let problem = format!("belongs to user {}", user_name(facts.st_uid));
             return Err(RunDirError::Foreign { path: self.path.display().to_string(), problem });
         }
-        let problem = if !metadata.is_dir() {
+        let mode = facts.st_mode & 0o777;
+        let problem = if SFlag::from_bits_truncate(facts.st_mode) & SFlag::S_IFMT != SFlag::S_IFDIR
+        {
             "is not a directory".to_owned()
-        } else if metadata.permissions().mode() & 0o077 != 0 {
-            format!(
-                "is open to other users (mode {:o}, 700 is needed)",
-                metadata.permissions().mode() & 0o777
-            )
+        } else if mode & 0o077 != 0 {
+            format!("is open to other users (mode {mode:o}, 700 is needed)")
         } else {
             return Ok(true);
         };

@@ -618,10 +618,9 @@ fn begin_log(cli: &Cli, name: &str, rundir: &RunDir) -> Result<()> {
 
 /// Lets the kernel end other processes before a daemon of root when memory runs out.
 fn be_the_last_victim() {
-    let is_above = |ours| ours > oom::OF_ROOTS_DAEMON;
-    if nix::unistd::geteuid().is_root() && oom::readiness().is_ok_and(is_above) {
+    if nix::unistd::geteuid().is_root() {
         // In a container even root may lack this permission.
-        let _ = oom::set_readiness(oom::OF_ROOTS_DAEMON);
+        let _ = oom::lower_readiness(oom::OF_ROOTS_DAEMON);
     }
 }
 
