@@ -360,8 +360,10 @@ impl Conn {
         }
     }
 
-    /// Ends the sending direction. What the peer still sends can be read.
+    /// Ends the sending direction, and drops what is queued. What the peer still sends can be read.
     pub fn finish(&mut self) {
+        self.out.advance(self.out.len());
+        self.passing.clear();
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 }
@@ -513,6 +515,22 @@ mod tests {
         assert!(!look(&mut poll), "the socket is full");
         while theirs.fill().unwrap() == Filled::More {}
         assert!(look(&mut poll));
+    }
+
+    #[test]
+    fn a_connection_that_is_finished_drops_its_queue_and_can_still_be_read() {
+        let (mut ours, mut theirs) = pair();
+        let (end, _) = UnixStream::pair().unwrap();
+        ours.send_bulk(Kind::Spec, &vec![7; 3_000_000]);
+        ours.send_with(&1, vec![end.into()]).unwrap();
+        ours.flush().unwrap();
+        assert!(ours.queued() > 0);
+        ours.finish();
+        assert_eq!(ours.queued(), 0);
+        ours.flush().unwrap();
+        theirs.send(&2);
+        theirs.flush().unwrap();
+        assert_eq!(ours.fill().unwrap(), Filled::Empty);
     }
 
     #[test]
