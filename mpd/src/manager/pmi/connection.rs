@@ -1,13 +1,11 @@
 //! The PMI connection of one rank.
 
-use std::net::Shutdown;
-
 use mio::Registry;
 use mpd_wire::Rank;
 use mpd_wire::job::MpiLibrary;
 use pmi_proto::{Facts, Session};
 
-use super::transfer::{ReadProgress, WriteProgress, read, write};
+use super::transfer::{ReadProgress, flush, read};
 use crate::manager::event::Client;
 use crate::manager::pmi_socket::PmiSocket;
 use crate::manager::worlds::World;
@@ -46,13 +44,7 @@ impl Connection {
     /// If the client has to read before more can be written, an event reports that it has.
     pub(super) fn flush(&mut self, registry: &Registry) {
         let Some(socket) = &mut self.socket else { return };
-        loop {
-            match write(&mut socket.stream, self.session.output()) {
-                WriteProgress::Wrote(n) => self.session.consume(n),
-                WriteProgress::Done => break,
-                WriteProgress::Broken => return drop(socket.stream.shutdown(Shutdown::Both)),
-            }
-        }
+        flush(&mut socket.stream, &mut self.session, Session::output, Session::consume);
         if !self.session.output().is_empty()
             && let Err(e) = socket.watch_writing(registry)
         {

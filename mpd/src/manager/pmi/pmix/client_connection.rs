@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd as _;
 
 use mio::unix::SourceFd;
@@ -12,7 +12,7 @@ use mpd_wire::job::MpiLibrary;
 use pmix_proto::Session;
 
 use super::listener::Listener;
-use crate::manager::pmi::transfer::{ReadProgress, WriteProgress, read, write};
+use crate::manager::pmi::transfer::{ReadProgress, flush, read};
 
 /// All connections, and the port where they arrive.
 #[derive(Debug, Default)]
@@ -94,12 +94,6 @@ impl ClientConnection {
 
     /// Writes the output of the session as far as the client accepts it.
     pub(super) fn flush(&mut self) {
-        loop {
-            match write(&mut self.stream, self.session.output()) {
-                WriteProgress::Wrote(n) => self.session.consume(n),
-                WriteProgress::Done => return,
-                WriteProgress::Broken => return drop(self.stream.shutdown(Shutdown::Both)),
-            }
-        }
+        flush(&mut self.stream, &mut self.session, Session::output, Session::consume);
     }
 }
