@@ -12,8 +12,8 @@ pub(crate) struct RanksContext<'a> {
     pub(crate) order: &'a StartJob,
     /// The number of ranks that already run here.
     pub(crate) running: usize,
-    /// Whether the ranks were spawned by a rank.
-    pub(crate) spawned: bool,
+    /// Whether they belong to another world than the first: a rank has spawned them, or the job has grown.
+    pub(crate) is_added: bool,
     /// Whether a rank has spawned them.
     pub(crate) has_parent: bool,
     /// The gdb of every rank of the job, if the job is debugged.

@@ -111,7 +111,7 @@ impl Ranks {
             spec: &world.spec,
             order: &job.order,
             running: self.table.len(),
-            spawned: !job.is_first(first),
+            is_added: !job.is_first(first),
             has_parent: world.spawner.is_some(),
             debug: job.spec.debug.as_ref(),
             daemon: job.daemon,

@@ -61,12 +61,12 @@ fn plan(context: RanksContext<'_>, argset: &Argset, rank: Rank) -> Result<Plan, 
     if let Some(debug) = context.debug {
         plan.debugs = true;
         // The session continues without a spawned rank that has ended, since many others may follow.
-        plan.once = context.spawned;
+        plan.once = context.is_added;
         plan.attach = debug.attach.get(rank.index()).copied();
         gdb = Some(&debug.gdb);
     } else {
         plan.terminal = argset.pty;
-        if let Some(on_crash) = spec.on_crash.as_ref().filter(|_| !context.spawned) {
+        if let Some(on_crash) = spec.on_crash.as_ref().filter(|_| !context.is_added) {
             plan.tracing = Some(if on_crash.hold { Tracing::Hold } else { Tracing::Stacks });
             gdb = Some(&on_crash.gdb);
         }
