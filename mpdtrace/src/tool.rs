@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use clap::Parser;
+use clap::{Command, Parser};
 use mpd_io::logging::one_line;
 use mpd_wire::DaemonName;
 use mpd_wire::message::{ConsoleReply, JobRef, RingRequest};
@@ -38,6 +38,14 @@ pub fn arguments() -> impl Iterator<Item = OsString> {
         words.drain(..2);
     }
     words.into_iter()
+}
+
+/// Whether the word after this option of a program is its value.
+pub fn takes_value(program: &Command, option: &str) -> bool {
+    program.get_arguments().filter(|arg| arg.get_action().takes_values()).any(|arg| {
+        arg.get_long().is_some_and(|name| option.strip_prefix("--") == Some(name))
+            || arg.get_short().is_some_and(|letter| option == format!("-{letter}"))
+    })
 }
 
 /// The first word of a command line that names the tool.

@@ -1,10 +1,11 @@
 //! `mpdalloc`: holds slots, and runs a command with them.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::CommandFactory as _;
 use mpd_alloc::data::{AllocRequest, Hardness, Strings};
 use mpdtrace::cli::AllocCli;
 use mpdtrace::{hold, serve, tool};
@@ -65,6 +66,7 @@ fn command(cli: &AllocCli) -> Vec<OsString> {
 
 /// Replaces `-hard`, `-now`, `-soft` and `-soft LIST` before the command by the options with two dashes.
 fn with_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let alloc = AllocCli::command();
     let mut all: Vec<OsString> = Vec::new();
     let mut rest = arguments.peekable();
     all.extend(rest.next());
@@ -85,7 +87,7 @@ fn with_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
                 }
                 None => all.push("--soft".into()),
             },
-            Some(option) if takes_value(option) => {
+            Some(option) if tool::takes_value(&alloc, option) => {
                 all.push(word);
                 all.extend(rest.next());
             }
@@ -98,25 +100,6 @@ fn with_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
         }
     }
     all
-}
-
-/// Whether the next word is the value of this option.
-fn takes_value(option: &str) -> bool {
-    const OPTIONS: [&str; 12] = [
-        "-n",
-        "-t",
-        "--slots",
-        "--each",
-        "--time",
-        "--hosts",
-        "--arch",
-        "--info",
-        "--info-each",
-        "--ring",
-        "--rundir",
-        "--caller",
-    ];
-    OPTIONS.map(OsStr::new).contains(&OsStr::new(option))
 }
 
 #[cfg(test)]

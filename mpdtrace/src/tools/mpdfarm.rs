@@ -34,19 +34,13 @@ pub(crate) fn main() -> ExitCode {
 /// Replaces `-now` before the command by the option with two dashes.
 fn with_dashes(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let farm = FarmCli::command();
-    let takes_value = |option: &str| {
-        farm.get_arguments().filter(|arg| arg.get_action().takes_values()).any(|arg| {
-            arg.get_long().is_some_and(|name| option.strip_prefix("--") == Some(name))
-                || arg.get_short().is_some_and(|letter| option == format!("-{letter}"))
-        })
-    };
     let mut all: Vec<OsString> = Vec::new();
     let mut rest = arguments.peekable();
     all.extend(rest.next());
     while let Some(word) = rest.next_if(|word| word.to_str().is_some_and(|it| it.starts_with('-')))
     {
         let text = word.to_str().unwrap_or_default();
-        let (is_end, has_value) = (text == "--", takes_value(text));
+        let (is_end, has_value) = (text == "--", tool::takes_value(&farm, text));
         all.push(if text == "-now" { "--now".into() } else { word });
         if is_end {
             break;
