@@ -290,7 +290,7 @@ fn a_manager_unknown_to_a_new_daemon_does_not_flood_its_log() {
     let job = suite.mpirun(["-n", "1", "sh", "-c", script]).start();
     job.shows("ready");
     process::send(old.pid, Signal::SIGKILL);
-    wait_until("it is dead", || Process::read(old.pid).is_none_or(|daemon| !daemon.is_alive()));
+    wait_until("it is dead", || Process::is_gone(old.pid));
     for record in std::fs::read_dir(suite.rundir().join("jobs")).expect("the records") {
         std::fs::remove_file(record.expect("a record").path()).expect("unlink");
     }

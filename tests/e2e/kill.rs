@@ -127,9 +127,7 @@ fn killing_the_daemon_ends_no_job() {
         let (recorders, job) = Recorders::start(suite, 2, &format!("d{round}"));
         let daemon = suite.daemon();
         process::send(daemon.pid, Signal::SIGKILL);
-        wait_until("the daemon is dead", || {
-            Process::read(daemon.pid).is_none_or(|p| !p.is_alive())
-        });
+        wait_until("the daemon is dead", || Process::is_gone(daemon.pid));
         job.send(Signal::SIGUSR1);
         recorders.wait_until_ranks_got(Signal::SIGUSR1);
         if round % 2 == 0 {

@@ -149,6 +149,6 @@ fn an_ordinary_user_without_a_name_can_run_jobs() {
 fn end_daemon(suite: &Suite) {
     let daemon = suite.daemon();
     process::send(daemon.pid, Signal::SIGTERM);
-    let gone = || Process::read(daemon.pid).is_none_or(|process| !process.is_alive());
+    let gone = || Process::is_gone(daemon.pid);
     assert!(comes_true(std::time::Duration::from_secs(10), gone), "the daemon does not end");
 }

@@ -199,7 +199,7 @@ impl Members {
     /// Removes an ended member after its process has gone.
     pub(crate) fn forget(&self, index: usize) {
         let member = self.member(index);
-        let gone = || Process::read(member.pid).is_none_or(|process| !process.is_alive());
+        let gone = || Process::is_gone(member.pid);
         wait_until(&format!("d{index} is gone"), gone);
         self.lock().remove(&index);
     }

@@ -1,4 +1,4 @@
-//! Facts from /proc about processes. No function here except `send` changes anything.
+//! Facts from /proc about processes. No function here except `send` and `stop` changes anything.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+
+use crate::run::wait_until;
 
 /// A process, like a line of `ps`, at the time of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +40,19 @@ impl Process {
     /// Every process of the machine that is not dead already.
     pub(crate) fn all() -> Vec<Self> {
         pids().into_iter().filter_map(Self::read).filter(Self::is_alive).collect()
+    }
+
+    /// Whether no process of that number lives.
+    pub(crate) fn is_gone(pid: i32) -> bool {
+        Self::read(pid).is_none_or(|process| !process.is_alive())
+    }
+
+    /// Stops it, and waits until it is stopped or dead.
+    pub(crate) fn stop(&self) {
+        send(self.pid, Signal::SIGSTOP);
+        wait_until("the process is stopped", || {
+            Self::read(self.pid).is_none_or(|process| process.is_stopped() || !process.is_alive())
+        });
     }
 
     pub(crate) fn is_alive(&self) -> bool {

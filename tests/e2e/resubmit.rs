@@ -35,9 +35,7 @@ fn each_rank_ran_once(output: &Output, file: &std::path::Path, what: &str) {
 
 fn kill_the_daemon(daemon: &Process) {
     process::send(daemon.pid, Signal::SIGKILL);
-    wait_until("the daemon is dead", || {
-        Process::read(daemon.pid).is_none_or(|process| !process.is_alive())
-    });
+    wait_until("the daemon is dead", || Process::is_gone(daemon.pid));
 }
 
 #[test]

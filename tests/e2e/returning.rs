@@ -32,7 +32,7 @@ impl World {
         let Ok(ConsoleReply::Status { pid, .. }) = status else { panic!("{status:?}") };
         let pid = i32::try_from(pid).expect("a pid");
         process::send(pid, Signal::SIGKILL);
-        let is_gone = || Process::read(pid).is_none_or(|process| !process.is_alive());
+        let is_gone = || Process::is_gone(pid);
         wait_until("the daemon is gone", is_gone);
         fs::remove_dir_all(path).expect("a directory");
     }

@@ -409,7 +409,7 @@ fn sigtstp_during_the_start_of_ranks_stops_all_of_them() {
         job.send(Signal::SIGCONT);
         job.wait().code(0).quiet();
         // Otherwise the next round would inspect the children of this manager.
-        let gone = || Process::read(manager.pid).is_none_or(|process| !process.is_alive());
+        let gone = || Process::is_gone(manager.pid);
         wait_until("its manager has gone", gone);
     }
     suite.only_the_daemon_is_left();

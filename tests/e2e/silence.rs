@@ -20,10 +20,7 @@ struct Stopped(i32);
 
 impl Stopped {
     fn new(process: &Process) -> Self {
-        process::send(process.pid, Signal::SIGSTOP);
-        wait_until("the process is stopped", || {
-            Process::read(process.pid).is_some_and(|process| process.is_stopped())
-        });
+        process.stop();
         Self(process.pid)
     }
 }
@@ -159,7 +156,7 @@ fn a_stopped_manager_in_waiting_is_replaced_and_the_job_runs_once() {
         let took = began.elapsed();
         assert!(took >= Duration::from_secs(1), "it was not stopped for the job: {took:?}");
         assert!(took < Duration::from_secs(4) + BUSY, "it took {took:?}");
-        assert!(Process::read(waiting.pid).is_none_or(|process| !process.is_alive()), "it is dead");
+        assert!(Process::is_gone(waiting.pid), "it is dead");
         std::mem::forget(stopped);
     }
     suite.only_the_daemon_is_left();

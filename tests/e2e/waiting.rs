@@ -71,7 +71,7 @@ fn managers_in_waiting_are_copies_of_a_fork_server_that_is_replaced_when_it_dies
     process::send(server.pid, Signal::SIGKILL);
     // The daemon is the parent of the copy, which needs the server no more.
     suite.mpirun(["-n", "2", "echo", "here"]).output().code(0).prints("here\nhere\n");
-    wait_until("it had this job", || Process::read(first.pid).is_none_or(|it| !it.is_alive()));
+    wait_until("it had this job", || Process::is_gone(first.pid));
     in_waiting(&daemon);
     let second = daemon.fork_server().expect("another fork server");
     assert_ne!(second.pid, server.pid);
@@ -109,7 +109,7 @@ fn objects_that_were_made_while_a_manager_waited_do_not_belong_to_its_job() {
     other.send(Signal::SIGKILL);
     other.wait();
     suite.mpirun(["-n", "1", "true"]).output().code(0);
-    wait_until("it had this job", || Process::read(first.pid).is_none_or(|it| !it.is_alive()));
+    wait_until("it had this job", || Process::is_gone(first.pid));
     assert!(made.shm() && made.sem() && made.msg() && made.posix(), "{made:?}");
 }
 

@@ -24,13 +24,6 @@ const SUM: Duration = Duration::from_millis(500 + 500 + 8000 / SCALE as u64 + 20
 /// The time that the processes of all hosts may take on one busy machine, besides the waits.
 const BUSY: Duration = Duration::from_secs(10);
 
-fn stop(process: &Process) {
-    process::send(process.pid, Signal::SIGSTOP);
-    wait_until("the process is stopped", || {
-        Process::read(process.pid).is_none_or(|process| process.is_stopped() || !process.is_alive())
-    });
-}
-
 #[test]
 fn a_stopped_manager_in_waiting_of_another_host_is_replaced() {
     let ring = Members::new().option(&["--ncpus", "2", "--waiting", "1"]).with(3);
@@ -38,13 +31,11 @@ fn a_stopped_manager_in_waiting_of_another_host_is_replaced() {
         let daemon = ring.process(2);
         wait_until("a manager in waiting", || daemon.manager_in_waiting().is_some());
         let waiting = daemon.manager_in_waiting().expect("a manager in waiting");
-        stop(&waiting);
+        waiting.stop();
         let arguments = ["-ppn", "1", "-n", "3", "echo", "ran"];
         let output = ring.mpirun(1, &arguments).deadline(60).output();
         output.code(0).prints("ran\nran\nran\n");
-        wait_until("the stopped manager is dead", || {
-            Process::read(waiting.pid).is_none_or(|process| !process.is_alive())
-        });
+        wait_until("the stopped manager is dead", || Process::is_gone(waiting.pid));
         ring.only_daemons_are_left();
     }
 }
@@ -99,14 +90,14 @@ fn a_failed_job_ends_within_the_sum_of_its_waits_when_a_manager_is_stopped_at_an
     for index in [2, hosts] {
         let round = Round::start(&ring, hosts, &format!("before.{index}"));
         let manager = ring.manager(index);
-        stop(&manager);
+        manager.stop();
         let failed = round.fail();
         round.ends(failed, &manager, "stopped before the failure");
         let round = Round::start(&ring, hosts, &format!("grace.{index}"));
         let manager = ring.manager(index);
         let failed = round.fail();
         wait_until("ranks have SIGTERM", || round.lines("term") > 0);
-        stop(&manager);
+        manager.stop();
         round.ends(failed, &manager, "stopped in the grace");
         for at in 0..sample(3, 20) {
             let round = Round::start(&ring, hosts, &format!("end.{index}.{at}"));
@@ -117,7 +108,7 @@ fn a_failed_job_ends_within_the_sum_of_its_waits_when_a_manager_is_stopped_at_an
             while failed.elapsed() < moment {
                 std::thread::yield_now();
             }
-            stop(&manager);
+            manager.stop();
             round.ends(failed, &manager, &format!("stopped after {moment:?}"));
         }
     }

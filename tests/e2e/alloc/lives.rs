@@ -43,9 +43,7 @@ fn the_death_of_the_owner_frees_its_slots_and_the_next_request_gets_them() {
     holder.send(Signal::SIGKILL);
     waiting.wait().code(0);
     // Without slots it must not run on.
-    wait_until("the command has ended", || {
-        Process::read(command.pid).is_none_or(|command| !command.is_alive())
-    });
+    wait_until("the command has ended", || Process::is_gone(command.pid));
     holder.wait().ended_by(Signal::SIGKILL);
     ring.all_is_free(1);
 }

@@ -205,9 +205,7 @@ fn a_connection_from_the_port_of_a_rank_at_another_address_is_not_that_of_the_ra
     let victim = Victim::new(USER);
     let source = victim.sources()[0];
     // The manager looks at the connection when it is half closed.
-    process::send(victim.manager, Signal::SIGSTOP);
-    let stopped = || std::fs::read_to_string(format!("/proc/{}/stat", victim.manager));
-    wait_until("it is stopped", || stopped().is_ok_and(|stat| stat.contains(") T ")));
+    process::Process::read(victim.manager).expect("the manager").stop();
     let mut stream = pose((Ipv4Addr::new(127, 0, 0, 2), source).into(), victim.port, USER);
     process::send(victim.manager, Signal::SIGCONT);
     let mut answer = Vec::new();

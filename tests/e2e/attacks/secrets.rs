@@ -240,7 +240,7 @@ fn a23_keys_are_neither_in_core_files_nor_readable_through_proc() {
     // The first signal only ends Rust's handler for stack overflow.
     wait_until("it is dead", || {
         process::send(daemon.pid, Signal::SIGSEGV);
-        Process::read(daemon.pid).is_none_or(|process| !process.is_alive())
+        Process::is_gone(daemon.pid)
     });
     assert!(before || !there(), "a core of the daemon");
     // The shell could possibly not raise its limit; then the rank's limit is also the old one.
