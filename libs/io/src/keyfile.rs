@@ -36,9 +36,6 @@ pub const ROOT_PATH: &str = "/etc/mpd/key";
 /// The key file of every other user, below the home directory.
 pub const USER_FILE: &str = ".mpd.key";
 
-/// The name of the ring without a name in a key file, and in the name of one.
-pub const UNNAMED_RING: &str = "default";
-
 /// Largest key file: two keys, a name, and room for comments.
 pub const MAX_SIZE: u64 = 4096;
 
@@ -165,7 +162,7 @@ impl KeyFile {
     #[must_use]
     pub fn of_ring_alone(&self, ring: &str) -> Self {
         let mut name = self.path.file_name().unwrap_or_default().to_owned();
-        name.push(format!("-{}", if ring.is_empty() { UNNAMED_RING } else { ring }));
+        name.push(format!("-{}", name_of(ring)));
         Self::at(self.path.with_file_name(name))
     }
 
@@ -186,9 +183,10 @@ impl KeyFile {
         if self.load().is_ok_and(|found| found.as_ref().is_some_and(same)) {
             return Ok(());
         }
-        self.remove()?;
-        let created = self.create(text).map_err(|error| with_advice(system(&self.path, error)))?;
-        if created || self.load()?.as_ref().is_some_and(same) {
+        // If the file cannot be written, the former one stays.
+        self.write_beside(text, |temporary, _| fs::rename(temporary, &self.path))
+            .map_err(|error| with_advice(system(&self.path, error)))?;
+        if self.load()?.as_ref().is_some_and(same) {
             return Ok(());
         }
         Err(system(&self.path, io::Error::other("another process has just written another key")))
@@ -264,6 +262,24 @@ impl KeyFile {
     /// Creates the file with this text, whole or not at all; `false` if another file is there. `O_EXCL` is not reliable
     /// over NFS. `link` is, even if its answer is lost.
     fn create(&self, text: &KeyText) -> io::Result<bool> {
+        self.write_beside(text, |temporary, file| {
+            let linked = fs::hard_link(temporary, &self.path);
+            let there = fs::symlink_metadata(&self.path);
+            match (linked, there) {
+                (Ok(()), _) => Ok(true),
+                (Err(_), Ok(there)) => Ok(same_file(&there, &file.metadata()?)),
+                (Err(error), Err(_)) => Err(error),
+            }
+        })
+    }
+
+    /// Writes the text to a temporary file in the same directory, which is made if it is missing, and has the file put in
+    /// place.
+    fn write_beside<T>(
+        &self,
+        text: &KeyText,
+        put: impl FnOnce(&Path, &File) -> io::Result<T>,
+    ) -> io::Result<T> {
         if let Some(directory) = self.path.parent()
             && !directory.as_os_str().is_empty()
             && !directory.exists()
@@ -276,26 +292,10 @@ impl KeyFile {
         let mut name = self.temporary_prefix();
         name.push(format!("{}-{}", std::process::id(), random::hex128()?));
         let temporary = self.path.with_file_name(name);
-        let result = self.write_and_link(&temporary, text);
+        let result = write_new(&temporary, text).and_then(|file| put(&temporary, &file));
         // A reader that saw both names may have removed this one already.
         let _ = fs::remove_file(&temporary);
         result
-    }
-
-    fn write_and_link(&self, temporary: &Path, text: &KeyText) -> io::Result<bool> {
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(temporary)?;
-        // The file mode mask may have taken permissions away.
-        file.set_permissions(Permissions::from_mode(0o600))?;
-        file.write_all(text.to_text().as_bytes())?;
-        file.sync_all()?;
-        let linked = fs::hard_link(temporary, &self.path);
-        let there = fs::symlink_metadata(&self.path);
-        match (linked, there) {
-            (Ok(()), _) => Ok(true),
-            (Err(_), Ok(there)) => Ok(same_file(&there, &file.metadata()?)),
-            (Err(error), Err(_)) => Err(error),
-        }
     }
 
     /// The common beginning of the names of temporary files that will become this file.
@@ -321,6 +321,21 @@ impl KeyFile {
             }
         }
     }
+}
+
+/// A new file with this text, which only its user may read.
+fn write_new(path: &Path, text: &KeyText) -> io::Result<File> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    // The file mode mask may have taken permissions away.
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    file.write_all(text.to_text().as_bytes())?;
+    file.sync_all()?;
+    Ok(file)
+}
+
+/// The name of a ring in its key file, and in the name of the file. The ring without a name has one there.
+pub const fn name_of(ring: &str) -> &str {
+    if ring.is_empty() { "default" } else { ring }
 }
 
 /// A new key for `ring`, not written to a file.

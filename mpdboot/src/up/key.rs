@@ -4,7 +4,8 @@ use anyhow::{Result, bail};
 use mpd_boot::wire::Manner;
 use mpd_channel::KeyText;
 use mpd_io::identity;
-use mpd_io::keyfile::{self, KeyFile, UNNAMED_RING};
+use mpd_io::keyfile::{self, KeyFile};
+use mpd_placement::hosts::accounts;
 
 use crate::roster::Roster;
 
@@ -15,13 +16,11 @@ use crate::roster::Roster;
 /// The key file cannot be used; or the ring exists and has the key of all rings, which another user would get.
 pub(super) fn of_ring(manner: &Manner, roster: &Roster, is_new: bool) -> Result<(KeyText, bool)> {
     let file = KeyFile::resolve(manner.key_file.as_ref().map(Into::into))?;
-    let name = if manner.ring.is_empty() { UNNAMED_RING } else { &manner.ring };
+    let name = keyfile::name_of(&manner.ring);
     let alone = file.of_ring_alone(name);
     let own = identity::own_account();
-    let foreign = roster.others.iter().find_map(|member| {
-        let user = member.user.as_deref().filter(|&user| user != own)?;
-        Some((member.host.as_str(), user))
-    });
+    let others = roster.others.iter().map(|other| (other.host.as_str(), other.user.as_deref()));
+    let foreign = accounts::foreign(others, &own).next();
     match (is_new, foreign) {
         (true, Some(_)) => {
             let key = keyfile::generate(name)?;

@@ -110,6 +110,24 @@ fn a_missing_file_is_made_once_and_is_private() {
 }
 
 #[test]
+fn a_key_is_replaced_and_the_former_one_stays_if_that_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = generate("blue").unwrap();
+    let file = KeyFile::at(directory.path().join("mpd").join("key"));
+    for text in [&key, &key, &generate("red").unwrap()] {
+        file.replace(text).unwrap();
+        assert_eq!(file.load().unwrap().unwrap().to_text(), text.to_text());
+        assert_eq!(fs::metadata(file.path()).unwrap().mode() & 0o7777, 0o600);
+        assert_eq!(names(file.path().parent().unwrap()), ["key"]);
+    }
+    // The name of the temporary file is longer, and too long.
+    let file = KeyFile::at(directory.path().join("k".repeat(250)));
+    write(file.path(), TEXT, 0o600);
+    file.replace(&key).unwrap_err();
+    assert_eq!(file.load().unwrap().unwrap().ring(), "r");
+}
+
+#[test]
 fn of_many_makers_one_makes_the_key_and_all_get_it() {
     for _ in 0..20 {
         let directory = tempfile::tempdir().unwrap();

@@ -29,14 +29,19 @@ pub fn first_foreign<'a>(
     own: &str,
     permitted: &[Permitted],
 ) -> Option<(&'a str, &'a str)> {
-    let foreign = entries.iter().filter_map(|entry| {
-        let user = entry.user.as_deref().filter(|&user| user != own)?;
-        Some((entry.host.as_str(), user))
-    });
+    let accounts = entries.iter().map(|entry| (entry.host.as_str(), entry.user.as_deref()));
     let is_permitted = |&(host, user): &(&str, &str)| {
         permitted.iter().any(|one| one.host.eq_ignore_ascii_case(host) && one.user == user)
     };
-    foreign.into_iter().find(|pair| !is_permitted(pair))
+    foreign(accounts, own).find(|pair| !is_permitted(pair))
+}
+
+/// Of these hosts, each with the account that was named for it, those with another one than `own`.
+pub fn foreign<'a>(
+    accounts: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+    own: &str,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    accounts.filter_map(move |(host, user)| Some((host, user.filter(|user| *user != own)?)))
 }
 
 /// The advice for such a host.

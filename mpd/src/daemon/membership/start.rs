@@ -96,8 +96,7 @@ fn key(cli: &Cli, ring: &str) -> Result<(KeyText, Option<KeyFile>)> {
     let all = KeyFile::resolve(cli.key.clone())?;
     let alone = all.of_ring_alone(ring);
     let keys = all.in_force(ring);
-    let (text, origin) =
-        keys.load_or_create(if ring.is_empty() { keyfile::UNNAMED_RING } else { ring })?;
+    let (text, origin) = keys.load_or_create(keyfile::name_of(ring))?;
     let path = keys.path().display();
     log::info!("key {} ({origin:?}) from {path}", text.keys().connect().id());
     let is_alone = keys.path() == alone.path();
