@@ -208,6 +208,7 @@ impl Console<'_> {
             match event.token() {
                 CONN => self.link.wake(),
                 STDIN => self.stdin.wake(),
+                SIGNALS => self.caught.signals.note_readable(),
                 token => self
                     .debug_console
                     .iter_mut()

@@ -94,6 +94,56 @@ fn a_job_of_one_rank_takes_few_system_calls_without_a_daemon() {
     assert!(count <= WITHOUT_A_DAEMON, "{count} system calls");
 }
 
+/// The signals for which a program sets a handler, in a trace of strace. Fails if it sets one after its first child or
+/// thread.
+fn handled(trace: &str, program: &str) -> BTreeSet<String> {
+    let executes = |line: &&str| line.contains("execve(") && line.contains(program);
+    let start = trace.lines().find(executes).expect("it is executed");
+    let pid = start.split(' ').next().unwrap_or_default();
+    let mut signals = BTreeSet::new();
+    let mut has_child = false;
+    for line in trace.lines().skip_while(|line| *line != start) {
+        let Some((_, call)) = line.split_once(' ').filter(|(maker, _)| *maker == pid) else {
+            continue;
+        };
+        let call = call.trim_start();
+        has_child |= ["clone(", "clone3(", "vfork(", "fork("].iter().any(|it| call.starts_with(it));
+        if let Some((signal, action)) =
+            call.strip_prefix("rt_sigaction(").and_then(|rest| rest.split_once(", "))
+            && action.starts_with("{sa_handler=0x")
+        {
+            assert!(!has_child, "a handler after the first child: {line}");
+            signals.insert(signal.to_owned());
+        }
+    }
+    assert!(has_child, "it starts a process");
+    signals
+}
+
+#[test]
+fn handlers_are_set_before_the_first_child_and_never_for_an_ignored_signal() {
+    let Some(strace) = setting("MPD_TEST_STRACE") else { return skip("no strace") };
+    let suite = Suite::new();
+    let (mpirun, pty) = (suite.program("mpirun"), suite.program("pty"));
+    let traced = |script: &str, program: &str| {
+        let calls = "trace=rt_sigaction,execve,clone,clone3,vfork,fork";
+        let run = suite.command(&strace).args(["-f", "-o", "trace", "-e", calls]);
+        let script = format!("{script}; exit $?");
+        run.args(["bash", "-c", &script]).deadline(120).output().code(0);
+        handled(&fs::read_to_string(suite.path("work/trace")).expect("a trace"), program)
+    };
+    let job = format!("{mpirun} -n 1 {PROGRAM}");
+    let usual = traced(&job, "/mpirun\"");
+    for signal in ["SIGHUP", "SIGINT", "SIGTERM", "SIGQUIT", "SIGUSR1", "SIGCONT"] {
+        assert!(usual.contains(signal), "{signal}: {usual:?}");
+    }
+    let nohup = traced(&format!("trap '' HUP USR1; {job}"), "/mpirun\"");
+    let ignored = ["SIGHUP", "SIGUSR1"].map(str::to_owned);
+    assert_eq!(nohup, usual.difference(&BTreeSet::from(ignored)).cloned().collect());
+    let wrapper = traced(&format!("trap '' HUP; {pty} {PROGRAM}"), "/pty\"");
+    assert!(wrapper.contains("SIGTERM") && !wrapper.contains("SIGHUP"), "{wrapper:?}");
+}
+
 #[test]
 fn calls_are_counted_from_the_start_of_mpirun_to_its_end_without_those_of_shell_and_program() {
     let trace = "7 execve(\"/bin/bash\", [\"bash\"]) = 0\n\

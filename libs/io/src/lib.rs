@@ -10,6 +10,7 @@
 
 pub mod addresses;
 pub mod alone;
+mod caught;
 pub mod cgroup;
 pub mod clock;
 pub mod conn;

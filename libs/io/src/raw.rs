@@ -1,15 +1,15 @@
-//! Every `unsafe` block of this crate: the child's half of a spawn, copies of this process, inherited descriptors, caught
+//! Every `unsafe` block of this crate: the child's half of a spawn, copies of this process, inherited descriptors,
 //! signals, memory, System V IPC, the ends of children.
 
 use std::ffi::{c_int, c_uint, c_ulong};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd as _, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mpd_job::leftovers::Kind;
 
-pub(crate) mod caught;
 mod child;
 mod copy;
 mod memory;
@@ -18,7 +18,7 @@ mod title;
 mod wait;
 
 pub use child::Step;
-pub(crate) use child::{Plan, SignalScope, SpawnFault, spawn};
+pub(crate) use child::{LAST_SIGNAL, Plan, SignalScope, SpawnFault, spawn};
 pub use copy::{Copied, copy_beside};
 pub use memory::{part_large_blocks, prepare_memory, trim_memory};
 pub(crate) use start::environment;
@@ -173,9 +173,34 @@ pub fn default_signal(signal: c_int) {
     }
 }
 
+/// Signals that this process has ignored or caught since it began, a bit for each from signal 1 on.
+static CHANGED: AtomicU64 = AtomicU64::new(0);
+
+/// Notes that this process ignores or catches a signal.
+pub(crate) fn note_changed(signal: c_int) {
+    if (1..=LAST_SIGNAL).contains(&signal) {
+        CHANGED.fetch_or(1 << (signal - 1), Ordering::Relaxed);
+    }
+}
+
+/// The signals that this process has ignored or caught since it began.
+pub(crate) fn changed() -> u64 {
+    CHANGED.load(Ordering::Relaxed)
+}
+
+/// Whether this process ignores a signal now.
+pub(crate) fn is_ignored(signal: c_int) -> bool {
+    // SAFETY: sigaction is plain data. The call writes one, and changes no action.
+    unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        let result = libc::sigaction(signal, std::ptr::null(), &raw mut now);
+        result == 0 && now.sa_sigaction == libc::SIG_IGN
+    }
+}
+
 /// Ignores a signal from now on. Spawned children have its default effect again.
 pub fn ignore_signal(signal: c_int) {
-    caught::note_changed(signal);
+    note_changed(signal);
     // SAFETY: SIG_IGN is no handler, so nothing can run in a wrong place.
     unsafe {
         libc::signal(signal, libc::SIG_IGN);

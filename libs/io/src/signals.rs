@@ -1,9 +1,12 @@
-//! Signals as events of the loop: from a handler that only notes the number and wakes the loop, or, in a process of one
-//! thread, from the kernel.
+//! Signals as events of the loop: from a handler (`caught.rs`), or, in a process of one thread, from the kernel. A process
+//! uses one of the two, once.
+//!
+//! Daemon, manager, fork server and farm read them from the kernel: no handler may run in a copy of a process.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -13,6 +16,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, read};
 
+use crate::caught::Caught;
 use crate::raw;
 use crate::status::{self, field};
 
@@ -74,7 +78,18 @@ fn send_to(target: Pid, sign: i32, signal: i32) -> io::Result<()> {
 
 /// The mask of signals that this process ignores, from `/proc`; bit 0 is signal 1.
 pub fn ignored() -> u64 {
-    mask_of(Pid::this(), "SigIgn:").unwrap_or(0)
+    let asked = || (1..=raw::LAST_SIGNAL).filter(|&signal| raw::is_ignored(signal));
+    mask_of(Pid::this(), "SigIgn:").unwrap_or_else(|| mask_with(asked()))
+}
+
+/// The signals that this process ignored and caught when they were asked for first; `None` without `/proc`. One look is
+/// enough: the process itself notes what it changes.
+fn first() -> Option<(u64, u64)> {
+    static FIRST: OnceLock<Option<(u64, u64)>> = OnceLock::new();
+    *FIRST.get_or_init(|| {
+        let status = status::of(Pid::this());
+        mask_in(&status, "SigIgn:").zip(mask_in(&status, "SigCgt:"))
+    })
 }
 
 /// The signals that may not have their default effect in this process: those with which it began, and those that it has
@@ -82,14 +97,8 @@ pub fn ignored() -> u64 {
 ///
 /// The first call reads `/proc`, so a process that will start children for others may call it early.
 pub fn not_default() -> u64 {
-    static FIRST: OnceLock<u64> = OnceLock::new();
-    let first = FIRST.get_or_init(|| {
-        let status = status::of(Pid::this());
-        let masks = ["SigIgn:", "SigCgt:"].map(|name| mask_in(&status, name));
-        // Without /proc all signals may differ.
-        masks.into_iter().try_fold(0, |all, mask| Some(all | mask?)).unwrap_or(u64::MAX)
-    });
-    first | raw::caught::changed()
+    // Without /proc all signals may differ.
+    first().map_or(u64::MAX, |(ignored, caught)| ignored | caught) | raw::changed()
 }
 
 /// The mask of signals that a thread blocks; `None` if the thread is gone.
@@ -138,8 +147,8 @@ pub struct Signals(Source);
 
 #[derive(Debug)]
 enum Source {
-    /// The descriptor that the handler writes to.
-    Handler(&'static OwnedFd),
+    /// A handler notes them.
+    Caught(Caught),
     /// The signals are blocked, and the kernel reports them.
     Kernel(SignalFd),
 }
@@ -154,13 +163,13 @@ const REPORTS: usize = 16;
 const REPORT: usize = size_of::<libc::signalfd_siginfo>();
 
 impl Signals {
-    /// Catches `signals` from now on. All values of this type in a process share the caught signals.
+    /// Catches `signals` from now on. To be called before this process has another thread or a child.
     ///
     /// This thread blocks no signal then. A process inherits blocked signals from its parent, and could not be ended by
     /// them.
     ///
     /// # Errors
-    /// One of them cannot be caught, or no descriptors are left.
+    /// One of them cannot be caught, this process takes signals already, or no descriptors are left.
     pub fn catch(signals: &[i32]) -> io::Result<Self> {
         Self::catch_amid(signals, &SigSet::empty())
     }
@@ -170,9 +179,13 @@ impl Signals {
     /// # Errors
     /// As for [`Signals::catch`].
     pub fn catch_amid(signals: &[i32], blocked: &SigSet) -> io::Result<Self> {
-        let wake = raw::caught::catch(signals, false)?;
+        if signals.iter().any(|&signal| Caught::is_forbidden(signal)) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        use_once()?;
+        let caught = Caught::register(signals)?;
         blocked.thread_set_mask()?;
-        Ok(Self(Source::Handler(wake)))
+        Ok(Self(Source::Caught(caught)))
     }
 
     /// The same as [`Signals::catch`], but a signal that this process ignores stays ignored.
@@ -180,17 +193,21 @@ impl Signals {
     /// # Errors
     /// As for [`Signals::catch`].
     pub fn catch_unless_ignored(signals: &[i32]) -> io::Result<Self> {
-        let wake = raw::caught::catch(signals, true)?;
-        SigSet::empty().thread_set_mask()?;
-        Ok(Self(Source::Handler(wake)))
+        let is_ignored = |signal: i32| match first() {
+            Some((ignored, _)) => has(ignored, signal),
+            None => raw::is_ignored(signal),
+        };
+        let wanted = signals.iter().copied().filter(|&signal| !is_ignored(signal));
+        Self::catch(&wanted.collect::<Vec<i32>>())
     }
 
     /// Blocks `signals` from now on, and no others, for a process with one thread. It takes few system calls, and
     /// nothing has to be reset for children, whose start unblocks all signals.
     ///
     /// # Errors
-    /// No descriptors are left.
+    /// This process takes signals already, or no descriptors are left.
     pub fn block(signals: &[Signal]) -> io::Result<Self> {
+        use_once()?;
         let set: SigSet = signals.iter().copied().collect();
         set.thread_set_mask()?;
         if set.contains(Signal::SIGCHLD) && has(not_default(), libc::SIGCHLD) {
@@ -209,15 +226,37 @@ impl Signals {
         let _ = poll(&mut fds, PollTimeout::from(timeout));
     }
 
+    /// Notes that the descriptor is readable, for a loop that gets this news only once (mio).
+    pub fn note_readable(&self) {
+        if let Source::Caught(caught) = &self.0 {
+            caught.note_readable();
+        }
+    }
+
     /// The signals that arrived since the last call, each once.
     pub fn pending(&mut self) -> Vec<i32> {
-        let mask = match &self.0 {
-            // Makes no system call if there are none.
-            Source::Handler(wake) => raw::caught::take(wake.as_raw_fd()),
-            Source::Kernel(reports) => reported(reports),
-        };
-        (1..=64).filter(|&signal| has(mask, signal)).collect()
+        match &mut self.0 {
+            Source::Caught(caught) => caught.take(),
+            Source::Kernel(reports) => {
+                let mask = reported(reports);
+                (1..=raw::LAST_SIGNAL).filter(|&signal| has(mask, signal)).collect()
+            }
+        }
     }
+}
+
+/// Refuses a second use of signals in this process: two would take each other's.
+fn use_once() -> io::Result<()> {
+    static USED: AtomicBool = AtomicBool::new(false);
+    match USED.swap(true, Ordering::Relaxed) {
+        true => Err(io::Error::other("this process takes signals already")),
+        false => Ok(()),
+    }
+}
+
+/// The mask of these signals.
+fn mask_with(signals: impl Iterator<Item = i32>) -> u64 {
+    signals.fold(0, |all, signal| all | bit(signal.cast_unsigned()))
 }
 
 /// Takes the blocked signals that have arrived, a bit for each from signal 1 on.
@@ -251,7 +290,7 @@ fn bit(signal: u32) -> u64 {
 impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.0 {
-            Source::Handler(wake) => wake.as_fd(),
+            Source::Caught(caught) => caught.as_fd(),
             Source::Kernel(reports) => reports.as_fd(),
         }
     }
@@ -268,6 +307,7 @@ mod tests {
     use nix::sys::signal::raise;
 
     use super::*;
+    use crate::spawn::{Extra, Fate, Spawn, wait_for};
 
     #[test]
     fn a_signal_of_any_number_is_caught_and_sent() {
@@ -301,22 +341,107 @@ mod tests {
         assert_eq!([bit(0), bit(1), bit(64), bit(65)], [0, 1, 1 << 63, 0]);
     }
 
+    /// The signals that this thread blocks.
+    fn own_mask() -> u64 {
+        blocked(Pid::from_raw(nix::unistd::gettid().as_raw())).unwrap()
+    }
+
     #[test]
-    fn a_process_blocks_no_signal_once_it_catches_some_and_only_those_that_it_reads() {
-        let own = || blocked(Pid::from_raw(nix::unistd::gettid().as_raw())).unwrap();
+    fn a_process_that_catches_signals_blocks_none_and_gets_those_that_were_blocked() {
         let inherited: SigSet = [Signal::SIGTERM, Signal::SIGALRM].into_iter().collect();
         inherited.thread_set_mask().unwrap();
         raise(Signal::SIGTERM).unwrap();
         let mut signals = Signals::catch(&[libc::SIGTERM]).unwrap();
-        assert_eq!(own(), 0);
-        assert_eq!(signals.pending(), [libc::SIGTERM], "it was sent while it was blocked");
+        assert_eq!(own_mask(), 0);
+        assert_eq!(signals.pending(), [libc::SIGTERM]);
+    }
+
+    #[test]
+    fn a_process_that_reads_signals_blocks_only_these() {
+        let inherited: SigSet = [Signal::SIGTERM, Signal::SIGALRM].into_iter().collect();
         inherited.thread_set_mask().unwrap();
-        drop(Signals::catch_unless_ignored(&[libc::SIGTERM]).unwrap());
-        assert_eq!(own(), 0);
-        drop(Signals::catch_amid(&[libc::SIGTERM], &inherited).unwrap());
-        assert_eq!(own(), 1 << (libc::SIGTERM - 1) | 1 << (libc::SIGALRM - 1));
         drop(Signals::block(&[Signal::SIGUSR1]).unwrap());
-        assert_eq!(own(), 1 << (libc::SIGUSR1 - 1));
+        assert_eq!(own_mask(), 1 << (libc::SIGUSR1 - 1));
+    }
+
+    #[test]
+    fn forbidden_signals_are_an_error_and_a_second_use_is_refused() {
+        for signal in [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGILL, 0, -1, 65] {
+            let error = Signals::catch(&[libc::SIGTERM, signal]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{signal}");
+        }
+        assert!(!has(not_default(), libc::SIGTERM), "nothing is registered");
+        let blocked: SigSet = [Signal::SIGALRM].into_iter().collect();
+        let _signals = Signals::catch_amid(&[libc::SIGTERM], &blocked).unwrap();
+        assert_eq!(own_mask(), 1 << (libc::SIGALRM - 1));
+        assert!(has(not_default(), libc::SIGTERM), "it is reset in children");
+        for second in [
+            Signals::catch(&[libc::SIGUSR1]),
+            Signals::catch_unless_ignored(&[libc::SIGUSR1]),
+            Signals::block(&[Signal::SIGUSR1]),
+        ] {
+            assert_eq!(second.unwrap_err().to_string(), "this process takes signals already");
+        }
+    }
+
+    #[test]
+    fn many_signals_leave_errno_as_it_was_and_wake_the_loop() {
+        let mut signals = Signals::catch(&[libc::SIGUSR1]).unwrap();
+        // More than the socket has room for.
+        for _ in 0..2000 {
+            Errno::EXDEV.set();
+            raise(Signal::SIGUSR1).unwrap();
+            assert_eq!(Errno::last(), Errno::EXDEV);
+        }
+        signals.wait(Duration::from_secs(60));
+        assert_eq!(signals.pending(), [libc::SIGUSR1]);
+        assert!(signals.pending().is_empty());
+        signals.note_readable();
+        assert!(signals.pending().is_empty());
+    }
+
+    /// The children of a thread of this process.
+    fn child_of(thread: Pid) -> Option<Pid> {
+        let path = format!("/proc/self/task/{thread}/children");
+        let children = std::fs::read_to_string(path).unwrap();
+        children.split_whitespace().next().map(|pid| Pid::from_raw(pid.parse().unwrap()))
+    }
+
+    #[test]
+    fn a_signal_between_the_clone_and_the_program_ends_the_child_and_no_handler_runs() {
+        let mut signals = Signals::catch(&[libc::SIGUSR1]).unwrap();
+        let null = std::fs::File::options().read(true).write(true).open("/dev/null").unwrap();
+        let none: [&str; 0] = [];
+        let mut spawn = Spawn::new(b"/bin/sleep", ["sleep", "60"], none).unwrap();
+        // The child takes some milliseconds before it executes the program.
+        spawn.limits(vec![(4, 0, 0); 20_000]);
+        let parent = nix::unistd::gettid();
+        let own = std::fs::read_link("/proc/self/exe").unwrap();
+        let mut hits = 0;
+        while hits < 100 {
+            let is_before = std::thread::scope(|scope| {
+                let sender = scope.spawn(|| {
+                    let child = loop {
+                        if let Some(child) = child_of(parent) {
+                            break child;
+                        }
+                    };
+                    send(child, libc::SIGUSR1).unwrap();
+                    // It has not executed the program yet.
+                    let program = std::fs::read_link(format!("/proc/{child}/exe"));
+                    program.is_ok_and(|program| program == own)
+                });
+                let child = spawn.start(&[null.as_fd(); 3], Extra::default(), None).unwrap();
+                let is_before = sender.join().unwrap();
+                let fate = wait_for(child).unwrap();
+                assert_eq!(fate, Fate::Killed { signal: libc::SIGUSR1, core: false });
+                is_before
+            });
+            hits += i32::from(is_before);
+            assert!(signals.pending().is_empty(), "the handler has noted nothing");
+        }
+        raise(Signal::SIGUSR1).unwrap();
+        assert_eq!(signals.pending(), [libc::SIGUSR1], "it is still there");
     }
 
     #[test]
@@ -341,7 +466,8 @@ mod tests {
             got = signals.pending();
         }
         assert_eq!(got, [libc::SIGQUIT]);
-        assert!(has(ignored(), libc::SIGHUP));
+        assert!(has(ignored(), libc::SIGHUP) && raw::is_ignored(libc::SIGHUP));
+        assert!(!raw::is_ignored(libc::SIGQUIT));
     }
 
     #[test]

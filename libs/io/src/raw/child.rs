@@ -232,7 +232,7 @@ unsafe fn vfork_call(number: c_long, a: u64, b: u64, plan: *mut libc::c_void) ->
 }
 
 /// The number of the last real-time signal.
-pub(super) const LAST_SIGNAL: c_int = 64;
+pub(crate) const LAST_SIGNAL: c_int = 64;
 
 /// The child's half. Async-signal-safe calls only, by the rules at the top of this file.
 unsafe extern "C" fn child_entry(plan: *mut libc::c_void) -> ! {
