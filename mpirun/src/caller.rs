@@ -63,16 +63,13 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Reads everything. Only a process with one thread may call it, because the mask can be read
-    /// only by setting it.
+    /// Reads everything. Only a process with one thread may call it, because some systems tell the mask only when it is set.
     ///
     /// # Errors
     /// The working directory cannot be read.
     pub fn snapshot() -> io::Result<Self> {
         let mut words = std::env::args_os();
         let name = words.next().and_then(|w| Some(Path::new(&w).file_name()?.to_owned()));
-        let mask = umask(Mode::from_bits_truncate(0o077));
-        umask(mask);
         let directory = current_directory().map_err(|e| {
             io::Error::new(e.kind(), format!("cannot read the current directory: {e}"))
         })?;
@@ -81,7 +78,7 @@ impl Caller {
             name: name.map_or_else(|| "mpirun".into(), |n| n.to_string_lossy().into_owned()),
             environment: own_environment(),
             directory,
-            umask: mask.bits(),
+            umask: own_umask(),
             niceness: priority::niceness(),
             limits: limits(),
             terminal: terminal_size,
@@ -136,6 +133,15 @@ fn finds(path: &[u8], name: &str) -> bool {
 
 fn terminal_size() -> (u16, u16) {
     pty::own_size().unwrap_or_else(pty::size_of_environment)
+}
+
+/// The file mode creation mask.
+fn own_umask() -> u32 {
+    mpd_io::status::inherited_umask().unwrap_or_else(|| {
+        let mask = umask(Mode::from_bits_truncate(0o077));
+        umask(mask);
+        mask.bits()
+    })
 }
 
 /// The working directory. If it was removed, the path that it had: the job may have another one.

@@ -61,7 +61,7 @@ pub mod slots;
 mod sockdiag;
 pub mod spawn;
 mod stat;
-mod status;
+pub mod status;
 pub mod still;
 pub mod sweep;
 pub mod tcp;

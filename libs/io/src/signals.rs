@@ -5,7 +5,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use nix::unistd::{Pid, read};
 
 use crate::caught::Caught;
 use crate::raw;
-use crate::status::{self, field};
+use crate::status;
 
 /// Signals that a launcher passes on to its program: those that users, batch systems and timers send and that can be
 /// caught. Left out are signals that the kernel sends about errors, children and files of a process. Also left out are
@@ -82,23 +81,13 @@ pub fn ignored() -> u64 {
     mask_of(Pid::this(), "SigIgn:").unwrap_or_else(|| mask_with(asked()))
 }
 
-/// The signals that this process ignored and caught when they were asked for first; `None` without `/proc`. One look is
-/// enough: the process itself notes what it changes.
-fn first() -> Option<(u64, u64)> {
-    static FIRST: OnceLock<Option<(u64, u64)>> = OnceLock::new();
-    *FIRST.get_or_init(|| {
-        let status = status::of(Pid::this());
-        mask_in(&status, "SigIgn:").zip(mask_in(&status, "SigCgt:"))
-    })
-}
-
 /// The signals that may not have their default effect in this process: those with which it began, and those that it has
 /// changed itself.
 ///
 /// The first call reads `/proc`, so a process that will start children for others may call it early.
 pub fn not_default() -> u64 {
     // Without /proc all signals may differ.
-    first().map_or(u64::MAX, |(ignored, caught)| ignored | caught) | raw::changed()
+    status::inherited().map_or(u64::MAX, |it| it.ignored | it.caught) | raw::changed()
 }
 
 /// The mask of signals that a thread blocks; `None` if the thread is gone.
@@ -109,14 +98,14 @@ pub fn blocked(thread: Pid) -> Option<u64> {
 /// Whether that signal has its default effect on a process.
 pub fn is_default(pid: Pid, signal: Signal) -> bool {
     let status = status::of(pid);
-    let mask = |name| mask_in(&status, name).unwrap_or(0);
+    let mask = |name| status::mask(&status, name).unwrap_or(0);
     !has(mask("SigIgn:") | mask("SigCgt:"), signal as i32)
 }
 
 /// Whether that signal would have its default effect on a process with this status now: it is neither handled, nor
 /// ignored, nor blocked.
 pub(crate) fn has_effect(status: &str, signal: i32) -> bool {
-    let masks = ["SigIgn:", "SigCgt:", "SigBlk:"].map(|name| mask_in(status, name));
+    let masks = ["SigIgn:", "SigCgt:", "SigBlk:"].map(|name| status::mask(status, name));
     masks.iter().all(|mask| mask.is_some_and(|mask| !has(mask, signal)))
 }
 
@@ -125,11 +114,7 @@ fn has(mask: u64, signal: i32) -> bool {
 }
 
 fn mask_of(pid: Pid, name: &str) -> Option<u64> {
-    mask_in(&status::of(pid), name)
-}
-
-fn mask_in(status: &str, name: &str) -> Option<u64> {
-    u64::from_str_radix(field(status, name)?, 16).ok()
+    status::mask(&status::of(pid), name)
 }
 
 /// Ends this process by the signal that ended its child, without a core file of its own. Returns if the signal does not
@@ -193,8 +178,8 @@ impl Signals {
     /// # Errors
     /// As for [`Signals::catch`].
     pub fn catch_unless_ignored(signals: &[i32]) -> io::Result<Self> {
-        let is_ignored = |signal: i32| match first() {
-            Some((ignored, _)) => has(ignored, signal),
+        let is_ignored = |signal: i32| match status::inherited() {
+            Some(inherited) => has(inherited.ignored, signal),
             None => raw::is_ignored(signal),
         };
         let wanted = signals.iter().copied().filter(|&signal| !is_ignored(signal));
@@ -468,13 +453,6 @@ mod tests {
         assert_eq!(got, [libc::SIGQUIT]);
         assert!(has(ignored(), libc::SIGHUP) && raw::is_ignored(libc::SIGHUP));
         assert!(!raw::is_ignored(libc::SIGQUIT));
-    }
-
-    #[test]
-    fn the_mask_of_blocked_signals_is_found() {
-        let status = "Name:\tx\nSigPnd:\t0000000000000002\nSigBlk:\t0000000000000202\n";
-        assert_eq!(mask_in(status, "SigBlk:"), Some(0x202));
-        assert_eq!(mask_in("Name:\tx\n", "SigBlk:"), None);
     }
 
     #[test]
