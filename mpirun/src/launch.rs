@@ -18,7 +18,7 @@ use nix::fcntl::OFlag;
 use nix::unistd::pipe2;
 
 use crate::cli::Run;
-use crate::private::{self, Listing, Private, Started};
+use crate::private::{self, Cut, Listing, Private, Started};
 use crate::singleton::Adopted;
 use crate::surroundings::RingKind;
 
@@ -61,8 +61,8 @@ impl AsFd for Lent {
 pub enum Submission {
     /// The job was submitted.
     Done(Submitted),
-    /// This signal arrived first; no process is left.
-    Interrupted(i32),
+    /// The start of private daemons was ended first. Processes that are left were named to the user.
+    Cut(Cut),
 }
 
 /// The descriptors of a job: standard output and error, or pipes if the job is debugged, and an
@@ -91,7 +91,7 @@ pub fn submit(job: &Run, passed: &Passed, signals: &mut Signals) -> Result<Submi
         },
         Some(Endpoint::Standing(_)) | None => match connect(job, &mut spec, signals)? {
             Started::Up(conn, private) => (conn, private),
-            Started::Interrupted(signal) => return Ok(Submission::Interrupted(signal)),
+            Started::Cut(cut) => return Ok(Submission::Cut(cut)),
         },
     };
     match send(&mut conn, &spec, passed) {
@@ -148,7 +148,7 @@ fn connect(job: &Run, spec: &mut Cow<'_, JobSpec>, signals: &mut Signals) -> Res
         directory: listed::directory(rundir.path()),
         removes_rundir: !rundir.is_explicit(),
     });
-    private::start(&demand, job.verbose, listed.as_ref(), signals)
+    private::start(&demand, job.verbose, listed.as_ref(), (signals, job.spec.timeout))
 }
 
 fn send(conn: &mut Conn, spec: &JobSpec, Passed(passed): &Passed) -> Result<()> {

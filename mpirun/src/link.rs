@@ -159,7 +159,7 @@ impl Link {
                 (self.is_closed, self.is_cut, self.is_ready) = (false, false, true);
                 None
             }
-            Ok(Submission::Interrupted(signal)) => Some(Input::Signal(signal)),
+            Ok(Submission::Cut(cut)) => Some(Input::Cut(cut.code())),
             Err(error) => Some(Input::Refused(format!("{error:#}"))),
         }
     }

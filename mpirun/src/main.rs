@@ -112,9 +112,7 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     let (passed, pipes) = launch::passed(&job, adopted)?;
     let submitted = match launch::submit(&job, &passed, &mut signals)? {
         Submission::Done(submitted) => submitted,
-        Submission::Interrupted(signal) => {
-            return Ok(ExitCode::from(128 + u8::try_from(signal).unwrap_or(0)));
-        }
+        Submission::Cut(cut) => return Ok(ExitCode::from(cut.code())),
     };
     let mut finished = session::accompany(name, &job, (submitted, passed, pipes), signals)?;
     report(name, &job, &mut finished, began);

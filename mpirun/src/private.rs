@@ -6,8 +6,11 @@
 //! with the job to which that connection was passed. The daemon of this host then asks all others
 //! to leave.
 
+mod cut;
+mod expect;
+
 use std::fs::OpenOptions;
-use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _};
+use std::io::{self, PipeReader, PipeWriter, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
@@ -23,24 +26,30 @@ use mpd_io::ringname::RingName;
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_io::search::in_path;
 use mpd_io::signals::{self, Signals};
-use mpd_io::spawn::{Extra, Fate, Spawn, own_environment, wait_for};
+use mpd_io::spawn::{Extra, Fate, Spawn, fate_of, own_environment, wait_for};
 use mpd_io::{keyfile, thishost, tree};
 use mpd_placement::hosts::HostEntry;
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+pub use self::cut::Cut;
+use self::expect::{Expected, Outcome, User};
 use crate::demand::{self, Demand, Launcher};
+use crate::patience;
+use crate::run::waits;
 
 /// How long private daemons that are not wanted may take to end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Names of the processes, for people.
+const PRIVATE_DAEMON: &str = "private daemon";
+const BOOT: &str = "mpdboot";
+
+/// The report of `mpdboot` about the complete ring.
+const UP: &[u8] = b"up\n";
+
 /// How long a stopped process is waited for.
 const MOMENT: Duration = Duration::from_millis(500);
-
-/// Signals that end mpirun before the job has started.
-const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// The processes of a private ring.
 #[derive(Debug, Default)]
@@ -59,11 +68,11 @@ impl Private {
     /// and for another one at most `patience`. The caller must have closed its connection. Returns a text about a process that
     /// has not ended.
     pub fn wait(self, patience: Duration) -> Option<String> {
-        let daemon = self.daemon.and_then(|pid| await_end(pid, "private daemon", patience));
+        let daemon = self.daemon.and_then(|pid| await_end(pid, PRIVATE_DAEMON, patience));
         let boot = self.boot.and_then(|Boot { pid, stdin, stdout }| {
             // The end of the pipe ends `mpdboot`, which ends the remote shells.
             drop((stdin, stdout));
-            await_end(pid, "mpdboot", patience)
+            await_end(pid, BOOT, patience)
         });
         daemon.or(boot)
     }
@@ -77,8 +86,7 @@ fn await_end(pid: Pid, name: &str, patience: Duration) -> Option<String> {
         let step = MOMENT.min(patience.saturating_sub(began.elapsed()));
         let has_ended = match &process {
             Ok(process) => process.wait(step),
-            // Without pidfds, the end is waited for without a bound.
-            Err(_) => true,
+            Err(_) => has_ended(pid, step),
         };
         if has_ended {
             let _ = wait_for(pid);
@@ -86,12 +94,19 @@ fn await_end(pid: Pid, name: &str, patience: Duration) -> Option<String> {
         }
         let is_stopped = tree::is_suspended(pid) == Some(true);
         if is_stopped || began.elapsed() >= patience {
-            let state = if is_stopped { "is stopped" } else { "has not ended" };
-            return Some(format!(
-                "the {name} of this job (process {pid}) {state}; it ends when it continues ('kill -CONT {pid}')"
-            ));
+            return Some(waits::left((name, pid.as_raw()), is_stopped));
         }
     }
+}
+
+/// The same without a pidfd, which the kernel has refused.
+fn has_ended(pid: Pid, patience: Duration) -> bool {
+    let mut is_over = false;
+    patience::wait_until(patience, || {
+        is_over = !matches!(fate_of(pid), Ok(None | Some(Fate::Stopped)));
+        is_over
+    });
+    is_over
 }
 
 /// The result of starting daemons.
@@ -99,8 +114,8 @@ fn await_end(pid: Pid, name: &str, patience: Duration) -> Option<String> {
 pub enum Started {
     /// The daemons are running.
     Up(Conn, Private),
-    /// This signal arrived first; no process is left.
-    Interrupted(i32),
+    /// The start was ended first. Processes that are left were named to the user.
+    Cut(Cut),
 }
 
 /// Where consoles find a private ring.
@@ -113,7 +128,7 @@ pub struct Listing {
 }
 
 /// Starts a daemon on this host, and one on each other host of the demand. `listed` is where
-/// consoles find the ring.
+/// consoles find the ring. `limit` is the time limit of the job, after which no stopped process is waited for.
 ///
 /// # Errors
 /// A daemon could not be started. No process is left in that case; standard error has the failed
@@ -122,14 +137,14 @@ pub fn start(
     demand: &Demand,
     verbose: bool,
     listed: Option<&Listing>,
-    signals: &mut Signals,
+    (signals, limit): (&mut Signals, Option<Duration>),
 ) -> Result<Started> {
     let here = host_name();
     let ours = thishost::names_of_this_host(&demand.hosts, &here);
     let own = demand.hosts.iter().find(|entry| ours.contains(&entry.host));
     if demand.hosts.iter().all(|entry| ours.contains(&entry.host)) {
-        let (conn, daemon) = Daemon::start(own, None, listed)?.ready()?;
-        return Ok(Started::Up(conn, Private { daemon: Some(daemon), boot: None }));
+        let Daemon { pid, conn, .. } = Daemon::start(own, None, listed)?;
+        return Ok(Started::Up(Conn::new(conn), Private { daemon: Some(pid), boot: None }));
     }
     if let Some(refusal) = &demand.refusal {
         bail!("{refusal}");
@@ -141,16 +156,27 @@ pub fn start(
     let key = keyfile::generate(name.as_str())?;
     let ring = Ring { rundir: RunDir::private(&name, &here), name, key };
     let others = demand.hosts.iter().filter(|entry| !ours.contains(&entry.host));
+    let mut user = User::new(signals, limit);
     let daemon = Daemon::start(own, Some(&ring), listed)?;
     // Both processes start in parallel.
     let boot = Boot::start(&ring, &demand.launcher, verbose);
-    let (conn, daemon) = daemon.ready()?;
-    let boot = boot.and_then(|boot| boot.raise(ring, others, signals));
-    let problem = match boot {
+    let daemon = match daemon.ready(&mut user) {
+        Ok(Ok(daemon)) => Ok(daemon),
+        Ok(Err(cut)) => Err(Ok(Started::Cut(cut))),
+        Err(error) => Err(Err(error)),
+    };
+    let (conn, daemon) = match daemon {
+        Ok(daemon) => daemon,
+        Err(end) => {
+            boot.into_iter().for_each(Boot::cancel);
+            return end;
+        }
+    };
+    let problem = match boot.and_then(|boot| boot.raise(ring, others, &mut user)) {
         Ok(Booted::Up(boot)) => {
             return Ok(Started::Up(conn, Private { daemon: Some(daemon), boot: Some(boot) }));
         }
-        Ok(Booted::Interrupted(signal)) => Ok(Started::Interrupted(signal)),
+        Ok(Booted::Cut(cut)) => Ok(Started::Cut(cut)),
         Ok(Booted::Failed) => {
             let text =
                 "there is no ring for the job without a daemon on every host; nothing was run";
@@ -211,20 +237,28 @@ impl Daemon {
         Ok(Self { pid, conn, reported: Some(reported) })
     }
 
-    /// The connection and the process id, when the daemon serves. On an error the daemon has ended.
-    fn ready(self) -> Result<(Conn, Pid)> {
+    /// The connection and the process id, when the daemon of a ring serves. Otherwise the daemon has ended, or was named
+    /// to the user.
+    fn ready(self, user: &mut User<'_>) -> Result<Result<(Conn, Pid), Cut>> {
         let Self { pid, conn, reported } = self;
-        let Some(mut reported) = reported else { return Ok((Conn::new(conn), pid)) };
-        let mut report = String::new();
-        reported.read_to_string(&mut report).context("cannot read from the daemon")?;
-        if report.starts_with("ready") {
-            return Ok((Conn::new(conn), pid));
-        }
+        let Some(reported) = reported else { return Ok(Ok((Conn::new(conn), pid))) };
+        let expected = Expected { name: PRIVATE_DAEMON, pid, enough: None };
+        let report = match user.await_report(&expected, &reported)? {
+            Outcome::Reported(report) if report.starts_with(b"ready") => {
+                return Ok(Ok((Conn::new(conn), pid)));
+            }
+            Outcome::Left(cut) => return Ok(Err(cut)),
+            Outcome::Ended(cut) => Err(cut),
+            Outcome::Reported(report) => Ok(report),
+        };
         drop(conn);
         let _ = wait_for(pid);
-        match report.trim_end() {
-            "" => bail!("the daemon for this job died at its start"),
-            problem => bail!("the daemon for this job: {problem}"),
+        match report.as_deref().map(String::from_utf8_lossy) {
+            Err(&cut) => Ok(Err(cut)),
+            Ok(report) => match report.trim_end() {
+                "" => bail!("the daemon for this job died at its start"),
+                problem => bail!("the daemon for this job: {problem}"),
+            },
         }
     }
 }
@@ -284,7 +318,7 @@ enum Booted {
     Up(Boot),
     /// It failed and has printed the reason.
     Failed,
-    Interrupted(i32),
+    Cut(Cut),
 }
 
 impl Boot {
@@ -313,7 +347,7 @@ impl Boot {
         mut self,
         ring: Ring,
         others: impl Iterator<Item = &'a HostEntry>,
-        signals: &mut Signals,
+        user: &mut User<'_>,
     ) -> Result<Booted> {
         let end = ["\n".to_owned()];
         let lines: String = others.map(demand::line).chain(end).collect();
@@ -324,52 +358,31 @@ impl Boot {
             .and_then(|()| self.stdin.write_all(lines.as_bytes()));
         // Wipes the key.
         drop(ring);
-        self.wait(signals)
+        self.wait(user)
     }
 
-    fn wait(mut self, signals: &mut Signals) -> Result<Booted> {
-        let mut output = Vec::new();
-        let mut came = None;
-        loop {
-            let mut fds = [
-                PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-                PollFd::new(self.stdout.as_fd(), PollFlags::POLLIN),
-            ];
-            match poll(&mut fds, PollTimeout::NONE) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return Err(error).context("cannot wait for mpdboot"),
-            }
-            let is_readable = fds[1].any().unwrap_or(true);
-            let ending = signals.pending().into_iter().find(|signal| ENDING.contains(signal));
-            if let (None, Some(signal)) = (came, ending) {
-                came = Some(signal);
-                let _ = kill(self.pid, Signal::SIGTERM);
-            }
-            if !is_readable {
-                continue;
-            }
-            let mut buffer = [0; 64];
-            match self.stdout.read(&mut buffer) {
-                Ok(0) => return self.end(came),
-                Ok(n) => output.extend_from_slice(&buffer[..n]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error).context("cannot read from mpdboot"),
-            }
-            if output.ends_with(b"up\n") && came.is_none() {
-                return Ok(Booted::Up(self));
-            }
-        }
-    }
-
-    /// Handles the end of `mpdboot` without a report.
-    fn end(self, came: Option<i32>) -> Result<Booted> {
-        match (wait_for(self.pid), came) {
-            (_, Some(signal)) => Ok(Booted::Interrupted(signal)),
+    fn wait(self, user: &mut User<'_>) -> Result<Booted> {
+        let expected = Expected { name: BOOT, pid: self.pid, enough: Some(UP) };
+        let cut = match user.await_report(&expected, &self.stdout)? {
+            Outcome::Reported(report) if report.ends_with(UP) => return Ok(Booted::Up(self)),
+            // The end of its input ends it when it continues.
+            Outcome::Left(cut) => return Ok(Booted::Cut(cut)),
+            Outcome::Ended(cut) => Some(cut),
+            Outcome::Reported(_) => None,
+        };
+        match (wait_for(self.pid), cut) {
+            (_, Some(cut)) => Ok(Booted::Cut(cut)),
             (Ok(Fate::Killed { signal, .. }), None) => {
                 bail!("mpdboot was killed by {}", signals::name(signal))
             }
             (_, None) => Ok(Booted::Failed),
         }
+    }
+
+    /// Ends an `mpdboot` that has no request, and so no processes.
+    fn cancel(self) {
+        let _ = kill(self.pid, Signal::SIGKILL);
+        let _ = wait_for(self.pid);
     }
 }
 

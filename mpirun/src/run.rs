@@ -12,6 +12,7 @@ mod silence;
 mod start;
 mod stdin;
 mod stops;
+pub(crate) mod waits;
 
 use std::collections::VecDeque;
 
@@ -463,6 +464,10 @@ impl Machine for Run {
             Input::StdinSent(bytes) => self.stdin.sent(bytes),
             Input::StdinLost(problem) => self.stdin_lost(&problem),
             Input::Refused(problem) => self.lose_job(problem),
+            Input::Cut(code) => {
+                self.finished = true;
+                self.push(Output::Leave(code));
+            }
             Input::Closed => self.closed(now),
             Input::Looked(sight) => self.looked(now, sight),
             Input::Broken => self.lose_job(self.start.broken()),

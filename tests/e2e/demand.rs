@@ -50,10 +50,16 @@ impl World {
     }
 
     /// `mpirun` on a host without a daemon.
-    fn mpirun(&self, arguments: &[&str]) -> Run {
+    pub(crate) fn mpirun(&self, arguments: &[&str]) -> Run {
+        self.mpirun_of(&self.suite.program("mpirun"), arguments)
+    }
+
+    /// The same with this executable.
+    pub(crate) fn mpirun_of(&self, mpirun: &str, arguments: &[&str]) -> Run {
         let shell = self.suite.path("shell");
         self.suite
-            .mpirun(["-launcher", shell.to_str().expect("a path")])
+            .command(mpirun)
+            .args(["-launcher", shell.to_str().expect("a path")])
             .args(arguments)
             .env("WORLD", self.suite.path(""))
             .env("MPD_RUNDIR", self.suite.path("hosts/here"))
@@ -75,7 +81,7 @@ impl World {
     /// Neither a process nor a directory of the ring is left, except if its daemon was killed. The run directory
     /// that the user chose stays, and is empty.
     #[track_caller]
-    fn is_gone(&self) {
+    pub(crate) fn is_gone(&self) {
         self.suite.gone(&[]);
         let entries = |name: &str| -> Vec<PathBuf> {
             let entries = fs::read_dir(self.suite.path(name)).expect("a directory");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mpd_io::console::{Console, ConsoleError};
+use mpd_io::console::{self, Console, ConsoleError};
 use mpd_io::rundir::RunDir;
 use mpd_wire::message::{
     ConsoleReply, Happening, HostedPart, MemberView, Opening, RingRequest, RingView, VERSION,
@@ -88,9 +88,10 @@ impl Members {
         std::fs::read_to_string(self.rundir(index).join("mpd.log")).unwrap_or_default()
     }
 
+    /// The address of this member. With more members than a network has, two have the same one and different ports.
     pub(crate) fn ip(&self, index: usize) -> String {
         let [a, b] = self.network;
-        format!("127.{a}.{b}.{index}")
+        format!("127.{a}.{b}.{}", (index - 1) % 254 + 1)
     }
 
     /// `mpd --daemon` for this member; the caller may append arguments.
@@ -236,10 +237,8 @@ impl Members {
     }
 
     pub(crate) fn view(&self, index: usize) -> RingView {
-        match self.ask(index, RingRequest::Describe) {
-            Ok(ConsoleReply::Ring(view)) => view,
-            other => panic!("d{index} does not describe the ring: {other:?}"),
-        }
+        let view = console::describe(&RunDir::at(self.rundir(index)), scaled(PATIENCE));
+        view.unwrap_or_else(|error| panic!("d{index} does not describe the ring: {error}"))
     }
 
     /// The record of this name at that daemon.

@@ -32,6 +32,20 @@ fn a_job_runs_and_says_nothing_where_a_filter_refuses_a_system_call() {
 }
 
 #[test]
+fn where_a_filter_refuses_to_block_signals_a_job_ends_with_a_line() {
+    let Some(strace) = setting("MPD_TEST_STRACE") else { return skip("no strace") };
+    let suite = Suite::new();
+    for error in ["EPERM", "ENOSYS"] {
+        let filter = format!("inject=rt_sigprocmask:error={error}");
+        let traced = ["-f", "-o", "trace", "-e", "trace=rt_sigprocmask", "-e", &filter];
+        let job = suite.command(&strace).args(traced).arg(suite.program("mpirun"));
+        let output = job.args(["-n", "2", "echo", "x"]).deadline(30).output();
+        output.code(125).brief().says(&["cannot start a process"]);
+        suite.gone(&[]);
+    }
+}
+
+#[test]
 fn a_job_with_a_directory_of_its_own_starts_in_a_removed_directory() {
     let suite = Suite::new();
     let script = "mkdir gone; cd gone; rmdir ../gone; ";

@@ -1,6 +1,8 @@
 //! Processes of the suite that are stopped. `mpirun` names them, and does not wait for them when the user no longer wants the
 //! job. If a manager was stopped before it had a job, the job gets another one. What runs on ends with the stopped process.
 
+mod private;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -32,7 +32,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::line_splitter::Record;
-use crate::silence::{Chances, Task};
+use crate::silence::{Looks, Task};
 use mpd_machine::Time;
 use mpd_wire::{Rank, RankSet};
 
@@ -117,16 +117,16 @@ struct Course {
 struct Excuse {
     /// The end of the ordinary time.
     since: Time,
-    /// The rank is not late before this time.
-    until: Time,
-    chances: Chances,
+    /// The rank is not late before the next look.
+    looks: Looks,
 }
 
 impl Course {
     /// When the rank is late, if it does not join an entry of that time.
     fn due(&self, now: Time, since: Time, patience: Duration) -> Time {
         let due = self.received.unwrap_or(now).max(since) + patience;
-        self.excuse.as_ref().map_or(due, |excuse| due.max(excuse.until))
+        let look = self.excuse.as_ref().and_then(|excuse| excuse.looks.next());
+        look.map_or(due, |look| due.max(look))
     }
 }
 
@@ -360,13 +360,11 @@ impl Merger {
     pub fn excuse(&mut self, now: Time, rank: Rank, writer: Option<&[Task]>) {
         let Some(position) = self.positions.of(rank) else { return };
         let course = &mut self.courses[position];
-        let new = || Box::new(Excuse { since: now, until: now, chances: Chances::new() });
-        let excuse = course.excuse.get_or_insert_with(new);
-        let lacks_cpu = writer.is_none_or(|writer| excuse.chances.are_lacking(writer, CHANCE));
-        let waited = now.since(excuse.since);
-        if lacks_cpu && waited < MAX_PATIENCE {
-            // The looks become rarer with time: they take CPU time from other processes.
-            excuse.until = now + LOOK.max(waited / 8);
+        let new = || Box::new(Excuse { since: now, looks: Looks::new(LOOK) });
+        let Excuse { since, looks } = &mut **course.excuse.get_or_insert_with(new);
+        let lacks_cpu = writer.is_none_or(|writer| looks.find_lack(writer, CHANCE));
+        if lacks_cpu && now.since(*since) < MAX_PATIENCE {
+            looks.repeat(now, *since);
         }
     }
 

@@ -48,9 +48,7 @@ pub struct Unfinished {
     /// The start of the line; `None` if no line is unfinished. Pauses are not counted.
     since: Option<Time>,
     last: Time,
-    /// The time of the next look at the writer, after the first one.
-    look: Option<Time>,
-    chances: Chances,
+    looks: Looks,
     /// The hold time is over, and the writer has its last chance.
     is_overdue: bool,
 }
@@ -58,8 +56,7 @@ pub struct Unfinished {
 impl Unfinished {
     /// No line is unfinished. A line is held for `hold`, at most [`MAX_HOLD_TIME`].
     pub const fn new(hold: Duration) -> Self {
-        let (since, last, look) = (None, Time::ZERO, None);
-        Self { hold, since, last, look, chances: Chances::new(), is_overdue: false }
+        Self { hold, since: None, last: Time::ZERO, looks: Looks::new(LOOK), is_overdue: false }
     }
 
     /// Bytes came, and their last line is unfinished.
@@ -67,7 +64,7 @@ impl Unfinished {
         self.since.get_or_insert(now);
         self.last = now;
         if !self.is_overdue {
-            self.forget();
+            self.looks = Looks::new(LOOK);
         }
     }
 
@@ -75,7 +72,7 @@ impl Unfinished {
     pub fn end(&mut self) {
         self.since = None;
         self.is_overdue = false;
-        self.forget();
+        self.looks = Looks::new(LOOK);
     }
 
     /// The time until now does not count against the line, if there is one.
@@ -86,15 +83,10 @@ impl Unfinished {
         }
     }
 
-    fn forget(&mut self) {
-        self.look = None;
-        self.chances = Chances::new();
-    }
-
     /// The time at which to ask whether the line [is over](Unfinished::is_over), if no bytes come earlier.
     pub fn deadline(&self) -> Option<Time> {
         let most = if self.is_overdue { MAX_HOLD_TIME } else { self.hold };
-        let next = self.look.unwrap_or(self.last + SILENCE);
+        let next = self.looks.next().unwrap_or(self.last + SILENCE);
         self.since.map(|since| next.min(since + most))
     }
 
@@ -109,33 +101,46 @@ impl Unfinished {
         let Some(since) = self.since else { return true };
         if now >= since + self.hold && !self.is_overdue {
             self.is_overdue = true;
-            self.forget();
+            self.looks = Looks::new(LOOK);
         }
         let chance = if self.is_overdue { LAST_CHANCE } else { CHANCE };
-        if now >= since + MAX_HOLD_TIME || !self.chances.are_lacking(writer, chance) {
+        if now >= since + MAX_HOLD_TIME || !self.looks.find_lack(writer, chance) {
             return true;
         }
-        // The looks become rarer with time: on a busy machine they take CPU time from other processes.
-        let silence = now.since(if self.is_overdue { since } else { self.last });
-        self.look = Some(now + LOOK.max(silence / 8));
+        self.looks.repeat(now, if self.is_overdue { since } else { self.last });
         false
     }
 }
 
-/// The CPU time that threads of a writer have had since they were first seen.
+/// The looks at a writer that gets no CPU: when to look, and what its threads have had since the first look.
 #[derive(Clone, Debug)]
-pub(crate) struct Chances {
+pub(crate) struct Looks {
+    /// The shortest time between two looks.
+    shortest: Duration,
+    /// The time of the next look, after the first one.
+    next: Option<Time>,
     /// The CPU time of each thread when it was first seen.
     first: BTreeMap<u32, Duration>,
 }
 
-impl Chances {
-    pub(crate) const fn new() -> Self {
-        Self { first: BTreeMap::new() }
+impl Looks {
+    pub(crate) const fn new(shortest: Duration) -> Self {
+        Self { shortest, next: None, first: BTreeMap::new() }
+    }
+
+    /// The time of the next look, after the first one.
+    pub(crate) const fn next(&self) -> Option<Time> {
+        self.next
+    }
+
+    /// The writer is looked at again. The looks become rarer with the time since `since`: on a busy machine they take CPU
+    /// time from other processes.
+    pub(crate) fn repeat(&mut self, now: Time, since: Time) {
+        self.next = Some(now + self.shortest.max(now.since(since) / 8));
     }
 
     /// Whether one of these threads has not yet had this much CPU time.
-    pub(crate) fn are_lacking(&mut self, writer: &[Task], chance: Duration) -> bool {
+    pub(crate) fn find_lack(&mut self, writer: &[Task], chance: Duration) -> bool {
         let mut lacks = false;
         for task in writer {
             if self.first.len() >= MAX_TASKS && !self.first.contains_key(&task.id) {

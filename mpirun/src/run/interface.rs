@@ -42,6 +42,8 @@ pub enum Input {
     StdinSent(usize),
     /// Standard input cannot be read to its end, for this reason.
     StdinLost(String),
+    /// The user, or the time limit, has ended the second submission of the job: exit with this code.
+    Cut(u8),
     /// The daemon refused the job.
     Refused(String),
     /// The connection closed after a whole message.

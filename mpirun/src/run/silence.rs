@@ -11,14 +11,7 @@ use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::job::exit;
 
-/// The silence after which the process is looked at, and the time between two looks.
-const LOOK_AFTER: Duration = Duration::from_secs(5);
-
-/// How long a manager may take to give the sign that it was asked for.
-const PATIENCE: Duration = Duration::from_millis(1500);
-
-/// The time between two looks at a daemon after the time limit of the job.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+use super::waits::{self, LOOK_AFTER, LOOK_AGAIN, PATIENCE};
 
 /// The process on which this one waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,18 +211,13 @@ impl Silence {
         let is_silent = self.manager.is_none() && now - self.heard >= LOOK_AFTER;
         let name =
             if self.manager.is_some() { "manager of the job" } else { "daemon of this host" };
+        let process = (name, pid.cast_signed());
         if let (Some(limit), Some(over)) = (self.limit, self.over)
             && over <= now
         {
             if is_stopped || is_silent {
                 let state = if is_stopped { "is stopped" } else { "has not started it" };
-                return Finding::Leave(
-                    format!(
-                        "the job has not begun within its limit of {} s: the {name} (process {pid}) {state}",
-                        limit.as_secs_f64()
-                    ),
-                    exit::TIMED_OUT,
-                );
+                return Finding::Leave(waits::not_begun(limit, process, state), exit::TIMED_OUT);
             }
             self.over = Some(now + LOOK_AGAIN);
         }
@@ -238,9 +226,7 @@ impl Silence {
         }
         self.is_named = true;
         Finding::Name(match is_stopped {
-            true => format!(
-                "the {name} (process {pid}) is stopped, so the job does not start; 'kill -CONT {pid}' lets it continue"
-            ),
+            true => waits::stopped_at_start(process),
             false => format!(
                 "the job has not started for {} s: the daemon of this host (process {pid}), or the manager that it has \
                  started, gives no sign",

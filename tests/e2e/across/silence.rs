@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 use crate::members::Members;
 use crate::process::{self, Process};
 use crate::run::{Running, sample, wait_until};
+use crate::suite::tell;
 
 /// Hosts of the job that ends: two levels of the job tree.
 const HOSTS: usize = 19;
@@ -70,14 +71,16 @@ impl<'a> Round<'a> {
         Instant::now()
     }
 
-    /// The job ends in time, and nothing is left when the stopped manager continues.
-    fn ends(self, failed: Instant, stopped: &Process, what: &str) {
+    /// The job ends in time, and nothing is left when the stopped manager continues. Returns how long the end took.
+    fn ends(self, failed: Instant, stopped: Option<&Process>, what: &str) -> Duration {
         let output = self.job.wait();
         let took = failed.elapsed();
+        tell(&format!("{what}: the end took {took:.1?}"));
         assert!(took < SUM + BUSY, "{what}: the end took {took:?}");
         assert!([3, 125].contains(&output.exit_code().unwrap_or(-1)), "{what}: {output}");
-        process::send(stopped.pid, Signal::SIGCONT);
+        stopped.iter().for_each(|stopped| process::send(stopped.pid, Signal::SIGCONT));
         self.ring.only_daemons_are_left();
+        took
     }
 }
 
@@ -85,6 +88,9 @@ impl<'a> Round<'a> {
 fn a_failed_job_ends_within_the_sum_of_its_waits_when_a_manager_is_stopped_at_any_of_them() {
     let hosts = sample(HOSTS, FULL_HOSTS);
     let ring = Members::new().option(&["--ncpus", "1"]).faster(SCALE).with(hosts);
+    let round = Round::start(&ring, hosts, "undisturbed");
+    let failed = round.fail();
+    let undisturbed = round.ends(failed, None, "undisturbed");
     let mut random = Random::new(7);
     // A manager of the first level that has children, and one of the second.
     for index in [2, hosts] {
@@ -92,24 +98,30 @@ fn a_failed_job_ends_within_the_sum_of_its_waits_when_a_manager_is_stopped_at_an
         let manager = ring.manager(index);
         manager.stop();
         let failed = round.fail();
-        round.ends(failed, &manager, "stopped before the failure");
+        round.ends(failed, Some(&manager), "stopped before the failure");
         let round = Round::start(&ring, hosts, &format!("grace.{index}"));
         let manager = ring.manager(index);
         let failed = round.fail();
         wait_until("ranks have SIGTERM", || round.lines("term") > 0);
         manager.stop();
-        round.ends(failed, &manager, "stopped in the grace");
-        for at in 0..sample(3, 20) {
+        round.ends(failed, Some(&manager), "stopped in the grace");
+        for at in 0..sample(3, 5) {
             let round = Round::start(&ring, hosts, &format!("end.{index}.{at}"));
             let manager = ring.manager(index);
             let failed = round.fail();
-            // From the kill to the close: half a second after the failure.
-            let moment = Duration::from_millis(480 + random.below(200) as u64);
+            let moment = after_the_kill(&mut random, undisturbed);
             while failed.elapsed() < moment {
                 std::thread::yield_now();
             }
             manager.stop();
-            round.ends(failed, &manager, &format!("stopped after {moment:?}"));
+            round.ends(failed, Some(&manager), &format!("stopped after {moment:?}"));
         }
     }
+}
+
+/// A moment between the kill and the end of `mpirun`, in each of the waits that follow each other.
+fn after_the_kill(random: &mut Random, undisturbed: Duration) -> Duration {
+    let kill = Duration::from_millis(480);
+    let rest = undisturbed.saturating_sub(kill).as_millis();
+    kill + Duration::from_millis(random.below(rest.max(1) as usize) as u64)
 }

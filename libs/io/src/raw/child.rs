@@ -76,6 +76,8 @@ pub enum Step {
     Binding,
     /// Changing to the working directory.
     Directory,
+    /// Unblocking all signals.
+    Signals,
     /// Executing the program.
     Exec,
 }
@@ -83,20 +85,10 @@ pub enum Step {
 /// Starts a child by `plan`, in the control group open at `cgroup` if given. Returns its pid once it
 /// has exec'd, or the step that failed.
 pub(crate) fn spawn(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> Result<libc::pid_t, SpawnFault> {
-    // SAFETY: sigset_t is plain data; sigfillset and pthread_sigmask only write the sets given.
-    // No safe wrapper keeps the old mask across a raw clone.
-    let old = unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        let mut old: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
-        old
-    };
+    let old = block_all().map_err(SpawnFault::Clone)?;
     let result = clone_child(plan, cgroup);
-    // SAFETY: as above; `old` was filled in.
-    unsafe {
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut());
-    }
+    // Signals that stay blocked still reach a process that reads them from a descriptor.
+    let _ = set_mask(&old);
     let failed = plan.failed.take();
     if result < 0 {
         let errno = i32::try_from(-result).unwrap_or(libc::EINVAL);
@@ -109,6 +101,36 @@ pub(crate) fn spawn(plan: &mut Plan<'_>, cgroup: Option<RawFd>) -> Result<libc::
             Err(SpawnFault::Child { pid, step, error: io::Error::from_raw_os_error(errno) })
         }
     }
+}
+
+/// Blocks all signals in this thread; returns the mask of before. Without this, a signal for the parent would reach the
+/// child, so no child is started.
+fn block_all() -> io::Result<libc::sigset_t> {
+    // SAFETY: sigset_t is plain data; sigfillset and pthread_sigmask only write the sets given.
+    // No safe wrapper keeps the old mask across a raw clone.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        let mut old: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        match libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old) {
+            0 => Ok(old),
+            errno => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+}
+
+/// Sets the mask of this thread. A refusal that passes is no failure. Returns 0 or the errno; the child may call it.
+fn set_mask(mask: &libc::sigset_t) -> c_int {
+    const TRIES: usize = 8;
+    let mut result = 0;
+    for _ in 0..TRIES {
+        // SAFETY: the call reads the set given, and is async-signal-safe.
+        result = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, std::ptr::null_mut()) };
+        if result == 0 {
+            break;
+        }
+    }
+    result
 }
 
 /// Why [`spawn`] started no child.
@@ -317,9 +339,11 @@ fn prepare(plan: &Plan<'_>) -> Result<(), (Step, c_int)> {
         }
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+        match set_mask(&none) {
+            0 => Ok(()),
+            errno => Err((Step::Signals, errno)),
+        }
     }
-    Ok(())
 }
 
 /// Makes descriptors of its own, instead of those that it shares with its parent: those below `below`.
