@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use super::{BUSY, SOON, Stopped};
+use super::{BUSY, SOON};
 use crate::demand::World;
 use crate::process::{self, Process};
 use crate::run::{Run, Running, comes_true, wait_until};
@@ -14,11 +14,6 @@ use crate::suite::Suite;
 
 /// What `mpirun` says about a process for which it does not wait.
 const ENDS_LATER: &str = "is stopped; it ends when it continues";
-
-/// Stops a process. It continues with [`ends_soon`].
-fn stop(process: &Process) {
-    std::mem::forget(Stopped::new(process));
-}
 
 /// An `mpirun` whose private daemon stops itself before it does anything.
 fn with_a_stopped_daemon(suite: &Suite, run: impl FnOnce(String) -> Run) -> Running {
@@ -126,7 +121,7 @@ fn booting(world: &World, options: &[&str]) -> (Running, Process) {
 fn a_stopped_mpdboot_is_named_and_ctrl_c_ends_mpirun() {
     let world = World::new();
     let (mpirun, boot) = booting(&world, &[]);
-    stop(&boot);
+    boot.stop();
     let named = format!("the mpdboot (process {}) is stopped", boot.pid);
     wait_until("it is named", || mpirun.stderr().contains(&named));
     mpirun.send(Signal::SIGINT);
@@ -140,7 +135,7 @@ fn after_the_time_limit_mpirun_does_not_wait_for_a_stopped_mpdboot() {
     let (mpirun, boot) = booting(&world, &["-timeout", "4"]);
     // It began before this time.
     let asked = Instant::now() + Duration::from_secs(4);
-    stop(&boot);
+    boot.stop();
     wait_until("the limit", || Instant::now() >= asked);
     let named = format!("the mpdboot (process {}) is stopped", boot.pid);
     ends_soon(mpirun, asked, &boot, (124, &named));
@@ -155,7 +150,7 @@ fn an_mpdboot_that_is_stopped_while_its_job_runs_is_named_at_the_end() {
     let mpirun = world.mpirun(&["-hosts", "h1", "-n", "1", "sh", "-c", script, &file]).start();
     mpirun.shows("up");
     let boot = child(&mpirun, |process| process.runs("mpdboot"));
-    stop(&boot);
+    boot.stop();
     fs::write(&file, "").expect("a file");
     let named = format!("the mpdboot of this job (process {}) is stopped", boot.pid);
     wait_until("it is named", || mpirun.stderr().contains(&named));
