@@ -1,7 +1,7 @@
 //! Errors in the bytes of a client. Their texts are for a manager's log.
 
 use crate::encoding::DataType;
-use crate::limits::{MAX_DEPTH, MAX_GROUPS, MAX_ITEMS, MAX_MESSAGE, MAX_OPEN};
+use crate::limits::{MAX_DEPTH, MAX_GROUPS, MAX_ITEMS, MAX_MESSAGE, MAX_OPEN, MAX_RANK_BYTES};
 
 /// The bytes are not the encoding of the expected data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -82,6 +82,9 @@ pub enum ProtocolError {
     /// Too many groups are constructed.
     #[error("more than {MAX_GROUPS} groups are constructed")]
     TooManyGroups,
+    /// The groups take more than what is left of the rank's budget.
+    #[error("the groups of a rank take more than the {MAX_RANK_BYTES} bytes that are kept for it")]
+    GroupsTooLarge,
     /// The client does not read its replies.
     #[error("the client does not read its replies")]
     NotReading,

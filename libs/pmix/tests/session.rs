@@ -462,14 +462,9 @@ fn a_notification_needs_targets_exactly_if_its_range_is_a_list() {
     }
 }
 
-/// A request of a given size that waits for another process.
-fn construct(number: u32, bytes: usize) -> Request {
-    let given = Info::new("given", Value::bytes(vec![7; bytes]));
-    Request::GroupConstruct {
-        group: format!("group {number}").into_bytes(),
-        procs: vec![Proc::new("job", 0), Proc::new("job", 1)],
-        info: vec![Info::new("pmix.grp.info", Value::of_infos(&[given]))],
-    }
+/// A request of a given size that waits for other processes.
+fn waiting(bytes: usize) -> Request {
+    Request::Fence { procs: vec![], info: vec![Info::new("given", Value::bytes(vec![7; bytes]))] }
 }
 
 #[test]
@@ -479,7 +474,7 @@ fn requests_that_wait_count_for_the_budget_of_their_rank_and_beyond_it_none_is_d
         let large = MAX_MESSAGE / 2;
         let mut open = Vec::new();
         while !pair.session.is_over_budget() {
-            let (ticket, _) = pair.ask(&construct(0, large));
+            let (ticket, _) = pair.ask(&waiting(large));
             assert!(pair.session.size_of(ticket) > large);
             open.push(ticket);
         }
@@ -490,7 +485,7 @@ fn requests_that_wait_count_for_the_budget_of_their_rank_and_beyond_it_none_is_d
         assert!(!pair.session.is_over_budget());
         assert!(matches!(pair.operation(), Some((_, Operation::Fence { .. }))));
         // The end of the stream is not delayed.
-        pair.ask(&construct(1, large));
+        pair.ask(&waiting(large));
         assert!(pair.session.is_over_budget());
         pair.send(8, &Request::Finalize);
         assert_eq!(pair.operation(), None);
@@ -503,11 +498,11 @@ fn requests_that_wait_count_for_the_budget_of_their_rank_and_beyond_it_none_is_d
 fn small_requests_of_a_rank_that_has_used_up_its_budget_are_decoded() {
     let mut pair = Pair::connected(Encoding::Flexible);
     pair.session.set_lasting(2 * MAX_RANK_BYTES);
-    for number in 0..100 {
-        pair.ask(&construct(number, 100));
+    for _ in 0..100 {
+        pair.ask(&waiting(100));
     }
     assert!(!pair.session.is_over_budget());
-    pair.ask(&construct(100, MAX_BEYOND));
+    pair.ask(&waiting(MAX_BEYOND));
     assert!(pair.session.is_over_budget());
     pair.session.set_lasting(0);
     assert!(!pair.session.is_over_budget());
@@ -534,41 +529,100 @@ fn many_processes_of_interest_make_a_registration_for_all() {
     assert!(pair.session.notify(&event(-1100, 2)));
 }
 
-#[test]
-fn a_client_of_pmix_4_2_2_destructs_a_group_of_some_ranks_by_its_name() {
+/// A client of PMIx 4.2.2. Its request to destruct a group has the name and no members.
+fn early_client() -> Pair {
     let version = b"4.2.2".to_vec();
-    let early = Introduction { version, ..introduction(Encoding::Flexible) };
-    let mut pair = Pair::of(Encoding::Flexible, early);
-    let procs = vec![Proc::new("job", 1), Proc::new("job", 3)];
-    let group = b"g".to_vec();
-    let construct = |procs: &[Proc]| Request::GroupConstruct {
-        group: group.clone(),
-        procs: procs.to_vec(),
-        info: vec![],
-    };
-    // Its request has the name and no infos.
+    Pair::of(Encoding::Flexible, Introduction { version, ..introduction(Encoding::Flexible) })
+}
+
+/// Constructs the group `g`, with this answer.
+fn construct_g(pair: &mut Pair, procs: &[Proc], answer: Answer<'_>) {
+    let (group, procs) = (b"g".to_vec(), procs.to_vec());
+    let (ticket, _) = pair.ask(&Request::GroupConstruct { group, procs, info: vec![] });
+    pair.session.answer(ticket, answer);
+}
+
+/// Begins to destruct the group `g` by its name. Returns the members.
+fn destruct_g(pair: &mut Pair) -> (Ticket, Vec<Proc>) {
     let mut writer = Writer::new(Encoding::Flexible);
     writer.one(DataType::COMMAND, &Data::Unsigned(28));
-    writer.one(DataType::STRING, &Data::Text(Some(group.clone())));
+    writer.one(DataType::STRING, &Data::Text(Some(b"g".into())));
     writer.one(DataType::SIZE, &Data::Unsigned(0));
-    let destruct = writer.into_bytes();
-    let members = |pair: &mut Pair| {
-        pair.send_bytes(7, &destruct);
-        match pair.operation() {
-            Some((ticket, Operation::Destruct { procs, .. })) => {
-                pair.session.answer(ticket, Answer::Done(Status::SUCCESS));
-                procs
+    pair.send_bytes(7, &writer.into_bytes());
+    match pair.operation() {
+        Some((ticket, Operation::Destruct { procs, .. })) => (ticket, procs),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_client_of_pmix_4_2_2_destructs_a_group_of_some_ranks_by_its_name() {
+    let mut pair = early_client();
+    let procs = [Proc::new("job", 1), Proc::new("job", 3)];
+    construct_g(&mut pair, &procs, Answer::Group { members: &procs, context: None });
+    let (ticket, members) = destruct_g(&mut pair);
+    assert_eq!(members, procs);
+    pair.session.answer(ticket, Answer::Done(Status::SUCCESS));
+    // The name may be used again. A group that was not constructed has no members.
+    construct_g(&mut pair, &procs[..1], Answer::Done(Status::TIMEOUT));
+    assert_eq!(destruct_g(&mut pair).1, [Proc::all("job")]);
+    assert_eq!(pair.session.group_bytes(), 0);
+}
+
+#[test]
+fn a_group_whose_destruction_fails_keeps_its_members() {
+    let mut pair = early_client();
+    let procs = [Proc::new("job", 1), Proc::new("job", 3)];
+    construct_g(&mut pair, &procs, Answer::Group { members: &procs, context: None });
+    let bytes = pair.session.group_bytes();
+    let (ticket, _) = destruct_g(&mut pair);
+    pair.session.answer(ticket, Answer::Done(Status::OUT_OF_RESOURCE));
+    let (ticket, members) = destruct_g(&mut pair);
+    assert_eq!(members, procs);
+    pair.session.expire(ticket);
+    let (ticket, members) = destruct_g(&mut pair);
+    assert_eq!(members, procs);
+    assert_eq!(pair.session.group_bytes(), bytes);
+    // A member has ended, and all others have arrived.
+    pair.session.answer(ticket, Answer::Done(Status::PARTIAL_SUCCESS));
+    assert_eq!(destruct_g(&mut pair).1, [Proc::all("job")]);
+}
+
+#[test]
+fn the_end_of_a_group_does_not_end_a_new_one_of_the_same_name() {
+    let mut pair = early_client();
+    let procs = [Proc::new("job", 1), Proc::new("job", 3)];
+    construct_g(&mut pair, &procs, Answer::Group { members: &procs, context: None });
+    let (ticket, _) = destruct_g(&mut pair);
+    construct_g(&mut pair, &procs[..1], Answer::Group { members: &procs[..1], context: None });
+    pair.session.answer(ticket, Answer::Done(Status::SUCCESS));
+    assert_eq!(destruct_g(&mut pair).1, procs[..1]);
+}
+
+#[test]
+fn the_members_of_groups_count_for_the_budget_of_their_rank() {
+    let mut pair = Pair::connected(Encoding::Flexible);
+    let procs: Vec<Proc> = (0..100_000).map(|rank| Proc::new("job", rank)).collect();
+    let mut constructed = 0;
+    loop {
+        let group = format!("group {constructed}").into_bytes();
+        let construct = Request::GroupConstruct { group, procs: procs.clone(), info: vec![] };
+        match pair.ask(&construct) {
+            (ticket, Operation::Construct { .. }) => {
+                pair.session.answer(ticket, Answer::Group { members: &[], context: None });
             }
+            (_, Operation::Misbehaved { error: ProtocolError::GroupsTooLarge, .. }) => break,
             other => panic!("{other:?}"),
         }
-    };
-    let (ticket, _) = pair.ask(&construct(&procs));
-    pair.session.answer(ticket, Answer::Group { members: &procs, context: None });
-    assert_eq!(members(&mut pair), procs);
-    // The name may be used again. A group that was not constructed has no members.
-    let (ticket, _) = pair.ask(&construct(&procs[..1]));
-    pair.session.answer(ticket, Answer::Done(Status::TIMEOUT));
-    assert_eq!(members(&mut pair), [Proc::all("job")]);
+        constructed += 1;
+    }
+    let bytes = pair.session.group_bytes();
+    let of_one = bytes / constructed;
+    assert!(of_one >= procs.len() * size_of::<Proc>(), "{of_one}");
+    assert!((MAX_RANK_BYTES - of_one..=MAX_RANK_BYTES).contains(&bytes), "{bytes}");
+    // Requests that wait have no room beside them.
+    pair.ask(&waiting(2 * MAX_BEYOND));
+    assert!(pair.session.is_over_budget());
 }
 
 #[test]

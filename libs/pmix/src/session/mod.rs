@@ -191,8 +191,9 @@ impl Session {
     /// The timeout that the client gave for this request has expired.
     pub fn expire(&mut self, ticket: Ticket) {
         if let Some(open) = self.take_open(ticket) {
-            self.groups.expired(ticket);
-            self.send_reply(open, &Reply::Done(Status::TIMEOUT));
+            let answer = Answer::Done(Status::TIMEOUT);
+            self.groups.answered(ticket, &answer);
+            self.send_reply(open, &self.reply(answer));
         }
     }
 
@@ -207,6 +208,11 @@ impl Session {
         self.open.get(&ticket).map_or(0, |open| open.bytes)
     }
 
+    /// The memory of the groups that the client has constructed, in bytes. It lasts, and the session counts it.
+    pub const fn group_bytes(&self) -> usize {
+        self.groups.bytes()
+    }
+
     /// Sets what the manager keeps for the rank besides requests that wait, in bytes.
     pub const fn set_lasting(&mut self, bytes: usize) {
         self.lasting = bytes;
@@ -216,7 +222,7 @@ impl Session {
     /// be read, until some requests are answered.
     pub const fn is_over_budget(&self) -> bool {
         let waiting = self.open_bytes;
-        waiting > MAX_BEYOND && waiting + self.lasting > MAX_RANK_BYTES
+        waiting > MAX_BEYOND && waiting + self.lasting + self.group_bytes() > MAX_RANK_BYTES
     }
 
     /// Sends an event if the client is registered for it and has not got it. Returns whether it was sent.
@@ -363,9 +369,8 @@ impl Session {
                 return self.send_reply(open, &Reply::Done(Status::NOT_SUPPORTED));
             }
             Request::GroupDestruct { group, mut procs, info } => {
-                let constructed = self.groups.destruct(&group).unwrap_or_default();
                 if procs.is_empty() {
-                    procs = constructed;
+                    procs = self.groups.members(&group).unwrap_or_default().to_vec();
                 }
                 operation_of(Request::GroupDestruct { group, procs, info }, &own)
             }
@@ -384,18 +389,29 @@ impl Session {
                 self.report(ProtocolError::TooManyOpen, false);
                 self.send_reply(open, &Reply::Done(Status::OUT_OF_RESOURCE));
             }
-            Ok(Operation::Construct { ref group, ref procs, .. })
-                if !self.groups.begin(self.next_ticket, group, procs) =>
-            {
-                self.report(ProtocolError::TooManyGroups, false);
-                self.send_reply(open, &Reply::Done(Status::OUT_OF_RESOURCE));
-            }
             Ok(operation) => {
+                if let Err(error) = self.note_group(&operation) {
+                    self.report(error, false);
+                    return self.send_reply(open, &Reply::Done(Status::OUT_OF_RESOURCE));
+                }
                 self.open_bytes += open.bytes;
                 self.open.insert(self.next_ticket, open);
                 self.queue(operation);
             }
         }
+    }
+
+    /// Notes the group that a client constructs or destructs, if there is room for it.
+    fn note_group(&mut self, operation: &Operation) -> Result<(), ProtocolError> {
+        match operation {
+            Operation::Construct { group, procs, .. } => {
+                let room = MAX_RANK_BYTES.saturating_sub(self.lasting + self.group_bytes());
+                self.groups.construct(self.next_ticket, (group, procs), room)?;
+            }
+            Operation::Destruct { group, .. } => self.groups.destruct(self.next_ticket, group),
+            _ => {}
+        }
+        Ok(())
     }
 
     fn finalize(&mut self, open: Open) {

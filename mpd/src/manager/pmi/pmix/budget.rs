@@ -11,10 +11,13 @@ use super::Pmix;
 use crate::manager::context::{Job, Turn};
 
 impl Pmix {
-    /// What is kept for a rank besides its commits: what was charged, and its entries in collective operations that no
-    /// request waits for any more.
+    /// What is kept for a rank besides its commits: what was charged, its groups, and its entries in collective operations
+    /// that no request waits for any more.
     pub(super) fn kept_beside(&self, rank: Rank) -> usize {
-        self.ledger.of(rank) + self.collectives.abandoned(rank)
+        let connection = self.clients.admitted.get(&rank);
+        let connection = connection.and_then(|number| self.clients.connections.get(number));
+        let groups = connection.map_or(0, |connection| connection.session.group_bytes());
+        self.ledger.of(rank) + self.collectives.abandoned(rank) + groups
     }
 
     /// The bytes that are kept for a rank, except for its waiting requests.
@@ -49,13 +52,14 @@ impl Pmix {
         }
     }
 
-    /// Tells the session of a rank what is kept for it.
+    /// Tells the session of a rank what is kept for it besides its groups, which the session counts.
     pub(super) fn recount(&mut self, job: &Job, rank: Rank) {
         let lasting = self.lasting(job, rank);
         let number = self.clients.admitted.get(&rank);
         if let Some(connection) = number.and_then(|number| self.clients.connections.get_mut(number))
         {
-            connection.session.set_lasting(lasting);
+            let groups = connection.session.group_bytes();
+            connection.session.set_lasting(lasting.saturating_sub(groups));
         }
     }
 }
