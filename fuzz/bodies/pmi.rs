@@ -40,14 +40,8 @@ fn same_in_any_pieces(init: &[u8], data: &[u8]) {
 }
 
 fn conversation(stream: &[u8], cuts: &[u8]) -> (Vec<Operation>, Vec<u8>) {
-    let facts = Facts {
-        kvsname: "kvs_0123".to_owned(),
-        rank: 3,
-        size: 4,
-        appnum: 0,
-        universe_size: Some(8),
-        spawner: None,
-    };
+    let facts =
+        Facts { kvsname: "kvs_0123".to_owned(), rank: 3, size: 4, appnum: 0, spawner: None };
     let mut session = Session::new(facts);
     let (mut operations, mut output) = (Vec::new(), Vec::new());
     // Requests of PMI-2 that wait. They are answered at the end.
@@ -101,6 +95,7 @@ fn answer(session: &mut Session, ticket: Ticket, operation: &Operation, late: &m
             Answer::Found(Ok(&service.name))
         }
         Operation::Unpublish { .. } => Answer::Unpublished(Err("not_found")),
+        Operation::UniverseSize => Answer::UniverseSize(Some(8)),
         Operation::Fence | Operation::GroupFence { .. } => Answer::Fence,
         Operation::Ring { left, right } => Answer::Ring(Ok((right, left))),
         Operation::Connect { .. } | Operation::Disconnect { .. } | Operation::Signal { .. } => {

@@ -475,7 +475,8 @@ impl<'a> Argsets<'a> {
             abort_scope: self.job.reports.abort_scope(),
             timeout: self.job.timeout(),
             universe_size: match self.job.universe.get() {
-                None | Some(Universe::Infinite) => None,
+                None => None,
+                Some(Universe::Infinite) => Some(0),
                 Some(&Universe::Size(size)) => Some(size),
                 // A universe cannot be smaller than the first world.
                 Some(Universe::System) => Some(

@@ -588,7 +588,8 @@ pub static OPTIONS: &[Opt] = {
         "make the job's own directory in DIR on each host (default: TMPDIR, else /tmp); see MPD_JOB_TMPDIR"),
     opt(Job, Key::UniverseSize, &["usize"], &["N|SYSTEM|INFINITE"],
         "the universe size for MPI programs: a number; SYSTEM: the number of CPUs of the ring (of this \
-         host, if no daemon runs here); INFINITE: unknown (default)"),
+         host, if no daemon runs here); INFINITE: unknown; by default the slots of the named hosts or of \
+         the allocation, else those of this host"),
     opt(Job, Key::Dialect, &["dialect"], &["NAME"],
         "read the following options as those of another launcher: hydra, intel, openmpi4, openmpi5, mvapich, \
          pals, lam, mpd, srun or ours; the page of foreign options in the manual lists all of them"),

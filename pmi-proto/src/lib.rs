@@ -18,7 +18,6 @@
 //!     rank: 0,
 //!     size: 1,
 //!     appnum: 0,
-//!     universe_size: None,
 //!     spawner: None,
 //! };
 //! let mut session = Session::new(facts);

@@ -120,16 +120,15 @@ fn every_other_request_has_its_response() {
 
 #[test]
 fn a_spawned_client_gets_the_name_of_its_spawner() {
-    let mut session = Session::new(pmi_proto::Facts {
-        spawner: Some("kvs_parent".to_owned()),
-        universe_size: Some(8),
-        ..facts()
-    });
+    let mut session =
+        Session::new(pmi_proto::Facts { spawner: Some("kvs_parent".to_owned()), ..facts() });
     session.receive(format!("{INIT}\n").as_bytes());
     assert!(session.poll_operation().is_some());
     session.consume(session.output().len());
     session.receive(&frame("fullinit;pmijobid=j;pmirank=0;threaded=TRUE;"));
     session.receive(&frame("info-getjobattr;key=universeSize;"));
+    let Some((ticket, Operation::UniverseSize)) = session.poll_operation() else { panic!() };
+    session.answer(ticket, Answer::UniverseSize(Some(8)));
     assert_eq!(
         written(&mut session),
         "fullinit-response;pmi-version=2;pmi-subversion=0;rank=0;size=2;appnum=0;\

@@ -89,6 +89,7 @@ mod system_calls;
 mod terminal;
 mod timeline;
 mod two_libraries;
+mod universe;
 mod usage;
 mod waiting;
 mod world_files;

@@ -42,6 +42,7 @@
 //! | [`description`] | CPUs as parts of a host, for people |
 //! | [`locality`] | the position of these CPUs in the topology |
 //! | [`hosts`] | the host file, and lists of hosts with ranges |
+//! | `universe` | the universe size of a job |
 //! | [`soft`] | the numbers of processes with which a program can run |
 //! | `members` | the members in ring order, and the meaning of a host's name |
 //! | `pool` | a list of hosts that take groups of ranks in turn |
@@ -66,6 +67,7 @@ pub mod spawn;
 mod test_machine;
 #[cfg(test)]
 mod tests;
+mod universe;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -121,6 +123,8 @@ pub struct Placed {
     pub hosts: Vec<PlacedHost>,
     /// Notices for the user, a line each; mostly empty.
     pub notices: Vec<Notice>,
+    /// The universe size.
+    pub universe: u32,
 }
 
 /// One host and its ranks.
@@ -146,6 +150,7 @@ pub fn place(
 ) -> Result<Placed, PlacementError> {
     let members =
         Members::new(members, origin, spec.placement.here_first, &spec.placement.exclude)?;
+    let universe = universe::size(spec, &members)?;
     let mut places = Places::new(spec, members);
     let size = spec.size();
     let group = spec.placement.group.unwrap_or(1).max(1);
@@ -160,7 +165,7 @@ pub fn place(
         places.take(list, lists.distinct[list], (low, high))?;
         low = high + 1;
     }
-    places.finish()
+    places.finish(universe)
 }
 
 /// The map of ranks to hosts on one line, in the given order: `(h1:0-3)(h2:4,6)`. Hosts without
@@ -305,7 +310,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    fn finish(self) -> Result<Placed, PlacementError> {
+    fn finish(self, universe: u32) -> Result<Placed, PlacementError> {
         self.check_limits()?;
         let name_of = |member: usize| self.members.get(member).member.to_string();
         let crowd = self.pools.values().find_map(|pool| pool.notice(name_of));
@@ -326,6 +331,6 @@ impl<'a> Places<'a> {
                 ranks: RankSet::from_ranges(taken.ranges),
             }
         });
-        Ok(Placed { hosts: placed.collect(), notices })
+        Ok(Placed { hosts: placed.collect(), notices, universe })
     }
 }

@@ -494,3 +494,26 @@ fn ranks_that_are_bound_to_several_cpus_leave_room_for_each() {
     let named = PlacementSpec { hosts: list("h1:4 h2"), ..two() };
     assert_eq!(map(6, "h1:4 h2:4", named), "(h1:0-3)(h2:4-5)", "a given number is one of ranks");
 }
+
+#[test]
+fn the_universe_is_the_given_size_or_the_slots_of_the_named_hosts_or_the_cpus_of_the_console_s_host()
+ {
+    let members = ring("h1:2 h2:8 h3:3");
+    let of = |universe_size, hosts: &str, ranks| {
+        let placement = PlacementSpec { hosts: list(hosts), ..plain() };
+        let spec = JobSpec { universe_size, ..job(vec![program(ranks, None)], placement) };
+        place(&spec, &members, &members[0].member).unwrap().universe
+    };
+    assert_eq!(of(Some(9), "h1:4 h2:2", 2), 9);
+    assert_eq!(of(None, "h1:4 h2:2", 2), 6);
+    assert_eq!(of(None, "h1:4 h2:2", 8), 8, "never smaller than the world");
+    assert_eq!(of(None, "h1:4 localhost:3", 1), 4, "one host");
+    assert_eq!(of(None, "h1:4 h2", 1), 12, "the other host has its own CPUs");
+    assert_eq!(of(None, "", 1), 2);
+    assert_eq!(of(Some(0), "h3", 1), 3, "without a bound");
+    let own = job(vec![program(1, Some("h2")), program(1, Some("h3:1"))], plain());
+    assert_eq!(place(&own, &members, &members[0].member).unwrap().universe, 9);
+    let excluded = PlacementSpec { exclude: vec!["h2".into()], hosts: list("h2 h3"), ..plain() };
+    let excluded = job(vec![program(1, None)], excluded);
+    assert_eq!(place(&excluded, &members, &members[0].member).unwrap().universe, 3);
+}

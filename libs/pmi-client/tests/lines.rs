@@ -29,14 +29,8 @@ impl Job {
 
     /// Serves one rank until it closes. Returns the operations that need no answer.
     fn serve(&self, rank: u32, mut stream: impl Read + Write) -> Vec<Operation> {
-        let facts = Facts {
-            kvsname: "kvs_7_0".into(),
-            rank,
-            size: self.size,
-            appnum: 3,
-            universe_size: Some(9),
-            spawner: None,
-        };
+        let facts =
+            Facts { kvsname: "kvs_7_0".into(), rank, size: self.size, appnum: 3, spawner: None };
         let mut session = Session::new(facts);
         let (mut notices, mut buffer) = (Vec::new(), [0; 7]);
         loop {
@@ -82,6 +76,7 @@ impl Job {
                 let found = names.remove(&service.name).map(drop);
                 session.answer(ticket, Answer::Unpublished(found.ok_or("unknown")));
             }
+            Operation::UniverseSize => session.answer(ticket, Answer::UniverseSize(Some(9))),
             Operation::Fence => {
                 drop((kvs, names));
                 self.fence.wait();

@@ -549,15 +549,16 @@ impl Daemon {
         let spec = &submission.spec;
         let name = self.jobs.name();
         let began_us = wall();
-        let Plan { host_slices, mut notices } = match &self.membership {
+        let Plan { host_slices, mut notices, universe } = match &self.membership {
             Some(membership) => membership.place(now, spec)?,
-            None if spec.adopted => placement::adopted(name, None)?,
+            None if spec.adopted => placement::adopted(name, None, spec)?,
             None => placement::alone(name, spec)?,
         };
         let took_us = wall().saturating_sub(began_us);
         let placement = Span { phase: Phase::Placement, rank: None, began_us, took_us };
         notices.extend(submission.notice.clone().map(Notice::major));
-        let (launch, notice) = self.jobs.plan(self.jobs.new_id(process)?, spec, host_slices)?;
+        let (launch, notice) =
+            self.jobs.plan(self.jobs.new_id(process)?, spec, (host_slices, universe))?;
         notices.extend(notice);
         let announcement = Announcement::new(&launch, spec.trace)?;
         let spans = spec.trace.then_some(placement).into_iter().collect();

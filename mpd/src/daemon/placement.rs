@@ -23,6 +23,8 @@ const ROOM_FOR_REST: usize = 4096;
 pub(crate) struct Plan {
     pub(crate) host_slices: HostSlices,
     pub(crate) notices: Vec<Notice>,
+    /// See [`mpd_wire::message::StartJob::universe`].
+    pub(crate) universe: Option<u32>,
 }
 
 /// Places every rank of a job on the live members of the ring. `held`: the slots of each host that allocations hold.
@@ -37,24 +39,31 @@ pub(crate) fn among(ring: &Ring, held: &BTreeMap<DaemonName, u32>, spec: &JobSpe
 }
 
 /// Places the one rank of a job that is already a process of this host.
-pub(crate) fn adopted(name: &str, ring: Option<&Ring>) -> Result<Plan> {
+pub(crate) fn adopted(name: &str, ring: Option<&Ring>, spec: &JobSpec) -> Result<Plan> {
     let name = DaemonName::new(name).context("the name of this daemon")?;
     let candidates = ring.map(candidates).unwrap_or_default();
     let own = candidates.into_iter().find(|candidate| candidate.member == name);
+    let given = spec.universe_size.filter(|size| *size > 0);
+    let universe = given.or_else(|| Some(own.as_ref()?.ncpus));
     let Candidate { member, addresses, .. } = own.unwrap_or_else(|| bare(name));
     let host = PlacedHost { member, addresses, ranks: RankSet::below(1) };
     let mut host_slices = HostSlices::new(host_slices(vec![host])?, 1)?;
     host_slices.address(|_| None);
-    Ok(Plan { host_slices, notices: Vec::new() })
+    Ok(Plan { host_slices, notices: Vec::new(), universe })
 }
 
 /// Places every rank on the host of this daemon, which has no ring.
 pub(crate) fn alone(name: &str, spec: &JobSpec) -> Result<Plan> {
     let name = DaemonName::new(name).context("the name of this daemon")?;
-    // For one rank the number of CPUs does not matter, and it takes many system calls.
-    let ncpus = if spec.size() == 1 { 1 } else { cpus::count() };
-    plan(spec, &[Candidate { ncpus, ..bare(name.clone()) }], &name)
-        .context("no daemon is running here, so the job can use only this host")
+    // For one rank the number of CPUs matters for the size of the universe only, and it takes many system calls.
+    let counts = spec.size() > 1 || spec.named_hosts().any(|host| host.slots.is_none());
+    let ncpus = if counts { cpus::count() } else { 1 };
+    let mut plan = plan(spec, &[Candidate { ncpus, ..bare(name.clone()) }], &name)
+        .context("no daemon is running here, so the job can use only this host")?;
+    let is_given = spec.universe_size.is_some_and(|size| size > 0);
+    let is_known = counts || is_given || spec.named_hosts().next().is_some();
+    plan.universe = plan.universe.filter(|_| is_known);
+    Ok(plan)
 }
 
 /// Places every process to be spawned on the live members of the ring.
@@ -126,7 +135,7 @@ fn plan(spec: &JobSpec, candidates: &[Candidate], origin: &DaemonName) -> Result
     host_slices.address(|_| None);
     let mut notices = placed.notices;
     notices.truncate(MAX_NOTICES);
-    Ok(Plan { host_slices, notices })
+    Ok(Plan { host_slices, notices, universe: Some(placed.universe) })
 }
 
 fn candidate(record: &Record) -> Candidate {

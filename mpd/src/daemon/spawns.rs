@@ -128,6 +128,7 @@ mod tests {
             kvsname: "k".into(),
             tmpdir: "/tmp".into(),
             host_slices: HostSlices::new((1..=3).map(host_slice).collect(), 3).unwrap(),
+            universe: None,
             first: 2,
         };
         let manager_messages = answers("h1", Spawn::Grow(Box::new(launch)));

@@ -44,6 +44,7 @@ pub(super) fn common(program: &str) -> Common {
         tmpdir: "/tmp".to_owned(),
         key: JobKey::from_bytes([2; 32]),
         host_slices: HostSlices::alone(name, Instance::from_bytes([3; 16]), 2),
+        universe: Some(2),
         limits: HostLimits::default(),
         tree_index: 0,
         spec_bytes: 0,

@@ -20,8 +20,8 @@ use mpd_io::passing::{self, Passed};
 use mpd_io::pidfd::Pidfd;
 use mpd_io::{Copied, adopt_inherited, copy_beside, priority};
 
+use super::begin;
 use super::means::Prepared;
-use super::{begin, universe};
 
 /// A message with a connection for a manager. The answer is the manager's process, or a negated errno, as four bytes in
 /// the order of this machine.
@@ -38,7 +38,6 @@ const TOGETHER: Duration = Duration::from_secs(1);
 pub(crate) fn run(level: LevelFilter) -> Result<ExitCode> {
     let prepared = Prepared::new(level)?;
     mpd_channel::prepare();
-    universe::prepare();
     priority::of_a_server();
     let daemon = adopt_inherited(3).context("a fork server is started by its daemon only")?;
     let mut daemon = UnixStream::from(daemon);

@@ -164,7 +164,7 @@ fn job_lines(
         ("ranks may leave", flag(spec.elastic)),
         ("ranks may run alone", flag(spec.allow_alone)),
         ("no PMIx", flag(spec.no_pmix)),
-        ("universe size", spec.universe_size.map(|n| n.to_string())),
+        ("universe size", spec.universe_size.map(universe)),
         ("memory kinds", spec.memory_kinds.clone()),
         ("status file", exits.status_file.as_ref().map(path)),
         ("niceness", spec.niceness.filter(|&nice| nice != 0).map(|nice| nice.to_string())),
@@ -178,6 +178,10 @@ fn job_lines(
         ("temporary files", Some(quoted(&spec.tmpdir))),
     ];
     lines.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+fn universe(size: u32) -> String {
+    if size == 0 { "without a bound".to_owned() } else { size.to_string() }
 }
 
 /// The options of the placement.

@@ -48,8 +48,6 @@ pub struct Facts {
     pub size: u32,
     /// The number of the rank's argset; -1 leaves `MPI_APPNUM` unset.
     pub appnum: i32,
-    /// `MPI_UNIVERSE_SIZE`. `None` is sent as -1, unknown. So is 0, which no client expects.
-    pub universe_size: Option<u32>,
     /// Name of the KVS of the job that spawned this one; sent in PMI-2.
     pub spawner: Option<String>,
 }
@@ -136,6 +134,7 @@ enum Pending {
     Ring,
     Done,
     Spawn,
+    UniverseSize,
 }
 
 impl Session {
@@ -353,10 +352,6 @@ impl Session {
         self.facts.kvsname.clone().into_bytes()
     }
 
-    fn universe_size(&self) -> Option<u32> {
-        self.facts.universe_size.filter(|&size| size > 0)
-    }
-
     fn report(&mut self, error: ProtocolError) {
         self.request(Operation::Misbehaved { error, fatal: false });
     }
@@ -432,7 +427,6 @@ mod tests {
             rank: 0,
             size: 1,
             appnum: 0,
-            universe_size: Some(0),
             spawner: None,
         })
     }
@@ -458,6 +452,11 @@ mod tests {
     fn a_universe_of_size_0_is_sent_as_unknown() {
         let mut session = session();
         session.receive(b"cmd=init pmi_version=1\ncmd=get_universe_size\n");
+        while let Some((ticket, operation)) = session.poll_operation() {
+            if operation == Operation::UniverseSize {
+                session.answer(ticket, Answer::UniverseSize(Some(0)));
+            }
+        }
         assert!(session.output().ends_with(b"size=-1\n"));
     }
 }

@@ -63,6 +63,8 @@ pub enum Operation {
         /// The name.
         service: Service,
     },
+    /// Find the value of `MPI_UNIVERSE_SIZE`.
+    UniverseSize,
     /// The rank arrived at the barrier of its world.
     Fence,
     /// The rank arrived at the barrier of a group in which it does not wait yet.
@@ -165,6 +167,8 @@ pub enum Answer<'a> {
     Found(Result<&'a [u8], &'a str>),
     /// To a withdrawn name; the error is one word.
     Unpublished(Result<(), &'a str>),
+    /// To a request for the universe size. `None` is sent as -1, unknown. So is 0, which no client expects.
+    UniverseSize(Option<u32>),
     /// To a fence of any kind: all its ranks have arrived, and the pairs that they put can be read.
     Fence,
     /// To a ring, when all ranks have arrived: the left neighbour's value for its right, and the right neighbour's

@@ -87,7 +87,9 @@ impl Session {
             }
             Command::GetAppnum => self.send(&Reply::Appnum(self.facts.appnum)),
             Command::GetMyKvsname => self.send(&Reply::MyKvsname(self.own_kvsname())),
-            Command::GetUniverseSize => self.send(&Reply::UniverseSize(self.universe_size())),
+            Command::GetUniverseSize => {
+                self.wait_for(Pending::UniverseSize, Operation::UniverseSize);
+            }
             Command::Put { kvsname, key, value } => self.put(&kvsname, key, value),
             Command::Get { kvsname, key } => self.get(&kvsname, key),
             Command::GetByIndex { kvsname, index } => {
@@ -256,6 +258,9 @@ pub(super) fn reply(wanted: &Pending, answer: Answer<'_>, has_groups: bool) -> O
         (Pending::Fence, Answer::Fence) => Reply::BarrierOut { tag: has_groups.then_some(0) },
         (Pending::GroupFence(group), Answer::Fence) => Reply::BarrierOut { tag: Some(group.tag) },
         (Pending::Spawn, Answer::Spawned(result)) => spawn_reply(result),
+        (Pending::UniverseSize, Answer::UniverseSize(size)) => {
+            Reply::UniverseSize(size.filter(|&size| size > 0))
+        }
         (Pending::Done, Answer::Done(result)) => Reply::SignalResult(with_reason(result)),
         (_, _) => return None,
     })

@@ -132,8 +132,7 @@ impl Session {
                 find(command, key, |key| Operation::GetNodeAttribute { key, wait })?
             }
             Request::GetJobAttribute { key } if key == UNIVERSE_SIZE => {
-                let size = self.universe_size().map_or_else(|| "-1".to_owned(), |n| n.to_string());
-                Act::Respond(Content::Value(Some(size.into_bytes())))
+                Act::Ask(Pending::UniverseSize, Operation::UniverseSize)
             }
             Request::GetJobAttribute { key } => {
                 find(command, key, |key| Operation::GetJobAttribute { key })?
@@ -221,6 +220,10 @@ impl Session {
             | (Pending::Unpublish, Answer::Unpublished(result)) => {
                 with_reason(result).map(|()| Content::Done)
             }
+            (Pending::UniverseSize, Answer::UniverseSize(size)) => {
+                let size = size.filter(|&size| size > 0).map_or(-1, i64::from);
+                Ok(Content::Value(Some(size.to_string().into_bytes())))
+            }
             (Pending::Done, Answer::Done(result)) => with_reason(result).map(|()| Content::Done),
             (Pending::Lookup, Answer::Found(result)) => found(result).map(Content::Port),
             (Pending::Fence, Answer::Fence) => Ok(Content::Done),
@@ -263,5 +266,5 @@ fn check_jobid(command: &'static str, jobid: &[u8]) -> Result<(), ProtocolError>
     Ok(())
 }
 
-/// The job attribute that the session answers by itself.
+/// The job attribute with an operation of its own.
 const UNIVERSE_SIZE: &[u8] = b"universeSize";

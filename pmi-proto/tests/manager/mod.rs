@@ -16,14 +16,7 @@ pub(crate) const KVSNAME: &str = "kvs_22138_0";
 
 /// Facts of rank 0 of 2.
 pub(crate) fn facts() -> Facts {
-    Facts {
-        kvsname: KVSNAME.into(),
-        rank: 0,
-        size: 2,
-        appnum: 0,
-        universe_size: None,
-        spawner: None,
-    }
+    Facts { kvsname: KVSNAME.into(), rank: 0, size: 2, appnum: 0, spawner: None }
 }
 
 /// The frame of a message, given without `cmd=`.
@@ -172,6 +165,7 @@ impl Manager {
                 let found = self.names.remove(name).map(drop);
                 session.answer(ticket, Answer::Unpublished(found.ok_or("service_not_found")));
             }
+            Operation::UniverseSize => session.answer(ticket, Answer::UniverseSize(None)),
             Operation::Fence | Operation::GroupFence { .. } => {
                 session.answer(ticket, Answer::Fence);
             }

@@ -101,6 +101,7 @@ fn the_daemon_places_spawned_processes_and_starts_managers_on_further_hosts() {
             4,
         )
         .expect("shares"),
+        universe: None,
         first: 2,
     };
     manager.send(&ManagerReport::Grow { launch: Box::new(launch) });

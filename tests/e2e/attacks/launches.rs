@@ -32,6 +32,7 @@ fn launch(orphaned: &Orphaned, tmpdir: &str) -> Launch {
         kvsname: "kvs_0".to_owned(),
         tmpdir: tmpdir.to_owned(),
         host_slices: HostSlices::new(host_slices, 2).expect("shares"),
+        universe: None,
         first: 1,
     }
 }

@@ -33,7 +33,7 @@ struct Group {
 }
 
 impl Groups {
-    /// The client constructs a group of these processes. It may take so many bytes.
+    /// The client constructs a group of these processes, which may take `room` bytes.
     pub(super) fn construct(
         &mut self,
         ticket: Ticket,

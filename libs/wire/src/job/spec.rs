@@ -39,7 +39,7 @@ pub struct JobSpec {
     pub abort_scope: AbortScope,
     /// How long the job may run.
     pub timeout: Option<Duration>,
-    /// The size of the universe that PMI reports.
+    /// The size of the universe, if the user gives it; 0: without a bound.
     pub universe_size: Option<u32>,
     /// The kinds of memory that MPI libraries are asked to support, as PMI passes them.
     pub memory_kinds: Option<String>,
@@ -292,6 +292,12 @@ impl JobSpec {
     /// The number of ranks. Call after [`JobSpec::check`], which bounds the sum.
     pub fn size(&self) -> u32 {
         self.argsets.iter().map(|a| a.size).sum()
+    }
+
+    /// The hosts that the user or an allocation names, for all programs and for single ones.
+    pub fn named_hosts(&self) -> impl Iterator<Item = &HostChoice> {
+        let of_programs = self.argsets.iter().flat_map(|argset| argset.hosts.iter().flatten());
+        self.placement.hosts.iter().chain(of_programs)
     }
 
     /// The index of the argset of `rank`.

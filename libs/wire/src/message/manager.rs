@@ -190,6 +190,9 @@ pub struct StartJob {
     pub key: JobKey,
     /// The job's hosts and their ranks.
     pub host_slices: HostSlices,
+    /// The universe size, the same on each host. `None` if the job has this host alone, and its CPUs are not counted yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub universe: Option<u32>,
     /// What this host has for ranks, by the host file of the boot.
     #[serde(default, skip_serializing_if = "HostLimits::are_unknown")]
     pub limits: HostLimits,

@@ -145,6 +145,9 @@ pub struct Launch {
     pub tmpdir: String,
     /// The job's hosts and their ranks.
     pub host_slices: HostSlices,
+    /// See [`crate::message::StartJob::universe`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub universe: Option<u32>,
     /// The first place without a manager: 0 for a new job, whose root starts before the launch is
     /// sent. Places before it complete the tree; a missing answer of theirs is not reported.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -293,6 +296,7 @@ mod tests {
             kvsname: "kvs_0".to_owned(),
             tmpdir: tmpdir.to_owned(),
             host_slices: HostSlices::alone(daemon.clone(), Instance::from_bytes([1; 16]), 1),
+            universe: None,
             first: 0,
         };
         for good in ["/tmp", "/", "/var/tmp/..a/b..", "/home/a b"] {

@@ -93,6 +93,7 @@ impl Jobs {
             tmpdir: launch.tmpdir.clone(),
             key: launch.key.clone(),
             host_slices: launch.host_slices.clone(),
+            universe: launch.universe,
             limits: self.limits,
             tree_index: record.tree_index,
             spec_bytes: u32::try_from(given.spec.len())?,

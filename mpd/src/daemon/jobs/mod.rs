@@ -198,7 +198,7 @@ impl Jobs {
         &self,
         id: JobId,
         spec: &JobSpec,
-        host_slices: HostSlices,
+        (host_slices, universe): (HostSlices, Option<u32>),
     ) -> Result<(Launch, Option<Notice>)> {
         let (tmpdir, problem) = launch_tmpdir(&spec.tmpdir);
         let (key, cookie, kvsname) = mpd_io::random::three::<32, 16, 16>()?;
@@ -209,6 +209,7 @@ impl Jobs {
             kvsname: format!("kvs_{}", mpd_wire::hex::encode(&kvsname)),
             tmpdir,
             host_slices,
+            universe,
             first: 0,
         };
         let notice = problem.map(|problem| {

@@ -272,7 +272,7 @@ impl Membership {
     /// Places the ranks of a job that was submitted here.
     pub(crate) fn place(&self, now: Time, spec: &JobSpec) -> Result<Plan> {
         if spec.adopted {
-            return placement::adopted(self.ring().name().as_str(), Some(self.ring()));
+            return placement::adopted(self.ring().name().as_str(), Some(self.ring()), spec);
         }
         placement::among(self.ring(), &self.allocations.held(now), spec)
     }

@@ -180,6 +180,7 @@ fn launch() -> Launch {
         kvsname: "k".into(),
         tmpdir: "/tmp".into(),
         host_slices: HostSlices::new((1..=2).map(host_slice).collect(), 2).unwrap(),
+        universe: None,
         first: 1,
     }
 }

@@ -8,6 +8,7 @@ use pmi_proto::Answer;
 use super::Pmi;
 use crate::manager::caller::Caller;
 use crate::manager::context::Turn;
+use crate::manager::universe;
 
 impl Pmi {
     pub(super) fn put_node_attribute(
@@ -42,6 +43,12 @@ impl Pmi {
         if let Some(connection) = self.connections.get_mut(&rank) {
             connection.session.answer(ticket, Answer::Get(node.get(key)));
         }
+    }
+
+    pub(super) fn tell_universe_size(&mut self, turn: &Turn<'_>, (rank, ticket): Caller) {
+        let Some(world) = turn.job.worlds.of(rank) else { return };
+        let size = universe::bounded(turn.job, world.numbers.size);
+        self.answer((rank, ticket), Answer::UniverseSize(size));
     }
 
     /// Answers with an attribute of the world. All of them were put before the start.

@@ -54,7 +54,7 @@ impl Connection {
 }
 
 /// The data that the PMI session of a rank needs.
-pub(super) fn facts(world: &World, rank: Rank, universe_size: Option<u32>) -> Facts {
+pub(super) fn facts(world: &World, rank: Rank) -> Facts {
     let argset = world.argset_of(rank);
     let appnum = world.appnums.get(argset).copied().flatten();
     Facts {
@@ -62,7 +62,6 @@ pub(super) fn facts(world: &World, rank: Rank, universe_size: Option<u32>) -> Fa
         rank: world.numbers.own(rank).0,
         size: world.numbers.size,
         appnum: appnum.unwrap_or(i32::try_from(argset).unwrap_or(0)),
-        universe_size,
         spawner: world.spawner.as_ref().map(|spawner| spawner.kvsname.clone()),
     }
 }

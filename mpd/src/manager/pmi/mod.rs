@@ -198,7 +198,7 @@ impl Pmi {
         socket: PmiSocket,
     ) {
         let Some(world) = turn.job.worlds.of(rank) else { return };
-        let facts = facts(world, rank, turn.job.spec.universe_size);
+        let facts = facts(world, rank);
         let connection = Connection::new(client, facts);
         self.connections.insert(rank, Connection { socket: Some(socket), ..connection });
         self.pmix.rank_started(turn, rank, client);
@@ -228,7 +228,7 @@ impl Pmi {
         self.spaces.insert(Rank(0), Space::new(world, &turn.job.spec, &[]));
         for (&rank, connection) in &mut self.connections {
             if connection.client == Client::Debugged && connection.is_alive {
-                let facts = facts(world, rank, turn.job.spec.universe_size);
+                let facts = facts(world, rank);
                 *connection = Connection::new(Client::Debugged, facts);
                 self.misbehaved.remove(&rank);
                 self.timers.stop(Timer::Lost(rank));
@@ -411,6 +411,7 @@ impl Pmi {
             name @ (Operation::Publish { .. }
             | Operation::Lookup { .. }
             | Operation::Unpublish { .. }) => self.begin_name(turn, caller, name),
+            Operation::UniverseSize => self.tell_universe_size(turn, caller),
             Operation::Fence => {
                 turn.begin(Part::Fence, None);
                 turn.post(Input::EnteredFence(rank));

@@ -216,7 +216,7 @@ fn spawn_of(
         environment.push([name.as_bytes(), b"=", value].concat());
     };
     let size = spec.size().to_string();
-    if let Some(universe) = universe::known(spec) {
+    if let Some(universe) = universe::known(order, spec.size()) {
         set("OMPI_UNIVERSE_SIZE", universe.to_string().as_bytes());
     }
     set("PMI_FD", PMI_FD.to_string().as_bytes());

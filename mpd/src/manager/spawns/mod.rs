@@ -369,6 +369,7 @@ pub(super) fn announce_growth(turn: &mut Turn<'_>, from: usize) {
         kvsname: order.kvsname.clone(),
         tmpdir: order.tmpdir.clone(),
         host_slices: order.host_slices.clone(),
+        universe: order.universe,
         first: u32::try_from(from).unwrap_or(u32::MAX),
     };
     turn.send_to_daemon(ManagerReport::Grow { launch: Box::new(launch) });

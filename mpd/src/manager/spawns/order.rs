@@ -8,8 +8,6 @@ use mpd_wire::job::SpawnBlock;
 use mpd_wire::job::{Bytes, CpuChoices, JobSpec, MAX_SPEC, PlacementSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::manager::universe;
-
 /// The programs of a spawn, and the data that their managers need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpawnOrder {
@@ -105,7 +103,7 @@ impl SpawnOrder {
             || environments.iter().any(|variables| names(variables, b"OMPI_PARENT_PORT"))
     }
 
-    /// The programs with complete environments, and with the job's universe and its way of binding and of giving GPUs. The lines of a rank file are
+    /// The programs with complete environments, and with the job's way of binding and of giving GPUs. The lines of a rank file are
     /// for the ranks of the first world only. The hosts are placed already, but their lists may tell their GPUs.
     pub(crate) fn completed_by(self, job: &JobSpec) -> JobSpec {
         let Self { mut spec, inherits, blocks, .. } = self;
@@ -117,7 +115,6 @@ impl SpawnOrder {
         for (argset, block) in spec.argsets.iter_mut().zip(blocks) {
             argset.hosts = block.hosts.filter(|_| gpus.is_some());
         }
-        spec.universe_size = Some(universe::size(job, 0));
         spec.environments.truncate(inherits.len());
         for (own, inherited) in spec.environments.iter_mut().zip(inherits) {
             let given: BTreeSet<&[u8]> = own.iter().filter_map(|v| Some(split(v)?.0)).collect();

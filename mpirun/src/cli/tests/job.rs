@@ -164,7 +164,7 @@ fn the_universe_has_a_size() {
     assert_eq!(spec("-usize 9 a").universe_size, Some(9));
     assert_eq!(spec("-usize SYSTEM a").universe_size, Some(6));
     assert_eq!(spec("-usize system -n 8 a").universe_size, Some(8), "never smaller than the job");
-    assert_eq!(spec("-usize INFINITE a").universe_size, None);
+    assert_eq!(spec("-usize INFINITE a").universe_size, Some(0));
     for bad in ["0", "-1", "x", "99999999999"] {
         let expected = format!("-usize {bad}: it must be a number above 0, SYSTEM or INFINITE");
         assert_eq!(problem(&format!("-usize {bad} a")), expected);

@@ -92,7 +92,7 @@ pub(super) fn facts(
             .map_or_else(|| namespace(job, number), |foreign| foreign.namespace.clone())
             .into_bytes(),
         server: SERVER.into(),
-        universe_size: foreign.is_none().then(|| universe::size(&job.spec, world.numbers.size)),
+        universe_size: foreign.is_none().then(|| universe::size(&job.order, world.numbers.size)),
         parent: world.parent.map(|(number, rank)| Proc::new(namespace(job, number), rank.0)),
         directory: directory(job, number).into_os_string().into_encoded_bytes(),
         nodes,
