@@ -145,6 +145,15 @@ fn a_get_of_a_key_that_a_rank_does_not_offer_returns() {
 }
 
 #[test]
+fn a_get_from_a_rank_of_another_host_that_commits_nothing_ends_by_its_timeout_or_with_the_rank() {
+    let Some(client) = client() else { return };
+    let ring = Members::of(2);
+    let output = run(&ring, &client, 2, &["silent"]).output();
+    output.code(0).quiet().prints("TIMEOUT\nNOT-FOUND\n");
+    ring.only_daemons_are_left();
+}
+
+#[test]
 fn queries_answer_what_is_known_and_groups_with_leaders_are_refused() {
     let Some(client) = client() else { return };
     let suite = Suite::new();

@@ -29,6 +29,9 @@
  *   pmix_client group         the first two ranks construct a group twice and destruct it; each prints "group ok"
  *   pmix_client missing       all commit, then rank 0 gets keys that nobody has; it prints "NOT-FOUND" for those of its
  *                             own host, then for those of the others, each with the seconds that it took
+ *   pmix_client silent        rank 0 gets a key of the last rank, which commits nothing, with a timeout of a second. Then
+ *                             it gets one without a timeout, while the last rank ends. It prints each status
+ *   pmix_client universe      each rank prints "universe N"
  *   pmix_client query         asks for what is known and for what is not, and prints the number of answers
  *   pmix_client bootstrap     constructs a group with leaders, and prints the status
  *   pmix_client tool          connects as a tool, and prints the status
@@ -723,6 +726,36 @@ static void missing(void)
     fence(false);
 }
 
+static void silent(void)
+{
+    pmix_info_t limit;
+    pmix_proc_t proc;
+    pmix_value_t *value;
+    int seconds = 1;
+
+    fence(false);
+    if (self.rank == 0) {
+        PMIX_INFO_LOAD(&limit, PMIX_TIMEOUT, &seconds, PMIX_INT);
+        PMIX_LOAD_PROCID(&proc, self.nspace, size - 1);
+        printf("%s\n", PMIx_Error_string(PMIx_Get(&proc, "no.such.key", &limit, 1, &value)));
+        fflush(stdout);
+    }
+    fence(false);
+    if (self.rank == 0)
+        printf("%s\n", PMIx_Error_string(PMIx_Get(&proc, "no.such.key", NULL, 0, &value)));
+}
+
+static void universe(void)
+{
+    pmix_proc_t proc;
+    pmix_value_t *value;
+
+    all(&proc);
+    check("universe", PMIx_Get(&proc, PMIX_UNIV_SIZE, NULL, 0, &value));
+    printf("universe %u\n", value->data.uint32);
+    PMIX_VALUE_RELEASE(value);
+}
+
 static void query(void)
 {
     pmix_query_t questions[2];
@@ -811,6 +844,10 @@ int main(int argc, char **argv)
         group();
     else if (strcmp(mode, "missing") == 0)
         missing();
+    else if (strcmp(mode, "silent") == 0)
+        silent();
+    else if (strcmp(mode, "universe") == 0)
+        universe();
     else if (strcmp(mode, "query") == 0)
         query();
     else if (strcmp(mode, "bootstrap") == 0)

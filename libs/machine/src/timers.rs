@@ -27,6 +27,13 @@ impl<K: Ord + Copy> Timers<K> {
         self.by_time.insert((at, key));
     }
 
+    /// Sets the deadline of `key`, unless it has an earlier one.
+    pub fn set_no_later(&mut self, key: K, at: Time) {
+        if self.by_key.get(&key).is_none_or(|earlier| at < *earlier) {
+            self.set(key, at);
+        }
+    }
+
     /// Removes the deadline of `key`, if it has one.
     pub fn stop(&mut self, key: K) {
         if let Some(at) = self.by_key.remove(&key) {
@@ -61,6 +68,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn a_deadline_set_no_later_moves_to_an_earlier_time_only() {
+        let mut timers = Timers::default();
+        let second = Duration::from_secs(1);
+        for at in [2, 3, 1] {
+            timers.set_no_later('a', Time::ZERO + second * at);
+        }
+        assert_eq!(timers.next(), Some(Time::ZERO + second));
+    }
 
     #[test]
     fn a_deadline_set_again_moves_and_expires_once() {

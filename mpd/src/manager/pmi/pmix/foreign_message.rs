@@ -18,10 +18,10 @@ const MAX_LISTED: usize = 2048;
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum ForeignMessage {
     /// A request for what a rank of the receiver's job has committed. It is answered when the rank has committed this
-    /// key, or has ended.
+    /// key, or has ended, or after a time.
     Ask { namespace: String, rank: u32, key: Payload },
-    /// The answer: the committed pairs, encoded, if the key is among them.
-    Answer { namespace: String, rank: u32, key: Payload, found: Option<Payload> },
+    /// The answer: the committed pairs, encoded, if the key is among them; otherwise the status of PMIx for the client.
+    Answer { namespace: String, rank: u32, key: Payload, found: Option<Payload>, status: i32 },
 }
 
 /// A world of the sender's job.

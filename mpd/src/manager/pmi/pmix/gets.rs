@@ -12,7 +12,7 @@ use pmix_proto::view::{Pair, Proc, UNDEFINED_RANK, WILDCARD};
 use pmix_proto::{Answer, Operation, Status, job_info};
 
 use super::collectives::Contribution;
-use super::peer_message::{PeerMessage, Route, read_frame};
+use super::peer_message::{Found, PeerMessage, Route, read_frame};
 use super::pending_gets::{PendingGet, Requester};
 use super::routing::{pass_down, pass_on, send};
 use super::waiter::Waiter;
@@ -38,9 +38,9 @@ const GETS_BEFORE_FURTHER: u32 = 8;
 const MAX_FURTHER: usize = 256 * 1024;
 
 /// Whether data are there.
-enum Found {
-    Yes(Vec<u8>),
-    No,
+enum Search {
+    Found(Vec<u8>),
+    Absent,
     NotYet,
 }
 
@@ -90,23 +90,23 @@ impl Pmix {
             rank,
             key: key.unwrap_or_default(),
             is_immediate,
-            until: None,
+            number: None,
         };
         match (self.find(turn.job, &pending_get), rank) {
-            (Found::Yes(data), Some(rank)) => self.answer_data(turn.job, (waiter, rank), data),
+            (Search::Found(data), Some(rank)) => self.answer_data(turn.job, (waiter, rank), data),
             _ => self.gets.unsettled.push_back(pending_get),
         }
     }
 
     /// Looks for data on this host.
-    fn find(&self, job: &Job, pending_get: &PendingGet) -> Found {
-        let Requester::Client((number, _)) = pending_get.requester else { return Found::NotYet };
+    fn find(&self, job: &Job, pending_get: &PendingGet) -> Search {
+        let Requester::Client((number, _)) = pending_get.requester else { return Search::NotYet };
         let (Some(rank), is_immediate) = (pending_get.rank, pending_get.is_immediate) else {
-            return Found::No;
+            return Search::Absent;
         };
         let world = self.known_of(job, rank);
         let (Some(world), Some(connection)) = (world, self.clients.connections.get(&number)) else {
-            return Found::No;
+            return Search::Absent;
         };
         let is_here = world.has_here(job, rank);
         let view = if is_here { View::Local } else { View::Remote };
@@ -120,10 +120,10 @@ impl Pmix {
             (is_there || is_immediate).then(data).flatten()
         });
         match data {
-            Some(data) => Found::Yes(data),
-            None if is_immediate || self.is_gone(job, rank) => Found::No,
-            None if self.has_committed_here(job, rank) => Found::No,
-            None => Found::NotYet,
+            Some(data) => Search::Found(data),
+            None if is_immediate || self.is_gone(job, rank) => Search::Absent,
+            None if self.has_committed_here(job, rank) => Search::Absent,
+            None => Search::NotYet,
         }
     }
 
@@ -190,12 +190,12 @@ impl Pmix {
     fn settle(&mut self, turn: &mut Turn<'_>, pending_get: PendingGet) {
         match (pending_get.requester.clone(), pending_get.rank) {
             (Requester::Client(waiter), Some(rank)) => match self.find(turn.job, &pending_get) {
-                Found::Yes(data) => self.answer_data(turn.job, (waiter, rank), data),
-                Found::No => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
-                Found::NotYet if self.gets.asked.len() >= MAX_REQUESTS => {
+                Search::Found(data) => self.answer_data(turn.job, (waiter, rank), data),
+                Search::Absent => self.answer(waiter, Answer::Done(Status::NOT_FOUND)),
+                Search::NotYet if self.gets.asked.len() >= MAX_REQUESTS => {
                     self.answer(waiter, Answer::Done(Status::OUT_OF_RESOURCE));
                 }
-                Found::NotYet => {
+                Search::NotYet => {
                     self.limit_get(turn, waiter);
                     self.ask_host(turn, rank, &pending_get.key);
                     self.wait_for_key(turn, pending_get);
@@ -204,15 +204,16 @@ impl Pmix {
             (Requester::Client(waiter), None) => {
                 self.answer(waiter, Answer::Done(Status::NOT_FOUND));
             }
-            (requester, Some(rank)) => {
-                if !self.answer_now(turn, &requester, (rank, &pending_get.key)) {
+            (requester, Some(rank)) => match self.known_here(turn.job, rank, &pending_get.key) {
+                Some(found) => self.settle_other(turn, pending_get, (rank, found)),
+                None => {
                     // Another host asks the host of the rank, or the root if the rank belongs to another job.
                     if matches!(requester, Requester::Job(_)) || rank.0 >= FIRST_FOREIGN {
                         self.ask_host(turn, rank, &pending_get.key);
                     }
                     self.wait_for_key(turn, pending_get);
                 }
-            }
+            },
             (Requester::Host(_) | Requester::Job(_), None) => {}
         }
     }
@@ -247,8 +248,9 @@ impl Pmix {
     ) {
         let Some(value) = value else { return self.settle(turn, pending_get) };
         let pair = Pair::new(pending_get.key.as_slice(), Value::text(value));
-        match (pending_get.requester, pending_get.rank) {
+        match (&pending_get.requester, pending_get.rank) {
             (Requester::Client(waiter), rank) => {
+                let waiter = *waiter;
                 let Some(world) = self.known_of(turn.job, pending_get.first) else { return };
                 let Some(connection) = self.clients.connections.get(&waiter.0) else { return };
                 let encoding = connection.session.encoding();
@@ -257,8 +259,8 @@ impl Pmix {
                 let blob = job_info::blob(encoding, &proc, &write_pairs(encoding, &[pair]));
                 self.answer(waiter, Answer::Data(&blob));
             }
-            (requester, Some(rank)) => {
-                self.reply(turn, &requester, (rank, &pending_get.key), Some(vec![pair]));
+            (Requester::Host(_) | Requester::Job(_), Some(rank)) => {
+                self.settle_other(turn, pending_get, (rank, Ok(vec![pair])));
             }
             (Requester::Host(_) | Requester::Job(_), None) => {}
         }
@@ -305,48 +307,39 @@ impl Pmix {
     ) {
         let has_room = self.gets.waiting.len() < MAX_REQUESTS;
         let world = self.collective(turn.job, rank).filter(|_| has_room);
-        match world {
-            Some((first, _)) if self.pairs_of(turn.job, rank, &key).is_none() => {
-                let rank = Some(rank);
-                let (is_immediate, until) = (false, None);
-                let request = PendingGet { requester, first, rank, key, is_immediate, until };
+        let found = self.known_here(turn.job, rank, &key);
+        match (world, found) {
+            (Some((first, _)), None | Some(Err(_))) => {
+                let (rank, number) = (Some(rank), None);
+                let is_immediate = false;
+                let request = PendingGet { requester, first, rank, key, is_immediate, number };
                 self.gets.unsettled.push_back(request);
             }
-            _ => {
-                self.answer_now(turn, &requester, (rank, &key));
-            }
+            (_, Some(found)) => self.reply(turn, &requester, (rank, &key), found),
+            (None, None) => {}
         }
     }
 
-    /// Answers another host or job if the data are there, or the rank has ended. Returns whether it did.
-    fn answer_now(
-        &mut self,
-        turn: &mut Turn<'_>,
-        requester: &Requester,
-        (rank, key): (Rank, &[u8]),
-    ) -> bool {
-        let pairs = self.pairs_of(turn.job, rank, key);
-        let is_answered = pairs.is_some() || self.is_gone(turn.job, rank);
-        if is_answered {
-            self.reply(turn, requester, (rank, key), pairs);
-        }
-        is_answered
+    /// What this host can answer another one or a job at once: the data, or that the rank has ended.
+    fn known_here(&self, job: &Job, rank: Rank, key: &[u8]) -> Option<Found> {
+        let is_gone = || self.is_gone(job, rank).then_some(Err(Status::NOT_FOUND));
+        self.pairs_of(job, rank, key).map(Ok).or_else(is_gone)
     }
 
-    /// Sends the data of a rank, or that there are none, to another host or job. Clients get theirs by `answer`.
+    /// Sends the data of a rank, or why there are none, to another host or job. Clients get theirs by `answer`.
     pub(super) fn reply(
         &mut self,
         turn: &mut Turn<'_>,
         requester: &Requester,
         (rank, key): (Rank, &[u8]),
-        pairs: Option<Vec<Pair>>,
+        found: Found,
     ) {
         match requester {
             Requester::Client(_) => {}
             Requester::Host(to) => {
-                send(turn, *to as usize, &PeerMessage::Answer(rank, key.to_vec(), pairs));
+                send(turn, *to as usize, &PeerMessage::Answer(rank, key.to_vec(), found));
             }
-            Requester::Job(job) => self.answer_job(turn, job.clone(), (rank, key), pairs),
+            Requester::Job(job) => self.answer_job(turn, job.clone(), (rank, key), found),
         }
     }
 
@@ -412,8 +405,8 @@ impl Pmix {
             (PeerMessage::Ask(rank, key), Route::Routed { from, .. }) => {
                 self.asked(turn, Requester::Host(from), (rank, key));
             }
-            (PeerMessage::Answer(rank, key, pairs), Route::Routed { .. }) => {
-                self.take_answer(turn, (rank, key), pairs);
+            (PeerMessage::Answer(rank, key, found), Route::Routed { .. }) => {
+                self.take_answer(turn, (rank, key), found);
             }
             (PeerMessage::AskWorld(number), Route::Routed { from, .. }) => {
                 self.send_world(turn, from, number);
@@ -455,21 +448,23 @@ impl Pmix {
         &mut self,
         turn: &mut Turn<'_>,
         (rank, key): (Rank, Vec<u8>),
-        pairs: Option<Vec<Pair>>,
+        found: Found,
     ) {
         self.gets.asked.remove(&(rank, key.clone()));
-        match pairs {
-            Some(pairs) => self.keep(turn.job, rank, pairs, false),
-            None => {
+        match found {
+            Ok(pairs) => self.keep(turn.job, rank, pairs, false),
+            Err(status) => {
                 let is_it = |one: &PendingGet| one.rank == Some(rank) && one.key == key;
                 let missing: Vec<_> = self.gets.waiting.extract_if(.., |one| is_it(one)).collect();
                 for pending_get in missing {
                     match pending_get.requester {
                         Requester::Client(waiter) => {
-                            self.answer(waiter, Answer::Done(Status::NOT_FOUND));
+                            self.answer(waiter, Answer::Done(status));
                         }
                         // The rank belongs to another job, or the other job asks for one of this job.
-                        requester => self.reply(turn, &requester, (rank, &key), None),
+                        Requester::Host(_) | Requester::Job(_) => {
+                            self.settle_other(turn, pending_get, (rank, Err(status)));
+                        }
                     }
                 }
             }

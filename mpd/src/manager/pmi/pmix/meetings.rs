@@ -21,7 +21,7 @@ use super::across_jobs::{Roll, own_among};
 use super::collectives::{Collective, MAX_COLLECTIVES, Purpose};
 use super::foreign_message::{Described, Description, ForeignMessage};
 use super::notice::Notice;
-use super::peer_message::{PeerMessage, Route};
+use super::peer_message::{Found, PeerMessage, Route};
 use super::pending_gets::Requester;
 use super::routing::pass_down;
 use super::world_info::{FIRST_FOREIGN, WorldInfo};
@@ -358,13 +358,17 @@ impl Pmix {
         turn: &mut Turn<'_>,
         job: JobId,
         (rank, key): (Rank, &[u8]),
-        pairs: Option<Vec<Pair>>,
+        found: Found,
     ) {
         let Some(world) = self.known_of(turn.job, rank) else { return };
         let namespace = describe::namespace(turn.job, world.numbers.number);
-        let found = pairs.map(|pairs| peer_message::encoded(&pairs)[..].into());
+        let (found, status) = match found {
+            Ok(pairs) => (Some(peer_message::encoded(&pairs)[..].into()), Status::SUCCESS),
+            Err(status) => (None, status),
+        };
+        let status = status.0;
         let rank = world.numbers.own(rank).0;
-        let message = ForeignMessage::Answer { namespace, rank, key: key.into(), found };
+        let message = ForeignMessage::Answer { namespace, rank, key: key.into(), found, status };
         Self::tell(turn, job, &message);
     }
 
@@ -387,10 +391,11 @@ impl Pmix {
                     let requester = Requester::Job(job.clone());
                     return self.asked(turn, requester, (rank, key.as_bytes().to_vec()));
                 }
-                let message = ForeignMessage::Answer { namespace, rank, key, found: None };
+                let (found, status) = (None, Status::NOT_FOUND.0);
+                let message = ForeignMessage::Answer { namespace, rank, key, found, status };
                 Self::tell(turn, job.clone(), &message);
             }
-            Ok(ForeignMessage::Answer { namespace, rank, key, found }) => {
+            Ok(ForeignMessage::Answer { namespace, rank, key, found, status }) => {
                 let is_it = |info: &&WorldInfo| {
                     let foreign = info.foreign.as_ref();
                     foreign.is_some_and(|of| of.job == *job && of.namespace == namespace)
@@ -399,8 +404,10 @@ impl Pmix {
                 let Some(info) = info.filter(|info| rank < info.numbers.size) else { return };
                 let rank = info.numbers.in_job(Rank(rank));
                 let pairs = found.and_then(|found| peer_message::decoded(found.as_bytes()));
+                let status = Some(Status(status)).filter(|status| !status.is_success());
+                let found = pairs.ok_or(status.unwrap_or(Status::NOT_FOUND));
                 let key = key.as_bytes().to_vec();
-                self.take_answer(turn, (rank, key), pairs);
+                self.take_answer(turn, (rank, key), found);
             }
             Err(e) => log::warn!("job {job} sends what makes no sense: {e}"),
         }

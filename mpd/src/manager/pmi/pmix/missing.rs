@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use mpd_machine::Time;
 use mpd_wire::Rank;
+use pmix_proto::Status;
 use pmix_proto::modex::View;
-use pmix_proto::{Answer, Status};
 
+use super::peer_message::Found;
 use super::pending_gets::{PendingGet, Requester};
 use super::{Pmix, Timer};
 use crate::manager::context::{Job, Turn};
@@ -41,21 +41,19 @@ impl Pmix {
 
     /// Lets a request wait, with a limit if its rank runs here.
     pub(super) fn wait_for_key(&mut self, turn: &Turn<'_>, mut pending_get: PendingGet) {
-        let limit = pending_get.rank.and_then(|rank| self.patience(turn.job, rank));
-        let until = limit.map(|limit| turn.now() + limit);
-        pending_get.until = pending_get.until.into_iter().chain(until).min();
-        let until = pending_get.until;
-        self.gets.waiting.push(pending_get);
-        self.expire_missing_at(until);
-    }
-
-    /// Sets the timer, unless it is earlier already.
-    fn expire_missing_at(&mut self, until: Option<Time>) {
-        let is_first = |until: &Time| self.gets.first_over.is_none_or(|first| *until < first);
-        if let Some(until) = until.filter(is_first) {
-            self.gets.first_over = Some(until);
-            self.timers.set(Timer::Missing, until);
+        let timer = match pending_get.requester {
+            Requester::Client(waiter) => Timer::Answer(waiter),
+            Requester::Host(_) | Requester::Job(_) => {
+                Timer::Missing(*pending_get.number.get_or_insert_with(|| {
+                    self.gets.numbered += 1;
+                    self.gets.numbered
+                }))
+            }
+        };
+        if let Some(limit) = pending_get.rank.and_then(|rank| self.patience(turn.job, rank)) {
+            self.timers.set_no_later(timer, turn.now() + limit);
         }
+        self.gets.waiting.push(pending_get);
     }
 
     /// How long a request for a rank of this host may wait from now on. `None` if this host cannot tell. The rank runs
@@ -70,22 +68,112 @@ impl Pmix {
         }
     }
 
-    /// Answers the requests whose time is over.
-    pub(super) fn expire_missing(&mut self, turn: &mut Turn<'_>) {
-        let now = turn.now();
-        let is_over = |get: &PendingGet| get.until.is_some_and(|until| until <= now);
-        let over: Vec<_> = self.gets.waiting.extract_if(.., |get| is_over(get)).collect();
+    /// The time of another host's or job's request is over. A rank that has committed does not have the key.
+    pub(super) fn expire_missing(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let is_it = |get: &PendingGet| get.number == Some(number);
+        let over: Vec<_> = self.gets.waiting.extract_if(.., |get| is_it(get)).collect();
         for PendingGet { requester, rank, key, .. } in over {
-            match (requester, rank) {
-                (Requester::Client(waiter), _) => {
-                    self.answer(waiter, Answer::Done(Status::TIMEOUT));
-                }
-                (requester, Some(rank)) => self.reply(turn, &requester, (rank, &key), None),
-                (Requester::Host(_) | Requester::Job(_), None) => {}
-            }
+            let Some(rank) = rank else { continue };
+            let status = match self.has_committed_here(turn.job, rank) {
+                true => Status::NOT_FOUND,
+                false => Status::TIMEOUT,
+            };
+            self.reply(turn, &requester, (rank, &key), Err(status));
         }
-        self.gets.first_over = None;
-        let next = self.gets.waiting.iter().filter_map(|get| get.until).min();
-        self.expire_missing_at(next);
+    }
+
+    /// Answers another host or job.
+    pub(super) fn settle_other(
+        &mut self,
+        turn: &mut Turn<'_>,
+        PendingGet { requester, number, key, .. }: PendingGet,
+        (rank, found): (Rank, Found),
+    ) {
+        if let Some(number) = number {
+            self.timers.stop(Timer::Missing(number));
+        }
+        self.reply(turn, &requester, (rank, &key), found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pmix_proto::encoding::Value;
+    use pmix_proto::message::{Put, Scope};
+    use pmix_proto::view::Pair;
+
+    use super::*;
+    use crate::manager::context::Common;
+    use crate::manager::event::{Event, ForLinks};
+    use crate::manager::fixture;
+    use crate::manager::pmi::pmix::peer_message::{PeerMessage, read_frame};
+
+    /// A rank of this host, which another host asks for a key.
+    const RANK: Rank = Rank(1);
+
+    /// The host at tree index 3 asks for a key. Returns how long the request may wait, if it waits.
+    fn ask(common: &mut Common, pmix: &mut Pmix) -> Option<Duration> {
+        let mut turn = common.turn();
+        pmix.asked(&mut turn, Requester::Host(3), (RANK, b"key".to_vec()));
+        while let Some(pending_get) = pmix.next_unsettled() {
+            pmix.looked(&mut turn, pending_get, None);
+        }
+        pmix.timers.next().map(|at| at.since(turn.now()))
+    }
+
+    /// The answers so far.
+    fn answers(common: &mut Common) -> Vec<Found> {
+        let events = std::mem::take(&mut common.events);
+        let answer = |event| match event {
+            Event::Links(ForLinks::Bytes(_, _, frame)) => {
+                let (_, piece) = read_frame(&frame)?;
+                match PeerMessage::read(piece.of, piece.bytes) {
+                    Some(PeerMessage::Answer(RANK, _, found)) => Some(found),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        events.into_iter().filter_map(answer).collect()
+    }
+
+    #[test]
+    fn another_host_gets_not_found_where_it_is_known_and_otherwise_a_timeout() {
+        let mut common = fixture::common("true");
+        let mut pmix = Pmix::default();
+        assert_eq!(ask(&mut common, &mut pmix), None, "the rank may not have begun to speak");
+        pmix.gets.waiting.clear();
+        pmix.clients.admitted.insert(RANK, 0);
+        let limit = ask(&mut common, &mut pmix).expect("a limit");
+        assert!(limit > AFTER_COMMIT && limit <= BEFORE_COMMIT, "{limit:?}");
+        assert_eq!(answers(&mut common), []);
+        pmix.expire_missing(&mut common.turn(), pmix.gets.numbered);
+        assert_eq!(answers(&mut common), [Err(Status::TIMEOUT)]);
+
+        let put = Put { scope: Scope::Remote, pair: Pair::new("other", Value::u32(7)) };
+        pmix.world_data(Rank(0)).modex.commit(RANK.0, [put]).unwrap();
+        pmix.timers = mpd_machine::Timers::default();
+        let limit = ask(&mut common, &mut pmix).expect("a limit");
+        assert!(limit <= AFTER_COMMIT, "{limit:?}");
+        pmix.expire_missing(&mut common.turn(), pmix.gets.numbered);
+        assert_eq!(answers(&mut common), [Err(Status::NOT_FOUND)]);
+
+        pmix.timers = mpd_machine::Timers::default();
+        pmix.world_data(Rank(0)).ended.insert(RANK);
+        assert_eq!(ask(&mut common, &mut pmix), None);
+        assert_eq!(answers(&mut common), [Err(Status::NOT_FOUND)], "it has ended");
+    }
+
+    #[test]
+    fn a_request_that_waits_is_answered_once_and_its_deadline_goes() {
+        let mut common = fixture::common("true");
+        let mut pmix = Pmix::default();
+        pmix.clients.admitted.insert(RANK, 0);
+        ask(&mut common, &mut pmix);
+        let put = Put { scope: Scope::Global, pair: Pair::new("key", Value::u32(7)) };
+        pmix.world_data(Rank(0)).modex.commit(RANK.0, [put]).unwrap();
+        pmix.review_gets(&mut common.turn());
+        assert_eq!(answers(&mut common), [Ok(vec![Pair::new("key", Value::u32(7))])]);
+        assert!(pmix.timers.next().is_none() && pmix.gets.waiting.is_empty());
     }
 }

@@ -110,8 +110,8 @@ enum Timer {
     Answer(Waiter),
     /// Names that are waited for may be there.
     Look(u64),
-    /// The time of a request for a key that its rank does not offer is over.
-    Missing,
+    /// The time of another host's or job's request for a key that a rank here does not offer is over.
+    Missing(u64),
 }
 
 /// The PMIx clients of the ranks here.
@@ -201,7 +201,7 @@ impl Pmix {
                 }
                 Timer::Answer(waiter) => self.expire_request(turn.job, waiter),
                 Timer::Look(number) => self.look_again(turn.job, number),
-                Timer::Missing => self.expire_missing(turn),
+                Timer::Missing(number) => self.expire_missing(turn, number),
             }
         }
     }

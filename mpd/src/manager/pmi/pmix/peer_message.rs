@@ -7,6 +7,7 @@
 
 use mpd_wire::Rank;
 use mpd_wire::message::{FenceGroup, WorldPiece, pieces};
+use pmix_proto::Status;
 use pmix_proto::encoding::Encoding;
 use pmix_proto::message::{read_pairs, write_pairs};
 use pmix_proto::view::Pair;
@@ -23,10 +24,10 @@ pub(super) enum PeerMessage {
     /// this is the lowest member.
     Contribution(Rank, FenceGroup, u64, Vec<Pair>),
     /// Routed: a request for data that the rank committed. It is answered when the rank has committed this key, or has
-    /// ended.
+    /// ended, or after a time.
     Ask(Rank, Vec<u8>),
     /// Routed: the answer.
-    Answer(Rank, Vec<u8>, Option<Vec<Pair>>),
+    Answer(Rank, Vec<u8>, Found),
     /// Routed to the root: a request for the description of the world of this number.
     AskWorld(u32),
     /// Routed: the answer.
@@ -42,6 +43,9 @@ pub(super) enum PeerMessage {
     /// ended; the value tells whether because of a failure.
     Parted(u32, Option<bool>),
 }
+
+/// What a rank has committed; or that it does not have a key, or has committed nothing in the time for it.
+pub(super) type Found = Result<Vec<Pair>, Status>;
 
 /// Pairs as bytes.
 pub(super) fn encoded(pairs: &[Pair]) -> Vec<u8> {
@@ -106,8 +110,8 @@ impl PeerMessage {
                 (1, group, [&context.to_be_bytes()[..], &pairs(contributed)].concat())
             }
             Self::Ask(_, key) => (2, key.clone(), Vec::new()),
-            Self::Answer(_, key, None) => (3, key.clone(), Vec::new()),
-            Self::Answer(_, key, Some(found)) => (4, key.clone(), pairs(found)),
+            Self::Answer(_, key, Err(status)) => (3, key.clone(), status.0.to_be_bytes().to_vec()),
+            Self::Answer(_, key, Ok(found)) => (4, key.clone(), pairs(found)),
             Self::AskWorld(_) => (5, Vec::new(), Vec::new()),
             Self::World(_, info) => {
                 (6, serde_json::to_vec(info).expect("a world serialises"), Vec::new())
@@ -141,8 +145,11 @@ impl PeerMessage {
                 Self::Contribution(rank, group, u64::from_be_bytes(*context), pairs(rest)?)
             }
             2 => Self::Ask(rank, first.to_vec()),
-            3 => Self::Answer(rank, first.to_vec(), None),
-            4 => Self::Answer(rank, first.to_vec(), Some(pairs(rest)?)),
+            3 => {
+                let status = i32::from_be_bytes(rest.try_into().ok()?);
+                Self::Answer(rank, first.to_vec(), Err(Status(status)))
+            }
+            4 => Self::Answer(rank, first.to_vec(), Ok(pairs(rest)?)),
             5 => Self::AskWorld(rank.0),
             6 => Self::World(rank.0, serde_json::from_slice(first).ok()?),
             7 => Self::Notify(rank, Notice::read(rest)?.into()),
@@ -178,7 +185,7 @@ mod tests {
     use mpd_wire::message::FenceMembers;
     use pmix_proto::encoding::Value;
     use pmix_proto::view::{Info, Proc};
-    use pmix_proto::{Event, Range, Status};
+    use pmix_proto::{Event, Range};
 
     use super::*;
 
@@ -203,8 +210,8 @@ mod tests {
             PeerMessage::Parted(1 << 31, Some(true)),
             PeerMessage::Parted(1 << 31, None),
             PeerMessage::Ask(Rank(5), b"key".into()),
-            PeerMessage::Answer(Rank(6), b"key".into(), None),
-            PeerMessage::Answer(Rank(6), Vec::new(), Some(pairs())),
+            PeerMessage::Answer(Rank(6), b"key".into(), Err(Status::TIMEOUT)),
+            PeerMessage::Answer(Rank(6), Vec::new(), Ok(pairs())),
         ];
         for message in messages {
             for route in [Route::Shared, Route::Routed { to: 1, from: 70_000 }] {

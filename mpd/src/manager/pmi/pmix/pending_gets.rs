@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use mpd_machine::Time;
 use mpd_wire::message::Gathering;
 use mpd_wire::{JobId, Rank};
 
@@ -20,8 +19,8 @@ pub(in crate::manager::pmi) struct PendingGet {
     pub(in crate::manager::pmi) key: Vec<u8>,
     /// It is answered at once, also without data.
     pub(super) is_immediate: bool,
-    /// When it is answered without data, as far as that is known.
-    pub(super) until: Option<Time>,
+    /// The number of its deadline, once it waits here for another host or job. A client's request has that of its answer.
+    pub(super) number: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +37,8 @@ pub(in crate::manager::pmi) enum Requester {
 #[derive(Debug, Default)]
 pub(super) struct Gets {
     pub(super) waiting: Vec<PendingGet>,
-    /// When the first of them is answered without data.
-    pub(super) first_over: Option<Time>,
+    /// How many deadlines of other hosts and jobs were numbered.
+    pub(super) numbered: u64,
     /// Requests without an answer that wait for a look into the key-value space of PMI.
     pub(super) unsettled: VecDeque<PendingGet>,
     /// Ranks and keys that were requested from other hosts.
