@@ -5,24 +5,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::PathBuf;
 
 use mpd_placement::by_load;
 use mpd_placement::gpus::VARIABLES_OF_GPUS;
 use mpd_placement::hosts::HostEntry;
-use mpd_placement::soft::Soft;
 use mpd_wire::job::{Argset, ArgumentFormat, Bytes, CpuChoice, JobSpec, MAX_ARGSETS, Misfit};
 
 use crate::allocation::{self, Allocation};
-use crate::architecture;
 use crate::caller::Caller;
 use crate::chosen;
 use crate::demand::Demand;
 use crate::dialect::{Dialect, Layout};
-use crate::environment::{self, Choice, Variables};
+use crate::environment::{self, Variables};
 use crate::hosts;
-use crate::job_options::{JobOptions, Universe, absolute, processes};
-use crate::limits::LimitChange;
+use crate::job_options::{JobOptions, Universe, absolute};
+use crate::local::Local;
 use crate::once::Once;
 use crate::options::{Key, Reach};
 use crate::scan::{self, Section, Setting};
@@ -130,7 +127,9 @@ impl<'a> Argsets<'a> {
 
     /// Adds hosts that are named as `^h1`: all others.
     fn note_complement(&mut self, setting: &Setting) -> Result<(), Usage> {
-        if setting.opt.reach == Reach::Argset {
+        let is_of_program =
+            setting.opt.reach == Reach::Argset || self.dialect.is_some_and(Dialect::is_open_mpi);
+        if is_of_program {
             self.complement.get_or_insert_with(|| setting.to_string());
         }
         self.job.layout.exclude(setting)
@@ -177,11 +176,18 @@ impl<'a> Argsets<'a> {
         Ok((processes <= here.into()).then(|| vec![here]))
     }
 
-    /// Gives hosts without a number so many slots.
+    /// Gives hosts without a number so many slots. A host that occurs several times has as many slots as lines, as in Open
+    /// MPI.
     pub(crate) fn use_slots(&mut self, slots: u32) {
         self.slots = Some(slots);
-        for host in self.job.layout.hosts.get_mut().into_iter().flatten() {
-            host.ncpus = host.ncpus.or(Some(slots));
+        let Some(hosts) = self.job.layout.hosts.get_mut() else { return };
+        let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+        for host in &*hosts {
+            *counts.entry(host.host.clone()).or_default() += 1;
+        }
+        for host in hosts {
+            let is_repeated = counts.get(&host.host).is_some_and(|&count| count > 1);
+            host.ncpus = host.ncpus.or(Some(if is_repeated { 1 } else { slots }));
         }
     }
 
@@ -499,6 +505,7 @@ impl<'a> Argsets<'a> {
             niceness: self.caller.niceness,
             allow_alone: self.job.allow_alone,
             no_pmix: self.job.no_pmix,
+            unique_names: self.job.unique_names,
             record: self
                 .job
                 .reports
@@ -518,15 +525,6 @@ impl<'a> Argsets<'a> {
         }
     }
 
-    /// The directory in which the job's own directory is made.
-    fn tmpdir(&self) -> Bytes {
-        let option = self.job.tmpdir.get().map(|dir| dir.as_os_str().as_bytes());
-        match option.or(self.caller.variable(b"TMPDIR")) {
-            None | Some(b"") => b"/tmp".to_vec(),
-            Some(dir) => absolute(&self.caller.directory, OsStr::from_bytes(dir)),
-        }
-    }
-
     /// Keeps the lines of a rank file that the job uses, and checks them.
     fn keep_used_lines(
         &self,
@@ -534,37 +532,20 @@ impl<'a> Argsets<'a> {
         chosen: &mut Vec<HostEntry>,
         cpus: &mut Vec<CpuChoice>,
     ) -> Result<(), Usage> {
-        let Some(used) = self.job.layout.ranks_of_file(size)? else { return Ok(()) };
+        let layout = &self.job.layout;
+        let Some(used) = layout.ranks_of_file(size)? else { return Ok(()) };
         chosen.truncate(used);
         cpus.truncate(used);
-        self.check_hosts_of_programs(argsets, chosen)
+        chosen::check_hosts_of_programs(layout.choice()?.unwrap_or_default(), argsets, chosen)
     }
 
-    /// Checks that the hosts of ranks are among those of their programs, if several programs have their own.
-    fn check_hosts_of_programs(
-        &self,
-        argsets: &[Argset],
-        chosen: &[HostEntry],
-    ) -> Result<(), Usage> {
-        let mut ranks = (0..).zip(chosen);
-        for argset in argsets.iter().filter(|_| argsets.len() > 1) {
-            let own = argset.hosts.as_ref();
-            let own: Option<BTreeSet<&str>> =
-                own.map(|hosts| hosts.iter().map(|host| host.name.as_str()).collect());
-            let is_other =
-                |host: &str| own.as_ref().is_some_and(|own| !own.is_empty() && !own.contains(host));
-            for (rank, entry) in ranks.by_ref().take(argset.size as usize) {
-                if is_other(&entry.host) {
-                    let by = self.job.layout.choice()?.unwrap_or_default();
-                    let text = format!(
-                        "{by}: rank {rank} is on {}, which is no host of its program",
-                        entry.host
-                    );
-                    return Err(Usage::syntax(text));
-                }
-            }
+    /// The directory in which the job's own directory is made.
+    fn tmpdir(&self) -> Bytes {
+        let option = self.job.tmpdir.get().map(|dir| dir.as_os_str().as_bytes());
+        match option.or(self.caller.variable(b"TMPDIR")) {
+            None | Some(b"") => b"/tmp".to_vec(),
+            Some(dir) => absolute(&self.caller.directory, OsStr::from_bytes(dir)),
         }
-        Ok(())
     }
 
     /// The specification of one program; `most` is its number of processes without `-n`.
@@ -600,7 +581,7 @@ impl<'a> Argsets<'a> {
             change.apply(&mut limits).map_err(|e| Usage::new(format!("{by}: {e}")))?;
         }
         Ok(Argset {
-            size: size(own, all, most)?,
+            size: own.size(all, most)?,
             program: name.clone().into_vec(),
             args: arguments(args, substitute)?,
             substitute,
@@ -612,63 +593,6 @@ impl<'a> Argsets<'a> {
             hosts: own.hosts.or(&all.hosts).get().map(|entries| hosts::choices(entries)),
             pty: (own.pty || all.pty).then(caller.terminal),
         })
-    }
-}
-
-/// The options of one program, or the defaults for all programs.
-#[derive(Debug, Default)]
-struct Local {
-    processes: Once<u32>,
-    hosts: Once<Vec<HostEntry>>,
-    soft: Once<Soft>,
-    directory: Once<PathBuf>,
-    path: Once<OsString>,
-    umask: Once<u32>,
-    pty: bool,
-    limits: Vec<(LimitChange, String)>,
-    environment: Choice,
-    substitute: bool,
-}
-
-impl Local {
-    fn note(&mut self, setting: &Setting) -> Result<(), Usage> {
-        match setting.opt.key {
-            Key::Host => self.hosts.set(hosts::list(setting)?, setting),
-            Key::Processes => self.processes.set(processes(setting)?, setting),
-            Key::Soft => {
-                let soft = setting.text()?.parse().map_err(|e| setting.error(e))?;
-                self.soft.set(soft, setting)
-            }
-            Key::Directory => self.directory.set(setting.nonempty()?.into(), setting),
-            Key::Path => self.path.set(setting.nonempty()?.into(), setting),
-            Key::Umask => self.umask.set(umask(setting)?, setting),
-            Key::Architecture => architecture::check(setting),
-            Key::Pty => {
-                self.pty = true;
-                Ok(())
-            }
-            Key::Limit => {
-                let change: LimitChange = setting.text()?.parse().map_err(|e| setting.error(e))?;
-                let other = self.limits.iter().find(|(c, _)| c.same_resource(&change));
-                if let Some((_, by)) = other.filter(|(c, _)| *c != change) {
-                    let text = format!("{by} and {setting} contradict each other");
-                    return Err(Usage::syntax(text));
-                }
-                self.limits.push((change, setting.to_string()));
-                Ok(())
-            }
-            Key::Substitute => {
-                self.substitute = true;
-                Ok(())
-            }
-            Key::EnvSet
-            | Key::EnvList
-            | Key::EnvAll
-            | Key::EnvNone
-            | Key::EnvExport
-            | Key::InitialErrorHandler => self.environment.note(setting),
-            _ => Ok(()),
-        }
     }
 }
 
@@ -686,20 +610,6 @@ impl Environments {
             self.distinct.len() - 1
         });
         u32::try_from(at).unwrap_or(u32::MAX)
-    }
-}
-
-/// The number of processes of a program; `most` without an option.
-fn size(own: &Local, all: &Local, most: u32) -> Result<u32, Usage> {
-    let most = own.processes.or(&all.processes).get().copied().unwrap_or(most);
-    let soft = own.soft.or(&all.soft);
-    match soft.get().map(|s| s.largest_up_to(most)) {
-        None => Ok(most),
-        Some(Some(size)) => Ok(size),
-        Some(None) => {
-            let text = format!("{} allows no number of processes from 1 to {most}", soft.by());
-            Err(Usage::syntax(text))
-        }
     }
 }
 
@@ -731,28 +641,6 @@ fn search(caller: &Caller, path: Option<&OsString>, variables: &Variables) -> By
             dirs.push(inherited);
             dirs.join(&b':')
         }
-    }
-}
-
-/// Parses a mask: octal with a leading 0, hexadecimal with 0x. A number of several digits without
-/// prefix is refused. MPD read it as decimal, but shells read it as octal, and a wrong mask exposes
-/// files to other users.
-fn umask(setting: &Setting) -> Result<u32, Usage> {
-    let text = setting.text()?;
-    let lower = text.to_ascii_lowercase();
-    let (digits, radix) = match (lower.strip_prefix("0x"), lower.strip_prefix("0o")) {
-        (Some(digits), _) => (digits, 16),
-        (None, Some(digits)) => (digits, 8),
-        (None, None) => (lower.as_str(), 8),
-    };
-    let bare = radix == 8 && digits.len() > 1 && !lower.starts_with('0');
-    if bare && digits.bytes().all(|b| b.is_ascii_digit()) {
-        let text = format!("write 0{text} if it is octal, as in a shell, or 0x... for hexadecimal");
-        return Err(setting.error(text));
-    }
-    match u32::from_str_radix(digits, radix) {
-        Ok(mask) if mask <= 0o777 && digits.bytes().all(|b| b.is_ascii_hexdigit()) => Ok(mask),
-        _ => Err(setting.error("it must be a mask from 0 to 0777, like 022 or 0x12")),
     }
 }
 

@@ -1,8 +1,11 @@
 //! Hosts that the user chooses by number: in a rank file, or by `-pick` and LAM's notation. The numbers count the hosts
 //! that options name, else those of the batch system, else those of the ring.
 
+use std::collections::BTreeSet;
+
 use mpd_placement::hosts::HostEntry;
 use mpd_placement::rank_file::{RankHost, RankLine};
+use mpd_wire::job::Argset;
 
 use crate::usage::Usage;
 
@@ -97,6 +100,32 @@ pub(crate) fn of_ranks(
         }),
     };
     ranks.iter().enumerate().map(host).collect()
+}
+
+/// Checks that the hosts of the ranks of a file are among those of their programs, if several programs have their own. `by` is
+/// the option.
+pub(crate) fn check_hosts_of_programs(
+    by: &str,
+    argsets: &[Argset],
+    of_ranks: &[HostEntry],
+) -> Result<(), Usage> {
+    let mut ranks = (0..).zip(of_ranks);
+    for argset in argsets.iter().filter(|_| argsets.len() > 1) {
+        let own = argset.hosts.as_ref();
+        let own: Option<BTreeSet<&str>> =
+            own.map(|hosts| hosts.iter().map(|host| host.name.as_str()).collect());
+        let is_other =
+            |host: &str| own.as_ref().is_some_and(|own| !own.is_empty() && !own.contains(host));
+        for (rank, entry) in ranks.by_ref().take(argset.size as usize) {
+            if is_other(&entry.host) {
+                let host = &entry.host;
+                let text =
+                    format!("{by}: rank {rank} is on {host}, which is no host of its program");
+                return Err(Usage::syntax(text));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn single(host: &HostEntry) -> HostEntry {

@@ -78,6 +78,7 @@ pub struct JobOptions {
     timeout: Once<Option<Duration>>,
     pub(crate) tools: Tools,
     pub(crate) tmpdir: Once<PathBuf>,
+    pub(crate) unique_names: bool,
     pub(crate) universe: Once<Universe>,
 }
 
@@ -102,6 +103,7 @@ impl JobOptions {
                 self.stdin.ranks.set(ranks, setting)?;
             }
             Key::StdinSwitch => self.stdin.switch = true,
+            Key::UniqueNames => self.unique_names = true,
             Key::Timeout => {
                 let limit = timeout(setting.text()?).map_err(|e| setting.error(e))?;
                 self.timeout.set(limit, setting)?;

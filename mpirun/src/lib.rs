@@ -43,6 +43,7 @@ mod layout;
 pub mod limits;
 mod link;
 pub mod linked;
+mod local;
 pub mod messages;
 mod mixture;
 pub mod mpir;

@@ -99,6 +99,8 @@ pub enum Key {
     Limit,
     /// `-memory-alloc-kinds`.
     MemoryKinds,
+    /// `-unique-names`: a publisher of a taken name gets another one.
+    UniqueNames,
     /// `-no-pmix`: managers listen at no port for PMIx clients.
     NoPmix,
     /// `-map-by`: parts of a host in turn.
@@ -387,6 +389,9 @@ pub static OPTIONS: &[Opt] = {
          mpi_errors_return; Open MPI 5 obeys it, MPICH and Intel MPI have no such setting").of(Argset),
     opt(Programs, Key::NoPmix, &["no-pmix"], &[],
         "open no port for PMIx clients; programs of Open MPI need it"),
+    opt(Programs, Key::UniqueNames, &["unique-names", "unique"], &[],
+        "if a rank publishes a name that another job has, publish NAME-2, NAME-3, … in its place; standard error and \
+         mpdnames show the name"),
     opt(Programs, Key::MemoryKinds, &["memory-alloc-kinds"], &["LIST"],
         "the kinds of memory that the job wants to use with MPI, like mpi,system,cuda:device; MPICH 5 obeys \
          it, older MPI libraries do not know it"),

@@ -471,7 +471,10 @@ impl Daemon {
             return membership.serve(self.poll.registry(), now, demand);
         }
         match demand {
-            Demand::Name(request) => self.peers.send_to_manager(self.names.serve(now, request)),
+            Demand::Name(request) => {
+                let messages = self.names.serve(now, request);
+                messages.into_iter().for_each(|message| self.peers.send_to_manager(message));
+            }
             Demand::Spawn(spawn) => self.report_all(spawns::answers(self.jobs.name(), spawn)),
             Demand::Meeting(request) => {
                 self.peers.send_to_manager(request.answered(MeetingAnswer::Gone));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::{ManagerOrder, NameAnswer, NameOperation};
-use mpd_wire::names::{Claim, Hold, Lock, MAX_CLAIMS, NameKey, TOO_MANY_OF_JOB};
+use mpd_wire::names::{Claim, Hold, Lock, MAX_CLAIMS, NameKey, Refusal, TOO_MANY_OF_JOB};
 
 use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::throttle::Throttle;
@@ -41,25 +41,19 @@ pub(super) fn lock(key: Option<&NameKey>) -> Result<Option<Lock>, String> {
 pub(super) struct Refusals(Throttle);
 
 impl Refusals {
-    /// Whether a claim is refused to `job`, since its key is missing or wrong; logs that.
-    pub(super) fn refuses(
+    /// The refusal of a claim to `job`, if its key is missing or wrong; logs that.
+    pub(super) fn refusal(
         &mut self,
         now: Time,
         claim: &Claim,
         (job, key): (&JobId, Option<&NameKey>),
-    ) -> bool {
-        let refused = !claim.opens_with(key);
-        if refused {
-            let why = match (&claim.lock, key) {
-                (Some(_), None) => "without its key",
-                (Some(_), Some(_)) => "with a wrong key",
-                (None, _) => "with a key, and it has none",
-            };
-            let Claim { name, job: owner, .. } = claim;
-            let text = format_args!("job {job} asks for the name {name:?} of job {owner} {why}");
-            self.0.warn(now, text);
-        }
-        refused
+    ) -> Option<Refusal> {
+        let refusal = Refusal::of(claim, job, key)?;
+        let Claim { name, job: owner, .. } = claim;
+        let why = refusal.fault;
+        let text = format_args!("job {job} asks for the name {name:?} of job {owner} {why}");
+        self.0.warn(now, text);
+        Some(refusal)
     }
 }
 
@@ -68,13 +62,17 @@ impl Refusals {
 pub(super) struct Names {
     claims: BTreeMap<String, Claim>,
     refusals: Refusals,
+    /// Messages to publishers about refused requests.
+    refused: Vec<ManagerMessage>,
 }
 
 impl Names {
-    /// Serves a request.
-    pub(super) fn serve(&mut self, now: Time, request: NameRequest) -> ManagerMessage {
+    /// Serves a request: the messages to managers.
+    pub(super) fn serve(&mut self, now: Time, request: NameRequest) -> Vec<ManagerMessage> {
         let answer = self.answer(now, &request.job, &request.operation);
-        request.answered(answer)
+        let mut messages = std::mem::take(&mut self.refused);
+        messages.push(request.answered(answer));
+        messages
     }
 
     fn answer(&mut self, now: Time, job: &JobId, operation: &NameOperation) -> NameAnswer {
@@ -104,7 +102,12 @@ impl Names {
 
     fn find(&mut self, now: Time, job: &JobId, name: &str, key: Option<&NameKey>) -> Option<Claim> {
         let claim = self.claims.get(name)?;
-        (!self.refusals.refuses(now, claim, (job, key))).then(|| claim.clone())
+        let Some(refusal) = self.refusals.refusal(now, claim, (job, key)) else {
+            return Some(claim.clone());
+        };
+        let order = ManagerOrder::NameRefused(refusal);
+        self.refused.push(ManagerMessage::new(claim.job.clone(), order));
+        None
     }
 
     fn publish(&mut self, claim: Claim) -> NameAnswer {
@@ -176,6 +179,7 @@ mod tests {
             assert_eq!(answer(&mut names, &lookup(wrong.clone())), NameAnswer::Unknown);
             assert_eq!(answer(&mut names, &unpublish(wrong)), NameAnswer::Unknown);
         }
+        assert_eq!(names.refused.len(), 4, "its publisher is informed of each");
         assert_eq!(answer(&mut names, &lookup(key(b"x"))), NameAnswer::Value("1".into()));
         assert_eq!(answer(&mut names, &unpublish(key(b"x"))), NameAnswer::Done);
         assert_eq!(answer(&mut names, &publish("3", None)), NameAnswer::Done);

@@ -43,6 +43,7 @@ impl Process {
             Event::Named(request, answer) => self.pmi.named(turn, request, answer),
             Event::Meeting(input) => self.pmi.meet(turn, input),
             Event::NameLost(name, to) => self.pmi.name_lost(turn, &name, to.as_ref()),
+            Event::NameRefused(refusal) => self.pmi.name_refused(turn, refusal),
 
             Event::Spawn(caller, wish) => self.spawns.ask(turn, machine, (caller, wish)),
             Event::WorldPiece(from, bytes) => self.spawns.take_piece(turn, machine, (from, bytes)),

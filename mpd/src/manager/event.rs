@@ -10,6 +10,7 @@ use mpd_wire::job::HostSlice;
 use mpd_wire::message::{
     Down, JobNews, ManagerReport, NameAnswer, Phase, Placing, Span, TreeKind, Up,
 };
+use mpd_wire::names::Refusal;
 use mpd_wire::{JobId, Rank, RankSet, Stream};
 use nix::unistd::Pid;
 
@@ -80,6 +81,8 @@ pub(super) enum Event {
     Meeting(mpd_meeting::Input),
     /// A name belongs to another job now, or was taken back by another job.
     NameLost(String, Option<JobId>),
+    /// Requests for a name that was published here were refused.
+    NameRefused(Refusal),
 
     // For `spawns`.
     /// A rank here requests further processes.

@@ -103,6 +103,7 @@ fn serve_daemon(means: &mut Means) -> Continue {
             | DaemonMessage::Placed(..)
             | DaemonMessage::Named(..)
             | DaemonMessage::NameLost(..)
+            | DaemonMessage::NameRefused(..)
             | DaemonMessage::Met(..)
             | DaemonMessage::Passed(..) => {}
         }

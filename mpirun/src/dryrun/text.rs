@@ -164,6 +164,7 @@ fn job_lines(
         ("ranks may leave", flag(spec.elastic)),
         ("ranks may run alone", flag(spec.allow_alone)),
         ("no PMIx", flag(spec.no_pmix)),
+        ("unique names", flag(spec.unique_names)),
         ("universe size", spec.universe_size.map(universe)),
         ("memory kinds", spec.memory_kinds.clone()),
         ("status file", exits.status_file.as_ref().map(path)),

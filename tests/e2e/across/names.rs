@@ -170,7 +170,7 @@ fn a_keyed_name_is_found_only_with_its_key_and_other_lookups_are_logged() {
     wait_until("it is unpublished", || job.stdout() == answered);
     wait_until("no host finds it", || look_up_as(&ring, 2, "my ocean#key=very deep") == NONE);
     fs::write(ring.suite.path("end"), "").expect("a file");
-    job.wait().code(0).quiet();
+    job.wait().code(0);
     for index in 1..=4 {
         let log = ring.log(index);
         assert!(
@@ -178,6 +178,66 @@ fn a_keyed_name_is_found_only_with_its_key_and_other_lookups_are_logged() {
             "{log}"
         );
     }
+    ring.only_daemons_are_left();
+}
+
+/// The lines of a publisher's standard error about refused requests, with the number of requests in each.
+fn refusals(lines: &str) -> Vec<usize> {
+    let count = |line: &str| {
+        let text = line.strip_prefix("mpirun: host d3: ").unwrap_or_else(|| panic!("{line}"));
+        assert!(text.contains("the name \"my ocean\"") && text.contains("a wrong key"), "{line}");
+        let first = text.split(' ').next().unwrap_or_default();
+        if first == "job" { 1 } else { first.parse().unwrap_or_else(|_| panic!("{line}")) }
+    };
+    lines.lines().map(count).collect()
+}
+
+#[test]
+fn a_publisher_reads_of_a_flood_of_wrong_keys_in_few_lines_that_count_each() {
+    const LOOKUPS: usize = 2_000;
+    let ring = ring();
+    let job = publisher_of(&ring, "my ocean#key=deep", &[]);
+    let begin = std::time::Instant::now();
+    let wrong = vec!["lookup_name service=my ocean#key=shallow"; LOOKUPS];
+    let floods = [1, 4].map(|index| say(&ring, index, "0", &wrong).start());
+    for flood in floods {
+        flood.wait().code(0).quiet().prints(&NONE.repeat(LOOKUPS));
+    }
+    // The right key opens the name as before.
+    assert_eq!(look_up_as(&ring, 2, "my ocean#key=deep"), FOUND);
+    wait_until("each is counted", || refusals(&job.stderr()).iter().sum::<usize>() == 2 * LOOKUPS);
+    let (lines, seconds) = (refusals(&job.stderr()).len() as u64, begin.elapsed().as_secs());
+    assert!(lines <= seconds + 2, "{lines} lines in {seconds} s");
+    stop(&ring);
+    job.wait().code(0);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_publisher_with_unique_names_gets_another_name_and_the_user_reads_it() {
+    let ring = ring();
+    let job = publisher_of(&ring, "my ocean#key=deep", &[]);
+    let end = format!("until={}", ring.suite.path("end").display());
+    let lines = [
+        "publish_name service=my ocean#key=deep port=second",
+        &end,
+        "unpublish_name service=my ocean#key=deep",
+    ];
+    let program = ring.suite.program("t-pmi");
+    let run = ring.mpirun(4, &["-unique-names", "-n", "1", &program, "say", "0"]);
+    let second = run.args(lines).deadline(60).start();
+    wait_until("a second name", || second.stdout() == DONE);
+    let told = "mpirun: host d4: the name \"my ocean\" is taken, so \"my ocean-2\" was published\n";
+    wait_until("the user reads it", || second.stderr() == told);
+    assert!(listed(&ring, 1).contains("\"my ocean-2\" "), "{}", listed(&ring, 1));
+    let found = "cmd=lookup_result rc=0 msg=success port=second\n";
+    assert_eq!(look_up_as(&ring, 2, "my ocean-2#key=deep"), found);
+    assert_eq!(look_up_as(&ring, 2, "my ocean#key=deep"), FOUND);
+    fs::write(ring.suite.path("end"), "").expect("a file");
+    second.wait().code(0).prints(&format!("{DONE}{TAKEN_BACK}"));
+    wait_until("it is gone", || !listed(&ring, 1).contains("my ocean-2"));
+    stop(&ring);
+    job.wait().code(0).quiet();
     ring.only_daemons_are_left();
 }
 
@@ -189,7 +249,7 @@ fn a_lookup_with_a_key_does_not_find_a_name_without_a_key() {
     assert!(ring.log(4).contains("with a key, and it has none"), "{}", ring.log(4));
     assert_eq!(look_up(&ring, 4), FOUND);
     stop(&ring);
-    job.wait().code(0).quiet();
+    job.wait().code(0).says(&["host d3", "@d4 asked", "my ocean", "with a key, and it has none"]);
     ring.only_daemons_are_left();
 }
 
@@ -203,7 +263,7 @@ fn a_keyed_name_stays_keyed_after_its_daemon_is_restarted() {
     wait_until("it is there again", || look_up_as(&ring, 1, "my ocean#key=deep") == FOUND);
     assert_eq!(look_up(&ring, 1), NONE);
     stop(&ring);
-    job.wait().code(0).quiet();
+    job.wait().code(0).says(&["@d1 asked", "my ocean", "without its key"]);
     ring.only_daemons_are_left();
 }
 
@@ -338,6 +398,26 @@ fn separately_started_mpi_programs_connect_through_a_published_name() {
                     library.name
                 );
             }
+        }
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
+fn a_refused_lookup_takes_no_accept_from_an_mpi_program() {
+    for library in libraries_with_ports() {
+        let ring = ring();
+        let meet = |index: usize, how: &str| {
+            let run = ring.mpirun(index, &["-n", "2"]).arg(library.program("meet"));
+            let run = library.dress_for_ports(run.args([how, "a place#key=and a key"]));
+            run.env("MPIR_CVAR_NOLOCAL", "1").deadline(120).start()
+        };
+        let server = meet(1, "publish");
+        wait_until("the server accepts", || listed(&ring, 4).contains("a place"));
+        assert_eq!(look_up_as(&ring, 4, "a place#key=a wrong one"), NONE);
+        wait_until("its user knows", || server.stderr().contains("with a wrong key"));
+        for job in [meet(4, "lookup"), server] {
+            assert_eq!(job.wait().code(0).out(), "meet: 4 together\n", "{}", library.name);
         }
         ring.only_daemons_are_left();
     }

@@ -17,7 +17,7 @@ use crate::job::spawn::{SpawnOptions, SpawnPolicy};
 use crate::job::spec::{AbortScope, Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
 
 /// Format number, the first byte of every encoded specification.
-const VERSION: u8 = 16;
+const VERSION: u8 = 17;
 
 impl JobSpec {
     /// The specification as bytes.
@@ -40,6 +40,7 @@ impl JobSpec {
         w.flag(self.on_failure == OnFailure::Continue);
         w.choice(&AbortScope::ALL, self.abort_scope);
         w.flag(self.elastic);
+        w.flag(self.unique_names);
         w.u64(self.timeout.map_or(0, |t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)));
         w.u64(self.universe_size.map_or(u64::MAX, u64::from));
         w.option(self.memory_kinds.as_ref().map(|kinds| kinds.as_bytes()));
@@ -90,7 +91,7 @@ impl JobSpec {
         let output = OutputSpec::decode(&mut r)?;
         let on_failure = if r.flag()? { OnFailure::Continue } else { OnFailure::End };
         let abort_scope = r.choice(&AbortScope::ALL)?;
-        let elastic = r.flag()?;
+        let [elastic, unique_names] = [r.flag()?, r.flag()?];
         let timeout = Some(r.u64()?).filter(|&ms| ms != 0).map(Duration::from_millis);
         let universe_size = match r.u64()? {
             u64::MAX => None,
@@ -130,6 +131,7 @@ impl JobSpec {
             on_failure,
             abort_scope,
             elastic,
+            unique_names,
             timeout,
             universe_size,
             memory_kinds,
@@ -431,6 +433,7 @@ mod tests {
             on_failure: OnFailure::Continue,
             abort_scope: AbortScope::Connected,
             elastic: true,
+            unique_names: true,
             timeout: Some(Duration::from_secs(3)),
             universe_size: Some(12),
             memory_kinds: Some("mpi,system".into()),

@@ -35,6 +35,8 @@ pub struct JobSpec {
     pub on_failure: OnFailure,
     /// Whether a rank may end with 0 at any time, which is then no failure.
     pub elastic: bool,
+    /// Whether a rank that publishes a taken name gets another name.
+    pub unique_names: bool,
     /// Whether the failure of a connected job ends this one.
     pub abort_scope: AbortScope,
     /// How long the job may run.

@@ -11,7 +11,7 @@ use crate::message::meeting::{MeetingAnswer, MeetingOperation};
 use crate::message::order::Launch;
 use crate::message::ring::Payload;
 use crate::message::trace::Span;
-use crate::names::{Hold, NameKey};
+use crate::names::{Hold, NameKey, Refusal};
 use crate::{DaemonName, Instance, JobId, Rank, RankSet};
 
 /// First message on a connection to the daemon's Unix socket.
@@ -134,6 +134,8 @@ pub enum ManagerOrder {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<JobId>,
     },
+    /// Requests for a name that this job published here were refused.
+    NameRefused(Refusal),
     /// The hosts of spawned processes: the answer to [`ManagerReport::Place`]. For the root
     /// manager.
     Placed {

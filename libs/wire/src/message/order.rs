@@ -8,6 +8,7 @@ use crate::message::events::EventPage;
 use crate::message::jobs::{JobPart, JobRef, MAX_RUNS};
 use crate::message::ring::Payload;
 use crate::message::top::{HostUse, RunUse};
+use crate::names::Refusal;
 use crate::{DaemonName, JobId, MAX_MEMBERS, RankSet};
 
 /// An order. Each member acts on it once.
@@ -125,6 +126,8 @@ pub enum RingOrder {
         /// Its value: a later name stays.
         value: String,
     },
+    /// The member that has published a name informs its job of refused requests.
+    NameRefused(Refusal),
 }
 
 /// A job, as sent to its hosts. The specification may be large and holds the user's environment.

@@ -6,11 +6,13 @@
 
 mod lock;
 mod of_pmix;
+mod refusal;
 
 use serde::{Deserialize, Serialize};
 
 pub use lock::{Lock, NameKey, SALT};
 pub use of_pmix::{Content, PmixValue, scoped_name, split_name};
+pub use refusal::{KeyFault, Refusal};
 
 use crate::digest::Fnv;
 use crate::{DaemonName, Instance, JobId};

@@ -78,6 +78,7 @@ const fn is_question(order: &RingOrder) -> bool {
             | RingOrder::FindJob { .. }
             | RingOrder::PassToJob { .. }
             | RingOrder::TakeBack { .. }
+            | RingOrder::NameRefused(_)
     )
 }
 
@@ -106,6 +107,7 @@ fn describe(order: &RingOrder) -> String {
             format!("pass {payload:?} of job {from} to job {to}")
         }
         RingOrder::TakeBack { name, .. } => format!("take the name {name:?} back"),
+        RingOrder::NameRefused(refusal) => format!("hear that {refusal}"),
         RingOrder::SwitchStdin { job, ranks } => format!("input of job {job} to ranks {ranks}"),
     }
 }

@@ -211,6 +211,7 @@ impl Membership {
             self.followers.next_deadline(self.stay.has_entered()),
             self.kept_events.next_deadline(),
             self.journal.next_deadline(),
+            self.naming.next_deadline(),
             self.stay.next_deadline(),
         ]
         .into_iter()

@@ -6,12 +6,13 @@ use mpd_machine::Time;
 use mpd_ring::{Input, Publication, RequestId, Ring, UNPUBLISHED};
 use mpd_wire::JobId;
 use mpd_wire::message::{ManagerOrder, NameAnswer, NameOperation, RingOrder};
-use mpd_wire::names::{Claim, Hold, NameKey};
+use mpd_wire::names::{Claim, Hold, NameKey, Refusal};
 
 use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::membership::effect::Effect;
 use crate::daemon::membership::request::{Numbers, Requester, payload_of};
 use crate::daemon::names::{NameRequest, Refusals, lock};
+use crate::refused_names::RefusedNames;
 
 /// Requests under way, and jobs whose names are removed at their end.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(super) struct Naming {
     leaving: BTreeMap<RequestId, (NameRequest, Claim)>,
     publishers: BTreeSet<JobId>,
     refusals: Refusals,
+    /// Refusals of which the publishers are not informed yet.
+    refused: RefusedNames,
 }
 
 impl Naming {
@@ -36,6 +39,7 @@ impl Naming {
             leaving: BTreeMap::new(),
             publishers: BTreeSet::new(),
             refusals: Refusals::default(),
+            refused: RefusedNames::default(),
         }
     }
 
@@ -63,7 +67,34 @@ impl Naming {
         // Their managers wait for no answer.
         self.leaving.retain(|_, (request, _)| is_running(&request.job));
         effects.extend(self.forget_publishers(is_running));
+        effects.extend(self.inform_publishers(now, ring));
         effects
+    }
+
+    /// When [`Naming::serve`] is due without a request.
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        self.refused.next_deadline()
+    }
+
+    /// Whether a request for this claim is refused, since its key is missing or wrong. Its publisher will be informed.
+    fn refuses(&mut self, now: Time, claim: &Claim, job: &JobId, key: Option<&NameKey>) -> bool {
+        let refusal = self.refusals.refusal(now, claim, (job, key));
+        let is_refused = refusal.is_some();
+        refusal.into_iter().for_each(|refusal| self.refused.note(now, refusal));
+        is_refused
+    }
+
+    /// The messages about refused requests that are due, each to the member that has published the name.
+    fn inform_publishers(&mut self, now: Time, ring: &Ring) -> Vec<Effect> {
+        let mut inform = |refusal: Refusal| {
+            let (owner, _) = ring.lookup(&refusal.name)?;
+            if owner == ring.name() {
+                return inform(ring, refusal);
+            }
+            let order = payload_of(&RingOrder::NameRefused(refusal));
+            Some(Effect::Post(Input::Send(self.numbers.next(), owner.clone(), order)))
+        };
+        self.refused.due(now).into_iter().filter_map(&mut inform).collect()
     }
 
     fn serve_one(&mut self, now: Time, ring: &Ring, entered: bool, request: NameRequest) -> Effect {
@@ -71,9 +102,7 @@ impl Naming {
             NameOperation::Lookup { name, key } => {
                 let claim = ring.lookup(name).map(|(_, claim)| claim);
                 let answer = match claim {
-                    Some(claim)
-                        if self.refusals.refuses(now, claim, (&request.job, key.as_ref())) =>
-                    {
+                    Some(claim) if self.refuses(now, claim, &request.job, key.as_ref()) => {
                         NameAnswer::Unknown
                     }
                     Some(claim) => NameAnswer::Value(claim.value.clone()),
@@ -97,8 +126,8 @@ impl Naming {
                     return self.ask_owner(request, claim);
                 }
                 if let Some((_, claim)) = ring.lookup(&name).filter(|(_, c)| c.job == job) {
-                    // Only for the log: the ring itself checks the key.
-                    self.refusals.refuses(now, claim, (&job, key.as_ref()));
+                    // Only for the log and the publisher: the ring itself checks the key.
+                    self.refuses(now, claim, &job, key.as_ref());
                 }
                 self.ask(request, |request| Input::Unpublish { request, name, job, key })
             }
@@ -195,6 +224,13 @@ fn elsewhere(ring: &Ring, name: &str, (job, key): (&JobId, Option<&NameKey>)) ->
     let (owner, claim) = ring.lookup(name)?;
     let is_open = claim.hold != Hold::Job && claim.lock.is_none();
     (owner != ring.name() && is_open && claim.may_be_taken_back(job, key)).then(|| claim.clone())
+}
+
+/// The message for the job of this host that has published a name, about refused requests.
+pub(super) fn inform(ring: &Ring, refusal: Refusal) -> Option<Effect> {
+    let (owner, claim) = ring.lookup(&refusal.name)?;
+    let order = ManagerOrder::NameRefused(refusal);
+    (owner == ring.name()).then(|| Effect::Report(ManagerMessage::new(claim.job.clone(), order)))
 }
 
 /// The message for another job of this host whose name is being taken back.

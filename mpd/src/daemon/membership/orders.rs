@@ -3,6 +3,7 @@
 use mpd_io::usage;
 use mpd_machine::Time;
 use mpd_ring::{Input, Sender};
+use mpd_wire::JobId;
 use mpd_wire::frame;
 use mpd_wire::message::{
     HostUse, JobRef, Launch, ManagerOrder, OrderAnswer, Payload, RingOrder, ScatterId,
@@ -11,7 +12,7 @@ use mpd_wire::message::{
 use crate::daemon::jobs::Jobs;
 use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::membership::effect::Farewell;
-use crate::daemon::membership::{Membership, Turn, launch, meetings};
+use crate::daemon::membership::{Membership, Turn, launch, meetings, names};
 
 impl Membership {
     /// Carries out an order that arrived by scatter. Returns the answer; `None`: it follows.
@@ -124,13 +125,9 @@ impl Membership {
             | RingOrder::Slots(_) => {
                 return OrderAnswer::Unknown;
             }
-            RingOrder::TakeBack { name, job, value } => {
-                let ring = self.pump.machine();
-                let effect = self.naming.take_back(ring, (&name, &job, &value));
-                if effect.is_some() {
-                    let order = ManagerOrder::NameLost { name, to: None };
-                    self.manager_messages.push_back(ManagerMessage::new(job, order));
-                }
+            RingOrder::TakeBack { name, job, value } => self.take_back(turn, name, job, &value),
+            RingOrder::NameRefused(refusal) => {
+                let effect = names::inform(self.pump.machine(), refusal);
                 self.route_all(turn.registry, turn.now, effect);
             }
             RingOrder::Launch(launch) => return self.launch(turn.jobs, &launch, turn.now),
@@ -142,6 +139,16 @@ impl Membership {
             }
         }
         OrderAnswer::Done
+    }
+
+    /// A job of another member takes a name back that a job here has published.
+    fn take_back(&mut self, turn: &Turn<'_>, name: String, job: JobId, value: &str) {
+        let effect = self.naming.take_back(self.pump.machine(), (&name, &job, value));
+        if effect.is_some() {
+            let order = ManagerOrder::NameLost { name, to: None };
+            self.manager_messages.push_back(ManagerMessage::new(job, order));
+        }
+        self.route_all(turn.registry, turn.now, effect);
     }
 
     /// Returns the usage of this host and its ranks. The managers count output for the next request.

@@ -13,7 +13,7 @@ use mpd_wire::message::{
     Answer, ConsoleReply, Launch, ManagerOrder, NameAnswer, NameOperation, OrderAnswer, RingOrder,
     RingRequest,
 };
-use mpd_wire::names::{Claim, Hold};
+use mpd_wire::names::{Claim, Hold, Lock, NameKey, SALT};
 use mpd_wire::{Address, DaemonName, RankSet, Record, Standing, frame};
 
 use super::consoles::Consoles;
@@ -272,6 +272,43 @@ fn a_name_that_another_job_takes_back_is_the_one_with_that_value_and_its_job_lea
         panic!("{effects:?}")
     };
     assert_eq!(message.order, lost);
+}
+
+#[test]
+fn the_publisher_of_a_name_is_informed_of_refused_keys_once_a_second() {
+    let (mut naming, mut ring) = (Naming::new(), ring());
+    while ring.poll_output().is_some() {}
+    let (name, value, job) = ("a".to_owned(), "1".into(), "1@h1".parse().unwrap());
+    let lock = Some(Lock::new([7; SALT], &NameKey::new("a", b"deep")));
+    let claim = Claim { name, value, job, lock, hold: Hold::Job };
+    ring.handle(NOW, Input::Publish { request: RequestId(1), claim });
+    while ring.poll_output().is_some() {}
+    let mut told = |now, lookups| {
+        for request in 0..lookups {
+            let operation = NameOperation::Lookup { name: "a".into(), key: None };
+            naming.request(NameRequest { job: "2@h1".parse().unwrap(), request, operation });
+        }
+        let effects = naming.serve(now, &ring, true, |_| true);
+        let orders = effects.into_iter().map(|effect| match effect {
+            Effect::Report(message) => message.order,
+            other => panic!("{other:?}"),
+        });
+        let all: Vec<ManagerOrder> = orders.collect();
+        let unknown = |order: &&ManagerOrder| {
+            matches!(order, ManagerOrder::Named { answer: NameAnswer::Unknown, .. })
+        };
+        assert_eq!(all.iter().filter(unknown).count(), lookups as usize, "no port is given");
+        let counts = all.into_iter().filter_map(|order| match order {
+            ManagerOrder::NameRefused(refusal) => Some(refusal.count),
+            _ => None,
+        });
+        (counts.collect::<Vec<_>>(), naming.next_deadline())
+    };
+    let later = NOW + Duration::from_secs(1);
+    assert_eq!(told(NOW, 1), (vec![1], Some(later)));
+    assert_eq!(told(NOW, 500), (vec![], Some(later)));
+    assert_eq!(told(later, 0), (vec![500], Some(later + Duration::from_secs(1))));
+    assert_eq!(told(later + Duration::from_secs(1), 0), (vec![], None));
 }
 
 #[test]

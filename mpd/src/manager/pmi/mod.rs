@@ -14,6 +14,7 @@
 mod attributes;
 mod connection;
 mod fences;
+mod fresh_name;
 mod libraries;
 mod names;
 pub(super) mod pmix;
@@ -28,12 +29,13 @@ use mpd_job::manager::Input;
 use mpd_machine::{Time, Timers};
 use mpd_wire::job::{Bytes, World as Numbers};
 use mpd_wire::message::{FenceGroup, ManagerReport, NameAnswer, NameOperation, Phase as Part};
-use mpd_wire::names::{Hold, NameKey};
+use mpd_wire::names::{Hold, NameKey, Refusal};
 use mpd_wire::{JobId, Rank};
 use pmi_proto::signal::is_for_programs;
 use pmi_proto::{Answer, Operation, Phase, ProtocolError, Service, Spawned, Ticket};
 
 use self::connection::{Connection, facts};
+use self::fresh_name::FreshName;
 use self::libraries::by_key_of_pmi;
 use self::names::{Asker, Names};
 use self::pmix::Pmix;
@@ -532,27 +534,29 @@ impl Pmi {
 
     /// Begins an operation on a name, or refuses it.
     fn begin_name(&mut self, turn: &mut Turn<'_>, caller: Caller, operation: Operation) {
+        let (now, asker) = (turn.now(), Asker::Pmi(caller));
         let begun = match operation {
-            Operation::Publish { service, value } => {
-                publication(service, value).map_err(|error| Answer::Published(Err(error)))
-            }
+            Operation::Publish { service, value } => publication(service, value)
+                .map(|(operation, fresh)| match turn.job.spec.unique_names {
+                    true => self.names.publish_fresh(now, asker, operation, fresh),
+                    false => self.names.ask(now, asker, operation),
+                })
+                .map_err(|error| Answer::Published(Err(error))),
             Operation::Lookup { service } => named(service)
-                .map(|(name, key)| lookup(name, key))
+                .map(|(name, words)| self.names.ask(now, asker, lookup(name, words.as_deref())))
                 .map_err(|error| Answer::Found(Err(error))),
             Operation::Unpublish { service } => named(service)
-                .map(|(name, key)| unpublish(name, key))
+                .map(|(name, words)| {
+                    let name = self.names.given(&name);
+                    self.names.ask(now, asker, unpublish(name, words.as_deref()));
+                })
                 .map_err(|error| Answer::Unpublished(Err(error))),
             _ => return,
         };
         match begun {
-            Ok(operation) => self.ask_for_name(turn, caller, operation),
+            Ok(()) => self.perform_names(turn),
             Err(refusal) => self.answer(caller, refusal),
         }
-    }
-
-    fn ask_for_name(&mut self, turn: &mut Turn<'_>, caller: Caller, operation: NameOperation) {
-        self.names.ask(turn.now(), Asker::Pmi(caller), operation);
-        self.perform_names(turn);
     }
 
     /// Handles an answer of the daemon about a name.
@@ -574,10 +578,27 @@ impl Pmi {
         self.perform_names(turn);
     }
 
+    /// Handles refused requests for a name that a rank here has published.
+    pub(super) fn name_refused(&mut self, turn: &mut Turn<'_>, refusal: Refusal) {
+        self.names.refused(turn.now(), refusal);
+        self.perform_names(turn);
+    }
+
     /// Sends the requests of PMIx clients about names.
     fn ask_for_names_of_pmix(&mut self, turn: &mut Turn<'_>) {
         while let Some((ticket, operation)) = self.pmix.next_name_request() {
-            self.names.ask(turn.now(), Asker::Pmix(ticket), operation);
+            let (now, asker) = (turn.now(), Asker::Pmix(ticket));
+            match (turn.job.spec.unique_names, operation) {
+                (true, operation @ NameOperation::Publish { .. }) => {
+                    let fresh = FreshName::new(operation.name(), None);
+                    self.names.publish_fresh(now, asker, operation, fresh);
+                }
+                (true, NameOperation::Unpublish { name, key }) => {
+                    let name = self.names.given(&name);
+                    self.names.ask(now, asker, NameOperation::Unpublish { name, key });
+                }
+                (_, operation) => self.names.ask(now, asker, operation),
+            }
             self.perform_names(turn);
         }
     }
@@ -626,25 +647,32 @@ impl Pmi {
     }
 }
 
-/// The name in a client's request and its key, or an error text for the client.
-fn named(service: Service) -> Result<(String, Option<NameKey>), &'static str> {
-    let (name, key_text) = service.split()?;
-    let name = text(name)?;
-    let key = key_text.map(|text| NameKey::new(&name, &text));
-    Ok((name, key))
+/// The name in a client's request and the text of its key, or an error text for the client.
+fn named(service: Service) -> Result<(String, Option<Vec<u8>>), &'static str> {
+    let (name, words) = service.split()?;
+    Ok((text(name)?, words))
 }
 
-const fn lookup(name: String, key: Option<NameKey>) -> NameOperation {
-    NameOperation::Lookup { name, key }
+fn key_of(name: &str, words: Option<&[u8]>) -> Option<NameKey> {
+    words.map(|words| NameKey::new(name, words))
 }
 
-const fn unpublish(name: String, key: Option<NameKey>) -> NameOperation {
-    NameOperation::Unpublish { name, key }
+fn lookup(name: String, words: Option<&[u8]>) -> NameOperation {
+    NameOperation::Lookup { key: key_of(&name, words), name }
 }
 
-fn publication(service: Service, value: Vec<u8>) -> Result<NameOperation, &'static str> {
-    let (name, key) = named(service)?;
-    Ok(NameOperation::Publish { name, value: text(value)?, key, hold: Hold::Job })
+fn unpublish(name: String, words: Option<&[u8]>) -> NameOperation {
+    NameOperation::Unpublish { key: key_of(&name, words), name }
+}
+
+fn publication(
+    service: Service,
+    value: Vec<u8>,
+) -> Result<(NameOperation, FreshName), &'static str> {
+    let (name, words) = named(service)?;
+    let key = key_of(&name, words.as_deref());
+    let fresh = FreshName::new(&name, words.as_deref());
+    Ok((NameOperation::Publish { name, value: text(value)?, key, hold: Hold::Job }, fresh))
 }
 
 /// Names and values are sent as text.

@@ -7,10 +7,12 @@ use std::time::Duration;
 use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::{NameAnswer, NameOperation};
-use mpd_wire::names::{Hold, NameKey};
+use mpd_wire::names::{Hold, NameKey, Refusal, split_name};
 
+use super::fresh_name::FreshName;
 use super::pmix::NameTicket;
 use crate::manager::caller::Caller;
+use crate::refused_names::RefusedNames;
 
 /// How long an answer may take, from this host's daemon or the next one, in a complete ring or one that is healing.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -24,6 +26,9 @@ pub(super) struct Names {
     asked: BTreeMap<u32, Asked>,
     last: u32,
     published: BTreeMap<String, Published>,
+    /// The names that ranks here have got in the place of wanted ones.
+    given: BTreeMap<String, String>,
+    refused: RefusedNames,
     pub(super) outputs: VecDeque<Output>,
 }
 
@@ -53,6 +58,8 @@ struct Asked {
     next: Time,
     /// Why the last attempt failed.
     problem: String,
+    /// The other names, if the name is taken and a rank publishes it with `-unique-names`.
+    fresh: Option<FreshName>,
 }
 
 /// The purpose of a request.
@@ -91,6 +98,7 @@ impl Names {
                 had = self.published.get(name).is_some_and(|found| found.key == *key);
                 if had {
                     self.published.remove(name);
+                    self.given.retain(|_, given| given != name);
                     self.asked.retain(|_, asked| {
                         asked.purpose != Purpose::Again || *asked.operation.name() != *name
                     });
@@ -101,12 +109,31 @@ impl Names {
         self.send(now, Purpose::Answer { caller, until: now + PATIENCE, had }, operation);
     }
 
+    /// Publishes the name of a rank, or a fresh one if it is taken.
+    pub(super) fn publish_fresh(
+        &mut self,
+        now: Time,
+        caller: Asker,
+        operation: NameOperation,
+        fresh: FreshName,
+    ) {
+        self.ask(now, caller, operation);
+        if let Some(asked) = self.asked.get_mut(&self.last) {
+            asked.fresh = Some(fresh);
+        }
+    }
+
+    /// The name that was given to a rank here which wanted this one, or the same name.
+    pub(super) fn given(&self, wanted: &str) -> String {
+        self.given.get(wanted).map_or(wanted, String::as_str).to_owned()
+    }
+
     fn send(&mut self, now: Time, purpose: Purpose, operation: NameOperation) {
         self.last = self.last.wrapping_add(1);
         self.outputs.push_back(Output::Ask(self.last, operation.clone()));
         let problem = "its daemon does not answer".to_owned();
         let next = now + PATIENCE;
-        self.asked.insert(self.last, Asked { purpose, operation, next, problem });
+        self.asked.insert(self.last, Asked { purpose, operation, next, problem, fresh: None });
     }
 
     /// Handles an answer of the daemon.
@@ -120,7 +147,15 @@ impl Names {
             };
             return;
         }
-        let Some(Asked { purpose, operation, .. }) = self.asked.remove(&request) else { return };
+        if answer == NameAnswer::Taken && self.try_next(request) {
+            return;
+        }
+        let Some(Asked { purpose, operation, fresh, .. }) = self.asked.remove(&request) else {
+            return;
+        };
+        if let (Some(fresh), NameAnswer::Done) = (fresh, &answer) {
+            self.note_given(&fresh, operation.name());
+        }
         if let (NameOperation::Publish { name, value, key, hold }, NameAnswer::Done) =
             (&operation, &answer)
         {
@@ -143,13 +178,51 @@ impl Names {
         }
     }
 
+    /// Has a rank with `-unique-names` try the next name, as the last one is taken.
+    fn try_next(&mut self, request: u32) -> bool {
+        let Some(asked) = self.asked.get_mut(&request) else { return false };
+        let Some((next, next_key)) = asked.fresh.as_mut().and_then(FreshName::next) else {
+            return false;
+        };
+        if let NameOperation::Publish { name, key, .. } = &mut asked.operation {
+            (*name, *key) = (next, next_key);
+        }
+        self.outputs.push_back(Output::Ask(request, asked.operation.clone()));
+        true
+    }
+
+    /// A rank has published this name.
+    fn note_given(&mut self, fresh: &FreshName, name: &str) {
+        let wanted = fresh.wanted();
+        if name == wanted {
+            return;
+        }
+        self.given.insert(wanted.to_owned(), name.to_owned());
+        let [(wanted, _), (name, _)] = [wanted, name].map(split_name);
+        let text = format!("the name {wanted:?} is taken, so {name:?} was published");
+        self.outputs.push_back(Output::Report(text));
+    }
+
     /// When [`Names::expire`] is due.
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.asked.values().map(|asked| asked.next).min()
+        let asked = self.asked.values().map(|asked| asked.next).min();
+        asked.into_iter().chain(self.refused.next_deadline()).min()
+    }
+
+    /// Handles refused requests of any job for a name that was published here.
+    pub(super) fn refused(&mut self, now: Time, refusal: Refusal) {
+        self.refused.note(now, refusal);
+        self.report_refused(now);
+    }
+
+    fn report_refused(&mut self, now: Time) {
+        let lines = self.refused.due(now);
+        self.outputs.extend(lines.iter().map(|refusal| Output::Report(refusal.to_string())));
     }
 
     /// Repeats requests that are due, or gives them up.
     pub(super) fn expire(&mut self, now: Time) {
+        self.report_refused(now);
         let due: Vec<u32> = (self.asked.iter().filter(|(_, asked)| asked.next <= now))
             .map(|(request, _)| *request)
             .collect();
@@ -206,6 +279,7 @@ impl Names {
     /// the name back.
     pub(super) fn lose(&mut self, name: &str, to: Option<&JobId>) {
         self.published.remove(name);
+        self.given.retain(|_, given| given != name);
         let Some(to) = to else { return };
         let text = format!("the name {name:?} belongs to job {to} now, not to this one");
         self.outputs.push_back(Output::Report(text));
@@ -327,6 +401,72 @@ mod tests {
         }
         names.repeat(at(1));
         assert!(outputs(&mut names).contains(&Output::Ask(6, operation)));
+    }
+
+    /// Names of a job with `-unique-names`, whose rank publishes `n`, which is taken.
+    fn clash() -> Names {
+        let mut names = Names::default();
+        names.publish_fresh(at(0), RANK, publish(), FreshName::new("n", None));
+        assert_eq!(outputs(&mut names), [Output::Ask(1, publish())]);
+        names.answered(at(0), 1, NameAnswer::Taken);
+        names
+    }
+
+    fn publish_as(name: &str) -> NameOperation {
+        NameOperation::Publish { name: name.into(), value: "v".into(), key: None, hold: Hold::Job }
+    }
+
+    #[test]
+    fn a_publisher_of_a_taken_name_gets_the_next_free_one_and_takes_it_back_by_the_wanted_one() {
+        let mut names = clash();
+        assert_eq!(outputs(&mut names), [Output::Ask(1, publish_as("n-2"))]);
+        names.answered(at(0), 1, NameAnswer::Taken);
+        assert_eq!(outputs(&mut names), [Output::Ask(1, publish_as("n-3"))]);
+        names.answered(at(0), 1, NameAnswer::Done);
+        let [Output::Report(text), Output::Answer(RANK, _, NameAnswer::Done)] =
+            &outputs(&mut names)[..]
+        else {
+            panic!("no answer")
+        };
+        assert_eq!(text, "the name \"n\" is taken, so \"n-3\" was published");
+        assert_eq!((names.given("n"), names.given("m")), ("n-3".to_owned(), "m".to_owned()));
+        names.repeat(at(1));
+        assert_eq!(outputs(&mut names), [Output::Ask(2, publish_as("n-3"))]);
+        names.ask(at(2), RANK, NameOperation::Unpublish { name: names.given("n"), key: None });
+        assert_eq!(names.given("n"), "n", "it is forgotten");
+    }
+
+    #[test]
+    fn a_publisher_finds_no_name_after_a_thousand_taken_ones() {
+        let mut names = clash();
+        for _ in 0..999 {
+            assert!(matches!(&outputs(&mut names)[..], [Output::Ask(1, _)]));
+            names.answered(at(0), 1, NameAnswer::Taken);
+        }
+        let all = outputs(&mut names);
+        assert!(matches!(&all[..], [Output::Answer(RANK, _, NameAnswer::Taken)]), "{all:?}");
+        assert_eq!(names.deadline(), None);
+    }
+
+    #[test]
+    fn the_user_reads_one_line_at_once_and_then_one_a_second_of_a_flood_of_refusals() {
+        let mut names = published();
+        let refusal = Refusal {
+            name: "n".into(),
+            by: "4@h2".parse().unwrap(),
+            fault: mpd_wire::names::KeyFault::Wrong,
+            count: 1,
+        };
+        (0..10_000).for_each(|_| names.refused(at(5), refusal.clone()));
+        let first = "job 4@h2 asked for the name \"n\" with a wrong key, and was refused";
+        assert_eq!(outputs(&mut names), [Output::Report(first.into())]);
+        assert_eq!(names.deadline(), Some(at(6)));
+        names.expire(at(6));
+        let count =
+            "9999 requests for the name \"n\" were refused; job 4@h2 asked last, with a wrong key";
+        assert_eq!(outputs(&mut names), [Output::Report(count.into())]);
+        names.expire(at(7));
+        assert_eq!((outputs(&mut names), names.deadline()), (vec![], None));
     }
 
     #[test]

@@ -20,6 +20,7 @@ use mpd_wire::message::{
     ConsoleReply, HostChange, ManagerOrder, ManagerReport, MeetingAnswer, NameAnswer, Opening,
     Payload, Placing, Span, StartJob, VERSION,
 };
+use mpd_wire::names::Refusal;
 use mpd_wire::{DaemonName, JobId, RankSet};
 
 use crate::manager::tokens::DAEMON;
@@ -71,6 +72,8 @@ pub(crate) enum DaemonMessage {
     Passed(JobId, Payload),
     /// This name belongs to that job now.
     NameLost(String, Option<JobId>),
+    /// Requests for this name were refused.
+    NameRefused(Refusal),
 }
 
 /// A job from the daemon.
@@ -327,6 +330,7 @@ fn message_of(order: ManagerOrder, conn: &mut Conn) -> Option<DaemonMessage> {
         ManagerOrder::Met { request, answer } => DaemonMessage::Met(request, answer),
         ManagerOrder::Passed { from, payload } => DaemonMessage::Passed(from, payload),
         ManagerOrder::NameLost { name, to } => DaemonMessage::NameLost(name, to),
+        ManagerOrder::NameRefused(refusal) => DaemonMessage::NameRefused(refusal),
         ManagerOrder::Link { hello } => {
             let connection = conn.take_descriptor()?;
             let mut bytes = [0; HELLO];

@@ -205,6 +205,7 @@ impl Upstream {
                     Event::Meeting(mpd_meeting::Input::Passed(from, payload))
                 }
                 DaemonMessage::NameLost(name, to) => Event::NameLost(name, to),
+                DaemonMessage::NameRefused(refusal) => Event::NameRefused(refusal),
                 DaemonMessage::Link(fd, hello) => ForLinks::Connected(fd, hello).into(),
                 DaemonMessage::Launched(scatter, depth) => {
                     self.launched(turn, scatter, depth);
