@@ -7,10 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result, bail};
 use mpd_io::conn::Conn;
+use mpd_io::listed;
 use mpd_io::rings::Endpoint;
 use mpd_io::rundir::{Found, host_name};
 use mpd_io::signals::Signals;
-use mpd_io::{listed, thishost};
+use mpd_io::thishost::{self, Machines};
 use mpd_wire::frame::Kind;
 use mpd_wire::job::{JobSpec, MAX_SPEC};
 use mpd_wire::message::{Opening, VERSION};
@@ -135,7 +136,7 @@ fn connect(job: &Run, spec: &mut Cow<'_, JobSpec>, signals: &mut Signals) -> Res
     if let Some(error) = job.ring_options.missing_daemon(&rundir) {
         return Err(error);
     }
-    let others = thishost::other_names(&job.demand.hosts, &host_name());
+    let Machines { others, here } = thishost::machines(&job.demand.hosts, &host_name());
     let mut demand = Cow::Borrowed(&job.demand);
     if !others.is_empty() {
         demand = Cow::Owned(demand.by_first_names(&others, spec.to_mut()));
@@ -148,7 +149,8 @@ fn connect(job: &Run, spec: &mut Cow<'_, JobSpec>, signals: &mut Signals) -> Res
         directory: listed::directory(rundir.path()),
         removes_rundir: !rundir.is_explicit(),
     });
-    private::start(&demand, job.verbose, listed.as_ref(), (signals, job.spec.timeout))
+    let patience = (signals, job.spec.timeout);
+    private::start((&demand, here.as_deref()), job.verbose, listed.as_ref(), patience)
 }
 
 fn send(conn: &mut Conn, spec: &JobSpec, Passed(passed): &Passed) -> Result<()> {

@@ -127,22 +127,21 @@ pub struct Listing {
     pub removes_rundir: bool,
 }
 
-/// Starts a daemon on this host, and one on each other host of the demand. `listed` is where
+/// Starts a daemon on this host, which the demand calls `own`, and one on each other host of the demand. `listed` is where
 /// consoles find the ring. `limit` is the time limit of the job, after which no stopped process is waited for.
 ///
 /// # Errors
 /// A daemon could not be started. No process is left in that case; standard error has the failed
 /// hosts and reasons.
 pub fn start(
-    demand: &Demand,
+    (demand, own): (&Demand, Option<&str>),
     verbose: bool,
     listed: Option<&Listing>,
     (signals, limit): (&mut Signals, Option<Duration>),
 ) -> Result<Started> {
-    let here = host_name();
-    let ours = thishost::names_of_this_host(&demand.hosts, &here);
-    let own = demand.hosts.iter().find(|entry| ours.contains(&entry.host));
-    if demand.hosts.iter().all(|entry| ours.contains(&entry.host)) {
+    let is_ours = |entry: &&HostEntry| own == Some(entry.host.as_str());
+    let own = demand.hosts.iter().find(is_ours);
+    if demand.hosts.iter().all(|entry| is_ours(&entry)) {
         let Daemon { pid, conn, .. } = Daemon::start(own, None, listed)?;
         return Ok(Started::Up(Conn::new(conn), Private { daemon: Some(pid), boot: None }));
     }
@@ -154,8 +153,8 @@ pub fn start(
     let _closed = Closed::begin().context("cannot close /proc to others")?;
     let name = RingName::private()?;
     let key = keyfile::generate(name.as_str())?;
-    let ring = Ring { rundir: RunDir::private(&name, &here), name, key };
-    let others = demand.hosts.iter().filter(|entry| !ours.contains(&entry.host));
+    let ring = Ring { rundir: RunDir::private(&name, &host_name()), name, key };
+    let others = demand.hosts.iter().filter(|entry| !is_ours(entry));
     let mut user = User::new(signals, limit);
     let daemon = Daemon::start(own, Some(&ring), listed)?;
     // Both processes start in parallel.

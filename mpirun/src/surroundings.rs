@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use mpd_io::console::{self, Console, ConsoleError};
 use mpd_io::rundir::{Found, host_name};
-use mpd_io::{addresses, cpus, thishost};
+use mpd_io::thishost::{self, Machines};
+use mpd_io::{addresses, cpus};
 use mpd_placement::binding::Cpu;
 use mpd_placement::hosts::HostEntry;
 use mpd_placement::{Candidate, HostLoad};
@@ -140,23 +141,23 @@ fn standing(view: RingView) -> Surroundings {
 /// The ring that a job without a standing daemon starts: this host, and one daemon on each other host.
 fn private(hosts: &[HostEntry]) -> Result<Surroundings, String> {
     let own_name = host_name();
-    let others = thishost::other_names(hosts, &own_name);
+    let Machines { others, here } = thishost::machines(hosts, &own_name);
     let mut hosts = hosts.to_vec();
     hosts.retain(|entry| !others.contains_key(&entry.host));
-    let ours = thishost::names_of_this_host(&hosts, &own_name);
-    let own = hosts.iter().find(|entry| ours.contains(&entry.host));
+    let is_ours = |entry: &HostEntry| here.as_ref() == Some(&entry.host);
+    let own = hosts.iter().find(|entry| is_ours(entry));
     let name = own.map_or(own_name.as_str(), |own| match thishost::is_loopback(&own.host) {
         true => &own_name,
         false => &own.host,
     });
     let daemon = |name: &str| DaemonName::new(name).map_err(|e| format!("{name:?} is {e}"));
-    let here = daemon(name)?;
+    let member = daemon(name)?;
     let count = cpus::count();
     let first = own.and_then(|own| own.ncpus).unwrap_or(count);
-    let mut members = vec![Candidate::new(here.clone(), first, 1)];
+    let mut members = vec![Candidate::new(member.clone(), first, 1)];
     let mut assumed = Vec::new();
     let mut lookups = Vec::new();
-    for (ordinal, entry) in (2..).zip(hosts.iter().filter(|e| !ours.contains(&e.host))) {
+    for (ordinal, entry) in (2..).zip(hosts.iter().filter(|entry| !is_ours(entry))) {
         let member = daemon(&entry.host)?;
         if members.iter().any(|known| known.member.as_str().eq_ignore_ascii_case(&entry.host)) {
             continue;
@@ -168,7 +169,7 @@ fn private(hosts: &[HostEntry]) -> Result<Surroundings, String> {
         members.push(Candidate::new(member, entry.ncpus.unwrap_or(count), ordinal));
     }
     let addresses = look_up(&lookups);
-    let kind = RingKind::Private;
+    let (kind, here) = (RingKind::Private, member);
     Ok(Surroundings { kind, here, members, addresses, assumed, others, cpus: allowed() })
 }
 

@@ -28,16 +28,30 @@ pub fn names_of_this_host(entries: &[HostEntry], host: &str) -> BTreeSet<String>
     look_up(all().map(str::to_owned).collect())
 }
 
-/// Names of hosts that an earlier entry names in another way, each with the earlier name. `here` is the own name of this
-/// host. A name that the resolver does not know, or for which it does not answer in time, is a host of its own.
-pub fn other_names(entries: &[HostEntry], here: &str) -> BTreeMap<String, String> {
+/// The machines that a list of hosts names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Machines {
+    /// Names that an earlier entry names in another way, each with the earlier name.
+    pub others: BTreeMap<String, String>,
+    /// The first name of this host, if the list has it.
+    pub here: Option<String>,
+}
+
+/// The machines of a list; `here` is the own name of this host. Each name is looked up once. A name that the resolver does
+/// not know, or for which it does not answer in time, is a host of its own.
+pub fn machines(entries: &[HostEntry], here: &str) -> Machines {
     let mut seen = BTreeSet::new();
     let distinct: Vec<&HostEntry> = entries.iter().filter(|it| seen.insert(&it.host)).collect();
-    if distinct.len() < 2 {
-        return BTreeMap::new();
+    let unknown = distinct.iter().map(|entry| entry.host.clone()).filter(|it| !is_name(it, here));
+    let unknown: Vec<String> = unknown.collect();
+    let is_here_named = unknown.len() < distinct.len();
+    // This host by its name, as the only one, needs no lookup.
+    if distinct.len() < 2 && unknown.is_empty() {
+        let here = distinct.first().map(|entry| entry.host.clone());
+        return Machines { here, ..Machines::default() };
     }
-    let names = distinct.iter().map(|entry| entry.host.clone()).filter(|it| !is_name(it, here));
-    let found = addresses::look_up_all(names.collect(), SHORT_PATIENCE).into_iter();
+    let patience = if is_here_named { SHORT_PATIENCE } else { PATIENCE };
+    let found = addresses::look_up_all(unknown, patience).into_iter();
     let mut found: BTreeMap<String, Vec<IpAddr>> =
         found.filter_map(|(name, all)| Some((name, all.ok()?))).collect();
     let identify = |found: &BTreeMap<String, Vec<IpAddr>>| {
@@ -51,16 +65,16 @@ pub fn other_names(entries: &[HostEntry], here: &str) -> BTreeMap<String, String
             distinct.iter().map(|entry| (entry.host.as_str(), identity(entry))).collect();
         first_names(&all)
     };
-    let others = identify(&found);
+    let machines = identify(&found);
     let is_number = |name: &str| name.parse::<IpAddr>().is_ok();
     let is_doubtful = |(name, first): (&String, &String)| {
         !is_number(name) && !is_number(first) && !is_name(name, here)
     };
-    if !others.iter().any(is_doubtful) {
-        return others;
+    if !machines.others.iter().any(is_doubtful) {
+        return machines;
     }
     // With a wildcard in the DNS, all names that it does not know have one address.
-    let Ok(bytes) = crate::random::bytes::<8>() else { return others };
+    let Ok(bytes) = crate::random::bytes::<8>() else { return machines };
     let unknown = format!("mpd-{}", mpd_wire::hex::encode(&bytes));
     let of_all = addresses::look_up_all(vec![unknown], SHORT_PATIENCE);
     let of_all: Vec<IpAddr> =
@@ -77,8 +91,8 @@ enum Identity {
     At(Vec<(IpAddr, Option<u16>)>),
 }
 
-/// Names of machines with an earlier name, and that name.
-fn first_names(hosts: &[(&str, Identity)]) -> BTreeMap<String, String> {
+/// Names of machines with an earlier name, and the first name of this host.
+fn first_names(hosts: &[(&str, Identity)]) -> Machines {
     let mut here: Option<&str> = None;
     let mut by_address: BTreeMap<(IpAddr, Option<u16>), &str> = BTreeMap::new();
     let mut by_letters: BTreeMap<String, &str> = BTreeMap::new();
@@ -99,7 +113,7 @@ fn first_names(hosts: &[(&str, Identity)]) -> BTreeMap<String, String> {
             Identity::At(all) => by_address.extend(all.iter().map(|&address| (address, *name))),
         }
     }
-    others
+    Machines { others, here: here.map(str::to_owned) }
 }
 
 /// Whether this is a name by which every host means itself.
@@ -172,7 +186,9 @@ mod tests {
         ];
         let expected = [("192.0.2.1", "h1"), ("H1", "h1"), ("localhost", "h0")];
         let expected = expected.map(|(name, first)| (name.to_owned(), first.to_owned()));
-        assert_eq!(first_names(&hosts), BTreeMap::from(expected));
+        let machines = first_names(&hosts);
+        assert_eq!(machines.others, BTreeMap::from(expected));
+        assert_eq!(machines.here.as_deref(), Some("h0"));
     }
 
     #[test]
@@ -180,8 +196,12 @@ mod tests {
         let entry = |name: &str| HostEntry::named(name.to_owned(), None);
         let entries = ["192.0.2.7", "127.0.0.3", "here", "192.0.2.7"].map(entry);
         let expected = [("here".to_owned(), "127.0.0.3".to_owned())];
-        assert_eq!(other_names(&entries, "here"), BTreeMap::from(expected));
-        assert_eq!(other_names(&entries[..1], "here"), BTreeMap::new());
+        let found = machines(&entries, "here");
+        assert_eq!(found.others, BTreeMap::from(expected));
+        assert_eq!(found.here.as_deref(), Some("127.0.0.3"));
+        assert_eq!(machines(&entries[..1], "here"), Machines::default());
+        assert_eq!(machines(&[], "here"), Machines::default());
+        assert_eq!(machines(&entries[2..3], "here").here.as_deref(), Some("here"));
     }
 
     #[test]
