@@ -1,6 +1,7 @@
 //! The hosts and CPUs of ranks that a command line of another launcher asks for, also by the defaults of that launcher and by
 //! its variables. They become options of ours when all sections and files are read.
 
+mod parameter_files;
 mod parameters;
 mod srun;
 
@@ -79,7 +80,10 @@ pub(crate) fn apply(argsets: &mut Argsets<'_>) -> Result<(), Usage> {
     }
     argsets.add_words(&said, layout.of_each_host(&known).map_err(problem)?)?;
     known.processes = argsets.finish()?.0.size().into();
-    let rooms = argsets.rooms(known.processes)?;
+    let rooms = match layout.ranks_by_node() {
+        true => argsets.rooms(known.processes)?,
+        false => None,
+    };
     known.rooms = rooms.as_deref();
     argsets.add_words(&said, layout.words(&known).map_err(problem)?)
 }

@@ -9,6 +9,7 @@ use mpd_wire::job::Bytes;
 use crate::argsets::Argsets;
 use crate::caller::Caller;
 use crate::dialect::cpus;
+use crate::options::Key;
 use crate::usage::Usage;
 
 /// The families of the variables in [`VARIABLES`]. Other names are not searched for.
@@ -44,12 +45,24 @@ const VARIABLES: &[(&str, Effect)] = {
     const ONE: &str = "there is one implementation of this part";
     const DEBUGGER: &str = "use -d; -gdb-path names the debugger";
     const ROUTE: &str = "ranks always use an inherited descriptor";
+    const LIMIT: &str = "`-timeout VALUE`; below 0: no limit";
+    const SIGNALS: &str = "-timeout sends SIGTERM, then SIGKILL";
+    const LINES: &str = "output is written line by line";
+    const TOTALVIEW: &str = "write totalview mpirun -a ... instead";
+    const LAUNCHER: &str = "`-launcher VALUE`, for ssh, rsh, slurm, lsf and sge";
+    const LOCAL: &str = "ranks of this host never need a remote shell";
+    const INHERITED: &str = "`all`: `-genvall`; `none`: `-genvnone`; `list:A,B`: `-genvlist A,B`";
+    const NAMES: &str = "published names are in the ring";
+    const WINDOW: &str = "mpdboot --window sets how many hosts one host starts at a time";
+    const DOMAINS: &str = "`-bind-to`: core, numa, socket, cache, omp, auto, node, a number, or lists of CPUs; no: `-bind-to none`";
+    const UNBOUND: &str = "no: `-bind-to none`";
+    const PREFIX: &str = "use -prepend-pattern";
     &[
-        ("MPIEXEC_TIMEOUT", Words(limit, "`-timeout VALUE`; below 0: no limit")),
-        ("I_MPI_JOB_TIMEOUT", Words(limit, "`-timeout VALUE`; below 0: no limit")),
-        ("I_MPI_MPIEXEC_TIMEOUT", Words(limit, "`-timeout VALUE`; below 0: no limit")),
-        ("MPIEXEC_TIMEOUT_SIGNAL", Nothing("-timeout sends SIGTERM, then SIGKILL")),
-        ("I_MPI_JOB_TIMEOUT_SIGNAL", Nothing("-timeout sends SIGTERM, then SIGKILL")),
+        ("MPIEXEC_TIMEOUT", Words(limit, LIMIT)),
+        ("I_MPI_JOB_TIMEOUT", Words(limit, LIMIT)),
+        ("I_MPI_MPIEXEC_TIMEOUT", Words(limit, LIMIT)),
+        ("MPIEXEC_TIMEOUT_SIGNAL", Nothing(SIGNALS)),
+        ("I_MPI_JOB_TIMEOUT_SIGNAL", Nothing(SIGNALS)),
         ("I_MPI_JOB_SIGNAL_PROPAGATION", Quiet("signals always reach the ranks")),
         ("MPIEXEC_UNIVERSE_SIZE", Value("usize")),
         ("MPIEXEC_USIZE", Words(universe, "`-usize VALUE`; 0: none")),
@@ -61,19 +74,19 @@ const VARIABLES: &[(&str, Effect)] = {
             "MPIEXEC_PREFIX_DEFAULT",
             Words(|_, _| Some(words(&["prepend-pattern", "%r> "])), "`-prepend-pattern '%r> '`"),
         ),
-        ("MPIEXEC_PREFIX_STDOUT", Nothing("use -prepend-pattern")),
-        ("MPIEXEC_PREFIX_STDERR", Nothing("use -prepend-pattern")),
+        ("MPIEXEC_PREFIX_STDOUT", Nothing(PREFIX)),
+        ("MPIEXEC_PREFIX_STDERR", Nothing(PREFIX)),
         ("MPIEXEC_JOB_ALIAS", Value("a")),
         ("MPIEXEC_MERGE_OUTPUT", Flag("m")),
         ("MPIEXEC_STDIN_DEST", Value("s")),
-        ("MPIEXEC_STDOUTBUF", Nothing("output is written line by line")),
-        ("MPIEXEC_STDERRBUF", Nothing("output is written line by line")),
+        ("MPIEXEC_STDOUTBUF", Nothing(LINES)),
+        ("MPIEXEC_STDERRBUF", Nothing(LINES)),
         ("MPIEXEC_MACHINEFILE", Value("f")),
         ("MPIEXEC_EXITCODES_FILENAME", Value("ecfn")),
         ("MPIEXEC_TRY_1ST_LOCALLY", Words(first_host, "no: `-1`")),
         ("MPIEXEC_GDB", Nothing("use -d")),
-        ("MPIEXEC_TOTALVIEW", Nothing("write totalview mpirun -a ... instead")),
-        ("MPIEXEC_TVSU", Nothing("write totalview mpirun -a ... instead")),
+        ("MPIEXEC_TOTALVIEW", Nothing(TOTALVIEW)),
+        ("MPIEXEC_TVSU", Nothing(TOTALVIEW)),
         ("MPIEXEC_IFHN", Nothing(NETWORK)),
         ("MPIEXEC_RECV_TIMEOUT", Nothing("mpirun waits as long as its daemon lives")),
         ("MPIEXEC_BNR", Nothing("MPICH 1 is not served")),
@@ -84,26 +97,17 @@ const VARIABLES: &[(&str, Effect)] = {
         ("I_MPI_HYDRA_HOST_FILE", Value("f")),
         ("I_MPI_HYDRA_HOSTS_GROUP", Value("hosts")),
         ("I_MPI_PERHOST", Words(per_host, "`-ppn VALUE`; `all` and `allcores`: the default")),
-        ("HYDRA_LAUNCHER", Words(launcher, "`-launcher VALUE`, for ssh, rsh, slurm, lsf and sge")),
-        ("HYDRA_BOOTSTRAP", Words(launcher, "`-launcher VALUE`, for ssh, rsh, slurm, lsf and sge")),
-        (
-            "I_MPI_HYDRA_BOOTSTRAP",
-            Words(launcher, "`-launcher VALUE`, for ssh, rsh, slurm, lsf and sge"),
-        ),
+        ("HYDRA_LAUNCHER", Words(launcher, LAUNCHER)),
+        ("HYDRA_BOOTSTRAP", Words(launcher, LAUNCHER)),
+        ("I_MPI_HYDRA_BOOTSTRAP", Words(launcher, LAUNCHER)),
         ("HYDRA_LAUNCHER_EXEC", Value("launcher-exec")),
         ("HYDRA_BOOTSTRAP_EXEC", Value("launcher-exec")),
         ("I_MPI_HYDRA_BOOTSTRAP_EXEC", Value("launcher-exec")),
         ("HYDRA_LAUNCHER_EXTRA_ARGS", Value("launcher-args")),
         ("I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", Value("launcher-args")),
-        ("I_MPI_HYDRA_BOOTSTRAP_AUTOFORK", Quiet("ranks of this host never need a remote shell")),
-        (
-            "HYDRA_ENV",
-            Words(inherited, "`all`: `-genvall`; `none`: `-genvnone`; `list:A,B`: `-genvlist A,B`"),
-        ),
-        (
-            "I_MPI_HYDRA_ENV",
-            Words(inherited, "`all`: `-genvall`; `none`: `-genvnone`; `list:A,B`: `-genvlist A,B`"),
-        ),
+        ("I_MPI_HYDRA_BOOTSTRAP_AUTOFORK", Quiet(LOCAL)),
+        ("HYDRA_ENV", Words(inherited, INHERITED)),
+        ("I_MPI_HYDRA_ENV", Words(inherited, INHERITED)),
         ("HYDRA_RMK", Nothing(DETECTED)),
         ("I_MPI_HYDRA_RMK", Nothing(DETECTED)),
         ("HYDRA_DEFAULT_RMK", Nothing(DETECTED)),
@@ -116,17 +120,11 @@ const VARIABLES: &[(&str, Effect)] = {
         ("HYDRA_DEBUG", Flag("v")),
         ("I_MPI_HYDRA_DEBUG", Flag("v")),
         ("HYDRA_PMI_PORT", Nothing(ROUTE)),
-        ("HYDRA_NAMESERVER", Nothing("published names are in the ring")),
-        ("I_MPI_HYDRA_NAMESERVER", Nothing("published names are in the ring")),
-        ("HYDRA_LAUNCHER_AUTOFORK", Quiet("ranks of this host never need a remote shell")),
-        (
-            "HYDRA_LAUNCHER_SSH_LIMIT",
-            Nothing("mpdboot --window sets how many hosts one host starts at a time"),
-        ),
-        (
-            "HYDRA_LAUNCHER_SSH_LIMIT_TIME",
-            Nothing("mpdboot --window sets how many hosts one host starts at a time"),
-        ),
+        ("HYDRA_NAMESERVER", Nothing(NAMES)),
+        ("I_MPI_HYDRA_NAMESERVER", Nothing(NAMES)),
+        ("HYDRA_LAUNCHER_AUTOFORK", Quiet(LOCAL)),
+        ("HYDRA_LAUNCHER_SSH_LIMIT", Nothing(WINDOW)),
+        ("HYDRA_LAUNCHER_SSH_LIMIT_TIME", Nothing(WINDOW)),
         ("HYDRA_LAUNCHER_SSH_ENABLE_WARNINGS", Quiet("warnings of ssh are shown")),
         ("HYDRA_PROXY_RETRY_COUNT", Nothing("a host that does not start is reported")),
         ("HYDRA_CONFIG_FILE", Nothing("mpirun reads no configuration file of Hydra")),
@@ -154,24 +152,12 @@ const VARIABLES: &[(&str, Effect)] = {
         ("I_MPI_PROCESS_MANAGER", Quiet("there is one")),
         ("I_MPI_MPIRUN_CLEANUP", Quiet("a job leaves nothing behind")),
         ("I_MPI_HYDRA_CLEANUP", Nothing("mpdcleanup finds what is left")),
-        ("I_MPI_OUTPUT_CHUNK_SIZE", Quiet("output is written line by line")),
+        ("I_MPI_OUTPUT_CHUNK_SIZE", Quiet(LINES)),
         ("I_MPI_JOB_RESPECT_PROCESS_PLACEMENT", Quiet("options come before the batch system")),
         ("I_MPI_GTOOL", Value("gtool")),
-        (
-            "I_MPI_PIN_DOMAIN",
-            Words(
-                pinning,
-                "`-bind-to`: core, numa, socket, cache, omp, auto, node, a number, or lists of CPUs; no: `-bind-to none`",
-            ),
-        ),
+        ("I_MPI_PIN_DOMAIN", Words(pinning, DOMAINS)),
         ("I_MPI_PIN_PROCESSOR_LIST", Words(processors, "`-bind-to`, one processor for each rank")),
-        (
-            "I_MPI_PIN",
-            Words(
-                pinning,
-                "`-bind-to`: core, numa, socket, cache, omp, auto, node, a number, or lists of CPUs; no: `-bind-to none`",
-            ),
-        ),
+        ("I_MPI_PIN", Words(pinning, DOMAINS)),
         ("I_MPI_PIN_CELL", Nothing(PINNING)),
         ("I_MPI_PIN_ORDER", Words(order, "`-map-by`, for domains of cores or processors")),
         ("I_MPI_PIN_RESPECT_CPUSET", Quiet("only allowed CPUs are used")),
@@ -188,8 +174,8 @@ const VARIABLES: &[(&str, Effect)] = {
         ("PALS_HOSTLIST", Value("hosts")),
         ("PALS_DEPTH", Nothing("use --depth")),
         ("PALS_CPU_BIND", Nothing("use --cpu-bind")),
-        ("MV2_ENABLE_AFFINITY", Words(affinity, "no: `-bind-to none`")),
-        ("MV2_USE_AFFINITY", Words(affinity, "no: `-bind-to none`")),
+        ("MV2_ENABLE_AFFINITY", Words(affinity, UNBOUND)),
+        ("MV2_USE_AFFINITY", Words(affinity, UNBOUND)),
         ("MV2_CPU_MAPPING", Words(mvapich_mapping, "`-bind-to user:LIST`")),
         ("MV2_CPU_BINDING_LEVEL", Words(mvapich_level, "`-bind-to socket` or `numa`")),
         ("MV2_CPU_BINDING_POLICY", Words(mvapich_policy, "`-bind-to` and `-map-by`")),
@@ -211,9 +197,12 @@ pub(crate) fn apply(argsets: &mut Argsets<'_>, caller: &Caller) -> Result<Vec<St
     }
     let given = Given { caller, assigned };
     let mut lines = Vec::new();
+    // The program of another launcher than the one that an option names.
+    let is_launcher_given = argsets.has(Key::Launcher);
     for &(name, effect) in VARIABLES {
         let Some(value) = given.variable(name) else { continue };
         let found = match effect {
+            Effect::Value("launcher-exec") if is_launcher_given => continue,
             Effect::Value(option) => Ok(words(&[option, &value])),
             Effect::Flag(option) if is_yes(&value) => Ok(words(&[option])),
             Effect::Flag(_) | Effect::Quiet(_) => continue,

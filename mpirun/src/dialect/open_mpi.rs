@@ -2,7 +2,7 @@
 
 use super::language::Facts;
 use super::layout::Layout;
-use super::made::{Made, is_yes, words};
+use super::made::{Made, is_yes, listed, one_of, words};
 
 /// Hosts that have one slot unless they name a number.
 pub(super) fn one_slot(values: &[&str], _: &dyn Facts) -> Made {
@@ -51,6 +51,10 @@ pub(super) fn one_slot(values: &[&str], _: &dyn Facts) -> Made {
 
 /// `--host` of Open MPI: the hosts of one program. Hosts without a number are noted.
 pub(super) fn host(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> Made {
+    // A complement of a program's hosts, which holds for all programs.
+    if values[0].starts_with('^') {
+        return Ok(words(&["-host", values[0]]));
+    }
     let mut made = one_slot(values, caller)?;
     if let Some(option) = made.first_mut().filter(|option| *option == "-hosts") {
         *option = "-host".to_owned();
@@ -62,7 +66,7 @@ pub(super) fn host(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> 
 /// `--display LIST` of Open MPI 5.
 pub(super) fn display(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Made {
     let mut made = Vec::new();
-    for word in list(values[0]) {
+    for word in listed(values[0]) {
         let (key, _) = word.split_once('=').unwrap_or((&word, ""));
         match key {
             "map" | "map-devel" => made.extend(words(&["-print-rank-map"])),
@@ -74,12 +78,6 @@ pub(super) fn display(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Ma
         }
     }
     Ok(made)
-}
-
-/// The words of a list, which are separated by commas or colons.
-fn list(text: &str) -> Vec<String> {
-    let words = text.split([',', ':']).filter(|word| !word.is_empty());
-    words.map(str::to_ascii_lowercase).collect()
 }
 
 /// The words of `--runtime-options` of Open MPI 5. A word may be shortened.
@@ -117,14 +115,7 @@ pub(super) fn runtime_options(layout: &mut Layout, values: &[&str], _: &dyn Fact
             made.extend(time(value)?);
             continue;
         }
-        let mut fitting = RUNTIME.into_iter().filter(|known| known.starts_with(&word));
-        let exact = RUNTIME.into_iter().find(|known| *known == word);
-        let known = match (exact, fitting.next(), fitting.next()) {
-            (Some(exact), _, _) => exact,
-            (None, Some(only), None) => only,
-            (None, Some(_), Some(_)) => return Err(format!("'{word}' has several meanings")),
-            _ => return Err(format!("'{word}' is not available; see -on-failure and -timeout")),
-        };
+        let known = one_of(&RUNTIME, &word, "; see -on-failure and -timeout")?;
         made.extend(runtime_option(layout, known, value)?);
     }
     Ok(made)

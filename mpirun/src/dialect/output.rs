@@ -1,7 +1,7 @@
 //! Values of foreign options that send the output of ranks to files.
 
 use super::language::Facts;
-use super::made::{Made, words};
+use super::made::{Made, listed, one_of, words};
 
 /// A name of a file as the beginning of a pattern of ours.
 fn literal(name: &str) -> String {
@@ -14,8 +14,7 @@ fn qualified<'a>(value: &'a str, known: &[&str]) -> Result<(&'a str, Vec<String>
     if path.is_empty() {
         return Err("the name is empty".to_owned());
     }
-    let qualifiers = qualifiers.split([',', ':']).filter(|word| !word.is_empty());
-    let qualifiers: Vec<String> = qualifiers.map(str::to_ascii_lowercase).collect();
+    let qualifiers = listed(qualifiers);
     match qualifiers.iter().find(|word| !known.contains(&word.as_str()) && !is_merge(word)) {
         Some(other) => Err(format!("the qualifier '{other}' is not available")),
         None => Ok((path, qualifiers)),
@@ -73,17 +72,6 @@ pub(super) fn tag_5(_: &[&str], _: &dyn Facts) -> Made {
 const DIRECTIVES: [&str; 7] =
     ["tag", "tag-detailed", "tag-fullname", "timestamp", "xml", "merge-stderr-to-stdout", "rank"];
 
-/// The directive that a word means.
-fn directive(word: &str) -> Result<&'static str, String> {
-    let mut fitting = DIRECTIVES.into_iter().filter(|known| known.starts_with(word));
-    match (DIRECTIVES.into_iter().find(|known| *known == word), fitting.next(), fitting.next()) {
-        (Some(exact), _, _) => Ok(exact),
-        (None, Some(only), None) if !word.is_empty() => Ok(only),
-        (None, Some(_), Some(_)) => Err(format!("'{word}' has several meanings")),
-        _ => Err(format!("'{word}' is not available")),
-    }
-}
-
 /// `--output LIST` of Open MPI 5.
 pub(super) fn output(values: &[&str], caller: &dyn Facts) -> Made {
     let mut made = Vec::new();
@@ -105,7 +93,7 @@ pub(super) fn output(values: &[&str], caller: &dyn Facts) -> Made {
             }
             // Unfinished lines appear soon in any case.
             "raw" => {}
-            key => made.extend(match directive(key)? {
+            key => made.extend(match one_of(&DIRECTIVES, key, "")? {
                 "tag" => tag_5(values, caller)?,
                 "tag-detailed" => words(&["-prepend-pattern", "[%w][%h:%p]<std%o>: "]),
                 "tag-fullname" => words(&["-prepend-pattern", "[%j,%r]<std%o>: "]),
@@ -223,14 +211,5 @@ mod tests {
         assert_eq!(item("dir=a:nocopy,raw,tag"), ("dir=a:nocopy,raw", "tag"));
         assert_eq!(item("file=a,merge,tag"), ("file=a", "merge,tag"));
         assert_eq!(item("file=a:x,tag"), ("file=a:x", "tag"));
-    }
-
-    #[test]
-    fn a_directive_may_be_shortened_as_long_as_it_is_one() {
-        assert_eq!(directive("merge"), Ok("merge-stderr-to-stdout"));
-        assert_eq!(directive("tag"), Ok("tag"));
-        assert_eq!(directive("tag-d"), Ok("tag-detailed"));
-        assert!(directive("t").unwrap_err().contains("several"));
-        assert!(directive("nothing").unwrap_err().contains("not available"));
     }
 }

@@ -24,6 +24,10 @@ const PARAMETERS_TEXT: &str = "
 MPI. An option comes before a parameter, and a parameter before a variable. *No effect* means that one line says so. Parameters of the \
 MPI library, like `btl` or `coll_tuned_use_dynamic_rules`, reach the ranks as variables. A star stands for the rest of a name.
 
+Parameters can also be in files: those of `-tune` come before variables, those of `-am` after them. Last come `.openmpi/mca-params.conf` \
+and `.prte/mca-params.conf` in the home directory. These two are read in a dialect of Open MPI and where another parameter is given. A \
+line is `KEY = VALUE`, or has the options `-mca KEY VALUE` and `-x NAME=VALUE`. Files of an installation of Open MPI are not read.
+
 | parameter | version | here |
 |---|---|---|
 ";

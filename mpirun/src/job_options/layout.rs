@@ -316,6 +316,11 @@ impl LayoutOptions {
         self.per_host.get().copied()
     }
 
+    /// The launcher of daemons that an option names: its program, or its name.
+    pub(crate) fn named_launcher(&self) -> Option<&str> {
+        self.launcher_program.get().or(self.launcher.get()).map(String::as_str)
+    }
+
     /// The launcher of daemons on other hosts.
     pub(crate) fn launcher(&self, in_slurm: bool) -> Launcher {
         Launcher {

@@ -1,9 +1,11 @@
-//! The parameters of Open MPI's launchers, by option and by variable. An option of a command line comes before a parameter,
-//! and a parameter of an option before one of a variable.
+//! The parameters of Open MPI's launchers, by option, by variable and in files. An option of a command line comes before a
+//! parameter. Of parameters, those of options come first, then those of the files of `-tune`, of variables, of the files of
+//! `-am`, and of the files in the home directory.
 
+use super::parameter_files;
 use crate::argsets::Argsets;
-use crate::dialect::Layout;
 use crate::dialect::parameters::{self, BEGINNINGS, Given, Meaning};
+use crate::dialect::{Dialect, Layout};
 use crate::options::Key;
 use crate::usage::Usage;
 
@@ -22,7 +24,35 @@ pub(super) fn apply(
         add(argsets, &parameter, given)?;
         known.push(parameter.key);
     }
-    for parameter in variables(argsets) {
+    given.launch.end_options();
+    for files in std::mem::take(&mut given.launch.tune_files) {
+        let parameters = parameter_files::named(argsets, &files)?;
+        add_new(argsets, parameters, layout, &mut known)?;
+    }
+    let by_variable = variables(argsets);
+    add_new(argsets, by_variable, layout, &mut known)?;
+    let by_variables = std::mem::take(&mut layout.launch.tune_files);
+    let of_less_weight = std::mem::take(&mut given.launch.files);
+    for files in [by_variables, of_less_weight, std::mem::take(&mut layout.launch.files)].concat() {
+        let parameters = parameter_files::named(argsets, &files)?;
+        add_new(argsets, parameters, layout, &mut known)?;
+    }
+    // A job without anything of Open MPI's launchers does not look for the files.
+    if argsets.dialect.is_some_and(Dialect::is_open_mpi) || !known.is_empty() {
+        let parameters = parameter_files::of_home(argsets.caller())?;
+        add_new(argsets, parameters, layout, &mut known)?;
+    }
+    Ok(())
+}
+
+/// Adds the effects of parameters that are not known yet. Those of one source are known after it.
+fn add_new(
+    argsets: &mut Argsets<'_>,
+    parameters: Vec<Given>,
+    layout: &mut Layout,
+    known: &mut Vec<String>,
+) -> Result<(), Usage> {
+    for parameter in parameters {
         if !known.iter().any(|key| parameters::are_same(key, &parameter.key)) {
             add(argsets, &parameter, layout)?;
             known.push(parameter.key);
@@ -94,8 +124,13 @@ pub(super) fn prepare(argsets: &mut Argsets<'_>, layout: &Layout) -> Result<(), 
             Some(_) | None => {}
         }
     }
+    // An option of ours comes before Slurm and before parameters.
     let is_chosen = argsets.has(Key::Launcher) || argsets.has(Key::LauncherProgram);
-    match launch.launcher(argsets.is_in_slurm()) {
+    let by_slurm = match argsets.job.layout.named_launcher() {
+        Some(launcher) => ["srun", "slurm"].contains(&launcher),
+        None => argsets.is_in_slurm(),
+    };
+    match launch.launcher(by_slurm) {
         Some(options) => {
             let is_wanted = |words: &Vec<String>| !is_chosen || words[0] == "-launcher-args";
             for words in options.into_iter().filter(is_wanted) {

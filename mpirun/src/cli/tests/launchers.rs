@@ -33,7 +33,6 @@ fn a_foreign_option_is_named_with_its_launcher_and_never_with_a_similar_option()
             "-xml a",
             "-xml of Open MPI 4, Open MPI 5 (PRRTE) is not available: output has no XML form",
         ),
-        ("-am f a", "-am of Open MPI 4, Open MPI 5 (PRRTE) is not available: files of parameters"),
         ("--mca a", "--mca needs a value: VALUE"),
         ("-tune f a", "-tune has several meanings: "),
         ("-dialect vax a", "-dialect vax: it must be one of"),
@@ -180,6 +179,7 @@ const OBEYED: &[(&str, &str, &str, &str)] = &[
     ("orte_default_hostfile", "FILE", "-H b", "-H b"),
     ("orte_default_dash_host", "h1,h2:3", "", "-hosts h1:1,h2:3"),
     ("orte_set_default_slots", "4", "-f FILE", "-hosts h1:4,h2:3"),
+    ("orte_set_default_slots", "4", "-hosts h1,h2,h1", "-hosts h1:1,h2:4,h1:1"),
     ("orte_set_default_slots", "sockets", "-f FILE", "-hosts h1:2,h2:3"),
     ("plm_rsh_agent", "/opt/ssh -q : rsh", "-H b", "-H b -launcher-exec '/opt/ssh -q'"),
     ("plm_rsh_agent", "ssh : rsh", "-H b", "-H b -launcher-exec ssh"),
@@ -268,6 +268,110 @@ fn a_parameter_of_open_mpi_that_is_not_obeyed_has_a_line() {
     let inside = [("OMPI_MCA_routed_radix", "2"), ("OMPI_COMM_WORLD_RANK", "0")];
     assert_eq!(said(&inside, "a"), [""; 0], "the launcher around the job has set it");
     assert_eq!(said(&[("OMPI_MCA_routed_radix", "2")], "-dialect hydra a"), [""; 0]);
+}
+
+/// The remarks and the run of a line with these files: `.openmpi/mca-params.conf` in the home directory, and FILE.
+fn with_files(home: &str, file: &str, variables: &[(&str, &str)], line: &str) -> Run {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join(".openmpi")).unwrap();
+    std::fs::write(directory.path().join(".openmpi/mca-params.conf"), home).unwrap();
+    let path = directory.path().join("file");
+    std::fs::write(&path, file).unwrap();
+    let line = line.replace("FILE", path.to_str().unwrap());
+    let mut c = caller(&words(&line));
+    c.environment.retain(|entry| !entry.starts_with(b"HOME="));
+    c.environment.push(variable("HOME", directory.path().to_str().unwrap()));
+    c.environment.extend(variables.iter().map(|(name, value)| variable(name, value)));
+    run_by(&c)
+}
+
+#[test]
+fn parameters_of_files_are_obeyed_or_have_a_line() {
+    let home = "# words\nplm_rsh_args = -p 2222\noob_tcp_if_include = eth0\nbtl = self,tcp\n";
+    let arguments = |run: &Run| run.demand.launcher.arguments.clone().unwrap_or_default();
+    let run = with_files(home, "", &[], "-dialect openmpi4 -n 2 -H b a");
+    assert_eq!(arguments(&run), "-p 2222");
+    assert_eq!(run.remarks.len(), 1, "{:?}", run.remarks);
+    assert!(run.remarks[0].contains("/.openmpi/mca-params.conf: oob_tcp_if_include = eth0 has no"));
+    let by_variable = [("OMPI_MCA_plm_rsh_args", "-p 3333")];
+    let run = with_files(home, "", &by_variable, "-n 2 -H b a");
+    assert_eq!(arguments(&run), "-p 3333", "a variable comes before a file");
+    let run = with_files(home, "", &[], "-n 2 -H b a");
+    assert_eq!(arguments(&run), "", "a job without anything of Open MPI does not look for it");
+
+    let tune = "-mca plm_rsh_args '-p 4444' -x A=1 --mca btl tcp";
+    for option in ["-tune FILE", "--mca mca_base_envar_file_prefix FILE"] {
+        let line = format!("-dialect openmpi4 {option} -n 2 -H b a");
+        let run = with_files(home, tune, &by_variable, &line);
+        assert_eq!(arguments(&run), "-p 4444", "{option}");
+        let has = |entry: &[u8]| run.spec.environments[0].iter().any(|it| it == entry);
+        assert!(has(b"A=1") && has(b"OMPI_MCA_btl=tcp"), "{option}");
+    }
+    let line = "-dialect openmpi4 -am FILE -n 2 -H b a";
+    let run = with_files(home, "plm_rsh_args = -p 5555\n", &[], line);
+    assert_eq!(arguments(&run), "-p 5555", "it comes before the home directory");
+    let run = with_files(home, "plm_rsh_args = -p 5555\n", &by_variable, line);
+    assert_eq!(arguments(&run), "-p 3333", "a variable comes before it");
+    let line = "-dialect openmpi4 --mca plm_rsh_args -q -tune FILE -n 2 -H b a";
+    assert_eq!(arguments(&with_files("", tune, &[], line)), "-q", "an option comes first");
+}
+
+#[test]
+fn a_file_of_parameters_that_cannot_be_read_or_has_a_wrong_line_is_named() {
+    assert!(
+        problem("-dialect openmpi4 -tune /no/file a").contains("-tune /no/file: cannot read it")
+    );
+    assert!(problem("-dialect openmpi5 -am /no/file a").contains("-am /no/file: cannot read it"));
+}
+
+#[test]
+fn a_complement_of_hosts_is_refused_with_several_programs_in_the_words_of_open_mpi_too() {
+    for option in ["-hosts ^h1", "--host ^h1", "-H ^h1"] {
+        for dialect in ["openmpi4", "openmpi5"] {
+            let line = format!("-dialect {dialect} -n 1 {option} a : -n 1 b");
+            assert!(problem(&line).contains("a complement holds for all programs"), "{line}");
+        }
+    }
+}
+
+/// The command that starts daemons in an allocation of Slurm, in the words of this line and with these variables.
+fn in_slurm(variables: &[(&str, &str)], line: &str) -> (String, Vec<String>) {
+    let of_slurm = [
+        ("SLURM_JOB_ID", "7"),
+        ("SLURM_JOB_NODELIST", "h[1-2]"),
+        ("SLURM_TASKS_PER_NODE", "8(x2)"),
+    ];
+    let (run, remarks) = remarks(&[&of_slurm, variables].concat(), line);
+    (run.demand.launcher.command(|program| program == "srun"), remarks)
+}
+
+#[test]
+fn a_launcher_of_the_command_line_comes_before_variables_and_before_slurm() {
+    let none: &[(&str, &str)] = &[];
+    let agent = [("OMPI_MCA_plm_rsh_agent", "theirs"), ("OMPI_MCA_plm_rsh_args", "-q")];
+    let hydra = [("HYDRA_LAUNCHER", "rsh"), ("HYDRA_LAUNCHER_EXEC", "/opt/theirs")];
+    for (variables, line, command) in [
+        (none, "a", "srun"),
+        (none, "-launcher ssh a", "ssh"),
+        (none, "-dialect hydra -launcher ssh a", "ssh"),
+        (none, "-dialect intel -rsh ssh a", "ssh"),
+        (none, "-dialect openmpi4 --mca plm_rsh_agent /opt/ours a", "/opt/ours"),
+        (none, "-dialect openmpi4 --mca plm rsh a", "ssh"),
+        (none, "-dialect openmpi4 --mca plm slurm --mca plm_rsh_agent x a", "srun"),
+        (&agent, "-launcher ssh a", "ssh -q"),
+        (&agent, "-launcher-exec /opt/ours a", "/opt/ours -q"),
+        (&agent, "--mca plm_rsh_agent /opt/ours a", "/opt/ours -q"),
+        (&hydra, "a", "/opt/theirs"),
+        (&hydra, "-launcher ssh a", "ssh"),
+        (&hydra, "-launcher-exec /opt/ours a", "/opt/ours"),
+    ] {
+        assert_eq!(in_slurm(variables, line), (command.to_owned(), vec![]), "{line}");
+    }
+    for line in ["a", "-launcher slurm a"] {
+        let (command, lines) = in_slurm(&agent, line);
+        assert_eq!(command, "srun", "{line}");
+        assert!(lines.len() == 1 && lines[0].contains("Slurm starts the daemons"), "{lines:?}");
+    }
 }
 
 #[test]

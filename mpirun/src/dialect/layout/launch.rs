@@ -29,6 +29,10 @@ pub(super) enum Slots {
 pub(crate) struct Launch {
     /// The parameters of options that do not place ranks.
     pub(crate) parameters: Vec<Given>,
+    /// The files of `-tune`, each list with what named it.
+    pub(crate) tune_files: Vec<(&'static str, String)>,
+    /// The files of `-am`, whose parameters count less than variables.
+    pub(crate) files: Vec<(&'static str, String)>,
     /// Our words for hosts, unless others are named.
     pub(super) hosts: Option<Vec<String>>,
     /// The parameter that named them.
@@ -36,6 +40,8 @@ pub(crate) struct Launch {
     pub(super) slots: Option<Slots>,
     /// The remote shell.
     pub(super) agent: Option<String>,
+    /// Whether an option chose it, so that it comes before Slurm.
+    pub(crate) is_agent_chosen: bool,
     /// Its further arguments.
     pub(super) arguments: Option<String>,
     /// Our launcher for the wanted component.
@@ -48,10 +54,13 @@ impl Launch {
     /// Adds what another section, or a variable, says.
     pub(super) fn join(&mut self, other: Self) {
         self.parameters.extend(other.parameters);
+        self.tune_files.extend(other.tune_files);
+        self.files.extend(other.files);
         if other.hosts.is_some() {
             (self.hosts, self.hosts_by) = (other.hosts, other.hosts_by);
         }
         self.slots = other.slots.or(self.slots.take());
+        self.is_agent_chosen |= other.is_agent_chosen;
         self.agent = other.agent.or(self.agent.take());
         self.arguments = other.arguments.or(self.arguments.take());
         self.plm = other.plm.or(self.plm.take());
@@ -62,6 +71,11 @@ impl Launch {
     /// Our words for hosts, unless others are named, and the parameter that named them.
     pub(crate) fn hosts(&self) -> Option<(&str, &Vec<String>)> {
         self.hosts_by.as_deref().zip(self.hosts.as_ref())
+    }
+
+    /// All parameters so far are those of options.
+    pub(crate) fn end_options(&mut self) {
+        self.is_agent_chosen = self.agent.is_some();
     }
 
     /// Notes the parameter that said all this.
@@ -77,7 +91,7 @@ impl Launch {
         let Self { agent, arguments, plm, .. } = self;
         let is_slurm = match plm {
             Some(plm) => plm == "srun",
-            None => in_slurm,
+            None => in_slurm && !self.is_agent_chosen,
         };
         let is_useless = is_slurm && (agent.is_some() || arguments.is_some());
         let mut made = Vec::new();

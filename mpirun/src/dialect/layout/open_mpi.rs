@@ -195,7 +195,7 @@ impl Layout {
             None if known.in_turn => Some(Map::Node),
             map => map,
         };
-        let by_node = self.rank.as_deref() == Some("node");
+        let by_node = self.ranks_by_node();
         let is_per_part = matches!(map, Some(Map::PerPart(..)));
         let deals = by_node && !is_per_part && known.fills_hosts();
         if (map == Some(Map::Node) || by_node && is_per_part || deals) && !known.in_turn {
@@ -295,6 +295,11 @@ impl Layout {
             Some("fill") => true,
             Some(rank) => part(rank).is_some_and(is_fine) && !is_fine(over),
         }
+    }
+
+    /// Whether the numbers of ranks go from host to host, which depends on the slots of the hosts.
+    pub(crate) fn ranks_by_node(&self) -> bool {
+        self.rank.as_deref() == Some("node")
     }
 
     /// Refuses to number the ranks in another order than the map gives.

@@ -76,6 +76,18 @@ impl Layout {
         Vec::new()
     }
 
+    /// `-tune`.
+    pub(in crate::dialect) fn tune(&mut self, files: &str) -> Made {
+        self.launch.tune_files.push(("-tune", files.to_owned()));
+        Ok(Vec::new())
+    }
+
+    /// `-am`. The MPI library reads the files too.
+    pub(in crate::dialect) fn aggregate(&mut self, files: &str) -> Made {
+        self.launch.files.push(("-am", files.to_owned()));
+        Ok(Vec::new())
+    }
+
     /// `mca_base_env_list`.
     pub(in crate::dialect) fn export(&mut self, list: &str) -> Made {
         self.launch.exports.get_or_insert(list.to_owned());

@@ -21,8 +21,7 @@ const CHECKPOINTS: &str = "checkpoints are not supported";
 const LIBRARY: &str = "the MPI library obeys it";
 const SHOWN: &str = "-dry-run shows the hosts";
 const VERBOSE: &str = "-v prints each step, and mpd --log-file has the messages of the daemons";
-const FILES: &str =
-    "mpirun reads no files of parameters; use --mca, or the variables OMPI_MCA_NAME";
+const FILES: &str = "mpirun reads the files of -tune and -am and those in the home directory; the MPI library obeys it";
 const INTERNAL: &str = "it concerns the daemons of Open MPI";
 const UNKNOWN: &str = "this parameter of the launcher is not known here";
 const CHOICE: &str = "there is one implementation of this part";
@@ -98,7 +97,9 @@ pub(in crate::dialect) static PARAMETERS: &[Parameter] = {
     // Variables of ranks.
     row(O4, Always, &["mca_base_env_list"], Laid(|layout, values, _| layout.export(values[0]), "`-genv` for each NAME=VALUE of the list, unless an option sets the variable")),
     row(O4, Always, &["mca_base_env_list_delimiter"], Laid(|layout, values, _| layout.delimiter(values[0]), "the separator of mca_base_env_list, `;` by default")),
-    row(O, Always, &["mca_base_param_file_prefix", "mca_base_envar_file_prefix", "mca_base_param_file_path_force"], Accepted(FILES)),
+    row(O, Always, &["mca_base_param_file_prefix"], Laid(|layout, values, _| layout.aggregate(values[0]), "`-am VALUE`")),
+    row(O, Always, &["mca_base_envar_file_prefix"], Laid(|layout, values, _| layout.tune(values[0]), "`-tune VALUE`")),
+    row(O, Always, &["mca_base_param_files", "mca_base_param_file_path", "mca_base_param_file_path_force"], Accepted(FILES)),
     row(O5, Always, &["prte_fwd_environment"], Silent("ranks get the whole environment")),
     row(O5, Always, &["prte_set_max_sys_limits"], Accepted("all limits are passed; -rlimit changes them")),
     row(O, Always, &["ess_base_stream_buffering"], Silent(LIBRARY)),
