@@ -79,6 +79,23 @@ fn two_mpiruns_of_open_mpi_meet_between_hosts() {
 }
 
 #[test]
+fn two_mpiruns_of_open_mpi_join_over_a_socket() {
+    for version in versions() {
+        let suite = Suite::new();
+        suite.start_daemon();
+        let file = suite.path("port").display().to_string();
+        let join = |how: &str| {
+            let run = suite.mpirun(["-n", "1"]).arg(version.program("join")).args([how, &file]);
+            run.deadline(120).start()
+        };
+        let (listens, connects) = (join("listen"), join("connect"));
+        listens.wait().code(0).prints("join: 42 of the other\n");
+        connects.wait().code(0).prints("join: 17 of the other\n");
+        suite.only_the_daemon_is_left();
+    }
+}
+
+#[test]
 fn clients_of_two_jobs_get_the_values_of_each_other_and_disconnect() {
     with_clients(|clients| {
         // The first job is on all hosts, the second one on two.

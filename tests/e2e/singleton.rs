@@ -397,3 +397,21 @@ fn an_mpi_singleton_gets_an_error_for_a_failed_spawn() {
         assert!(output.out().contains("an error"), "{}: {output}", library.name);
     });
 }
+
+#[test]
+fn two_mpi_singletons_join_over_a_socket_if_their_library_permits_it() {
+    with_each(|suite, library| {
+        let file = suite.path("port").display().to_string();
+        let join = |how: &str| program(suite, library, "join", &[how, &file]).start();
+        let (listens, connects) = (join("listen"), join("connect"));
+        let (listens, connects) = (listens.wait(), connects.wait());
+        if library.name == "Intel MPI" {
+            listens.code(0).quiet().prints("join: 42 of the other\n");
+            connects.code(0).quiet().prints("join: 17 of the other\n");
+        } else {
+            // Both are process 0 of one unnamed job to MPICH, without any launcher.
+            listens.says(&["must not contain the same processes"]);
+            connects.says(&["must not contain the same processes"]);
+        }
+    });
+}
