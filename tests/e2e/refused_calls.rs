@@ -40,7 +40,7 @@ fn where_a_filter_refuses_to_block_signals_a_job_ends_with_a_line() {
         let traced = ["-f", "-o", "trace", "-e", "trace=rt_sigprocmask", "-e", &filter];
         let job = suite.command(&strace).args(traced).arg(suite.program("mpirun"));
         let output = job.args(["-n", "2", "echo", "x"]).deadline(30).output();
-        output.code(125).brief().says(&["cannot start a process"]);
+        output.code(125).brief().says(&["cannot catch signals"]);
         suite.gone(&[]);
     }
 }

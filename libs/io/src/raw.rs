@@ -18,7 +18,7 @@ mod title;
 mod wait;
 
 pub use child::Step;
-pub(crate) use child::{LAST_SIGNAL, Plan, SignalScope, SpawnFault, spawn};
+pub(crate) use child::{LAST_SIGNAL, Plan, SignalScope, SpawnFault, set_signal_mask, spawn};
 pub use copy::{Copied, copy_beside};
 pub use memory::{part_large_blocks, prepare_memory, trim_memory};
 pub(crate) use start::environment;

@@ -169,7 +169,7 @@ impl Signals {
         }
         use_once()?;
         let caught = Caught::register(signals)?;
-        blocked.thread_set_mask()?;
+        raw::set_signal_mask(blocked)?;
         Ok(Self(Source::Caught(caught)))
     }
 
@@ -194,7 +194,7 @@ impl Signals {
     pub fn block(signals: &[Signal]) -> io::Result<Self> {
         use_once()?;
         let set: SigSet = signals.iter().copied().collect();
-        set.thread_set_mask()?;
+        raw::set_signal_mask(&set)?;
         if set.contains(Signal::SIGCHLD) && has(not_default(), libc::SIGCHLD) {
             // The kernel reaps the children of a process that ignores SIGCHLD, and reports none.
             raw::default_signal(libc::SIGCHLD);

@@ -23,7 +23,6 @@ mod spawn;
 mod spawn_limit;
 mod spawn_tree;
 mod stopped;
-mod tmpdir;
 mod tree;
 mod world_files;
 

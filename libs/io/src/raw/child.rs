@@ -8,6 +8,8 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong};
 use std::io;
 use std::os::fd::RawFd;
 
+use nix::sys::signal::SigSet;
+
 /// The steps of the child before exec, all prepared by the parent.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
@@ -116,6 +118,14 @@ fn block_all() -> io::Result<libc::sigset_t> {
             0 => Ok(old),
             errno => Err(io::Error::from_raw_os_error(errno)),
         }
+    }
+}
+
+/// Sets the mask of this thread. That of `nix` takes a refusal for a success: the call returns the errno, not -1.
+pub(crate) fn set_signal_mask(mask: &SigSet) -> io::Result<()> {
+    match set_mask(mask.as_ref()) {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
     }
 }
 
