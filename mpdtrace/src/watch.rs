@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use mpd_io::clock::poll_timeout;
 use mpd_io::console::{Console, ConsoleError};
 use mpd_wire::message::{ConsoleReply, Happening};
 use nix::errno::Errno;
@@ -41,11 +42,7 @@ pub(crate) fn wait(daemon: Option<BorrowedFd<'_>>, patience: Option<Duration>) -
     let out = io::stdout();
     let mut fds = vec![PollFd::new(out.as_fd(), PollFlags::empty())];
     fds.extend(daemon.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-    let timeout = patience.map_or(PollTimeout::NONE, |patience| {
-        // A millisecond more: the time is over then.
-        PollTimeout::try_from(patience.as_millis() + 1).unwrap_or(PollTimeout::MAX)
-    });
-    match poll(&mut fds, timeout) {
+    match poll(&mut fds, patience.map_or(PollTimeout::NONE, poll_timeout)) {
         Ok(_) | Err(Errno::EINTR) => {}
         Err(error) => return Err(error).context("cannot wait for events"),
     }

@@ -159,16 +159,16 @@ pub fn start(
     let daemon = Daemon::start(own, Some(&ring), listed)?;
     // Both processes start in parallel.
     let boot = Boot::start(&ring, &demand.launcher, verbose);
-    let daemon = match daemon.ready(&mut user) {
-        Ok(Ok(daemon)) => Ok(daemon),
-        Ok(Err(cut)) => Err(Ok(Started::Cut(cut))),
-        Err(error) => Err(Err(error)),
-    };
-    let (conn, daemon) = match daemon {
-        Ok(daemon) => daemon,
-        Err(end) => {
-            boot.into_iter().for_each(Boot::cancel);
-            return end;
+    let cancel = |boot: Result<Boot>| boot.into_iter().for_each(Boot::cancel);
+    let (conn, daemon) = match daemon.ready(&mut user) {
+        Ok(Ok(up)) => up,
+        Ok(Err(cut)) => {
+            cancel(boot);
+            return Ok(Started::Cut(cut));
+        }
+        Err(error) => {
+            cancel(boot);
+            return Err(error);
         }
     };
     let problem = match boot.and_then(|boot| boot.raise(ring, others, &mut user)) {
@@ -248,16 +248,14 @@ impl Daemon {
             }
             Outcome::Left(cut) => return Ok(Err(cut)),
             Outcome::Ended(cut) => Err(cut),
-            Outcome::Reported(report) => Ok(report),
+            Outcome::Reported(report) => Ok(String::from_utf8_lossy(&report).into_owned()),
         };
         drop(conn);
         let _ = wait_for(pid);
-        match report.as_deref().map(String::from_utf8_lossy) {
+        match report.as_deref().map(str::trim_end) {
             Err(&cut) => Ok(Err(cut)),
-            Ok(report) => match report.trim_end() {
-                "" => bail!("the daemon for this job died at its start"),
-                problem => bail!("the daemon for this job: {problem}"),
-            },
+            Ok("") => bail!("the daemon for this job died at its start"),
+            Ok(problem) => bail!("the daemon for this job: {problem}"),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use mpd_io::clock::poll_timeout;
 use mpd_io::console::{self, Console, ConsoleError};
 use mpd_io::ringname::{InvalidRingName, RingName};
 use mpd_io::rundir::{RunDir, host_name};
@@ -13,7 +14,7 @@ use mpd_io::signals::Signals;
 use mpd_wire::message::{ConsoleReply, MemberView, RingRequest, RingView};
 use mpd_wire::{Address, DaemonName, Instance, Standing};
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use zeroize::Zeroizing;
 
 use crate::child::Child;
@@ -65,8 +66,7 @@ impl Watch<'_> {
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(self.other.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         fds.extend(child.poll_fds());
-        let timeout = u16::try_from(patience.as_millis() + 1).unwrap_or(u16::MAX);
-        match poll(&mut fds, PollTimeout::from(timeout)) {
+        match poll(&mut fds, poll_timeout(patience)) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }

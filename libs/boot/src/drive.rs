@@ -6,13 +6,13 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::Command;
 use std::time::Duration;
 
-use mpd_io::clock::Clock;
+use mpd_io::clock::{Clock, poll_timeout};
 use mpd_io::signals::Signals;
 use mpd_machine::Time;
 use mpd_wire::Newcomer;
 use mpd_wire::message::DaemonReport;
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 
 use crate::boot::{Boot, Event, Input, Output, Settings, Shells, State, Target};
 use crate::child::{Child, Tail};
@@ -285,9 +285,7 @@ impl<'a> Driver<'a> {
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(other.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         fds.extend(self.links.values().flat_map(|link| link.child.poll_fds()));
-        // One millisecond more, so that the deadline is past.
-        let timeout = u16::try_from(patience.as_millis() + 1).unwrap_or(u16::MAX);
-        match poll(&mut fds, PollTimeout::from(timeout)) {
+        match poll(&mut fds, poll_timeout(patience)) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,5 +1,5 @@
-//! Signals that a handler notes: that of the crate `signal-hook`, the only one in the suite. It notes the number, wakes
-//! the loop, and restores errno.
+//! Signals that a handler notes. The handler is that of the crate `signal-hook`; the suite has no other one. It notes the
+//! number, wakes the loop, and restores errno.
 //!
 //! The handlers are set before this process has another thread or a child. A child that shares the memory of this process
 //! loses them: each registered signal is noted for the reset in children, see `raw/child.rs`.

@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, read};
 
 use crate::caught::Caught;
+use crate::clock::poll_timeout;
 use crate::raw;
 use crate::status;
 
@@ -206,9 +207,7 @@ impl Signals {
     /// Waits until a signal has arrived, at most `patience`.
     pub fn wait(&self, patience: Duration) {
         let mut fds = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
-        // One millisecond more, so that a deadline is past.
-        let timeout = u16::try_from(patience.as_millis() + 1).unwrap_or(u16::MAX);
-        let _ = poll(&mut fds, PollTimeout::from(timeout));
+        let _ = poll(&mut fds, poll_timeout(patience));
     }
 
     /// Notes that the descriptor is readable, for a loop that gets this news only once (mio).

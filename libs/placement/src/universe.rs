@@ -10,7 +10,7 @@ use super::members::Members;
 /// The size that the user says. Without that, it is the slots of the hosts that the user, an allocation or a batch system
 /// has named, and without these the CPUs of the console's host. There is room at least for the ranks of the job.
 pub(super) fn size(job: &JobSpec, members: &Members<'_>) -> Result<u32, PlacementError> {
-    let size = match job.universe_size.filter(|size| *size > 0) {
+    let size = match job.given_universe() {
         Some(size) => size,
         None => slots(job, members)?.unwrap_or_else(|| members.get(members.origin()).ncpus),
     };

@@ -62,8 +62,8 @@ pub const MAX_EVENT_BYTES: usize = 64 * 1024;
 /// The budget of one rank: most bytes that its manager keeps for it.
 ///
 /// The keys and values that it commits count, with [`ENTRY_COST`] for each pair, and so does all else that lasts, like the
-/// members of its groups. Beyond the budget these are refused. Requests that wait for their answers count too. While they are beyond it, the session
-/// decodes no further message.
+/// members of its groups. Beyond the budget these are refused. Requests that wait for their answers count too. While they
+/// are beyond it, the session decodes no further message.
 pub const MAX_RANK_BYTES: usize = 64 * 1024 * 1024;
 
 /// Most bytes of waiting requests of a rank that has used up its budget.

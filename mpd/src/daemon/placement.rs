@@ -43,7 +43,7 @@ pub(crate) fn adopted(name: &str, ring: Option<&Ring>, spec: &JobSpec) -> Result
     let name = DaemonName::new(name).context("the name of this daemon")?;
     let candidates = ring.map(candidates).unwrap_or_default();
     let own = candidates.into_iter().find(|candidate| candidate.member == name);
-    let given = spec.universe_size.filter(|size| *size > 0);
+    let given = spec.given_universe();
     let universe = given.or_else(|| Some(own.as_ref()?.ncpus));
     let Candidate { member, addresses, .. } = own.unwrap_or_else(|| bare(name));
     let host = PlacedHost { member, addresses, ranks: RankSet::below(1) };
@@ -60,8 +60,7 @@ pub(crate) fn alone(name: &str, spec: &JobSpec) -> Result<Plan> {
     let ncpus = if counts { cpus::count() } else { 1 };
     let mut plan = plan(spec, &[Candidate { ncpus, ..bare(name.clone()) }], &name)
         .context("no daemon is running here, so the job can use only this host")?;
-    let is_given = spec.universe_size.is_some_and(|size| size > 0);
-    let is_known = counts || is_given || spec.named_hosts().next().is_some();
+    let is_known = counts || spec.given_universe().is_some() || spec.named_hosts().next().is_some();
     plan.universe = plan.universe.filter(|_| is_known);
     Ok(plan)
 }

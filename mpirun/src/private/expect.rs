@@ -5,7 +5,7 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use mpd_io::clock::Clock;
+use mpd_io::clock::{Clock, poll_timeout};
 use mpd_io::signals::Signals;
 use mpd_io::tree;
 use mpd_machine::Time;
@@ -103,14 +103,12 @@ impl<'a> User<'a> {
 
     /// Waits for the pipe, for signals, and until it is time. Whether the pipe is readable.
     fn poll(&self, pipe: &PipeReader, until: Option<Time>) -> Result<bool, Errno> {
-        // One millisecond more, so that the time is past.
-        let patience = until.map(|at| self.clock.until(at).as_millis() + 1);
-        let patience = patience.map(|ms| u16::try_from(ms).unwrap_or(u16::MAX));
+        let timeout = until.map(|at| poll_timeout(self.clock.until(at)));
         let mut fds = [
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(pipe.as_fd(), PollFlags::POLLIN),
         ];
-        match poll(&mut fds, patience.map_or(PollTimeout::NONE, PollTimeout::from)) {
+        match poll(&mut fds, timeout.unwrap_or(PollTimeout::NONE)) {
             Ok(_) | Err(Errno::EINTR) => Ok(fds[1].any().unwrap_or(true)),
             Err(error) => Err(error),
         }

@@ -170,7 +170,7 @@ fn a_keyed_name_is_found_only_with_its_key_and_other_lookups_are_logged() {
     wait_until("it is unpublished", || job.stdout() == answered);
     wait_until("no host finds it", || look_up_as(&ring, 2, "my ocean#key=very deep") == NONE);
     fs::write(ring.suite.path("end"), "").expect("a file");
-    job.wait().code(0);
+    job.wait().code(0).says(&["@d1 asked for the name \"my ocean\" without its key"]);
     for index in 1..=4 {
         let log = ring.log(index);
         assert!(

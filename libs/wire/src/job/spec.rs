@@ -296,6 +296,11 @@ impl JobSpec {
         self.argsets.iter().map(|a| a.size).sum()
     }
 
+    /// The size of the universe that the user gives, if it is bounded.
+    pub fn given_universe(&self) -> Option<u32> {
+        self.universe_size.filter(|size| *size > 0)
+    }
+
     /// The hosts that the user or an allocation names, for all programs and for single ones.
     pub fn named_hosts(&self) -> impl Iterator<Item = &HostChoice> {
         let of_programs = self.argsets.iter().flat_map(|argset| argset.hosts.iter().flatten());

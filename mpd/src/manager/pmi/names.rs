@@ -26,7 +26,7 @@ pub(super) struct Names {
     asked: BTreeMap<u32, Asked>,
     last: u32,
     published: BTreeMap<String, Published>,
-    /// The names that ranks here have got in the place of wanted ones.
+    /// The fresh names of ranks here, by the names that the ranks wanted.
     given: BTreeMap<String, String>,
     refused: RefusedNames,
     pub(super) outputs: VecDeque<Output>,
@@ -97,8 +97,7 @@ impl Names {
             NameOperation::Unpublish { name, key } => {
                 had = self.published.get(name).is_some_and(|found| found.key == *key);
                 if had {
-                    self.published.remove(name);
-                    self.given.retain(|_, given| given != name);
+                    self.forget(name);
                     self.asked.retain(|_, asked| {
                         asked.purpose != Purpose::Again || *asked.operation.name() != *name
                     });
@@ -170,7 +169,7 @@ impl Names {
             }
             Purpose::Again if answer != NameAnswer::Done => {
                 let name = operation.name();
-                self.published.remove(name);
+                self.forget(name);
                 let text = format!("the name {name:?} belongs to another job now, not to this one");
                 self.outputs.push_back(Output::Report(text));
             }
@@ -275,11 +274,16 @@ impl Names {
         }
     }
 
+    /// A rank here owns this name no longer.
+    fn forget(&mut self, name: &str) {
+        self.published.remove(name);
+        self.given.retain(|_, given| given != name);
+    }
+
     /// Handles the loss of a name: to a job, since two parts of a ring met and each had its own owner. Or another job took
     /// the name back.
     pub(super) fn lose(&mut self, name: &str, to: Option<&JobId>) {
-        self.published.remove(name);
-        self.given.retain(|_, given| given != name);
+        self.forget(name);
         let Some(to) = to else { return };
         let text = format!("the name {name:?} belongs to job {to} now, not to this one");
         self.outputs.push_back(Output::Report(text));

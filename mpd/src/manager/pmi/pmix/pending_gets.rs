@@ -19,7 +19,8 @@ pub(in crate::manager::pmi) struct PendingGet {
     pub(in crate::manager::pmi) key: Vec<u8>,
     /// It is answered at once, also without data.
     pub(super) is_immediate: bool,
-    /// The number of its deadline, once it waits here for another host or job. A client's request has that of its answer.
+    /// The number of its deadline. The request of another host or job gets one when its wait begins. A client's request has
+    /// the deadline of its answer.
     pub(super) number: Option<u64>,
 }
 
