@@ -10,7 +10,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use log::LevelFilter;
 use mpd_io::{adopt_inherited, identity};
-use mpd_job::manager::{Input, Manager, Start};
+use mpd_job::manager::{Config, Input, Manager};
 use mpd_machine::{Pump, Time};
 use mpd_wire::job::JobSpec;
 use mpd_wire::message::{ManagerReport, StartJob};
@@ -177,7 +177,7 @@ fn report(turn: &mut Turn<'_>, elsewhere: Option<Elsewhere>) {
 
 /// The pump of the machine; recorded if the user asked for that. A notice reports why recording failed.
 fn pump_of(spec: &JobSpec, order: &StartJob, now: Time) -> (Pump<Manager>, Option<String>) {
-    let start = Start {
+    let config = Config {
         host_slices: order.host_slices.clone(),
         tree_index: order.tree_index as usize,
         size: spec.size(),
@@ -187,18 +187,16 @@ fn pump_of(spec: &JobSpec, order: &StartJob, now: Time) -> (Pump<Manager>, Optio
         debugged: spec.debug.is_some(),
         elastic: spec.elastic,
     };
-    let member = order.host_slices.get(start.tree_index).map(|slice| slice.member.to_string());
+    let member = order.host_slices.get(config.tree_index).map(|slice| slice.member.to_string());
     let host = member.unwrap_or_else(|| order.host.clone());
     let recorded = spec.record.as_ref().map(|directory| {
         let file = format!("{}.{host}.recording", order.job);
         let path = Path::new(OsStr::from_bytes(directory)).join(file);
-        recording::pump(&path, ("mpdman", &host), now, start.clone())
+        recording::pump(&path, ("mpdman", &host), now, config.clone())
     });
     match recorded {
         Some(Ok(pump)) => (pump, None),
-        Some(Err(e)) => {
-            (Pump::new(Manager::new(start.config())), Some(format!("host {host}: {e:#}")))
-        }
-        None => (Pump::new(Manager::new(start.config())), None),
+        Some(Err(e)) => (Pump::new(Manager::new(&config)), Some(format!("host {host}: {e:#}"))),
+        None => (Pump::new(Manager::new(&config)), None),
     }
 }

@@ -129,8 +129,8 @@ pub(super) struct Branch {
 impl Branch {
     /// # Panics
     /// If there is no host slice at the tree index.
-    pub(super) fn new(config: &Config<'_>) -> Self {
-        let &Config { host_slices, tree_index, .. } = config;
+    pub(super) fn new(config: &Config) -> Self {
+        let &Config { ref host_slices, tree_index, .. } = config;
         let host_slice = host_slices.get(tree_index).expect("a tree index of the host slices");
         let children = host_slices
             .children(tree_index)

@@ -117,12 +117,12 @@ pub(super) struct Job {
 }
 
 impl Job {
-    pub(super) fn new(config: &Config<'_>) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         Self {
             host_slices: config.host_slices.clone(),
             phase: Phase::Preparing,
             has_started: false,
-            rank_table: RankTable::of(config.size, config.host_slices),
+            rank_table: RankTable::of(config.size, &config.host_slices),
             lost: BTreeSet::new(),
             on_failure: config.on_failure,
             abort_scope: config.abort_scope,

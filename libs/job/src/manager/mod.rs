@@ -43,7 +43,6 @@ use mpd_wire::{DaemonName, JobId, Rank, RankSet};
 
 pub use self::blocked::Blocked;
 pub use self::queue::{ASK_AGAIN, MAX_WAITING, PLACING_PATIENCE, SpawnQueue};
-pub use self::recorded::Start;
 pub use self::retire::refusal as refusal_to_retire;
 
 /// From `^C` (SIGINT) or a hang-up to SIGTERM.
@@ -62,10 +61,11 @@ pub const DRAIN_GRACE: Duration = Duration::from_millis(500);
 pub const FENCE_HOLD: Duration = Duration::from_millis(100);
 
 /// The part of a job that a manager runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Config<'a> {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
     /// The ranks of each host.
-    pub host_slices: &'a HostSlices,
+    pub host_slices: HostSlices,
     /// The index of this manager's host slice; 0 is the root.
     pub tree_index: usize,
     /// The number of ranks of the whole job.
@@ -73,12 +73,14 @@ pub struct Config<'a> {
     /// The consequence of the first failure.
     pub on_failure: OnFailure,
     /// Whether the failure of a connected job ends this one.
+    #[serde(default)]
     pub abort_scope: AbortScope,
     /// The time for which the job may run.
     pub limit: Option<Duration>,
     /// Whether the ranks are debuggers, whose programs start and end.
     pub debugged: bool,
     /// Whether a rank may end with 0 at any time.
+    #[serde(default)]
     pub elastic: bool,
 }
 
@@ -389,9 +391,9 @@ impl Manager {
     ///
     /// # Panics
     /// If the host slices have no such index.
-    pub fn new(config: Config<'_>) -> Self {
-        let branch = Branch::new(&config);
-        let job = branch.is_root().then(|| Job::new(&config));
+    pub fn new(config: &Config) -> Self {
+        let branch = Branch::new(config);
+        let job = branch.is_root().then(|| Job::new(config));
         Self { branch, job, outputs: VecDeque::new() }
     }
 

@@ -6,7 +6,7 @@ mod worlds;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use mpd_job::manager::{Config, Input, Manager, Start};
+use mpd_job::manager::{Config, Input, Manager};
 use mpd_machine::{Pump, Time};
 use mpd_wire::job::{AbortScope, Failure, HostSlices, OnFailure, RankEnd, SpawnOutcome};
 use mpd_wire::message::{Down, Up};
@@ -178,7 +178,7 @@ impl Cluster {
         let size = u32::try_from(hosts).unwrap() * each;
         let host = |tree_index: usize| {
             let config = Config {
-                host_slices: &host_slices,
+                host_slices: host_slices.clone(),
                 tree_index,
                 size,
                 on_failure,
@@ -189,7 +189,7 @@ impl Cluster {
             };
             let ranks =
                 host_slices.get(tree_index).unwrap().ranks.ranks().map(|rank| rank.0).collect();
-            let manager = Pump::new(Manager::new(config));
+            let manager = Pump::new(Manager::new(&config));
             Host {
                 owed: BTreeSet::from([Task::Check]),
                 ready: false,
@@ -243,7 +243,7 @@ impl Cluster {
 
     /// A new manager of the job as it is now.
     fn manager(&mut self, tree_index: usize) -> Pump<Manager> {
-        let start = Start {
+        let config = Config {
             host_slices: self.host_slices.clone(),
             tree_index,
             size: self.size,
@@ -254,10 +254,10 @@ impl Cluster {
             elastic: false,
         };
         let Some(recordings) = &mut self.recordings else {
-            return Pump::new(Manager::new(start.config()));
+            return Pump::new(Manager::new(&config));
         };
         let memory = Memory::default();
-        let manager = recorded(self.now, start, &memory);
+        let manager = recorded(self.now, config, &memory);
         recordings.push(memory);
         manager
     }

@@ -56,7 +56,7 @@ fn the_failure_of_a_rank_that_ran_alone_gives_the_code() {
 #[test]
 fn a_rank_that_ran_alone_on_another_host_is_reported_with_that_host() {
     let host_slices = host_slices(2, 1);
-    let manager = Pump::new(Manager::new(config(&host_slices, 2)));
+    let manager = Pump::new(Manager::new(&config(&host_slices, 2)));
     let mut story = Story { manager, now: Time::ZERO, ended: Vec::new() };
     story.send(Input::Ready);
     story.send(Input::FromChild(1, Up::Ready));

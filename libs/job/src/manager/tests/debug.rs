@@ -5,7 +5,7 @@ use crate::manager::tests::worlds::spawn_plan;
 
 fn debugged(hosts: usize, size: u32, tree_index: usize) -> Manager {
     let host_slices = host_slices(hosts, size / u32::try_from(hosts).unwrap());
-    Manager::new(Config { tree_index, debugged: true, ..config(&host_slices, size) })
+    Manager::new(&Config { tree_index, debugged: true, ..config(&host_slices, size) })
 }
 
 fn running(size: u32) -> Story {

@@ -169,7 +169,7 @@ fn a_group_that_meets_other_jobs_waits_for_them() {
 fn the_failure_of_a_connected_job_ends_a_job_that_asks_for_it_while_its_ranks_run() {
     let story = |abort_scope| {
         let on_failure = OnFailure::Continue;
-        Story::running(Config { on_failure, abort_scope, ..config(&host_slices(1, 2), 2) })
+        Story::running(&Config { on_failure, abort_scope, ..config(&host_slices(1, 2), 2) })
     };
     let (job, problem): (JobId, _) = ("7@h1".parse().unwrap(), "rank 1: aborted".to_owned());
     let failed = || Input::ConnectedFailed { job: job.clone(), code: 9, problem: problem.clone() };

@@ -39,9 +39,9 @@ pub(super) fn host_slices(hosts: usize, each: u32) -> HostSlices {
 }
 
 /// The root of an ordinary job with all ranks of these hosts.
-fn config(host_slices: &HostSlices, size: u32) -> Config<'_> {
+fn config(host_slices: &HostSlices, size: u32) -> Config {
     Config {
-        host_slices,
+        host_slices: host_slices.clone(),
         tree_index: 0,
         size,
         on_failure: OnFailure::End,
@@ -54,7 +54,7 @@ fn config(host_slices: &HostSlices, size: u32) -> Config<'_> {
 
 /// The manager of a job of one host, before its first input.
 fn alone(size: u32, on_failure: OnFailure, limit: Option<Duration>) -> Manager {
-    Manager::new(Config { on_failure, limit, ..config(&host_slices(1, size), size) })
+    Manager::new(&Config { on_failure, limit, ..config(&host_slices(1, size), size) })
 }
 
 struct Story {
@@ -76,7 +76,7 @@ impl Story {
     }
 
     /// A story in which the ranks of one host run.
-    fn running(config: Config<'_>) -> Self {
+    fn running(config: &Config) -> Self {
         let manager = Pump::new(Manager::new(config));
         let mut story = Self { manager, now: Time::ZERO, ended: Vec::new() };
         story.send(Input::Ready);

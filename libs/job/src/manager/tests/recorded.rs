@@ -4,17 +4,8 @@ use mpd_recording::Recorded;
 
 use super::*;
 
-fn start(hosts: usize, tree_index: usize, size: u32) -> Start {
-    Start {
-        host_slices: host_slices(hosts, 2),
-        tree_index,
-        size,
-        on_failure: OnFailure::End,
-        abort_scope: AbortScope::Job,
-        limit: None,
-        debugged: true,
-        elastic: false,
-    }
+fn start(hosts: usize, tree_index: usize, size: u32) -> Config {
+    Config { tree_index, debugged: true, ..config(&host_slices(hosts, 2), size) }
 }
 
 #[test]

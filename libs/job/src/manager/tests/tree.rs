@@ -21,7 +21,7 @@ impl Post {
         let size = u32::try_from(hosts).unwrap() * 2;
         let host_slices = host_slices(hosts, 2);
         let config = Config { tree_index, on_failure, ..config(&host_slices, size) };
-        Self { manager: Manager::new(config), now: Time::ZERO }
+        Self { manager: Manager::new(&config), now: Time::ZERO }
     }
 
     /// The root of two hosts, both running.
@@ -286,7 +286,7 @@ fn many_ends_are_sent_in_messages_of_bounded_size() {
     let size = 3 * u32::try_from(MAX_LISTED).unwrap();
     let host_slices = host_slices(2, size / 2);
     let config = Config { tree_index: 1, ..config(&host_slices, size) };
-    let mut manager = Pump::new(Manager::new(config));
+    let mut manager = Pump::new(Manager::new(&config));
     manager.post(Input::FromParent(Down::Go));
     for rank in (size / 2..size).map(Rank) {
         manager.post(Input::Exited(rank, RankEnd::Exited(0)));

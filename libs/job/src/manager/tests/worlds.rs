@@ -175,7 +175,7 @@ fn worlds_that_have_parted_end_each_on_its_own() {
 fn with_the_scope_world_a_spawned_world_and_its_spawner_end_each_on_its_own_unless_they_connect() {
     let story = || {
         let abort_scope = AbortScope::World;
-        let mut story = Story::running(Config { abort_scope, ..config(&host_slices(1, 1), 1) });
+        let mut story = Story::running(&Config { abort_scope, ..config(&host_slices(1, 1), 1) });
         spawn(&mut story, spawn_plan(1, 1, 2, 0));
         story
     };
@@ -301,7 +301,7 @@ fn a_world_that_a_user_has_requested_has_no_parent_and_blocks_no_rank() {
 
 #[test]
 fn in_an_elastic_job_a_rank_may_end_with_0_without_finalize() {
-    let mut story = Story::running(Config { elastic: true, ..config(&host_slices(1, 2), 2) });
+    let mut story = Story::running(&Config { elastic: true, ..config(&host_slices(1, 2), 2) });
     story.send(Input::Initialized(Rank(0)));
     story.send(Input::Initialized(Rank(1)));
     assert_eq!(story.send(Input::EnteredFence(Rank(0))), []);
