@@ -458,7 +458,7 @@ impl World {
     fn managed(&mut self, host: usize) {
         let size = u32::try_from(self.size()).expect("a size");
         let config = Config {
-            host_slices: &self.host_slices,
+            host_slices: self.host_slices.clone(),
             tree_index: host,
             size,
             on_failure: OnFailure::default(),
@@ -467,7 +467,7 @@ impl World {
             debugged: false,
             elastic: false,
         };
-        self.hosts[host].manager = Some(Pump::new(Manager::new(config)));
+        self.hosts[host].manager = Some(Pump::new(Manager::new(&config)));
         self.hosts[host].managed = true;
         if host == 0 {
             self.push(self.now, Event::Spec(0));
