@@ -4,10 +4,12 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use nix::sys::stat::Mode;
 
-use crate::run::{Output, Run};
+use crate::members::Members;
+use crate::run::{Output, Run, wait_until};
 use crate::suite::{Suite, is_root, skip, tell};
 
 /// A suite with a daemon, a directory of unusual programs, and a check of the daemon after each refusal.
@@ -61,7 +63,7 @@ fn a_missing_program_gives_127_and_no_rank_runs() {
     let witness = bad.suite.path("work/witness").display().to_string();
     let output = bad.mpirun(&["-n", "2", "touch", &witness, ":", "-n", "1", "./missing"]).output();
     bad.refused(&output, 127, &["./missing"]);
-    assert!(!std::path::Path::new(&witness).exists(), "a rank ran");
+    assert!(!Path::new(&witness).exists(), "a rank ran");
 }
 
 #[test]
@@ -283,6 +285,45 @@ fn a_job_runs_without_a_free_inode_in_tmpdir() {
         return skip("a file system without inodes: cannot mount one here");
     }
     output.code(0).prints("here\nhere\n").says(&["No space left on device"]);
+}
+
+#[test]
+fn a_tmpdir_of_another_user_is_replaced_on_each_host_and_one_line_names_the_hosts() {
+    if !is_root() {
+        return skip("a directory of another user: needs root");
+    }
+    let ring = Members::within(Suite::as_user(60_217));
+    for rundir in ["m1", "m2"] {
+        ring.suite.new_directory(rundir);
+        ring.suite.allow(rundir, 0o700);
+    }
+    // Only this user's programs get answers of the daemons.
+    ring.start(1);
+    ring.start(2);
+    let on_both = |arguments: &[&str]| {
+        let hosts = ["-hosts", "d1,d2", "-ppn", "1", "-n", "2"];
+        ring.mpirun(1, &[&hosts[..], arguments].concat())
+    };
+    wait_until("d1 lists d2", || on_both(&["true"]).output().exit_code() == Some(0));
+    let theirs = ring.suite.path("theirs");
+    std::fs::create_dir(&theirs).expect("a directory");
+    for mode in [0o755, 0o700] {
+        ring.suite.allow("theirs", mode);
+        let script = "cd $MPD_JOB_TMPDIR && pwd && stat -c %u .";
+        let output = on_both(&["sh", "-c", script]).env("TMPDIR", &theirs).output();
+        let reason = format!("TMPDIR={}: Permission denied; ", theirs.display());
+        output.code(0).says(&[&reason, "the job's directory on hosts d", " is in /tmp"]);
+        let error = output.err();
+        assert_eq!(error.lines().count(), 1, "{output}");
+        assert!(["d1", "d2"].iter().all(|host| error.contains(host)), "{output}");
+        let lines = output.sorted_lines();
+        let (places, owners): (Vec<&str>, Vec<&str>) =
+            lines.iter().map(String::as_str).partition(|line| line.starts_with("/tmp/mpd-"));
+        assert_eq!((places.len(), owners), (2, vec!["60217"; 2]), "{output}");
+        assert!(places.iter().all(|place| !Path::new(place).exists()), "{output}");
+    }
+    assert_eq!(std::fs::read_dir(&theirs).expect("the directory").count(), 0);
+    ring.only_daemons_are_left();
 }
 
 #[test]

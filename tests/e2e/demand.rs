@@ -29,6 +29,11 @@ login*)
     # As sshd does it. The script records what the host executes, with the environments.
     export SSH_CONNECTION='127.0.0.2 2222 127.0.0.1 22' MPD_RING=another
     exec "$STRACE" -z -f -v -e trace=execve -o "$WORLD/executed" setsid -w sh -c "exec $*";;
+twin*|near*)
+    # As sshd does it, for names of this host on networks and for addresses that only this host has.
+    case $host in twin*) server=192.0.2.${host#twin};; *) server=127.0.0.${host#near};; esac
+    export SSH_CONNECTION="192.0.2.99 2222 $server 22"
+    exec setsid -w sh -c "exec $*";;
 esac
 exec sh -c "$*"
 "#;
@@ -222,6 +227,23 @@ fn if_a_host_cannot_be_reached_no_rank_runs_and_nothing_is_left() {
         "mpirun: there is no ring for the job without a daemon on every host; nothing was run",
     ]);
     assert!(!world.suite.path("work/ran").exists());
+    world.is_gone();
+}
+
+#[test]
+fn two_names_of_one_host_on_different_networks_are_refused_and_daemons_at_loopback_addresses_are_not()
+ {
+    let world = World::new();
+    let arguments = ["-hosts", "twin1,h1,twin2", "-n", "3", "touch", "ran"];
+    // On a very slow machine, the daemon of the second name may be in the ring before the first name is reached.
+    world.ran(&arguments).code(125).says(&[
+        "is the same host as twin",
+        "name it once; twin",
+        "mpirun: there is no ring for the job without a daemon on every host; nothing was run",
+    ]);
+    assert!(!world.suite.path("work/ran").exists());
+    world.is_gone();
+    world.ran(&["-hosts", "near1,near2", "-n", "2", "true"]).code(0).quiet();
     world.is_gone();
 }
 

@@ -160,6 +160,9 @@ impl Members {
     }
 
     fn pid(&self, index: usize) -> i32 {
+        if self.suite.is_of_another_user() {
+            return self.suite.daemon_at(&self.rundir(index)).pid;
+        }
         let rundir = RunDir::at(self.rundir(index));
         let status = Console::open(&rundir, &Opening::Status { version: VERSION })
             .and_then(|mut console| console.answer(Some(PATIENCE)));

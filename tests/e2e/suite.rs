@@ -89,6 +89,11 @@ impl Suite {
         suite
     }
 
+    /// Whether the programs run as another user than the tests.
+    pub(crate) const fn is_of_another_user(&self) -> bool {
+        self.user.is_some()
+    }
+
     /// A path in the private directory.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.directory.path().join(name)
@@ -221,21 +226,33 @@ impl Suite {
 
     /// The daemon that serves now.
     pub(crate) fn daemon(&self) -> Process {
-        let pid = self.status()["pid"].as_i64().expect("a pid in the status");
+        self.daemon_at(&self.rundir())
+    }
+
+    /// The daemon that serves this run directory now. The user of the suite asks it, because it answers no other user.
+    pub(crate) fn daemon_at(&self, rundir: &Path) -> Process {
+        let pid = self.status_at(rundir)["pid"].as_i64().expect("a pid in the status");
         let pid = i32::try_from(pid).expect("a pid");
         Process::read(pid).unwrap_or_else(|| panic!("the daemon's pid {pid} is no process"))
     }
 
     /// The output of `mpd --status`.
     pub(crate) fn status(&self) -> serde_json::Value {
-        let output = self.status_output();
+        self.status_at(&self.rundir())
+    }
+
+    fn status_at(&self, rundir: &Path) -> serde_json::Value {
+        let output = self.status_output_at(rundir);
         serde_json::from_slice(&output.code(0).stdout)
             .unwrap_or_else(|error| panic!("status is not JSON: {error}: {output}"))
     }
 
     pub(crate) fn status_output(&self) -> Output {
-        let rundir = self.rundir().display().to_string();
-        self.mpd(&["--status", "--rundir", &rundir]).output()
+        self.status_output_at(&self.rundir())
+    }
+
+    fn status_output_at(&self, rundir: &Path) -> Output {
+        self.mpd(&["--status", "--rundir"]).arg(rundir).output()
     }
 
     /// The pids of the managers that the daemon knows.

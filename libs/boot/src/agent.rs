@@ -7,6 +7,7 @@
 //! The end of its standard input means that its starter has ended. The agent then ends the
 //! processes that it is starting. Daemons that are in the ring stay.
 
+mod login;
 mod own;
 
 use std::io::{self, Write as _};
@@ -21,7 +22,7 @@ use mpd_io::signals::Signals;
 use mpd_wire::message::{Introduction, MAX_INTRODUCTION, RingRequest};
 use nix::errno::Errno;
 use nix::sys::wait::wait;
-use nix::unistd::{getpid, getsid, read};
+use nix::unistd::read;
 use zeroize::Zeroizing;
 
 use crate::boot::ALIVE_INTERVAL;
@@ -61,11 +62,14 @@ pub fn run(become_daemon: Become) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Task::Boot(mut task) => {
-            say(&nonce, &Report::Reached)?;
-            let shares = command::kills_at_end(&task.manner) && !task.hosts.is_empty();
+            let in_step = command::kills_at_end(&task.manner);
+            let shares = in_step && !task.hosts.is_empty();
             if shares {
                 choose_own(&mut task)?;
             }
+            // Slurm passes the variables of another host's login on.
+            let host_id = if in_step { None } else { login::host_id() };
+            say(&nonce, &Report::Reached { name: task.member.name.clone(), host_id })?;
             boot(&nonce, *task, shares, become_daemon)
         }
     }
@@ -98,7 +102,7 @@ fn boot(nonce: &str, task: BootTask, shares: bool, become_daemon: Become) -> Res
     if task.hosts.is_empty()
         && let Before::Free { rundir, keep } = &before
         && !command::kills_at_end(&task.manner)
-        && is_login()
+        && login::is_login()
     {
         let arguments = own::arguments_here(nonce, &task, rundir, keep.as_deref())?;
         // Its key is in the pipe for the daemon.
@@ -134,13 +138,6 @@ fn boot(nonce: &str, task: BootTask, shares: bool, become_daemon: Become) -> Res
     }
     drop(kept);
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whether this process is the command of an ssh login: it leads its session, and sshd has set
-/// `SSH_CONNECTION`. Then no signal to the client of the login reaches it. A shell that runs its
-/// command on this host is killed with it.
-fn is_login() -> bool {
-    getsid(None) == Ok(getpid()) && std::env::var_os("SSH_CONNECTION").is_some()
 }
 
 /// Reads standard input up to the end of the first line.

@@ -13,6 +13,9 @@
 //!
 //! A remote shell of Slurm runs an agent on every host of its link (*together*). Each agent then reports for
 //! itself, and the shell stays while one of the daemons is in the ring.
+//!
+//! Two hosts with one identity are one host with two names. The second name is refused, because the ring would
+//! count the CPUs of that host twice.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -24,7 +27,7 @@ use mpd_wire::{Address, Newcomer};
 
 use crate::failure::{Ended, Failure, Step, Way, classify, silence};
 use crate::plan::{Group, Waiting, share};
-use crate::wire::{Outcome, Report};
+use crate::wire::{HostId, Outcome, Report};
 
 /// Interval at which an agent with carried hosts reports that it is alive.
 pub(crate) const ALIVE_INTERVAL: Duration = Duration::from_secs(3);
@@ -125,6 +128,13 @@ pub enum Event {
         /// Number of hosts that its agent will start.
         carried: usize,
     },
+    /// An agent runs on the host, which has this identity.
+    Reached {
+        /// The daemon.
+        name: String,
+        /// The identity of its host.
+        host_id: HostId,
+    },
     /// The daemon waits for the list of members.
     Ready(Newcomer),
     /// The host was reached, or its daemon is in the ring.
@@ -156,6 +166,7 @@ impl fmt::Display for Event {
             Self::Starting { name, carried } => {
                 write!(f, "host {name}: starting, and {carried} further ones from there")
             }
+            Self::Reached { name, .. } => write!(f, "host {name}: reached"),
             Self::Ready(newcomer) => write!(f, "host {}: ready", newcomer.name),
             Self::Settled { name, .. } => write!(f, "host {name}: running"),
             Self::Failed { name, failure } => {
@@ -203,6 +214,7 @@ pub enum State {
 struct Host {
     target: Target,
     state: State,
+    id: Option<HostId>,
 }
 
 #[derive(Debug)]
@@ -214,6 +226,8 @@ struct Link {
     begun: bool,
     /// Whether a daemon behind it is in the ring.
     serves: bool,
+    /// Whether a carried host was refused here. The agent does not know this, and is never done.
+    refused: bool,
     /// Whether the owner was asked to end the shell.
     ending: bool,
 }
@@ -240,8 +254,8 @@ impl Boot {
             .map(|(host, target)| Waiting { host, alone: alone(target) })
             .collect();
         let by_name = (0..).zip(&targets).map(|(host, t)| (t.name.clone(), host)).collect();
-        let hosts =
-            targets.into_iter().map(|target| Host { target, state: State::Pending }).collect();
+        let host = |target| Host { target, state: State::Pending, id: None };
+        let hosts = targets.into_iter().map(host).collect();
         let mut boot = Self {
             settings,
             hosts,
@@ -258,7 +272,10 @@ impl Boot {
     /// Handles an input. Reports about hosts that the agent does not start are ignored.
     pub(crate) fn handle(&mut self, now: Time, input: Input) {
         match input {
-            Input::Reported { link, report } => self.on_report(now, link, report),
+            Input::Reported { link, report } => {
+                self.on_report(now, link, report);
+                self.review_refused(link);
+            }
             Input::Introduced { names, others_refused } => {
                 self.on_introduced(now, &names, others_refused);
             }
@@ -362,7 +379,7 @@ impl Boot {
 
     fn on_introduced(&mut self, now: Time, names: &BTreeSet<String>, others_refused: bool) {
         for host in 0..self.hosts.len() {
-            let Host { target, state } = &mut self.hosts[host];
+            let Host { target, state, .. } = &mut self.hosts[host];
             let State::Ready { waiting, .. } = state else { continue };
             if names.contains(&target.name) {
                 *waiting = None;
@@ -414,7 +431,8 @@ impl Boot {
             Report::Alive | Report::Done => true,
             Report::Daemon(report) => !matches!(report, DaemonReport::Refused { .. }),
             Report::Host { outcome, .. } => !matches!(outcome, Outcome::Failed(_)),
-            Report::Reached | Report::Joining => false,
+            Report::Reached { name, .. } => *name != self.hosts[head].target.name,
+            Report::Joining => false,
         };
         let own_is_settled =
             matches!(self.hosts[head].state, State::InRing { .. } | State::Ready { .. });
@@ -436,7 +454,7 @@ impl Boot {
                 let failure = Failure::new(Step::Join, &problem, "");
                 self.on_own(now, head, Outcome::Failed(failure));
             }
-            Report::Reached => self.at(head, Step::Key),
+            Report::Reached { name, host_id } => self.on_reached(now, head, &name, host_id),
             Report::Joining => self.at(head, Step::Join),
             Report::Done if self.settings.lasting && own_is_settled => self.abandon(head),
             Report::Done => self.end(head),
@@ -451,6 +469,70 @@ impl Boot {
                     self.on_carried(now, host, outcome);
                 }
             }
+        }
+    }
+
+    fn on_reached(&mut self, now: Time, head: usize, name: &str, host_id: Option<HostId>) {
+        let Some(&host) = self.by_name.get(name) else { return };
+        let carries = |link: &Link| link.head == head && link.carried.contains(&host);
+        if host == head {
+            self.at(head, Step::Key);
+        } else if !self.links.iter().any(carries) {
+            return;
+        }
+        let Some(id) = host_id else { return };
+        if !matches!(self.hosts[host].state, State::Running { .. }) {
+            return;
+        }
+        let other = self.other_name(host, &id);
+        self.hosts[host].id = Some(id.clone());
+        let name = name.to_owned();
+        self.outputs.push_back(Output::Report(Event::Reached { name, host_id: id }));
+        if let Some(other) = other {
+            // The first name in the list stays, unless the daemon of the second one is already introduced.
+            let is_early = match &self.hosts[other].state {
+                State::Running { .. } => true,
+                State::Ready { waiting, .. } => waiting.is_some(),
+                State::Pending | State::InRing { .. } | State::Failed { .. } => false,
+            };
+            let (kept, refused) =
+                if is_early && host < other { (host, other) } else { (other, host) };
+            self.refuse(now, refused, kept);
+        }
+    }
+
+    /// A host with another name and the same identity. Several daemons under one name were asked for.
+    fn other_name(&self, host: usize, id: &HostId) -> Option<usize> {
+        let name = &self.hosts[host].target.host;
+        let is_same = |other: &Host| {
+            other.id.as_ref() == Some(id)
+                && !other.target.host.eq_ignore_ascii_case(name)
+                && !matches!(other.state, State::Failed { .. })
+        };
+        self.hosts.iter().position(is_same)
+    }
+
+    /// Ends the start of a daemon whose host is started under the name of `kept`.
+    fn refuse(&mut self, now: Time, host: usize, kept: usize) {
+        let name = |host: usize| &self.hosts[host].target.host;
+        let problem = format!("{} is the same host as {}", name(host), name(kept));
+        let hint = format!("name it once; {}:N gives it N slots", name(kept));
+        self.fail(now, host, Failure::new(Step::Join, &problem, hint));
+        for link in self.links.iter_mut().filter(|link| link.carried.contains(&host)) {
+            link.carried.retain(|&other| other != host);
+            link.refused = true;
+        }
+        if !self.is_shared() {
+            self.end(host);
+        }
+    }
+
+    /// Ends the shell of an agent that has only a refused host left.
+    fn review_refused(&mut self, head: usize) {
+        let is_settled = matches!(self.hosts[head].state, State::InRing { .. });
+        let is_over = |link: &Link| link.head == head && link.refused && link.carried.is_empty();
+        if is_settled && !self.settings.lasting && self.links.iter().any(is_over) {
+            self.end(head);
         }
     }
 
@@ -543,6 +625,7 @@ impl Boot {
 
     fn wait(&mut self, host: usize, alone: bool) {
         self.hosts[host].state = State::Pending;
+        self.hosts[host].id = None;
         self.waiting.push(Waiting { host, alone });
         let name = self.hosts[host].target.name.clone();
         self.outputs.push_back(Output::Report(Event::Again { name }));
@@ -589,6 +672,7 @@ impl Boot {
                 deadline: now + self.settings.timeout,
                 begun: false,
                 serves: false,
+                refused: false,
                 ending: false,
             });
             let name = self.hosts[group.head].target.name.clone();

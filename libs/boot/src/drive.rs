@@ -335,6 +335,9 @@ pub fn report_of(event: &Event) -> Option<Report> {
         Event::Ready(newcomer) => {
             return Some(Report::Daemon(DaemonReport::Ready(newcomer.clone())));
         }
+        Event::Reached { name, host_id } => {
+            return Some(Report::Reached { name: name.clone(), host_id: Some(host_id.clone()) });
+        }
         Event::Settled { name, addresses } => {
             (name, Outcome::InRing { addresses: addresses.clone() })
         }

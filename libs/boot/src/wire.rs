@@ -14,13 +14,16 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 
 /// Version of requests, reports and recipes.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Most bytes of a request: [`mpd_wire::job::MAX_HOSTS`] members twice, a few hundred bytes each.
 pub const MAX_REQUEST: usize = 16 << 20;
 
 /// Most bytes of a report line. A longer line is not a report.
 pub const MAX_REPORT: usize = 64 << 10;
+
+/// Most bytes of a [`HostId`]: a boot id, two namespaces and a host name.
+pub const MAX_HOST_ID: usize = 256;
 
 /// A daemon to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,7 +168,13 @@ pub enum Running {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Report {
     /// The request was read; the next step is the key.
-    Reached,
+    Reached {
+        /// The daemon.
+        name: String,
+        /// The identity of its host, if the agent is the command of a login from the network.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        host_id: Option<HostId>,
+    },
     /// The key is in place; the daemon is being started.
     Joining,
     /// The outcome of the agent's own daemon, or of a daemon that it started on another host.
@@ -196,6 +205,26 @@ pub enum Outcome {
     },
     /// The start failed.
     Failed(Failure),
+}
+
+/// The identity of a host. Two names of one host have the same one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct HostId(String);
+
+impl HostId {
+    /// The identity with this text; `None` if it is empty or longer than [`MAX_HOST_ID`].
+    pub fn new(text: String) -> Option<Self> {
+        (1..=MAX_HOST_ID).contains(&text.len()).then_some(Self(text))
+    }
+}
+
+impl TryFrom<String> for HostId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::new(text).ok_or("the identity of a host is empty or too long")
+    }
 }
 
 /// A secret text: wiped when dropped, and hidden from logs and error messages.
@@ -305,7 +334,7 @@ mod tests {
         let text = str::from_utf8(&line).unwrap();
         assert_eq!(
             text,
-            "{\"version\":5,\"nonce\":\"00ff\",\"task\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
+            "{\"version\":6,\"nonce\":\"00ff\",\"task\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
              \"manner\":{\"ring\":\"blue\",\"rsh\":[\"ssh\"],\"mpd\":\"/opt/mpd/bin/mpd\",\
              \"listen\":null,\"key_file\":null,\"key_alone\":false,\"timeout_s\":30,\"window\":32,\"flat\":false,\
              \"private\":false,\"in_batch\":false,\"waiting\":null,\"alloc_hook\":null},\
@@ -339,5 +368,26 @@ mod tests {
             assert_eq!(Report::parse(chatter.as_bytes(), "ab"), None);
         }
         assert_eq!(Report::parse(b"MPDBOOT-ab \"done\"", "ab"), Some(Report::Done));
+    }
+
+    #[test]
+    fn an_agent_reports_its_name_and_a_bounded_identity_of_its_host() {
+        let reached = |text: &str| Report::Reached {
+            name: "h1".into(),
+            host_id: HostId::new(text.to_owned()),
+        };
+        let of_login = reached("b net:[1] pid:[2] h1");
+        let line = of_login.to_line("ab");
+        assert_eq!(
+            line,
+            "MPDBOOT-ab {\"reached\":{\"name\":\"h1\",\"host_id\":\"b net:[1] pid:[2] h1\"}}\n"
+        );
+        let parsed = |line: &str| Report::parse(line.trim_end().as_bytes(), "ab");
+        assert_eq!(parsed(&line), Some(of_login));
+        let other = reached("").to_line("ab");
+        assert_eq!(other, "MPDBOOT-ab {\"reached\":{\"name\":\"h1\"}}\n");
+        assert_eq!(parsed(&other), Some(reached("")));
+        let long = line.replace("b net", &"b".repeat(MAX_HOST_ID));
+        assert_eq!(parsed(&long), None);
     }
 }

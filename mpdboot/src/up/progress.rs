@@ -28,7 +28,10 @@ impl Progress {
         match event {
             Event::Settled { .. } => self.done += 1,
             Event::Failed { .. } => self.failed += 1,
-            Event::Starting { .. } | Event::Ready(_) | Event::Again { .. } => {}
+            Event::Starting { .. }
+            | Event::Reached { .. }
+            | Event::Ready(_)
+            | Event::Again { .. } => {}
         }
         if self.lines {
             complain(&event.to_string());

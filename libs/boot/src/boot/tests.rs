@@ -30,6 +30,11 @@ fn start(head: usize, carried: &[usize]) -> Output {
     Output::Start(Group { head, carried: carried.to_vec() })
 }
 
+fn reached(name: &str, host_id: Option<&str>) -> Report {
+    let host_id = host_id.and_then(|id| HostId::new(id.to_owned()));
+    Report::Reached { name: name.into(), host_id }
+}
+
 fn in_ring(name: &str) -> Report {
     Report::Host { name: name.into(), outcome: Outcome::InRing { addresses: Vec::new() } }
 }
@@ -61,7 +66,7 @@ fn each_host_gets_a_shell_which_ends_when_its_daemon_is_in_the_ring() {
     let mut boot = boot(2, 32);
     assert_eq!(duties(&mut boot), [start(0, &[]), start(1, &[])]);
     for (link, name) in [(0, "h0"), (1, "h1")] {
-        say(&mut boot, link, Report::Reached);
+        say(&mut boot, link, reached(name, None));
         say(&mut boot, link, Report::Joining);
         say(&mut boot, link, in_ring(name));
         assert_eq!(duties(&mut boot), [Output::End(link)]);
@@ -155,7 +160,7 @@ fn a_host_that_an_agent_cannot_reach_is_tried_from_here_once() {
 fn a_silent_host_fails_at_its_last_reported_step() {
     let mut boot = boot(2, 32);
     duties(&mut boot);
-    say(&mut boot, 1, Report::Reached);
+    say(&mut boot, 1, reached("h1", None));
     say(&mut boot, 1, Report::Joining);
     let due = boot.poll_timeout().unwrap();
     assert_eq!(due, Time::ZERO + 30 * SECOND);
@@ -364,4 +369,93 @@ fn a_silent_host_of_a_common_shell_is_tried_alone_and_the_shell_stays() {
     duties(&mut boot);
     boot.handle_timeout(Time::ZERO + 30 * SECOND);
     assert_eq!(duties(&mut boot), [Output::End(0), start(1, &[])]);
+}
+
+/// The host's failure as text, if it has failed.
+fn problem_of(boot: &Boot, host: usize) -> Option<&str> {
+    match boot.states().nth(host) {
+        Some(State::Failed { failure, .. }) => Some(&failure.problem),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_second_name_of_one_host_is_refused_in_either_order_of_reports() {
+    for order in [["h0", "h1"], ["h1", "h0"]] {
+        let mut boot = boot(3, 32);
+        duties(&mut boot);
+        say(&mut boot, 2, reached("h2", Some("other")));
+        for name in order {
+            let link = usize::from(name == "h1");
+            say(&mut boot, link, reached(name, Some("same")));
+        }
+        assert_eq!(duties(&mut boot), [Output::End(1)]);
+        assert_eq!(problem_of(&boot, 1), Some("h1 is the same host as h0"));
+        say(&mut boot, 0, ready("h0"));
+        say(&mut boot, 1, ready("h1"));
+        say(&mut boot, 2, ready("h2"));
+        assert_eq!(duties(&mut boot), [Output::Introduce(vec![newcomer("h0"), newcomer("h2")])]);
+    }
+}
+
+#[test]
+fn a_daemon_that_was_introduced_stays_and_the_other_name_of_its_host_is_refused() {
+    let mut boot = boot(2, 32);
+    duties(&mut boot);
+    say(&mut boot, 1, reached("h1", Some("same")));
+    say(&mut boot, 1, ready("h1"));
+    boot.handle_timeout(boot.poll_timeout().unwrap());
+    introduced(&mut boot, &["h1"]);
+    duties(&mut boot);
+    say(&mut boot, 0, reached("h0", Some("same")));
+    assert_eq!(duties(&mut boot), [Output::End(0)]);
+    assert_eq!(problem_of(&boot, 0), Some("h0 is the same host as h1"));
+    // A report that comes late revokes nothing.
+    say(&mut boot, 1, in_ring("h1"));
+    say(&mut boot, 1, reached("h1", Some("same")));
+    assert_eq!(problem_of(&boot, 1), None);
+}
+
+#[test]
+fn several_daemons_under_one_name_and_hosts_without_an_identity_are_not_refused() {
+    let mut boot = boot(4, 32);
+    boot.hosts[1].target.host = "H0".into();
+    duties(&mut boot);
+    say(&mut boot, 0, reached("h0", Some("same")));
+    say(&mut boot, 1, reached("h1", Some("same")));
+    say(&mut boot, 2, reached("h2", None));
+    say(&mut boot, 3, reached("h3", None));
+    assert_eq!(duties(&mut boot), []);
+}
+
+#[test]
+fn a_name_is_free_again_when_the_other_name_of_its_host_has_failed() {
+    let mut boot = boot(2, 32);
+    duties(&mut boot);
+    say(&mut boot, 0, reached("h0", Some("same")));
+    say(&mut boot, 0, failed("h0", Step::Key));
+    say(&mut boot, 1, reached("h1", Some("same")));
+    assert_eq!(duties(&mut boot), [Output::End(0)]);
+}
+
+#[test]
+fn an_agent_that_has_only_a_refused_host_left_is_ended() {
+    let mut boot = boot(4, 2);
+    assert_eq!(duties(&mut boot), [start(0, &[1]), start(2, &[3])]);
+    say(&mut boot, 0, reached("h0", Some("a")));
+    say(&mut boot, 2, reached("h2", Some("b")));
+    say(&mut boot, 2, reached("h3", Some("a")));
+    assert_eq!(problem_of(&boot, 3), Some("h3 is the same host as h0"));
+    // An agent does not report on hosts of others.
+    say(&mut boot, 2, reached("h1", Some("b")));
+    assert_eq!(duties(&mut boot), []);
+    say(&mut boot, 2, in_ring("h2"));
+    assert_eq!(duties(&mut boot), [Output::End(2)]);
+    say(&mut boot, 0, in_ring("h0"));
+    say(&mut boot, 0, in_ring("h1"));
+    say(&mut boot, 0, Report::Done);
+    assert_eq!(duties(&mut boot), [Output::End(0)]);
+    gone(&mut boot, 0);
+    gone(&mut boot, 2);
+    assert!(boot.is_over());
 }
