@@ -51,8 +51,6 @@ const MPICH_5_0_2: &str = "
 <- cmd=my_kvsname kvsname=kvs_22138_0
 -> cmd=get kvsname=kvs_22138_0 key=PMI_process_mapping
 <- cmd=get_result rc=0 msg=success value=(vector,(0,1,2))
--> cmd=barrier_in
-<- cmd=barrier_out
 -> cmd=get kvsname=kvs_22138_0 key=PMI_hwloc_xmlfile
 <- cmd=get_result rc=-1 msg=key_PMI_hwloc_xmlfile_not_found value=unknown
 -> cmd=get kvsname=kvs_22138_0 key=PMI_mpi_memory_alloc_kinds

@@ -94,6 +94,31 @@ fn two_relatives_of_mpich_in_one_world_are_refused_by_name_before_the_start() {
     suite.only_the_daemon_is_left();
 }
 
+/// One rank of each program with its libraries. A shell hides what they are linked with.
+fn behind_scripts(programs: [&(String, String); 2]) -> Vec<String> {
+    let one = |(program, lib): &(String, String)| {
+        let words = ["-n", "1", "-env", "LD_LIBRARY_PATH", lib, "sh", "-c", "$0", program];
+        words.map(str::to_owned).to_vec()
+    };
+    let [first, second] = programs.map(one);
+    [first, vec![":".to_owned()], second].concat()
+}
+
+#[test]
+fn two_relatives_of_mpich_behind_scripts_end_the_job_in_either_order() {
+    let Some([mpich_5, intel]) = hellos_of_mpich_5_and_intel() else { return };
+    let mpich_4 = hello_of_mpich().map(|mpich_4| (mpich_4, String::new()));
+    let suite = Suite::new();
+    suite.start_daemon();
+    for other in std::iter::once(&intel).chain(&mpich_4) {
+        for programs in [[&mpich_5, other], [other, &mpich_5]] {
+            let output = suite.mpirun(behind_scripts(programs)).deadline(60).output();
+            output.code(125).says(&["uses MPICH 4.2 or later", "uses MPICH 4.1 or earlier"]);
+            suite.only_the_daemon_is_left();
+        }
+    }
+}
+
 #[test]
 fn open_mpi_4_and_5_in_one_world_are_refused_by_name_before_the_start_and_at_run_time() {
     let versions = versions();

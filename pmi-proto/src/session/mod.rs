@@ -19,6 +19,7 @@
 //! may have requests open at once.
 
 mod barriers;
+mod opening;
 mod operation;
 mod pmi1;
 mod pmi2;
@@ -26,6 +27,7 @@ mod pmi2;
 use std::collections::{BTreeMap, VecDeque};
 
 use self::barriers::Barriers;
+use self::opening::Opening;
 pub use self::operation::{Answer, Operation, Ticket};
 use self::pmi1::Lines;
 use self::pmi2::Pmi2Asker;
@@ -61,6 +63,7 @@ pub struct Session {
     input: InputBuffer,
     lines: Lines,
     barriers: Barriers,
+    opening: Opening,
     /// Requests that wait for an answer.
     open: BTreeMap<Ticket, Open>,
     last_ticket: Ticket,
@@ -154,6 +157,7 @@ impl Session {
             input: InputBuffer::new(MAX_LINE),
             lines: Lines::default(),
             barriers: Barriers::default(),
+            opening: Opening::Nothing,
             open: BTreeMap::new(),
             last_ticket: Ticket(0),
             output: Vec::new(),
@@ -262,6 +266,12 @@ impl Session {
     pub fn fence(&self) -> Option<Ticket> {
         let mut open = self.open.iter();
         open.find(|(_, open)| matches!(open.wanted, Pending::Fence)).map(|(ticket, _)| *ticket)
+    }
+
+    /// Whether the client's last request is its first fence, and all its requests until then are those of an MPICH before
+    /// 4.2 or of a relative such as Intel MPI. MPICH 4.2 and later send another request before their first fence.
+    pub fn opens_like_early_mpich(&self) -> bool {
+        self.opening == Opening::Fence
     }
 
     fn is_in_fence(&self) -> bool {

@@ -79,6 +79,7 @@ impl Session {
         if !self.is_welcome(&command) {
             return self.refuse_command(ProtocolError::NotInitialized { command: command.name() });
         }
+        self.opening = self.opening.after(&command);
         match command {
             Command::InitAck { pmiid } => self.acknowledge(pmiid),
             Command::Init { version, subversion } => self.initialize(version, subversion),

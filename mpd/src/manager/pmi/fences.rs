@@ -7,6 +7,7 @@ use mpd_wire::{Rank, RankSet};
 use pmi_proto::{Answer, BarrierGroup, GroupMembers};
 
 use super::Pmi;
+use super::libraries::Beginnings;
 use super::pmix::Collective;
 use crate::manager::caller::Caller;
 use crate::manager::context::Turn;
@@ -17,6 +18,9 @@ impl Pmi {
     /// Releases the ranks of a world that wait in the fence.
     pub(in crate::manager) fn release_fence(&mut self, turn: &mut Turn<'_>, first: Rank) {
         turn.end(Part::Fence, None);
+        if let Some(space) = self.spaces.get_mut(&first) {
+            space.beginnings = Beginnings::default();
+        }
         let here = turn.job.worlds.of(first).map(|world| &world.here[..]).unwrap_or_default();
         for &rank in here {
             if let Some(connection) = self.connections.get_mut(&rank)

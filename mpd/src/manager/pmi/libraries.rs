@@ -1,10 +1,12 @@
 //! The MPI libraries of ranks, as far as their requests show them. Bare clients of PMI and of PMIx show none.
 
+use mpd_wire::Rank;
 use mpd_wire::job::MpiLibrary;
 
-/// Keys that MPICH 4.2 and later get from the process manager at their start, before any other key of MPICH.
-/// `PMI_process_mapping` is not one of them: libraries beside MPI get it too, also in programs of Open MPI.
-const OF_LATE_MPICH: [&[u8]; 2] = [b"PMI_hwloc_xmlfile", b"PMI_mpi_memory_alloc_kinds"];
+/// The key that MPICH 4.2 and later get from the process manager at their start, before any put and any fence.
+/// `PMI_hwloc_xmlfile` shows no version, since MPICH 4.1 gets it on hosts with several ranks. `PMI_process_mapping` shows
+/// no library: libraries beside MPI get it too, also in programs of Open MPI.
+const OF_LATE_MPICH: &[u8] = b"PMI_mpi_memory_alloc_kinds";
 
 /// Beginnings of keys under which MPICH and libraries that were made from it put addresses.
 const ADDRESSES_OF_MPICH: [&[u8]; 3] = [b"-bcast-", b"-allgather-", b"hostname["];
@@ -19,7 +21,7 @@ pub(super) fn by_key_of_pmi(key: &[u8], known: Option<MpiLibrary>) -> Option<Mpi
         !number.is_empty() && number.iter().all(u8::is_ascii_digit)
     };
     match known {
-        None if OF_LATE_MPICH.contains(&key) => Some(MpiLibrary::LateMpich),
+        None if key == OF_LATE_MPICH => Some(MpiLibrary::LateMpich),
         None | Some(MpiLibrary::LikeMpich) if is_of_intel() => Some(MpiLibrary::Intel),
         None if is_address_of_mpich(key) => Some(MpiLibrary::LikeMpich),
         _ => None,
@@ -45,6 +47,34 @@ pub(super) fn by_key_of_pmix(key: &[u8]) -> Option<MpiLibrary> {
     }
 }
 
+/// Ranks of one world on this host before their first fence has ended.
+///
+/// MPICH 4.2 and later wait in shared memory for the other ranks of the host, most versions before their first fence.
+/// Earlier MPICH and Intel MPI wait in a fence first. Such ranks of one world would wait for each other forever. An early
+/// rank alone shows nothing, because a bare client may begin in the same way.
+#[derive(Debug, Default)]
+pub(super) struct Beginnings {
+    has_late: bool,
+    early: Option<Rank>,
+}
+
+impl Beginnings {
+    /// Notes a rank with MPICH 4.2 or later. Returns a rank that waits in its first fence like earlier ones.
+    pub(super) fn note_late(&mut self) -> Option<Rank> {
+        self.has_late = true;
+        self.early.take()
+    }
+
+    /// Notes a rank that has entered its first fence like MPICH 4.1 or a relative. Returns it if there is a late one.
+    pub(super) fn note_early(&mut self, rank: Rank) -> Option<Rank> {
+        if self.has_late {
+            return Some(rank);
+        }
+        self.early.get_or_insert(rank);
+        None
+    }
+}
+
 fn is_address_of_mpich(key: &[u8]) -> bool {
     ADDRESSES_OF_MPICH.iter().any(|begin| key.starts_with(begin)) || key.ends_with(b"-businesscard")
 }
@@ -60,19 +90,37 @@ mod tests {
 
     #[test]
     fn mpich_and_intel_mpi_are_known_by_their_first_keys() {
-        let late = ["PMI_process_mapping", "PMI_hwloc_xmlfile", "-bcast-1-0", "-allgather-shm-1-1"];
+        let late = ["PMI_hwloc_xmlfile", "PMI_mpi_memory_alloc_kinds", "-bcast-1-0"];
         assert_eq!(after(&late), Some(MpiLibrary::LateMpich));
-        assert_eq!(after(&["PMI_mpi_memory_alloc_kinds"]), Some(MpiLibrary::LateMpich));
         for key in ["-bcast-1-0", "-allgather-shm-1-1", "P0-businesscard", "hostname[0]"] {
             assert_eq!(after(&[key]), Some(MpiLibrary::LikeMpich), "{key}");
         }
         assert_eq!(after(&["-bcast-1-0", "bc-0"]), Some(MpiLibrary::Intel));
-        assert_eq!(after(&["PMI_hwloc_xmlfile", "bc-0"]), Some(MpiLibrary::LateMpich));
+        assert_eq!(after(&["PMI_mpi_memory_alloc_kinds", "bc-0"]), Some(MpiLibrary::LateMpich));
         for key in
             ["key-1", "PMI_process_mapping", "PMI_dead_processes", "pmix/0/key", "bc-", "bc-x", ""]
         {
             assert_eq!(after(&[key]), None, "{key}");
         }
+    }
+
+    #[test]
+    fn mpich_4_1_is_the_same_library_on_hosts_with_one_rank_and_with_several() {
+        let several = after(&["PMI_process_mapping", "PMI_hwloc_xmlfile", "-bcast-1-0"]);
+        let one = after(&["PMI_process_mapping", "-allgather-shm-1-2"]);
+        assert_eq!((several, one), (Some(MpiLibrary::LikeMpich), Some(MpiLibrary::LikeMpich)));
+    }
+
+    #[test]
+    fn an_early_rank_is_reported_only_beside_a_late_one_in_either_order() {
+        let mut beginnings = Beginnings::default();
+        assert_eq!(beginnings.note_early(Rank(1)), None);
+        assert_eq!(beginnings.note_early(Rank(2)), None, "two bare clients");
+        assert_eq!(beginnings.note_late(), Some(Rank(1)));
+        let mut beginnings = Beginnings::default();
+        assert_eq!(beginnings.note_late(), None);
+        assert_eq!(beginnings.note_late(), None);
+        assert_eq!(beginnings.note_early(Rank(3)), Some(Rank(3)));
     }
 
     #[test]

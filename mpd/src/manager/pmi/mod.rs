@@ -7,7 +7,7 @@
 //! | [`space`] | the data that the ranks of one world share |
 //! | [`fences`] | fences, and keys between hosts |
 //! | [`attributes`] | the operations of PMI-2 that PMI-1 lacks |
-//! | [`libraries`] | the MPI libraries of ranks, by their keys |
+//! | [`libraries`] | the MPI libraries of ranks, by their requests |
 //! | [`names`] | names that ranks publish and look up |
 //! | [`pmix`] | clients that speak PMIx, as those of Open MPI |
 
@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use mpd_job::manager::Input;
 use mpd_machine::{Time, Timers};
-use mpd_wire::job::{Bytes, World as Numbers};
+use mpd_wire::job::{Bytes, MpiLibrary, World as Numbers};
 use mpd_wire::message::{FenceGroup, ManagerReport, NameAnswer, NameOperation, Phase as Part};
 use mpd_wire::names::{Hold, NameKey, Refusal};
 use mpd_wire::{JobId, Rank};
@@ -462,16 +462,28 @@ impl Pmi {
 
     /// Reports what the requests of a rank show about its MPI library.
     fn note_library(&mut self, turn: &mut Turn<'_>, rank: Rank, operation: &Operation) {
-        let (Operation::Put { key, .. }
-        | Operation::Get { key }
-        | Operation::GetJobAttribute { key }) = operation
-        else {
-            return;
-        };
         let Some(connection) = self.connections.get_mut(&rank) else { return };
-        if let Some(library) = by_key_of_pmi(key, connection.library) {
+        let is_late = if let Operation::Put { key, .. }
+        | Operation::Get { key }
+        | Operation::GetJobAttribute { key } = operation
+        {
+            let Some(library) = by_key_of_pmi(key, connection.library) else { return };
             connection.library = Some(library);
             turn.post(Input::Uses(rank, library));
+            library == MpiLibrary::LateMpich
+        } else {
+            false
+        };
+        let is_early =
+            matches!(operation, Operation::Fence) && connection.session.opens_like_early_mpich();
+        if !is_late && !is_early {
+            return;
+        }
+        let Some(space) = self.space_of(turn, rank) else { return };
+        let beginnings = &mut space.beginnings;
+        let early = if is_late { beginnings.note_late() } else { beginnings.note_early(rank) };
+        if let Some(early) = early {
+            turn.post(Input::Uses(early, MpiLibrary::LikeMpich));
         }
     }
 

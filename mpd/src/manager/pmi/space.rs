@@ -8,6 +8,7 @@ use mpd_wire::message::FenceGroup;
 use pmi_proto::pairs::Pieces;
 use pmi_proto::{Kvs, NodeAttributes, Ticket};
 
+use super::libraries::Beginnings;
 use crate::manager::caller::Caller;
 use crate::manager::worlds::World;
 
@@ -29,6 +30,8 @@ pub(super) struct Space {
     pub(super) rings: BTreeMap<Rank, Ticket>,
     /// Ranks of this host that wait at barriers of groups, an operation of PMI-1.2.
     pub(super) barriers: BTreeMap<FenceGroup, Vec<Caller>>,
+    /// What ranks of this host have shown of their MPI library in their first requests.
+    pub(super) beginnings: Beginnings,
     /// Failed ranks, as numbered in the world, in the order of the reports.
     dead: Vec<Rank>,
 }
@@ -55,6 +58,7 @@ impl Space {
             node: NodeAttributes::default(),
             rings: BTreeMap::new(),
             barriers: BTreeMap::new(),
+            beginnings: Beginnings::default(),
             dead: Vec::new(),
         }
     }
