@@ -33,8 +33,8 @@ impl RankSet {
     }
 
     /// No rank.
-    pub fn none() -> Self {
-        Self::default()
+    pub const fn none() -> Self {
+        Self { ranges: Vec::new() }
     }
 
     /// The ranks of a world of `size`.

@@ -13,9 +13,8 @@
 //! [`PATIENCE`], until these write the same as others again. A rank that writes alone therefore
 //! waits for the long time only once.
 //!
-//! On a very busy machine, a rank may get no CPU in that time. Before the time is over for a rank of this host, the owner
-//! says which of its threads would run if they had a CPU ([`Merger::excuse`]). The merger waits until they have run, at
-//! most [`MAX_PATIENCE`].
+//! On a very busy machine, a rank may get no CPU in that time. Then the merger waits longer, at most [`MAX_PATIENCE`]
+//! (`excuse.rs`).
 //!
 //! The merger also waits for ranks that were asked for an answer ([`Merger::ask`]). An answer ends
 //! with a line that begins with [`MARK`]. When all asked ranks have answered, everything is emitted
@@ -26,15 +25,18 @@
 //! Otherwise its lines would be emitted alone: [`Merger::holds_back`].
 
 mod arrange;
+mod excuse;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
 use crate::line_splitter::Record;
-use crate::silence::{Looks, Task};
 use mpd_machine::Time;
 use mpd_wire::{Rank, RankSet};
+
+use self::excuse::Excuse;
+pub use self::excuse::{ANSWER_TIME, MAX_PATIENCE, QUESTION_INTERVAL};
 
 /// The time that a line waits for late ranks to write the same, in each manager on its way.
 pub const PATIENCE: Duration = Duration::from_millis(100);
@@ -42,15 +44,6 @@ pub const PATIENCE: Duration = Duration::from_millis(100);
 /// The time that it waits for ranks that are not late, for each level of the tree: lines of child
 /// managers may have waited there.
 pub const PROMPT_PATIENCE: Duration = Duration::from_secs(1);
-
-/// The time that it waits for a rank of this host that gets no CPU.
-pub const MAX_PATIENCE: Duration = Duration::from_secs(60);
-
-/// A thread that is ready to run is slow by its own work after this much CPU time without a line.
-const CHANCE: Duration = Duration::from_millis(50);
-
-/// The shortest time between two looks at ranks that get no CPU.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// A longer line is cut into lines of this length.
 pub const MAX_LINE: usize = 256 * 1024;
@@ -108,25 +101,15 @@ struct Course {
     asked: bool,
     /// The time at which it last wrote, or began; `None` if it has not begun.
     received: Option<Time>,
-    /// It gets no CPU.
+    /// Why the merger waits longer for it.
     excuse: Option<Box<Excuse>>,
-}
-
-/// Why the merger waits longer for a rank.
-#[derive(Clone, Debug)]
-struct Excuse {
-    /// The end of the ordinary time.
-    since: Time,
-    /// The rank is not late before the next look.
-    looks: Looks,
 }
 
 impl Course {
     /// When the rank is late, if it does not join an entry of that time.
     fn due(&self, now: Time, since: Time, patience: Duration) -> Time {
         let due = self.received.unwrap_or(now).max(since) + patience;
-        let look = self.excuse.as_ref().and_then(|excuse| excuse.looks.next());
-        look.map_or(due, |look| due.max(look))
+        self.excuse.as_ref().map_or(due, |excuse| due.max(excuse.until))
     }
 }
 
@@ -179,6 +162,8 @@ pub struct Merger {
     patience: Duration,
     /// No rank can become late before this time.
     again: Time,
+    /// No question about ranks is asked before this time.
+    next_question: Time,
 }
 
 impl Merger {
@@ -204,6 +189,7 @@ impl Merger {
             complete: false,
             patience: PROMPT_PATIENCE * (levels + 1),
             again: Time::ZERO,
+            next_question: Time::ZERO,
         }
     }
 
@@ -339,33 +325,6 @@ impl Merger {
             self.due[0].add(course);
         }
         self.emit_complete(emit);
-    }
-
-    /// Ranks for which the time is over at the next [`Merger::flush`], also for later entries than the first one.
-    pub fn overdue(&self, now: Time) -> Vec<Rank> {
-        if self.deadline().is_none_or(|at| at > now) {
-            return Vec::new();
-        }
-        let ranks = self.positions.ranks().zip(&self.courses);
-        let overdue = ranks.filter(|(_, course)| {
-            let awaits = self.entries.get(self.index(course.next)).map(|entry| entry.since);
-            let is_due = |since| course.due(now, since, self.patience) <= now;
-            !course.ended && !course.late && awaits.is_some_and(is_due)
-        });
-        overdue.map(|(rank, _)| rank).collect()
-    }
-
-    /// Waits longer for a rank that is overdue, if it gets no CPU. `writer` has its threads that are ready to run. It is
-    /// `None` if the owner has not yet read what the rank wrote.
-    pub fn excuse(&mut self, now: Time, rank: Rank, writer: Option<&[Task]>) {
-        let Some(position) = self.positions.of(rank) else { return };
-        let course = &mut self.courses[position];
-        let new = || Box::new(Excuse { since: now, looks: Looks::new(LOOK) });
-        let Excuse { since, looks } = &mut **course.excuse.get_or_insert_with(new);
-        let lacks_cpu = writer.is_none_or(|writer| looks.find_lack(writer, CHANCE));
-        if lacks_cpu && now.since(*since) < MAX_PATIENCE {
-            looks.repeat(now, *since);
-        }
     }
 
     /// Ranks that could join the first entry and wrote nothing for long become late.

@@ -133,6 +133,8 @@ impl Process {
                 self.stdio.take_flow(turn, (tree_index, stream), &bytes);
             }
             ForStdio::OutputCredit(stream, bytes) => self.stdio.grant(stream, bytes),
+            ForStdio::LookAt(stream, ranks) => self.stdio.take_question(turn, stream, &ranks),
+            ForStdio::Looked(answer) => self.stdio.take_answer(turn.job, answer),
             ForStdio::FlowDrained(tree_index) => self.stdio.child_drained(tree_index),
             ForStdio::ChildJoined(tree_index) => self.stdio.add_child(turn, tree_index),
             ForStdio::ChildrenGone(tree_index) => self.stdio.lose_child(turn, tree_index),

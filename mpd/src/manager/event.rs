@@ -18,6 +18,7 @@ use super::announced::Announced;
 use super::caller::{Caller, Wish};
 use super::links::branches::LinkEnd;
 use super::pmi_socket::PmiSocket;
+use super::stdio::answer::Answer;
 use super::stdio::pipes::Pipes;
 
 /// An edge of a span of the timeline.
@@ -190,6 +191,10 @@ pub(super) enum ForStdio {
     Output(usize, Stream, Vec<u8>),
     /// The parent accepts this many more bytes of a stream.
     OutputCredit(Stream, u32),
+    /// The parent asks whether these ranks are behind in a stream.
+    LookAt(Stream, RankSet),
+    /// A child answers such a question.
+    Looked(Answer),
     /// The child at this tree index accepts this many more bytes of standard input.
     StdinCredit(usize, u32),
     /// The ranks of this child accept no more standard input, after this many changes of its receivers.

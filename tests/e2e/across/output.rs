@@ -49,6 +49,23 @@ fn equal_lines_of_all_hosts_are_printed_once_separately_for_stdout_and_stderr() 
 }
 
 #[test]
+fn equal_lines_wait_for_a_rank_of_another_host_that_gets_no_cpu() {
+    let ring = ring();
+    let directory = ring.suite.new_directory("shared");
+    // A stopped process gets no CPU. Rank 3 is on the second host, with rank 2. It stops before its line. Rank 0 lets it
+    // continue after more than the time for which lines wait for a rank that has a CPU.
+    let script = "case $PMI_RANK in \
+                  3) echo $$ >new; mv new pid; kill -STOP $$; echo same;; \
+                  0) echo same; until [ -e pid ]; do sleep 0.1; done; read pid <pid; \
+                     until grep -q '^State:.T' /proc/$pid/status; do sleep 0.1; done; \
+                     sleep 6; kill -CONT $pid;; \
+                  *) echo same;; esac";
+    let run = ring.mpirun(1, &["-m", "-n", "4", "sh", "-c", script]).directory(directory);
+    run.output().code(0).quiet().prints("0-3: same\n");
+    ring.only_daemons_are_left();
+}
+
+#[test]
 fn only_ranks_with_equal_lines_share_a_merged_line() {
     let ring = ring();
     let script = "echo parity $((PMI_RANK % 2))";

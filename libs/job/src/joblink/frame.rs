@@ -38,7 +38,7 @@ impl Frame {
     /// [`MAX_LISTED`](mpd_wire::message::MAX_LISTED) entries. A larger message does not fit; that
     /// is an error of the caller.
     pub fn up(report: &Up) -> Self {
-        Self::report(if is_of_fences(report) { TreeKind::Fence } else { TreeKind::Control }, report)
+        Self::report(kind_of(report), report)
     }
 
     /// Raw bytes, fewer than [`MAX_TREE_FRAME`].
@@ -119,10 +119,10 @@ pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<JobLinkMessa
             }
             return Ok((report != Down::Pulse).then_some(JobLinkMessage::Down(report)));
         }
-        (TreeKind::Control | TreeKind::Fence, Side::Child) => {
+        (TreeKind::Control | TreeKind::Fence | TreeKind::Look, Side::Child) => {
             let report = parse(&frame)?;
-            if is_of_fences(&report) != (kind == TreeKind::Fence) {
-                return Err(InvalidFrame::Report("out of order with keys".into()));
+            if kind_of(&report) != kind {
+                return Err(InvalidFrame::Report("out of order with keys or output".into()));
             }
             return Ok((report != Up::Pulse).then_some(JobLinkMessage::Up(report)));
         }
@@ -133,7 +133,7 @@ pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<JobLinkMessa
         (TreeKind::Stdin, Side::Parent) => JobLinkMessage::Stdin(frame),
         (TreeKind::Spec, Side::Parent) => JobLinkMessage::Spec(frame),
         (TreeKind::File, Side::Parent) => JobLinkMessage::File(frame),
-        (TreeKind::Output(_), Side::Parent)
+        (TreeKind::Output(_) | TreeKind::Look, Side::Parent)
         | (TreeKind::Stdin | TreeKind::Spec | TreeKind::File, Side::Child) => {
             return Err(InvalidFrame::Direction(kind));
         }
@@ -151,8 +151,13 @@ const fn is_in_order_with_keys(report: &Down) -> bool {
     )
 }
 
-const fn is_of_fences(report: &Up) -> bool {
-    matches!(report, Up::Entered { .. } | Up::EnteredGroup { .. } | Up::Restarted)
+/// The kind of frames in which a report travels.
+const fn kind_of(report: &Up) -> TreeKind {
+    match report {
+        Up::Entered { .. } | Up::EnteredGroup { .. } | Up::Restarted => TreeKind::Fence,
+        Up::Looked { .. } => TreeKind::Look,
+        _ => TreeKind::Control,
+    }
 }
 
 #[cfg(test)]
@@ -178,6 +183,18 @@ mod tests {
         let frame = Frame::up(&entered);
         assert_eq!(frame.kind(), TreeKind::Fence);
         assert_eq!(received(Side::Child, &frame), Ok(Some(JobLinkMessage::Up(entered))));
+    }
+
+    #[test]
+    fn an_answer_about_ranks_that_write_nothing_travels_behind_output_of_both_streams() {
+        let (behind, others) = (RankSet::below(3), RankSet::none());
+        let looked = Up::Looked { stream: Stream::Err, behind, others };
+        let frame = Frame::up(&looked);
+        assert_eq!(frame.kind().class(), TreeKind::Output(Stream::Out).class());
+        assert_eq!(received(Side::Child, &frame), Ok(Some(JobLinkMessage::Up(looked.clone()))));
+        assert_eq!(received(Side::Parent, &frame), Err(InvalidFrame::Direction(TreeKind::Look)));
+        let frame = Frame::raw(TreeKind::Control, &serde_json::to_vec(&looked).unwrap());
+        assert!(matches!(received(Side::Child, &frame), Err(InvalidFrame::Report(_))));
     }
 
     #[test]
@@ -239,7 +256,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_of_a_peer_make_the_reader_panic(bytes: Vec<u8>, code in 0..9_u8, parent: bool) {
+        fn no_bytes_of_a_peer_make_the_reader_panic(bytes: Vec<u8>, code in 0..12_u8, parent: bool) {
             let from = if parent { Side::Parent } else { Side::Child };
             let _ = read(from, bytes.clone());
             let _ = read(from, [&[code], &bytes[..]].concat());

@@ -401,6 +401,7 @@ impl Branch {
             | Up::Trace { .. }
             | Up::StdinCredit { .. }
             | Up::StdinUnwanted { .. }
+            | Up::Looked { .. }
             | Up::Pulse => {}
         }
     }

@@ -218,6 +218,7 @@ impl Job {
             | Up::Trace { .. }
             | Up::StdinCredit { .. }
             | Up::StdinUnwanted { .. }
+            | Up::Looked { .. }
             | Up::Pulse => {}
         }
     }

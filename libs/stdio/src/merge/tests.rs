@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::silence::Task;
 
 /// The output of a merger, which is put into the next one as it would be on a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -229,7 +230,7 @@ fn lines_wait_for_a_rank_that_gets_no_cpu_but_not_for_one_that_computes_or_sleep
             let Some(now) = merger.deadline() else { break };
             assert_eq!(merger.overdue(now), [Rank(1)]);
             match looks(look) {
-                Some(writer) => merger.excuse(now, Rank(1), Some(&writer)),
+                Some(writer) => drop(merger.excuse(now, Rank(1), Some(&writer))),
                 None => merger.push(now, &one(1), line(b"x\n"), &mut out.take()),
             }
             merger.flush(now, &mut out.take());
@@ -257,6 +258,126 @@ fn a_rank_whose_output_is_still_to_be_read_is_not_late() {
     merger.flush(now, &mut out.take());
     merger.push(now, &one(1), line(b"x\n"), &mut out.take());
     assert_eq!(out.text(), "0-1: x\n");
+}
+
+/// The time of an answer.
+const SOON: Duration = Duration::from_millis(200);
+
+/// A merger in which rank 0 has written `x` at the beginning, and its output.
+fn with_one_line(ranks: u32) -> (Merger, Out) {
+    let (mut merger, mut out) = (Merger::begun(&RankSet::below(ranks)), Out::default());
+    merger.push(Time::ZERO, &one(0), line(b"x\n"), &mut out.take());
+    (merger, out)
+}
+
+/// Calls `turn` at each deadline until something is emitted. Returns that and the time.
+fn until_emitted(
+    (mut merger, mut out): (Merger, Out),
+    mut turn: impl FnMut(&mut Merger, Time),
+) -> (String, Duration) {
+    for _ in 0..1000 {
+        let now = merger.deadline().unwrap();
+        turn(&mut merger, now);
+        merger.flush(now, &mut out.take());
+        if !out.text().is_empty() {
+            return (out.text(), now.since(Time::ZERO));
+        }
+    }
+    panic!("nothing was emitted")
+}
+
+fn ask(merger: &mut Merger, now: Time) -> RankSet {
+    let overdue = merger.overdue(now);
+    merger.question(now, &overdue)
+}
+
+#[test]
+fn lines_wait_for_a_rank_of_another_host_as_long_as_its_manager_answers_that_it_gets_no_cpu() {
+    let mut asked = Vec::new();
+    let turn = |merger: &mut Merger, now: Time| {
+        if ask(merger, now) == one(1) {
+            asked.push(now);
+            merger.answer(now + SOON, Rank(1), true);
+        }
+    };
+    let (text, took) = until_emitted(with_one_line(2), turn);
+    assert!(text == "0: x\n" && (60..70).contains(&took.as_secs()), "{text} {took:?}");
+    assert!(asked.windows(2).all(|pair| pair[1].since(pair[0]) >= QUESTION_INTERVAL));
+    assert!((5..40).contains(&asked.len()), "{} questions", asked.len());
+
+    let (mut merger, mut out) = with_one_line(2);
+    for _ in 0..5 {
+        let now = merger.deadline().unwrap();
+        assert_eq!(ask(&mut merger, now), one(1));
+        merger.flush(now, &mut out.take());
+        merger.answer(now + SOON, Rank(1), true);
+    }
+    let now = merger.deadline().unwrap();
+    merger.push(now, &one(1), line(b"x\n"), &mut out.take());
+    assert_eq!(out.text(), "0-1: x\n");
+    assert!(now.since(Time::ZERO) > 5 * PROMPT_PATIENCE);
+}
+
+#[test]
+fn a_rank_of_another_host_that_is_not_behind_or_whose_manager_does_not_answer_is_late() {
+    let denied = |merger: &mut Merger, now| {
+        if !ask(merger, now).is_empty() {
+            merger.answer(now, Rank(1), false);
+        }
+    };
+    assert_eq!(until_emitted(with_one_line(2), denied), ("0: x\n".to_owned(), PROMPT_PATIENCE));
+    let mut asked = 0;
+    let silent = |merger: &mut Merger, now| asked += ask(merger, now).count();
+    let took = PROMPT_PATIENCE + ANSWER_TIME;
+    assert_eq!(until_emitted(with_one_line(2), silent), ("0: x\n".to_owned(), took));
+    assert_eq!(asked, 1, "a manager that does not answer is asked once");
+}
+
+#[test]
+fn an_answer_without_a_question_changes_nothing() {
+    let (mut merger, mut out) = with_one_line(2);
+    merger.answer(Time::ZERO, Rank(1), true);
+    merger.answer(Time::ZERO, Rank(7), true);
+    let now = merger.deadline().unwrap();
+    assert_eq!(now, Time::ZERO + PROMPT_PATIENCE);
+    merger.answer(now, Rank(1), true);
+    assert_eq!(ask(&mut merger, now), one(1));
+    merger.flush(now, &mut out.take());
+    // The answer comes twice, and says different things.
+    merger.answer(now, Rank(1), true);
+    let deadline = merger.deadline();
+    merger.answer(now, Rank(1), false);
+    assert_eq!(merger.deadline(), deadline);
+    // The next answer comes too late.
+    let now = deadline.unwrap();
+    assert_eq!(ask(&mut merger, now), one(1));
+    merger.flush(now, &mut out.take());
+    merger.flush(now + ANSWER_TIME, &mut out.take());
+    assert_eq!(out.text(), "0: x\n");
+    merger.answer(now + ANSWER_TIME, Rank(1), true);
+    merger.push(now + ANSWER_TIME, &one(0), line(b"y\n"), &mut out.take());
+    assert_eq!(merger.deadline(), Some(now + ANSWER_TIME + PATIENCE), "rank 1 stays late");
+}
+
+#[test]
+fn ranks_that_are_overdue_soon_after_a_question_wait_for_the_next_one() {
+    let (mut merger, mut out) = with_one_line(3);
+    let now = merger.deadline().unwrap();
+    assert_eq!(merger.question(now, &[Rank(1)]), one(1));
+    assert_eq!(merger.question(now, &[Rank(2)]), RankSet::none());
+    merger.flush(now, &mut out.take());
+    let next = now + QUESTION_INTERVAL;
+    assert_eq!((merger.deadline(), merger.overdue(next)), (Some(next), vec![Rank(2)]));
+    assert_eq!(merger.question(next, &[Rank(1), Rank(2)]), one(2));
+    assert_eq!(out.text(), "");
+}
+
+#[test]
+fn a_rank_has_lines_waiting_until_they_are_emitted() {
+    let (mut merger, mut out) = with_one_line(2);
+    assert!(merger.has_waiting(Rank(0)) && !merger.has_waiting(Rank(1)));
+    merger.push(Time::ZERO, &one(1), line(b"x\n"), &mut out.take());
+    assert!(!merger.has_waiting(Rank(0)) && !merger.has_waiting(Rank(1)));
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub enum Class {
     Collective,
     /// Standard error, by credit.
     Err,
-    /// Standard output, by credit.
+    /// Standard output, by credit, and messages that follow output of both streams.
     Out,
     /// Standard input, by credit.
     In,
@@ -89,6 +89,8 @@ pub enum TreeKind {
     /// A piece of data of PMIx clients: a zero byte or the way of it, then a
     /// [`crate::message::WorldPiece`].
     Pmix,
+    /// A [`Up::Looked`], in order with output.
+    Look,
 }
 
 impl TreeKind {
@@ -105,6 +107,7 @@ impl TreeKind {
             Self::File => 7,
             Self::World => 8,
             Self::Pmix => 9,
+            Self::Look => 10,
         }
     }
 
@@ -121,6 +124,7 @@ impl TreeKind {
             7 => Self::File,
             8 => Self::World,
             9 => Self::Pmix,
+            10 => Self::Look,
             _ => return None,
         })
     }
@@ -130,7 +134,7 @@ impl TreeKind {
         match self {
             Self::Control => Class::Control,
             Self::Fence | Self::Keys | Self::World | Self::Pmix => Class::Collective,
-            Self::Output(Stream::Out) => Class::Out,
+            Self::Output(Stream::Out) | Self::Look => Class::Out,
             Self::Output(Stream::Err) => Class::Err,
             Self::Stdin => Class::In,
             Self::Spec => Class::Spec,
@@ -278,6 +282,13 @@ pub enum Down {
         stream: Stream,
         /// How many bytes.
         bytes: u32,
+    },
+    /// Look at these ranks: the root waits for equal lines of them. The answer is [`Up::Looked`].
+    LookAt {
+        /// Which stream.
+        stream: Stream,
+        /// The ranks.
+        ranks: RankSet,
     },
     /// The sender lives.
     Pulse,
@@ -476,6 +487,15 @@ pub enum Up {
         /// The number of switches that the sender had received.
         switches: u32,
     },
+    /// The answer of a manager to [`Down::LookAt`]. Its ancestors may know more of ranks.
+    Looked {
+        /// Which stream.
+        stream: Stream,
+        /// Ranks that get no CPU, or whose output is on its way.
+        behind: RankSet,
+        /// The other ranks of the question there.
+        others: RankSet,
+    },
     /// The sender lives.
     Pulse,
 }
@@ -533,7 +553,7 @@ mod tests {
     #[test]
     fn every_kind_reads_back_from_its_byte() {
         let kinds: Vec<TreeKind> = (0..=u8::MAX).filter_map(TreeKind::from_code).collect();
-        assert_eq!(kinds.len(), 10);
+        assert_eq!(kinds.len(), 11);
         assert!(kinds.iter().all(|kind| TreeKind::from_code(kind.code()) == Some(*kind)));
     }
 

@@ -19,6 +19,7 @@ pub(super) use self::branches::{Branches, Config, LinkEnd, News};
 pub(super) use self::staging::Staging;
 use super::context::{Job, Turn};
 use super::event::{Event, ForStdio};
+use super::stdio::answer::Answer;
 
 /// Bytes of the specification in one frame.
 const SPEC_CHUNK: usize = 64 * 1024;
@@ -98,6 +99,9 @@ impl Links {
             News::Down(Down::OutputCredit { stream, bytes }) => {
                 turn.report(ForStdio::OutputCredit(stream, bytes));
             }
+            News::Down(Down::LookAt { stream, ranks }) => {
+                turn.report(ForStdio::LookAt(stream, ranks));
+            }
             News::Down(command) => turn.post(Input::FromParent(command)),
             News::Report(tree_index, message) => self.take_up(turn, tree_index, message),
             News::Output(tree_index, stream, bytes) => {
@@ -122,6 +126,10 @@ impl Links {
             Up::StdinCredit { bytes } => turn.report(ForStdio::StdinCredit(tree_index, bytes)),
             Up::StdinUnwanted { switches } => {
                 turn.report(ForStdio::StdinUnwanted(tree_index, switches))
+            }
+            Up::Looked { stream, behind, others } => {
+                let answer = Answer { child: Some(tree_index), stream, behind, others };
+                turn.report(ForStdio::Looked(answer));
             }
             Up::Lacks { files } => self.take_lacks(tree_index, files),
             Up::Trace { tree_index: origin, received_us, reported_us, spans } => {
@@ -219,10 +227,11 @@ impl Links {
 
     /// Sends a message unless too much waits already.
     pub(super) fn send_up_if_room(&mut self, message: &Up) {
-        if self.branches.queued(LinkEnd::Parent, Class::Control) < MAX_WAITING {
+        let has_room = |class| self.branches.queued(LinkEnd::Parent, class) < MAX_WAITING;
+        if has_room(Class::Control) && has_room(Class::Out) {
             self.branches.send_up(message);
         } else {
-            log::warn!("spans of the trace are left out: too much waits for the parent");
+            log::warn!("spans of the trace or answers are left out: too much waits for the parent");
         }
     }
 

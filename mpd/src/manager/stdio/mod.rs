@@ -10,11 +10,14 @@
 //! | [`outputs`], [`sink`], [`sinks`], [`files`], [`open`] | the outputs: the console's output and error, files, the parent |
 //! | [`flows`] | output of the child managers |
 //! | [`labels`] | the labels of each rank's lines |
+//! | [`looks`], [`answer`] | whether ranks for which merged lines wait get a CPU |
 
+pub(super) mod answer;
 mod files;
 mod flows;
 mod input;
 mod labels;
+mod looks;
 mod marks;
 mod open;
 mod output;
@@ -37,6 +40,7 @@ use mpd_wire::job::{Failure, Parts, World};
 use mpd_wire::message::{Down, MAX_RUN, ManagerReport, Phase, TreeKind};
 use mpd_wire::{Rank, RankSet, Stream};
 
+use self::answer::Looks;
 use self::files::OutputFile;
 use self::flows::Flows;
 use self::labels::Labels;
@@ -77,6 +81,7 @@ pub(super) struct Stdio {
     lines: Timers<u32>,
     buffer: Vec<u8>,
     drain: Drain,
+    looks: Looks,
 }
 
 impl Stdio {
@@ -98,6 +103,7 @@ impl Stdio {
             lines: Timers::default(),
             buffer: vec![0; 256 * 1024],
             drain: Drain::default(),
+            looks: Looks::default(),
         };
         Ok((stdio, trouble))
     }
@@ -126,26 +132,10 @@ impl Stdio {
         }
         for i in self.outputs.sinks.busy() {
             if self.outputs.sinks[i].deadline().is_some_and(|at| at <= now) {
-                self.excuse_starved(now, i);
+                self.excuse_starved(turn, i);
                 let trouble = self.outputs.sinks[i].handle_timeout(now);
                 after_write(turn, trouble);
             }
-        }
-    }
-
-    /// Lets a merger wait for ranks here that get no CPU, and for those whose output is still to be read.
-    fn excuse_starved(&mut self, now: Time, sink: usize) {
-        for (stream, rank) in self.outputs.sinks[sink].overdue(now) {
-            let Some(pipes) = self.pipes.get(&rank) else { continue };
-            // A debugger that answers for some ranks shows this, also while others run.
-            if pipes.is_debugged() {
-                continue;
-            }
-            let source = &pipes.sources[stream.index()];
-            let is_unread =
-                source.pipe.is_some() && (source.ready || source.blocked || source.queued);
-            let writer = (!is_unread).then(|| pipes.writer());
-            self.outputs.sinks[sink].excuse(now, (stream, rank), writer.as_deref());
         }
     }
 
@@ -161,13 +151,15 @@ impl Stdio {
         self.outputs.close_ended(is_silent);
     }
 
-    /// Hands over output for the parent, and gives credit to the children.
+    /// Hands over output and answers for the parent, and gives credit to the children.
     pub(super) fn pass_up(&mut self, turn: &mut Turn<'_>) {
+        self.look_at_asked(turn);
         for stream in Stream::BOTH {
             while let Some(frame) = self.outputs.next_payload(stream) {
                 turn.report(ForLinks::Bytes(LinkEnd::Parent, TreeKind::Output(stream), frame));
             }
         }
+        self.pass_answers(turn);
         for (tree_index, stream, bytes) in self.flows.take_credit() {
             turn.report(ForLinks::Down(tree_index, Down::OutputCredit { stream, bytes }));
         }

@@ -118,7 +118,7 @@ impl Stdio {
         self.take_output(turn, rank, Stream::Out, count);
     }
 
-    fn serve_source(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream) {
+    pub(super) fn serve_source(&mut self, turn: &mut Turn<'_>, rank: Rank, stream: Stream) {
         let routes = self.outputs.routes(rank, stream);
         for _ in 0..READS_PER_TURN {
             let Some(pipes) = self.pipes.get_mut(&rank) else { return };

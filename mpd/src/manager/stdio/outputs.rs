@@ -264,6 +264,11 @@ impl Outputs {
         self.sinks[self.console[stream.index()]].grant(bytes);
     }
 
+    /// The sink of a stream that does not go to files. It merges lines, if the job asks for that.
+    pub(crate) fn console_sink(&mut self, stream: Stream) -> &mut Sink {
+        &mut self.sinks[self.console[stream.index()]]
+    }
+
     /// The next piece of a stream for the parent.
     pub(crate) fn next_payload(&mut self, stream: Stream) -> Option<Vec<u8>> {
         self.sinks[self.console[stream.index()]].next_payload()

@@ -38,6 +38,11 @@ pub(super) struct Source {
 }
 
 impl Source {
+    /// Whether bytes may wait in the pipe.
+    pub(super) const fn is_unread(&self) -> bool {
+        self.pipe.is_some() && (self.ready || self.blocked || self.queued)
+    }
+
     /// Notes a read of `count` bytes. A pipe that was nearly full becomes larger, so its writer waits less often.
     pub(super) fn note_read(&mut self, count: usize) {
         self.taken += count as u64;

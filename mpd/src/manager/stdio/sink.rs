@@ -300,10 +300,27 @@ impl Sink {
         now: Time,
         (stream, rank): (Stream, Rank),
         writer: Option<&[Task]>,
-    ) {
+    ) -> bool {
+        let merger = self.mergers.as_mut().map(|all| &mut all[stream.index()]);
+        merger.is_some_and(|merger| merger.excuse(now, rank, writer))
+    }
+
+    /// See [`Merger::question`].
+    pub(crate) fn question(&mut self, now: Time, stream: Stream, overdue: &[Rank]) -> RankSet {
+        let merger = self.mergers.as_mut().map(|all| &mut all[stream.index()]);
+        merger.map_or_else(RankSet::none, |merger| merger.question(now, overdue))
+    }
+
+    /// See [`Merger::answer`].
+    pub(crate) fn answer(&mut self, now: Time, (stream, rank): (Stream, Rank), is_behind: bool) {
         if let Some(mergers) = &mut self.mergers {
-            mergers[stream.index()].excuse(now, rank, writer);
+            mergers[stream.index()].answer(now, rank, is_behind);
         }
+    }
+
+    /// See [`Merger::has_waiting`].
+    pub(crate) fn has_waiting(&self, stream: Stream, rank: Rank) -> bool {
+        self.mergers.as_ref().is_some_and(|all| all[stream.index()].has_waiting(rank))
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Time) -> Option<Trouble> {
@@ -321,11 +338,15 @@ impl Sink {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        let nothing_waits = match &self.destination {
+        self.has_sent() && self.deadline().is_none()
+    }
+
+    /// Whether nothing waits, except for equal lines of other ranks.
+    pub(crate) const fn has_sent(&self) -> bool {
+        match &self.destination {
             Destination::Parent(uplink) => uplink.is_empty(),
             Destination::Descriptor(writer) => writer.queue.is_empty(),
-        };
-        nothing_waits && self.deadline().is_none()
+        }
     }
 
     /// Whether a record of `ranks` may be taken now; all of them are at the same line.

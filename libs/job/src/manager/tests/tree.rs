@@ -4,6 +4,7 @@ use super::dice::Dice;
 use super::*;
 
 const RELEASE: Down = Down::Release { first: Rank(0) };
+use mpd_wire::Stream;
 use mpd_wire::message::{FenceMembers, MAX_LISTED};
 
 /// One manager of a job, with two ranks on each host.
@@ -635,6 +636,7 @@ fn some_down(dice: &mut Dice) -> Down {
         Down::Drain,
         Down::Discard,
         Down::CleanUp,
+        Down::LookAt { stream: Stream::Err, ranks: RankSet::all() },
         Down::Pulse,
     ];
     downs[dice.below(downs.len())].clone()
@@ -673,6 +675,7 @@ fn some_up(dice: &mut Dice) -> Up {
         Up::CleanedUp,
         Up::Lost { member, problem: String::new() },
         Up::StdinUnwanted { switches: 0 },
+        Up::Looked { stream: Stream::Out, behind: RankSet::all(), others: RankSet::none() },
     ];
     ups[dice.below(ups.len())].clone()
 }
