@@ -1,7 +1,7 @@
 //! The ends of ranks and jobs: their exit codes and texts.
 
 use mpd_wire::Rank;
-use mpd_wire::job::{Failure, MpiLibrary, RankEnd, World};
+use mpd_wire::job::{Failure, ManagerEnd, MpiLibrary, RankEnd, World};
 
 #[test]
 fn every_way_to_end_has_its_documented_code() {
@@ -57,5 +57,24 @@ fn a_signal_is_printed_with_number_and_name() {
     assert_eq!(
         failure.to_string(),
         "rank 2: killed by signal 11 (Segmentation fault, core dumped)"
+    );
+}
+
+#[test]
+fn a_lost_host_is_named_with_the_end_of_its_manager() {
+    let text = |end: ManagerEnd| {
+        Failure::HostLost { host: "h3".into(), problem: end.to_string() }.to_string()
+    };
+    assert_eq!(
+        text(ManagerEnd::OutOfMemory),
+        "host h3 is lost: memory ran out: the kernel has killed its manager; the job was ended"
+    );
+    assert_eq!(
+        text(ManagerEnd::Signaled { signal: 9, core: false }),
+        "host h3 is lost: its manager was killed by signal 9 (Killed); the job was ended"
+    );
+    assert_eq!(
+        text(ManagerEnd::Exited(101)),
+        "host h3 is lost: its manager exited with code 101; the job was ended"
     );
 }

@@ -1,6 +1,7 @@
 //! Requests of a manager of this host to the ring, or to this daemon if it has no ring.
 
 use mpd_wire::JobId;
+use mpd_wire::job::ManagerEnd;
 
 use crate::daemon::meetings::MeetingRequest;
 use crate::daemon::names::NameRequest;
@@ -17,4 +18,6 @@ pub(super) enum Demand {
     Spawn(Spawn),
     /// The job ended before all its managers had connected: it is over on all hosts.
     Cancel(JobId),
+    /// The manager of a job of another daemon has ended here without its last report: its root manager gets the cause.
+    ManagerEnded { job: JobId, end: ManagerEnd },
 }

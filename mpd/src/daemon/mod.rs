@@ -390,12 +390,14 @@ impl Daemon {
     }
 
     fn reap(&mut self, now: Time) {
-        while let Some(job) = self.jobs.reap(now) {
+        while let Some((job, end)) = self.jobs.reap(now) {
             let (events, is_unread) = self.peers.last_reports(&job);
             for event in events {
                 self.route(event, now);
             }
-            self.jobs.manager_died(&job, is_unread, now);
+            if let Some(demand) = self.jobs.manager_died(&job, (is_unread, end), now) {
+                self.serve_manager(demand, now);
+            }
         }
     }
 
@@ -479,7 +481,7 @@ impl Daemon {
             Demand::Meeting(request) => {
                 self.peers.send_to_manager(request.answered(MeetingAnswer::Gone));
             }
-            Demand::Cancel(_) => {}
+            Demand::Cancel(_) | Demand::ManagerEnded { .. } => {}
         }
     }
 

@@ -99,6 +99,7 @@ fn serve_daemon(means: &mut Means) -> Continue {
             | DaemonMessage::Missing(_)
             | DaemonMessage::HostsChanged { .. }
             | DaemonMessage::ReportEvents
+            | DaemonMessage::ManagerEnded(..)
             | DaemonMessage::Launched(..)
             | DaemonMessage::Placed(..)
             | DaemonMessage::Named(..)

@@ -112,6 +112,19 @@ fn killing_any_manager_ends_its_job_on_all_hosts() {
 }
 
 #[test]
+fn the_failure_names_the_host_of_a_killed_manager_and_the_signal() {
+    let ring = ring();
+    for index in [2, 4] {
+        let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).start();
+        wait_until("the ranks", || ring.suite.running("sleep").len() == RANKS);
+        process::send(ring.manager(index).pid, Signal::SIGKILL);
+        let named = format!("host d{index} is lost: its manager was killed by signal 9");
+        job.wait().code(125).says(&[&named]).brief();
+        ring.only_daemons_are_left();
+    }
+}
+
+#[test]
 fn killing_two_managers_at_once_leaves_no_process_of_the_job() {
     let rounds = Rounds::new();
     for (one, other) in [(0, 2), (1, 3)] {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use mpd_io::oom;
 use nix::sys::signal::Signal;
 
 use crate::across::{ring, roomy};
@@ -96,6 +97,29 @@ fn a_rank_killed_for_lack_of_memory_is_named_and_its_manager_survives() {
     );
     let output = ring.mpirun(1, &["-n", "8", "sh", "-c", &script]).deadline(60).output();
     output.code(137).says(&["host d3", "memory ran out", "rank 5"]);
+    ring.only_daemons_are_left();
+}
+
+#[test]
+fn a_manager_of_another_host_killed_for_lack_of_memory_is_named_with_its_host() {
+    let files = ["memory.limit_in_bytes", "memory.max"];
+    let has_log = oom::victims(oom::log_time()).is_some();
+    let found =
+        (is_root() && has_log).then(|| Group::limited("memory", files, "50331648")).flatten();
+    let Some(group) = found else {
+        return skip("no more memory: needs root, the memory controller and the kernel's log");
+    };
+    let ring = ring();
+    let job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).deadline(60).start();
+    wait_until("the ranks", || ring.suite.running("sleep").len() == 8);
+    // The kernel kills the manager first, although another process fills the group.
+    let manager = ring.manager(3);
+    fs::write(format!("/proc/{}/oom_score_adj", manager.pid), "1000").expect("it lives");
+    group.holds(manager.pid);
+    let eater = format!("echo 0 >{}; exec tail /dev/zero", group.procs().display());
+    ring.suite.command("sh").args(["-c", &eater]).output().ended_by(Signal::SIGKILL);
+    let named = "host d3 is lost: memory ran out: the kernel has killed its manager";
+    job.wait().code(125).says(&[named]).brief();
     ring.only_daemons_are_left();
 }
 

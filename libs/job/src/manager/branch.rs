@@ -408,7 +408,7 @@ impl Branch {
 
     /// A child cannot be reached. It counts as having answered all questions except those of the start, which its loss
     /// ends. The job fails only if reports or output of that subtree are missing.
-    pub(super) fn child_lost(&mut self, tree_index: usize, problem: String) {
+    pub(super) fn child_lost(&mut self, tree_index: usize, problem: String, closed: bool) {
         let has_reported = self.has_reported(tree_index);
         let Some(child) = self.children.iter_mut().find(|child| child.is_living_at(tree_index))
         else {
@@ -417,7 +417,7 @@ impl Branch {
         child.standing = Standing::Lost;
         let member = child.member.clone();
         if !has_reported {
-            self.send_up(Up::Lost { member, problem });
+            self.send_up(Up::Lost { member, problem, closed });
         }
         let start = [Question::Ready, Question::Started];
         let asked: Vec<Question> =
@@ -443,9 +443,11 @@ impl Branch {
             match over.map(|child| (child.tree_index, child.ready, child.member == member)) {
                 Some((tree_index, false, true)) => {
                     self.push(Output::GiveUp(tree_index));
-                    self.child_lost(tree_index, problem);
+                    self.child_lost(tree_index, problem, false);
                 }
-                Some((_, false, false)) => self.send_up(Up::Lost { member, problem }),
+                Some((_, false, false)) => {
+                    self.send_up(Up::Lost { member, problem, closed: false });
+                }
                 Some((_, true, _)) | None => {}
             }
         }

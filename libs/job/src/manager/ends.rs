@@ -1,9 +1,9 @@
 //! Ends of ranks, and what they mean for the job.
 
 use mpd_machine::Time;
-use mpd_wire::job::{Failure, HostSlices, MpiLibrary, OnFailure, RankEnd};
-use mpd_wire::message::{Down, HostChange, HostTurn};
-use mpd_wire::{DaemonName, Rank};
+use mpd_wire::Rank;
+use mpd_wire::job::{Failure, MpiLibrary, OnFailure, RankEnd};
+use mpd_wire::message::Down;
 
 use crate::manager::job::{Job, Phase, SIGKILL, SIGTERM};
 use crate::manager::rank_table::Pmi;
@@ -63,32 +63,6 @@ impl Job {
                 }
                 self.review_fence(now, first);
             }
-        }
-    }
-
-    /// A host is lost. This ends the job, regardless of the option about failures of ranks, unless no rank of the job
-    /// runs there any more or yet. In a job that is ending, the loss is the first failure if there was no other: the
-    /// ends of ranks, or some output, are then unknown.
-    pub(super) fn lost(&mut self, now: Time, member: DaemonName, problem: String) {
-        let Some(tree_index) = self.host_slices.tree_index_of(&member) else { return };
-        if self.phase >= Phase::CleaningUp {
-            return;
-        }
-        self.recorder.host_changed(now, HostChange { host: member.clone(), to: HostTurn::Lost });
-        let is_spared =
-            self.phase == Phase::Running && self.spare_loss(now, (tree_index, &member), &problem);
-        self.lost.insert(tree_index);
-        if is_spared {
-            return;
-        }
-        let failure = Failure::HostLost { host: member.to_string(), problem };
-        self.end_by(now, Some(member), failure);
-        if self.has_started {
-            let gone = self.rank_table.living_ranks(|at| HostSlices::is_in_subtree(at, tree_index));
-            for rank in gone {
-                self.end_rank(now, rank, RankEnd::Lost);
-            }
-            self.review_living();
         }
     }
 

@@ -16,14 +16,14 @@
 //!  Draining -- Drained, or given up when the user interrupted --> CleaningUp -- Cleaned up --> Over
 //! ```
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::manager::rank_table::{Pmi, RankTable};
 use crate::manager::{Config, DRAIN_GRACE, FAILURE_GRACE, Output, TERMINATE_GRACE};
 use mpd_events::Recorder;
 use mpd_machine::{Time, Timers};
-use mpd_wire::job::{AbortScope, Failure, HostSlices, OnFailure, Places, RankEnd};
+use mpd_wire::job::{AbortScope, Failure, HostSlices, ManagerEnd, OnFailure, Places, RankEnd};
 use mpd_wire::message::{Down, FenceGroup, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
@@ -58,6 +58,8 @@ pub(super) enum Timer {
     Stop,
     /// The reader of the output does not read.
     Drain,
+    /// The daemon of a lost host has not reported how its manager ended.
+    Cause,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,13 +84,19 @@ pub(super) struct Job {
     pub(super) rank_table: RankTable,
     /// Tree indices of managers that cannot be reached, with their subtrees.
     pub(super) lost: BTreeSet<usize>,
+    /// How managers have ended, by their tree indices, as their daemons say.
+    pub(super) manager_ends: BTreeMap<usize, ManagerEnd>,
+    /// The lost host whose failure is not reported yet, because its daemon may still name the cause.
+    pub(super) withheld: Option<DaemonName>,
+    /// The job is cleaned up, and ends when the withheld failure is reported.
+    pub(super) is_clean: bool,
     pub(super) on_failure: OnFailure,
     pub(super) abort_scope: AbortScope,
     pub(super) failure: Option<Failure>,
     /// The first rank of the first world that uses an MPI library without PMI, and that library.
     pub(super) alone: Option<(Rank, String)>,
     /// No rank of this job may start any more, and the console may submit the job again.
-    withdrawn: bool,
+    pub(super) withdrawn: bool,
     places: Places,
     /// Do not wait for a reader that does not read: the user requested the end, or the limit is over.
     skip_drain: bool,
@@ -124,6 +132,9 @@ impl Job {
             has_started: false,
             rank_table: RankTable::of(config.size, &config.host_slices),
             lost: BTreeSet::new(),
+            manager_ends: BTreeMap::new(),
+            withheld: None,
+            is_clean: false,
             on_failure: config.on_failure,
             abort_scope: config.abort_scope,
             failure: None,
@@ -163,12 +174,13 @@ impl Job {
             }
             Up::Failed { member, failure: failure @ Failure::LeftRunning { .. } } => {
                 // This outweighs the first failure, because processes of the job still run.
+                self.report_withheld(now);
                 self.notice(format!("host {member}: {failure}"));
                 self.failure = Some(failure);
                 self.kill();
             }
             Up::Failed { member, failure } => self.end_by(now, Some(member), failure),
-            Up::Lost { member, problem } => self.lost(now, member, problem),
+            Up::Lost { member, problem, closed } => self.lost(now, member, problem, closed),
             Up::Pids { pids } => self.learn_pids(now, pids),
             Up::Notice { text } => self.notice(text),
             Up::Elsewhere { member, place, problem } => self.note_place(member, (place, problem)),
@@ -242,6 +254,7 @@ impl Job {
                     self.discard(now);
                     self.drained();
                 }
+                Timer::Cause => self.report_withheld(now),
             }
         }
     }
@@ -402,7 +415,7 @@ impl Job {
         self.end_for_failure(now);
     }
 
-    fn end_for_failure(&mut self, now: Time) {
+    pub(super) fn end_for_failure(&mut self, now: Time) {
         if self.phase < Phase::Ending {
             self.terminate(now, FAILURE_GRACE);
         }
@@ -461,8 +474,10 @@ impl Job {
         }
     }
 
-    fn cleaned_up(&mut self, now: Time) {
-        if self.phase == Phase::CleaningUp {
+    pub(super) fn cleaned_up(&mut self, now: Time) {
+        if self.phase == Phase::CleaningUp && self.withheld.is_some() {
+            self.is_clean = true;
+        } else if self.phase == Phase::CleaningUp {
             self.phase = Phase::Over;
             self.emit_last_worlds();
             self.recorder.over(now, self.exit_code());

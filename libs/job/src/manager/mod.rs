@@ -15,6 +15,7 @@ mod events;
 mod fence;
 mod groups;
 mod job;
+mod losses;
 mod queue;
 mod rank_table;
 mod recorded;
@@ -35,8 +36,8 @@ use crate::manager::job::{Act, Job, SIGHUP, SIGINT};
 use mpd_events::Recorded;
 use mpd_machine::{Machine, Time, UNDRAINED};
 use mpd_wire::job::{
-    AbortScope, Crash, Failure, HostSlice, HostSlices, MpiLibrary, OnFailure, Parts, RankEnd,
-    SpawnOutcome, World,
+    AbortScope, Crash, Failure, HostSlice, HostSlices, ManagerEnd, MpiLibrary, OnFailure, Parts,
+    RankEnd, SpawnOutcome, World,
 };
 use mpd_wire::message::{Down, FenceGroup, HostChange, Up};
 use mpd_wire::{DaemonName, JobId, Rank, RankSet};
@@ -51,6 +52,9 @@ pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 pub const TERMINATE_GRACE: Duration = Duration::from_secs(1);
 /// From the SIGTERM after a failure to SIGKILL: time to exit, not to finish work.
 pub const FAILURE_GRACE: Duration = Duration::from_millis(500);
+/// The time for which the report of a lost host waits for the cause, if its manager has closed the link. The daemon
+/// there usually sends the cause at once.
+pub const CAUSE_PATIENCE: Duration = Duration::from_secs(1);
 /// From SIGTSTP to SIGSTOP.
 pub const STOP_GRACE: Duration = Duration::from_millis(100);
 /// The time for which a terminated job waits for a reader that does not read.
@@ -211,6 +215,10 @@ pub enum Input {
     FromChild(usize, Up),
     /// The child manager at this tree index cannot be reached any longer, or never connected.
     ChildLost(usize, String),
+    /// The same for a child manager that has closed its link: it has probably ended.
+    ChildClosed(usize, String),
+    /// The manager on this host has ended without its last report, as its daemon says. For the root.
+    ManagerEnded(DaemonName, ManagerEnd),
     /// The parent cannot be reached any longer.
     ParentLost(String),
     /// Hosts that did not receive the job, and the reasons. For the root.
@@ -420,7 +428,15 @@ impl Manager {
             Input::FromParent(down) if !branch.is_root() => branch.command(down),
             Input::FromParent(_) => {}
             Input::FromChild(tree_index, up) => branch.receive(now, tree_index, up),
-            Input::ChildLost(tree_index, problem) => branch.child_lost(tree_index, problem),
+            Input::ChildLost(tree_index, problem) => {
+                branch.child_lost(tree_index, problem, false);
+            }
+            Input::ChildClosed(tree_index, problem) => {
+                branch.child_lost(tree_index, problem, true);
+            }
+            Input::ManagerEnded(member, end) => {
+                self.at_root(|job| job.manager_ended(now, &member, end));
+            }
             Input::ParentLost(_) => branch.parent_lost(),
             Input::Missing(members) if branch.is_root() => branch.missing(members),
             Input::Missing(_) => {}

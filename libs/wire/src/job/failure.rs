@@ -68,6 +68,35 @@ impl fmt::Display for RankEnd {
     }
 }
 
+/// How a manager ended without its last report, as its daemon knows it. The texts follow "host h3 is lost: ".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum ManagerEnd {
+    /// It exited with this code.
+    Exited(u8),
+    /// This signal killed it.
+    Signaled {
+        /// The signal's number.
+        signal: u8,
+        /// Whether it left a core dump.
+        core: bool,
+    },
+    /// The kernel killed it for lack of memory.
+    OutOfMemory,
+}
+
+impl fmt::Display for ManagerEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Exited(code) => write!(f, "its manager {}", RankEnd::Exited(code)),
+            Self::Signaled { signal, core } => {
+                write!(f, "its manager was {}", RankEnd::Signaled { signal, core })
+            }
+            Self::OutOfMemory => f.write_str("memory ran out: the kernel has killed its manager"),
+        }
+    }
+}
+
 /// Why a job failed: the first failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

@@ -25,7 +25,7 @@ pub use cpu_choice::{CpuChoice, CpuChoices, CpuNumbers, CpuRange, MAX_CPU};
 pub use crash::{Crash, MAX_STACK, MAX_STACKS, OnCrash};
 pub use debug::Debug;
 pub use digest::Digest;
-pub use failure::{Failure, RankEnd, exit};
+pub use failure::{Failure, ManagerEnd, RankEnd, exit};
 pub use fields::InvalidSpec;
 pub use group::{Group, GroupKey, group_of};
 pub use host_slice::{FAN_OUT, HostSlice, HostSlices, InvalidHostSlices, MAX_HOST_SLICES};

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::job::{Cookie, HostSlice, HostSlices, JobKey, MAX_HOST_SLICES, Notice, SpawnPlacement};
+use crate::job::{
+    Cookie, HostSlice, HostSlices, JobKey, MAX_HOST_SLICES, ManagerEnd, Notice, SpawnPlacement,
+};
 use crate::message::console::RingRequest;
 use crate::message::events::{HostChange, JobEvent, MAX_EVENTS, MAX_HOST_CHANGES};
 use crate::message::jobs::{MAX_RUN, MAX_RUNS, RankRun, SpawnState};
@@ -136,6 +138,13 @@ pub enum ManagerOrder {
     },
     /// Requests for a name that this job published here were refused.
     NameRefused(Refusal),
+    /// The manager of this job on another host has ended without its last report. For the root manager.
+    ManagerEnded {
+        /// The daemon of that host.
+        member: DaemonName,
+        /// How the manager ended.
+        end: ManagerEnd,
+    },
     /// The hosts of spawned processes: the answer to [`ManagerReport::Place`]. For the root
     /// manager.
     Placed {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
-use crate::job::{Cookie, HostSlice, HostSlices, JobKey};
+use crate::job::{Cookie, HostSlice, HostSlices, JobKey, ManagerEnd};
 use crate::message::events::EventPage;
 use crate::message::jobs::{JobPart, JobRef, MAX_RUNS};
 use crate::message::ring::Payload;
@@ -128,6 +128,14 @@ pub enum RingOrder {
     },
     /// The member that has published a name informs its job of refused requests.
     NameRefused(Refusal),
+    /// The manager of the job on the sender's host has ended without its last report. The daemon of the job's root manager
+    /// informs it by [`ManagerOrder::ManagerEnded`](crate::message::ManagerOrder::ManagerEnded).
+    ManagerEnded {
+        /// The job.
+        job: JobId,
+        /// How the manager ended.
+        end: ManagerEnd,
+    },
 }
 
 /// A job, as sent to its hosts. The specification may be large and holds the user's environment.
@@ -288,6 +296,27 @@ pub enum OrderAnswer {
 mod tests {
     use super::*;
     use crate::Instance;
+
+    #[test]
+    fn the_end_of_a_manager_travels_with_the_whole_id_of_its_job() {
+        let job = "7@h1#000102030405060708090a0b0c0d0e0f".parse().unwrap();
+        let cases = [
+            (ManagerEnd::OutOfMemory, r#""out_of_memory""#),
+            (ManagerEnd::Exited(101), r#"{"exited":101}"#),
+            (
+                ManagerEnd::Signaled { signal: 9, core: false },
+                r#"{"signaled":{"signal":9,"core":false}}"#,
+            ),
+        ];
+        for (end, text) in cases {
+            let order = RingOrder::ManagerEnded { job: JobId::clone(&job), end };
+            let json = format!(
+                r#"{{"manager_ended":{{"job":"7@h1#000102030405060708090a0b0c0d0e0f","end":{text}}}}}"#
+            );
+            assert_eq!(serde_json::to_string(&order).unwrap(), json);
+            assert_eq!(serde_json::from_str::<RingOrder>(&json).unwrap(), order);
+        }
+    }
 
     #[test]
     fn a_job_directory_that_is_relative_climbs_or_is_too_long_is_refused() {

@@ -449,6 +449,9 @@ pub enum Up {
         member: DaemonName,
         /// How the loss was detected.
         problem: String,
+        /// Whether its link was closed: its manager has probably ended, and its daemon may know why.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        closed: bool,
     },
     /// A line for the user.
     Notice {

@@ -6,6 +6,7 @@
 //! or cookie. The helper also removes what the manager has noted.
 
 mod children;
+mod deaths;
 mod fork_server;
 mod handover;
 mod job;
@@ -24,10 +25,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
-use mpd_io::oom;
 use mpd_io::rundir::{RunDir, user_name};
 use mpd_io::spawn::Fate;
 use mpd_machine::Time;
@@ -513,6 +512,11 @@ impl Jobs {
         self.jobs.get(id).is_some_and(|job| !job.ended)
     }
 
+    /// Whether the root manager of the job runs here. The id must have the same instance.
+    pub(crate) fn has_root(&self, id: &JobId) -> bool {
+        self.jobs.get(id).is_some_and(|job| !job.ended && job.is_root())
+    }
+
     /// Whether a manager of the job runs here that is not its root.
     pub(crate) fn has_branch(&self, id: &JobId) -> bool {
         self.jobs.get(id).is_some_and(|job| !job.ended && !job.is_root())
@@ -596,48 +600,6 @@ impl Jobs {
         }
     }
 
-    /// Reaps children up to the next dead manager and returns the job of that manager. The caller handles its last
-    /// reports, then calls [`Jobs::manager_died`].
-    pub(crate) fn reap(&mut self, now: Time) -> Option<JobId> {
-        loop {
-            let (pid, fate) = self.children.reap()?;
-            if self.waiting.died(pid, now) {
-                continue;
-            }
-            let is_it = |(id, job): (&JobId, &Job)| (job.manager == Some(pid)).then(|| id.clone());
-            if let Some(id) = self.jobs.iter().find_map(is_it) {
-                if oom::is_victim(pid, fate) {
-                    log::error!(
-                        "job {id}: memory ran out: the kernel has killed its manager {pid}"
-                    );
-                }
-                return Some(id);
-            }
-        }
-    }
-
-    /// The manager of a job was reaped. Its last reports were handled before this call. `is_unread`: it has not read its
-    /// whole job, so it has started nothing.
-    pub(crate) fn manager_died(&mut self, id: &JobId, is_unread: bool, now: Time) {
-        let launch = self.silent.died(id);
-        if let Some(job) = self.jobs.get(id) {
-            let cookie = job.record.cookie.at(job.record.tree_index);
-            self.children.expect_orphans(now, job.manager, cookie);
-        }
-        let Some((launch, tree_index)) = launch.filter(|_| is_unread) else {
-            return self.forget(id);
-        };
-        if let Some(job) = self.jobs.remove(id) {
-            self.records.remove(id);
-            let group =
-                job.record.cgroup.as_ref().and_then(|path| Cgroup::open(path.as_ref()).ok());
-            group.iter().for_each(|group| drop(group.remove()));
-        }
-        if let Err(e) = self.start_branch(&launch, tree_index, now) {
-            log::error!("job {id}: {e:#}");
-        }
-    }
-
     /// The jobs whose managers have given no sign in time. What these have sent is to be read before the next turn.
     pub(crate) fn silent(&self, now: Time) -> Vec<JobId> {
         self.silent.due(now)
@@ -684,21 +646,5 @@ impl Jobs {
             self.silent.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
-    }
-
-    /// Forgets a job whose manager is gone. Unless the job had ended, starts the removal of its leftovers.
-    fn forget(&mut self, id: &JobId) {
-        let Some(job) = self.jobs.remove(id) else { return };
-        if job.ended {
-            self.records.remove(id);
-            return;
-        }
-        log::warn!("job {id}: its manager died; removing what it left");
-        // A manager of an earlier daemon that never registered may have died long ago.
-        let just_died = job.manager.is_some();
-        match start::sweeper(&job.file, self.records.path(id), just_died) {
-            Ok(pid) => self.children.add_helper(pid),
-            Err(e) => log::error!("job {id}: cannot remove what it left: {e:#}"),
-        }
     }
 }

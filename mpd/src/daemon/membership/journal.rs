@@ -14,7 +14,7 @@ use crate::daemon::throttle::Throttle;
 pub(super) struct Journal {
     /// Orders that change something.
     orders: Throttle,
-    /// Orders that only ask. A program may ask each second; that must not hide other orders.
+    /// Orders that only ask or inform. A program may ask each second; that must not hide other orders.
     questions: Throttle,
     refused: Throttle,
 }
@@ -79,6 +79,7 @@ const fn is_question(order: &RingOrder) -> bool {
             | RingOrder::PassToJob { .. }
             | RingOrder::TakeBack { .. }
             | RingOrder::NameRefused(_)
+            | RingOrder::ManagerEnded { .. }
     )
 }
 
@@ -108,6 +109,7 @@ fn describe(order: &RingOrder) -> String {
         }
         RingOrder::TakeBack { name, .. } => format!("take the name {name:?} back"),
         RingOrder::NameRefused(refusal) => format!("hear that {refusal}"),
+        RingOrder::ManagerEnded { job, end } => format!("note the end of job {job} there: {end}"),
         RingOrder::SwitchStdin { job, ranks } => format!("input of job {job} to ranks {ranks}"),
     }
 }

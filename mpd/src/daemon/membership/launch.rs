@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use mpd_io::clock::wall;
 use mpd_machine::Time;
 use mpd_ring::{Input, MAX_PAYLOAD, RequestId, Ring};
+use mpd_wire::job::ManagerEnd;
 use mpd_wire::message::{Launch, ManagerOrder, OrderAnswer, Payload, Phase, RingOrder, Span};
 use mpd_wire::{DaemonName, JobId, frame};
 
@@ -149,6 +150,13 @@ impl Launches {
     pub(super) fn cancel(&mut self, job: JobId) -> Effect {
         let request = self.numbers.next();
         Effect::Post(Input::Scatter(request, payload_of(&RingOrder::Cancel { job })))
+    }
+
+    /// Sends to the daemon of a job's root manager how the manager here ended. No answer is needed.
+    pub(super) fn manager_ended(&mut self, job: JobId, end: ManagerEnd) -> Option<Effect> {
+        let root = DaemonName::new(job.daemon()).ok()?;
+        let order = payload_of(&RingOrder::ManagerEnded { job, end });
+        Some(Effect::Post(Input::Send(self.numbers.next(), root, order)))
     }
 
     /// Notes that a job is over. Its manager may run here, or its launch may still arrive.

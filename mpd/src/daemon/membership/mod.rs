@@ -297,6 +297,10 @@ impl Membership {
                 let effect = self.launches.cancel(job);
                 self.route(registry, now, effect);
             }
+            Demand::ManagerEnded { job, end } => {
+                let effect = self.launches.manager_ended(job, end);
+                self.route_all(registry, now, effect);
+            }
         }
     }
 

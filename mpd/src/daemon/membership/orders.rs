@@ -5,6 +5,7 @@ use mpd_machine::Time;
 use mpd_ring::{Input, Sender};
 use mpd_wire::JobId;
 use mpd_wire::frame;
+use mpd_wire::job::ManagerEnd;
 use mpd_wire::message::{
     HostUse, JobRef, Launch, ManagerOrder, OrderAnswer, Payload, RingOrder, ScatterId,
 };
@@ -37,6 +38,9 @@ impl Membership {
                     }
                     RingOrder::FindJob { .. } | RingOrder::PassToJob { .. } => {
                         self.meet(turn, sender, order)
+                    }
+                    RingOrder::ManagerEnded { job, end } => {
+                        self.manager_ended(turn.jobs, sender, job, end)
                     }
                     RingOrder::Slots(payload) => {
                         let own = self.pump.machine().name();
@@ -71,6 +75,23 @@ impl Membership {
                 OrderAnswer::NoSuchJob
             }
         }
+    }
+
+    /// Sends the root manager of a job here how the manager on the sender's host ended. A member speaks for its own host
+    /// alone.
+    fn manager_ended(
+        &mut self,
+        jobs: &Jobs,
+        sender: Option<&Sender>,
+        job: JobId,
+        end: ManagerEnd,
+    ) -> OrderAnswer {
+        let Some(sender) = sender.filter(|_| jobs.has_root(&job)) else {
+            return OrderAnswer::NoSuchJob;
+        };
+        let order = ManagerOrder::ManagerEnded { member: sender.origin.clone(), end };
+        self.manager_messages.push_back(ManagerMessage::new(job, order));
+        OrderAnswer::Done
     }
 
     fn execute(&mut self, turn: &mut Turn<'_>, order: RingOrder, hops: u32) -> OrderAnswer {
@@ -122,6 +143,7 @@ impl Membership {
             RingOrder::FindJob { .. }
             | RingOrder::PassToJob { .. }
             | RingOrder::JobEvents { .. }
+            | RingOrder::ManagerEnded { .. }
             | RingOrder::Slots(_) => {
                 return OrderAnswer::Unknown;
             }

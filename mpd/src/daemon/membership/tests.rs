@@ -8,13 +8,13 @@ use mpd_machine::{Machine as _, Time};
 use mpd_ring::{
     Event, Input, Publication, RequestId, Ring, RingConfig, Rules, Timing, UNPUBLISHED,
 };
-use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey};
+use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey, ManagerEnd};
 use mpd_wire::message::{
     Answer, ConsoleReply, Launch, ManagerOrder, NameAnswer, NameOperation, OrderAnswer, RingOrder,
     RingRequest,
 };
 use mpd_wire::names::{Claim, Hold, Lock, NameKey, SALT};
-use mpd_wire::{Address, DaemonName, RankSet, Record, Standing, frame};
+use mpd_wire::{Address, DaemonName, JobId, RankSet, Record, Standing, frame};
 
 use super::consoles::Consoles;
 use super::effect::{Effect, Farewell};
@@ -309,6 +309,16 @@ fn the_publisher_of_a_name_is_informed_of_refused_keys_once_a_second() {
     assert_eq!(told(NOW, 500), (vec![], Some(later)));
     assert_eq!(told(later, 0), (vec![500], Some(later + Duration::from_secs(1))));
     assert_eq!(told(later + Duration::from_secs(1), 0), (vec![], None));
+}
+
+#[test]
+fn the_end_of_a_manager_is_sent_to_the_daemon_in_the_id_of_its_job() {
+    let (job, end) = ("7@h3".parse::<JobId>().unwrap(), ManagerEnd::OutOfMemory);
+    let effect = Launches::new().manager_ended(job.clone(), end);
+    let Some(Effect::Post(Input::Send(_, to, payload))) = effect else { panic!("{effect:?}") };
+    assert_eq!(to, name("h3"));
+    let order = frame::decode_message::<RingOrder>(payload.as_bytes()).unwrap();
+    assert_eq!(order, RingOrder::ManagerEnded { job, end });
 }
 
 #[test]

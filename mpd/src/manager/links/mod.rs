@@ -115,8 +115,12 @@ impl Links {
             News::Lost { end: LinkEnd::Parent, problem, .. } => {
                 turn.post(Input::ParentLost(problem))
             }
-            News::Lost { end: LinkEnd::Child(tree_index), problem, .. } => {
+            News::Lost { end: LinkEnd::Child(tree_index), problem, closed: false, .. } => {
                 self.lose_child(turn, tree_index, problem);
+            }
+            News::Lost { end: LinkEnd::Child(tree_index), problem, closed: true, .. } => {
+                self.forget_child(turn, tree_index);
+                turn.post(Input::ChildClosed(tree_index, problem));
             }
         }
     }

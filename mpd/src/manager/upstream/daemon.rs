@@ -15,7 +15,7 @@ use mpd_machine::Time;
 use mpd_wire::frame;
 use mpd_wire::frame::Kind;
 use mpd_wire::hex;
-use mpd_wire::job::MAX_SPEC;
+use mpd_wire::job::{MAX_SPEC, ManagerEnd};
 use mpd_wire::message::{
     ConsoleReply, HostChange, ManagerOrder, ManagerReport, MeetingAnswer, NameAnswer, Opening,
     Payload, Placing, Span, StartJob, VERSION,
@@ -74,6 +74,8 @@ pub(crate) enum DaemonMessage {
     NameLost(String, Option<JobId>),
     /// Requests for this name were refused.
     NameRefused(Refusal),
+    /// How the manager of another host ended.
+    ManagerEnded(DaemonName, ManagerEnd),
 }
 
 /// A job from the daemon.
@@ -331,6 +333,7 @@ fn message_of(order: ManagerOrder, conn: &mut Conn) -> Option<DaemonMessage> {
         ManagerOrder::Passed { from, payload } => DaemonMessage::Passed(from, payload),
         ManagerOrder::NameLost { name, to } => DaemonMessage::NameLost(name, to),
         ManagerOrder::NameRefused(refusal) => DaemonMessage::NameRefused(refusal),
+        ManagerOrder::ManagerEnded { member, end } => DaemonMessage::ManagerEnded(member, end),
         ManagerOrder::Link { hello } => {
             let connection = conn.take_descriptor()?;
             let mut bytes = [0; HELLO];

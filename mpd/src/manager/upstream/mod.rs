@@ -191,6 +191,9 @@ impl Upstream {
                 DaemonMessage::HostsChanged { changes, found } => {
                     Event::Input(Input::HostsChanged { changes, found })
                 }
+                DaemonMessage::ManagerEnded(member, end) => {
+                    Event::Input(Input::ManagerEnded(member, end))
+                }
                 DaemonMessage::ReportEvents => Event::Input(Input::ReportEvents),
                 DaemonMessage::SwitchStdin(ranks) => ForStdio::SwitchStdin(ranks).into(),
                 DaemonMessage::CountOutput => ForStdio::CountOutput.into(),

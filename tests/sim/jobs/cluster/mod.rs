@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use mpd_job::manager::{Config, Input, Manager};
 use mpd_machine::{Pump, Time};
-use mpd_wire::job::{AbortScope, Failure, HostSlices, OnFailure, RankEnd, SpawnOutcome};
+use mpd_wire::job::{
+    AbortScope, Failure, HostSlices, ManagerEnd, OnFailure, RankEnd, SpawnOutcome,
+};
 use mpd_wire::message::{Down, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
@@ -481,7 +483,11 @@ impl Cluster {
             self.turn(parent, Input::FromChild(tree_index, up));
             true
         } else if self.hosts[parent].loses_children.remove(&tree_index) {
-            self.turn(parent, Input::ChildLost(tree_index, "closed".to_owned()));
+            self.turn(parent, Input::ChildClosed(tree_index, "closed".to_owned()));
+            // Not every daemon knows how its manager ended.
+            if !self.hosts[tree_index].alive && tree_index % 2 == 1 && self.hosts[0].alive {
+                self.turn(0, Input::ManagerEnded(name(tree_index), ManagerEnd::OutOfMemory));
+            }
             true
         } else {
             false

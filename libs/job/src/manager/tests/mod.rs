@@ -6,6 +6,7 @@ mod dice;
 mod events;
 mod groups;
 mod libraries;
+mod losses;
 mod recorded;
 mod retire;
 mod tree;

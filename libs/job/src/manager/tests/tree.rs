@@ -75,7 +75,7 @@ impl Post {
         self.outputs()
     }
 
-    fn after(&mut self, wait: Duration) -> Vec<Output> {
+    pub(super) fn after(&mut self, wait: Duration) -> Vec<Output> {
         self.now = self.now + wait;
         self.manager.handle_timeout(self.now);
         let mut outputs = self.outputs();
@@ -445,7 +445,7 @@ fn ranks_of_a_host_lost_before_the_start_were_not_started() {
 
 #[test]
 fn a_lost_host_counts_as_having_answered_every_question() {
-    let lost = to_parent(Up::Lost { member: name(17), problem: "closed".into() });
+    let lost = to_parent(Up::Lost { member: name(17), problem: "closed".into(), closed: false });
     let asked = [
         (Down::Stop { round: 7 }, Input::TreeStopped, Up::Stopped { round: 7 }),
         (Down::Kill, Input::TreeGone, Up::Gone),
@@ -593,7 +593,7 @@ fn messages_about_ranks_and_hosts_that_are_not_below_are_ignored() {
         Up::Entered { ranks: RankSet::all() },
         Up::Finalized { ranks: ranks("0-3") },
         Up::Aborted { rank: Rank(1), code: 1, message: String::new() },
-        Up::Lost { member: name(0), problem: String::new() },
+        Up::Lost { member: name(0), problem: String::new(), closed: false },
         Up::Failed { member: name(9), failure: Failure::Killed },
         Up::Gone,
         Up::CleanedUp,
@@ -673,7 +673,7 @@ fn some_up(dice: &mut Dice) -> Up {
         Up::Gone,
         Up::Drained,
         Up::CleanedUp,
-        Up::Lost { member, problem: String::new() },
+        Up::Lost { member, problem: String::new(), closed: dice.below(2) == 0 },
         Up::StdinUnwanted { switches: 0 },
         Up::Looked { stream: Stream::Out, behind: RankSet::all(), others: RankSet::none() },
     ];

@@ -66,6 +66,8 @@ pub(crate) enum News {
         host: DaemonName,
         /// The reason, in a form that can follow "host h3 is lost: ".
         problem: String,
+        /// Whether the connection was closed. The manager has probably ended.
+        closed: bool,
     },
 }
 
@@ -322,22 +324,22 @@ impl Branches {
     }
 
     /// Gives up a branch and reports it as lost.
-    fn lose_branch(&mut self, index: usize, problem: String) {
+    fn lose_branch(&mut self, index: usize, problem: String, closed: bool) {
         log::info!("host {} is lost: {problem}", self.branches[index].host);
-        self.report_end(index, problem);
+        self.report_end(index, problem, closed);
     }
 
     /// Gives up a branch whose manager has closed the link. It does so when it has ended, after its last reports. The
     /// owner of the job decides if that is a loss.
     fn end_branch(&mut self, index: usize) {
         log::info!("the manager of host {} has closed its link", self.branches[index].host);
-        self.report_end(index, "its manager closed the link".to_owned());
+        self.report_end(index, "its manager closed the link".to_owned(), true);
     }
 
-    fn report_end(&mut self, index: usize, problem: String) {
+    fn report_end(&mut self, index: usize, problem: String, closed: bool) {
         self.give_up(index);
         let Branch { end, host, .. } = &self.branches[index];
-        self.news.push_back(News::Lost { end: *end, host: host.clone(), problem });
+        self.news.push_back(News::Lost { end: *end, host: host.clone(), problem, closed });
     }
 }
 

@@ -45,7 +45,7 @@ impl Branches {
         if let Some(problem) = self.seek.as_ref().and_then(|seek| seek.given_up(now)) {
             let patience = Seconds(self.timing.start);
             let problem = format!("no link to its manager within {patience}; at last: {problem}");
-            self.lose_branch(parent, problem);
+            self.lose_branch(parent, problem, false);
         }
     }
 

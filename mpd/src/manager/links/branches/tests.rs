@@ -317,7 +317,7 @@ fn last_reports_arrive_before_the_end_and_then_both_are_quiet() {
         [
             News::Up(LinkEnd::Child(1)),
             News::Report(1, Up::CleanedUp),
-            News::Lost { end: LinkEnd::Child(1), host, problem },
+            News::Lost { end: LinkEnd::Child(1), host, problem, closed: true },
         ]
     );
     assert_eq!(world.managers[1].received, [News::Up(LinkEnd::Parent)]);

@@ -103,7 +103,7 @@ impl Branches {
                     log::info!("no message from host {host} for {}", Seconds(silence));
                 }
                 Output::Clear => log::info!("host {host} is back"),
-                Output::Lose(loss) => self.lose_branch(index, loss.to_string()),
+                Output::Lose(loss) => self.lose_branch(index, loss.to_string(), false),
             }
         }
     }
@@ -117,7 +117,7 @@ impl Branches {
             Stage::Accepting => log::debug!("{remote}: {error}"),
             Stage::Open(index) => match error {
                 LinkError::Bye => self.end_branch(index),
-                error => self.lose_branch(index, describe_end(error)),
+                error => self.lose_branch(index, describe_end(error), is_end(error)),
             },
             Stage::Leaving { .. } => self.finish_line(token),
         }
@@ -159,7 +159,7 @@ impl Branches {
                 let Branch { end, standing, .. } = self.branches[index];
                 if end != LinkEnd::Parent && standing == Standing::Awaited {
                     let problem = format!("its manager did not connect within {patience}");
-                    self.lose_branch(index, problem);
+                    self.lose_branch(index, problem, false);
                 }
             }
         }
@@ -220,6 +220,11 @@ fn news(end: LinkEnd, received: joblink::JobLinkMessage) -> Option<News> {
 }
 
 /// How an open link ended, in a form that can follow "host h3 is lost: ".
+/// Whether a connection ended in the way in which a dead process ends it.
+const fn is_end(error: &LinkError) -> bool {
+    matches!(error, LinkError::Channel(ChannelError::Truncated) | LinkError::Broken(_))
+}
+
 fn describe_end(error: &LinkError) -> String {
     match error {
         LinkError::Channel(ChannelError::Truncated) => "the connection to it was closed".to_owned(),
