@@ -428,12 +428,8 @@ impl Manager {
             Input::FromParent(down) if !branch.is_root() => branch.command(down),
             Input::FromParent(_) => {}
             Input::FromChild(tree_index, up) => branch.receive(now, tree_index, up),
-            Input::ChildLost(tree_index, problem) => {
-                branch.child_lost(tree_index, problem, false);
-            }
-            Input::ChildClosed(tree_index, problem) => {
-                branch.child_lost(tree_index, problem, true);
-            }
+            Input::ChildLost(tree_index, problem) => branch.child_lost(tree_index, problem, false),
+            Input::ChildClosed(tree_index, problem) => branch.child_lost(tree_index, problem, true),
             Input::ManagerEnded(member, end) => {
                 self.at_root(|job| job.manager_ended(now, &member, end));
             }
