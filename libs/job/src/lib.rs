@@ -2,24 +2,23 @@
 //!
 //! **Purpose.** One job has a manager on each of its hosts, and the managers form a tree. The
 //! machines here decide when ranks start and end and which signals they get. They also decide which
-//! messages a manager passes to the others, and when a link between two managers counts as lost.
-//! When the job is over, they decide which objects of a host belong to it.
+//! messages a manager passes to the others. When the job is over, they decide which objects of a
+//! host belong to it.
 //!
 //! **Users.** The manager process in `mpd`, the helper that removes leftovers, and the simulator of
 //! jobs.
 //!
 //! **Must not know.** Processes, descriptors and `/proc`; the ring and its daemons except for their
-//! names; the placement of ranks (`mpd-placement`); the merging of output (`mpd-stdio`).
+//! names; the placement of ranks (`mpd-placement`); the merging of output (`mpd-stdio`);
+//! the links between managers (`mpd-joblink`).
 //!
 //! | module | subject |
 //! |---|---|
 //! | [`manager`] | the life of one job on one host, and at the root of the whole job |
-//! | [`joblink`] | one end of a link between two managers: classes, bounds, pulses |
 //! | [`leftovers`] | the System V objects and files in `/dev/shm` that belong to a job |
 //! | [`record`] | a daemon's record of a job on disk, in case its manager dies |
 #![forbid(unsafe_code)]
 
-pub mod joblink;
 pub mod leftovers;
 pub mod manager;
 pub mod record;

@@ -13,7 +13,7 @@ use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
 use mpd_io::oom;
 use mpd_io::signals::Signals;
-use mpd_job::joblink::Timing;
+use mpd_joblink::Timing;
 use mpd_wire::message::StartJob;
 use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, umask};

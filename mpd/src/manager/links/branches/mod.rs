@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result};
 use mpd_channel::{Instance, Key};
 use mpd_io::link::Link;
-use mpd_job::joblink::{Frame, JobLink, Seek, Side, Timing};
+use mpd_joblink::{Frame, JobLink, Seek, Side, Timing};
 use mpd_machine::Time;
 use mpd_wire::job::{HostSlice, HostSlices, JobKey};
 use mpd_wire::message::{Class, Down, TreeKind, Up};

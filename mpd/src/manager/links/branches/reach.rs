@@ -11,7 +11,7 @@ use mpd_channel::handshake::{Opening, PATIENCE, Reception};
 use mpd_channel::{HandshakeError, Instance, Purpose, Responder};
 use mpd_io::link::{CHUNK, Link, LinkError};
 use mpd_io::random;
-use mpd_job::joblink::{Input, Seconds, Seek};
+use mpd_joblink::{Input, Seconds, Seek};
 use mpd_machine::Time;
 use mpd_wire::job::FAN_OUT;
 

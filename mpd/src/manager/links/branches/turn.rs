@@ -6,8 +6,8 @@ use mio::Registry;
 use mpd_channel::ChannelError;
 use mpd_io::link::{LinkError, LinkReport};
 use mpd_io::logging::plain;
-use mpd_job::joblink;
-use mpd_job::joblink::{Input, Output, Seconds};
+use mpd_joblink as joblink;
+use mpd_joblink::{Input, Output, Seconds};
 use mpd_machine::Time;
 
 use super::{Branch, Branches, LinkEnd, News, Stage, Standing};

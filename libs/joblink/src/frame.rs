@@ -74,7 +74,7 @@ pub enum JobLinkMessage {
     Keys(Vec<u8>),
     /// Records of output, from a child.
     Output(Stream, Vec<u8>),
-    /// Standard input, from the parent: see [`mpd_stdio::input`].
+    /// Standard input, from the parent: see `mpd_stdio::input`.
     Stdin(Vec<u8>),
     /// A piece of the specification, from the parent.
     Spec(Vec<u8>),

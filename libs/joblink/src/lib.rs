@@ -1,6 +1,6 @@
 //! One end of one job link, above the channel: the order of frames, and whether the peer lives.
 //!
-//! The owner hands in [`Input::Opened`] when the channel is open, and every frame that the channel
+//! **Purpose.** The owner hands in [`Input::Opened`] when the channel is open, and every frame that the channel
 //! opened. It calls [`JobLink::handle_timeout`] when the time of [`JobLink::poll_timeout`] has come
 //! *and it has read everything from the peer*. After each call it drains [`JobLink::poll_output`].
 //! It seals the frames that [`JobLink::next_frame`] returns, until there is none. Frames may be
@@ -10,6 +10,19 @@
 //! send; any other message loses the link and nothing else. A class waits only for the classes
 //! before it, and few bytes are sealed in advance. A signal therefore overtakes output that the
 //! peer does not take.
+//!
+//! **Users.** The manager process in `mpd`.
+//!
+//! **Must not know.** Descriptors and ciphers (`mpd-channel`); the meaning of the messages (`mpd-job`).
+//!
+//! | module | subject |
+//! |---|---|
+//! | `frame` | the frames and the messages in them |
+//! | `liveness` | pulses, and when silence means loss |
+//! | `outgoing` | the classes of waiting frames, and their bounds |
+//! | [`Seek`] | the attempts to reach the parent's addresses |
+//! | [`Timing`] | the times of a link |
+#![forbid(unsafe_code)]
 
 mod frame;
 mod liveness;
