@@ -167,7 +167,7 @@ fn the_process_of_a_login_becomes_the_daemon_and_only_manager_and_rank_are_execu
         .filter_map(|line| line.split_once("execve(\"")?.1.split_once('"'))
         .map(|(path, rest)| (path.rsplit('/').next().unwrap_or(path), rest.contains("\"MPD_RING=")))
         .collect();
-    // On a busy machine a manager may be silent for a second. If strace holds it at that moment, it is taken for a stopped
+    // On a busy machine a manager may be silent for a second. If strace holds it at that moment, it counts as a stopped
     // one, and a second one gets the job.
     let mut managers = 0;
     executed.retain(|(name, _)| {

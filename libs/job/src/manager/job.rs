@@ -194,9 +194,7 @@ impl Job {
                 self.entered(now, |rank_table| rank_table.enter_group(group, &ranks));
             }
             Up::Aborted { rank, code, message } if self.debugged => {
-                self.notice(Failure::Aborted { rank, code, message }.to_string());
-                // The library now waits to be killed, or continues. The program is stopped where it aborted.
-                self.debug([rank].into_iter().collect(), INTERRUPT.to_owned());
+                self.stop_aborted(rank, Failure::Aborted { rank, code, message });
             }
             Up::BrokeProtocol { rank, problem } if self.debugged => {
                 self.notice(Failure::BrokeProtocol { rank, problem }.to_string());
@@ -233,6 +231,12 @@ impl Job {
             | Up::Looked { .. }
             | Up::Pulse => {}
         }
+    }
+
+    /// Stops a program in its debugger where it aborted. Its library waits to be killed, or continues.
+    fn stop_aborted(&mut self, rank: Rank, failure: Failure) {
+        self.notice(failure.to_string());
+        self.debug([rank].into_iter().collect(), INTERRUPT.to_owned());
     }
 
     /// Acts on every deadline at or before `now`.
