@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use mpd_job::record::{JobRecord, Note, read_record};
+use mpd_leftovers::record::{JobRecord, Note, read_record};
 use mpd_wire::frame;
 use mpd_wire::frame::Decoder;
 use mpd_wire::job::JobSpec;

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use mpd_io::leftovers::{clocks, exists, is_active, since_boot};
 use mpd_io::{ipc, shm};
-use mpd_job::leftovers;
-use mpd_job::leftovers::Known;
-use mpd_job::record::Note;
+use mpd_leftovers as leftovers;
+use mpd_leftovers::Known;
+use mpd_leftovers::record::Note;
 
 use crate::users::Helper;
 
@@ -97,7 +97,7 @@ mod tests {
     use std::process::Command;
 
     use mpd_io::leftovers::lifetime;
-    use mpd_job::leftovers::{Before, Object, Reason, State, Use};
+    use mpd_leftovers::{Before, Object, Reason, State, Use};
     use nix::unistd::{Pid, geteuid};
 
     use super::*;

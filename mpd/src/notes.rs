@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 
-use mpd_job::record::{MAX_RECORD, Note};
+use mpd_leftovers::record::{MAX_RECORD, Note};
 
 /// The notes of a manager about what its job makes.
 #[derive(Debug)]

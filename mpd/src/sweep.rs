@@ -17,7 +17,7 @@ use mpd_io::ipc::sweep_groups;
 use mpd_io::made::remove_noted;
 use mpd_io::registered;
 use mpd_io::sweep::kill_by_cookie;
-use mpd_job::record::{Note, read_record};
+use mpd_leftovers::record::{Note, read_record};
 
 use crate::leftovers::Leftovers;
 use crate::notes;

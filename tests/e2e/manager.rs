@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use mpd_io::conn::Conn;
 use mpd_io::rundir::RunDir;
-use mpd_job::record::JobRecord;
+use mpd_leftovers::record::JobRecord;
 use mpd_wire::job::{Cookie, JobKey};
 use mpd_wire::message::{ManagerOrder, Opening, VERSION};
 use mpd_wire::{Instance, JobId, frame};

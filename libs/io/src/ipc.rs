@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use mpd_job::leftovers::{Before, Kind, Known, Object, Reason, State, Use};
+use mpd_leftovers::{Before, Kind, Known, Object, Reason, State, Use};
 use mpd_wire::job::GroupKey;
 use nix::unistd::geteuid;
 

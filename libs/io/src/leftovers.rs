@@ -1,8 +1,8 @@
-//! A manager's notes about objects that its job may leave; [`mpd_job::leftovers`] defines them.
+//! A manager's notes about objects that its job may leave; [`mpd_leftovers`] defines them.
 
 use std::time::Duration;
 
-use mpd_job::leftovers::{Lifetime, Reading};
+use mpd_leftovers::{Lifetime, Reading};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 

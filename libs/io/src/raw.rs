@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use mpd_job::leftovers::Kind;
+use mpd_leftovers::Kind;
 
 mod child;
 mod copy;

@@ -20,7 +20,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use mpd_job::record::Registered;
+use mpd_leftovers::record::Registered;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat, readlinkat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};

@@ -20,7 +20,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use mpd_job::leftovers::{FileId, MAX_FILES};
+use mpd_leftovers::{FileId, MAX_FILES};
 use nix::sys::stat::{major, minor};
 use nix::unistd::{Pid, geteuid};
 

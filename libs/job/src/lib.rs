@@ -1,24 +1,18 @@
-//! The life of one job: its managers, the links between them, and what it leaves.
+//! The life of one job, and the decisions of its managers.
 //!
 //! **Purpose.** One job has a manager on each of its hosts, and the managers form a tree. The
 //! machines here decide when ranks start and end and which signals they get. They also decide which
-//! messages a manager passes to the others. When the job is over, they decide which objects of a
-//! host belong to it.
+//! messages a manager passes to the others.
 //!
-//! **Users.** The manager process in `mpd`, the helper that removes leftovers, and the simulator of
-//! jobs.
+//! **Users.** The manager process in `mpd`, and the simulator of jobs.
 //!
 //! **Must not know.** Processes, descriptors and `/proc`; the ring and its daemons except for their
-//! names; the placement of ranks (`mpd-placement`); the merging of output (`mpd-stdio`);
-//! the links between managers (`mpd-joblink`).
+//! names. The placement of ranks is in `mpd-placement`, the merging of output in `mpd-stdio`, a link
+//! between managers in `mpd-joblink`, and what the job leaves in `mpd-leftovers`.
 //!
 //! | module | subject |
 //! |---|---|
 //! | [`manager`] | the life of one job on one host, and at the root of the whole job |
-//! | [`leftovers`] | the System V objects and files in `/dev/shm` that belong to a job |
-//! | [`record`] | a daemon's record of a job on disk, in case its manager dies |
 #![forbid(unsafe_code)]
 
-pub mod leftovers;
 pub mod manager;
-pub mod record;

@@ -41,6 +41,7 @@
 //! | [`gpus`] | the GPUs of each rank |
 //! | [`description`] | CPUs as parts of a host, for people |
 //! | [`locality`] | the position of these CPUs in the topology |
+//! | [`hints`] | the hints of a spawn |
 //! | [`hosts`] | the host file, and lists of hosts with ranges |
 //! | `universe` | the universe size of a job |
 //! | [`soft`] | the numbers of processes with which a program can run |
@@ -55,6 +56,7 @@ pub mod cpu_list;
 pub mod description;
 mod error;
 pub mod gpus;
+pub mod hints;
 pub mod hosts;
 mod load;
 pub mod locality;

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use log::LevelFilter;
 use mpd_io::{adopt_inherited, identity};
+use mpd_job::manager::spawns::SpawnSettings;
 use mpd_job::manager::{Config, Input, Manager};
 use mpd_machine::{Pump, Time};
 use mpd_wire::job::JobSpec;
@@ -24,7 +25,6 @@ use super::parent;
 use super::pmi::Pmi;
 use super::process::Process;
 use super::ranks::Ranks;
-use super::spawns::Spawns;
 use super::stdio::Stdio;
 use super::upstream::{Console, Daemon, HandOver, Passed, Upstream};
 use super::worlds::{World, Worlds};
@@ -145,7 +145,6 @@ impl Means {
             ranks: Ranks::new(self.cgroup.clone(), self.readiness, adopted)?,
             stdio,
             pmi: Pmi::new(&job, self.listener),
-            spawns: Spawns::new(&job),
             ending: Ending::new(clean_up, self.cgroup),
             over: None,
             common: Common {
@@ -186,6 +185,14 @@ fn pump_of(spec: &JobSpec, order: &StartJob, now: Time) -> (Pump<Manager>, Optio
         limit: spec.timeout,
         debugged: spec.debug.is_some(),
         elastic: spec.elastic,
+        spawns: SpawnSettings {
+            kvsname: order.kvsname.clone(),
+            policy: spec.spawn.policy,
+            limit: spec.spawn.limit,
+            hosts: spec.placement.hosts.clone(),
+            exclude: spec.placement.exclude.clone(),
+            here_first: spec.placement.here_first,
+        },
     };
     let member = order.host_slices.get(config.tree_index).map(|slice| slice.member.to_string());
     let host = member.unwrap_or_else(|| order.host.clone());

@@ -1,11 +1,9 @@
 //! A rank that waits for an answer by PMI or PMIx, and the processes that it may want.
 
-use mpd_wire::Rank;
 use mpd_wire::job::Bytes;
-use pmi_proto::{SpawnRequest, Ticket};
+use pmi_proto::SpawnRequest;
 
-/// A rank that waits for an answer, and the number of its request.
-pub(super) type Caller = (Rank, Ticket);
+pub(super) use mpd_job::manager::spawns::Caller;
 
 /// The processes that a rank wants to be started.
 #[derive(Debug)]

@@ -2,22 +2,23 @@
 
 use mpd_io::tree::{self, Dead};
 use mpd_job::manager::Input;
+use mpd_job::manager::spawns::Announced;
+use mpd_job::manager::spawns::order::SpawnOrder;
 use mpd_stdio::input::Stdin;
 use mpd_wire::Rank;
 use mpd_wire::job::HostSlice;
 use mpd_wire::message::ManagerReport;
 use nix::unistd::Pid;
 
-use super::announced::Announced;
 use super::event::{Event, ForLinks, ForStdio};
 use super::process::Process;
 use super::ranks::SignalTarget;
-use super::spawns::announce_growth;
+use super::spawning;
+use super::worlds::World;
 use crate::state;
 
 impl Process {
     pub(super) fn deliver(&mut self, event: Event) {
-        let machine = self.pump.machine();
         let turn = &mut self.common.turn();
         match event {
             Event::Input(input) => self.pump.post(input),
@@ -45,12 +46,9 @@ impl Process {
             Event::NameLost(name, to) => self.pmi.name_lost(turn, &name, to.as_ref()),
             Event::NameRefused(refusal) => self.pmi.name_refused(turn, refusal),
 
-            Event::Spawn(caller, wish) => self.spawns.ask(turn, machine, (caller, wish)),
-            Event::WorldPiece(from, bytes) => self.spawns.take_piece(turn, machine, (from, bytes)),
-            Event::Enlarge(count) => self.spawns.enlarge(turn, machine, count),
-            Event::Placed(number, outcome) => {
-                self.spawns.placed(turn, machine, (number, outcome));
-            }
+            Event::Spawn(caller, wish) => spawning::ask(turn, caller, &wish),
+            Event::WorldPiece(from, bytes) => spawning::take_piece(turn, from, bytes),
+            Event::Enlarge(count) => spawning::grow(turn, count),
 
             Event::SignalAll(signal) => {
                 self.ending.signal(turn, &mut self.ranks, (signal, SignalTarget::Group));
@@ -75,7 +73,6 @@ impl Process {
                 turn.post(Input::Registered);
                 self.ranks.report_all(turn);
                 self.pmi.repeat_names(turn);
-                self.spawns.registered(turn, machine);
             }
             Event::Ended(rank) => self.rank_ended(rank),
             Event::Retired(rank) => {
@@ -87,7 +84,6 @@ impl Process {
                 self.ranks.stop_starting();
                 self.stdio.prepare_end(turn);
             }
-            Event::Announced(announced) => self.prepare_world(*announced),
             Event::WorldOver(first) => self.forget_world(first),
             Event::Grow(from, host_slices) => self.grow(from, host_slices),
             Event::Restart => self.restart(),
@@ -174,8 +170,10 @@ impl Process {
     // ----- what changes the job -----
 
     /// Adds a spawned world that is to be started here or in the subtree.
-    fn prepare_world(&mut self, announced: Announced) {
-        let Announced { world, preput, is_known } = announced;
+    pub(super) fn prepare_world(&mut self, announced: Announced) {
+        let preput = announced.order.as_ref().map(SpawnOrder::preput).unwrap_or_default();
+        let is_known = announced.order.is_some();
+        let world = World::announced(announced, (&self.common.job.spec, &self.common.job.order));
         let (first, numbers, parts) = (world.numbers.first, world.numbers, world.parts.clone());
         self.ending.add_world(&world.kvsname);
         self.common.job.worlds.insert(world);
@@ -189,7 +187,6 @@ impl Process {
         let turn = &mut self.common.turn();
         self.pmi.rank_ended(turn, rank);
         self.stdio.rank_ended(turn, rank);
-        self.spawns.forget(rank);
     }
 
     /// Removes a spawned world whose ranks have ended.
@@ -216,7 +213,7 @@ impl Process {
         let turn = &mut self.common.turn();
         self.links.grow(turn, known);
         if turn.job.is_root() {
-            announce_growth(turn, known);
+            spawning::announce_growth(turn, known);
         }
     }
 
@@ -227,7 +224,6 @@ impl Process {
             self.ending.add_world(kvsname);
         }
         let turn = &mut self.common.turn();
-        self.spawns.restart();
         self.pmi.restart(turn);
         self.ranks.reconnect(turn);
     }

@@ -3,18 +3,15 @@
 use std::os::fd::OwnedFd;
 
 use mpd_job::manager::Input;
-use mpd_job::record::Registered;
+use mpd_leftovers::record::Registered;
 use mpd_machine::Time;
 use mpd_placement::binding::Bindings;
 use mpd_wire::job::HostSlice;
-use mpd_wire::message::{
-    Down, JobNews, ManagerReport, NameAnswer, Phase, Placing, Span, TreeKind, Up,
-};
+use mpd_wire::message::{Down, JobNews, ManagerReport, NameAnswer, Phase, Span, TreeKind, Up};
 use mpd_wire::names::Refusal;
 use mpd_wire::{JobId, Rank, RankSet, Stream};
 use nix::unistd::Pid;
 
-use super::announced::Announced;
 use super::caller::{Caller, Wish};
 use super::links::branches::LinkEnd;
 use super::pmi_socket::PmiSocket;
@@ -85,15 +82,13 @@ pub(super) enum Event {
     /// Requests for a name that was published here were refused.
     NameRefused(Refusal),
 
-    // For `spawns`.
+    // For `spawning`.
     /// A rank here requests further processes.
     Spawn(Caller, Wish),
     /// A piece of a request or of an order.
     WorldPiece(LinkEnd, Vec<u8>),
     /// A user requests further processes.
     Enlarge(u32),
-    /// The placement of spawned processes.
-    Placed(u32, Placing),
 
     // For `ending`.
     /// A signal for the groups of all ranks here.
@@ -138,8 +133,6 @@ pub(super) enum Event {
     Retired(Rank),
     /// All processes here are about to be killed.
     Killing,
-    /// A spawned world is to be started in this subtree.
-    Announced(Box<Announced>),
     /// All ranks of a spawned world have ended.
     WorldOver(Rank),
     /// Hosts join the job; the first of them gets this tree index.

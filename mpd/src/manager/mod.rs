@@ -7,16 +7,14 @@
 //! | [`ranks`] | the processes of the ranks: start, signals, ends |
 //! | [`stdio`] | the ranks' pipes, the outputs, both directions through the job tree |
 //! | [`pmi`] | the ranks' PMI connections, key-value spaces, names |
-//! | [`spawns`] | requests of ranks for further processes |
 //! | [`ending`] | signals that end ranks, stops, the kill, the clean-up |
 //!
 //! [`process`] has the owners. Each turn marks the ready descriptors. Then the owners have their turns in the order
 //! of [`stages`], with the [`context`] that the loop lends to them. They report [`event`]s; [`deliver`] routes each
 //! event to its owners. [`route`] routes each output of the machine to one owner. [`means`] and [`begin`] make all
 //! of this; [`parent`] waits for the specification. [`worlds`] has the ranks that were started together,
-//! and [`pmi_socket`] the end of a rank's PMI connection.
+//! [`spawning`] makes the orders of spawns, and [`pmi_socket`] is the end of a rank's PMI connection.
 
-mod announced;
 mod begin;
 mod caller;
 mod context;
@@ -34,7 +32,7 @@ mod pmi_socket;
 mod process;
 mod ranks;
 mod route;
-mod spawns;
+mod spawning;
 mod stages;
 mod stdio;
 mod tokens;

@@ -12,7 +12,6 @@ use super::event::Event;
 use super::links::Links;
 use super::pmi::Pmi;
 use super::ranks::{RankDescriptor, Ranks};
-use super::spawns::Spawns;
 use super::stdio::Stdio;
 use super::tokens::{ADOPTED, CONSOLE, DAEMON, SIGNALS};
 use super::upstream::Upstream;
@@ -28,7 +27,6 @@ pub(super) struct Process {
     pub(super) ranks: Ranks,
     pub(super) stdio: Stdio,
     pub(super) pmi: Pmi,
-    pub(super) spawns: Spawns,
     pub(super) ending: Ending,
     /// The exit code, once everything is over.
     pub(super) over: Option<u8>,

@@ -1,9 +1,10 @@
 //! One match that routes each output of the job's machine to the owner that performs it.
 
 use mpd_job::manager::Output;
+use mpd_job::manager::spawns::SpawnOutput;
 use mpd_wire::Rank;
 use mpd_wire::job::{Failure, exit};
-use mpd_wire::message::{Down, JobNews, Up};
+use mpd_wire::message::{Down, JobNews, ManagerReport, TreeKind, Up};
 
 use super::event::Event;
 use super::process::Process;
@@ -39,9 +40,6 @@ impl Process {
                 tree_indices,
                 release @ (Down::Release { first } | Down::ReleaseGroup { first, .. }),
             ) => self.pmi.release_children(turn, (tree_indices, first), release),
-            Output::ToSome(tree_indices, Down::World { world, parts }) => {
-                self.spawns.announce(turn, tree_indices, (world, parts));
-            }
             Output::ToSome(tree_indices, command) => {
                 self.links.send_down_now(&tree_indices, &command)
             }
@@ -55,12 +53,10 @@ impl Process {
 
             // Ranks that start.
             Output::Go => self.ranks.go(turn),
-            Output::Prepare(world, parts) => self.spawns.prepare(turn, world, parts),
+            Output::Prepare(announced) => self.prepare_world(*announced),
             Output::StartWorld(first) => self.ranks.start_world(first),
             Output::EndWorld(first) => self.ranks.end_world(turn, first),
-            Output::Spawned(rank, outcome) => {
-                self.spawns.answered(turn, machine, (rank, outcome));
-            }
+            Output::Spawn(output) => self.perform_spawn(output),
 
             // Ranks that run.
             Output::Resize(columns, lines) => self.ranks.resize(turn, (columns, lines)),
@@ -91,6 +87,22 @@ impl Process {
             Output::Grow(from, host_slices) => turn.report(Event::Grow(from, host_slices)),
             Output::ForgetWorld(first) => turn.report(Event::WorldOver(first)),
             Output::Restart => turn.report(Event::Restart),
+        }
+    }
+
+    /// Performs an output about spawns.
+    fn perform_spawn(&mut self, output: SpawnOutput) {
+        let turn = &mut self.common.turn();
+        match output {
+            SpawnOutput::Piece(to, piece) => self.links.send_bytes(to, TreeKind::World, &piece),
+            SpawnOutput::Answer(caller, outcome) => self.pmi.answer_spawn(turn, caller, outcome),
+            SpawnOutput::Place(request, placement) => {
+                self.upstream
+                    .send_to_daemon(&ManagerReport::Place { request, placement: *placement });
+            }
+            SpawnOutput::Report(state) => {
+                self.upstream.send_to_daemon(&ManagerReport::Spawns { state });
+            }
         }
     }
 

@@ -34,20 +34,18 @@ impl Process {
         }
         let code = self.over.unwrap_or(mpd_wire::job::exit::SUITE);
         self.upstream.end(code, self.links.is_unlinked());
-        let Self {
-            common, signals, pump, upstream, links, ranks, stdio, pmi, spawns, ending, ..
-        } = self;
+        let Self { common, signals, pump, upstream, links, ranks, stdio, pmi, ending, .. } = self;
         // This completes a recording.
         drop(pump);
         // The kernel closes and frees all else at once when this process exits now.
-        std::mem::forget((common, signals, upstream, links, ranks, stdio, pmi, spawns, ending));
+        std::mem::forget((common, signals, upstream, links, ranks, stdio, pmi, ending));
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Control first, then PMI, then output, then deadlines, then sending. All reports of a stage are delivered and
 /// handled before the next stage.
-const STAGES: [fn(&mut Process); 30] = [
+const STAGES: [fn(&mut Process); 27] = [
     |p| p.upstream.serve_console(&mut p.common.turn()),
     |p| p.upstream.serve_daemon(&mut p.common.turn()),
     |p| p.links.serve(&mut p.common.turn()),
@@ -61,14 +59,11 @@ const STAGES: [fn(&mut Process); 30] = [
     |p| p.stdio.feed_ready(&mut p.common.turn()),
     serve_pmi,
     |p| p.pmi.flush(&mut p.common.turn()),
-    |p| p.spawns.place_next(&mut p.common.turn(), p.pump.machine()),
     |p| p.stdio.serve_sources(&mut p.common.turn()),
     |p| p.pump.handle_timeout(p.common.clock.now()),
     |p| p.ending.expire(&mut p.common.turn(), &mut p.ranks),
     |p| p.ranks.expire(&mut p.common.turn(), !p.ending.is_busy()),
     |p| p.pmi.expire(&mut p.common.turn()),
-    |p| p.spawns.expire(&mut p.common.turn(), p.pump.machine()),
-    |p| p.spawns.report(&mut p.common.turn(), p.pump.machine()),
     |p| p.upstream.expire(&mut p.common.turn()),
     |p| p.stdio.expire(&mut p.common.turn()),
     |p| p.stdio.serve_flows(&mut p.common.turn()),
@@ -97,7 +92,6 @@ fn wait(process: &Process) -> Option<Duration> {
         process.ending.next_deadline(),
         process.ranks.next_deadline(),
         process.pmi.next_deadline(),
-        process.spawns.next_deadline(),
         process.upstream.next_deadline(),
         process.stdio.next_deadline(),
         process.links.next_deadline(),

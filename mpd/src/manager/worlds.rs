@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use mpd_job::manager::spawns::Announced;
 use mpd_placement::binding::Bindings;
 use mpd_wire::Rank;
 use mpd_wire::job::{HostSlices, JobSpec, Parts, World as Numbers};
@@ -58,8 +59,27 @@ impl World {
         Self::new((numbers, order.kvsname.clone()), Rc::clone(spec), order, parts)
     }
 
+    /// A spawned world that is to be started in this subtree. It has no programs if its order has not arrived.
+    pub(super) fn announced(
+        announced: Announced,
+        (of_job, start): (&Rc<JobSpec>, &StartJob),
+    ) -> Self {
+        let Announced { world: numbers, parts, order } = announced;
+        let names = (numbers, numbers.kvsname(&start.kvsname));
+        let Some(order) = order else {
+            return Self::new(names, Rc::clone(of_job), start, parts);
+        };
+        let (inherits, appnums) = (order.inherits.clone(), order.appnums.clone());
+        let generation = order.generation;
+        let spawner = Spawner { kvsname: order.parent.clone(), rank: order.rank };
+        let spawner = Some(spawner).filter(|_| !order.of_user);
+        let spec = Rc::new(order.completed_by(of_job));
+        let world = Self::new(names, spec, start, parts);
+        Self { inherits, appnums, spawner, generation, ..world }
+    }
+
     /// A world of that name whose ranks have not been started.
-    pub(super) fn new(
+    fn new(
         (numbers, kvsname): (Numbers, String),
         spec: Rc<JobSpec>,
         order: &StartJob,

@@ -2,12 +2,15 @@
 
 use super::Dialect;
 use crate::error::{ProtocolError, PutError};
+use serde::{Deserialize, Serialize};
+
 use crate::pmi1::group::BarrierGroup;
 use crate::service::Service;
 use crate::spawn::{SpawnRequest, Spawned};
 
 /// Identifies a request of a session, and its answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Ticket(pub(super) u64);
 
 impl Ticket {

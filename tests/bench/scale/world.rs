@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use mpd_job::manager::spawns::SpawnSettings;
 use mpd_job::manager::{Config, Input as JobInput, Manager, Output as JobOutput};
 use mpd_machine::{Pump, Time};
 use mpd_ring::{
@@ -466,6 +467,7 @@ impl World {
             limit: None,
             debugged: false,
             elastic: false,
+            spawns: SpawnSettings::default(),
         };
         self.hosts[host].manager = Some(Pump::new(Manager::new(&config)));
         self.hosts[host].managed = true;

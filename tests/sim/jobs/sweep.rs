@@ -3,7 +3,7 @@
 //! `MPD_SIM_JOBS=N` runs about N schedules instead of 4,800, `MPD_SIM_SEED=SEED` with `MPD_SIM_HOSTS=HOSTS` and
 //! `MPD_SIM_SPAWNS=SPAWNS` replays one schedule with its trace.
 
-use super::cluster::{Cluster, Fault, Pmi, WorldFault};
+use super::cluster::{Cluster, Fault, Pmi};
 use super::{SIGTERM, name};
 use crate::recordings::replays;
 use crate::sweep::number;
@@ -119,7 +119,7 @@ fn begin(hosts: usize, seed: u64, spawns: usize) -> (Cluster, Faults) {
     let on_failure = if dice.one_in(3) { OnFailure::Continue } else { OnFailure::End };
     let mut faults = faults(&mut dice, hosts, each);
     let spawns: Vec<(usize, Fault)> =
-        (0..spawns).map(|_| (dice.below(hosts * 25), spawn(&mut dice, hosts, each))).collect();
+        (0..spawns).map(|_| (dice.below(hosts * 60), spawn(&mut dice, hosts, each))).collect();
     faults.extend(spawns);
     let mut cluster = Cluster::new(hosts, each, dice, on_failure).with_fences(fences);
     cluster.at_release = no_fence_is_released_before_all_live_ranks_have_entered;
@@ -140,7 +140,7 @@ fn run(cluster: &mut Cluster, faults: &mut Faults) {
             cluster.pass_time();
         }
         let continues = cluster.step() || cluster.pass_time() || cluster.help();
-        assert!(continues, "no event is possible, but the job has not ended");
+        assert!(continues || cluster.is_over(), "no event is possible, but the job has not ended");
     }
     every_manager_ends(cluster);
     nothing_of_a_withdrawn_job_ran(cluster);
@@ -148,7 +148,7 @@ fn run(cluster: &mut Cluster, faults: &mut Faults) {
     the_code_is_that_of_the_first_failure(cluster);
     every_reported_failure_happened(cluster);
     code_0_means_success(cluster);
-    every_spawner_is_answered_without_faults(cluster);
+    every_spawner_is_answered_if_the_job_succeeds(cluster);
 }
 
 /// The faults and their times: usually one fault, often two.
@@ -188,24 +188,19 @@ fn fault(dice: &mut Random, hosts: usize, each: u32) -> Fault {
     }
 }
 
-/// Ranks on some hosts of the job, and on some joining hosts.
+/// A rank or a user requests some processes.
 fn spawn(dice: &mut Random, hosts: usize, each: u32) -> Fault {
     let size = hosts * each as usize;
     let spawner = Rank(u32::try_from(dice.below(size)).unwrap());
-    let tree_indices = (0..dice.below(4)).map(|_| dice.below(hosts)).collect();
-    let joining = if dice.one_in(2) { 1 + dice.below(3) } else { 0 };
-    let fails = match dice.below(8) {
-        0 => Some(WorldFault::Preparing),
-        1 => Some(WorldFault::Beginning),
-        _ => None,
-    };
-    Fault::Spawn { spawner, tree_indices, joining, fails }
+    let processes = 1 + u32::try_from(dice.below(4)).unwrap();
+    if dice.one_in(8) { Fault::Grow(processes) } else { Fault::Spawn(spawner, processes) }
 }
 
-fn every_spawner_is_answered_without_faults(cluster: &Cluster) {
+/// In a job that succeeds, each rank that has spawned lives until its answer.
+fn every_spawner_is_answered_if_the_job_succeeds(cluster: &Cluster) {
     if cluster.finish == Some(0) && !cluster.console_lost && !cluster.interrupted {
-        // Late spawns were refused.
-        assert!(cluster.answers.len() >= cluster.announced, "answers");
+        let missing = cluster.spawns.iter().find(|(_, answers)| **answers == 0);
+        assert_eq!(missing, None);
     }
 }
 
@@ -309,8 +304,9 @@ fn code_0_means_success(cluster: &Cluster) {
 
 /// Whether a rank belongs to a world that could be started.
 fn is_wanted(cluster: &Cluster, rank: u32) -> bool {
-    let world = cluster.failed.range(..=Rank(rank)).next_back();
-    world.is_none_or(|first| rank - first.0 >= 1000)
+    let world = cluster.worlds.range(..=Rank(rank)).next_back();
+    let world = world.filter(|(first, size)| rank - first.0 < **size);
+    world.is_none_or(|(first, _)| !cluster.failed.contains(first))
 }
 
 #[test]

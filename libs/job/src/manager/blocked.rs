@@ -14,13 +14,13 @@ use mpd_wire::Rank;
 
 /// The blocked ranks of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Blocked {
+pub(super) struct Blocked {
     /// The ranks.
-    pub ranks: BTreeSet<Rank>,
+    pub(super) ranks: BTreeSet<Rank>,
     /// How many of them are at each tree index that has some.
-    pub at: Vec<(usize, u32)>,
+    pub(super) at: Vec<(usize, u32)>,
     /// Whether every living world has a blocked rank.
-    pub everywhere: bool,
+    pub(super) everywhere: bool,
 }
 
 impl RankTable {

@@ -21,7 +21,7 @@ use crate::manager::groups::GroupEntries;
 use crate::manager::reports::Reports;
 use crate::manager::{Config, Output};
 use mpd_machine::Time;
-use mpd_wire::job::{Failure, HostSlices, MpiLibrary, World};
+use mpd_wire::job::{Failure, HostSlices, MpiLibrary, Parts, SpawnOutcome, World};
 use mpd_wire::message::{Down, MAX_LISTED, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
@@ -32,6 +32,12 @@ pub(super) enum BranchOutput {
     Perform(Output),
     /// For the parent; at the root for the job.
     Report(Up),
+    /// For the children at these tree indices: the announcement of a world.
+    Announce(Vec<usize>, World, Parts),
+    /// A world will be started here or below.
+    Prepare(World, Parts),
+    /// The result of the spawn of a rank here.
+    Spawned(Rank, SpawnOutcome),
 }
 
 /// A question that a manager answers for itself and its subtree.
@@ -625,13 +631,22 @@ impl Branch {
 
     /// An output that has no meaning for processes that are being killed.
     pub(super) fn perform(&mut self, output: Output) {
+        self.emit_if_living(BranchOutput::Perform(output));
+    }
+
+    /// The same for an output that is not for the process alone.
+    pub(super) fn emit_if_living(&mut self, output: BranchOutput) {
         if !self.dying {
-            self.push(output);
+            self.emit(output);
         }
     }
 
     pub(super) fn push(&mut self, output: Output) {
-        self.outputs.push_back(BranchOutput::Perform(output));
+        self.emit(BranchOutput::Perform(output));
+    }
+
+    pub(super) fn emit(&mut self, output: BranchOutput) {
+        self.outputs.push_back(output);
     }
 }
 

@@ -527,7 +527,7 @@ impl Job {
         line.into_iter().for_each(|line| self.notice(line));
     }
 
-    fn notice(&mut self, text: String) {
+    pub(super) fn notice(&mut self, text: String) {
         self.emit(Output::ReportNotice(text));
     }
 

@@ -4,7 +4,8 @@
 //! machine does not read output, speak PMI or look at processes: it takes inputs and returns
 //! outputs. Every manager is a `branch` of the tree, which passes commands down and reports up. The
 //! manager on the console's host is the root. Its `job` decides for all ranks. A job of one host is
-//! a tree of one.
+//! a tree of one. `spawns` carries requests for further processes to the root, and their orders to
+//! the hosts.
 
 mod blocked;
 mod branch;
@@ -16,12 +17,12 @@ mod fence;
 mod groups;
 mod job;
 mod losses;
-mod queue;
 mod rank_table;
 mod recorded;
 mod reports;
 mod retire;
-mod spawns;
+mod spawned;
+pub mod spawns;
 #[cfg(test)]
 mod tests;
 mod worlds;
@@ -33,17 +34,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::manager::branch::{Branch, BranchOutput, Question};
 use crate::manager::job::{Act, Job, SIGHUP, SIGINT};
+use crate::manager::spawns::{
+    Announced, RootSpawns, SpawnAct, SpawnInput, SpawnOutput, SpawnSettings, Spawns,
+};
 use mpd_events::Recorded;
 use mpd_machine::{Machine, Time, UNDRAINED};
 use mpd_wire::job::{
     AbortScope, Crash, Failure, HostSlice, HostSlices, ManagerEnd, MpiLibrary, OnFailure, Parts,
-    RankEnd, SpawnOutcome, World,
+    RankEnd, World,
 };
 use mpd_wire::message::{Down, FenceGroup, HostChange, Up};
 use mpd_wire::{DaemonName, JobId, Rank, RankSet};
 
-pub use self::blocked::Blocked;
-pub use self::queue::{ASK_AGAIN, MAX_WAITING, PLACING_PATIENCE, SpawnQueue};
 pub use self::retire::refusal as refusal_to_retire;
 
 /// From `^C` (SIGINT) or a hang-up to SIGTERM.
@@ -63,6 +65,16 @@ pub const DRAIN_GRACE: Duration = Duration::from_millis(500);
 /// the manager reports the ranks that have entered: the root must see that some ranks wait for
 /// others.
 pub const FENCE_HOLD: Duration = Duration::from_millis(100);
+
+/// The other end of a job link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum LinkEnd {
+    /// The parent.
+    Parent,
+    /// The child at this tree index.
+    Child(usize),
+}
 
 /// The part of a job that a manager runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +98,9 @@ pub struct Config {
     /// Whether a rank may end with 0 at any time.
     #[serde(default)]
     pub elastic: bool,
+    /// The settings for spawns. Only the root uses them.
+    #[serde(default)]
+    pub spawns: SpawnSettings,
 }
 
 /// A world that the root has placed.
@@ -235,7 +250,7 @@ pub enum Input {
     /// A new daemon has come, which has no event of the job.
     Registered,
     /// A world is to be started. For the root.
-    Spawn(WorldPlan),
+    Spawn(SpawnInput),
     /// The ranks of other jobs have arrived at the fence of that group, or will not, after [`Output::Assembled`]. For the
     /// root.
     Met(Rank, FenceGroup),
@@ -248,8 +263,6 @@ pub enum Input {
         /// Its failure.
         problem: String,
     },
-    /// The spawn of this rank could not be placed. For the root.
-    SpawnRefused(Rank),
     /// The checks of a world here have succeeded, or a failure was reported.
     Prepared(Rank),
     /// Every rank of a world here was started, or a failure was reported.
@@ -328,7 +341,7 @@ pub enum Output {
     Grow(u32, Vec<HostSlice>),
     /// A world will be started here or below. If it has a part here: prepare that, then hand in
     /// [`Input::Prepared`].
-    Prepare(World, Parts),
+    Prepare(Box<Announced>),
     /// Start the ranks of that world that run here, then hand in [`Input::Begun`].
     StartWorld(Rank),
     /// Kill the processes of that world here. Hand in [`Input::Exited`] for each of its ranks here.
@@ -337,8 +350,8 @@ pub enum Output {
     ForgetWorld(Rank),
     /// The ends of its ranks, before the world is forgotten or the job is over. At the root.
     WorldEnded(WorldEnds),
-    /// Send a rank here the result of its spawn.
-    Spawned(Rank, SpawnOutcome),
+    /// An action that concerns spawns.
+    Spawn(SpawnOutput),
     /// Send the signal to the process of that rank.
     Interrupt(Rank, u8),
     /// That rank has failed, and the ranks of its world that use PMI get an event.
@@ -389,8 +402,10 @@ pub enum Output {
 #[derive(Debug)]
 pub struct Manager {
     branch: Branch,
+    spawns: Spawns,
     /// At the root.
     job: Option<Job>,
+    root_spawns: Option<RootSpawns>,
     outputs: VecDeque<Output>,
 }
 
@@ -401,8 +416,14 @@ impl Manager {
     /// If the host slices have no such index.
     pub fn new(config: &Config) -> Self {
         let branch = Branch::new(config);
-        let job = branch.is_root().then(|| Job::new(config));
-        Self { branch, job, outputs: VecDeque::new() }
+        let is_root = branch.is_root();
+        Self {
+            branch,
+            spawns: Spawns::new(is_root),
+            job: is_root.then(|| Job::new(config)),
+            root_spawns: is_root.then(|| RootSpawns::new(config.spawns.clone(), config.size)),
+            outputs: VecDeque::new(),
+        }
     }
 
     /// Handles inputs that do not concern a rank.
@@ -440,14 +461,16 @@ impl Manager {
                 self.at_root(|job| job.hosts_changed(now, changes, found));
             }
             Input::ReportEvents => self.at_root(|job| job.recorder.report_all()),
-            Input::Registered => self.at_root(|job| job.recorder.repeat()),
-            Input::Spawn(plan) => self.at_root(|job| job.spawn(plan)),
+            Input::Registered => {
+                self.at_root(|job| job.recorder.repeat());
+                self.at_root_with_spawns(|spawns, job| spawns.registered(job));
+            }
+            Input::Spawn(input) => self.handle_spawn(now, input),
             Input::Met(first, group) => self.at_root(|job| job.met(first, group)),
             Input::ConnectedFailed { job, code, problem } => {
                 let failure = Failure::ConnectedJob { job, code, problem };
                 self.at_root(|job| job.connected_failed(now, failure));
             }
-            Input::SpawnRefused(spawner) => self.at_root(|job| job.refuse_spawn(Some(spawner))),
             Input::Prepared(first) => branch.answer_here(Question::Prepared(first)),
             Input::Begun(first) => branch.answer_here(Question::Begun(first)),
             Input::WorldFailed(first, failure) => branch.world_failed(first, failure),
@@ -480,7 +503,9 @@ impl Manager {
     /// The time at which [`Machine::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let job = self.job.as_ref().and_then(Job::poll_timeout);
-        self.branch.poll_timeout().into_iter().chain(job).min()
+        let at_root = self.root_spawns.as_ref().zip(self.job.as_ref());
+        let spawns = at_root.and_then(|(spawns, job)| spawns.next_deadline(job));
+        self.branch.poll_timeout().into_iter().chain(job).chain(spawns).min()
     }
 
     /// The end of a rank, or that it never started. Only the root has it.
@@ -498,46 +523,6 @@ impl Manager {
         self.job.as_ref().and_then(Job::failure)
     }
 
-    /// Whether a world could be started now. For the root.
-    pub fn takes_worlds(&self) -> bool {
-        self.job.as_ref().is_some_and(Job::takes_worlds)
-    }
-
-    /// Which ranks are blocked, if those of `waiting` wait for a spawn. Only the root knows it.
-    pub fn blocked(&self, waiting: impl Iterator<Item = Rank>) -> Blocked {
-        self.job.as_ref().map(|job| job.rank_table.blocked(waiting)).unwrap_or_default()
-    }
-
-    /// The ranks of living worlds and of the first one that have ended. Only the root knows it.
-    pub fn ended(&self) -> RankSet {
-        self.job.as_ref().map(|job| job.rank_table.ended()).unwrap_or_default()
-    }
-
-    /// The number of ranks that run and that no user has retired. Only the root knows it.
-    pub fn running(&self) -> u32 {
-        self.job.as_ref().map_or(0, Job::running)
-    }
-
-    /// Whether ranks may end while others live. Only the root knows it.
-    pub fn shrinks(&self) -> bool {
-        self.job.as_ref().is_some_and(|job| job.elastic || job.has_retired)
-    }
-
-    /// Counts the events that may have freed a slot. Only the root has it.
-    pub fn freed(&self) -> u64 {
-        self.job.as_ref().map_or(0, |job| job.rank_table.freed())
-    }
-
-    /// Whether a rank has not ended, and its world is not being ended. Only the root has it.
-    pub fn lives(&self, rank: Rank) -> bool {
-        self.job.as_ref().is_some_and(|job| job.rank_table.lives(rank))
-    }
-
-    /// The number of living ranks at each tree index that has some. Only the root has it.
-    pub fn living_at(&self) -> Vec<(usize, u32)> {
-        self.job.as_ref().map(Job::living_at).unwrap_or_default()
-    }
-
     /// Whether a host's manager is unreachable. Only the root has this for all hosts.
     pub fn is_lost(&self, tree_index: usize) -> bool {
         self.job.as_ref().is_some_and(|job| job.is_lost(tree_index))
@@ -550,23 +535,83 @@ impl Manager {
         }
     }
 
-    /// Passes reports to the job and its commands to the branch until both have no more.
+    /// Handles something that concerns the spawns of the whole job.
+    fn at_root_with_spawns(&mut self, decide: impl FnOnce(&mut RootSpawns, &Job)) {
+        if let (Some(spawns), Some(job)) = (&mut self.root_spawns, &self.job) {
+            decide(spawns, job);
+        }
+    }
+
+    fn handle_spawn(&mut self, now: Time, input: SpawnInput) {
+        match input {
+            SpawnInput::Asked { caller, order, errors } => self.spawns.ask(caller, order, errors),
+            SpawnInput::Piece(from, payload) => self.spawns.take_piece(from, payload),
+            SpawnInput::Grow { size, order } => {
+                self.at_root_with_spawns(|spawns, job| spawns.grow(now, job, (size, order)));
+            }
+            SpawnInput::Placed(number, placing) => {
+                self.at_root_with_spawns(|spawns, job| spawns.placed(now, job, (number, placing)));
+            }
+        }
+    }
+
+    /// The router: passes outputs of the branch, the job and the spawns to each other, or out, until none has more.
     fn settle(&mut self, now: Time) {
         loop {
             if let Some(output) = self.branch.poll_output() {
-                match (output, &mut self.job) {
-                    (BranchOutput::Perform(output), _) => self.outputs.push_back(output),
-                    (BranchOutput::Report(up), Some(job)) => job.receive(now, up),
-                    (BranchOutput::Report(up), None) => {
-                        self.outputs.push_back(Output::ToParent(up))
-                    }
+                self.route_branch(now, output);
+            } else if let Some(act) = self.job.as_mut().and_then(Job::poll_act) {
+                match act {
+                    Act::Command(down) => self.branch.command(down),
+                    Act::Emit(output) => self.outputs.push_back(output),
                 }
+            } else if let Some(act) = self.spawns.poll_act() {
+                self.route_spawn(now, act);
+            } else if let Some(act) = self.root_spawns.as_mut().and_then(RootSpawns::poll_act) {
+                self.route_spawn(now, act);
             } else {
-                match self.job.as_mut().and_then(Job::poll_act) {
-                    Some(Act::Command(down)) => self.branch.command(down),
-                    Some(Act::Emit(output)) => self.outputs.push_back(output),
-                    None => return,
+                return;
+            }
+        }
+    }
+
+    fn route_branch(&mut self, now: Time, output: BranchOutput) {
+        match output {
+            BranchOutput::Report(up) => match &mut self.job {
+                Some(job) => job.receive(now, up),
+                None => self.outputs.push_back(Output::ToParent(up)),
+            },
+            BranchOutput::Announce(tree_indices, world, parts) => {
+                let pieces = self.spawns.announce(&tree_indices, world);
+                self.outputs.extend(pieces.into_iter().map(Output::Spawn));
+                self.outputs.push_back(Output::ToSome(tree_indices, Down::World { world, parts }));
+            }
+            BranchOutput::Prepare(world, parts) => {
+                let announced = self.spawns.prepare(world, parts);
+                self.outputs.push_back(Output::Prepare(Box::new(announced)));
+            }
+            BranchOutput::Spawned(rank, outcome) => self.spawns.answered(rank, outcome),
+            BranchOutput::Perform(output) => {
+                if output == Output::Restart {
+                    self.spawns.restart();
                 }
+                self.outputs.push_back(output);
+            }
+        }
+    }
+
+    fn route_spawn(&mut self, now: Time, act: SpawnAct) {
+        match act {
+            SpawnAct::Emit(output) => self.outputs.push_back(Output::Spawn(output)),
+            SpawnAct::Request(spawner, order) => {
+                self.at_root_with_spawns(|spawns, job| spawns.request(now, job, (spawner, order)));
+            }
+            SpawnAct::Refuse(spawner, problem) => {
+                self.at_root(|job| job.refuse_request(spawner, &problem))
+            }
+            SpawnAct::Start(plan, order) => {
+                self.spawns.begin(plan.world.first, order);
+                self.at_root(|job| job.spawn(plan));
             }
         }
     }
@@ -578,6 +623,9 @@ impl Machine for Manager {
 
     fn handle(&mut self, now: Time, input: Input) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
+        if let Input::Exited(rank, _) = &input {
+            self.spawns.forget(*rank);
+        }
         let branch = &mut self.branch;
         match report_of(input) {
             Ok(report) => branch.receive_here(now, report),
@@ -593,6 +641,7 @@ impl Machine for Manager {
         if let Some(job) = &mut self.job {
             job.handle_timeout(now);
         }
+        self.at_root_with_spawns(|spawns, job| spawns.expire(now, job));
         self.settle(now);
     }
 
@@ -601,6 +650,10 @@ impl Machine for Manager {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         self.branch.flush();
         self.at_root(Job::report_events);
+        self.at_root_with_spawns(|spawns, job| {
+            spawns.place_next(now, job);
+            spawns.report(now, job);
+        });
         self.settle(now);
     }
 

@@ -1,5 +1,5 @@
-//! Recordings of a manager's machine. They have no keys, environments or output of programs, since
-//! the machine gets none of these. Lines that users type for debuggers are recorded by their length.
+//! Recordings of a manager's machine. They have no keys and no output of programs, since the machine gets none of these.
+//! Lines that users type for debuggers, and the variables and arguments of spawned programs, are recorded by their lengths.
 
 use std::fmt;
 
@@ -8,6 +8,8 @@ use mpd_recording::Recorded;
 use mpd_wire::job::MAX_RANKS;
 use mpd_wire::message::Down;
 
+use crate::manager::spawns::Announced;
+use crate::manager::spawns::recorded::text_of;
 use crate::manager::{Config, Input, Manager, Output};
 
 impl Recorded for Manager {
@@ -30,6 +32,7 @@ impl Recorded for Manager {
         match input.clone() {
             Input::Debug(ranks, line) => Input::Debug(ranks, blank(&line)),
             Input::FromParent(down) => Input::FromParent(blanked(down)),
+            Input::Spawn(spawn) => Input::Spawn(self.spawns.blanked(&spawn)),
             input => input,
         }
     }
@@ -47,6 +50,11 @@ impl Recorded for Manager {
             Output::Debug(ranks, line) => write!(to, "{:?}", Output::Debug(ranks, blank(&line))),
             Output::ToSome(tree_indices, down) => {
                 write!(to, "{:?}", Output::ToSome(tree_indices, blanked(down)))
+            }
+            Output::Spawn(output) => to.write_str(&text_of(&output)),
+            Output::Prepare(announced) => {
+                let Announced { world, parts, order } = *announced;
+                write!(to, "Prepare({world:?}, {parts:?}, known: {})", order.is_some())
             }
             Output::ToChildren(down) => write!(to, "{:?}", Output::ToChildren(blanked(down))),
             output => write!(to, "{output:?}"),

@@ -38,6 +38,11 @@ impl Job {
         }
     }
 
+    /// Whether ranks may end while others live.
+    pub(super) const fn shrinks(&self) -> bool {
+        self.elastic || self.has_retired
+    }
+
     /// The number of ranks that run and that no user has retired.
     pub(super) fn running(&self) -> u32 {
         u32::try_from(self.rank_table.running().count()).unwrap_or(u32::MAX)

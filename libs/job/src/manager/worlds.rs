@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::manager::Output;
-use crate::manager::branch::{Branch, Branching, Child, Question};
+use crate::manager::branch::{Branch, BranchOutput, Branching, Child, Question};
 use crate::manager::groups::GroupEntries;
 use mpd_wire::job::{Failure, HostSlice, HostSlices, Parts, World};
 use mpd_wire::message::{Down, FenceGroup, FenceMembers, Up};
@@ -79,9 +79,12 @@ impl Branch {
         let entries = GroupEntries::default();
         let libraries = BTreeSet::new();
         self.worlds.insert(first, Branching { world, here, children, reduce, entries, libraries });
-        self.emit_world(first, Down::World { world, parts: parts.clone() });
+        let tree_indices: Vec<usize> = self.with_part(first).into_iter().collect();
+        if !tree_indices.is_empty() {
+            self.emit(BranchOutput::Announce(tree_indices, world, parts.clone()));
+        }
         if is_concerned || self.is_root() {
-            self.perform(Output::Prepare(world, parts));
+            self.emit_if_living(BranchOutput::Prepare(world, parts));
         }
         self.ask_world(Question::Prepared(first), first);
     }
@@ -145,7 +148,9 @@ impl Branch {
     fn command_rank(&mut self, rank: Rank, down: Down) {
         if self.ranks.contains(rank) {
             match down {
-                Down::Spawned { outcome, .. } => self.perform(Output::Spawned(rank, outcome)),
+                Down::Spawned { outcome, .. } => {
+                    self.emit_if_living(BranchOutput::Spawned(rank, outcome));
+                }
                 Down::Interrupt { signal, .. } => self.perform(Output::Interrupt(rank, signal)),
                 _ => {}
             }

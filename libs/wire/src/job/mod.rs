@@ -34,7 +34,7 @@ pub use notice::Notice;
 pub use placement_options::{Binding, HostChoice, MAX_GPUS, PlacementSpec, RankOrder, Spread};
 pub use places::Places;
 pub use secret::{Cookie, JobKey, KEY_LENGTH, members_mark, namespace_mark, same_secret};
-pub use spawn::{SpawnBlock, SpawnOptions, SpawnPlacement, SpawnPolicy};
+pub use spawn::{SpawnBlock, SpawnOptions, SpawnPlacement, SpawnPolicy, SpawnProgram};
 pub use spec::{
     AbortScope, Argset, ArgumentFormat, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec,
 };

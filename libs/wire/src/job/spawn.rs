@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::DaemonName;
 use crate::bounded::{at_most, at_most_if_any};
-use crate::job::bounds::{MAX_ARGSETS, MAX_HOSTS, MAX_RANKS, Misfit};
+use crate::job::Argset;
+use crate::job::bounds::{Bytes, MAX_ARGSETS, MAX_HOSTS, MAX_RANKS, Misfit};
 use crate::job::host_slice::MAX_HOST_SLICES;
 use crate::job::placement_options::{HostChoice, check_hosts, check_names};
 
@@ -54,6 +55,19 @@ pub struct SpawnBlock {
     pub hosts: Option<Vec<HostChoice>>,
     /// How its processes are spread; `None`: by [`SpawnPlacement::policy`].
     pub policy: Option<SpawnPolicy>,
+}
+
+/// One program of a spawn, with its hints applied.
+#[derive(Clone, Debug)]
+pub struct SpawnProgram {
+    /// The program. Its environment is not decided yet.
+    pub argset: Argset,
+    /// Where its processes run.
+    pub block: SpawnBlock,
+    /// Variables beside those that it inherits.
+    pub variables: Vec<Bytes>,
+    /// The application number of MPI, if it is not the index of the program.
+    pub appnum: Option<i32>,
 }
 
 /// The options of a job for its spawned processes.

@@ -63,6 +63,13 @@ impl Gathering {
     }
 }
 
+impl Gathering {
+    /// The bytes that the only sender has sent so far.
+    pub fn of(&self, rank: Rank) -> &[u8] {
+        self.0.get(&((), rank)).map_or(&[], Vec::as_slice)
+    }
+}
+
 impl<S: Copy + Ord> Gathering<S> {
     /// Adds a piece of a sender; returns all bytes after the last piece. If the bound is exceeded, all pieces
     /// of that request or order are discarded.

@@ -108,7 +108,7 @@ mod tests {
     use std::io::Write as _;
 
     use mpd_io::rundir::RunDir;
-    use mpd_job::record::JobRecord;
+    use mpd_leftovers::record::JobRecord;
     use mpd_wire::Instance;
     use mpd_wire::job::Cookie;
 

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use anyhow::{Context, Result};
 use mpd_io::cgroup::Cgroup;
-use mpd_job::record::JobRecord;
+use mpd_leftovers::record::JobRecord;
 use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::frame::Kind;

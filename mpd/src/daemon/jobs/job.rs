@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::fd::BorrowedFd;
 
-use mpd_job::record::JobRecord;
+use mpd_leftovers::record::JobRecord;
 use mpd_wire::job::{JobKey, Notice};
 use mpd_wire::message::{RankRun, Span, SpawnState};
 use mpd_wire::{Instance, RankSet};

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use mpd_io::rundir::RunDir;
 use mpd_io::unnamed;
-use mpd_job::record::{JobRecord, read_record};
+use mpd_leftovers::record::{JobRecord, read_record};
 use mpd_wire::JobId;
 
 use crate::notes;
@@ -133,7 +133,7 @@ fn in_memory(bytes: &[u8]) -> io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use mpd_job::record::Note;
+    use mpd_leftovers::record::Note;
     use mpd_wire::job::Cookie;
     use mpd_wire::job::GroupKey;
 

@@ -210,7 +210,7 @@ mod tests {
     use std::io::Write as _;
 
     use mpd_io::rundir::RunDir;
-    use mpd_job::record::JobRecord;
+    use mpd_leftovers::record::JobRecord;
     use mpd_machine::Time;
     use mpd_wire::job::{Cookie, JobKey, namespace_mark};
     use mpd_wire::message::{Opening, VERSION};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use mpd_io::ipc::keys_in_use;
 use mpd_io::made::Made;
 use mpd_io::random;
-use mpd_job::record::Note;
+use mpd_leftovers::record::Note;
 use mpd_wire::Rank;
 use mpd_wire::job::JobSpec;
 use mpd_wire::job::{Group, GroupKey, group_of};

@@ -30,7 +30,7 @@ use mpd_io::signals;
 use mpd_io::still::Still;
 use mpd_io::tree::{self, Candidate, Dead, Stopped};
 use mpd_job::manager::Input;
-use mpd_job::record::Registered;
+use mpd_leftovers::record::Registered;
 use mpd_machine::{Time, Timers};
 use mpd_wire::message::{Phase, StartJob};
 use nix::unistd::{Pid, getpgid};

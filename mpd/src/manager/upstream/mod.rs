@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use mio::Registry;
 use mpd_events::Recorded;
+use mpd_job::manager::spawns::SpawnInput;
 use mpd_job::manager::{Input, WorldEnds};
 use mpd_machine::{Time, Timers};
 use mpd_wire::job::{Crash, Failure, Notice, RankEnd, World};
@@ -199,7 +200,9 @@ impl Upstream {
                 DaemonMessage::CountOutput => ForStdio::CountOutput.into(),
                 DaemonMessage::Enlarge(count) => Event::Enlarge(count),
                 DaemonMessage::State(request) => Event::State(request),
-                DaemonMessage::Placed(request, outcome) => Event::Placed(request, outcome),
+                DaemonMessage::Placed(request, outcome) => {
+                    Event::Input(Input::Spawn(SpawnInput::Placed(request, outcome)))
+                }
                 DaemonMessage::Named(request, answer) => Event::Named(request, answer),
                 DaemonMessage::Met(request, answer) => {
                     Event::Meeting(mpd_meeting::Input::Answer(request, answer))

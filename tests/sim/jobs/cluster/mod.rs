@@ -2,14 +2,16 @@
 //! determines the order of everything else.
 
 mod perform;
+mod spawns;
 mod worlds;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use mpd_job::manager::{Config, Input, Manager};
+use mpd_job::manager::spawns::{Caller, SpawnInput, SpawnSettings};
+use mpd_job::manager::{Config, Input, LinkEnd, Manager};
 use mpd_machine::{Pump, Time};
 use mpd_wire::job::{
-    AbortScope, Failure, HostSlices, ManagerEnd, OnFailure, RankEnd, SpawnOutcome,
+    AbortScope, Bytes, Failure, HostSlices, ManagerEnd, OnFailure, RankEnd, SpawnPlacement,
 };
 use mpd_wire::message::{Down, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
@@ -51,14 +53,10 @@ pub(crate) enum Fault {
     Here(usize, Input),
     /// The reader of the output stops reading.
     ReaderStops,
-    /// A rank spawns a rank on each of these tree indices, and on this number of joining hosts. The start may fail on
-    /// the first of all these.
-    Spawn {
-        spawner: Rank,
-        tree_indices: Vec<usize>,
-        joining: usize,
-        fails: Option<WorldFault>,
-    },
+    /// A rank spawns so many processes.
+    Spawn(Rank, u32),
+    /// A user requests so many processes.
+    Grow(u32),
 }
 
 /// The moment at which the start of a world fails.
@@ -75,12 +73,22 @@ pub(crate) enum Pmi {
     Finalized,
 }
 
+/// A message on a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Message<T> {
+    Control(T),
+    /// A piece of a request or of an order of a spawn.
+    Piece(Bytes),
+}
+
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) pmi: Pmi,
     pub(crate) inside: bool,
     /// The number of fences that it will still enter.
     pub(crate) fences: u32,
+    /// The number of spawns whose answers it awaits.
+    pub(crate) spawns: u32,
     /// The signal that will kill it.
     doomed: Option<u8>,
     pub(crate) end: Option<RankEnd>,
@@ -92,8 +100,8 @@ pub(crate) struct Host {
     /// Whether it was lost; otherwise it ended.
     pub(crate) lost: bool,
     linked: bool,
-    from_parent: VecDeque<Down>,
-    to_parent: VecDeque<Up>,
+    from_parent: VecDeque<Message<Down>>,
+    to_parent: VecDeque<Message<Up>>,
     owed: BTreeSet<Task>,
     pub(crate) ready: bool,
     pub(crate) went: bool,
@@ -127,13 +135,15 @@ pub(crate) struct Cluster {
     pub(crate) console_lost: bool,
     /// The user requested the end.
     pub(crate) interrupted: bool,
-    /// Announced spawned worlds, and answers to spawners.
-    pub(crate) announced: usize,
-    pub(crate) answers: Vec<SpawnOutcome>,
+    /// Spawned worlds with their sizes.
+    pub(crate) worlds: BTreeMap<Rank, u32>,
+    /// The spawns of ranks, and how often each was answered.
+    pub(crate) spawns: BTreeMap<Caller, u32>,
+    /// Questions to the daemon of the root.
+    questions: Vec<(u32, SpawnPlacement)>,
     /// Worlds whose start failed.
     pub(crate) failed: BTreeSet<Rank>,
     fails: BTreeMap<(usize, Rank), WorldFault>,
-    spawned: u32,
     pub(crate) size: u32,
     on_failure: OnFailure,
     /// Checks the whole state at each release of a fence, and at the end.
@@ -174,6 +184,16 @@ impl Host {
     }
 }
 
+impl Host {
+    /// The ranks of a world that run here or will.
+    fn ranks_of(&self, first: Rank) -> Vec<Rank> {
+        match self.parts.get(&first) {
+            Some(ranks) => ranks.ranks().collect(),
+            None => self.ranks.iter().copied().map(Rank).collect(),
+        }
+    }
+}
+
 impl Cluster {
     pub(crate) fn new(hosts: usize, each: u32, dice: Random, on_failure: OnFailure) -> Self {
         let host_slices = host_slices(hosts, each);
@@ -188,6 +208,7 @@ impl Cluster {
                 limit: None,
                 debugged: false,
                 elastic: false,
+                spawns: SpawnSettings::default(),
             };
             let ranks =
                 host_slices.get(tree_index).unwrap().ranks.ranks().map(|rank| rank.0).collect();
@@ -212,11 +233,11 @@ impl Cluster {
             check_failed: false,
             console_lost: false,
             interrupted: false,
-            announced: 0,
-            answers: Vec::new(),
+            worlds: BTreeMap::new(),
+            spawns: BTreeMap::new(),
+            questions: Vec::new(),
             failed: BTreeSet::new(),
             fails: BTreeMap::new(),
-            spawned: 0,
             size,
             on_failure,
             at_release: |_| {},
@@ -254,6 +275,7 @@ impl Cluster {
             limit: None,
             debugged: false,
             elastic: false,
+            spawns: SpawnSettings::default(),
         };
         let Some(recordings) = &mut self.recordings else {
             return Pump::new(Manager::new(&config));
@@ -327,8 +349,10 @@ impl Cluster {
             }
             Fault::Here(tree_index, input) => self.turn(tree_index, input),
             Fault::ReaderStops => self.reader_stopped = true,
-            Fault::Spawn { spawner, tree_indices, joining, fails } => {
-                self.spawn(spawner, &tree_indices, joining, fails);
+            Fault::Spawn(spawner, size) => self.spawn(spawner, size),
+            Fault::Grow(size) => {
+                let order = spawns::order(size).encode();
+                self.turn(0, Input::Spawn(SpawnInput::Grow { size, order }));
             }
         }
     }
@@ -381,6 +405,9 @@ impl Cluster {
             if self.hosts[tree_index].alive {
                 self.hosts[tree_index].manager.handle_timeout(self.now);
                 self.end_turn(tree_index);
+                // A loop would wait no time for a deadline that stays in the past.
+                let next = self.hosts[tree_index].manager.machine().poll_timeout();
+                assert!(next.is_none_or(|at| at > self.now), "h{tree_index}: {next:?}");
             }
         }
         true
@@ -437,7 +464,7 @@ impl Cluster {
     }
 
     fn step_at(&mut self, tree_index: usize) -> bool {
-        const WAYS: usize = 4;
+        const WAYS: usize = 5;
         let mut happened = false;
         let first = self.dice.below(WAYS);
         for way in (first..WAYS).chain(0..first) {
@@ -445,6 +472,7 @@ impl Cluster {
                 0 => self.receive_parent(tree_index),
                 1 => self.send_up(tree_index),
                 2 => self.do_task(tree_index),
+                3 => tree_index == 0 && self.answer_question(),
                 _ => self.let_rank_run(tree_index),
             };
             if happened && !self.dice.one_in(4) {
@@ -464,8 +492,12 @@ impl Cluster {
         if !host.alive {
             return false;
         }
-        if let Some(down) = host.from_parent.pop_front() {
-            self.post(tree_index, Input::FromParent(down));
+        if let Some(message) = host.from_parent.pop_front() {
+            let input = match message {
+                Message::Control(down) => Input::FromParent(down),
+                Message::Piece(piece) => Input::Spawn(SpawnInput::Piece(LinkEnd::Parent, piece)),
+            };
+            self.post(tree_index, input);
             true
         } else if std::mem::take(&mut host.loses_parent) {
             self.post(tree_index, Input::ParentLost("closed".to_owned()));
@@ -478,9 +510,17 @@ impl Cluster {
     /// The parent receives one report of this manager, or at last its loss.
     fn send_up(&mut self, tree_index: usize) -> bool {
         let Some(parent) = HostSlices::parent(tree_index) else { return false };
-        if let Some(up) = self.hosts[tree_index].to_parent.pop_front() {
-            self.hosts[tree_index].reported |= up == Up::Drained;
-            self.turn(parent, Input::FromChild(tree_index, up));
+        if let Some(message) = self.hosts[tree_index].to_parent.pop_front() {
+            let input = match message {
+                Message::Control(up) => {
+                    self.hosts[tree_index].reported |= up == Up::Drained;
+                    Input::FromChild(tree_index, up)
+                }
+                Message::Piece(piece) => {
+                    Input::Spawn(SpawnInput::Piece(LinkEnd::Child(tree_index), piece))
+                }
+            };
+            self.turn(parent, input);
             true
         } else if self.hosts[parent].loses_children.remove(&tree_index) {
             self.turn(parent, Input::ChildClosed(tree_index, "closed".to_owned()));
@@ -558,7 +598,8 @@ impl Cluster {
             self.done(tree_index, Task::Spawn, Input::StartFailed(Failure::Suite { problem }));
         } else if let Some(&rank) = host.ranks.get(spawned) {
             let pmi = if uses_pmi { Pmi::Unused } else { Pmi::Finalized };
-            let process = Process { pmi, inside: false, fences, doomed: None, end: None };
+            let process =
+                Process { pmi, inside: false, fences, spawns: 0, doomed: None, end: None };
             host.processes.insert(rank, process);
         } else {
             let pids = host.ranks.iter().map(|&rank| (Rank(rank), 100 + rank)).collect();
@@ -614,6 +655,7 @@ impl Cluster {
         let Some(process) = process.filter(|process| process.end.is_none()) else { return };
         process.end = Some(end);
         process.inside = false;
+        self.forget_spawns(rank);
         self.post(tree_index, Input::Exited(rank, end));
     }
 
@@ -666,6 +708,6 @@ impl Cluster {
 impl Process {
     /// Whether it can perform a step, unless it is stopped.
     fn can_step(&self) -> bool {
-        self.end.is_none() && (self.doomed.is_some() || !self.inside)
+        self.end.is_none() && (self.doomed.is_some() || !self.inside && self.spawns == 0)
     }
 }

@@ -1,7 +1,7 @@
 //! The outputs of managers, applied to hosts and links.
 
 use super::super::{SIGHUP, SIGINT, SIGTERM};
-use super::{Cluster, Task};
+use super::{Cluster, Message, Task};
 use mpd_job::manager::Output;
 use mpd_wire::message::{Down, Up};
 use mpd_wire::{Rank, RankSet};
@@ -37,6 +37,11 @@ impl Cluster {
         released.for_each(|(_, process)| process.inside = false);
     }
 
+    fn finish(&mut self, tree_index: usize) {
+        (self.at_finish)(self);
+        self.leave(tree_index);
+    }
+
     pub(super) fn perform(&mut self, tree_index: usize, output: Output) {
         let host = &mut self.hosts[tree_index];
         match output {
@@ -52,7 +57,7 @@ impl Cluster {
             Output::ToParent(up) => {
                 self.entries += usize::from(matches!(up, Up::Entered { .. }));
                 if host.linked {
-                    host.to_parent.push_back(up);
+                    host.to_parent.push_back(Message::Control(up));
                 }
             }
             Output::SignalRanks(signal) | Output::SignalProcesses(signal) => {
@@ -80,14 +85,16 @@ impl Cluster {
             Output::ReportFailed { host, failure } => self.reported_failures.push((host, failure)),
             Output::ToSome(tree_indices, down) => self.send_down(tree_indices, &down),
             Output::ReportStarted => {
-                let under_way = self.hosts.iter().any(|host| host.from_parent.contains(&Down::Go));
+                let under_way = self
+                    .hosts
+                    .iter()
+                    .any(|host| host.from_parent.contains(&Message::Control(Down::Go)));
                 assert!(!under_way, "the console must know before all others");
                 self.started = true;
             }
             Output::Withdraw => {
                 self.withdrawn = true;
-                (self.at_finish)(self);
-                self.leave(tree_index);
+                self.finish(tree_index);
             }
             Output::Interrupt(..)
             | Output::Dead(_)
@@ -100,8 +107,7 @@ impl Cluster {
             | Output::Events(_) => {}
             Output::Finish(code) => {
                 assert_eq!(self.finish.replace(code), None, "only once");
-                (self.at_finish)(self);
-                self.leave(tree_index);
+                self.finish(tree_index);
             }
             Output::Leave => self.leave(tree_index),
             output => self.perform_world(tree_index, output),

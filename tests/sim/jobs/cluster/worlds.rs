@@ -1,62 +1,19 @@
 //! Spawned worlds.
 
-use super::super::{SIGKILL, name};
-use super::{Cluster, Host, Pmi, Process, Task, WorldFault};
-use mpd_job::manager::{Input, Output, WorldPlan};
-use mpd_wire::job::{Failure, HostSlice, Parts, RankEnd, World};
+use super::super::SIGKILL;
+use super::{Cluster, Host, Message, Pmi, Process, Task, WorldFault};
+use mpd_job::manager::spawns::Announced;
+use mpd_job::manager::{Input, Output};
+use mpd_wire::Rank;
+use mpd_wire::job::{Failure, Parts, RankEnd, World};
 use mpd_wire::message::Down;
-use mpd_wire::{Instance, Rank, RankSet};
-use std::collections::BTreeSet;
-impl Cluster {
-    pub(super) fn spawn(
-        &mut self,
-        spawner: Rank,
-        tree_indices: &[usize],
-        joining: usize,
-        fails: Option<WorldFault>,
-    ) {
-        let known = self.host_slices.len();
-        let mut tree_indices: BTreeSet<usize> = tree_indices.iter().copied().collect();
-        tree_indices.retain(|tree_index| !self.hosts[0].manager.machine().is_lost(*tree_index));
-        tree_indices.extend(known..known + joining);
-        let Some(&first_tree_index) = tree_indices.first() else { return };
-        let size = u32::try_from(tree_indices.len()).unwrap();
-        self.spawned += 1;
-        let first = Rank(self.size + 1000 * self.spawned);
-        let world = World { number: self.spawned, first, size };
-        let part = |(rank, tree_index): (u32, usize)| {
-            (u32::try_from(tree_index).unwrap(), RankSet::from_iter([Rank(first.0 + rank)]))
-        };
-        let parts = Parts((0..).zip(tree_indices.iter().copied()).map(part).collect());
-        let host_slice = |tree_index: usize| HostSlice {
-            member: name(tree_index),
-            manager: Instance::from_bytes([2; 16]),
-            addresses: Vec::new(),
-            ranks: RankSet::none(),
-        };
-        if let Some(fails) = fails {
-            self.fails.insert((first_tree_index, first), fails);
-        }
-        let joining = (known..known + joining).map(host_slice).collect();
-        let kvsname = "kvs".to_owned();
-        self.turn(
-            0,
-            Input::Spawn(WorldPlan {
-                world,
-                parts,
-                spawner: Some(spawner),
-                kvsname,
-                joining,
-                is_awaited: false,
-            }),
-        );
-    }
 
+impl Cluster {
     pub(super) fn send_down(&mut self, tree_indices: Vec<usize>, down: &Down) {
         for child in tree_indices {
             let child = &mut self.hosts[child];
             if child.linked {
-                child.from_parent.push_back(down.clone());
+                child.from_parent.push_back(Message::Control(down.clone()));
             }
         }
     }
@@ -71,8 +28,14 @@ impl Cluster {
                     self.hosts.push(Host::of(manager, tree_index, Vec::new()));
                 }
             }
-            Output::Prepare(world, parts) => {
-                self.announced += usize::from(tree_index == 0);
+            Output::Prepare(announced) => {
+                let Announced { world, parts, order } = *announced;
+                let order = order.expect("the order precedes the announcement");
+                assert_eq!(order.spec.size(), world.size);
+                if tree_index == 0 {
+                    self.begin_world(world, &parts);
+                }
+                let host = &mut self.hosts[tree_index];
                 let here = parts.at(tree_index);
                 if !here.is_empty() {
                     host.parts.insert(world.first, here);
@@ -83,7 +46,7 @@ impl Cluster {
             Output::EndWorld(first) => {
                 host.owed.remove(&Task::Prepare(first));
                 host.owed.remove(&Task::Begin(first));
-                for rank in host.parts[&first].clone().ranks() {
+                for rank in host.ranks_of(first) {
                     if self.hosts[tree_index].processes.contains_key(&rank.0) {
                         self.end(
                             tree_index,
@@ -96,9 +59,21 @@ impl Cluster {
                 }
             }
             Output::ForgetWorld(first) => drop(host.parts.remove(&first)),
-            Output::Spawned(_, outcome) => self.answers.push(outcome),
+            Output::Spawn(output) => self.perform_spawn(tree_index, output),
             _ => {}
         }
+    }
+
+    /// The root has numbered a world. Its start may fail somewhere.
+    fn begin_world(&mut self, world: World, parts: &Parts) {
+        assert_eq!(self.worlds.insert(world.first, world.size), None, "numbers are not used twice");
+        let fault = match self.dice.below(8) {
+            0 => WorldFault::Preparing,
+            1 => WorldFault::Beginning,
+            _ => return,
+        };
+        let (tree_index, _) = parts.0[self.dice.below(parts.0.len())];
+        self.fails.insert((tree_index as usize, world.first), fault);
     }
 
     pub(super) fn prepare(&mut self, tree_index: usize, first: Rank) {
@@ -117,7 +92,8 @@ impl Cluster {
             let pmi = if fences > 0 { Pmi::Unused } else { Pmi::Finalized };
             let ranks: Vec<Rank> = host.parts[&first].ranks().collect();
             for rank in &ranks {
-                let process = Process { pmi, inside: false, fences, doomed: None, end: None };
+                let process =
+                    Process { pmi, inside: false, fences, spawns: 0, doomed: None, end: None };
                 host.processes.insert(rank.0, process);
             }
             let pids = ranks.into_iter().map(|rank| (rank, 100 + rank.0)).collect();

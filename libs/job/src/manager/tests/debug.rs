@@ -40,7 +40,7 @@ fn an_abort_or_a_broken_protocol_under_a_debugger_is_reported_and_ends_no_rank()
 fn a_restart_empties_the_fence_and_ends_what_was_spawned() {
     let mut story = running(2);
     let plan = spawn_plan(1, 2, 1, 0);
-    story.send(Input::Spawn(plan));
+    story.spawn(&plan);
     story.send(Input::Prepared(Rank(2)));
     story.send(Input::Begun(Rank(2)));
     assert_eq!(story.send(Input::EnteredFence(Rank(0))), []);

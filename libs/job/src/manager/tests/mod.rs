@@ -9,6 +9,7 @@ mod libraries;
 mod losses;
 mod recorded;
 mod retire;
+mod spawning;
 mod tree;
 mod worlds;
 
@@ -50,6 +51,7 @@ fn config(host_slices: &HostSlices, size: u32) -> Config {
         limit: None,
         debugged: false,
         elastic: false,
+        spawns: SpawnSettings { kvsname: "kvs".to_owned(), ..SpawnSettings::default() },
     }
 }
 
@@ -93,13 +95,14 @@ impl Story {
         story
     }
 
-    /// The manager's outputs, except for two kinds: clean-up, which is answered at once, and ends of worlds.
+    /// The manager's outputs, except for clean-up, which is answered at once, ends of worlds, and states of the spawns.
     fn outputs(&mut self) -> Vec<Output> {
         let mut outputs = Vec::new();
         while let Some(output) = self.manager.next(self.now) {
             match output {
                 Output::CleanUp => self.manager.post(Input::CleanedUp),
                 Output::WorldEnded(ends) => self.ended.push(ends),
+                Output::Spawn(SpawnOutput::Report(_)) => {}
                 output => outputs.push(output),
             }
         }
@@ -114,6 +117,11 @@ impl Story {
     fn after(&mut self, wait: Duration) -> Vec<Output> {
         self.now = self.now + wait;
         self.manager.handle_timeout(self.now);
+        self.outputs()
+    }
+
+    fn end_turn(&mut self) -> Vec<Output> {
+        self.manager.end_turn(self.now);
         self.outputs()
     }
 

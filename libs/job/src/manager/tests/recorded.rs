@@ -1,8 +1,11 @@
 //! The parts of an input that a recording has, and those that it must not have.
 
 use mpd_recording::Recorded;
+use mpd_wire::message::Placing;
+use pmi_proto::Ticket;
 
 use super::*;
+use crate::manager::spawns::order::tests::small_order;
 
 fn start(hosts: usize, tree_index: usize, size: u32) -> Config {
     Config { tree_index, debugged: true, ..config(&host_slices(hosts, 2), size) }
@@ -51,14 +54,13 @@ fn every_input_reads_back_what_it_prints() {
         Input::Resize(80, 25),
         Input::ChildLost(1, "silence".into()),
         Input::Missing(vec![(name(1), "no".into())]),
-        Input::Spawn(WorldPlan {
-            world: World { number: 1, first: Rank(4), size: 2 },
-            parts: Parts(vec![(0, "4-5".parse().unwrap())]),
-            spawner: Some(Rank(0)),
-            kvsname: "kvs_1".into(),
-            joining: Vec::new(),
-            is_awaited: true,
+        Input::Spawn(SpawnInput::Asked {
+            caller: (Rank(0), Ticket::FIRST),
+            order: small_order(1, true).encode(),
+            errors: vec![0],
         }),
+        Input::Spawn(SpawnInput::Piece(LinkEnd::Child(3), vec![1, 2])),
+        Input::Spawn(SpawnInput::Placed(1, Placing::Full)),
         Input::WorldConnection { from: Rank(1), number: 1, joined: false },
     ] {
         let text = serde_json::to_string(&input).unwrap();

@@ -43,7 +43,7 @@ fn any_other_end_of_a_retired_rank_is_a_failure_and_so_is_sigterm_for_another_ra
 fn a_retired_rank_is_not_retired_twice_and_one_rank_remains() {
     let mut story = Story::of(4);
     assert_eq!(story.send(Input::Retire(1)), [retired("3")]);
-    assert_eq!(story.manager.machine().running(), 3);
+    assert_eq!(story.manager.machine().job.as_ref().unwrap().running(), 3);
     assert!(refused(&story.send(Input::Retire(3))).contains("mpdkilljob ends the job"));
     assert!(refused(&story.send(Input::Retire(9))).contains("only 3 ranks of the job run"));
     assert_eq!(story.send(Input::Retire(2)), [retired("1-2")]);
@@ -54,11 +54,11 @@ fn a_retired_rank_is_not_retired_twice_and_one_rank_remains() {
 fn ranks_of_later_worlds_are_higher_and_those_that_have_not_started_are_not_meant() {
     let mut story = Story::of(2);
     let first = WorldPlan { spawner: None, ..spawn_plan(1, 2, 2, 0) };
-    story.send(Input::Spawn(first));
+    story.spawn(&first);
     story.send(Input::Prepared(Rank(2)));
     story.send(Input::Begun(Rank(2)));
     let second = WorldPlan { spawner: None, ..spawn_plan(2, 4, 3, 0) };
-    story.send(Input::Spawn(second));
+    story.spawn(&second);
     assert_eq!(story.send(Input::Retire(3)), [retired("1-3")]);
     assert_eq!(story.send(Input::Exited(Rank(3), BY_SIGTERM)), []);
     let outputs = story.send(Input::Exited(Rank(2), BY_SIGTERM));

@@ -1,7 +1,9 @@
 //! Stories of spawned worlds, on one host.
 
+use super::spawning::{done, prepared, refused};
 use super::*;
-use mpd_wire::job::{Parts, SpawnOutcome, World};
+use crate::manager::rank_table::RankTable;
+use mpd_wire::job::{Parts, World};
 use mpd_wire::message::{FenceGroup, FenceMembers};
 
 /// A world of `size` ranks on the only host.
@@ -25,13 +27,10 @@ fn with_world(job: u32, number: u32, first: u32, size: u32) -> Story {
 }
 
 fn spawn(story: &mut Story, plan: WorldPlan) {
-    let (world, parts) = (plan.world, plan.parts.clone());
-    let kvsname = plan.kvsname.clone();
-    let spawner = plan.spawner.unwrap();
-    assert_eq!(story.send(Input::Spawn(plan)), [Output::Prepare(world, parts)]);
-    assert_eq!(story.send(Input::Prepared(world.first)), [Output::StartWorld(world.first)]);
-    let done = SpawnOutcome::Done { kvsname };
-    assert_eq!(story.send(Input::Begun(world.first)), [Output::Spawned(spawner, done)]);
+    let first = plan.world.first;
+    assert_eq!(story.spawn(&plan), [prepared(&plan)]);
+    assert_eq!(story.send(Input::Prepared(first)), [Output::StartWorld(first)]);
+    assert_eq!(story.send(Input::Begun(first)), [done(&plan)]);
 }
 
 #[test]
@@ -67,7 +66,7 @@ fn the_ends_of_the_ranks_of_a_world_are_reported_when_it_has_ended() {
 #[test]
 fn a_world_that_was_still_being_started_when_the_job_ended_is_reported_at_the_end() {
     let mut story = Story::of(1);
-    story.send(Input::Spawn(spawn_plan(1, 1, 2, 0)));
+    story.spawn(&spawn_plan(1, 1, 2, 0));
     story.send(Input::Prepared(Rank(1)));
     story.send(Input::Exited(Rank(1), RankEnd::Exited(0)));
     story.exit(0, 3);
@@ -127,7 +126,7 @@ fn a_world_that_cannot_be_started_ends_alone_and_its_spawner_gets_the_number_of_
     let mut story = Story::of(1);
     let plan = spawn_plan(1, 1, 2, 0);
     let first = plan.world.first;
-    story.send(Input::Spawn(plan));
+    story.spawn(&plan);
     let failure = Failure::CannotExecute {
         rank: Rank(1),
         program: "./b".to_owned(),
@@ -139,14 +138,9 @@ fn a_world_that_cannot_be_started_ends_alone_and_its_spawner_gets_the_number_of_
     assert_eq!(story.send(Input::Exited(Rank(1), RankEnd::NotStarted)), []);
     let outputs = story.send(Input::Exited(Rank(2), RankEnd::NotStarted));
     let text = "spawn by rank 0: host h0: cannot execute \"./b\": No such file or directory";
-    let failed = SpawnOutcome::Failed { rank: Some(Rank(1)) };
     assert_eq!(
         outputs,
-        [
-            Output::ForgetWorld(first),
-            Output::ReportNotice(text.to_owned()),
-            Output::Spawned(Rank(0), failed)
-        ]
+        [Output::ForgetWorld(first), Output::ReportNotice(text.to_owned()), refused(0),]
     );
     assert_eq!(story.exit(0, 0), [Output::KillTree]);
     assert_eq!(story.finish(), [Output::Drain, Output::Finish(0)]);
@@ -195,33 +189,12 @@ fn what_an_ended_world_has_joined_stays_joined() {
 }
 
 #[test]
-fn worlds_are_taken_while_all_ranks_run_and_refused_while_they_do_not() {
-    let mut story = Story::starting(2, OnFailure::End, None);
-    assert!(!story.manager.machine().takes_worlds());
-    story.send(Input::Started);
-    assert!(story.manager.machine().takes_worlds());
-    story.send(Input::Suspend);
-    assert!(!story.manager.machine().takes_worlds());
-    let refused = Output::Spawned(Rank(0), SpawnOutcome::Failed { rank: None });
-    assert_eq!(story.send(Input::Spawn(spawn_plan(1, 2, 1, 0))), [refused]);
-    story.send(Input::Resume);
-    assert!(story.manager.machine().takes_worlds());
-}
-
-#[test]
-fn nothing_is_started_for_a_spawner_that_has_ended() {
-    let mut story = Story::with(2, OnFailure::Continue, None);
-    story.exit(0, 7);
-    assert_eq!(story.send(Input::Spawn(spawn_plan(1, 2, 1, 0))), []);
-}
-
-#[test]
 fn a_world_that_is_being_started_while_its_part_ends_is_ended_after_its_preparation() {
     let mut story = with_world(1, 1, 1, 1);
     story.send(Input::WorldConnection { from: Rank(1), number: 0, joined: false });
     let grandchild = spawn_plan(2, 2, 1, 1);
     let first = grandchild.world.first;
-    story.send(Input::Spawn(grandchild));
+    story.spawn(&grandchild);
     let outputs = story.exit(1, 7);
     assert!(matches!(outputs[0], Output::ReportFailed { .. }));
     assert!(!outputs.contains(&Output::EndWorld(first)), "{outputs:?}");
@@ -242,18 +215,13 @@ fn a_rank_is_signaled_only_for_a_peer_of_its_world() {
     assert_eq!(story.send(interrupt(0, 1)), []);
 }
 
-#[test]
-fn a_spawn_while_the_job_ends_is_refused() {
-    let mut story = Story::of(2);
-    story.exit(1, 7);
-    let failed = SpawnOutcome::Failed { rank: None };
-    let outputs = story.send(Input::Spawn(spawn_plan(1, 2, 1, 0)));
-    assert_eq!(outputs, [Output::Spawned(Rank(0), failed)]);
+fn rank_table(story: &Story) -> &RankTable {
+    &story.manager.machine().job.as_ref().unwrap().rank_table
 }
 
 /// The blocked ranks, and whether every world has one, if these ranks wait for a spawn.
 fn blocked(story: &Story, waiting: &[u32]) -> (Vec<u32>, bool) {
-    let blocked = story.manager.machine().blocked(waiting.iter().map(|&rank| Rank(rank)));
+    let blocked = rank_table(story).blocked(waiting.iter().map(|&rank| Rank(rank)));
     let count: u32 = blocked.at.iter().map(|(_, count)| count).sum();
     assert_eq!(count as usize, blocked.ranks.len());
     (blocked.ranks.iter().map(|rank| rank.0).collect(), blocked.everywhere)
@@ -265,10 +233,10 @@ fn a_rank_is_blocked_while_it_waits_for_a_spawn_and_while_connected_children_liv
     spawn(&mut story, spawn_plan(2, 3, 1, 2));
     assert_eq!(blocked(&story, &[]), (vec![0, 2], false), "rank 3 works");
     assert_eq!(blocked(&story, &[3]), (vec![0, 2, 3], true), "rank 1 may wait for rank 0");
-    let before = story.manager.machine().freed();
+    let before = rank_table(&story).freed();
     story.send(Input::WorldConnection { from: Rank(3), number: 1, joined: false });
     assert_eq!(blocked(&story, &[]), (vec![0], false));
-    assert!(story.manager.machine().freed() > before);
+    assert!(rank_table(&story).freed() > before);
     story.exit(2, 0);
     assert_eq!(blocked(&story, &[1, 2]), (vec![1], false), "rank 2 has ended");
 }
@@ -276,7 +244,7 @@ fn a_rank_is_blocked_while_it_waits_for_a_spawn_and_while_connected_children_liv
 #[test]
 fn a_world_that_is_being_started_blocks_its_spawner_until_its_start_has_failed() {
     let mut story = Story::of(1);
-    story.send(Input::Spawn(spawn_plan(1, 1, 1, 0)));
+    story.spawn(&spawn_plan(1, 1, 1, 0));
     assert_eq!(blocked(&story, &[]), (vec![0], false));
     let failure = Failure::Suite { problem: "no more processes".to_owned() };
     story.send(Input::WorldFailed(Rank(1), failure));
@@ -290,7 +258,7 @@ fn a_world_that_is_being_started_blocks_its_spawner_until_its_start_has_failed()
 fn a_world_that_a_user_has_requested_has_no_parent_and_blocks_no_rank() {
     let mut story = Story::of(1);
     let plan = WorldPlan { spawner: None, ..spawn_plan(1, 1, 2, 0) };
-    story.send(Input::Spawn(plan));
+    story.spawn(&plan);
     assert_eq!(story.send(Input::Prepared(Rank(1))), [Output::StartWorld(Rank(1))]);
     assert_eq!(story.send(Input::Begun(Rank(1))), []);
     assert_eq!(blocked(&story, &[]), (vec![], false));

@@ -20,20 +20,12 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result};
 use mpd_channel::{Instance, Key};
 use mpd_io::link::Link;
+pub(crate) use mpd_job::manager::LinkEnd;
 use mpd_joblink::{Frame, JobLink, Seek, Side, Timing};
 use mpd_machine::Time;
 use mpd_wire::job::{HostSlice, HostSlices, JobKey};
 use mpd_wire::message::{Class, Down, TreeKind, Up};
 use mpd_wire::{DaemonName, Stream};
-
-/// The other end of a job link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum LinkEnd {
-    /// The parent.
-    Parent,
-    /// The child at this tree index.
-    Child(usize),
-}
 
 /// An event of the links; the events of each link are in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

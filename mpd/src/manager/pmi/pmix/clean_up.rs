@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use mpd_job::record::Registered;
+use mpd_leftovers::record::Registered;
 use mpd_wire::job::Bytes;
 use pmix_proto::{CleanUp, Status};
 

@@ -17,7 +17,7 @@ use crate::manager::job::{Job, Phase};
 use crate::manager::rank_table::{RankTable, Spawned, Stage};
 use crate::manager::{Output, WorldPlan};
 use mpd_machine::Time;
-use mpd_wire::job::{AbortScope, Failure, HostSlices, RankEnd, SpawnOutcome};
+use mpd_wire::job::{AbortScope, Failure, HostSlices, RankEnd, SpawnOutcome, World};
 use mpd_wire::message::Down;
 use mpd_wire::{DaemonName, Rank};
 
@@ -39,9 +39,6 @@ impl Job {
             self.emit(Output::ReportNotice(text));
             return self.refuse_spawn(spawner);
         }
-        if !self.takes_worlds() {
-            return self.refuse_spawn(spawner);
-        }
         if !joining.is_empty() {
             let from = u32::try_from(self.host_slices.len()).unwrap_or(u32::MAX);
             if self.host_slices.extend(joining.clone()).is_err() {
@@ -59,7 +56,20 @@ impl Job {
         self.command(Down::World { world, parts });
     }
 
-    /// The daemon could not place a world.
+    /// The request of a rank or of a user cannot be fulfilled.
+    pub(super) fn refuse_request(&mut self, spawner: Option<Rank>, problem: &str) {
+        let what = match spawner {
+            Some(spawner) => {
+                let world = self.rank_table.world_of(spawner);
+                format!("spawn by rank {}", World::name(world.as_ref(), spawner))
+            }
+            None => "growth".to_owned(),
+        };
+        self.notice(format!("{what}: {problem}"));
+        self.refuse_spawn(spawner);
+    }
+
+    /// The world of a spawner is not started.
     pub(super) fn refuse_spawn(&mut self, spawner: Option<Rank>) {
         self.answer_spawn(spawner, SpawnOutcome::Failed { rank: None });
     }
@@ -217,8 +227,20 @@ impl Job {
         self.rank_table.tree_index_of(rank)
     }
 
+    /// The number of living ranks at each tree index that has some.
     pub(super) fn living_at(&self) -> Vec<(usize, u32)> {
         self.rank_table.living_at()
+    }
+
+    /// The tree index of the last rank of the first world.
+    pub(super) fn host_of_last_rank(&self) -> Option<usize> {
+        let size = self.rank_table.world_of(Rank(0))?.size;
+        self.host_slices.tree_index_of_rank(Rank(size - 1))
+    }
+
+    /// The tree indices of the hosts whose managers are unreachable.
+    pub(super) fn lost_hosts(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.host_slices.len()).filter(|at| self.is_lost(*at))
     }
 
     pub(super) fn is_lost(&self, tree_index: usize) -> bool {

@@ -11,21 +11,21 @@ use mpd_wire::message::MAX_TREE_FRAME;
 use mpd_wire::{DaemonName, Rank, RankSet};
 
 /// The longest time for the placement by a daemon, including the daemon's successor.
-pub const PLACING_PATIENCE: Duration = Duration::from_secs(15);
+pub(super) const PLACING_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Most bytes of the parts of one world, and most hosts that join at once, so that they fit a message between managers.
 const MAX_PARTS: usize = MAX_TREE_FRAME - 1024;
 const MAX_JOINING: usize = 1000;
 
 /// Most waiting requests. A rank has at most one here.
-pub const MAX_WAITING: usize = 1 << 17;
+pub(super) const MAX_WAITING: usize = 1 << 17;
 
 /// After this time, hosts that had no free slot are asked again, since others may have joined.
-pub const ASK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Requests of type `T`, in the order of arrival, each with its spawner; `None`: a user.
 #[derive(Debug)]
-pub struct SpawnQueue<T> {
+pub(super) struct SpawnQueue<T> {
     waiting: VecDeque<(Option<Rank>, T)>,
     /// The first waiting request is being placed.
     placing: Option<PlacingNow>,
@@ -61,7 +61,7 @@ struct Full {
 
 impl<T> SpawnQueue<T> {
     /// The queue of a job that begins with `size` ranks.
-    pub const fn new(size: u32) -> Self {
+    pub(super) const fn new(size: u32) -> Self {
         Self {
             waiting: VecDeque::new(),
             placing: None,
@@ -76,7 +76,7 @@ impl<T> SpawnQueue<T> {
 
     /// Adds a request of `spawner`. Returns whether there is room for it.
     #[must_use]
-    pub fn push(&mut self, spawner: Option<Rank>, request: T) -> bool {
+    pub(super) fn push(&mut self, spawner: Option<Rank>, request: T) -> bool {
         if self.waiting.len() >= MAX_WAITING {
             return false;
         }
@@ -90,7 +90,7 @@ impl<T> SpawnQueue<T> {
     /// Begins to place the next request, unless one is being placed. `takes_worlds` says whether a world could be
     /// started now. A request that had no room is placed again when `freed`, the count of freed slots, has grown, and
     /// after [`ASK_AGAIN`]. Returns whether a placement has begun: see [`SpawnQueue::placing`].
-    pub fn begin_next(&mut self, now: Time, takes_worlds: bool, freed: u64) -> bool {
+    pub(super) fn begin_next(&mut self, now: Time, takes_worlds: bool, freed: u64) -> bool {
         let is_full = self.full.is_some_and(|full| full.freed == freed && now < full.again);
         if self.placing.is_some() || self.waiting.is_empty() || !takes_worlds || is_full {
             return false;
@@ -103,35 +103,41 @@ impl<T> SpawnQueue<T> {
     }
 
     /// The request that is being placed, and the number of the question to the daemon.
-    pub fn placing(&self) -> Option<(u32, &T)> {
+    pub(super) fn placing(&self) -> Option<(u32, &T)> {
         Some((self.placing?.number, &self.waiting.front()?.1))
     }
 
     /// The waiting requests with their spawners, in order.
-    pub fn waiting(&self) -> impl ExactSizeIterator<Item = (Option<Rank>, &T)> {
+    pub(super) fn waiting(&self) -> impl ExactSizeIterator<Item = (Option<Rank>, &T)> {
         self.waiting.iter().map(|(spawner, request)| (*spawner, request))
     }
 
     /// Counts the changes of [`SpawnQueue::waiting`].
-    pub const fn changes(&self) -> u64 {
+    pub(super) const fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// The deadline for the daemon's answer, or the time of the next question.
-    pub fn deadline(&self) -> Option<Time> {
-        self.placing.map(|placing| placing.until).or(self.full.map(|full| full.again))
+    /// The deadline for the daemon's answer, or the time of the next question. There is none while no world could be
+    /// started.
+    pub(super) fn deadline(&self, takes_worlds: bool) -> Option<Time> {
+        let again = self.full.filter(|_| takes_worlds).map(|full| full.again);
+        self.placing.map(|placing| placing.until).or(again)
     }
 
     /// The daemon has answered the question of that number. Returns the request, which leaves the queue. `None` if the
     /// number is another one, or if no world can be started now: then the question is asked again later.
-    pub fn answered(&mut self, number: u32, takes_worlds: bool) -> Option<(Option<Rank>, T)> {
+    pub(super) fn answered(
+        &mut self,
+        number: u32,
+        takes_worlds: bool,
+    ) -> Option<(Option<Rank>, T)> {
         self.placing.filter(|placing| placing.number == number)?;
         self.placing = None;
         if takes_worlds { self.pop() } else { None }
     }
 
     /// The daemon has answered the question of that number: no host has a free slot.
-    pub fn found_full(&mut self, now: Time, number: u32) {
+    pub(super) fn found_full(&mut self, now: Time, number: u32) {
         if let Some(placing) = self.placing.filter(|placing| placing.number == number) {
             self.placing = None;
             self.full = Some(Full { freed: placing.freed, again: now + ASK_AGAIN });
@@ -139,7 +145,7 @@ impl<T> SpawnQueue<T> {
     }
 
     /// The request that no daemon has answered in time, which leaves the queue.
-    pub fn expire(&mut self, now: Time) -> Option<(Option<Rank>, T)> {
+    pub(super) fn expire(&mut self, now: Time) -> Option<(Option<Rank>, T)> {
         self.placing.filter(|placing| placing.until <= now)?;
         self.placing = None;
         self.pop()
@@ -151,7 +157,7 @@ impl<T> SpawnQueue<T> {
     }
 
     /// Removes the requests of spawners that have ended, unless the first one is being placed.
-    pub fn retain(&mut self, lives: impl Fn(Rank) -> bool) {
+    pub(super) fn retain(&mut self, lives: impl Fn(Rank) -> bool) {
         if self.placing.is_none() {
             while self
                 .waiting
@@ -164,7 +170,7 @@ impl<T> SpawnQueue<T> {
     }
 
     /// The host that was used last for a spawned process.
-    pub const fn last(&self) -> Option<&DaemonName> {
+    pub(super) const fn last(&self) -> Option<&DaemonName> {
         self.last.as_ref()
     }
 
@@ -173,7 +179,7 @@ impl<T> SpawnQueue<T> {
     ///
     /// # Errors
     /// A message for the user: there is no plan.
-    pub fn plan(
+    pub(super) fn plan(
         &mut self,
         (spawner, size, is_awaited): (Option<Rank>, u32, bool),
         kvsname: &str,
@@ -257,7 +263,7 @@ mod tests {
         assert!(queue.begin_next(now, true, 0));
         assert_eq!(queue.expire(now + LATER), None);
         assert_eq!(queue.expire(now + PLACING_PATIENCE), Some((Some(Rank(2)), 'b')));
-        assert_eq!((queue.deadline(), queue.begin_next(now, true, 0)), (None, false));
+        assert_eq!((queue.deadline(true), queue.begin_next(now, true, 0)), (None, false));
     }
 
     #[test]
@@ -268,7 +274,8 @@ mod tests {
         queue.found_full(now, 7);
         assert!(queue.placing().is_some(), "the answer to another question");
         queue.found_full(now, 1);
-        assert_eq!((queue.placing(), queue.deadline()), (None, Some(now + ASK_AGAIN)));
+        assert_eq!((queue.placing(), queue.deadline(true)), (None, Some(now + ASK_AGAIN)));
+        assert_eq!(queue.deadline(false), None, "nothing is asked then, so nothing is awaited");
         assert!(!queue.begin_next(now, true, 3));
         assert!(queue.begin_next(now, true, 4), "a slot was freed while the daemon answered");
         queue.found_full(now, 2);

@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use mpd_job::manager::{Manager, SpawnQueue};
 use mpd_machine::Time;
 use mpd_wire::RankSet;
-use mpd_wire::message::{MAX_LISTED_RANKS, MAX_READY, ManagerReport, ReadySpawn, SpawnState};
+use mpd_wire::message::{MAX_LISTED_RANKS, MAX_READY, ReadySpawn, SpawnState};
 
 use super::order::SpawnOrder;
-use super::request::Request;
-use crate::manager::context::Turn;
+use super::queue::SpawnQueue;
+use super::root::Request;
+use crate::manager::job::Job;
 
 /// The shortest time between two reports.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -21,7 +21,7 @@ const MAX_PROGRAM: usize = 100;
 /// What was reported.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
-    /// The counts of changes of the machine and of the queue at the last report.
+    /// The counts of changes of the ranks and of the queue at the last report.
     at: (u64, u64),
     /// The time from which on the next report may be sent.
     next: Option<Time>,
@@ -39,28 +39,28 @@ impl Reports {
         *self = Self::default();
     }
 
-    /// Reports the state if it may have changed.
-    pub(super) fn report(
+    /// The state to report now, if it may have changed.
+    pub(super) fn next(
         &mut self,
-        turn: &mut Turn<'_>,
-        machine: &Manager,
+        now: Time,
+        job: &Job,
         queue: &SpawnQueue<Request>,
-    ) {
-        let at = (machine.freed(), queue.changes());
-        if (queue.changes() == 0 && !machine.shrinks()) || at == self.at {
-            return;
+    ) -> Option<SpawnState> {
+        let at = (job.rank_table.freed(), queue.changes());
+        if (queue.changes() == 0 && !job.shrinks()) || at == self.at {
+            return None;
         }
-        let now = turn.now();
         self.is_due = self.next.is_some_and(|next| now < next);
-        if !self.is_due {
-            (self.at, self.next) = (at, Some(now + INTERVAL));
-            turn.send_to_daemon(ManagerReport::Spawns { state: state_of(machine, queue) });
+        if self.is_due {
+            return None;
         }
+        (self.at, self.next) = (at, Some(now + INTERVAL));
+        Some(state_of(job, queue))
     }
 }
 
-fn state_of(machine: &Manager, queue: &SpawnQueue<Request>) -> SpawnState {
-    let blocked = machine.blocked(queue.waiting().filter_map(|(spawner, _)| spawner)).ranks;
+fn state_of(job: &Job, queue: &SpawnQueue<Request>) -> SpawnState {
+    let blocked = job.rank_table.blocked(queue.waiting().filter_map(|(spawner, _)| spawner)).ranks;
     let ready = queue.waiting().take(MAX_READY).map(|(spawner, request)| {
         // It was checked when it came.
         let order = SpawnOrder::decode(&request.order).ok();
@@ -71,8 +71,8 @@ fn state_of(machine: &Manager, queue: &SpawnQueue<Request>) -> SpawnState {
     });
     SpawnState {
         blocked: blocked.into_iter().take(MAX_LISTED_RANKS).collect::<RankSet>(),
-        ended: machine.ended().ranks().take(MAX_LISTED_RANKS).collect(),
-        running: machine.running(),
+        ended: job.rank_table.ended().ranks().take(MAX_LISTED_RANKS).collect(),
+        running: job.running(),
         ready: ready.collect(),
         more_ready: u32::try_from(queue.waiting().len().saturating_sub(MAX_READY))
             .unwrap_or(u32::MAX),

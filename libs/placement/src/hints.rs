@@ -14,44 +14,50 @@
 //! | `mpd_policy` | `rr`, `load` or `pack` |
 //! | `rankfile`, `rank_file` | refused: a rank file is for the first ranks only |
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
-
-use mpd_io::logging::plain;
-use mpd_placement::hosts;
-use mpd_placement::hosts::HostEntry;
-use mpd_placement::soft::{InvalidSoft, Soft};
 use mpd_wire::job::{Argset, Bytes, HostChoice, MAX_HOSTS};
-use mpd_wire::job::{SpawnBlock, SpawnPolicy};
-use pmi_proto::SpawnCommand;
+use mpd_wire::job::{SpawnBlock, SpawnPolicy, SpawnProgram};
 
-/// Longest file of hints or of hosts.
-const MAX_FILE: u64 = 1 << 20;
+use crate::hosts::{self, HostEntry};
+use crate::soft::{InvalidSoft, Soft};
 
-/// One program of a spawn, with its hints applied.
-#[derive(Debug)]
-pub(super) struct SpawnProgram {
-    pub(super) argset: Argset,
-    pub(super) block: SpawnBlock,
-    pub(super) variables: Vec<Bytes>,
-    pub(super) appnum: Option<i32>,
+/// A program that a rank spawns, as its library passes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The program.
+    pub program: &'a [u8],
+    /// Its arguments.
+    pub args: &'a [Bytes],
+    /// The number of processes.
+    pub size: u32,
+    /// The hints: keys and values.
+    pub info: &'a [(Bytes, Bytes)],
 }
 
-/// Applies the hints of `command`, which a rank that runs `parent` has spawned.
+/// What the hints refer to.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The program of the rank that spawns.
+    pub parent: &'a Argset,
+    /// The architecture of the hosts of the ring, as Rust names it.
+    pub architecture: &'a str,
+    /// Reads the file at an absolute path. The error is a text for people without the path.
+    pub read: &'a dyn Fn(&[u8]) -> Result<Bytes, String>,
+}
+
+/// Applies the hints of a program that a rank spawns.
 ///
 /// # Errors
 /// A hint that cannot be followed; a text for people.
-pub(super) fn program_of(command: &SpawnCommand, parent: &Argset) -> Result<SpawnProgram, String> {
+pub fn program_of(wanted: Wanted<'_>, around: Surroundings<'_>) -> Result<SpawnProgram, String> {
+    let Wanted { program, args, size, info } = wanted;
+    let parent = around.parent;
     let mut search = b".:".to_vec();
     search.extend_from_slice(&parent.search);
-    let mut wanted = SpawnProgram {
+    let mut spawned = Spawned(SpawnProgram {
         argset: Argset {
-            size: command.size,
-            program: command.program.clone(),
-            args: command.args.clone(),
+            size,
+            program: program.to_vec(),
+            args: args.to_vec(),
             substitute: false,
             environment: 0,
             directory: parent.directory.clone(),
@@ -61,74 +67,85 @@ pub(super) fn program_of(command: &SpawnCommand, parent: &Argset) -> Result<Spaw
             hosts: None,
             pty: None,
         },
-        block: SpawnBlock { size: command.size, hosts: None, policy: None },
+        block: SpawnBlock { size, hosts: None, policy: None },
         variables: Vec::new(),
         appnum: None,
-    };
-    for (key, value) in &command.info {
-        wanted.follow(key, value, parent)?;
+    });
+    for (key, value) in info {
+        spawned.follow(key, value, around)?;
         if key == b"file" {
-            for line in read(&below(&parent.directory, value))?.split(|&byte| byte == b'\n') {
+            for line in around.file(value)?.1.split(|&byte| byte == b'\n') {
                 if let Some(at) = line.iter().position(|&byte| byte == b'=') {
                     let (key, value) = (line[..at].trim_ascii(), line[at + 1..].trim_ascii());
-                    wanted.follow(key, value, parent)?;
+                    spawned.follow(key, value, around)?;
                 }
             }
         }
     }
-    let sets_pwd = wanted.variables.iter().any(|variable| variable.starts_with(b"PWD="));
-    if wanted.argset.directory != parent.directory && !sets_pwd {
-        wanted.variables.push([b"PWD=", &wanted.argset.directory[..]].concat());
+    let Spawned(mut spawned) = spawned;
+    let sets_pwd = spawned.variables.iter().any(|variable| variable.starts_with(b"PWD="));
+    if spawned.argset.directory != parent.directory && !sets_pwd {
+        spawned.variables.push([b"PWD=", &spawned.argset.directory[..]].concat());
     }
-    Ok(wanted)
+    Ok(spawned)
 }
 
-impl SpawnProgram {
-    fn follow(&mut self, key: &[u8], value: &[u8], parent: &Argset) -> Result<(), String> {
+impl Surroundings<'_> {
+    /// The name and the content of a file below the spawner's directory.
+    fn file(&self, path: &[u8]) -> Result<(String, Bytes), String> {
+        let path = below(&self.parent.directory, path);
+        let name = String::from_utf8_lossy(&path).into_owned();
+        match (self.read)(&path) {
+            Ok(content) => Ok((name, content)),
+            Err(problem) => Err(format!("{name}: {problem}")),
+        }
+    }
+}
+
+/// A program to which hints are applied.
+struct Spawned(SpawnProgram);
+
+impl Spawned {
+    fn follow(&mut self, key: &[u8], value: &[u8], around: Surroundings<'_>) -> Result<(), String> {
         let text = String::from_utf8_lossy(value);
         let invalid = |problem: &str| format!("{}={text}: {problem}", String::from_utf8_lossy(key));
+        let (Self(spawned), parent) = (self, around.parent);
         match key {
-            b"wdir" => {
-                let directory = below(&parent.directory, value);
-                self.argset.directory = directory.into_os_string().into_encoded_bytes();
-            }
+            b"wdir" => spawned.argset.directory = below(&parent.directory, value),
             b"path" => {
-                self.argset.search = [value, b":.:", &parent.search].concat();
+                spawned.argset.search = [value, b":.:", &parent.search].concat();
             }
             b"host" | b"hosts" => {
                 let listed = hosts::parse_list(text.trim()).map_err(|e| invalid(&e.to_string()))?;
-                self.block.hosts = Some(choices(listed).map_err(|e| invalid(&e))?);
+                spawned.block.hosts = Some(choices(listed).map_err(|e| invalid(&e))?);
             }
             b"hostfile" | b"machinefile" => {
-                let path = below(&parent.directory, value);
-                let file = read(&path)?;
-                let listed =
-                    hosts::parse_file(&file).map_err(|e| format!("{}: {e}", path.display()))?;
-                let listed = choices(listed).map_err(|e| format!("{}: {e}", path.display()))?;
-                self.block.hosts = Some(listed);
+                let (name, file) = around.file(value)?;
+                let listed = hosts::parse_file(&file).map_err(|e| format!("{name}: {e}"))?;
+                spawned.block.hosts = Some(choices(listed).map_err(|e| format!("{name}: {e}"))?);
             }
             b"soft" => {
                 let soft: Soft = text.parse().map_err(|e: InvalidSoft| invalid(&e.to_string()))?;
-                let most = self.block.size;
+                let most = spawned.block.size;
                 let size = soft.largest_up_to(most);
                 let size = size.ok_or_else(|| invalid(&format!("no number up to {most}")))?;
-                (self.block.size, self.argset.size) = (size, size);
+                (spawned.block.size, spawned.argset.size) = (size, size);
             }
-            b"env" => self.variables = variables_of(value),
+            b"env" => spawned.variables = variables_of(value),
             b"appnum" => {
-                self.appnum = Some(text.trim().parse().map_err(|_| invalid("no number"))?);
+                spawned.appnum = Some(text.trim().parse().map_err(|_| invalid("no number"))?);
             }
             b"rankfile" | b"rank_file" | b"rmaps_rank_file_path" => {
                 let reason = "a rank file is for the first ranks; name the hosts with host, and their CPUs with -bind-to";
                 return Err(invalid(reason));
             }
-            b"arch" if !text.contains(std::env::consts::ARCH) => {
-                let here = std::env::consts::ARCH;
+            b"arch" if !text.contains(around.architecture) => {
+                let here = around.architecture;
                 return Err(invalid(&format!("the hosts of this ring are {here}")));
             }
             b"mpd_policy" => {
                 let policy = SpawnPolicy::of_name(&text);
-                self.block.policy = Some(policy.ok_or_else(|| invalid("not rr, load or pack"))?);
+                spawned.block.policy = Some(policy.ok_or_else(|| invalid("not rr, load or pack"))?);
             }
             _ => {}
         }
@@ -143,15 +160,13 @@ fn choices(listed: Vec<HostEntry>) -> Result<Vec<HostChoice>, String> {
     }
 }
 
-fn below(directory: &[u8], path: &[u8]) -> PathBuf {
-    Path::new(OsStr::from_bytes(directory)).join(OsStr::from_bytes(path))
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    let file = File::open(path).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes));
-    file.map_err(|e| format!("{}: {}", path.display(), plain(&e)))?;
-    Ok(bytes)
+/// A path, below `directory` if it is relative.
+fn below(directory: &[u8], path: &[u8]) -> Bytes {
+    match (path, directory) {
+        ([b'/', ..], _) | (_, []) => path.to_vec(),
+        (_, [.., b'/']) => [directory, path].concat(),
+        _ => [directory, b"/", path].concat(),
+    }
 }
 
 fn host_choice(host: HostEntry) -> HostChoice {

@@ -1,6 +1,6 @@
 //! Objects that a job leaves besides processes, and the decision which of them its manager removes.
 //!
-//! System V objects and files in `/dev/shm` outlive their makers, and the kernel does not record
+//! **Purpose.** System V objects and files in `/dev/shm` outlive their makers, and the kernel does not record
 //! their job. The manager therefore takes [`Note`]s: the processes of the job and their lifetimes,
 //! the objects that existed before, the files that the job was the first to use. [`Known`] is their
 //! sum. It judges each object: an object is removed only if the notes prove that it is the job's. In
@@ -8,9 +8,21 @@
 //!
 //! The notes are also written to the job's record. After the death of the manager, a daemon's helper
 //! judges by them.
+//!
+//! **Users.** The manager process in `mpd`, the helper that removes leftovers, and `mpd-io`, which reads the objects.
+//!
+//! **Must not know.** System calls and `/proc`; the life of the job (`mpd-job`).
+//!
+//! | module | subject |
+//! |---|---|
+//! | `objects` | the System V objects, and the decision about each |
+//! | `lifetimes` | when each process of the job lived |
+//! | [`record`] | a daemon's record of a job on disk, in case its manager dies |
+#![forbid(unsafe_code)]
 
 mod lifetimes;
 mod objects;
+pub mod record;
 
 use std::collections::BTreeSet;
 

@@ -3,7 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::leftovers;
 use mpd_wire::JobId;
 use mpd_wire::job::{Bytes, Cookie, GroupKey};
 
@@ -33,7 +32,7 @@ pub enum Note {
     /// The keys of the groups that run here.
     Groups(Vec<GroupKey>),
     /// A fact that proves which System V objects and files of shared memory are the job's.
-    Leftovers(leftovers::Note),
+    Leftovers(crate::Note),
     /// Files and directories that a program has registered for removal.
     Registered(Registered),
 }

@@ -2,32 +2,36 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context as _, Result, bail};
 use mpd_wire::Rank;
-use mpd_wire::job::SpawnBlock;
-use mpd_wire::job::{Bytes, CpuChoices, JobSpec, MAX_SPEC, PlacementSpec};
+use mpd_wire::job::{
+    Argset, Bytes, CpuChoices, InvalidSpec, JobSpec, MAX_SPEC, Misfit, PlacementSpec, SpawnBlock,
+    SpawnOptions, SpawnProgram,
+};
 use serde::{Deserialize, Serialize};
+
+/// `MPI_ERR_SPAWN` of MPICH and its descendants: the error code of a process that `soft` has left out.
+const ERR_SPAWN: i32 = 42;
 
 /// The programs of a spawn, and the data that their managers need.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SpawnOrder {
+pub struct SpawnOrder {
     /// The programs. Their environments contain only the additions to an environment of the job. One more
     /// environment follows, with the initial content of the key-value space as `KEY=VALUE`.
-    pub(crate) spec: JobSpec,
+    pub spec: JobSpec,
     /// The name of the spawner's key-value space.
-    pub(crate) parent: String,
+    pub parent: String,
     /// The spawner's number in its world.
-    pub(crate) rank: Rank,
+    pub rank: Rank,
     /// A user has requested it, and no rank.
-    pub(crate) of_user: bool,
+    pub of_user: bool,
     /// How many spawns lie between the first world and the new one.
-    pub(crate) generation: u32,
+    pub generation: u32,
     /// By program: the index of the job's environment that it inherits.
-    pub(crate) inherits: Vec<u32>,
+    pub inherits: Vec<u32>,
     /// By program: the application number of MPI, if it is not the index of the program.
-    pub(crate) appnums: Vec<Option<i32>>,
+    pub appnums: Vec<Option<i32>>,
     /// By program: its hosts.
-    pub(crate) blocks: Vec<SpawnBlock>,
+    pub blocks: Vec<SpawnBlock>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -42,8 +46,126 @@ struct Head {
     blocks: Vec<SpawnBlock>,
 }
 
+/// Why bytes are no order of a spawn.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidOrder {
+    /// There are more bytes than an order may have.
+    #[error("{0} bytes are too much for a spawn")]
+    TooLong(usize),
+    /// The bytes end in the head.
+    #[error("a spawn without a head")]
+    NoHead,
+    /// The head cannot be read.
+    #[error("the head of a spawn: {0}")]
+    Head(#[from] serde_json::Error),
+    /// The programs cannot be read.
+    #[error("{0}")]
+    Spec(#[from] InvalidSpec),
+    /// The programs do not fit each other.
+    #[error("{0}")]
+    Misfit(#[from] Misfit),
+    /// The head belongs to another number of programs.
+    #[error("a head of other programs")]
+    OtherPrograms,
+}
+
+/// The facts about a spawner that its children inherit.
+#[derive(Clone, Debug)]
+pub struct Parent {
+    /// The name of its key-value space.
+    pub kvsname: String,
+    /// Its number in its world.
+    pub rank: Rank,
+    /// How many spawns lie between the first world and its own.
+    pub generation: u32,
+    /// The index of the job's environment that it has inherited.
+    pub inherited: u32,
+    /// Its niceness.
+    pub niceness: Option<i8>,
+}
+
 impl SpawnOrder {
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// The order of a rank's spawn. `preput` is the initial content of the key-value space.
+    ///
+    /// # Errors
+    /// Why it is impossible; a text for people.
+    pub fn of_rank(
+        job: &JobSpec,
+        parent: Parent,
+        programs: Vec<SpawnProgram>,
+        preput: &[(Bytes, Bytes)],
+    ) -> Result<Self, String> {
+        let generation = generation_of_child(parent.generation, &job.spawn)?;
+        let spec = JobSpec {
+            tmpdir: job.tmpdir.clone(),
+            niceness: niceness_of_child(parent.niceness, job.spawn.nice_step),
+            ..JobSpec::default()
+        };
+        let mut order = Self {
+            spec,
+            parent: parent.kvsname,
+            rank: parent.rank,
+            of_user: false,
+            generation,
+            inherits: vec![parent.inherited; programs.len()],
+            appnums: Vec::new(),
+            blocks: Vec::new(),
+        };
+        for (number, program) in (0..).zip(programs) {
+            let SpawnProgram { argset, block, variables, appnum } = program;
+            order.spec.argsets.push(Argset { environment: number, ..argset });
+            order.spec.environments.push(variables);
+            order.appnums.push(appnum);
+            order.blocks.push(block);
+        }
+        let pair = |(key, value): &(Bytes, Bytes)| [key, &b"="[..], value].concat();
+        order.spec.environments.push(preput.iter().map(pair).collect());
+        order.spec.check().map_err(|e| e.to_string())?;
+        Ok(order)
+    }
+
+    /// The order of `count` further processes of the job's last program, which a user requests. `kvsname` is the name of
+    /// the job's key-value space.
+    ///
+    /// # Errors
+    /// Why it is impossible; a text for people.
+    pub fn of_user(job: &JobSpec, kvsname: &str, count: u32) -> Result<Self, String> {
+        let argset = job.argsets.last().ok_or("the job has no program")?;
+        if job.adopted || job.debug.is_some() {
+            return Err("only a job that mpirun started without a debugger can grow".to_owned());
+        }
+        let order = Self {
+            spec: JobSpec {
+                argsets: vec![Argset { size: count, environment: 0, ..argset.clone() }],
+                environments: vec![Vec::new(); 2],
+                tmpdir: job.tmpdir.clone(),
+                niceness: job.niceness,
+                ..JobSpec::default()
+            },
+            parent: kvsname.to_owned(),
+            rank: Rank(0),
+            of_user: true,
+            generation: 0,
+            inherits: vec![argset.environment],
+            appnums: vec![None],
+            blocks: vec![SpawnBlock { size: count, hosts: argset.hosts.clone(), policy: None }],
+        };
+        order.spec.check().map_err(|e| e.to_string())?;
+        Ok(order)
+    }
+
+    /// An error code for each requested process, in order, since libraries count them. `requested` has the number of
+    /// processes of each program.
+    pub fn error_codes(&self, requested: impl IntoIterator<Item = u32>) -> Vec<i32> {
+        let codes = |(size, block): (u32, &SpawnBlock)| {
+            let started = block.size;
+            (0..size).map(move |n| if n < started { 0 } else { ERR_SPAWN })
+        };
+        requested.into_iter().zip(&self.blocks).flat_map(codes).collect()
+    }
+
+    /// The bytes of the order.
+    pub fn encode(&self) -> Vec<u8> {
         let head = Head {
             parent: self.parent.clone(),
             rank: self.rank,
@@ -63,13 +185,13 @@ impl SpawnOrder {
     ///
     /// # Errors
     /// What is invalid.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidOrder> {
         if bytes.len() > MAX_SPEC {
-            bail!("{} bytes are too much for a spawn", bytes.len());
+            return Err(InvalidOrder::TooLong(bytes.len()));
         }
-        let (length, rest) = bytes.split_first_chunk::<4>().context("no head")?;
+        let (length, rest) = bytes.split_first_chunk::<4>().ok_or(InvalidOrder::NoHead)?;
         let length = u32::from_be_bytes(*length) as usize;
-        let (head, spec) = rest.split_at_checked(length).context("a short head")?;
+        let (head, spec) = rest.split_at_checked(length).ok_or(InvalidOrder::NoHead)?;
         let Head { parent, rank, of_user, generation, inherits, appnums, blocks } =
             serde_json::from_slice(head)?;
         let spec = JobSpec::decode(spec)?;
@@ -78,20 +200,20 @@ impl SpawnOrder {
         if [inherits.len(), appnums.len(), blocks.len()].iter().any(|&length| length != programs)
             || spec.environments.len() != programs + 1
         {
-            bail!("a head of other programs");
+            return Err(InvalidOrder::OtherPrograms);
         }
         Ok(Self { spec, parent, rank, of_user, generation, inherits, appnums, blocks })
     }
 
     /// The initial content of the world's key-value space.
-    pub(crate) fn preput(&self) -> Vec<(Bytes, Bytes)> {
+    pub fn preput(&self) -> Vec<(Bytes, Bytes)> {
         let pairs = self.spec.environments.last().into_iter().flatten();
         pairs.filter_map(|pair| split(pair)).map(|(k, v)| (k.to_vec(), v.to_vec())).collect()
     }
 
     /// Whether a call of `MPI_Comm_spawn` made it. Such an order names the port at which the spawner waits. MPICH and its
     /// descendants put it into the key-value space, Open MPI into the environment.
-    pub(crate) fn is_of_mpi(&self) -> bool {
+    pub fn is_of_mpi(&self) -> bool {
         let (preput, environments) = match self.spec.environments.split_last() {
             Some((preput, environments)) => (&preput[..], environments),
             None => return false,
@@ -105,7 +227,7 @@ impl SpawnOrder {
 
     /// The programs with complete environments, and with the job's way of binding and of giving GPUs. The lines of a rank file are
     /// for the ranks of the first world only. The hosts are placed already, but their lists may tell their GPUs.
-    pub(crate) fn completed_by(self, job: &JobSpec) -> JobSpec {
+    pub fn completed_by(self, job: &JobSpec) -> JobSpec {
         let Self { mut spec, inherits, blocks, .. } = self;
         let PlacementSpec { binding, width, if_room, spread, ref cpus, gpus, .. } = job.placement;
         let cpus = if cpus.by_rank { CpuChoices::default() } else { cpus.clone() };
@@ -125,6 +247,28 @@ impl SpawnOrder {
             own.extend(inherited_rest);
         }
         spec
+    }
+}
+
+/// The generation of a world that one of `generation` spawns.
+///
+/// # Errors
+/// The chain of spawns is as long as it may be; a text for people.
+fn generation_of_child(generation: u32, options: &SpawnOptions) -> Result<u32, String> {
+    let longest = options.longest_chain();
+    if generation >= longest {
+        return Err(format!(
+            "the chain of spawns has {longest} worlds already, each spawned by the one before; if that is right, raise the bound with -spawn-depth N"
+        ));
+    }
+    Ok(generation + 1)
+}
+
+/// The niceness of processes that a process of the niceness `parent` spawns.
+fn niceness_of_child(parent: Option<i8>, step: i8) -> Option<i8> {
+    match (parent, step) {
+        (niceness, 0) => niceness,
+        (niceness, step) => Some(niceness.unwrap_or(0).saturating_add(step).clamp(-20, 19)),
     }
 }
 
@@ -159,6 +303,24 @@ pub(crate) mod tests {
             environments: environments.iter().map(list).collect(),
             tmpdir: b"/tmp".into(),
             ..JobSpec::default()
+        }
+    }
+
+    /// The order of `size` processes. `is_of_mpi`: the spawner waits until they have initialised MPI.
+    pub(crate) fn small_order(size: u32, is_of_mpi: bool) -> SpawnOrder {
+        let preput: &[&str] = if is_of_mpi { &["PARENT_ROOT_PORT_NAME=tag#0$"] } else { &[] };
+        let mut spec = spec(&[&["TOKEN=hush"], preput], 1);
+        spec.argsets[0].size = size;
+        spec.argsets[0].args = vec![b"--password=hush".to_vec()];
+        SpawnOrder {
+            spec,
+            parent: "kvs".to_owned(),
+            rank: Rank(0),
+            of_user: false,
+            generation: 1,
+            inherits: vec![0],
+            appnums: vec![None],
+            blocks: vec![SpawnBlock { size, hosts: None, policy: None }],
         }
     }
 
@@ -252,5 +414,25 @@ pub(crate) mod tests {
         assert!(is_of_mpi(&[&["A=b"], &["OMPI_PARENT_PORT=1.0:2"], &[]]));
         assert!(!is_of_mpi(&[&["PARENT_ROOT_PORT_NAME=tag#0$"], &["port=x"]]));
         assert!(!is_of_mpi(&[&["OMPI_PARENT_PORTS=1"], &["OMPI_PARENT_PORT=1"]]));
+    }
+
+    #[test]
+    fn a_chain_of_spawns_ends_at_its_bound_with_the_option_that_raises_it() {
+        let options = |depth| SpawnOptions { depth, ..SpawnOptions::default() };
+        assert_eq!(generation_of_child(0, &options(None)), Ok(1));
+        assert_eq!(generation_of_child(99, &options(None)), Ok(100));
+        let refused = generation_of_child(100, &options(None)).unwrap_err();
+        assert!(refused.contains("100 worlds") && refused.contains("-spawn-depth"), "{refused}");
+        assert_eq!(generation_of_child(100, &options(Some(101))), Ok(101));
+        assert!(generation_of_child(1, &options(Some(1))).is_err());
+    }
+
+    #[test]
+    fn each_level_of_spawns_has_a_higher_niceness_up_to_the_highest() {
+        assert_eq!(niceness_of_child(Some(3), 0), Some(3));
+        assert_eq!(niceness_of_child(None, 0), None);
+        assert_eq!(niceness_of_child(Some(3), 5), Some(8));
+        assert_eq!(niceness_of_child(Some(18), 5), Some(19));
+        assert_eq!(niceness_of_child(Some(0), -3), Some(-3));
     }
 }
