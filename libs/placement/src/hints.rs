@@ -191,3 +191,109 @@ fn variables_of(value: &[u8]) -> Vec<Bytes> {
     }
     variables.into_iter().map(|v| v.trim_ascii_end().to_vec()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parent() -> Argset {
+        Argset {
+            size: 1,
+            program: b"./a".into(),
+            args: Vec::new(),
+            substitute: false,
+            environment: 0,
+            directory: b"/home/user/run".into(),
+            search: b"/bin".into(),
+            umask: 0o22,
+            limits: Vec::new(),
+            hosts: None,
+            pty: None,
+        }
+    }
+
+    /// Two processes of `./child`, spawned with these hints beside these files.
+    fn spawned(hints: &[(&str, &str)], files: &[(&str, &str)]) -> Result<SpawnProgram, String> {
+        let info: Vec<(Bytes, Bytes)> = hints
+            .iter()
+            .map(|(key, value)| (key.as_bytes().into(), value.as_bytes().into()))
+            .collect();
+        let read = |path: &[u8]| {
+            let file = files.iter().find(|(name, _)| name.as_bytes() == path);
+            file.map(|(_, text)| text.as_bytes().into()).ok_or_else(|| "no such file".to_owned())
+        };
+        let wanted = Wanted { program: b"./child", args: &[], size: 2, info: &info };
+        program_of(wanted, Surroundings { parent: &parent(), architecture: "x86_64", read: &read })
+    }
+
+    fn refused(hints: &[(&str, &str)]) -> String {
+        spawned(hints, &[]).unwrap_err()
+    }
+
+    fn hosts_of(program: &SpawnProgram) -> Vec<&str> {
+        program.block.hosts.iter().flatten().map(|host| host.name.as_str()).collect()
+    }
+
+    #[test]
+    fn without_hints_a_child_has_the_directory_of_its_parent_and_is_searched_there_first() {
+        let child = spawned(&[("colour", "blue")], &[]).unwrap();
+        assert_eq!(child.argset.directory, b"/home/user/run");
+        assert_eq!(child.argset.search, b".:/bin");
+        assert_eq!((child.block.size, child.block.hosts), (2, None));
+        assert!(child.variables.is_empty() && child.appnum.is_none());
+    }
+
+    #[test]
+    fn a_relative_directory_is_below_that_of_the_parent_and_is_in_pwd_unless_the_user_sets_it() {
+        for (wdir, directory) in [("sub", "/home/user/run/sub"), ("/tmp", "/tmp")] {
+            let child = spawned(&[("wdir", wdir)], &[]).unwrap();
+            assert_eq!(child.argset.directory, directory.as_bytes());
+            assert_eq!(child.variables, [format!("PWD={directory}").into_bytes()]);
+        }
+        let own = spawned(&[("wdir", "sub"), ("env", "PWD=/mine")], &[]).unwrap();
+        assert_eq!(own.variables, [b"PWD=/mine".to_vec()]);
+    }
+
+    #[test]
+    fn a_file_of_hints_may_name_a_file_of_hosts() {
+        let files = [
+            ("/home/user/run/hints", "# none\nhostfile = list\nappnum=7\n"),
+            ("/home/user/run/list", "h1:2\nh2\n"),
+        ];
+        let child = spawned(&[("file", "hints")], &files).unwrap();
+        assert_eq!((hosts_of(&child), child.appnum), (vec!["h1", "h2"], Some(7)));
+    }
+
+    #[test]
+    fn a_hint_that_cannot_be_followed_is_named() {
+        for (hint, value, problem) in [
+            ("hostfile", "list", "/home/user/run/list: no such file"),
+            ("file", "/etc/hints", "/etc/hints: no such file"),
+            ("soft", "5:9", "soft=5:9: no number up to 2"),
+            ("appnum", "one", "appnum=one: no number"),
+            ("arch", "sparc", "arch=sparc: the hosts of this ring are x86_64"),
+            ("mpd_policy", "odd", "mpd_policy=odd: not rr, load or pack"),
+            ("rankfile", "r", "rankfile=r: a rank file is for the first ranks"),
+        ] {
+            let refusal = refused(&[(hint, value)]);
+            assert!(refusal.starts_with(problem), "{refusal}");
+        }
+        assert!(refused(&[("hosts", "h1,,")]).starts_with("hosts=h1,,: "));
+    }
+
+    #[test]
+    fn soft_takes_the_largest_number_and_an_architecture_of_the_ring_is_right() {
+        let child = spawned(&[("soft", "1,9"), ("arch", "linux-x86_64")], &[]).unwrap();
+        assert_eq!((child.block.size, child.argset.size), (1, 1));
+    }
+
+    #[test]
+    fn variables_are_separated_by_newlines_or_spaces_and_a_part_without_a_name_continues_one() {
+        let variables = |value| {
+            let child = spawned(&[("env", value)], &[]).unwrap();
+            child.variables.into_iter().map(|v| String::from_utf8(v).unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(variables("A=1 B=two words"), ["A=1", "B=two words"]);
+        assert_eq!(variables("A=1 2\nB=3"), ["A=1 2", "B=3"]);
+    }
+}
