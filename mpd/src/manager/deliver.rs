@@ -47,7 +47,6 @@ impl Process {
             Event::NameRefused(refusal) => self.pmi.name_refused(turn, refusal),
 
             Event::Spawn(caller, wish) => spawning::ask(turn, caller, &wish),
-            Event::WorldPiece(from, bytes) => spawning::take_piece(turn, from, bytes),
             Event::Enlarge(count) => spawning::grow(turn, count),
 
             Event::SignalAll(signal) => {

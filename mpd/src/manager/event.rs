@@ -85,8 +85,6 @@ pub(super) enum Event {
     // For `spawning`.
     /// A rank here requests further processes.
     Spawn(Caller, Wish),
-    /// A piece of a request or of an order.
-    WorldPiece(LinkEnd, Vec<u8>),
     /// A user requests further processes.
     Enlarge(u32),
 

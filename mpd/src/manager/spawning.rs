@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use mpd_io::logging::plain;
+use mpd_job::manager::Input;
 use mpd_job::manager::spawns::SpawnInput;
 use mpd_job::manager::spawns::order::{Parent, SpawnOrder};
-use mpd_job::manager::{Input, LinkEnd};
 use mpd_placement::hints::{Surroundings, Wanted, program_of};
 use mpd_wire::Rank;
 use mpd_wire::job::{Bytes, Notice};
@@ -47,11 +47,6 @@ pub(super) fn grow(turn: &mut Turn<'_>, size: u32) {
             turn.send_to_console(JobNews::Notice(Notice::major(format!("growth: {problem}"))));
         }
     }
-}
-
-/// Passes a piece of another manager's request or order to the machine.
-pub(super) fn take_piece(turn: &mut Turn<'_>, from: LinkEnd, payload: Bytes) {
-    turn.post(Input::Spawn(SpawnInput::Piece(from, payload)));
 }
 
 /// Asks the daemon for managers on the hosts that joined at the tree indices from `from` on.

@@ -39,7 +39,8 @@ fn a_job_on_a_tree_of_two_levels_keeps_its_invariants_under_random_faults() {
 fn a_job_that_spawns_and_grows_keeps_its_invariants_under_random_faults() {
     simulate_with(1, 1500, 3);
     simulate_with(3, 1000, 3);
-    simulate_with(17, 300, 6);
+    simulate_with(17, 250, 6);
+    simulate_with(40, 50, 8);
 }
 
 fn simulate(hosts: usize, schedules: u64) {

@@ -547,7 +547,7 @@ impl Manager {
             SpawnInput::Asked { caller, order, errors } => self.spawns.ask(caller, order, errors),
             SpawnInput::Piece(from, payload) => self.spawns.take_piece(from, payload),
             SpawnInput::Grow { size, order } => {
-                self.at_root_with_spawns(|spawns, job| spawns.grow(now, job, (size, order)));
+                self.at_root_with_spawns(|spawns, _| spawns.grow(size, order));
             }
             SpawnInput::Placed(number, placing) => {
                 self.at_root_with_spawns(|spawns, job| spawns.placed(now, job, (number, placing)));
@@ -566,9 +566,9 @@ impl Manager {
                     Act::Emit(output) => self.outputs.push_back(output),
                 }
             } else if let Some(act) = self.spawns.poll_act() {
-                self.route_spawn(now, act);
+                self.route_spawn(act);
             } else if let Some(act) = self.root_spawns.as_mut().and_then(RootSpawns::poll_act) {
-                self.route_spawn(now, act);
+                self.route_spawn(act);
             } else {
                 return;
             }
@@ -600,11 +600,11 @@ impl Manager {
         }
     }
 
-    fn route_spawn(&mut self, now: Time, act: SpawnAct) {
+    fn route_spawn(&mut self, act: SpawnAct) {
         match act {
             SpawnAct::Emit(output) => self.outputs.push_back(Output::Spawn(output)),
             SpawnAct::Request(spawner, order) => {
-                self.at_root_with_spawns(|spawns, job| spawns.request(now, job, (spawner, order)));
+                self.at_root_with_spawns(|spawns, _| spawns.request(spawner, order));
             }
             SpawnAct::Refuse(spawner, problem) => {
                 self.at_root(|job| job.refuse_request(spawner, &problem))
@@ -641,7 +641,7 @@ impl Machine for Manager {
         if let Some(job) = &mut self.job {
             job.handle_timeout(now);
         }
-        self.at_root_with_spawns(|spawns, job| spawns.expire(now, job));
+        self.at_root_with_spawns(|spawns, _| spawns.expire(now));
         self.settle(now);
     }
 

@@ -12,6 +12,7 @@ pub(super) mod staging;
 use std::os::fd::OwnedFd;
 
 use mpd_job::manager::Input;
+use mpd_job::manager::spawns::SpawnInput;
 use mpd_machine::Time;
 use mpd_wire::message::{Class, Down, TreeKind, Up};
 
@@ -110,7 +111,9 @@ impl Links {
             News::File(bytes) => self.take_piece(turn, &bytes),
             News::Stdin(bytes) => turn.report(ForStdio::StdinPiece(bytes)),
             News::Keys(from, bytes) => turn.report(Event::Keys(from, bytes)),
-            News::World(from, bytes) => turn.report(Event::WorldPiece(from, bytes)),
+            News::World(from, bytes) => {
+                turn.post(Input::Spawn(SpawnInput::Piece(from, bytes)));
+            }
             News::Pmix(from, bytes) => turn.report(Event::PmixPiece(from, bytes)),
             News::Lost { end: LinkEnd::Parent, problem, .. } => {
                 turn.post(Input::ParentLost(problem))

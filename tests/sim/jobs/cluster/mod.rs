@@ -141,6 +141,9 @@ pub(crate) struct Cluster {
     pub(crate) spawns: BTreeMap<Caller, u32>,
     /// Questions to the daemon of the root.
     questions: Vec<(u32, SpawnPlacement)>,
+    /// Questions to a daemon that was believed dead, and whether one was never answered.
+    late: Vec<(u32, SpawnPlacement)>,
+    unanswered: bool,
     /// Worlds whose start failed.
     pub(crate) failed: BTreeSet<Rank>,
     fails: BTreeMap<(usize, Rank), WorldFault>,
@@ -236,6 +239,8 @@ impl Cluster {
             worlds: BTreeMap::new(),
             spawns: BTreeMap::new(),
             questions: Vec::new(),
+            late: Vec::new(),
+            unanswered: false,
             failed: BTreeSet::new(),
             fails: BTreeMap::new(),
             size,
@@ -401,6 +406,7 @@ impl Cluster {
             return false;
         };
         self.now = self.now.max(next);
+        self.unanswered |= !self.questions.is_empty();
         for tree_index in 0..self.hosts.len() {
             if self.hosts[tree_index].alive {
                 self.hosts[tree_index].manager.handle_timeout(self.now);

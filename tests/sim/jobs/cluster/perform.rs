@@ -37,6 +37,11 @@ impl Cluster {
         released.for_each(|(_, process)| process.inside = false);
     }
 
+    /// A spawn without an answer of a daemon is refused only if no daemon has answered in time.
+    fn check_notice(&self, text: &str) {
+        assert!(self.unanswered || !text.contains("does not answer"), "{text}");
+    }
+
     fn finish(&mut self, tree_index: usize) {
         (self.at_finish)(self);
         self.leave(tree_index);
@@ -96,13 +101,13 @@ impl Cluster {
                 self.withdrawn = true;
                 self.finish(tree_index);
             }
+            Output::ReportNotice(text) => self.check_notice(&text),
             Output::Interrupt(..)
             | Output::Dead(_)
             | Output::ReadPmi
             | Output::ReleaseCrashed
             | Output::GiveUp(_)
             | Output::ReportSuspended
-            | Output::ReportNotice(_)
             | Output::Pids(_)
             | Output::Events(_) => {}
             Output::Finish(code) => {

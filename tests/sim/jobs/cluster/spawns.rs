@@ -104,20 +104,34 @@ impl Cluster {
         assert_eq!(*answers, 1, "each request is answered once");
     }
 
-    /// The daemon of the root answers a question. Or it dies, and the next daemon is asked, or none answers.
+    /// The daemon of the root answers a question. Or it dies, and the next daemon is asked, or none answers. The answer of
+    /// the first one may still arrive.
     pub(super) fn answer_question(&mut self) -> bool {
-        if self.questions.is_empty() || !self.hosts[0].alive {
+        if !self.hosts[0].alive {
+            return false;
+        }
+        if !self.late.is_empty() && self.dice.one_in(4) {
+            let (number, placement) = self.late.remove(0);
+            let placing = self.place(&placement);
+            self.post(0, Input::Spawn(SpawnInput::Placed(number, placing)));
+            return true;
+        }
+        if self.questions.is_empty() {
             return false;
         }
         let at = self.dice.below(self.questions.len());
         let (number, placement) = self.questions.remove(at);
         let placing = match self.dice.below(16) {
             0 => {
+                self.late.push((number, placement));
                 self.questions.clear();
                 self.post(0, Input::Registered);
                 return true;
             }
-            1 => return true,
+            1 => {
+                self.unanswered = true;
+                return true;
+            }
             2 | 3 => Placing::Full,
             4 => Placing::Failed("no host takes it".to_owned()),
             _ => self.place(&placement),

@@ -52,42 +52,37 @@ impl RootSpawns {
             .min()
     }
 
-    pub(in crate::manager) fn expire(&mut self, now: Time, job: &Job) {
+    pub(in crate::manager) fn expire(&mut self, now: Time) {
         if let Some((spawner, _)) = self.queue.expire(now) {
             self.refuse(spawner, "the daemon here does not answer");
-            self.place_next(now, job);
         }
     }
 
     /// Takes the request of a rank.
-    pub(in crate::manager) fn request(&mut self, now: Time, job: &Job, of: (Rank, Bytes)) {
-        let (spawner, order) = of;
+    pub(in crate::manager) fn request(&mut self, spawner: Rank, order: Bytes) {
         match SpawnOrder::decode(&order) {
             Ok(decoded) => {
                 let (size, is_awaited) = (decoded.spec.size(), decoded.is_of_mpi());
                 let request = Request { size, is_awaited, order: order.into() };
-                self.enqueue(now, job, (Some(spawner), request));
+                self.enqueue(Some(spawner), request);
             }
             Err(e) => self.refuse(Some(spawner), &e.to_string()),
         }
     }
 
     /// A user requests further processes. They are a world without a parent.
-    pub(in crate::manager) fn grow(&mut self, now: Time, job: &Job, (size, order): (u32, Bytes)) {
-        let request = Request { order: order.into(), size, is_awaited: false };
-        self.enqueue(now, job, (None, request));
+    pub(in crate::manager) fn grow(&mut self, size: u32, order: Bytes) {
+        self.enqueue(None, Request { order: order.into(), size, is_awaited: false });
     }
 
-    fn enqueue(&mut self, now: Time, job: &Job, (spawner, request): (Option<Rank>, Request)) {
-        if self.queue.push(spawner, request) {
-            self.place_next(now, job);
-        } else {
+    fn enqueue(&mut self, spawner: Option<Rank>, request: Request) {
+        if !self.queue.push(spawner, request) {
             let problem = format!("{MAX_WAITING} spawns of this job are waiting already");
             self.refuse(spawner, &problem);
         }
     }
 
-    /// Asks the daemon where to place the first request of the queue, unless one is being placed. The request waits
+    /// At the end of a turn: asks the daemon where to place the first request, unless one is being placed. It waits
     /// while ranks of an earlier start are missing, while everything is stopped, or while the hosts have no free slot.
     pub(in crate::manager) fn place_next(&mut self, now: Time, job: &Job) {
         self.queue.retain(|rank| job.rank_table.lives(rank));
@@ -163,7 +158,6 @@ impl RootSpawns {
             Placing::Failed(problem) => self.refuse(spawner, &problem),
             Placing::Full => {}
         }
-        self.place_next(now, job);
     }
 
     fn refuse(&mut self, spawner: Option<Rank>, problem: &str) {

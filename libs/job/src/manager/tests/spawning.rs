@@ -8,7 +8,7 @@ use super::*;
 use crate::manager::spawns::order::tests::small_order;
 
 impl Story {
-    /// The spawner of a plan requests its world, or a user does.
+    /// The spawner of a plan requests its world, or a user does. The turn ends.
     pub(super) fn request(&mut self, plan: &WorldPlan) -> Vec<Output> {
         let size = plan.world.size;
         let order = small_order(size, plan.is_awaited).encode();
@@ -19,7 +19,8 @@ impl Story {
             }
             None => SpawnInput::Grow { size, order },
         };
-        self.send(Input::Spawn(input))
+        assert_eq!(self.send(Input::Spawn(input)), []);
+        self.end_turn()
     }
 
     /// The daemon answers the question of that number with the hosts of a plan.
