@@ -105,6 +105,15 @@ impl RankSet {
         })
     }
 
+    /// The ranks of both sets.
+    #[must_use]
+    pub fn common(&self, other: &Self) -> Self {
+        let (mut outside, mut common) = (self.clone(), self.clone());
+        outside.remove(other);
+        common.remove(&outside);
+        common
+    }
+
     /// Adds all ranks of `other`.
     pub fn join(&mut self, other: &Self) {
         let all = self.ranges.iter().chain(&other.ranges).copied().collect();
@@ -264,6 +273,17 @@ mod tests {
             if !ranks.is_empty() {
                 prop_assert_eq!(built.to_string().parse::<RankSet>().unwrap(), built);
             }
+        }
+
+        #[test]
+        fn the_common_ranks_are_those_of_both(
+            one in proptest::collection::vec(0u32..40, 0..40),
+            other in proptest::collection::vec(0u32..40, 0..40)
+        ) {
+            let set = |ranks: &[u32]| ranks.iter().map(|&r| Rank(r)).collect::<RankSet>();
+            let both: Vec<u32> = one.iter().copied().filter(|r| other.contains(r)).collect();
+            prop_assert_eq!(set(&one).common(&set(&other)), set(&both));
+            prop_assert_eq!(set(&one).common(&"all".parse().unwrap()), set(&one));
         }
     }
 }

@@ -489,15 +489,8 @@ impl Boot {
         let name = name.to_owned();
         self.outputs.push_back(Output::Report(Event::Reached { name, host_id: id }));
         if let Some(other) = other {
-            // The first name in the list stays, unless the daemon of the second one is already introduced.
-            let is_early = match &self.hosts[other].state {
-                State::Running { .. } => true,
-                State::Ready { waiting, .. } => waiting.is_some(),
-                State::Pending | State::InRing { .. } | State::Failed { .. } => false,
-            };
-            let (kept, refused) =
-                if is_early && host < other { (host, other) } else { (other, host) };
-            self.refuse(now, refused, kept);
+            // The daemon of the name that was reported first may serve already. Agents decide in the same order.
+            self.refuse(now, host, other);
         }
     }
 

@@ -34,6 +34,9 @@ pub const SRUN_VARIABLE: (&str, &str) = ("SLURM_OVERLAP", "1");
 /// A variable that would put numbers before the lines of reports.
 pub const SRUN_LABELS: &str = "SLURM_LABELIO";
 
+/// sshd sets this variable: address and port of the client, then those of the server.
+pub const SSH_CONNECTION: &str = "SSH_CONNECTION";
+
 /// The variable that tells a process of a Slurm step the name of its node.
 pub const SLURM_NODE: &str = "SLURMD_NODENAME";
 

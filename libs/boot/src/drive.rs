@@ -74,6 +74,8 @@ impl Brief {
         let mut command = Command::new(program);
         let (variable, value) = command::SRUN_VARIABLE;
         command.args(arguments).env(variable, value).env_remove(command::SRUN_LABELS);
+        // The login of the user says nothing about the host of the agent. sshd sets the variable there.
+        command.env_remove(command::SSH_CONNECTION);
         Ok(command)
     }
 }

@@ -53,7 +53,7 @@ pub fn program_of(wanted: Wanted<'_>, around: Surroundings<'_>) -> Result<SpawnP
     let parent = around.parent;
     let mut search = b".:".to_vec();
     search.extend_from_slice(&parent.search);
-    let mut spawned = Spawned(SpawnProgram {
+    let mut hinted = Hinted(SpawnProgram {
         argset: Argset {
             size,
             program: program.to_vec(),
@@ -72,17 +72,17 @@ pub fn program_of(wanted: Wanted<'_>, around: Surroundings<'_>) -> Result<SpawnP
         appnum: None,
     });
     for (key, value) in info {
-        spawned.follow(key, value, around)?;
+        hinted.follow(key, value, around)?;
         if key == b"file" {
             for line in around.file(value)?.1.split(|&byte| byte == b'\n') {
                 if let Some(at) = line.iter().position(|&byte| byte == b'=') {
                     let (key, value) = (line[..at].trim_ascii(), line[at + 1..].trim_ascii());
-                    spawned.follow(key, value, around)?;
+                    hinted.follow(key, value, around)?;
                 }
             }
         }
     }
-    let Spawned(mut spawned) = spawned;
+    let Hinted(mut spawned) = hinted;
     let sets_pwd = spawned.variables.iter().any(|variable| variable.starts_with(b"PWD="));
     if spawned.argset.directory != parent.directory && !sets_pwd {
         spawned.variables.push([b"PWD=", &spawned.argset.directory[..]].concat());
@@ -103,9 +103,9 @@ impl Surroundings<'_> {
 }
 
 /// A program to which hints are applied.
-struct Spawned(SpawnProgram);
+struct Hinted(SpawnProgram);
 
-impl Spawned {
+impl Hinted {
     fn follow(&mut self, key: &[u8], value: &[u8], around: Surroundings<'_>) -> Result<(), String> {
         let text = String::from_utf8_lossy(value);
         let invalid = |problem: &str| format!("{}={text}: {problem}", String::from_utf8_lossy(key));

@@ -9,10 +9,10 @@ use std::path::Path;
 use mpd_io::logging::plain;
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::SpawnInput;
-use mpd_job::manager::spawns::order::{Parent, SpawnOrder};
+use mpd_job::manager::spawns::order::{InvalidOrder, Parent, SpawnOrder};
 use mpd_placement::hints::{Surroundings, Wanted, program_of};
 use mpd_wire::Rank;
-use mpd_wire::job::{Bytes, Notice};
+use mpd_wire::job::{Bytes, MAX_SPEC, Notice};
 use mpd_wire::message::{JobNews, Launch, ManagerReport};
 
 use super::caller::{Caller, Wish};
@@ -24,10 +24,10 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// Passes the spawn of a rank here to the machine.
 pub(super) fn ask(turn: &mut Turn<'_>, caller: Caller, wish: &Wish) {
-    let input = order_of(turn.job, caller.0, wish).map(|order| SpawnInput::Asked {
-        caller,
-        errors: order.error_codes(wish.request.commands.iter().map(|command| command.size)),
-        order: order.encode(),
+    let requested = wish.request.commands.iter().map(|command| command.size);
+    let input = order_of(turn.job, caller.0, wish).and_then(|order| {
+        let errors = order.error_codes(requested);
+        Ok(SpawnInput::Asked { caller, errors, order: encoded(&order)? })
     });
     match input {
         Ok(input) => turn.post(Input::Spawn(input)),
@@ -41,11 +41,24 @@ pub(super) fn ask(turn: &mut Turn<'_>, caller: Caller, wish: &Wish) {
 
 /// Passes a user's request for further processes to the machine.
 pub(super) fn grow(turn: &mut Turn<'_>, size: u32) {
-    match SpawnOrder::of_user(&turn.job.spec, &turn.job.order.kvsname, size) {
-        Ok(order) => turn.post(Input::Spawn(SpawnInput::Grow { size, order: order.encode() })),
+    let order = SpawnOrder::of_user(&turn.job.spec, &turn.job.order.kvsname, size);
+    match order.and_then(|order| encoded(&order)) {
+        Ok(order) => turn.post(Input::Spawn(SpawnInput::Grow(order))),
         Err(problem) => {
             turn.send_to_console(JobNews::Notice(Notice::major(format!("growth: {problem}"))));
         }
+    }
+}
+
+/// The bytes of an order.
+///
+/// # Errors
+/// There are too many; a text for people.
+fn encoded(order: &SpawnOrder) -> Result<Bytes, String> {
+    let bytes = order.encode();
+    match bytes.len() {
+        0..=MAX_SPEC => Ok(bytes),
+        length => Err(InvalidOrder::TooLong(length).to_string()),
     }
 }
 

@@ -149,7 +149,6 @@ fn run(cluster: &mut Cluster, faults: &mut Faults) {
     the_code_is_that_of_the_first_failure(cluster);
     every_reported_failure_happened(cluster);
     code_0_means_success(cluster);
-    every_spawner_is_answered_if_the_job_succeeds(cluster);
 }
 
 /// The faults and their times: usually one fault, often two.
@@ -195,14 +194,6 @@ fn spawn(dice: &mut Random, hosts: usize, each: u32) -> Fault {
     let spawner = Rank(u32::try_from(dice.below(size)).unwrap());
     let processes = 1 + u32::try_from(dice.below(4)).unwrap();
     if dice.one_in(8) { Fault::Grow(processes) } else { Fault::Spawn(spawner, processes) }
-}
-
-/// In a job that succeeds, each rank that has spawned lives until its answer.
-fn every_spawner_is_answered_if_the_job_succeeds(cluster: &Cluster) {
-    if cluster.finish == Some(0) && !cluster.console_lost && !cluster.interrupted {
-        let missing = cluster.spawns.iter().find(|(_, answers)| **answers == 0);
-        assert_eq!(missing, None);
-    }
 }
 
 fn every_manager_ends(cluster: &Cluster) {

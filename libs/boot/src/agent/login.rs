@@ -6,23 +6,21 @@ use std::net::IpAddr;
 use mpd_io::rundir::host_name;
 use nix::unistd::{getpid, getsid};
 
+use crate::command::SSH_CONNECTION;
 use crate::wire::HostId;
-
-/// sshd sets this variable: address and port of the client, then those of the server.
-const CONNECTION: &str = "SSH_CONNECTION";
 
 /// Whether this process is the command of an ssh login: it leads its session, and sshd has set
 /// `SSH_CONNECTION`. Then no signal to the client of the login reaches it. A shell that runs its
 /// command on this host is killed with it.
 pub(super) fn is_login() -> bool {
-    getsid(None) == Ok(getpid()) && std::env::var_os(CONNECTION).is_some()
+    getsid(None) == Ok(getpid()) && std::env::var_os(SSH_CONNECTION).is_some()
 }
 
 /// The identity of this host for a login from the network: the run of the kernel, the namespaces of the network and
 /// of the processes, and the name. Containers of one kernel differ in one of them. `None` for every other agent: a
 /// remote shell that only plays hosts starts several daemons of one host on purpose.
 pub(super) fn host_id() -> Option<HostId> {
-    let connection = std::env::var(CONNECTION).ok()?;
+    let connection = std::env::var(SSH_CONNECTION).ok()?;
     if !is_login() || !is_from_network(&connection) {
         return None;
     }

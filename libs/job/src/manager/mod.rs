@@ -21,7 +21,7 @@ mod rank_table;
 mod recorded;
 mod reports;
 mod retire;
-mod spawned;
+mod spawned_worlds;
 pub mod spawns;
 #[cfg(test)]
 mod tests;
@@ -247,9 +247,9 @@ pub enum Input {
     },
     /// The events of the job have a subscriber. For the root.
     ReportEvents,
-    /// A new daemon has come, which has no event of the job.
+    /// A new daemon has come, which has no event of the job and no question about a spawn.
     Registered,
-    /// A world is to be started. For the root.
+    /// An event that concerns spawns.
     Spawn(SpawnInput),
     /// The ranks of other jobs have arrived at the fence of that group, or will not, after [`Output::Assembled`]. For the
     /// root.
@@ -398,14 +398,19 @@ pub enum Output {
     Leave,
 }
 
+/// The decisions for the whole job.
+#[derive(Debug)]
+struct Root {
+    job: Job,
+    spawns: RootSpawns,
+}
+
 /// One manager of a job. The module's documentation describes it.
 #[derive(Debug)]
 pub struct Manager {
     branch: Branch,
     spawns: Spawns,
-    /// At the root.
-    job: Option<Job>,
-    root_spawns: Option<RootSpawns>,
+    root: Option<Root>,
     outputs: VecDeque<Output>,
 }
 
@@ -420,8 +425,10 @@ impl Manager {
         Self {
             branch,
             spawns: Spawns::new(is_root),
-            job: is_root.then(|| Job::new(config)),
-            root_spawns: is_root.then(|| RootSpawns::new(config.spawns.clone(), config.size)),
+            root: is_root.then(|| Root {
+                job: Job::new(config),
+                spawns: RootSpawns::new(config.spawns.clone(), config.size),
+            }),
             outputs: VecDeque::new(),
         }
     }
@@ -463,7 +470,7 @@ impl Manager {
             Input::ReportEvents => self.at_root(|job| job.recorder.report_all()),
             Input::Registered => {
                 self.at_root(|job| job.recorder.repeat());
-                self.at_root_with_spawns(|spawns, job| spawns.registered(job));
+                self.with_spawns(|spawns, job| spawns.registered(job));
             }
             Input::Spawn(input) => self.handle_spawn(now, input),
             Input::Met(first, group) => self.at_root(|job| job.met(first, group)),
@@ -502,42 +509,41 @@ impl Manager {
 
     /// The time at which [`Machine::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let job = self.job.as_ref().and_then(Job::poll_timeout);
-        let at_root = self.root_spawns.as_ref().zip(self.job.as_ref());
-        let spawns = at_root.and_then(|(spawns, job)| spawns.next_deadline(job));
+        let root = self.root.as_ref();
+        let job = root.and_then(|root| root.job.poll_timeout());
+        let spawns = root.and_then(|root| root.spawns.next_deadline(&root.job));
         self.branch.poll_timeout().into_iter().chain(job).chain(spawns).min()
     }
 
     /// The end of a rank, or that it never started. Only the root has it.
     pub fn end_of(&self, rank: Rank) -> RankEnd {
-        self.job.as_ref().map_or(RankEnd::NotStarted, |job| job.end_of(rank))
+        self.job().map_or(RankEnd::NotStarted, |job| job.end_of(rank))
     }
 
     /// The present exit code of `mpirun`. Only the root has it; 0 elsewhere.
     pub fn exit_code(&self) -> u8 {
-        self.job.as_ref().map_or(0, Job::exit_code)
+        self.job().map_or(0, Job::exit_code)
     }
 
     /// The first failure. Only the root has it.
     pub fn failure(&self) -> Option<&Failure> {
-        self.job.as_ref().and_then(Job::failure)
+        self.job().and_then(Job::failure)
     }
 
-    /// Whether a host's manager is unreachable. Only the root has this for all hosts.
-    pub fn is_lost(&self, tree_index: usize) -> bool {
-        self.job.as_ref().is_some_and(|job| job.is_lost(tree_index))
+    fn job(&self) -> Option<&Job> {
+        self.root.as_ref().map(|root| &root.job)
     }
 
     /// Handles an input of the console, which only the root has.
     fn at_root(&mut self, decide: impl FnOnce(&mut Job)) {
-        if let Some(job) = &mut self.job {
-            decide(job);
+        if let Some(root) = &mut self.root {
+            decide(&mut root.job);
         }
     }
 
     /// Handles something that concerns the spawns of the whole job.
-    fn at_root_with_spawns(&mut self, decide: impl FnOnce(&mut RootSpawns, &Job)) {
-        if let (Some(spawns), Some(job)) = (&mut self.root_spawns, &self.job) {
+    fn with_spawns(&mut self, decide: impl FnOnce(&mut RootSpawns, &Job)) {
+        if let Some(Root { job, spawns }) = &mut self.root {
             decide(spawns, job);
         }
     }
@@ -546,29 +552,29 @@ impl Manager {
         match input {
             SpawnInput::Asked { caller, order, errors } => self.spawns.ask(caller, order, errors),
             SpawnInput::Piece(from, payload) => self.spawns.take_piece(from, payload),
-            SpawnInput::Grow { size, order } => {
-                self.at_root_with_spawns(|spawns, _| spawns.grow(size, order));
-            }
+            SpawnInput::Grow(order) => self.with_spawns(|spawns, _| spawns.request(None, order)),
             SpawnInput::Placed(number, placing) => {
-                self.at_root_with_spawns(|spawns, job| spawns.placed(now, job, (number, placing)));
+                self.with_spawns(|spawns, job| spawns.placed(now, job, (number, placing)));
             }
         }
     }
 
-    /// The router: passes outputs of the branch, the job and the spawns to each other, or out, until none has more.
+    /// The router: passes outputs of the branch, the job and the spawns to each other, or out, until none has more. An
+    /// answer to a spawner keeps its place among the outputs of the branch.
     fn settle(&mut self, now: Time) {
         loop {
-            if let Some(output) = self.branch.poll_output() {
+            let of_root = |root: &mut Root| root.spawns.poll_act();
+            if let Some(act) =
+                self.spawns.poll_act().or_else(|| self.root.as_mut().and_then(of_root))
+            {
+                self.route_spawn(act);
+            } else if let Some(output) = self.branch.poll_output() {
                 self.route_branch(now, output);
-            } else if let Some(act) = self.job.as_mut().and_then(Job::poll_act) {
+            } else if let Some(act) = self.root.as_mut().and_then(|root| root.job.poll_act()) {
                 match act {
                     Act::Command(down) => self.branch.command(down),
                     Act::Emit(output) => self.outputs.push_back(output),
                 }
-            } else if let Some(act) = self.spawns.poll_act() {
-                self.route_spawn(act);
-            } else if let Some(act) = self.root_spawns.as_mut().and_then(RootSpawns::poll_act) {
-                self.route_spawn(act);
             } else {
                 return;
             }
@@ -577,8 +583,14 @@ impl Manager {
 
     fn route_branch(&mut self, now: Time, output: BranchOutput) {
         match output {
-            BranchOutput::Report(up) => match &mut self.job {
-                Some(job) => job.receive(now, up),
+            BranchOutput::Report(up) => match &mut self.root {
+                Some(root) => {
+                    // Requests of the run before have arrived.
+                    if up == Up::Restarted {
+                        root.spawns.restart();
+                    }
+                    root.job.receive(now, up);
+                }
                 None => self.outputs.push_back(Output::ToParent(up)),
             },
             BranchOutput::Announce(tree_indices, world, parts) => {
@@ -604,8 +616,9 @@ impl Manager {
         match act {
             SpawnAct::Emit(output) => self.outputs.push_back(Output::Spawn(output)),
             SpawnAct::Request(spawner, order) => {
-                self.at_root_with_spawns(|spawns, _| spawns.request(spawner, order));
+                self.with_spawns(|spawns, _| spawns.request(Some(spawner), order));
             }
+            SpawnAct::Notice(text) => self.branch.send_up(Up::Notice { text }),
             SpawnAct::Refuse(spawner, problem) => {
                 self.at_root(|job| job.refuse_request(spawner, &problem))
             }
@@ -638,10 +651,10 @@ impl Machine for Manager {
     fn handle_timeout(&mut self, now: Time) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         self.branch.handle_timeout(now);
-        if let Some(job) = &mut self.job {
+        if let Some(Root { job, spawns }) = &mut self.root {
             job.handle_timeout(now);
+            spawns.expire(now);
         }
-        self.at_root_with_spawns(|spawns, _| spawns.expire(now));
         self.settle(now);
     }
 
@@ -650,7 +663,7 @@ impl Machine for Manager {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
         self.branch.flush();
         self.at_root(Job::report_events);
-        self.at_root_with_spawns(|spawns, job| {
+        self.with_spawns(|spawns, job| {
             spawns.place_next(now, job);
             spawns.report(now, job);
         });

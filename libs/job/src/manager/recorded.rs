@@ -29,11 +29,11 @@ impl Recorded for Manager {
     }
 
     fn entry(&self, input: &Input) -> Input {
-        match input.clone() {
-            Input::Debug(ranks, line) => Input::Debug(ranks, blank(&line)),
-            Input::FromParent(down) => Input::FromParent(blanked(down)),
-            Input::Spawn(spawn) => Input::Spawn(self.spawns.blanked(&spawn)),
-            input => input,
+        match input {
+            Input::Debug(ranks, line) => Input::Debug(ranks.clone(), blank(line)),
+            Input::FromParent(down) => Input::FromParent(blanked(down.clone())),
+            Input::Spawn(spawn) => Input::Spawn(self.spawns.blanked(spawn)),
+            input => input.clone(),
         }
     }
 

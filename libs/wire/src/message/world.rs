@@ -61,9 +61,7 @@ impl Gathering {
     pub fn take(&mut self, piece: &WorldPiece<'_>) -> Result<Option<Bytes>, TooMuch> {
         self.take_from((), piece)
     }
-}
 
-impl Gathering {
     /// The bytes that the only sender has sent so far.
     pub fn of(&self, rank: Rank) -> &[u8] {
         self.0.get(&((), rank)).map_or(&[], Vec::as_slice)

@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::SpawnInput;
 use mpd_machine::Time;
-use mpd_wire::message::{Class, Down, TreeKind, Up};
+use mpd_wire::message::{Class, Down, TreeKind, Up, WorldPiece};
 
 pub(super) use self::branches::{Branches, Config, LinkEnd, News};
 pub(super) use self::staging::Staging;
@@ -111,6 +111,9 @@ impl Links {
             News::File(bytes) => self.take_piece(turn, &bytes),
             News::Stdin(bytes) => turn.report(ForStdio::StdinPiece(bytes)),
             News::Keys(from, bytes) => turn.report(Event::Keys(from, bytes)),
+            News::World(_, bytes) if WorldPiece::read(&bytes).is_none() => {
+                log::warn!("received a malformed piece of a world");
+            }
             News::World(from, bytes) => {
                 turn.post(Input::Spawn(SpawnInput::Piece(from, bytes)));
             }
@@ -238,7 +241,7 @@ impl Links {
         if has_room(Class::Control) && has_room(Class::Out) {
             self.branches.send_up(message);
         } else {
-            log::warn!("spans of the trace or answers are left out: too much waits for the parent");
+            log::debug!("{message:?} is left out: too much waits for the parent");
         }
     }
 

@@ -17,6 +17,11 @@ pub(crate) struct Flows {
 }
 
 impl Flows {
+    /// The children that have not reported the end of their output, and are not lost.
+    pub(crate) fn undrained(&self) -> impl Iterator<Item = usize> + '_ {
+        self.undrained.iter().copied()
+    }
+
     /// The flows of the children of `tree_index`.
     pub(crate) fn new(host_slices: &HostSlices, tree_index: usize) -> Self {
         let undrained: BTreeSet<usize> = host_slices.children(tree_index).collect();

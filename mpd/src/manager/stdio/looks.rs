@@ -2,7 +2,7 @@
 //!
 //! Each manager looks at the ranks of its own host. Before the root splits equal lines because of ranks of other hosts, it
 //! asks their managers, through the tree. The answers travel behind the output that was read before the look, so the root
-//! has that output when it takes the answer. Nothing is asked in other cases, and no rank waits for an answer.
+//! has that output when it takes the answer. No rank is stopped for that.
 
 use mpd_machine::Time;
 use mpd_wire::message::{Down, Up};
@@ -47,9 +47,16 @@ impl Stdio {
         (sink, stream): (usize, Stream),
         overdue: &[Rank],
     ) {
-        let here = ranks_at(turn.job);
+        if overdue.is_empty() {
+            return;
+        }
+        // A child that is gone answers nothing.
+        let mut elsewhere = RankSet::none();
+        for child in self.flows.undrained() {
+            elsewhere.join(&turn.job.order.host_slices.subtree_ranks(child));
+        }
         let overdue: Vec<Rank> =
-            overdue.iter().copied().filter(|rank| !here.contains(*rank)).collect();
+            overdue.iter().copied().filter(|rank| elsewhere.contains(*rank)).collect();
         let asked = self.outputs.sinks[sink].question(turn.now(), stream, &overdue);
         pass_down(turn, stream, &asked);
     }
@@ -65,7 +72,7 @@ impl Stdio {
         if !ranks.is_within(&job.order.host_slices.subtree_ranks(job.tree_index())) {
             return log::debug!("the parent asks about ranks that do not run here");
         }
-        self.looks.asked[stream.index()].join(&common(ranks, ranks_at(job)));
+        self.looks.asked[stream.index()].join(&ranks.common(ranks_at(job)));
         pass_down(turn, stream, ranks);
     }
 
@@ -161,7 +168,7 @@ fn pass_down(turn: &mut Turn<'_>, stream: Stream, ranks: &RankSet) {
         return;
     }
     for child in job.order.host_slices.children(job.tree_index()) {
-        let ranks = bounded(&common(ranks, &job.order.host_slices.subtree_ranks(child)));
+        let ranks = bounded(&ranks.common(&job.order.host_slices.subtree_ranks(child)));
         if !ranks.is_empty() {
             turn.report(ForLinks::Down(child, Down::LookAt { stream, ranks }));
         }
@@ -172,11 +179,6 @@ fn pass_down(turn: &mut Turn<'_>, stream: Stream, ranks: &RankSet) {
 fn ranks_at(job: &Job) -> &RankSet {
     const NONE: &RankSet = &RankSet::none();
     job.order.host_slices.get(job.tree_index()).map_or(NONE, |host_slice| &host_slice.ranks)
-}
-
-/// The ranks of both sets. The first one has only ranks of the job.
-fn common(ranks: &RankSet, others: &RankSet) -> RankSet {
-    ranks.ranks().filter(|rank| others.contains(*rank)).collect()
 }
 
 fn bounded(ranks: &RankSet) -> RankSet {

@@ -130,8 +130,14 @@ impl Stdio {
             let stream = Stream::BOTH[(source & 1) as usize];
             self.expire_line(turn, Rank(source >> 1), stream);
         }
+        let is_due = |sink: &sink::Sink| sink.deadline().is_some_and(|at| at <= now);
+        if turn.job.is_root() && self.outputs.sinks.busy_ones().any(is_due) {
+            // After a long time without a CPU, lines and answers of other hosts have been read and count first.
+            self.serve_flows(turn);
+            self.pass_answers(turn);
+        }
         for i in self.outputs.sinks.busy() {
-            if self.outputs.sinks[i].deadline().is_some_and(|at| at <= now) {
+            if is_due(&self.outputs.sinks[i]) {
                 self.excuse_starved(turn, i);
                 let trouble = self.outputs.sinks[i].handle_timeout(now);
                 after_write(turn, trouble);

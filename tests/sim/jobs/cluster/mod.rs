@@ -185,9 +185,7 @@ impl Host {
             parts: BTreeMap::new(),
         }
     }
-}
 
-impl Host {
     /// The ranks of a world that run here or will.
     fn ranks_of(&self, first: Rank) -> Vec<Rank> {
         match self.parts.get(&first) {
@@ -356,8 +354,8 @@ impl Cluster {
             Fault::ReaderStops => self.reader_stopped = true,
             Fault::Spawn(spawner, size) => self.spawn(spawner, size),
             Fault::Grow(size) => {
-                let order = spawns::order(size).encode();
-                self.turn(0, Input::Spawn(SpawnInput::Grow { size, order }));
+                let order = self.order(size);
+                self.turn(0, Input::Spawn(SpawnInput::Grow(order)));
             }
         }
     }

@@ -5,17 +5,17 @@ use super::{Cluster, Message};
 use mpd_job::manager::spawns::order::SpawnOrder;
 use mpd_job::manager::spawns::{Caller, SpawnInput, SpawnOutput};
 use mpd_job::manager::{Input, LinkEnd};
-use mpd_wire::job::{Argset, HostSlice, JobSpec, SpawnBlock, SpawnPlacement};
+use mpd_wire::job::{Argset, Bytes, HostSlice, JobSpec, SpawnBlock, SpawnPlacement};
 use mpd_wire::message::Placing;
 use mpd_wire::{Instance, Rank, RankSet};
 use pmi_proto::Ticket;
 
-/// The order of `size` processes of one program.
-pub(super) fn order(size: u32) -> SpawnOrder {
+/// The order of `size` processes of one program with this argument.
+fn order(size: u32, argument: Bytes) -> SpawnOrder {
     let argset = Argset {
         size,
         program: b"./child".into(),
-        args: vec![b"--token".into(), b"secret".into()],
+        args: vec![argument],
         substitute: false,
         environment: 0,
         directory: b"/work".into(),
@@ -44,6 +44,12 @@ pub(super) fn order(size: u32) -> SpawnOrder {
 }
 
 impl Cluster {
+    /// An encoded order. Some have many pieces.
+    pub(super) fn order(&mut self, size: u32) -> Bytes {
+        let length = if self.dice.one_in(4) { 200_000 } else { 6 };
+        order(size, vec![b's'; length]).encode()
+    }
+
     /// A rank of the first world spawns, if it runs. Its program waits for the answer.
     pub(super) fn spawn(&mut self, spawner: Rank, size: u32) {
         let tree_index = self.host_slices.tree_index_of_rank(spawner).expect("a rank of the job");
@@ -56,7 +62,7 @@ impl Cluster {
         process.spawns += 1;
         let caller = (spawner, self.next_ticket(spawner));
         self.spawns.insert(caller, 0);
-        let (order, errors) = (order(size).encode(), vec![0; size as usize]);
+        let (order, errors) = (self.order(size), vec![0; size as usize]);
         self.turn(tree_index, Input::Spawn(SpawnInput::Asked { caller, order, errors }));
     }
 
@@ -84,15 +90,19 @@ impl Cluster {
                     child.from_parent.push_back(Message::Piece(piece));
                 }
             }
-            SpawnOutput::Answer(caller, outcome) => self.take_answer(caller, outcome.is_ok()),
+            SpawnOutput::Answer(caller, outcome) => self.take_answer(caller, outcome.ok()),
             SpawnOutput::Place(number, placement) => self.questions.push((number, *placement)),
             SpawnOutput::Report(_) => {}
         }
     }
 
-    /// A spawner gets its answer, at most once, and for a world that runs.
-    fn take_answer(&mut self, caller: Caller, is_done: bool) {
-        assert!(!is_done || !self.worlds.is_empty());
+    /// A spawner gets its answer, at most once. The world of a success has been started, and has the size that it wants.
+    fn take_answer(&mut self, caller: Caller, spawned: Option<(String, Vec<i32>)>) {
+        if let Some((kvsname, errors)) = spawned {
+            let number: usize = kvsname.trim_start_matches('_').parse().expect("a number");
+            let (first, size) = self.worlds.iter().nth(number - 1).expect("a world");
+            assert!(!self.failed.contains(first) && errors.len() == *size as usize, "{kvsname}");
+        }
         let tree_index = self.host_slices.tree_index_of_rank(caller.0).expect("a rank of the job");
         let process = self.hosts[tree_index].processes.get_mut(&caller.0.0).expect("it has run");
         if process.end.is_some() {

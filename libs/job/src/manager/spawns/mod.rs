@@ -13,12 +13,14 @@
 //!
 //! | module | subject |
 //! |---|---|
+//! | [`hex`] | bytes in a recording |
 //! | [`order`] | the encoded order of a spawn |
 //! | [`root`] | the requests of all ranks, at the root |
 //! | [`queue`] | the order of requests, and the numbers of worlds |
 //! | [`reports`] | the state of the spawns, for listings |
 //! | [`recorded`] | inputs without the environments of programs |
 
+mod hex;
 pub mod order;
 mod queue;
 pub(super) mod recorded;
@@ -69,19 +71,15 @@ pub enum SpawnInput {
         /// The rank and its request.
         caller: Caller,
         /// The encoded [`SpawnOrder`].
+        #[serde(with = "hex")]
         order: Bytes,
         /// The error code of each requested process, for an answer of success.
         errors: Vec<i32>,
     },
-    /// A user requests further processes. For the root.
-    Grow {
-        /// How many.
-        size: u32,
-        /// The encoded [`SpawnOrder`].
-        order: Bytes,
-    },
+    /// A user requests further processes, by an encoded [`SpawnOrder`]. For the root.
+    Grow(#[serde(with = "hex")] Bytes),
     /// A piece of a child's request, or of the parent's order: a [`WorldPiece`].
-    Piece(LinkEnd, Bytes),
+    Piece(LinkEnd, #[serde(with = "hex")] Bytes),
     /// The daemon's answer to the question of that number. For the root.
     Placed(u32, Placing),
 }
@@ -118,6 +116,8 @@ pub(super) enum SpawnAct {
     Emit(SpawnOutput),
     /// A complete request for the root: the spawner, and the encoded order.
     Request(Rank, Bytes),
+    /// A notice for the user.
+    Notice(String),
     /// The root refuses a request, for that reason.
     Refuse(Option<Rank>, String),
     /// The root starts this world.
@@ -230,12 +230,15 @@ impl Spawns {
                 Ok(None) => {}
                 Err(e) => self.acts.push_back(SpawnAct::Refuse(Some(piece.of), e.to_string())),
             },
-            LinkEnd::Parent => {
-                // An order that is too large does not arrive, and its world is not started.
-                if let Ok(Some(bytes)) = self.from_parent.take(&piece) {
-                    self.arrived.insert(piece.of, bytes);
+            LinkEnd::Parent => match self.from_parent.take(&piece) {
+                Ok(Some(bytes)) => drop(self.arrived.insert(piece.of, bytes)),
+                Ok(None) => {}
+                // The world is announced without an order, and so not started.
+                Err(e) => {
+                    let text = format!("the world that begins with rank {}: {e}", piece.of);
+                    self.acts.push_back(SpawnAct::Notice(text));
                 }
-            }
+            },
         }
     }
 

@@ -312,6 +312,7 @@ pub(crate) mod tests {
         let mut spec = spec(&[&["TOKEN=hush"], preput], 1);
         spec.argsets[0].size = size;
         spec.argsets[0].args = vec![b"--password=hush".to_vec()];
+        spec.argsets[0].search = b"/opt/hush/bin".to_vec();
         SpawnOrder {
             spec,
             parent: "kvs".to_owned(),

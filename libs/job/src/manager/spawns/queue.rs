@@ -153,6 +153,7 @@ impl<T> SpawnQueue<T> {
 
     fn pop(&mut self) -> Option<(Option<Rank>, T)> {
         self.changes += 1;
+        self.full = None;
         self.waiting.pop_front()
     }
 
@@ -167,6 +168,13 @@ impl<T> SpawnQueue<T> {
                 self.pop();
             }
         }
+    }
+
+    /// Forgets all requests, since all programs start again.
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+        self.changes += 1;
+        (self.placing, self.full) = (None, None);
     }
 
     /// The host that was used last for a spawned process.
@@ -290,6 +298,24 @@ mod tests {
             Some((Some(Rank(1)), 'a')),
             "the first request comes first"
         );
+    }
+
+    #[test]
+    fn a_queue_without_requests_waits_for_nothing() {
+        let mut queue = SpawnQueue::new(4);
+        let now = Time::ZERO;
+        let ask = |queue: &mut SpawnQueue<char>| {
+            assert!(queue.push(Some(Rank(1)), 'a') && queue.begin_next(now, true, 0));
+            queue.placing().map(|(number, _)| number).unwrap()
+        };
+        let number = ask(&mut queue);
+        queue.found_full(now, number);
+        queue.retain(|_| false);
+        assert_eq!((queue.waiting().len(), queue.deadline(true)), (0, None));
+        let number = ask(&mut queue);
+        queue.clear();
+        assert_eq!((queue.waiting().len(), queue.deadline(true)), (0, None));
+        assert_eq!(queue.answered(number, true), None, "an answer to an earlier run");
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Inputs about spawns in a recording. They have the names of variables and the numbers of arguments, but no values. The
-//! machine decides by them as by the others.
+//! Inputs about spawns in a recording. They have the names of programs and variables, and the numbers of arguments, but no
+//! values. The machine decides by them as by the others, except that pieces which exceed the bound of all pieces are not
+//! refused in a replay.
 
 use mpd_wire::job::Bytes;
 use mpd_wire::message::WorldPiece;
@@ -16,9 +17,7 @@ impl Spawns {
             SpawnInput::Asked { caller, order, errors } => {
                 SpawnInput::Asked { caller: *caller, order: blanked(order), errors: errors.clone() }
             }
-            SpawnInput::Grow { size, order } => {
-                SpawnInput::Grow { size: *size, order: blanked(order) }
-            }
+            SpawnInput::Grow(order) => SpawnInput::Grow(blanked(order)),
             SpawnInput::Piece(from, payload) => {
                 SpawnInput::Piece(*from, self.piece(*from, payload))
             }
@@ -38,16 +37,18 @@ impl Spawns {
     }
 }
 
-/// An order whose variables, arguments and initial values have other texts of the same lengths. An order that cannot be
-/// read is empty, which cannot be read either.
+/// An order whose variables, arguments, directories and initial values have other texts of the same lengths. An order that
+/// cannot be read is as many zeros, which cannot be read either.
 fn blanked(order: &[u8]) -> Bytes {
-    let Ok(mut order) = SpawnOrder::decode(order) else { return Vec::new() };
+    let Ok(mut order) = SpawnOrder::decode(order) else { return vec![0; order.len()] };
     for variable in order.spec.environments.iter_mut().flatten() {
         let value = variable.iter().position(|&byte| byte == b'=').map_or(0, |at| at + 1);
         variable[value..].fill(b'x');
     }
-    for argument in order.spec.argsets.iter_mut().flat_map(|argset| &mut argset.args) {
-        argument.fill(b'x');
+    for argset in &mut order.spec.argsets {
+        argset.args.iter_mut().for_each(|argument| argument.fill(b'x'));
+        argset.directory.fill(b'x');
+        argset.search.fill(b'x');
     }
     order.encode()
 }

@@ -58,28 +58,22 @@ impl RootSpawns {
         }
     }
 
-    /// Takes the request of a rank.
-    pub(in crate::manager) fn request(&mut self, spawner: Rank, order: Bytes) {
-        match SpawnOrder::decode(&order) {
-            Ok(decoded) => {
-                let (size, is_awaited) = (decoded.spec.size(), decoded.is_of_mpi());
-                let request = Request { size, is_awaited, order: order.into() };
-                self.enqueue(Some(spawner), request);
-            }
-            Err(e) => self.refuse(Some(spawner), &e.to_string()),
-        }
-    }
-
-    /// A user requests further processes. They are a world without a parent.
-    pub(in crate::manager) fn grow(&mut self, size: u32, order: Bytes) {
-        self.enqueue(None, Request { order: order.into(), size, is_awaited: false });
-    }
-
-    fn enqueue(&mut self, spawner: Option<Rank>, request: Request) {
-        if !self.queue.push(spawner, request) {
+    /// Takes the request of a rank or of a user. What a user requests is a world without a parent.
+    pub(in crate::manager) fn request(&mut self, spawner: Option<Rank>, order: Bytes) {
+        let decoded = match SpawnOrder::decode(&order) {
+            Ok(decoded) => decoded,
+            Err(e) => return self.refuse(spawner, &e.to_string()),
+        };
+        let (size, is_awaited) = (decoded.spec.size(), decoded.is_of_mpi());
+        if !self.queue.push(spawner, Request { size, is_awaited, order: order.into() }) {
             let problem = format!("{MAX_WAITING} spawns of this job are waiting already");
             self.refuse(spawner, &problem);
         }
+    }
+
+    /// Forgets all requests, since all programs start again.
+    pub(in crate::manager) fn restart(&mut self) {
+        self.queue.clear();
     }
 
     /// At the end of a turn: asks the daemon where to place the first request, unless one is being placed. It waits
@@ -138,25 +132,21 @@ impl RootSpawns {
     /// Handles the placement from the daemon.
     pub(in crate::manager) fn placed(&mut self, now: Time, job: &Job, answer: (u32, Placing)) {
         let (number, outcome) = answer;
-        if outcome == Placing::Full {
-            return self.queue.found_full(now, number);
-        }
+        let placed = match outcome {
+            Placing::Full => return self.queue.found_full(now, number),
+            Placing::Done { host_slices, last } => Ok((host_slices, last)),
+            Placing::Failed(problem) => Err(problem),
+        };
         let Some((spawner, request)) = self.queue.answered(number, job.takes_worlds()) else {
             return;
         };
-        match outcome {
-            Placing::Done { host_slices, last } => {
-                let asked = (spawner, request.size, request.is_awaited);
-                let placed = (host_slices, last);
-                match self.queue.plan(asked, &self.settings.kvsname, &job.host_slices, placed) {
-                    Ok(plan) => {
-                        self.acts.push_back(SpawnAct::Start(plan, request.order.into()));
-                    }
-                    Err(problem) => self.refuse(spawner, &problem),
-                }
-            }
-            Placing::Failed(problem) => self.refuse(spawner, &problem),
-            Placing::Full => {}
+        let plan = placed.and_then(|placed| {
+            let asked = (spawner, request.size, request.is_awaited);
+            self.queue.plan(asked, &self.settings.kvsname, &job.host_slices, placed)
+        });
+        match plan {
+            Ok(plan) => self.acts.push_back(SpawnAct::Start(plan, request.order.into())),
+            Err(problem) => self.refuse(spawner, &problem),
         }
     }
 

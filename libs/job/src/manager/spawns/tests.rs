@@ -88,11 +88,11 @@ fn a_recorded_order_has_no_values_and_the_same_meaning() {
         order: small_order(2, true).encode(),
         errors: vec![0],
     };
-    let grow = SpawnInput::Grow { size: 2, order: small_order(2, true).encode() };
+    let grow = SpawnInput::Grow(small_order(2, true).encode());
     let piece = SpawnInput::Piece(LinkEnd::Child(1), payloads[0].clone());
     for input in [asked, grow, piece] {
         let order = match spawns.blanked(&input) {
-            SpawnInput::Asked { order, .. } | SpawnInput::Grow { order, .. } => order,
+            SpawnInput::Asked { order, .. } | SpawnInput::Grow(order) => order,
             SpawnInput::Piece(_, payload) => payload[5..].to_vec(),
             SpawnInput::Placed(..) => unreachable!(),
         };
@@ -101,6 +101,8 @@ fn a_recorded_order_has_no_values_and_the_same_meaning() {
         assert_eq!(order.len(), small_order(2, true).encode().len());
         assert!(decoded.is_of_mpi() && decoded.spec.size() == 2);
     }
+    let unreadable = SpawnInput::Grow(b"hush".to_vec());
+    assert_eq!(spawns.blanked(&unreadable), SpawnInput::Grow(vec![0; 4]));
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn any_other_end_of_a_retired_rank_is_a_failure_and_so_is_sigterm_for_another_ra
 fn a_retired_rank_is_not_retired_twice_and_one_rank_remains() {
     let mut story = Story::of(4);
     assert_eq!(story.send(Input::Retire(1)), [retired("3")]);
-    assert_eq!(story.manager.machine().job.as_ref().unwrap().running(), 3);
+    assert_eq!(story.manager.machine().job().unwrap().running(), 3);
     assert!(refused(&story.send(Input::Retire(3))).contains("mpdkilljob ends the job"));
     assert!(refused(&story.send(Input::Retire(9))).contains("only 3 ranks of the job run"));
     assert_eq!(story.send(Input::Retire(2)), [retired("1-2")]);

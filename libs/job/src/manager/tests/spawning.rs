@@ -17,7 +17,7 @@ impl Story {
                 let caller = (spawner, Ticket::FIRST);
                 SpawnInput::Asked { caller, order, errors: vec![0; size as usize] }
             }
-            None => SpawnInput::Grow { size, order },
+            None => SpawnInput::Grow(order),
         };
         assert_eq!(self.send(Input::Spawn(input)), []);
         self.end_turn()
@@ -133,6 +133,19 @@ fn the_next_daemon_is_asked_again_and_a_spawn_without_an_answer_is_refused() {
     let outputs = story.after(until - story.now);
     let text = "spawn by rank 0: the daemon here does not answer".to_owned();
     assert_eq!(outputs, [Output::ReportNotice(text), refused(0)]);
+}
+
+#[test]
+fn a_restart_forgets_the_spawns_of_the_run_before() {
+    let config = Config { debugged: true, ..config(&host_slices(1, 2), 2) };
+    let mut story = Story::running(&config);
+    let number = question(&story.request(&spawn_plan(1, 2, 1, 0)));
+    assert_eq!(story.send(Input::Restart), [Output::Restart]);
+    assert_eq!(story.send(Input::Restarted), [Output::ReportRestarted]);
+    assert_eq!(story.placed(number, &spawn_plan(1, 2, 1, 0)), []);
+    assert_eq!(story.manager.machine().poll_timeout(), None);
+    let next = question(&story.request(&spawn_plan(1, 2, 1, 0)));
+    assert_eq!(story.placed(next, &spawn_plan(1, 2, 1, 0)), [prepared(&spawn_plan(1, 2, 1, 0))]);
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn a_rank_is_signaled_only_for_a_peer_of_its_world() {
 }
 
 fn rank_table(story: &Story) -> &RankTable {
-    &story.manager.machine().job.as_ref().unwrap().rank_table
+    &story.manager.machine().job().unwrap().rank_table
 }
 
 /// The blocked ranks, and whether every world has one, if these ranks wait for a spawn.

@@ -219,12 +219,17 @@ fn news(end: LinkEnd, received: joblink::JobLinkMessage) -> Option<News> {
     })
 }
 
-/// How an open link ended, in a form that can follow "host h3 is lost: ".
-/// Whether a connection ended in the way in which a dead process ends it.
-const fn is_end(error: &LinkError) -> bool {
-    matches!(error, LinkError::Channel(ChannelError::Truncated) | LinkError::Broken(_))
+/// Whether a connection ended in the way in which a dead process ends it. A dead host ends it in other ways.
+fn is_end(error: &LinkError) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+    match error {
+        LinkError::Channel(error) => *error == ChannelError::Truncated,
+        LinkError::Broken(error) => matches!(error.kind(), BrokenPipe | ConnectionReset),
+        LinkError::Connect(_) | LinkError::Handshake(_) | LinkError::Bye => false,
+    }
 }
 
+/// How an open link ended, in a form that can follow "host h3 is lost: ".
 fn describe_end(error: &LinkError) -> String {
     match error {
         LinkError::Channel(ChannelError::Truncated) => "the connection to it was closed".to_owned(),
