@@ -6,6 +6,7 @@ mod spawns;
 mod worlds;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use mpd_job::manager::spawns::{Caller, SpawnInput, SpawnSettings};
 use mpd_job::manager::{Config, Input, LinkEnd, Manager};
@@ -20,6 +21,9 @@ use mpd_tests::random::Random;
 
 use super::{SIGKILL, host_slices, name};
 use crate::recordings::{Memory, recorded};
+
+/// How long a rank computes if nothing else happens.
+const COMPUTING: Duration = Duration::from_secs(2);
 
 /// A task of a process that is not done yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +93,8 @@ pub(crate) struct Process {
     pub(crate) fences: u32,
     /// The number of spawns whose answers it awaits.
     pub(crate) spawns: u32,
+    /// It computes until time passes.
+    pub(crate) computes: bool,
     /// The signal that will kill it.
     doomed: Option<u8>,
     pub(crate) end: Option<RankEnd>,
@@ -396,11 +402,12 @@ impl Cluster {
         }
     }
 
-    /// Advances the time to the next deadline. False if there is none.
+    /// Advances the time to the next deadline, or as long as ranks compute. False if there is neither.
     pub(crate) fn pass_time(&mut self) -> bool {
         let alive = self.hosts.iter().filter(|host| host.alive);
-        let Some(next) = alive.filter_map(|host| host.manager.machine().poll_timeout()).min()
-        else {
+        let next = alive.filter_map(|host| host.manager.machine().poll_timeout()).min();
+        let computes = self.wake();
+        let Some(next) = next.or_else(|| computes.then(|| self.now + COMPUTING)) else {
             return false;
         };
         self.now = self.now.max(next);
@@ -415,6 +422,13 @@ impl Cluster {
             }
         }
         true
+    }
+
+    /// Ranks that compute continue. Whether there were some.
+    fn wake(&mut self) -> bool {
+        let living = self.hosts.iter_mut().filter(|host| host.alive);
+        let processes = living.flat_map(|host| host.processes.values_mut());
+        processes.fold(false, |any, process| any | std::mem::take(&mut process.computes))
     }
 
     /// Performs a user action that lets the job continue. False if no action is possible.
@@ -602,8 +616,15 @@ impl Cluster {
             self.done(tree_index, Task::Spawn, Input::StartFailed(Failure::Suite { problem }));
         } else if let Some(&rank) = host.ranks.get(spawned) {
             let pmi = if uses_pmi { Pmi::Unused } else { Pmi::Finalized };
-            let process =
-                Process { pmi, inside: false, fences, spawns: 0, doomed: None, end: None };
+            let process = Process {
+                pmi,
+                inside: false,
+                fences,
+                spawns: 0,
+                computes: false,
+                doomed: None,
+                end: None,
+            };
             host.processes.insert(rank, process);
         } else {
             let pids = host.ranks.iter().map(|&rank| (Rank(rank), 100 + rank)).collect();
@@ -637,7 +658,9 @@ impl Cluster {
         };
         let process = host.processes.get_mut(&rank).unwrap();
         let rank = Rank(rank);
-        if let Some(signal) = process.doomed {
+        if process.doomed.is_none() && self.dice.one_in(12) {
+            process.computes = true;
+        } else if let Some(signal) = process.doomed {
             self.end(tree_index, rank, RankEnd::Signaled { signal, core: false });
         } else if process.pmi == Pmi::Unused {
             process.pmi = Pmi::Initialized;
@@ -712,6 +735,7 @@ impl Cluster {
 impl Process {
     /// Whether it can perform a step, unless it is stopped.
     fn can_step(&self) -> bool {
-        self.end.is_none() && (self.doomed.is_some() || !self.inside && self.spawns == 0)
+        self.end.is_none()
+            && (self.doomed.is_some() || !(self.inside || self.computes || self.spawns > 0))
     }
 }

@@ -37,9 +37,11 @@ impl Cluster {
         released.for_each(|(_, process)| process.inside = false);
     }
 
-    /// A spawn without an answer of a daemon is refused only if no daemon has answered in time.
+    /// A spawn without an answer of a daemon is refused only if no daemon has answered in time. An answer is for its own
+    /// question, so it places all processes.
     fn check_notice(&self, text: &str) {
         assert!(self.unanswered || !text.contains("does not answer"), "{text}");
+        assert!(!text.contains("has not placed all"), "{text}");
     }
 
     fn finish(&mut self, tree_index: usize) {

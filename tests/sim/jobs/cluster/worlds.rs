@@ -94,8 +94,15 @@ impl Cluster {
             let pmi = if fences > 0 { Pmi::Unused } else { Pmi::Finalized };
             let ranks: Vec<Rank> = host.parts[&first].ranks().collect();
             for rank in &ranks {
-                let process =
-                    Process { pmi, inside: false, fences, spawns: 0, doomed: None, end: None };
+                let process = Process {
+                    pmi,
+                    inside: false,
+                    fences,
+                    spawns: 0,
+                    computes: false,
+                    doomed: None,
+                    end: None,
+                };
                 host.processes.insert(rank.0, process);
             }
             let pids = ranks.into_iter().map(|rank| (rank, 100 + rank.0)).collect();
