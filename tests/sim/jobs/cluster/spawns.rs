@@ -5,7 +5,7 @@ use super::{Cluster, Message};
 use mpd_job::manager::spawns::order::SpawnOrder;
 use mpd_job::manager::spawns::{Caller, SpawnInput, SpawnOutput};
 use mpd_job::manager::{Input, LinkEnd};
-use mpd_wire::job::{Argset, Bytes, HostSlice, JobSpec, SpawnBlock, SpawnPlacement};
+use mpd_wire::job::{Argset, Bytes, HostSlice, JobSpec, RankEnd, SpawnBlock, SpawnPlacement};
 use mpd_wire::message::Placing;
 use mpd_wire::{Instance, Rank, RankSet};
 use pmi_proto::Ticket;
@@ -142,12 +142,25 @@ impl Cluster {
                 self.unanswered = true;
                 return true;
             }
-            2 | 3 => Placing::Full,
+            2 | 3 => {
+                self.end_a_spawner();
+                Placing::Full
+            }
             4 => Placing::Failed("no host takes it".to_owned()),
             _ => self.place(&placement),
         };
         self.post(0, Input::Spawn(SpawnInput::Placed(number, placing)));
         true
+    }
+
+    /// Sometimes, a rank that waits for an answer ends.
+    fn end_a_spawner(&mut self) {
+        let waiting = self.spawns.iter().find(|(_, answers)| **answers == 0);
+        if let Some((&(spawner, _), _)) = waiting.filter(|_| self.dice.one_in(4)) {
+            let tree_index =
+                self.host_slices.tree_index_of_rank(spawner).expect("a rank of the job");
+            self.end(tree_index, spawner, RankEnd::Exited(0));
+        }
     }
 
     /// Some hosts that the job has not lost, and some that join it.
