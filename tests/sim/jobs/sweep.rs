@@ -297,7 +297,7 @@ fn code_0_means_success(cluster: &Cluster) {
 /// Whether a rank belongs to a world that could be started.
 fn is_wanted(cluster: &Cluster, rank: u32) -> bool {
     let world = cluster.worlds.range(..=Rank(rank)).next_back();
-    let world = world.filter(|(first, size)| rank - first.0 < **size);
+    let world = world.filter(|(_, world)| world.contains(Rank(rank)));
     world.is_none_or(|(first, _)| !cluster.failed.contains(first))
 }
 

@@ -12,7 +12,7 @@ use mpd_job::manager::spawns::{Caller, SpawnInput, SpawnSettings};
 use mpd_job::manager::{Config, Input, LinkEnd, Manager};
 use mpd_machine::{Pump, Time};
 use mpd_wire::job::{
-    AbortScope, Bytes, Failure, HostSlices, ManagerEnd, OnFailure, RankEnd, SpawnPlacement,
+    AbortScope, Bytes, Failure, HostSlices, ManagerEnd, OnFailure, RankEnd, SpawnPlacement, World,
 };
 use mpd_wire::message::{Down, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
@@ -141,8 +141,8 @@ pub(crate) struct Cluster {
     pub(crate) console_lost: bool,
     /// The user requested the end.
     pub(crate) interrupted: bool,
-    /// Spawned worlds with their sizes.
-    pub(crate) worlds: BTreeMap<Rank, u32>,
+    /// Spawned worlds by their first ranks.
+    pub(crate) worlds: BTreeMap<Rank, World>,
     /// The spawns of ranks, and how often each was answered.
     pub(crate) spawns: BTreeMap<Caller, u32>,
     /// Questions to the daemon of the root.

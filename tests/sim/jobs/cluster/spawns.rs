@@ -99,9 +99,13 @@ impl Cluster {
     /// A spawner gets its answer, at most once. The world of a success has been started, and has the size that it wants.
     fn take_answer(&mut self, caller: Caller, spawned: Option<(String, Vec<i32>)>) {
         if let Some((kvsname, errors)) = spawned {
-            let number: usize = kvsname.trim_start_matches('_').parse().expect("a number");
-            let (first, size) = self.worlds.iter().nth(number - 1).expect("a world");
-            assert!(!self.failed.contains(first) && errors.len() == *size as usize, "{kvsname}");
+            let number: u32 = kvsname.trim_start_matches('_').parse().expect("a number");
+            let world = self.worlds.values().find(|world| world.number == number);
+            let world = world.expect("a world that was started");
+            assert_eq!(errors.len(), world.size as usize);
+            // A lost host counts as having answered, and ends the job.
+            let is_lost = (0..self.hosts.len()).any(|tree_index| self.is_out_of_reach(tree_index));
+            assert!(is_lost || !self.failed.contains(&world.first), "{kvsname}");
         }
         let tree_index = self.host_slices.tree_index_of_rank(caller.0).expect("a rank of the job");
         let process = self.hosts[tree_index].processes.get_mut(&caller.0.0).expect("it has run");
@@ -142,11 +146,11 @@ impl Cluster {
                 self.unanswered = true;
                 return true;
             }
-            2 | 3 => {
+            2..=5 => {
                 self.end_a_spawner();
                 Placing::Full
             }
-            4 => Placing::Failed("no host takes it".to_owned()),
+            6 => Placing::Failed("no host takes it".to_owned()),
             _ => self.place(&placement),
         };
         self.post(0, Input::Spawn(SpawnInput::Placed(number, placing)));
@@ -156,10 +160,11 @@ impl Cluster {
     /// Sometimes, a rank that waits for an answer ends.
     fn end_a_spawner(&mut self) {
         let waiting = self.spawns.iter().find(|(_, answers)| **answers == 0);
-        if let Some((&(spawner, _), _)) = waiting.filter(|_| self.dice.one_in(4)) {
+        if let Some((&(spawner, _), _)) = waiting.filter(|_| self.dice.one_in(2)) {
             let tree_index =
                 self.host_slices.tree_index_of_rank(spawner).expect("a rank of the job");
             self.end(tree_index, spawner, RankEnd::Exited(0));
+            self.end_turn(tree_index);
         }
     }
 

@@ -68,7 +68,7 @@ impl Cluster {
 
     /// The root has numbered a world. Its start may fail somewhere.
     fn begin_world(&mut self, world: World, parts: &Parts) {
-        assert_eq!(self.worlds.insert(world.first, world.size), None, "numbers are not used twice");
+        assert_eq!(self.worlds.insert(world.first, world), None, "numbers are not used twice");
         let fault = match self.dice.below(8) {
             0 => WorldFault::Preparing,
             1 => WorldFault::Beginning,
