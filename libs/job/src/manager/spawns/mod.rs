@@ -9,16 +9,16 @@
 //! Answer <------ Down::Spawned -------+
 //! ```
 //!
-//! The [`crate::manager::job`] decides whether and when a placed world is started, and how its spawner is answered.
+//! The job (`job.rs`) decides whether and when a placed world is started, and how its spawner is answered.
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`hex`] | bytes in a recording |
+//! | `hex` | bytes in a recording |
 //! | [`order`] | the encoded order of a spawn |
-//! | [`root`] | the requests of all ranks, at the root |
-//! | [`queue`] | the order of requests, and the numbers of worlds |
-//! | [`reports`] | the state of the spawns, for listings |
-//! | [`recorded`] | inputs without the environments of programs |
+//! | `root` | the requests of all ranks, at the root |
+//! | `queue` | the order of requests, and the numbers of worlds |
+//! | `reports` | the state of the spawns, for listings |
+//! | `recorded` | inputs without the environments of programs |
 
 mod hex;
 pub mod order;
