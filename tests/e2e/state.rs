@@ -29,8 +29,8 @@ fn a_daemon_and_the_managers_of_a_job_print_their_states_without_secrets() {
     };
     has(&state(&ring, 1, &[]), &["Ring {", "phase: Member", "\"d4\""]);
     let root = has(&state(&ring, 1, &["1"]), &["Manager {", "phase: Running", "tree_index: 0"]);
-    assert!(root.contains("job: Some("), "{root}");
-    let below = has(&state(&ring, 2, &["1@d1"]), &["Manager {", "tree_index: 1", "job: None"]);
+    assert!(root.contains("root: Some("), "{root}");
+    let below = has(&state(&ring, 2, &["1@d1"]), &["Manager {", "tree_index: 1", "root: None"]);
     assert_ne!(root, below);
     has(&state(&ring, 2, &["long"]), &["tree_index: 1"]);
     state(&ring, 3, &["1@d1"]).code(1).says(&["no job 1@d1 on this host"]);

@@ -1,6 +1,8 @@
 //! The description of a spawned world. It travels up with the spawner's request, and down to the
 //! managers that start the world. It is bytes and may be long, so it travels in pieces.
 
+use std::fmt;
+
 use crate::Rank;
 use crate::job::{Bytes, MAX_SPEC};
 
@@ -43,9 +45,15 @@ impl<'a> WorldPiece<'a> {
     }
 }
 
-/// Collects pieces until they are complete. `S` is the sender: pieces of two senders never mix.
-#[derive(Debug)]
+/// Collects pieces until they are complete. `S` is the sender: pieces of two senders never mix. Its text for people has
+/// only the number of bytes: they may be environments.
 pub struct Gathering<S = ()>(std::collections::BTreeMap<(S, Rank), Bytes>);
+
+impl<S: fmt::Debug> fmt::Debug for Gathering<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(key, bytes)| (key, bytes.len()))).finish()
+    }
+}
 
 impl<S> Default for Gathering<S> {
     fn default() -> Self {

@@ -30,6 +30,7 @@ mod root;
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 use mpd_wire::Rank;
 use mpd_wire::job::{Bytes, HostChoice, Parts, SpawnOutcome, SpawnPlacement, SpawnPolicy, World};
@@ -124,11 +125,20 @@ pub(super) enum SpawnAct {
     Start(WorldPlan, Bytes),
 }
 
+/// The bytes of an order that waits. Their text for people is their number: they have environments.
+struct Waiting(Box<[u8]>);
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
 /// A request of a rank.
 #[derive(Debug)]
 struct Asked {
     caller: Caller,
-    order: Bytes,
+    order: Waiting,
     errors: Vec<i32>,
 }
 
@@ -145,7 +155,7 @@ pub(super) struct Spawns {
     /// Incomplete orders of the parent.
     from_parent: Gathering,
     /// Complete orders of worlds that are not announced yet.
-    arrived: BTreeMap<Rank, Bytes>,
+    arrived: BTreeMap<Rank, Waiting>,
     acts: VecDeque<SpawnAct>,
 }
 
@@ -177,6 +187,7 @@ impl Spawns {
         let (rank, ticket) = caller;
         if self.asked.contains_key(&rank) {
             // Bounded by the number of open requests of a session.
+            let order = Waiting(order.into());
             return self.waiting.push_back(Asked { caller, order, errors });
         }
         self.asked.insert(rank, (ticket, errors));
@@ -200,7 +211,7 @@ impl Spawns {
         self.emit(SpawnOutput::Answer((rank, ticket), spawned));
         let next = self.waiting.iter().position(|asked| asked.caller.0 == rank);
         if let Some(Asked { caller, order, errors }) = next.and_then(|at| self.waiting.remove(at)) {
-            self.ask(caller, order, errors);
+            self.ask(caller, order.0.into(), errors);
         }
     }
 
@@ -231,7 +242,9 @@ impl Spawns {
                 Err(e) => self.acts.push_back(SpawnAct::Refuse(Some(piece.of), e.to_string())),
             },
             LinkEnd::Parent => match self.from_parent.take(&piece) {
-                Ok(Some(bytes)) => drop(self.arrived.insert(piece.of, bytes)),
+                Ok(Some(bytes)) => {
+                    self.arrived.insert(piece.of, Waiting(bytes.into()));
+                }
                 Ok(None) => {}
                 // The world is announced without an order, and so not started.
                 Err(e) => {
@@ -245,12 +258,12 @@ impl Spawns {
     /// At the root: the order of a world that is about to be started. A world that was refused was never announced.
     pub(super) fn begin(&mut self, first: Rank, order: Bytes) {
         self.arrived.clear();
-        self.arrived.insert(first, order);
+        self.arrived.insert(first, Waiting(order.into()));
     }
 
     /// The pieces of a world's order for the children at these tree indices, which get its announcement next.
     pub(super) fn announce(&self, tree_indices: &[usize], world: World) -> Vec<SpawnOutput> {
-        let known = self.arrived.get(&world.first).map_or(&[][..], Vec::as_slice);
+        let known = self.arrived.get(&world.first).map_or(&[][..], |order| &order.0);
         let piece = |piece: Bytes| {
             let to_child = move |&child| SpawnOutput::Piece(LinkEnd::Child(child), piece.clone());
             tree_indices.iter().map(to_child)
@@ -261,7 +274,7 @@ impl Spawns {
     /// A world that is to be started in this subtree, with its programs.
     pub(super) fn prepare(&mut self, world: World, parts: Parts) -> Announced {
         let arrived = self.arrived.remove(&world.first);
-        let order = arrived.and_then(|bytes| SpawnOrder::decode(&bytes).ok());
+        let order = arrived.and_then(|order| SpawnOrder::decode(&order.0).ok());
         let order = order.filter(|order| order.spec.size() == world.size);
         Announced { world, parts, order }
     }

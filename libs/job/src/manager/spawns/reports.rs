@@ -63,7 +63,7 @@ fn state_of(job: &Job, queue: &SpawnQueue<Request>) -> SpawnState {
     let blocked = job.rank_table.blocked(queue.waiting().filter_map(|(spawner, _)| spawner)).ranks;
     let ready = queue.waiting().take(MAX_READY).map(|(spawner, request)| {
         // It was checked when it came.
-        let order = SpawnOrder::decode(&request.order).ok();
+        let order = SpawnOrder::decode(&request.order.0).ok();
         let argset = order.as_ref().and_then(|order| order.spec.argsets.first());
         let program = argset.map(|argset| String::from_utf8_lossy(&argset.program));
         let program = program.unwrap_or_default().chars().take(MAX_PROGRAM).collect();

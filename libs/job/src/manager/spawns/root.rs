@@ -10,14 +10,14 @@ use mpd_wire::message::Placing;
 use super::order::SpawnOrder;
 use super::queue::{MAX_WAITING, SpawnQueue};
 use super::reports::Reports;
-use super::{SpawnAct, SpawnOutput, SpawnSettings};
+use super::{SpawnAct, SpawnOutput, SpawnSettings, Waiting};
 use crate::manager::job::Job;
 
 /// A spawn that waits.
 #[derive(Debug)]
 pub(super) struct Request {
     /// The encoded order, which is small.
-    pub(super) order: Box<[u8]>,
+    pub(super) order: Waiting,
     /// The number of processes.
     pub(super) size: u32,
     /// Whether the spawner waits until the processes have initialised MPI.
@@ -65,7 +65,7 @@ impl RootSpawns {
             Err(e) => return self.refuse(spawner, &e.to_string()),
         };
         let (size, is_awaited) = (decoded.spec.size(), decoded.is_of_mpi());
-        if !self.queue.push(spawner, Request { size, is_awaited, order: order.into() }) {
+        if !self.queue.push(spawner, Request { size, is_awaited, order: Waiting(order.into()) }) {
             let problem = format!("{MAX_WAITING} spawns of this job are waiting already");
             self.refuse(spawner, &problem);
         }
@@ -102,7 +102,7 @@ impl RootSpawns {
     fn ask_for_placement(&mut self, job: &Job) {
         let Some((request, first)) = self.queue.placing() else { return };
         // It was checked when it came.
-        let Ok(first) = SpawnOrder::decode(&first.order) else { return };
+        let Ok(first) = SpawnOrder::decode(&first.order.0) else { return };
         let member = |tree_index: usize| {
             job.host_slices.get(tree_index).map(|host_slice| host_slice.member.clone())
         };
@@ -145,7 +145,7 @@ impl RootSpawns {
             self.queue.plan(asked, &self.settings.kvsname, &job.host_slices, placed)
         });
         match plan {
-            Ok(plan) => self.acts.push_back(SpawnAct::Start(plan, request.order.into())),
+            Ok(plan) => self.acts.push_back(SpawnAct::Start(plan, request.order.0.into())),
             Err(problem) => self.refuse(spawner, &problem),
         }
     }

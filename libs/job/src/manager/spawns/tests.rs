@@ -48,6 +48,22 @@ fn a_request_goes_to_the_parent_in_pieces_and_further_threads_wait_for_its_answe
 }
 
 #[test]
+fn the_text_of_waiting_orders_has_their_lengths_only() {
+    let mut spawns = Spawns::new(false);
+    for ticket in [FIRST, FIRST.next()] {
+        spawns.ask((Rank(3), ticket), vec![199; 200_000], Vec::new());
+    }
+    outputs(&mut spawns);
+    let order = vec![199; 60_000];
+    let payloads: Vec<Bytes> = pieces(Rank(9), &order).collect();
+    spawns.take_piece(LinkEnd::Parent, payloads[0].clone());
+    pieces(Rank(8), &order).for_each(|piece| spawns.take_piece(LinkEnd::Parent, piece));
+    let text = format!("{spawns:?}");
+    assert!(text.contains("200000 bytes") && text.contains("60000 bytes"), "{text}");
+    assert!(!text.contains("199"), "{text}");
+}
+
+#[test]
 fn a_rank_that_has_ended_gets_no_answer() {
     let mut spawns = Spawns::new(false);
     for ticket in [FIRST, FIRST.next()] {
@@ -126,10 +142,11 @@ fn a_hundred_thousand_queued_spawns_of_an_mpi_program_take_less_than_a_hundred_m
     let mut queue = SpawnQueue::new(1);
     let mut bytes = 0;
     for rank in 0..100_000 {
-        let request = Request { order: order.encode().into(), size: 1, is_awaited: true };
-        bytes += request.order.len() + 2 * size_of::<(Option<Rank>, Request)>();
+        let order = Waiting(order.encode().into());
+        let request = Request { order, size: 1, is_awaited: true };
+        bytes += request.order.0.len() + 2 * size_of::<(Option<Rank>, Request)>();
         assert!(queue.push(Some(Rank(rank)), request));
     }
     assert!(bytes < 100_000 * 1024, "a request takes {} bytes", bytes / 100_000);
-    assert!(SpawnOrder::decode(&queue.waiting().next().unwrap().1.order).is_ok());
+    assert!(SpawnOrder::decode(&queue.waiting().next().unwrap().1.order.0).is_ok());
 }
