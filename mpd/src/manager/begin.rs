@@ -185,13 +185,10 @@ fn pump_of(spec: &JobSpec, order: &StartJob, now: Time) -> (Pump<Manager>, Optio
         limit: spec.timeout,
         debugged: spec.debug.is_some(),
         elastic: spec.elastic,
-        spawns: SpawnSettings {
-            kvsname: order.kvsname.clone(),
-            policy: spec.spawn.policy,
-            limit: spec.spawn.limit,
-            hosts: spec.placement.hosts.clone(),
-            exclude: spec.placement.exclude.clone(),
-            here_first: spec.placement.here_first,
+        spawns: if order.tree_index == 0 {
+            settings_of(spec, order)
+        } else {
+            SpawnSettings::default()
         },
     };
     let member = order.host_slices.get(config.tree_index).map(|slice| slice.member.to_string());
@@ -205,5 +202,16 @@ fn pump_of(spec: &JobSpec, order: &StartJob, now: Time) -> (Pump<Manager>, Optio
         Some(Ok(pump)) => (pump, None),
         Some(Err(e)) => (Pump::new(Manager::new(&config)), Some(format!("host {host}: {e:#}"))),
         None => (Pump::new(Manager::new(&config)), None),
+    }
+}
+
+fn settings_of(spec: &JobSpec, order: &StartJob) -> SpawnSettings {
+    SpawnSettings {
+        kvsname: order.kvsname.clone(),
+        policy: spec.spawn.policy,
+        limit: spec.spawn.limit,
+        hosts: spec.placement.hosts.clone(),
+        exclude: spec.placement.exclude.clone(),
+        here_first: spec.placement.here_first,
     }
 }

@@ -9,11 +9,11 @@ use std::path::Path;
 use mpd_io::logging::plain;
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::SpawnInput;
-use mpd_job::manager::spawns::order::{InvalidOrder, Parent, SpawnOrder};
+use mpd_job::manager::spawns::order::{Parent, SpawnOrder};
 use mpd_placement::hints::{Surroundings, Wanted, program_of};
 use mpd_wire::Rank;
-use mpd_wire::job::{Bytes, MAX_SPEC, Notice};
-use mpd_wire::message::{JobNews, Launch, ManagerReport};
+use mpd_wire::job::Bytes;
+use mpd_wire::message::{Launch, ManagerReport};
 
 use super::caller::{Caller, Wish};
 use super::context::{Job, Turn};
@@ -27,7 +27,8 @@ pub(super) fn ask(turn: &mut Turn<'_>, caller: Caller, wish: &Wish) {
     let requested = wish.request.commands.iter().map(|command| command.size);
     let input = order_of(turn.job, caller.0, wish).and_then(|order| {
         let errors = order.error_codes(requested);
-        Ok(SpawnInput::Asked { caller, errors, order: encoded(&order)? })
+        let order = order.encode_bounded().map_err(|e| e.to_string())?;
+        Ok(SpawnInput::Asked { caller, errors, order })
     });
     match input {
         Ok(input) => turn.post(Input::Spawn(input)),
@@ -42,23 +43,9 @@ pub(super) fn ask(turn: &mut Turn<'_>, caller: Caller, wish: &Wish) {
 /// Passes a user's request for further processes to the machine.
 pub(super) fn grow(turn: &mut Turn<'_>, size: u32) {
     let order = SpawnOrder::of_user(&turn.job.spec, &turn.job.order.kvsname, size);
-    match order.and_then(|order| encoded(&order)) {
+    match order.and_then(|order| order.encode_bounded().map_err(|e| e.to_string())) {
         Ok(order) => turn.post(Input::Spawn(SpawnInput::Grow(order))),
-        Err(problem) => {
-            turn.send_to_console(JobNews::Notice(Notice::major(format!("growth: {problem}"))));
-        }
-    }
-}
-
-/// The bytes of an order.
-///
-/// # Errors
-/// There are too many; a text for people.
-fn encoded(order: &SpawnOrder) -> Result<Bytes, String> {
-    let bytes = order.encode();
-    match bytes.len() {
-        0..=MAX_SPEC => Ok(bytes),
-        length => Err(InvalidOrder::TooLong(length).to_string()),
+        Err(problem) => turn.post(Input::Notice(format!("growth: {problem}"))),
     }
 }
 

@@ -608,24 +608,13 @@ impl Cluster {
 
     fn spawn_one(&mut self, tree_index: usize, fails: bool) {
         let fences = self.fences;
-        let uses_pmi = fences > 0;
         let host = &mut self.hosts[tree_index];
         let spawned = host.processes.len();
         if fails && spawned == 1 {
             let problem = "no process".to_owned();
             self.done(tree_index, Task::Spawn, Input::StartFailed(Failure::Suite { problem }));
         } else if let Some(&rank) = host.ranks.get(spawned) {
-            let pmi = if uses_pmi { Pmi::Unused } else { Pmi::Finalized };
-            let process = Process {
-                pmi,
-                inside: false,
-                fences,
-                spawns: 0,
-                computes: false,
-                doomed: None,
-                end: None,
-            };
-            host.processes.insert(rank, process);
+            host.processes.insert(rank, Process::new(fences));
         } else {
             let pids = host.ranks.iter().map(|&rank| (Rank(rank), 100 + rank)).collect();
             self.post(tree_index, Input::Pids(pids));
@@ -733,6 +722,12 @@ impl Cluster {
 }
 
 impl Process {
+    /// A process that uses PMI if it will enter fences.
+    fn new(fences: u32) -> Self {
+        let pmi = if fences > 0 { Pmi::Unused } else { Pmi::Finalized };
+        Self { pmi, inside: false, fences, spawns: 0, computes: false, doomed: None, end: None }
+    }
+
     /// Whether it can perform a step, unless it is stopped.
     fn can_step(&self) -> bool {
         self.end.is_none()

@@ -1,7 +1,7 @@
 //! Spawned worlds.
 
 use super::super::SIGKILL;
-use super::{Cluster, Host, Message, Pmi, Process, Task, WorldFault};
+use super::{Cluster, Host, Message, Process, Task, WorldFault};
 use mpd_job::manager::spawns::Announced;
 use mpd_job::manager::{Input, Output};
 use mpd_wire::Rank;
@@ -91,19 +91,9 @@ impl Cluster {
         } else {
             let fences = self.fences;
             let host = &mut self.hosts[tree_index];
-            let pmi = if fences > 0 { Pmi::Unused } else { Pmi::Finalized };
             let ranks: Vec<Rank> = host.parts[&first].ranks().collect();
             for rank in &ranks {
-                let process = Process {
-                    pmi,
-                    inside: false,
-                    fences,
-                    spawns: 0,
-                    computes: false,
-                    doomed: None,
-                    end: None,
-                };
-                host.processes.insert(rank.0, process);
+                host.processes.insert(rank.0, Process::new(fences));
             }
             let pids = ranks.into_iter().map(|rank| (rank, 100 + rank.0)).collect();
             self.post(tree_index, Input::Pids(pids));

@@ -1,7 +1,6 @@
-//! Bytes as text in a recording: two hexadecimal digits for each.
+//! Bytes as text in a recording: hexadecimal digits.
 
-use std::fmt::Write as _;
-
+use mpd_wire::hex;
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer, Serializer};
 
@@ -10,12 +9,7 @@ use serde::{Deserialize as _, Deserializer, Serializer};
 /// # Errors
 /// Those of the writer.
 pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // A string takes all text.
-        let _ = write!(text, "{byte:02x}");
-    }
-    to.serialize_str(&text)
+    to.serialize_str(&hex::encode(bytes))
 }
 
 /// Reads bytes.
@@ -24,10 +18,7 @@ pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::
 /// The text has another form.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
     let text = String::deserialize(from)?;
-    let byte = |digits: &[u8]| {
-        let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.len() == 2)?;
-        u8::from_str_radix(digits, 16).ok()
-    };
-    let bytes: Option<Vec<u8>> = text.as_bytes().chunks(2).map(byte).collect();
-    bytes.ok_or_else(|| D::Error::custom("no hexadecimal text"))
+    let mut bytes = vec![0; text.len() / 2];
+    let decoded = hex::decode(&text, &mut bytes);
+    decoded.map(|()| bytes).ok_or_else(|| D::Error::custom("no hexadecimal text"))
 }

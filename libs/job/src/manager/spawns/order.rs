@@ -181,14 +181,22 @@ impl SpawnOrder {
         [&length.to_be_bytes(), &head[..], &self.spec.encode()].concat()
     }
 
+    /// The same, if a root takes that many.
+    ///
+    /// # Errors
+    /// [`InvalidOrder::TooLong`].
+    pub fn encode_bounded(&self) -> Result<Bytes, InvalidOrder> {
+        let bytes = self.encode();
+        check_length(&bytes)?;
+        Ok(bytes)
+    }
+
     /// Reads an order and checks it.
     ///
     /// # Errors
     /// What is invalid.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidOrder> {
-        if bytes.len() > MAX_SPEC {
-            return Err(InvalidOrder::TooLong(bytes.len()));
-        }
+        check_length(bytes)?;
         let (length, rest) = bytes.split_first_chunk::<4>().ok_or(InvalidOrder::NoHead)?;
         let length = u32::from_be_bytes(*length) as usize;
         let (head, spec) = rest.split_at_checked(length).ok_or(InvalidOrder::NoHead)?;
@@ -247,6 +255,13 @@ impl SpawnOrder {
             own.extend(inherited_rest);
         }
         spec
+    }
+}
+
+const fn check_length(bytes: &[u8]) -> Result<(), InvalidOrder> {
+    match bytes.len() {
+        0..=MAX_SPEC => Ok(()),
+        length => Err(InvalidOrder::TooLong(length)),
     }
 }
 
