@@ -331,22 +331,38 @@ mod tests {
         Registered { directories: vec![bytes(path)], is_recursive: true, ..Registered::default() }
     }
 
-    /// A time that is later than those of all existing files, by the clock of files.
-    fn later() -> u64 {
-        let before = crate::clock::of_files();
+    /// A time that is later than those of all files below `at`, by the clock of files. Linux may stamp a file with a
+    /// finer clock, which is ahead of that one (multigrain timestamps).
+    fn later(at: &Path) -> u64 {
+        let newest = newest_below(at).duration_since(SystemTime::UNIX_EPOCH).unwrap();
         loop {
             let now = crate::clock::of_files();
-            if now > before {
+            if Duration::from_micros(now) > newest {
                 return now;
             }
             std::thread::yield_now();
         }
     }
 
+    /// The latest time of birth or of change of `at` and of all below it.
+    fn newest_below(at: &Path) -> SystemTime {
+        let found = fs::symlink_metadata(at).unwrap();
+        let changed = Duration::new(
+            found.ctime().try_into().unwrap(),
+            found.ctime_nsec().try_into().unwrap(),
+        );
+        let own = born(&found).unwrap().max(SystemTime::UNIX_EPOCH + changed);
+        if !found.is_dir() {
+            return own;
+        }
+        let below = fs::read_dir(at).unwrap().map(|entry| newest_below(&entry.unwrap().path()));
+        below.fold(own, SystemTime::max)
+    }
+
     #[test]
     fn what_is_older_than_the_job_stays() {
         let (_base, at) = base();
-        let since = later();
+        let since = later(&at);
         fs::write(at.join("tree/new"), "").unwrap();
         fs::create_dir(at.join("tree/fresh")).unwrap();
         fs::write(at.join("tree/fresh/file"), "").unwrap();
@@ -364,7 +380,7 @@ mod tests {
     #[test]
     fn a_directory_that_the_job_has_made_goes_and_an_older_one_stays() {
         let (_base, at) = base();
-        let since = later();
+        let since = later(&at);
         fs::create_dir(at.join("new")).unwrap();
         for directory in ["new", "precious"] {
             remove(&Registered { since, ..tree(&at.join(directory)) });
@@ -375,7 +391,7 @@ mod tests {
     #[test]
     fn without_a_time_of_birth_the_earliest_time_counts() {
         let (_base, at) = base();
-        let since = later();
+        let since = later(&at);
         fs::write(at.join("mark"), "").unwrap();
         // This changes the last of its times alone.
         fs::set_permissions(at.join("file"), PermissionsExt::from_mode(0o600)).unwrap();
