@@ -1,6 +1,6 @@
 //! The key schedule of the channel: all derivations from a key and an agreement.
 //!
-//! HKDF and HMAC over SHA-256 with the labels of PROTOCOL.md. This module makes no decisions.
+//! HKDF and HMAC over SHA-256 with the labels of docs/PROTOCOL.md. This module makes no decisions.
 
 use crypto::{digest, hkdf, hmac};
 use zeroize::Zeroizing;

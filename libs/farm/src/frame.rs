@@ -1,4 +1,4 @@
-//! The messages between the farm and its workers. They are in PROTOCOL.md, "Farms".
+//! The messages between the farm and its workers. They are in docs/PROTOCOL.md, "Farms".
 //!
 //! A frame is its length (4 bytes, little endian), a payload of that length, and a newline. The newline makes a frame
 //! the end of a line, and the manager of a worker passes lines on at once. The payload is the kind (1 byte) and the fields. A

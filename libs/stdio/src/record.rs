@@ -1,6 +1,6 @@
 //! Output on its way through the job tree: the encoding of one payload of one stream.
 //!
-//! A payload is a sequence of items, and each item is complete. PROTOCOL.md lists the fields. The
+//! A payload is a sequence of items, and each item is complete. docs/PROTOCOL.md lists the fields. The
 //! decoder looks only at received bytes and copies none of them.
 
 use crate::line_splitter::Record;

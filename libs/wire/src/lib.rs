@@ -1,8 +1,8 @@
 //! Ids, frames, messages and job specifications of the suite. They are only data.
 //!
 //! **Purpose.** This crate has the types of all data that two programs of the suite, or two
-//! machines of one program, exchange, with encodings and bounds. PROTOCOL.md describes the same for
-//! people.
+//! machines of one program, exchange, with encodings and bounds. The same for people is in
+//! docs/PROTOCOL.md.
 //!
 //! **Users.** Every other crate of the suite except `mpd-machine` and the crates of PMI.
 //!

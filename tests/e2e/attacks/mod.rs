@@ -1,5 +1,5 @@
 //! Attacks by processes that can reach a daemon's port, its socket or its files. The letters and numbers are
-//! those of GUARANTEES.md.
+//! those of docs/GUARANTEES.md.
 
 mod budgets;
 mod channel;

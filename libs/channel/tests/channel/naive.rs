@@ -1,4 +1,4 @@
-//! A second implementation of the channel, written from PROTOCOL.md alone with other cryptography:
+//! A second implementation of the channel, written from docs/PROTOCOL.md alone with other cryptography:
 //! no machine, no state, no regard for speed or secrecy. The product must interoperate with it.
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};

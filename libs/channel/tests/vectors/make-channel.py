@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints channel.txt: test vectors of the channel, from PROTOCOL.md alone.
+"""Prints channel.txt: test vectors of the channel, from docs/PROTOCOL.md alone.
 
     libs/channel/tests/vectors/make-channel.py > libs/channel/tests/vectors/channel.txt
 
@@ -41,7 +41,7 @@ def counted(first):
 
 
 def main():
-    print("# Test vectors of the channel (PROTOCOL.md); made by make-channel.py beside this file.")
+    print("# Test vectors of the channel (docs/PROTOCOL.md); made by make-channel.py beside this file.")
     print("# Bytes are hexadecimal; text_* and secret_word are text, taken literally after '= '.")
 
     print("\n# From the key")

@@ -1,7 +1,7 @@
 //! A job specification as bytes: length-prefixed fields in a fixed order, all numbers big-endian.
 //!
 //! JSON would be unsuitable, because arguments and environments are bytes and may be megabytes.
-//! PROTOCOL.md lists the fields. The decoder checks every count against the number of remaining
+//! docs/PROTOCOL.md lists the fields. The decoder checks every count against the number of remaining
 //! bytes.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The typed messages, one enum per channel and direction. PROTOCOL.md describes the exchanges.
+//! The typed messages, one enum per channel and direction. docs/PROTOCOL.md describes the exchanges.
 //!
 //! All enums are externally tagged and refuse unknown fields. The names of variants are the names
 //! on the wire.
