@@ -129,7 +129,7 @@ impl Held {
     }
 }
 
-/// Whether two names can belong to one host.
+/// Whether two names can belong to one host: they are equal, or one is the short form of the other.
 fn is_alike(one: &str, other: &str) -> bool {
     let label = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     one == other || (label(one) == label(other) && !(one.contains('.') && other.contains('.')))

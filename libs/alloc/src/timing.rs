@@ -1,8 +1,9 @@
 //! The times of the machines.
 //!
-//! An allocation's owner must stop to believe in a slot before its host gives the slot to another one, though no
-//! message passes between them. So a host holds a slot for longer than an owner can believe in it. That is the sum of
-//! three times: without an answer of the host, without a daemon, and after the restart of the daemon.
+//! The owner of an allocation stops using a slot before the slot's host gives it to another allocation. No message
+//! between them is needed for this. The host holds the slot for longer (`hold`) than the owner can use it without a
+//! confirmation. The owner's time is the sum of three: without an answer of the host (`belief`), without a daemon
+//! (`reconnect`), and after the restart of the daemon (`restart`).
 
 use std::time::Duration;
 

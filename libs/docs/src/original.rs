@@ -25,7 +25,7 @@ enum Answer {
     Words(&'static [&'static str]),
     /// The words that a function makes of the value, and their description.
     Computed(Compute, &'static str),
-    /// No effect, and no line: what the option asks for is always so.
+    /// No effect and no line, because the program always does what the option requests.
     Silent(&'static str),
     /// No effect, which one line reports with this reason.
     Accepted(&'static str),

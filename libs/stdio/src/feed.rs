@@ -43,7 +43,7 @@ impl Receiver {
 enum Step {
     /// The bytes from one position of the stream to another; `None` is the end of the stream.
     Bytes { from: u64, to: Option<u64> },
-    /// The message that from here on these ranks receive.
+    /// A message for the receiver: these ranks get the input that follows.
     Switch(RankSet),
 }
 

@@ -60,7 +60,6 @@ impl Guests {
         &mut self.acceptor
     }
 
-    /// d
     pub(super) const fn acceptor(&self) -> &Acceptor {
         &self.acceptor
     }

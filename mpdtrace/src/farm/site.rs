@@ -176,7 +176,7 @@ impl Site {
         let _ = mpd_io::signals::send(self.pid, libc::SIGKILL);
     }
 
-    /// The first line about a failure.
+    /// The first line with text on the standard error of the worker, without the name of its program.
     pub(crate) fn problem(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.text);
         let line = text.lines().find(|line| !line.trim().is_empty())?;

@@ -233,7 +233,7 @@ fn lists_text(lists: &[CpuChoice], by_rank: bool) -> String {
     }
 }
 
-/// Parts of a host, as a value of `-map-by`.
+/// The value of `-map-by` that spreads ranks over the parts of a host in turn.
 fn in_turn(spread: Spread) -> String {
     let block = spread.block.map_or_else(
         || ":even".to_owned(),

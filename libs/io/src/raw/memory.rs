@@ -38,7 +38,7 @@ pub fn part_large_blocks() {
 /// Maps the code of the program for this process, and touches some memory of heap and stack. A process that
 /// does this while it waits is faster later: each page that it touches first would interrupt it.
 pub fn prepare_memory() {
-    // It is only slower without.
+    // If the code cannot be mapped, the process only becomes slower.
     let _ = map_code();
     touch_stack();
     let blocks = [(); HEAP / BLOCK].map(|()| vec![1_u8; BLOCK]);

@@ -40,9 +40,9 @@ pub enum RingRequest {
     },
     /// Every member leaves: [`ConsoleReply::Done`].
     ExitAll,
-    /// These members get new processes only in jobs that name them, or like other members again.
-    /// The answer is [`ConsoleReply::Done`] when the daemon's list shows the change, or refused if
-    /// no member has such a name.
+    /// Begins or ends the drain of members. A draining member gets new processes only from jobs that
+    /// name it. The answer is [`ConsoleReply::Done`] when the daemon's list shows the change. The
+    /// request is refused if no member has such a name.
     Drain {
         /// The members.
         #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]

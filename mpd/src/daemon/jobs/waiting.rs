@@ -153,7 +153,7 @@ impl Waiting {
         self.plan.failed(now);
     }
 
-    /// Whether one was requested, and its process is not known yet.
+    /// Whether the fork server was asked for a copy and has not reported the process of that copy.
     pub(super) fn is_copying(&self) -> bool {
         self.fork_server.as_ref().is_some_and(|server| server.requested() > 0)
     }
@@ -164,7 +164,7 @@ impl Waiting {
         self.fork_server.iter_mut().for_each(ForkServer::forsake);
     }
 
-    /// The number of those that wait, or will soon.
+    /// The number of managers in waiting, including copies that the fork server still has to make.
     fn count(&self) -> usize {
         self.managers.len() + self.fork_server.as_ref().map_or(0, ForkServer::requested)
     }

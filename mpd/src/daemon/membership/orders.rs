@@ -62,7 +62,7 @@ impl Membership {
         })
     }
 
-    /// Carries out an order about a job here that another job speaks to.
+    /// Performs an order for a root manager here, from a job whose ranks meet those of its job.
     fn meet(&mut self, turn: &Turn<'_>, sender: Option<&Sender>, order: RingOrder) -> OrderAnswer {
         let origin = sender.map_or_else(|| self.ring().name(), |sender| &sender.origin);
         match meetings::carry_out(turn.jobs, origin, order) {

@@ -93,7 +93,7 @@ impl Groups {
     }
 }
 
-/// That many keys that are not in use.
+/// `count` keys of System V objects. No object of this host uses one of them now.
 fn keys(count: usize) -> io::Result<Vec<GroupKey>> {
     let mut used = keys_in_use();
     let mut keys = Vec::new();

@@ -234,7 +234,7 @@ impl Layout {
         Ok(made)
     }
 
-    /// What counts as a CPU.
+    /// The part of the machine that is a CPU: a hardware thread with `hwtcpus`, otherwise a core.
     const fn cpu(&self) -> Binding {
         if self.threads { Binding::Thread } else { Binding::Core }
     }

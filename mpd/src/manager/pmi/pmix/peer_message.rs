@@ -81,7 +81,7 @@ impl PeerMessage {
             | Self::Answer(rank, ..)
             | Self::Notify(rank, _)
             | Self::Event(rank, _) => *rank,
-            // Any number that tells messages under way apart.
+            // These messages have no rank. The number distinguishes those that are in transit together.
             Self::AskWorld(number) | Self::World(number, _) | Self::Parted(number, _) => {
                 Rank(*number)
             }
