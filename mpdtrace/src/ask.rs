@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use mpd_io::console::Endpoint;
 use mpd_io::console::{self, Console, ConsoleError};
-use mpd_io::rings::{self, Endpoint, FindError};
+use mpd_io::rings::{self, FindError};
 use mpd_io::rundir::RunDir;
 use mpd_wire::DaemonName;
 use mpd_wire::message::{

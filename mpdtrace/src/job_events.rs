@@ -8,8 +8,9 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use anyhow::Result;
+use mpd_io::console::Endpoint;
 use mpd_io::console::{Console, ConsoleError};
-use mpd_io::rings::{self, Endpoint};
+use mpd_io::rings;
 use mpd_io::rundir::RunDir;
 use mpd_wire::message::{ConsoleReply, EventGap, EventPage, JobEvent, JobRef, RingRequest};
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use mpd_alloc::data::{AllocEntry, Part};
 use mpd_alloc::exchange::{Ask, HostSlots, Reply};
+use mpd_io::identity::user_name;
 use mpd_io::logging::one_line;
-use mpd_io::rundir::{RunDir, user_name};
+use mpd_io::rundir::RunDir;
 use mpd_io::{clock, slots};
 use mpd_wire::DaemonName;
 use serde::Serialize;

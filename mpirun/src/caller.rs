@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use mpd_io::spawn::own_environment;
 use mpd_io::{priority, pty};
-use mpd_placement::binding::Cpu;
+use mpd_placement::cpu::Cpu;
 use mpd_placement::hosts::HostEntry;
 use mpd_wire::job::{Argset, Bytes, Limit};
 use nix::sys::resource::{Resource, getrlimit};

@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result, bail};
 use mpd_io::conn::Conn;
-use mpd_io::listed;
-use mpd_io::rings::Endpoint;
+use mpd_io::console::Endpoint;
+use mpd_io::private_sockets;
 use mpd_io::rundir::{Found, host_name};
 use mpd_io::signals::Signals;
 use mpd_io::thishost::{self, Machines};
@@ -146,7 +146,7 @@ fn connect(job: &Run, spec: &mut Cow<'_, JobSpec>, signals: &mut Signals) -> Res
     }
     // A directory that the user chose is not removed.
     let listed = is_usable.then(|| Listing {
-        directory: listed::directory(rundir.path()),
+        directory: private_sockets::directory(rundir.path()),
         removes_rundir: !rundir.is_explicit(),
     });
     let patience = (signals, job.spec.timeout);

@@ -8,7 +8,7 @@ use mpd_io::console::{self, Console, ConsoleError};
 use mpd_io::rundir::{Found, host_name};
 use mpd_io::thishost::{self, Machines};
 use mpd_io::{addresses, cpus};
-use mpd_placement::binding::Cpu;
+use mpd_placement::cpu::Cpu;
 use mpd_placement::hosts::HostEntry;
 use mpd_placement::{Candidate, HostLoad};
 use mpd_wire::message::{ConsoleReply, HostTop, MemberView, RingRequest, RingView};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use mpd_debug::numbers::Numbers;
-use mpd_io::rings::{self, AllJobs, Endpoint, RingJobs};
+use mpd_io::console::Endpoint;
+use mpd_io::rings::{self, AllJobs, RingJobs};
 use mpd_wire::job::{Argset, Debug, HostChoice, JobSpec, MAX_ARGSETS};
 use mpd_wire::message::{HostedPart, JobRef};
 use mpd_wire::{DaemonName, Rank, RankSet};

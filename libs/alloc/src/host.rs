@@ -9,11 +9,9 @@ use crate::data::{AllocId, AllocMessage, Epoch, HostState, MAX_ENDS, Stamp};
 use mpd_machine::Time;
 use mpd_wire::DaemonName;
 
-use crate::saved::SavedHold;
+use crate::saved::{MAX_HOLDS, SavedHold};
 use crate::shared::Shared;
 
-/// Most holds and reservations of a host.
-pub const MAX_HOLDS: usize = 16_384;
 /// Most released allocations that are remembered.
 const MAX_RELEASED: usize = 16_384;
 

@@ -41,9 +41,7 @@ mod timing;
 use std::collections::VecDeque;
 
 pub use dispenser::MAX_QUEUE;
-pub use host::MAX_HOLDS;
-pub use requester::MAX_OWN;
-pub use saved::{Saved, SavedHold, SavedOwn};
+pub use saved::{MAX_HOLDS, MAX_OWN, Saved, SavedHold, SavedOwn};
 pub use timing::Timing;
 
 use crate::data::{AllocEntry, AllocId, AllocMessage, AllocNews, AllocRequest, Part};

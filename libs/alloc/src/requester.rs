@@ -15,12 +15,10 @@ use crate::data::{
 use mpd_machine::Time;
 use mpd_wire::{DaemonName, Instance};
 
-use crate::saved::SavedOwn;
+use crate::saved::{MAX_OWN, SavedOwn};
 use crate::shared::Shared;
 use crate::{Output, OwnerId, Resume, plan};
 
-/// Most requests and allocations of one host.
-pub const MAX_OWN: usize = 131_072;
 /// Most requests that are submitted again in one tick.
 const MAX_SUBMITTED: usize = 1024;
 /// Most queued requests that are submitted again at a time, in case the dispenser has lost them.

@@ -4,8 +4,10 @@ use crate::data::{AllocId, AllocRequest, Epoch, MAX_PARTS, Part, Stamp};
 use mpd_wire::bounded::at_most;
 use serde::{Deserialize, Serialize};
 
-use crate::host::MAX_HOLDS;
-use crate::requester::MAX_OWN;
+/// Most holds and reservations of a host.
+pub const MAX_HOLDS: usize = 16_384;
+/// Most requests and allocations of one host.
+pub const MAX_OWN: usize = 131_072;
 
 /// The record on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::member::Instance;
+use crate::member::{Instance, is_daemon_name};
 
 /// A client's number within its world, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -24,9 +24,6 @@ impl fmt::Display for Rank {
         self.0.fmt(f)
     }
 }
-
-/// Most bytes in the name of a daemon.
-pub const MAX_DAEMON_NAME: usize = 255;
 
 /// Precedes the number of a job in a private ring.
 const PRIVATE: char = 'p';
@@ -118,14 +115,6 @@ impl JobId {
     pub fn daemon(&self) -> &str {
         &self.daemon
     }
-}
-
-/// Whether `name` may be the name of a daemon. Such a name is safe in ids, file names and messages.
-pub fn is_daemon_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= MAX_DAEMON_NAME
-        && !name.starts_with(['-', '.'])
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-:".contains(&b))
 }
 
 impl fmt::Display for JobId {

@@ -15,9 +15,9 @@ mod id;
 mod member;
 mod rankset;
 
-pub use id::{InvalidJobId, JobId, MAX_DAEMON_NAME, Rank, console_of, is_daemon_name};
+pub use id::{InvalidJobId, JobId, Rank, console_of};
 pub use member::{
-    Address, DaemonName, Instance, InvalidWord, MAX_ADDRESS, MAX_ADDRESSES, MAX_MEMBERS, Newcomer,
-    Record, Seat, Standing,
+    Address, DaemonName, Instance, InvalidWord, MAX_ADDRESS, MAX_ADDRESSES, MAX_DAEMON_NAME,
+    MAX_MEMBERS, Newcomer, Record, Seat, Standing, is_daemon_name,
 };
 pub use rankset::{InvalidRankSet, RankSet};

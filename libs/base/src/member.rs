@@ -11,11 +11,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::bounded::at_most;
 use crate::digest::Fnv;
-use crate::is_daemon_name;
 
 /// Most members of a ring, and so most records of a list. A frame holds a fraction of them, see
 /// `LIST_CHUNK` of `mpd-wire`.
 pub const MAX_MEMBERS: usize = 16_384;
+/// Most bytes in the name of a daemon.
+pub const MAX_DAEMON_NAME: usize = 255;
 /// Most addresses in one record.
 pub const MAX_ADDRESSES: usize = 8;
 /// Most bytes in one address: an IPv6 address with its scope, brackets and port, or a host name.
@@ -26,6 +27,14 @@ pub const MAX_ADDRESS: usize = 280;
 #[error("not {wanted}")]
 pub struct InvalidWord {
     wanted: &'static str,
+}
+
+/// Whether `name` may be the name of a daemon. Such a name is safe in ids, file names and messages.
+pub fn is_daemon_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= MAX_DAEMON_NAME
+        && !name.starts_with(['-', '.'])
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-:".contains(&b))
 }
 
 /// The name of a daemon, unique in its ring. Cheap to copy.

@@ -8,11 +8,51 @@ use mpd_wire::frame::InvalidFrame;
 use mpd_wire::message::{ConsoleReply, Opening, RingRequest, RingView, VERSION};
 
 use crate::conn::{Conn, Filled};
-use crate::rings::Endpoint;
-use crate::rundir::{RunDir, RunDirError};
+use crate::rundir::{PrivateRing, RunDir, RunDirError};
+use crate::siblings;
 
 /// The longest time for an answer that a daemon gives without asking other daemons.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A daemon that a console can ask.
+#[derive(Clone, Debug)]
+pub enum Endpoint {
+    /// The daemon that serves this directory.
+    Standing(RunDir),
+    /// The first daemon of a private ring.
+    Private(PrivateRing),
+}
+
+impl Endpoint {
+    /// Connects; `None` when no daemon is there.
+    ///
+    /// # Errors
+    /// As for [`RunDir::connect`].
+    pub fn connect(&self) -> Result<Option<Conn>, RunDirError> {
+        match self {
+            Self::Standing(rundir) => rundir.connect(),
+            Self::Private(ring) => ring.connect(),
+        }
+    }
+
+    /// The error for a daemon that cannot be reached.
+    fn no_daemon_error(&self) -> ConsoleError {
+        match self {
+            Self::Standing(rundir) => {
+                let private = rundir.private_rings().unwrap_or_default();
+                let (path, siblings) = (rundir.path().display(), siblings::running_rings(rundir));
+                let gone = rundir.saved_members();
+                let gone =
+                    gone.map(|count| format!("; its ring of {count} hosts is gone from here"));
+                ConsoleError::NoDaemon {
+                    path: format!("{path}{}{siblings}", gone.unwrap_or_default()),
+                    private: private.iter().map(|ring| ring.owner).collect(),
+                }
+            }
+            Self::Private(_) => ConsoleError::Closed,
+        }
+    }
+}
 
 /// Why a console has no answer.
 #[derive(Debug, thiserror::Error)]

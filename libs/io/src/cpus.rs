@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use mpd_placement::binding::Cpu;
+use mpd_placement::cpu::Cpu;
 use mpd_placement::locality::{Position, Topology};
 use nix::unistd::Pid;
 

@@ -7,16 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, TcpStream};
 
 use nix::unistd::Pid;
 
+pub use crate::sockdiag::FarEnd;
 use crate::sockdiag::{Answer, SocketDiagnosis};
-
-/// The far end, as the kernel shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FarEnd {
-    /// The user that owns the socket.
-    pub uid: u32,
-    /// The socket's inode, as in `/proc/PID/fd`; 0 until the connection is accepted.
-    pub inode: u64,
-}
 
 impl FarEnd {
     /// Finds the far end of `stream`, a connection within this host.

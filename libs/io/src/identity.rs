@@ -8,8 +8,7 @@ use std::path::Path;
 use nix::sys::prctl;
 use nix::unistd::{Pid, geteuid, getsid, setsid};
 
-use crate::raw;
-use crate::rundir::user_name;
+use crate::{names, raw};
 
 /// Sets the name of this process to the file name of its first argument. Otherwise a process that executes
 /// `/proc/self/exe` has the name `exe` in `ps`, `top` and `pgrep`.
@@ -24,6 +23,11 @@ pub fn take_name() {
 /// The account of this process; its number if it has no name.
 pub fn own_account() -> String {
     user_name(geteuid().as_raw())
+}
+
+/// The name of a user; the number if the user database has no name.
+pub fn user_name(uid: u32) -> String {
+    names::account(uid).map_or_else(|| uid.to_string(), |account| account.name)
 }
 
 /// Begins a session of this process alone, away from the terminal and the signals of its parent's session. A process that

@@ -40,6 +40,7 @@ pub mod passing;
 pub mod pidfd;
 pub mod plain_terminal;
 pub mod priority;
+pub mod private_sockets;
 mod procfile;
 pub mod progress;
 pub mod pty;

@@ -177,7 +177,7 @@ fn make_own(base: &OwnedFd, name: &str) -> io::Result<OwnedFd> {
 
 fn check(stat: &FileStat) -> io::Result<()> {
     let problem = if !is_own_directory(stat) {
-        format!("belongs to user {}", crate::rundir::user_name(stat.st_uid))
+        format!("belongs to user {}", crate::identity::user_name(stat.st_uid))
     } else if stat.st_mode & 0o077 != 0 {
         format!("is open to other users (mode {:o})", stat.st_mode & 0o777)
     } else {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use nix::unistd::geteuid;
 
-use crate::rundir::user_name;
+use crate::identity::user_name;
 
 /// Whether a device such as `/dev/null` may be used instead of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

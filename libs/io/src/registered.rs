@@ -158,7 +158,7 @@ impl Removal<'_> {
         if found.st_uid == self.user {
             return Ok(());
         }
-        Err(refused(&format!("it belongs to user {}", crate::rundir::user_name(found.st_uid))))
+        Err(refused(&format!("it belongs to user {}", crate::identity::user_name(found.st_uid))))
     }
 
     /// Checks that an entry was born after the job began.

@@ -5,54 +5,12 @@ use std::time::{Duration, Instant};
 use mpd_wire::DaemonName;
 use mpd_wire::message::{ConsoleReply, HostedPart, JobRef, RingRequest};
 
-use crate::conn::Conn;
-use crate::console::{Console, ConsoleError};
-use crate::rundir::{PrivateRing, RunDir, RunDirError};
-use crate::siblings;
+use crate::console::{Console, ConsoleError, Endpoint};
+use crate::rundir::RunDir;
 
 /// The longest time for an answer of a private ring's daemon, which asks the hosts of its one job.
 const PRIVATE_PATIENCE: Duration = Duration::from_secs(12);
 const LEAST: Duration = Duration::from_millis(100);
-
-/// A daemon that a console can ask.
-#[derive(Clone, Debug)]
-pub enum Endpoint {
-    /// The daemon that serves this directory.
-    Standing(RunDir),
-    /// The first daemon of a private ring.
-    Private(PrivateRing),
-}
-
-impl Endpoint {
-    /// Connects; `None` when no daemon is there.
-    ///
-    /// # Errors
-    /// As for [`RunDir::connect`].
-    pub fn connect(&self) -> Result<Option<Conn>, RunDirError> {
-        match self {
-            Self::Standing(rundir) => rundir.connect(),
-            Self::Private(ring) => ring.connect(),
-        }
-    }
-
-    /// The error for a daemon that cannot be reached.
-    pub(crate) fn no_daemon_error(&self) -> ConsoleError {
-        match self {
-            Self::Standing(rundir) => {
-                let private = rundir.private_rings().unwrap_or_default();
-                let (path, siblings) = (rundir.path().display(), siblings::running_rings(rundir));
-                let gone = rundir.saved_members();
-                let gone =
-                    gone.map(|count| format!("; its ring of {count} hosts is gone from here"));
-                ConsoleError::NoDaemon {
-                    path: format!("{path}{}{siblings}", gone.unwrap_or_default()),
-                    private: private.iter().map(|ring| ring.owner).collect(),
-                }
-            }
-            Self::Private(_) => ConsoleError::Closed,
-        }
-    }
-}
 
 /// The jobs of one ring.
 #[derive(Clone, Debug)]

@@ -21,10 +21,9 @@ use nix::sys::stat::{SFlag, lstat};
 use nix::unistd::geteuid;
 
 use crate::conn::Conn;
-use crate::listed;
-use crate::names;
+use crate::identity::user_name;
 use crate::ringname::RingName;
-use crate::trust;
+use crate::{private_sockets, trust};
 
 /// Variable that names the run directory.
 pub const VARIABLE: &str = "MPD_RUNDIR";
@@ -317,7 +316,7 @@ impl RunDir {
             return Ok(Vec::new());
         }
         self.check_above()?;
-        let (_, mut removed) = listed::look(&listed::directory(&self.path));
+        let (_, mut removed) = private_sockets::look(&private_sockets::directory(&self.path));
         let (socket, path) = (self.socket(), self.lock_file());
         if fs::symlink_metadata(&socket).is_err() && fs::symlink_metadata(&path).is_err() {
             return Ok(removed);
@@ -420,7 +419,7 @@ impl RunDir {
         if !self.is_there()? {
             return Ok(Vec::new());
         }
-        let (found, _) = listed::look(&listed::directory(&self.path));
+        let (found, _) = private_sockets::look(&private_sockets::directory(&self.path));
         let ring = |(owner, socket)| PrivateRing { owner, socket, rundir: self.clone() };
         Ok(found.into_iter().map(ring).collect())
     }
@@ -482,11 +481,6 @@ pub fn host_name() -> String {
         name.unwrap_or_else(|| "localhost".to_owned())
     };
     NAME.get_or_init(ask).clone()
-}
-
-/// The name of this user; the number if the user database has no name.
-pub fn user_name(uid: u32) -> String {
-    names::account(uid).map_or_else(|| uid.to_string(), |account| account.name)
 }
 
 #[cfg(test)]

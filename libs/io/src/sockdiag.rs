@@ -12,8 +12,6 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket,
 };
 
-use crate::farend::FarEnd;
-
 /// The type of questions and answers: `SOCK_DIAG_BY_FAMILY`.
 const BY_FAMILY: u16 = 20;
 
@@ -26,6 +24,15 @@ const QUESTION: usize = HEADER + 56;
 /// Where an answer has the user and the inode of the socket.
 const UID: usize = HEADER + 64;
 const INODE: usize = UID + 4;
+
+/// The far end, as the kernel shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FarEnd {
+    /// The user that owns the socket.
+    pub uid: u32,
+    /// The socket's inode, as in `/proc/PID/fd`; 0 until the connection is accepted.
+    pub inode: u64,
+}
 
 /// A socket for questions.
 #[derive(Debug)]

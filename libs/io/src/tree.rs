@@ -18,9 +18,9 @@ use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::identity::user_name;
 use crate::procfile;
 use crate::raw::{self, peek};
-use crate::rundir::user_name;
 use crate::signals;
 use crate::spawn::{Fate, fate_in};
 use crate::stat::Stat;

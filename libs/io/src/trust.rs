@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{getegid, geteuid};
 
-use crate::rundir::user_name;
+use crate::identity::user_name;
 use crate::{names, raw};
 
 const BY_GROUP: u32 = 0o020;

@@ -15,6 +15,7 @@
 //! ring, descriptors.
 #![forbid(unsafe_code)]
 
+mod found;
 mod frame;
 mod link;
 mod meeting;
@@ -29,9 +30,10 @@ use mpd_machine::{Machine, Time, UNDRAINED};
 use mpd_wire::JobId;
 use mpd_wire::message::{MeetingAnswer, MeetingOperation, Payload};
 
+use found::Found;
 use frame::Message;
 pub use frame::{Cause, Party};
-use meeting::{Found, Meeting};
+use meeting::Meeting;
 use peer::{Peer, Request};
 
 /// Most jobs that one job is linked to.

@@ -7,6 +7,7 @@ use mpd_wire::JobId;
 use mpd_wire::job::{namespace_mark, same_secret};
 use mpd_wire::message::{MeetingAnswer, MeetingOperation, Payload};
 
+use crate::found::Found;
 use crate::frame::{Message, Party};
 use crate::peer::{Made, Request};
 use crate::{
@@ -22,21 +23,6 @@ pub(crate) struct Meeting {
     pub(crate) deadline: Option<Time>,
     /// Whether the coordinator knows of our arrival.
     is_reported: bool,
-}
-
-/// A job of a namespace.
-#[derive(Debug)]
-pub(crate) enum Found {
-    /// It is being looked for, until that time.
-    Asked {
-        until: Time,
-    },
-    /// The request is repeated then.
-    Again {
-        at: Time,
-        until: Time,
-    },
-    Yes(JobId),
 }
 
 impl Meetings {

@@ -7,9 +7,9 @@ use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::{MeetingAnswer, MeetingOperation, Payload};
 
+use crate::found::Found;
 use crate::frame::{BYE, CONNECTED, Cause, FAILED, Frame, Message, Party, RESET};
 use crate::link::Link;
-use crate::meeting::Found;
 use crate::{AGAIN, Ended, Failure, MAX_JOBS, MAX_KEY, Meetings, Output, PATIENCE};
 
 /// Most arrivals of one job that are kept for later meetings.

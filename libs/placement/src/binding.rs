@@ -29,22 +29,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use mpd_wire::Rank;
 use mpd_wire::job::{Binding, CpuChoices, PlacementSpec, Spread};
 
+use crate::cpu::{Cpu, parts};
 use crate::cpu_list::{self, CpuProblem};
-
-/// A CPU that the job may use, and what it is part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cpu {
-    /// Its NUMA node.
-    pub node: u32,
-    /// Its socket.
-    pub socket: u32,
-    /// Its cache of the last level: any number that no other such cache of the host has.
-    pub cache: u32,
-    /// Its core: any number that no other core of the host has.
-    pub core: u32,
-    /// Its number.
-    pub number: u32,
-}
 
 /// The CPUs to which each rank of a host is bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -213,53 +199,6 @@ fn next(units: &[Vec<Cpu>], width: usize, rank: usize) -> Vec<u32> {
     let first = rank * width;
     let taken = (0..width.min(units.len())).map(|i| &units[(first + i) % units.len()]);
     numbers(taken.flatten())
-}
-
-/// The parts of this kind, in the order in which ranks get them.
-pub(crate) fn parts(cpus: &[Cpu], kind: Binding) -> Vec<Vec<Cpu>> {
-    let mut at = BTreeMap::new();
-    let mut parts: Vec<Vec<Cpu>> = Vec::new();
-    for cpu in in_order(cpus) {
-        let at = *at.entry(key(cpu, kind)).or_insert(parts.len());
-        if at == parts.len() {
-            parts.push(Vec::new());
-        }
-        parts[at].push(cpu);
-    }
-    parts
-}
-
-/// The CPUs in the order of the parts to which they belong.
-fn in_order(cpus: &[Cpu]) -> Vec<Cpu> {
-    const KINDS: [Binding; 4] = [Binding::Socket, Binding::Numa, Binding::Cache, Binding::Core];
-    let lowest = KINDS.map(|kind| {
-        let mut lowest = BTreeMap::new();
-        for cpu in cpus {
-            let number = lowest.entry(key(*cpu, kind)).or_insert(cpu.number);
-            *number = cpu.number.min(*number);
-        }
-        lowest
-    });
-    let nodes_are_larger = lowest[1].len() < lowest[0].len();
-    let mut ordered = cpus.to_vec();
-    ordered.sort_by_cached_key(|cpu| {
-        let of = |at: usize| lowest[at][&key(*cpu, KINDS[at])];
-        let (first, second) = if nodes_are_larger { (1, 0) } else { (0, 1) };
-        (of(first), of(second), of(2), of(3), cpu.number)
-    });
-    ordered
-}
-
-/// Equal for CPUs of one part.
-fn key(cpu: Cpu, kind: Binding) -> (u32, u32, u32) {
-    match kind {
-        Binding::Thread => (cpu.node, cpu.core, cpu.number),
-        Binding::Core => (cpu.node, cpu.core, 0),
-        Binding::Cache => (cpu.node, cpu.cache, 0),
-        Binding::Numa => (cpu.node, 0, 0),
-        Binding::Socket => (cpu.socket, 0, 0),
-        Binding::None | Binding::Slots => (0, 0, 0),
-    }
 }
 
 /// So many units in a circle, from the one that has a CPU.

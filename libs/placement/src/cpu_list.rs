@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 use mpd_wire::job::{CpuChoice, CpuNumbers, CpuRange, MAX_CPU};
 
-use crate::binding::{Cpu, parts};
+use crate::cpu::{Cpu, parts};
 use crate::locality::list;
 use mpd_wire::job::Binding;
 

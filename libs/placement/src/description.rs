@@ -2,7 +2,7 @@
 
 use mpd_wire::job::Binding;
 
-use crate::binding::{Cpu, parts};
+use crate::cpu::{Cpu, parts};
 use crate::locality::list;
 
 /// The kinds of parts from large to small, with their names.

@@ -52,6 +52,7 @@
 
 pub mod allocation;
 pub mod binding;
+pub mod cpu;
 pub mod cpu_list;
 pub mod description;
 mod error;

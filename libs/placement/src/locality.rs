@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use mpd_wire::RankSet;
 
-use crate::binding::Cpu;
+use crate::cpu::Cpu;
 
 /// The parts of a host to which a CPU belongs. A package and a cache are known by their lowest CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

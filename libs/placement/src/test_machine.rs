@@ -1,6 +1,6 @@
 //! A machine for the tests of this crate.
 
-use crate::binding::Cpu;
+use crate::cpu::Cpu;
 
 /// Two nodes of two cores of two threads, numbered as Linux does: the second threads come last.
 pub(crate) fn machine() -> Vec<Cpu> {

@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
 use mpd_placement::Candidate;
-use mpd_placement::binding::Cpu;
+use mpd_placement::cpu::Cpu;
 use mpd_placement::hosts::HostEntry;
 use mpd_wire::DaemonName;
 use mpd_wire::job::{Argset, Bytes, HostChoice, Limit};

@@ -140,7 +140,7 @@ pub(super) fn slurm(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mpd_placement::binding::Cpu;
+    use mpd_placement::cpu::Cpu;
 
     /// A host whose NUMA nodes have the numbers 0 and 8.
     #[derive(Debug)]

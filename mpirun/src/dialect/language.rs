@@ -1,6 +1,6 @@
 //! The launchers whose command lines are understood, and the choice of one.
 
-use mpd_placement::binding::Cpu;
+use mpd_placement::cpu::Cpu;
 
 /// The names of programs of other launchers. `scripts/install --with-aliases` makes a link for each.
 pub(super) const PROGRAMS: [(&str, Dialect); 13] = [

@@ -178,7 +178,7 @@ pub(super) fn mem_bind(values: &[&str], _: &dyn Facts) -> Made {
 
 #[cfg(test)]
 mod tests {
-    use mpd_placement::binding::Cpu;
+    use mpd_placement::cpu::Cpu;
 
     use super::*;
 

@@ -4,6 +4,7 @@
 //! threads may be open at once. Each response repeats the token of its request.
 
 mod client;
+mod content;
 mod decoder;
 mod message;
 mod numbered;
@@ -14,7 +15,8 @@ pub(crate) mod response;
 mod spawn;
 
 pub use client::{Client, Reply};
+pub use content::{Content, Welcome};
 pub use decoder::{Decoder, Said};
 pub use message::{FrameTooLong, Message};
 pub use request::Request;
-pub use response::{Content, Response, Welcome};
+pub use response::Response;

@@ -4,8 +4,8 @@
 //! checked here. The session checks whether a request is allowed now.
 
 use super::Message;
+use super::content::{Content, Welcome};
 use super::numbered::{self, Lists};
-use super::response::{Content, Welcome};
 use super::spawn;
 use crate::error::{ProtocolError, excerpt};
 use crate::keyval::{Attribute, Attributes, parse_number};

@@ -1,8 +1,8 @@
 //! A spawn as pairs of a message: the pairs of one program follow its `subcmd`.
 
 use super::Message;
+use super::content::Content;
 use super::numbered::{self, Lists, Pair, find};
-use super::response::Content;
 use crate::error::ProtocolError;
 use crate::keyval::{Attributes, parse_number};
 use crate::spawn::{SpawnCommand, SpawnRequest};

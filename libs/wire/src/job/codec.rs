@@ -13,7 +13,7 @@ use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
 use crate::job::fields::{InvalidSpec, Reader, Writer};
 use crate::job::placement_options::{Binding, HostChoice, PlacementSpec, RankOrder, Spread};
-use crate::job::spawn::{SpawnOptions, SpawnPolicy};
+use crate::job::spawn_options::{SpawnOptions, SpawnPolicy};
 use crate::job::spec::{AbortScope, Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
 
 /// Format number, the first byte of every encoded specification.

@@ -17,6 +17,7 @@ mod placement_options;
 mod places;
 mod secret;
 mod spawn;
+mod spawn_options;
 mod spec;
 mod world;
 
@@ -34,7 +35,8 @@ pub use notice::Notice;
 pub use placement_options::{Binding, HostChoice, MAX_GPUS, PlacementSpec, RankOrder, Spread};
 pub use places::Places;
 pub use secret::{Cookie, JobKey, KEY_LENGTH, members_mark, namespace_mark, same_secret};
-pub use spawn::{SpawnBlock, SpawnOptions, SpawnPlacement, SpawnPolicy, SpawnProgram};
+pub use spawn::{SpawnBlock, SpawnPlacement, SpawnProgram};
+pub use spawn_options::{SpawnOptions, SpawnPolicy};
 pub use spec::{
     AbortScope, Argset, ArgumentFormat, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec,
 };

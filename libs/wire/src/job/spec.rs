@@ -11,7 +11,7 @@ use crate::job::bounds::{Bytes, MAX_RANKS, Misfit};
 use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
 use crate::job::placement_options::{HostChoice, PlacementSpec, check_hosts};
-use crate::job::spawn::SpawnOptions;
+use crate::job::spawn_options::SpawnOptions;
 use crate::{Rank, RankSet};
 
 /// A whole job. The default one has no programs and default options.

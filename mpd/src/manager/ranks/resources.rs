@@ -2,7 +2,8 @@
 
 use mpd_io::logging::plain;
 use mpd_io::{cpus, gpus};
-use mpd_placement::binding::{Bindings, Cpu};
+use mpd_placement::binding::Bindings;
+use mpd_placement::cpu::Cpu;
 use mpd_placement::description::describe;
 use mpd_placement::gpus::Gpus;
 use mpd_placement::gpus_of;

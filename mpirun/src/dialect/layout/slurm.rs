@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mpd_placement::binding::Cpu;
+use mpd_placement::cpu::Cpu;
 use mpd_placement::locality::list;
 use mpd_wire::job::Binding;
 

@@ -25,6 +25,7 @@ pub mod order;
 mod queue;
 pub(super) mod recorded;
 mod reports;
+mod request;
 mod root;
 #[cfg(test)]
 mod tests;

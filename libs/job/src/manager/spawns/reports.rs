@@ -9,7 +9,7 @@ use mpd_wire::message::{MAX_LISTED_RANKS, MAX_READY, ReadySpawn, SpawnState};
 
 use super::order::SpawnOrder;
 use super::queue::SpawnQueue;
-use super::root::Request;
+use super::request::Request;
 use crate::manager::job::Job;
 
 /// The shortest time between two reports.

@@ -10,19 +10,9 @@ use mpd_wire::message::Placing;
 use super::order::SpawnOrder;
 use super::queue::{MAX_WAITING, SpawnQueue};
 use super::reports::Reports;
+use super::request::Request;
 use super::{SpawnAct, SpawnOutput, SpawnSettings, Waiting};
 use crate::manager::job::Job;
-
-/// A spawn that waits.
-#[derive(Debug)]
-pub(super) struct Request {
-    /// The encoded order, which is small.
-    pub(super) order: Waiting,
-    /// The number of processes.
-    pub(super) size: u32,
-    /// Whether the spawner waits until the processes have initialised MPI.
-    pub(super) is_awaited: bool,
-}
 
 /// The spawns of a job.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use mpd_wire::job::Limit;
 
 use super::order::tests::{order, small_order};
 use super::queue::SpawnQueue;
-use super::root::Request;
+use super::request::Request;
 use super::*;
 
 const FIRST: Ticket = Ticket::FIRST;

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpd_alloc::data::{AllocRequest, Hardness, Strings};
+use mpd_io::identity::user_name;
 use mpd_io::logging::one_line;
-use mpd_io::rundir::user_name;
 use mpd_io::signals;
 use mpd_io::spawn::{Extra, Fate, Spawn, own_environment};
 use mpd_io::unnamed;
