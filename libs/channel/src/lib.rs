@@ -3,8 +3,8 @@
 //! A handshake of three messages proves to both sides that the other holds the same key. It gives
 //! each direction a fresh key for its frames. There is no plaintext mode and no negotiation. A peer
 //! without the key receives no byte. docs/PROTOCOL.md specifies every byte, and
-//! `tests/vectors/channel.txt` has test vectors. `tests/channel/naive.rs` is a second
-//! implementation, written from that text.
+//! `libs/channel/tests/vectors/channel.txt` has test vectors. `libs/channel/tests/channel/naive.rs`
+//! is a second implementation, written from that text.
 //!
 //! | module | subject |
 //! |---|---|

@@ -18,7 +18,7 @@ const FULL_HOSTS: usize = 256;
 /// The durations between hosts are shorter by this factor.
 const SCALE: u32 = 4;
 
-/// The sum of the waits for one silent host, see ARCHITECTURE.md, "Waits at the end of a failed job". They are the grace,
+/// The sum of the waits for one silent host, see docs/ending.md, "Waits at the end of a failed job". They are the grace,
 /// the kill, the silence, the clean-up, and the close of the connection.
 const SUM: Duration = Duration::from_millis(500 + 500 + 8000 / SCALE as u64 + 2000 + 2000);
 
