@@ -8,7 +8,7 @@ use mpd_io::rings::{self, FindError};
 use mpd_io::rundir::RunDir;
 use mpd_wire::DaemonName;
 use mpd_wire::message::{
-    ConsoleReply, HostedPart, JobRef, MemberDescription, Published, RingRequest, RingView,
+    ConsoleReply, HostedPart, JobOrder, JobRef, MemberDescription, Published, RingRequest, RingView,
 };
 
 pub use mpd_io::console::PATIENCE;
@@ -211,17 +211,17 @@ pub fn command(rundir: &RunDir, request: RingRequest) -> Result<Vec<DaemonName>,
     command_at(&Endpoint::Standing(rundir.clone()), request)
 }
 
-/// Sends a command about a job to the ring of that job.
+/// Sends an order to a job, through its ring.
 ///
 /// # Errors
 /// [`AskError`], also if no ring has the job, or several rings have a job of this name.
 pub fn job_command(
     rundir: &RunDir,
     job: JobRef,
-    request: impl FnOnce(JobRef) -> RingRequest,
+    order: JobOrder,
 ) -> Result<Vec<DaemonName>, AskError> {
     let endpoint = rings::find(rundir, &job, RING_PATIENCE)?;
-    command_at(&endpoint, request(job))
+    command_at(&endpoint, RingRequest::Job { job, order })
 }
 
 fn command_at(endpoint: &Endpoint, request: RingRequest) -> Result<Vec<DaemonName>, AskError> {

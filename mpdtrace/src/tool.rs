@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use clap::{Command, Parser};
 use mpd_io::logging::one_line;
 use mpd_wire::DaemonName;
-use mpd_wire::message::{ConsoleReply, JobRef, RingRequest};
+use mpd_wire::message::{ConsoleReply, JobOrder, JobRef, RingRequest};
 
 use crate::cli::Common;
 use crate::{ask, render};
@@ -128,13 +128,8 @@ pub fn command(name: &str, common: &Common, request: RingRequest) -> Result<Exit
 ///
 /// # Errors
 /// As for [`command`]; also when no ring has the job, or several rings have a job of this name.
-pub fn job_command(
-    name: &str,
-    common: &Common,
-    job: JobRef,
-    request: impl FnOnce(JobRef) -> RingRequest,
-) -> Result<ExitCode> {
-    reported(name, common, ask::job_command(&common.ring_options.rundir()?, job, request)?)
+pub fn job_command(name: &str, common: &Common, job: JobRef, order: JobOrder) -> Result<ExitCode> {
+    reported(name, common, ask::job_command(&common.ring_options.rundir()?, job, order)?)
 }
 
 fn reported(name: &str, common: &Common, missing: Vec<DaemonName>) -> Result<ExitCode> {

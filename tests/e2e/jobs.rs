@@ -2,7 +2,7 @@
 
 use mpd_wire::RankSet;
 use mpd_wire::message::{
-    ConsoleReply, HostedPart, JobRef, ManagerOrder, ManagerReport, RankRun, RingRequest,
+    ConsoleReply, HostedPart, JobOrder, JobRef, ManagerOrder, ManagerReport, RankRun, RingRequest,
 };
 
 use crate::manager::{Orphaned, order};
@@ -49,14 +49,15 @@ fn a_kill_or_signal_request_reaches_only_the_root_manager_of_the_job() {
     let mut manager = host.register();
     let id = JobRef::Id(host.job.clone());
     let done = || ConsoleReply::Done { missing: Vec::new() };
-    let signal = RingRequest::SignalJob { job: id.clone(), signal: 10, single: true };
-    wait_until("it has registered", || host.ring.ask(2, signal.clone()).is_ok());
-    assert_eq!(order(&mut manager), ManagerOrder::Signal { signal: 10, single: true });
-    let kill = |job| RingRequest::KillJob { job };
+    let signal = JobOrder::Signal { signal: 10, single: true };
+    let ask_signal = RingRequest::Job { job: id.clone(), order: signal.clone() };
+    wait_until("it has registered", || host.ring.ask(2, ask_signal.clone()).is_ok());
+    assert_eq!(order(&mut manager), ManagerOrder::Job(signal));
+    let kill = |job| RingRequest::Job { job, order: JobOrder::Kill };
     assert_eq!(host.ring.ask(1, kill(JobRef::Number(7))).expect("an answer"), done());
-    assert_eq!(order(&mut manager), ManagerOrder::Kill);
+    assert_eq!(order(&mut manager), ManagerOrder::Job(JobOrder::Kill));
     assert_eq!(host.ring.ask(2, kill(id)).expect("an answer"), done());
-    assert_eq!(order(&mut manager), ManagerOrder::Kill);
+    assert_eq!(order(&mut manager), ManagerOrder::Job(JobOrder::Kill));
     let unknown = host.ring.refusal(2, kill(JobRef::Number(7)));
     assert!(unknown.contains("no job 7@d2"), "{unknown}");
     let unknown_alias = host.ring.refusal(1, kill(JobRef::Alias("x".to_owned())));
@@ -68,7 +69,7 @@ fn a_manager_that_is_not_the_root_gets_no_kill_request() {
     let host = Orphaned::new("7@elsewhere", 1);
     let _manager = host.register();
     let job = JobRef::Id(host.job.clone());
-    let problem = host.ring.refusal(1, RingRequest::KillJob { job });
+    let problem = host.ring.refusal(1, RingRequest::Job { job, order: JobOrder::Kill });
     assert!(problem.contains("no job 7@elsewhere"), "{problem}");
 }
 
@@ -87,6 +88,7 @@ fn a_restarted_daemon_lists_a_running_job_with_its_ranks() {
     ring.start_again(1);
     ring.agree();
     wait_until("the next daemon lists it", || ranks() == ["sleep 0-1"]);
-    ring.ask(2, RingRequest::KillJob { job: JobRef::Alias("x".to_owned()) }).expect("an answer");
+    let job_ref = JobRef::Alias("x".to_owned());
+    ring.ask(2, RingRequest::Job { job: job_ref, order: JobOrder::Kill }).expect("an answer");
     job.wait().failed().says(&["killed on request"]);
 }

@@ -1,7 +1,7 @@
 //! Answers for consoles by a daemon without a ring, which knows only its own host.
 
 use mpd_wire::DaemonName;
-use mpd_wire::message::{ConsoleReply, JobRef, ManagerOrder, OrderAnswer, RingRequest};
+use mpd_wire::message::{ConsoleReply, JobOrder, JobRef, OrderAnswer, RingRequest};
 
 use crate::daemon::guests::REFUSAL;
 use crate::daemon::jobs::{Jobs, hosted, no_such_job};
@@ -18,15 +18,7 @@ pub(super) fn answer(
 ) -> (Vec<ConsoleReply>, Vec<ManagerMessage>) {
     match request {
         RingRequest::Jobs => (listing(jobs), Vec::new()),
-        RingRequest::KillJob { job } => order(jobs, &job, &ManagerOrder::Kill),
-        RingRequest::SignalJob { job, signal, single } => {
-            order(jobs, &job, &ManagerOrder::Signal { signal, single })
-        }
-        RingRequest::GrowJob { job, count } => order(jobs, &job, &ManagerOrder::Enlarge { count }),
-        RingRequest::ShrinkJob { job, count } => order(jobs, &job, &ManagerOrder::Retire { count }),
-        RingRequest::SwitchStdin { job, ranks } => {
-            order(jobs, &job, &ManagerOrder::SwitchStdin { ranks })
-        }
+        RingRequest::Job { job, order } => pass(jobs, &job, &order),
         RingRequest::JobEvents { .. } => (vec![refused(ALONE)], Vec::new()),
         // `guests::check` lists the refused requests.
         _ => (vec![refused(REFUSAL)], Vec::new()),
@@ -47,11 +39,7 @@ fn listing(jobs: &Jobs) -> Vec<ConsoleReply> {
     replies
 }
 
-fn order(
-    jobs: &Jobs,
-    job: &JobRef,
-    order: &ManagerOrder,
-) -> (Vec<ConsoleReply>, Vec<ManagerMessage>) {
+fn pass(jobs: &Jobs, job: &JobRef, order: &JobOrder) -> (Vec<ConsoleReply>, Vec<ManagerMessage>) {
     match jobs.manager_messages(job, order) {
         Ok(manager_messages) => {
             (vec![ConsoleReply::Done { missing: Vec::new() }], manager_messages)
@@ -85,8 +73,8 @@ mod tests {
             panic!("{replies:?}");
         };
         assert_eq!((me.as_str(), parts.len(), manager_messages.len()), ("h1", 0, 0));
-        let (replies, manager_messages) =
-            answer(&jobs, RingRequest::KillJob { job: JobRef::Private(7) });
+        let kill = RingRequest::Job { job: JobRef::Private(7), order: JobOrder::Kill };
+        let (replies, manager_messages) = answer(&jobs, kill);
         assert!(manager_messages.is_empty());
         assert_eq!(replies, [refused("no job p7; 'mpdlistjobs' lists them")]);
         let (replies, _) = answer(&jobs, RingRequest::ExitAll);

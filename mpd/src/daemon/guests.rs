@@ -85,11 +85,7 @@ pub(super) fn check(opening: &Opening) -> Result<(), String> {
     match opening {
         Opening::Ring { request, .. } => match request {
             RingRequest::Jobs
-            | RingRequest::KillJob { .. }
-            | RingRequest::SignalJob { .. }
-            | RingRequest::GrowJob { .. }
-            | RingRequest::ShrinkJob { .. }
-            | RingRequest::SwitchStdin { .. }
+            | RingRequest::Job { .. }
             | RingRequest::JobEvents { .. }
             | RingRequest::State { job: Some(_) } => Ok(()),
             RingRequest::Describe
@@ -122,7 +118,7 @@ pub(super) fn check_job(spec: &JobSpec) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use mpd_wire::message::{JobRef, VERSION};
+    use mpd_wire::message::{JobOrder, JobRef, VERSION};
 
     use super::*;
 
@@ -133,9 +129,12 @@ mod tests {
         let ring = |request| Opening::Ring { version: VERSION, request };
         let fine = [
             ring(RingRequest::Jobs),
-            ring(RingRequest::KillJob { job: job() }),
-            ring(RingRequest::SignalJob { job: job(), signal: 9, single: true }),
-            ring(RingRequest::SwitchStdin { job: job(), ranks }),
+            ring(RingRequest::Job { job: job(), order: JobOrder::Kill }),
+            ring(RingRequest::Job {
+                job: job(),
+                order: JobOrder::Signal { signal: 9, single: true },
+            }),
+            ring(RingRequest::Job { job: job(), order: JobOrder::SwitchStdin { ranks } }),
             ring(RingRequest::State { job: Some(job()) }),
             Opening::Submit { version: VERSION, spec_bytes: 1 },
         ];

@@ -7,7 +7,7 @@ use mpd_job::manager::spawns::order::SpawnOrder;
 use mpd_stdio::input::Stdin;
 use mpd_wire::Rank;
 use mpd_wire::job::HostSlice;
-use mpd_wire::message::ManagerReport;
+use mpd_wire::message::{JobOrder, ManagerReport};
 use nix::unistd::Pid;
 
 use super::event::{Event, ForLinks, ForStdio};
@@ -47,7 +47,6 @@ impl Process {
             Event::NameRefused(refusal) => self.pmi.name_refused(turn, refusal),
 
             Event::Spawn(caller, wish) => spawning::ask(turn, caller, &wish),
-            Event::Enlarge(count) => spawning::grow(turn, count),
 
             Event::SignalAll(signal) => {
                 self.ending.signal(turn, &mut self.ranks, (signal, SignalTarget::Group));
@@ -86,6 +85,7 @@ impl Process {
             Event::WorldOver(first) => self.forget_world(first),
             Event::Grow(from, host_slices) => self.grow(from, host_slices),
             Event::Restart => self.restart(),
+            Event::Order(order) => self.carry_out(order),
 
             Event::Reap => self.reap(),
             Event::Over(code) => self.over = Some(code),
@@ -117,7 +117,6 @@ impl Process {
             ForStdio::Pipes(rank, pipes) => self.stdio.add(rank, *pipes),
             ForStdio::Stdin(bytes) => self.stdio.take_bytes(turn, &bytes),
             ForStdio::StdinPiece(bytes) => self.stdio.take_encoded(turn, &bytes),
-            ForStdio::SwitchStdin(ranks) => self.stdio.take_input(turn, &Stdin::Switch(ranks)),
             ForStdio::StdinCredit(tree_index, bytes) => {
                 self.stdio.grant_input(turn, tree_index, bytes)
             }
@@ -140,6 +139,21 @@ impl Process {
             ForStdio::Mark(rank, after, text) => self.stdio.add_mark(rank, (after, text)),
             ForStdio::MarksRead(rank) => self.stdio.marks_read(turn, rank),
             ForStdio::Unreported(ranks) => self.stdio.end_unreported(ranks),
+        }
+    }
+
+    /// Carries out a user's order to the job.
+    fn carry_out(&mut self, order: JobOrder) {
+        let turn = &mut self.common.turn();
+        match order {
+            JobOrder::Kill => self.pump.post(Input::Kill),
+            JobOrder::Signal { signal, single: false } => self.pump.post(Input::Signal(signal)),
+            JobOrder::Signal { signal, single: true } => {
+                self.pump.post(Input::SignalProcesses(signal));
+            }
+            JobOrder::Grow { count } => spawning::grow(turn, count),
+            JobOrder::Retire { count } => self.pump.post(Input::Retire(count)),
+            JobOrder::SwitchStdin { ranks } => self.stdio.take_input(turn, &Stdin::Switch(ranks)),
         }
     }
 

@@ -7,7 +7,9 @@ use mpd_leftovers::record::Registered;
 use mpd_machine::Time;
 use mpd_placement::binding::Bindings;
 use mpd_wire::job::HostSlice;
-use mpd_wire::message::{Down, JobNews, ManagerReport, NameAnswer, Phase, Span, TreeKind, Up};
+use mpd_wire::message::{
+    Down, JobNews, JobOrder, ManagerReport, NameAnswer, Phase, Span, TreeKind, Up,
+};
 use mpd_wire::names::Refusal;
 use mpd_wire::{JobId, Rank, RankSet, Stream};
 use nix::unistd::Pid;
@@ -85,8 +87,6 @@ pub(super) enum Event {
     // For `spawning`.
     /// A rank here requests further processes.
     Spawn(Caller, Wish),
-    /// A user requests further processes.
-    Enlarge(u32),
 
     // For `ending`.
     /// A signal for the groups of all ranks here.
@@ -137,6 +137,8 @@ pub(super) enum Event {
     Grow(u32, Vec<HostSlice>),
     /// The programs of a debugged job start again.
     Restart,
+    /// An order of a user.
+    Order(JobOrder),
 
     // For the loop.
     /// A user requests the state of the machine, by this request of the daemon.
@@ -176,8 +178,6 @@ pub(super) enum ForStdio {
     Stdin(Vec<u8>),
     /// Encoded standard input from the parent.
     StdinPiece(Vec<u8>),
-    /// The new receivers of standard input.
-    SwitchStdin(RankSet),
     /// Records of output of the child at this tree index.
     Output(usize, Stream, Vec<u8>),
     /// The parent accepts this many more bytes of a stream.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use mio::Events;
 use mpd_wire::job::MAX_SPEC;
-use mpd_wire::message::{Down, ManagerReport, Phase};
+use mpd_wire::message::{Down, ManagerOrder, ManagerReport, Phase};
 
 use super::links::{LinkEnd, News};
 use super::means::Means;
@@ -82,31 +82,16 @@ fn serve_daemon(means: &mut Means) -> Continue {
     let (messages, _) = means.daemon.receive();
     for message in messages {
         match message {
-            DaemonMessage::Kill => return Continue::No,
             DaemonMessage::Link(fd, hello) => {
                 means.branches.adopt(means.poll.registry(), now, fd, &hello);
             }
-            DaemonMessage::State(request) => {
+            DaemonMessage::Order(ManagerOrder::Kill) => return Continue::No,
+            DaemonMessage::Order(ManagerOrder::State { request }) => {
                 let text = "waiting for the specification of the job".to_owned();
                 means.daemon.report(&ManagerReport::State { request, text, more: false });
                 means.daemon.flush();
             }
-            DaemonMessage::Signal { .. }
-            | DaemonMessage::SwitchStdin(_)
-            | DaemonMessage::Enlarge(_)
-            | DaemonMessage::Retire(_)
-            | DaemonMessage::CountOutput
-            | DaemonMessage::Missing(_)
-            | DaemonMessage::HostsChanged { .. }
-            | DaemonMessage::ReportEvents
-            | DaemonMessage::ManagerEnded(..)
-            | DaemonMessage::Launched(..)
-            | DaemonMessage::Placed(..)
-            | DaemonMessage::Named(..)
-            | DaemonMessage::NameLost(..)
-            | DaemonMessage::NameRefused(..)
-            | DaemonMessage::Met(..)
-            | DaemonMessage::Passed(..) => {}
+            DaemonMessage::Order(order) => log::debug!("no use before the start: {order:?}"),
         }
     }
     Continue::Yes

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mpd_handle::{Error, RequestId, ToProgram};
 use mpd_io::console::{Console, ConsoleError};
 use mpd_io::rundir::RunDir;
-use mpd_wire::message::{JobRef, RingRequest};
+use mpd_wire::message::{JobOrder, JobRef, RingRequest};
 
 /// A signal for one process, or the order to kill it.
 #[derive(Debug)]
@@ -34,7 +34,8 @@ impl Orders {
         self.calls.insert(number, None);
         let order = |(id, alias)| {
             let job = JobRef::Alias(alias);
-            let request = RingRequest::SignalJob { job, signal, single: false };
+            let request =
+                RingRequest::Job { job, order: JobOrder::Signal { signal, single: false } };
             Order { number, id, request, console: None }
         };
         self.orders.extend(jobs.into_iter().map(order));
@@ -42,7 +43,7 @@ impl Orders {
 
     /// Adds the order to kill a process.
     pub(super) fn kill(&mut self, id: RequestId, alias: String) {
-        let request = RingRequest::KillJob { job: JobRef::Alias(alias) };
+        let request = RingRequest::Job { job: JobRef::Alias(alias), order: JobOrder::Kill };
         self.orders.push(Order { number: 0, id, request, console: None });
     }
 

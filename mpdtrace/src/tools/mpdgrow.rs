@@ -2,17 +2,17 @@
 
 use std::process::ExitCode;
 
-use mpd_wire::message::RingRequest;
+use mpd_wire::message::JobOrder;
 use mpdtrace::cli::GrowCli;
 use mpdtrace::growth::Change;
 use mpdtrace::tool;
 
 pub(crate) fn main() -> ExitCode {
     tool::main(|cli: &GrowCli| {
-        let request = |job| match cli.change {
-            Change::More(count) => RingRequest::GrowJob { job, count },
-            Change::Fewer(count) => RingRequest::ShrinkJob { job, count },
+        let order = match cli.change {
+            Change::More(count) => JobOrder::Grow { count },
+            Change::Fewer(count) => JobOrder::Retire { count },
         };
-        tool::job_command("mpdgrow", &cli.common, cli.job.clone(), request)
+        tool::job_command("mpdgrow", &cli.common, cli.job.clone(), order)
     })
 }

@@ -4,14 +4,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use mpd_wire::JobId;
-use mpd_wire::message::{JobRef, RingRequest};
+use mpd_wire::message::{JobOrder, JobRef};
 use mpdtrace::cli::KilljobCli;
 use mpdtrace::{ask, member, tool};
 
 pub(crate) fn main() -> ExitCode {
     tool::main(|cli: &KilljobCli| {
-        let request = |job| RingRequest::KillJob { job };
-        tool::job_command("mpdkilljob", &cli.common, job(cli)?, request)
+        tool::job_command("mpdkilljob", &cli.common, job(cli)?, JobOrder::Kill)
     })
 }
 

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use mpd_wire::message::RingRequest;
+use mpd_wire::message::JobOrder;
 use mpdtrace::cli::StdinCli;
 use mpdtrace::tool;
 
 pub(crate) fn main() -> ExitCode {
     tool::main(|cli: &StdinCli| {
-        let request = |job| RingRequest::SwitchStdin { job, ranks: cli.ranks.clone() };
-        tool::job_command("mpdstdin", &cli.common, cli.job.clone(), request)
+        let order = JobOrder::SwitchStdin { ranks: cli.ranks.clone() };
+        tool::job_command("mpdstdin", &cli.common, cli.job.clone(), order)
     })
 }

@@ -1,7 +1,9 @@
 //! `mpdlistjobs`, `mpdkilljob` and `mpdsigjob`.
 
 use mpd_wire::RankSet;
-use mpd_wire::message::{ConsoleReply, HostedPart, JobPart, JobRef, RankRun, RingRequest};
+use mpd_wire::message::{
+    ConsoleReply, HostedPart, JobOrder, JobPart, JobRef, RankRun, RingRequest,
+};
 
 use crate::support::{Act, Daemon, NAUGHTY, done, name, refusal};
 
@@ -79,13 +81,15 @@ fn mpdkilljob_and_mpdsigjob_name_the_job_as_the_user_did() {
     };
     let (number, id) = (JobRef::Number(3), JobRef::Id("3@h2".parse().unwrap()));
     let alias = JobRef::Alias("x".into());
-    assert_eq!(asked("mpdkilljob", &["3"]), RingRequest::KillJob { job: number.clone() });
-    assert_eq!(asked("mpdkilljob", &["3@h2"]), RingRequest::KillJob { job: id.clone() });
+    let kill = |job| RingRequest::Job { job, order: JobOrder::Kill };
+    assert_eq!(asked("mpdkilljob", &["3"]), kill(number.clone()));
+    assert_eq!(asked("mpdkilljob", &["3@h2"]), kill(id.clone()));
     for arguments in [&["-a", "x"][..], &["x"], &["-j", "x"]] {
-        assert_eq!(asked("mpdkilljob", arguments), RingRequest::KillJob { job: alias.clone() });
+        assert_eq!(asked("mpdkilljob", arguments), kill(alias.clone()));
     }
-    assert_eq!(asked("mpdkilljob", &["-j", "3"]), RingRequest::KillJob { job: number.clone() });
-    let signal = |job, signal, single| RingRequest::SignalJob { job, signal, single };
+    assert_eq!(asked("mpdkilljob", &["-j", "3"]), kill(number.clone()));
+    let signal =
+        |job, signal, single| RingRequest::Job { job, order: JobOrder::Signal { signal, single } };
     assert_eq!(asked("mpdsigjob", &["INT", "x"]), signal(alias.clone(), 2, false));
     assert_eq!(asked("mpdsigjob", &["-INT", "-j", "3"]), signal(number, 2, false));
     assert_eq!(asked("mpdsigjob", &["SIGUSR1", "-g", "-j", "3@h2"]), signal(id, 10, false));

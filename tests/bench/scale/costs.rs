@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mpd_io::console::{Console, ConsoleError, PATIENCE};
 use mpd_io::rundir::RunDir;
 use mpd_ring::{Formed, GAP};
-use mpd_wire::message::{ConsoleReply, JobRef, RingMessage, RingRequest};
+use mpd_wire::message::{ConsoleReply, JobOrder, JobRef, RingMessage, RingRequest};
 use mpd_wire::{Address, DaemonName, Instance, RankSet, Record, Standing, frame};
 
 use crate::echo::Daemons;
@@ -186,8 +186,8 @@ fn long_scatter(rundir: &RunDir) -> Result<usize, String> {
         RankSet::from_ranges((0..20_000).map(|n| (100_000 + 2 * n, 100_000 + 2 * n)).collect());
     let bytes = ranks.to_string().len();
     let job = JobRef::Alias("no-such-job".to_owned());
-    let mut console =
-        Console::ask(rundir, RingRequest::SwitchStdin { job, ranks }).map_err(|e| e.to_string())?;
+    let request = RingRequest::Job { job, order: JobOrder::SwitchStdin { ranks } };
+    let mut console = Console::ask(rundir, request).map_err(|e| e.to_string())?;
     match console.answer(Some(PATIENCE)) {
         Err(ConsoleError::Refused(_)) => Ok(bytes),
         other => Err(format!("an order about no job was answered by {other:?}")),

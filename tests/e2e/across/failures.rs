@@ -167,7 +167,7 @@ fn a_killed_daemon_ends_no_job_and_its_successor_adopts_them() {
 
 #[test]
 fn a_kill_request_to_any_daemon_kills_an_adopted_job() {
-    use mpd_wire::message::{ConsoleReply, JobRef, RingRequest};
+    use mpd_wire::message::{ConsoleReply, JobOrder, JobRef, RingRequest};
     let ring = ring();
     let (_recorders, job) = ring.recorders(8, &[], "d");
     for index in 1..=2 {
@@ -177,7 +177,8 @@ fn a_kill_request_to_any_daemon_kills_an_adopted_job() {
     ring.agree();
     wait_until("all managers are adopted", || knows_all_managers(&ring, 3));
     let id = JobRef::Id(ring.listed(3)[0].part.job.clone());
-    let answer = ring.ask(3, RingRequest::KillJob { job: id }).expect("an answer");
+    let kill = RingRequest::Job { job: id, order: JobOrder::Kill };
+    let answer = ring.ask(3, kill).expect("an answer");
     assert_eq!(answer, ConsoleReply::Done { missing: Vec::new() });
     job.wait().code(137).says(&["killed on request"]);
     ring.only_daemons_are_left();

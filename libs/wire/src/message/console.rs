@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::job::{Crash, Failure, Notice, RankEnd, World};
 use crate::message::events::EventPage;
+use crate::message::job_order::JobOrder;
 use crate::message::jobs::{HostedPart, JobRef, MAX_RUN};
 use crate::message::ring::{LIST_CHUNK, Payload};
 use crate::message::top::HostTop;
@@ -56,43 +57,13 @@ pub enum RingRequest {
     Names,
     /// The resources that hosts and ranks use: [`ConsoleReply::Top`], in several replies if needed.
     Top,
-    /// End the job: [`ConsoleReply::Done`] as soon as its root manager has the order, or refused if
-    /// there is no such job.
-    KillJob {
+    /// An order to the job: [`ConsoleReply::Done`] as soon as its root manager has the order, or refused if there is no
+    /// such job or the job cannot carry it out.
+    Job {
         /// The job.
         job: JobRef,
-    },
-    /// Start further processes of the job's last program, as a world of their own: answered like [`RingRequest::KillJob`].
-    GrowJob {
-        /// The job.
-        job: JobRef,
-        /// How many processes.
-        count: u32,
-    },
-    /// Retire the highest running ranks, whose end is then no failure: answered as [`RingRequest::KillJob`], and
-    /// refused if no rank would remain.
-    ShrinkJob {
-        /// The job.
-        job: JobRef,
-        /// How many ranks.
-        count: u32,
-    },
-    /// Signal the ranks of the job: answered as [`RingRequest::KillJob`].
-    SignalJob {
-        /// The job.
-        job: JobRef,
-        /// The signal's number.
-        signal: u8,
-        /// Whether only the rank's own process gets the signal, not its process group.
-        single: bool,
-    },
-    /// Switch standard input to other ranks of the job: answered as [`RingRequest::KillJob`], and
-    /// refused if a rank cannot receive it.
-    SwitchStdin {
-        /// The job.
-        job: JobRef,
-        /// The ranks.
-        ranks: RankSet,
+        /// The order.
+        order: JobOrder,
     },
     /// A question or an order about slots, as `mpd_alloc::exchange::Ask`: [`ConsoleReply::Slots`],
     /// several times if needed, or [`ConsoleReply::Done`].

@@ -8,6 +8,7 @@ use crate::job::{
 };
 use crate::message::console::RingRequest;
 use crate::message::events::{HostChange, JobEvent, MAX_EVENTS, MAX_HOST_CHANGES};
+use crate::message::job_order::JobOrder;
 use crate::message::jobs::{MAX_RUN, MAX_RUNS, RankRun, SpawnState};
 use crate::message::meeting::{MeetingAnswer, MeetingOperation};
 use crate::message::order::Launch;
@@ -71,28 +72,8 @@ pub enum ManagerOrder {
     Kill,
     /// Count the bytes that the ranks here have written: [`ManagerReport::Written`].
     CountOutput,
-    /// A user's request: send the signal to every rank. For the root manager.
-    Signal {
-        /// Its number.
-        signal: u8,
-        /// Whether only the rank's own process gets the signal, not its process group.
-        single: bool,
-    },
-    /// A user's request: start that many further processes of the last program. For the root manager.
-    Enlarge {
-        /// How many.
-        count: u32,
-    },
-    /// A user's request: the highest running ranks are to end. For the root manager.
-    Retire {
-        /// How many.
-        count: u32,
-    },
-    /// A user's request: these ranks receive standard input from now on. For the root manager.
-    SwitchStdin {
-        /// The ranks.
-        ranks: RankSet,
-    },
+    /// An order of a user to the job. For the root manager.
+    Job(JobOrder),
     /// A manager of this job has connected to the daemon's port. The connection is passed as a
     /// descriptor with the first byte.
     Link {

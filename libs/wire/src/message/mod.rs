@@ -8,6 +8,7 @@ mod console;
 mod events;
 mod greeting;
 mod group;
+mod job_order;
 mod jobs;
 mod manager;
 mod meeting;
@@ -32,6 +33,7 @@ pub use events::{
 };
 pub use greeting::{Greeting, MAX_GREETING};
 pub use group::{FenceGroup, FenceMembers};
+pub use job_order::JobOrder;
 pub use jobs::{
     HostedPart, InvalidJobRef, JobPart, JobRef, MAX_LISTED_RANKS, MAX_READY, MAX_RUN, MAX_RUNS,
     RankRun, ReadySpawn, SpawnState,
@@ -60,4 +62,4 @@ pub use world::{Gathering, MAX_GATHERED, TooMuch, WorldPiece, pieces};
 
 /// Version of all messages between programs of one host. A console and a daemon of different
 /// versions refuse each other with a text.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;

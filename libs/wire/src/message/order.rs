@@ -5,11 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::job::{Cookie, HostSlice, HostSlices, JobKey, ManagerEnd};
 use crate::message::events::EventPage;
+use crate::message::job_order::JobOrder;
 use crate::message::jobs::{JobPart, JobRef, MAX_RUNS};
 use crate::message::ring::Payload;
 use crate::message::top::{HostUse, RunUse};
 use crate::names::Refusal;
-use crate::{DaemonName, JobId, MAX_MEMBERS, RankSet};
+use crate::{DaemonName, JobId, MAX_MEMBERS};
 
 /// An order. Each member acts on it once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,33 +54,12 @@ pub enum RingOrder {
     },
     /// Report the load and the speed of the host: [`OrderAnswer::Load`].
     Load,
-    /// The host of the job's root manager ends the job.
-    KillJob {
+    /// The host of the job's root manager passes an order of a user to it.
+    Job {
         /// The job.
         job: JobRef,
-    },
-    /// The job's root manager signals the ranks.
-    SignalJob {
-        /// The job.
-        job: JobRef,
-        /// The signal's number.
-        signal: u8,
-        /// Whether only the rank's own process gets the signal, not its process group.
-        single: bool,
-    },
-    /// The job's root manager starts further processes.
-    GrowJob {
-        /// The job.
-        job: JobRef,
-        /// How many.
-        count: u32,
-    },
-    /// The job's root manager retires its highest ranks.
-    ShrinkJob {
-        /// The job.
-        job: JobRef,
-        /// How many.
-        count: u32,
+        /// The order.
+        order: JobOrder,
     },
     /// The host of the job's root manager answers [`OrderAnswer::Events`] as soon as there is an event of this number or
     /// a later one, or without events after a short time.
@@ -106,13 +86,6 @@ pub enum RingOrder {
         uid: u32,
         /// The bytes, at most [`MAX_PASSED`](crate::message::MAX_PASSED).
         payload: Payload,
-    },
-    /// The job's root manager switches standard input to these ranks.
-    SwitchStdin {
-        /// The job.
-        job: JobRef,
-        /// The ranks.
-        ranks: RankSet,
     },
     /// Messages, a question or an order about slots, as `mpd_alloc::exchange::Order`:
     /// [`OrderAnswer::Slots`], or done.

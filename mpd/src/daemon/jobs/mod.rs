@@ -33,7 +33,7 @@ use mpd_io::spawn::Fate;
 use mpd_machine::Time;
 use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice, namespace_mark};
 use mpd_wire::message::{
-    ConsoleReply, HostLimits, HostUse, JobPart, JobRef, JobSummary, Launch, MAX_RUNS, ManagerOrder,
+    ConsoleReply, HostLimits, HostUse, JobOrder, JobPart, JobRef, JobSummary, Launch, MAX_RUNS,
     ManagerReport, Opening, OrderAnswer, RankRun, RunUse, Span, SpawnState, launch_tmpdir,
 };
 use mpd_wire::{DaemonName, Instance, JobId, Rank, RankSet};
@@ -419,7 +419,7 @@ impl Jobs {
     pub(crate) fn manager_messages(
         &self,
         meant: &JobRef,
-        order: &ManagerOrder,
+        order: &JobOrder,
     ) -> Result<Vec<ManagerMessage>, OrderAnswer> {
         let root = |(id, job): (&JobId, &Job)| {
             let found = job.is_root() && !job.ended && meant.means(id, job.alias.as_deref());

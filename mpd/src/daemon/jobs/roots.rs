@@ -3,7 +3,7 @@
 use mpd_job::manager::refusal_to_retire;
 use mpd_stdio::feed::TooManyRanges;
 use mpd_stdio::input::MAX_RANKS;
-use mpd_wire::message::{JobRef, ManagerOrder, OrderAnswer};
+use mpd_wire::message::{JobOrder, JobRef, ManagerOrder, OrderAnswer};
 use mpd_wire::{JobId, RankSet};
 
 use crate::daemon::manager_message::ManagerMessage;
@@ -23,7 +23,7 @@ pub(super) struct Root {
 /// The messages that carry `order` to `roots`, or the reason why it is refused.
 pub(super) fn manager_messages(
     roots: Vec<Root>,
-    order: &ManagerOrder,
+    order: &JobOrder,
 ) -> Result<Vec<ManagerMessage>, OrderAnswer> {
     if roots.is_empty() {
         return Err(OrderAnswer::NoSuchJob);
@@ -33,7 +33,7 @@ pub(super) fn manager_messages(
     }
     let manager_message = |Root { job, .. }| {
         log::info!("job {job}: {order:?} by request");
-        ManagerMessage::new(job, order.clone())
+        ManagerMessage::new(job, ManagerOrder::Job(order.clone()))
     };
     Ok(roots.into_iter().map(manager_message).collect())
 }
@@ -44,22 +44,26 @@ pub(crate) fn is_unregistered(job: &JobId) -> String {
 }
 
 /// Why a root manager cannot carry out an order.
-fn refusal_of(root: &Root, order: &ManagerOrder) -> Option<String> {
+fn refusal_of(root: &Root, order: &JobOrder) -> Option<String> {
     let job = &root.job;
     if !root.connected {
         return Some(format!("job {job}: its manager is not connected to a daemon now; try again"));
     }
-    if !matches!(order, ManagerOrder::SwitchStdin { .. } | ManagerOrder::Retire { .. }) {
-        return None;
-    }
-    let Some((can, size)) = &root.receivers else {
-        return Some(format!("job {job} has not started all its ranks yet; try again"));
+    let started = || {
+        let receivers = root.receivers.as_ref();
+        receivers.ok_or_else(|| format!("job {job} has not started all its ranks yet; try again"))
     };
     let problem = match order {
-        ManagerOrder::SwitchStdin { ranks } => cannot_receive(ranks, can, *size)?,
+        JobOrder::Kill | JobOrder::Signal { .. } | JobOrder::Grow { .. } => return None,
+        JobOrder::SwitchStdin { ranks } => match started() {
+            Ok((can, size)) => cannot_receive(ranks, can, *size)?,
+            Err(problem) => return Some(problem),
+        },
         // The manager decides again, with the ranks that run then.
-        ManagerOrder::Retire { count } => refusal_to_retire(*count, root.running.unwrap_or(*size))?,
-        _ => return None,
+        JobOrder::Retire { count } => match started() {
+            Ok((_, size)) => refusal_to_retire(*count, root.running.unwrap_or(*size))?,
+            Err(problem) => return Some(problem),
+        },
     };
     Some(format!("job {job}: {problem}"))
 }
@@ -98,7 +102,7 @@ mod tests {
     fn ranks_are_retired_when_all_have_started_and_one_remains() {
         let why = |receivers, running| {
             let root = Root { job: "7@h1".parse().unwrap(), connected: true, receivers, running };
-            refusal_of(&root, &ManagerOrder::Retire { count: 3 })
+            refusal_of(&root, &JobOrder::Retire { count: 3 })
         };
         let four = Some((RankSet::none(), 4));
         assert!(why(None, None).unwrap().contains("has not started all its ranks yet"));

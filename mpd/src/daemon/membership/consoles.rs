@@ -7,8 +7,8 @@ use mpd_io::clock;
 use mpd_machine::Time;
 use mpd_ring::{Event, Input, RequestId, Ring};
 use mpd_wire::message::{
-    Answer, ConsoleReply, Happening, HostTop, JobRef, MemberDescription, OrderAnswer, Published,
-    RingOrder, RingRequest,
+    Answer, ConsoleReply, Happening, HostTop, JobOrder, JobRef, MemberDescription, OrderAnswer,
+    Published, RingOrder, RingRequest,
 };
 use mpd_wire::names::Claim;
 use mpd_wire::{DaemonName, Record, Standing, frame};
@@ -132,22 +132,7 @@ impl Consoles {
             RingRequest::Jobs => self.ask_jobs(console, 0, Vec::new()),
             RingRequest::Names => self.list_names(ring, console),
             RingRequest::Top => self.ask_top(console, 0, Vec::new()),
-            RingRequest::KillJob { job } => {
-                self.order_job(ring, console, job, |job| RingOrder::KillJob { job })
-            }
-            RingRequest::SignalJob { job, signal, single } => {
-                let order = |job| RingOrder::SignalJob { job, signal, single };
-                self.order_job(ring, console, job, order)
-            }
-            RingRequest::ShrinkJob { job, count } => {
-                self.order_job(ring, console, job, |job| RingOrder::ShrinkJob { job, count })
-            }
-            RingRequest::GrowJob { job, count } => {
-                self.order_job(ring, console, job, |job| RingOrder::GrowJob { job, count })
-            }
-            RingRequest::SwitchStdin { job, ranks } => {
-                self.order_job(ring, console, job, |job| RingOrder::SwitchStdin { job, ranks })
-            }
+            RingRequest::Job { job, order } => self.order_job(ring, console, job, order),
             RingRequest::Introduce { newcomers } => {
                 let new = ring.records_of(newcomers);
                 let records = ring.record(ring.name()).into_iter().chain(&new).cloned().collect();
@@ -229,10 +214,10 @@ impl Consoles {
         ring: &Ring,
         console: usize,
         job: JobRef,
-        order: impl FnOnce(JobRef) -> RingOrder,
+        order: JobOrder,
     ) -> Option<Effect> {
         let job = job.as_asked_of(ring.name());
-        let order = order(job.clone());
+        let order = RingOrder::Job { job: job.clone(), order };
         self.scatter(console, RequestKind::Job(job), &order)
     }
 

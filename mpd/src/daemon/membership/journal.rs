@@ -98,10 +98,7 @@ fn describe(order: &RingOrder) -> String {
         }
         RingOrder::Launch(launch) => format!("launch job {}", launch.job),
         RingOrder::Cancel { job } => format!("job {job} is over"),
-        RingOrder::KillJob { job } => format!("kill job {job}"),
-        RingOrder::GrowJob { job, count } => format!("start {count} more processes of {job}"),
-        RingOrder::ShrinkJob { job, count } => format!("retire {count} ranks of {job}"),
-        RingOrder::SignalJob { job, signal, .. } => format!("signal {signal} to job {job}"),
+        RingOrder::Job { job, order } => format!("{job}: {order}"),
         RingOrder::JobEvents { job, .. } => format!("report events of {job}"),
         RingOrder::FindJob { .. } => "find a job".to_owned(),
         RingOrder::PassToJob { from, to, payload, .. } => {
@@ -110,6 +107,5 @@ fn describe(order: &RingOrder) -> String {
         RingOrder::TakeBack { name, .. } => format!("take the name {name:?} back"),
         RingOrder::NameRefused(refusal) => format!("hear that {refusal}"),
         RingOrder::ManagerEnded { job, end } => format!("note the end of job {job} there: {end}"),
-        RingOrder::SwitchStdin { job, ranks } => format!("input of job {job} to ranks {ranks}"),
     }
 }

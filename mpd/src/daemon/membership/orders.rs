@@ -7,7 +7,7 @@ use mpd_wire::JobId;
 use mpd_wire::frame;
 use mpd_wire::job::ManagerEnd;
 use mpd_wire::message::{
-    HostUse, JobRef, Launch, ManagerOrder, OrderAnswer, Payload, RingOrder, ScatterId,
+    HostUse, JobOrder, JobRef, Launch, ManagerOrder, OrderAnswer, Payload, RingOrder, ScatterId,
 };
 
 use crate::daemon::jobs::Jobs;
@@ -123,22 +123,7 @@ impl Membership {
             RingOrder::Load => {
                 return OrderAnswer::Load { machine: self.measured(usage::of_host()) };
             }
-            RingOrder::KillJob { job } => {
-                return self.order_roots(turn.jobs, &job, &ManagerOrder::Kill);
-            }
-            RingOrder::SignalJob { job, signal, single } => {
-                let order = ManagerOrder::Signal { signal, single };
-                return self.order_roots(turn.jobs, &job, &order);
-            }
-            RingOrder::GrowJob { job, count } => {
-                return self.order_roots(turn.jobs, &job, &ManagerOrder::Enlarge { count });
-            }
-            RingOrder::ShrinkJob { job, count } => {
-                return self.order_roots(turn.jobs, &job, &ManagerOrder::Retire { count });
-            }
-            RingOrder::SwitchStdin { job, ranks } => {
-                return self.order_roots(turn.jobs, &job, &ManagerOrder::SwitchStdin { ranks });
-            }
+            RingOrder::Job { job, order } => return self.order_roots(turn.jobs, &job, &order),
             // `delivered` has these.
             RingOrder::FindJob { .. }
             | RingOrder::PassToJob { .. }
@@ -189,7 +174,7 @@ impl Membership {
     }
 
     /// Sends an order to the root managers of a job here.
-    fn order_roots(&mut self, jobs: &Jobs, job: &JobRef, order: &ManagerOrder) -> OrderAnswer {
+    fn order_roots(&mut self, jobs: &Jobs, job: &JobRef, order: &JobOrder) -> OrderAnswer {
         match jobs.manager_messages(job, order) {
             Ok(manager_messages) => {
                 self.manager_messages.extend(manager_messages);

@@ -15,13 +15,10 @@ use mpd_machine::Time;
 use mpd_wire::frame;
 use mpd_wire::frame::Kind;
 use mpd_wire::hex;
-use mpd_wire::job::{MAX_SPEC, ManagerEnd};
+use mpd_wire::job::MAX_SPEC;
 use mpd_wire::message::{
-    ConsoleReply, HostChange, ManagerOrder, ManagerReport, MeetingAnswer, NameAnswer, Opening,
-    Payload, Placing, Span, StartJob, VERSION,
+    ConsoleReply, JobOrder, ManagerOrder, ManagerReport, Opening, StartJob, VERSION,
 };
-use mpd_wire::names::Refusal;
-use mpd_wire::{DaemonName, JobId, RankSet};
 
 use crate::manager::tokens::DAEMON;
 
@@ -34,48 +31,10 @@ const JOB_PATIENCE_MS: u16 = 30_000;
 /// A message of the daemon.
 #[derive(Debug)]
 pub(crate) enum DaemonMessage {
-    Kill,
-    Signal {
-        signal: u8,
-        /// Only the ranks' own processes.
-        single: bool,
-    },
-    /// A user requests further processes.
-    Enlarge(u32),
-    /// A user wants so many ranks to end.
-    Retire(u32),
-    /// The new receivers of standard input.
-    SwitchStdin(RankSet),
+    /// An order that needs no descriptor.
+    Order(ManagerOrder),
     /// The connection of a manager of this job, and its hello.
     Link(OwnedFd, Vec<u8>),
-    CountOutput,
-    /// A user requests the state of the machine.
-    State(u32),
-    Missing(Vec<(DaemonName, String)>),
-    /// Hosts of the ring have changed.
-    HostsChanged {
-        changes: Vec<HostChange>,
-        /// Hosts that a new daemon has found again.
-        found: Vec<DaemonName>,
-    },
-    /// The events of the job have a subscriber.
-    ReportEvents,
-    /// The duration of the scatter, and its depth.
-    Launched(Span, u32),
-    /// The placement of spawned processes.
-    Placed(u32, Placing),
-    /// The answer to a request about a name.
-    Named(u32, NameAnswer),
-    /// The answer to a request about other jobs.
-    Met(u32, MeetingAnswer),
-    /// Bytes of the root manager of another job.
-    Passed(JobId, Payload),
-    /// This name belongs to that job now.
-    NameLost(String, Option<JobId>),
-    /// Requests for this name were refused.
-    NameRefused(Refusal),
-    /// How the manager of another host ended.
-    ManagerEnded(DaemonName, ManagerEnd),
 }
 
 /// A job from the daemon.
@@ -135,7 +94,9 @@ impl Daemon {
                 (Some((Kind::Control, payload)), None) => {
                     let order = match frame::decode_message(payload)? {
                         ManagerOrder::Start(start) => *start,
-                        ManagerOrder::Kill => bail!("killed before the start"),
+                        ManagerOrder::Kill | ManagerOrder::Job(JobOrder::Kill) => {
+                            bail!("killed before the start")
+                        }
                         _ => bail!("an unexpected order"),
                     };
                     handed = Some(HandOver::begin(conn, order, has_waited)?);
@@ -313,33 +274,9 @@ impl HandOver {
 }
 
 fn message_of(order: ManagerOrder, conn: &mut Conn) -> Option<DaemonMessage> {
-    Some(match order {
-        ManagerOrder::Kill => DaemonMessage::Kill,
-        ManagerOrder::Signal { signal, single } => DaemonMessage::Signal { signal, single },
-        ManagerOrder::Enlarge { count } => DaemonMessage::Enlarge(count),
-        ManagerOrder::Retire { count } => DaemonMessage::Retire(count),
-        ManagerOrder::SwitchStdin { ranks } => DaemonMessage::SwitchStdin(ranks),
-        ManagerOrder::CountOutput => DaemonMessage::CountOutput,
-        ManagerOrder::State { request } => DaemonMessage::State(request),
-        ManagerOrder::Missing { members } => DaemonMessage::Missing(members),
-        ManagerOrder::HostsChanged { changes, found } => {
-            DaemonMessage::HostsChanged { changes, found }
-        }
-        ManagerOrder::ReportEvents => DaemonMessage::ReportEvents,
-        ManagerOrder::Launched { scatter, depth } => DaemonMessage::Launched(scatter, depth),
-        ManagerOrder::Placed { request, outcome } => DaemonMessage::Placed(request, outcome),
-        ManagerOrder::Named { request, answer } => DaemonMessage::Named(request, answer),
-        ManagerOrder::Met { request, answer } => DaemonMessage::Met(request, answer),
-        ManagerOrder::Passed { from, payload } => DaemonMessage::Passed(from, payload),
-        ManagerOrder::NameLost { name, to } => DaemonMessage::NameLost(name, to),
-        ManagerOrder::NameRefused(refusal) => DaemonMessage::NameRefused(refusal),
-        ManagerOrder::ManagerEnded { member, end } => DaemonMessage::ManagerEnded(member, end),
-        ManagerOrder::Link { hello } => {
-            let connection = conn.take_descriptor()?;
-            let mut bytes = [0; HELLO];
-            hex::decode(&hello, &mut bytes)?;
-            DaemonMessage::Link(connection, bytes.to_vec())
-        }
-        ManagerOrder::Start(_) => return None,
-    })
+    let ManagerOrder::Link { hello } = order else { return Some(DaemonMessage::Order(order)) };
+    let connection = conn.take_descriptor()?;
+    let mut bytes = [0; HELLO];
+    hex::decode(&hello, &mut bytes)?;
+    Some(DaemonMessage::Link(connection, bytes.to_vec()))
 }

@@ -21,7 +21,8 @@ use mpd_job::manager::{Input, WorldEnds};
 use mpd_machine::{Time, Timers};
 use mpd_wire::job::{Crash, Failure, Notice, RankEnd, World};
 use mpd_wire::message::{
-    JobEvent, JobInput, JobNews, MAX_RUN, MAX_SPANS, ManagerReport, Phase, Span, StartJob, Up,
+    JobEvent, JobInput, JobNews, MAX_RUN, MAX_SPANS, ManagerOrder, ManagerReport, Phase, Span,
+    StartJob, Up,
 };
 use mpd_wire::{DaemonName, Rank, RankSet};
 
@@ -179,45 +180,10 @@ impl Upstream {
         }
         let (messages, is_connected) = self.daemon.receive();
         for message in messages {
-            turn.report(match message {
-                DaemonMessage::Kill => Event::Input(Input::Kill),
-                DaemonMessage::Signal { signal, single: false } => {
-                    Event::Input(Input::Signal(signal))
-                }
-                DaemonMessage::Signal { signal, single: true } => {
-                    Event::Input(Input::SignalProcesses(signal))
-                }
-                DaemonMessage::Retire(count) => Event::Input(Input::Retire(count)),
-                DaemonMessage::Missing(members) => Event::Input(Input::Missing(members)),
-                DaemonMessage::HostsChanged { changes, found } => {
-                    Event::Input(Input::HostsChanged { changes, found })
-                }
-                DaemonMessage::ManagerEnded(member, end) => {
-                    Event::Input(Input::ManagerEnded(member, end))
-                }
-                DaemonMessage::ReportEvents => Event::Input(Input::ReportEvents),
-                DaemonMessage::SwitchStdin(ranks) => ForStdio::SwitchStdin(ranks).into(),
-                DaemonMessage::CountOutput => ForStdio::CountOutput.into(),
-                DaemonMessage::Enlarge(count) => Event::Enlarge(count),
-                DaemonMessage::State(request) => Event::State(request),
-                DaemonMessage::Placed(request, outcome) => {
-                    Event::Input(Input::Spawn(SpawnInput::Placed(request, outcome)))
-                }
-                DaemonMessage::Named(request, answer) => Event::Named(request, answer),
-                DaemonMessage::Met(request, answer) => {
-                    Event::Meeting(mpd_meeting::Input::Answer(request, answer))
-                }
-                DaemonMessage::Passed(from, payload) => {
-                    Event::Meeting(mpd_meeting::Input::Passed(from, payload))
-                }
-                DaemonMessage::NameLost(name, to) => Event::NameLost(name, to),
-                DaemonMessage::NameRefused(refusal) => Event::NameRefused(refusal),
-                DaemonMessage::Link(fd, hello) => ForLinks::Connected(fd, hello).into(),
-                DaemonMessage::Launched(scatter, depth) => {
-                    self.launched(turn, scatter, depth);
-                    continue;
-                }
-            });
+            match message {
+                DaemonMessage::Link(fd, hello) => turn.report(ForLinks::Connected(fd, hello)),
+                DaemonMessage::Order(order) => self.take_order(turn, order),
+            }
         }
         if is_connected {
             return;
@@ -229,6 +195,40 @@ impl Upstream {
             self.timers.set(Timer::Daemon, turn.now() + REGISTER_INTERVAL);
             turn.report(ForLinks::DaemonGone);
         }
+    }
+
+    fn take_order(&mut self, turn: &mut Turn<'_>, order: ManagerOrder) {
+        turn.report(match order {
+            ManagerOrder::Kill => Event::Input(Input::Kill),
+            ManagerOrder::Job(order) => Event::Order(order),
+            ManagerOrder::Missing { members } => Event::Input(Input::Missing(members)),
+            ManagerOrder::HostsChanged { changes, found } => {
+                Event::Input(Input::HostsChanged { changes, found })
+            }
+            ManagerOrder::ManagerEnded { member, end } => {
+                Event::Input(Input::ManagerEnded(member, end))
+            }
+            ManagerOrder::ReportEvents => Event::Input(Input::ReportEvents),
+            ManagerOrder::CountOutput => ForStdio::CountOutput.into(),
+            ManagerOrder::State { request } => Event::State(request),
+            ManagerOrder::Placed { request, outcome } => {
+                Event::Input(Input::Spawn(SpawnInput::Placed(request, outcome)))
+            }
+            ManagerOrder::Named { request, answer } => Event::Named(request, answer),
+            ManagerOrder::Met { request, answer } => {
+                Event::Meeting(mpd_meeting::Input::Answer(request, answer))
+            }
+            ManagerOrder::Passed { from, payload } => {
+                Event::Meeting(mpd_meeting::Input::Passed(from, payload))
+            }
+            ManagerOrder::NameLost { name, to } => Event::NameLost(name, to),
+            ManagerOrder::NameRefused(refusal) => Event::NameRefused(refusal),
+            ManagerOrder::Launched { scatter, depth } => {
+                return self.launched(turn, scatter, depth);
+            }
+            // The first has been carried out before, and the second came with a connection.
+            ManagerOrder::Start(_) | ManagerOrder::Link { .. } => return,
+        });
     }
 
     /// Registers with the daemon of this ring, or tries again after [`REGISTER_INTERVAL`].

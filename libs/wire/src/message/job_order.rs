@@ -1,0 +1,51 @@
+//! The orders of a user to a job. A console, the ring and a daemon pass the same value on, each in a message of its own.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::RankSet;
+
+/// An order of a user to a job. The root manager carries it out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum JobOrder {
+    /// End the job.
+    Kill,
+    /// Send the signal to every rank.
+    Signal {
+        /// Its number.
+        signal: u8,
+        /// Whether only the rank's own process gets the signal, not its process group.
+        single: bool,
+    },
+    /// Start further processes of the last program, as a world of their own.
+    Grow {
+        /// How many.
+        count: u32,
+    },
+    /// The highest running ranks are to end, and their end is then no failure. Refused if no rank would remain, or if not
+    /// all ranks have started.
+    Retire {
+        /// How many.
+        count: u32,
+    },
+    /// These ranks receive standard input from now on. Refused if one of them cannot receive it.
+    SwitchStdin {
+        /// The ranks.
+        ranks: RankSet,
+    },
+}
+
+/// For the log.
+impl fmt::Display for JobOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kill => f.write_str("kill"),
+            Self::Signal { signal, .. } => write!(f, "signal {signal}"),
+            Self::Grow { count } => write!(f, "start {count} more processes"),
+            Self::Retire { count } => write!(f, "retire {count} ranks"),
+            Self::SwitchStdin { ranks } => write!(f, "input to ranks {ranks}"),
+        }
+    }
+}
