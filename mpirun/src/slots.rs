@@ -139,7 +139,7 @@ impl Wait {
     /// The slots for this job.
     ///
     /// # Errors
-    /// The job wants its processes on the hosts in a way that slots do not have.
+    /// The job has an option of placement that a request for slots cannot express.
     pub(crate) fn of(spec: &JobSpec, now: bool) -> Result<Self, Usage> {
         let placement = &spec.placement;
         let contradicts =

@@ -188,7 +188,7 @@ impl Site {
 /// Checks that a worker is of this release.
 ///
 /// # Errors
-/// It is not.
+/// The worker is of another release: a text for the user.
 pub(crate) fn check_version(version: u64) -> Result<()> {
     if version != mpd_farm::frame::VERSION {
         bail!("its mpdfarm is of another release");

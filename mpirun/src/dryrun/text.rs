@@ -246,7 +246,7 @@ fn in_turn(spread: Spread) -> String {
     format!("{}{joined}{block}", spread.over.name())
 }
 
-/// A unit with a number that is not one.
+/// The name of a unit, with the number of units unless it is 1.
 fn unit(unit: Binding, number: u32) -> String {
     match number {
         1 => unit.name().to_owned(),

@@ -158,8 +158,8 @@ impl Waiting {
         self.fork_server.as_ref().is_some_and(|server| server.requested() > 0)
     }
 
-    /// Gives up those that were requested, since one of them may have been killed as an orphan. The others end, as their
-    /// connections do.
+    /// Gives up the copies that were requested, because the daemon may have killed one of them as an orphan. The others
+    /// end when their connections are closed here.
     pub(super) fn forsake(&mut self) {
         self.fork_server.iter_mut().for_each(ForkServer::forsake);
     }

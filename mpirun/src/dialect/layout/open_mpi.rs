@@ -252,7 +252,7 @@ impl Layout {
             (Some(Unit::Part(unit, _)), None) => return Some((*unit, 1)),
             (None, None) => {}
         }
-        // A variable alone asks for no default.
+        // The defaults of the launcher are for its command lines. Without one, a variable sets only its own option.
         known.dialect?;
         let unit = match map {
             None if few || is_new => self.cpu(),
