@@ -8,7 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use mpd_io::pidfd::Pidfd;
 use mpd_io::spawn::{Extra, Spawn};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use mpd_io::wait::until_ready;
+use nix::poll::PollFlags;
 
 /// The process name of a helper.
 const NAME: &str = "mpdusers";
@@ -38,9 +39,7 @@ impl Lookout {
 
     /// Waits until the helper has written something or has ended; `false` after `patience`.
     pub(crate) fn wait(&self, patience: Duration) -> bool {
-        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
-        let mut fds = [PollFd::new(self.pipe.as_fd(), PollFlags::POLLIN)];
-        matches!(poll(&mut fds, patience), Ok(1..))
+        matches!(until_ready(&self.pipe, PollFlags::POLLIN, Some(patience)), Ok(true))
     }
 
     /// The next bytes of the helper; 0 bytes mean its end.

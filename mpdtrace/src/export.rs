@@ -16,7 +16,7 @@ use mpd_io::signals::Signals;
 use mpd_wire::message::{ConsoleReply, JobRef, MemberView, RingRequest, RingView};
 use nix::errno::Errno;
 use nix::libc;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket,
 };
@@ -26,6 +26,7 @@ use crate::metrics::http::{MAX_REQUEST, Request};
 use crate::metrics::text;
 use crate::tool;
 use crate::top::Sample;
+use mpd_io::wait::{self, until_ready};
 
 /// Most clients of the socket at a time.
 const MAX_CLIENTS: usize = 16;
@@ -58,9 +59,8 @@ impl Source {
             if let Some((ring, sample)) = inquiry.advance(self)? {
                 return Ok((self.render(&ring, &sample), !sample.missing().is_empty()));
             }
-            let mut fds = [PollFd::new(inquiry.console.as_fd(), PollFlags::POLLIN)];
             // An interrupted wait is repeated; other failures show at the next reading.
-            let _ = poll(&mut fds, timeout(left(inquiry.until)));
+            let _ = until_ready(&inquiry.console, PollFlags::POLLIN, Some(left(inquiry.until)));
         }
     }
 
@@ -386,13 +386,6 @@ fn wait<'a>(
 ) -> Result<()> {
     let mut fds = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
     fds.extend(others.into_iter().map(|(descriptor, flags)| PollFd::new(descriptor, flags)));
-    match poll(&mut fds, deadline.map_or(PollTimeout::NONE, |at| timeout(left(at)))) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(error) => Err(error).context("cannot wait"),
-    }
-}
-
-/// Rounded up, so that the loop does not wake before the deadline.
-fn timeout(most: Duration) -> PollTimeout {
-    PollTimeout::try_from(most + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+    wait::wait(&mut fds, deadline.map(left)).context("cannot wait")?;
+    Ok(())
 }

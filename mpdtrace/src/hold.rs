@@ -14,8 +14,8 @@ use mpd_alloc::data::{AllocEnd, AllocId, AllocNews, AllocRequest, Part, Strings,
 use mpd_io::signals::{self, Signals};
 use mpd_io::slots::{self, VARIABLE};
 use mpd_io::terminal;
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use mpd_io::wait;
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
@@ -145,21 +145,15 @@ impl Hold<'_> {
 
     fn wait(&self) -> Result<()> {
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
-        let mut patience = PollTimeout::NONE;
+        let mut patience = None;
         if !self.is_over {
             fds.extend(self.owner.fd().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
             let busy = self.busy.as_ref();
             let busy = busy.map(|busy| busy.by.saturating_duration_since(Instant::now()));
-            if let Some(wait) = self.owner.patience().into_iter().chain(busy).min() {
-                // A millisecond more, so that the time has come then.
-                let wait = wait + Duration::from_millis(1);
-                patience = PollTimeout::try_from(wait).unwrap_or(PollTimeout::NONE);
-            }
+            patience = self.owner.patience().into_iter().chain(busy).min();
         }
-        match poll(&mut fds, patience) {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
-            Err(error) => Err(error).context("cannot wait"),
-        }
+        wait::wait(&mut fds, patience).context("cannot wait")?;
+        Ok(())
     }
 
     /// While the command runs, the terminal's signals are for the command alone, and the others are passed on.

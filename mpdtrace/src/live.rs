@@ -11,12 +11,12 @@ use mpd_io::rundir::RunDir;
 use mpd_io::screen::Screen;
 use mpd_io::signals::Signals;
 use mpd_wire::message::{JobRef, RingRequest};
-use nix::errno::Errno;
 use nix::libc;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 
 use crate::ask::{AskError, RING_PATIENCE, left};
 use crate::top::{Sample, View};
+use mpd_io::wait;
 
 /// Number of samples in a view: the rate of output needs three, other rates two.
 pub const SAMPLES: usize = 3;
@@ -111,18 +111,12 @@ fn wait(console: Option<&Console>, signals: &Signals, most: Duration) -> Result<
         PollFd::new(signals.as_fd(), PollFlags::POLLIN),
     ];
     fds.extend(console.map(|console| PollFd::new(console.as_fd(), PollFlags::POLLIN)));
-    // Rounded up, so that the loop does not wake before the deadline.
-    let most = PollTimeout::try_from(most + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
-    match poll(&mut fds, most) {
-        Ok(_) | Err(Errno::EINTR) => Ok(()),
-        Err(error) => Err(error).context("cannot wait"),
-    }
+    wait::wait(&mut fds, Some(most)).context("cannot wait")?;
+    Ok(())
 }
 
 fn has_quit(screen: &Screen) -> Result<bool> {
-    let stdin = io::stdin();
-    let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    if !matches!(poll(&mut fds, PollTimeout::ZERO), Ok(1..)) {
+    if !matches!(wait::is_ready(io::stdin(), PollFlags::POLLIN), Ok(true)) {
         return Ok(false);
     }
     let keys = screen.keys().context("the terminal is gone")?;

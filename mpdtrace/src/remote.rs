@@ -240,14 +240,9 @@ fn collect(mut pipe: impl Read, bytes: &Mutex<Vec<u8>>, pieces: &mpsc::Sender<()
     }
 }
 
-/// Quotes an argument for a Unix shell.
+/// Quotes an argument for a Unix shell. An argument of a process has no NUL, which cannot be quoted.
 pub fn quoted(word: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._:=,@%+-".contains(&b);
-    if !word.is_empty() && word.bytes().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
+    shlex::try_quote(word).unwrap_or_default().into_owned()
 }
 
 /// Calls `work` for each item, for at most `width` items at a time. The results have the order of

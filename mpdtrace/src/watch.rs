@@ -5,14 +5,13 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use mpd_io::clock::poll_timeout;
 use mpd_io::console::{Console, ConsoleError};
 use mpd_wire::message::{ConsoleReply, Happening};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 
 use crate::ask::AskError;
 use crate::tool::OutputError;
+use mpd_io::wait;
 
 /// Calls `show` with each event. Returns only with an error: of the daemon's connection or of
 /// `show`.
@@ -42,10 +41,7 @@ pub(crate) fn wait(daemon: Option<BorrowedFd<'_>>, patience: Option<Duration>) -
     let out = io::stdout();
     let mut fds = vec![PollFd::new(out.as_fd(), PollFlags::empty())];
     fds.extend(daemon.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-    match poll(&mut fds, patience.map_or(PollTimeout::NONE, poll_timeout)) {
-        Ok(_) | Err(Errno::EINTR) => {}
-        Err(error) => return Err(error).context("cannot wait for events"),
-    }
+    wait::wait(&mut fds, patience).context("cannot wait for events")?;
     let gone = PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL;
     if fds[0].revents().is_some_and(|events| events.intersects(gone)) {
         return Err(OutputError::from(io::Error::from(io::ErrorKind::BrokenPipe)).into());

@@ -11,8 +11,9 @@ use std::time::Duration;
 use mpd_io::clock::Clock;
 use mpd_io::logging::plain;
 use mpd_io::ownfile::open_behind_links;
+use mpd_io::wait::wait;
 use mpd_machine::Time;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 
 /// Time for the reader of a file to read all of it.
 pub const PATIENCE: Duration = Duration::from_secs(2);
@@ -71,8 +72,7 @@ impl Reports {
         while let Some(until) = self.unfinished.iter().map(|report| report.until).min() {
             let writable = |report| PollFd::new(File::as_fd(report), PollFlags::POLLOUT);
             let mut files: Vec<_> = self.unfinished.iter().map(|r| writable(&r.file)).collect();
-            let wait = PollTimeout::try_from(self.clock.until(until)).unwrap_or(PollTimeout::ZERO);
-            let _ = poll(&mut files, wait);
+            let _ = wait(&mut files, Some(self.clock.until(until)));
             self.resume();
         }
     }

@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use mpd_io::input::Input;
@@ -16,11 +15,12 @@ use mpd_io::signals::{self, Signals};
 use mpd_io::spawn::{self, Extra, Fate, Spawn, SpawnError, Step, own_environment};
 use mpd_io::terminal;
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{Signal, killpg, raise};
 use nix::unistd::Pid;
 
 use crate::cli::Cli;
+use mpd_io::wait;
 
 /// The end of `pty`.
 #[derive(Debug)]
@@ -159,10 +159,8 @@ impl Session {
         let flags = PollFlags::POLLIN;
         let fds = [self.signals.as_fd(), self.relay.as_fd()];
         let mut fds = fds.map(|fd| PollFd::new(fd, flags));
-        match poll(&mut fds, timeout(self.relay.wait())) {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
-            Err(e) => Err(e).context("cannot wait for events"),
-        }
+        wait::wait(&mut fds, self.relay.wait()).context("cannot wait for events")?;
+        Ok(())
     }
 
     fn take_signal(&mut self, signal: i32) -> Result<()> {
@@ -226,11 +224,4 @@ impl Session {
         let _ = killpg(self.program, Signal::SIGCONT);
         Ok(())
     }
-}
-
-/// The wait in milliseconds, rounded up, so that the time has passed when the wait ends.
-fn timeout(wait: Option<Duration>) -> PollTimeout {
-    let Some(wait) = wait else { return PollTimeout::NONE };
-    let millis = if wait.is_zero() { 0 } else { wait.as_millis().saturating_add(1) };
-    PollTimeout::from(u16::try_from(millis).unwrap_or(u16::MAX))
 }

@@ -10,12 +10,13 @@ use std::time::Instant;
 
 use mpd_io::spawn::{Fate, fate_of, wait_for};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use zeroize::Zeroizing;
 
 use crate::failure::Ending;
+use mpd_io::wait;
 
 /// Bytes read from one pipe per turn, so that the output of one child does not delay the others.
 const MAX_PER_TURN: usize = 256 << 10;
@@ -162,10 +163,9 @@ impl Child {
     /// Waits for the end of the child and drops its output. At `deadline` the child is killed.
     pub fn wait(mut self, deadline: Instant) {
         while self.stdout.is_some() || self.stderr.is_some() {
-            let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+            let left = deadline.saturating_duration_since(Instant::now());
             let mut fds: Vec<PollFd<'_>> = self.poll_fds().collect();
-            let patience = PollTimeout::from(u16::try_from(left).unwrap_or(u16::MAX));
-            if left == 0 || poll(&mut fds, patience) == Ok(0) {
+            if left.is_zero() || matches!(wait::wait(&mut fds, Some(left)), Ok(0)) {
                 // Dropping the child kills it.
                 return;
             }

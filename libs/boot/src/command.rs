@@ -130,14 +130,9 @@ pub fn agent(manner: &Manner, member: Option<&Member>) -> Vec<String> {
     arguments
 }
 
-/// Quotes `text` for any Unix shell.
+/// Quotes `text` for any Unix shell. An argument of a process has no NUL, which cannot be quoted.
 fn quoted(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
-    if text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
+    shlex::try_quote(text).unwrap_or_default().into_owned()
 }
 
 /// Paths and keys of a daemon that are not the default.
@@ -298,7 +293,9 @@ mod tests {
     fn the_remote_command_is_quoted() {
         let arguments =
             remote_shell(&manner(&["rsh"], "/my $(x) it's/mpd"), &member(), &[], 10).unwrap();
-        assert_eq!(arguments[2], "'/my $(x) it'\\''s/mpd' --boot-agent --name h7");
+        let words = ["/my $(x) it's/mpd", "--boot-agent", "--name", "h7"].map(str::to_owned);
+        assert_eq!(shlex::split(&arguments[2]), Some(words.to_vec()));
+        assert!(!arguments[2].contains("\"/my $(x)"), "a shell would run it: {}", arguments[2]);
     }
 
     #[test]

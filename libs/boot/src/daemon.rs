@@ -6,15 +6,14 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use mpd_io::clock::poll_timeout;
 use mpd_io::console::{self, Console, ConsoleError};
 use mpd_io::ringname::{InvalidRingName, RingName};
 use mpd_io::rundir::{RunDir, host_name};
 use mpd_io::signals::Signals;
+use mpd_io::wait;
 use mpd_wire::message::{ConsoleReply, MemberView, RingRequest, RingView};
 use mpd_wire::{Address, DaemonName, Instance, Standing};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::poll::{PollFd, PollFlags};
 use zeroize::Zeroizing;
 
 use crate::child::Child;
@@ -66,10 +65,7 @@ impl Watch<'_> {
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(self.other.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         fds.extend(child.poll_fds());
-        match poll(&mut fds, poll_timeout(patience)) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        wait::wait(&mut fds, Some(patience))?;
         let readable = self.other.is_some() && fds[1].any().unwrap_or(true);
         let signal = self.signals.pending().into_iter().find(|&signal| signal != libc::SIGCHLD);
         Ok(signal.map(Aborted::Signal).or(readable.then_some(Aborted::Other)))

@@ -6,13 +6,13 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::process::Command;
 use std::time::Duration;
 
-use mpd_io::clock::{Clock, poll_timeout};
+use mpd_io::clock::Clock;
 use mpd_io::signals::Signals;
+use mpd_io::wait;
 use mpd_machine::Time;
 use mpd_wire::Newcomer;
 use mpd_wire::message::DaemonReport;
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::poll::{PollFd, PollFlags};
 
 use crate::boot::{Boot, Event, Input, Output, Settings, Shells, State, Target};
 use crate::child::{Child, Tail};
@@ -287,10 +287,7 @@ impl<'a> Driver<'a> {
         let mut fds = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(other.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
         fds.extend(self.links.values().flat_map(|link| link.child.poll_fds()));
-        match poll(&mut fds, poll_timeout(patience)) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
+        wait::wait(&mut fds, Some(patience))?;
         Ok(other.is_some() && fds[1].any().unwrap_or(true))
     }
 

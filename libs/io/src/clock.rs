@@ -4,7 +4,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use mpd_machine::Time;
 use mpd_stdio::format::utc;
-use nix::poll::PollTimeout;
 use nix::time::{ClockId, clock_gettime};
 
 /// Times since the start of this clock.
@@ -29,11 +28,6 @@ impl Clock {
     pub fn until(&self, deadline: Time) -> Duration {
         deadline.since(self.now())
     }
-}
-
-/// The timeout of a `poll` that waits for `patience`. One millisecond more, so that a deadline is past.
-pub fn poll_timeout(patience: Duration) -> PollTimeout {
-    PollTimeout::try_from(patience.as_millis() + 1).unwrap_or(PollTimeout::MAX)
 }
 
 /// Microseconds since 1970, by the wall clock.

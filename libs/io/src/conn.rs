@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use crate::outgoing::Outgoing;
 use crate::raw::adopt_received;
 use crate::scarce::persist;
+use crate::wait::until_ready;
 use crate::watch::StreamWatch;
 use mio::{Registry, Token};
 use mpd_wire::frame;
 use mpd_wire::frame::{Decoder, InvalidFrame, Kind};
 use nix::cmsg_space;
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, UnixCredentials, getsockopt, recvmsg, send,
     sendmsg, sockopt,
@@ -162,14 +163,8 @@ impl Conn {
     /// # Errors
     /// Those of the socket.
     pub fn wait_without_limit(&mut self) -> io::Result<Filled> {
-        loop {
-            let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut fds, PollTimeout::NONE) {
-                Ok(_) => return self.fill(),
-                Err(Errno::EINTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        while !until_ready(&self.stream, PollFlags::POLLIN, None)? {}
+        self.fill()
     }
 
     /// Waits until something can be read, at most `patience_ms` milliseconds, and reads it; `None` after that time.
@@ -180,13 +175,13 @@ impl Conn {
     pub fn wait(&mut self, patience_ms: u16) -> io::Result<Option<Filled>> {
         let deadline = Instant::now() + Duration::from_millis(patience_ms.into());
         loop {
-            let left = deadline.saturating_duration_since(Instant::now()).as_millis();
-            let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
-            match poll(&mut fds, PollTimeout::from(u16::try_from(left).unwrap_or(patience_ms))) {
-                Ok(0) => return Ok(None),
-                Ok(_) => return self.fill().map(Some),
-                Err(Errno::EINTR) => {}
-                Err(error) => return Err(error.into()),
+            let left = deadline.saturating_duration_since(Instant::now());
+            if until_ready(&self.stream, PollFlags::POLLIN, Some(left))? {
+                return self.fill().map(Some);
+            }
+            // A signal may have interrupted the wait.
+            if left.is_zero() {
+                return Ok(None);
             }
         }
     }
@@ -352,11 +347,7 @@ impl Conn {
             if self.out.is_empty() {
                 return Ok(());
             }
-            let mut fds = [PollFd::new(self.stream.as_fd(), PollFlags::POLLOUT)];
-            match poll(&mut fds, PollTimeout::NONE) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+            until_ready(&self.stream, PollFlags::POLLOUT, None)?;
         }
     }
 

@@ -10,8 +10,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use crate::wait;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 use nix::sys::stat::{FileStat, SFlag, fstat, major, minor};
 use nix::unistd::isatty;
 
@@ -71,13 +72,12 @@ impl Inherited {
     }
 
     /// Whether a read or write would not block now.
-    pub(crate) fn is_ready(&self) -> nix::Result<bool> {
+    pub(crate) fn is_ready(&self) -> io::Result<bool> {
         let wanted = match self.way {
             Way::In => PollFlags::POLLIN,
             Way::Out => PollFlags::POLLOUT,
         };
-        let mut fds = [PollFd::new(self.fd.as_fd(), wanted)];
-        Ok(poll(&mut fds, PollTimeout::ZERO)? > 0)
+        wait::is_ready(&self.fd, wanted)
     }
 }
 

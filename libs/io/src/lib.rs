@@ -74,6 +74,7 @@ pub mod trust;
 pub mod unnamed;
 pub mod unread;
 pub mod usage;
+pub mod wait;
 pub mod watch;
 
 #[expect(unsafe_code, reason = "the one place for it; each block says why it is sound")]

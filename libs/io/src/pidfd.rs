@@ -8,10 +8,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 use nix::unistd::Pid;
 
 use crate::raw;
+use crate::wait::until_ready;
 
 /// A process, held by a pidfd.
 #[derive(Debug)]
@@ -51,9 +52,7 @@ impl Pidfd {
 
     /// Waits for the end of the process, at most `patience`. Returns whether it has ended.
     pub fn wait(&self, patience: Duration) -> bool {
-        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
-        let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        matches!(poll(&mut fds, patience), Ok(1..))
+        matches!(until_ready(&self.0, PollFlags::POLLIN, Some(patience)), Ok(true))
     }
 
     /// Sends the process a signal.

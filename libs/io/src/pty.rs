@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::termios::{
     InputFlags, LocalFlags, OutputFlags, SetArg, SpecialCharacterIndices, Termios, cfmakeraw,
@@ -22,6 +22,7 @@ use nix::unistd::{Pid, getpgrp, read, tcgetpgrp, write};
 pub use mpd_stdio::relay::Mode;
 
 use crate::raw;
+use crate::wait::is_ready;
 
 /// Columns and lines of a terminal.
 pub type Size = (u16, u16);
@@ -114,8 +115,7 @@ impl Pty {
     /// has read nearly all bytes, this end becomes writable again.
     pub fn is_read(&self) -> bool {
         // The poll comes first: it makes the kernel deliver bytes on their way.
-        let mut fds = [PollFd::new(self.program.as_fd(), PollFlags::POLLIN)];
-        matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
+        is_ready(&self.program, PollFlags::POLLIN).is_ok_and(|is_ready| !is_ready)
             && raw::readable_bytes(self.program.as_raw_fd()).is_ok_and(|count| count == 0)
     }
 

@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::poll::PollFlags;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{Pid, read};
 
 use crate::caught::Caught;
-use crate::clock::poll_timeout;
 use crate::raw;
 use crate::status;
+use crate::wait::until_ready;
 
 /// Signals that a launcher passes on to its program: those that users, batch systems and timers send and that can be
 /// caught. Left out are signals that the kernel sends about errors, children and files of a process. Also left out are
@@ -206,8 +206,7 @@ impl Signals {
 
     /// Waits until a signal has arrived, at most `patience`.
     pub fn wait(&self, patience: Duration) {
-        let mut fds = [PollFd::new(self.as_fd(), PollFlags::POLLIN)];
-        let _ = poll(&mut fds, poll_timeout(patience));
+        let _ = until_ready(self, PollFlags::POLLIN, Some(patience));
     }
 
     /// Notes that the descriptor is readable, for a loop that gets this news only once (mio).

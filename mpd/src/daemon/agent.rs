@@ -10,10 +10,11 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use mpd_io::wait::is_ready;
 use mpd_wire::message::{DaemonReport, IntroductionReader, OfDaemon, report_line};
 use mpd_wire::{Address, Newcomer, Record};
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 use nix::unistd::{dup2_stdin, dup2_stdout, read};
 
 /// Most bytes taken at a time.
@@ -103,7 +104,5 @@ fn say(nonce: &str, report: &DaemonReport) {
 }
 
 fn is_readable() -> bool {
-    let stdin = io::stdin();
-    let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    poll(&mut fds, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+    matches!(is_ready(io::stdin(), PollFlags::POLLIN), Ok(true))
 }

@@ -3,15 +3,15 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use mpd_io::ownfile::open_behind_links;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 
 use crate::cli::Cli;
 use crate::start::READY;
+use mpd_io::wait::is_ready;
 
 /// The reports that are still to be made.
 #[derive(Debug)]
@@ -82,8 +82,7 @@ impl Ready {
     /// Whether the waiting process has ended before the first message.
     pub(super) fn is_deserted(&self) -> bool {
         let Some(pipe) = &self.pipe else { return false };
-        let mut fds = [PollFd::new(pipe.as_fd(), PollFlags::empty())];
-        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+        matches!(is_ready(pipe, PollFlags::empty()), Ok(true))
     }
 }
 

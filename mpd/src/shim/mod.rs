@@ -40,7 +40,7 @@ use mpd_io::signals::{self, Signals};
 use mpd_io::spawn::Fate;
 use mpd_machine::Pump;
 use mpd_wire::message::{ProgramEnd, ShimOrder};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::Pid;
 
@@ -48,6 +48,8 @@ use self::gdb::Debuggee;
 use self::plan::Plan;
 use self::program::{Happened, Program};
 use self::session::{DriverMessage, Session};
+use mpd_io::wait;
+use mpd_io::wait::is_ready;
 
 /// The number of the control socket.
 const CONTROL: i32 = 3;
@@ -195,10 +197,8 @@ impl Process {
             self.gdb.as_ref().and_then(|gdb| gdb.wait(&self.clock, has_room)),
             self.program.terminal().and_then(mpd_io::pty_relay::PtyRelay::wait),
         ];
-        match poll(&mut fds, timeout(due.into_iter().flatten().min())) {
-            Ok(_) | Err(nix::Error::EINTR) => Ok(()),
-            Err(error) => Err(error).context("poll"),
-        }
+        wait::wait(&mut fds, due.into_iter().flatten().min()).context("poll")?;
+        Ok(())
     }
 
     // ----- receiving -----
@@ -259,8 +259,7 @@ impl Process {
 
     fn check_start(&mut self) {
         let Some(starter) = self.program.starter() else { return };
-        let mut fds = [PollFd::new(starter, PollFlags::POLLIN)];
-        if poll(&mut fds, PollTimeout::ZERO).unwrap_or(0) == 0 {
+        if !matches!(is_ready(starter, PollFlags::POLLIN), Ok(true)) {
             return;
         }
         match self.program.started() {
@@ -408,7 +407,7 @@ impl Process {
             && self.clock.now() < until
         {
             let mut fds = [PollFd::new(control.as_fd(), PollFlags::POLLOUT)];
-            let _ = poll(&mut fds, timeout(Some(self.clock.until(until))));
+            let _ = wait::wait(&mut fds, Some(self.clock.until(until)));
         }
         self.program.let_go();
     }
@@ -443,13 +442,6 @@ impl Lines {
         }
         Ok(())
     }
-}
-
-/// Rounds up to milliseconds, so that the time is over after the wait.
-fn timeout(wait: Option<Duration>) -> PollTimeout {
-    let Some(wait) = wait else { return PollTimeout::NONE };
-    let millis = if wait.is_zero() { 0 } else { wait.as_millis().saturating_add(1) };
-    PollTimeout::from(u16::try_from(millis).unwrap_or(u16::MAX))
 }
 
 fn end_of(fate: Fate) -> ProgramEnd {

@@ -3,15 +3,16 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use mpd_io::passing::{self, Passed};
 use mpd_io::spawn::own_environment;
+use mpd_io::wait::until_ready;
 use mpd_io::{adopt_inherited, place_for_exec, plain_terminal};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 use nix::unistd::{execve, write};
 
 /// The variable with the number of the socket over which the shim passes PMI connections.
@@ -26,8 +27,7 @@ pub(crate) fn run_when_traced(words: &[OsString]) -> Result<ExitCode> {
     let [name, words @ ..] = words else { bail!("no program to execute") };
     let number = number_in(SOCKET_VARIABLE).context("no socket of a shim")?;
     let socket = adopt_inherited(number).context("no socket of a shim")?;
-    let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
-    while poll(&mut fds, PollTimeout::NONE) == Err(nix::Error::EINTR) {}
+    while matches!(until_ready(&socket, PollFlags::POLLIN, None), Ok(false)) {}
     let connection = newest_connection(&socket);
     // The connection gets the number of this socket.
     let shim = socket.try_clone().context("no socket of a shim")?;

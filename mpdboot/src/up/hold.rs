@@ -15,8 +15,8 @@ use mpd_boot::child::Child;
 use mpd_io::adopt_inherited;
 use mpd_io::signals::{self, Signals};
 use mpd_io::spawn::{Extra, Fate, Spawn, own_environment, wait_for};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use mpd_io::wait;
+use nix::poll::{PollFd, PollFlags};
 use nix::unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout};
 
 /// The option of the holder.
@@ -51,10 +51,7 @@ fn wait(pid: Pid, mut report: PipeReader, signals: &mut Signals) -> Result<u8> {
             PollFd::new(signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(report.as_fd(), PollFlags::POLLIN),
         ];
-        match poll(&mut fds, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error).context("cannot wait for the boot"),
-        }
+        wait::wait(&mut fds, None).context("cannot wait for the boot")?;
         let is_readable = fds[1].any().unwrap_or(true);
         for signal in signals.pending().into_iter().filter(|&signal| signal != libc::SIGCHLD) {
             let _ = signals::send(pid, signal);
@@ -107,10 +104,7 @@ pub(super) fn stay(
         }
         let mut fds = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         fds.extend(shells.iter().flat_map(Child::poll_fds));
-        match poll(&mut fds, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error).context("cannot wait for the remote shells"),
-        }
+        wait::wait(&mut fds, None).context("cannot wait for the remote shells")?;
         if signals.pending().into_iter().any(|signal| signal != libc::SIGCHLD) {
             shells.iter_mut().for_each(Child::end);
         }

@@ -5,14 +5,14 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{
     IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _,
 };
-use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use mpd_io::addresses;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollFlags;
 
 use crate::ask::left;
 use crate::lookup;
+use mpd_io::wait::until_ready;
 
 /// How long a server waits for its connection.
 pub const SERVER_PATIENCE: Duration = Duration::from_secs(30);
@@ -55,12 +55,12 @@ pub fn listen() -> io::Result<(TcpListener, u16)> {
 /// A text for people.
 pub fn serve(listener: &TcpListener, patience: Duration) -> Result<SocketAddr, String> {
     let deadline = Instant::now() + patience;
-    let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
-    let timeout = PollTimeout::try_from(patience).unwrap_or(PollTimeout::MAX);
-    match poll(&mut fds, timeout) {
-        Ok(0) => return Err(format!("no client has connected for {patience:?}")),
-        Ok(_) => {}
-        Err(error) => return Err(format!("cannot wait for a connection: {error}")),
+    while !until_ready(listener, PollFlags::POLLIN, Some(left(deadline)))
+        .map_err(|error| format!("cannot wait for a connection: {error}"))?
+    {
+        if left(deadline).is_zero() {
+            return Err(format!("no client has connected for {patience:?}"));
+        }
     }
     let (mut stream, peer) = listener.accept().map_err(|e| format!("cannot accept: {e}"))?;
     let patience = left(deadline).clamp(Duration::from_millis(1), MESSAGE_PATIENCE);

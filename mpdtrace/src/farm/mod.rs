@@ -23,9 +23,9 @@ use mpd_farm::frame::{ToFarm, ToWorker};
 use mpd_farm::{Close, Farm, HostId, Input, Options, Output, Task, TaskId, Verdict};
 use mpd_io::clock::Clock;
 use mpd_io::signals::Signals;
+use mpd_io::wait;
 use mpd_machine::{Pump, Time};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::Signal;
 
 use cli::FarmCli;
@@ -237,14 +237,8 @@ impl Session {
                 hosts.extend(fd.map(|_| *id));
             }
         }
-        let timeout = until.map_or(PollTimeout::NONE, |at| {
-            let left = self.clock.until(at).as_micros().div_ceil(1000);
-            PollTimeout::from(u16::try_from(left).unwrap_or(u16::MAX))
-        });
-        match poll(&mut fds, timeout) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error).context("cannot wait"),
-        }
+        let patience = until.map(|at| self.clock.until(at));
+        wait::wait(&mut fds, patience).context("cannot wait")?;
         let is_ready = |fd: &PollFd<'_>| fd.revents().is_some_and(|events| !events.is_empty());
         let mut ready: Vec<HostId> = fds[first..]
             .iter()

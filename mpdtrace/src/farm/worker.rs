@@ -20,13 +20,13 @@ use mpd_io::spawn::Fate;
 use mpd_io::tree::{Dead, next_dead, reap};
 use mpd_io::{cpus, ignore_signal};
 use mpd_machine::{Pump, Time};
-use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::launcher::Launcher;
+use mpd_io::wait::{self, until_ready};
 
 /// Bytes for the farm that may wait here. Then the pipes of tasks are not read, and the tasks wait.
 const MAX_OUTGOING: usize = 1 << 20;
@@ -114,8 +114,7 @@ fn first_message(input: &Input, frames: &mut Frames, buffer: &mut [u8]) -> Resul
             Ok(0) => return Ok(None),
             Ok(read) => frames.push(&buffer[..read]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let mut fds = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
-                let _ = poll(&mut fds, PollTimeout::NONE);
+                let _ = until_ready(input, PollFlags::POLLIN, None);
             }
             Err(error) => return Err(error).context("standard input"),
         }
@@ -167,14 +166,8 @@ impl Site {
                 }
             }
         }
-        let timeout = self.pump.machine().poll_timeout().map_or(PollTimeout::NONE, |at| {
-            let left = self.clock.until(at).as_micros().div_ceil(1000);
-            PollTimeout::from(u16::try_from(left).unwrap_or(u16::MAX))
-        });
-        match poll(&mut fds, timeout) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error).context("cannot wait"),
-        }
+        let patience = self.pump.machine().poll_timeout().map(|at| self.clock.until(at));
+        wait::wait(&mut fds, patience).context("cannot wait")?;
         let events = |at: usize| fds[at].revents().unwrap_or(PollFlags::empty());
         let gone = events(2).intersects(PollFlags::POLLERR | PollFlags::POLLNVAL);
         let [input, signals] = [0, 1].map(|at| !events(at).is_empty());

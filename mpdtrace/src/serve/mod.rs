@@ -15,7 +15,6 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use mpd_alloc::data::{AllocEnd, AllocNews};
@@ -26,8 +25,8 @@ use mpd_io::outgoing::Outgoing;
 use mpd_io::pidfd::Pidfd;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use mpd_io::wait;
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::Pid;
@@ -141,13 +140,8 @@ impl Helper {
         let patience = self.calls.values().filter_map(Held::patience).chain(ends);
         let patience = patience.chain(notices.and_then(Notices::patience));
         let patience = patience.chain(self.later.patience(self.waiting())).min();
-        // A millisecond more, so that the time has come then.
-        let patience = patience.map(|wait| wait + Duration::from_millis(1));
-        let patience = patience.and_then(|wait| PollTimeout::try_from(wait).ok());
-        match poll(&mut fds, patience.unwrap_or(PollTimeout::NONE)) {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
-            Err(error) => Err(error).context("cannot wait"),
-        }
+        wait::wait(&mut fds, patience).context("cannot wait")?;
+        Ok(())
     }
 
     /// Handles the messages of the program that are there. Returns whether more may come.

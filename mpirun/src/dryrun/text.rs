@@ -301,11 +301,9 @@ fn line(text: &mut String, name: &str, value: &str) {
 
 /// Quotes any bytes for a shell.
 fn quoted(word: &[u8]) -> String {
-    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"_-+./:,=@%".contains(b);
     match std::str::from_utf8(word) {
-        Ok(text) if !word.is_empty() && word.iter().all(plain) => text.to_owned(),
         Ok(text) if text.chars().all(is_plain) => {
-            format!("'{}'", text.replace('\'', r"'\''"))
+            shlex::try_quote(text).unwrap_or_default().into_owned()
         }
         _ => {
             let mut text = String::from("$'");

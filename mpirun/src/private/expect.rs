@@ -5,16 +5,16 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use mpd_io::clock::{Clock, poll_timeout};
+use mpd_io::clock::Clock;
 use mpd_io::signals::Signals;
 use mpd_io::tree;
 use mpd_machine::Time;
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::cut::{Cut, Finding, Wait};
+use mpd_io::wait::wait;
 
 /// Signals that end mpirun before the job has started.
 const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
@@ -102,16 +102,13 @@ impl<'a> User<'a> {
     }
 
     /// Waits for the pipe, for signals, and until it is time. Whether the pipe is readable.
-    fn poll(&self, pipe: &PipeReader, until: Option<Time>) -> Result<bool, Errno> {
-        let timeout = until.map(|at| poll_timeout(self.clock.until(at)));
+    fn poll(&self, pipe: &PipeReader, until: Option<Time>) -> io::Result<bool> {
         let mut fds = [
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(pipe.as_fd(), PollFlags::POLLIN),
         ];
-        match poll(&mut fds, timeout.unwrap_or(PollTimeout::NONE)) {
-            Ok(_) | Err(Errno::EINTR) => Ok(fds[1].any().unwrap_or(true)),
-            Err(error) => Err(error),
-        }
+        wait(&mut fds, until.map(|at| self.clock.until(at)))?;
+        Ok(fds[1].any().unwrap_or(true))
     }
 
     /// Looks at the process if it is time.

@@ -3,6 +3,7 @@
 use std::io::{self, PipeReader, Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use mpd_io::place_for_exec;
@@ -10,8 +11,7 @@ use mpd_io::ringname::RingName;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
 use mpd_io::spawn::{Extra, Fate, Spawn, own_environment, wait_for};
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use zeroize::Zeroizing;
@@ -21,9 +21,10 @@ use crate::command::AgentPlaces;
 use crate::daemon::{Start, cannot_run};
 use crate::failure::{Failure, Step, VERSION_HINT};
 use crate::wire::{BootTask, MAX_REPORT, SecretText};
+use mpd_io::wait::{until_ready, wait};
 
 /// Time for a daemon that is not in the ring to end, in milliseconds.
-const GRACE_MS: u16 = 1000;
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Number of the first descriptor after the standard streams of a daemon that this process starts.
 const FIRST: i32 = 3;
@@ -133,10 +134,7 @@ pub(super) fn start(
             PollFd::new(signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(ready.as_fd(), PollFlags::POLLIN),
         ];
-        match poll(&mut fds, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error).context("cannot wait for the daemon"),
-        }
+        wait(&mut fds, None).context("cannot wait for the daemon")?;
         let is_readable = fds[1].any().unwrap_or(true);
         // A daemon in the ring stays, also if mpdboot ends this process now.
         if is_readable {
@@ -165,8 +163,7 @@ pub(super) fn start(
 /// Ends a daemon that is not in the ring.
 fn end(pid: Pid, ready: &PipeReader) {
     let _ = killpg(pid, Signal::SIGTERM);
-    let mut fds = [PollFd::new(ready.as_fd(), PollFlags::POLLIN)];
-    if poll(&mut fds, PollTimeout::from(GRACE_MS)) != Ok(1) {
+    if !matches!(until_ready(ready, PollFlags::POLLIN, Some(GRACE)), Ok(true)) {
         let _ = killpg(pid, Signal::SIGKILL);
     }
 }
