@@ -15,7 +15,6 @@ mod lookout;
 mod manager;
 mod notes;
 mod recording;
-mod refused_names;
 mod replay;
 mod scale;
 mod shim;

@@ -13,6 +13,7 @@ pub mod digest;
 pub mod hex;
 mod id;
 mod member;
+mod plain;
 mod rankset;
 
 pub use id::{InvalidJobId, JobId, Rank, console_of};
@@ -20,4 +21,5 @@ pub use member::{
     Address, DaemonName, Instance, InvalidWord, MAX_ADDRESS, MAX_ADDRESSES, MAX_DAEMON_NAME,
     MAX_MEMBERS, Newcomer, Record, Seat, Standing, is_daemon_name,
 };
+pub use plain::{is_plain, one_line};
 pub use rankset::{InvalidRankSet, RankSet};

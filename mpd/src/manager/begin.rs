@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use log::LevelFilter;
+use mpd_clients::World;
 use mpd_io::{adopt_inherited, identity};
 use mpd_job::manager::spawns::SpawnSettings;
 use mpd_job::manager::{Config, Input, Manager};
@@ -19,15 +20,15 @@ use nix::unistd::setsid;
 
 use super::context::{Common, Job, Turn};
 use super::ending::{CleanUp, Elsewhere, Ending, forget};
+use super::host_facts::ThisHost;
 use super::links::{LinkEnd, Links};
 use super::means::{Beforehand, Means, Prepared};
 use super::parent;
 use super::pmi::Pmi;
 use super::process::Process;
-use super::ranks::Ranks;
+use super::ranks::{Place, Ranks};
 use super::stdio::Stdio;
 use super::upstream::{Console, Daemon, HandOver, Passed, Upstream};
-use super::worlds::{World, Worlds};
 use crate::cli;
 use crate::notes::Notes;
 use crate::recording;
@@ -114,21 +115,15 @@ impl Means {
             CleanUp::start(Path::new(&order.tmpdir), (&spec, &world.here), self.notes);
         let (pump, unrecorded) = pump_of(&spec, &order, self.clock.now());
         clean_up.add_world(&world.kvsname);
-        let mut worlds = Worlds::default();
-        worlds.insert(world);
         let directory = clean_up.directory().map(Path::to_owned);
-        let groups = clean_up.groups();
-        let pmix_secret = order.key.pmix_secret();
-        let job = Job {
-            spec,
-            order,
-            worlds,
-            directory,
-            groups,
-            pmix_port: None,
-            pmix_secret,
+        let place = Place {
+            cgroup: self.cgroup.clone(),
+            readiness: self.readiness,
+            groups: clean_up.groups(),
             daemon: self.parent,
         };
+        let host_facts = Rc::new(ThisHost::default());
+        let job = Job { directory, ..Job::new(spec, order, world, host_facts) };
         let (console, outputs, adopted) = match passed {
             Some(Passed { console, outputs, adopted }) => {
                 (Console::new(console), Some(outputs), adopted)
@@ -142,7 +137,7 @@ impl Means {
             pump,
             upstream: Upstream::new(console, self.daemon, self.trace, &job),
             links: Links::new(self.branches),
-            ranks: Ranks::new(self.cgroup.clone(), self.readiness, adopted)?,
+            ranks: Ranks::new(place, adopted)?,
             stdio,
             pmi: Pmi::new(&job, self.listener),
             ending: Ending::new(clean_up, self.cgroup),

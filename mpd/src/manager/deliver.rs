@@ -1,5 +1,6 @@
 //! One match that routes each event to its owners, or to the machine.
 
+use mpd_clients::{self as clients, FromJob, World};
 use mpd_io::tree::{self, Dead};
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::Announced;
@@ -14,7 +15,6 @@ use super::event::{Event, ForLinks, ForStdio};
 use super::process::Process;
 use super::ranks::SignalTarget;
 use super::spawning;
-use super::worlds::World;
 use crate::state;
 
 impl Process {
@@ -37,14 +37,7 @@ impl Process {
             Event::Stdio(event) => self.deliver_to_stdio(event),
 
             Event::Pmi(rank, client, pmi) => self.pmi.connect(turn, (rank, client), pmi),
-            Event::Keys(from, bytes) => self.pmi.take_keys(turn, from, &bytes),
-            Event::PmixPiece(from, bytes) => self.pmi.take_pmix(turn, from, &bytes),
-            Event::SpawnAnswer(caller, outcome) => self.pmi.answer_spawn(turn, caller, outcome),
-            Event::Released(rank) => self.pmi.rank_ended(turn, rank),
-            Event::Named(request, answer) => self.pmi.named(turn, request, answer),
-            Event::Meeting(input) => self.pmi.meet(turn, input),
-            Event::NameLost(name, to) => self.pmi.name_lost(turn, &name, to.as_ref()),
-            Event::NameRefused(refusal) => self.pmi.name_refused(turn, refusal),
+            Event::Clients(input) => self.pmi.give(turn, input),
 
             Event::Spawn(caller, wish) => spawning::ask(turn, caller, &wish),
 
@@ -56,7 +49,6 @@ impl Process {
 
             Event::Signal(rank, signal) => self.ranks.signal_one(rank, signal),
             Event::Speaks => self.ranks.note_pmi_use(),
-            Event::FenceFree(first) => self.pmi.release_fence(turn, first),
             Event::Aborts(rank) => self.ranks.note_abort(rank),
             Event::Leaves => self.ranks.release_adopted(turn),
             Event::OutputEnded(rank) => self.ranks.end_output(turn, rank),
@@ -70,11 +62,11 @@ impl Process {
             Event::Registered => {
                 turn.post(Input::Registered);
                 self.ranks.report_all(turn);
-                self.pmi.repeat_names(turn);
+                self.pmi.give(turn, clients::Input::DaemonReplaced);
             }
             Event::Ended(rank) => self.rank_ended(rank),
             Event::Retired(rank) => {
-                self.pmi.remove(rank);
+                self.pmi.tell(turn, FromJob::Removed(rank));
                 self.stdio.remove(rank);
             }
             Event::Killing => {
@@ -105,7 +97,7 @@ impl Process {
             ForLinks::Connected(connection, hello) => self.links.adopt(turn, connection, &hello),
             ForLinks::Broken(end, problem) => self.links.break_off(turn, end, problem),
             ForLinks::DaemonGone => {
-                self.pmi.meet(turn, mpd_meeting::Input::DaemonLost);
+                self.pmi.give(turn, clients::Input::Meeting(mpd_meeting::Input::DaemonLost));
                 self.links.daemon_gone(turn);
             }
         }
@@ -191,14 +183,14 @@ impl Process {
         self.ending.add_world(&world.kvsname);
         self.common.job.worlds.insert(world);
         let turn = &mut self.common.turn();
-        self.pmi.prepare_world(turn, first, &preput);
+        self.pmi.tell(turn, FromJob::Prepare(first, preput));
         self.stdio.prepare_world(turn, &numbers, &parts);
         self.ranks.prepare_world(turn, first, is_known);
     }
 
     fn rank_ended(&mut self, rank: Rank) {
         let turn = &mut self.common.turn();
-        self.pmi.rank_ended(turn, rank);
+        self.pmi.tell(turn, FromJob::Ended(rank));
         self.stdio.rank_ended(turn, rank);
     }
 
@@ -212,7 +204,7 @@ impl Process {
             }
         }
         self.ranks.forget_world(first);
-        self.pmi.forget_world(first);
+        self.pmi.tell(&mut self.common.turn(), FromJob::Forget(first));
         self.common.job.worlds.remove(first);
     }
 
@@ -237,7 +229,7 @@ impl Process {
             self.ending.add_world(kvsname);
         }
         let turn = &mut self.common.turn();
-        self.pmi.restart(turn);
+        self.pmi.tell(turn, FromJob::Restart);
         self.ranks.reconnect(turn);
     }
 

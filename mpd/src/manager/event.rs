@@ -2,19 +2,16 @@
 
 use std::os::fd::OwnedFd;
 
+use mpd_clients::{Caller, Client, FromJob, Wish};
 use mpd_job::manager::Input;
 use mpd_leftovers::record::Registered;
 use mpd_machine::Time;
 use mpd_placement::binding::Bindings;
 use mpd_wire::job::HostSlice;
-use mpd_wire::message::{
-    Down, JobNews, JobOrder, ManagerReport, NameAnswer, Phase, Span, TreeKind, Up,
-};
-use mpd_wire::names::Refusal;
-use mpd_wire::{JobId, Rank, RankSet, Stream};
+use mpd_wire::message::{Down, JobNews, JobOrder, ManagerReport, Phase, Span, TreeKind, Up};
+use mpd_wire::{Rank, RankSet, Stream};
 use nix::unistd::Pid;
 
-use super::caller::{Caller, Wish};
 use super::links::branches::LinkEnd;
 use super::pmi_socket::PmiSocket;
 use super::stdio::answer::Answer;
@@ -25,17 +22,6 @@ use super::stdio::pipes::Pipes;
 pub(super) enum Mark {
     Begin,
     End,
-}
-
-/// The kind of a PMI connection of a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Client {
-    /// Of a program that this manager started.
-    Program,
-    /// Of a program that runs under a debugger and may be started again.
-    Debugged,
-    /// Of a program that ran before its job.
-    Adopted,
 }
 
 /// An event of an owner. The section comments name the receiver.
@@ -66,23 +52,8 @@ pub(super) enum Event {
     // For `pmi`.
     /// The manager's end of a PMI connection.
     Pmi(Rank, Client, PmiSocket),
-    /// Keys and values of other hosts.
-    Keys(LinkEnd, Vec<u8>),
-    /// A piece of data of PMIx clients, from another manager.
-    PmixPiece(LinkEnd, Vec<u8>),
-    /// The answer to the spawn of a rank here: the name of the world's key-value space and an error code per
-    /// process.
-    SpawnAnswer(Caller, Result<(String, Vec<i32>), &'static str>),
-    /// An adopted rank has left the job.
-    Released(Rank),
-    /// The daemon's answer about a name.
-    Named(u32, NameAnswer),
-    /// An input of the meetings with ranks of other jobs.
-    Meeting(mpd_meeting::Input),
-    /// A name belongs to another job now, or was taken back by another job.
-    NameLost(String, Option<JobId>),
-    /// Requests for a name that was published here were refused.
-    NameRefused(Refusal),
+    /// For its machine.
+    Clients(mpd_clients::Input<'static>),
 
     // For `spawning`.
     /// A rank here requests further processes.
@@ -97,8 +68,6 @@ pub(super) enum Event {
     // For `ranks`.
     /// A signal for the process of one rank.
     Signal(Rank, i32),
-    /// The users of shared memory are known, so this world may leave its fence.
-    FenceFree(Rank),
     /// A rank of the first world uses PMI.
     Speaks,
     /// A rank has called `MPI_Abort`.
@@ -210,6 +179,18 @@ pub(super) enum ForStdio {
     MarksRead(Rank),
     /// Ranks without a reported end. The end of their output is not reported either.
     Unreported(Vec<Rank>),
+}
+
+impl From<mpd_clients::Input<'static>> for Event {
+    fn from(input: mpd_clients::Input<'static>) -> Self {
+        Self::Clients(input)
+    }
+}
+
+impl From<FromJob> for Event {
+    fn from(event: FromJob) -> Self {
+        Self::Clients(mpd_clients::Input::Job(event))
+    }
 }
 
 impl From<ForLinks> for Event {

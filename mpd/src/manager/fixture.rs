@@ -5,16 +5,16 @@ use std::fs::File;
 use std::rc::Rc;
 
 use mio::Poll;
+use mpd_clients::World;
 use mpd_io::clock::Clock;
 use mpd_job::manager::Input;
 use mpd_wire::job::{Argset, Cookie, HostSlices, JobKey, JobSpec};
 use mpd_wire::message::{HostLimits, StartJob};
 use mpd_wire::{DaemonName, Instance, JobId};
-use nix::unistd::Pid;
 
 use super::context::{Common, Job};
 use super::event::Event;
-use super::worlds::{World, Worlds};
+use super::host_facts::ThisHost;
 
 /// The job, whose ranks run `program`.
 pub(super) fn common(program: &str) -> Common {
@@ -53,19 +53,8 @@ pub(super) fn common(program: &str) -> Common {
         spans: Vec::new(),
     };
     let spec = Rc::new(spec);
-    let pmix_secret = order.key.pmix_secret();
-    let mut worlds = Worlds::default();
-    worlds.insert(World::of_job(&spec, &order));
-    let job = Job {
-        spec,
-        order,
-        worlds,
-        directory: None,
-        groups: Rc::default(),
-        pmix_port: None,
-        pmix_secret,
-        daemon: Pid::parent(),
-    };
+    let world = World::of_job(&spec, &order);
+    let job = Job::new(spec, order, world, Rc::new(ThisHost::default()));
     Common {
         poll: Poll::new().unwrap(),
         clock: Clock::start(),

@@ -6,17 +6,16 @@
 //! | [`links`] | the links of the job tree, programs on their way to other hosts |
 //! | [`ranks`] | the processes of the ranks: start, signals, ends |
 //! | [`stdio`] | the ranks' pipes, the outputs, both directions through the job tree |
-//! | [`pmi`] | the ranks' PMI connections, key-value spaces, names |
+//! | [`pmi`] | the connections of the ranks' PMI and PMIx clients |
 //! | [`ending`] | signals that end ranks, stops, the kill, the clean-up |
 //!
 //! [`process`] has the owners. Each turn marks the ready descriptors. Then the owners have their turns in the order
 //! of [`stages`], with the [`context`] that the loop lends to them. They report [`event`]s; [`deliver`] routes each
 //! event to its owners. [`route`] routes each output of the machine to one owner. [`means`] and [`begin`] make all
-//! of this; [`parent`] waits for the specification. [`worlds`] has the ranks that were started together,
-//! [`spawning`] makes the orders of spawns, and [`pmi_socket`] is the end of a rank's PMI connection.
+//! of this; [`parent`] waits for the specification. [`spawning`] makes the orders of spawns,
+//! [`host_facts`] has facts of this host, and [`pmi_socket`] is the end of a rank's PMI connection.
 
 mod begin;
-mod caller;
 mod context;
 mod deliver;
 mod ending;
@@ -24,6 +23,7 @@ mod event;
 #[cfg(test)]
 mod fixture;
 mod fork_server;
+mod host_facts;
 mod links;
 mod means;
 mod parent;
@@ -36,9 +36,7 @@ mod spawning;
 mod stages;
 mod stdio;
 mod tokens;
-mod universe;
 mod upstream;
-mod worlds;
 
 pub(crate) use self::begin::inherit as run;
 pub(crate) use self::fork_server::{COPY, GROUP, MANAGER, run as run_fork_server};

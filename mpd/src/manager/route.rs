@@ -1,5 +1,6 @@
 //! One match that routes each output of the job's machine to the owner that performs it.
 
+use mpd_clients::{self as clients, FromJob};
 use mpd_job::manager::Output;
 use mpd_job::manager::spawns::SpawnOutput;
 use mpd_wire::Rank;
@@ -39,13 +40,15 @@ impl Process {
             Output::ToSome(
                 tree_indices,
                 release @ (Down::Release { first } | Down::ReleaseGroup { first, .. }),
-            ) => self.pmi.release_children(turn, (tree_indices, first), release),
+            ) => {
+                self.pmi.tell(turn, FromJob::ReleaseChildren(tree_indices, first, release));
+            }
             Output::ToSome(tree_indices, command) => {
                 self.links.send_down_now(&tree_indices, &command)
             }
             Output::ToChildren(command) => self.links.send_down_all(turn, &command),
             Output::ToParent(entered @ (Up::Entered { .. } | Up::EnteredGroup { .. })) => {
-                self.pmi.report_entered(turn, entered);
+                self.pmi.tell(turn, FromJob::Entered(entered));
             }
             Output::ToParent(message) => self.links.send_up(message),
             Output::GiveUp(tree_index) => self.links.give_up_children(turn, tree_index),
@@ -62,11 +65,15 @@ impl Process {
             Output::Resize(columns, lines) => self.ranks.resize(turn, (columns, lines)),
             Output::Interrupt(rank, signal) => self.ranks.signal_one(rank, signal.into()),
             Output::ReleaseCrashed => self.ranks.release_crashed(),
-            Output::ReadPmi => self.pmi.resume(),
+            Output::ReadPmi => self.pmi.tell(turn, FromJob::Read),
             Output::ReleaseFence(first) => self.release_fence(first),
-            Output::ReleaseGroup(first, group) => self.pmi.release_group(turn, first, &group),
-            Output::Assembled(first, group) => self.pmi.assembled(turn, first, group),
-            Output::Dead(rank) => self.pmi.note_dead(turn, rank),
+            Output::ReleaseGroup(first, group) => {
+                self.pmi.tell(turn, FromJob::ReleaseGroup(first, group));
+            }
+            Output::Assembled(first, group) => {
+                self.pmi.tell(turn, FromJob::Assembled(first, group));
+            }
+            Output::Dead(rank) => self.pmi.tell(turn, FromJob::Dead(rank)),
             Output::Debug(ranks, line) => self.ranks.command(turn, &ranks, &line),
 
             // Ranks that stop or end.
@@ -95,7 +102,9 @@ impl Process {
         let turn = &mut self.common.turn();
         match output {
             SpawnOutput::Piece(to, piece) => self.links.send_bytes(to, TreeKind::World, &piece),
-            SpawnOutput::Answer(caller, outcome) => self.pmi.answer_spawn(turn, caller, outcome),
+            SpawnOutput::Answer(caller, outcome) => {
+                self.pmi.tell(turn, FromJob::Spawned(caller, outcome));
+            }
             SpawnOutput::Place(request, placement) => {
                 self.upstream
                     .send_to_daemon(&ManagerReport::Place { request, placement: *placement });
@@ -114,7 +123,7 @@ impl Process {
     fn release_fence(&mut self, first: Rank) {
         let turn = &mut self.common.turn();
         if !self.ending.holds_fence(turn, first) {
-            self.pmi.release_fence(turn, first);
+            self.pmi.tell(turn, FromJob::ReleaseFence(first));
         }
     }
 
@@ -122,7 +131,7 @@ impl Process {
     fn drain(&mut self) {
         let failure = self.pump.machine().failure().map(cause_of);
         let turn = &mut self.common.turn();
-        turn.report(Event::Meeting(mpd_meeting::Input::End(failure)));
+        turn.report(clients::Input::Meeting(mpd_meeting::Input::End(failure)));
         self.stdio.start_draining(turn);
     }
 }

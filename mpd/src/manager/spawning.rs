@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use mpd_clients::{Caller, FromJob, Wish};
 use mpd_io::logging::plain;
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::SpawnInput;
@@ -15,9 +16,7 @@ use mpd_wire::Rank;
 use mpd_wire::job::Bytes;
 use mpd_wire::message::{Launch, ManagerReport};
 
-use super::caller::{Caller, Wish};
 use super::context::{Job, Turn};
-use super::event::Event;
 
 /// Longest file of hints or of hosts.
 const MAX_FILE: u64 = 1 << 20;
@@ -35,7 +34,7 @@ pub(super) fn ask(turn: &mut Turn<'_>, caller: Caller, wish: &Wish) {
         Err(problem) => {
             let text = format!("spawn by rank {}: {problem}", turn.job.name_of(caller.0));
             turn.post(Input::Notice(text));
-            turn.report(Event::SpawnAnswer(caller, Err("cannot_spawn")));
+            turn.report(FromJob::Spawned(caller, Err("cannot_spawn")));
         }
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use mio::Events;
+use mpd_clients::Room;
 use mpd_job::manager::Input;
 use mpd_wire::message::Class;
 
-use super::pmi::Room;
 use super::process::Process;
 
 impl Process {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use mpd_clients::RefusedNames;
 use mpd_machine::Time;
 use mpd_ring::{Input, Publication, RequestId, Ring, UNPUBLISHED};
 use mpd_wire::JobId;
@@ -12,7 +13,6 @@ use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::membership::effect::Effect;
 use crate::daemon::membership::request::{Numbers, Requester, payload_of};
 use crate::daemon::names::{NameRequest, Refusals, lock};
-use crate::refused_names::RefusedNames;
 
 /// Requests under way, and jobs whose names are removed at their end.
 #[derive(Debug)]

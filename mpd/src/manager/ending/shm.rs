@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use mpd_clients::FromJob;
 use mpd_wire::Rank;
 use mpd_wire::job::OnFailure;
 use mpd_wire::message::Phase;
@@ -10,7 +11,6 @@ use mpd_wire::message::Phase;
 use super::{Ending, Timer};
 use crate::manager::context::FIRST_LOOK;
 use crate::manager::context::Turn;
-use crate::manager::event::Event;
 use crate::manager::ranks::Ranks;
 use crate::users::{Completeness, FileKind, PATIENCE};
 
@@ -53,7 +53,7 @@ impl Ending {
     pub(super) fn release_fences_now(&mut self, turn: &mut Turn<'_>) {
         self.timers.stop(Timer::Fences);
         for first in std::mem::take(&mut self.helpers.fences) {
-            turn.report(Event::FenceFree(first));
+            turn.report(FromJob::ReleaseFence(first));
         }
     }
 

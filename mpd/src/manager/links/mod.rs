@@ -11,6 +11,7 @@ pub(super) mod staging;
 
 use std::os::fd::OwnedFd;
 
+use mpd_clients as clients;
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::SpawnInput;
 use mpd_machine::Time;
@@ -110,14 +111,14 @@ impl Links {
             }
             News::File(bytes) => self.take_piece(turn, &bytes),
             News::Stdin(bytes) => turn.report(ForStdio::StdinPiece(bytes)),
-            News::Keys(from, bytes) => turn.report(Event::Keys(from, bytes)),
+            News::Keys(from, bytes) => turn.report(clients::Input::Keys(from, bytes)),
             News::World(_, bytes) if WorldPiece::read(&bytes).is_none() => {
                 log::warn!("received a malformed piece of a world");
             }
             News::World(from, bytes) => {
                 turn.post(Input::Spawn(SpawnInput::Piece(from, bytes)));
             }
-            News::Pmix(from, bytes) => turn.report(Event::PmixPiece(from, bytes)),
+            News::Pmix(from, bytes) => turn.report(clients::Input::Piece(from, bytes)),
             News::Lost { end: LinkEnd::Parent, problem, .. } => {
                 turn.post(Input::ParentLost(problem))
             }

@@ -43,6 +43,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::Result;
+use mpd_clients::{Client, FromJob};
 use mpd_io::cgroup::Cgroup;
 use mpd_io::spawn::LowNumbers;
 use mpd_io::tree;
@@ -67,7 +68,8 @@ pub(super) use self::signal_target::SignalTarget;
 use self::starting::Starting;
 use self::table::Table;
 use super::context::Turn;
-use super::event::{Client, Event, ForStdio};
+use super::ending::groups::Groups;
+use super::event::{Event, ForStdio};
 use super::pmi_socket::PmiSocket;
 use super::tokens::FIRST_RANK;
 
@@ -88,6 +90,19 @@ const RANKS_PER_LOOK: usize = 64;
 /// How often that interval is doubled.
 const MOST_DOUBLINGS: u8 = 7;
 
+/// What the ranks of this host have in common.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The control group in which they are started, if there is one.
+    pub(super) cgroup: Option<Rc<Cgroup>>,
+    /// How readily the kernel kills this manager for lack of memory.
+    pub(super) readiness: Option<i16>,
+    /// The shared objects of groups of ranks.
+    pub(super) groups: Rc<Groups>,
+    /// The daemon that started this process.
+    pub(super) daemon: Pid,
+}
+
 /// The processes of the ranks here.
 #[derive(Debug)]
 pub(super) struct Ranks {
@@ -95,6 +110,8 @@ pub(super) struct Ranks {
     /// Worlds that are being started here, by their first rank.
     starting: BTreeMap<Rank, Starting>,
     cgroup: Option<Rc<Cgroup>>,
+    groups: Rc<Groups>,
+    daemon: Pid,
     /// Present while there are many ranks.
     low: Option<LowNumbers>,
     /// The size of the ranks' terminals, once it has changed.
@@ -117,20 +134,18 @@ pub(super) struct Ranks {
 }
 
 impl Ranks {
-    /// An empty table. Ranks are started in the control group, if there is one. `readiness`: how readily the kernel
-    /// kills this manager for lack of memory. `adopted`: the PMI connection and the pidfd of a running process.
+    /// An empty table. `adopted`: the PMI connection and the pidfd of a running process.
     ///
     /// # Errors
     /// The system's.
-    pub(super) fn new(
-        cgroup: Option<Rc<Cgroup>>,
-        readiness: Option<i16>,
-        adopted: Option<[OwnedFd; 2]>,
-    ) -> Result<Self> {
+    pub(super) fn new(place: Place, adopted: Option<[OwnedFd; 2]>) -> Result<Self> {
+        let Place { cgroup, readiness, groups, daemon } = place;
         Ok(Self {
             table: Table::new(FIRST_RANK),
             starting: BTreeMap::new(),
             cgroup,
+            groups,
+            daemon,
             low: None,
             size: None,
             memory: Memory::begin(readiness),
@@ -431,7 +446,7 @@ impl Ranks {
         if let Some(Handle::Adopted(adopted)) = process.handle.take() {
             adopted.forget(turn.registry);
         }
-        turn.report(Event::Released(RANK));
+        turn.report(FromJob::Ended(RANK));
         turn.end(Phase::Run, Some(RANK));
         // Only its parent gets its exit code. The machine knows whether it finalized.
         turn.post(Input::Exited(RANK, RankEnd::Exited(0)));

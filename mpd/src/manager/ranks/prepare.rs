@@ -5,6 +5,7 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use mpd_clients::universe;
 use mpd_debug::shim::Abilities;
 use mpd_io::locate;
 use mpd_io::slots::{LIST_VARIABLE, LOCAL_VARIABLE};
@@ -27,7 +28,6 @@ use super::wrap::{self, Arguments};
 use crate::limits;
 use crate::manager::ending::groups::Groups;
 use crate::manager::links::staging::Staging;
-use crate::manager::universe;
 
 /// Descriptors that the manager needs besides those of the ranks.
 const OWN_DESCRIPTORS: u64 = 64;

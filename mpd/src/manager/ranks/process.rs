@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use mpd_clients::Client;
 use mpd_debug::shim::Abilities;
 use mpd_io::control::Control;
 use mpd_io::signals::{send, send_to_group};
@@ -19,7 +20,6 @@ use super::adopted::Adopted;
 use super::descriptors::{PMI_FD, RankDescriptor};
 use super::shim::Shim;
 use super::signal_target::SignalTarget;
-use crate::manager::event::Client;
 use crate::manager::pmi_socket::PmiSocket;
 use crate::manager::stdio::pipes::Pipes;
 

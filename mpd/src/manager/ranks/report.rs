@@ -1,5 +1,6 @@
 //! The reports about the ranks here to the daemon, for listings of jobs.
 
+use mpd_clients::World;
 use mpd_io::slots::USED_VARIABLE;
 use mpd_wire::RankSet;
 use mpd_wire::job::{JobSpec, World as Numbers};
@@ -7,7 +8,6 @@ use mpd_wire::message::{MAX_RUN, ManagerReport, RankRun};
 
 use super::Ranks;
 use crate::manager::context::Turn;
-use crate::manager::worlds::World;
 
 /// Most characters of a program's name in a report.
 const MAX_PROGRAM: usize = 100;

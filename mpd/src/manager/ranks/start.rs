@@ -3,6 +3,7 @@
 use std::ffi::CString;
 use std::os::fd::AsFd as _;
 
+use mpd_clients::{Client, Job, World, variables_of};
 use mpd_io::cpus::CpuMask;
 use mpd_io::leftovers::BeforeStart;
 use mpd_io::logging::plain;
@@ -24,11 +25,10 @@ use super::ranks_context::RanksContext;
 use super::resources;
 use super::signal_target::SignalTarget;
 use super::starting::Starting;
-use crate::manager::context::{Job, Turn};
-use crate::manager::event::{Client, Event, ForStdio};
+use crate::manager::context::Turn;
+use crate::manager::ending::groups::Groups;
+use crate::manager::event::{Event, ForStdio};
 use crate::manager::links::staging::Staging;
-use crate::manager::pmi::pmix::variables_of;
-use crate::manager::worlds::World;
 
 /// Most ranks here that are started without low numbers for their descriptors. The copies of few descriptors take less time
 /// than the moves.
@@ -114,7 +114,7 @@ impl Ranks {
             is_added: !job.is_first(first),
             has_parent: world.spawner.is_some(),
             debug: job.spec.debug.as_ref(),
-            daemon: job.daemon,
+            daemon: self.daemon,
         };
         prepare::prepare(context, &own, job.directory.as_deref(), staging)
     }
@@ -243,7 +243,12 @@ impl Ranks {
         let Some(starting) = self.starting.get(&world.numbers.first) else { return Ok(()) };
         let Starting { launches, gpus, running, cpus: reported, .. } = starting;
         let Launch { spawn, shim } = &launches[&world.argset_of(rank)];
-        let variables = variables_of_rank(turn.job, world, rank, gpus.map(|gpus| (gpus, *running)));
+        let variables = variables_of_rank(
+            (turn.job, &self.groups),
+            world,
+            rank,
+            gpus.map(|gpus| (gpus, *running)),
+        );
         let cpus = CpuMask::of(world.cpus_of(rank));
         let argset = &world.spec.argsets[world.argset_of(rank)];
         let arguments = prepare::arguments_of((&world.spec, order), (own, local));
@@ -324,13 +329,13 @@ impl Ranks {
 
 /// The variables that differ from rank to rank. With the GPUs comes the number of ranks that use GPUs before.
 fn variables_of_rank(
-    job: &Job,
+    (job, groups): (&Job, &Groups),
     world: &World,
     rank: Rank,
     gpus: Option<(Gpus, usize)>,
 ) -> Vec<CString> {
     let (own, local) = (world.numbers.own(rank), world.local(rank));
-    let mut variables = prepare::variables_of((&world.spec, &job.groups), own, local);
+    let mut variables = prepare::variables_of((&world.spec, groups), own, local);
     variables.extend(prepare::lines_of(variables_of(job, world, rank)));
     variables.extend(prepare::lines_of(prepare::variables_of_binding(world.cpus_of(rank))));
     let string = prepare::variable_of_scheduler(&world.spec, own);

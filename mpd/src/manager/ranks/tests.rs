@@ -9,7 +9,9 @@ use crate::manager::fixture;
 /// The inputs after the checks of a job that runs `program`.
 fn checked(program: &str, problem: Option<&str>) -> (Vec<Input>, Ranks, Common) {
     let mut common = fixture::common(program);
-    let mut ranks = Ranks::new(None, None, None).unwrap();
+    let (groups, daemon) = (Rc::default(), Pid::parent());
+    let place = Place { cgroup: None, readiness: None, groups, daemon };
+    let mut ranks = Ranks::new(place, None).unwrap();
     ranks.get_ready(&mut common.turn(), problem.map(str::to_owned), None);
     (fixture::inputs(&mut common), ranks, common)
 }

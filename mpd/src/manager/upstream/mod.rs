@@ -15,6 +15,7 @@ mod trace;
 use std::time::Duration;
 
 use mio::Registry;
+use mpd_clients as clients;
 use mpd_events::Recorded;
 use mpd_job::manager::spawns::SpawnInput;
 use mpd_job::manager::{Input, WorldEnds};
@@ -214,15 +215,17 @@ impl Upstream {
             ManagerOrder::Placed { request, outcome } => {
                 Event::Input(Input::Spawn(SpawnInput::Placed(request, outcome)))
             }
-            ManagerOrder::Named { request, answer } => Event::Named(request, answer),
+            ManagerOrder::Named { request, answer } => {
+                clients::Input::Named(request, answer).into()
+            }
             ManagerOrder::Met { request, answer } => {
-                Event::Meeting(mpd_meeting::Input::Answer(request, answer))
+                clients::Input::Meeting(mpd_meeting::Input::Answer(request, answer)).into()
             }
             ManagerOrder::Passed { from, payload } => {
-                Event::Meeting(mpd_meeting::Input::Passed(from, payload))
+                clients::Input::Meeting(mpd_meeting::Input::Passed(from, payload)).into()
             }
-            ManagerOrder::NameLost { name, to } => Event::NameLost(name, to),
-            ManagerOrder::NameRefused(refusal) => Event::NameRefused(refusal),
+            ManagerOrder::NameLost { name, to } => clients::Input::NameLost(name, to).into(),
+            ManagerOrder::NameRefused(refusal) => clients::Input::NameRefused(refusal).into(),
             ManagerOrder::Launched { scatter, depth } => {
                 return self.launched(turn, scatter, depth);
             }

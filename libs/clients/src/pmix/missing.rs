@@ -1,0 +1,198 @@
+//! Keys that a rank does not offer: how long a get waits for them, on the host of the rank.
+
+use std::time::Duration;
+
+use mpd_wire::Rank;
+use pmix_proto::Status;
+use pmix_proto::modex::View;
+
+use super::peer_message::Found;
+use super::pending_gets::{PendingGet, Requester};
+use super::{Pmix, Timer};
+use crate::client::Client;
+use crate::job::Job;
+use crate::turn::Turn;
+
+/// How long another host or job waits for a key that is not among those that the rank has committed. The rank may commit
+/// again.
+const AFTER_COMMIT: Duration = Duration::from_secs(2);
+
+/// How long a get waits for a rank that is connected and commits nothing. An MPI library may initialise its networks first.
+const BEFORE_COMMIT: Duration = Duration::from_secs(60);
+
+impl Pmix {
+    /// Whether a rank of this host has committed. Then it offers its processes here nothing more.
+    pub(super) fn has_committed_here(&self, job: &Job, rank: Rank) -> bool {
+        let Some((first, own)) = self.collective(job, rank) else { return false };
+        let is_here = self.known_of(job, rank).is_some_and(|world| world.has_here(job, rank));
+        is_here && self.worlds_data.get(&first).is_some_and(|data| data.modex.has(own))
+    }
+
+    /// A rank of this world whose data here have the key. Names of keys that all ranks share are looked up without a rank.
+    pub(super) fn any_with_key(&self, job: &Job, number: u32, key: &[u8]) -> Option<Rank> {
+        let world = self.known(job, number)?;
+        let modex = &self.worlds_data.get(&world.numbers.first)?.modex;
+        (0..world.numbers.size).map(|own| (own, world.numbers.in_job(Rank(own)))).find_map(
+            |(own, rank)| {
+                let view = if world.has_here(job, rank) { View::Local } else { View::Remote };
+                modex.has_key(own, key, view).then_some(rank)
+            },
+        )
+    }
+
+    /// Lets a request wait, with a limit if its rank runs here.
+    pub(super) fn wait_for_key(&mut self, turn: &Turn<'_>, mut pending_get: PendingGet) {
+        let timer = match pending_get.requester {
+            Requester::Client(waiter) => Timer::Answer(waiter),
+            Requester::Host(_) | Requester::Job(_) => {
+                Timer::Missing(*pending_get.number.get_or_insert_with(|| {
+                    self.gets.numbered += 1;
+                    self.gets.numbered
+                }))
+            }
+        };
+        if let Some(limit) = pending_get.rank.and_then(|rank| self.patience(turn.job, rank)) {
+            self.timers.set_no_later(timer, turn.now() + limit);
+        }
+        self.gets.waiting.push(pending_get);
+    }
+
+    /// How long a request for a rank of this host may wait from now on. `None` if this host cannot tell. The rank runs
+    /// elsewhere then, or has not begun to speak, or a debugger may hold it.
+    fn patience(&self, job: &Job, rank: Rank) -> Option<Duration> {
+        if self.running.get(&rank) == Some(&Client::Debugged) {
+            return None;
+        }
+        match self.has_committed_here(job, rank) {
+            true => Some(AFTER_COMMIT),
+            false => self.clients.admitted.contains_key(&rank).then_some(BEFORE_COMMIT),
+        }
+    }
+
+    /// The time of another host's or job's request is over. A rank that has committed does not have the key.
+    pub(super) fn expire_missing(&mut self, turn: &mut Turn<'_>, number: u64) {
+        let is_it = |get: &PendingGet| get.number == Some(number);
+        let over: Vec<_> = self.gets.waiting.extract_if(.., |get| is_it(get)).collect();
+        for PendingGet { requester, rank, key, .. } in over {
+            let Some(rank) = rank else { continue };
+            let status = match self.has_committed_here(turn.job, rank) {
+                true => Status::NOT_FOUND,
+                false => Status::TIMEOUT,
+            };
+            self.reply(turn, &requester, (rank, &key), Err(status));
+        }
+    }
+
+    /// Answers another host or job.
+    pub(super) fn settle_other(
+        &mut self,
+        turn: &mut Turn<'_>,
+        PendingGet { requester, number, key, .. }: PendingGet,
+        (rank, found): (Rank, Found),
+    ) {
+        if let Some(number) = number {
+            self.timers.stop(Timer::Missing(number));
+        }
+        self.reply(turn, &requester, (rank, &key), found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use mpd_machine::Time;
+    use pmix_proto::encoding::Value;
+    use pmix_proto::message::{Put, Scope};
+    use pmix_proto::view::Pair;
+
+    use super::*;
+    use crate::fixture;
+    use crate::output::{LinkOutput, Output};
+    use crate::pmix::peer_message::{PeerMessage, read_frame};
+
+    /// A rank of this host, which another host asks for a key.
+    const RANK: Rank = Rank(1);
+
+    /// The job, and the outputs so far.
+    struct Common {
+        job: Job,
+        outputs: VecDeque<Output>,
+    }
+
+    impl Common {
+        fn new() -> Self {
+            Self { job: fixture::job(), outputs: VecDeque::new() }
+        }
+
+        fn turn(&mut self) -> Turn<'_> {
+            Turn::new(Time::ZERO, &self.job, &mut self.outputs)
+        }
+    }
+
+    /// The host at tree index 3 asks for a key. Returns how long the request may wait, if it waits.
+    fn ask(common: &mut Common, pmix: &mut Pmix) -> Option<Duration> {
+        let mut turn = common.turn();
+        pmix.asked(&mut turn, Requester::Host(3), (RANK, b"key".to_vec()));
+        while let Some(pending_get) = pmix.next_unsettled() {
+            pmix.looked(&mut turn, pending_get, None);
+        }
+        pmix.timers.next().map(|at| at.since(turn.now()))
+    }
+
+    /// The answers so far.
+    fn answers(common: &mut Common) -> Vec<Found> {
+        let outputs = std::mem::take(&mut common.outputs);
+        let answer = |output| match output {
+            Output::Links(LinkOutput::Bytes(_, _, frame)) => {
+                let (_, piece) = read_frame(&frame)?;
+                match PeerMessage::read(piece.of, piece.bytes) {
+                    Some(PeerMessage::Answer(RANK, _, found)) => Some(found),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        outputs.into_iter().filter_map(answer).collect()
+    }
+
+    #[test]
+    fn another_host_gets_not_found_where_it_is_known_and_otherwise_a_timeout() {
+        let mut common = Common::new();
+        let mut pmix = Pmix::default();
+        assert_eq!(ask(&mut common, &mut pmix), None, "the rank may not have begun to speak");
+        pmix.gets.waiting.clear();
+        pmix.clients.admitted.insert(RANK, 0);
+        let limit = ask(&mut common, &mut pmix).expect("a limit");
+        assert!(limit > AFTER_COMMIT && limit <= BEFORE_COMMIT, "{limit:?}");
+        assert_eq!(answers(&mut common), []);
+        pmix.expire_missing(&mut common.turn(), pmix.gets.numbered);
+        assert_eq!(answers(&mut common), [Err(Status::TIMEOUT)]);
+
+        let put = Put { scope: Scope::Remote, pair: Pair::new("other", Value::u32(7)) };
+        pmix.world_data(Rank(0)).modex.commit(RANK.0, [put]).unwrap();
+        pmix.timers = mpd_machine::Timers::default();
+        let limit = ask(&mut common, &mut pmix).expect("a limit");
+        assert!(limit <= AFTER_COMMIT, "{limit:?}");
+        pmix.expire_missing(&mut common.turn(), pmix.gets.numbered);
+        assert_eq!(answers(&mut common), [Err(Status::NOT_FOUND)]);
+
+        pmix.timers = mpd_machine::Timers::default();
+        pmix.world_data(Rank(0)).ended.insert(RANK);
+        assert_eq!(ask(&mut common, &mut pmix), None);
+        assert_eq!(answers(&mut common), [Err(Status::NOT_FOUND)], "it has ended");
+    }
+
+    #[test]
+    fn a_request_that_waits_is_answered_once_and_its_deadline_goes() {
+        let mut common = Common::new();
+        let mut pmix = Pmix::default();
+        pmix.clients.admitted.insert(RANK, 0);
+        ask(&mut common, &mut pmix);
+        let put = Put { scope: Scope::Global, pair: Pair::new("key", Value::u32(7)) };
+        pmix.world_data(Rank(0)).modex.commit(RANK.0, [put]).unwrap();
+        pmix.review_gets(&mut common.turn());
+        assert_eq!(answers(&mut common), [Ok(vec![Pair::new("key", Value::u32(7))])]);
+        assert!(pmix.timers.next().is_none() && pmix.gets.waiting.is_empty());
+    }
+}
