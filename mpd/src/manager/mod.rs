@@ -1,4 +1,5 @@
-//! The manager process: one job on one host. One loop; [`mpd_job::manager`] makes all decisions.
+//! The manager process: one job on one host. One loop; [`mpd_job::manager`] decides about the job, [`mpd_clients`] about
+//! the clients of PMI and PMIx.
 //!
 //! | owner | owns |
 //! |---|---|
