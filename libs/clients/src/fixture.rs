@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use mpd_placement::locality::Topology;
-use mpd_wire::job::{Argset, Cookie, HostSlices, JobKey, JobSpec};
+use mpd_wire::job::{Argset, Cookie, HostSlice, HostSlices, JobKey, JobSpec};
 use mpd_wire::message::{HostLimits, StartJob};
-use mpd_wire::{DaemonName, Instance, JobId};
+use mpd_wire::{DaemonName, Instance, JobId, RankSet};
 
 use crate::job::{HostFacts, Job};
 use crate::worlds::World;
@@ -32,11 +32,22 @@ impl HostFacts for TestHost {
 
 /// The job.
 pub(crate) fn job() -> Job {
-    job_with(JobSpec::default())
+    let instance = Instance::from_bytes([3; 16]);
+    job_on(HostSlices::alone(DaemonName::new("h1").unwrap(), instance, 2))
 }
 
-/// The same with these options; it has one program of two ranks.
-pub(crate) fn job_with(options: JobSpec) -> Job {
+/// The same with one rank on each of two hosts; this is the root.
+pub(crate) fn job_on_two_hosts() -> Job {
+    let host_slice = |number: u32| HostSlice {
+        member: DaemonName::new(&format!("h{}", number + 1)).unwrap(),
+        manager: Instance::from_bytes([3; 16]),
+        addresses: Vec::new(),
+        ranks: RankSet::from_ranges(vec![(number, number)]),
+    };
+    job_on(HostSlices::new((0..2).map(host_slice).collect(), 2).unwrap())
+}
+
+fn job_on(host_slices: HostSlices) -> Job {
     let argset = Argset {
         size: 2,
         program: "true".into(),
@@ -51,8 +62,8 @@ pub(crate) fn job_with(options: JobSpec) -> Job {
         pty: None,
     };
     let (argsets, environments) = (vec![argset], vec![Vec::new()]);
-    let spec = Rc::new(JobSpec { argsets, environments, tmpdir: b"/tmp".to_vec(), ..options });
-    let name = DaemonName::new("h1").unwrap();
+    let spec =
+        Rc::new(JobSpec { argsets, environments, tmpdir: b"/tmp".to_vec(), ..JobSpec::default() });
     let order = StartJob {
         job: JobId::new(1, "h1").unwrap(),
         cookie: Cookie::from_bytes([1; 16]),
@@ -62,7 +73,7 @@ pub(crate) fn job_with(options: JobSpec) -> Job {
         rundir: None,
         tmpdir: "/tmp".to_owned(),
         key: JobKey::from_bytes([2; 32]),
-        host_slices: HostSlices::alone(name, Instance::from_bytes([3; 16]), 2),
+        host_slices,
         universe: Some(2),
         limits: HostLimits::default(),
         tree_index: 0,

@@ -38,6 +38,8 @@ mod pmi;
 mod pmix;
 mod refused_names;
 mod router;
+#[cfg(test)]
+mod tests;
 mod turn;
 pub mod universe;
 mod worlds;

@@ -64,15 +64,16 @@ impl Pmix {
         {
             self.call_roll(turn.job, (rank, group), (procs, *timeout));
         }
-        match (operation, &collective) {
-            (Operation::Fence { collect: true, .. }, _) => self.collect(turn.job, rank),
-            (Operation::Construct { contribution, .. }, Collective::Group(group)) => {
-                let given = contribution.into_iter().map(|info| Pair::new(info.key, info.value));
-                let given = (self.collectives.propose(rank), given.collect::<Vec<_>>());
-                self.share_contribution(turn.job, group, (rank, given.clone()));
-                self.collectives.contribute(group.clone(), rank, given);
-            }
-            _ => {}
+        if matches!(operation, Operation::Fence { collect: true, .. }) {
+            self.collect(turn.job, rank);
+        }
+        if let (Operation::Construct { contribution, .. }, Collective::Group(group)) =
+            (operation, &collective)
+        {
+            let given = contribution.into_iter().map(|info| Pair::new(info.key, info.value));
+            let given = (self.collectives.propose(rank), given.collect::<Vec<_>>());
+            self.share_contribution(turn.job, group, (rank, given.clone()));
+            self.collectives.contribute(group.clone(), rank, given);
         }
         let entries = self.collectives.waiting.entry(collective.clone()).or_default();
         let entries = entries.entry(rank).or_default();

@@ -87,7 +87,8 @@ impl NameRequests {
                 (Persistence::Application, Some(first)) => {
                     self.of_worlds.entry(first).or_default().push(name);
                 }
-                _ => {}
+                (Persistence::Application, None)
+                | (Persistence::FirstRead | Persistence::Indefinite | Persistence::Session, _) => {}
             }
         }
     }

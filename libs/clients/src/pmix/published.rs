@@ -7,7 +7,7 @@
 use mpd_wire::Rank;
 use mpd_wire::message::{NameAnswer, NameOperation};
 use pmix_proto::view::Pair;
-use pmix_proto::{Answer, Operation, Persistence, Range, Status};
+use pmix_proto::{Answer, Persistence, Range, Status};
 
 use super::name_requests::{
     Found, Kind, LONGEST_PAUSE, NameRequest, Purpose, hold_of, key_of, name_in, names_for, read,
@@ -24,44 +24,51 @@ impl Pmix {
         self.name_requests.outgoing.pop_front()
     }
 
-    /// Performs an operation about names.
-    pub(super) fn inquire(
+    /// Publishes the pairs of a rank.
+    pub(super) fn publish(
         &mut self,
-        turn: &mut Turn<'_>,
+        job: &Job,
         (waiter, rank): (Waiter, Rank),
-        operation: Operation,
+        pairs: &[Pair],
+        (persistence, range): (Persistence, Range),
     ) {
-        match operation {
-            Operation::Publish { pairs, persistence, range } => {
-                let once = match persistence {
-                    Persistence::FirstRead => self.name_requests.number(),
-                    _ => 0,
-                };
-                let kind = (persistence, range, once);
-                match operations_of(turn.job, rank, &pairs, kind) {
-                    Ok(operations) => {
-                        let kind = Kind::Publish(persistence);
-                        self.name_requests.begin((waiter, rank), kind, operations);
-                    }
-                    Err(status) => self.answer(waiter, Answer::Done(status)),
-                }
+        let once = match persistence {
+            Persistence::FirstRead => self.name_requests.number(),
+            _ => 0,
+        };
+        match operations_of(job, rank, pairs, (persistence, range, once)) {
+            Ok(operations) => {
+                let kind = Kind::Publish(persistence);
+                self.name_requests.begin((waiter, rank), kind, operations);
             }
-            Operation::Lookup { keys, wait, timeout, .. } => {
-                let keys: Option<Vec<String>> = keys.into_iter().map(text_of).collect();
-                let Some(keys) = keys else {
-                    return self.answer(waiter, Answer::Done(Status::NOT_FOUND));
-                };
-                self.limit(turn, waiter, timeout);
-                let lookups = lookups(turn.job, rank, &keys);
-                self.name_requests.begin((waiter, rank), Kind::Lookup(keys, wait), lookups);
-            }
-            Operation::Unpublish { keys, .. } => self.unpublish(turn.job, (waiter, rank), keys),
-            _ => {}
+            Err(status) => self.answer(waiter, Answer::Done(status)),
         }
     }
 
+    /// Looks keys up. `wait` is the number of keys that the client waits for.
+    pub(super) fn look_up(
+        &mut self,
+        turn: &Turn<'_>,
+        (waiter, rank): (Waiter, Rank),
+        keys: Vec<Vec<u8>>,
+        (wait, timeout): (Option<usize>, Option<u32>),
+    ) {
+        let keys: Option<Vec<String>> = keys.into_iter().map(text_of).collect();
+        let Some(keys) = keys else {
+            return self.answer(waiter, Answer::Done(Status::NOT_FOUND));
+        };
+        self.limit(turn, waiter, timeout);
+        let lookups = lookups(turn.job, rank, &keys);
+        self.name_requests.begin((waiter, rank), Kind::Lookup(keys, wait), lookups);
+    }
+
     /// Takes back the names of a rank, or names that outlived their jobs.
-    fn unpublish(&mut self, job: &Job, (waiter, rank): (Waiter, Rank), keys: Vec<Vec<u8>>) {
+    pub(super) fn unpublish(
+        &mut self,
+        job: &Job,
+        (waiter, rank): (Waiter, Rank),
+        keys: Vec<Vec<u8>>,
+    ) {
         let own = self.name_requests.published.entry(rank).or_default();
         let names: Vec<String> = if keys.is_empty() {
             own.drain(..).map(|(name, _)| name).collect()

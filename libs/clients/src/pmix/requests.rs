@@ -6,7 +6,7 @@ use mpd_job::manager::Input;
 use mpd_wire::job::MpiLibrary;
 use mpd_wire::{Rank, one_line};
 use pmix_proto::message::Put;
-use pmix_proto::{Answer, Operation, ProtocolError, Status, job_info};
+use pmix_proto::{Answer, CleanUp, Operation, ProtocolError, Status, job_info};
 
 use super::clean_up::{self, Addition};
 use super::waiter::Waiter;
@@ -45,9 +45,13 @@ impl Pmix {
             | Operation::Disconnect { .. }
             | Operation::Construct { .. }
             | Operation::Destruct { .. }) => self.arrive(turn, (waiter, rank), together),
-            name @ (Operation::Publish { .. }
-            | Operation::Lookup { .. }
-            | Operation::Unpublish { .. }) => self.inquire(turn, (waiter, rank), name),
+            Operation::Publish { pairs, persistence, range } => {
+                self.publish(turn.job, (waiter, rank), &pairs, (persistence, range));
+            }
+            Operation::Lookup { keys, wait, timeout, .. } => {
+                self.look_up(turn, (waiter, rank), keys, (wait, timeout));
+            }
+            Operation::Unpublish { keys, .. } => self.unpublish(turn.job, (waiter, rank), keys),
             Operation::Spawn(spawn) => self.spawn(turn, waiter, spawn),
             outward @ Operation::Notify(_) => self.send_out(turn, (waiter, rank), outward),
             Operation::Registered { codes } => self.deliver_late(turn, waiter.0, &codes),
@@ -55,17 +59,7 @@ impl Pmix {
                 let known = self.known_answers(turn, rank, &queries);
                 self.answer(waiter, Answer::Answers(Status::SUCCESS, &known));
             }
-            Operation::CleanUp(clean_up) => {
-                let bytes = clean_up::cost(&clean_up);
-                let status = match self.has_budget(turn.job, rank, bytes) {
-                    true => self.clean_ups.register(turn, clean_up),
-                    false => Err(Status::OUT_OF_RESOURCE),
-                };
-                if status == Ok(Addition::New) {
-                    self.charge(turn.job, rank, bytes);
-                }
-                self.answer(waiter, Answer::Done(status.err().unwrap_or(Status::SUCCESS)));
-            }
+            Operation::CleanUp(clean_up) => self.register(turn, (waiter, rank), clean_up),
             outward @ Operation::Log { .. } => self.send_out(turn, (waiter, rank), outward),
             Operation::Finalized => turn.post(Input::Finalized(rank)),
             Operation::Abort { status, message, .. } => {
@@ -80,6 +74,19 @@ impl Pmix {
                 self.note_misbehaviour(turn, rank, &error);
             }
         }
+    }
+
+    /// Registers files and directories for removal.
+    fn register(&mut self, turn: &mut Turn<'_>, (waiter, rank): (Waiter, Rank), clean_up: CleanUp) {
+        let bytes = clean_up::cost(&clean_up);
+        let status = match self.has_budget(turn.job, rank, bytes) {
+            true => self.clean_ups.register(turn, clean_up),
+            false => Err(Status::OUT_OF_RESOURCE),
+        };
+        if status == Ok(Addition::New) {
+            self.charge(turn.job, rank, bytes);
+        }
+        self.answer(waiter, Answer::Done(status.err().unwrap_or(Status::SUCCESS)));
     }
 
     /// Handles the first operation of a connection.
