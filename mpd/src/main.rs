@@ -19,7 +19,6 @@ mod replay;
 mod scale;
 mod shim;
 mod start;
-mod state;
 mod sweep;
 mod users;
 

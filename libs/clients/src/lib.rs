@@ -17,7 +17,7 @@
 //! | `pmi` | the sessions of PMI, the key-value spaces |
 //! | `pmix` | the sessions of PMIx, and what they commit and get |
 //! | `names`, `name_router` | names that ranks publish and look up |
-//! | `fresh_name`, `refused_names` | names instead of taken ones; refused requests for names |
+//! | `fresh_name` | names instead of taken ones |
 //! | `libraries` | the MPI libraries of ranks, by their requests |
 //! | `job`, `worlds`, [`universe`] | the job, as a manager knows it |
 #![forbid(unsafe_code)]
@@ -36,7 +36,6 @@ mod names;
 mod output;
 mod pmi;
 mod pmix;
-mod refused_names;
 mod router;
 #[cfg(test)]
 mod tests;
@@ -51,5 +50,4 @@ pub use input::{Accepted, FromClient, FromJob, Input};
 pub use job::{HostFacts, Job};
 pub use output::{Level, LinkOutput, Output};
 pub use pmix::{Room, variables_of};
-pub use refused_names::RefusedNames;
 pub use worlds::{Spawner, World, Worlds};

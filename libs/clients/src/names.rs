@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use mpd_events::RefusedNames;
 use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::{NameAnswer, NameOperation};
@@ -12,7 +13,6 @@ use mpd_wire::names::{Hold, NameKey, Refusal, split_name};
 use crate::caller::Caller;
 use crate::fresh_name::FreshName;
 use crate::pmix::NameTicket;
-use crate::refused_names::RefusedNames;
 
 /// How long an answer may take, from this host's daemon or the next one, in a complete ring or one that is healing.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -8,6 +8,8 @@
 //! **Must not know.** Managers, processes and the ring.
 #![forbid(unsafe_code)]
 
+mod refused_names;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
@@ -15,6 +17,8 @@ use mpd_machine::Time;
 use mpd_wire::job::RankEnd;
 use mpd_wire::message::{EventGap, HostChange, HostTurn, JobChange, MAX_EVENTS};
 use mpd_wire::{DaemonName, Rank};
+
+pub use refused_names::RefusedNames;
 
 /// Most events of a job that are kept.
 pub const MAX_HISTORY: usize = 16_384;

@@ -15,11 +15,13 @@
 //! | [`Timers`] | at most one deadline for each key |
 //! | [`Pump`], [`Machine`] | a machine, and its queue of inputs |
 //! | [`Observer`], [`Step`] | sees every step of a pump |
+//! | [`state`] | the state of a machine as text for a console |
 //! | [`Stagger`] | connection attempts to the addresses of one peer |
 #![forbid(unsafe_code)]
 
 mod pump;
 mod stagger;
+pub mod state;
 mod time;
 mod timers;
 

@@ -2,9 +2,10 @@
 
 use std::io;
 
+use mpd_daemon::Throttle;
 use mpd_machine::Time;
 
-use crate::daemon::throttle::Throttle;
+use crate::daemon::lines;
 
 /// Most connections taken in one turn.
 pub(crate) const PER_TURN: usize = 64;
@@ -62,7 +63,8 @@ impl Acceptor {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.ready = false,
             Err(e) => {
                 self.resting = true;
-                self.exhausted.warn(now, format_args!("cannot accept a {}: {e}", self.peers));
+                let text = format_args!("cannot accept a {}: {e}", self.peers);
+                lines::write_all(self.exhausted.warn(now, text));
             }
         }
         None

@@ -1,11 +1,15 @@
 //! Answers for consoles by a daemon without a ring, which knows only its own host.
 
+use mpd_daemon::listing::hosted;
+use mpd_daemon::{
+    JobsHere as _, ManagerMessage, NoRoot, by_request, manager_messages, no_such_job,
+};
 use mpd_wire::DaemonName;
-use mpd_wire::message::{ConsoleReply, JobOrder, JobRef, OrderAnswer, RingRequest};
+use mpd_wire::message::{ConsoleReply, JobOrder, JobRef, RingRequest};
 
 use crate::daemon::guests::REFUSAL;
-use crate::daemon::jobs::{Jobs, hosted, no_such_job};
-use crate::daemon::manager_message::ManagerMessage;
+use crate::daemon::jobs::Jobs;
+use crate::daemon::lines;
 
 /// The answer to a console that wants the events of the job.
 const ALONE: &str = "the events of a job are followed through a ring of daemons, and this job has none: start a ring \
@@ -40,12 +44,14 @@ fn listing(jobs: &Jobs) -> Vec<ConsoleReply> {
 }
 
 fn pass(jobs: &Jobs, job: &JobRef, order: &JobOrder) -> (Vec<ConsoleReply>, Vec<ManagerMessage>) {
-    match jobs.manager_messages(job, order) {
+    match manager_messages(jobs, job, order) {
         Ok(manager_messages) => {
+            let line = |message: &ManagerMessage| by_request(&message.job, order);
+            lines::write_all(manager_messages.iter().map(line));
             (vec![ConsoleReply::Done { missing: Vec::new() }], manager_messages)
         }
-        Err(OrderAnswer::Failed { problem }) => (vec![refused(&problem)], Vec::new()),
-        Err(_) => (vec![refused(&no_such_job(job))], Vec::new()),
+        Err(NoRoot::Refused(problem)) => (vec![refused(&problem)], Vec::new()),
+        Err(NoRoot::Unknown) => (vec![refused(&no_such_job(job))], Vec::new()),
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use mpd_daemon::ManagerMessage;
 use mpd_io::listed::Listed;
 use mpd_machine::Time;
 use mpd_wire::JobId;
@@ -14,7 +15,6 @@ use mpd_wire::message::{ManagerOrder, Opening, RingRequest};
 
 use crate::daemon::acceptor::Acceptor;
 use crate::daemon::jobs::Jobs;
-use crate::daemon::manager_message::ManagerMessage;
 
 /// The answer to any other request of a guest.
 pub(super) const REFUSAL: &str = "this daemon runs the job of one mpirun: it lists, signals, follows and kills that job, \

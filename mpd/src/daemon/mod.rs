@@ -8,24 +8,18 @@
 mod acceptor;
 mod agent;
 mod alone;
-mod demand;
 mod guests;
 mod jobs;
+mod lines;
 mod listening;
-mod manager_message;
-mod meetings;
 mod membership;
-mod names;
 mod net;
 mod peers;
-mod placement;
 mod ready;
 mod search;
-mod spawns;
 mod states;
 pub(crate) mod status;
 mod submission;
-mod throttle;
 
 use std::fs::File;
 use std::io;
@@ -37,34 +31,31 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use mpd_daemon::{Announcement, Demand, Input, JobsHere as _, LocalNames, ManagerMessage, Plan};
 use mpd_io::clock::{Clock, wall};
 use mpd_io::conn::Conn;
 use mpd_io::pidfd::Pidfd;
 use mpd_io::rundir::RunDir;
 use mpd_io::signals::Signals;
-use mpd_io::{adopt_inherited, oom, priority, tree};
+use mpd_io::{adopt_inherited, cpus, oom, priority, random, tree};
 use mpd_machine::Time;
-use mpd_wire::JobId;
 use mpd_wire::job::Notice;
 use mpd_wire::message::{
     ConsoleReply, HostLimits, JobRef, ManagerOrder, ManagerReport, MeetingAnswer, Phase,
     RingRequest, Span,
 };
+use mpd_wire::{Instance, JobId};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use crate::cli::Cli;
 use crate::daemon::acceptor::{Acceptor, PER_TURN};
 use crate::daemon::agent::Agent;
-use crate::daemon::demand::Demand;
 use crate::daemon::guests::Guests;
 use crate::daemon::jobs::{Jobs, Waiting, first_manager};
 use crate::daemon::listening::{Leftover, Listening};
-use crate::daemon::manager_message::ManagerMessage;
-use crate::daemon::membership::{Announcement, Membership, Turn};
-use crate::daemon::names::Names;
+use crate::daemon::membership::{Membership, Turn};
 use crate::daemon::peers::{Event, Peers};
-use crate::daemon::placement::Plan;
 use crate::daemon::ready::Ready;
 use crate::daemon::states::States;
 use crate::daemon::submission::Submission;
@@ -121,7 +112,7 @@ struct Daemon {
     /// `None` in a private ring of one.
     membership: Option<Membership>,
     /// The published names in a private ring of one.
-    names: Names,
+    names: LocalNames,
     states: States,
     /// Signals may be waiting.
     signalled: bool,
@@ -166,7 +157,7 @@ impl Daemon {
         let kept = serving.is_some().then(|| rundir.clone());
         let waiting = first.map_or_else(|| Waiting::new(waiting, clock.now()), Waiting::of_one_job);
         let instance = membership::new_instance()?;
-        let of_jobs = mpd_wire::Instance::from_bytes(*instance.as_bytes());
+        let of_jobs = Instance::from_bytes(*instance.as_bytes());
         let mut jobs = Jobs::new((&name, of_jobs), &host, kept, waiting);
         jobs.set_limits(HostLimits { gpus: cli.gpus, max: cli.max_slots });
         jobs.inherit(inherited);
@@ -198,7 +189,7 @@ impl Daemon {
             peers,
             jobs,
             membership,
-            names: Names::default(),
+            names: LocalNames::default(),
             states: States::default(),
             signalled: false,
             ending: false,
@@ -278,27 +269,27 @@ impl Daemon {
         let Some(membership) = &mut self.membership else { return Ok(()) };
         let now = self.clock.now();
         if let Some(agent) = &mut self.agent
-            && let Some(records) = agent.take_list(&membership.newcomer())
+            && let Some(records) = agent.take_list(&membership.node().newcomer())
         {
-            membership.introduce(now, records);
+            membership.handle(&self.jobs, now, Input::Introduced(records));
         }
         let turn = Turn { registry: self.poll.registry(), jobs: &mut self.jobs, now };
         membership.turn(turn, is_needed);
         while let Some((console, reply, last)) = membership.next_answer() {
             if !self.peers.answer(console, &reply, last, now) {
-                membership.forget_console(console);
+                membership.handle(&self.jobs, now, Input::ConsoleGone(console));
             }
         }
-        for console in membership.full_consoles() {
+        for console in membership.node().full_consoles() {
             if self.peers.has_read(console) {
-                membership.console_has_read(console, now);
+                membership.handle(&self.jobs, now, Input::ConsoleRead(console));
             }
         }
         let is_deserted = self.agent.as_ref().is_some_and(Agent::is_deserted);
-        if ready.is_deserted() || (is_deserted && !membership.has_entered()) {
+        if ready.is_deserted() || (is_deserted && !membership.node().has_entered()) {
             bail!("the process that started this daemon ended before the daemon was in the ring");
         }
-        if membership.has_entered() {
+        if membership.node().has_entered() {
             ready.entered(membership.port().number())?;
             if let Some(agent) = self.agent.take() {
                 let addresses = membership.port().addresses();
@@ -329,7 +320,7 @@ impl Daemon {
         }
         let manager_messages =
             std::iter::from_fn(|| self.membership.as_mut()?.next_manager_message());
-        manager_messages.for_each(|manager_message| self.peers.send_to_manager(manager_message));
+        manager_messages.for_each(|(message, link)| self.peers.send_with_link(message, link));
     }
 
     /// Whether a private ring is still in use: its mpirun is connected, or a job runs. `false` after a signal.
@@ -374,7 +365,7 @@ impl Daemon {
             } else {
                 log::info!("ending on signal {signal}");
                 self.ending = true;
-                self.membership.iter_mut().for_each(|m| m.leave_on_signal(now));
+                self.tell_node(Input::Signalled, now);
             }
         }
     }
@@ -384,8 +375,14 @@ impl Daemon {
         if self.holder.take().is_some() {
             log::info!("ending with the process that holds this daemon");
             self.ending = true;
-            let now = self.clock.now();
-            self.membership.iter_mut().for_each(|m| m.leave_on_signal(now));
+            self.tell_node(Input::Signalled, self.clock.now());
+        }
+    }
+
+    /// Passes an event to the node, if this daemon is for a ring.
+    fn tell_node(&mut self, input: Input, now: Time) {
+        if let Some(membership) = &mut self.membership {
+            membership.handle(&self.jobs, now, input);
         }
     }
 
@@ -429,9 +426,7 @@ impl Daemon {
                 }
             }
             Event::Report { job, report: ManagerReport::Events { events } } => {
-                if let Some(membership) = &mut self.membership {
-                    membership.keep_events(&self.jobs, &job, events);
-                }
+                self.tell_node(Input::Events { job, events }, now);
             }
             Event::Report { job, report } => {
                 if let Some(demand) = self.jobs.report(job, report, now) {
@@ -456,7 +451,7 @@ impl Daemon {
             }
             Event::Gone { console } => {
                 self.states.forget_console(console);
-                self.membership.iter_mut().for_each(|m| m.forget_console(console));
+                self.tell_node(Input::ConsoleGone(console), now);
             }
         }
     }
@@ -464,20 +459,26 @@ impl Daemon {
     /// Whether the job was cancelled before its manager here registered.
     fn is_cancelled(&self, job: &JobId) -> bool {
         self.jobs.has_branch(job)
-            && self.membership.as_ref().is_some_and(|membership| membership.is_cancelled(job))
+            && self
+                .membership
+                .as_ref()
+                .is_some_and(|membership| membership.node().is_cancelled(job))
     }
 
     /// Routes a request of a manager to the membership, or answers it if there is no ring.
     fn serve_manager(&mut self, demand: Demand, now: Time) {
         if let Some(membership) = &mut self.membership {
-            return membership.serve(self.poll.registry(), now, demand);
+            return membership.handle(&self.jobs, now, Input::Demanded(demand));
         }
         match demand {
             Demand::Name(request) => {
-                let messages = self.names.serve(now, request);
-                messages.into_iter().for_each(|message| self.peers.send_to_manager(message));
+                let (messages, lines) = self.names.serve(now, request);
+                lines::write_all(lines);
+                self.report_all(messages);
             }
-            Demand::Spawn(spawn) => self.report_all(spawns::answers(self.jobs.name(), spawn)),
+            Demand::Spawn(spawn) => {
+                self.report_all(mpd_daemon::answers(self.jobs.name(), spawn, cpus::count));
+            }
             Demand::Meeting(request) => {
                 self.peers.send_to_manager(request.answered(MeetingAnswer::Gone));
             }
@@ -521,7 +522,7 @@ impl Daemon {
             return self.ask_state(console, job, now);
         }
         if let Some(membership) = &mut self.membership {
-            return membership.ask(self.poll.registry(), now, console, request);
+            return membership.handle(&self.jobs, now, Input::Asked { console, request });
         }
         let (replies, manager_messages) = alone::answer(&self.jobs, request);
         for (at, reply) in replies.iter().enumerate() {
@@ -554,10 +555,11 @@ impl Daemon {
         let spec = &submission.spec;
         let name = self.jobs.name();
         let began_us = wall();
+        let first = || Ok::<_, io::Error>(Instance::from_bytes(random::bytes()?));
         let Plan { host_slices, mut notices, universe } = match &self.membership {
             Some(membership) => membership.place(now, spec)?,
-            None if spec.adopted => placement::adopted(name, None, spec)?,
-            None => placement::alone(name, spec)?,
+            None if spec.adopted => mpd_daemon::adopted_alone(name, spec, first()?)?,
+            None => mpd_daemon::alone(name, spec, first()?, cpus::count)?,
         };
         let took_us = wall().saturating_sub(began_us);
         let placement = Span { phase: Phase::Placement, rank: None, began_us, took_us };
@@ -570,7 +572,7 @@ impl Daemon {
         let console = self.peers.console(console).context("the console is gone")?;
         self.jobs.start_root(&launch, console, submission, (notices, spans), now)?;
         if let (Some(membership), Some(announcement)) = (&mut self.membership, announcement) {
-            membership.announce(self.poll.registry(), now, announcement);
+            membership.handle(&self.jobs, now, Input::Announced(announcement));
         }
         Ok(())
     }
@@ -642,7 +644,7 @@ fn begin_agent(cli: &Cli, poll: &Poll, membership: Option<&Membership>) -> Resul
     let begin = |nonce| Agent::begin(nonce, poll.registry(), AGENT);
     let agent = cli.nonce.as_deref().map(begin).transpose().context("cannot wait for mpdboot")?;
     if let (Some(agent), Some(membership), true) = (&agent, membership, cli.waits) {
-        agent.ready(membership.newcomer());
+        agent.ready(membership.node().newcomer());
     }
     Ok(agent)
 }

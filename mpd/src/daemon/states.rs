@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use mpd_daemon::ManagerMessage;
 use mpd_wire::JobId;
 use mpd_wire::message::ManagerOrder;
-
-use crate::daemon::manager_message::ManagerMessage;
 
 /// Most consoles that wait at one time.
 const MAX_ASKS: usize = 64;

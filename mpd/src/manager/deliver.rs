@@ -5,6 +5,7 @@ use mpd_io::tree::{self, Dead};
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::Announced;
 use mpd_job::manager::spawns::order::SpawnOrder;
+use mpd_machine::state;
 use mpd_stdio::input::Stdin;
 use mpd_wire::Rank;
 use mpd_wire::job::HostSlice;
@@ -15,7 +16,6 @@ use super::event::{Event, ForLinks, ForStdio};
 use super::process::Process;
 use super::ranks::SignalTarget;
 use super::spawning;
-use crate::state;
 
 impl Process {
     pub(super) fn deliver(&mut self, event: Event) {

@@ -3,6 +3,7 @@
 //! If a manager dies without its last report, the root manager on another host only detects a closed link. This daemon
 //! sends it the cause, through the ring.
 
+use mpd_daemon::{Demand, JobsHere as _};
 use mpd_io::cgroup::Cgroup;
 use mpd_io::oom;
 use mpd_io::spawn::Fate;
@@ -10,7 +11,6 @@ use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::job::ManagerEnd;
 
-use crate::daemon::demand::Demand;
 use crate::daemon::jobs::job::Job;
 use crate::daemon::jobs::{Jobs, start};
 
@@ -165,9 +165,9 @@ mod tests {
         let known = [(&own, 0), (&other, 1), (&over, 0)];
         let (mut jobs, _files) = jobs(&RunDir::at(directory.path().to_owned()), &known);
         jobs.ended(&over, 0);
-        assert!(jobs.has_root(&own));
+        assert!(jobs.root(&own).is_some());
         for id in [other, over, job("9@h2", 3), "9@h2".parse().unwrap()] {
-            assert!(!jobs.has_root(&id), "{}", id.in_full());
+            assert!(jobs.root(&id).is_none(), "{}", id.in_full());
         }
     }
 

@@ -9,10 +9,9 @@ mod children;
 mod deaths;
 mod fork_server;
 mod handover;
+mod here;
 mod job;
-mod listing;
 mod records;
-mod roots;
 mod silent;
 mod start;
 mod top;
@@ -25,49 +24,35 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use mpd_daemon::listing::shortened;
+use mpd_daemon::{Demand, JobsHere as _, MeetingRequest, NameRequest, Spawn};
 use mpd_io::clock::Clock;
 use mpd_io::conn::Conn;
 use mpd_io::identity::user_name;
+use mpd_io::random;
 use mpd_io::rundir::RunDir;
 use mpd_io::spawn::Fate;
 use mpd_machine::Time;
-use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice, namespace_mark};
+use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice};
 use mpd_wire::message::{
-    ConsoleReply, HostLimits, HostUse, JobOrder, JobPart, JobRef, JobSummary, Launch, MAX_RUNS,
-    ManagerReport, Opening, OrderAnswer, RankRun, RunUse, Span, SpawnState, launch_tmpdir,
+    ConsoleReply, HostLimits, HostUse, JobRef, JobSummary, Launch, MAX_RUNS, ManagerReport,
+    Opening, RankRun, RunUse, Span, SpawnState, launch_tmpdir,
 };
 use mpd_wire::{DaemonName, Instance, JobId, Rank, RankSet};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 
-use crate::daemon::demand::Demand;
 use crate::daemon::jobs::children::Children;
 use crate::daemon::jobs::job::{Given, Job, Part};
 use crate::daemon::jobs::records::Records;
-use crate::daemon::jobs::roots::Root;
 use crate::daemon::jobs::silent::SilentManagers;
-use crate::daemon::manager_message::ManagerMessage;
-use crate::daemon::meetings::MeetingRequest;
-use crate::daemon::names::NameRequest;
-use crate::daemon::spawns::Spawn;
 use crate::daemon::submission::Submission;
 
-pub(crate) use listing::hosted;
-pub(crate) use roots::{is_unregistered, no_such_job};
 pub(crate) use start::first_manager;
 pub(crate) use waiting::Waiting;
 
 /// How often to look for managers of an earlier daemon that have not registered. They try every second.
 const ADOPTION_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The job that has a mark.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Marked {
-    Job(JobId),
-    /// It may be this one, whose manager has not registered yet.
-    Unregistered(JobId),
-    None,
-}
 
 /// The table of jobs.
 #[derive(Debug)]
@@ -130,7 +115,7 @@ impl Jobs {
     }
 
     fn user(&self) -> &str {
-        self.user.get_or_init(|| listing::shortened(&user_name(geteuid().as_raw())))
+        self.user.get_or_init(|| shortened(&user_name(geteuid().as_raw())))
     }
 
     /// The name of this daemon.
@@ -161,11 +146,6 @@ impl Jobs {
     /// Whether this helper still runs.
     pub(crate) fn is_helper(&self, pid: Pid) -> bool {
         self.children.is_helper(pid)
-    }
-
-    /// The number of jobs that have a manager here, or had one and are being cleaned up.
-    pub(crate) fn count(&self) -> u32 {
-        u32::try_from(self.jobs.len()).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn status(&self) -> ConsoleReply {
@@ -201,7 +181,7 @@ impl Jobs {
         (host_slices, universe): (HostSlices, Option<u32>),
     ) -> Result<(Launch, Option<Notice>)> {
         let (tmpdir, problem) = launch_tmpdir(&spec.tmpdir);
-        let (key, cookie, kvsname) = mpd_io::random::three::<32, 16, 16>()?;
+        let (key, cookie, kvsname) = random::three::<32, 16, 16>()?;
         let launch = Launch {
             job: id,
             key: JobKey::from_bytes(key),
@@ -289,7 +269,8 @@ impl Jobs {
             ManagerReport::Receivers { can, size } => self.can_receive(&job, can, size),
             ManagerReport::Written { counts } => self.written(&job, counts),
             ManagerReport::Name { request, operation } => {
-                return Some(Demand::Name(NameRequest { job, request, operation }));
+                let salt = || random::bytes().map_err(|error| error.to_string());
+                return Some(Demand::Name(NameRequest::new(job, request, operation, salt)));
             }
             // Only root managers speak to those of other jobs.
             ManagerReport::Meeting { request, operation } if self.root(&job).is_some() => {
@@ -298,7 +279,8 @@ impl Jobs {
             ManagerReport::Meeting { .. } => {}
             ManagerReport::Place { request, placement } => {
                 let placement = Box::new(placement);
-                return Some(Demand::Spawn(Spawn::Place { job, request, placement }));
+                let first = random::bytes().map(Instance::from_bytes).map_err(|e| e.to_string());
+                return Some(Demand::Spawn(Spawn::Place { job, request, placement, first }));
             }
             ManagerReport::Grow { launch } => return Some(Demand::Spawn(Spawn::Grow(launch))),
             // The loop routes them.
@@ -322,7 +304,7 @@ impl Jobs {
             if ranks > MAX_RANKS as usize || job.runs.len() >= MAX_RUNS {
                 return log::warn!("job {id}: too many ranks here to list them all");
             }
-            run.program = listing::shortened(&run.program);
+            run.program = shortened(&run.program);
             job.runs.push(run);
         }
     }
@@ -331,7 +313,7 @@ impl Jobs {
     fn spawning(&mut self, id: &JobId, mut state: SpawnState) {
         let Some(job) = self.jobs.get_mut(id) else { return };
         for ready in &mut state.ready {
-            ready.program = listing::shortened(&ready.program);
+            ready.program = shortened(&ready.program);
         }
         job.spawns = Some(state);
     }
@@ -386,26 +368,6 @@ impl Jobs {
         }
     }
 
-    /// The number of ranks here whose slots no allocation holds.
-    pub(crate) fn ranks_without_allocation(&self) -> u32 {
-        let jobs = self.jobs.values().filter(|job| !job.held);
-        let ranks: usize = jobs.flat_map(|job| &job.runs).map(|run| run.pids.len()).sum();
-        u32::try_from(ranks).unwrap_or(u32::MAX)
-    }
-
-    /// A page of the jobs here, and whether there is another page.
-    pub(crate) fn listing(&self, page: u32) -> (Vec<JobPart>, bool) {
-        let part = |(id, job): (&JobId, &Job)| JobPart {
-            job: id.clone(),
-            alias: job.alias.as_deref().map(listing::shortened),
-            user: self.user().to_owned(),
-            manager: job.manager.map_or(0, |pid| pid.as_raw().unsigned_abs()),
-            runs: job.runs.clone(),
-            spawns: job.spawns.clone(),
-        };
-        listing::page(self.jobs.iter().map(part), page)
-    }
-
     /// The jobs that were submitted here, except the job of the process `console`; none while that job runs.
     pub(crate) fn other_jobs_than(&self, console: u32) -> Vec<JobId> {
         let is_its = |id: &JobId| JobRef::Private(console).means(id, None);
@@ -413,70 +375,6 @@ impl Jobs {
             return Vec::new();
         }
         self.jobs.values().filter(|job| job.is_root()).map(|job| job.record.job.clone()).collect()
-    }
-
-    /// Messages to the root managers of a job on this host, or the reason why there are none.
-    pub(crate) fn manager_messages(
-        &self,
-        meant: &JobRef,
-        order: &JobOrder,
-    ) -> Result<Vec<ManagerMessage>, OrderAnswer> {
-        let root = |(id, job): (&JobId, &Job)| {
-            let found = job.is_root() && !job.ended && meant.means(id, job.alias.as_deref());
-            found.then(|| Root {
-                job: id.clone(),
-                connected: job.connected,
-                receivers: job.receivers.clone(),
-                running: job.spawns.as_ref().map(|spawns| spawns.running),
-            })
-        };
-        let roots: Vec<Root> = self.jobs.iter().filter_map(root).collect();
-        if let (JobRef::Alias(_), [], Some(id)) =
-            (meant, &roots[..], self.unregistered_roots().next())
-        {
-            let problem = is_unregistered(id);
-            return Err(OrderAnswer::Failed { problem });
-        }
-        roots::manager_messages(roots, order)
-    }
-
-    /// Whether the root manager of a job is here; `Some(true)` if it is connected.
-    pub(crate) fn root(&self, id: &JobId) -> Option<bool> {
-        let job = self.jobs.get(id).filter(|job| !job.ended && job.is_root())?;
-        Some(job.connected)
-    }
-
-    /// The jobs whose root managers are here and that `wanted` means.
-    pub(crate) fn roots(&self, wanted: &JobRef) -> Vec<JobId> {
-        let is_meant = |(id, job): &(&JobId, &Job)| wanted.means(id, job.alias.as_deref());
-        let meant = self.jobs.iter().filter(is_meant).map(|(id, _)| id);
-        meant.filter(|id| self.root(id).is_some()).cloned().collect()
-    }
-
-    /// The jobs whose root managers are here and connected.
-    pub(crate) fn connected_roots(&self) -> Vec<JobId> {
-        self.jobs.keys().filter(|id| self.root(id) == Some(true)).cloned().collect()
-    }
-
-    /// The job whose root manager is here and whose PMIx namespaces have this mark.
-    pub(crate) fn find_by_mark(&self, mark: &str) -> Marked {
-        let has_mark = |job: &Job| {
-            let part = job.part.as_ref().filter(|part| part.tree_index == 0 && !job.ended);
-            part.is_some_and(|part| namespace_mark(&part.key.pmix_secret()) == mark)
-        };
-        if let Some((id, _)) = self.jobs.iter().find(|(_, job)| has_mark(job)) {
-            return Marked::Job(id.clone());
-        }
-        match self.unregistered_roots().next() {
-            Some(id) => Marked::Unregistered(id.clone()),
-            None => Marked::None,
-        }
-    }
-
-    /// The jobs of an earlier daemon whose root managers have not registered yet. Their keys and aliases are not known.
-    fn unregistered_roots(&self) -> impl Iterator<Item = &JobId> {
-        let is_one = |job: &Job| job.part.is_none() && !job.ended && job.is_root();
-        self.jobs.iter().filter(move |(_, job)| is_one(job)).map(|(id, _)| id)
     }
 
     /// The job here that `wanted` means, if its manager is connected.
@@ -506,21 +404,6 @@ impl Jobs {
         log::info!("job {id} ended with {code}");
         job.ended = true;
         true
-    }
-
-    /// Whether the job is not over here.
-    pub(crate) fn is_running(&self, id: &JobId) -> bool {
-        self.jobs.get(id).is_some_and(|job| !job.ended)
-    }
-
-    /// Whether the root manager of the job runs here. The id must have the same instance.
-    pub(crate) fn has_root(&self, id: &JobId) -> bool {
-        self.jobs.get(id).is_some_and(|job| !job.ended && job.is_root())
-    }
-
-    /// Whether a manager of the job runs here that is not its root.
-    pub(crate) fn has_branch(&self, id: &JobId) -> bool {
-        self.jobs.get(id).is_some_and(|job| !job.ended && !job.is_root())
     }
 
     /// Handles the closed connection of a manager.
@@ -579,11 +462,6 @@ impl Jobs {
             self.jobs.insert(job.record.job.clone(), job);
         }
         self.look_for_managers(now);
-    }
-
-    /// Whether every manager of an earlier daemon has registered or is proven dead.
-    pub(crate) const fn are_known(&self) -> bool {
-        self.next_look.is_none()
     }
 
     /// Sweeps the jobs whose manager has neither registered nor lives.

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use mpd_daemon::listing;
 use mpd_io::usage;
 use mpd_machine::Time;
 use mpd_ring::MAX_ANSWER;
 use mpd_wire::message::{HostUse, RankRun, RankUse, RunUse};
 use mpd_wire::{JobId, Rank, RankSet};
 use nix::unistd::Pid;
-
-use crate::daemon::jobs::listing;
 
 /// Bytes of a page. The rest of an answer is the usage of the machine and the frame around it.
 const PAGE: usize = MAX_ANSWER - 448;

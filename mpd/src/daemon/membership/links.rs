@@ -1,4 +1,4 @@
-//! The links of the ring. Their events become inputs of the ring's machine, or answers to pings. Also the addresses
+//! The links of the ring. Their events become inputs of the node. Also the addresses
 //! under which other members see this daemon.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use mio::Registry;
 use mpd_channel::Key;
+use mpd_daemon::{Foreign, Input};
 use mpd_machine::Time;
-use mpd_ring::{Input, LinkId, Peer, Token};
+use mpd_ring::{Input as RingInput, LinkId, Peer, Token};
 use mpd_wire::job::JobKey;
 use mpd_wire::message::{ConsoleReply, RingMessage};
 use mpd_wire::{Address, DaemonName, Instance};
 
 use crate::daemon::acceptor::PER_TURN;
-use crate::daemon::membership::address::Foreign;
 use crate::daemon::net::port::{Port, Seen};
-use crate::daemon::net::{AttemptId, DialRequest, Dialed, Myself, Net, NetEvent};
+use crate::daemon::net::{AttemptId, DialRequest, Dialed, Net, NetEvent};
 
 /// How long a ping waits. People and scripts ask whether a host lives, and want to know at once.
 const PING_PATIENCE: Duration = Duration::from_millis(900);
@@ -42,17 +42,6 @@ impl Goal {
     }
 }
 
-/// An event of the links.
-#[derive(Debug)]
-pub(super) enum LinkEvent {
-    /// For the ring.
-    Input(Input),
-    /// The answer to the ping of a console.
-    Pinged(usize, ConsoleReply),
-    /// Something was refused, for the log.
-    Refused(String),
-}
-
 /// The links, and the attempts to connect.
 #[derive(Debug)]
 pub(super) struct Links {
@@ -60,10 +49,10 @@ pub(super) struct Links {
     goals: BTreeMap<AttemptId, Goal>,
     last_attempt: u64,
     /// Foreign addresses under which others see us.
-    foreign: Foreign,
+    foreign: Foreign<IpAddr>,
     /// Why the last attempt for the ring failed.
     last_failure: String,
-    events: VecDeque<LinkEvent>,
+    events: VecDeque<Input>,
 }
 
 impl Links {
@@ -80,10 +69,6 @@ impl Links {
 
     pub(super) const fn port(&self) -> &Port {
         self.net.port()
-    }
-
-    pub(super) const fn myself(&self) -> &Myself {
-        self.net.myself()
     }
 
     pub(super) fn last_failure(&self) -> &str {
@@ -140,12 +125,13 @@ impl Links {
             let limit = PING_PATIENCE.as_secs_f32();
             let problem =
                 format!("no answer within {limit} s: frozen, busy, or behind a slow network");
-            self.events.push_back(LinkEvent::Pinged(console, ConsoleReply::Refused { problem }));
+            let reply = ConsoleReply::Refused { problem };
+            self.events.push_back(Input::Pinged { console, reply });
         }
     }
 
     /// The next event.
-    pub(super) fn next(&mut self, registry: &Registry, now: Time) -> Option<LinkEvent> {
+    pub(super) fn next(&mut self, registry: &Registry, now: Time) -> Option<Input> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);
@@ -229,8 +215,8 @@ impl Links {
         id
     }
 
-    fn input(&mut self, input: Input) {
-        self.events.push_back(LinkEvent::Input(input));
+    fn input(&mut self, input: RingInput) {
+        self.events.push_back(Input::Link(input));
     }
 
     fn take(&mut self, registry: &Registry, now: Time, event: NetEvent) {
@@ -242,31 +228,31 @@ impl Links {
                     (None, _) => None,
                     (Some(_), Some(Goal::Ring(token))) => Some(token),
                     (Some(dialed), Some(Goal::Ping(console, began))) => {
-                        if let Some(pong) = pong(began, now, &dialed, &peer) {
-                            self.events.push_back(LinkEvent::Pinged(console, pong));
+                        if let Some(reply) = pong(began, now, &dialed, &peer) {
+                            self.events.push_back(Input::Pinged { console, reply });
                         }
                         return self.net.close(now, link);
                     }
                     (Some(_), Some(Goal::Mirror(_)) | None) => return self.net.close(now, link),
                 };
                 if let Some(from) = address_of(remote) {
-                    self.input(Input::LinkUp { link, token, peer, purpose, from });
+                    self.input(RingInput::LinkUp { link, token, peer, purpose, from });
                 }
             }
-            NetEvent::Message(link, message) => self.input(Input::Received(link, message)),
-            NetEvent::Closed(link) => self.input(Input::LinkClosed(link)),
+            NetEvent::Message(link, message) => self.input(RingInput::Received(link, message)),
+            NetEvent::Closed(link) => self.input(RingInput::LinkClosed(link)),
             NetEvent::Failed(attempt, why, problem) => match self.goals.remove(&attempt) {
                 Some(Goal::Ring(token)) => {
                     self.last_failure = problem;
-                    self.input(Input::ConnectFailed(token, why));
+                    self.input(RingInput::ConnectFailed(token, why));
                 }
                 Some(Goal::Ping(console, _)) => {
-                    let refused = ConsoleReply::Refused { problem };
-                    self.events.push_back(LinkEvent::Pinged(console, refused));
+                    let reply = ConsoleReply::Refused { problem };
+                    self.events.push_back(Input::Pinged { console, reply });
                 }
                 Some(Goal::Mirror(address)) => {
                     let why = format!("{address} is not an address of this daemon: {problem}");
-                    self.events.push_back(LinkEvent::Refused(why));
+                    self.events.push_back(Input::Refused(why));
                 }
                 None => {}
             },
@@ -298,7 +284,7 @@ impl Links {
         if self.net.port_mut().learn(address) {
             log::info!("others see this host as {address}");
             let addresses = self.net.port().addresses();
-            self.input(Input::Readdress(addresses));
+            self.input(RingInput::Readdress(addresses));
         }
     }
 }

@@ -2,19 +2,20 @@
 
 use anyhow::{Context, Result};
 use mpd_channel::{Instance, KeyText};
+use mpd_daemon::{Entrance, Facts, LeaseTerms, Membership, Node, RingIdentity, Saved, SlotsImage};
+use mpd_io::clock::wall;
 use mpd_io::keyfile::{self, KeyFile};
 use mpd_io::rundir::RunDir;
 use mpd_io::{cpus, random};
 use mpd_machine::{Pump, Time};
 use mpd_ring::{Ring, RingConfig, Rules, Timing};
 use mpd_wire::{Address, DaemonName};
+use nix::sys::utsname::uname;
+use nix::unistd::geteuid;
 
 use crate::cli::Cli;
-use crate::daemon::membership::hosts::Hosts;
-use crate::daemon::membership::keep::Keep;
-use crate::daemon::membership::lease::Lease;
-use crate::daemon::membership::saved::Saved;
-use crate::daemon::membership::stay::{Entrance, Stay};
+use crate::daemon::membership::files::Files;
+use crate::daemon::membership::helpers::Helpers;
 use crate::daemon::net::port::{self, Port};
 use crate::daemon::net::{Myself, Net};
 use crate::recording;
@@ -22,20 +23,28 @@ use crate::recording;
 /// The number of pulses for entering through the named daemons before the daemon gives up.
 const ENTRY_PATIENCE: u32 = 10;
 
-/// Opens the port, and makes the machine and the owners that need the command line. `entries`: the daemons through
-/// which to enter.
+/// What a member begins with.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub(super) node: Node,
+    pub(super) net: Net,
+    pub(super) files: Files,
+    pub(super) helpers: Option<Helpers>,
+}
+
+/// Opens the port, and makes the node. `entries`: the daemons through which to enter.
 pub(super) fn begin(
     cli: &Cli,
     (name, instance): (&str, Instance),
     rundir: &RunDir,
     entries: Vec<Address>,
     now: Time,
-) -> Result<(Pump<Ring>, Net, Stay, Hosts)> {
+) -> Result<Parts> {
     let ring = cli.ring_name()?.to_string();
     let (text, alone) = key(cli, &ring)?;
     let timing = Timing::default().faster(crate::scale::divisor()?);
-    let (mut saved, before) = Saved::open(rundir, &ring, name);
-    alone.into_iter().for_each(|file| saved.note_key(file));
+    let files = Files::of(rundir, alone);
+    let (mut saved, before) = Saved::new(files.read_ring(), &ring, name);
     let options = port::PortOptions {
         number: cli.port,
         preferred: before.port,
@@ -43,6 +52,7 @@ pub(super) fn begin(
         towards: entries.first().and_then(|a| a.as_str().parse().ok()),
     };
     let port = Port::open(&options)?;
+    saved.set_port(port.number());
     // With named daemons, the saved ring is not used.
     let (entry, seeds) = if cli.waits {
         saved.forget_former();
@@ -53,14 +63,13 @@ pub(super) fn begin(
         saved.forget_former();
         (entries.clone(), Vec::new())
     };
-    // Also those of a daemon that enters through named daemons now.
-    let hosts = Hosts::new(before.names);
+    let cpus = cpus::count();
     let config = RingConfig {
         name: DaemonName::new(name).context("the daemon's name")?,
         instance: mpd_wire::Instance::from_bytes(*instance.as_bytes()),
         addresses: port.addresses(),
         ordinal: cli.ordinal,
-        ncpus: cli.ncpus.unwrap_or_else(cpus::count),
+        ncpus: cli.ncpus.unwrap_or(cpus),
         entry,
         seeds,
         waits: cli.waits,
@@ -68,21 +77,49 @@ pub(super) fn begin(
         chance: u64::from_be_bytes(random::bytes()?),
         rules: Rules::default(),
     };
+    let identity = RingIdentity { name: ring.clone(), key: text.keys().connect().id().to_string() };
     let myself = Myself { ring, name: config.name.clone(), instance, keys: text.keys().clone() };
     log::info!("listening on port {}", port.number());
-    let keep = cli.keep.as_deref().map(|plan| Keep::open(plan, now)).transpose()?;
+    let kept = cli.keep.as_deref().map(Helpers::open).transpose()?;
+    let (helpers, kept) = kept.unzip();
     let patience = timing.pulse * ENTRY_PATIENCE;
     let enters = !cli.waits && !entries.is_empty();
     let give_up = enters.then(|| now + patience);
     let addresses = if enters { entries } else { Vec::new() };
-    let entrance = Entrance { addresses, patience, give_up };
-    let stay = Stay::new(entrance, saved, keep, Lease::new(cli, timing.pulse, now));
+    let lease =
+        cli.is_private().then_some(LeaseTerms { launcher: cli.launched_by, pulse: timing.pulse });
+    let membership = Membership {
+        entrance: Entrance { addresses, patience, give_up },
+        saved,
+        // Also those of a daemon that enters through named daemons now.
+        former: before.names,
+        kept,
+        lease,
+    };
+    let slots = SlotsImage::of_earlier(files.read_slots(), &config.name);
     let net = Net::new(myself, port, crate::limits::descriptor_limit());
     let pump = match &cli.record {
         Some(path) => recording::pump(path, ("mpd", name), now, config)?,
         None => Pump::new(Ring::new(now, config)),
     };
-    Ok((pump, net, stay, hosts))
+    let node = Node::new((now, wall()), pump, facts(cli, identity, cpus), membership, slots);
+    Ok(Parts { node, net, files, helpers })
+}
+
+/// What the node knows of this process and this host.
+fn facts(cli: &Cli, identity: RingIdentity, cpus: u32) -> Facts {
+    let machine =
+        |names: nix::sys::utsname::UtsName| names.machine().to_string_lossy().into_owned();
+    Facts {
+        identity,
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        uid: geteuid().as_raw(),
+        arch: uname().map(machine).unwrap_or_default(),
+        cpus,
+        speed_hundredths: cli.speed,
+        has_hook: cli.alloc_hook().is_some(),
+    }
 }
 
 /// The ring's key, and its file if that is of this ring alone.

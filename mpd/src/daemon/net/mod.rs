@@ -22,6 +22,7 @@ use mio::{Interest, Registry, Token};
 use mpd_channel::handshake::{Opening, PATIENCE, Reception};
 use mpd_channel::hello::Mark;
 use mpd_channel::{ChannelError, HandshakeError, Instance, Key, Purpose, Repeats, Responder};
+use mpd_daemon::Throttle;
 use mpd_io::link::{CHUNK, Link, LinkError, LinkReport};
 use mpd_io::random;
 use mpd_machine::Time;
@@ -29,10 +30,10 @@ use mpd_ring::{DialFailure, LinkId, Peer};
 use mpd_wire::DaemonName;
 use mpd_wire::message::{Greeting, RingMessage};
 
+use crate::daemon::lines;
 use crate::daemon::net::dial::{Attempts, DialStep};
 use crate::daemon::net::line::{Line, Stage, failure, ring_purpose};
 use crate::daemon::net::port::Port;
-use crate::daemon::throttle::Throttle;
 
 pub(crate) use dial::{AttemptId, DialRequest, Dialed};
 pub(crate) use myself::Myself;
@@ -110,10 +111,6 @@ impl Net {
             strangers: Throttle::default(),
             hellos: Repeats::default(),
         }
-    }
-
-    pub(crate) const fn myself(&self) -> &Myself {
-        &self.myself
     }
 
     pub(crate) const fn port(&self) -> &Port {
@@ -377,7 +374,7 @@ impl Net {
         let Some(line) = self.lines.get_mut(&token) else { return };
         let attempt = line.attempt.take();
         let remote = line.link.remote();
-        self.strangers.warn(self.now, format_args!("{remote}: {problem}"));
+        lines::write_all(self.strangers.warn(self.now, format_args!("{remote}: {problem}")));
         self.close(now, LinkId(token as u64));
         if let Some(attempt) = attempt {
             self.attempt_failed(attempt, remote, DialFailure::NotProved, &problem);
@@ -410,7 +407,10 @@ impl Net {
         let problem = format!("refused a frame: malformed message: {problem}");
         let Some(line) = self.lines.get(&token) else { return };
         let name = line.name.as_ref().map_or("", DaemonName::as_str);
-        self.strangers.warn(self.now, format_args!("{name} ({}): {problem}", line.link.remote()));
+        lines::write_all(
+            self.strangers
+                .warn(self.now, format_args!("{name} ({}): {problem}", line.link.remote())),
+        );
         self.lose(token, &LinkError::Broken(io::Error::other(problem)));
     }
 
@@ -421,7 +421,9 @@ impl Net {
             LinkError::Channel(ChannelError::Truncated) | LinkError::Broken(_) | LinkError::Bye => {
                 log::debug!("{name} ({remote}): {error}");
             }
-            _ => self.strangers.warn(self.now, format_args!("{name} ({remote}): {error}")),
+            _ => lines::write_all(
+                self.strangers.warn(self.now, format_args!("{name} ({remote}): {error}")),
+            ),
         }
     }
 
@@ -434,7 +436,7 @@ impl Net {
                 | HandshakeError::Malformed
                 | HandshakeError::Repeated
                 | HandshakeError::AnotherInstance,
-            ) => self.strangers.warn(self.now, format_args!("{remote}: {error}")),
+            ) => lines::write_all(self.strangers.warn(self.now, format_args!("{remote}: {error}"))),
             _ => log::debug!("{remote}: {error}"),
         }
     }
@@ -598,7 +600,7 @@ impl Net {
     }
 
     fn expire(&mut self, now: Time) {
-        self.strangers.turn(now);
+        lines::write_all(self.strangers.turn(now));
         let mut late = Vec::new();
         self.timed
             .retain(|token| self.lines.get(token).is_some_and(|l| !matches!(l.stage, Stage::Up)));

@@ -7,18 +7,18 @@ mod peer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use mio::unix::SourceFd;
 use mio::{Registry, Token};
+use mpd_daemon::ManagerMessage;
 use mpd_io::conn::Conn;
 use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::ConsoleReply;
 use nix::unistd::geteuid;
 
-use crate::daemon::manager_message::ManagerMessage;
 use crate::daemon::peers::peer::{Peer, State, Verdict, Way};
 
 pub(crate) use peer::Event;
@@ -203,7 +203,18 @@ impl Peers {
 
     /// Sends a message to the manager of its job.
     pub(crate) fn send_to_manager(&mut self, manager_message: ManagerMessage) {
-        let ManagerMessage { job, order, link } = manager_message;
+        self.send_with_link(manager_message, None);
+    }
+
+    /// Sends a message to the manager of its job, and with [`ManagerOrder::Link`] the connection.
+    ///
+    /// [`ManagerOrder::Link`]: mpd_wire::message::ManagerOrder::Link
+    pub(crate) fn send_with_link(
+        &mut self,
+        manager_message: ManagerMessage,
+        link: Option<OwnedFd>,
+    ) {
+        let ManagerMessage { job, order } = manager_message;
         let Some(peer) = self.peers.values_mut().find(|p| p.is_manager_of(&job)) else {
             return log::warn!("job {job}: its manager is not connected");
         };

@@ -1,0 +1,519 @@
+//! The node: the ring's machine, its owners, and the router between them.
+//!
+//! The router gives each input to one owner, and each output of the ring too. Owners do not call each other. An owner
+//! returns [`Effect`]s, and the router takes each to one owner or to the process:
+//!
+//! | owner | has |
+//! |---|---|
+//! | [`Allocations`] | the slots of this host, requests for slots, and the queue |
+//! | [`Consoles`] | requests of consoles, and their answers |
+//! | [`Followers`] | consoles that follow the events of jobs |
+//! | [`Hosts`] | changes of hosts, for the events of jobs here |
+//! | [`KeptEvents`] | events of jobs here, and orders that wait for them |
+//! | [`Launches`] | announcements of jobs to other hosts and from them; requests about spawned ranks |
+//! | [`Meetings`] | requests of root managers here about other jobs |
+//! | [`Naming`] | requests of managers here about names |
+//! | [`Stay`] | entering, leaving, the saved ring, lost members |
+//! | [`Journal`] | the log |
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use mpd_machine::{Pump, Time};
+use mpd_ring::{Event, Input as RingInput, Output as RingOutput, RequestId, Ring};
+use mpd_wire::job::JobSpec;
+use mpd_wire::message::{ConsoleReply, ManagerOrder, RingRequest};
+use mpd_wire::{DaemonName, Instance, JobId, Newcomer};
+
+use crate::allocations::{Allocations, Here};
+use crate::consoles::Consoles;
+use crate::demand::Demand;
+use crate::effect::Effect;
+use crate::followers::Followers;
+use crate::hosts::Hosts;
+use crate::input::Input;
+use crate::jobs_here::JobsHere;
+use crate::journal::Journal;
+use crate::keep::Keep;
+use crate::kept_events::KeptEvents;
+use crate::launch::Launches;
+use crate::lease::Lease;
+use crate::line::Line;
+use crate::manager_message::ManagerMessage;
+use crate::meetings::Meetings;
+use crate::names::Naming;
+use crate::output::Output;
+use crate::placement::{self, Plan, PlanError};
+use crate::request::{Gathered, Requester, payload_of};
+use crate::saved::Saved;
+use crate::stay::{Entrance, Stay};
+use crate::view::RingIdentity;
+
+/// The circumstances of a call.
+#[derive(Clone, Copy)]
+pub struct Turn<'a> {
+    /// The time.
+    pub now: Time,
+    /// The time of day, in microseconds since 1970.
+    pub wall_us: u64,
+    /// The jobs of this host.
+    pub jobs: &'a dyn JobsHere,
+}
+
+/// What the node knows of its process and its host.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The ring, for consoles.
+    pub identity: RingIdentity,
+    /// The release of this program.
+    pub release: String,
+    /// The id of this process.
+    pub pid: u32,
+    /// The user of this process.
+    pub uid: u32,
+    /// The architecture of this machine.
+    pub arch: String,
+    /// The CPUs of this machine that can be used.
+    pub cpus: u32,
+    /// The speed of this machine in hundredths, if it was given.
+    pub speed_hundredths: Option<u32>,
+    /// Whether the site has a hook that sees requests for slots.
+    pub has_hook: bool,
+}
+
+/// How a daemon enters its ring, and how long it stays.
+#[derive(Debug)]
+pub struct Membership {
+    /// How it enters.
+    pub entrance: Entrance,
+    /// The record of the ring.
+    pub saved: Saved,
+    /// The members that an earlier daemon knew.
+    pub former: BTreeSet<DaemonName>,
+    /// With `--keep`: the names of the members that are started again.
+    pub kept: Option<BTreeSet<String>>,
+    /// In a private ring.
+    pub lease: Option<LeaseTerms>,
+}
+
+/// The terms of a private ring.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseTerms {
+    /// The instance of the daemon that began the ring; `None`: this one.
+    pub launcher: Option<Instance>,
+    /// The pulse of the ring.
+    pub pulse: Duration,
+}
+
+/// The decisions of a daemon; see the module.
+#[derive(Debug)]
+pub struct Node {
+    pub(crate) pump: Pump<Ring>,
+    pub(crate) allocations: Allocations,
+    consoles: Consoles,
+    followers: Followers,
+    hosts: Hosts,
+    pub(crate) kept_events: KeptEvents,
+    pub(crate) launches: Launches,
+    pub(crate) meetings: Meetings,
+    pub(crate) naming: Naming,
+    pub(crate) stay: Stay,
+    pub(crate) journal: Journal,
+    pub(crate) facts: Facts,
+    pub(crate) outputs: VecDeque<Output>,
+}
+
+impl Node {
+    /// A node around the machine of the ring, which has taken no step yet. `slots`: the record of the slots that an earlier
+    /// daemon of this name left. `at`: the time by our clock, and the time of day.
+    pub fn new(
+        at: (Time, u64),
+        pump: Pump<Ring>,
+        facts: Facts,
+        membership: Membership,
+        slots: mpd_alloc::Saved,
+    ) -> Self {
+        let Membership { entrance, saved, former, kept, lease } = membership;
+        let now = at.0;
+        let keep = kept.map(|known| Keep::new(known, now));
+        let lease = lease.map(|LeaseTerms { launcher, pulse }| Lease::new(launcher, pulse, now));
+        let here = Here {
+            name: pump.machine().name().clone(),
+            arch: facts.arch.clone(),
+            uid: facts.uid,
+            has_hook: facts.has_hook,
+        };
+        Self {
+            allocations: Allocations::new(at, here, slots),
+            pump,
+            consoles: Consoles::new(facts.identity.clone()),
+            followers: Followers::new(),
+            hosts: Hosts::new(former),
+            kept_events: KeptEvents::default(),
+            launches: Launches::new(facts.cpus),
+            meetings: Meetings::new(facts.uid),
+            naming: Naming::new(),
+            stay: Stay::new(entrance, saved, keep, lease),
+            journal: Journal::default(),
+            facts,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Takes one input. [`Node::poll_output`] then has its outputs.
+    pub fn handle(&mut self, turn: Turn<'_>, input: Input) {
+        match input {
+            Input::Link(input) => self.pump.post(input),
+            Input::Pinged { console, reply } => self.consoles.post(console, reply, true),
+            Input::Refused(why) => {
+                let lines = self.journal.refused(turn.now, format_args!("{why}"));
+                self.log_all(lines);
+            }
+            Input::Introduced(records) => {
+                self.stay.introduced(turn.now);
+                self.pump.post(RingInput::Introduce(records));
+            }
+            Input::Asked { console, request } => self.ask(turn, console, request),
+            Input::ConsoleRead(console) => self.followers.has_read(turn.now, console),
+            Input::ConsoleGone(console) => {
+                self.consoles.forget(console);
+                self.followers.forget_console(console);
+                let effect = self.allocations.forget_console(console);
+                self.route_all(turn, effect);
+            }
+            Input::Demanded(demand) => self.serve(turn, demand),
+            Input::Announced(announcement) => {
+                let effect = self.launches.announce((turn.now, turn.wall_us), announcement);
+                self.route(turn, effect);
+            }
+            Input::Events { job, events } => self.kept_events.reported(turn.jobs, &job, events),
+            Input::Signalled => self.stay.leave_on_signal(turn.now),
+            Input::ManagerStarted { order, job, result } => {
+                self.manager_started(order, &job, result);
+            }
+            Input::Measured { order, host, ranks } => self.measured(order, host, ranks),
+            Input::HelperEnded(member) => self.stay.helper_ended(&member),
+            Input::HookEnded { hook, end } => {
+                let effect = self.allocations.hook_ended(hook, end);
+                self.route_all(turn, effect);
+            }
+        }
+        self.settle(turn);
+    }
+
+    /// Does everything that is due. `is_needed`: whether a job or the mpirun of a private ring needs this daemon.
+    /// `has_data`: whether data waits at links; it is handled before deadlines.
+    pub fn turn(&mut self, turn: Turn<'_>, is_needed: bool, has_data: bool) {
+        let Turn { now, jobs, .. } = turn;
+        let effect = self.stay.review_lease(now, self.pump.machine(), is_needed);
+        self.route_all(turn, effect);
+        self.settle(turn);
+        let (ring, entered) = (self.pump.machine(), self.stay.has_entered());
+        let at = (now, turn.wall_us);
+        let mut effects = self.naming.serve(now, ring, entered, |job| jobs.is_running(job));
+        effects.extend(self.launches.serve_spawns(at, ring));
+        effects.extend(self.meetings.serve(ring, entered));
+        effects.extend(self.allocations.serve(at, ring, entered, jobs));
+        effects.extend(self.hosts.report(ring, entered, || jobs.connected_roots()));
+        effects.extend(self.kept_events.serve(now, jobs));
+        effects.extend(self.followers.serve(now, entered));
+        self.route_all(turn, effects);
+        self.settle(turn);
+        if !has_data && self.ring().poll_timeout().is_some_and(|at| at <= now) {
+            self.pump.handle_timeout(now);
+            self.settle(turn);
+        }
+        self.consoles.review(now, self.pump.machine());
+        let lines = self.journal.turn(now);
+        self.log_all(lines);
+        let effects = self.stay.review_leaving(now, self.pump.machine());
+        self.route_all(turn, effects);
+        self.settle(turn);
+        let helpers = self.stay.revive(now, self.pump.machine());
+        self.outputs.extend(helpers.into_iter().map(Output::StartHelper));
+        let record = self.stay.save(now, self.pump.machine());
+        self.outputs.extend(record);
+    }
+
+    /// The next output, to be performed before the next input.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        let answer = |(console, reply, is_last)| Output::Answer { console, reply, is_last };
+        self.outputs.pop_front().or_else(|| self.consoles.next_answer().map(answer))
+    }
+
+    /// Whether [`Node::turn`] has something to do at once.
+    pub fn has_work(&self) -> bool {
+        !self.outputs.is_empty() || !self.pump.is_dry() || self.allocations.has_work()
+    }
+
+    /// When [`Node::turn`] is due.
+    pub fn next_deadline(&self) -> Option<Time> {
+        [
+            self.ring().poll_timeout(),
+            self.allocations.next_deadline(),
+            self.consoles.next_deadline(),
+            self.followers.next_deadline(self.stay.has_entered()),
+            self.kept_events.next_deadline(),
+            self.journal.next_deadline(),
+            self.naming.next_deadline(),
+            self.stay.next_deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The machine of the ring, for queries.
+    pub const fn ring(&self) -> &Ring {
+        self.pump.machine()
+    }
+
+    /// This daemon as it describes itself while it waits for the list of members.
+    pub fn newcomer(&self) -> Newcomer {
+        self.ring().newcomer()
+    }
+
+    /// Whether this daemon is in the ring.
+    pub const fn has_entered(&self) -> bool {
+        self.stay.has_entered()
+    }
+
+    /// Whether connections are accepted.
+    pub const fn accepts(&self) -> bool {
+        self.stay.accepts()
+    }
+
+    /// Why entering has failed for good, or why this daemon must leave. `last`: why the last attempt to connect failed.
+    pub fn failure(&self, now: Time, last: &str) -> Option<String> {
+        self.stay.failure(now, self.ring().name(), last)
+    }
+
+    /// Whether this daemon is out of the ring, and its last messages are sent (`is_quiet`) or late.
+    pub fn is_over(&self, now: Time, is_quiet: bool) -> bool {
+        self.stay.is_over(now, is_quiet)
+    }
+
+    /// Whether this job was cancelled a short time ago.
+    pub fn is_cancelled(&self, job: &JobId) -> bool {
+        self.launches.is_cancelled(job)
+    }
+
+    /// The consoles that get their next events of a job when they have read the last ones; see [`Input::ConsoleRead`].
+    pub fn full_consoles(&self) -> Vec<usize> {
+        self.followers.full()
+    }
+
+    /// Places the ranks of a job that was submitted here. The managers get instances from `first` on.
+    ///
+    /// # Errors
+    /// [`PlanError`]
+    pub fn place(&self, now: Time, spec: &JobSpec, first: Instance) -> Result<Plan, PlanError> {
+        let members = (self.ring(), self.facts.cpus);
+        if spec.adopted {
+            return placement::adopted_among(members, spec, first);
+        }
+        placement::among(members, &self.allocations.held(now), spec, first)
+    }
+
+    /// Handles a console's request.
+    fn ask(&mut self, turn: Turn<'_>, console: usize, request: RingRequest) {
+        let (ring, wall_us) = (self.pump.machine(), turn.wall_us);
+        let effect = match request {
+            RingRequest::Slots(payload) => self.allocations.ask((ring, wall_us), console, &payload),
+            RingRequest::JobEvents { job, from } => {
+                self.followers.ask(turn.now, ring, console, (job, from))
+            }
+            _ => self.consoles.ask((ring, wall_us), console, request),
+        };
+        self.route_all(turn, effect);
+    }
+
+    /// Handles a request of a manager of this host.
+    fn serve(&mut self, turn: Turn<'_>, demand: Demand) {
+        match demand {
+            Demand::Name(request) => self.naming.request(request),
+            Demand::Meeting(request) => {
+                let effect = self.meetings.request(request);
+                self.route_all(turn, effect);
+            }
+            Demand::Spawn(spawn) => self.launches.spawn(spawn),
+            Demand::Cancel(job) => {
+                let effect = self.launches.cancel(job);
+                self.route(turn, effect);
+            }
+            Demand::ManagerEnded { job, end } => {
+                let effect = self.launches.manager_ended(job, end);
+                self.route_all(turn, effect);
+            }
+        }
+    }
+
+    /// Gives each waiting input to the ring, and routes all its outputs before the next input.
+    fn settle(&mut self, turn: Turn<'_>) {
+        while let Some(output) = self.pump.next(turn.now) {
+            self.take(turn, output);
+        }
+    }
+
+    /// Routes an output of the ring. Resulting inputs of the ring are queued.
+    fn take(&mut self, turn: Turn<'_>, output: RingOutput) {
+        let now = turn.now;
+        match output {
+            RingOutput::Connect { token, name, instance, addresses, purpose } => {
+                if self.stay.connects() {
+                    let connect = Output::Connect { token, name, instance, addresses, purpose };
+                    self.outputs.push_back(connect);
+                }
+            }
+            RingOutput::Abandon(token) => self.outputs.push_back(Output::Abandon(token)),
+            RingOutput::Send(link, message) => self.outputs.push_back(Output::Send(link, message)),
+            RingOutput::Close(link) => self.outputs.push_back(Output::Close(link)),
+            RingOutput::Deliver { id, payload, hops, sender } => {
+                if let Some(answer) = self.delivered(turn, (id, &payload), hops, sender.as_ref()) {
+                    self.pump.post(RingInput::Answered(id, payload_of(&answer)));
+                }
+            }
+            RingOutput::Scattered { request, answers, missing, depth } => {
+                self.scattered(turn, Gathered { request, answers, missing, depth });
+            }
+            RingOutput::LapsHome { request, hops, names, took } => {
+                let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+                self.consoles.finish(request, ConsoleReply::LapsHome { hops, names, took_us });
+            }
+            RingOutput::LapLost { request, home } => {
+                self.consoles.finish(request, ConsoleReply::LapLost { home });
+            }
+            RingOutput::Refused(request) => self.refused(turn, request),
+            RingOutput::Event(event) => self.happened(turn, &event),
+            RingOutput::Published { request, result } => {
+                let effects = self.naming.published(request, result);
+                self.route_all(turn, effects);
+            }
+            RingOutput::Unpublished { request, found } => {
+                let effect = self.naming.unpublished(request, found);
+                self.route_all(turn, effect);
+            }
+            RingOutput::NameLost { name, job, to } => {
+                let order = ManagerOrder::NameLost { name, to: Some(to) };
+                self.outputs.push_back(Output::ToManager(ManagerMessage::new(job, order)));
+            }
+            RingOutput::Over => self.end(now),
+        }
+    }
+
+    pub(crate) fn route_all(&mut self, turn: Turn<'_>, effects: impl IntoIterator<Item = Effect>) {
+        effects.into_iter().for_each(|effect| self.route(turn, effect));
+    }
+
+    /// Routes an effect to its owner, or to the process.
+    fn route(&mut self, turn: Turn<'_>, effect: Effect) {
+        match effect {
+            Effect::Post(input) => self.pump.post(input),
+            Effect::Answer(console, reply, last) => self.consoles.post(console, reply, last),
+            Effect::Report(message) => self.outputs.push_back(Output::ToManager(message)),
+            Effect::Log(line) => self.outputs.push_back(Output::Log(line)),
+            Effect::Perform(output) => self.outputs.push_back(output),
+            Effect::Leave(how) => self.stay.leave(turn.now, how),
+            Effect::End => self.end(turn.now),
+        }
+    }
+
+    pub(crate) fn log_all(&mut self, lines: impl IntoIterator<Item = Line>) {
+        self.outputs.extend(lines.into_iter().map(Output::Log));
+    }
+
+    /// Handles the end of one of our own scatters.
+    fn scattered(&mut self, turn: Turn<'_>, gathered: Gathered) {
+        let now = turn.now;
+        match Requester::of(gathered.request) {
+            Requester::Allocations => {
+                let effects = self.allocations.gathered(self.pump.machine(), gathered);
+                self.route_all(turn, effects);
+            }
+            Requester::Consoles => {
+                let effect = self.consoles.scattered(now, self.pump.machine(), gathered);
+                self.route_all(turn, effect);
+            }
+            Requester::Followers => {
+                let effect = self.followers.gathered(now, self.pump.machine(), &gathered);
+                self.route_all(turn, effect);
+            }
+            Requester::Launches => {
+                let mut effects = self.launches.announced(now, &gathered);
+                let at = (now, turn.wall_us);
+                effects.extend(self.launches.serve_spawns(at, self.pump.machine()));
+                self.route_all(turn, effects);
+            }
+            Requester::Meetings => {
+                let effect = self.meetings.gathered(self.pump.machine(), &gathered);
+                self.route_all(turn, effect);
+            }
+            // These owners need no answers.
+            Requester::Names | Requester::Stay => {}
+        }
+    }
+
+    /// The ring refuses a request of ours.
+    fn refused(&mut self, turn: Turn<'_>, request: RequestId) {
+        let problem = "too many requests are under way here; try again";
+        match Requester::of(request) {
+            Requester::Allocations => {
+                let effect = self.allocations.refused(request, problem);
+                self.route_all(turn, effect);
+            }
+            Requester::Consoles => {
+                let problem = problem.to_owned();
+                self.consoles.finish(request, ConsoleReply::Refused { problem });
+            }
+            Requester::Followers => self.followers.refused(turn.now, request),
+            Requester::Launches => {
+                let mut effects = self.launches.unannounced(turn.now, request, problem);
+                let at = (turn.now, turn.wall_us);
+                effects.extend(self.launches.serve_spawns(at, self.pump.machine()));
+                self.route_all(turn, effects);
+            }
+            Requester::Meetings => {
+                let effect = self.meetings.refused(request, problem);
+                self.route_all(turn, effect);
+            }
+            Requester::Names => {
+                let effect = self.naming.refused(request, problem);
+                self.route_all(turn, effect);
+            }
+            Requester::Stay => {}
+        }
+    }
+
+    /// Passes an event of the ring to the stay, the log, and the consoles that watch.
+    fn happened(&mut self, turn: Turn<'_>, event: &Event) {
+        self.stay.note(event);
+        self.consoles.count(event);
+        let (lines, is_for_watchers) = self.journal.happened(turn.now, event);
+        self.log_all(lines);
+        if is_for_watchers {
+            self.consoles.send_to_watchers((self.pump.machine(), turn.wall_us), event);
+        }
+    }
+
+    /// Leaves the ring: this daemon is no longer a member.
+    fn end(&mut self, now: Time) {
+        if self.stay.is_for_good() {
+            for effect in self.allocations.end() {
+                match effect {
+                    Effect::Answer(console, reply, last) => {
+                        self.consoles.post(console, reply, last)
+                    }
+                    Effect::Perform(output) => self.outputs.push_back(output),
+                    Effect::Post(_)
+                    | Effect::Report(_)
+                    | Effect::Log(_)
+                    | Effect::Leave(_)
+                    | Effect::End => {}
+                }
+            }
+        }
+        self.consoles.answer_rest();
+        self.outputs.push_back(Output::CloseAll);
+        self.stay.end(now);
+    }
+}

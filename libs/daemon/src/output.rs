@@ -1,0 +1,106 @@
+//! What the process does for the node.
+
+use mpd_alloc::data::{AllocRequest, Strings};
+use mpd_ring::{LinkId, Purpose, Token};
+use mpd_wire::message::{ConsoleReply, Launch, RingMessage, ScatterId};
+use mpd_wire::{Address, DaemonName, Instance};
+
+use crate::line::Line;
+use crate::manager_message::ManagerMessage;
+
+/// A run of the hook of a site's scheduler. No number is used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HookId(pub u64);
+
+/// An action of the process.
+#[derive(Debug)]
+pub enum Output {
+    /// Connect to a daemon. The answer is [`mpd_ring::Input::LinkUp`] or [`mpd_ring::Input::ConnectFailed`].
+    Connect {
+        /// The number of the attempt.
+        token: Token,
+        /// The daemon that must answer; `None`: any.
+        name: Option<DaemonName>,
+        /// The instance that must answer; `None`: any.
+        instance: Option<Instance>,
+        /// In the order of preference.
+        addresses: Vec<Address>,
+        /// For what.
+        purpose: Purpose,
+    },
+    /// End an attempt to connect. No answer follows.
+    Abandon(Token),
+    /// Send a message.
+    Send(LinkId, RingMessage),
+    /// Close a link after its last message. No answer follows.
+    Close(LinkId),
+    /// Close all links, and begin no more attempts.
+    CloseAll,
+    /// Measure the time to a daemon for a console. The answer is [`crate::Input::Pinged`].
+    Ping {
+        /// The console.
+        console: usize,
+        /// The member that must answer; `None`: any daemon of the ring.
+        name: Option<DaemonName>,
+        /// The addresses of the member, or the one that the user gave.
+        addresses: Vec<Address>,
+        /// The target as the user gave it, for [`crate::not_pingable`].
+        target: String,
+    },
+    /// Answer a console. If it is gone or does not read: [`crate::Input::ConsoleGone`].
+    Answer {
+        /// The console.
+        console: usize,
+        /// The answer.
+        reply: ConsoleReply,
+        /// Whether it is the last one.
+        is_last: bool,
+    },
+    /// Send a message to a manager here.
+    ToManager(ManagerMessage),
+    /// Start the manager of a host slice. The answer is [`crate::Input::ManagerStarted`].
+    StartManager {
+        /// The order that asks for it.
+        order: ScatterId,
+        /// The job.
+        launch: Box<Launch>,
+        /// The position of the host slice in the tree of the job.
+        tree_index: usize,
+    },
+    /// Have the managers here count output, for the next [`Output::Measure`].
+    CountOutput,
+    /// Measure the use of this host, and with a page also that of the ranks of this page. The answer is
+    /// [`crate::Input::Measured`].
+    Measure {
+        /// The order that asks for it.
+        order: ScatterId,
+        /// The page.
+        page: Option<u32>,
+    },
+    /// Start the helper that starts a lost member again. [`crate::Input::HelperEnded`] follows, also if it cannot start.
+    StartHelper(DaemonName),
+    /// Start the scheduler's hook. [`crate::Input::HookEnded`] follows.
+    StartHook {
+        /// The number of the run.
+        hook: HookId,
+        /// The request that it sees.
+        request: Box<AllocRequest>,
+        /// The user's strings that it sees.
+        strings: Strings,
+    },
+    /// Kill the processes of a hook. [`crate::Input::HookEnded`] follows.
+    KillHook(HookId),
+    /// Replace the record of the ring with these bytes.
+    SaveRing(Vec<u8>),
+    /// Remove the record of the ring: this daemon leaves for good. With `key` also the key of this ring alone.
+    ForgetRing {
+        /// Whether the key goes too.
+        key: bool,
+    },
+    /// Replace the record of the slots with these bytes.
+    SaveSlots(Vec<u8>),
+    /// Remove the record of the slots: they are lost.
+    ForgetSlots,
+    /// Write a line of the log.
+    Log(Line),
+}
