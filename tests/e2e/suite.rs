@@ -52,12 +52,8 @@ struct Started {
     logs: BTreeSet<PathBuf>,
 }
 
-/// The managers in waiting of each daemon: one in about half of the tests, none in the others.
-fn waiting() -> u8 {
-    let thread = std::thread::current();
-    let name = thread.name().unwrap_or_default();
-    name.bytes().fold(0, |sum: u8, byte| sum.wrapping_add(byte)) % 2
-}
+/// The managers in waiting of each daemon, as by default.
+const WAITING: u8 = 1;
 
 impl Suite {
     pub(crate) fn new() -> Self {
@@ -153,7 +149,7 @@ impl Suite {
             .env(name, value)
             .env("MPD_RUNDIR", self.rundir())
             .env("MPD_KEY_FILE", self.path("home/key"))
-            .env("MPD_WAITING", waiting().to_string())
+            .env("MPD_WAITING", WAITING.to_string())
             .env("TMPDIR", self.path("tmp"))
             .env("HOME", self.path("home"))
             .env("LC_ALL", "C")
@@ -201,7 +197,7 @@ impl Suite {
         self.mpd(&["--daemon", "--log-file", &log]).args(options).output().code(0);
         let daemon = self.daemon();
         self.adopt(daemon.pid, &self.rundir(), Path::new(&log));
-        if waiting() > 0 && !options.contains(&"--waiting") {
+        if !options.contains(&"--waiting") {
             wait_until("a manager in waiting", || daemon.manager_in_waiting().is_some());
         }
         daemon

@@ -114,6 +114,23 @@ fn objects_that_were_made_while_a_manager_waited_do_not_belong_to_its_job() {
 }
 
 #[test]
+fn without_managers_in_waiting_jobs_run_end_and_are_killed_as_with_them() {
+    let suite = Suite::new();
+    let daemon = suite.start_daemon_with(&["--waiting", "0"]);
+    suite.mpirun(["-n", "3", "sh", "-c", "echo here; exit 3"]).output().code(3);
+    let job = suite.mpirun(["-n", "2", "sleep", "600"]).start();
+    wait_until("ranks", || suite.running("sleep").len() == 2);
+    job.send(Signal::SIGINT);
+    job.wait().code(130);
+    let job = suite.mpirun(["-n", "2", "sleep", "600"]).start();
+    wait_until("ranks", || suite.running("sleep").len() == 2);
+    process::send(suite.manager().pid, Signal::SIGKILL);
+    job.wait().code(125);
+    assert!(daemon.manager_in_waiting().is_none());
+    suite.only_the_daemon_is_left();
+}
+
+#[test]
 fn the_number_of_managers_in_waiting_is_an_option_and_a_variable() {
     let suite = Suite::new();
     let daemon = suite.start_daemon_with(&["--waiting", "0"]);

@@ -2,8 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-/// Pause between two polls.
+/// The shortest pause between two polls.
 const POLL: Duration = Duration::from_millis(3);
+/// The longest one for conditions that take long to check.
+const LONG_POLL: Duration = Duration::from_millis(60);
+/// A pause is this many times as long as the check before it, so that polls take a fifth of a CPU at most.
+const REST: u32 = 4;
 
 /// Deadlines of a slow or busy machine: `MPD_TEST_SCALE` times the normal ones.
 #[must_use]
@@ -25,7 +29,7 @@ pub fn comes_true(limit: Duration, condition: impl FnMut() -> bool) -> bool {
     comes_true_slowly(POLL, limit, condition)
 }
 
-/// The same for conditions that cost CPU time: with a pause after each poll.
+/// The same with at least this pause after each poll. Pauses are longer after checks that took long.
 pub fn comes_true_slowly(
     pause: Duration,
     limit: Duration,
@@ -33,12 +37,15 @@ pub fn comes_true_slowly(
 ) -> bool {
     let end = Instant::now() + scaled(limit);
     loop {
+        let began = Instant::now();
         if condition() {
             return true;
         }
-        if Instant::now() > end {
+        let now = Instant::now();
+        if now > end {
             return false;
         }
-        std::thread::sleep(pause);
+        let rest = (REST * (now - began)).min(LONG_POLL);
+        std::thread::sleep(rest.max(pause));
     }
 }
