@@ -4,11 +4,13 @@
 //! reader of standard output has closed it.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{ArgGroup, Command, CommandFactory as _, Parser, value_parser};
 use mpd_wire::RankSet;
+use mpd_wire::job::LabelFormat;
 use mpd_wire::message::{InvalidJobRef, JobRef};
 
 use crate::jobs::JobFilter;
@@ -410,6 +412,45 @@ pub struct StdinCli {
     pub common: Common,
 }
 
+/// Label the output of a running job, or print it without labels.
+///
+/// The lines that the job's mpirun prints get the label from now on, as with -l or -label-fmt of mpirun. A line that has begun
+/// keeps its label. Lines in files of -outfile-pattern are labelled too. The job of a debugger keeps its labels. mpdlabels
+/// prints nothing, and returns when the job's manager has the order.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "mpdlabels", version, after_help = PLACES)]
+pub struct LabelsCli {
+    /// The id as 'mpdlistjobs' lists it, NUMBER if the job was started here, pPID if it has no daemon,
+    /// or an alias
+    #[arg(value_name = "JOB", value_parser = job_or_alias)]
+    pub job: JobRef,
+
+    /// The label: on (the rank), off, or a pattern such as '%r on %h'. A colon and a space follow
+    #[arg(value_name = "on|off|FORMAT", value_parser = str::parse::<Labelling>)]
+    pub label: Labelling,
+
+    /// Options of all consoles.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// The label before each line, if there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Labelling(pub Option<LabelFormat>);
+
+impl FromStr for Labelling {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "on" => Self::from_str("%r"),
+            "off" => Ok(Self(None)),
+            "" => Err("the label is empty; off prints lines without labels".to_owned()),
+            text => LabelFormat::try_from(format!("{text}: ")).map(|format| Self(Some(format))),
+        }
+    }
+}
+
 /// Remove the leftovers of a dead daemon, also of the daemon of a private ring.
 ///
 /// Refuses if a daemon is alive there. Records of jobs stay, because their managers may be running; the next daemon handles
@@ -564,6 +605,7 @@ pub fn commands() -> Vec<Command> {
         KilljobCli::command(),
         SigjobCli::command(),
         StdinCli::command(),
+        LabelsCli::command(),
         StateCli::command(),
         CleanupCli::command(),
         CheckCli::command(),

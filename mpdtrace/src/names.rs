@@ -1,5 +1,5 @@
 /// Names of the tools. The build script makes a link to this program for each.
-pub const NAMES: [&str; 24] = [
+pub const NAMES: [&str; 25] = [
     "mpdtrace",
     "mpdringtest",
     "mpdwatch",
@@ -18,6 +18,7 @@ pub const NAMES: [&str; 24] = [
     "mpdsigjob",
     "mpdgrow",
     "mpdstdin",
+    "mpdlabels",
     "mpdfarm",
     "mpdstate",
     "mpdcleanup",

@@ -104,6 +104,34 @@ fn mpdstdin_switches_running_input_without_lost_or_doubled_bytes() {
 }
 
 #[test]
+fn mpdlabels_labels_the_lines_that_follow_and_no_line_is_torn() {
+    let ring = Members::of(2);
+    let arguments = ["-n", "2", "-ppn", "1", "-s", "all", "-a", "chatty", "cat"];
+    let mut job = ring.mpirun(1, &arguments).input_pipe().start();
+    let mut stdin = job.stdin();
+    let mut write = |text: &str| stdin.write_all(text.as_bytes()).expect("mpirun reads");
+    let label = |label: &str| ring.tool(2, "mpdlabels", &["chatty", label]).output();
+    let lines = |text: &str| job.stdout().lines().filter(|line| *line == text).count();
+    write("plain\n");
+    wait_until("lines without labels", || lines("plain") == 2);
+    label("on").code(0).quiet();
+    write("numbered\n");
+    job.shows("0: numbered\n").shows("1: numbered\n");
+    label("%j of %r").code(0).quiet();
+    write("named\n");
+    job.shows(" of 0: named\n").shows(" of 1: named\n");
+    label("%q").code(2).says(&["there is no field %q"]);
+    label("off").code(0).quiet();
+    write("again\n");
+    wait_until("lines without labels", || lines("again") == 2);
+    drop(stdin);
+    let output = job.wait();
+    output.code(0).quiet();
+    assert_eq!(output.sorted_lines().len(), 8, "{:?}", output.sorted_lines());
+    ring.tool(2, "mpdlabels", &["nobody", "on"]).output().code(1).brief().says(&["nobody"]);
+}
+
+#[test]
 fn input_without_a_receiver_waits_until_mpdstdin_names_one() {
     let ring = Members::of(1);
     let arguments = ["-n", "2", "-s", "none", "-stdin-switch", "-a", "fed", "-l", "cat"];

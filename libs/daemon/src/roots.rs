@@ -74,7 +74,10 @@ fn refusal_of(root: &Root, order: &JobOrder) -> Option<String> {
         receivers.ok_or_else(|| format!("job {job} has not started all its ranks yet; try again"))
     };
     let problem = match order {
-        JobOrder::Kill | JobOrder::Signal { .. } | JobOrder::Grow { .. } => return None,
+        JobOrder::Kill
+        | JobOrder::Signal { .. }
+        | JobOrder::Grow { .. }
+        | JobOrder::Label { .. } => return None,
         JobOrder::SwitchStdin { ranks } => match started() {
             Ok((can, size)) => cannot_receive(ranks, can, *size)?,
             Err(problem) => return Some(problem),

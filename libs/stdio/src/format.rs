@@ -39,6 +39,14 @@ impl Formatter {
         }
         self.unfinished = (!at_start).then_some(rank);
     }
+
+    /// Notes a record of rank `rank` that was passed on as it is, without prefixes.
+    pub fn passed(&mut self, rank: u32, record: Record<'_>) {
+        let last = record.body.last().or(record.head.last());
+        if let Some(last) = last {
+            self.unfinished = (*last != b'\n').then_some(rank);
+        }
+    }
 }
 
 /// Appends a line that all of `ranks` wrote, given without its newline.
@@ -104,6 +112,16 @@ mod tests {
             &mut out,
         );
         assert_eq!(out, b"0: ab\n0: c\n1: long\n1: \n");
+    }
+
+    #[test]
+    fn the_first_label_does_not_follow_an_unfinished_line_that_was_passed_on_as_it_is() {
+        let (mut formatter, mut out) = (Formatter::default(), b"half".to_vec());
+        formatter.passed(0, whole(b"half"));
+        formatter.format(1, b"1: ", whole(b"one\n"), &mut out);
+        formatter.passed(0, whole(b"end\n"));
+        formatter.format(1, b"1: ", whole(b"two\n"), &mut out);
+        assert_eq!(out, b"half\n1: one\n1: two\n");
     }
 
     #[test]

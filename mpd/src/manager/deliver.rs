@@ -145,6 +145,7 @@ impl Process {
             }
             JobOrder::Grow { count } => spawning::grow(turn, count),
             JobOrder::Retire { count } => self.pump.post(Input::Retire(count)),
+            JobOrder::Label { format } => self.stdio.relabel(turn, format),
             JobOrder::SwitchStdin { ranks } => self.stdio.take_input(turn, &Stdin::Switch(ranks)),
         }
     }

@@ -42,7 +42,7 @@ const fn verb(
 }
 
 /// Commands that are programs.
-pub(super) const VERBS: [Verb; 27] = [
+pub(super) const VERBS: [Verb; 28] = [
     verb("hosts", &["mpdtrace"], Words::Any, "list the hosts of the ring"),
     verb("conf", &["mpdtrace", "-l"], Words::Any, "list them with addresses and slots"),
     verb("trace", &["mpdtrace", "--trace-hops"], Words::Any, "ask every host, and show the steps"),
@@ -66,6 +66,7 @@ pub(super) const VERBS: [Verb; 27] = [
     verb("grow", &["mpdgrow"], Words::Jobs, "start further processes of JOB, or retire some"),
     verb("farm", &["mpdfarm"], Words::Any, "run many commands"),
     verb("sig", &["mpdsigjob"], Words::Jobs, "send SIGNAL to JOB"),
+    verb("label", &["mpdlabels"], Words::Jobs, "label the output of JOB, or not"),
     verb("kill", &["mpdkilljob"], Words::Jobs, "end JOB"),
     verb("alloc", &["mpdalloc"], Words::Any, "hold slots for a shell or a command"),
     verb("queue", &["mpdqueue"], Words::Any, "list allocations and requests that wait"),

@@ -14,6 +14,7 @@ mod mpdfarm;
 mod mpdgrow;
 mod mpdhelp;
 mod mpdkilljob;
+mod mpdlabels;
 mod mpdlistjobs;
 mod mpdnames;
 mod mpdping;
@@ -38,7 +39,7 @@ pub(crate) fn called(name: &str) -> Option<Tool> {
     TOOLS.iter().find(|(tool, _)| *tool == name).map(|(_, tool)| *tool)
 }
 
-const TOOLS: [(&str, Tool); 24] = [
+const TOOLS: [(&str, Tool); 25] = [
     ("mpdtrace", mpdtrace::main),
     ("mpdringtest", mpdringtest::main),
     ("mpdwatch", mpdwatch::main),
@@ -57,6 +58,7 @@ const TOOLS: [(&str, Tool); 24] = [
     ("mpdsigjob", mpdsigjob::main),
     ("mpdgrow", mpdgrow::main),
     ("mpdstdin", mpdstdin::main),
+    ("mpdlabels", mpdlabels::main),
     ("mpdfarm", mpdfarm::main),
     ("mpdstate", mpdstate::main),
     ("mpdcleanup", mpdcleanup::main),

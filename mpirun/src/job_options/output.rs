@@ -92,12 +92,7 @@ impl OutputOptions {
 }
 
 fn pattern(setting: &Setting, text: &[u8]) -> Result<LabelFormat, Usage> {
-    let fields = "known are %r rank, %R rank with leading zeros, %h host, %n number of the host, %p process id, %j job id, \
-                  %a alias, %o stream (out or err), %w world and rank (1,0), %% percent sign; %3r and %3n have at least three digits";
-    LabelFormat::new(text).map_err(|field| match field {
-        None => setting.error(format!("the % at the end has no letter; {fields}")),
-        Some(field) => setting.error(format!("there is no field %{field}; {fields}")),
-    })
+    LabelFormat::new(text).map_err(|problem| setting.error(problem.to_string()))
 }
 
 /// A pattern of a file name.

@@ -38,6 +38,7 @@ pub use secret::{Cookie, JobKey, KEY_LENGTH, members_mark, namespace_mark, same_
 pub use spawn::{SpawnBlock, SpawnPlacement, SpawnProgram};
 pub use spawn_options::{SpawnOptions, SpawnPolicy};
 pub use spec::{
-    AbortScope, Argset, ArgumentFormat, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec,
+    AbortScope, Argset, ArgumentFormat, InvalidLabel, JobSpec, LabelFormat, Limit, OnFailure,
+    OutputSpec,
 };
 pub use world::{MAX_RANKS_EVER, Parts, SpawnOutcome, World};

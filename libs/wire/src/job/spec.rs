@@ -184,8 +184,37 @@ impl AbortScope {
 /// A pattern with fields: `%r` rank, `%h` host, `%p` process id, `%j` job id, `%a` alias, `%%`. `%R` is the rank with as
 /// many digits as the job's last rank has, and `%n` the number of the host. `%3r` and `%3n` have at least three digits. `%o` is
 /// the stream, `out` or `err`, and `%w` the number of the world, from 1, and the rank in it, as `1,0`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct LabelFormat(Bytes);
+
+/// Most bytes of a pattern in an order to a job.
+const MAX_LABEL: usize = 256;
+
+/// The letter after a `%` that is not a field of a [`LabelFormat`]; `None` for a `%` at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}; known are %r rank, %R rank with leading zeros, %h host, %n number of the host, %p process id, %j job id, %a alias, \
+         %o stream (out or err), %w world and rank (1,0), %% percent sign; %3r and %3n have at least three digits",
+        .0.map_or("the % at the end has no letter".to_owned(), |field| format!("there is no field %{field}")))]
+pub struct InvalidLabel(pub Option<char>);
+
+/// A label of an order to a job, which every rank gets: bounded.
+impl TryFrom<String> for LabelFormat {
+    type Error = String;
+
+    fn try_from(pattern: String) -> Result<Self, String> {
+        if pattern.len() > MAX_LABEL {
+            return Err(format!("longer than {MAX_LABEL} bytes"));
+        }
+        Self::new(pattern.as_bytes()).map_err(|problem| problem.to_string())
+    }
+}
+
+impl From<LabelFormat> for String {
+    fn from(format: LabelFormat) -> Self {
+        Self::from_utf8_lossy(&format.0).into_owned()
+    }
+}
 
 impl LabelFormat {
     /// The fields that a pattern may name.
@@ -196,9 +225,9 @@ impl LabelFormat {
     /// Checks a pattern.
     ///
     /// # Errors
-    /// The first letter after a `%` that is not a field; `None` for a `%` at the end.
-    pub fn new(pattern: &[u8]) -> Result<Self, Option<char>> {
-        check_pattern(pattern, Self::FIELDS, Self::WIDE)?;
+    /// [`InvalidLabel`].
+    pub fn new(pattern: &[u8]) -> Result<Self, InvalidLabel> {
+        check_pattern(pattern, Self::FIELDS, Self::WIDE).map_err(InvalidLabel)?;
         Ok(Self(pattern.to_vec()))
     }
 
@@ -433,8 +462,8 @@ mod tests {
         let format = LabelFormat::new(b"%3r.%2n.%10r.%%3r").unwrap();
         assert_eq!(format.fill(|field| vec![field; 2]), b"0rr.nn.00000000rr.%3r");
         assert!(format.names_rank() && !LabelFormat::new(b"%%3r").unwrap().names_rank());
-        assert_eq!(LabelFormat::new(b"%3h"), Err(Some('3')));
-        assert_eq!(LabelFormat::new(b"%11r"), Err(Some('1')));
+        assert_eq!(LabelFormat::new(b"%3h"), Err(InvalidLabel(Some('3'))));
+        assert_eq!(LabelFormat::new(b"%11r"), Err(InvalidLabel(Some('1'))));
     }
 
     #[test]
@@ -469,8 +498,8 @@ mod tests {
 
     #[test]
     fn an_error_names_the_unknown_field_of_a_pattern() {
-        assert_eq!(LabelFormat::new(b"%r %x"), Err(Some('x')));
-        assert_eq!(LabelFormat::new(b"%"), Err(None));
+        assert_eq!(LabelFormat::new(b"%r %x"), Err(InvalidLabel(Some('x'))));
+        assert_eq!(LabelFormat::new(b"%"), Err(InvalidLabel(None)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::RankSet;
+use crate::job::LabelFormat;
 
 /// An order of a user to a job. The root manager carries it out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,11 @@ pub enum JobOrder {
         /// How many.
         count: u32,
     },
+    /// Label the lines of the output from now on; `None`: without labels. Ignored by a debugged job.
+    Label {
+        /// The label before each line.
+        format: Option<LabelFormat>,
+    },
     /// These ranks receive standard input from now on. Refused if one of them cannot receive it.
     SwitchStdin {
         /// The ranks.
@@ -45,6 +51,8 @@ impl fmt::Display for JobOrder {
             Self::Signal { signal, .. } => write!(f, "signal {signal}"),
             Self::Grow { count } => write!(f, "start {count} more processes"),
             Self::Retire { count } => write!(f, "retire {count} ranks"),
+            Self::Label { format: Some(_) } => f.write_str("label the output"),
+            Self::Label { format: None } => f.write_str("output without labels"),
             Self::SwitchStdin { ranks } => write!(f, "input to ranks {ranks}"),
         }
     }

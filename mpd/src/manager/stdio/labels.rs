@@ -12,10 +12,23 @@ const MAX_ENDED: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct Labels {
     labels: BTreeMap<Rank, [Vec<u8>; 2]>,
+    /// The processes of ranks that run, for labels that are given later.
+    pids: BTreeMap<Rank, u32>,
     ended: VecDeque<World>,
 }
 
 impl Labels {
+    /// Notes the process of a rank that runs.
+    pub(super) fn note_running(&mut self, rank: Rank, pid: u32) {
+        self.pids.insert(rank, pid);
+    }
+
+    /// Removes all labels. Returns the ranks with their processes, for their new labels.
+    pub(super) fn clear(&mut self) -> Vec<(Rank, u32)> {
+        self.labels.clear();
+        self.pids.iter().map(|(rank, pid)| (*rank, *pid)).collect()
+    }
+
     /// Adds the labels of the streams of a rank that runs. Equal ones are kept once.
     pub(super) fn insert(&mut self, rank: Rank, [out, mut err]: [Vec<u8>; 2]) {
         if out == err {
@@ -38,15 +51,13 @@ impl Labels {
 
     /// Notes that no rank of that world lives.
     pub(super) fn retire(&mut self, world: World) {
-        if self.labels.is_empty() {
-            return;
-        }
         self.ended.push_back(world);
         if self.ended.len() > MAX_ENDED
             && let Some(world) = self.ended.pop_front()
         {
             for rank in world.ranks().ranks() {
                 self.labels.remove(&rank);
+                self.pids.remove(&rank);
             }
         }
     }

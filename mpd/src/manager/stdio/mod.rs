@@ -36,7 +36,7 @@ use mpd_job::manager::Input;
 use mpd_machine::{Time, Timers};
 use mpd_placement::rank_map;
 use mpd_stdio::feed::{Feed, Receiver};
-use mpd_wire::job::{Failure, Parts, World};
+use mpd_wire::job::{Failure, LabelFormat, Parts, World};
 use mpd_wire::message::{Down, MAX_RUN, ManagerReport, Phase, TreeKind};
 use mpd_wire::{Rank, RankSet, Stream};
 
@@ -72,6 +72,8 @@ pub(super) struct Stdio {
     outputs: Outputs,
     flows: Flows,
     labels: Labels,
+    /// The label before each line now.
+    label: Option<LabelFormat>,
     feed: Feed,
     /// Sources that may be read now.
     runnable: VecDeque<(Rank, Stream)>,
@@ -97,6 +99,7 @@ impl Stdio {
             outputs,
             flows: Flows::new(&job.order.host_slices, job.tree_index()),
             labels: Labels::default(),
+            label: job.spec.output.label.clone(),
             feed: open::feed_of(&job.spec, &job.order),
             runnable: VecDeque::new(),
             writable: Vec::new(),
@@ -278,12 +281,35 @@ impl Stdio {
     /// Notes the processes of these ranks, which may run on any host.
     pub(super) fn note_running(&mut self, turn: &Turn<'_>, pids: &[(Rank, u32)]) {
         self.expect(turn, pids.iter().map(|(rank, _)| *rank));
-        let output = &turn.job.spec.output;
-        if turn.job.is_root() && (output.label.is_some() || output.merge) {
+        if turn.job.is_root() {
             for &(rank, pid) in pids {
-                self.labels.insert(rank, labels_of(turn.job, rank, pid));
+                self.labels.note_running(rank, pid);
+            }
+            self.label_ranks(turn, pids);
+        }
+    }
+
+    /// Makes the labels of these ranks.
+    fn label_ranks(&mut self, turn: &Turn<'_>, pids: &[(Rank, u32)]) {
+        let label = self.label.as_ref();
+        if label.is_some() || turn.job.spec.output.merge {
+            for &(rank, pid) in pids {
+                self.labels.insert(rank, labels_of(turn.job, label, (rank, pid)));
             }
         }
+    }
+
+    /// Labels lines of the output in another way from now on; `None`: not at all. A line that has begun keeps its label.
+    pub(super) fn relabel(&mut self, turn: &Turn<'_>, label: Option<LabelFormat>) {
+        if turn.job.spec.debug.is_some() {
+            // The prompt reads the labels.
+            return;
+        }
+        let hosts = open::host_labels(&turn.job.spec, &turn.job.order, label.as_ref());
+        self.outputs.label(label.is_some(), hosts);
+        self.label = label;
+        let running = self.labels.clear();
+        self.label_ranks(turn, &running);
     }
 
     /// Prepares a spawned world. The root opens the files for its output.
@@ -391,17 +417,17 @@ impl Stdio {
 }
 
 /// The labels of the lines of a rank, by stream.
-fn labels_of(job: &Job, rank: Rank, pid: u32) -> [Vec<u8>; 2] {
-    Stream::BOTH.map(|stream| label_of(job, rank, (pid, stream)))
+fn labels_of(job: &Job, label: Option<&LabelFormat>, (rank, pid): (Rank, u32)) -> [Vec<u8>; 2] {
+    Stream::BOTH.map(|stream| label_of(job, label, rank, (pid, stream)))
 }
 
-fn label_of(job: &Job, rank: Rank, of: (u32, Stream)) -> Vec<u8> {
+fn label_of(job: &Job, label: Option<&LabelFormat>, rank: Rank, of: (u32, Stream)) -> Vec<u8> {
     if job.spec.debug.is_some() && !job.is_first(rank) {
         // The prompt knows spawned ranks by their numbers in the job.
         return format!("{rank}: ").into_bytes();
     }
     let name = job.name_of(rank);
-    match &job.spec.output.label {
+    match label {
         Some(format) => {
             let tree_index = job.worlds.of(rank).and_then(|world| world.parts.tree_index_of(rank));
             open::fill(format, (&job.spec, &job.order), (&name, tree_index.unwrap_or(0)), of)

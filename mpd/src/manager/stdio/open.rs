@@ -5,7 +5,6 @@ use std::fs::OpenOptions;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::rc::Rc;
 
 use anyhow::Result;
 use mpd_stdio::feed::{Feed, Receiver, WINDOW};
@@ -124,13 +123,8 @@ pub(super) fn outputs_of(
     let (size, levels) = (spec.size(), order.host_slices.subtree_depth(0));
     match Outputs::open(console, &spec.output, (size, levels), files) {
         Ok(mut outputs) => {
-            let names = (order.job.to_string().into_bytes(), alias_of(spec));
-            let hosts = order.host_slices.iter();
-            let hosts =
-                hosts.map(|host_slice| (host_slice.ranks.clone(), host_slice.member.to_string()));
-            if let Some(labels) = HostLabels::new(spec.output.label.as_ref(), names, hosts) {
-                outputs.label_by_host(&Rc::new(labels));
-            }
+            let label = spec.output.label.as_ref();
+            outputs.label(label.is_some(), host_labels(spec, order, label));
             Ok((outputs, None))
         }
         Err(e) => {
@@ -141,6 +135,17 @@ pub(super) fn outputs_of(
             Ok((outputs, Some(format!("cannot open output {e}"))))
         }
     }
+}
+
+/// The labels of merged lines by host, unless the label distinguishes ranks.
+pub(super) fn host_labels(
+    spec: &JobSpec,
+    order: &StartJob,
+    label: Option<&LabelFormat>,
+) -> Option<HostLabels> {
+    let names = (order.job.to_string().into_bytes(), alias_of(spec));
+    let hosts = order.host_slices.iter();
+    HostLabels::new(label, names, hosts.map(|it| (it.ranks.clone(), it.member.to_string())))
 }
 
 /// The files for the streams of a rank that do not go to the console; `names` is the name of the rank and its tree

@@ -79,9 +79,10 @@ impl Outputs {
         }
     }
 
-    /// Labels merged lines by host.
-    pub(crate) fn label_by_host(&mut self, hosts: &Rc<HostLabels>) {
-        self.sinks.iter_mut().for_each(|sink| sink.label_by_host(hosts));
+    /// Whether lines have labels from now on. `hosts` are those of merged lines, if these are labelled by host.
+    pub(crate) fn label(&mut self, labels: bool, hosts: Option<HostLabels>) {
+        let hosts = hosts.map(Rc::new);
+        self.sinks.iter_mut().for_each(|sink| sink.label(labels, hosts.as_ref()));
     }
 
     /// Notes that these ranks have begun. Files do not merge lines.

@@ -120,10 +120,11 @@ impl Sink {
         self
     }
 
-    /// Labels merged lines by host.
-    pub(crate) fn label_by_host(&mut self, hosts: &Rc<HostLabels>) {
+    /// Whether lines have labels from now on. `hosts` are those of merged lines, if these are labelled by host.
+    pub(crate) fn label(&mut self, labels: bool, hosts: Option<&Rc<HostLabels>>) {
+        self.style.labels = labels;
         if let Destination::Descriptor(writer) = &mut self.destination {
-            writer.hosts = Some(Rc::clone(hosts));
+            writer.hosts = hosts.cloned();
         }
     }
 
@@ -201,10 +202,13 @@ impl Sink {
                     let source = source(*rank, stream);
                     writer.formatter.format(source, &prefix, *record, &mut writer.queue);
                 }
-                Destination::Descriptor(writer) => match writer.pass(*record) {
-                    Ok(taken) => self.taken += taken,
-                    Err(e) => return Some(self.fail(&e)),
-                },
+                Destination::Descriptor(writer) => {
+                    writer.formatter.passed(source(*rank, stream), *record);
+                    match writer.pass(*record) {
+                        Ok(taken) => self.taken += taken,
+                        Err(e) => return Some(self.fail(&e)),
+                    }
+                }
             }
         }
         self.flush()
