@@ -296,7 +296,7 @@ mod tests {
                 "u",
                 "--",
                 "h",
-                "/a/b 'c'\\''d'"
+                "/a/b \"c'd\""
             ]
         );
         let shell = Shell { program: "rsh".into(), user: None };

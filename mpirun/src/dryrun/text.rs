@@ -233,7 +233,7 @@ fn lists_text(lists: &[CpuChoice], by_rank: bool) -> String {
     }
 }
 
-/// The value of `-map-by` that spreads ranks over the parts of a host in turn.
+/// Parts of a host, as a value of `-map-by`.
 fn in_turn(spread: Spread) -> String {
     let block = spread.block.map_or_else(
         || ":even".to_owned(),
@@ -246,7 +246,7 @@ fn in_turn(spread: Spread) -> String {
     format!("{}{joined}{block}", spread.over.name())
 }
 
-/// The name of a unit, with the number of units unless it is 1.
+/// A unit with a number that is not one.
 fn unit(unit: Binding, number: u32) -> String {
     match number {
         1 => unit.name().to_owned(),
@@ -301,9 +301,11 @@ fn line(text: &mut String, name: &str, value: &str) {
 
 /// Quotes any bytes for a shell.
 fn quoted(word: &[u8]) -> String {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"_-+./:,=@%".contains(b);
     match std::str::from_utf8(word) {
+        Ok(text) if !word.is_empty() && word.iter().all(plain) => text.to_owned(),
         Ok(text) if text.chars().all(is_plain) => {
-            shlex::try_quote(text).unwrap_or_default().into_owned()
+            format!("'{}'", text.replace('\'', r"'\''"))
         }
         _ => {
             let mut text = String::from("$'");

@@ -191,11 +191,12 @@ pub struct LabelFormat(Bytes);
 /// Most bytes of a pattern in an order to a job.
 const MAX_LABEL: usize = 256;
 
+const KNOWN: &str = "known are %r rank, %R rank with leading zeros, %h host, %n number of the host, %p process id, %j job id, \
+                     %a alias, %o stream (out or err), %w world and rank (1,0), %% percent sign; %3r and %3n have at least three digits";
+
 /// The letter after a `%` that is not a field of a [`LabelFormat`]; `None` for a `%` at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}; known are %r rank, %R rank with leading zeros, %h host, %n number of the host, %p process id, %j job id, %a alias, \
-         %o stream (out or err), %w world and rank (1,0), %% percent sign; %3r and %3n have at least three digits",
-        .0.map_or("the % at the end has no letter".to_owned(), |field| format!("there is no field %{field}")))]
+#[error("{}; {KNOWN}", .0.map_or("the % at the end has no letter".to_owned(), |field| format!("there is no field %{field}")), KNOWN = KNOWN)]
 pub struct InvalidLabel(pub Option<char>);
 
 /// A label of an order to a job, which every rank gets: bounded.
