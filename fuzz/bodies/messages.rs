@@ -67,21 +67,23 @@ pub(crate) fn plain_frames(data: &[u8]) {
     let mut at_once = Vec::new();
     let mut decoder = Decoder::default();
     decoder.push(stream);
-    while let Ok(Some((kind, payload))) = decoder.next_frame() {
-        at_once.push((kind, payload.to_vec()));
+    while let Ok(Some(frame)) = decoder.next_frame() {
+        at_once.push((frame.kind, frame.descriptors, frame.payload.to_vec()));
     }
     let mut in_parts = Vec::new();
     let mut decoder = Decoder::default();
     in_pieces(stream, Bytes::new(cuts), |piece| {
         decoder.push(piece);
-        while let Ok(Some((kind, payload))) = decoder.next_frame() {
-            in_parts.push((kind, payload.to_vec()));
+        while let Ok(Some(frame)) = decoder.next_frame() {
+            in_parts.push((frame.kind, frame.descriptors, frame.payload.to_vec()));
         }
     });
     assert_eq!(at_once, in_parts);
     let mut written = Vec::new();
-    for (kind, payload) in &at_once {
+    for (kind, descriptors, payload) in &at_once {
+        let begin = written.len();
         frame::encode(*kind, payload, &mut written);
+        frame::announce(&mut written[begin..], *descriptors);
     }
     assert!(stream.starts_with(&written), "the written frames differ from those that were read");
 }

@@ -7,8 +7,8 @@ use mio::{Registry, Token};
 use mpd_io::conn::{Conn, Filled};
 use mpd_io::pidfd::Pidfd;
 use mpd_io::signals::Signals;
-use mpd_wire::frame::{self, Kind};
-use mpd_wire::message::{ConsoleReply, JobInput, JobNews};
+use mpd_wire::frame::{self, InvalidFrame, Kind};
+use mpd_wire::message::{JobInput, JobNews};
 use nix::unistd::Pid;
 
 use crate::cli::Run as Job;
@@ -121,18 +121,19 @@ impl Link {
     }
 
     fn next_input(&mut self) -> Option<Input> {
-        let payload = match self.conn.next_frame() {
-            Ok(Some((Kind::Control, payload))) => payload,
-            Ok(None) => return None,
-            Ok(Some(_)) | Err(_) => return Some(Input::Garbled),
-        };
-        if let Ok(news) = frame::decode_message::<JobNews>(payload) {
-            return Some(Input::News(news));
+        loop {
+            match self.conn.next_frame() {
+                Ok(Some((Kind::Control, payload))) => match frame::decode_message(payload) {
+                    Ok(JobNews::Refused { problem }) => return Some(Input::Refused(problem)),
+                    Ok(news) => return Some(Input::News(news)),
+                    Err(InvalidFrame::Unknown(kind)) => self.conn.skip(&kind),
+                    Err(_) => return Some(Input::Garbled),
+                },
+                Ok(Some((Kind::Unknown(code), _))) => self.conn.skip_frame(code),
+                Ok(None) => return None,
+                Ok(Some((Kind::Spec | Kind::Stdin, _))) | Err(_) => return Some(Input::Garbled),
+            }
         }
-        Some(match frame::decode_message(payload) {
-            Ok(ConsoleReply::Refused { problem }) => Input::Refused(problem),
-            Ok(_) | Err(_) => Input::Garbled,
-        })
     }
 
     /// Submits the job to the present daemon, or to private daemons. Returns an input if that

@@ -164,6 +164,7 @@ impl Run {
                     self.let_go(self.settings.hold);
                 }
             }
+            JobNews::Refused { problem } => self.lose_job(problem),
             JobNews::Begun { manager } => self.silence.begun(manager),
             JobNews::StdinCredit { bytes } => self.stdin.grant(bytes),
             JobNews::StdinUnwanted => self.stdin.unwanted(),

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mpd_wire::DaemonName;
-use mpd_wire::message::{Greeting, RingMessage};
+use mpd_wire::message::{Greeting, RING_VERSIONS, RingMessage};
 
 use crate::naive::{self, Bytes32, Secrets};
 
@@ -172,7 +172,14 @@ impl Guest {
 pub(crate) fn greeting(name: &str, ring: &str) -> Vec<u8> {
     let name = DaemonName::new(name).expect("a name");
     let (release, seen) = ("0".to_owned(), "127.0.0.1".to_owned());
-    serde_json::to_vec(&Greeting { ring: ring.to_owned(), name, release, seen }).expect("JSON")
+    serde_json::to_vec(&Greeting {
+        versions: RING_VERSIONS,
+        ring: ring.to_owned(),
+        name,
+        release,
+        seen,
+    })
+    .expect("JSON")
 }
 
 pub(crate) fn text(message: &RingMessage) -> Vec<u8> {

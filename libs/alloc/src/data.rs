@@ -197,7 +197,6 @@ impl From<Pattern> for String {
 
 /// A request for slots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct AllocRequest {
     /// The number of processes for which it wants slots, at least one.
     pub count: u32,
@@ -226,7 +225,6 @@ pub struct AllocRequest {
 /// Strings about a request, for the scheduler of a site. MPD passes them on as they are, to the hook of the daemon and to
 /// the processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Strings {
     /// About the whole request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -269,7 +267,7 @@ const fn is_one(number: &u32) -> bool {
 
 /// Whether a request wants all its slots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Hardness {
     /// All slots, or wait.
     Hard,
@@ -334,7 +332,6 @@ impl AllocRequest {
 
 /// Consecutive slots of an allocation on one host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Part {
     /// The host.
     pub host: DaemonName,
@@ -344,7 +341,6 @@ pub struct Part {
 
 /// One term of a dispenser. Hosts refuse older ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Epoch {
     /// Grows with every term.
     pub number: u64,
@@ -356,7 +352,6 @@ pub struct Epoch {
 
 /// A time by the clock of one run of a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Stamp {
     /// When this run began, in microseconds of wall-clock time.
     pub life: u64,
@@ -366,7 +361,6 @@ pub struct Stamp {
 
 /// The slots of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HostState {
     /// All of them.
     pub slots: u32,
@@ -382,7 +376,7 @@ pub struct HostState {
 
 /// Why a request waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Why {
     /// The dispenser has not answered yet.
     Asking,
@@ -440,7 +434,7 @@ fn are_wanted(slots: u32) -> String {
 
 /// A message between the daemons about slots. Each may be lost, and may arrive twice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum AllocMessage {
     /// Requester to dispenser: queue this request.
     Submit {
@@ -570,7 +564,7 @@ pub enum AllocMessage {
 
 /// News of a request, for its owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum AllocNews {
     /// It waits.
     Waiting {
@@ -623,7 +617,6 @@ pub enum AllocEnd {
 
 /// One request or allocation in a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct AllocEntry {
     /// Its name.
     pub id: AllocId,

@@ -11,7 +11,6 @@ pub const MAX_OWN: usize = 131_072;
 
 /// The record on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Saved {
     /// The newest term of a dispenser.
     pub epoch: Option<Epoch>,
@@ -27,7 +26,6 @@ pub struct Saved {
 
 /// Held slots of this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SavedHold {
     /// The allocation.
     pub id: AllocId,
@@ -41,7 +39,6 @@ pub struct SavedHold {
 
 /// An allocation of a requester on this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SavedOwn {
     /// The allocation.
     pub id: AllocId,

@@ -211,7 +211,6 @@ pub enum Standing {
 
 /// A member's record. Of two records of one name the greater replaces the other (R1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Record {
     /// The member.
     pub name: DaemonName,
@@ -243,7 +242,6 @@ pub struct Record {
 
 /// A daemon that waits for the list of members: the part of its first record that it makes itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Newcomer {
     /// Its name.
     pub name: DaemonName,
@@ -329,7 +327,6 @@ impl Record {
 
 /// A seat on the circle: ordered by position, then by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Seat {
     /// See [`Record::position`].
     pub position: u64,

@@ -45,7 +45,6 @@ impl Step {
 
 /// Why a daemon did not start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Failure {
     /// The failed step.
     pub step: Step,

@@ -27,7 +27,6 @@ pub const MAX_HOST_ID: usize = 256;
 
 /// A daemon to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Member {
     /// Its name in the ring.
     pub name: String,
@@ -58,7 +57,6 @@ pub struct Member {
 
 /// The settings of all daemons of a ring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Manner {
     /// Name of the ring; empty for the ring without a name.
     pub ring: String,
@@ -91,7 +89,6 @@ pub struct Manner {
 
 /// `keep.json`: the data to restart any daemon of a ring. It does not contain the key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Recipe {
     /// [`VERSION`].
     pub version: u32,
@@ -103,7 +100,6 @@ pub struct Recipe {
 
 /// The line that an agent reads.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct AgentRequest {
     /// [`VERSION`].
     pub version: u32,
@@ -115,7 +111,7 @@ pub struct AgentRequest {
 
 /// The task of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Task {
     /// Report that this host can be reached.
     Check {
@@ -128,7 +124,6 @@ pub enum Task {
 
 /// The data of [`Task::Boot`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct BootTask {
     /// Text of the key file.
     pub key: SecretText,
@@ -165,7 +160,7 @@ pub enum Running {
 
 /// A report of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Report {
     /// The request was read; the next step is the key.
     Reached {
@@ -194,7 +189,7 @@ pub enum Report {
 
 /// The outcome of a daemon's start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The host can be reached.
     Up,

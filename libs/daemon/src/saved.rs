@@ -16,7 +16,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The record of the ring.
 #[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RingImage {
     ring: String,
     name: String,
@@ -25,7 +24,6 @@ pub struct RingImage {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Member {
     name: String,
     ordinal: u64,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why a call fails.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Error {
     /// An argument is invalid.
     #[error("invalid argument: {0}")]

@@ -16,7 +16,6 @@ const REPORTED: u32 = AHEAD / 4;
 
 /// An event of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Event {
     /// Counted from 1. All subscribers of the job get the same numbers.
     pub number: u64,
@@ -28,7 +27,7 @@ pub struct Event {
 
 /// What happened in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// A rank was started.
     Started {

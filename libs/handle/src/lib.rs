@@ -67,7 +67,6 @@ pub enum Hardness {
 
 /// What one call requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Wanted {
     /// The number of processes.
     pub count: u32,
@@ -100,7 +99,7 @@ pub enum End {
 
 /// A message to the helper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum ToHelper {
     /// The first message. It is answered with [`ToProgram::Answer`] number 0.
     Hello(u32),
@@ -157,7 +156,7 @@ pub enum ToHelper {
 
 /// A message of the helper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum ToProgram {
     /// The answer to the message with this number.
     Answer {

@@ -14,7 +14,7 @@ use crate::wait::until_ready;
 use crate::watch::StreamWatch;
 use mio::{Registry, Token};
 use mpd_wire::frame;
-use mpd_wire::frame::{Decoder, InvalidFrame, Kind};
+use mpd_wire::frame::{Decoder, InvalidFrame, Kind, Skipped};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::poll::PollFlags;
@@ -58,6 +58,9 @@ pub struct Conn {
     /// Descriptors to send, and the number of bytes that precede them, counted from the entry before.
     passing: VecDeque<(usize, Vec<OwnedFd>)>,
     descriptors: VecDeque<OwnedFd>,
+    /// The number of those that belong to the last frame.
+    passed: usize,
+    skipped: Skipped,
     watch: StreamWatch,
     is_reset: bool,
 }
@@ -71,6 +74,8 @@ impl Conn {
             out: Outgoing::default(),
             passing: VecDeque::new(),
             descriptors: VecDeque::new(),
+            passed: 0,
+            skipped: Skipped::default(),
             watch: StreamWatch::default(),
             is_reset: false,
         }
@@ -191,7 +196,24 @@ impl Conn {
     /// # Errors
     /// The bytes are no frame.
     pub fn next_frame(&mut self) -> Result<Option<(Kind, &[u8])>, InvalidFrame> {
-        self.decoder.next_frame()
+        // What was not taken came with a message that was skipped.
+        let left = std::mem::take(&mut self.passed).min(self.descriptors.len());
+        self.descriptors.drain(..left);
+        let Some(frame) = self.decoder.next_frame()? else { return Ok(None) };
+        self.passed = frame.descriptors;
+        Ok(Some((frame.kind, frame.payload)))
+    }
+
+    /// Notes that a message of an unknown kind was skipped. Only the first ones of a connection are logged.
+    pub fn skip(&mut self, kind: &str) {
+        if let Some(line) = self.skipped.count(kind) {
+            log::warn!("{line}");
+        }
+    }
+
+    /// Does the same for a frame of an unknown kind.
+    pub fn skip_frame(&mut self, code: u8) {
+        self.skip(&format!("frame {code}"));
     }
 
     /// Whether the peer is known to have closed the connection before it had read the whole data.
@@ -204,9 +226,9 @@ impl Conn {
         self.decoder.is_partial()
     }
 
-    /// The first passed descriptor that was not taken yet. The receiver of a message takes as many as belong to the
-    /// message.
+    /// The next descriptor of the last frame. The next call of [`Conn::next_frame`] closes the rest.
     pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.passed = self.passed.checked_sub(1)?;
         self.descriptors.pop_front()
     }
 
@@ -224,10 +246,12 @@ impl Conn {
         message: &impl serde::Serialize,
         descriptors: Vec<OwnedFd>,
     ) -> io::Result<()> {
-        if !descriptors.is_empty() {
-            self.pass(self.out.len(), descriptors)?;
+        let (before, count) = (self.out.len(), descriptors.len());
+        if count > 0 {
+            self.pass(before, descriptors)?;
         }
         self.send(message);
+        self.announce(before, count);
         Ok(())
     }
 
@@ -280,6 +304,7 @@ impl Conn {
         before: usize,
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<()> {
+        self.announce(before, descriptors.len());
         let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
         let mut is_to_be_sent = !numbers.is_empty();
         while before == 0 && is_to_be_sent && self.passing.is_empty() {
@@ -295,6 +320,14 @@ impl Conn {
             self.pass(before, copies.collect::<Result<_, _>>()?)?;
         }
         self.flush()
+    }
+
+    /// Writes the number of its descriptors into the frame behind the first `before` queued bytes.
+    fn announce(&mut self, before: usize, count: usize) {
+        let waiting = self.out.len();
+        let buffer = self.out.buffer();
+        let begin = buffer.len() - waiting + before;
+        frame::announce(&mut buffer[begin..], count);
     }
 
     /// Has descriptors sent with the byte behind the first `position` queued ones.
@@ -456,6 +489,27 @@ mod tests {
         let wanted: Vec<usize> = (0..50).flat_map(|n| [n, 100 + n]).collect();
         assert_eq!(take_until(&mut theirs, 149, &mut ours), wanted);
         assert!(theirs.take_descriptor().is_none());
+    }
+
+    #[test]
+    fn descriptors_of_a_skipped_message_are_closed_and_the_next_message_has_its_own() {
+        let (mut ours, mut theirs) = pair();
+        let (skipped, mut other) = UnixStream::pair().unwrap();
+        ours.send_with(&"later", vec![skipped.into()]).unwrap();
+        ours.send(&100);
+        ours.send_with(&7, vec![numbered(7)]).unwrap();
+        ours.flush().unwrap();
+        while theirs.fill().unwrap() != Filled::Empty {}
+        let mut kinds = Vec::new();
+        while let Some((kind, payload)) = theirs.next_frame().unwrap() {
+            kinds.push(kind);
+            if payload == b"7" {
+                assert_eq!(number_of(theirs.take_descriptor().unwrap()), 7);
+            }
+        }
+        assert_eq!(kinds, [Kind::Control; 3]);
+        assert!(theirs.take_descriptor().is_none());
+        assert_eq!(other.read(&mut [0; 1]).unwrap(), 0, "nobody has its other end");
     }
 
     #[test]

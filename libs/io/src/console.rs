@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use mpd_wire::frame;
-use mpd_wire::frame::InvalidFrame;
+use mpd_wire::frame::{InvalidFrame, Kind};
 use mpd_wire::message::{ConsoleReply, Opening, RingRequest, RingView, VERSION};
 
 use crate::conn::{Conn, Filled};
@@ -129,6 +129,8 @@ fn instead(private: &[u32]) -> String {
 pub struct Console {
     conn: Conn,
     closed: bool,
+    /// Whether an answer has come.
+    is_answered: bool,
 }
 
 impl Console {
@@ -144,7 +146,7 @@ impl Console {
         let Some(mut conn) = endpoint.connect()? else { return Err(endpoint.no_daemon_error()) };
         conn.send(opening);
         conn.flush_blocking()?;
-        Ok(Self { conn, closed: false })
+        Ok(Self { conn, closed: false, is_answered: false })
     }
 
     /// Connects and sends a request about the ring.
@@ -171,11 +173,23 @@ impl Console {
         const SLICE_MS: u128 = 60_000;
         let deadline = patience.map(|p| (Instant::now() + p, p));
         loop {
-            if let Some((_, payload)) = self.conn.next_frame()? {
-                return match frame::decode_message(payload)? {
-                    ConsoleReply::Refused { problem } => Err(ConsoleError::Refused(problem)),
-                    reply => Ok(reply),
-                };
+            if let Some((kind, payload)) = self.conn.next_frame()? {
+                match (kind, frame::decode_message(payload)) {
+                    (Kind::Unknown(code), _) => self.conn.skip_frame(code),
+                    // The first one is the answer, and later ones are reports.
+                    (_, Err(InvalidFrame::Unknown(kind))) if self.is_answered => {
+                        self.conn.skip(&kind);
+                    }
+                    (_, Err(invalid)) => return Err(invalid.into()),
+                    (_, Ok(ConsoleReply::Refused { problem })) => {
+                        return Err(ConsoleError::Refused(problem));
+                    }
+                    (_, Ok(reply)) => {
+                        self.is_answered = true;
+                        return Ok(reply);
+                    }
+                }
+                continue;
             }
             if self.closed {
                 return Err(ConsoleError::Closed);

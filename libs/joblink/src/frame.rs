@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use mpd_wire::Stream;
+use mpd_wire::frame::{self, decode_message};
 use mpd_wire::message::{Down, MAX_TREE_FRAME, TreeKind, Up};
 
 /// The position of a manager in the job tree, seen from its neighbour.
@@ -92,9 +93,9 @@ pub enum InvalidFrame {
     /// Longer than [`MAX_TREE_FRAME`], or empty.
     #[error("a frame of {0} bytes")]
     Length(usize),
-    /// The kind is unknown.
-    #[error("a frame of unknown kind {0}")]
-    Kind(u8),
+    /// A message or frame of a kind that is unknown here. It is skipped.
+    #[error("a message of the unknown kind {0}")]
+    Unknown(String),
     /// The text is no message of that side.
     #[error("a malformed message: {0}")]
     Report(String),
@@ -109,7 +110,8 @@ pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<JobLinkMessa
         return Err(InvalidFrame::Length(frame.len()));
     }
     let code = *frame.first().ok_or(InvalidFrame::Length(0))?;
-    let kind = TreeKind::from_code(code).ok_or(InvalidFrame::Kind(code))?;
+    let kind =
+        TreeKind::from_code(code).ok_or_else(|| InvalidFrame::Unknown(format!("frame {code}")))?;
     frame.drain(..1);
     Ok(Some(match (kind, from) {
         (TreeKind::Control | TreeKind::Fence, Side::Parent) => {
@@ -141,7 +143,10 @@ pub(super) fn read(from: Side, mut frame: Vec<u8>) -> Result<Option<JobLinkMessa
 }
 
 fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, InvalidFrame> {
-    serde_json::from_slice(json).map_err(|e| InvalidFrame::Report(e.to_string()))
+    decode_message(json).map_err(|invalid| match invalid {
+        frame::InvalidFrame::Unknown(kind) => InvalidFrame::Unknown(kind),
+        invalid => InvalidFrame::Report(invalid.to_string()),
+    })
 }
 
 const fn is_in_order_with_keys(report: &Down) -> bool {
@@ -226,11 +231,11 @@ mod tests {
         assert_eq!(received(Side::Parent, &frame), Err(InvalidFrame::Direction(output)));
         assert!(matches!(
             received(Side::Parent, &Frame::up(&Up::Ready)),
-            Err(InvalidFrame::Report(_))
+            Err(InvalidFrame::Unknown(_))
         ));
         assert!(matches!(
             received(Side::Child, &Frame::down(&Down::Go)),
-            Err(InvalidFrame::Report(_))
+            Err(InvalidFrame::Unknown(_))
         ));
     }
 

@@ -40,6 +40,7 @@ pub use timing::Timing;
 
 use liveness::{Liveness, Verdict};
 use mpd_machine::{Time, UNDRAINED};
+use mpd_wire::frame::Skipped;
 use mpd_wire::message::{Class, Down, Up};
 use outgoing::{Full, Outgoing};
 
@@ -60,6 +61,8 @@ pub enum Input {
 pub enum Output {
     /// Act on this message of the peer.
     Act(JobLinkMessage),
+    /// A message of a kind that is unknown here was skipped: a line for the log. Only the first ones have it.
+    Skipped(String),
     /// The peer has been silent for this time. It may still come back.
     Suspect(Duration),
     /// A suspected peer is back.
@@ -90,6 +93,7 @@ pub struct JobLink {
     outgoing: Outgoing,
     state: State,
     outputs: VecDeque<Output>,
+    skipped: Skipped,
 }
 
 #[derive(Debug)]
@@ -104,7 +108,8 @@ impl JobLink {
     /// A link to a peer on that side, not open yet.
     pub fn new(peer: Side, timing: Timing) -> Self {
         let (outgoing, outputs) = (Outgoing::default(), VecDeque::new());
-        Self { peer, timing, outgoing, state: State::Waiting, outputs }
+        let skipped = Skipped::default();
+        Self { peer, timing, outgoing, state: State::Waiting, outputs, skipped }
     }
 
     /// Takes one input.
@@ -118,6 +123,9 @@ impl JobLink {
                 }
                 match frame::read(self.peer, frame) {
                     Ok(received) => self.outputs.extend(received.map(Output::Act)),
+                    Err(InvalidFrame::Unknown(kind)) => {
+                        self.outputs.extend(self.skipped.count(&kind).map(Output::Skipped));
+                    }
                     Err(invalid) => self.lose(invalid.into()),
                 }
             }

@@ -134,6 +134,21 @@ fn after_a_stall_of_its_own_a_link_gives_the_peer_three_seconds() {
 }
 
 #[test]
+fn messages_of_unknown_kinds_are_skipped_and_the_link_lives() {
+    let mut link = open(Side::Child);
+    let later = Frame::raw(TreeKind::Control, br#"{"later":{"number":1}}"#).bytes().to_vec();
+    let mut said = Vec::new();
+    for frame in [later, vec![99, 1, 2], Frame::up(&Up::Ready).bytes().to_vec()] {
+        link.handle(at(0), Input::Received(frame));
+        said.extend(outputs(&mut link));
+    }
+    let line =
+        |kind| Output::Skipped(format!("skipped a message of a kind that is unknown here: {kind}"));
+    let ready = Output::Act(JobLinkMessage::Up(Up::Ready));
+    assert_eq!(said, [line("later"), line("frame 99"), ready]);
+}
+
+#[test]
 fn a_peer_that_breaks_the_protocol_is_lost_and_its_further_frames_are_dropped() {
     let mut link = open(Side::Child);
     let frames = [

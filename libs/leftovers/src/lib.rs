@@ -37,7 +37,6 @@ pub const MAX_FILES: usize = 1 << 15;
 
 /// The ids of the System V objects that existed before the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Before {
     /// Shared memory segments.
     pub memory: BTreeSet<i32>,
@@ -49,7 +48,6 @@ pub struct Before {
 
 /// A file, independent of its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct FileId {
     /// Its file system.
     pub device: u64,
@@ -62,7 +60,7 @@ pub struct FileId {
 
 /// A fact that the manager noted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Note {
     /// The job begins. This is always the first note.
     Began(Before),

@@ -36,7 +36,6 @@ pub struct Reading {
 
 /// The least and the greatest observed difference of wall clock and clock since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Offset {
     least: i64,
     most: i64,
@@ -77,7 +76,6 @@ impl Offset {
 
 /// The known life of a process. Times are milliseconds since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Lifetime {
     /// Its number.
     pub pid: u32,

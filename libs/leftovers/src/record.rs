@@ -11,7 +11,6 @@ pub const MAX_RECORD: usize = 16 << 20;
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct JobRecord {
     /// The job.
     pub job: JobId,
@@ -25,7 +24,7 @@ pub struct JobRecord {
 
 /// A further line: something that the manager made, or is about to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Note {
     /// A directory.
     Directory(MadeDirectory),
@@ -39,7 +38,6 @@ pub enum Note {
 
 /// Files and directories that a program has registered for removal at the end of its job. All paths are absolute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Registered {
     /// Files.
     pub files: Vec<Bytes>,
@@ -59,7 +57,6 @@ pub struct Registered {
 
 /// A directory that only its maker removes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct MadeDirectory {
     /// The directory that contains it, which belongs to the user alone.
     pub parent: String,

@@ -93,7 +93,6 @@ const UNKNOWN_CODE: u8 = mpd_wire::job::exit::SUITE;
 
 /// What the members of one job are to the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Party {
     /// The secret part of the namespaces of the job.
     pub secret: String,
@@ -104,7 +103,7 @@ pub struct Party {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Message {
     /// To the coordinator: the members of the sender's job have arrived.
     Arrived { key: String, attempt: u32, party: Party },

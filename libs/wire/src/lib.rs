@@ -20,7 +20,6 @@
 //! | [`bounded`], [`hex`], [`digest`] | encodings that several messages share |
 #![forbid(unsafe_code)]
 
-pub mod frame;
 pub mod job;
 pub mod message;
 pub mod names;
@@ -31,4 +30,5 @@ pub use mpd_base::{
     MAX_ADDRESSES, MAX_DAEMON_NAME, MAX_MEMBERS, Newcomer, Rank, RankSet, Record, Seat, Standing,
     bounded, console_of, digest, hex, is_daemon_name, is_plain, one_line,
 };
+pub use mpd_frame as frame;
 pub use stream::Stream;

@@ -268,8 +268,10 @@ fn a16_control_characters_of_members_reach_no_log_and_no_terminal() {
         guest.send(r#"{"EVIL":1}"#.replace("EVIL", evil).as_bytes());
         assert!(guest.is_closed());
     }
-    for shape in [r#"{"EVIL":{}}"#, r#"{"lap":{"EVIL":1}}"#, r#"{"pulse":{"digest":"EVIL"}}"#] {
+    for shape in [r#"{"lap":{"EVIL":1}}"#, r#"{"pulse":{"digest":"EVIL"}}"#] {
         let mut guest = target.guest();
+        // A message of an unknown kind is skipped.
+        guest.send(r#"{"EVIL":{}}"#.replace("EVIL", evil).as_bytes());
         guest.send(shape.replace("EVIL", evil).as_bytes());
         assert!(guest.is_closed());
     }
@@ -286,7 +288,7 @@ fn a16_control_characters_of_members_reach_no_log_and_no_terminal() {
     let mut answer = Vec::new();
     let _ = console.read_to_end(&mut answer);
     assert!(answer[5..].iter().all(|byte| !byte.is_ascii_control()), "{answer:?}");
-    assert!(target.clean_log().contains("malformed"), "the log names the malformed request");
+    assert!(target.clean_log().contains("is unknown to the daemon"), "the log names the request");
 }
 
 /// The sources of the suite that hold one of these words, by their paths below the workspace.

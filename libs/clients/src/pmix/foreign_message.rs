@@ -15,7 +15,7 @@ const MAX_LISTED: usize = 2048;
 
 /// A message to the root manager of a connected job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum ForeignMessage {
     /// A request for what a rank of the receiver's job has committed. It is answered when the rank has committed this
     /// key, or has ended, or after a time.
@@ -26,7 +26,6 @@ pub(super) enum ForeignMessage {
 
 /// A world of the sender's job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Described {
     pub(super) namespace: String,
     size: u32,

@@ -14,7 +14,6 @@ use crate::worlds::{Spawner, World};
 
 /// What a process of any world has to know of a world.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct WorldInfo {
     pub(super) numbers: Numbers,
     pub(super) parts: Parts,
@@ -30,7 +29,6 @@ pub(super) struct WorldInfo {
 
 /// A world of another job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Foreign {
     pub(super) job: JobId,
     pub(super) namespace: String,

@@ -45,7 +45,6 @@ const ROOM: usize = MAX_ANSWER * 3 / 4 - 256;
 
 /// The record of the allocations: the held slots of this host, and the allocations of consoles here.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SlotsImage {
     /// The daemon's name: another one has other slots.
     name: DaemonName,

@@ -433,7 +433,7 @@ fn an_event_gives_its_kind_and_its_member() {
 }
 
 #[test]
-fn every_message_reads_its_own_output_and_refuses_further_fields() {
+fn every_message_reads_its_own_output_and_ignores_further_fields() {
     let id = ScatterId { origin: Instance::from_bytes([3; 16]), sequence: 1 };
     let seat = Seat { position: 7, name: name("a") };
     let lap = mpd_wire::message::Lap {
@@ -464,7 +464,7 @@ fn every_message_reads_its_own_output_and_refuses_further_fields() {
         let text = serde_json::to_string(&message).unwrap();
         assert_eq!(serde_json::from_str::<RingMessage>(&text).unwrap(), message);
         let more = text.replacen('{', "{\"extra\":1,", 2).replacen("{\"extra\":1,", "{", 1);
-        assert!(serde_json::from_str::<RingMessage>(&more).is_err(), "{more}");
+        assert_eq!(serde_json::from_str::<RingMessage>(&more).unwrap(), message, "{more}");
     }
 }
 

@@ -36,7 +36,6 @@ impl OnCrash {
 
 /// A fatal signal of a process of a rank, caught before the process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Crash {
     /// The signal's number.
     pub signal: u8,

@@ -26,7 +26,7 @@ pub mod exit {
 
 /// How one rank ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum RankEnd {
     /// It exited with this code.
     Exited(u8),
@@ -70,7 +70,7 @@ impl fmt::Display for RankEnd {
 
 /// How a manager ended without its last report, as its daemon knows it. The texts follow "host h3 is lost: ".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum ManagerEnd {
     /// It exited with this code.
     Exited(u8),
@@ -99,7 +99,7 @@ impl fmt::Display for ManagerEnd {
 
 /// Why a job failed: the first failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Failure {
     /// A rank exited with a code other than 0, or was killed.
     Rank {

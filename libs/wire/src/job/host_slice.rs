@@ -27,7 +27,6 @@ const MAX_ADDRESSES: usize = 16;
 
 /// The part of one host in a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HostSlice {
     /// The host's daemon.
     pub member: DaemonName,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A kind of MPI library. Libraries of different kinds cannot send each other messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum MpiLibrary {
     /// MPICH 4.1 or earlier.
     Mpich,

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 /// A line for the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Notice {
     /// The line.
     pub text: String,

@@ -47,7 +47,6 @@ pub struct PlacementSpec {
 
 /// A host that the user names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HostChoice {
     /// Its name as the user wrote it.
     pub name: String,

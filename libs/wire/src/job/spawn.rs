@@ -12,7 +12,6 @@ use crate::job::spawn_options::SpawnPolicy;
 
 /// The processes of one spawn, and the present state of their job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SpawnPlacement {
     /// The programs, in rank order.
     #[serde(deserialize_with = "at_most::<_, _, MAX_ARGSETS>")]
@@ -47,7 +46,6 @@ pub struct SpawnPlacement {
 
 /// One program of a spawn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SpawnBlock {
     /// How many processes.
     pub size: u32,

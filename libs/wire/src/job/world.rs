@@ -15,7 +15,6 @@ pub const MAX_RANKS_EVER: u32 = 1 << 30;
 
 /// A world: a range of consecutive ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct World {
     /// The number of the world in the job; 0 is the first world.
     pub number: u32,
@@ -128,7 +127,7 @@ impl Parts {
 
 /// The result of a spawn, for the rank that requested it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum SpawnOutcome {
     /// The world runs.
     Done {

@@ -13,7 +13,7 @@ pub const MAX_INTRODUCTION: usize = 16 << 20;
 
 /// A report of a daemon that a boot has started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum DaemonReport {
     /// Its port is open, and it waits for the introduction.
     Ready(Newcomer),
@@ -32,7 +32,6 @@ pub enum DaemonReport {
 /// The message that a waiting daemon gets. A list without its own record is for others; it waits
 /// on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Introduction {
     /// The records of all members.
     pub records: Vec<Record>,

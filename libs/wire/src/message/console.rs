@@ -20,7 +20,7 @@ use crate::{
 /// A console's request about the ring. Each connection has one request. The daemon answers
 /// [`RingRequest::Watch`] until the console closes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum RingRequest {
     /// The ring as this daemon knows it: [`ConsoleReply::Ring`].
     Describe,
@@ -106,7 +106,6 @@ pub enum RingRequest {
 
 /// A name that a job has published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Published {
     /// The name.
     pub name: String,
@@ -123,7 +122,7 @@ pub struct Published {
 /// Daemon to console. After an accepted submission the daemon sends nothing more: the connection
 /// belongs to the job's manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum ConsoleReply {
     /// The request is not carried out.
     Refused {
@@ -244,7 +243,6 @@ pub enum ConsoleReply {
 
 /// A ring as one of its daemons knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RingView {
     /// Its name; empty for the default one.
     pub ring: String,
@@ -269,7 +267,6 @@ pub struct RingView {
 
 /// One member in a [`RingView`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct MemberView {
     /// Its name.
     pub name: DaemonName,
@@ -293,7 +290,6 @@ pub struct MemberView {
 
 /// A member's description of itself in a census.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct MemberDescription {
     /// Its name.
     pub name: DaemonName,
@@ -309,7 +305,6 @@ pub struct MemberDescription {
 
 /// One event of the ring, for `mpdwatch`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Happening {
     /// The time, as RFC 3339 in UTC with microseconds.
     pub time: String,
@@ -330,7 +325,6 @@ pub struct Happening {
 
 /// One job in a daemon's status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct JobSummary {
     /// The job.
     pub job: JobId,
@@ -344,7 +338,7 @@ pub const MAX_DEBUG_LINE: usize = 16 * 1024;
 
 /// `mpirun` to the root manager. Standard input travels in frames of its own kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum JobInput {
     /// Send this signal to the process group of every rank, once.
     Signal {
@@ -383,10 +377,15 @@ pub enum JobInput {
     Echo,
 }
 
-/// The root manager to `mpirun`.
+/// The root manager to `mpirun`, and the daemon's refusal of the job before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum JobNews {
+    /// The daemon does not take the job. This is [`ConsoleReply::Refused`], which the daemon sends to any peer.
+    Refused {
+        /// Why, for people.
+        problem: String,
+    },
     /// The manager has the job, and the job has not started for half a second.
     Begun {
         /// The process id of the root manager.

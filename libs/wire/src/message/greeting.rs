@@ -3,12 +3,18 @@
 use serde::{Deserialize, Serialize};
 
 use crate::DaemonName;
+use crate::frame::Versions;
+
+/// The versions of the messages between the daemons of a ring.
+pub const RING_VERSIONS: Versions = Versions::only(2);
 
 /// The identity of the sender. Both sides send it as soon as the channel is open. The link counts
 /// when the greeting has arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Greeting {
+    /// The versions of the ring's messages that the sender reads. Daemons without a common version close the link.
+    #[serde(default = "of_first_release")]
+    pub versions: Versions,
     /// The ring's name; empty for the default one. Daemons of different rings close the link.
     pub ring: String,
     /// The sender's name.
@@ -17,6 +23,11 @@ pub struct Greeting {
     pub release: String,
     /// The address under which the sender sees the receiver, without port.
     pub seen: String,
+}
+
+/// Release 0.1 states no version.
+const fn of_first_release() -> Versions {
+    Versions::only(1)
 }
 
 /// Longest frame that is accepted as a greeting.

@@ -6,7 +6,6 @@ use crate::RankSet;
 
 /// A fence of some ranks of a world. Ranks that name equal groups wait for each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct FenceGroup {
     /// The ranks.
     pub members: FenceMembers,
@@ -30,7 +29,7 @@ impl FenceGroup {
 
 /// The ranks of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum FenceMembers {
     /// All ranks of the world.
     World,

@@ -9,7 +9,7 @@ use crate::job::LabelFormat;
 
 /// An order of a user to a job. The root manager carries it out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum JobOrder {
     /// End the job.
     Kill,

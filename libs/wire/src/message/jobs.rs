@@ -16,7 +16,7 @@ pub const MAX_RUNS: usize = 4096;
 
 /// The job, or the jobs, of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum JobRef {
     /// The job of this number that the receiving daemon accepted.
     Number(u64),
@@ -103,7 +103,6 @@ pub const MAX_LISTED_RANKS: usize = 1 << 15;
 
 /// The state of the spawns of a job, as its root manager knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SpawnState {
     /// Ranks that wait for a spawn or for processes that they have spawned, numbered through the job.
     pub blocked: RankSet,
@@ -120,7 +119,6 @@ pub struct SpawnState {
 
 /// A spawn that waits for slots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ReadySpawn {
     /// The rank that requested it, numbered through the job; `None`: a user.
     pub spawner: Option<Rank>,
@@ -132,7 +130,6 @@ pub struct ReadySpawn {
 
 /// Ranks of one host that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RankRun {
     /// Their world, if it was spawned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,7 +155,6 @@ impl RankRun {
 
 /// The ranks of a job on one host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct JobPart {
     /// The job.
     pub job: JobId,
@@ -178,7 +174,6 @@ pub struct JobPart {
 
 /// A job's part and its host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HostedPart {
     /// The daemon there.
     pub host: DaemonName,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::bounded::at_most;
+use crate::frame::Versions;
 use crate::job::{
     Cookie, HostSlice, HostSlices, JobKey, MAX_HOST_SLICES, ManagerEnd, Notice, SpawnPlacement,
 };
@@ -19,32 +20,32 @@ use crate::{DaemonName, Instance, JobId, Rank, RankSet};
 
 /// First message on a connection to the daemon's Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Opening {
     /// A console submits a job; `spec_bytes` bytes of specification follow as frames. Its standard
     /// output and error are passed as descriptors with the first byte.
     Submit {
         /// [`crate::message::VERSION`] of the console.
-        version: u32,
+        version: Versions,
         /// Size of the specification that follows.
         spec_bytes: u32,
     },
     /// A console asks for the daemon's status.
     Status {
         /// [`crate::message::VERSION`] of the console.
-        version: u32,
+        version: Versions,
     },
     /// A console sends a request about the ring.
     Ring {
         /// [`crate::message::VERSION`] of the console.
-        version: u32,
+        version: Versions,
         /// The request.
         request: RingRequest,
     },
     /// A manager whose daemon died registers with the new daemon.
     Register {
         /// [`crate::message::VERSION`] of the manager.
-        version: u32,
+        version: Versions,
         /// Its job.
         job: JobId,
         /// The cookie of the job. The daemon that started the job knows it, and so does the job's
@@ -61,7 +62,7 @@ pub enum Opening {
 
 /// Daemon to manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum ManagerOrder {
     /// Run this job. The root manager's specification follows as frames. The other managers receive
     /// the specification from their parents. The first byte carries descriptors: the locked record of
@@ -70,6 +71,12 @@ pub enum ManagerOrder {
     Start(Box<StartJob>),
     /// Kill the job and end.
     Kill,
+    /// The manager cannot register here. This is [`ConsoleReply::Refused`](crate::message::ConsoleReply::Refused), which
+    /// the daemon sends to any peer.
+    Refused {
+        /// Why, for people.
+        problem: String,
+    },
     /// Count the bytes that the ranks here have written: [`ManagerReport::Written`].
     CountOutput,
     /// An order of a user to the job. For the root manager.
@@ -161,7 +168,6 @@ pub enum ManagerOrder {
 
 /// The data that a manager needs besides the specification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct StartJob {
     /// The job.
     pub job: JobId,
@@ -204,7 +210,6 @@ pub struct StartJob {
 
 /// What a host has for ranks, as the host file of the boot says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HostLimits {
     /// The number of its GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -223,7 +228,7 @@ impl HostLimits {
 
 /// Manager to daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum ManagerReport {
     /// The manager has its job, and nothing else to report for half a second.
     Begun,
@@ -320,7 +325,7 @@ pub enum ManagerReport {
 
 /// A rank's request about a published name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum NameOperation {
     /// Publish the name in the whole ring.
     Publish {
@@ -366,7 +371,7 @@ impl NameOperation {
 
 /// The result of a [`NameOperation`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum NameAnswer {
     /// The name was published or taken back.
     Done,
@@ -386,7 +391,7 @@ pub enum NameAnswer {
 
 /// The result of a [`SpawnPlacement`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Placing {
     /// Every process has its host.
     Done {

@@ -10,7 +10,7 @@ pub const MAX_PASSED: usize = 64 * 1024;
 
 /// A request of a root manager to its daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum MeetingOperation {
     /// Find the job of this user whose PMIx namespaces have this mark: [`namespace_mark`](crate::job::namespace_mark).
     Find {
@@ -28,7 +28,7 @@ pub enum MeetingOperation {
 
 /// The answer of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum MeetingAnswer {
     /// The job was found.
     Found(JobId),

@@ -1,7 +1,8 @@
 //! The typed messages, one enum per channel and direction. docs/PROTOCOL.md describes the exchanges.
 //!
-//! All enums are externally tagged and refuse unknown fields. The names of variants are the names
-//! on the wire.
+//! All enums are externally tagged. The names of variants are the names on the wire. Messages change from release to
+//! release: unknown fields are ignored, and a message of an unknown kind is refused or skipped
+//! ([`InvalidFrame::Unknown`](crate::frame::InvalidFrame::Unknown)).
 
 mod boot;
 mod console;
@@ -20,6 +21,8 @@ mod trace;
 mod tree;
 mod world;
 
+use crate::frame::Versions;
+
 pub use boot::{
     DaemonReport, Introduction, IntroductionReader, MAX_INTRODUCTION, NoIntroduction, OfDaemon,
     report_line,
@@ -31,7 +34,7 @@ pub use console::{
 pub use events::{
     EventGap, EventPage, HostChange, HostTurn, JobChange, JobEvent, MAX_EVENTS, MAX_HOST_CHANGES,
 };
-pub use greeting::{Greeting, MAX_GREETING};
+pub use greeting::{Greeting, MAX_GREETING, RING_VERSIONS};
 pub use group::{FenceGroup, FenceMembers};
 pub use job_order::JobOrder;
 pub use jobs::{
@@ -60,6 +63,6 @@ pub use tree::{
 };
 pub use world::{Gathering, MAX_GATHERED, TooMuch, WorldPiece, pieces};
 
-/// Version of all messages between programs of one host. A console and a daemon of different
-/// versions refuse each other with a text.
-pub const VERSION: u32 = 10;
+/// The versions of all messages between programs of one host. A daemon refuses a console or manager without a common
+/// version, with a text.
+pub const VERSION: Versions = Versions::only(10);

@@ -14,7 +14,7 @@ use crate::{DaemonName, JobId, MAX_MEMBERS};
 
 /// An order. Each member acts on it once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum RingOrder {
     /// Describe yourself: [`OrderAnswer::MemberDescription`].
     Speak,
@@ -114,7 +114,6 @@ pub enum RingOrder {
 /// A job, as sent to its hosts. The specification may be large and holds the user's environment.
 /// Therefore only the job tree carries it, to the job's hosts alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Launch {
     /// The job.
     pub job: JobId,
@@ -207,7 +206,7 @@ fn check_tmpdir(path: &str) -> Result<(), InvalidTmpdir> {
 
 /// One member's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum OrderAnswer {
     /// The order was carried out.
     Done,

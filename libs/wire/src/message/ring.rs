@@ -18,7 +18,7 @@ const MAX_LAP_NAMES: usize = 1024;
 
 /// Daemon to daemon, either direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum RingMessage {
     /// The sender lives, and this is the digest of its list.
     Pulse {
@@ -79,7 +79,6 @@ impl RingMessage {
 
 /// The identity of a scatter, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ScatterId {
     /// The daemon that began it.
     pub origin: Instance,
@@ -89,7 +88,6 @@ pub struct ScatterId {
 
 /// A message to a range of the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Scatter {
     /// Each member acts on it once.
     pub id: ScatterId,
@@ -115,7 +113,6 @@ pub struct Scatter {
 
 /// A name that a daemon wants to publish, and everything that it has published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Naming {
     /// The name.
     pub name: String,
@@ -125,7 +122,6 @@ pub struct Naming {
 
 /// The answers of a range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Gathered {
     /// The scatter.
     pub id: ScatterId,
@@ -143,7 +139,6 @@ pub struct Gathered {
 
 /// One member's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Answer {
     /// The member.
     pub name: DaemonName,
@@ -153,7 +148,6 @@ pub struct Answer {
 
 /// A message once round the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Lap {
     /// The daemon that started it.
     pub origin: Instance,

@@ -22,7 +22,7 @@ pub const MARK_CREDIT: u32 = 64;
 
 /// An order of the manager to a shim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum ShimOrder {
     /// The packet carries the PMI connection for the program's next run. The first one starts the
     /// program.
@@ -62,7 +62,7 @@ pub enum ShimOrder {
 
 /// A report of a shim to the manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum ShimReport {
     /// The program runs.
     Started {
@@ -89,7 +89,7 @@ pub enum ShimReport {
 
 /// The end of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum ProgramEnd {
     /// It exited with this code.
     Exited(u8),

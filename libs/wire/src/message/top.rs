@@ -9,7 +9,6 @@ use crate::{DaemonName, JobId, Rank};
 
 /// A host's resources, as one of its daemons measured them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HostUse {
     /// The time of measurement, in microseconds by a monotonic clock of the daemon.
     pub at_us: u64,
@@ -29,7 +28,6 @@ pub struct HostUse {
 
 /// A rank's resources: those of its process and all descendants.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RankUse {
     /// The rank, numbered through the job.
     pub rank: Rank,
@@ -49,7 +47,6 @@ pub struct RankUse {
 
 /// Ranks of one host that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RunUse {
     /// Their job.
     pub job: JobId,
@@ -73,7 +70,6 @@ pub struct RunUse {
 
 /// A host and the ranks there, or some of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HostTop {
     /// The daemon there.
     pub host: DaemonName,

@@ -74,7 +74,6 @@ impl Phase {
 
 /// One interval. Its length was measured by a monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Span {
     /// The action.
     pub phase: Phase,

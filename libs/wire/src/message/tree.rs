@@ -32,7 +32,6 @@ pub const MAX_PRELOADS: usize = 512;
 
 /// A program that is copied to hosts that lack it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Preload {
     /// The argset of the program, counted from 0.
     pub argset: u32,
@@ -145,7 +144,7 @@ impl TreeKind {
 
 /// From a manager to its children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Down {
     /// Pieces of the specification follow. First message on every link.
     Spec {
@@ -296,7 +295,7 @@ pub enum Down {
 
 /// From a manager to its parent. Managers in between forward the messages for the root.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case")]
 pub enum Up {
     /// All checks before the start have passed, here and in the descendants.
     Ready,

@@ -63,7 +63,6 @@ impl Hold {
 
 /// A name that a job has published.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Claim {
     /// The name, 1 to [`MAX_NAME`] bytes.
     pub name: String,
@@ -131,7 +130,6 @@ impl Claim {
 
 /// All names that one instance of a daemon has published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct NameRecord {
     /// The daemon.
     pub owner: DaemonName,

@@ -9,7 +9,6 @@ use crate::JobId;
 
 /// Requests for a name that were refused because of their keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Refusal {
     /// The name.
     pub name: String,

@@ -51,6 +51,11 @@ impl Line {
     ) -> Self {
         Self { link, stage: Stage::Handshake, attempt, connected, from, name: None }
     }
+
+    /// The name of the peer for the log; empty if it is unknown.
+    pub(super) fn shown_name(&self) -> &str {
+        self.name.as_ref().map_or("", DaemonName::as_str)
+    }
 }
 
 /// The meaning of a failed attempt for the ring.

@@ -28,6 +28,7 @@ use mpd_io::random;
 use mpd_machine::Time;
 use mpd_ring::{DialFailure, LinkId, Peer};
 use mpd_wire::DaemonName;
+use mpd_wire::frame::{self, InvalidFrame};
 use mpd_wire::message::{Greeting, RingMessage};
 
 use crate::daemon::lines;
@@ -336,10 +337,17 @@ impl Net {
                     Err(problem) => self.dismiss(token, now, problem),
                 }
             }
-            (LinkReport::Frame(frame), Stage::Up) => match serde_json::from_slice(&frame) {
+            (LinkReport::Frame(frame), Stage::Up) => match frame::decode_message(&frame) {
                 Ok(message) => {
                     let link = LinkId(token as u64);
                     self.events.push_back(NetEvent::Message(link, message));
+                }
+                Err(InvalidFrame::Unknown(kind)) => {
+                    let (name, remote) = (line.shown_name(), line.link.remote());
+                    let what = format_args!(
+                        "{name} ({remote}): skipped a message of the unknown kind {kind}"
+                    );
+                    lines::write_all(self.strangers.warn(now, what));
                 }
                 Err(e) => self.refuse(token, &e),
             },
@@ -403,14 +411,11 @@ impl Net {
     }
 
     /// Closes a link whose peer sent a malformed message.
-    fn refuse(&mut self, token: usize, problem: &serde_json::Error) {
-        let problem = format!("refused a frame: malformed message: {problem}");
+    fn refuse(&mut self, token: usize, problem: &InvalidFrame) {
+        let problem = format!("refused a frame: {problem}");
         let Some(line) = self.lines.get(&token) else { return };
-        let name = line.name.as_ref().map_or("", DaemonName::as_str);
-        lines::write_all(
-            self.strangers
-                .warn(self.now, format_args!("{name} ({}): {problem}", line.link.remote())),
-        );
+        let what = format_args!("{} ({}): {problem}", line.shown_name(), line.link.remote());
+        lines::write_all(self.strangers.warn(self.now, what));
         self.lose(token, &LinkError::Broken(io::Error::other(problem)));
     }
 

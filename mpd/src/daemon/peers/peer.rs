@@ -1,11 +1,15 @@
 //! One connection: its state, and the frames that it sends.
 
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
+
 use mpd_io::conn::{Conn, Filled};
 use mpd_machine::Time;
-use mpd_wire::frame::Kind;
+use mpd_wire::frame::{InvalidFrame, Kind, Versions};
 use mpd_wire::job::{JobSpec, MAX_SPEC};
 use mpd_wire::message::{ConsoleReply, ManagerReport, Opening, RingRequest, VERSION};
 use mpd_wire::{JobId, frame};
+use serde::Deserialize;
 
 use crate::daemon::guests;
 use crate::daemon::submission::Submission;
@@ -36,6 +40,9 @@ pub(super) enum Verdict {
     Close,
 }
 
+/// The release of this daemon.
+const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
 /// One step of reading.
 enum Taken {
     /// No whole frame is buffered.
@@ -48,6 +55,9 @@ enum Taken {
     Question(Event),
 }
 
+/// The descriptors that came with a submission.
+type Passed = VecDeque<OwnedFd>;
+
 /// The present role of a connection.
 #[derive(Debug)]
 pub(super) enum State {
@@ -56,7 +66,7 @@ pub(super) enum State {
     /// Has sent nothing yet.
     ExpectOpening,
     /// A console that is sending its specification.
-    ExpectSpec { wanted: usize, got: Vec<u8> },
+    ExpectSpec { wanted: usize, got: Vec<u8>, passed: Passed },
     /// Has sent a request and waits for the answer.
     Asking,
     /// Has the last answer; closes when the answer is written.
@@ -180,10 +190,10 @@ impl Peer {
         };
         match (&mut self.state, kind) {
             (State::Owner | State::ExpectOpening, Kind::Control) => {
-                let opening = frame::decode_message(payload).map_err(|e| e.to_string())?;
+                let opening = opening(payload)?;
                 self.open(token, opening)
             }
-            (State::ExpectSpec { wanted, got }, Kind::Spec) => {
+            (State::ExpectSpec { wanted, got, passed }, Kind::Spec) => {
                 if got.len() + payload.len() > *wanted {
                     return Err("the specification is longer than announced".into());
                 }
@@ -191,30 +201,32 @@ impl Peer {
                 if got.len() < *wanted {
                     return Ok(Taken::Frame);
                 }
-                let encoded = std::mem::take(got);
-                self.submit(token, encoded)
+                let (encoded, passed) = (std::mem::take(got), std::mem::take(passed));
+                self.submit(token, encoded, passed)
             }
             (State::Manager(job), Kind::Control) => {
-                let report = frame::decode_message(payload).map_err(|e| e.to_string())?;
+                let report = match frame::decode_message(payload) {
+                    Ok(report) => report,
+                    Err(InvalidFrame::Unknown(kind)) => {
+                        self.conn.skip(&kind);
+                        return Ok(Taken::Frame);
+                    }
+                    Err(invalid) => return Err(invalid.to_string()),
+                };
                 if matches!(&report, ManagerReport::Grow { launch } if launch.job != *job) {
                     return Err("a manager can grow only its own job".into());
                 }
                 Ok(Taken::Report(Event::Report { job: job.clone(), report }))
+            }
+            (State::Manager(_), Kind::Unknown(code)) => {
+                self.conn.skip_frame(code);
+                Ok(Taken::Frame)
             }
             _ => Err("an unexpected frame".into()),
         }
     }
 
     fn open(&mut self, token: usize, opening: Opening) -> Result<Taken, String> {
-        let (Opening::Submit { version, .. }
-        | Opening::Status { version }
-        | Opening::Ring { version, .. }
-        | Opening::Register { version, .. }) = opening;
-        if version != VERSION {
-            return Err(format!(
-                "this daemon speaks version {VERSION} and you speak {version}: use the programs that were installed with it"
-            ));
-        }
         if self.way.is_guest() {
             guests::check(&opening)?;
         }
@@ -226,7 +238,8 @@ impl Peer {
                         "arguments and environment of {wanted} bytes are more than the {MAX_SPEC} that a job may have"
                     ));
                 }
-                self.state = State::ExpectSpec { wanted, got: Vec::new() };
+                let passed = std::iter::from_fn(|| self.conn.take_descriptor()).collect();
+                self.state = State::ExpectSpec { wanted, got: Vec::new(), passed };
                 Taken::Frame
             }
             Opening::Status { .. } => Taken::Question(Event::Status { console: token }),
@@ -240,21 +253,24 @@ impl Peer {
         })
     }
 
-    fn submit(&mut self, token: usize, encoded: Vec<u8>) -> Result<Taken, String> {
+    fn submit(
+        &mut self,
+        token: usize,
+        encoded: Vec<u8>,
+        mut passed: Passed,
+    ) -> Result<Taken, String> {
         let spec = JobSpec::decode(&encoded).map_err(|e| e.to_string())?;
         spec.check().map_err(|e| e.to_string())?;
         if self.way.is_guest() {
             guests::check_job(&spec)?;
         }
-        let (Some(stdout), Some(stderr)) =
-            (self.conn.take_descriptor(), self.conn.take_descriptor())
-        else {
+        let (Some(stdout), Some(stderr)) = (passed.pop_front(), passed.pop_front()) else {
             return Err("the console passed no standard output and error".into());
         };
         let outputs = [stdout, stderr];
         let adopted = match spec.adopted {
             false => None,
-            true => match (self.conn.take_descriptor(), self.conn.take_descriptor()) {
+            true => match (passed.pop_front(), passed.pop_front()) {
                 (Some(pmi), Some(process)) => Some([pmi, process]),
                 _ => return Err("the console passed no process to be adopted".into()),
             },
@@ -265,5 +281,60 @@ impl Peer {
             process: self.way.console(),
             submission: Box::new(submission),
         }))
+    }
+}
+
+/// The version in each [`Opening`].
+#[derive(Deserialize)]
+struct Hello {
+    version: Versions,
+}
+
+/// Reads the first message of a connection. The version counts first: another release has other messages.
+fn opening(payload: &[u8]) -> Result<Opening, String> {
+    let hello = frame::decode_message::<BTreeMap<String, Hello>>(payload);
+    if let Some(Hello { version }) = hello.ok().and_then(|hello| hello.into_values().next())
+        && VERSION.common(version).is_none()
+    {
+        return Err(format!(
+            "this daemon speaks version {VERSION} and you speak {version}: use the programs that were installed with it"
+        ));
+    }
+    frame::decode_message(payload).map_err(|invalid| match invalid {
+        InvalidFrame::Unknown(kind) => {
+            format!("the request '{kind}' is unknown to the daemon of release {RELEASE} here")
+        }
+        invalid => invalid.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_version_is_refused_before_the_rest_is_read_and_an_unknown_request_by_its_name() {
+        let refusal = |text: &str| opening(text.as_bytes()).unwrap_err();
+        for other in [r#"{"status":{"version":9}}"#, r#"{"later":{"version":[11,12]}}"#] {
+            let problem = refusal(other);
+            assert!(
+                problem.starts_with("this daemon speaks version 10 and you speak "),
+                "{problem}"
+            );
+            assert!(
+                problem.contains("speak 9:") || problem.contains("speak 11 to 12:"),
+                "{problem}"
+            );
+        }
+        let unknown = "the request 'later' is unknown to the daemon of release ";
+        for later in [
+            r#"{"later":{"version":[10,12]}}"#,
+            r#"{"ring":{"version":10,"request":{"later":{"count":1}}}}"#,
+        ] {
+            assert!(refusal(later).starts_with(unknown), "{later}");
+        }
+        let status = opening(br#"{"status":{"version":[10,12],"later":1}}"#).unwrap();
+        assert!(matches!(status, Opening::Status { .. }));
+        assert!(refusal("{}").starts_with("malformed message"));
     }
 }

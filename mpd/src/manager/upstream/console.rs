@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use mio::{Registry, Token};
 use mpd_io::conn::{Conn, Filled};
 use mpd_wire::frame;
-use mpd_wire::frame::Kind;
+use mpd_wire::frame::{InvalidFrame, Kind};
 use mpd_wire::message::{JobInput, JobNews};
 
 use crate::manager::tokens::CONSOLE;
@@ -18,6 +18,8 @@ pub(crate) enum ConsoleMessage {
     Input(JobInput),
     /// Standard input; empty means its end.
     Stdin(Vec<u8>),
+    /// An order of this kind, which is unknown here.
+    Unknown(String),
 }
 
 /// The connection to the console.
@@ -83,9 +85,18 @@ impl Console {
                         received.push(ConsoleMessage::Input(input));
                         continue;
                     }
+                    Err(InvalidFrame::Unknown(kind)) => {
+                        conn.skip(&kind);
+                        received.push(ConsoleMessage::Unknown(kind));
+                        continue;
+                    }
                     Err(e) => e.to_string(),
                 },
                 Ok(Some((Kind::Spec, _))) => "a second job".to_owned(),
+                Ok(Some((Kind::Unknown(code), _))) => {
+                    conn.skip_frame(code);
+                    continue;
+                }
                 Ok(None) => break,
                 Err(e) => e.to_string(),
             };

@@ -13,12 +13,10 @@ use mpd_io::conn::{Conn, Filled};
 use mpd_io::rundir::RunDir;
 use mpd_machine::Time;
 use mpd_wire::frame;
-use mpd_wire::frame::Kind;
+use mpd_wire::frame::{InvalidFrame, Kind};
 use mpd_wire::hex;
 use mpd_wire::job::MAX_SPEC;
-use mpd_wire::message::{
-    ConsoleReply, JobOrder, ManagerOrder, ManagerReport, Opening, StartJob, VERSION,
-};
+use mpd_wire::message::{JobOrder, ManagerOrder, ManagerReport, Opening, StartJob, VERSION};
 
 use crate::manager::tokens::DAEMON;
 
@@ -171,13 +169,17 @@ impl Daemon {
     fn take_orders(&mut self, messages: &mut Vec<DaemonMessage>) {
         while let Some(conn) = &mut self.conn {
             match conn.next_frame() {
-                Ok(Some((_, payload))) => match frame::decode_message(payload) {
-                    Ok(order) => messages.extend(message_of(order, conn)),
-                    Err(_) => {
-                        let refusal = frame::decode_message::<ConsoleReply>(payload);
-                        self.refused |= matches!(refusal, Ok(ConsoleReply::Refused { .. }));
+                Ok(Some((Kind::Control, payload))) => match frame::decode_message(payload) {
+                    Ok(ManagerOrder::Refused { problem }) => {
+                        log::warn!("the daemon refuses this manager: {problem}");
+                        self.refused = true;
                     }
+                    Ok(order) => messages.extend(message_of(order, conn)),
+                    Err(InvalidFrame::Unknown(kind)) => conn.skip(&kind),
+                    Err(e) => conn.skip(&e.to_string()),
                 },
+                Ok(Some((Kind::Unknown(code), _))) => conn.skip_frame(code),
+                Ok(Some((Kind::Spec | Kind::Stdin, _))) => conn.skip("bulk data"),
                 Ok(None) => return,
                 Err(e) => {
                     log::warn!("the daemon broke the protocol: {e}");

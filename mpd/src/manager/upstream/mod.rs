@@ -166,6 +166,13 @@ impl Upstream {
                     None => self.console.report(&JobNews::Echo),
                 },
                 console::ConsoleMessage::Stdin(bytes) => turn.report(ForStdio::Stdin(bytes)),
+                console::ConsoleMessage::Unknown(kind) => {
+                    let release = env!("CARGO_PKG_VERSION");
+                    let text = format!(
+                        "the job's manager of release {release} does not know the order '{kind}'"
+                    );
+                    self.report_notice(text);
+                }
             }
         }
         if !open {
@@ -231,6 +238,8 @@ impl Upstream {
             }
             // The first has been carried out before, and the second came with a connection.
             ManagerOrder::Start(_) | ManagerOrder::Link { .. } => return,
+            // The connection has noted it.
+            ManagerOrder::Refused { .. } => return,
         });
     }
 

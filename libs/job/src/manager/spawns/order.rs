@@ -35,7 +35,6 @@ pub struct SpawnOrder {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Head {
     parent: String,
     rank: Rank,

@@ -11,7 +11,6 @@ use crate::{Address, DaemonName, Instance, RankSet};
 
 /// The host slices by field.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Columns {
     #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_SLICES>")]
     members: Vec<DaemonName>,
@@ -28,7 +27,6 @@ pub(super) struct Columns {
 
 /// The addresses of the host slice at `at`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Addressed {
     at: u32,
     #[serde(deserialize_with = "at_most::<_, _, MAX_ADDRESSES>")]

@@ -99,6 +99,7 @@ impl Branches {
                     let news = news(self.branches[index].end, received);
                     self.news.extend(news);
                 }
+                Output::Skipped(line) => log::warn!("host {host}: {line}"),
                 Output::Suspect(silence) => {
                     log::info!("no message from host {host} for {}", Seconds(silence));
                 }

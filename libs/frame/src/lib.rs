@@ -1,0 +1,328 @@
+//! Bytes to frames and back, on every stream of the suite.
+//!
+//! A frame is `length u32 | kind u8 | payload`, all numbers big-endian. The length counts the kind
+//! and the payload. The upper half of the kind is the number of descriptors that are passed with the
+//! frame. Control messages are one JSON value; job specifications and stdin travel as raw bytes. The
+//! decoder accepts bytes in pieces of any size, and allocates nothing before it has checked the length.
+//!
+//! A later release has further kinds of frames and messages, and further fields. Unknown fields are
+//! ignored. A message of an unknown kind is [`InvalidFrame::Unknown`], and the stream continues behind it.
+//! Both sides of a stream state their [`Versions`] first.
+//!
+//! **Users.** `mpd-wire`, whose messages travel in these frames, and the crates of other streams.
+//!
+//! **Must not know.** Messages, sockets and descriptors.
+#![forbid(unsafe_code)]
+
+mod versions;
+
+pub use versions::Versions;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Most bytes of a payload. One MiB exceeds every control message, and bulk data needs few frames.
+pub const MAX_PAYLOAD: usize = 1 << 20;
+
+/// Payload size of bulk data: a control message never waits for more than this.
+pub const BULK_CHUNK: usize = 64 * 1024;
+
+const HEADER: usize = 5;
+
+/// The bits of the kind. The bits above them are the number of descriptors.
+const KIND_BITS: u32 = 4;
+
+/// Most characters of an unknown kind that an error shows.
+const MAX_SHOWN: usize = 64;
+
+/// The type of a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One JSON value.
+    Control,
+    /// A piece of an encoded job specification.
+    Spec,
+    /// A piece of standard input; an empty piece means end of file.
+    Stdin,
+    /// A kind of a later release, below 16.
+    Unknown(u8),
+}
+
+impl Kind {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Control => 0,
+            Self::Spec => 1,
+            Self::Stdin => 2,
+            Self::Unknown(code) => code,
+        }
+    }
+
+    const fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::Control,
+            1 => Self::Spec,
+            2 => Self::Stdin,
+            code => Self::Unknown(code),
+        }
+    }
+}
+
+/// A received frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The type of its payload.
+    pub kind: Kind,
+    /// The number of descriptors that were passed with it.
+    pub descriptors: usize,
+    /// Its payload.
+    pub payload: &'a [u8],
+}
+
+/// The bytes are not frames of this protocol, or the message is not the expected one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidFrame {
+    /// The length is zero, or the payload is longer than [`MAX_PAYLOAD`]. The stream cannot be continued.
+    #[error("frame length {0} is out of bounds")]
+    Length(u32),
+    /// The payload of a control frame is not the expected message.
+    #[error("malformed message: {0}")]
+    Message(String),
+    /// A message of a kind that this release does not know, or with such a part. Its receiver refuses or skips it, and
+    /// the stream continues.
+    #[error("a message of a kind that is unknown here: {0}")]
+    Unknown(String),
+}
+
+impl From<serde_json::Error> for InvalidFrame {
+    fn from(error: serde_json::Error) -> Self {
+        let text = error.to_string();
+        // serde marks this error by its text alone. A test holds the text for each enum of messages.
+        match text.strip_prefix("unknown variant `").and_then(|rest| rest.split_once('`')) {
+            Some((kind, _)) => {
+                Self::Unknown(kind.chars().take(MAX_SHOWN).flat_map(char::escape_default).collect())
+            }
+            None => Self::Message(text),
+        }
+    }
+}
+
+/// The messages of one connection that were skipped because their kinds are unknown here.
+#[derive(Debug, Default)]
+pub struct Skipped(u32);
+
+/// Most lines of the log about skipped messages of a connection.
+const MAX_SKIPPED_LOGGED: u32 = 4;
+
+impl Skipped {
+    /// Counts a message. Returns a line for the log, for the first ones.
+    pub fn count(&mut self, kind: &str) -> Option<String> {
+        if self.0 == MAX_SKIPPED_LOGGED {
+            return None;
+        }
+        self.0 += 1;
+        let last = if self.0 == MAX_SKIPPED_LOGGED { "; further ones are not logged" } else { "" };
+        Some(format!("skipped a message of a kind that is unknown here: {kind}{last}"))
+    }
+}
+
+/// Appends one frame to `out`. The caller ensures that the payload fits [`MAX_PAYLOAD`].
+pub fn encode(kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
+    assert!(payload.len() <= MAX_PAYLOAD, "payload of {} bytes", payload.len());
+    let length = u32::try_from(payload.len() + 1).unwrap_or(u32::MAX);
+    out.extend_from_slice(&length.to_be_bytes());
+    out.push(kind.code());
+    out.extend_from_slice(payload);
+}
+
+/// Writes into the first of `frames` that this number of descriptors, below 16, is passed with it.
+pub fn announce(frames: &mut [u8], descriptors: usize) {
+    let count = u8::try_from(descriptors).ok().filter(|&count| count >> KIND_BITS == 0);
+    let count = count.expect("fewer descriptors than the header can count");
+    frames[HEADER - 1] |= count << KIND_BITS;
+}
+
+/// Appends a control frame holding `message`.
+pub fn encode_message(message: &impl Serialize, out: &mut Vec<u8>) {
+    // Serialising our own enums into memory cannot fail: no map with non-string keys, no I/O.
+    let json = serde_json::to_vec(message).expect("message serialises");
+    encode(Kind::Control, &json, out);
+}
+
+/// Appends a control frame holding `message`, if the message fits a frame.
+///
+/// # Errors
+/// [`InvalidFrame::Length`]; `out` is unchanged.
+pub fn try_encode_message(message: &impl Serialize, out: &mut Vec<u8>) -> Result<(), InvalidFrame> {
+    let json = serde_json::to_vec(message).expect("message serialises");
+    if json.len() > MAX_PAYLOAD {
+        return Err(InvalidFrame::Length(u32::try_from(json.len()).unwrap_or(u32::MAX)));
+    }
+    encode(Kind::Control, &json, out);
+    Ok(())
+}
+
+/// Appends `bytes` as frames of `kind`, cut in pieces of [`BULK_CHUNK`].
+pub fn encode_bulk(kind: Kind, bytes: &[u8], out: &mut Vec<u8>) {
+    for chunk in bytes.chunks(BULK_CHUNK) {
+        encode(kind, chunk, out);
+    }
+}
+
+/// Reads the message in a control payload.
+///
+/// # Errors
+/// The payload is not JSON or not this message. [`InvalidFrame::Unknown`] if only its kind is unknown.
+pub fn decode_message<M: DeserializeOwned>(payload: &[u8]) -> Result<M, InvalidFrame> {
+    serde_json::from_slice(payload).map_err(InvalidFrame::from)
+}
+
+/// Collects bytes and returns whole frames.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl Decoder {
+    /// Adds received bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.start == self.buffer.len() {
+            self.buffer.clear();
+            self.start = 0;
+        } else if self.start > BULK_CHUNK {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame; `None` if more bytes are needed.
+    ///
+    /// # Errors
+    /// [`InvalidFrame`]; every later call returns the same error.
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, InvalidFrame> {
+        let waiting = &self.buffer[self.start..];
+        let Some(head) = waiting.first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*head);
+        if length == 0 || length as usize > MAX_PAYLOAD + 1 {
+            return Err(InvalidFrame::Length(length));
+        }
+        let Some(&code) = waiting.get(4) else { return Ok(None) };
+        let kind = Kind::from_code(code & ((1 << KIND_BITS) - 1));
+        let descriptors = usize::from(code >> KIND_BITS);
+        let end = self.start + 4 + length as usize;
+        if self.buffer.len() < end {
+            return Ok(None);
+        }
+        let payload = &self.buffer[self.start + HEADER..end];
+        self.start = end;
+        Ok(Some(Frame { kind, descriptors, payload }))
+    }
+
+    /// Whether the decoder holds bytes of an unfinished frame.
+    pub fn is_partial(&self) -> bool {
+        self.start < self.buffer.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Sample {
+        Signal { signal: u8 },
+        Inner(Box<Self>),
+    }
+
+    fn drain(decoder: &mut Decoder) -> Result<Vec<(Kind, Vec<u8>)>, InvalidFrame> {
+        let mut frames = Vec::new();
+        while let Some(frame) = decoder.next_frame()? {
+            frames.push((frame.kind, frame.payload.to_vec()));
+        }
+        Ok(frames)
+    }
+
+    #[test]
+    fn a_length_out_of_bounds_is_refused_before_its_bytes_arrive() {
+        let mut decoder = Decoder::default();
+        decoder.push(&[0xff; 4]);
+        assert_eq!(decoder.next_frame(), Err(InvalidFrame::Length(u32::MAX)));
+        let mut decoder = Decoder::default();
+        decoder.push(&[0; 4]);
+        assert_eq!(decoder.next_frame(), Err(InvalidFrame::Length(0)));
+    }
+
+    #[test]
+    fn a_frame_of_an_unknown_kind_ends_at_its_length_and_says_how_many_descriptors_it_has() {
+        let mut bytes = Vec::new();
+        encode(Kind::Unknown(9), b"later", &mut bytes);
+        announce(&mut bytes, 3);
+        encode(Kind::Control, b"1", &mut bytes);
+        let mut decoder = Decoder::default();
+        decoder.push(&bytes);
+        let later = Frame { kind: Kind::Unknown(9), descriptors: 3, payload: b"later" };
+        assert_eq!(decoder.next_frame(), Ok(Some(later)));
+        let known = Frame { kind: Kind::Control, descriptors: 0, payload: b"1" };
+        assert_eq!(decoder.next_frame(), Ok(Some(known)));
+    }
+
+    #[test]
+    fn skipped_messages_of_a_connection_make_a_few_lines() {
+        let mut skipped = Skipped::default();
+        let lines: Vec<String> = (0..1000).filter_map(|_| skipped.count("later")).collect();
+        assert_eq!(lines.len(), 4);
+        assert!(lines[3].ends_with("unknown here: later; further ones are not logged"));
+    }
+
+    #[test]
+    fn an_unknown_kind_is_another_error_than_a_malformed_message() {
+        let unknown = |kind: &str| InvalidFrame::Unknown(kind.to_owned());
+        let later = decode_message::<Sample>(b"{\"later\":{\"signal\":1}}");
+        assert_eq!(later, Err(unknown("later")));
+        assert_eq!(decode_message::<Sample>(b"\"later\""), Err(unknown("later")));
+        let inner = br#"{"inner":{"later":{}}}"#;
+        assert_eq!(decode_message::<Sample>(inner), Err(unknown("later")));
+        let more = br#"{"signal":{"signal":1,"later":2}}"#;
+        assert_eq!(decode_message(more), Ok(Sample::Signal { signal: 1 }));
+        let long = format!("\"{}\\u0007\"", "x".repeat(1000));
+        assert_eq!(decode_message::<Sample>(long.as_bytes()), Err(unknown(&"x".repeat(64))));
+        let malformed = decode_message::<Sample>(b"{\"signal\":{}}");
+        assert!(matches!(malformed, Err(InvalidFrame::Message(_))), "{malformed:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_chunking_gives_the_same_frames(
+            payloads in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..300), 0..8),
+            cut in 1usize..50,
+        ) {
+            let kinds = [Kind::Control, Kind::Spec, Kind::Stdin];
+            let mut bytes = Vec::new();
+            let mut expected = Vec::new();
+            for (i, payload) in payloads.iter().enumerate() {
+                encode(kinds[i % 3], payload, &mut bytes);
+                expected.push((kinds[i % 3], payload.clone()));
+            }
+            let mut decoder = Decoder::default();
+            let mut got = Vec::new();
+            for chunk in bytes.chunks(cut) {
+                decoder.push(chunk);
+                got.extend(drain(&mut decoder).unwrap());
+            }
+            prop_assert_eq!(got, expected);
+            prop_assert!(!decoder.is_partial());
+        }
+
+        #[test]
+        fn garbage_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            let mut decoder = Decoder::default();
+            decoder.push(&bytes);
+            let _ = drain(&mut decoder);
+        }
+    }
+}
