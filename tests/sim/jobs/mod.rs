@@ -1,7 +1,7 @@
 //! The machines of all managers of a job, on simulated hosts.
 //!
-//! `cluster` has the hosts, their ranks and the links between them; `sweep` runs jobs on it in random orders of
-//! events with random faults.
+//! `cluster` has the hosts, their ranks and the links between them; in its `programs`, ranks speak PMI. `sweep` runs jobs
+//! on it in random orders of events with random faults.
 
 pub(crate) mod cluster;
 mod sweep;

@@ -1,7 +1,9 @@
 //! Jobs on trees of several sizes, each in several hundred random orders of events with random faults.
 //!
-//! `MPD_SIM_JOBS=N` runs about N schedules instead of 4,800, `MPD_SIM_SEED=SEED` with `MPD_SIM_HOSTS=HOSTS` and
-//! `MPD_SIM_SPAWNS=SPAWNS` replays one schedule with its trace.
+//! `MPD_SIM_JOBS=N` runs about N schedules instead of 5,680, `MPD_SIM_SEED=SEED` with `MPD_SIM_HOSTS=HOSTS` and
+//! `MPD_SIM_SPAWNS=SPAWNS`, or `pmi`, replays one schedule with its trace.
+
+use std::fmt;
 
 use super::cluster::{Cluster, Fault, Pmi};
 use super::{SIGTERM, name};
@@ -43,19 +45,48 @@ fn a_job_that_spawns_and_grows_keeps_its_invariants_under_random_faults() {
     simulate_with(40, 50, 8);
 }
 
+#[test]
+fn a_job_whose_ranks_speak_pmi_keeps_its_invariants_under_random_faults() {
+    for (hosts, schedules) in [(1, 300), (3, 400), (17, 150), (40, 30)] {
+        simulate_of((hosts, Load::Programs), schedules);
+    }
+}
+
 fn simulate(hosts: usize, schedules: u64) {
     simulate_with(hosts, schedules, 0);
 }
 
-/// The number of schedules of all tests here, unless another one is requested.
-const USUAL: u64 = 4800;
-
 fn simulate_with(hosts: usize, schedules: u64, spawns: usize) {
+    simulate_of((hosts, Load::Spawns(spawns)), schedules);
+}
+
+/// What the ranks of a job do.
+#[derive(Clone, Copy, Debug)]
+enum Load {
+    /// They enter fences, and spawn so often.
+    Spawns(usize),
+    /// They speak PMI-1: they put, fence and get.
+    Programs,
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spawns(spawns) => write!(f, "{spawns}"),
+            Self::Programs => f.write_str("pmi"),
+        }
+    }
+}
+
+/// The number of schedules of all tests here, unless another one is requested.
+const USUAL: u64 = 5680;
+
+fn simulate_of((hosts, load): (usize, Load), schedules: u64) {
     let schedules =
         number("MPD_SIM_JOBS").map_or(schedules, |all| (schedules * all).div_ceil(USUAL));
     for seed in 0..schedules {
-        let run = std::panic::catch_unwind(|| one_schedule(hosts, seed, spawns));
-        assert!(run.is_ok(), "scripts/replay --job {hosts},{spawns} {seed} shows it");
+        let run = std::panic::catch_unwind(|| one_schedule(hosts, seed, load));
+        assert!(run.is_ok(), "scripts/replay --job {hosts},{load} {seed} shows it");
     }
 }
 
@@ -63,9 +94,13 @@ fn simulate_with(hosts: usize, schedules: u64, spawns: usize) {
 #[ignore = "prints the trace of MPD_SIM_SEED; run by scripts/replay"]
 fn replay() {
     let wanted = |name| number(name).unwrap_or_else(|| panic!("{name} is wanted"));
-    let [seed, hosts, spawns] = ["MPD_SIM_SEED", "MPD_SIM_HOSTS", "MPD_SIM_SPAWNS"].map(wanted);
-    let [hosts, spawns] = [hosts, spawns].map(|n| usize::try_from(n).expect("a number"));
-    let (mut cluster, mut faults) = begin(hosts, seed, spawns);
+    let [seed, hosts] = ["MPD_SIM_SEED", "MPD_SIM_HOSTS"].map(wanted);
+    let hosts = usize::try_from(hosts).expect("a number");
+    let load = match std::env::var("MPD_SIM_SPAWNS").expect("MPD_SIM_SPAWNS is wanted").as_str() {
+        "pmi" => Load::Programs,
+        spawns => Load::Spawns(spawns.parse().expect("a number")),
+    };
+    let (mut cluster, mut faults) = begin(hosts, seed, load);
     cluster.lines = Some(Vec::new());
     let run = || run(&mut cluster, &mut faults);
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
@@ -77,15 +112,17 @@ fn replay() {
 
 #[test]
 fn a_seed_of_a_simulated_job_determines_its_trace() {
-    let trace = |seed| {
-        let (mut cluster, mut faults) = begin(3, seed, 2);
+    let trace = |seed, load| {
+        let (mut cluster, mut faults) = begin(3, seed, load);
         cluster.lines = Some(Vec::new());
         run(&mut cluster, &mut faults);
         cluster.lines
     };
-    for seed in 0..5 {
-        assert_eq!(trace(seed), trace(seed), "seed {seed}");
-        assert_ne!(trace(seed), trace(seed + 5));
+    for load in [Load::Spawns(2), Load::Programs] {
+        for seed in 0..5 {
+            assert_eq!(trace(seed, load), trace(seed, load), "seed {seed}");
+            assert_ne!(trace(seed, load), trace(seed + 5, load));
+        }
     }
 }
 
@@ -94,7 +131,7 @@ fn every_manager_of_a_simulated_job_replays_from_its_recording() {
     let mut steps = 0;
     for (hosts, spawns) in [(1, 3), (3, 3), (17, 4)] {
         for seed in 0..20 {
-            let (mut cluster, mut faults) = begin(hosts, seed, spawns);
+            let (mut cluster, mut faults) = begin(hosts, seed, Load::Spawns(spawns));
             cluster.record();
             run(&mut cluster, &mut faults);
             let recordings = cluster.recordings();
@@ -105,26 +142,34 @@ fn every_manager_of_a_simulated_job_replays_from_its_recording() {
     assert!(steps > 5_000, "{steps} steps");
 }
 
-fn one_schedule(hosts: usize, seed: u64, spawns: usize) {
-    let (mut cluster, mut faults) = begin(hosts, seed, spawns);
+fn one_schedule(hosts: usize, seed: u64, load: Load) {
+    let (mut cluster, mut faults) = begin(hosts, seed, load);
     run(&mut cluster, &mut faults);
 }
 
 /// Faults, each with the number of the step that follows it.
 type Faults = Vec<(usize, Fault)>;
 
-fn begin(hosts: usize, seed: u64, spawns: usize) -> (Cluster, Faults) {
+fn begin(hosts: usize, seed: u64, load: Load) -> (Cluster, Faults) {
     let mut dice = Random::new(seed);
     let each = 1 + u32::try_from(dice.below(3)).unwrap();
     let fences = u32::try_from(dice.below(3)).unwrap();
     let on_failure = if dice.one_in(3) { OnFailure::Continue } else { OnFailure::End };
     let mut faults = faults(&mut dice, hosts, each);
+    let spawns = match load {
+        Load::Spawns(spawns) => spawns,
+        Load::Programs => 0,
+    };
     let spawns: Vec<(usize, Fault)> =
         (0..spawns).map(|_| (dice.below(hosts * 60), spawn(&mut dice, hosts, each))).collect();
     faults.extend(spawns);
     let mut cluster = Cluster::new(hosts, each, dice, on_failure).with_fences(fences);
     cluster.at_release = no_fence_is_released_before_all_live_ranks_have_entered;
     cluster.at_finish = nothing_within_reach_is_left_at_the_end;
+    let cluster = match load {
+        Load::Spawns(_) => cluster,
+        Load::Programs => cluster.with_programs(),
+    };
     (cluster, faults)
 }
 
@@ -289,6 +334,7 @@ fn code_0_means_success(cluster: &Cluster) {
     for (_, process) in processes.filter(|(rank, _)| is_wanted(cluster, **rank)) {
         assert_eq!(process.end, Some(RankEnd::Exited(0)));
         assert!(process.pmi != Pmi::Initialized);
+        assert!(!process.waits(), "each request is answered");
     }
     let first = cluster.hosts.iter().filter(|host| !host.processes.is_empty());
     assert!(first.into_iter().all(|host| host.went));

@@ -2,6 +2,7 @@
 //! determines the order of everything else.
 
 mod perform;
+mod programs;
 mod spawns;
 mod worlds;
 
@@ -14,11 +15,12 @@ use mpd_machine::{Pump, Time};
 use mpd_wire::job::{
     AbortScope, Bytes, Failure, HostSlices, ManagerEnd, OnFailure, RankEnd, SpawnPlacement, World,
 };
-use mpd_wire::message::{Down, Up};
+use mpd_wire::message::{Down, TreeKind, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
 use mpd_tests::random::Random;
 
+use self::programs::{Program, Speakers};
 use super::{SIGKILL, host_slices, name};
 use crate::recordings::{Memory, recorded};
 
@@ -83,6 +85,8 @@ pub(crate) enum Message<T> {
     Control(T),
     /// A piece of a request or of an order of a spawn.
     Piece(Bytes),
+    /// Keys and values of ranks, or data of PMIx clients.
+    OfClients(TreeKind, Bytes),
 }
 
 #[derive(Debug)]
@@ -97,6 +101,8 @@ pub(crate) struct Process {
     pub(crate) computes: bool,
     /// The signal that will kill it.
     doomed: Option<u8>,
+    /// What it does, if ranks speak PMI-1.
+    program: Program,
     pub(crate) end: Option<RankEnd>,
 }
 
@@ -123,6 +129,8 @@ pub(crate) struct Host {
     ranks: Vec<u32>,
     /// Ranks of spawned worlds that will run here.
     pub(crate) parts: BTreeMap<Rank, RankSet>,
+    /// The clients, if ranks speak PMI-1.
+    speakers: Option<Speakers>,
 }
 
 pub(crate) struct Cluster {
@@ -154,6 +162,8 @@ pub(crate) struct Cluster {
     pub(crate) failed: BTreeSet<Rank>,
     fails: BTreeMap<(usize, Rank), WorldFault>,
     pub(crate) size: u32,
+    /// What ranks have put, by the rank and the number of its put.
+    puts: BTreeMap<(u32, u32), String>,
     on_failure: OnFailure,
     /// Checks the whole state at each release of a fence, and at the end.
     pub(crate) at_release: fn(&Self),
@@ -189,6 +199,7 @@ impl Host {
             processes: BTreeMap::new(),
             ranks,
             parts: BTreeMap::new(),
+            speakers: None,
         }
     }
 
@@ -248,6 +259,7 @@ impl Cluster {
             failed: BTreeSet::new(),
             fails: BTreeMap::new(),
             size,
+            puts: BTreeMap::new(),
             on_failure,
             at_release: |_| {},
             at_finish: |_| {},
@@ -405,7 +417,11 @@ impl Cluster {
     /// Advances the time to the next deadline, or as long as ranks compute. False if there is neither.
     pub(crate) fn pass_time(&mut self) -> bool {
         let alive = self.hosts.iter().filter(|host| host.alive);
-        let next = alive.filter_map(|host| host.manager.machine().poll_timeout()).min();
+        let deadlines = alive.flat_map(|host| {
+            let of_clients = host.speakers.as_ref().and_then(Speakers::poll_timeout);
+            [host.manager.machine().poll_timeout(), of_clients]
+        });
+        let next = deadlines.flatten().min();
         let computes = self.wake();
         let Some(next) = next.or_else(|| computes.then(|| self.now + COMPUTING)) else {
             return false;
@@ -414,6 +430,8 @@ impl Cluster {
         self.unanswered |= !self.questions.is_empty();
         for tree_index in 0..self.hosts.len() {
             if self.hosts[tree_index].alive {
+                self.expire_clients(tree_index);
+                self.perform_outputs(tree_index);
                 self.hosts[tree_index].manager.handle_timeout(self.now);
                 self.end_turn(tree_index);
                 // A loop would wait no time for a deadline that stays in the past.
@@ -479,6 +497,10 @@ impl Cluster {
             self.hosts[tree_index].manager.end_turn(now);
             self.perform_outputs(tree_index);
         }
+        if self.hosts[tree_index].alive {
+            self.write_answers(tree_index);
+            self.perform_outputs(tree_index);
+        }
     }
 
     fn step_at(&mut self, tree_index: usize) -> bool {
@@ -514,6 +536,10 @@ impl Cluster {
             let input = match message {
                 Message::Control(down) => Input::FromParent(down),
                 Message::Piece(piece) => Input::Spawn(SpawnInput::Piece(LinkEnd::Parent, piece)),
+                Message::OfClients(kind, bytes) => {
+                    self.give_bytes(tree_index, LinkEnd::Parent, (kind, bytes));
+                    return true;
+                }
             };
             self.post(tree_index, input);
             true
@@ -536,6 +562,11 @@ impl Cluster {
                 }
                 Message::Piece(piece) => {
                     Input::Spawn(SpawnInput::Piece(LinkEnd::Child(tree_index), piece))
+                }
+                Message::OfClients(kind, bytes) => {
+                    self.give_bytes(parent, LinkEnd::Child(tree_index), (kind, bytes));
+                    self.end_turn(parent);
+                    return true;
                 }
             };
             self.turn(parent, input);
@@ -615,6 +646,7 @@ impl Cluster {
             self.done(tree_index, Task::Spawn, Input::StartFailed(Failure::Suite { problem }));
         } else if let Some(&rank) = host.ranks.get(spawned) {
             host.processes.insert(rank, Process::new(fences));
+            self.begin_program(tree_index, Rank(rank));
         } else {
             let pids = host.ranks.iter().map(|&rank| (Rank(rank), 100 + rank)).collect();
             self.post(tree_index, Input::Pids(pids));
@@ -651,6 +683,8 @@ impl Cluster {
             process.computes = true;
         } else if let Some(signal) = process.doomed {
             self.end(tree_index, rank, RankEnd::Signaled { signal, core: false });
+        } else if host.speakers.is_some() {
+            self.run_program(tree_index, rank);
         } else if process.pmi == Pmi::Unused {
             process.pmi = Pmi::Initialized;
             self.post(tree_index, Input::Initialized(rank));
@@ -672,6 +706,7 @@ impl Cluster {
         process.end = Some(end);
         process.inside = false;
         self.forget_spawns(rank);
+        self.end_program(tree_index, rank);
         self.post(tree_index, Input::Exited(rank, end));
     }
 
@@ -725,12 +760,27 @@ impl Process {
     /// A process that uses PMI if it will enter fences.
     fn new(fences: u32) -> Self {
         let pmi = if fences > 0 { Pmi::Unused } else { Pmi::Finalized };
-        Self { pmi, inside: false, fences, spawns: 0, computes: false, doomed: None, end: None }
+        Self {
+            pmi,
+            inside: false,
+            fences,
+            spawns: 0,
+            computes: false,
+            doomed: None,
+            program: Program::default(),
+            end: None,
+        }
+    }
+
+    /// Whether it speaks PMI and has no answer to its last request.
+    pub(crate) const fn waits(&self) -> bool {
+        self.program.waits()
     }
 
     /// Whether it can perform a step, unless it is stopped.
     fn can_step(&self) -> bool {
         self.end.is_none()
-            && (self.doomed.is_some() || !(self.inside || self.computes || self.spawns > 0))
+            && (self.doomed.is_some()
+                || !(self.inside || self.computes || self.spawns > 0 || self.waits()))
     }
 }

@@ -2,8 +2,9 @@
 
 use super::super::{SIGHUP, SIGINT, SIGTERM};
 use super::{Cluster, Message, Task};
+use mpd_clients::{FromJob, Input};
 use mpd_job::manager::Output;
-use mpd_wire::message::{Down, Up};
+use mpd_wire::message::Down;
 use mpd_wire::{Rank, RankSet};
 impl Cluster {
     pub(super) fn perform_outputs(&mut self, tree_index: usize) {
@@ -30,6 +31,9 @@ impl Cluster {
             self.releases += 1;
             (self.at_release)(self);
         }
+        if self.hosts[tree_index].speakers.is_some() {
+            return self.give(tree_index, Input::Job(FromJob::ReleaseFence(first)));
+        }
         let here = self.hosts[tree_index].parts.get(&first).cloned();
         let here = here.unwrap_or_else(|| RankSet::below(self.size));
         let processes = self.hosts[tree_index].processes.iter_mut();
@@ -50,6 +54,7 @@ impl Cluster {
     }
 
     pub(super) fn perform(&mut self, tree_index: usize, output: Output) {
+        let Some(output) = self.perform_by_clients(tree_index, output) else { return };
         let host = &mut self.hosts[tree_index];
         match output {
             Output::Go => {
@@ -61,12 +66,7 @@ impl Cluster {
                 let tree_indices = self.host_slices.children(tree_index).collect();
                 self.send_down(tree_indices, &down);
             }
-            Output::ToParent(up) => {
-                self.entries += usize::from(matches!(up, Up::Entered { .. }));
-                if host.linked {
-                    host.to_parent.push_back(Message::Control(up));
-                }
-            }
+            Output::ToParent(up) => self.send_to_parent(tree_index, up),
             Output::SignalRanks(signal) | Output::SignalProcesses(signal) => {
                 self.signal_ranks(tree_index, signal);
             }
