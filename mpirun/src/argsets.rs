@@ -503,6 +503,7 @@ impl<'a> Argsets<'a> {
             hold: false,
             closed: self.caller.closed,
             niceness: self.caller.niceness,
+            host_timeout: self.job.host_timeout(),
             allow_alone: self.job.allow_alone,
             no_pmix: self.job.no_pmix,
             unique_names: self.job.unique_names,

@@ -66,6 +66,7 @@ pub struct JobOptions {
     pub(crate) config_file: Once<PathBuf>,
     pub(crate) crash: CrashOptions,
     pub(crate) dry_run: DryRun,
+    host_timeout: Once<u32>,
     pub(crate) job_file: Once<PathBuf>,
     memory_kinds: Once<String>,
     pub(crate) no_pmix: bool,
@@ -91,6 +92,7 @@ impl JobOptions {
             Key::ConfigFile => self.config_file.set(setting.nonempty()?.into(), setting)?,
             Key::DryRun => self.dry_run.wanted = true,
             Key::Json => self.dry_run.json = true,
+            Key::HostTimeout => self.host_timeout.set(host_timeout(setting)?, setting)?,
             Key::JobFile => {
                 self.job_file.set(directory.join(setting.nonempty()?), setting)?;
             }
@@ -147,6 +149,17 @@ impl JobOptions {
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout.get().copied().flatten()
     }
+
+    /// The silence after which a host is lost, in seconds.
+    pub(crate) fn host_timeout(&self) -> Option<u32> {
+        self.host_timeout.get().copied()
+    }
+}
+
+/// Seconds of silence after which a host is lost: at least 3, so that a busy host is not lost, and at most a day.
+fn host_timeout(setting: &Setting) -> Result<u32, Usage> {
+    let seconds = setting.text()?.parse().ok().filter(|seconds| (3..=86_400).contains(seconds));
+    seconds.ok_or_else(|| setting.error("it must be a number of seconds from 3 to 86400"))
 }
 
 /// The kinds of memory, as a list of names with colons.

@@ -13,6 +13,8 @@ pub enum Key {
     Allocation,
     /// `-allow-alone`: ranks may use an MPI library that does not speak PMI.
     AllowAlone,
+    /// `-host-timeout`.
+    HostTimeout,
     /// `-arch`: the architecture that the program needs.
     Architecture,
     /// `-gdba`: debug a running job.
@@ -555,6 +557,9 @@ pub static OPTIONS: &[Opt] = {
     opt(Ending, Key::AllowAlone, &["allow-alone"], &[],
         "accept that each rank ran alone, as rank 0 of 1, because its MPI library does not speak PMI (Open \
          MPI); without this option, mpirun reports it at the end and returns 1"),
+    opt(Ending, Key::HostTimeout, &["host-timeout"], &["SECONDS"],
+        "a host of the job is lost if nothing has come from its manager for SECONDS (3 or more; 8); the job waits as \
+         long as that, also if the ring has lost the host before"),
     opt(Ending, Key::StatusFile, &["status-file"], &["FILE"],
         "write to FILE how each rank ended").basic(),
     opt(Ending, Key::ExitCodeFile, &["ecfn"], &["FILE"],

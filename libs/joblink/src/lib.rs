@@ -105,6 +105,11 @@ enum State {
 }
 
 impl JobLink {
+    /// Changes the times of the link.
+    pub fn set_timing(&mut self, timing: Timing) {
+        self.timing = timing;
+    }
+
     /// A link to a peer on that side, not open yet.
     pub fn new(peer: Side, timing: Timing) -> Self {
         let (outgoing, outputs) = (Outgoing::default(), VecDeque::new());

@@ -111,6 +111,21 @@ fn a_silent_peer_is_suspect_after_three_seconds_and_lost_after_eight() {
 }
 
 #[test]
+fn a_job_may_choose_the_silence_after_which_a_peer_is_lost() {
+    let lost_after = |seconds: u64| {
+        let mut link = open(Side::Parent);
+        let silence = Duration::from_secs(seconds);
+        link.set_timing(Timing::default().with_host_lost(silence));
+        let (suspected, outputs) = run(&mut link, at(200_000));
+        assert!(matches!(outputs[..], [Output::Suspect(_)]));
+        assert_eq!(run(&mut link, at(200_000)).1, [Output::Lose(Loss::Silent(silence))]);
+        suspected
+    };
+    assert_eq!(lost_after(3), at(1500));
+    assert_eq!(lost_after(100), at(3000));
+}
+
+#[test]
 fn a_suspected_peer_is_cleared_by_any_frame() {
     let mut link = open(Side::Parent);
     run(&mut link, at(3000));

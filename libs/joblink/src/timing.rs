@@ -25,6 +25,17 @@ impl Default for Timing {
 }
 
 impl Timing {
+    /// With this silence after which a host is lost. A shorter one than usual also shortens the times before.
+    #[must_use]
+    pub fn with_host_lost(self, host_lost: Duration) -> Self {
+        Self {
+            pulse: self.pulse.min(host_lost / 4),
+            suspect: self.suspect.min(host_lost / 2),
+            host_lost,
+            ..self
+        }
+    }
+
     /// All durations divided by `divisor`, for tests.
     #[must_use]
     pub fn faster(&self, divisor: u32) -> Self {

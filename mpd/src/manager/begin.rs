@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use log::LevelFilter;
@@ -110,6 +111,10 @@ impl Means {
             .host_slices
             .get(order.tree_index as usize)
             .context("this manager has no host slice")?;
+        if let Some(seconds) = spec.host_timeout {
+            let host_lost = Duration::from_secs(seconds.into()) / crate::scale::divisor()?;
+            self.branches.set_host_lost(host_lost);
+        }
         let world = World::of_job(&spec, &order);
         let (mut clean_up, made) =
             CleanUp::start(Path::new(&order.tmpdir), (&spec, &world.here), self.notes);

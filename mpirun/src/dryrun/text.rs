@@ -162,6 +162,7 @@ fn job_lines(
             (spec.abort_scope != AbortScope::Job).then(|| spec.abort_scope.name().to_owned()),
         ),
         ("ranks may leave", flag(spec.elastic)),
+        ("a silent host is lost after", spec.host_timeout.map(|seconds| format!("{seconds} s"))),
         ("ranks may run alone", flag(spec.allow_alone)),
         ("no PMIx", flag(spec.no_pmix)),
         ("unique names", flag(spec.unique_names)),

@@ -216,6 +216,31 @@ fn a_silent_host_is_declared_lost_and_its_job_ends_on_the_other_hosts() {
     ring.only_daemons_are_left();
 }
 
+#[test]
+fn a_job_waits_for_a_silent_host_as_long_as_its_host_timeout_says() {
+    let ring = roomy().faster(4).with(4);
+    let start = |hosts: &str, seconds: &str| {
+        let script = "echo here; read end; exit 0";
+        let options = ["-hosts", hosts, "-n", "2", "-ppn", "1", "-s", "all"];
+        let job = [&options[..], &["-host-timeout", seconds, "sh", "-c", script]].concat();
+        ring.mpirun(1, &job).input_pipe().start()
+    };
+    let (mut patient, hasty) = (start("d1,d3", "120"), start("d1,d4", "8"));
+    for job in [&patient, &hasty] {
+        job.shows("here\nhere\n");
+    }
+    let [silent, lost] = [3, 4].map(|host| ring.manager(host).pid);
+    process::send(silent, Signal::SIGSTOP);
+    process::send(lost, Signal::SIGSTOP);
+    hasty.wait().code(125).says(&["host d4 is lost", "no message from it"]).brief();
+    // The other host has been silent for longer.
+    process::send(silent, Signal::SIGCONT);
+    drop(patient.stdin());
+    patient.wait().code(0).quiet();
+    process::send(lost, Signal::SIGCONT);
+    ring.only_daemons_are_left();
+}
+
 /// Whether `process` is a child or grandchild of `ancestor`.
 fn is_below(process: &Process, ancestor: i32) -> bool {
     process.parent == ancestor

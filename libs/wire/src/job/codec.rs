@@ -17,7 +17,7 @@ use crate::job::spawn_options::{SpawnOptions, SpawnPolicy};
 use crate::job::spec::{AbortScope, Argset, JobSpec, LabelFormat, Limit, OnFailure, OutputSpec};
 
 /// Format number, the first byte of every encoded specification.
-const VERSION: u8 = 17;
+const VERSION: u8 = 18;
 
 impl JobSpec {
     /// The specification as bytes.
@@ -61,6 +61,7 @@ impl JobSpec {
         if let Some(niceness) = self.niceness {
             w.u8(niceness.cast_unsigned());
         }
+        w.number(self.host_timeout);
         w.flag(self.allow_alone);
         w.flag(self.no_pmix);
         w.option(self.record.as_deref());
@@ -106,13 +107,12 @@ impl JobSpec {
             nice_step: r.u8()?.cast_signed(),
             depth: r.number()?,
         };
-        let adopted = r.flag()?;
-        let debug = Debug::decode(&mut r)?;
+        let (adopted, debug) = (r.flag()?, Debug::decode(&mut r)?);
         let on_crash = OnCrash::decode(&mut r)?;
         let hold = r.flag()?;
         let closed = [r.flag()?, r.flag()?, r.flag()?];
         let niceness = if r.flag()? { Some(r.u8()?.cast_signed()) } else { None };
-        let [allow_alone, no_pmix] = [r.flag()?, r.flag()?];
+        let (host_timeout, [allow_alone, no_pmix]) = (r.number()?, [r.flag()?, r.flag()?]);
         let record = r.option()?;
         let count = r.count(4)?;
         let environments = (0..count).map(|_| r.list()).collect::<Result<_, _>>()?;
@@ -147,6 +147,7 @@ impl JobSpec {
             record,
             closed,
             niceness,
+            host_timeout,
             allow_alone,
             no_pmix,
         })
@@ -464,6 +465,7 @@ mod tests {
             hold: true,
             closed: [false, true, false],
             niceness: Some(-3),
+            host_timeout: Some(20),
             allow_alone: true,
             no_pmix: true,
             record: Some(b"/tmp/logs".to_vec()),

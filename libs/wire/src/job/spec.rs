@@ -67,6 +67,8 @@ pub struct JobSpec {
     pub niceness: Option<i8>,
     /// Whether the ranks may use an MPI library without PMI, for which each of them is rank 0 of 1.
     pub allow_alone: bool,
+    /// After so many seconds without a message from the manager of a host, the host is lost; `None`: 8.
+    pub host_timeout: Option<u32>,
     /// Whether the managers offer no PMIx, so that they listen at no port.
     pub no_pmix: bool,
     /// Whether the ranks get no answer to PMI requests until the console continues the job. A

@@ -38,6 +38,15 @@ fn labels_have_a_format() {
 }
 
 #[test]
+fn the_silence_after_which_a_host_is_lost_is_at_least_three_seconds() {
+    assert_eq!(spec("a").host_timeout, None);
+    assert_eq!(spec("-host-timeout 3 a").host_timeout, Some(3));
+    for bad in ["2", "0", "86401", "x", "-1", "4.5"] {
+        assert!(problem(&format!("-host-timeout={bad} a")).contains("from 3 to 86400"), "{bad}");
+    }
+}
+
+#[test]
 fn merging_lines_adds_labels() {
     let output = spec("-m a").output;
     assert!(output.merge && output.label.is_some());

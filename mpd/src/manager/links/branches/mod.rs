@@ -16,6 +16,7 @@ mod turn;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mpd_channel::{Instance, Key};
@@ -189,6 +190,18 @@ impl Branches {
             news: VecDeque::new(),
             now: Time::ZERO,
         })
+    }
+
+    /// Changes the silence after which a neighbour's host is lost.
+    pub(crate) fn set_host_lost(&mut self, host_lost: Duration) {
+        self.timing = self.timing.clone().with_host_lost(host_lost);
+        for branch in &mut self.branches {
+            branch.machine.set_timing(self.timing.clone());
+        }
+        for line in self.lines.values() {
+            // A link that is broken is found at its next use.
+            let _ = line.link.set_user_timeout(host_lost);
+        }
     }
 
     /// Adds a child that is to connect.
