@@ -25,8 +25,6 @@
 mod caller;
 mod client;
 mod clients;
-#[cfg(test)]
-mod fixture;
 mod fresh_name;
 mod input;
 mod job;
@@ -37,8 +35,6 @@ mod output;
 mod pmi;
 mod pmix;
 mod router;
-#[cfg(test)]
-mod tests;
 mod turn;
 pub mod universe;
 mod worlds;

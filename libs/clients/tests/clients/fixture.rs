@@ -7,11 +7,11 @@ use mpd_wire::job::{Argset, Cookie, HostSlice, HostSlices, JobKey, JobSpec};
 use mpd_wire::message::{HostLimits, StartJob};
 use mpd_wire::{DaemonName, Instance, JobId, RankSet};
 
-use crate::job::{HostFacts, Job};
-use crate::worlds::World;
+use mpd_clients::World;
+use mpd_clients::{HostFacts, Job};
 
 /// The user of the tests' host.
-pub(crate) const USER: u32 = 1000;
+pub(super) const USER: u32 = 1000;
 
 #[derive(Debug)]
 struct TestHost(Topology);
@@ -31,13 +31,13 @@ impl HostFacts for TestHost {
 }
 
 /// The job.
-pub(crate) fn job() -> Job {
+pub(super) fn job() -> Job {
     let instance = Instance::from_bytes([3; 16]);
     job_on(HostSlices::alone(DaemonName::new("h1").unwrap(), instance, 2))
 }
 
 /// The same with one rank on each of two hosts; this is the root.
-pub(crate) fn job_on_two_hosts() -> Job {
+pub(super) fn job_on_two_hosts() -> Job {
     let host_slice = |number: u32| HostSlice {
         member: DaemonName::new(&format!("h{}", number + 1)).unwrap(),
         manager: Instance::from_bytes([3; 16]),

@@ -12,6 +12,9 @@
 //! | `# text` | a comment |
 
 mod admission;
+mod fixture;
+mod net;
+mod pmix;
 mod transcript;
 
 use self::transcript::plays;

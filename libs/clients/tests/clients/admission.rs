@@ -5,12 +5,12 @@ use std::time::Duration;
 use mpd_machine::Time;
 use mpd_wire::Rank;
 
-use crate::client::{Client, ConnectionId};
-use crate::clients::Clients;
 use crate::fixture;
-use crate::input::{Accepted, Input};
-use crate::job::Job;
-use crate::output::Output;
+use mpd_clients::Clients;
+use mpd_clients::Job;
+use mpd_clients::Output;
+use mpd_clients::{Accepted, Input};
+use mpd_clients::{Client, ConnectionId};
 
 /// A machine with one running rank, which may connect.
 fn machine() -> (Clients, Job) {

@@ -8,11 +8,11 @@ use mpd_wire::message::{Down, NameAnswer, Up};
 use mpd_wire::{Rank, RankSet};
 use pmi_proto::pairs::Pieces;
 
-use crate::client::{Client, ConnectionId};
-use crate::clients::Clients;
 use crate::fixture;
-use crate::input::{FromClient, FromJob, Input};
-use crate::job::Job;
+use mpd_clients::Clients;
+use mpd_clients::Job;
+use mpd_clients::{Client, ConnectionId};
+use mpd_clients::{FromClient, FromJob, Input};
 
 /// Plays the inputs of a transcript, and compares what the machine does.
 pub(super) fn plays(expected: &str) {
