@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mpd_job::manager::{Input as JobInput, LinkEnd};
 use mpd_machine::Time;
-use mpd_wire::message::{Down, ManagerReport, TreeKind, Up};
+use mpd_wire::message::{Down, FenceGroup, ManagerReport, TreeKind, Up};
 use mpd_wire::{Rank, RankSet};
 use pmix_proto::connect::Introduction;
 use pmix_proto::encoding::Encoding;
@@ -14,10 +14,10 @@ use pmix_proto::transport::{HEADER, Header};
 use pmix_proto::view::Proc;
 
 use crate::fixture;
-use mpd_clients::Clients;
 use mpd_clients::Job;
 use mpd_clients::Room;
 use mpd_clients::{Accepted, FromClient, FromJob, Input};
+use mpd_clients::{Caller, Clients};
 use mpd_clients::{Client, ConnectionId};
 use mpd_clients::{LinkOutput, Output};
 
@@ -29,6 +29,10 @@ pub(super) struct Net {
     hosts: [Host; 2],
     now: Time,
     entered: BTreeSet<Rank>,
+    /// The ranks that wait in each fence of a group of both ranks.
+    pub(super) groups: BTreeMap<FenceGroup, BTreeSet<Rank>>,
+    /// The last client that wants further processes.
+    pub(super) spawner: Option<Caller>,
     /// Pieces of data of PMIx clients that went over the link.
     pub(super) pieces: usize,
 }
@@ -61,6 +65,8 @@ impl Net {
             hosts: [host(0), host(1)],
             now: Time::ZERO,
             entered: BTreeSet::new(),
+            groups: BTreeMap::new(),
+            spawner: None,
             pieces: 0,
         };
         for at in [0, 1] {
@@ -171,6 +177,11 @@ impl Net {
             self.entered.clear();
             self.release();
         }
+        let full = self.groups.extract_if(.., |_, ranks| ranks.len() == 2).next();
+        if let Some((group, ranks)) = full {
+            let ranks = RankSet::from_ranges(ranks.iter().map(|rank| (rank.0, rank.0)).collect());
+            self.release_group(&group, ranks);
+        }
     }
 
     /// Texts and events of a host may be sent now.
@@ -212,11 +223,19 @@ impl Net {
                 }
                 Output::Links(_) | Output::FenceBegins | Output::FenceEnds | Output::Log(..) => {}
                 Output::Job(JobInput::EnteredFence(rank)) => drop(self.entered.insert(rank)),
+                Output::Job(JobInput::EnteredGroup(rank, group)) => {
+                    self.groups.entry(group).or_default().insert(rank);
+                }
                 Output::Daemon(ManagerReport::Name { request, operation }) => {
                     let name = operation.name().clone();
                     self.hosts[at].outputs.push(format!("name {request} {name}"));
                 }
-                output => self.hosts[at].outputs.push(format!("{output:?}")),
+                output => {
+                    if let Output::Spawn(caller, _) = &output {
+                        self.spawner = Some(*caller);
+                    }
+                    self.hosts[at].outputs.push(format!("{output:?}"));
+                }
             }
         }
     }
@@ -243,6 +262,18 @@ impl Net {
         }
         host.clients.handle(self.now, &host.job, Input::Client(id, FromClient::Written));
         self.perform(at);
+    }
+
+    /// All members of a group have arrived.
+    fn release_group(&mut self, group: &FenceGroup, ranks: RankSet) {
+        let (first, group) = (Rank(0), group.clone());
+        let entered = Up::EnteredGroup { ranks, group: group.clone() };
+        self.give(1, Input::Job(FromJob::Entered(entered)));
+        let release = Down::ReleaseGroup { first, group: group.clone() };
+        self.give(0, Input::Job(FromJob::ReleaseChildren(vec![1], first, release)));
+        for at in [0, 1] {
+            self.give(at, Input::Job(FromJob::ReleaseGroup(first, group.clone())));
+        }
     }
 
     /// All ranks have entered the fence of their world.

@@ -6,7 +6,7 @@ use mpd_wire::message::NameAnswer;
 use pmix_proto::Status;
 use pmix_proto::encoding::Value;
 use pmix_proto::message::{Put, Reply, Request, Scope};
-use pmix_proto::view::{Info, Pair};
+use pmix_proto::view::{App, Info, Pair, Query};
 
 use super::net::{Net, rank};
 use mpd_clients::ConnectionId;
@@ -234,4 +234,136 @@ fn a_client_finalizes_once_and_aborts_with_its_message() {
     let message = Some(b"no\nluck".to_vec());
     net.ask(1, 3, &Request::Abort { status: Status(7), message, procs: vec![] });
     assert_eq!(net.outputs(1), ["Aborts(Rank(1))", r#"Job(Aborted(Rank(1), 7, "no\\nluck"))"#]);
+}
+
+#[test]
+fn the_members_of_a_group_get_one_number_for_it_and_what_they_contribute() {
+    let mut net = Net::with_clients();
+    let procs = vec![net.proc(0), net.proc(1)];
+    let construct = |value: &str| Request::GroupConstruct {
+        group: b"g".to_vec(),
+        procs: procs.clone(),
+        info: vec![
+            Info::new("pmix.grp.actxid", Value::bool(true)),
+            Info::new("pmix.grp.info", Value::text(value)),
+        ],
+    };
+    net.ask(0, 1, &construct("left"));
+    assert_eq!((net.groups.len(), net.replies(0)), (1, vec![]));
+    net.ask(1, 2, &construct("right"));
+    let replies = [net.replies(0), net.replies(1)];
+    let of = |replies: &[(u32, Reply)]| match replies {
+        [(_, Reply::Group { members, context, .. })] => (members.clone(), *context),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(of(&replies[0]), of(&replies[1]));
+    assert_eq!(of(&replies[0]).0, procs);
+    assert!(of(&replies[0]).1.is_some_and(|number| number > 0));
+}
+
+#[test]
+fn a_rank_that_arrives_twice_enters_the_next_fence_after_the_release() {
+    let mut net = Net::with_clients();
+    let fence = fence(&net, false);
+    net.ask(0, 1, &fence);
+    net.ask(0, 2, &fence);
+    net.ask(1, 3, &fence);
+    assert_eq!((net.replies(0), net.replies(1)), (vec![(1, OK)], vec![(3, OK)]));
+    net.ask(1, 4, &fence);
+    assert_eq!((net.replies(0), net.replies(1)), (vec![(2, OK)], vec![(4, OK)]));
+}
+
+#[test]
+fn the_timeout_of_a_fence_answers_the_client_and_its_rank_stays_in_the_fence() {
+    let mut net = Net::with_clients();
+    let info = vec![Info::new("pmix.timeout", Value::int(5))];
+    net.ask(0, 1, &Request::Fence { procs: vec![net.all()], info });
+    net.pass(Duration::from_secs(5));
+    assert_eq!(net.replies(0), [(1, Reply::Done(Status::TIMEOUT))]);
+    let fence = fence(&net, false);
+    net.ask(1, 2, &fence);
+    assert_eq!((net.replies(0), net.replies(1)), (vec![], vec![(2, OK)]));
+}
+
+#[test]
+fn a_failed_rank_makes_a_fence_a_partial_success_and_is_an_event() {
+    let mut net = Net::with_clients();
+    let codes = vec![Status::ABORTED_BY_SIGNAL];
+    net.ask(1, 1, &Request::Register { codes, info: vec![] });
+    assert_eq!(net.replies(1), [(1, OK)]);
+    for at in [0, 1] {
+        net.give(at, Input::Job(FromJob::Dead(rank(0))));
+    }
+    let events = net.replies(1);
+    assert_eq!(events.len(), 1, "one event, although both hosts know of the failure");
+    let fence = fence(&net, false);
+    net.ask(1, 2, &fence);
+    net.ask(0, 3, &fence);
+    assert_eq!(net.replies(1), [(2, Reply::Done(Status::PARTIAL_SUCCESS))]);
+}
+
+#[test]
+fn a_client_learns_the_facts_about_its_world() {
+    let mut net = Net::with_clients();
+    net.ask(0, 1, &Request::JobInfo);
+    let replies = net.replies(0);
+    let [(1, Reply::JobInfo { namespace, info })] = &replies[..] else { panic!("{replies:?}") };
+    assert_eq!(*namespace, net.proc(0).namespace);
+    for fact in ["h1", "h2", "/tmp/pmix-0"] {
+        assert!(info.windows(fact.len()).any(|part| part == fact.as_bytes()), "{fact}");
+    }
+    let keys = ["pmix.qry.ns", "pmix.job.size", "unknown"].map(|key| key.as_bytes().to_vec());
+    let queries = vec![Query { keys: keys.to_vec(), qualifiers: vec![] }];
+    net.ask(0, 2, &Request::Query { queries });
+    let names = String::from_utf8(net.proc(0).namespace).unwrap();
+    let known = vec![
+        Info::new("pmix.job.size", Value::u32(2)),
+        Info::new("pmix.qry.ns", Value::text(names)),
+    ];
+    assert_eq!(net.replies(0), [(2, Reply::Answers(Status::SUCCESS, known))]);
+}
+
+#[test]
+fn files_are_registered_for_removal_once() {
+    let mut net = Net::with_clients();
+    let info = vec![Info::new("pmix.reg.cleanup", Value::text("/tmp/segment"))];
+    let register = Request::JobControl { targets: vec![], info };
+    net.ask(0, 1, &register);
+    let outputs = net.outputs(0);
+    assert!(outputs.len() == 1 && outputs[0].starts_with("ToRemove("), "{outputs:?}");
+    net.ask(0, 2, &register);
+    assert_eq!(net.outputs(0), Vec::<String>::new());
+    assert_eq!(net.replies(0), [(1, OK), (2, OK)]);
+}
+
+#[test]
+fn a_spawn_that_fails_is_answered_to_the_client_that_wanted_it() {
+    let mut net = Net::with_clients();
+    let app = App {
+        command: b"./child".to_vec(),
+        arguments: vec![b"./child".to_vec()],
+        environment: vec![],
+        directory: None,
+        processes: 2,
+        info: vec![],
+    };
+    net.ask(0, 1, &Request::Spawn { info: vec![], apps: vec![app] });
+    let outputs = net.outputs(0);
+    assert!(outputs.len() == 1 && outputs[0].starts_with("Spawn((Rank(0),"), "{outputs:?}");
+    let caller = net.spawner.expect("a spawn");
+    net.give(0, Input::Job(FromJob::Spawned(caller, Err("cannot_spawn"))));
+    assert_eq!(net.replies(0), [(1, Reply::Done(Status::FAILED_TO_LAUNCH))]);
+}
+
+#[test]
+fn a_text_of_a_library_is_shown_line_by_line_when_there_is_room() {
+    let mut net = Net::with_clients();
+    let info = vec![Info::new("pmix.log.stderr", Value::text("no\n-----\nluck"))];
+    net.ask(1, 1, &Request::Log { time: 0, info, directives: vec![] });
+    assert_eq!((net.outputs(1), net.replies(1)), (vec![], vec![]));
+    net.give_room(1);
+    net.pass(Duration::from_millis(10));
+    let lines = ["no", "luck"].map(|line| format!("Job(Notice(\"rank 1: {line}\"))"));
+    assert_eq!(net.outputs(1), lines);
+    assert_eq!(net.replies(1), [(1, OK)]);
 }
