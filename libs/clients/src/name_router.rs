@@ -71,6 +71,7 @@ impl Router {
             }
             Output::Answer(Asker::Pmi(caller), operation, answer) => {
                 self.answer_name(caller, &operation, &answer);
+                self.pmi.perform_operations(turn, caller.0);
             }
             Output::Answer(Asker::Pmix(ticket), _, answer) => {
                 self.pmix.named(turn, ticket, answer);

@@ -50,6 +50,7 @@ impl Router {
 
     /// Routes an input.
     pub(crate) fn route(&mut self, turn: &mut Turn<'_>, input: Input<'_>) {
+        self.pmi.watch_keys(self.pmix.has_waiting_gets());
         match input {
             Input::Connected(rank, client) => self.connect(turn, rank, client),
             Input::Accepted(accepted) => self.pmix.accept(turn, &accepted),
@@ -143,12 +144,16 @@ impl Router {
 
     fn route_news(&mut self, turn: &mut Turn<'_>, news: News) {
         match news {
-            News::Name(caller, operation) => self.begin_name(turn, caller, operation),
-            News::NewKeys(first) => self.pmix.look_for_keys(first),
+            News::Name(caller, operation) => {
+                self.begin_name(turn, caller, operation);
+                self.pmi.perform_operations(turn, caller.0);
+            }
+            News::NewKeys(first, key) => self.pmix.look_for_keys(first, key.as_deref()),
             News::Speaks(rank) => self.pmix.speaks_pmi(rank),
             News::Wanted(caller, key) => {
                 let text = self.pmix.committed_text(turn.job, caller.0, &key);
                 self.pmi.answer(caller, Answer::Get(text));
+                self.pmi.perform_operations(turn, caller.0);
             }
         }
     }

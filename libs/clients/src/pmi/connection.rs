@@ -14,6 +14,8 @@ pub(super) struct Connection {
     pub(super) client: Client,
     /// Whether the process of the rank has not ended.
     pub(super) is_alive: bool,
+    /// Whether the client has closed its connection, and this is not reported.
+    pub(super) is_closed: bool,
     /// Its MPI library, as far as its requests have shown it.
     pub(super) library: Option<MpiLibrary>,
 }
@@ -25,7 +27,7 @@ impl Connection {
             Client::Program | Client::Debugged => Session::new(facts),
             Client::Adopted => Session::of_singleton(facts),
         };
-        Self { session, client, is_alive: true, library: None }
+        Self { session, client, is_alive: true, is_closed: false, library: None }
     }
 }
 

@@ -89,7 +89,7 @@ impl Pmi {
             return turn.report(LinkOutput::Broken(from, problem));
         };
         let Some(world) = turn.job.worlds.of(rank) else { return };
-        self.news.push_back(News::NewKeys(world.numbers.first));
+        self.news.push_back(News::NewKeys(world.numbers.first, None));
         let Some(space) = self.spaces.get_mut(&world.numbers.first) else { return };
         for (key, value) in pairs {
             if space.kvs.put(key, value).is_err() {

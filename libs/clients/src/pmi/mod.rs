@@ -43,8 +43,8 @@ const SIGUSR1: i32 = 10;
 pub(crate) enum News {
     /// A client wants something of a name.
     Name(Caller, Operation),
-    /// The key-value space of the world with this first rank has new keys.
-    NewKeys(Rank),
+    /// The key-value space of the world with this first rank has a new key; `None`: several.
+    NewKeys(Rank, Option<Vec<u8>>),
     /// A client wants a value that a client of PMIx may have committed.
     Wanted(Caller, Vec<u8>),
     /// A rank speaks PMI.
@@ -64,9 +64,16 @@ pub(crate) struct Pmi {
     /// When the rank of a client that closed its connection early should have ended.
     lost: Timers<Rank>,
     news: VecDeque<News>,
+    /// Whether clients of PMIx wait for keys.
+    is_watched: bool,
 }
 
 impl Pmi {
+    /// Notes whether clients of PMIx wait for keys, so that each new key is reported.
+    pub(crate) const fn watch_keys(&mut self, is_watched: bool) {
+        self.is_watched = is_watched;
+    }
+
     pub(crate) fn new(job: &Job) -> Self {
         let all = job.worlds.all();
         let spaces = all.map(|world| (world.numbers.first, Space::new(world, &job.spec, &[])));
@@ -77,6 +84,7 @@ impl Pmi {
             misbehaved: BTreeSet::new(),
             lost: Timers::default(),
             news: VecDeque::new(),
+            is_watched: false,
         }
     }
 
@@ -240,21 +248,39 @@ impl Pmi {
         if unfinished && connection.is_alive && connection.client != Client::Debugged {
             self.lost.set(rank, turn.now() + CLOSED_GRACE);
         }
+        connection.is_closed = true;
         self.perform_operations(turn, rank);
-        let phase = self.connections.get(&rank).map(|connection| connection.session.phase());
-        if is_adopted && phase == Some(Phase::Finalized) {
-            turn.report(Output::Leaves);
-        }
     }
 
-    /// Performs the waiting requests of a rank's client. Whether there were any.
+    /// Performs the waiting requests of a rank's client, up to one that another part answers. The router calls this
+    /// again after that one, so that requests are performed and answered in their order. Whether there were any.
     pub(crate) fn perform_operations(&mut self, turn: &mut Turn<'_>, rank: Rank) -> bool {
         let mut were_any = false;
-        while let Some((ticket, operation)) = self.next_operation(rank) {
+        while !self.has_handed_over(rank)
+            && let Some((ticket, operation)) = self.next_operation(rank)
+        {
             self.perform_operation(turn, (rank, ticket), operation);
             were_any = true;
         }
+        self.review_leaving(turn, rank);
         were_any
+    }
+
+    /// Whether the latest request of a rank waits for another part.
+    fn has_handed_over(&self, rank: Rank) -> bool {
+        matches!(self.news.back(), Some(News::Name(caller, _) | News::Wanted(caller, _)) if caller.0 == rank)
+    }
+
+    /// An adopted rank that has finalized and closed its connection leaves the job.
+    fn review_leaving(&mut self, turn: &mut Turn<'_>, rank: Rank) {
+        let Some(connection) = self.connections.get_mut(&rank) else { return };
+        if connection.is_closed
+            && connection.client == Client::Adopted
+            && connection.session.phase() == Phase::Finalized
+        {
+            connection.is_closed = false;
+            turn.report(Output::Leaves);
+        }
     }
 
     fn next_operation(&mut self, rank: Rank) -> Option<(Ticket, Operation)> {

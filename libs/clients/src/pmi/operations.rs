@@ -29,11 +29,13 @@ impl Pmi {
         match operation {
             Operation::Put { key, value } => {
                 let put = space.kvs.put(&key, &value);
+                if self.is_watched {
+                    self.news.push_back(News::NewKeys(world.numbers.first, Some(key.clone())));
+                }
                 if put.is_ok() && world.is_spread {
                     space.note_fresh(key);
                 }
                 session.answer(ticket, Answer::Put(put));
-                self.news.push_back(News::NewKeys(world.numbers.first));
             }
             Operation::Get { key } => match space.kvs.get(&key) {
                 None if is_of_pmix(&key) => self.news.push_back(News::Wanted(caller, key)),

@@ -134,6 +134,7 @@ impl Pmix {
         let waiting: Vec<_> = self.clients.introduced.extract_if(.., |it| it.0 == old).collect();
         for (_, number, introduction) in waiting {
             self.decide(turn, number, &introduction);
+            self.perform_operations(turn, number);
             self.clients.answering.insert(number);
         }
     }

@@ -229,10 +229,18 @@ impl Pmix {
 
     // ----- keys of PMI -----
 
-    /// The key-value space of a world has new keys, so waiting requests are looked for there again.
-    pub(crate) fn look_for_keys(&mut self, first: Rank) {
-        let of_world = self.gets.waiting.extract_if(.., |pending_get| pending_get.first == first);
-        self.gets.unsettled.extend(of_world);
+    /// Whether requests wait for keys.
+    pub(crate) fn has_waiting_gets(&self) -> bool {
+        !self.gets.waiting.is_empty()
+    }
+
+    /// The key-value space of a world has a new key, so requests that wait for it are looked for there again; `None`: all
+    /// requests of the world.
+    pub(crate) fn look_for_keys(&mut self, first: Rank, key: Option<&[u8]>) {
+        let concerns = |pending_get: &mut PendingGet| {
+            pending_get.first == first && key.is_none_or(|key| pending_get.key == key)
+        };
+        self.gets.unsettled.extend(self.gets.waiting.extract_if(.., concerns));
     }
 
     /// The next request that waits for a look into the key-value space of its world.
