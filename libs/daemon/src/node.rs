@@ -160,8 +160,24 @@ impl Node {
         }
     }
 
-    /// Takes one input. [`Node::poll_output`] then has its outputs.
+    /// Takes one input. [`Node::poll_output`] then has its outputs. Requests of consoles and managers wait for
+    /// [`Node::begin_turn`], when the table of jobs has all that came with them.
     pub fn handle(&mut self, turn: Turn<'_>, input: Input) {
+        let waits = matches!(
+            &input,
+            Input::Introduced(_)
+                | Input::Asked { .. }
+                | Input::ConsoleGone(_)
+                | Input::Demanded(_)
+                | Input::Announced(_)
+        );
+        self.accept(turn, input);
+        if !waits {
+            self.settle(turn);
+        }
+    }
+
+    fn accept(&mut self, turn: Turn<'_>, input: Input) {
         match input {
             Input::Link(input) => self.pump.post(input),
             Input::Pinged { console, reply } => self.consoles.post(console, reply, true),
@@ -198,16 +214,20 @@ impl Node {
                 self.route_all(turn, effect);
             }
         }
+    }
+
+    /// Begins a turn, before the links are read. `is_needed`: whether a job or the mpirun of a private ring needs this
+    /// daemon. A job that comes with the links of this turn keeps the daemon too.
+    pub fn begin_turn(&mut self, turn: Turn<'_>, is_needed: bool) {
+        let effect = self.stay.review_lease(turn.now, self.pump.machine(), is_needed);
+        self.route_all(turn, effect);
         self.settle(turn);
     }
 
-    /// Does everything that is due. `is_needed`: whether a job or the mpirun of a private ring needs this daemon.
-    /// `has_data`: whether data waits at links; it is handled before deadlines.
-    pub fn turn(&mut self, turn: Turn<'_>, is_needed: bool, has_data: bool) {
+    /// Does everything that is due, after the links are read. `has_data`: whether more data waits at links; it is handled
+    /// before deadlines.
+    pub fn turn(&mut self, turn: Turn<'_>, has_data: bool) {
         let Turn { now, jobs, .. } = turn;
-        let effect = self.stay.review_lease(now, self.pump.machine(), is_needed);
-        self.route_all(turn, effect);
-        self.settle(turn);
         let (ring, entered) = (self.pump.machine(), self.stay.has_entered());
         let at = (now, turn.wall_us);
         let mut effects = self.naming.serve(now, ring, entered, |job| jobs.is_running(job));
@@ -223,6 +243,12 @@ impl Node {
             self.pump.handle_timeout(now);
             self.settle(turn);
         }
+    }
+
+    /// Ends a turn. All outputs of this turn are performed, and job links that came in it have their managers: the daemon may
+    /// leave now, and the saved list of members has all changes.
+    pub fn end_turn(&mut self, turn: Turn<'_>) {
+        let now = turn.now;
         self.consoles.review(now, self.pump.machine());
         let lines = self.journal.turn(now);
         self.log_all(lines);
@@ -250,7 +276,7 @@ impl Node {
     pub fn next_deadline(&self) -> Option<Time> {
         [
             self.ring().poll_timeout(),
-            self.allocations.next_deadline(),
+            self.allocations.next_deadline(self.stay.has_entered()),
             self.consoles.next_deadline(),
             self.followers.next_deadline(self.stay.has_entered()),
             self.kept_events.next_deadline(),

@@ -29,9 +29,8 @@ impl Pmi {
         match operation {
             Operation::Put { key, value } => {
                 let put = space.kvs.put(&key, &value);
-                if self.is_watched {
-                    self.news.push_back(News::NewKeys(world.numbers.first, Some(key.clone())));
-                }
+                let news = || News::NewKeys(world.numbers.first, Some(key.clone()));
+                self.news.extend(self.is_watched.then(news));
                 if put.is_ok() && world.is_spread {
                     space.note_fresh(key);
                 }

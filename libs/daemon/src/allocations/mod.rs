@@ -137,9 +137,10 @@ impl Allocations {
         self.pump.machine()
     }
 
-    pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let deadlines =
-            [self.machine().poll_timeout(), self.held.next_deadline(), self.hooks.next_deadline()];
+    /// Before the ring is entered, no report of held slots is due.
+    pub(crate) fn next_deadline(&self, entered: bool) -> Option<Time> {
+        let held = self.held.next_deadline().filter(|_| entered);
+        let deadlines = [self.machine().poll_timeout(), held, self.hooks.next_deadline()];
         deadlines.into_iter().flatten().min()
     }
 

@@ -54,6 +54,11 @@ pub(crate) struct Turn<'a> {
     pub(crate) now: Time,
 }
 
+/// What a turn lends to the node.
+fn lent<'a>(turn: &'a Turn<'_>) -> mpd_daemon::Turn<'a> {
+    mpd_daemon::Turn { now: turn.now, wall_us: wall(), jobs: &*turn.jobs }
+}
+
 /// The node, and the descriptors and files around it.
 #[derive(Debug)]
 pub(crate) struct Membership {
@@ -165,14 +170,16 @@ impl Membership {
     pub(crate) fn turn(&mut self, mut turn: Turn<'_>, is_needed: bool) {
         let Turn { registry, now, .. } = turn;
         self.collect(turn.jobs);
+        self.node.begin_turn(lent(&turn), is_needed);
         self.settle(&mut turn);
         self.links.read(registry, now);
         self.settle(&mut turn);
         let has_data = self.links.has_work();
-        let lent = mpd_daemon::Turn { now, wall_us: wall(), jobs: &*turn.jobs };
-        self.node.turn(lent, is_needed, has_data);
+        self.node.turn(lent(&turn), has_data);
         self.settle(&mut turn);
         self.pass_links(&turn);
+        self.node.end_turn(lent(&turn));
+        self.settle(&mut turn);
         self.links.flush();
     }
 
