@@ -245,8 +245,8 @@ impl Node {
         }
     }
 
-    /// Ends a turn. All outputs of this turn are performed, and job links that came in it have their managers: the daemon may
-    /// leave now, and the saved list of members has all changes.
+    /// Ends a turn. All its outputs are performed, and job links that came in it have their managers. So the daemon may leave
+    /// now, and the saved list of members has all changes.
     pub fn end_turn(&mut self, turn: Turn<'_>) {
         let now = turn.now;
         self.consoles.review(now, self.pump.machine());
