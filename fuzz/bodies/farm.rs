@@ -1,7 +1,7 @@
 //! What a farm reads: messages of its workers, the job log, and lines with commands.
 
 use mpd_farm::command::{self, Template};
-use mpd_farm::frame::{Frames, ToFarm, ToWorker};
+use mpd_farm::frame::{Decoder, FORMAT, ToFarm, ToWorker};
 use mpd_farm::{halt, joblog};
 
 use super::{Bytes, in_pieces};
@@ -11,10 +11,10 @@ pub(crate) fn frames(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let cuts = bytes.some();
     let stream = bytes.rest();
-    let mut whole = Frames::default();
+    let mut whole = Decoder::new(FORMAT);
     whole.push(stream);
     let expected = payloads(&mut whole);
-    let mut frames = Frames::default();
+    let mut frames = Decoder::new(FORMAT);
     let mut found = Vec::new();
     in_pieces(stream, Bytes::new(cuts), |piece| {
         frames.push(piece);
@@ -35,18 +35,18 @@ pub(crate) fn frames(data: &[u8]) {
     }
 }
 
-fn payloads(frames: &mut Frames) -> Vec<Vec<u8>> {
+fn payloads(frames: &mut Decoder) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
-    while let Ok(Some(payload)) = frames.next_payload() {
-        found.push(payload.to_vec());
+    while let Ok(Some(frame)) = frames.next_frame() {
+        found.push(frame.payload.to_vec());
     }
     found
 }
 
 fn payload_of(frame: &[u8]) -> Vec<u8> {
-    let mut frames = Frames::default();
+    let mut frames = Decoder::new(FORMAT);
     frames.push(frame);
-    frames.next_payload().expect("a frame").expect("a whole frame").to_vec()
+    frames.next_frame().expect("a frame").expect("a whole frame").payload.to_vec()
 }
 
 /// The complete lines of a job log are the same when a part of a line follows.

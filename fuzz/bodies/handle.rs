@@ -1,6 +1,6 @@
 //! The messages between a program with requests for slots and its helper, and the requests of the program.
 
-use mpd_handle::frame::{Frames, encode};
+use mpd_handle::frame::{Decoder, FORMAT, Received, encode, receive};
 use mpd_handle::{RequestId, Table, ToHelper, ToProgram, Wanted};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,10 +21,10 @@ fn read_in_pieces<M: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>
     cuts: &[u8],
 ) {
     let expected = messages::<M>(&mut whole(stream));
-    let mut frames = Frames::default();
+    let mut frames = whole(b"");
     let mut found = Vec::new();
     in_pieces(stream, Bytes::new(cuts), |piece| {
-        frames.push(piece);
+        frames.decoder.push(piece);
         found.extend(messages::<M>(&mut frames));
     });
     assert_eq!(found, expected);
@@ -34,14 +34,29 @@ fn read_in_pieces<M: DeserializeOwned + Serialize + PartialEq + std::fmt::Debug>
     }
 }
 
-fn whole(stream: &[u8]) -> Frames {
-    let mut frames = Frames::default();
-    frames.push(stream);
-    frames
+/// A stream, of which nothing is read behind bytes that are no message.
+struct Stream {
+    decoder: Decoder,
+    is_broken: bool,
 }
 
-fn messages<M: DeserializeOwned>(frames: &mut Frames) -> Vec<M> {
-    std::iter::from_fn(|| frames.message().ok().flatten()).collect()
+fn whole(stream: &[u8]) -> Stream {
+    let mut decoder = Decoder::new(FORMAT);
+    decoder.push(stream);
+    Stream { decoder, is_broken: false }
+}
+
+fn messages<M: DeserializeOwned>(stream: &mut Stream) -> Vec<M> {
+    let mut found = Vec::new();
+    while !stream.is_broken {
+        match receive(&mut stream.decoder) {
+            Ok(Some(Received::Message(message))) => found.push(message),
+            Ok(Some(Received::Unknown { .. })) => {}
+            Ok(None) => break,
+            Err(_) => stream.is_broken = true,
+        }
+    }
+    found
 }
 
 /// Most requests of the program.

@@ -19,10 +19,12 @@ use mpd_channel::KeyText;
 use mpd_io::console::Console;
 use mpd_io::keyfile::{KeyFile, KeyFileError};
 use mpd_io::signals::Signals;
+use mpd_wire::frame::Versions;
 use mpd_wire::message::{Introduction, MAX_INTRODUCTION, RingRequest};
 use nix::errno::Errno;
 use nix::sys::wait::wait;
 use nix::unistd::read;
+use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use crate::boot::ALIVE_INTERVAL;
@@ -156,11 +158,17 @@ fn read_request() -> Result<AgentRequest> {
         }
     }
     // Errors of serde may quote values, for instance the key. They are not shown.
-    let order: AgentRequest = serde_json::from_slice(&line).ok().context(OTHER_VERSION)?;
-    if order.version != VERSION {
-        bail!(OTHER_VERSION);
+    let Hello { version } = serde_json::from_slice(&line).ok().context(OTHER_VERSION)?;
+    if VERSION.common(version).is_none() {
+        bail!("{OTHER_VERSION} (it speaks version {version}, and mpd here {VERSION})");
     }
-    Ok(order)
+    serde_json::from_slice(&line).ok().context(OTHER_VERSION)
+}
+
+/// The version of a request, which counts before the rest is read.
+#[derive(Deserialize)]
+struct Hello {
+    version: Versions,
 }
 
 const OTHER_VERSION: &str =

@@ -20,7 +20,7 @@ use crate::child::Child;
 use crate::command::{self, AgentPlaces, Places};
 use crate::failure::{Ending, Failure, Step, VERSION_HINT, last_line};
 use crate::keep;
-use crate::wire::{Manner, Member, Recipe, Running, VERSION};
+use crate::wire::{Manner, Member, RECIPE_VERSION, Recipe, Running};
 
 /// Deadline of a daemon's answer about its own state.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -248,7 +248,7 @@ impl Start<'_> {
 
     fn recipe(&self) -> Option<Recipe> {
         let hosts = self.keep?.to_vec();
-        Some(Recipe { version: VERSION, manner: self.manner.clone(), hosts })
+        Some(Recipe { version: RECIPE_VERSION, manner: self.manner.clone(), hosts })
     }
 
     fn wait_for(

@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use mpd_io::rundir::{self, RunDir};
 
-use crate::wire::{MAX_REQUEST, Recipe, VERSION};
+use crate::wire::{MAX_REQUEST, RECIPE_VERSION, Recipe};
 
 /// Writes the recipe atomically into the run directory, and returns its path.
 ///
@@ -31,8 +31,11 @@ pub fn read(path: &Path) -> Result<Recipe, String> {
         return Err(arguments(&"larger than any recipe"));
     }
     let recipe: Recipe = serde_json::from_slice(&text).map_err(|error| arguments(&error))?;
-    if recipe.version != VERSION {
-        return Err(arguments(&format!("a recipe of version {}, not {VERSION}", recipe.version)));
+    if recipe.version != RECIPE_VERSION {
+        return Err(arguments(&format!(
+            "a recipe of version {}, not {RECIPE_VERSION}",
+            recipe.version
+        )));
     }
     Ok(recipe)
 }

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use mpd_wire::frame::Versions;
 use mpd_wire::message::{DaemonReport, report_line};
 use mpd_wire::{Address, Instance};
 use serde::{Deserialize, Serialize};
@@ -13,8 +14,11 @@ use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 
-/// Version of requests, reports and recipes.
-pub const VERSION: u32 = 6;
+/// The versions of requests and reports that this release reads.
+pub const VERSION: Versions = Versions::only(7);
+
+/// Version of recipes.
+pub const RECIPE_VERSION: u32 = 6;
 
 /// Most bytes of a request: [`mpd_wire::job::MAX_HOSTS`] members twice, a few hundred bytes each.
 pub const MAX_REQUEST: usize = 16 << 20;
@@ -90,7 +94,7 @@ pub struct Manner {
 /// `keep.json`: the data to restart any daemon of a ring. It does not contain the key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
-    /// [`VERSION`].
+    /// [`RECIPE_VERSION`].
     pub version: u32,
     /// Settings of all daemons.
     pub manner: Manner,
@@ -102,7 +106,7 @@ pub struct Recipe {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentRequest {
     /// [`VERSION`].
-    pub version: u32,
+    pub version: Versions,
     /// Prefix of report lines: 32 hexadecimal digits.
     pub nonce: String,
     /// The task.
@@ -329,7 +333,7 @@ mod tests {
         let text = str::from_utf8(&line).unwrap();
         assert_eq!(
             text,
-            "{\"version\":6,\"nonce\":\"00ff\",\"task\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
+            "{\"version\":7,\"nonce\":\"00ff\",\"task\":{\"boot\":{\"key\":\"ring blue\\nc0ffee\\n\",\
              \"manner\":{\"ring\":\"blue\",\"rsh\":[\"ssh\"],\"mpd\":\"/opt/mpd/bin/mpd\",\
              \"listen\":null,\"key_file\":null,\"key_alone\":false,\"timeout_s\":30,\"window\":32,\"flat\":false,\
              \"private\":false,\"in_batch\":false,\"waiting\":null,\"alloc_hook\":null},\

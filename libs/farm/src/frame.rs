@@ -2,12 +2,17 @@
 //!
 //! A frame is its length (4 bytes, little endian), a payload of that length, and a newline. The newline makes a frame
 //! the end of a line, and the manager of a worker passes lines on at once. The payload is the kind (1 byte) and the fields. A
-//! number is a varint of LEB128; bytes come last, without a length.
+//! number is a varint of LEB128; bytes come last, without a length. Further bytes behind the numbers are fields of a later
+//! release, which are ignored.
+
+use mpd_frame::{Format, Kind, Versions};
 
 use crate::{End, Outcome, TaskId};
 
-/// The version of these messages. Both sides must have the same one.
-pub const VERSION: u64 = 2;
+pub use mpd_frame::Decoder;
+
+/// The versions of these messages that this release reads.
+pub const VERSION: Versions = Versions::only(2);
 /// Longest command of a task. The system takes no longer argument.
 pub const MAX_COMMAND: usize = 128 * 1024 - 1;
 /// Most bytes of output in one message.
@@ -16,6 +21,8 @@ pub const MAX_CHUNK: usize = 64 * 1024;
 pub const MAX_RETURNED: usize = 1024;
 /// Longest payload.
 const MAX_PAYLOAD: usize = MAX_COMMAND + 64;
+/// The frames of both directions.
+pub const FORMAT: Format = Format::lines(MAX_PAYLOAD);
 /// Longest varint.
 const MAX_VARINT: usize = 10;
 
@@ -67,7 +74,7 @@ pub enum ToFarm<'a> {
     /// The answer to [`ToWorker::Setup`].
     Hello {
         /// [`VERSION`] of the worker.
-        version: u64,
+        versions: Versions,
         /// Its slots.
         slots: u32,
     },
@@ -90,8 +97,14 @@ pub enum ToFarm<'a> {
 
 /// The bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a message of this release: {0}")]
-pub struct InvalidFrame(&'static str);
+pub enum InvalidMessage {
+    /// The message breaks the protocol.
+    #[error("not a message of this release: {0}")]
+    Malformed(&'static str),
+    /// A message of a later release. Its receiver skips it.
+    #[error("a message of the unknown kind {0}")]
+    Unknown(u8),
+}
 
 impl ToWorker<'_> {
     /// Appends the message as a frame.
@@ -123,8 +136,8 @@ impl ToWorker<'_> {
     /// The message of a payload.
     ///
     /// # Errors
-    /// [`InvalidFrame`].
-    pub fn decode(payload: &[u8]) -> Result<ToWorker<'_>, InvalidFrame> {
+    /// [`InvalidMessage`].
+    pub fn decode(payload: &[u8]) -> Result<ToWorker<'_>, InvalidMessage> {
         let (kind, mut rest) = split(payload)?;
         let message = match kind {
             b'S' => ToWorker::Setup {
@@ -135,16 +148,16 @@ impl ToWorker<'_> {
             b'T' => {
                 let id = TaskId(number(&mut rest)?);
                 if rest.len() > MAX_COMMAND {
-                    return Err(InvalidFrame("a command is too long"));
+                    return Err(InvalidMessage::Malformed("a command is too long"));
                 }
                 return Ok(ToWorker::Task { id, command: rest });
             }
             b'B' => ToWorker::TakeBack { count: small(&mut rest)? },
             b'N' => ToWorker::Slots { slots: small(&mut rest)? },
             b'K' => ToWorker::Kill,
-            _ => return Err(InvalidFrame("an unknown kind")),
+            _ => return Err(InvalidMessage::Unknown(kind)),
         };
-        end(rest, message)
+        Ok(message)
     }
 }
 
@@ -152,9 +165,13 @@ impl ToFarm<'_> {
     /// Appends the message as a frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         frame(out, |out| match self {
-            Self::Hello { version, slots } => {
+            Self::Hello { versions, slots } => {
+                let (lowest, highest) = versions.bounds();
                 out.push(b'H');
-                [*version, (*slots).into()].into_iter().for_each(|number| varint(out, number));
+                [highest, *slots].into_iter().for_each(|number| varint(out, number.into()));
+                if lowest != highest {
+                    varint(out, lowest.into());
+                }
             }
             Self::Started(id) => {
                 out.push(b'S');
@@ -184,16 +201,22 @@ impl ToFarm<'_> {
     /// The message of a payload.
     ///
     /// # Errors
-    /// [`InvalidFrame`].
-    pub fn decode(payload: &[u8]) -> Result<ToFarm<'_>, InvalidFrame> {
+    /// [`InvalidMessage`].
+    pub fn decode(payload: &[u8]) -> Result<ToFarm<'_>, InvalidMessage> {
         let (kind, mut rest) = split(payload)?;
         let message = match kind {
-            b'H' => ToFarm::Hello { version: number(&mut rest)?, slots: small(&mut rest)? },
+            b'H' => {
+                let (highest, slots) = (small(&mut rest)?, small(&mut rest)?);
+                let lowest = if rest.is_empty() { highest } else { small(&mut rest)? };
+                let versions = Versions::range(lowest, highest)
+                    .ok_or(InvalidMessage::Malformed("the lowest version is above the highest"))?;
+                ToFarm::Hello { versions, slots }
+            }
             b'S' => ToFarm::Started(TaskId(number(&mut rest)?)),
             b'O' | b'E' => {
                 let id = TaskId(number(&mut rest)?);
                 if rest.len() > MAX_CHUNK {
-                    return Err(InvalidFrame("a piece of output is too long"));
+                    return Err(InvalidMessage::Malformed("a piece of output is too long"));
                 }
                 let stream = if kind == b'O' { Stream::Out } else { Stream::Err };
                 return Ok(ToFarm::Output { id, stream, bytes: rest });
@@ -214,65 +237,21 @@ impl ToFarm<'_> {
                 let mut ids = Vec::new();
                 while !rest.is_empty() {
                     if ids.len() == MAX_RETURNED {
-                        return Err(InvalidFrame("too many tasks"));
+                        return Err(InvalidMessage::Malformed("too many tasks"));
                     }
                     ids.push(TaskId(number(&mut rest)?));
                 }
                 ToFarm::Returned(ids)
             }
-            _ => return Err(InvalidFrame("an unknown kind")),
+            _ => return Err(InvalidMessage::Unknown(kind)),
         };
-        end(rest, message)
-    }
-}
-
-/// Bytes of a stream of frames, in pieces as they arrive.
-#[derive(Debug, Default)]
-pub struct Frames {
-    bytes: Vec<u8>,
-    /// Where the next frame begins.
-    at: usize,
-}
-
-impl Frames {
-    /// Appends bytes.
-    pub fn push(&mut self, bytes: &[u8]) {
-        self.bytes.drain(..self.at);
-        self.at = 0;
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    /// The payload of the next frame, if it is complete.
-    ///
-    /// # Errors
-    /// [`InvalidFrame`]; the stream cannot be used any more.
-    pub fn next_payload(&mut self) -> Result<Option<&[u8]>, InvalidFrame> {
-        let Some((head, rest)) = self.bytes[self.at..].split_first_chunk::<4>() else {
-            return Ok(None);
-        };
-        let length = usize::try_from(u32::from_le_bytes(*head)).unwrap_or(usize::MAX);
-        if length > MAX_PAYLOAD {
-            return Err(InvalidFrame("a frame is too long"));
-        }
-        match rest.get(length) {
-            None => Ok(None),
-            Some(b'\n') => {
-                let begin = self.at + head.len();
-                self.at = begin + length + 1;
-                Ok(Some(&self.bytes[begin..begin + length]))
-            }
-            Some(_) => Err(InvalidFrame("a frame has no end")),
-        }
+        Ok(message)
     }
 }
 
 fn frame(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    let head = out.len();
-    out.extend([0; 4]);
-    write(out);
-    let length = u32::try_from(out.len() - head - 4).unwrap_or(u32::MAX);
-    out[head..head + 4].copy_from_slice(&length.to_le_bytes());
-    out.push(b'\n');
+    let written = FORMAT.frame(Kind::Control, out, write);
+    assert_eq!(written, Ok(()), "a message is within the bounds of its fields");
 }
 
 fn varint(out: &mut Vec<u8>, mut number: u64) {
@@ -283,11 +262,14 @@ fn varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number.to_le_bytes()[0]);
 }
 
-fn split(bytes: &[u8]) -> Result<(u8, &[u8]), InvalidFrame> {
-    bytes.split_first().map(|(first, rest)| (*first, rest)).ok_or(InvalidFrame("it is too short"))
+fn split(bytes: &[u8]) -> Result<(u8, &[u8]), InvalidMessage> {
+    bytes
+        .split_first()
+        .map(|(first, rest)| (*first, rest))
+        .ok_or(InvalidMessage::Malformed("it is too short"))
 }
 
-fn number(bytes: &mut &[u8]) -> Result<u64, InvalidFrame> {
+fn number(bytes: &mut &[u8]) -> Result<u64, InvalidMessage> {
     let mut number = 0_u64;
     for place in 0..MAX_VARINT {
         let (byte, rest) = split(bytes)?;
@@ -302,13 +284,9 @@ fn number(bytes: &mut &[u8]) -> Result<u64, InvalidFrame> {
             return Ok(number);
         }
     }
-    Err(InvalidFrame("a number is too large"))
+    Err(InvalidMessage::Malformed("a number is too large"))
 }
 
-fn small(bytes: &mut &[u8]) -> Result<u32, InvalidFrame> {
-    u32::try_from(number(bytes)?).map_err(|_| InvalidFrame("a number is too large"))
-}
-
-fn end<M>(rest: &[u8], message: M) -> Result<M, InvalidFrame> {
-    if rest.is_empty() { Ok(message) } else { Err(InvalidFrame("bytes follow it")) }
+fn small(bytes: &mut &[u8]) -> Result<u32, InvalidMessage> {
+    u32::try_from(number(bytes)?).map_err(|_| InvalidMessage::Malformed("a number is too large"))
 }

@@ -1,7 +1,7 @@
 //! Bytes to frames and back, on every stream of the suite.
 //!
-//! A frame is `length u32 | kind u8 | payload`, all numbers big-endian. The length counts the kind
-//! and the payload. The upper half of the kind is the number of descriptors that are passed with the
+//! [`Format`] is the outline of frames. On most streams a frame is `length u32 | kind u8 | payload`, all numbers
+//! big-endian. The length counts the kind and the payload. The upper half of the kind is the number of descriptors that are passed with the
 //! frame. Control messages are one JSON value; job specifications and stdin travel as raw bytes. The
 //! decoder accepts bytes in pieces of any size, and allocates nothing before it has checked the length.
 //!
@@ -14,8 +14,11 @@
 //! **Must not know.** Messages, sockets and descriptors.
 #![forbid(unsafe_code)]
 
+mod format;
 mod versions;
 
+pub use format::Format;
+use format::Parts;
 pub use versions::Versions;
 
 use serde::Serialize;
@@ -58,6 +61,11 @@ impl Kind {
         }
     }
 
+    /// The kind of this byte of a frame, and the number of its descriptors.
+    fn split(code: u8) -> (Self, usize) {
+        (Self::from_code(code & ((1 << KIND_BITS) - 1)), usize::from(code >> KIND_BITS))
+    }
+
     const fn from_code(code: u8) -> Self {
         match code {
             0 => Self::Control,
@@ -82,9 +90,12 @@ pub struct Frame<'a> {
 /// The bytes are not frames of this protocol, or the message is not the expected one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidFrame {
-    /// The length is zero, or the payload is longer than [`MAX_PAYLOAD`]. The stream cannot be continued.
+    /// The length is too small, or the payload is longer than its [`Format`] allows. The stream cannot be continued.
     #[error("frame length {0} is out of bounds")]
     Length(u32),
+    /// The newline behind the payload is missing. The stream cannot be continued.
+    #[error("a frame has no end")]
+    End,
     /// The payload of a control frame is not the expected message.
     #[error("malformed message: {0}")]
     Message(String),
@@ -128,11 +139,8 @@ impl Skipped {
 
 /// Appends one frame to `out`. The caller ensures that the payload fits [`MAX_PAYLOAD`].
 pub fn encode(kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
-    assert!(payload.len() <= MAX_PAYLOAD, "payload of {} bytes", payload.len());
-    let length = u32::try_from(payload.len() + 1).unwrap_or(u32::MAX);
-    out.extend_from_slice(&length.to_be_bytes());
-    out.push(kind.code());
-    out.extend_from_slice(payload);
+    let written = Format::STREAM.frame(kind, out, |out| out.extend_from_slice(payload));
+    assert_eq!(written, Ok(()), "payload of {} bytes", payload.len());
 }
 
 /// Writes into the first of `frames` that this number of descriptors, below 16, is passed with it.
@@ -142,11 +150,10 @@ pub fn announce(frames: &mut [u8], descriptors: usize) {
     frames[HEADER - 1] |= count << KIND_BITS;
 }
 
-/// Appends a control frame holding `message`.
+/// Appends a control frame holding `message`. The caller ensures that it fits [`MAX_PAYLOAD`].
 pub fn encode_message(message: &impl Serialize, out: &mut Vec<u8>) {
-    // Serialising our own enums into memory cannot fail: no map with non-string keys, no I/O.
-    let json = serde_json::to_vec(message).expect("message serialises");
-    encode(Kind::Control, &json, out);
+    let written = try_encode_message(message, out);
+    assert_eq!(written, Ok(()), "a message too long for a frame");
 }
 
 /// Appends a control frame holding `message`, if the message fits a frame.
@@ -154,12 +161,7 @@ pub fn encode_message(message: &impl Serialize, out: &mut Vec<u8>) {
 /// # Errors
 /// [`InvalidFrame::Length`]; `out` is unchanged.
 pub fn try_encode_message(message: &impl Serialize, out: &mut Vec<u8>) -> Result<(), InvalidFrame> {
-    let json = serde_json::to_vec(message).expect("message serialises");
-    if json.len() > MAX_PAYLOAD {
-        return Err(InvalidFrame::Length(u32::try_from(json.len()).unwrap_or(u32::MAX)));
-    }
-    encode(Kind::Control, &json, out);
-    Ok(())
+    Format::STREAM.message(message, out)
 }
 
 /// Appends `bytes` as frames of `kind`, cut in pieces of [`BULK_CHUNK`].
@@ -178,13 +180,26 @@ pub fn decode_message<M: DeserializeOwned>(payload: &[u8]) -> Result<M, InvalidF
 }
 
 /// Collects bytes and returns whole frames.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Decoder {
+    format: Format,
     buffer: Vec<u8>,
     start: usize,
 }
 
+/// For [`Format::STREAM`].
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new(Format::STREAM)
+    }
+}
+
 impl Decoder {
+    /// A decoder of frames of this format.
+    pub const fn new(format: Format) -> Self {
+        Self { format, buffer: Vec::new(), start: 0 }
+    }
+
     /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.start == self.buffer.len() {
@@ -203,21 +218,12 @@ impl Decoder {
     /// [`InvalidFrame`]; every later call returns the same error.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, InvalidFrame> {
         let waiting = &self.buffer[self.start..];
-        let Some(head) = waiting.first_chunk::<4>() else { return Ok(None) };
-        let length = u32::from_be_bytes(*head);
-        if length == 0 || length as usize > MAX_PAYLOAD + 1 {
-            return Err(InvalidFrame::Length(length));
-        }
-        let Some(&code) = waiting.get(4) else { return Ok(None) };
-        let kind = Kind::from_code(code & ((1 << KIND_BITS) - 1));
-        let descriptors = usize::from(code >> KIND_BITS);
-        let end = self.start + 4 + length as usize;
-        if self.buffer.len() < end {
-            return Ok(None);
-        }
-        let payload = &self.buffer[self.start + HEADER..end];
-        self.start = end;
-        Ok(Some(Frame { kind, descriptors, payload }))
+        let Some(length) = waiting.first_chunk() else { return Ok(None) };
+        let Parts { payload, end, next } = self.format.parts(*length)?;
+        let Some(frame) = waiting.get(..next) else { return Ok(None) };
+        let (kind, descriptors) = self.format.kind(&frame[..payload], &frame[end..])?;
+        self.start += next;
+        Ok(Some(Frame { kind, descriptors, payload: &frame[payload..end] }))
     }
 
     /// Whether the decoder holds bytes of an unfinished frame.
@@ -255,6 +261,34 @@ mod tests {
         let mut decoder = Decoder::default();
         decoder.push(&[0; 4]);
         assert_eq!(decoder.next_frame(), Err(InvalidFrame::Length(0)));
+    }
+
+    #[test]
+    fn each_format_has_its_outline_and_its_bound() {
+        for (format, bytes) in [
+            (Format::STREAM, &[0, 0, 0, 3, 0, b'4', b'2'][..]),
+            (Format::plain(2), &[2, 0, 0, 0, b'4', b'2']),
+            (Format::lines(2), &[2, 0, 0, 0, b'4', b'2', b'\n']),
+        ] {
+            let mut out = vec![7];
+            format.message(&42, &mut out).unwrap();
+            assert_eq!(out[1..], *bytes);
+            let mut decoder = Decoder::new(format);
+            for byte in bytes {
+                assert_eq!(decoder.next_frame(), Ok(None));
+                decoder.push(&[*byte]);
+            }
+            assert_eq!(decoder.next_frame().unwrap().unwrap().payload, b"42");
+        }
+        let mut out = vec![7];
+        assert_eq!(Format::plain(2).message(&421, &mut out), Err(InvalidFrame::Length(3)));
+        assert_eq!(out, [7]);
+        let mut decoder = Decoder::new(Format::lines(2));
+        decoder.push(&[3, 0, 0, 0]);
+        assert_eq!(decoder.next_frame(), Err(InvalidFrame::Length(3)));
+        let mut decoder = Decoder::new(Format::lines(2));
+        decoder.push(&[1, 0, 0, 0, b'4', b'2']);
+        assert_eq!(decoder.next_frame(), Err(InvalidFrame::End));
     }
 
     #[test]

@@ -31,6 +31,11 @@ impl Versions {
         if lowest <= highest { Some(Self { lowest, highest }) } else { None }
     }
 
+    /// The lowest and the highest version.
+    pub const fn bounds(self) -> (u32, u32) {
+        (self.lowest, self.highest)
+    }
+
     /// The version that both sides use: the highest one that both read.
     pub fn common(self, other: Self) -> Option<u32> {
         let highest = self.highest.min(other.highest);

@@ -1,54 +1,65 @@
-//! Frames: the length in 4 bytes, little endian, and a message as JSON.
+//! The frames between a program and its helper: the length in 4 bytes, little endian, and a message as JSON.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
+
+use mpd_frame::{Format, decode_message};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-/// Longest message.
-pub const MAX_FRAME: usize = 16 << 20;
+pub use mpd_frame::{Decoder, InvalidFrame};
 
-/// The bytes are no message.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a message of this release: {0}")]
-pub struct InvalidFrame(String);
+/// The frames of both directions; a message has at most 16 MiB.
+pub const FORMAT: Format = Format::plain(16 << 20);
 
 /// The message as a frame; `None` if it is too long.
 pub fn encode(message: &impl Serialize) -> Option<Vec<u8>> {
-    // Our own types serialise: they have no maps with other keys than text.
-    let payload = serde_json::to_vec(message).expect("a message serialises");
-    let length = u32::try_from(payload.len()).ok().filter(|_| payload.len() <= MAX_FRAME)?;
-    Some([&length.to_le_bytes()[..], &payload].concat())
+    let mut frame = Vec::new();
+    FORMAT.message(message, &mut frame).ok()?;
+    Some(frame)
 }
 
-/// Bytes that have arrived.
-#[derive(Debug, Default)]
-pub struct Frames(Vec<u8>);
+/// What has arrived.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received<T> {
+    /// A message.
+    Message(T),
+    /// A message of a kind that is unknown here.
+    Unknown {
+        /// Its kind, for people.
+        kind: String,
+        /// The number of the answer that the sender waits for, if it has one.
+        number: Option<u64>,
+    },
+}
 
-impl Frames {
-    /// Adds bytes.
-    pub fn push(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-    }
+/// The field of all messages that are answered.
+#[derive(Deserialize)]
+struct Numbered {
+    number: u64,
+}
 
-    /// The next message, if all of it has arrived.
-    ///
-    /// # Errors
-    /// [`InvalidFrame`].
-    pub fn message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, InvalidFrame> {
-        let Some((length, rest)) = self.0.split_first_chunk::<4>() else { return Ok(None) };
-        let length = u32::from_le_bytes(*length) as usize;
-        if length > MAX_FRAME {
-            return Err(InvalidFrame("it is too long".to_owned()));
+/// The next message, if all of it has arrived.
+///
+/// # Errors
+/// The bytes are no message.
+pub fn receive<T: DeserializeOwned>(
+    decoder: &mut Decoder,
+) -> Result<Option<Received<T>>, InvalidFrame> {
+    let Some(frame) = decoder.next_frame()? else { return Ok(None) };
+    match decode_message(frame.payload) {
+        Ok(message) => Ok(Some(Received::Message(message))),
+        Err(InvalidFrame::Unknown(kind)) => {
+            let numbered = decode_message::<BTreeMap<String, Numbered>>(frame.payload).ok();
+            let number = numbered.and_then(|of| of.into_values().next()).map(|of| of.number);
+            Ok(Some(Received::Unknown { kind, number }))
         }
-        let Some(payload) = rest.get(..length) else { return Ok(None) };
-        let message = serde_json::from_slice(payload).map_err(|e| InvalidFrame(e.to_string()))?;
-        self.0.drain(..4 + length);
-        Ok(Some(message))
+        Err(invalid) => Err(invalid),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::{End, RequestId, ToProgram};
+    use crate::{End, RequestId, ToHelper, ToProgram};
 
     use super::*;
 
@@ -60,18 +71,31 @@ mod tests {
             ToProgram::Refused { first: RequestId(1), count: 1, why: "ü".to_owned() },
         ];
         let bytes: Vec<u8> = all.iter().flat_map(|message| encode(message).unwrap()).collect();
-        let mut frames = Frames::default();
-        let mut found: Vec<ToProgram> = Vec::new();
+        let mut decoder = Decoder::new(FORMAT);
+        let mut found: Vec<Received<ToProgram>> = Vec::new();
         for byte in bytes {
-            frames.push(&[byte]);
-            found.extend(frames.message().unwrap());
+            decoder.push(&[byte]);
+            found.extend(receive(&mut decoder).unwrap());
         }
-        assert_eq!(found, all);
+        assert_eq!(found, all.map(Received::Message));
         for bad in [&[2, 0, 0, 0, b'{', b'}'][..], &[255, 255, 255, 255]] {
-            let mut frames = Frames::default();
-            frames.push(bad);
-            assert!(frames.message::<ToProgram>().is_err());
+            let mut decoder = Decoder::new(FORMAT);
+            decoder.push(bad);
+            assert!(receive::<ToProgram>(&mut decoder).is_err());
         }
-        assert_eq!(encode(&"x".repeat(MAX_FRAME)), None);
+        assert_eq!(encode(&"x".repeat(16 << 20)), None);
+    }
+
+    #[test]
+    fn an_unknown_request_has_the_number_of_its_answer() {
+        let mut decoder = Decoder::new(FORMAT);
+        for later in [r#"{"later":{"number":7,"more":[1]}}"#, r#"{"later":"x"}"#] {
+            let frame: serde_json::Value = serde_json::from_str(later).unwrap();
+            decoder.push(&encode(&frame).unwrap());
+        }
+        let unknown = |number| Received::Unknown { kind: "later".to_owned(), number };
+        assert_eq!(receive::<ToHelper>(&mut decoder).unwrap(), Some(unknown(Some(7))));
+        assert_eq!(receive::<ToHelper>(&mut decoder).unwrap(), Some(unknown(None)));
+        assert_eq!(receive::<ToHelper>(&mut decoder).unwrap(), None);
     }
 }

@@ -31,10 +31,11 @@ pub use error::Error;
 pub use event::{AHEAD, Event, EventKind, Events};
 pub use table::{State, Status, Table};
 
+use mpd_frame::Versions;
 use serde::{Deserialize, Serialize};
 
-/// The version of the messages. Both sides must have the same one.
-pub const VERSION: u32 = 2;
+/// The versions of the messages that this release reads.
+pub const VERSION: Versions = Versions::only(2);
 /// Most requests of one call.
 pub const MAX_REQUESTS: usize = 4096;
 /// Most bytes in one string for a scheduler.
@@ -102,7 +103,7 @@ pub enum End {
 #[serde(rename_all = "snake_case")]
 pub enum ToHelper {
     /// The first message. It is answered with [`ToProgram::Answer`] number 0.
-    Hello(u32),
+    Hello(Versions),
     /// Request slots. It is answered when the daemon has the request.
     Allocate {
         /// The number of the answer.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use mpd_handle::frame::{self, Frames};
+use mpd_handle::frame::{self, Decoder, FORMAT, Received};
 use mpd_handle::{Error, ToHelper, ToProgram, VERSION};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -27,7 +27,7 @@ pub struct Places(pub Vec<PathBuf>);
 #[derive(Debug)]
 pub(crate) struct Helper {
     socket: Arc<UnixStream>,
-    frames: Frames,
+    decoder: Decoder,
 }
 
 impl Helper {
@@ -45,7 +45,7 @@ impl Helper {
         // It starts the helper and exits at once, so that the program has no child. The program may ignore the ends of
         // its children, or another thread may have waited for this one.
         let _ = child.wait();
-        let mut helper = Self { socket: Arc::new(ours), frames: Frames::default() };
+        let mut helper = Self { socket: Arc::new(ours), decoder: Decoder::new(FORMAT) };
         helper.send(&ToHelper::Hello(VERSION))?;
         Ok(helper)
     }
@@ -82,13 +82,15 @@ impl Helper {
             match (&*self.socket).read(&mut buffer) {
                 Ok(0) => return Err(gone()),
                 Ok(read) => {
-                    self.frames.push(&buffer[..read]);
-                    while let Some(message) = self
-                        .frames
-                        .message()
+                    self.decoder.push(&buffer[..read]);
+                    while let Some(received) = frame::receive(&mut self.decoder)
                         .map_err(|error| Error::Helper(format!("{PROGRAM}: {error}")))?
                     {
-                        take(message);
+                        match received {
+                            Received::Message(message) => take(message),
+                            // A report of a later release.
+                            Received::Unknown { .. } => {}
+                        }
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),

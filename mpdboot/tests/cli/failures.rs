@@ -117,12 +117,12 @@ fn an_agent_reports_a_wrong_request_without_quoting_it() {
         crate::world::Ran::of(child.wait_with_output().unwrap(), &world)
     };
     agent("").assert(1, "standard input ended before the request");
-    let ran = agent("{\"version\":6,\"nonce\":\"x\",\"task\":{\"boot\":{\"key\":\"c0ffee\"}}}\n");
+    let ran = agent("{\"version\":7,\"nonce\":\"x\",\"task\":{\"boot\":{\"key\":\"c0ffee\"}}}\n");
     ran.assert(1, "another version of mpdboot");
     assert!(!ran.err.contains("c0ffee"));
     agent("{\"version\":1,\"nonce\":\"x\",\"task\":{\"check\":{\"name\":\"h\"}}}\n")
-        .assert(1, "another version");
-    let ran = agent("{\"version\":6,\"nonce\":\"x\",\"task\":{\"check\":{\"name\":\"h\"}}}\n");
+        .assert(1, "it speaks version 1, and mpd here 7");
+    let ran = agent("{\"version\":7,\"nonce\":\"x\",\"task\":{\"check\":{\"name\":\"h\"}}}\n");
     assert_eq!(
         ran.out,
         "MPDBOOT-x {\"host\":{\"name\":\"h\",\"outcome\":\"up\"}}\nMPDBOOT-x \"done\"\n"

@@ -19,7 +19,7 @@ use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use mpd_farm::frame::{ToFarm, ToWorker};
+use mpd_farm::frame::{InvalidMessage, ToFarm, ToWorker};
 use mpd_farm::{Close, Farm, HostId, Input, Options, Output, Task, TaskId, Verdict};
 use mpd_io::clock::Clock;
 use mpd_io::signals::Signals;
@@ -68,8 +68,8 @@ impl Names {
 enum Message {
     /// Nothing more now.
     None,
-    /// Output, which is kept already.
-    Output,
+    /// Nothing for the machine: output, which is kept already, or a message of a later release.
+    Other,
     /// Something for the machine.
     Input(Input),
 }
@@ -361,7 +361,7 @@ impl Session {
         loop {
             match self.next_message(host)? {
                 Ok(Message::None) => return Ok(more),
-                Ok(Message::Output) => {}
+                Ok(Message::Other) => {}
                 Ok(Message::Input(input)) => {
                     self.pump.post(input);
                     self.perform()?;
@@ -382,9 +382,9 @@ impl Session {
         Ok(Ok(Message::Input(match ToFarm::decode(payload) {
             Ok(ToFarm::Output { id, stream, bytes }) => {
                 self.results.output(id, stream, bytes)?;
-                return Ok(Ok(Message::Output));
+                return Ok(Ok(Message::Other));
             }
-            Ok(ToFarm::Hello { version, slots }) => match site::check_version(version) {
+            Ok(ToFarm::Hello { versions, slots }) => match site::check_version(versions) {
                 // They may be others now than at its start.
                 Ok(()) if site.slots != 0 && site.slots != slots => {
                     let slots = site.slots;
@@ -397,6 +397,8 @@ impl Session {
             Ok(ToFarm::Started(id)) => Input::Started(host, id),
             Ok(ToFarm::Ended(id, end)) => Input::Ended(host, id, end),
             Ok(ToFarm::Returned(ids)) => Input::Returned(host, ids),
+            // A message of a later release.
+            Err(InvalidMessage::Unknown(_)) => return Ok(Ok(Message::Other)),
             Err(error) => return Ok(Err(error.into())),
         })))
     }

@@ -7,9 +7,10 @@ use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context as _, Result, bail};
-use mpd_farm::frame::{Frames, ToWorker};
+use mpd_farm::frame::{Decoder, FORMAT, ToWorker, VERSION};
 use mpd_io::outgoing::Outgoing;
 use mpd_io::spawn::{Extra, Fate, Spawn, fate_of};
+use mpd_wire::frame::Versions;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::Pid;
 
@@ -32,7 +33,7 @@ pub(crate) struct Site {
     input: Option<io::PipeWriter>,
     output: Option<io::PipeReader>,
     errors: Option<io::PipeReader>,
-    frames: Frames,
+    decoder: Decoder,
     outgoing: Outgoing,
     /// What mpirun and the worker have written to standard error.
     text: Vec<u8>,
@@ -81,7 +82,7 @@ impl Site {
             input: Some(input),
             output: Some(output),
             errors: Some(errors),
-            frames: Frames::default(),
+            decoder: Decoder::new(FORMAT),
             outgoing,
             text: Vec::new(),
         })
@@ -127,7 +128,7 @@ impl Site {
         match output.read(&mut buffer) {
             Ok(0) => self.output = None,
             Ok(read) => {
-                self.frames.push(&buffer[..read]);
+                self.decoder.push(&buffer[..read]);
                 return Ok(true);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -141,7 +142,7 @@ impl Site {
     /// # Errors
     /// The bytes are no messages.
     pub(crate) fn next_payload(&mut self) -> Result<Option<&[u8]>> {
-        Ok(self.frames.next_payload()?)
+        Ok(self.decoder.next_frame()?.map(|frame| frame.payload))
     }
 
     /// Reads standard error.
@@ -189,9 +190,11 @@ impl Site {
 ///
 /// # Errors
 /// The worker is of another release: a text for the user.
-pub(crate) fn check_version(version: u64) -> Result<()> {
-    if version != mpd_farm::frame::VERSION {
-        bail!("its mpdfarm is of another release");
+pub(crate) fn check_version(versions: Versions) -> Result<()> {
+    if VERSION.common(versions).is_none() {
+        bail!(
+            "its mpdfarm is of another release: it speaks version {versions}, this one {VERSION}"
+        );
     }
     Ok(())
 }

@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use mpd_farm::frame::{Frames, MAX_CHUNK, Stream, ToFarm, ToWorker, VERSION};
+use mpd_farm::frame::{
+    Decoder, FORMAT, InvalidMessage, MAX_CHUNK, Stream, ToFarm, ToWorker, VERSION,
+};
 use mpd_farm::{End, Order, Outcome, Setup, Task, TaskId, Worker, WorkerInput};
 use mpd_io::clock::{self, Clock};
 use mpd_io::input::Input;
@@ -52,7 +54,7 @@ struct Site {
     clock: Clock,
     signals: Signals,
     input: Input,
-    frames: Frames,
+    decoder: Decoder,
     output: Output,
     outgoing: Outgoing,
     /// The outgoing bytes may be written now.
@@ -74,8 +76,8 @@ pub fn run() -> Result<ExitCode> {
     let input = Input::new(io::stdin().as_fd().try_clone_to_owned()?).context("standard input")?;
     let output =
         Output::new(io::stdout().as_fd().try_clone_to_owned()?).context("standard output")?;
-    let (mut frames, mut buffer) = (Frames::default(), vec![0; READ]);
-    let Some(setup) = first_message(&input, &mut frames, &mut buffer)? else {
+    let (mut decoder, mut buffer) = (Decoder::new(FORMAT), vec![0; READ]);
+    let Some(setup) = first_message(&input, &mut decoder, &mut buffer)? else {
         return Ok(ExitCode::SUCCESS);
     };
     let mut site = Site {
@@ -83,7 +85,7 @@ pub fn run() -> Result<ExitCode> {
         clock: Clock::start(),
         signals,
         input,
-        frames,
+        decoder,
         output,
         outgoing: Outgoing::default(),
         sends: true,
@@ -92,7 +94,7 @@ pub fn run() -> Result<ExitCode> {
         times: BTreeMap::new(),
         buffer,
     };
-    site.report(&ToFarm::Hello { version: VERSION, slots: setup.slots });
+    site.report(&ToFarm::Hello { versions: VERSION, slots: setup.slots });
     site.flush()?;
     site.take_messages()?;
     while site.turn()? {}
@@ -100,10 +102,11 @@ pub fn run() -> Result<ExitCode> {
 }
 
 /// Waits for the setup; `None` if the farm has gone.
-fn first_message(input: &Input, frames: &mut Frames, buffer: &mut [u8]) -> Result<Option<Setup>> {
+fn first_message(input: &Input, decoder: &mut Decoder, buffer: &mut [u8]) -> Result<Option<Setup>> {
     loop {
-        if let Some(payload) = frames.next_payload()? {
-            let ToWorker::Setup { slots, per_task, limit_ms } = ToWorker::decode(payload)? else {
+        if let Some(frame) = decoder.next_frame()? {
+            let ToWorker::Setup { slots, per_task, limit_ms } = ToWorker::decode(frame.payload)?
+            else {
                 bail!("the farm did not begin with the setup");
             };
             let slots = if slots == 0 { cpus::count() } else { slots };
@@ -112,7 +115,7 @@ fn first_message(input: &Input, frames: &mut Frames, buffer: &mut [u8]) -> Resul
         }
         match input.read(buffer) {
             Ok(0) => return Ok(None),
-            Ok(read) => frames.push(&buffer[..read]),
+            Ok(read) => decoder.push(&buffer[..read]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let _ = until_ready(input, PollFlags::POLLIN, None);
             }
@@ -179,7 +182,7 @@ impl Site {
     fn read_input(&mut self) -> Result<bool> {
         match self.input.read(&mut self.buffer) {
             Ok(0) => return Ok(false),
-            Ok(read) => self.frames.push(&self.buffer[..read]),
+            Ok(read) => self.decoder.push(&self.buffer[..read]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
             Err(error) => return Err(error).context("standard input"),
         }
@@ -188,8 +191,14 @@ impl Site {
     }
 
     fn take_messages(&mut self) -> Result<()> {
-        while let Some(payload) = self.frames.next_payload()? {
-            self.pump.post(match ToWorker::decode(payload)? {
+        while let Some(frame) = self.decoder.next_frame()? {
+            let message = match ToWorker::decode(frame.payload) {
+                Ok(message) => message,
+                // A message of a later release.
+                Err(InvalidMessage::Unknown(_)) => continue,
+                Err(malformed) => return Err(malformed.into()),
+            };
+            self.pump.post(match message {
                 ToWorker::Setup { .. } => bail!("the farm has sent the setup twice"),
                 ToWorker::Task { id, command } => WorkerInput::Task(Task::new(id, command)),
                 ToWorker::TakeBack { count } => WorkerInput::TakeBack(count),

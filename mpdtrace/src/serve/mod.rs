@@ -18,7 +18,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result};
 use mpd_alloc::data::{AllocEnd, AllocNews};
-use mpd_handle::frame::{self, Frames};
+use mpd_handle::frame::{self, Decoder, FORMAT, Received};
 use mpd_handle::{End, Error, RequestId, ToHelper, ToProgram, VERSION, Wanted};
 use mpd_io::ignore_signal;
 use mpd_io::outgoing::Outgoing;
@@ -67,7 +67,7 @@ pub fn run(is_detached: bool) -> Result<ExitCode> {
     let mut helper = Helper {
         socket,
         program,
-        frames: Frames::default(),
+        decoder: Decoder::new(FORMAT),
         outgoing: Outgoing::default(),
         signals: Signals::block(&[Signal::SIGCHLD]).context("cannot watch processes")?,
         rundir: RingOptions { ring: None, rundir: None }.rundir()?,
@@ -86,7 +86,7 @@ struct Helper {
     socket: UnixStream,
     /// A child of the program may have its end of the socket, so the program itself is watched.
     program: Pidfd,
-    frames: Frames,
+    decoder: Decoder,
     outgoing: Outgoing,
     signals: Signals,
     rundir: RunDir,
@@ -150,13 +150,22 @@ impl Helper {
         loop {
             match self.socket.read(&mut buffer) {
                 Ok(0) => return Ok(false),
-                Ok(read) => self.frames.push(&buffer[..read]),
+                Ok(read) => self.decoder.push(&buffer[..read]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Ok(false),
             }
-            while let Some(message) = self.frames.message()? {
-                self.received(message)?;
+            while let Some(received) = frame::receive(&mut self.decoder)? {
+                match received {
+                    Received::Message(message) => self.received(message)?,
+                    Received::Unknown { kind, number: Some(number) } => {
+                        let release = env!("CARGO_PKG_VERSION");
+                        let why = format!("mpdalloc of release {release} does not know '{kind}'");
+                        self.send(&ToProgram::Answer { number, error: Some(Error::Helper(why)) });
+                    }
+                    // The program waits for no answer.
+                    Received::Unknown { number: None, .. } => {}
+                }
             }
         }
     }
@@ -169,8 +178,10 @@ impl Helper {
     fn received(&mut self, message: ToHelper) -> Result<()> {
         match message {
             ToHelper::Hello(version) => {
-                let error = (version != VERSION).then(|| {
-                    Error::Helper("mpdalloc and the library are of different releases".to_owned())
+                let error = VERSION.common(version).is_none().then(|| {
+                    Error::Helper(format!(
+                        "mpdalloc and the library are of different releases: they speak versions {VERSION} and {version}"
+                    ))
                 });
                 let is_other = error.is_some();
                 self.send(&ToProgram::Answer { number: 0, error });

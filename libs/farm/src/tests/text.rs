@@ -6,7 +6,9 @@ use mpd_machine::Time;
 use proptest::prelude::*;
 
 use crate::command::{self, Template, UnsafePlace};
-use crate::frame::{Frames, MAX_CHUNK, Stream, ToFarm, ToWorker};
+use mpd_frame::Versions;
+
+use crate::frame::{Decoder, FORMAT, InvalidMessage, MAX_CHUNK, Stream, ToFarm, ToWorker, VERSION};
 use crate::halt::{self, Halt, Kind, When};
 use crate::{Close, End, InOrder, Numbers, Outcome, Progress, TaskId, joblog};
 
@@ -183,7 +185,8 @@ proptest! {
     ) {
         let end = End { outcome: Outcome::TimedOut(15), began: ids.first().copied().unwrap_or(0), took: 7 };
         let sent = [
-            ToFarm::Hello { version: 1, slots: u32::MAX },
+            ToFarm::Hello { versions: VERSION, slots: u32::MAX },
+            ToFarm::Hello { versions: Versions::range(1, 300).unwrap(), slots: 0 },
             ToFarm::Output { id: TaskId(3), stream: Stream::Err, bytes: &bytes },
             ToFarm::Ended(TaskId(u64::MAX), end),
             ToFarm::Returned(ids.iter().copied().map(TaskId).collect()),
@@ -192,11 +195,11 @@ proptest! {
         let mut stream = Vec::new();
         sent.iter().for_each(|message| message.encode(&mut stream));
         prop_assert_eq!(stream.last(), Some(&b'\n'));
-        let (mut frames, mut count) = (Frames::default(), 0);
+        let (mut decoder, mut count) = (Decoder::new(FORMAT), 0);
         for piece in stream.chunks(cut) {
-            frames.push(piece);
-            while let Some(payload) = frames.next_payload().unwrap() {
-                prop_assert_eq!(&ToFarm::decode(payload).unwrap(), &sent[count]);
+            decoder.push(piece);
+            while let Some(frame) = decoder.next_frame().unwrap() {
+                prop_assert_eq!(&ToFarm::decode(frame.payload).unwrap(), &sent[count]);
                 count += 1;
             }
         }
@@ -215,22 +218,23 @@ fn messages_to_a_worker_come_back_and_wrong_bytes_are_refused() {
     ];
     let mut stream = Vec::new();
     sent.iter().for_each(|message| message.encode(&mut stream));
-    let mut frames = Frames::default();
-    frames.push(&stream);
+    let mut decoder = Decoder::new(FORMAT);
+    decoder.push(&stream);
     for message in sent {
-        assert_eq!(ToWorker::decode(frames.next_payload().unwrap().unwrap()).unwrap(), message);
+        let frame = decoder.next_frame().unwrap().unwrap();
+        assert_eq!(ToWorker::decode(frame.payload).unwrap(), message);
     }
-    assert_eq!(frames.next_payload(), Ok(None));
-    for wrong in
-        [&b""[..], b"K1", b"B", b"?", b"B\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", b"S\x01\x01"]
-    {
+    assert_eq!(decoder.next_frame(), Ok(None));
+    assert_eq!(ToWorker::decode(b"K1"), Ok(ToWorker::Kill), "a field of a later release");
+    assert_eq!(ToWorker::decode(b"?1"), Err(InvalidMessage::Unknown(b'?')));
+    for wrong in [&b""[..], b"B", b"B\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", b"S\x01\x01"] {
         assert!(ToWorker::decode(wrong).is_err(), "{wrong:?}");
     }
     assert!(ToFarm::decode(&[&b"O\x01"[..], &vec![0; MAX_CHUNK + 1]].concat()).is_err());
     for wrong in [&b"\xff\xff\xff\xff"[..], b"\x01\0\0\0KX"] {
-        let mut frames = Frames::default();
-        frames.push(wrong);
-        assert!(frames.next_payload().is_err());
+        let mut decoder = Decoder::new(FORMAT);
+        decoder.push(wrong);
+        assert!(decoder.next_frame().is_err());
     }
 }
 
