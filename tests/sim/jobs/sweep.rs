@@ -1,11 +1,11 @@
 //! Jobs on trees of several sizes, each in several hundred random orders of events with random faults.
 //!
-//! `MPD_SIM_JOBS=N` runs about N schedules instead of 5,680, `MPD_SIM_SEED=SEED` with `MPD_SIM_HOSTS=HOSTS` and
-//! `MPD_SIM_SPAWNS=SPAWNS`, or `pmi`, replays one schedule with its trace.
+//! `MPD_SIM_JOBS=N` runs about N schedules instead of 6,560, `MPD_SIM_SEED=SEED` with `MPD_SIM_HOSTS=HOSTS` and
+//! `MPD_SIM_SPAWNS=SPAWNS`, or `pmi` or `pmix`, replays one schedule with its trace.
 
 use std::fmt;
 
-use super::cluster::{Cluster, Fault, Pmi};
+use super::cluster::{Cluster, Dialect, Fault, Pmi};
 use super::{SIGTERM, name};
 use crate::recordings::replays;
 use crate::sweep::number;
@@ -48,7 +48,14 @@ fn a_job_that_spawns_and_grows_keeps_its_invariants_under_random_faults() {
 #[test]
 fn a_job_whose_ranks_speak_pmi_keeps_its_invariants_under_random_faults() {
     for (hosts, schedules) in [(1, 300), (3, 400), (17, 150), (40, 30)] {
-        simulate_of((hosts, Load::Programs), schedules);
+        simulate_of((hosts, Load::Programs(Dialect::Pmi)), schedules);
+    }
+}
+
+#[test]
+fn a_job_whose_ranks_speak_pmix_keeps_its_invariants_under_random_faults() {
+    for (hosts, schedules) in [(1, 300), (3, 400), (17, 150), (40, 30)] {
+        simulate_of((hosts, Load::Programs(Dialect::Pmix)), schedules);
     }
 }
 
@@ -65,21 +72,22 @@ fn simulate_with(hosts: usize, schedules: u64, spawns: usize) {
 enum Load {
     /// They enter fences, and spawn so often.
     Spawns(usize),
-    /// They speak PMI-1: they put, fence and get.
-    Programs,
+    /// They put, fence and get.
+    Programs(Dialect),
 }
 
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spawns(spawns) => write!(f, "{spawns}"),
-            Self::Programs => f.write_str("pmi"),
+            Self::Programs(Dialect::Pmi) => f.write_str("pmi"),
+            Self::Programs(Dialect::Pmix) => f.write_str("pmix"),
         }
     }
 }
 
 /// The number of schedules of all tests here, unless another one is requested.
-const USUAL: u64 = 5680;
+const USUAL: u64 = 6560;
 
 fn simulate_of((hosts, load): (usize, Load), schedules: u64) {
     let schedules =
@@ -97,7 +105,8 @@ fn replay() {
     let [seed, hosts] = ["MPD_SIM_SEED", "MPD_SIM_HOSTS"].map(wanted);
     let hosts = usize::try_from(hosts).expect("a number");
     let load = match std::env::var("MPD_SIM_SPAWNS").expect("MPD_SIM_SPAWNS is wanted").as_str() {
-        "pmi" => Load::Programs,
+        "pmi" => Load::Programs(Dialect::Pmi),
+        "pmix" => Load::Programs(Dialect::Pmix),
         spawns => Load::Spawns(spawns.parse().expect("a number")),
     };
     let (mut cluster, mut faults) = begin(hosts, seed, load);
@@ -118,7 +127,7 @@ fn a_seed_of_a_simulated_job_determines_its_trace() {
         run(&mut cluster, &mut faults);
         cluster.lines
     };
-    for load in [Load::Spawns(2), Load::Programs] {
+    for load in [Load::Spawns(2), Load::Programs(Dialect::Pmi), Load::Programs(Dialect::Pmix)] {
         for seed in 0..5 {
             assert_eq!(trace(seed, load), trace(seed, load), "seed {seed}");
             assert_ne!(trace(seed, load), trace(seed + 5, load));
@@ -158,7 +167,7 @@ fn begin(hosts: usize, seed: u64, load: Load) -> (Cluster, Faults) {
     let mut faults = faults(&mut dice, hosts, each);
     let spawns = match load {
         Load::Spawns(spawns) => spawns,
-        Load::Programs => 0,
+        Load::Programs(_) => 0,
     };
     let spawns: Vec<(usize, Fault)> =
         (0..spawns).map(|_| (dice.below(hosts * 60), spawn(&mut dice, hosts, each))).collect();
@@ -168,7 +177,7 @@ fn begin(hosts: usize, seed: u64, load: Load) -> (Cluster, Faults) {
     cluster.at_finish = nothing_within_reach_is_left_at_the_end;
     let cluster = match load {
         Load::Spawns(_) => cluster,
-        Load::Programs => cluster.with_programs(),
+        Load::Programs(dialect) => cluster.with_programs(dialect),
     };
     (cluster, faults)
 }
@@ -185,7 +194,11 @@ fn run(cluster: &mut Cluster, faults: &mut Faults) {
         if cluster.dice.one_in(500) {
             cluster.pass_time();
         }
-        let continues = cluster.step() || cluster.pass_time() || cluster.help();
+        let moves = cluster.step();
+        if !moves {
+            assert!(cluster.waits_in_vain().is_none(), "{:?}", cluster.waits_in_vain());
+        }
+        let continues = moves || cluster.pass_time() || cluster.help();
         assert!(continues || cluster.is_over(), "no event is possible, but the job has not ended");
     }
     every_manager_ends(cluster);

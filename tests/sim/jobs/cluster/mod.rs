@@ -1,6 +1,7 @@
 //! All managers of a job, with simulated links, processes and ranks. Messages of a link arrive in order; a seed
 //! determines the order of everything else.
 
+mod dialect;
 mod perform;
 mod programs;
 mod spawns;
@@ -20,6 +21,7 @@ use mpd_wire::{DaemonName, Rank, RankSet};
 
 use mpd_tests::random::Random;
 
+pub(crate) use self::dialect::Dialect;
 use self::programs::{Program, Speakers};
 use super::{SIGKILL, host_slices, name};
 use crate::recordings::{Memory, recorded};
@@ -101,7 +103,7 @@ pub(crate) struct Process {
     pub(crate) computes: bool,
     /// The signal that will kill it.
     doomed: Option<u8>,
-    /// What it does, if ranks speak PMI-1.
+    /// What it does, if ranks speak.
     program: Program,
     pub(crate) end: Option<RankEnd>,
 }
@@ -129,7 +131,7 @@ pub(crate) struct Host {
     ranks: Vec<u32>,
     /// Ranks of spawned worlds that will run here.
     pub(crate) parts: BTreeMap<Rank, RankSet>,
-    /// The clients, if ranks speak PMI-1.
+    /// The clients, if ranks speak.
     speakers: Option<Speakers>,
 }
 

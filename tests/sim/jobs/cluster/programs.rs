@@ -1,24 +1,31 @@
-//! Ranks that speak PMI-1: they put, fence and get through the machine of the clients of their host.
+//! Ranks that speak PMI-1 or PMIx: they put, fence and get through the machine of the clients of their host.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use mpd_clients::{
-    Client, Clients, ConnectionId, FromClient, FromJob, HostFacts, Input, Job, Level, LinkOutput,
-    Output, World,
+    Accepted, Client, Clients, ConnectionId, FromClient, FromJob, HostFacts, Input, Job, Level,
+    LinkOutput, Output, World,
 };
 use mpd_job::manager::{Input as JobInput, LinkEnd, Output as JobOutput};
+use mpd_machine::Time;
 use mpd_placement::locality::Topology;
 use mpd_wire::job::{Argset, Bytes, Cookie, HostSlices, JobKey, JobSpec, RankEnd};
 use mpd_wire::message::{Down, HostLimits, StartJob, TreeKind, Up};
 use mpd_wire::{JobId, Rank};
 
+use super::dialect::{Dialect, Heard, USER, Words};
 use super::{Cluster, Message, Pmi};
+
+/// The time after which a get of PMIx ends.
+const LONGEST_GET: Duration = Duration::from_secs(600);
 
 /// The clients of one host, and the job as its manager knows it.
 #[derive(Debug)]
 pub(crate) struct Speakers {
     clients: Clients,
     job: Job,
+    dialect: Dialect,
 }
 
 #[derive(Debug)]
@@ -34,7 +41,7 @@ impl HostFacts for Facts {
     }
 
     fn user(&self) -> u32 {
-        1000
+        USER
     }
 }
 
@@ -42,11 +49,11 @@ impl HostFacts for Facts {
 #[derive(Debug, Default)]
 pub(crate) struct Program {
     next: Step,
-    /// How many fences it has left.
+    /// How many fences it has left behind.
     round: u32,
-    /// The answer that it waits for.
-    expects: Option<Expected>,
-    /// Bytes of an incomplete line.
+    /// What it has said without an answer yet, and when.
+    said: Option<(Time, Words)>,
+    /// Bytes of an incomplete answer.
     unread: Vec<u8>,
 }
 
@@ -61,22 +68,18 @@ enum Step {
     Exit(u8),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Expected {
-    /// A line that begins like this.
-    Line(&'static str),
-    /// The value that this rank has put in this round.
-    Value(u32, u32),
-}
-
 impl Program {
     pub(super) const fn waits(&self) -> bool {
-        self.expects.is_some()
+        self.said.is_some()
     }
 }
 
 impl Speakers {
-    pub(super) fn new(host_slices: &HostSlices, tree_index: usize, size: u32) -> Self {
+    pub(super) fn new(
+        (host_slices, tree_index): (&HostSlices, usize),
+        size: u32,
+        dialect: Dialect,
+    ) -> Self {
         let argset = Argset {
             size,
             program: b"./rank".into(),
@@ -112,19 +115,33 @@ impl Speakers {
         };
         let world = World::of_job(&spec, &order);
         let job = Job::new(spec, order, world, Rc::new(Facts(Topology::new(Vec::new()))));
-        Self { clients: Clients::new(&job), job }
+        Self { clients: Clients::new(&job), job, dialect }
     }
 
-    pub(super) fn poll_timeout(&self) -> Option<mpd_machine::Time> {
+    /// The connection of a rank.
+    fn id_of(&self, rank: Rank) -> ConnectionId {
+        match self.dialect {
+            Dialect::Pmi => ConnectionId::Pmi(rank),
+            Dialect::Pmix => ConnectionId::Pmix(rank.index()),
+        }
+    }
+
+    /// The namespace of the world.
+    fn namespace(&self) -> String {
+        format!("mpd-{}-0", self.job.pmix_secret)
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.clients.poll_timeout()
     }
 }
 
 impl Cluster {
-    /// The ranks of the first world speak PMI-1.
-    pub(crate) fn with_programs(mut self) -> Self {
+    /// The ranks of the first world speak.
+    pub(crate) fn with_programs(mut self, dialect: Dialect) -> Self {
         for (tree_index, host) in self.hosts.iter_mut().enumerate() {
-            host.speakers = Some(Speakers::new(&self.host_slices, tree_index, self.size));
+            host.speakers =
+                Some(Speakers::new((&self.host_slices, tree_index), self.size, dialect));
         }
         self
     }
@@ -184,6 +201,8 @@ impl Cluster {
             | Output::Signal(..)
             | Output::FenceBegins
             | Output::FenceEnds
+            | Output::MakeDirectory(_)
+            | Output::Close(_)
             | Output::Log(Level::Debug, _) => {}
             output => panic!("h{tree_index}: {output:?}"),
         }
@@ -244,9 +263,13 @@ impl Cluster {
     /// Writes all answers.
     pub(super) fn write_answers(&mut self, tree_index: usize) {
         while let Some(speakers) = &mut self.hosts[tree_index].speakers
-            && let Some(ConnectionId::Pmi(rank)) = speakers.clients.next_answering()
+            && let Some(id) = speakers.clients.next_answering()
         {
-            self.give(tree_index, Input::Client(ConnectionId::Pmi(rank), FromClient::Writing));
+            let rank = match id {
+                ConnectionId::Pmi(rank) => rank,
+                ConnectionId::Pmix(number) => Rank(u32::try_from(number).expect("a rank")),
+            };
+            self.give(tree_index, Input::Client(id, FromClient::Writing));
             self.write_to(tree_index, rank);
         }
     }
@@ -254,7 +277,7 @@ impl Cluster {
     /// Writes the answers of a client, which may accept only a part at a time.
     fn write_to(&mut self, tree_index: usize, rank: Rank) {
         let Some(speakers) = &mut self.hosts[tree_index].speakers else { return };
-        let id = ConnectionId::Pmi(rank);
+        let id = speakers.id_of(rank);
         let bytes = speakers.clients.output(id).to_vec();
         let some = self.dice.below(bytes.len() + 1);
         let accepted = if self.dice.one_in(8) { some } else { bytes.len() };
@@ -275,64 +298,62 @@ impl Cluster {
 
     /// The process of a rank has ended.
     pub(super) fn end_program(&mut self, tree_index: usize, rank: Rank) {
-        let id = ConnectionId::Pmi(rank);
-        self.give(tree_index, Input::Client(id, FromClient::Closed));
-        self.give(tree_index, Input::Job(FromJob::Ended(rank)));
+        if let Some(speakers) = &self.hosts[tree_index].speakers {
+            let id = speakers.id_of(rank);
+            self.give(tree_index, Input::Client(id, FromClient::Closed));
+            self.give(tree_index, Input::Job(FromJob::Ended(rank)));
+        }
     }
 
     /// A rank does its next step.
     pub(super) fn run_program(&mut self, tree_index: usize, rank: Rank) {
-        let aborts = self.dice.one_in(400);
-        let (peer, size) = (self.dice.below(self.size as usize), self.size);
+        let (aborts, collects) = (self.dice.one_in(400), self.dice.one_in(2));
+        let peer = Rank(u32::try_from(self.dice.below(self.size as usize)).expect("a rank"));
         let process = self.hosts[tree_index].processes.get_mut(&rank.0).expect("it runs");
         let (program, fences) = (&mut process.program, process.fences);
-        if aborts && matches!(program.next, Step::Put | Step::Fence | Step::Get) {
-            program.next = Step::Exit(5);
-            return self.say(tree_index, rank, "cmd=abort exitcode=5\n");
-        }
         let round = program.round;
-        let (line, expected, next) = match program.next {
-            Step::Init => {
-                let next = if fences > 0 { Step::Put } else { Step::Finalize };
-                let line = "cmd=init pmi_version=1 pmi_subversion=1\n".to_owned();
-                (line, Expected::Line("cmd=response_to_init "), next)
-            }
+        let (words, next) = match program.next {
+            Step::Put | Step::Fence | Step::Get if aborts => (Words::Abort, Step::Exit(5)),
+            Step::Init => (Words::Init, if fences > 0 { Step::Put } else { Step::Finalize }),
             Step::Put => {
-                let value = format!("v{}", self.puts.len());
-                let line = format!("cmd=put kvsname=kvs key=r{rank}-{round} value={value}\n");
-                self.puts.insert((rank.0, round), value);
-                (line, Expected::Line("cmd=put_result rc=0"), Step::Fence)
+                let value = format!("value{:06}", self.puts.len());
+                self.puts.insert((rank.0, round), value.clone());
+                (Words::Put(format!("r{rank}-{round}"), value), Step::Fence)
             }
             Step::Fence => {
                 process.inside = true;
-                ("cmd=barrier_in\n".to_owned(), Expected::Line("cmd=barrier_out"), Step::Get)
+                (Words::Fence(collects), Step::Get)
             }
             Step::Get => {
                 program.round += 1;
                 process.fences -= 1;
                 let next = if process.fences > 0 { Step::Put } else { Step::Finalize };
-                let peer = u32::try_from(peer).expect("a rank") % size;
-                let line = format!("cmd=get kvsname=kvs key=r{peer}-{round}\n");
-                (line, Expected::Value(peer, round), next)
+                (Words::Get(peer, format!("r{peer}-{round}")), next)
             }
-            Step::Finalize => {
-                let line = "cmd=finalize\n".to_owned();
-                (line, Expected::Line("cmd=finalize_ack"), Step::Exit(0))
-            }
+            Step::Finalize => (Words::Finalize, Step::Exit(0)),
             Step::Exit(code) => return self.end(tree_index, rank, RankEnd::Exited(code)),
         };
         program.next = next;
-        program.expects = Some(expected);
-        self.say(tree_index, rank, &line);
+        if let Some(lines) = &mut self.lines {
+            lines.push(format!("rank {rank}: {words:?}"));
+        }
+        program.said = Some((self.now, words.clone())).filter(|(_, words)| *words != Words::Abort);
+        self.say(tree_index, rank, &words);
     }
 
-    /// A rank writes a line, in one piece or in two.
-    fn say(&mut self, tree_index: usize, rank: Rank, line: &str) {
-        let at = if self.dice.one_in(8) { self.dice.below(line.len()) } else { 0 };
-        let (head, tail) = line.as_bytes().split_at(at);
+    /// A rank writes its words, in one piece or in two.
+    fn say(&mut self, tree_index: usize, rank: Rank, words: &Words) {
+        let Some(speakers) = &self.hosts[tree_index].speakers else { return };
+        let (id, namespace) = (speakers.id_of(rank), speakers.namespace());
+        let bytes = speakers.dialect.write(words, rank, &namespace);
+        if let (Words::Init, ConnectionId::Pmix(number)) = (words, id) {
+            let accepted = Accepted { own: vec![number], ..Accepted::default() };
+            self.give(tree_index, Input::Accepted(accepted));
+        }
+        let at = if self.dice.one_in(8) { self.dice.below(bytes.len()) } else { 0 };
+        let (head, tail) = bytes.split_at(at);
         for piece in [head, tail] {
-            let received = FromClient::Received(piece);
-            self.give(tree_index, Input::Client(ConnectionId::Pmi(rank), received));
+            self.give(tree_index, Input::Client(id, FromClient::Received(piece)));
         }
         // The owner writes at once, because the kernel wakes a client when its request is read.
         self.write_to(tree_index, rank);
@@ -340,37 +361,57 @@ impl Cluster {
 
     /// A rank reads bytes.
     fn hear(&mut self, tree_index: usize, rank: Rank, bytes: &[u8]) {
-        let process = self.hosts[tree_index].processes.get_mut(&rank.0).expect("it has run");
-        if process.end.is_some() {
+        let host = &mut self.hosts[tree_index];
+        let dialect = host.speakers.as_ref().expect("its rank speaks").dialect;
+        let process = host.processes.get_mut(&rank.0).expect("it has run");
+        if process.end.is_some() || bytes.is_empty() {
             return;
         }
-        process.program.unread.extend_from_slice(bytes);
-        while let process = self.hosts[tree_index].processes.get_mut(&rank.0).expect("it runs")
-            && let Some(end) = process.program.unread.iter().position(|byte| *byte == b'\n')
-        {
-            let line: Vec<u8> = process.program.unread.drain(..=end).collect();
-            let line = String::from_utf8(line).expect("a text");
-            let expected = process.program.expects.take();
-            let expected = expected.unwrap_or_else(|| panic!("rank {rank} has not asked: {line}"));
-            process.inside &= expected != Expected::Line("cmd=barrier_out");
-            match expected {
-                Expected::Line(begin) => assert!(line.starts_with(begin), "rank {rank}: {line}"),
-                Expected::Value(peer, round) => self.check_value((peer, round), line.trim()),
+        let program = &mut process.program;
+        program.unread.extend_from_slice(bytes);
+        let aborted = matches!(program.next, Step::Exit(code) if code > 0);
+        let Some((since, words)) = program.said.take() else {
+            assert!(aborted, "rank {rank} has not asked: {}", bytes.escape_ascii());
+            return;
+        };
+        let Some(heard) = dialect.read(&mut program.unread, &words) else {
+            program.said = Some((since, words));
+            return;
+        };
+        assert!(program.unread.is_empty(), "rank {rank}: a second answer to {words:?}");
+        process.inside &= !matches!(words, Words::Fence(_));
+        match words {
+            Words::Get(..) if heard == Heard::TimedOut => {
+                assert!(self.now - since >= LONGEST_GET, "{words:?}");
             }
+            Words::Get(peer, key) => self.check_value((peer, &key), &heard),
+            words => assert_eq!(heard, Heard::Done, "{words:?}"),
         }
     }
 
+    /// A rank that waits for a value while no event is possible, if no host is lost.
+    pub(crate) fn waits_in_vain(&self) -> Option<(u32, &Program)> {
+        let is_lost = (0..self.hosts.len()).any(|tree_index| self.is_out_of_reach(tree_index));
+        let hosts = self.hosts.iter().filter(|host| host.alive && !is_lost);
+        let processes = hosts.flat_map(|host| &host.processes);
+        let programs = processes.filter(|(_, process)| process.end.is_none());
+        let mut programs = programs.map(|(rank, process)| (*rank, &process.program));
+        programs.find(|(_, program)| matches!(program.said, Some((_, Words::Get(..)))))
+    }
+
     /// The answer to a get is the value that was put. It may be missing if the rank that has put it is gone.
-    fn check_value(&self, (peer, round): (u32, u32), line: &str) {
-        let value = line.strip_prefix("cmd=get_result rc=0 msg=success value=");
-        if value.is_some() {
-            return assert_eq!(value, self.puts.get(&(peer, round)).map(String::as_str));
+    fn check_value(&self, (peer, key): (Rank, &str), heard: &Heard) {
+        let round = key.rsplit('-').next().and_then(|round| round.parse().ok()).expect("a round");
+        let put = self.puts.get(&(peer.0, round)).map(String::as_bytes);
+        if let Heard::Found(bytes) = heard {
+            let put = put.unwrap_or_else(|| panic!("{key} was not put"));
+            let has_put = bytes.windows(put.len()).any(|part| part == put);
+            return assert!(has_put, "{key}: {}", bytes.escape_ascii());
         }
-        assert!(line.starts_with("cmd=get_result rc=-1 msg=key_"), "{line}");
-        let at = self.host_slices.tree_index_of_rank(Rank(peer)).expect("a rank of the job");
-        let process = self.hosts[at].processes.get(&peer);
+        let at = self.host_slices.tree_index_of_rank(peer).expect("a rank of the job");
+        let process = self.hosts[at].processes.get(&peer.0);
         let is_gone = process.is_none_or(|process| process.end.is_some());
         let is_lost = (0..self.hosts.len()).any(|tree_index| self.is_out_of_reach(tree_index));
-        assert!(is_gone || is_lost, "rank {peer} has put in round {round}: {line}");
+        assert!(is_gone || is_lost, "rank {peer} has put {key}: {heard:?}");
     }
 }
