@@ -6,6 +6,7 @@ use std::os::fd::AsFd as _;
 use std::thread::sleep;
 use std::time::Duration;
 
+use mpd_ending::{named_files, sort};
 use mpd_io::leftovers::{clocks, exists, is_active, since_boot};
 use mpd_io::{ipc, shm};
 use mpd_leftovers as leftovers;
@@ -73,13 +74,23 @@ impl Leftovers {
 
     /// Removes files of shared memory. Returns how many are in use.
     fn remove_files(&self) -> usize {
-        let left = shm::left(self.known.files());
+        let noted = self.known.files();
+        if noted.is_empty() {
+            return 0;
+        }
+        let left = named_files(noted, shm::list());
         if left.is_empty() {
             return 0;
         }
+        let inodes: Vec<u64> = left.into_keys().map(|id| id.inode).collect();
         let null = File::open("/dev/null").map_err(anyhow::Error::from);
-        match null.and_then(|null| Helper::ask(&left, null.as_fd())) {
-            Ok(Some(in_use)) => shm::sweep(self.known.files(), &in_use),
+        match null.and_then(|null| Helper::ask(&inodes, null.as_fd())) {
+            Ok(Some(in_use)) => {
+                let sorted = sort(named_files(noted, shm::list()), &in_use);
+                sorted.removed.iter().for_each(|(id, names)| shm::remove_all(*id, names));
+                sorted.stays.iter().for_each(|stays| log::info!("{stays}"));
+                sorted.stays.len()
+            }
             Ok(None) => {
                 log::warn!("shared memory stays: the search for its users took too long");
                 0

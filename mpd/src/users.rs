@@ -13,7 +13,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use mpd_io::shm::{User, Users, report_users};
+use mpd_ending::{Completeness, FileKind, HELPER_PATIENCE, User};
+use mpd_io::shm::{Users, report_users};
 use nix::unistd::Pid;
 
 use crate::lookout::Lookout;
@@ -22,9 +23,6 @@ use crate::lookout::Lookout;
 const FAMILY: &str = "family";
 /// The argument for users among all processes of this host.
 const ALL: &str = "all";
-
-/// How long the end of a job waits for the helper. Files whose users are unknown then stay.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Bytes of one finding.
 const FINDING: usize = 9;
@@ -53,31 +51,12 @@ pub(crate) fn run(arguments: &[OsString]) -> Result<ExitCode> {
     Ok(if reported.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The files whose users are to be found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FileKind {
-    /// New files. A user is a process of the job, which descends from this process, or another one.
-    New,
-    /// Files that the job left. All users are the same.
-    Left,
-}
-
-/// How complete the findings of a helper are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Completeness {
-    /// The helper has examined all processes.
-    Complete,
-    /// The helper ended before.
-    Cut,
-}
-
 /// The owner's side of a running helper. The helper ends with its task, when this value is dropped, and with its
 /// parent.
 #[derive(Debug)]
 pub(crate) struct Helper {
     lookout: Lookout,
     bytes: Vec<u8>,
-    kind: FileKind,
 }
 
 impl Helper {
@@ -87,11 +66,7 @@ impl Helper {
         let users = if kind == FileKind::New { FAMILY } else { ALL };
         let arguments = [crate::cli::SHM_USERS, users].map(str::to_owned);
         let lookout = Lookout::start(arguments.into_iter().chain(inodes), null)?;
-        Ok(Self { lookout, bytes: Vec::new(), kind })
-    }
-
-    pub(crate) const fn kind(&self) -> FileKind {
-        self.kind
+        Ok(Self { lookout, bytes: Vec::new() })
     }
 
     /// Waits until the helper has written something or has ended; `false` after `patience`.
@@ -119,10 +94,10 @@ impl Helper {
         (found, end)
     }
 
-    /// Which of these files any process uses; `None` if the helper needs longer than [`PATIENCE`]. Blocks.
+    /// Which of these files any process uses; `None` if the helper needs longer than [`HELPER_PATIENCE`]. Blocks.
     pub(crate) fn ask(inodes: &[u64], null: BorrowedFd<'_>) -> Result<Option<BTreeSet<u64>>> {
         let mut helper = Self::start(FileKind::Left, inodes, null)?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + HELPER_PATIENCE;
         let mut in_use = BTreeSet::new();
         while helper.wait(until.saturating_duration_since(Instant::now())) {
             let (found, end) = helper.read();

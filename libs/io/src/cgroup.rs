@@ -171,6 +171,12 @@ fn place(own: &str, mount: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    use nix::sys::signal::{Signal, kill};
+
     use super::*;
 
     #[test]
@@ -192,5 +198,28 @@ mod tests {
             let members = fs::read_to_string(path.join("cgroup.procs")).unwrap();
             assert!(members.lines().any(|pid| pid == std::process::id().to_string()));
         }
+    }
+
+    #[test]
+    fn the_processes_of_a_group_are_frozen_and_run_again_at_the_end() {
+        let name = format!("mpd-test-{}", std::process::id());
+        // Only systems that permit groups have something to test.
+        let Some(group) = Cgroup::create(&name) else { return };
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_raw(child.id().try_into().unwrap());
+        fs::write(group.path().join("cgroup.procs"), pid.to_string()).unwrap();
+        group.freeze(true).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !group.is_frozen() {
+            assert!(Instant::now() < deadline, "not within 10 s");
+            std::thread::yield_now();
+        }
+        assert_eq!(group.members().unwrap(), [pid].into());
+        assert_eq!(child.try_wait().unwrap(), None);
+        kill(pid, Signal::SIGTERM).unwrap();
+        group.freeze(false).unwrap();
+        assert!(!group.is_frozen());
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
+        group.remove().unwrap();
     }
 }

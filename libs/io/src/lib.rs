@@ -63,7 +63,6 @@ mod sockdiag;
 pub mod spawn;
 mod stat;
 pub mod status;
-pub mod still;
 pub mod sweep;
 pub mod tcp;
 pub mod terminal;

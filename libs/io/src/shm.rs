@@ -1,269 +1,62 @@
-//! POSIX shared memory that a job leaves behind.
+//! POSIX shared memory that a job leaves behind: the files of `/dev/shm`, their users, and their removal.
 //!
-//! Shared memory outlives its creator, and the kernel does not know the job of a file. So the manager searches, while
-//! the job's processes live, for the users of the new files in `/dev/shm`. A file is the job's under three
-//! conditions. It belongs to the job's user, it was created after the job began, and its first known user was a
-//! process of the job. A file without a known user is the job's as well if its name proves that. At the end such files are removed under all their names in that directory, unless a process
-//! still uses them. Symbolic links are never followed.
+//! Which file is the job's is decided in `mpd-ending`. Symbolic links are never followed.
 //!
 //! `/proc/PID/maps` lists the mapped files of a process. A reader of it waits while that process is in a system call
 //! that changes its memory. That can be long: the process may get no CPU, or its file server may be gone. So the
-//! manager does not read it. [`ShmWatch`] names the files whose users are to be found. A helper process finds the
-//! users with [`report_users`], and its owner limits the helper's time.
+//! manager does not read it. A helper process finds the users with [`report_users`], and its owner limits the helper's
+//! time.
 
-mod named;
-
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use mpd_leftovers::{FileId, MAX_FILES};
+use mpd_ending::{ShmFile, User};
+use mpd_leftovers::FileId;
 use nix::sys::stat::{major, minor};
 use nix::unistd::{Pid, geteuid};
 
-pub use self::named::Named;
 use crate::procfile;
 use crate::tree;
 
 pub(crate) const SHM: &str = "/dev/shm";
 
-/// Most files whose users one search looks for. Further files follow in the next search.
-const MAX_WANTED: usize = 4096;
-
-/// Searches after which a file without a known user is treated as a stranger's.
-const MAX_LOOKS: u8 = 4;
-
-/// The resolution of the kernel's clock for times of files. A file created within this time after another one may not
-/// change the directory's time.
-const TICK: Duration = Duration::from_millis(20);
-
 /// Permissions that let other users change a file. Without them, protected hard links also keep others from linking it.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Which files of `/dev/shm` a job was the first to use.
-///
-/// New files are detected by the directory's time of change, which is examined from time to time. An inotify instance
-/// would report them at once, but closing one takes the kernel several milliseconds.
-#[derive(Debug)]
-pub struct ShmWatch {
-    began: SystemTime,
-    changed: Option<SystemTime>,
-    noted: BTreeSet<FileId>,
-    /// Found to be the job's, and not yet taken.
-    fresh: Vec<FileId>,
-    /// Files that are not the job's: older, first used by others, or never seen in use.
-    foreign: BTreeSet<FileId>,
-    looks: BTreeMap<FileId, u8>,
-    search: Option<Search>,
+/// The files of `/dev/shm`.
+pub fn list() -> Vec<ShmFile> {
+    let uid = geteuid().as_raw();
+    files()
+        .map(|(path, metadata)| ShmFile {
+            path,
+            id: id_of(&metadata),
+            is_own: metadata.uid() == uid,
+        })
+        .collect()
 }
 
-/// A search for the users of new files.
-#[derive(Debug)]
-struct Search {
-    /// The directory's time of change at the beginning, from [`changed`].
-    changed: Option<SystemTime>,
-    /// Files without a known user, by inode: all are in one directory.
-    unknown: BTreeMap<u64, FileId>,
-    /// Files that the job uses, and no other process as far as is known.
-    claimed: BTreeMap<u64, FileId>,
-    /// Whether there may be further files.
-    is_partial: bool,
+/// When a file of `/dev/shm` was last created or removed, in nanoseconds since 1970, if that is known.
+pub fn changed() -> Option<u64> {
+    nanos(fs::metadata(SHM).and_then(|metadata| metadata.modified()))
 }
 
-impl ShmWatch {
-    /// Notes the files that exist before the job.
-    pub fn start() -> Self {
-        let began = SystemTime::now();
-        let foreign = files().map(|(_, metadata)| id_of(&metadata)).collect();
-        Self {
-            began,
-            changed: changed(),
-            noted: BTreeSet::new(),
-            fresh: Vec::new(),
-            foreign,
-            looks: BTreeMap::new(),
-            search: None,
-        }
-    }
-
-    /// Begins a search and returns the inodes of files that were made since the last one, at most 4096, if there are
-    /// any. The caller finds their users. A search in progress is ended.
-    pub fn begin(&mut self) -> Option<Vec<u64>> {
-        self.settle();
-        let changed = changed();
-        if changed == self.changed {
-            return None;
-        }
-        let (unknown, is_complete) = self.new_files();
-        let is_recent = changed.is_some_and(|at| at.elapsed().is_ok_and(|since| since < TICK));
-        let is_partial = is_recent || !is_complete;
-        if unknown.is_empty() {
-            if !is_partial {
-                self.changed = changed;
-            }
-            return None;
-        }
-        let wanted = unknown.keys().copied().collect();
-        self.search = Some(Search { changed, unknown, claimed: BTreeMap::new(), is_partial });
-        Some(wanted)
-    }
-
-    /// Files that may be the job's and are not known yet, and whether the list is complete.
-    fn new_files(&mut self) -> (BTreeMap<u64, FileId>, bool) {
-        let uid = geteuid().as_raw();
-        let mut unknown = BTreeMap::new();
-        for (path, metadata) in files() {
-            let id = id_of(&metadata);
-            let is_known = self.foreign.contains(&id) || self.noted.contains(&id);
-            if metadata.uid() != uid || is_known {
-                continue;
-            }
-            if is_older(&metadata, self.began) {
-                log::debug!("{}: older than the job", path.display());
-                self.foreign.insert(id);
-            } else if unknown.len() < MAX_WANTED {
-                unknown.insert(id.inode, id);
-            } else {
-                return (unknown, false);
-            }
-        }
-        (unknown, true)
-    }
-
-    /// Takes the report that `user` uses the file `inode`.
-    pub fn found(&mut self, inode: u64, user: User) {
-        let Some(search) = &mut self.search else { return };
-        match user {
-            User::Job => search.claimed.extend(search.unknown.remove_entry(&inode)),
-            User::Stranger => {
-                let claimed = search.claimed.remove(&inode);
-                if claimed.is_some() {
-                    log::info!(
-                        "a file of {SHM} (inode {inode}) stays: besides the job, another program uses it"
-                    );
-                }
-                self.foreign.extend(claimed.or_else(|| search.unknown.remove(&inode)));
-            }
-        }
-    }
-
-    /// Ends the search after all processes were examined.
-    pub fn conclude(&mut self) {
-        let Some(mut search) = self.close() else { return };
-        search.unknown.retain(|_, &mut id| {
-            let looks = self.looks.entry(id).or_default();
-            *looks += 1;
-            let is_foreign = *looks == MAX_LOOKS;
-            if is_foreign {
-                self.looks.remove(&id);
-                self.foreign.insert(id);
-            }
-            !is_foreign
-        });
-        // A file that is created and not yet mapped is searched for again the next time.
-        if search.unknown.is_empty() && !search.is_partial {
-            self.changed = search.changed;
-        }
-    }
-
-    /// Ends the search, complete or not. Its findings are kept.
-    pub fn settle(&mut self) {
-        self.close();
-    }
-
-    fn close(&mut self) -> Option<Search> {
-        let search = self.search.take()?;
-        for &id in search.claimed.values() {
-            if self.noted.len() < MAX_FILES && self.noted.insert(id) {
-                self.fresh.push(id);
-            }
-        }
-        Some(search)
-    }
-
-    /// Claims the files that were made since the last search, and whose names are those of the job. To be called at the end
-    /// of the job: a process that ended soon was not seen with its files.
-    pub fn claim(&mut self, named: &Named) {
-        self.settle();
-        if changed() == self.changed {
-            return;
-        }
-        let (unknown, _) = self.new_files();
-        let is_ours =
-            |path: &Path| path.file_name().is_some_and(|name| named.has(&name.to_string_lossy()));
-        for (path, metadata) in files().filter(|(path, _)| is_ours(path)) {
-            let id = id_of(&metadata);
-            if unknown.get(&id.inode) == Some(&id) && self.noted.len() < MAX_FILES {
-                log::info!("{}: the job's by its name", path.display());
-                self.noted.insert(id);
-                self.fresh.push(id);
-            }
-        }
-    }
-
-    /// Files of the job that were found since the last call.
-    pub fn take_fresh(&mut self) -> Vec<FileId> {
-        std::mem::take(&mut self.fresh)
-    }
-}
-
-/// Whether a file was created before that moment. If the file system does not record the creation, the answer is no:
-/// the caller has noted the files that existed then.
-fn is_older(metadata: &fs::Metadata, moment: SystemTime) -> bool {
-    metadata.created().is_ok_and(|born| born + TICK < moment)
+fn nanos(time: io::Result<SystemTime>) -> Option<u64> {
+    let since = time.ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_nanos()).ok()
 }
 
 fn id_of(metadata: &fs::Metadata) -> FileId {
-    let born =
-        metadata.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
-    let born = born.and_then(|since| u64::try_from(since.as_nanos()).ok());
-    FileId { device: metadata.dev(), inode: metadata.ino(), born }
-}
-
-/// The inodes of those `noted` files that still exist.
-pub fn left(noted: &BTreeSet<FileId>) -> Vec<u64> {
-    named(noted).into_keys().map(|id| id.inode).collect()
-}
-
-/// Removes those `noted` files that no process uses, under all their names. Returns how many are in use.
-pub fn sweep(noted: &BTreeSet<FileId>, in_use: &BTreeSet<u64>) -> usize {
-    let mut used = 0;
-    for (id, names) in named(noted) {
-        if in_use.contains(&id.inode) {
-            used += 1;
-            let names: Vec<_> = names.iter().map(|name| name.display().to_string()).collect();
-            log::info!("{} stays: another program uses it", names.join(", "));
-        } else {
-            remove_all(id, &names);
-        }
-    }
-    used
-}
-
-/// The `noted` files that still exist and belong to this user, with all their names in the directory: each hard link is
-/// a name.
-fn named(noted: &BTreeSet<FileId>) -> BTreeMap<FileId, Vec<PathBuf>> {
-    let uid = geteuid().as_raw();
-    let mut named: BTreeMap<FileId, Vec<PathBuf>> = BTreeMap::new();
-    if noted.is_empty() {
-        return named;
-    }
-    for (path, metadata) in files().filter(|(_, metadata)| metadata.uid() == uid) {
-        let id = id_of(&metadata);
-        if noted.contains(&id) {
-            named.entry(id).or_default().push(path);
-        }
-    }
-    named
+    FileId { device: metadata.dev(), inode: metadata.ino(), born: nanos(metadata.created()) }
 }
 
 /// Removes a file. Another user with write permission may have linked it to a name that this process cannot remove.
 /// Then the file is closed to others and emptied. A file that only its owner can write is not emptied, because such a
 /// name is most likely its owner's.
-fn remove_all(id: FileId, names: &[PathBuf]) {
+pub fn remove_all(id: FileId, names: &[PathBuf]) {
     let file = names.iter().find_map(|name| open(id, name));
     names.iter().for_each(|name| remove(name));
     let Some((file, metadata)) = file.and_then(|file| file.metadata().ok().map(|m| (file, m)))
@@ -298,11 +91,6 @@ pub(crate) fn remove(path: &Path) {
     }
 }
 
-/// The time when a file of the directory was last created or removed.
-fn changed() -> Option<SystemTime> {
-    fs::metadata(SHM).and_then(|m| m.modified()).ok()
-}
-
 pub(crate) fn files() -> impl Iterator<Item = (PathBuf, fs::Metadata)> {
     fs::read_dir(SHM).into_iter().flatten().filter_map(|entry| {
         let path = entry.ok()?.path();
@@ -318,15 +106,6 @@ pub enum Users {
     Family(Pid),
     /// All processes, and none of them is the job's.
     All,
-}
-
-/// The kind of a process that uses a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum User {
-    /// A process of the job.
-    Job,
-    /// Another process.
-    Stranger,
 }
 
 /// Reports the users of the `wanted` inodes of files in `/dev/shm`, each as soon as it is found. Processes that this
@@ -442,105 +221,31 @@ mod tests {
         found
     }
 
-    /// The job's notes about this file alone: other programs may create files meanwhile.
-    fn noted(watch: &mut ShmWatch, path: &Path) -> BTreeSet<FileId> {
-        watch.settle();
-        watch.take_fresh().into_iter().filter(|id| id.inode == inode(path)).collect()
-    }
-
     #[test]
-    fn a_file_that_the_job_was_the_first_to_use_is_noted_and_swept_unless_it_is_in_use() {
-        let mut watch = ShmWatch::start();
-        let path = path_of("noted");
+    fn a_new_file_is_listed_and_its_users_are_found_while_they_live() {
+        let (before, path) = (changed(), path_of("listed"));
         let child = holder(&path);
-        let wanted = watch.begin().expect("a new file");
-        assert!(wanted.contains(&inode(&path)));
-        let found = users_of(Users::Family(Pid::this()), &[inode(&path)]);
-        assert_eq!(found, [(inode(&path), User::Job)]);
-        found.iter().for_each(|&(inode, user)| watch.found(inode, user));
-        watch.conclude();
-        let noted = noted(&mut watch, &path);
-        assert_eq!(left(&noted), [inode(&path)]);
-        assert_eq!(users_of(Users::All, &[inode(&path)]), [(inode(&path), User::Stranger)]);
-        assert_eq!(sweep(&noted, &[inode(&path)].into()), 1);
-        assert!(path.exists());
+        let id = id_of(&fs::metadata(&path).unwrap());
+        assert!(list().contains(&ShmFile { path: path.clone(), id, is_own: true }));
+        assert!(changed() > before && changed() >= id.born);
+        assert_eq!(users_of(Users::Family(Pid::this()), &[id.inode]), [(id.inode, User::Job)]);
+        assert_eq!(users_of(Users::All, &[id.inode]), [(id.inode, User::Stranger)]);
         end(child);
-        assert_eq!(users_of(Users::All, &[inode(&path)]), []);
-        assert_eq!(sweep(&noted, &BTreeSet::new()), 0);
-        assert!(!path.exists() && left(&noted).is_empty());
+        assert_eq!(users_of(Users::All, &[id.inode]), []);
+        remove_all(id, std::slice::from_ref(&path));
+        assert!(!path.exists() && !list().iter().any(|file| file.path == path));
     }
 
     #[test]
-    fn a_file_that_no_process_was_seen_with_is_the_jobs_if_its_name_proves_that() {
-        let kvsname = format!("kvs_{}", id());
-        let mut named = Named::default();
-        named.add(&kvsname);
-        let mut watch = ShmWatch::start();
-        let path = Path::new(SHM).join(format!("mpich_shm_{:x}_0", named::hash(&kvsname)));
-        let other = path_of("nameless");
-        fs::write(&path, "").unwrap();
-        fs::write(&other, "").unwrap();
-        watch.claim(&named);
-        let noted = watch.take_fresh().into_iter().collect();
-        assert_eq!(left(&noted), [inode(&path)]);
-        assert_eq!(sweep(&noted, &BTreeSet::new()), 0);
-        assert!(!path.exists() && other.exists());
-        fs::remove_file(&other).unwrap();
-        // A file that was there before the job is not the job's, whatever its name is.
-        fs::write(&path, "").unwrap();
-        let mut later = ShmWatch::start();
-        later.claim(&named);
-        assert_eq!(later.take_fresh(), []);
-        fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
-    fn a_file_that_another_program_uses_at_first_is_never_the_jobs() {
+    fn a_process_outside_the_family_is_a_stranger() {
         let path = path_of("theirs");
-        let mut watch = ShmWatch::start();
         let (manager, stranger) = (holder(&path_of("manager")), holder(&path));
         let family = Users::Family(Pid::from_raw(manager.id().cast_signed()));
         assert_eq!(users_of(family, &[inode(&path)]), [(inode(&path), User::Stranger)]);
-        for users in [vec![User::Stranger], vec![User::Job], vec![User::Job, User::Stranger]] {
-            watch.begin();
-            users.into_iter().for_each(|user| watch.found(inode(&path), user));
-            assert_eq!(noted(&mut watch, &path), BTreeSet::new());
-        }
         end(stranger);
         end(manager);
         fs::remove_file(path_of("manager")).unwrap();
         fs::remove_file(path).unwrap();
-    }
-
-    #[test]
-    fn a_file_that_both_use_when_it_is_seen_first_is_not_the_jobs() {
-        let path = path_of("both");
-        let mut watch = ShmWatch::start();
-        fs::write(&path, "").unwrap();
-        assert!(watch.begin().expect("a new file").contains(&inode(&path)));
-        watch.found(inode(&path), User::Job);
-        watch.found(inode(&path), User::Stranger);
-        watch.conclude();
-        assert_eq!(noted(&mut watch, &path), BTreeSet::new());
-        fs::remove_file(path).unwrap();
-    }
-
-    #[test]
-    fn a_file_that_is_older_than_the_job_is_not_the_jobs_even_under_a_new_name() {
-        let directory = path_of("directory");
-        fs::create_dir(&directory).unwrap();
-        let (old, path) = (directory.join("old"), path_of("renamed"));
-        fs::write(&old, "").unwrap();
-        let moment = SystemTime::now() + 2 * TICK;
-        while SystemTime::now() < moment {
-            std::thread::yield_now();
-        }
-        let mut watch = ShmWatch::start();
-        fs::rename(&old, &path).unwrap();
-        let wanted = watch.begin().unwrap_or_default();
-        assert!(!wanted.contains(&inode(&path)));
-        fs::remove_file(path).unwrap();
-        fs::remove_dir(directory).unwrap();
     }
 
     #[test]
@@ -555,8 +260,8 @@ mod tests {
             fs::hard_link(&path, &link).unwrap();
             fs::hard_link(&path, &elsewhere).unwrap();
             std::os::unix::fs::symlink(&elsewhere, &symlink).unwrap();
-            let noted = [id_of(&fs::metadata(&path).unwrap())].into();
-            assert_eq!(sweep(&noted, &BTreeSet::new()), 0);
+            let id = id_of(&fs::metadata(&path).unwrap());
+            remove_all(id, &[path.clone(), link.clone()]);
             assert!(!path.exists() && !link.exists() && symlink.is_symlink());
             let metadata = fs::metadata(&elsewhere).unwrap();
             assert_eq!((metadata.len(), metadata.mode() & 0o777), (length, 0o600), "{mode:o}");
@@ -564,32 +269,5 @@ mod tests {
             fs::remove_file(symlink).unwrap();
         }
         fs::remove_dir(directory).unwrap();
-    }
-
-    #[test]
-    fn a_file_without_a_known_user_is_searched_for_again_and_then_ignored() {
-        let mut watch = ShmWatch::start();
-        let path = path_of("foreign");
-        fs::write(&path, "").unwrap();
-        for _ in 0..MAX_LOOKS {
-            assert!(watch.begin().expect("a new file").contains(&inode(&path)));
-            watch.conclude();
-        }
-        assert!(!watch.begin().is_some_and(|wanted| wanted.contains(&inode(&path))));
-        assert_eq!(noted(&mut watch, &path), BTreeSet::new());
-        fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
-    fn a_search_that_ended_early_does_not_count() {
-        let mut watch = ShmWatch::start();
-        let path = path_of("given-up");
-        fs::write(&path, "").unwrap();
-        for _ in 0..=MAX_LOOKS {
-            assert!(watch.begin().expect("a new file").contains(&inode(&path)));
-        }
-        watch.found(inode(&path), User::Job);
-        assert_eq!(noted(&mut watch, &path).len(), 1, "what was found counts");
-        fs::remove_file(&path).unwrap();
     }
 }

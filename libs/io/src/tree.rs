@@ -4,7 +4,6 @@
 //! forks and closed descriptors. The proof that no process is left is the kernel's answer that this process has no
 //! child.
 
-use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
@@ -192,124 +191,17 @@ pub fn describe(pid: Pid) -> String {
     format!("process {pid} ({name}) of user {owner}")
 }
 
-/// A descendant that may be stopped. Its data is read when it is asked for.
-#[derive(Debug)]
-pub struct Candidate {
-    pid: Pid,
-    status: OnceCell<String>,
+/// Stops a process. Whether it got the signal.
+pub fn stop(pid: Pid) -> bool {
+    kill(pid, Signal::SIGSTOP).is_ok()
 }
 
-impl Candidate {
-    /// Its process id.
-    pub const fn pid(&self) -> Pid {
-        self.pid
-    }
-
-    /// Whether a signal would have its default effect on it now, see `signals::has_effect`.
-    pub fn takes_effect(&self, signal: i32) -> bool {
-        signals::has_effect(self.status.get_or_init(|| status::of(self.pid)), signal)
-    }
-
-    /// Whether it was stopped when its data was read. Unknown counts as running.
-    fn was_stopped(&self) -> bool {
-        self.status.get().is_some_and(|status| state_in(status).is_none_or(is_stopped))
-    }
-}
-
-/// Descendants that this process has stopped and will continue later.
-///
-/// A process may fork until it is still. So its children are looked up when it is still, once. Its orphans become
-/// children of this process, which are looked up each time.
-#[derive(Debug, Default)]
-pub struct Stopped {
-    /// The processes to stop.
-    seen: BTreeSet<Pid>,
-    /// Those that were not stopped before.
-    ours: BTreeSet<Pid>,
-    /// Those that may not be still.
-    moving: Vec<Pid>,
-    unwanted: BTreeSet<Pid>,
-    advances: u32,
-}
-
-/// Only every so many calls look in `/proc` for children that the kernel does not report as still: other processes may
-/// trace them. That costs twenty times as much.
-const ADVANCES_PER_LOOK: u32 = 4;
-
-impl Stopped {
-    /// Stops the descendants that are `wanted`, but none below an unwanted one. Each is judged once. Returns whether
-    /// all are still, and none can be missing. To be called again until then, after a pause.
-    pub fn advance(&mut self, wanted: impl Fn(&Candidate) -> bool) -> bool {
-        self.advance_among(own_children(), wanted)
-    }
-
-    /// The same with the present children of this process.
-    pub(crate) fn advance_among(
-        &mut self,
-        mut found: Vec<Pid>,
-        wanted: impl Fn(&Candidate) -> bool,
-    ) -> bool {
-        self.advances = self.advances.wrapping_add(1);
-        let also_traced = self.advances.is_multiple_of(ADVANCES_PER_LOOK);
-        for pid in std::mem::take(&mut self.moving) {
-            if is_still(pid, also_traced) {
-                found.extend(children(pid));
-            } else {
-                self.moving.push(pid);
-            }
-        }
-        for pid in found {
-            if !self.seen.contains(&pid) && !self.unwanted.contains(&pid) {
-                self.add(Candidate { pid, status: OnceCell::new() }, &wanted);
-            }
-        }
-        self.moving.is_empty()
-    }
-
-    fn add(&mut self, candidate: Candidate, wanted: impl Fn(&Candidate) -> bool) {
-        let pid = candidate.pid;
-        if !wanted(&candidate) {
-            self.unwanted.insert(pid);
-            return;
-        }
-        if kill(pid, Signal::SIGSTOP).is_ok() && !candidate.was_stopped() {
-            self.ours.insert(pid);
-        }
-        self.seen.insert(pid);
-        self.moving.push(pid);
-    }
-
-    /// Judges the unwanted descendants again, for another purpose.
-    pub fn judge_again(&mut self) {
-        self.unwanted.clear();
-    }
-
-    /// Whether all are still, as [`Stopped::advance`] returned last.
-    pub const fn is_complete(&self) -> bool {
-        self.moving.is_empty()
-    }
-
-    /// Whether no descendant was wanted.
-    pub fn is_empty(&self) -> bool {
-        self.seen.is_empty()
-    }
-
-    /// All of them, in order.
-    pub fn pids(&self) -> impl Iterator<Item = Pid> {
-        self.seen.iter().copied()
-    }
-
-    /// Removes a process that was reaped: its number may be reused.
-    pub fn forget(&mut self, pid: Pid) {
-        self.seen.remove(&pid);
-        self.ours.remove(&pid);
-        self.unwanted.remove(&pid);
-    }
-
-    /// Continues the processes.
-    pub fn resume(self) {
-        send_continue(self.ours);
-    }
+/// Whether a signal would have its default effect on a process now, see `signals::has_effect`, and whether the process is
+/// stopped or gone.
+pub fn effect(pid: Pid, signal: i32) -> (bool, bool) {
+    let status = status::of(pid);
+    let was_stopped = state_in(&status).is_none_or(is_stopped);
+    (signals::has_effect(&status, signal), was_stopped)
 }
 
 /// Whether a process is stopped or dead. A signal takes effect only when its process is next scheduled. A child that
@@ -352,7 +244,8 @@ pub fn continue_descendants() {
     send_continue(descendants());
 }
 
-fn send_continue(pids: BTreeSet<Pid>) {
+/// Lets these processes continue.
+pub fn send_continue(pids: impl IntoIterator<Item = Pid>) {
     for pid in pids {
         let _ = kill(pid, Signal::SIGCONT);
     }
@@ -508,5 +401,21 @@ mod tests {
         assert_eq!(reap_next(), Dead::Child(pid), "it waits until it is taken");
         assert!(matches!(reap(pid), Some(Fate::Exited(code)) if code != 0));
         assert_eq!(reap(pid), None);
+    }
+
+    #[test]
+    fn a_stopped_process_is_still_until_it_is_continued_and_gets_its_signals_then() {
+        let pid = child("/bin/sleep", "60");
+        assert_eq!(effect(pid, libc::SIGTERM), (true, false));
+        assert!(stop(pid));
+        while !is_still(pid, false) {
+            std::thread::yield_now();
+        }
+        assert_eq!(effect(pid, libc::SIGTERM), (true, true));
+        signals::send(pid, libc::SIGTERM).unwrap();
+        send_continue([pid]);
+        end(pid);
+        assert_eq!(reap(pid), Some(Fate::Killed { signal: libc::SIGTERM, core: false }));
+        assert!(!stop(pid), "it is gone");
     }
 }

@@ -20,7 +20,7 @@ use mpd_wire::message::{ManagerReport, StartJob};
 use nix::unistd::setsid;
 
 use super::context::{Common, Job, Turn};
-use super::ending::{CleanUp, Elsewhere, Ending, forget};
+use super::ending::{Elsewhere, Ending, forget};
 use super::host_facts::ThisHost;
 use super::links::{LinkEnd, Links};
 use super::means::{Beforehand, Means, Prepared};
@@ -116,15 +116,19 @@ impl Means {
             self.branches.set_host_lost(host_lost);
         }
         let world = World::of_job(&spec, &order);
-        let (mut clean_up, made) =
-            CleanUp::start(Path::new(&order.tmpdir), (&spec, &world.here), self.notes);
+        let (mut ending, made) = Ending::start(
+            Path::new(&order.tmpdir),
+            (&spec, &world.here),
+            self.notes,
+            self.cgroup.clone(),
+        );
         let (pump, unrecorded) = pump_of(&spec, &order, self.clock.now());
-        clean_up.add_world(&world.kvsname);
-        let directory = clean_up.directory().map(Path::to_owned);
+        ending.add_world(self.clock.now(), &world.kvsname);
+        let directory = ending.directory().map(Path::to_owned);
         let place = Place {
-            cgroup: self.cgroup.clone(),
+            cgroup: self.cgroup,
             readiness: self.readiness,
-            groups: clean_up.groups(),
+            groups: ending.groups(),
             daemon: self.parent,
         };
         let host_facts = Rc::new(ThisHost::default());
@@ -145,7 +149,7 @@ impl Means {
             ranks: Ranks::new(place, adopted)?,
             stdio,
             pmi: Pmi::new(&job, self.listener),
-            ending: Ending::new(clean_up, self.cgroup),
+            ending,
             over: None,
             common: Common {
                 poll: self.poll,

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use mio::{Poll, Registry};
 pub(super) use mpd_clients::Job;
@@ -14,9 +13,6 @@ use mpd_wire::Rank;
 use mpd_wire::message::{JobNews, ManagerReport, Phase};
 
 use super::event::{Event, Mark};
-
-/// The time before the first look at /dev/shm. Later intervals double, up to a bound.
-pub(super) const FIRST_LOOK: Duration = Duration::from_millis(20);
 
 /// The shared resources of all owners, kept by the loop.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! One match that routes each event to its owners, or to the machine.
 
 use mpd_clients::{self as clients, FromJob, World};
+use mpd_ending::{Input as Ending, SignalTarget};
 use mpd_io::tree::{self, Dead};
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::Announced;
@@ -14,7 +15,6 @@ use nix::unistd::Pid;
 
 use super::event::{Event, ForLinks, ForStdio};
 use super::process::Process;
-use super::ranks::SignalTarget;
 use super::spawning;
 
 impl Process {
@@ -44,8 +44,12 @@ impl Process {
             Event::SignalAll(signal) => {
                 self.ending.signal(turn, &mut self.ranks, (signal, SignalTarget::Group));
             }
-            Event::ToRemove(registered) => self.ending.register(registered),
-            Event::Started(pid, begin) => self.ending.remember(pid, begin),
+            Event::ToRemove(registered) => {
+                self.ending.register(turn, &mut self.ranks, registered);
+            }
+            Event::Started(pid, begin) => {
+                self.ending.remember(turn, &mut self.ranks, (pid, begin));
+            }
 
             Event::Signal(rank, signal) => self.ranks.signal_one(rank, signal),
             Event::Speaks => self.ranks.note_pmi_use(),
@@ -155,7 +159,7 @@ impl Process {
         let turn = &mut self.common.turn();
         self.upstream.go(turn);
         self.stdio.go(turn);
-        self.ending.watch_shm(turn);
+        self.ending.give(turn, &mut self.ranks, Ending::Going);
         self.common.job.pmix_port = self.pmi.go(turn);
     }
 
@@ -181,7 +185,7 @@ impl Process {
         let is_known = announced.order.is_some();
         let world = World::announced(announced, (&self.common.job.spec, &self.common.job.order));
         let (first, numbers, parts) = (world.numbers.first, world.numbers, world.parts.clone());
-        self.ending.add_world(&world.kvsname);
+        self.ending.add_world(self.common.clock.now(), &world.kvsname);
         self.common.job.worlds.insert(world);
         let turn = &mut self.common.turn();
         self.pmi.tell(turn, FromJob::Prepare(first, preput));
@@ -227,7 +231,7 @@ impl Process {
     fn restart(&mut self) {
         let kvsname = &self.common.job.order.kvsname;
         if let Some(kvsname) = self.common.job.worlds.restart(kvsname) {
-            self.ending.add_world(kvsname);
+            self.ending.add_world(self.common.clock.now(), kvsname);
         }
         let turn = &mut self.common.turn();
         self.pmi.tell(turn, FromJob::Restart);
@@ -251,7 +255,8 @@ impl Process {
                 Dead::Child(pid) => self.reap_one(pid),
                 dead @ (Dead::None | Dead::NoChildren) => {
                     if !self.ranks.has_adopted() {
-                        self.ending.all_are_reaped(&mut self.common.turn(), dead);
+                        let turn = &mut self.common.turn();
+                        self.ending.all_are_reaped(turn, &mut self.ranks, dead);
                     }
                     return;
                 }
@@ -261,7 +266,7 @@ impl Process {
 
     fn reap_one(&mut self, pid: Pid) {
         let turn = &mut self.common.turn();
-        self.ending.forget(pid);
+        self.ending.forget(turn, &mut self.ranks, pid);
         if let Some(rank) = self.ranks.of_pid(pid) {
             // The last requests count: the rank may have finalized just before its end.
             self.pmi.read_to_the_end(turn, rank);

@@ -1,5 +1,5 @@
 //! The manager process: one job on one host. One loop; [`mpd_job::manager`] decides about the job, [`mpd_clients`] about
-//! the clients of PMI and PMIx.
+//! the clients of PMI and PMIx, and [`mpd_ending`] about signals, the kill and the clean-up.
 //!
 //! | owner | owns |
 //! |---|---|

@@ -1,6 +1,7 @@
 //! One match that routes each output of the job's machine to the owner that performs it.
 
 use mpd_clients::{self as clients, FromJob};
+use mpd_ending::{Input as Ending, SignalTarget};
 use mpd_job::manager::Output;
 use mpd_job::manager::spawns::SpawnOutput;
 use mpd_wire::Rank;
@@ -9,7 +10,6 @@ use mpd_wire::message::{Down, JobNews, ManagerReport, TreeKind, Up};
 
 use super::event::Event;
 use super::process::Process;
-use super::ranks::SignalTarget;
 
 impl Process {
     /// Has one output performed. Its consequences are reported as events.
@@ -66,7 +66,7 @@ impl Process {
             Output::Interrupt(rank, signal) => self.ranks.signal_one(rank, signal.into()),
             Output::ReleaseCrashed => self.ranks.release_crashed(),
             Output::ReadPmi => self.pmi.tell(turn, FromJob::Read),
-            Output::ReleaseFence(first) => self.release_fence(first),
+            Output::ReleaseFence(first) => self.end(Ending::FenceOver(first)),
             Output::ReleaseGroup(first, group) => {
                 self.pmi.tell(turn, FromJob::ReleaseGroup(first, group));
             }
@@ -80,14 +80,14 @@ impl Process {
             Output::SignalRanks(signal) => self.signal(signal.into(), SignalTarget::Group),
             Output::Retire(ranks) => self.signal(libc::SIGTERM, SignalTarget::Groups(ranks)),
             Output::SignalProcesses(signal) => self.signal(signal.into(), SignalTarget::Process),
-            Output::StopTree => self.ending.stop(turn),
-            Output::ContinueTree => self.ending.continue_all(turn, &mut self.ranks),
-            Output::KillTree => self.ending.kill(turn, &mut self.ranks),
+            Output::StopTree => self.end(Ending::Stop),
+            Output::ContinueTree => self.end(Ending::Continue),
+            Output::KillTree => self.end(Ending::Kill),
 
             // The end of the job.
             Output::Drain => self.drain(),
             Output::DiscardOutput => self.stdio.discard(),
-            Output::CleanUp => self.ending.clean_up(turn),
+            Output::CleanUp => self.end(Ending::CleanUp),
 
             // For the loop itself.
             Output::Withdraw => turn.report(Event::Over(exit::SUITE)),
@@ -116,15 +116,11 @@ impl Process {
     }
 
     fn signal(&mut self, signal: i32, target: SignalTarget) {
-        self.ending.signal(&mut self.common.turn(), &mut self.ranks, (signal, target));
+        self.end(Ending::Signal(signal, target));
     }
 
-    /// Lets a world leave its fence, once the users of new files are known.
-    fn release_fence(&mut self, first: Rank) {
-        let turn = &mut self.common.turn();
-        if !self.ending.holds_fence(turn, first) {
-            self.pmi.tell(turn, FromJob::ReleaseFence(first));
-        }
+    fn end(&mut self, input: Ending) {
+        self.ending.give(&mut self.common.turn(), &mut self.ranks, input);
     }
 
     /// No process is left. Jobs that met the ranks do not wait for the reader of the output.

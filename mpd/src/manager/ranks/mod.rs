@@ -5,7 +5,6 @@
 //! | [`start`], [`prepare`], [`wrap`], [`process`] | the start: turns, checks, executed program, descriptors |
 //! | [`starting`], [`ranks_context`] | the ranks of one world while they are started |
 //! | [`descriptors`] | the descriptors of a rank, and their tokens |
-//! | [`signal_target`] | the processes of a rank that get a signal |
 //! | [`table`] | the process and the tokens of each rank |
 //! | [`shim`] | the launcher shims before ranks: orders and reports |
 //! | [`adopted`], [`adoption`] | a process that ran before its job |
@@ -28,7 +27,6 @@ mod reaping;
 mod report;
 mod resources;
 mod shim;
-mod signal_target;
 mod start;
 mod starting;
 mod table;
@@ -44,6 +42,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use mpd_clients::{Client, FromJob};
+use mpd_ending::SignalTarget;
 use mpd_io::cgroup::Cgroup;
 use mpd_io::spawn::LowNumbers;
 use mpd_io::tree;
@@ -64,7 +63,6 @@ pub(super) use self::prepare::check_files;
 use self::process::{Handle, RankProcess, end_of};
 use self::reaping::Reaping;
 use self::shim::{Reports, Shim};
-pub(super) use self::signal_target::SignalTarget;
 use self::starting::Starting;
 use self::table::Table;
 use super::context::Turn;

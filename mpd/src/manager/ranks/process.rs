@@ -8,6 +8,7 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use mpd_clients::Client;
 use mpd_debug::shim::Abilities;
+use mpd_ending::SignalTarget;
 use mpd_io::control::Control;
 use mpd_io::signals::{send, send_to_group};
 use mpd_io::spawn::{Extra, Fate, Spawn, SpawnError};
@@ -19,7 +20,6 @@ use nix::unistd::Pid;
 use super::adopted::Adopted;
 use super::descriptors::{PMI_FD, RankDescriptor};
 use super::shim::Shim;
-use super::signal_target::SignalTarget;
 use crate::manager::pmi_socket::PmiSocket;
 use crate::manager::stdio::pipes::Pipes;
 

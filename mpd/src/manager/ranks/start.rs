@@ -4,6 +4,7 @@ use std::ffi::CString;
 use std::os::fd::AsFd as _;
 
 use mpd_clients::{Client, Job, World, variables_of};
+use mpd_ending::SignalTarget;
 use mpd_io::cpus::CpuMask;
 use mpd_io::leftovers::BeforeStart;
 use mpd_io::logging::plain;
@@ -23,7 +24,6 @@ use super::prepare::{self, Launch, Prepared};
 use super::process::{Given, MAX_RANKS_ENLARGED, RankProcess, StartError};
 use super::ranks_context::RanksContext;
 use super::resources;
-use super::signal_target::SignalTarget;
 use super::starting::Starting;
 use crate::manager::context::Turn;
 use crate::manager::ending::groups::Groups;

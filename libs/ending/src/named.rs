@@ -14,18 +14,18 @@ const KINDS: [&str; 2] = ["mpich_shm_", "mpich_vci_"];
 
 /// The worlds of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Named(BTreeSet<u32>);
+pub(crate) struct Named(BTreeSet<u32>);
 
 impl Named {
     /// Adds the world with this key-value space.
-    pub fn add(&mut self, kvsname: &str) {
+    pub(crate) fn add(&mut self, kvsname: &str) {
         if self.0.len() < MAX_WORLDS {
             self.0.insert(hash(kvsname));
         }
     }
 
     /// Whether a file of this name is that of a world.
-    pub fn has(&self, file: &str) -> bool {
+    pub(crate) fn has(&self, file: &str) -> bool {
         let rest = KINDS.iter().find_map(|kind| file.strip_prefix(kind));
         let Some((id, node)) = rest.and_then(|rest| rest.split_once('_')) else { return false };
         let is_number = !node.is_empty() && node.bytes().all(|byte| byte.is_ascii_digit());
@@ -36,7 +36,7 @@ impl Named {
 }
 
 /// FNV-1a of 32 bits.
-pub(super) fn hash(text: &str) -> u32 {
+pub(crate) fn hash(text: &str) -> u32 {
     const BASIS: u32 = 0x811c_9dc5;
     const PRIME: u32 = 0x0100_0193;
     text.bytes().fold(BASIS, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(PRIME))
