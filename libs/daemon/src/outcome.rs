@@ -9,11 +9,22 @@ use crate::roots::no_such_job;
 pub(crate) fn outcome(job: &JobRef, answers: &[Answer], missing: Vec<DaemonName>) -> ConsoleReply {
     let mut found = false;
     let mut failed = None;
+    let mut unaware: Vec<&str> = Vec::new();
     for answer in answers {
         match frame::decode_message(answer.answer.as_bytes()) {
             Ok(OrderAnswer::Done) => found = true,
             Ok(OrderAnswer::Failed { problem }) => failed = Some(problem),
-            _ => {}
+            Ok(OrderAnswer::Unknown) | Err(_) => unaware.push(answer.name.as_str()),
+            Ok(
+                OrderAnswer::NoSuchJob
+                | OrderAnswer::Found { .. }
+                | OrderAnswer::Jobs { .. }
+                | OrderAnswer::Top { .. }
+                | OrderAnswer::Load { .. }
+                | OrderAnswer::Slots(_)
+                | OrderAnswer::Events(_)
+                | OrderAnswer::MemberDescription { .. },
+            ) => {}
         }
     }
     let names: Vec<&str> = missing.iter().map(DaemonName::as_str).collect();
@@ -24,6 +35,12 @@ pub(crate) fn outcome(job: &JobRef, answers: &[Answer], missing: Vec<DaemonName>
             ConsoleReply::Done { missing: Vec::new() }
         }
         None if found => ConsoleReply::Done { missing },
+        None if !unaware.is_empty() => ConsoleReply::Refused {
+            problem: format!(
+                "no {job} where daemons know this order; of another release: {}",
+                unaware.join(", ")
+            ),
+        },
         None if names.is_empty() => ConsoleReply::Refused { problem: no_such_job(job) },
         None => ConsoleReply::Refused {
             problem: format!(
@@ -70,5 +87,15 @@ mod tests {
         assert!(refused(reported(&alias, &[not_here], &["h9"])).contains("no answer from h9"));
         let failed = OrderAnswer::Failed { problem: "try again".to_owned() };
         assert_eq!(refused(reported(&id, &[failed], &[])), "try again");
+    }
+
+    #[test]
+    fn daemons_that_do_not_know_an_order_are_named_unless_another_one_has_carried_it_out() {
+        let id = JobRef::Id("3@h1".parse().unwrap());
+        let answers = [OrderAnswer::NoSuchJob, OrderAnswer::Unknown];
+        let problem = "no job 3@h1 where daemons know this order; of another release: h".to_owned();
+        assert_eq!(reported(&id, &answers, &[]), ConsoleReply::Refused { problem });
+        let answers = [OrderAnswer::Unknown, OrderAnswer::Done];
+        assert_eq!(reported(&id, &answers, &[]), ConsoleReply::Done { missing: Vec::new() });
     }
 }
