@@ -38,9 +38,9 @@ pub enum Output {
     FenceEnds,
 
     // Connections.
-    /// Read this connection again. It was not read for a while, since its client had too many requests.
-    Resume(ConnectionId),
-    /// Read the connections of all ranks. They were not read, because the job was held.
+    /// Read this PMIx connection again. It was not read for a while, since its client had too many requests.
+    Resume(usize),
+    /// Read the PMI connections of all ranks. They were not read, because the job was held.
     ResumeAll,
     /// Read this PMIx connection once, now, and report [`Input::Probed`](crate::Input::Probed).
     Probe(usize),

@@ -285,7 +285,7 @@ impl Pmix {
     fn written(&mut self, turn: &mut Turn<'_>, number: usize) {
         let Some(connection) = self.clients.connections.get_mut(&number) else { return };
         if connection.may_continue() {
-            turn.report(Output::Resume(ConnectionId::Pmix(number)));
+            turn.report(Output::Resume(number));
         }
         if connection.session.is_to_be_closed() {
             return self.close(turn, number);
