@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_machine::Pump;
 use mpd_ring::{MAX_CANDIDATES, Output, Publication, RequestId, Ring};
 use mpd_wire::message::ScatterId;
 use mpd_wire::{DaemonName, Instance, Record, Standing};
 
+use crate::daemon::Daemon;
 use crate::names::{Published, names_agree};
 use crate::world::{SECOND, World};
 
@@ -170,6 +170,12 @@ pub(crate) fn after_calm(world: &World, group: &BTreeSet<usize>) -> Vec<String> 
     violations
 }
 
+/// Checks that the daemons of `group` are one ring, after a calm time.
+pub(crate) fn one_ring(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
+    let checks = [lists_equal_the_reachable, draining_hosts_are_known, links_agree, one_cycle];
+    checks.into_iter().flat_map(|check| check(world, group)).collect()
+}
+
 /// The list of every daemon has as live exactly the running and reachable daemons.
 pub(crate) fn lists_equal_the_reachable(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     let expected: BTreeSet<DaemonName> =
@@ -235,7 +241,7 @@ fn one_cycle(world: &World, group: &BTreeSet<usize>) -> Vec<String> {
     let mut at = first;
     let mut met = BTreeSet::new();
     while met.insert(at) {
-        let ring = world.hosts[at].ring.as_ref().map(Pump::machine);
+        let ring = world.hosts[at].ring.as_ref().map(Daemon::machine);
         let rhs = ring.and_then(Ring::rhs).map(|(_, name)| name.clone());
         let next = world.hosts.iter().position(|machine| Some(&machine.name) == rhs.as_ref());
         at = next.unwrap_or(at);

@@ -4,6 +4,8 @@ use mpd_machine::Pump;
 use mpd_ring::{Formed, GAP, Ring, RingConfig, Seed};
 use mpd_wire::{Address, Instance, Record, Standing};
 
+use crate::daemon::Daemon;
+use crate::daemons::process::Process;
 use crate::recordings::{Memory, recorded};
 use crate::world::{Happening, Host, MS, Start, World};
 
@@ -23,7 +25,7 @@ impl World {
             name: self.hosts[host].name.clone(),
             instance,
             addresses: vec![start.address.clone().unwrap_or(self.hosts[host].address.clone())],
-            ncpus: 1,
+            ncpus: if self.has_nodes { 2 } else { 1 },
             ordinal: start.ordinal,
             entry: start.entry.iter().map(address).collect(),
             seeds: start.seeds.iter().map(seed).collect(),
@@ -39,6 +41,12 @@ impl World {
             ring
         } else {
             Pump::new(Ring::new(self.time(), config))
+        };
+        let ring = if self.has_nodes {
+            let disk = self.hosts[host].disk.clone();
+            Daemon::Node(Box::new(Process::new(self.time(), ring, disk)))
+        } else {
+            Daemon::Ring(Box::new(ring))
         };
         let machine = &mut self.hosts[host];
         machine.instance = instance;
@@ -89,7 +97,7 @@ impl World {
             let ring = Pump::new(Ring::formed(self.time(), config, &list));
             let machine = &mut self.hosts[host];
             machine.incarnation += 1;
-            machine.ring = Some(ring);
+            machine.ring = Some(Daemon::Ring(Box::new(ring)));
             self.perform(host);
         }
     }

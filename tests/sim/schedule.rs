@@ -287,7 +287,7 @@ fn split(world: &mut World) -> [BTreeSet<usize>; 2] {
     [one.into_iter().collect(), two.into_iter().collect()]
 }
 
-fn heal(world: &mut World) {
+pub(crate) fn heal(world: &mut World) {
     for row in &mut world.reach {
         row.fill(true);
     }

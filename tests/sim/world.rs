@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_machine::{Pump, Time};
+use mpd_machine::Time;
 use mpd_ring::{
     DialFailure, Input, LinkId, Output, Peer, Purpose, RequestId, Ring, Rules, Timing, Token,
 };
@@ -16,6 +16,8 @@ use mpd_wire::names::{Claim, Hold};
 use mpd_wire::{Address, DaemonName, Instance, JobId};
 
 use crate::checks::Watch;
+use crate::daemon::Daemon;
+use crate::daemons::process::Disk;
 use crate::network::{Connection, Packet};
 use crate::trace::Trace;
 
@@ -87,7 +89,9 @@ pub(crate) struct Host {
     pub(crate) moves: u32,
     pub(crate) powered: bool,
     pub(crate) frozen: bool,
-    pub(crate) ring: Option<Pump<Ring>>,
+    pub(crate) ring: Option<Daemon>,
+    /// What its daemons have saved, if they are whole nodes.
+    pub(crate) disk: Disk,
     pub(crate) instance: Instance,
     /// Counts its daemons.
     pub(crate) incarnation: u32,
@@ -112,6 +116,12 @@ pub(crate) struct World {
     pub(crate) reach: Vec<Vec<bool>>,
     pub(crate) random: Random,
     pub(crate) rules: Rules,
+    /// Whether daemons are whole nodes; else they are the machine of the ring alone.
+    pub(crate) has_nodes: bool,
+    /// The counts of nodes that have ended.
+    pub(crate) counts: [u64; 3],
+    /// The hosts that have had a manager of another daemon's job.
+    pub(crate) started: BTreeSet<(DaemonName, JobId)>,
     pub(crate) timing: Timing,
     /// Maximum delay in microseconds; the minimum is a tenth of it.
     pub(crate) latency: u64,
@@ -132,6 +142,7 @@ impl World {
             powered: true,
             frozen: false,
             ring: None,
+            disk: Disk::default(),
             instance: Instance::from_bytes([0; 16]),
             incarnation: 0,
             ends: BTreeMap::new(),
@@ -149,6 +160,9 @@ impl World {
             reach: vec![vec![true; size]; size],
             random: Random::new(seed),
             rules: Rules::default(),
+            has_nodes: false,
+            counts: [0; 3],
+            started: BTreeSet::new(),
             timing: Timing::default(),
             latency: 20 * MS,
             watch: Watch::default(),
@@ -200,6 +214,7 @@ impl World {
 
     /// Passes an input to a daemon, or keeps it for the thaw.
     pub(crate) fn input(&mut self, host: usize, input: Input) {
+        let now = self.time();
         let machine = &mut self.hosts[host];
         if machine.frozen {
             machine.backlog.push(input);
@@ -208,7 +223,7 @@ impl World {
         let Some(ring) = machine.ring.as_mut() else { return };
         let kind = self.trace.input(self.now, &machine.name, &input);
         self.watch.names.given(host, &input);
-        ring.post(input);
+        ring.post(now, input);
         self.trace.fold(&[self.now, host as u64, kind]);
         self.perform(host);
     }
@@ -276,7 +291,7 @@ impl World {
             return;
         }
         let Some(ring) = machine.ring.as_mut() else { return };
-        if ring.machine().poll_timeout().is_some_and(|due| due <= now) {
+        if ring.deadline().is_some_and(|due| due <= now) {
             ring.handle_timeout(now);
             self.trace.fold(&[self.now, host as u64, 0]);
         }
@@ -287,7 +302,7 @@ impl World {
         let (now, start) = (self.now, Time::ZERO);
         let machine = &mut self.hosts[host];
         let Some(ring) = machine.ring.as_ref() else { return };
-        let Some(due) = ring.machine().poll_timeout() else { return };
+        let Some(due) = ring.deadline() else { return };
         let due = u64::try_from((due - start).as_micros()).expect("a time").max(now);
         if due < machine.alarm {
             machine.alarm = due;
@@ -336,6 +351,8 @@ impl World {
                     self.trace.event(self.now, &self.hosts[host].name, &event);
                 }
                 Output::Over => {
+                    self.take_violations(host);
+                    self.lose_slots_of(host);
                     // Links that came up in the same moment and were not reported to the daemon yet.
                     for (connection, side) in self.forget_daemon(host) {
                         self.end(connection, side);
@@ -344,6 +361,7 @@ impl World {
             }
         }
         self.set_alarm(host);
+        self.take_violations(host);
         let machine = &self.hosts[host];
         if let Some(ring) = &machine.ring {
             self.watch.after_step(self.now, host, machine.incarnation, ring.machine());
@@ -356,9 +374,9 @@ impl World {
             let at = self.now + self.delay(host);
             return self.push(at, Happening::Answer { host, incarnation, id });
         }
-        let answer = self.answer_of(host, id);
+        let (answer, now) = (self.answer_of(host, id), self.time());
         if let Some(ring) = &mut self.hosts[host].ring {
-            ring.post(answer);
+            ring.post(now, answer);
         }
     }
 
@@ -368,7 +386,10 @@ impl World {
 
     pub(crate) fn forget_daemon(&mut self, host: usize) -> Vec<(u64, usize)> {
         let machine = &mut self.hosts[host];
-        machine.ring = None;
+        if let Some(Daemon::Node(process)) = machine.ring.take() {
+            (0..3).for_each(|kind| self.counts[kind] += process.counts[kind]);
+            machine.disk = process.into_disk();
+        }
         machine.incarnation += 1;
         machine.frozen = false;
         machine.backlog.clear();
