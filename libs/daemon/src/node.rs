@@ -16,6 +16,9 @@
 //! | [`Stay`] | entering, leaving, the saved ring, lost members |
 //! | [`Journal`] | the log |
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
