@@ -8,6 +8,9 @@
 #[path = "../sim/checks.rs"]
 mod checks;
 #[allow(dead_code, reason = "the stories use a part of the simulator")]
+#[path = "../sim/daemon.rs"]
+mod daemon;
+#[allow(dead_code, reason = "the stories use a part of the simulator")]
 #[path = "../sim/hosts.rs"]
 mod hosts;
 #[path = "../sim/names.rs"]
@@ -15,6 +18,9 @@ mod names;
 #[allow(dead_code, reason = "the stories use a part of the simulator")]
 #[path = "../sim/network.rs"]
 mod network;
+#[allow(dead_code, reason = "the stories use a part of the simulator")]
+#[path = "../sim/process.rs"]
+mod process;
 #[allow(dead_code, reason = "the stories use a part of the simulator")]
 #[path = "../sim/recordings.rs"]
 mod recordings;

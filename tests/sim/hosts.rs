@@ -5,7 +5,7 @@ use mpd_ring::{Formed, GAP, Ring, RingConfig, Seed};
 use mpd_wire::{Address, Instance, Record, Standing};
 
 use crate::daemon::Daemon;
-use crate::daemons::process::Process;
+use crate::process::Process;
 use crate::recordings::{Memory, recorded};
 use crate::world::{Happening, Host, MS, Start, World};
 

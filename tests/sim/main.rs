@@ -15,6 +15,7 @@ mod jobs;
 mod mass;
 mod names;
 mod network;
+mod process;
 mod recordings;
 mod rules;
 mod schedule;

@@ -17,8 +17,8 @@ use mpd_wire::{Address, DaemonName, Instance, JobId};
 
 use crate::checks::Watch;
 use crate::daemon::Daemon;
-use crate::daemons::process::Disk;
 use crate::network::{Connection, Packet};
+use crate::process::Disk;
 use crate::trace::Trace;
 
 /// From one microsecond to the next millisecond, in the world's unit.

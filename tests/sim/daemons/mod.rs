@@ -1,8 +1,7 @@
 //! Whole nodes of daemons on simulated hosts, with consoles, managers and disks.
 //!
-//! `process` is what the node needs of its process. The world, its hosts and its network are those of the rings. `schedule`
-//! has one random schedule of requests and faults, with its checks; `sweep` runs many.
+//! The world, its hosts and its network are those of the rings; `process` beside them has the process around a node.
+//! `schedule` has one random schedule of requests and faults, with its checks; `sweep` runs many.
 
-pub(crate) mod process;
 mod schedule;
 mod sweep;

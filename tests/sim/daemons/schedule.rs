@@ -1,6 +1,6 @@
 //! One random schedule: daemons of a host file start, 40 s of requests and faults, calm, and then the checks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use mpd_alloc::data::{AllocRequest, Hardness, Strings};
 use mpd_alloc::exchange::{self, Ask};
@@ -9,17 +9,13 @@ use mpd_wire::names::Hold;
 use mpd_wire::{DaemonName, JobId};
 
 use crate::checks;
-use crate::daemon::Daemon;
-use crate::daemons::process::Process;
+use crate::process::{Process, SLOTS};
 use crate::schedule::heal;
 use crate::world::{MS, SECOND, Start, World};
 
 const CHAOS_FROM: u64 = 6 * SECOND;
 const CHAOS_UNTIL: u64 = 46 * SECOND;
 const CALM: u64 = 40 * SECOND;
-
-/// Slots of each host.
-pub(crate) const SLOTS: u32 = 2;
 
 /// The result of a schedule.
 #[derive(Debug)]
@@ -62,7 +58,7 @@ pub(crate) fn run(seed: u64, record: bool) -> Outcome {
     violations.splice(0..0, std::mem::take(&mut world.watch.violations));
     let mut counts = world.counts;
     for host in 0..size {
-        let of = process(&mut world, host).map_or([0; 3], |process| process.counts);
+        let of = world.process(host).map_or([0; 3], |process| process.counts);
         (0..3).for_each(|kind| counts[kind] += of[kind]);
     }
     Outcome { violations, fingerprint: world.trace.fingerprint, lines: world.trace.lines, counts }
@@ -71,13 +67,6 @@ pub(crate) fn run(seed: u64, record: bool) -> Outcome {
 fn boot(world: &mut World, host: usize) {
     let seeds = (0..world.hosts.len()).collect();
     world.boot(host, &Start { ordinal: Some(host as u64), seeds, ..Start::default() });
-}
-
-fn process(world: &mut World, host: usize) -> Option<&mut Process> {
-    match &mut world.hosts[host].ring {
-        Some(Daemon::Node(process)) => Some(process),
-        Some(Daemon::Ring(_)) | None => None,
-    }
 }
 
 fn fault(world: &mut World) {
@@ -153,7 +142,7 @@ fn request(world: &mut World) {
         }
         14 | 15 => (allocate(1 + u32::from(flag)), true),
         _ => {
-            let Some(process) = process(world, host) else { return };
+            let Some(process) = world.process(host) else { return };
             let mut consoles = process.consoles.keys().copied();
             let Some(console) = consoles.nth(other) else { return };
             return act(world, host, |process, now| process.close(now, console));
@@ -185,7 +174,7 @@ fn allocate(count: u32) -> RingRequest {
 /// The process of `host` acts, if there is one.
 fn act(world: &mut World, host: usize, acts: impl FnOnce(&mut Process, mpd_machine::Time)) {
     let now = world.time();
-    let Some(process) = process(world, host) else { return };
+    let Some(process) = world.process(host) else { return };
     acts(process, now);
     world.perform(host);
 }
@@ -204,7 +193,7 @@ fn calm(world: &mut World) {
 }
 
 fn close_all(world: &mut World, host: usize) {
-    let Some(process) = process(world, host) else { return };
+    let Some(process) = world.process(host) else { return };
     let consoles: Vec<usize> = process.consoles.keys().copied().collect();
     for console in consoles {
         act(world, host, |process, now| process.close(now, console));
@@ -214,11 +203,11 @@ fn close_all(world: &mut World, host: usize) {
 /// What a daemon has answered to a console after its request.
 fn ask(world: &mut World, host: usize, request: RingRequest) -> Vec<ConsoleReply> {
     let now = world.time();
-    let Some(process) = process(world, host) else { return Vec::new() };
+    let Some(process) = world.process(host) else { return Vec::new() };
     let console = process.ask(now, request, true);
     world.perform(host);
     world.pass(15 * SECOND);
-    let console = self::process(world, host).and_then(|process| process.consoles.get_mut(&console));
+    let console = world.process(host).and_then(|process| process.consoles.get_mut(&console));
     console.map(|console| std::mem::take(&mut console.replies)).unwrap_or_default()
 }
 
@@ -242,7 +231,7 @@ fn after_calm(world: &mut World) -> Vec<String> {
     }
     let all = SLOTS * u32::try_from(size).expect("few hosts");
     ask(world, host, allocate(all));
-    let process = process(world, host);
+    let process = world.process(host);
     let holds = |process: &mut Process| -> u32 {
         process.consoles.values().flat_map(|console| console.slots.values()).sum()
     };
@@ -258,13 +247,13 @@ impl World {
     fn check_bounds(&mut self) {
         let now = self.now;
         for host in 0..self.hosts.len() {
-            if let Some(process) = process(self, host) {
+            if let Some(process) = self.process(host) {
                 process.check_bounds(now);
             }
             self.take_violations(host);
         }
         for host in 0..self.hosts.len() {
-            let launched = process(self, host).map(|process| process.take_launched(now));
+            let launched = self.process(host).map(|process| process.take_launched(now));
             for (job, members) in launched.into_iter().flatten() {
                 let has_none = |member: &&DaemonName| {
                     !self.started.contains(&((*member).clone(), job.clone()))
@@ -275,52 +264,5 @@ impl World {
                 }
             }
         }
-    }
-
-    /// The daemon of `host` has left by order. Its slots are lost, and the consoles that hold them may learn of it late.
-    pub(crate) fn lose_slots_of(&mut self, host: usize) {
-        let name = self.hosts[host].name.clone();
-        for host in 0..self.hosts.len() {
-            let consoles = process(self, host).map(|process| process.consoles.values_mut());
-            for console in consoles.into_iter().flatten() {
-                console.slots.remove(&name);
-            }
-        }
-    }
-
-    /// Takes the violations that a process has noted, and checks that no slot is held twice.
-    pub(crate) fn take_violations(&mut self, host: usize) {
-        let now = self.now as f64 / 1e6;
-        let Some(process) = process(self, host) else { return };
-        let noted = std::mem::take(&mut process.violations);
-        let started = std::mem::take(&mut process.started);
-        let lines = std::mem::take(&mut process.lines);
-        let has_changed = std::mem::take(&mut process.slots_changed);
-        let noted = noted.into_iter().map(|text| format!("{now:.3} h{host}: {text}"));
-        self.watch.violations.extend(noted);
-        let name = &self.hosts[host].name;
-        lines.iter().for_each(|line| self.trace.say(self.now, name, line));
-        self.started.extend(started.into_iter().map(|job| (name.clone(), job)));
-        if has_changed {
-            let mut held: BTreeMap<DaemonName, u32> = BTreeMap::new();
-            for host in 0..self.hosts.len() {
-                let consoles = process_of(self, host).map(|process| process.consoles.values());
-                for (host, slots) in consoles.into_iter().flatten().flat_map(|one| &one.slots) {
-                    *held.entry(host.clone()).or_default() += slots;
-                }
-            }
-            for (name, slots) in held.into_iter().filter(|(_, slots)| *slots > SLOTS) {
-                let text =
-                    format!("{now:.3}: consoles believe in {slots} of {SLOTS} slots of {name}");
-                self.watch.violations.push(text);
-            }
-        }
-    }
-}
-
-fn process_of(world: &World, host: usize) -> Option<&Process> {
-    match &world.hosts[host].ring {
-        Some(Daemon::Node(process)) => Some(process),
-        Some(Daemon::Ring(_)) | None => None,
     }
 }

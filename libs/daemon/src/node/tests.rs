@@ -72,7 +72,9 @@ impl Host {
 
     fn turn(&mut self, is_needed: bool) -> Vec<Output> {
         let turn = Turn { now: self.now, wall_us: 5, jobs: &self.jobs };
-        self.node.turn(turn, is_needed, false);
+        self.node.begin_turn(turn, is_needed);
+        self.node.turn(turn, false);
+        self.node.end_turn(turn);
         std::iter::from_fn(|| self.node.poll_output()).collect()
     }
 

@@ -28,6 +28,9 @@ const BOUND: u64 = 20 * SECOND;
 /// Most turns without a pause.
 const MOST_TURNS: u32 = 1000;
 
+/// Slots of each host.
+pub(crate) const SLOTS: u32 = 2;
+
 /// The user of all daemons.
 pub(crate) const UID: u32 = 1000;
 
@@ -86,6 +89,8 @@ pub(crate) struct Process {
     is_due: bool,
     /// The time of the last turn, and the number of turns at that time.
     turns: (Time, u32),
+    /// Whether a turn has begun.
+    is_in_turn: bool,
     /// Whether the node has left the ring.
     is_over: bool,
     /// Whether a console believes in other slots than before.
@@ -137,6 +142,7 @@ impl Process {
             results: VecDeque::new(),
             is_due: true,
             turns: (now, 0),
+            is_in_turn: false,
             is_over: false,
             slots_changed: false,
             violations: Vec::new(),
@@ -176,7 +182,11 @@ impl Process {
                 self.turns = (now, if self.turns.0 == now { self.turns.1 + 1 } else { 0 });
                 assert!(self.turns.1 < MOST_TURNS, "the node never rests");
                 let turn = Turn { now, wall_us: wall(now), jobs: &self.jobs };
-                self.node.turn(turn, true, false);
+                self.node.begin_turn(turn, true);
+                self.node.turn(turn, false);
+                self.is_in_turn = true;
+            } else if std::mem::take(&mut self.is_in_turn) {
+                self.node.end_turn(Turn { now, wall_us: wall(now), jobs: &self.jobs });
                 self.is_due = self.node.has_work();
             } else {
                 return std::mem::take(&mut self.is_over).then(|| self.end());
