@@ -215,7 +215,18 @@ impl Follower {
             match frame::decode_message(answer.answer.as_bytes()) {
                 Ok(OrderAnswer::Events(page)) => pages.push((answer.name.clone(), page)),
                 Ok(OrderAnswer::Failed { problem }) => failed = Some(problem),
-                _ => {}
+                Ok(
+                    OrderAnswer::Done
+                    | OrderAnswer::NoSuchJob
+                    | OrderAnswer::MemberDescription { .. }
+                    | OrderAnswer::Jobs { .. }
+                    | OrderAnswer::Top { .. }
+                    | OrderAnswer::Load { .. }
+                    | OrderAnswer::Slots(_)
+                    | OrderAnswer::Unknown
+                    | OrderAnswer::Found { .. },
+                )
+                | Err(_) => {}
             }
         }
         match (pages.len(), failed) {

@@ -84,11 +84,8 @@ impl Stay {
 
     /// Notes an event of the ring.
     pub(crate) const fn note(&mut self, event: &Event) {
-        match event {
-            Event::Entered { .. } => self.entered = true,
-            Event::SteppedDown => self.is_duplicate = true,
-            _ => {}
-        }
+        self.entered |= matches!(event, Event::Entered { .. });
+        self.is_duplicate |= matches!(event, Event::SteppedDown);
     }
 
     /// The list of members has come. From now on the daemon has a limited time to enter.
