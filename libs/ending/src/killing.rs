@@ -10,7 +10,7 @@ use mpd_wire::message::Phase;
 use crate::ending::{Ending, Step, Timer, after};
 use crate::errand::{Due, Errand, Purpose, Waiting};
 use crate::input::{Answer, Killing};
-use crate::output::{Output, Pid, Question};
+use crate::output::{FileKind, Output, Pid, Question};
 use crate::signal_target::SignalTarget;
 use crate::signals::{SIGKILL, asks_to_end, is_terminating};
 use crate::still::{Progress, Still, Wanted};
@@ -29,6 +29,10 @@ impl Ending {
     }
 
     pub(crate) fn look_at_halt(&mut self, now: Time) {
+        // A look would stop the helper, for which a signal, a kill or the clean-up waits.
+        if self.step != Step::None || self.helper == Some(FileKind::Left) {
+            return self.end_look_at_halt(now, now, false);
+        }
         if let Some((still, _)) = &mut self.halt {
             let question = still.look(Wanted::All);
             self.ask(question, Waiting::Look(Purpose::Halt(now)));
@@ -232,7 +236,8 @@ impl Ending {
         if resumes && is_frozen {
             self.report(Output::Unfreeze);
         }
-        if continues {
+        // A process that runs again before its kill could make objects that are not noted.
+        if continues && !self.kills {
             self.report(Output::ContinueDescendants);
             self.report(Output::ContinueAdopted);
         }

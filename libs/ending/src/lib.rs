@@ -28,7 +28,7 @@
 //! 4. A kill notes the clocks and all living processes first. An empty group is removed, and another one is killed. Only
 //!    then the children are killed, round by round.
 //! 5. Stopped processes continue after the pending actions, and then the group runs again. A kill continues none, and
-//!    lets the group run after it was killed. The user's continue comes behind that, unless a kill came first.
+//!    lets the group run after it was killed. The user's continue comes behind that; a kill drops it.
 //! 6. A process that is about to be reaped is noted before it is reaped: until then its number is its own.
 //! 7. The clean-up claims files by name and looks for users of the files that are left. Then it removes System V objects, files
 //!    of shared memory, registered paths, objects of groups of ranks, and the job's directory, in this order. Then it removes

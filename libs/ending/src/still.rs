@@ -233,9 +233,10 @@ impl Still {
         Next::Judge
     }
 
-    /// Judges the unwanted descendants again, for another purpose.
+    /// Judges the unwanted descendants again, for another purpose. Those below processes that are still are among them.
     pub(crate) fn judge_again(&mut self) {
         self.unwanted.clear();
+        self.moving = self.seen.iter().copied().collect();
     }
 
     /// Whether all are still, as the last look ended.

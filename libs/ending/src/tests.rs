@@ -225,6 +225,24 @@ fn a_continue_during_a_stop_for_a_signal_comes_behind_the_signal() {
 }
 
 #[test]
+fn a_stop_does_not_stop_the_helper_for_which_a_signal_or_a_kill_waits() {
+    for order in [term(), Input::Kill] {
+        let mut host = Host::new([Process { is_deep: true, ..Process::default() }]);
+        host.make(7);
+        host.send(Input::Stop);
+        let mut outputs = host.send(order);
+        host.processes.values_mut().for_each(|process| process.is_deep = false);
+        while !outputs.contains(&helper(FileKind::New, &[7])) {
+            outputs = host.wait();
+        }
+        let pid = host.add(Process::default());
+        for _ in 0..5 {
+            assert!(!host.wait().contains(&stopped(pid)));
+        }
+    }
+}
+
+#[test]
 fn a_kill_of_stopped_processes_ends_them_and_continues_none() {
     let mut host = Host::new(ranks(2));
     host.send(Input::Stop);
@@ -316,6 +334,31 @@ fn a_kill_during_a_stop_for_a_signal_also_stops_those_that_survive_the_signal() 
     assert!(outputs.contains(&stopped(2)));
     outputs.extend(host.wait_for(&Output::TreeGone));
     assert_eq!(outputs.iter().filter(|&output| *output == Output::Killing).count(), 1);
+}
+
+#[test]
+fn a_kill_during_a_signal_also_stops_a_child_of_a_process_that_is_still_already() {
+    let mut host = Host::new(ranks(1));
+    let child = host.add(Process { parent: 1, ..Process::default() });
+    host.make(7);
+    host.send(term());
+    let outputs = host.wait();
+    assert!(outputs.contains(&helper(FileKind::New, &[7])) && !outputs.contains(&stopped(child)));
+    let mut outputs = host.send(Input::Kill);
+    outputs.extend(host.wait_for(&Output::TreeGone));
+    let note = Output::Ask(Question::Life(Pid(child), None, false));
+    let kill = Output::Ask(Question::KillChildren(BTreeSet::new()));
+    in_order(&outputs, &[stopped(child), note, kill]);
+}
+
+#[test]
+fn a_continue_that_waits_has_no_effect_on_processes_that_are_killed() {
+    let mut host = Host::new([Process { is_deep: true, ..Process::default() }]);
+    host.send(term());
+    host.send(Input::Continue);
+    host.send(Input::Kill);
+    let outputs = host.wait_for(&Output::TreeGone);
+    assert!(outputs.contains(&sent(SIGTERM)) && !outputs.contains(&Output::ContinueDescendants));
 }
 
 #[test]
