@@ -3,13 +3,14 @@
 //! `sweep` runs random fault schedules (`schedule`) and replays one by its seed. `rules` has one scenario for each rule
 //! of the ring, and `mass` has large rings. `world`, `hosts` and `network` are the hosts and the network between
 //! them, `checks` and `names` the invariants. `jobs` does the same with the managers of a job, `allocations` with
-//! requests for slots, and `daemons` with whole nodes of daemons. `recordings` replays
-//! recordings of simulated machines. scripts/sim and scripts/replay run these tests.
+//! requests for slots, and `daemons` with whole nodes of daemons. `endings` does it with the processes of a job on one
+//! host. `recordings` replays recordings of simulated machines. scripts/sim and scripts/replay run these tests.
 
 mod allocations;
 mod checks;
 mod daemon;
 mod daemons;
+mod endings;
 mod hosts;
 mod jobs;
 mod mass;
