@@ -30,6 +30,8 @@ pub(super) struct Host {
     /// Every process stops when it should, and no helper fails.
     is_calm: bool,
     kills: bool,
+    /// The machine has reported that everything is stopped, and nothing was ordered to run since.
+    is_halted: bool,
     pub(super) gone: u32,
     pub(super) cleaned_up: bool,
     is_record_removed: bool,
@@ -47,6 +49,7 @@ impl Host {
             noted: BTreeSet::new(),
             is_calm,
             kills: false,
+            is_halted: false,
             gone: 0,
             cleaned_up: false,
             is_record_removed: false,
@@ -63,6 +66,7 @@ impl Host {
 
     pub(super) fn give(&mut self, input: Input) {
         self.trace.push(format!("{:?}: {input:?}", self.now));
+        self.is_halted &= !matches!(input, Input::Continue | Input::Kill);
         self.machine.handle(self.now, input);
         self.settle();
     }
@@ -137,6 +141,11 @@ impl Host {
 
     /// What holds after each input.
     fn check(&self) {
+        let runs = |pid: &i32| self.kernel.processes[pid].state == State::Running;
+        if self.is_calm && self.is_halted {
+            let running: Vec<i32> = self.kernel.job().into_iter().filter(runs).collect();
+            assert!(running.is_empty(), "{running:?} run in spite of a stop");
+        }
         if self.machine.is_busy() {
             return;
         }
@@ -164,6 +173,7 @@ impl Host {
                 assert!(!file.has_stranger, "file {} was in use", id.inode);
             }
             Output::RemoveRecord => self.is_record_removed = true,
+            Output::TreeStopped => self.is_halted = !self.machine.is_kill(),
             Output::TreeGone => {
                 self.gone += 1;
                 let left = self.kernel.job();
