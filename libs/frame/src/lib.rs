@@ -6,7 +6,8 @@
 //! decoder accepts bytes in pieces of any size, and allocates nothing before it has checked the length.
 //!
 //! A later release has further kinds of frames and messages, and further fields. Unknown fields are
-//! ignored. A message of an unknown kind is [`InvalidFrame::Unknown`], and the stream continues behind it.
+//! ignored. A message of an unknown kind is [`InvalidFrame::Unknown`], and the stream continues behind it. An
+//! unknown part of a known message is an error.
 //! Both sides of a stream state their [`Versions`] first.
 //!
 //! **Users.** `mpd-wire`, whose messages travel in these frames, and the crates of other streams.
@@ -37,6 +38,9 @@ const KIND_BITS: u32 = 4;
 
 /// Most characters of an unknown kind that an error shows.
 const MAX_SHOWN: usize = 64;
+
+/// Most characters of the reason why a message is malformed. It may quote the message.
+const MAX_REASON: usize = 300;
 
 /// The type of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,22 +103,51 @@ pub enum InvalidFrame {
     /// The payload of a control frame is not the expected message.
     #[error("malformed message: {0}")]
     Message(String),
-    /// A message of a kind that this release does not know, or with such a part. Its receiver refuses or skips it, and
-    /// the stream continues.
+    /// A message of a kind that this release does not know. Its receiver refuses or skips it, and the stream continues.
     #[error("a message of a kind that is unknown here: {0}")]
     Unknown(String),
+    /// A message of a known kind with a part that this release does not know. It is not skipped: its receiver needs the
+    /// rest of it, or the sender waits for an answer.
+    #[error("a message with a part of a kind that is unknown here: {0}")]
+    UnknownPart(String),
 }
 
-impl From<serde_json::Error> for InvalidFrame {
-    fn from(error: serde_json::Error) -> Self {
-        let text = error.to_string();
-        // serde marks this error by its text alone. A test holds the text for each enum of messages.
-        match text.strip_prefix("unknown variant `").and_then(|rest| rest.split_once('`')) {
-            Some((kind, _)) => {
-                Self::Unknown(kind.chars().take(MAX_SHOWN).flat_map(char::escape_default).collect())
-            }
-            None => Self::Message(text),
-        }
+/// Why a payload is not the message `M`.
+fn invalid<M: DeserializeOwned>(payload: &[u8], error: &serde_json::Error) -> InvalidFrame {
+    let text = error.to_string();
+    let Some(kind) = unknown_in(&text) else {
+        return InvalidFrame::Message(shown(&text, MAX_REASON));
+    };
+    let outer = serde_json::from_slice(payload).ok().and_then(kind_of);
+    // A known kind without its content is another error.
+    let is_known = |outer: String| match serde_json::from_value::<M>(outer.into()) {
+        Ok(_) => true,
+        Err(error) => unknown_in(&error.to_string()).is_none(),
+    };
+    if outer.is_some_and(is_known) {
+        InvalidFrame::UnknownPart(shown(kind, MAX_SHOWN))
+    } else {
+        InvalidFrame::Unknown(shown(kind, MAX_SHOWN))
+    }
+}
+
+/// The kind that an error of serde calls unknown. The text alone marks this error; a test holds it for each enum of
+/// messages.
+fn unknown_in(error: &str) -> Option<&str> {
+    Some(error.strip_prefix("unknown variant `")?.split_once('`')?.0)
+}
+
+/// The beginning of a foreign text, for people.
+fn shown(text: &str, most: usize) -> String {
+    text.chars().take(most).flat_map(char::escape_default).collect()
+}
+
+/// The kind of a message: its only key, or its text.
+fn kind_of(message: serde_json::Value) -> Option<String> {
+    match message {
+        serde_json::Value::String(kind) => Some(kind),
+        serde_json::Value::Object(fields) => fields.into_iter().next().map(|(kind, _)| kind),
+        _ => None,
     }
 }
 
@@ -176,7 +209,7 @@ pub fn encode_bulk(kind: Kind, bytes: &[u8], out: &mut Vec<u8>) {
 /// # Errors
 /// The payload is not JSON or not this message. [`InvalidFrame::Unknown`] if only its kind is unknown.
 pub fn decode_message<M: DeserializeOwned>(payload: &[u8]) -> Result<M, InvalidFrame> {
-    serde_json::from_slice(payload).map_err(InvalidFrame::from)
+    serde_json::from_slice(payload).map_err(|error| invalid::<M>(payload, &error))
 }
 
 /// Collects bytes and returns whole frames.
@@ -320,7 +353,10 @@ mod tests {
         assert_eq!(later, Err(unknown("later")));
         assert_eq!(decode_message::<Sample>(b"\"later\""), Err(unknown("later")));
         let inner = br#"{"inner":{"later":{}}}"#;
-        assert_eq!(decode_message::<Sample>(inner), Err(unknown("later")));
+        let part = |kind: &str| InvalidFrame::UnknownPart(kind.to_owned());
+        assert_eq!(decode_message::<Sample>(inner), Err(part("later")));
+        let named_alike = br#"{"inner":{"inner":{"signals":1}}}"#;
+        assert_eq!(decode_message::<Sample>(named_alike), Err(part("signals")));
         let more = br#"{"signal":{"signal":1,"later":2}}"#;
         assert_eq!(decode_message(more), Ok(Sample::Signal { signal: 1 }));
         let long = format!("\"{}\\u0007\"", "x".repeat(1000));

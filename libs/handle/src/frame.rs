@@ -23,7 +23,7 @@ pub fn encode(message: &impl Serialize) -> Option<Vec<u8>> {
 pub enum Received<T> {
     /// A message.
     Message(T),
-    /// A message of a kind that is unknown here.
+    /// A message of a kind that is unknown here, or a message with a number and such a part.
     Unknown {
         /// Its kind, for people.
         kind: String,
@@ -48,12 +48,20 @@ pub fn receive<T: DeserializeOwned>(
     let Some(frame) = decoder.next_frame()? else { return Ok(None) };
     match decode_message(frame.payload) {
         Ok(message) => Ok(Some(Received::Message(message))),
-        Err(InvalidFrame::Unknown(kind)) => {
+        Err(invalid) => {
             let numbered = decode_message::<BTreeMap<String, Numbered>>(frame.payload).ok();
             let number = numbered.and_then(|of| of.into_values().next()).map(|of| of.number);
-            Ok(Some(Received::Unknown { kind, number }))
+            match (invalid, number) {
+                (InvalidFrame::Unknown(kind), number) => {
+                    Ok(Some(Received::Unknown { kind, number }))
+                }
+                // The sender can be told.
+                (InvalidFrame::UnknownPart(kind), number @ Some(_)) => {
+                    Ok(Some(Received::Unknown { kind, number }))
+                }
+                (invalid, _) => Err(invalid),
+            }
         }
-        Err(invalid) => Err(invalid),
     }
 }
 
@@ -93,9 +101,17 @@ mod tests {
             let frame: serde_json::Value = serde_json::from_str(later).unwrap();
             decoder.push(&encode(&frame).unwrap());
         }
+        let ended = serde_json::json!({"ended": [5, {"later": 1}]});
+        decoder.push(&encode(&ended).unwrap());
+        let answer = serde_json::json!({"answer": {"number": 8, "error": {"later": 1}}});
+        decoder.push(&encode(&answer).unwrap());
         let unknown = |number| Received::Unknown { kind: "later".to_owned(), number };
         assert_eq!(receive::<ToHelper>(&mut decoder).unwrap(), Some(unknown(Some(7))));
         assert_eq!(receive::<ToHelper>(&mut decoder).unwrap(), Some(unknown(None)));
+        let end = receive::<ToProgram>(&mut decoder);
+        assert!(matches!(end, Err(InvalidFrame::UnknownPart(_))), "an end that cannot be read");
+        let answer = receive::<ToProgram>(&mut decoder).unwrap();
+        assert_eq!(answer, Some(Received::Unknown { kind: "later".to_owned(), number: Some(8) }));
         assert_eq!(receive::<ToHelper>(&mut decoder).unwrap(), None);
     }
 }

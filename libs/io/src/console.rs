@@ -175,14 +175,17 @@ impl Console {
         loop {
             if let Some((kind, payload)) = self.conn.next_frame()? {
                 match (kind, frame::decode_message(payload)) {
-                    (Kind::Unknown(code), _) => self.conn.skip_frame(code),
+                    (Kind::Unknown(code), _) if self.is_answered => self.conn.skip_frame(code),
+                    (Kind::Unknown(code), _) => {
+                        return Err(InvalidFrame::Unknown(format!("frame {code}")).into());
+                    }
                     // The first one is the answer, and later ones are reports.
                     (_, Err(InvalidFrame::Unknown(kind))) if self.is_answered => {
                         self.conn.skip(&kind);
                     }
                     (_, Err(invalid)) => return Err(invalid.into()),
                     (_, Ok(ConsoleReply::Refused { problem })) => {
-                        return Err(ConsoleError::Refused(problem));
+                        return Err(ConsoleError::Refused(explained(problem)));
                     }
                     (_, Ok(reply)) => {
                         self.is_answered = true;
@@ -207,6 +210,16 @@ impl Console {
             }
         }
     }
+}
+
+/// A refusal, with the reason if a daemon of release 0.1 cannot read the request.
+fn explained(problem: String) -> String {
+    if problem.starts_with("malformed message: unknown variant") {
+        return format!(
+            "this program speaks version {VERSION}, and the daemon is of another release"
+        );
+    }
+    problem
 }
 
 /// Asks the daemon of `rundir` for the ring as it knows it. Waits at most `patience` for each part of the answer.

@@ -128,7 +128,8 @@ impl JobLink {
                 }
                 match frame::read(self.peer, frame) {
                     Ok(received) => self.outputs.extend(received.map(Output::Act)),
-                    Err(InvalidFrame::Unknown(kind)) => {
+                    // An order is never optional: the parent may wait for what follows from it.
+                    Err(InvalidFrame::Unknown(kind)) if self.peer == Side::Child => {
                         self.outputs.extend(self.skipped.count(&kind).map(Output::Skipped));
                     }
                     Err(invalid) => self.lose(invalid.into()),

@@ -149,7 +149,7 @@ fn after_a_stall_of_its_own_a_link_gives_the_peer_three_seconds() {
 }
 
 #[test]
-fn messages_of_unknown_kinds_are_skipped_and_the_link_lives() {
+fn reports_of_unknown_kinds_are_skipped_and_the_link_lives() {
     let mut link = open(Side::Child);
     let later = Frame::raw(TreeKind::Control, br#"{"later":{"number":1}}"#).bytes().to_vec();
     let mut said = Vec::new();
@@ -161,6 +161,27 @@ fn messages_of_unknown_kinds_are_skipped_and_the_link_lives() {
         |kind| Output::Skipped(format!("skipped a message of a kind that is unknown here: {kind}"));
     let ready = Output::Act(JobLinkMessage::Up(Up::Ready));
     assert_eq!(said, [line("later"), line("frame 99"), ready]);
+}
+
+#[test]
+fn an_order_of_an_unknown_kind_loses_the_link_since_the_parent_waits_for_what_follows() {
+    let mut link = open(Side::Parent);
+    let later = Frame::raw(TreeKind::Control, br#"{"later":{"number":1}}"#).bytes().to_vec();
+    link.handle(at(0), Input::Received(later));
+    let said = outputs(&mut link);
+    assert!(
+        matches!(&said[..], [Output::Lose(loss)] if loss.to_string().contains("later")),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_part_of_an_unknown_kind_is_not_skipped() {
+    let mut link = open(Side::Child);
+    let later = br#"{"exited":{"ends":[[3,{"later":0}]]}}"#;
+    let later = Frame::raw(TreeKind::Control, later).bytes().to_vec();
+    link.handle(at(0), Input::Received(later));
+    assert!(matches!(outputs(&mut link)[..], [Output::Lose(_)]));
 }
 
 #[test]

@@ -88,8 +88,12 @@ impl Helper {
                     {
                         match received {
                             Received::Message(message) => take(message),
+                            Received::Unknown { kind, number: Some(number) } => {
+                                let error = Some(Error::Helper(format!("{PROGRAM}: {kind}")));
+                                take(ToProgram::Answer { number, error });
+                            }
                             // A report of a later release.
-                            Received::Unknown { .. } => {}
+                            Received::Unknown { number: None, .. } => {}
                         }
                     }
                 }

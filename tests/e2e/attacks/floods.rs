@@ -253,10 +253,11 @@ fn a16_control_characters_of_members_reach_no_log_and_no_terminal() {
     let mut target = Target::of(1);
     let evil = r"\u001b]0;x\u0007\n2026 FAKE \u009b31m";
     let shapes = [
-        r#"{"ring":"","name":"EVIL","release":"0","seen":"::1"}"#,
-        r#"{"ring":"EVIL","name":"guest","release":"0","seen":"::1"}"#,
+        r#"{"ring":"","name":"EVIL","release":"0","seen":"::1","versions":2}"#,
+        r#"{"ring":"EVIL","name":"guest","release":"0","seen":"::1","versions":2}"#,
         r#"{"ring":"","name":"guest","release":"EVIL","seen":"EVIL"}"#,
-        r#"{"ring":"","name":"guest","release":"0","seen":"::1","EVIL":1}"#,
+        r#"{"ring":"","name":"guest","release":"EVIL","seen":"EVIL","versions":2}"#,
+        r#"{"ring":"","name":"guest","release":"0","seen":"::1","versions":2,"EVIL":1}"#,
         r#"{"EVIL":"#,
         "\u{1b}[31m\n",
     ];
@@ -266,6 +267,8 @@ fn a16_control_characters_of_members_reach_no_log_and_no_terminal() {
             Guest::open(connect(target.port_address()), &claim).expect("the key is right");
         guest.send(shape.replace("EVIL", evil).as_bytes());
         guest.send(r#"{"EVIL":1}"#.replace("EVIL", evil).as_bytes());
+        // Some greetings are accepted, and the message of an unknown kind is skipped.
+        guest.send(r#"{"pulse":{"digest":"EVIL"}}"#.replace("EVIL", evil).as_bytes());
         assert!(guest.is_closed());
     }
     for shape in [r#"{"lap":{"EVIL":1}}"#, r#"{"pulse":{"digest":"EVIL"}}"#] {

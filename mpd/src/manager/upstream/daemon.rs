@@ -176,17 +176,20 @@ impl Daemon {
                     }
                     Ok(order) => messages.extend(message_of(order, conn)),
                     Err(InvalidFrame::Unknown(kind)) => conn.skip(&kind),
-                    Err(e) => conn.skip(&e.to_string()),
+                    Err(e) => self.drop_daemon(&e),
                 },
                 Ok(Some((Kind::Unknown(code), _))) => conn.skip_frame(code),
                 Ok(Some((Kind::Spec | Kind::Stdin, _))) => conn.skip("bulk data"),
                 Ok(None) => return,
-                Err(e) => {
-                    log::warn!("the daemon broke the protocol: {e}");
-                    self.conn = None;
-                }
+                Err(e) => self.drop_daemon(&e),
             }
         }
+    }
+
+    /// Closes the connection to a daemon that broke the protocol. The manager registers again.
+    fn drop_daemon(&mut self, problem: &InvalidFrame) {
+        log::warn!("the daemon broke the protocol: {problem}");
+        self.conn = None;
     }
 
     pub(crate) const fn has_work(&self) -> bool {
