@@ -1,6 +1,6 @@
 //! Part of build scripts: links the programs that every job starts without shared objects.
 //!
-//! A dynamically linked program needs about 25 system calls and 0.15 ms more for its start. `libs/io/src/names.rs` asks
+//! A dynamically linked program needs about 25 system calls and 0.15 ms more for its start. `libs/io/src/host/names.rs` asks
 //! `getent` for what such a program cannot load. Programs are linked dynamically if the C library of this system has no
 //! static form, or if `MPD_LINK_DYNAMICALLY` is set.
 

@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Result<ExitCode> {
     let pid = |argument: &OsString| argument.to_str()?.parse().ok().map(Pid::from_raw);
     let ranks: Vec<Pid> =
         arguments.iter().map(pid).collect::<Option<_>>().context("a process id is a number")?;
-    if let Some((rank, library)) = mpd_io::alone::find(&ranks) {
+    if let Some((rank, library)) = mpd_io::process::without_pmi::find(&ranks) {
         let mut found = format!("{rank} ").into_bytes();
         found.extend_from_slice(library.as_os_str().as_bytes());
         found.truncate(MAX_FOUND);
@@ -74,7 +74,7 @@ impl Search {
         let (pid, library) = text.split_once(' ')?;
         let pid = Pid::from_raw(pid.parse().ok()?);
         let &(rank, _) = self.ranks.iter().find(|(_, of)| *of == pid)?;
-        Some((rank, mpd_io::logging::one_line(library)))
+        Some((rank, mpd_io::files::logging::one_line(library)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, anyhow};
-use mpd_io::identity::{self, Closed};
+use mpd_io::process::identity::{self, Closed};
 
 use crate::cli::{self, Cli};
 use crate::daemon;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use log::LevelFilter;
-use mpd_io::keyfile;
-use mpd_io::ringname::RingName;
-use mpd_io::rundir::{RunDir, host_name};
+use mpd_io::files::key_file;
+use mpd_io::ring::ring_name::RingName;
+use mpd_io::ring::rundir::{RunDir, host_name};
 use mpd_wire::Instance;
 
 /// The variable with the number of managers in waiting, and its meaning.
@@ -413,7 +413,7 @@ impl Cli {
 
     /// Whether the key comes on standard input.
     pub(crate) fn has_key_on_input(&self) -> bool {
-        self.key.as_deref().is_some_and(|path| path.as_os_str() == keyfile::STANDARD_INPUT)
+        self.key.as_deref().is_some_and(|path| path.as_os_str() == key_file::STANDARD_INPUT)
     }
 
     pub(crate) fn ring_name(&self) -> Result<RingName> {

@@ -7,8 +7,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use mpd_ending::{named_files, sort};
-use mpd_io::leftovers::{clocks, exists, is_active, since_boot};
-use mpd_io::{ipc, shm};
+use mpd_io::clean_up::ipc;
+use mpd_io::clean_up::leftovers::{clocks, exists, is_active, since_boot};
+use mpd_io::clean_up::shm;
 use mpd_leftovers as leftovers;
 use mpd_leftovers::Known;
 use mpd_leftovers::record::Note;
@@ -107,7 +108,7 @@ impl Leftovers {
 mod tests {
     use std::process::Command;
 
-    use mpd_io::leftovers::lifetime;
+    use mpd_io::clean_up::leftovers::lifetime;
     use mpd_leftovers::{Before, Object, Reason, State, Use};
     use nix::unistd::{Pid, geteuid};
 

@@ -1,13 +1,13 @@
 //! A helper process of this executable that examines other processes and writes its findings to a pipe. Examining a
-//! process may block (see [`mpd_io::shm`]); the owner of the helper must not block.
+//! process may block (see [`mpd_io::clean_up::shm`]); the owner of the helper must not block.
 
 use std::io::{self, PipeReader, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use mpd_io::pidfd::Pidfd;
-use mpd_io::spawn::{Extra, Spawn};
+use mpd_io::process::pidfd::Pidfd;
+use mpd_io::process::spawn::{Extra, Spawn};
 use mpd_io::wait::until_ready;
 use nix::poll::PollFlags;
 

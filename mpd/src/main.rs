@@ -32,7 +32,7 @@ use crate::cli::{Cli, Role};
 mpd_io::program!(serve);
 
 fn serve() -> ExitCode {
-    mpd_io::identity::take_name();
+    mpd_io::process::identity::take_name();
     // A program inherits ignored signals. So what starts a program runs before any signal is ignored.
     if let Some(arguments) = cli::arguments_behind(cli::BOOT_AGENT) {
         return exit_code(boot_agent::run(&arguments));
@@ -89,7 +89,7 @@ fn exit_code(result: anyhow::Result<ExitCode>) -> ExitCode {
 }
 
 fn report(error: &anyhow::Error) {
-    let text = mpd_io::logging::one_line(&format!("{error:#}"));
+    let text = mpd_io::files::logging::one_line(&format!("{error:#}"));
     // Standard error may have no reader.
     let _ = writeln!(std::io::stderr(), "mpd: {text}");
 }

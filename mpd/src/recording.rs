@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use mpd_io::clock;
-use mpd_io::recording::RecordingFile;
+use mpd_io::files::recording::RecordingFile;
 use mpd_machine::{Pump, Time};
 use mpd_recording::{Header, MAX_RECORDING, Origin, Recorded, Recorder};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 use mpd_job::manager::Manager;
 use mpd_recording::{End, Header, Lines, Options, Recorded, Replayed, replay};
 use mpd_ring::Ring;

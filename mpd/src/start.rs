@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use mpd_io::keyfile;
-use mpd_io::spawn::{Extra, Spawn, own_environment};
+use mpd_io::files::key_file;
+use mpd_io::process::spawn::{Extra, Spawn, own_environment};
 
 use crate::cli::Cli;
 
@@ -69,7 +69,7 @@ fn arguments(cli: &Cli) -> Result<Vec<Vec<u8>>> {
         ("--waiting", cli.waiting.map(|n| n.to_string())),
         ("--held-by", cli.held_by.map(|pid| pid.to_string())),
         ("--launched-by", cli.launched_by.map(|instance| instance.to_string())),
-        ("--key", cli.has_key_on_input().then(|| keyfile::STANDARD_INPUT.to_owned())),
+        ("--key", cli.has_key_on_input().then(|| key_file::STANDARD_INPUT.to_owned())),
     ];
     for (name, value) in texts {
         if let Some(value) = value {

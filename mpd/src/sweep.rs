@@ -12,11 +12,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use log::LevelFilter;
 use mpd_io::adopt_inherited;
-use mpd_io::cgroup::Cgroup;
-use mpd_io::ipc::sweep_groups;
-use mpd_io::made::remove_noted;
-use mpd_io::registered;
-use mpd_io::sweep::kill_by_cookie;
+use mpd_io::clean_up::ipc::sweep_groups;
+use mpd_io::clean_up::job_directory::remove_noted;
+use mpd_io::clean_up::registered;
+use mpd_io::process::cgroup::Cgroup;
+use mpd_io::process::sweep::kill_by_cookie;
 use mpd_leftovers::record::{Note, read_record};
 
 use crate::leftovers::Leftovers;
@@ -27,7 +27,7 @@ pub(crate) fn run(file: Option<&Path>, just_died: bool) -> Result<ExitCode> {
     let record = File::from(adopt_inherited(0).context("no job record")?);
     let bytes = notes::read(&record).context("cannot read the job record")?;
     let (record, notes) = read_record(&bytes).context("not a job record")?;
-    mpd_io::logging::start(&format!("mpd sweep {}", record.job), LevelFilter::Info, None)?;
+    mpd_io::files::logging::start(&format!("mpd sweep {}", record.job), LevelFilter::Info, None)?;
     let leftovers = Leftovers::of(&notes, just_died);
     if let Some(path) = &record.cgroup {
         remove_group(Path::new(path));

@@ -1,5 +1,5 @@
 //! A helper process of a manager or a sweeper: finds the users of files of shared memory. Examining a process may
-//! block (see [`mpd_io::shm`]); a manager must not block.
+//! block (see [`mpd_io::clean_up::shm`]); a manager must not block.
 //!
 //! It is this executable again: `--shm-users family|all INODE…`. It writes findings of 9 bytes to standard
 //! output: the inode, least significant byte first, and the kind of the user. The inode 0 means that all processes
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use mpd_ending::{Completeness, FileKind, HELPER_PATIENCE, User};
-use mpd_io::shm::{Users, report_users};
+use mpd_io::clean_up::shm::{Users, report_users};
 use nix::unistd::Pid;
 
 use crate::lookout::Lookout;

@@ -15,7 +15,7 @@ mod up;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
-use mpd_io::identity::Closed;
+use mpd_io::process::identity::Closed;
 
 use crate::cli::{Cli, Role};
 use crate::complain::complain;

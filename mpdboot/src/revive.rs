@@ -11,9 +11,9 @@ use mpd_boot::boot::State;
 use mpd_boot::drive::{Brief, Driver};
 use mpd_boot::keep;
 use mpd_boot::wire::{BootTask, Running, SecretText};
-use mpd_io::keyfile::KeyFile;
-use mpd_io::random;
-use mpd_io::signals::Signals;
+use mpd_io::files::key_file::KeyFile;
+use mpd_io::host::random;
+use mpd_io::process::signals::Signals;
 use mpd_wire::Address;
 
 /// Time for ssh to connect, in seconds; short, because the host may be off.
@@ -21,7 +21,7 @@ const CONNECT_S: u32 = 5;
 
 pub(crate) fn run(name: &str, plan: &Path, join: &[String]) -> Result<ExitCode> {
     // A shell's own job keeps its session and may ask its user.
-    let _ = mpd_io::identity::lead_session();
+    let _ = mpd_io::process::identity::lead_session();
     let mut signals = Signals::catch(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
         .context("cannot catch signals")?;
     let recipe = keep::read(plan).map_err(|error| anyhow!(error))?;

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use mpd_boot::wire::Member;
-use mpd_io::thishost::is_loopback;
+use mpd_io::host::this_host::is_loopback;
 use mpd_placement::hosts::HostEntry;
 
 /// The user's options.

@@ -23,9 +23,9 @@ use mpd_boot::failure::{Failure, Step};
 use mpd_boot::wire::{BootTask, Manner, Member, Running, SecretText};
 use mpd_boot::{command, daemon};
 use mpd_channel::KeyText;
-use mpd_io::random;
-use mpd_io::rundir::RunDir;
-use mpd_io::signals::Signals;
+use mpd_io::host::random;
+use mpd_io::process::signals::Signals;
+use mpd_io::ring::rundir::RunDir;
 
 use crate::cli::{Cli, EXIT_NOTHING, EXIT_PARTIAL};
 use crate::complain::complain;
@@ -119,7 +119,7 @@ fn summary(cli: &Cli, rows: &[Row], end: &StepEnd) -> u8 {
 
 impl<'a> Up<'a> {
     /// Reads and checks all inputs, and starts nothing.
-    fn prepare(cli: &'a Cli, ring: &mpd_io::ringname::RingName) -> Result<Self> {
+    fn prepare(cli: &'a Cli, ring: &mpd_io::ring::ring_name::RingName) -> Result<Self> {
         let signals = Signals::catch(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
             .context("cannot catch signals")?;
         let wanted = cli.private.then(private::read_request).transpose()?;

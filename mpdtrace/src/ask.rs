@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use mpd_io::console::Endpoint;
-use mpd_io::console::{self, Console, ConsoleError};
-use mpd_io::rings::{self, FindError};
-use mpd_io::rundir::RunDir;
+use mpd_io::ring::all_rings::{self, FindError};
+use mpd_io::ring::console::Endpoint;
+use mpd_io::ring::console::{self, Console, ConsoleError};
+use mpd_io::ring::rundir::RunDir;
 use mpd_wire::DaemonName;
 use mpd_wire::message::{
     ConsoleReply, HostedPart, JobOrder, JobRef, MemberDescription, Published, RingRequest, RingView,
 };
 
-pub use mpd_io::console::PATIENCE;
+pub use mpd_io::ring::console::PATIENCE;
 
 /// Deadline for a request that concerns all members of the ring. It exceeds the daemon's own
 /// deadline of 10 s, so that the daemon's answer arrives first.
@@ -136,7 +136,7 @@ pub struct Listing {
 /// # Errors
 /// [`AskError`].
 pub fn jobs(rundir: &RunDir) -> Result<Listing, AskError> {
-    let all = rings::jobs(rundir, None, RING_PATIENCE)?;
+    let all = all_rings::jobs(rundir, None, RING_PATIENCE)?;
     let problems = all.problems;
     let mut listing = Listing { me: None, jobs: Vec::new(), missing: Vec::new(), problems };
     for ring in all.rings {
@@ -187,7 +187,7 @@ pub fn names(rundir: &RunDir) -> Result<Vec<Published>, AskError> {
 /// [`AskError`].
 pub fn state(rundir: &RunDir, job: Option<JobRef>) -> Result<String, AskError> {
     let endpoint = match &job {
-        Some(job) => rings::find(rundir, job, RING_PATIENCE)?,
+        Some(job) => all_rings::find(rundir, job, RING_PATIENCE)?,
         None => Endpoint::Standing(rundir.clone()),
     };
     let mut console = Console::ask_at(&endpoint, RingRequest::State { job })?;
@@ -220,7 +220,7 @@ pub fn job_command(
     job: JobRef,
     order: JobOrder,
 ) -> Result<Vec<DaemonName>, AskError> {
-    let endpoint = rings::find(rundir, &job, RING_PATIENCE)?;
+    let endpoint = all_rings::find(rundir, &job, RING_PATIENCE)?;
     command_at(&endpoint, RingRequest::Job { job, order })
 }
 

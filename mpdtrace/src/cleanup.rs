@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use mpd_io::logging::one_line;
-use mpd_io::rundir::RunDir;
+use mpd_io::files::logging::one_line;
+use mpd_io::ring::rundir::RunDir;
 use serde::{Deserialize, Serialize};
 
 use crate::remote::{self, Shell};

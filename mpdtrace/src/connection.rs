@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use mpd_io::console::{Console, ConsoleError};
+use mpd_io::ring::console::{Console, ConsoleError};
 
 use crate::slots::RECONNECT;
 

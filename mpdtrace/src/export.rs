@@ -10,9 +10,9 @@ use std::process::{ExitCode, id};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use mpd_io::console::{Console, ConsoleError};
-use mpd_io::rundir::RunDir;
-use mpd_io::signals::Signals;
+use mpd_io::process::signals::Signals;
+use mpd_io::ring::console::{Console, ConsoleError};
+use mpd_io::ring::rundir::RunDir;
 use mpd_wire::message::{ConsoleReply, JobRef, MemberView, RingRequest, RingView};
 use nix::errno::Errno;
 use nix::libc;

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use mpd_alloc::data::{AllocEnd, AllocId, AllocNews, AllocRequest, Part, Strings, Why};
-use mpd_io::signals::{self, Signals};
-use mpd_io::slots::{self, VARIABLE};
-use mpd_io::terminal;
+use mpd_io::process::signals::{self, Signals};
+use mpd_io::ring::slots::{self, VARIABLE};
+use mpd_io::terminal::controlling;
 use mpd_io::wait;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::Signal;
@@ -163,7 +163,7 @@ impl Hold<'_> {
         match &self.child {
             _ if signal == libc_of(Signal::SIGCHLD) => {}
             // The terminal has sent it to the command too.
-            Some(_) if is_of_terminal && terminal::is_ours() => {}
+            Some(_) if is_of_terminal && controlling::is_ours() => {}
             Some(child) => send(child, signal),
             None => {
                 signals::die_of(signal);
@@ -266,7 +266,7 @@ impl Hold<'_> {
             command.env("MPD_RING", ring);
         }
         if let Some(rundir) = &self.options.rundir {
-            command.env(mpd_io::rundir::VARIABLE, std::path::absolute(rundir)?);
+            command.env(mpd_io::ring::rundir::VARIABLE, std::path::absolute(rundir)?);
         }
         self.child = Some(command.spawn().context("cannot start a process for the command")?);
         Ok(())

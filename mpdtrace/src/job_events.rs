@@ -8,10 +8,10 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use anyhow::Result;
-use mpd_io::console::Endpoint;
-use mpd_io::console::{Console, ConsoleError};
-use mpd_io::rings;
-use mpd_io::rundir::RunDir;
+use mpd_io::ring::all_rings;
+use mpd_io::ring::console::Endpoint;
+use mpd_io::ring::console::{Console, ConsoleError};
+use mpd_io::ring::rundir::RunDir;
 use mpd_wire::message::{ConsoleReply, EventGap, EventPage, JobEvent, JobRef, RingRequest};
 
 use crate::ask::{AskError, RING_PATIENCE};
@@ -46,7 +46,7 @@ impl Subscription {
     /// # Errors
     /// No daemon is there, or no ring has the job. A job that the ring does not have is refused by [`Self::next_news`].
     pub fn begin(rundir: &RunDir, job: JobRef, from: Option<u64>) -> Result<Self, AskError> {
-        let endpoint = rings::find(rundir, &job, RING_PATIENCE)?;
+        let endpoint = all_rings::find(rundir, &job, RING_PATIENCE)?;
         let daemon = Connection::There(ask(&endpoint, &job, from)?);
         let news = VecDeque::new();
         Ok(Self { endpoint, job, next: from, daemon, news, is_over: false })

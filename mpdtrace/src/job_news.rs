@@ -1,7 +1,7 @@
 //! Events of a job as text and JSON. Pure.
 
 use mpd_io::clock::utc_of;
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 use mpd_wire::Rank;
 use mpd_wire::job::RankEnd;
 use mpd_wire::message::{EventGap, HostTurn, JobChange, JobEvent};

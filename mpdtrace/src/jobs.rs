@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 use mpd_wire::job::World;
 use mpd_wire::message::{HostedPart, JobPart, JobRef, SpawnState};
 use mpd_wire::{DaemonName, JobId, Rank};

@@ -6,10 +6,10 @@ use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use mpd_io::console::{Console, ConsoleError};
-use mpd_io::rundir::RunDir;
-use mpd_io::screen::Screen;
-use mpd_io::signals::Signals;
+use mpd_io::process::signals::Signals;
+use mpd_io::ring::console::{Console, ConsoleError};
+use mpd_io::ring::rundir::RunDir;
+use mpd_io::terminal::screen::Screen;
 use mpd_wire::message::{JobRef, RingRequest};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags};

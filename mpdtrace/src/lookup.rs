@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use mpd_io::addresses;
+use mpd_io::network::addresses;
 
 /// Deadline of a resolution.
 pub const PATIENCE: Duration = Duration::from_secs(8);

@@ -1,6 +1,6 @@
 //! The environment of an `mpirun` that a console starts for itself: for the worker of a farm, or for a process of `libmpd`.
 
-use mpd_io::spawn::own_environment;
+use mpd_io::process::spawn::own_environment;
 
 /// Variables that give `mpirun` options about input, output, hosts and time. They are meant for jobs of the user. Here
 /// they would change the messages of the job, or end it.

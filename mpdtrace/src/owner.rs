@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use mpd_alloc::data::{AllocId, AllocNews, AllocRequest, Strings};
 use mpd_alloc::exchange::{Ask, Reply};
-use mpd_io::console::ConsoleError;
-use mpd_io::rundir::RunDir;
-use mpd_io::slots;
+use mpd_io::ring::console::ConsoleError;
+use mpd_io::ring::rundir::RunDir;
+use mpd_io::ring::slots;
 
 use crate::ask::AskError;
 use crate::connection::Connection;

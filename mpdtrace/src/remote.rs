@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mpd_io::tree;
+use mpd_io::process::tree;
 use nix::unistd::Pid;
 
 use crate::ask::left;

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
-use mpd_io::logging::{is_plain, one_line};
+use mpd_io::files::logging::{is_plain, one_line};
 use mpd_wire::message::{ConsoleReply, Happening, MemberView, RingView};
 use serde::{Serialize, Serializer};
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use mpd_alloc::data::{AllocEntry, Part};
 use mpd_alloc::exchange::{Ask, HostSlots, Reply};
-use mpd_io::identity::user_name;
-use mpd_io::logging::one_line;
-use mpd_io::rundir::RunDir;
-use mpd_io::{clock, slots};
+use mpd_io::clock;
+use mpd_io::files::logging::one_line;
+use mpd_io::process::identity::user_name;
+use mpd_io::ring::rundir::RunDir;
+use mpd_io::ring::slots;
 use mpd_wire::DaemonName;
 use serde::Serialize;
 

@@ -4,7 +4,7 @@
 use std::f64::consts::TAU;
 use std::fmt::Write as _;
 
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 use mpd_wire::Standing;
 use mpd_wire::message::{MemberView, RingView};
 

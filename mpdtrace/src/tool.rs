@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::{Command, Parser};
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 use mpd_wire::DaemonName;
 use mpd_wire::message::{ConsoleReply, JobOrder, JobRef, RingRequest};
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 use mpd_wire::job::World;
 use mpd_wire::message::{ConsoleReply, HostTop, HostUse, JobRef, RankUse, RunUse};
 use mpd_wire::{DaemonName, JobId, Rank};

@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-use mpd_io::console::{Console, ConsoleError};
-use mpd_io::rundir::RunDir;
+use mpd_io::ring::console::{Console, ConsoleError};
+use mpd_io::ring::rundir::RunDir;
 use mpd_wire::DaemonName;
 use mpd_wire::message::{RingRequest, RingView};
 

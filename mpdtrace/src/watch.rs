@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use mpd_io::console::{Console, ConsoleError};
+use mpd_io::ring::console::{Console, ConsoleError};
 use mpd_wire::message::{ConsoleReply, Happening};
 use nix::poll::{PollFd, PollFlags};
 

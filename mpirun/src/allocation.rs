@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use mpd_io::logging::plain;
+use mpd_io::files::logging::plain;
 use mpd_placement::allocation::{self, Sources};
 use mpd_wire::job::HostChoice;
 

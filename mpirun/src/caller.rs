@@ -6,8 +6,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use mpd_io::spawn::own_environment;
-use mpd_io::{priority, pty};
+use mpd_io::process::priority;
+use mpd_io::process::spawn::own_environment;
+use mpd_io::terminal::pty;
 use mpd_placement::cpu::Cpu;
 use mpd_placement::hosts::HostEntry;
 use mpd_wire::job::{Argset, Bytes, Limit};
@@ -137,7 +138,7 @@ fn terminal_size() -> (u16, u16) {
 
 /// The file mode creation mask.
 fn own_umask() -> u32 {
-    mpd_io::status::inherited_umask().unwrap_or_else(|| {
+    mpd_io::process::status::inherited_umask().unwrap_or_else(|| {
         let mask = umask(Mode::from_bits_truncate(0o077));
         umask(mask);
         mask.bits()

@@ -1,8 +1,9 @@
 //! The signals that `mpirun` catches, and the inputs that they become.
 
 use anyhow::{Context as _, Result};
-use mpd_io::signals::Signals;
-use mpd_io::{pty, terminal};
+use mpd_io::process::signals::Signals;
+use mpd_io::terminal::controlling;
+use mpd_io::terminal::pty;
 
 use crate::run::Input;
 
@@ -39,15 +40,15 @@ pub(crate) struct Caught {
 impl Caught {
     /// With `has_pty`, ranks have terminals.
     pub(crate) fn new(signals: Signals, has_pty: bool) -> Self {
-        Self { signals, had_terminal: terminal::is_there(), has_pty }
+        Self { signals, had_terminal: controlling::is_there(), has_pty }
     }
 
     /// The input for a signal.
     pub(crate) fn input(&self, signal: i32) -> Input {
         let size = || self.has_pty.then(pty::own_size).flatten();
         match signal {
-            libc::SIGHUP if self.had_terminal && !terminal::is_there() => Input::TerminalGone,
-            libc::SIGTSTP if !terminal::has_job_control() => Input::StopForever,
+            libc::SIGHUP if self.had_terminal && !controlling::is_there() => Input::TerminalGone,
+            libc::SIGTSTP if !controlling::has_job_control() => Input::StopForever,
             libc::SIGWINCH => match size() {
                 Some((columns, lines)) => Input::Resized(columns, lines),
                 None => Input::Signal(signal),

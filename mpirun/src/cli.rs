@@ -9,8 +9,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use mpd_debug::numbers::Numbers;
-use mpd_io::console::Endpoint;
-use mpd_io::logging::plain;
+use mpd_io::files::logging::plain;
+use mpd_io::ring::console::Endpoint;
 use mpd_wire::job::JobSpec;
 
 use crate::argsets::Argsets;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mpd_debug::stacks::Stacks;
-use mpd_io::signals;
+use mpd_io::process::signals;
 use mpd_wire::job::Crash;
 use mpd_wire::{Rank, RankSet};
 

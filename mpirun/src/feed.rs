@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use mio::{Interest, Registry, Token};
-use mpd_io::input::Input as Stdin;
-use mpd_io::logging::plain;
-use mpd_io::watch::watch;
+use mpd_io::files::input::Input as Stdin;
+use mpd_io::files::logging::plain;
+use mpd_io::network::watch::watch;
 use mpd_wire::frame;
 
 /// Interval between checks whether this process has the terminal, while input waits in the

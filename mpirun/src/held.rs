@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mpd_io::signals;
+use mpd_io::process::signals;
 use mpd_machine::Time;
 use mpd_wire::{Rank, RankSet};
 

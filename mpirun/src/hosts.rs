@@ -8,8 +8,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use mpd_io::logging::plain;
-use mpd_io::{identity, trust};
+use mpd_io::files::logging::plain;
+use mpd_io::files::trust;
+use mpd_io::process::identity;
 use mpd_placement::hosts::accounts::{self, Permitted};
 use mpd_placement::hosts::{HostEntry, parse_file, parse_list};
 use mpd_wire::job::HostChoice;

@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mpd_io::logging::is_plain;
+use mpd_io::files::logging::is_plain;
 use mpd_wire::job::Bytes;
 use mpd_wire::{Rank, RankSet};
 

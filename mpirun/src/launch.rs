@@ -6,12 +6,12 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context, Result, bail};
-use mpd_io::conn::Conn;
-use mpd_io::console::Endpoint;
-use mpd_io::private_sockets;
-use mpd_io::rundir::{Found, host_name};
-use mpd_io::signals::Signals;
-use mpd_io::thishost::{self, Machines};
+use mpd_io::host::this_host::{self, Machines};
+use mpd_io::network::conn::Conn;
+use mpd_io::process::signals::Signals;
+use mpd_io::ring::console::Endpoint;
+use mpd_io::ring::private_sockets;
+use mpd_io::ring::rundir::{Found, host_name};
 use mpd_wire::frame::Kind;
 use mpd_wire::job::{JobSpec, MAX_SPEC};
 use mpd_wire::message::{Opening, VERSION};
@@ -136,7 +136,7 @@ fn connect(job: &Run, spec: &mut Cow<'_, JobSpec>, signals: &mut Signals) -> Res
     if let Some(error) = job.ring_options.missing_daemon(&rundir) {
         return Err(error);
     }
-    let Machines { others, here } = thishost::machines(&job.demand.hosts, &host_name());
+    let Machines { others, here } = this_host::machines(&job.demand.hosts, &host_name());
     let mut demand = Cow::Borrowed(&job.demand);
     if !others.is_empty() {
         demand = Cow::Owned(demand.by_first_names(&others, spec.to_mut()));

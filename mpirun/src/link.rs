@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use mio::{Registry, Token};
-use mpd_io::conn::{Conn, Filled};
-use mpd_io::pidfd::Pidfd;
-use mpd_io::signals::Signals;
+use mpd_io::network::conn::{Conn, Filled};
+use mpd_io::process::pidfd::Pidfd;
+use mpd_io::process::signals::Signals;
 use mpd_wire::frame::{self, InvalidFrame, Kind};
 use mpd_wire::message::{JobInput, JobNews};
 use nix::unistd::Pid;

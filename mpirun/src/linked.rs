@@ -6,8 +6,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use mpd_io::locate;
-use mpd_io::logging::plain;
+use mpd_io::files::logging::plain;
+use mpd_io::process::locate;
 use mpd_wire::job::{Argset, Bytes};
 
 use crate::environment;

@@ -10,7 +10,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use mpd_io::clock::wall;
-use mpd_io::terminal;
+use mpd_io::terminal::controlling;
 use mpd_wire::job::exit;
 use mpirun::caller::Caller;
 use mpirun::cli::{self, Request, Run as Job};
@@ -23,7 +23,7 @@ use mpirun::{caught, docs, exits, launch, mpir};
 mpd_io::program!(console);
 
 fn console() -> ExitCode {
-    mpd_io::identity::take_name();
+    mpd_io::process::identity::take_name();
     // Reading from a lost terminal is then an error instead of a stop.
     mpd_io::ignore_signal(libc::SIGTTIN);
     let (name, result) = match Caller::snapshot() {
@@ -31,7 +31,7 @@ fn console() -> ExitCode {
         Err(e) => ("mpirun".to_owned(), Err(e.into())),
     };
     result.unwrap_or_else(|error| {
-        let text = mpd_io::logging::one_line(&format!("{error:#}"));
+        let text = mpd_io::files::logging::one_line(&format!("{error:#}"));
         let _ = writeln!(io::stderr(), "{name}: {text}");
         ExitCode::from(exit::SUITE)
     })
@@ -63,9 +63,9 @@ fn serve(caller: &Caller) -> Result<ExitCode> {
             Err(error).context("cannot run totalview")
         }
         Ok(Request::Run(job)) => {
-            mpd_io::slots::end_with_owner();
+            mpd_io::ring::slots::end_with_owner();
             for remark in &job.remarks {
-                let text = mpd_io::logging::one_line(remark);
+                let text = mpd_io::files::logging::one_line(remark);
                 let _ = writeln!(io::stderr(), "{}: {text}", caller.name);
             }
             run(&caller.name, *job)
@@ -98,7 +98,7 @@ fn run(name: &str, mut job: Job) -> Result<ExitCode> {
     job.spec.hold = mpir::is_being_debugged() && !job.spec.adopted;
     if let Some(on_crash) = &mut job.spec.on_crash {
         // Without a terminal no user can debug, and a controlling tool debugs already.
-        on_crash.hold &= !job.spec.hold && terminal::is_ours();
+        on_crash.hold &= !job.spec.hold && controlling::is_ours();
     }
     if let Some(file) = &job.report_pid {
         report_pid(file)?;

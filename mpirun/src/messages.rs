@@ -4,8 +4,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use mpd_io::output::Output;
-use mpd_io::progress;
+use mpd_io::files::output::Output;
+use mpd_io::terminal::progress;
 
 /// Most bytes that wait for the reader. Further lines are dropped, and a last line reports that.
 const MAX_WAITING: usize = 64 * 1024;
@@ -57,7 +57,7 @@ impl Messages {
     /// Writes a line, as far as the reader takes it now.
     pub fn print(&mut self, text: &str) {
         self.progress(None);
-        let line = format!("{}: {}\n", self.name, mpd_io::logging::one_line(text));
+        let line = format!("{}: {}\n", self.name, mpd_io::files::logging::one_line(text));
         if self.queue.len() + line.len() > MAX_WAITING {
             self.dropped = true;
             return;

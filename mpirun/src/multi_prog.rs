@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
-use mpd_io::logging::plain;
+use mpd_io::files::logging::plain;
 use mpd_wire::RankSet;
 use mpd_wire::job::MAX_ARGSETS;
 

@@ -7,9 +7,9 @@ use std::os::fd::{AsFd as _, AsRawFd, RawFd};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use mpd_io::pidfd::Pidfd;
-use mpd_io::spawn::{Extra, Fate, Spawn, fate_of, own_environment};
-use mpd_io::tree::is_still;
+use mpd_io::process::pidfd::Pidfd;
+use mpd_io::process::spawn::{Extra, Fate, Spawn, fate_of, own_environment};
+use mpd_io::process::tree::is_still;
 use mpd_wire::{JobId, RankSet};
 use nix::unistd::Pid;
 

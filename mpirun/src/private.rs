@@ -19,15 +19,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use mpd_channel::KeyText;
-use mpd_io::conn::Conn;
-use mpd_io::identity::Closed;
-use mpd_io::pidfd::Pidfd;
-use mpd_io::ringname::RingName;
-use mpd_io::rundir::{RunDir, host_name};
-use mpd_io::search::in_path;
-use mpd_io::signals::{self, Signals};
-use mpd_io::spawn::{Extra, Fate, Spawn, fate_of, own_environment, wait_for};
-use mpd_io::{keyfile, thishost, tree};
+use mpd_io::files::key_file;
+use mpd_io::host::this_host;
+use mpd_io::network::conn::Conn;
+use mpd_io::process::identity::Closed;
+use mpd_io::process::pidfd::Pidfd;
+use mpd_io::process::search::in_path;
+use mpd_io::process::signals::{self, Signals};
+use mpd_io::process::spawn::{Extra, Fate, Spawn, fate_of, own_environment, wait_for};
+use mpd_io::process::tree;
+use mpd_io::ring::ring_name::RingName;
+use mpd_io::ring::rundir::{RunDir, host_name};
 use mpd_placement::hosts::HostEntry;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -152,7 +154,7 @@ pub fn start(
     // memory or from a pipe.
     let _closed = Closed::begin().context("cannot close /proc to others")?;
     let name = RingName::private()?;
-    let key = keyfile::generate(name.as_str())?;
+    let key = key_file::generate(name.as_str())?;
     let ring = Ring { rundir: RunDir::private(&name, &host_name()), name, key };
     let others = demand.hosts.iter().filter(|entry| !is_ours(entry));
     let mut user = User::new(signals, limit);
@@ -272,7 +274,7 @@ fn daemon_arguments(
         option("--listed", listed.directory.as_os_str().to_owned().into_vec());
     }
     if let Some(own) = own {
-        if !thishost::is_loopback(&own.host) {
+        if !this_host::is_loopback(&own.host) {
             option("--name", own.host.clone().into_bytes());
         }
         if let Some(ncpus) = own.ncpus {
@@ -286,7 +288,7 @@ fn daemon_arguments(
     if let Some(ring) = ring {
         option("--ring", ring.name.as_str().into());
         option("--rundir", ring.rundir.path().as_os_str().to_owned().into_vec());
-        option("--key", keyfile::STANDARD_INPUT.into());
+        option("--key", key_file::STANDARD_INPUT.into());
         // The first place in the ring.
         option("--ordinal", b"1".to_vec());
         arguments.extend([b"--open".to_vec(), b"--report-ready".to_vec()]);

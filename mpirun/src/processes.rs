@@ -92,7 +92,7 @@ pub fn programs(spec: &JobSpec) -> Vec<CString> {
 
 fn program(argset: &Argset) -> CString {
     // A path needs no search.
-    let found = (!argset.program.contains(&b'/')).then(|| mpd_io::locate::program(argset));
+    let found = (!argset.program.contains(&b'/')).then(|| mpd_io::process::locate::program(argset));
     let path = found.and_then(Result::ok).map_or_else(|| argset.program.clone(), |it| it.path);
     let path = Path::new(OsStr::from_bytes(&path));
     if path.components().count() == 1 && path.is_relative() {

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mpd_io::clock::Clock;
-use mpd_io::logging::plain;
-use mpd_io::ownfile::open_behind_links;
+use mpd_io::files::logging::plain;
+use mpd_io::files::own_file::open_behind_links;
 use mpd_io::wait::wait;
 use mpd_machine::Time;
 use nix::poll::{PollFd, PollFlags};

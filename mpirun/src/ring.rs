@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mpd_io::console;
-use mpd_io::cpus;
+use mpd_io::host::cpus;
+use mpd_io::ring::console;
 use mpd_wire::Standing;
 
 use crate::ring_options::RingOptions;

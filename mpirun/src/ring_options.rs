@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
-use mpd_io::ringname::RingName;
-use mpd_io::rundir::{RunDir, host_name};
-use mpd_io::siblings;
+use mpd_io::ring::ring_name::RingName;
+use mpd_io::ring::rundir::{RunDir, host_name};
+use mpd_io::ring::siblings;
 use mpd_wire::job::Bytes;
 
 use crate::once::Once;

@@ -10,10 +10,11 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use mpd_debug::numbers::Numbers;
 use mpd_io::clock::Clock;
-use mpd_io::oom;
-use mpd_io::signals::Signals;
-use mpd_io::watch::watch;
-use mpd_io::{terminal, tree};
+use mpd_io::network::watch::watch;
+use mpd_io::process::oom;
+use mpd_io::process::signals::Signals;
+use mpd_io::process::tree;
+use mpd_io::terminal::controlling;
 use mpd_machine::Pump;
 use mpd_wire::RankSet;
 use mpd_wire::job::exit;
@@ -343,7 +344,7 @@ impl Console<'_> {
                 None => self.messages.print(&text),
             },
             Output::WantTerminal => {
-                self.pump.post(Input::Terminal { is_ours: terminal::is_ours() });
+                self.pump.post(Input::Terminal { is_ours: controlling::is_ours() });
             }
             Output::OpenDebugger(ranks) => self.open_debugger(&ranks),
             Output::EndDebugger => self.opened.iter().for_each(Opened::end),
@@ -405,7 +406,7 @@ impl Console<'_> {
             self.opened = None;
             self.report(Input::DebuggerEnded { was_session });
         }
-        if self.run().wants_terminal() && terminal::is_ours() {
+        if self.run().wants_terminal() && controlling::is_ours() {
             self.report(Input::Terminal { is_ours: true });
         }
     }

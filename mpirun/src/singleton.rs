@@ -13,9 +13,9 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use mpd_io::farend::FarEnd;
-use mpd_io::pidfd::Pidfd;
-use mpd_io::terminal;
+use mpd_io::network::far_end::FarEnd;
+use mpd_io::process::pidfd::Pidfd;
+use mpd_io::terminal::controlling;
 use mpd_wire::RankSet;
 use mpd_wire::job::JobSpec;
 use nix::unistd::{Pid, geteuid};
@@ -130,7 +130,8 @@ impl Call {
             bail!("it belongs to another user");
         }
         // The forked child runs mpirun, or a script that runs mpirun.
-        let parent = terminal::parent_of(self.child).context("the process that called is gone")?;
+        let parent =
+            controlling::parent_of(self.child).context("the process that called is gone")?;
         for pid in [parent, self.child] {
             let Ok(process) = Pidfd::open(pid) else { continue };
             let is_held = match far.is_held_by(pid) {

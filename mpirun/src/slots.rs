@@ -9,8 +9,8 @@ use std::process::Command;
 
 use anyhow::anyhow;
 use mpd_alloc::data::MAX_PATTERNS;
-use mpd_io::slots;
-pub use mpd_io::slots::VARIABLE;
+use mpd_io::ring::slots;
+pub use mpd_io::ring::slots::VARIABLE;
 use mpd_wire::job::{HostChoice, JobSpec};
 
 use crate::once::Once;

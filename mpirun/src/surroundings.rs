@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mpd_io::console::{self, Console, ConsoleError};
-use mpd_io::rundir::{Found, host_name};
-use mpd_io::thishost::{self, Machines};
-use mpd_io::{addresses, cpus};
+use mpd_io::host::cpus;
+use mpd_io::host::this_host::{self, Machines};
+use mpd_io::network::addresses;
+use mpd_io::ring::console::{self, Console, ConsoleError};
+use mpd_io::ring::rundir::{Found, host_name};
 use mpd_placement::cpu::Cpu;
 use mpd_placement::hosts::HostEntry;
 use mpd_placement::{Candidate, HostLoad};
@@ -141,12 +142,12 @@ fn standing(view: RingView) -> Surroundings {
 /// The ring that a job without a standing daemon starts: this host, and one daemon on each other host.
 fn private(hosts: &[HostEntry]) -> Result<Surroundings, String> {
     let own_name = host_name();
-    let Machines { others, here } = thishost::machines(hosts, &own_name);
+    let Machines { others, here } = this_host::machines(hosts, &own_name);
     let mut hosts = hosts.to_vec();
     hosts.retain(|entry| !others.contains_key(&entry.host));
     let is_ours = |entry: &HostEntry| here.as_ref() == Some(&entry.host);
     let own = hosts.iter().find(|entry| is_ours(entry));
-    let name = own.map_or(own_name.as_str(), |own| match thishost::is_loopback(&own.host) {
+    let name = own.map_or(own_name.as_str(), |own| match this_host::is_loopback(&own.host) {
         true => &own_name,
         false => &own.host,
     });

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use mpd_debug::numbers::Numbers;
-use mpd_io::console::Endpoint;
-use mpd_io::rings::{self, AllJobs, RingJobs};
+use mpd_io::ring::all_rings::{self, AllJobs, RingJobs};
+use mpd_io::ring::console::Endpoint;
 use mpd_wire::job::{Argset, Debug, HostChoice, JobSpec, MAX_ARGSETS};
 use mpd_wire::message::{HostedPart, JobRef};
 use mpd_wire::{DaemonName, Rank, RankSet};
@@ -104,7 +104,7 @@ fn find(
     job: JobRef,
     ranks: Option<&RankSet>,
 ) -> Result<(Vec<Process>, Endpoint), TargetError> {
-    let listed = |job| Ok(rings::jobs(&ring_options.rundir()?, Some(job), PATIENCE)?);
+    let listed = |job| Ok(all_rings::jobs(&ring_options.rundir()?, Some(job), PATIENCE)?);
     let all: AllJobs = listed(&job).map_err(TargetError::Ring)?;
     pick(job, ranks, all)
 }
@@ -116,7 +116,7 @@ fn pick(
     all: AllJobs,
 ) -> Result<(Vec<Process>, Endpoint), TargetError> {
     let AllJobs { rings, problems } = all;
-    let ids = rings::ids(rings.iter().flat_map(|ring| ring.meant(&job)));
+    let ids = all_rings::ids(rings.iter().flat_map(|ring| ring.meant(&job)));
     if ids.len() > 1 {
         return Err(TargetError::Several(ids.join(", ")));
     }
@@ -188,7 +188,7 @@ fn attach(like: JobSpec, processes: &[Process]) -> JobSpec {
 
 #[cfg(test)]
 mod tests {
-    use mpd_io::rundir::RunDir;
+    use mpd_io::ring::rundir::RunDir;
     use mpd_wire::job::World;
     use mpd_wire::message::{JobPart, RankRun};
 

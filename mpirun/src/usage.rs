@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 use mpd_wire::job::exit;
 
 /// Why the command line does not describe a job. [`fmt::Display`] is the whole line without its

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Parser;
-use mpd_io::pty::{Size, size_of_environment};
+use mpd_io::terminal::pty::{Size, size_of_environment};
 
 /// Run a program on a new terminal.
 ///

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 use pty_wrapper::cli::Cli;
 use pty_wrapper::session::{self, Ending};
 
@@ -31,7 +31,7 @@ fn serve() -> ExitCode {
     match session::run(&cli) {
         Ok(Ending::Exit(code)) => ExitCode::from(code),
         Ok(Ending::Signal(signal)) => {
-            mpd_io::signals::die_of(signal);
+            mpd_io::process::signals::die_of(signal);
             // The signal has not ended this process. The code is that of a shell.
             ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX))
         }

@@ -1,5 +1,5 @@
 //! The process of one `pty`: its signals, its program, and the terminal of the user.
-//! [`mpd_io::pty_relay`] copies the bytes.
+//! [`mpd_io::terminal::pty_relay`] copies the bytes.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,13 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use anyhow::{Context, Result, anyhow};
-use mpd_io::input::Input;
-use mpd_io::output::Output;
-use mpd_io::pty::{self, Pty, RawTerminal, Settings};
-use mpd_io::pty_relay::PtyRelay;
-use mpd_io::signals::{self, Signals};
-use mpd_io::spawn::{self, Extra, Fate, Spawn, SpawnError, Step, own_environment};
-use mpd_io::terminal;
+use mpd_io::files::input::Input;
+use mpd_io::files::output::Output;
+use mpd_io::process::signals::{self, Signals};
+use mpd_io::process::spawn::{self, Extra, Fate, Spawn, SpawnError, Step, own_environment};
+use mpd_io::terminal::controlling;
+use mpd_io::terminal::pty::{self, Pty, RawTerminal, Settings};
+use mpd_io::terminal::pty_relay::PtyRelay;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{Signal, killpg, raise};
@@ -167,7 +167,7 @@ impl Session {
         match signal {
             libc::SIGCHLD => self.reap()?,
             libc::SIGWINCH => self.resize(),
-            libc::SIGHUP if self.keyboard.is_some() && !terminal::is_there() => {
+            libc::SIGHUP if self.keyboard.is_some() && !controlling::is_there() => {
                 self.relay.hang_up();
             }
             _ => self.pass_on(signal),
@@ -192,7 +192,7 @@ impl Session {
 
     /// Whether a shell continues the program, or the sender of a signal.
     fn can_wake(&self) -> bool {
-        self.keyboard.is_none() || terminal::has_job_control()
+        self.keyboard.is_none() || controlling::has_job_control()
     }
 
     fn reap(&mut self) -> Result<()> {
@@ -213,7 +213,7 @@ impl Session {
 
     /// Stops this process. When a shell continues it, it continues the program.
     fn stop(&mut self) -> Result<()> {
-        if !terminal::has_job_control() {
+        if !controlling::has_job_control() {
             return Ok(());
         }
         let Some(keyboard) = &self.keyboard else { return Ok(()) };

@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crypto::aead;
-use mpd_io::console::{Console, PATIENCE};
-use mpd_io::rundir::RunDir;
+use mpd_io::ring::console::{Console, PATIENCE};
+use mpd_io::ring::rundir::RunDir;
 use mpd_wire::message::{ConsoleReply, RingRequest};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Child, Command, Stdio};
 
-use mpd_io::passing::{self, Passed};
+use mpd_io::network::passing::{self, Passed};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::contest::{self, Measured};

@@ -301,7 +301,7 @@ pub(crate) fn one_idle(to: SocketAddr, number: usize) -> TcpStream {
     let low = u8::try_from(number % 250 + 1).expect("a byte");
     let high = u8::try_from(number / 250 % 250).expect("a byte");
     let ip = IpAddr::from([127, 255, high, low]);
-    let stream = mpd_io::tcp::begin_connect(to, Some(ip)).expect("a connection");
+    let stream = mpd_io::network::tcp::begin_connect(to, Some(ip)).expect("a connection");
     stream.set_nonblocking(true).expect("non-blocking");
     stream
 }

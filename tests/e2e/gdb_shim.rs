@@ -9,8 +9,8 @@ use std::process::Stdio;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use mpd_io::control::{Control, Received};
-use mpd_io::spawn::{Extra, Spawn};
+use mpd_io::network::control::{Control, Received};
+use mpd_io::process::spawn::{Extra, Spawn};
 use mpd_tests::surroundings::setting;
 use mpd_wire::message::{ProgramEnd, ShimOrder, ShimReport, pieces_of_command};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

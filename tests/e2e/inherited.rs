@@ -4,7 +4,7 @@
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use mpd_io::spawn::{Extra, Spawn};
+use mpd_io::process::spawn::{Extra, Spawn};
 use nix::sys::wait::{WaitStatus, waitpid};
 
 use crate::run::Output;

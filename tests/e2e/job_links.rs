@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::net::TcpStream;
 
-use mpd_io::conn::{Conn, Filled};
+use mpd_io::network::conn::{Conn, Filled};
 use mpd_wire::message::ManagerOrder;
 
 use crate::attacker::{Claim, JOB_LINK, M2, connect, key_in, rest};

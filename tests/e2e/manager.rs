@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 
-use mpd_io::conn::Conn;
-use mpd_io::rundir::RunDir;
+use mpd_io::network::conn::Conn;
+use mpd_io::ring::rundir::RunDir;
 use mpd_leftovers::record::JobRecord;
 use mpd_wire::job::{Cookie, JobKey};
 use mpd_wire::message::{ManagerOrder, Opening, VERSION};

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mpd_io::console::{self, Console, ConsoleError};
-use mpd_io::rundir::RunDir;
+use mpd_io::ring::console::{self, Console, ConsoleError};
+use mpd_io::ring::rundir::RunDir;
 use mpd_wire::message::{
     ConsoleReply, Happening, HostedPart, MemberView, Opening, RingRequest, RingView, VERSION,
 };

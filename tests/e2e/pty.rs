@@ -66,7 +66,8 @@ impl Terminal {
     /// Changes the size of its window.
     pub(crate) fn resize(&mut self, columns: u16, lines: u16) {
         let master = self.master.as_ref().expect("the terminal is there until the end");
-        mpd_io::pty::resize(master.as_fd(), (columns, lines)).expect("the size of a terminal");
+        mpd_io::terminal::pty::resize(master.as_fd(), (columns, lines))
+            .expect("the size of a terminal");
     }
 
     /// Types a command and the return key.

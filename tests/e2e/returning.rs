@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use mpd_io::console::{Console, PATIENCE};
-use mpd_io::rundir::RunDir;
+use mpd_io::ring::console::{Console, PATIENCE};
+use mpd_io::ring::rundir::RunDir;
 use mpd_wire::message::{ConsoleReply, Opening, RingRequest, VERSION};
 use nix::sys::signal::Signal;
 

@@ -440,7 +440,7 @@ fn disturb(ring: &Members, random: &mut Random, most: usize) -> String {
             let answer = ring.ask(asked, exit(one));
             let left =
                 !matches!(&answer, Ok(ConsoleReply::Done { missing }) if !missing.is_empty());
-            if left && !matches!(&answer, Err(mpd_io::console::ConsoleError::Refused(_))) {
+            if left && !matches!(&answer, Err(mpd_io::ring::console::ConsoleError::Refused(_))) {
                 ring.forget(one);
             }
             format!("d{one} leaves by a request to d{asked}: {answer:?}")

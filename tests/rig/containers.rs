@@ -75,7 +75,7 @@ fn daemons_as_first_processes_meet_by_a_late_name_and_return_with_another_addres
         return;
     };
     let hosts = rig.all();
-    let key = mpd_io::keyfile::generate("pods").expect("a key").to_text();
+    let key = mpd_io::files::key_file::generate("pods").expect("a key").to_text();
     let whole = rig.file("key.new", &key);
     std::fs::rename(&whole, rig.share().join("key")).expect("a file");
     // h1 has found no daemon and has begun; the others do not know the name yet.

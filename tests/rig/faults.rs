@@ -166,7 +166,7 @@ fn a_cable_cut_for_five_seconds_does_not_affect_a_job() {
     rig.ends(&hosts[0]);
 }
 
-/// The value since Linux 6.15, as in `mpd_io::tcp`.
+/// The value since Linux 6.15, as in `mpd_io::network::tcp`.
 const TCP_RTO_MAX_MS: libc::c_int = 44;
 
 #[derive(Clone, Copy)]

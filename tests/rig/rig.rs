@@ -8,8 +8,8 @@ use std::process::{Command, Output, Stdio};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use mpd_io::console::Console;
-use mpd_io::rundir::RunDir;
+use mpd_io::ring::console::Console;
+use mpd_io::ring::rundir::RunDir;
 use mpd_tests::surroundings::{program, setting, skip, tell};
 use mpd_tests::waiting::{comes_true, comes_true_slowly};
 use mpd_wire::Standing;

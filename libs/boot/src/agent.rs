@@ -16,9 +16,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use mpd_channel::KeyText;
-use mpd_io::console::Console;
-use mpd_io::keyfile::{KeyFile, KeyFileError};
-use mpd_io::signals::Signals;
+use mpd_io::files::key_file::{KeyFile, KeyFileError};
+use mpd_io::process::signals::Signals;
+use mpd_io::ring::console::Console;
 use mpd_wire::frame::Versions;
 use mpd_wire::message::{Introduction, MAX_INTRODUCTION, RingRequest};
 use nix::errno::Errno;

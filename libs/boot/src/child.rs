@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use mpd_io::spawn::{Fate, fate_of, wait_for};
+use mpd_io::process::spawn::{Fate, fate_of, wait_for};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{Signal, killpg};

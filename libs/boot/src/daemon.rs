@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use mpd_io::console::{self, Console, ConsoleError};
-use mpd_io::ringname::{InvalidRingName, RingName};
-use mpd_io::rundir::{RunDir, host_name};
-use mpd_io::signals::Signals;
+use mpd_io::process::signals::Signals;
+use mpd_io::ring::console::{self, Console, ConsoleError};
+use mpd_io::ring::ring_name::{InvalidRingName, RingName};
+use mpd_io::ring::rundir::{RunDir, host_name};
 use mpd_io::wait;
 use mpd_wire::message::{ConsoleReply, MemberView, RingRequest, RingView};
 use mpd_wire::{Address, DaemonName, Instance, Standing};

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use mpd_io::clock::Clock;
-use mpd_io::signals::Signals;
+use mpd_io::process::signals::Signals;
 use mpd_io::wait;
 use mpd_machine::Time;
 use mpd_wire::Newcomer;

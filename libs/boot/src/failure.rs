@@ -3,7 +3,7 @@
 //! ssh exits with 255 for all of its own failures, so this module finds the cause in the text. The
 //! text of a host is shown as it is, escaped for a terminal.
 
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 use serde::{Deserialize, Serialize};
 
 /// The steps from the name of a host to a daemon in the ring.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
-use mpd_io::rundir::{self, RunDir};
+use mpd_io::ring::rundir::{self, RunDir};
 
 use crate::wire::{MAX_REQUEST, RECIPE_VERSION, Recipe};
 

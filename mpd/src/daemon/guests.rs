@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use mpd_daemon::ManagerMessage;
-use mpd_io::listed::Listed;
+use mpd_io::ring::private_socket::Listed;
 use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::job::JobSpec;

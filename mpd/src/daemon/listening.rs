@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use mpd_io::rundir::RunDir;
+use mpd_io::ring::rundir::RunDir;
 use mpd_machine::Time;
 use nix::fcntl::Flock;
 

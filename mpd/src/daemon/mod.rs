@@ -32,12 +32,17 @@ use anyhow::{Context, Result, bail};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 use mpd_daemon::{Announcement, Demand, Input, JobsHere as _, LocalNames, ManagerMessage, Plan};
+use mpd_io::adopt_inherited;
 use mpd_io::clock::{Clock, wall};
-use mpd_io::conn::Conn;
-use mpd_io::pidfd::Pidfd;
-use mpd_io::rundir::RunDir;
-use mpd_io::signals::Signals;
-use mpd_io::{adopt_inherited, cpus, oom, priority, random, tree};
+use mpd_io::host::cpus;
+use mpd_io::host::random;
+use mpd_io::network::conn::Conn;
+use mpd_io::process::oom;
+use mpd_io::process::pidfd::Pidfd;
+use mpd_io::process::priority;
+use mpd_io::process::signals::Signals;
+use mpd_io::process::tree;
+use mpd_io::ring::rundir::RunDir;
 use mpd_machine::Time;
 use mpd_wire::job::Notice;
 use mpd_wire::message::{
@@ -87,7 +92,7 @@ pub(crate) fn run(cli: &Cli) -> Result<ExitCode> {
     let mut ready = Ready::new(reported, cli)?;
     let result = Daemon::start(cli).and_then(|daemon| daemon.serve(&mut ready));
     if let Err(error) = &result {
-        let problem = mpd_io::logging::one_line(&format!("{error:#}"));
+        let problem = mpd_io::files::logging::one_line(&format!("{error:#}"));
         ready.report(&problem);
         if let Some(nonce) = &cli.nonce {
             agent::refuse(nonce, &problem);
@@ -121,7 +126,7 @@ struct Daemon {
 
 impl Daemon {
     fn start(cli: &Cli) -> Result<Self> {
-        let host = mpd_io::rundir::host_name();
+        let host = mpd_io::ring::rundir::host_name();
         let name = cli.name.clone().unwrap_or_else(|| host.clone());
         if !mpd_wire::is_daemon_name(&name) {
             bail!("{name:?} cannot be a daemon's name: letters, digits and . _ - : only (--name)");
@@ -620,7 +625,7 @@ fn begin_log(cli: &Cli, name: &str, rundir: &RunDir) -> Result<()> {
         (None, true) => Some(rundir.path().join("mpd.log")),
         (file, _) => file.clone(),
     };
-    mpd_io::logging::start(&format!("mpd {name}"), cli.level(), log_file.as_deref())
+    mpd_io::files::logging::start(&format!("mpd {name}"), cli.level(), log_file.as_deref())
         .with_context(|| format!("cannot open the log {}", log_file.unwrap_or_default().display()))
 }
 

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use mpd_io::ownfile::open_behind_links;
+use mpd_io::files::own_file::open_behind_links;
 use nix::poll::PollFlags;
 
 use crate::cli::Cli;

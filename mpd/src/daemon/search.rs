@@ -9,8 +9,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use mpd_io::addresses;
-use mpd_io::signals::Signals;
+use mpd_io::network::addresses;
+use mpd_io::process::signals::Signals;
 use mpd_wire::Address;
 
 use crate::cli::Cli;

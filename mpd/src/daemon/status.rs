@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use mpd_io::console::{Console, PATIENCE};
+use mpd_io::ring::console::{Console, PATIENCE};
 use mpd_wire::message::{ConsoleReply, JobSummary, Opening, VERSION};
 use serde::Serialize;
 

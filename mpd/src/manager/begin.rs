@@ -11,7 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use log::LevelFilter;
 use mpd_clients::World;
-use mpd_io::{adopt_inherited, identity};
+use mpd_io::adopt_inherited;
+use mpd_io::process::identity;
 use mpd_job::manager::spawns::SpawnSettings;
 use mpd_job::manager::{Config, Input, Manager};
 use mpd_machine::{Pump, Time};
@@ -55,8 +56,8 @@ pub(super) fn run_copy(connection: OwnedFd, prepared: Prepared) -> Result<ExitCo
 
 /// The manager with this connection to its daemon. `is_unnamed`: its arguments do not name its job.
 fn run(connection: OwnedFd, prepared: Prepared, began: u64, is_unnamed: bool) -> Result<ExitCode> {
-    mpd_io::priority::of_a_server();
-    mpd_io::tree::become_subreaper().context("cannot become a subreaper")?;
+    mpd_io::process::priority::of_a_server();
+    mpd_io::process::tree::become_subreaper().context("cannot become a subreaper")?;
     let mut daemon = Daemon::new(connection);
     let level = prepared.level;
     let beforehand = Beforehand::new(prepared)?;
@@ -70,7 +71,7 @@ fn run(connection: OwnedFd, prepared: Prepared, began: u64, is_unnamed: bool) ->
     if is_unnamed {
         identity::rename(&[cli::MANAGER, "--manager", "--name", &order.job.to_string()]);
     }
-    mpd_io::logging::start(&format!("mpdman {}", order.job), level, None)?;
+    mpd_io::files::logging::start(&format!("mpdman {}", order.job), level, None)?;
     // The lock of the job's record shows that we live. It is held as long as the record is open.
     let notes = Notes::new(record.into());
     let mut means = Means::new(daemon, &order, (began, beforehand), (notes, cgroup))?;

@@ -2,7 +2,7 @@
 
 use mpd_clients::{self as clients, FromJob, World};
 use mpd_ending::{Input as Ending, SignalTarget};
-use mpd_io::tree::{self, Dead};
+use mpd_io::process::tree::{self, Dead};
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::Announced;
 use mpd_job::manager::spawns::order::SpawnOrder;

@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use log::LevelFilter;
-use mpd_io::cgroup::Cgroup;
-use mpd_io::passing::{self, Passed};
-use mpd_io::pidfd::Pidfd;
-use mpd_io::{Copied, adopt_inherited, copy_beside, priority};
+use mpd_io::network::passing::{self, Passed};
+use mpd_io::process::cgroup::Cgroup;
+use mpd_io::process::pidfd::Pidfd;
+use mpd_io::process::priority;
+use mpd_io::{Copied, adopt_inherited, copy_beside};
 
 use super::begin;
 use super::means::Prepared;

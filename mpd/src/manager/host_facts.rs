@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use mpd_clients::HostFacts;
-use mpd_io::cpus;
+use mpd_io::host::cpus;
 use mpd_placement::locality::Topology;
 
 /// Facts that take many system calls are looked up once, when they are needed.

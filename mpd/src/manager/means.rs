@@ -9,10 +9,10 @@ use anyhow::{Context, Result};
 use log::LevelFilter;
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Token};
-use mpd_io::cgroup::Cgroup;
 use mpd_io::clock::Clock;
-use mpd_io::oom;
-use mpd_io::signals::Signals;
+use mpd_io::process::cgroup::Cgroup;
+use mpd_io::process::oom;
+use mpd_io::process::signals::Signals;
 use mpd_joblink::Timing;
 use mpd_wire::message::StartJob;
 use nix::sys::signal::Signal;
@@ -48,7 +48,7 @@ impl Prepared {
         let null = File::options().read(true).write(true).open("/dev/null");
         let null = null.context("cannot open /dev/null")?.into();
         // Both are read once.
-        let _ = (limits::own(0), mpd_io::signals::not_default());
+        let _ = (limits::own(0), mpd_io::process::signals::not_default());
         Ok(Self { level, null, parent: Pid::parent(), readiness })
     }
 }
@@ -78,7 +78,7 @@ impl Beforehand {
     pub(super) fn new(prepared: Prepared) -> Result<Self> {
         let Prepared { null, parent, readiness, .. } = prepared;
         let poll = Poll::new().context("cannot make an event queue")?;
-        let listener = mpd_io::tcp::listen(Some(Ipv4Addr::LOCALHOST.into()), 0).ok();
+        let listener = mpd_io::network::tcp::listen(Some(Ipv4Addr::LOCALHOST.into()), 0).ok();
         Ok(Self { poll, null, listener, parent, readiness })
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
 use mio::{Registry, Token};
-use mpd_io::watch::StreamWatch;
+use mpd_io::network::watch::StreamWatch;
 
 /// The manager's end of a rank's PMI connection.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The manager's process: its owners, and the routes of events between them and the machine.
 
 use mio::event::Event as Ready;
-use mpd_io::signals::Signals;
+use mpd_io::process::signals::Signals;
 use mpd_job::manager::Manager;
 use mpd_machine::Pump;
 use mpd_wire::Rank;

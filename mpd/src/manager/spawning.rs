@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use mpd_clients::{Caller, FromJob, Wish};
-use mpd_io::logging::plain;
+use mpd_io::files::logging::plain;
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::SpawnInput;
 use mpd_job::manager::spawns::order::{Parent, SpawnOrder};

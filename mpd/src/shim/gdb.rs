@@ -8,10 +8,10 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::UnixDatagram;
 
 use anyhow::{Context, Result};
-use mpd_io::outgoing::Outgoing;
-use mpd_io::passing;
-use mpd_io::signals;
-use mpd_io::spawn::{Extra, Fate, Spawn, own_environment};
+use mpd_io::network::outgoing::Outgoing;
+use mpd_io::network::passing;
+use mpd_io::process::signals;
+use mpd_io::process::spawn::{Extra, Fate, Spawn, own_environment};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

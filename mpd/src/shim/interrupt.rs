@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use mpd_io::signals;
+use mpd_io::process::signals;
 use nix::unistd::Pid;
 
 /// Most threads that are examined.

@@ -33,11 +33,11 @@ use anyhow::{Context, Result};
 use mpd_debug::shim::{Input, Output, Shim};
 use mpd_io::adopt_inherited;
 use mpd_io::clock::Clock;
-use mpd_io::control::{Control, Received};
-use mpd_io::outgoing::Outgoing;
-use mpd_io::output::Output as Stream;
-use mpd_io::signals::{self, Signals};
-use mpd_io::spawn::Fate;
+use mpd_io::files::output::Output as Stream;
+use mpd_io::network::control::{Control, Received};
+use mpd_io::network::outgoing::Outgoing;
+use mpd_io::process::signals::{self, Signals};
+use mpd_io::process::spawn::Fate;
 use mpd_machine::Pump;
 use mpd_wire::message::{ProgramEnd, ShimOrder};
 use nix::poll::{PollFd, PollFlags};
@@ -195,7 +195,7 @@ impl Process {
         let due = [
             self.pump.machine().poll_timeout().map(|at| self.clock.until(at)),
             self.gdb.as_ref().and_then(|gdb| gdb.wait(&self.clock, has_room)),
-            self.program.terminal().and_then(mpd_io::pty_relay::PtyRelay::wait),
+            self.program.terminal().and_then(mpd_io::terminal::pty_relay::PtyRelay::wait),
         ];
         wait::wait(&mut fds, due.into_iter().flatten().min()).context("poll")?;
         Ok(())

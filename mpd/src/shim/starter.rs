@@ -8,10 +8,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use mpd_io::passing::{self, Passed};
-use mpd_io::spawn::own_environment;
+use mpd_io::network::passing::{self, Passed};
+use mpd_io::process::spawn::own_environment;
+use mpd_io::terminal::plain_terminal;
 use mpd_io::wait::until_ready;
-use mpd_io::{adopt_inherited, place_for_exec, plain_terminal};
+use mpd_io::{adopt_inherited, place_for_exec};
 use nix::poll::PollFlags;
 use nix::unistd::{execve, write};
 

@@ -3,8 +3,8 @@
 
 use anyhow::{Context, Result, bail};
 use mpd_debug::shim::Tracing;
-use mpd_io::tracer::caught_by;
-use mpd_io::tree::children;
+use mpd_io::process::tracer::caught_by;
+use mpd_io::process::tree::children;
 use nix::unistd::Pid;
 
 use super::plan::Plan;

@@ -8,10 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use mpd_boot::command;
 use mpd_boot::wire::Manner;
-use mpd_io::ringname::RingName;
-use mpd_io::rundir::host_name;
-use mpd_io::search::{self, is_executable};
-use mpd_io::{identity, keyfile, thishost, trust};
+use mpd_io::files::key_file;
+use mpd_io::files::trust;
+use mpd_io::host::this_host;
+use mpd_io::process::identity;
+use mpd_io::process::search::{self, is_executable};
+use mpd_io::ring::ring_name::RingName;
+use mpd_io::ring::rundir::host_name;
 use mpd_placement::allocation::{self, Sources};
 use mpd_placement::hosts::accounts;
 use mpd_placement::hosts::{HostEntry, MAX_FILE, parse_file, parse_list};
@@ -64,7 +67,7 @@ impl Allocation {
         };
         let entry = |host: mpd_wire::job::HostChoice| HostEntry::named(host.name, host.slots);
         let hosts: Vec<HostEntry> = hosts.into_iter().flatten().map(entry).collect();
-        let here = thishost::names_of_this_host(&hosts, &host_name());
+        let here = this_host::names_of_this_host(&hosts, &host_name());
         let is_slurm = allocation::is_slurm(&variable);
         let has_components = allocation::has_components(&variable);
         Ok(Self { hosts, here, is_slurm, has_components })
@@ -99,7 +102,7 @@ pub(super) fn roster(
         user: cli.user.clone(),
     };
     let here = host_name();
-    let ours = thishost::names_of_this_host(&entries, &here);
+    let ours = this_host::names_of_this_host(&entries, &here);
     Ok(choose(&entries, &options, &here, |host| ours.contains(host))?)
 }
 
@@ -191,7 +194,7 @@ pub(super) fn manner(
         rsh,
         mpd: mpd.context("--mpd: the path has characters that no remote shell takes")?.to_owned(),
         listen: cli.port,
-        key_file: keyfile::in_environment()
+        key_file: key_file::in_environment()
             .filter(|_| !cli.private)
             .and_then(|path| path.into_os_string().into_string().ok()),
         key_alone: false,

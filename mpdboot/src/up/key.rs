@@ -3,8 +3,8 @@
 use anyhow::{Result, bail};
 use mpd_boot::wire::Manner;
 use mpd_channel::KeyText;
-use mpd_io::identity;
-use mpd_io::keyfile::{self, KeyFile};
+use mpd_io::files::key_file::{self, KeyFile};
+use mpd_io::process::identity;
 use mpd_placement::hosts::accounts;
 
 use crate::roster::Roster;
@@ -16,14 +16,14 @@ use crate::roster::Roster;
 /// The key file cannot be used; or the ring exists and has the key of all rings, which another user would get.
 pub(super) fn of_ring(manner: &Manner, roster: &Roster, is_new: bool) -> Result<(KeyText, bool)> {
     let file = KeyFile::resolve(manner.key_file.as_ref().map(Into::into))?;
-    let name = keyfile::name_of(&manner.ring);
+    let name = key_file::name_of(&manner.ring);
     let alone = file.of_ring_alone(name);
     let own = identity::own_account();
     let others = roster.others.iter().map(|other| (other.host.as_str(), other.user.as_deref()));
     let foreign = accounts::foreign(others, &own).next();
     match (is_new, foreign) {
         (true, Some(_)) => {
-            let key = keyfile::generate(name)?;
+            let key = key_file::generate(name)?;
             alone.replace(&key)?;
             Ok((key, true))
         }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use mpd_boot::drive::Driver;
 use mpd_channel::KeyText;
-use mpd_io::rundir::RunDir;
+use mpd_io::ring::rundir::RunDir;
 use mpd_placement::hosts::{HostEntry, MAX_FILE, parse_file};
 use nix::errno::Errno;
 use nix::unistd::read;

@@ -1,7 +1,7 @@
 //! The progress of a boot: a bar on a terminal, or lines with `-v`.
 
 use mpd_boot::boot::Event;
-use mpd_io::progress::ProgressLine;
+use mpd_io::terminal::progress::ProgressLine;
 
 use crate::cli::Cli;
 use crate::complain::complain;

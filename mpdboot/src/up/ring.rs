@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use mpd_boot::daemon;
-use mpd_io::console::{Console, ConsoleError, PATIENCE};
-use mpd_io::rundir::RunDir;
+use mpd_io::ring::console::{Console, ConsoleError, PATIENCE};
+use mpd_io::ring::rundir::RunDir;
 use mpd_wire::message::{ConsoleReply, Introduction, LIST_CHUNK, RingRequest, RingView};
 use mpd_wire::{Address, DaemonName, Instance, Newcomer, Record, Standing};
 

@@ -92,7 +92,7 @@ fn problems_on_this_host_are_reported_before_any_start() {
 #[test]
 fn without_the_daemon_of_this_host_nothing_is_started_elsewhere() {
     let world = World::new();
-    world.set(&format!("mpd/{}", mpd_io::rundir::host_name()), "busy");
+    world.set(&format!("mpd/{}", mpd_io::ring::rundir::host_name()), "busy");
     let ran = world.run(&["--hosts", "h1"]);
     ran.assert(1, "step join     cannot listen on port 7000: Address already in use");
     assert!(ran.err.ends_with("mpdboot: nothing was started\n"), "{}", ran.err);

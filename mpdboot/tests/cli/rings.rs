@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use mpd_io::identity::own_account;
-use mpd_io::rundir::host_name;
+use mpd_io::process::identity::own_account;
+use mpd_io::ring::rundir::host_name;
 
 use crate::world::World;
 

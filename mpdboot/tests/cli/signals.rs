@@ -42,7 +42,7 @@ fn an_interrupt_ends_the_processes_of_agents() {
 #[test]
 fn an_interrupt_during_the_start_of_the_local_daemon_ends_the_daemon() {
     let world = World::new();
-    world.set(&format!("mpd/{}", mpd_io::rundir::host_name()), "hangs");
+    world.set(&format!("mpd/{}", mpd_io::ring::rundir::host_name()), "hangs");
     interrupted(&world, &["--hosts", "h1"], Signal::SIGTERM).assert(143, "interrupted");
     assert_eq!(world.text("ssh.argv"), "");
     world.assert_nothing_left();

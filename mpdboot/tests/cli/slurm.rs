@@ -1,6 +1,6 @@
 //! Rings in a Slurm job, with a script in the place of srun.
 
-use mpd_io::rundir::host_name;
+use mpd_io::ring::rundir::host_name;
 
 use crate::world::{Ran, World};
 

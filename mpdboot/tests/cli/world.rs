@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use mpd_io::conn::Conn;
-use mpd_io::rundir::RunDir;
+use mpd_io::network::conn::Conn;
+use mpd_io::ring::rundir::RunDir;
 use mpd_wire::message::{ConsoleReply, Happening, MemberView, Opening, RingRequest, RingView};
 use mpd_wire::{Address, DaemonName, Instance, Newcomer, Record, Standing, frame};
 use nix::sys::stat::Mode;
@@ -321,7 +321,7 @@ fn request(conn: &mut Conn) -> Option<RingRequest> {
                 _ => None,
             };
         }
-        if conn.wait(60_000).ok()?? == mpd_io::conn::Filled::Closed {
+        if conn.wait(60_000).ok()?? == mpd_io::network::conn::Filled::Closed {
             return None;
         }
     }
@@ -377,7 +377,7 @@ fn answer(root: &Path, request: &RingRequest) -> ConsoleReply {
 }
 
 fn view(names: Vec<DaemonName>) -> RingView {
-    let here = mpd_io::rundir::host_name();
+    let here = mpd_io::ring::rundir::host_name();
     let member = |name: DaemonName| MemberView {
         addresses: vec![Address::new(&format!("{name}:7000")).unwrap()],
         standing: Standing::Live,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 
 use crate::remote;
 

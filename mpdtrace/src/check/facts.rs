@@ -4,9 +4,10 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use mpd_io::keyfile::KeyFile;
-use mpd_io::rundir::RunDir;
-use mpd_io::{addresses, search};
+use mpd_io::files::key_file::KeyFile;
+use mpd_io::network::addresses;
+use mpd_io::process::search;
+use mpd_io::ring::rundir::RunDir;
 use mpd_wire::message::RingView;
 use nix::sys::resource::{Resource, getrlimit};
 

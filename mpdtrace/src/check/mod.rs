@@ -13,7 +13,7 @@ pub mod others;
 pub mod over_ssh;
 pub mod reach;
 
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 use serde::{Deserialize, Serialize};
 
 /// A problem.

@@ -7,7 +7,7 @@ use std::net::{
 };
 use std::time::{Duration, Instant};
 
-use mpd_io::addresses;
+use mpd_io::network::addresses;
 use nix::poll::PollFlags;
 
 use crate::ask::left;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use mpd_io::ringname::RingName;
-use mpd_io::rundir::{RunDir, host_name};
+use mpd_io::ring::ring_name::RingName;
+use mpd_io::ring::rundir::{RunDir, host_name};
 
 /// Selects the daemon to ask.
 #[derive(Clone, Debug, Default, Args)]

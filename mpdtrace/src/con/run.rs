@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result};
-use mpd_io::signals::{self, Signals};
+use mpd_io::process::signals::{self, Signals};
 use nix::sys::signal::Signal;
 
 use super::cli::ConCli;
@@ -206,7 +206,7 @@ impl Session<'_> {
         if let Some(rundir) =
             options.rundir.as_ref().and_then(|rundir| std::path::absolute(rundir).ok())
         {
-            command.env(mpd_io::rundir::VARIABLE, rundir);
+            command.env(mpd_io::ring::rundir::VARIABLE, rundir);
         }
         Some(command)
     }

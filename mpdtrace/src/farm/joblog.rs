@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use mpd_farm::{Task, TaskId, joblog};
-use mpd_io::outgoing::Outgoing;
+use mpd_io::network::outgoing::Outgoing;
 use mpd_machine::Time;
 
 /// How long a line may be missing on disk.

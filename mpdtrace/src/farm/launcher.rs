@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use mpd_farm::{Task, command};
-use mpd_io::spawn::{Extra, Spawn, SpawnError, own_environment};
+use mpd_io::process::spawn::{Extra, Spawn, SpawnError, own_environment};
 use nix::unistd::{AccessFlags, Pid, access};
 
 /// The variable with the number of the task.
@@ -136,7 +136,7 @@ mod tests {
     use std::io::Read as _;
 
     use mpd_farm::TaskId;
-    use mpd_io::spawn::{Fate, wait_for};
+    use mpd_io::process::spawn::{Fate, wait_for};
 
     use super::*;
 

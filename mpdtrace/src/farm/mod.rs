@@ -22,7 +22,7 @@ use anyhow::{Context as _, Result, bail};
 use mpd_farm::frame::{InvalidMessage, ToFarm, ToWorker};
 use mpd_farm::{Close, Farm, HostId, Input, Options, Output, Task, TaskId, Verdict};
 use mpd_io::clock::Clock;
-use mpd_io::signals::Signals;
+use mpd_io::process::signals::Signals;
 use mpd_io::wait;
 use mpd_machine::{Pump, Time};
 use nix::poll::{PollFd, PollFlags};

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use mpd_farm::frame::Stream;
 use mpd_farm::{End, InOrder, Outcome, Task, TaskId, joblog};
-use mpd_io::output::Output;
-use mpd_io::progress;
+use mpd_io::files::output::Output;
+use mpd_io::terminal::progress;
 use mpd_machine::Time;
 use serde_json::{Value, json};
 
@@ -269,7 +269,7 @@ impl Results {
 
     /// Queues a message for the user.
     pub(crate) fn warn(&mut self, text: &str) {
-        let line = format!("mpdfarm: {}\n", mpd_io::logging::one_line(text));
+        let line = format!("mpdfarm: {}\n", mpd_io::files::logging::one_line(text));
         self.queue.push_back(Item::Bytes(Stream::Err, line.into_bytes(), 0));
     }
 

@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use anyhow::{Context as _, Result, bail};
 use mpd_farm::frame::{Decoder, FORMAT, ToWorker, VERSION};
-use mpd_io::outgoing::Outgoing;
-use mpd_io::spawn::{Extra, Fate, Spawn, fate_of};
+use mpd_io::network::outgoing::Outgoing;
+use mpd_io::process::spawn::{Extra, Fate, Spawn, fate_of};
 use mpd_wire::frame::Versions;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::Pid;
@@ -174,7 +174,7 @@ impl Site {
 
     /// Kills the worker's mpirun. Its job ends with it.
     pub(crate) fn kill(&self) {
-        let _ = mpd_io::signals::send(self.pid, libc::SIGKILL);
+        let _ = mpd_io::process::signals::send(self.pid, libc::SIGKILL);
     }
 
     /// The first line with text on the standard error of the worker, without the name of its program.

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use mpd_farm::command::Template;
 use mpd_farm::frame::MAX_COMMAND;
 use mpd_farm::{Task, TaskId};
-use mpd_io::input::Input;
+use mpd_io::files::input::Input;
 
 use super::cli::FarmCli;
 

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use mpd_handle::End;
-use mpd_io::spawn::{Extra, Fate, Spawn, fate_of};
-use mpd_io::{signals, slots};
+use mpd_io::process::signals;
+use mpd_io::process::spawn::{Extra, Fate, Spawn, fate_of};
+use mpd_io::ring::slots;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::Pid;
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use mpd_alloc::exchange::Ask;
-use mpd_io::slots;
+use mpd_io::ring::slots;
 use mpdtrace::cli::CancelCli;
 use mpdtrace::tool;
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use mpd_io::rundir::host_name;
+use mpd_io::ring::rundir::host_name;
 use mpdtrace::check::facts::Facts;
 use mpdtrace::check::over_ssh::{self, RemoteCheck};
 use mpdtrace::check::{self, Detail, config, judge, others, reach};

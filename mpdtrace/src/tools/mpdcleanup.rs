@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use mpd_io::progress::ProgressLine;
-use mpd_io::rundir::host_name;
+use mpd_io::ring::rundir::host_name;
+use mpd_io::terminal::progress::ProgressLine;
 use mpdtrace::cli::CleanupCli;
 use mpdtrace::remote::Shell;
 use mpdtrace::{cleanup, hosts, render, tool};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 use mpd_wire::message::Published;
 use mpd_wire::names::{Content, PmixValue, split_name};
 use mpdtrace::cli::NamesCli;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
-use mpd_io::rundir::RunDir;
+use mpd_io::ring::rundir::RunDir;
 use mpd_wire::message::{ConsoleReply, RingRequest};
 use mpdtrace::ask::{self, AskError};
 use mpdtrace::cli::PingCli;

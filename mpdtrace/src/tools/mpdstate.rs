@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 use mpdtrace::cli::StateCli;
 use mpdtrace::{ask, tool};
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::thread::sleep;
 
 use anyhow::Result;
-use mpd_io::screen::Screen;
+use mpd_io::terminal::screen::Screen;
 use mpdtrace::cli::TopCli;
 use mpdtrace::export::{self, Source};
 use mpdtrace::live::{self, SAMPLES};

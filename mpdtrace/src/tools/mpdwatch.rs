@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use mpd_io::console::Console;
+use mpd_io::ring::console::Console;
 use mpd_wire::message::RingRequest;
 use mpdtrace::cli::WatchCli;
 use mpdtrace::{job_events, job_news, render, tool, watch};

@@ -1,7 +1,7 @@
 //! `mpdcleanup`.
 
-use mpd_io::ringname::RingName;
-use mpd_io::rundir::RunDir;
+use mpd_io::ring::ring_name::RingName;
+use mpd_io::ring::rundir::RunDir;
 
 use crate::support::{Daemon, home_shell, run};
 

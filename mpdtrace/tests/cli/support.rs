@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use mpd_io::conn::{Conn, Filled};
+use mpd_io::network::conn::{Conn, Filled};
 use mpd_wire::message::{ConsoleReply, Happening, MemberView, Opening, RingRequest, RingView};
 use mpd_wire::{Address, DaemonName, Instance, Standing, frame};
 use tempfile::TempDir;

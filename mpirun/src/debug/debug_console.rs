@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use mio::{Registry, Token, Waker};
 use mpd_debug::numbers::Numbers;
 use mpd_debug::prompt::{Input, Output, Prompt, Settings};
-use mpd_io::input::Input as Stdin;
+use mpd_io::files::input::Input as Stdin;
 use mpd_machine::Time;
 use mpd_wire::message::JobInput;
 use nix::sys::signal::{Signal, raise};
@@ -268,7 +268,7 @@ impl Beside for DebugConsole {
     }
 
     fn note(&mut self, text: &str) {
-        let line = format!("{NAME}: {}\n", mpd_io::logging::one_line(text));
+        let line = format!("{NAME}: {}\n", mpd_io::files::logging::one_line(text));
         match &mut self.face {
             Face::Plain(plain) => plain.complain(line.as_bytes()),
             Face::Terminal(terminal) => terminal.print(line.as_bytes()),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use mpd_debug::prompt::Script;
-use mpd_io::logging::plain;
+use mpd_io::files::logging::plain;
 use mpd_wire::RankSet;
 use mpd_wire::job::{Bytes, Debug, JobSpec, LabelFormat, OnFailure, OutputSpec};
 use mpd_wire::message::JobRef;

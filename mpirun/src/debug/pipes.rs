@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use anyhow::{Context as _, Result};
 use mio::{Registry, Token};
-use mpd_io::input::Input as Stream;
+use mpd_io::files::input::Input as Stream;
 
 use super::beside::register;
 use super::lines::Lines;

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::AsFd as _;
 
-use mpd_io::output::Output;
+use mpd_io::files::output::Output;
 
 /// An output with its waiting bytes.
 #[derive(Debug)]

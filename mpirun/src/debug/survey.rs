@@ -108,7 +108,7 @@ impl Beside for Asking {
 
     fn note(&mut self, text: &str) {
         if self.notes.len() < MAX_NOTES {
-            self.notes.push(mpd_io::logging::one_line(text));
+            self.notes.push(mpd_io::files::logging::one_line(text));
         }
     }
 

@@ -71,7 +71,7 @@ impl Outlook {
                 let number = lists.find_map(|list| gpus_of(list, &host.member, is_here));
                 // The devices of other hosts are not visible here.
                 let found =
-                    || Some(mpd_io::gpus::here()).filter(|gpus| is_here && gpus.count() > 0);
+                    || Some(mpd_io::host::gpus::here()).filter(|gpus| is_here && gpus.count() > 0);
                 Some((number.map(Gpus::of_number).or_else(found)?, each))
             });
             Ok(HostOutlook {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
-use mpd_io::logging::{is_plain, one_line};
+use mpd_io::files::logging::{is_plain, one_line};
 use mpd_placement::cpu_list;
 use mpd_placement::locality::list;
 use mpd_wire::RankSet;

@@ -18,7 +18,7 @@ mod xml;
 
 use std::path::Path;
 
-use mpd_io::logging::{one_line, plain};
+use mpd_io::files::logging::{one_line, plain};
 
 use crate::configfile;
 use crate::scan::{self, Section};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mpd_io::logging::plain;
+use mpd_io::files::logging::plain;
 use mpd_placement::cpu_list;
 use mpd_placement::hosts::HostEntry;
 use mpd_placement::rank_file::{self, RankLine};

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use mpd_io::logging::plain;
+use mpd_io::files::logging::plain;
 
 use crate::argsets::Argsets;
 use crate::caller::Caller;

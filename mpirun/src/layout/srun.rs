@@ -11,7 +11,7 @@ use crate::dialect::{self, Dialect, Language, Layout};
 use crate::options::{Key, OPTIONS, Opt, Reach};
 use crate::scan::{self, Section};
 use crate::usage::Usage;
-use mpd_io::logging::plain;
+use mpd_io::files::logging::plain;
 
 /// The variables that stand for options of `srun`, and the options. Those that ask the batch system for something are left out:
 /// they are set in every job.

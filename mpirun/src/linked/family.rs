@@ -91,10 +91,10 @@ pub(super) fn interpreter(start: &[u8]) -> Option<String> {
     let mut words = line.split_ascii_whitespace();
     let first = words.next()?;
     if !first.ends_with("/env") {
-        return Some(mpd_io::logging::one_line(first));
+        return Some(mpd_io::files::logging::one_line(first));
     }
     let is_program = |word: &&str| !word.starts_with('-') && !word.contains('=');
-    Some(mpd_io::logging::one_line(words.find(is_program).unwrap_or(first)))
+    Some(mpd_io::files::logging::one_line(words.find(is_program).unwrap_or(first)))
 }
 
 /// Whether a path is that of Python, by its name.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use mpd_io::logging::one_line;
+use mpd_io::files::logging::one_line;
 use mpd_wire::job::MpiLibrary;
 
 use super::elf::{Elf, Parts};

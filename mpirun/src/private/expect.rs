@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use mpd_io::clock::Clock;
-use mpd_io::signals::Signals;
-use mpd_io::tree;
+use mpd_io::process::signals::Signals;
+use mpd_io::process::tree;
 use mpd_machine::Time;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{Signal, kill};

@@ -5,8 +5,8 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use mpd_io::console::{Console, ConsoleError, PATIENCE};
-use mpd_io::rundir::RunDir;
+use mpd_io::ring::console::{Console, ConsoleError, PATIENCE};
+use mpd_io::ring::rundir::RunDir;
 use mpd_ring::{Formed, GAP};
 use mpd_wire::message::{ConsoleReply, JobOrder, JobRef, RingMessage, RingRequest};
 use mpd_wire::{Address, DaemonName, Instance, RankSet, Record, Standing, frame};

@@ -1,7 +1,7 @@
 //! Requests of a root manager to its daemon when its ranks spawn: a placement for the processes, and
 //! managers on further hosts. The test plays the manager.
 
-use mpd_io::conn::Conn;
+use mpd_io::network::conn::Conn;
 use mpd_wire::job::{
     Cookie, HostSlice, HostSlices, JobKey, SpawnBlock, SpawnPlacement, SpawnPolicy,
 };

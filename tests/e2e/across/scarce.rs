@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mpd_io::oom;
+use mpd_io::process::oom;
 use nix::sys::signal::Signal;
 
 use crate::across::{ring, roomy};

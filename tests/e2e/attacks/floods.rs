@@ -325,8 +325,8 @@ fn a27_the_only_handler_is_that_of_signal_hook_and_daemon_and_manager_set_no_han
     let known = [
         "libs/io/src/raw.rs",
         "libs/io/src/raw/child.rs",
-        "libs/io/src/caught.rs",
-        "libs/io/src/signals.rs",
+        "libs/io/src/process/caught.rs",
+        "libs/io/src/process/signals.rs",
     ];
     assert_eq!(sources_with(&["signal_hook", "sigaction", "SigAction", "signalfd"]), set(&known));
     assert_eq!(
@@ -340,7 +340,7 @@ fn a27_the_only_handler_is_that_of_signal_hook_and_daemon_and_manager_set_no_han
     assert!(sets.iter().all(|line| line.contains("default")), "a handler of its own: {sets:?}");
     let catching = [
         "libs/boot/src/agent.rs",
-        "libs/io/src/signals.rs",
+        "libs/io/src/process/signals.rs",
         "mpd/src/shim/mod.rs",
         "mpdboot/src/revive.rs",
         "mpdboot/src/up.rs",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::IpAddr;
 
-use mpd_io::rundir::host_name;
+use mpd_io::ring::rundir::host_name;
 use nix::unistd::{getpid, getsid};
 
 use crate::command::SSH_CONNECTION;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use mpd_io::place_for_exec;
-use mpd_io::ringname::RingName;
-use mpd_io::rundir::RunDir;
-use mpd_io::signals::Signals;
-use mpd_io::spawn::{Extra, Fate, Spawn, own_environment, wait_for};
+use mpd_io::process::signals::Signals;
+use mpd_io::process::spawn::{Extra, Fate, Spawn, own_environment, wait_for};
+use mpd_io::ring::ring_name::RingName;
+use mpd_io::ring::rundir::RunDir;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;

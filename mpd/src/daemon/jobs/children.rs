@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mpd_io::spawn::Fate;
-use mpd_io::sweep;
-use mpd_io::tree::{self, Dead};
+use mpd_io::process::spawn::Fate;
+use mpd_io::process::sweep;
+use mpd_io::process::tree::{self, Dead};
 use mpd_machine::Time;
 use nix::unistd::{Pid, getsid};
 

@@ -4,9 +4,9 @@
 //! sends it the cause, through the ring.
 
 use mpd_daemon::{Demand, JobsHere as _};
-use mpd_io::cgroup::Cgroup;
-use mpd_io::oom;
-use mpd_io::spawn::Fate;
+use mpd_io::process::cgroup::Cgroup;
+use mpd_io::process::oom;
+use mpd_io::process::spawn::Fate;
 use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::job::ManagerEnd;
@@ -107,7 +107,7 @@ mod tests {
     use std::fs::{self, File};
     use std::io::Write as _;
 
-    use mpd_io::rundir::RunDir;
+    use mpd_io::ring::rundir::RunDir;
     use mpd_leftovers::record::JobRecord;
     use mpd_wire::Instance;
     use mpd_wire::job::Cookie;

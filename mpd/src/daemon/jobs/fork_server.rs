@@ -7,9 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use mpd_io::conn::Conn;
-use mpd_io::pidfd::Pidfd;
-use mpd_io::{passing, tree};
+use mpd_io::network::conn::Conn;
+use mpd_io::network::passing;
+use mpd_io::process::pidfd::Pidfd;
+use mpd_io::process::tree;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 

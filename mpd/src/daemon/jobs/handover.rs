@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use anyhow::{Context, Result};
-use mpd_io::cgroup::Cgroup;
+use mpd_io::process::cgroup::Cgroup;
 use mpd_leftovers::record::JobRecord;
 use mpd_machine::Time;
 use mpd_wire::JobId;
@@ -34,7 +34,7 @@ impl Jobs {
             key: launch.key.clone(),
         };
         // All users can read the name.
-        let cgroup = Cgroup::create(&format!("mpd-{}", mpd_io::random::hex128()?));
+        let cgroup = Cgroup::create(&format!("mpd-{}", mpd_io::host::random::hex128()?));
         let record = JobRecord {
             job: launch.job.clone(),
             cookie: launch.cookie.clone(),

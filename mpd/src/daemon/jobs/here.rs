@@ -88,7 +88,7 @@ mod tests {
     use std::fs::File;
     use std::io::Write as _;
 
-    use mpd_io::rundir::RunDir;
+    use mpd_io::ring::rundir::RunDir;
     use mpd_leftovers::record::JobRecord;
     use mpd_machine::Time;
     use mpd_wire::Instance;

@@ -27,11 +27,11 @@ use anyhow::{Result, bail};
 use mpd_daemon::listing::shortened;
 use mpd_daemon::{Demand, JobsHere as _, MeetingRequest, NameRequest, Spawn};
 use mpd_io::clock::Clock;
-use mpd_io::conn::Conn;
-use mpd_io::identity::user_name;
-use mpd_io::random;
-use mpd_io::rundir::RunDir;
-use mpd_io::spawn::Fate;
+use mpd_io::host::random;
+use mpd_io::network::conn::Conn;
+use mpd_io::process::identity::user_name;
+use mpd_io::process::spawn::Fate;
+use mpd_io::ring::rundir::RunDir;
 use mpd_machine::Time;
 use mpd_wire::job::{Cookie, HostSlices, JobKey, JobSpec, MAX_RANKS, Notice};
 use mpd_wire::message::{

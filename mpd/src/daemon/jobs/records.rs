@@ -10,8 +10,8 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use mpd_io::rundir::RunDir;
-use mpd_io::unnamed;
+use mpd_io::files::unnamed;
+use mpd_io::ring::rundir::RunDir;
 use mpd_leftovers::record::{JobRecord, read_record};
 use mpd_wire::JobId;
 

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use mpd_io::tree;
+use mpd_io::process::tree;
 use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::Launch;

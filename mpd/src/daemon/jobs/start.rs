@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use log::LevelFilter;
-use mpd_io::conn::Conn;
-use mpd_io::spawn::{Extra, Spawn, own_environment};
+use mpd_io::network::conn::Conn;
+use mpd_io::process::spawn::{Extra, Spawn, own_environment};
 use mpd_wire::JobId;
 use nix::unistd::Pid;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use mpd_daemon::listing;
-use mpd_io::usage;
+use mpd_io::process::usage;
 use mpd_machine::Time;
 use mpd_ring::MAX_ANSWER;
 use mpd_wire::message::{HostUse, RankRun, RankUse, RunUse};

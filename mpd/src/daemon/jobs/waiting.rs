@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use mpd_io::conn::Conn;
+use mpd_io::network::conn::Conn;
 use mpd_machine::Time;
 use nix::unistd::Pid;
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use mpd_daemon::{RingImage, SlotsImage};
-use mpd_io::keyfile::KeyFile;
-use mpd_io::rundir::{self, RunDir};
+use mpd_io::files::key_file::KeyFile;
+use mpd_io::ring::rundir::{self, RunDir};
 use serde::de::DeserializeOwned;
 
 /// Largest record of the ring that is read: [`mpd_wire::MAX_MEMBERS`] with 8 numeric addresses each fit.

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use mpd_io::spawn::{Extra, Spawn, own_environment};
+use mpd_io::process::spawn::{Extra, Spawn, own_environment};
 use mpd_wire::{Address, DaemonName};
 use nix::unistd::Pid;
 use serde::Deserialize;

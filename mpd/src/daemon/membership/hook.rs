@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use mpd_alloc::data::{AllocRequest, Hardness, Strings};
 use mpd_daemon::{HookEnd, HookId};
-use mpd_io::identity::user_name;
-use mpd_io::logging::one_line;
-use mpd_io::signals;
-use mpd_io::spawn::{Extra, Fate, Spawn, own_environment};
-use mpd_io::unnamed;
+use mpd_io::files::logging::one_line;
+use mpd_io::files::unnamed;
+use mpd_io::process::identity::user_name;
+use mpd_io::process::signals;
+use mpd_io::process::spawn::{Extra, Fate, Spawn, own_environment};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -130,10 +130,10 @@ fn start(
 fn variables(Strings { global, each }: &Strings) -> Vec<String> {
     let mut all: Vec<String> = global
         .iter()
-        .map(|global| format!("{}={global}", mpd_io::slots::GLOBAL_VARIABLE))
+        .map(|global| format!("{}={global}", mpd_io::ring::slots::GLOBAL_VARIABLE))
         .collect();
     if !each.is_empty() {
-        let name = mpd_io::slots::LOCAL_VARIABLE;
+        let name = mpd_io::ring::slots::LOCAL_VARIABLE;
         all.push(format!("{name}={}", each.join("\n")));
         all.extend(each.iter().enumerate().map(|(slot, text)| format!("{name}_{slot}={text}")));
     }

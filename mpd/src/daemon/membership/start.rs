@@ -4,9 +4,10 @@ use anyhow::{Context, Result};
 use mpd_channel::{Instance, KeyText};
 use mpd_daemon::{Entrance, Facts, LeaseTerms, Membership, Node, RingIdentity, Saved, SlotsImage};
 use mpd_io::clock::wall;
-use mpd_io::keyfile::{self, KeyFile};
-use mpd_io::rundir::RunDir;
-use mpd_io::{cpus, random};
+use mpd_io::files::key_file::{self, KeyFile};
+use mpd_io::host::cpus;
+use mpd_io::host::random;
+use mpd_io::ring::rundir::RunDir;
 use mpd_machine::{Pump, Time};
 use mpd_ring::{Ring, RingConfig, Rules, Timing};
 use mpd_wire::{Address, DaemonName};
@@ -125,15 +126,15 @@ fn facts(cli: &Cli, identity: RingIdentity, cpus: u32) -> Facts {
 /// The ring's key, and its file if that is of this ring alone.
 fn key(cli: &Cli, ring: &str) -> Result<(KeyText, Option<KeyFile>)> {
     if let Some(number) = cli.key_descriptor {
-        return Ok((keyfile::from_descriptor(number)?, None));
+        return Ok((key_file::from_descriptor(number)?, None));
     }
     if cli.has_key_on_input() {
-        return Ok((keyfile::from_standard_input()?, None));
+        return Ok((key_file::from_standard_input()?, None));
     }
     let all = KeyFile::resolve(cli.key.clone())?;
     let alone = all.of_ring_alone(ring);
     let keys = all.in_force(ring);
-    let (text, origin) = keys.load_or_create(keyfile::name_of(ring))?;
+    let (text, origin) = keys.load_or_create(key_file::name_of(ring))?;
     let path = keys.path().display();
     log::info!("key {} ({origin:?}) from {path}", text.keys().connect().id());
     let is_alone = keys.path() == alone.path();

@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 
 use mpd_channel::{HandshakeError, Instance, Purpose};
-use mpd_io::link::{Link, LinkError};
+use mpd_io::network::link::{Link, LinkError};
 use mpd_machine::Time;
 use mpd_ring::DialFailure;
 use mpd_wire::DaemonName;

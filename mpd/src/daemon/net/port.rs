@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 
 use anyhow::{Context, Result};
-use mpd_io::{addresses, tcp};
+use mpd_io::network::addresses;
+use mpd_io::network::tcp;
 use mpd_machine::Time;
 use mpd_wire::{Address, MAX_ADDRESSES};
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use mio::unix::SourceFd;
 use mio::{Registry, Token};
 use mpd_daemon::ManagerMessage;
-use mpd_io::conn::Conn;
+use mpd_io::network::conn::Conn;
 use mpd_machine::Time;
 use mpd_wire::JobId;
 use mpd_wire::message::ConsoleReply;

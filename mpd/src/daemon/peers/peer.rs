@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 
-use mpd_io::conn::{Conn, Filled};
+use mpd_io::network::conn::{Conn, Filled};
 use mpd_machine::Time;
 use mpd_wire::frame::{InvalidFrame, Kind, Versions};
 use mpd_wire::job::{JobSpec, MAX_SPEC};

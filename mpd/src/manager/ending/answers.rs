@@ -6,8 +6,10 @@ use std::os::fd::AsRawFd as _;
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
 use mpd_ending::{Answer, FileKind, Killing, Pid, Question};
-use mpd_io::leftovers::{clocks, life, lifetime};
-use mpd_io::{clock, shm, tree};
+use mpd_io::clean_up::leftovers::{clocks, life, lifetime};
+use mpd_io::clean_up::shm;
+use mpd_io::clock;
+use mpd_io::process::tree;
 use nix::unistd::getpgid;
 
 use super::{Ending, number_of, process_of};

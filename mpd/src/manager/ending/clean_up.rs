@@ -5,11 +5,11 @@ use std::path::Path;
 use std::rc::Rc;
 
 use mpd_ending as machine;
+use mpd_io::clean_up::ipc;
+use mpd_io::clean_up::job_directory::Made;
+use mpd_io::clean_up::shm;
 use mpd_io::clock;
-use mpd_io::ipc;
-use mpd_io::logging::plain;
-use mpd_io::made::Made;
-use mpd_io::shm;
+use mpd_io::files::logging::plain;
 use mpd_leftovers::record::Note;
 use mpd_wire::Rank;
 use mpd_wire::job::JobSpec;

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use mpd_io::ipc::keys_in_use;
-use mpd_io::made::Made;
-use mpd_io::random;
+use mpd_io::clean_up::ipc::keys_in_use;
+use mpd_io::clean_up::job_directory::Made;
+use mpd_io::host::random;
 use mpd_leftovers::record::Note;
 use mpd_wire::Rank;
 use mpd_wire::job::JobSpec;
@@ -52,7 +52,7 @@ impl Groups {
         let failed = |e: io::Error| {
             format!(
                 "cannot make the shared directory or keys of groups: {}",
-                mpd_io::logging::plain(&e)
+                mpd_io::files::logging::plain(&e)
             )
         };
         let keys = keys(numbers.len()).map_err(failed)?;
@@ -88,7 +88,7 @@ impl Groups {
     /// Removes all shared objects. Must be called when none of their processes lives.
     pub(crate) fn remove(&self) {
         let keys: Vec<GroupKey> = self.shared.values().map(|(key, _)| *key).collect();
-        mpd_io::ipc::sweep_groups(&keys);
+        mpd_io::clean_up::ipc::sweep_groups(&keys);
         self.directory.iter().for_each(remove);
     }
 }

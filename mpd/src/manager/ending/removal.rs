@@ -1,6 +1,6 @@
 //! The removal of a directory that the manager has made.
 
-use mpd_io::made::Made;
+use mpd_io::clean_up::job_directory::Made;
 
 /// Removes a directory with its content, or logs why that is impossible.
 pub(super) fn remove(made: &Made) {

@@ -5,9 +5,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use mpd_io::digest::Hashing;
-use mpd_io::locate;
-use mpd_io::logging::plain;
+use mpd_io::files::digest::Hashing;
+use mpd_io::files::logging::plain;
+use mpd_io::process::locate;
 use mpd_job::manager::Input;
 use mpd_wire::Rank;
 use mpd_wire::job::{Digest, Failure};

@@ -12,8 +12,8 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mpd_io::digest::{Hasher, Hashing};
-use mpd_io::logging::plain;
+use mpd_io::files::digest::{Hasher, Hashing};
+use mpd_io::files::logging::plain;
 use mpd_machine::Time;
 use mpd_wire::job::{Digest, Failure};
 use mpd_wire::message::JobNews;

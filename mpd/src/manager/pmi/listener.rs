@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd as _;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use mpd_io::farend::FarEnds;
+use mpd_io::network::far_end::FarEnds;
 
 use crate::manager::tokens::PMIX;
 
@@ -45,7 +45,7 @@ impl Listener {
     /// # Errors
     /// Those of the system.
     pub(super) fn open(registry: &Registry, bound: Option<TcpListener>) -> io::Result<Self> {
-        let new = || mpd_io::tcp::listen(Some(Ipv4Addr::LOCALHOST.into()), 0);
+        let new = || mpd_io::network::tcp::listen(Some(Ipv4Addr::LOCALHOST.into()), 0);
         let listener = bound.map_or_else(new, Ok)?;
         let port = listener.local_addr()?.port();
         let far_ends = FarEnds::default();

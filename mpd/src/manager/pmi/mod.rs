@@ -185,7 +185,7 @@ impl Pmi {
         match Listener::open(turn.registry, bound) {
             Ok(listener) => Some(self.listener.insert(listener).port),
             Err(e) => {
-                self.give(turn, Input::NoPort(mpd_io::logging::plain(&e)));
+                self.give(turn, Input::NoPort(mpd_io::files::logging::plain(&e)));
                 None
             }
         }

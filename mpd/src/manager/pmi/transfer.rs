@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 
-use mpd_io::scarce::persist;
+use mpd_io::host::scarce::persist;
 use nix::sys::socket::{Shutdown, shutdown};
 
 /// The result of one read.

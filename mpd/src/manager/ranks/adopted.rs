@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd as _;
 
 use mio::Registry;
 use mio::unix::SourceFd;
-use mpd_io::pidfd::Pidfd;
+use mpd_io::process::pidfd::Pidfd;
 
 /// An adopted process that is a rank.
 #[derive(Debug)]

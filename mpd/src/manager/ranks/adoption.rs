@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use anyhow::{Context, Result};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use mpd_io::pidfd::Pidfd;
+use mpd_io::process::pidfd::Pidfd;
 use mpd_wire::Rank;
 
 use super::adopted::Adopted;

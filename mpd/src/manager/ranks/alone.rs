@@ -1,4 +1,4 @@
-//! Ranks that run alone: each is rank 0 of 1, since its MPI library does not speak PMI (see [`mpd_io::alone`]).
+//! Ranks that run alone: each is rank 0 of 1, since its MPI library does not speak PMI (see [`mpd_io::process::without_pmi`]).
 
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 

@@ -3,7 +3,7 @@
 //! All ranks are in the session of their manager (decision 23). So the manager gives the session more weight while it has
 //! several ranks. Only root may do that, or a user with a limit for niceness.
 
-use mpd_io::session_share::{niceness_of, set_niceness};
+use mpd_io::process::session_share::{niceness_of, set_niceness};
 
 /// The weight changes when ranks have ended only if it is wrong by this many steps, which is a factor of two. Ranks may
 /// start and end all the time.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mpd_io::oom::{self, Victim};
+use mpd_io::process::oom::{self, Victim};
 use nix::unistd::Pid;
 
 /// Whether a process was killed for lack of memory.

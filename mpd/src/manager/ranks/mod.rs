@@ -43,9 +43,9 @@ use std::time::Duration;
 use anyhow::Result;
 use mpd_clients::{Client, FromJob};
 use mpd_ending::SignalTarget;
-use mpd_io::cgroup::Cgroup;
-use mpd_io::spawn::LowNumbers;
-use mpd_io::tree;
+use mpd_io::process::cgroup::Cgroup;
+use mpd_io::process::spawn::LowNumbers;
+use mpd_io::process::tree;
 use mpd_job::manager::Input;
 use mpd_machine::{Time, Timers};
 use mpd_wire::job::RankEnd;
@@ -402,7 +402,7 @@ impl Ranks {
             match connected {
                 Ok(pmi) => turn.report(Event::Pmi(rank, Client::Debugged, pmi)),
                 Err(e) => {
-                    let problem = mpd_io::logging::plain(&e);
+                    let problem = mpd_io::files::logging::plain(&e);
                     let text = format!("rank {rank}: its program will not find PMI: {problem}");
                     turn.post(Input::Notice(text));
                 }
@@ -530,7 +530,7 @@ fn report_not_started(turn: &mut Turn<'_>, rank: Rank, (step, errno): (&str, i32
         turn.job.host(),
         turn.job.name_of(rank),
         argset.unwrap_or_default(),
-        mpd_io::logging::plain(&std::io::Error::from_raw_os_error(errno)),
+        mpd_io::files::logging::plain(&std::io::Error::from_raw_os_error(errno)),
     );
     turn.post(Input::Notice(text));
 }

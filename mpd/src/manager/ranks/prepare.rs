@@ -7,10 +7,10 @@ use std::path::Path;
 
 use mpd_clients::universe;
 use mpd_debug::shim::Abilities;
-use mpd_io::locate;
-use mpd_io::slots::{LIST_VARIABLE, LOCAL_VARIABLE};
-use mpd_io::spawn::Spawn;
-use mpd_io::sweep::COOKIE;
+use mpd_io::process::locate;
+use mpd_io::process::spawn::Spawn;
+use mpd_io::process::sweep::COOKIE;
+use mpd_io::ring::slots::{LIST_VARIABLE, LOCAL_VARIABLE};
 use mpd_placement::binding::Bindings;
 use mpd_placement::gpus::Gpus;
 use mpd_placement::is_alike;
@@ -151,7 +151,10 @@ pub(crate) fn prepare(
 
 pub(crate) fn cannot_enter(directory: &[u8], error: &std::io::Error) -> String {
     let directory = String::from_utf8_lossy(directory);
-    format!("cannot enter the working directory {directory}: {}", mpd_io::logging::plain(error))
+    format!(
+        "cannot enter the working directory {directory}: {}",
+        mpd_io::files::logging::plain(error)
+    )
 }
 
 /// Counts two pipes and a socket per rank, a pipe more for receivers of stdin, and one or two files by pattern.
@@ -210,7 +213,7 @@ fn spawn_of(
     let is_kept = |variable: &&Vec<u8>| !is_set_by_manager(variable) && !is_string(variable);
     let mut environment: Vec<Vec<u8>> = given.iter().filter(is_kept).cloned().collect();
     name_this_host(&mut environment, order);
-    let crowded = mpd_io::cpus::are_fewer_than(context.running + ranks_here);
+    let crowded = mpd_io::host::cpus::are_fewer_than(context.running + ranks_here);
     let wanted = for_libraries(given, crowded);
     let mut set = |name: &str, value: &[u8]| {
         environment.push([name.as_bytes(), b"=", value].concat());
@@ -255,7 +258,7 @@ fn name_this_host(environment: &mut [Vec<u8>], order: &StartJob) {
         for name in ["HOSTNAME=", "HOST="] {
             let value = entry.strip_prefix(name.as_bytes());
             if value.is_some_and(|value| str::from_utf8(value).is_ok_and(|it| is_alike(it, root))) {
-                *entry = [name, &mpd_io::rundir::host_name()].concat().into_bytes();
+                *entry = [name, &mpd_io::ring::rundir::host_name()].concat().into_bytes();
             }
         }
     }
@@ -425,7 +428,7 @@ mod tests {
         assert_eq!(variables, given, "on the host of the caller");
         order.tree_index = 1;
         name_this_host(&mut variables, &order);
-        let own = mpd_io::rundir::host_name();
+        let own = mpd_io::ring::rundir::host_name();
         let expected = [
             format!("HOST={own}"),
             format!("HOSTNAME={own}"),

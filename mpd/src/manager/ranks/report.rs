@@ -1,7 +1,7 @@
 //! The reports about the ranks here to the daemon, for listings of jobs.
 
 use mpd_clients::World;
-use mpd_io::slots::USED_VARIABLE;
+use mpd_io::ring::slots::USED_VARIABLE;
 use mpd_wire::RankSet;
 use mpd_wire::job::{JobSpec, World as Numbers};
 use mpd_wire::message::{MAX_RUN, ManagerReport, RankRun};

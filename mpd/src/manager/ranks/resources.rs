@@ -1,7 +1,8 @@
 //! The CPUs and GPUs of this host for the ranks of a world, and the report of the CPUs that they have.
 
-use mpd_io::logging::plain;
-use mpd_io::{cpus, gpus};
+use mpd_io::files::logging::plain;
+use mpd_io::host::cpus;
+use mpd_io::host::gpus;
 use mpd_placement::binding::Bindings;
 use mpd_placement::cpu::Cpu;
 use mpd_placement::description::describe;

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::UnixStream;
 
 use mpd_debug::shim::Abilities;
-use mpd_io::control::{Control, Received};
+use mpd_io::network::control::{Control, Received};
 use mpd_wire::job::{Crash, RankEnd};
 use mpd_wire::message::{
     COMMAND_CREDIT, MAX_DEBUG_LINE, ProgramEnd, ShimOrder, ShimReport, pieces_of_command,

@@ -5,11 +5,11 @@ use std::os::fd::AsFd as _;
 
 use mpd_clients::{Client, Job, World, variables_of};
 use mpd_ending::SignalTarget;
-use mpd_io::cpus::CpuMask;
-use mpd_io::leftovers::BeforeStart;
-use mpd_io::logging::plain;
-use mpd_io::priority;
-use mpd_io::spawn::{Extra, LowNumbers, SpawnError, Step};
+use mpd_io::clean_up::leftovers::BeforeStart;
+use mpd_io::files::logging::plain;
+use mpd_io::host::cpus::CpuMask;
+use mpd_io::process::priority;
+use mpd_io::process::spawn::{Extra, LowNumbers, SpawnError, Step};
 use mpd_job::manager::Input;
 use mpd_placement::gpus::Gpus;
 use mpd_placement::locality::list;
@@ -90,7 +90,7 @@ impl Ranks {
         let Prepared { launches, bindings, gpus } = prepared;
         turn.report(Event::Bound(first, bindings));
         let reports = turn.job.spec.placement.report_bindings;
-        let cpus = reports.then(|| mpd_io::cpus::allowed().unwrap_or_default());
+        let cpus = reports.then(|| mpd_io::host::cpus::allowed().unwrap_or_default());
         let running = self.table.len();
         self.starting.insert(first, Starting { launches, gpus, running, cpus, next: None });
         if let Some(text) = gpus.and_then(|gpus| shared_gpus(turn, first, running, gpus)) {

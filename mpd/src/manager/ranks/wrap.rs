@@ -9,7 +9,7 @@ use mpd_wire::job::{Argset, Bytes, Failure};
 
 use super::ranks_context::RanksContext;
 use crate::shim::plan::Plan;
-use mpd_io::locate::{self, Program};
+use mpd_io::process::locate::{self, Program};
 
 /// This executable, in another role.
 const THIS_EXECUTABLE: &[u8] = b"/proc/self/exe";

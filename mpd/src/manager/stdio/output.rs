@@ -2,7 +2,7 @@
 
 use std::io::{self, Read as _};
 
-use mpd_io::logging::plain;
+use mpd_io::files::logging::plain;
 use mpd_stdio::inflow::Inflow;
 use mpd_stdio::record::Item;
 use mpd_wire::{Rank, Stream};

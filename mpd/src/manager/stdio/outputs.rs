@@ -8,10 +8,10 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::rc::Rc;
 
 use mio::{Interest, Registry, Token};
-use mpd_io::logging::plain;
-use mpd_io::output::Output;
-use mpd_io::ownfile::open_behind_links;
-use mpd_io::watch::watch;
+use mpd_io::files::logging::plain;
+use mpd_io::files::output::Output;
+use mpd_io::files::own_file::open_behind_links;
+use mpd_io::network::watch::watch;
 use mpd_machine::Time;
 use mpd_stdio::hostlabel::HostLabels;
 use mpd_stdio::record::Item;

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{PipeReader, PipeWriter};
 
-use mpd_io::{unread, usage};
+use mpd_io::network::unread;
+use mpd_io::process::usage;
 use mpd_stdio::line_splitter::LineSplitter;
 use mpd_stdio::silence::Task;
 use mpd_wire::Stream;

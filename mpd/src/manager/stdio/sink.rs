@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 
-use mpd_io::logging::plain;
-use mpd_io::output::Output;
+use mpd_io::files::logging::plain;
+use mpd_io::files::output::Output;
 use mpd_machine::Time;
 use mpd_stdio::format;
 use mpd_stdio::format::Formatter;

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use mio::{Registry, Token};
-use mpd_io::conn::{Conn, Filled};
+use mpd_io::network::conn::{Conn, Filled};
 use mpd_wire::frame;
 use mpd_wire::frame::{InvalidFrame, Kind};
 use mpd_wire::message::{JobInput, JobNews};

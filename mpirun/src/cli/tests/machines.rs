@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs;
 
-use mpd_io::cpus;
+use mpd_io::host::cpus;
 use mpd_placement::locality::list;
 use serde_json::Value;
 

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mpd_channel::{Instance, Key};
-use mpd_io::link::Link;
+use mpd_io::network::link::Link;
 pub(crate) use mpd_job::manager::LinkEnd;
 use mpd_joblink::{Frame, JobLink, Seek, Side, Timing};
 use mpd_machine::Time;

@@ -4,8 +4,8 @@ use std::mem;
 
 use mio::Registry;
 use mpd_channel::ChannelError;
-use mpd_io::link::{LinkError, LinkReport};
-use mpd_io::logging::plain;
+use mpd_io::files::logging::plain;
+use mpd_io::network::link::{LinkError, LinkReport};
 use mpd_joblink as joblink;
 use mpd_joblink::{Input, Output, Seconds};
 use mpd_machine::Time;
