@@ -18,7 +18,6 @@ const WIDTH: usize = 16;
 /// The result on one host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cleaned {
-    /// Name of the host.
     pub host: String,
     /// Paths of the removed files.
     pub removed: Vec<String>,

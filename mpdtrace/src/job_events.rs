@@ -22,7 +22,6 @@ use crate::watch;
 /// The next part of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// An event.
     Event(JobEvent),
     /// Events that are no longer kept.
     Gap(EventGap),

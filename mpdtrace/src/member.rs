@@ -70,7 +70,6 @@ pub fn id(view: &MemberView) -> String {
     }
 }
 
-/// The port in an address.
 pub fn port(address: &Address) -> Option<&str> {
     let (_, port) = address.as_str().rsplit_once(':')?;
     (!port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())).then_some(port)

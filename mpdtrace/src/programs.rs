@@ -26,13 +26,11 @@ pub fn commands() -> Vec<Command> {
 /// A program of the list.
 #[derive(Clone, Debug, Serialize)]
 pub struct Program {
-    /// Its name.
     pub name: String,
     /// Its purpose.
     pub about: String,
 }
 
-/// All programs.
 pub fn all() -> Vec<Program> {
     let others = OTHERS.iter().map(|(name, about)| (name.to_string(), (*about).to_owned()));
     let ours = commands().into_iter().map(|command| {

@@ -31,7 +31,6 @@ pub struct Shell {
 /// The result of a command.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// Exit status.
     pub status: ExitStatus,
     /// Standard output.
     pub out: String,

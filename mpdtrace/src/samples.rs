@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use mpd_wire::message::{MemberView, RingView};
 use mpd_wire::{Address, DaemonName, Instance, Standing};
 
-/// A name of a daemon.
 pub(crate) fn name(text: &str) -> DaemonName {
     DaemonName::new(text).unwrap()
 }

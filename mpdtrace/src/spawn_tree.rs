@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A node.
 #[derive(Debug)]
 pub(crate) struct Node<'a> {
     /// Its name; `None` if nothing can be below it.

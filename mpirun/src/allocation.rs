@@ -17,7 +17,6 @@ mod tests;
 /// Hosts in their order, each once, with their numbers of slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// The hosts.
     pub hosts: Vec<HostChoice>,
 }
 

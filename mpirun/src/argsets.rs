@@ -240,7 +240,6 @@ impl<'a> Argsets<'a> {
         all.filter(|(name, _)| is_wanted(name)).cloned().collect()
     }
 
-    /// The caller.
     pub(crate) const fn caller(&self) -> &'a Caller {
         self.caller
     }

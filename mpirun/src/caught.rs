@@ -43,7 +43,6 @@ impl Caught {
         Self { signals, had_terminal: controlling::is_there(), has_pty }
     }
 
-    /// The input for a signal.
     pub(crate) fn input(&self, signal: i32) -> Input {
         let size = || self.has_pty.then(pty::own_size).flatten();
         match signal {

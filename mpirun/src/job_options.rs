@@ -34,7 +34,6 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(1_000_000_000);
 /// The value of `-usize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Universe {
-    /// This number.
     Size(u32),
     /// The number of CPUs.
     System,
@@ -46,7 +45,6 @@ pub enum Universe {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DryRun {
     pub(crate) wanted: bool,
-    /// As JSON.
     pub(crate) json: bool,
 }
 

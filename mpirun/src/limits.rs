@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use mpd_wire::job::Limit;
 
-/// A change of one limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitChange {
     resource: u8,

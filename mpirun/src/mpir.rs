@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 #[repr(C)]
 #[derive(Debug)]
 pub struct MPIR_PROCDESC {
-    /// Name of the host.
     pub host_name: *const c_char,
     /// Path of the program on that host.
     pub executable_name: *const c_char,

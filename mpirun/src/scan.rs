@@ -23,7 +23,6 @@ pub struct Setting {
     pub opt: &'static Opt,
     /// The option as written, with its dashes.
     written: String,
-    /// Its values.
     pub values: Vec<OsString>,
     /// The text that stands for it: a variable, or an option of another launcher.
     instead: Option<String>,

@@ -20,7 +20,6 @@ use crate::usage::Usage;
 /// The slots of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Its name.
     pub id: String,
     /// Its hosts in order, each once, with their slots.
     pub hosts: Vec<HostChoice>,

@@ -17,7 +17,6 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// A rank of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Process {
-    /// The rank.
     rank: Rank,
     /// Host of the rank.
     host: DaemonName,
@@ -28,7 +27,6 @@ struct Process {
 /// The target of an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The job.
     pub job: JobRef,
     /// The selected ranks; `None` for all.
     pub ranks: Option<RankSet>,
@@ -67,7 +65,6 @@ pub enum TargetError {
     /// The job does not have these ranks.
     #[error("{job} has no rank {wanted}; its ranks are {there}")]
     NoRanks {
-        /// The job.
         job: Box<JobRef>,
         /// The selected ranks that do not exist.
         wanted: RankSet,

@@ -43,9 +43,7 @@ pub enum ProtocolError {
     BadNumber {
         /// The command of the line.
         command: &'static str,
-        /// The attribute.
         attribute: &'static str,
-        /// The value.
         value: String,
     },
     /// The client asked for another PMI version than 1 and 2, or changed the version while answers are outstanding.
@@ -133,10 +131,7 @@ pub enum ProtocolError {
     },
     /// A client put a key that only the process manager may set.
     #[error("put: key {key} is reserved")]
-    ReservedKey {
-        /// The key.
-        key: String,
-    },
+    ReservedKey { key: String },
     /// The header of a PMI-2 message is no length, or one beyond [`MAX_FRAME`].
     #[error("{header} is no length of a message, or one beyond {MAX_FRAME} bytes")]
     BadFrame {
@@ -145,10 +140,7 @@ pub enum ProtocolError {
     },
     /// The line of a command is longer than [`MAX_LINE`].
     #[error("{command}: line of more than {MAX_LINE} bytes")]
-    CommandTooLong {
-        /// The command.
-        command: &'static str,
-    },
+    CommandTooLong { command: &'static str },
     /// The line is longer than [`MAX_LINE`], and has no command that could be refused.
     #[error("line of more than {MAX_LINE} bytes")]
     LineTooLong,

@@ -17,7 +17,6 @@ pub struct Service {
     pub info: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A name and its key.
 pub type NameAndKey = (Vec<u8>, Option<Vec<u8>>);
 
 impl Service {

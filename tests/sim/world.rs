@@ -23,7 +23,6 @@ use crate::trace::Trace;
 
 /// From one microsecond to the next millisecond, in the world's unit.
 pub(crate) const MS: u64 = 1000;
-/// One second.
 pub(crate) const SECOND: u64 = 1000 * MS;
 
 /// The configuration of a host's daemon at its start.
@@ -85,7 +84,6 @@ pub(crate) struct Host {
     pub(crate) address: Address,
     /// A name that always resolves to its current address, as in host files.
     pub(crate) alias: Address,
-    /// The number of its moves.
     pub(crate) moves: u32,
     pub(crate) powered: bool,
     pub(crate) frozen: bool,

@@ -149,7 +149,6 @@ impl Pattern {
         words.split('+').any(fits) != complement
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -333,7 +332,6 @@ impl AllocRequest {
 /// Consecutive slots of an allocation on one host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// The host.
     pub host: DaemonName,
     /// How many.
     pub slots: u32,
@@ -389,7 +387,6 @@ pub enum Why {
     },
     /// The ring has too few slots.
     TooFewExist {
-        /// Its slots.
         slots: u32,
         /// Those that are wanted.
         wanted: u32,
@@ -440,7 +437,6 @@ pub enum AllocMessage {
     Submit {
         /// The request's name.
         id: AllocId,
-        /// The request.
         request: Box<AllocRequest>,
         /// The number that an earlier dispenser gave it; smaller ones are first.
         ticket: Option<u64>,
@@ -459,7 +455,6 @@ pub enum AllocMessage {
     Queued {
         /// The request.
         id: AllocId,
-        /// Its number.
         ticket: u64,
         /// Why it waits.
         why: Why,
@@ -566,7 +561,6 @@ pub enum AllocMessage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AllocNews {
-    /// It waits.
     Waiting {
         /// The request.
         id: AllocId,
@@ -587,10 +581,8 @@ pub enum AllocNews {
     Lost {
         /// The allocation.
         id: AllocId,
-        /// The host.
         host: DaemonName,
     },
-    /// It is over.
     Over {
         /// The request or allocation.
         id: AllocId,

@@ -84,7 +84,6 @@ pub enum Reply {
 /// The slots of a host, and the requests of consoles there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSlots {
-    /// The host.
     pub host: DaemonName,
     /// All its slots.
     pub slots: u32,
@@ -169,7 +168,6 @@ impl From<serde_json::Error> for InvalidMessage {
     }
 }
 
-/// The value as a payload.
 pub fn encode(value: &impl Serialize) -> Payload {
     // Our own types serialise: they have no maps with other keys than text.
     serde_json::to_vec(value).expect("a message serialises").as_slice().into()

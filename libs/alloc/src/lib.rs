@@ -60,13 +60,10 @@ pub struct OwnerId(pub u64);
 /// A live member of the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name.
     pub name: DaemonName,
-    /// Its instance.
     pub instance: Instance,
     /// Its place in listings; the lowest one is the dispenser.
     pub ordinal: u64,
-    /// Its slots.
     pub slots: u32,
     /// Whether only requests that name it may use it.
     pub draining: bool,
@@ -77,7 +74,6 @@ pub struct Member {
 pub struct Resume {
     /// Its request or allocation.
     pub id: AllocId,
-    /// The request.
     pub request: AllocRequest,
     /// The number in the queue, if the owner knows it.
     pub ticket: Option<u64>,
@@ -122,13 +118,11 @@ pub enum Output {
 /// What a daemon knows when it starts.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The name of this daemon.
     pub name: DaemonName,
     /// The architecture of this host.
     pub arch: String,
     /// Wall-clock time at [`Time::ZERO`], in microseconds.
     pub life: u64,
-    /// The times.
     pub timing: Timing,
     /// The record of an earlier daemon.
     pub saved: Saved,

@@ -42,7 +42,6 @@ pub struct SavedHold {
 pub struct SavedOwn {
     /// The allocation.
     pub id: AllocId,
-    /// The request.
     pub request: AllocRequest,
     /// Its number in the queue.
     pub ticket: Option<u64>,

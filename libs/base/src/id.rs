@@ -58,7 +58,7 @@ impl JobId {
     /// The `number`-th job of `daemon`, as people write it.
     ///
     /// # Errors
-    /// The daemon's name is empty, longer than [`MAX_DAEMON_NAME`], or has other characters than
+    /// The daemon's name is empty, longer than [`MAX_DAEMON_NAME`](crate::MAX_DAEMON_NAME), or has other characters than
     /// letters, digits, `.`, `_`, `-` and `:`.
     pub fn new(number: u64, daemon: &str) -> Result<Self, InvalidJobId> {
         if !is_daemon_name(daemon) {

@@ -55,7 +55,6 @@ impl DaemonName {
         }
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -97,7 +96,6 @@ impl Instance {
         Self(self.0.wrapping_add(steps as u128))
     }
 
-    /// Its bytes.
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
@@ -166,7 +164,6 @@ impl Address {
         }
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -229,7 +226,6 @@ pub struct Record {
     /// Whether it gets new processes only in jobs that name it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub draining: bool,
-    /// Its addresses.
     #[serde(deserialize_with = "at_most::<_, _, MAX_ADDRESSES>")]
     pub addresses: Vec<Address>,
     /// The member that declared it dead.
@@ -243,7 +239,6 @@ pub struct Record {
 /// A daemon that waits for the list of members: the part of its first record that it makes itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Newcomer {
-    /// Its name.
     pub name: DaemonName,
     /// The run of the daemon.
     pub instance: Instance,
@@ -251,7 +246,6 @@ pub struct Newcomer {
     pub ordinal: Option<u64>,
     /// Processes that it takes before another member is preferred.
     pub ncpus: u32,
-    /// Its addresses.
     #[serde(deserialize_with = "at_most::<_, _, MAX_ADDRESSES>")]
     pub addresses: Vec<Address>,
 }

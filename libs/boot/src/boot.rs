@@ -71,7 +71,6 @@ pub(crate) enum Shells {
 pub(crate) struct Target {
     /// Name of the daemon.
     pub(crate) name: String,
-    /// Name of the host.
     pub(crate) host: String,
     /// The way to the host, for hints.
     pub(crate) way: Way,
@@ -86,12 +85,10 @@ pub(crate) enum Input {
     Reported {
         /// The host index of the link's head.
         link: usize,
-        /// The report.
         report: Report,
     },
     /// These daemons have been introduced, and the others of those that waited have been refused.
     Introduced {
-        /// Their names.
         names: BTreeSet<String>,
         /// Whether the others that wait are refused, and do not wait for another list.
         others_refused: bool,
@@ -114,7 +111,6 @@ pub(crate) enum Output {
     End(usize),
     /// Introduce these daemons to each other and to the ring.
     Introduce(Vec<Newcomer>),
-    /// Report an event.
     Report(Event),
 }
 
@@ -148,7 +144,6 @@ pub enum Event {
     Failed {
         /// The daemon.
         name: String,
-        /// The failure.
         failure: Failure,
     },
     /// The agent that was to start this host was lost or could not reach it. The host is started
@@ -205,7 +200,6 @@ pub enum State {
     Failed {
         /// Duration of the start.
         took: Duration,
-        /// The failure.
         failure: Failure,
     },
 }

@@ -75,7 +75,6 @@ impl Watch<'_> {
 /// The event that aborted the start of a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aborted {
-    /// This signal.
     Signal(i32),
     /// The descriptor [`Watch::other`] ended.
     Other,

@@ -44,7 +44,6 @@ pub struct Member {
     pub ifhn: Option<String>,
     /// Number of processes before other hosts are preferred.
     pub ncpus: Option<u32>,
-    /// The number of its GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
     /// Most processes of a job.
@@ -109,7 +108,6 @@ pub struct AgentRequest {
     pub version: Versions,
     /// Prefix of report lines: 32 hexadecimal digits.
     pub nonce: String,
-    /// The task.
     pub task: Task,
 }
 
@@ -180,7 +178,6 @@ pub enum Report {
     Host {
         /// The daemon.
         name: String,
-        /// The outcome.
         outcome: Outcome,
     },
     /// The agent's own daemon, or one that it starts on another host, reports this.

@@ -29,7 +29,6 @@ impl Instance {
         (bytes != [0; 16]).then_some(Self(bytes))
     }
 
-    /// The bytes.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }

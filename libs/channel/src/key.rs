@@ -133,7 +133,6 @@ impl Keys {
         Self { connect, also }
     }
 
-    /// The key to connect with.
     pub const fn connect(&self) -> &Key {
         &self.connect
     }

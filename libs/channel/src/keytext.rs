@@ -37,10 +37,7 @@ pub enum InvalidKeyText {
     NotText,
     /// The first line does not name the ring.
     #[error("line {line} is not 'ring NAME'")]
-    Name {
-        /// The line.
-        line: usize,
-    },
+    Name { line: usize },
     /// No key follows the name.
     #[error("no key follows the name of the ring")]
     NoKey,
@@ -52,24 +49,13 @@ pub enum InvalidKeyText {
     },
     /// A line has other characters than hexadecimal digits.
     #[error("line {line} is not a key of hexadecimal digits")]
-    NotHex {
-        /// The line.
-        line: usize,
-    },
+    NotHex { line: usize },
     /// A key does not have 64 digits.
     #[error("the key in line {line} has {bits} bits, 256 are needed")]
-    Length {
-        /// The line.
-        line: usize,
-        /// The number of bits.
-        bits: usize,
-    },
+    Length { line: usize, bits: usize },
     /// All bytes of a key are equal: a placeholder.
     #[error("the key in line {line} is not random")]
-    Constant {
-        /// The line.
-        line: usize,
-    },
+    Constant { line: usize },
 }
 
 impl KeyText {
@@ -126,12 +112,10 @@ impl KeyText {
         text
     }
 
-    /// The name of the ring.
     pub fn ring(&self) -> &str {
         &self.ring
     }
 
-    /// The keys.
     pub const fn keys(&self) -> &Keys {
         &self.keys
     }

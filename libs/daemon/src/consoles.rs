@@ -424,7 +424,6 @@ impl Consoles {
         }
     }
 
-    /// Counts an event.
     pub(crate) fn count(&mut self, event: &Event) {
         *self.events.entry(event.kind()).or_default() += 1;
     }

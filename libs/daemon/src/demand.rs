@@ -20,7 +20,6 @@ pub enum Demand {
     Cancel(JobId),
     /// The manager of a job of another daemon has ended here without its last report: its root manager gets the cause.
     ManagerEnded {
-        /// The job.
         job: JobId,
         /// How its manager here ended.
         end: ManagerEnd,

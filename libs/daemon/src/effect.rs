@@ -16,7 +16,6 @@ pub(crate) enum Effect {
     Report(ManagerMessage),
     /// To a console: an answer, and whether it is the last one.
     Answer(usize, ConsoleReply, bool),
-    /// To the log.
     Log(Line),
     /// To the process.
     Perform(Output),

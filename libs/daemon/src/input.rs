@@ -16,7 +16,6 @@ pub enum Input {
     Link(RingInput),
     /// The answer to [`crate::Output::Ping`].
     Pinged {
-        /// The console.
         console: usize,
         /// The measured time, or why there is none.
         reply: ConsoleReply,
@@ -27,14 +26,11 @@ pub enum Input {
     Introduced(Vec<Record>),
     /// A console asks.
     Asked {
-        /// The console.
         console: usize,
-        /// Its request.
         request: RingRequest,
     },
     /// A console has read everything that was sent to it.
     ConsoleRead(usize),
-    /// A console is gone.
     ConsoleGone(usize),
     /// A manager of this host asks.
     Demanded(Demand),
@@ -42,7 +38,6 @@ pub enum Input {
     Announced(Announcement),
     /// The root manager of a job here reports events.
     Events {
-        /// The job.
         job: JobId,
         /// Its next events.
         events: Vec<JobEvent>,
@@ -51,16 +46,13 @@ pub enum Input {
     Signalled,
     /// The answer to [`crate::Output::StartManager`].
     ManagerStarted {
-        /// The order.
         order: ScatterId,
-        /// The job.
         job: JobId,
         /// Why the manager did not start; a text for people.
         result: Result<(), String>,
     },
     /// The answer to [`crate::Output::Measure`].
     Measured {
-        /// The order.
         order: ScatterId,
         /// The use of this host, as it was measured.
         host: HostUse,

@@ -6,7 +6,6 @@ use mpd_wire::{JobId, RankSet};
 /// A job whose root manager is here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// The job.
     pub job: JobId,
     /// Whether the manager is connected.
     pub connected: bool,
@@ -19,7 +18,6 @@ pub struct Root {
 /// The job that has a mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Marked {
-    /// This one.
     Job(JobId),
     /// It may be this one, whose manager has not registered yet.
     Unregistered(JobId),

@@ -49,7 +49,6 @@ impl NameRequest {
         std::mem::replace(&mut self.lock, Ok(None))
     }
 
-    /// The message with the answer.
     pub fn answered(self, answer: NameAnswer) -> ManagerMessage {
         ManagerMessage::new(self.job, ManagerOrder::Named { request: self.request, answer })
     }

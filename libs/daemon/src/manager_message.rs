@@ -8,7 +8,6 @@ use mpd_wire::message::ManagerOrder;
 pub struct ManagerMessage {
     /// The job of the manager.
     pub job: JobId,
-    /// The order.
     pub order: ManagerOrder,
 }
 

@@ -37,7 +37,6 @@ pub struct MeetingRequest {
 }
 
 impl MeetingRequest {
-    /// The message with the answer.
     pub fn answered(self, answer: MeetingAnswer) -> ManagerMessage {
         ManagerMessage::new(self.job, ManagerOrder::Met { request: self.request, answer })
     }

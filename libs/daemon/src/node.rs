@@ -55,7 +55,6 @@ use crate::view::RingIdentity;
 /// The circumstances of a call.
 #[derive(Clone, Copy)]
 pub struct Turn<'a> {
-    /// The time.
     pub now: Time,
     /// The time of day, in microseconds since 1970.
     pub wall_us: u64,

@@ -30,7 +30,6 @@ pub enum Output {
     },
     /// End an attempt to connect. No answer follows.
     Abandon(Token),
-    /// Send a message.
     Send(LinkId, RingMessage),
     /// Close a link after its last message. No answer follows.
     Close(LinkId),
@@ -38,7 +37,6 @@ pub enum Output {
     CloseAll,
     /// Measure the time to a daemon for a console. The answer is [`crate::Input::Pinged`].
     Ping {
-        /// The console.
         console: usize,
         /// The member that must answer; `None`: any daemon of the ring.
         name: Option<DaemonName>,
@@ -49,7 +47,6 @@ pub enum Output {
     },
     /// Answer a console. If it is gone or does not read: [`crate::Input::ConsoleGone`].
     Answer {
-        /// The console.
         console: usize,
         /// The answer.
         reply: ConsoleReply,
@@ -74,7 +71,6 @@ pub enum Output {
     Measure {
         /// The order that asks for it.
         order: ScatterId,
-        /// The page.
         page: Option<u32>,
     },
     /// Start the helper that starts a lost member again. [`crate::Input::HelperEnded`] follows, also if it cannot start.

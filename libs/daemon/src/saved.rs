@@ -33,7 +33,6 @@ struct Member {
 /// The saved data of an earlier daemon.
 #[derive(Debug, Default)]
 pub struct Before {
-    /// Its port.
     pub port: Option<u16>,
     /// The addresses of the other members.
     pub entries: Vec<Address>,

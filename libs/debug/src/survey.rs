@@ -24,12 +24,7 @@ const QUIT: u32 = 2;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send this line to the debuggers of these ranks, by their own numbers.
-    Send {
-        /// The ranks.
-        ranks: RankSet,
-        /// The line.
-        line: String,
-    },
+    Send { ranks: RankSet, line: String },
     /// End the debuggers.
     Kill,
 }

@@ -11,7 +11,6 @@ use crate::Variable;
 /// The pages that every page refers to.
 const PAGES: [&str; 6] = ["mpd", "mpdboot", "mpdtrace", "mpdlistjobs", "mpirun", "mpdhelp"];
 
-/// The page of a command.
 pub(crate) fn page(command: &Command, variables: &[Variable]) -> Result<Vec<u8>> {
     let mut command = command.clone();
     // This adds the options of clap itself.

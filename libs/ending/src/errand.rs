@@ -47,7 +47,6 @@ pub(crate) enum Errand {
     PerformDue(bool),
     /// The living processes are noted before they are killed.
     NoteLiving,
-    /// Note the clocks.
     NoteClocks,
     /// Note the lives of these processes until now.
     NoteLives(VecDeque<Pid>),
@@ -132,7 +131,6 @@ pub(crate) enum Waiting {
     TimeForNew,
     /// The directory's time of change, before files are claimed.
     TimeForClaim,
-    /// The files.
     Files(Listing),
     /// The start of a helper.
     Helper(FileKind),

@@ -16,7 +16,6 @@ use crate::signals::SIGKILL;
 
 const BEGAN: u64 = 1_000_000_000_000;
 
-/// A process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Process {
     /// 0 is the manager.
@@ -88,7 +87,6 @@ impl Host {
         host
     }
 
-    /// Adds a process.
     pub(crate) fn add(&mut self, process: Process) -> i32 {
         let pid = self.next;
         self.next += 1;

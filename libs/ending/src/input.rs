@@ -87,7 +87,6 @@ pub enum Answer {
     Killing(Killing),
     /// The lifetime of a process; `None` if it is gone.
     Life(Option<Lifetime>),
-    /// The clocks.
     Clocks(Reading),
     /// When a file of `/dev/shm` was last created or removed, in nanoseconds since 1970, if that is known.
     ShmTime(Option<u64>),

@@ -130,7 +130,6 @@ pub enum Question {
     /// The lifetime of a process until now. The begin is that of the process, if it is known. The flag: it is about to be
     /// reaped.
     Life(Pid, Option<u64>, bool),
-    /// The clocks.
     Clocks,
     /// When a file of `/dev/shm` was last created or removed.
     ShmTime,

@@ -21,7 +21,6 @@ const LOOKS_PER_TRACED: u32 = 4;
 /// The processes that are to be kept still.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// All.
     All,
     /// Those that this signal will end.
     Affected(i32, SignalTarget),

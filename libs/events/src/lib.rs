@@ -95,7 +95,6 @@ impl<T> fmt::Debug for History<T> {
 /// An event, as the root of its job has recorded it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// Its number.
     pub number: u64,
     /// When.
     pub at: Time,

@@ -101,7 +101,6 @@ pub enum Output {
     Kill(HostId),
     /// A task has its result. It occurs once for each task.
     Result {
-        /// The task.
         task: Task,
         /// The host on which it ran last.
         host: HostId,
@@ -119,7 +118,6 @@ pub enum Output {
 /// What became of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It ended.
     Ended(End),
     /// Its host was lost while it ran.
     Lost,

@@ -75,16 +75,13 @@ pub enum ToFarm<'a> {
     Hello {
         /// [`VERSION`] of the worker.
         versions: Versions,
-        /// Its slots.
         slots: u32,
     },
     /// A task begins.
     Started(TaskId),
     /// Output of a task.
     Output {
-        /// The task.
         id: TaskId,
-        /// Which of its streams.
         stream: Stream,
         /// At most [`MAX_CHUNK`] bytes.
         bytes: &'a [u8],

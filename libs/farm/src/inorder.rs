@@ -19,7 +19,6 @@ impl<T> Default for InOrder<T> {
 }
 
 impl<T> InOrder<T> {
-    /// Adds a result.
     pub fn add(&mut self, id: TaskId, result: T) {
         self.held.insert(id.0, Some(result));
     }

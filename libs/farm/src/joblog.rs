@@ -37,11 +37,9 @@ pub fn line(id: TaskId, host: &str, end: &End, written: u64, command: &[u8], out
 /// A line that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// The task.
     pub id: TaskId,
     /// Whether it has failed.
     pub failed: bool,
-    /// Its command.
     pub command: Vec<u8>,
 }
 

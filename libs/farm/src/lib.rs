@@ -51,7 +51,6 @@ impl fmt::Display for TaskId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostId(pub u32);
 
-/// A task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     /// Its number.

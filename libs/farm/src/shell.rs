@@ -27,7 +27,6 @@ enum Around {
     Parameter,
     /// `$((…))` or `((…))`, with the open parentheses in it.
     Arithmetic(usize),
-    /// Backquotes.
     Backquotes,
 }
 

@@ -233,7 +233,6 @@ impl Machine for Worker {
 }
 
 impl Task {
-    /// A task.
     pub fn new(id: TaskId, command: impl Into<Arc<[u8]>>) -> Self {
         Self { id, command: command.into() }
     }

@@ -87,7 +87,6 @@ pub struct Frame<'a> {
     pub kind: Kind,
     /// The number of descriptors that were passed with it.
     pub descriptors: usize,
-    /// Its payload.
     pub payload: &'a [u8],
 }
 

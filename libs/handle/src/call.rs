@@ -38,7 +38,6 @@ impl Call {
         Self { first, slots: vec![slot; count], is_granted: false }
     }
 
-    /// Its first request.
     pub const fn first(&self) -> RequestId {
         self.first
     }

@@ -31,14 +31,12 @@ pub struct Event {
 pub enum EventKind {
     /// A rank was started.
     Started {
-        /// The rank.
         rank: u32,
         /// Its process; 0 if it ended before it was reported.
         pid: u32,
     },
     /// A rank has ended.
     Exited {
-        /// The rank.
         rank: u32,
         /// Its exit code, as a shell reports it.
         code: u8,
@@ -61,10 +59,7 @@ pub enum EventKind {
         code: u8,
     },
     /// The events from [`Event::number`] on were not kept. The next one that was kept has this number.
-    Gap {
-        /// The number.
-        next: u64,
-    },
+    Gap { next: u64 },
 }
 
 impl EventKind {

@@ -21,7 +21,6 @@ pub fn encode(message: &impl Serialize) -> Option<Vec<u8>> {
 /// What has arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received<T> {
-    /// A message.
     Message(T),
     /// A message of a kind that is unknown here, or a message with a number and such a part.
     Unknown {
@@ -55,7 +54,7 @@ pub fn receive<T: DeserializeOwned>(
                 (InvalidFrame::Unknown(kind), number) => {
                     Ok(Some(Received::Unknown { kind, number }))
                 }
-                // The sender can be told.
+                // The sender gets an answer.
                 (InvalidFrame::UnknownPart(kind), number @ Some(_)) => {
                     Ok(Some(Received::Unknown { kind, number }))
                 }

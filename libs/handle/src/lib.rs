@@ -115,11 +115,9 @@ pub enum ToHelper {
     },
     /// Start the process of a granted request.
     Start {
-        /// The request.
         id: RequestId,
         /// The program.
         path: Vec<u8>,
-        /// Its arguments.
         arguments: Vec<Vec<u8>>,
         /// Whether its start shall be reported.
         reports_start: bool,
@@ -130,7 +128,6 @@ pub enum ToHelper {
         number: u64,
         /// The name or the number of the signal.
         signal: String,
-        /// The requests.
         ids: Vec<RequestId>,
     },
     /// End a request.
@@ -148,7 +145,6 @@ pub enum ToHelper {
     },
     /// The program has taken events, so that further ones may be sent.
     Taken {
-        /// The subscription.
         subscription: u64,
         /// How many.
         count: u32,
@@ -161,14 +157,12 @@ pub enum ToHelper {
 pub enum ToProgram {
     /// The answer to the message with this number.
     Answer {
-        /// The number.
         number: u64,
         /// Why it failed.
         error: Option<Error>,
     },
     /// An allocation has its slots: those of a call, or the slot of one request.
     Granted {
-        /// Its first request.
         first: RequestId,
         /// The allocation, as `mpdqueue` lists it.
         alloc: String,
@@ -177,11 +171,9 @@ pub enum ToProgram {
     },
     /// The requests of an allocation are refused.
     Refused {
-        /// The first request.
         first: RequestId,
         /// How many they are.
         count: u32,
-        /// Why.
         why: String,
     },
     /// The process runs.
@@ -199,7 +191,6 @@ pub enum ToProgram {
     EventsFailed {
         /// The number of the call.
         subscription: u64,
-        /// Why.
         why: String,
     },
 }

@@ -18,7 +18,6 @@ impl Clock {
         Self { epoch: Instant::now() }
     }
 
-    /// The time now.
     pub fn now(&self) -> Time {
         let elapsed = self.epoch.elapsed() + Duration::from_secs(1);
         Time::ZERO + elapsed

@@ -12,9 +12,7 @@ use mpd_wire::message::{Down, MAX_TREE_FRAME, TreeKind, Up};
 /// The position of a manager in the job tree, seen from its neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// It is the parent.
     Parent,
-    /// It is a child.
     Child,
 }
 

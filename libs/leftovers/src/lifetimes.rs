@@ -77,7 +77,6 @@ impl Offset {
 /// The known life of a process. Times are milliseconds since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifetime {
-    /// Its number.
     pub pid: u32,
     /// The time of its start.
     pub begin: u64,

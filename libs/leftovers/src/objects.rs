@@ -72,7 +72,6 @@ pub struct Object {
 }
 
 impl Object {
-    /// Its kind.
     pub const fn kind(&self) -> Kind {
         match self.state {
             State::Memory { .. } => Kind::Memory,
@@ -94,7 +93,6 @@ impl Object {
 /// The answer that an object is not removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// The reason.
     pub reason: Reason,
     /// Whether the kernel names a process whose number a process of the job had as well.
     pub is_doubtful: bool,

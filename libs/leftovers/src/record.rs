@@ -12,7 +12,6 @@ pub const MAX_RECORD: usize = 16 << 20;
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRecord {
-    /// The job.
     pub job: JobId,
     /// See [`mpd_wire::message::StartJob::cookie`].
     pub cookie: Cookie,
@@ -26,7 +25,6 @@ pub struct JobRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Note {
-    /// A directory.
     Directory(MadeDirectory),
     /// The keys of the groups that run here.
     Groups(Vec<GroupKey>),
@@ -39,9 +37,7 @@ pub enum Note {
 /// Files and directories that a program has registered for removal at the end of its job. All paths are absolute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registered {
-    /// Files.
     pub files: Vec<Bytes>,
-    /// Directories.
     pub directories: Vec<Bytes>,
     /// Whether directories inside the directories are removed too.
     pub is_recursive: bool,

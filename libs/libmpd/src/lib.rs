@@ -92,7 +92,6 @@ fn missing(what: &str) -> Error {
     Error::Argument(format!("{what} is NULL"))
 }
 
-/// The text of a code.
 #[unsafe(no_mangle)]
 pub extern "C" fn MPD_Error_string(code: c_int) -> *const c_char {
     Error::text(code).as_ptr()

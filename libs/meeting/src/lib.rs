@@ -48,7 +48,6 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// The time after which a job that cannot be reached counts as ended.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// All members of this job have arrived.

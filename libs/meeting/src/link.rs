@@ -8,7 +8,6 @@ use super::frame::{Frame, MAX_BYTES, MAX_MESSAGE, Malformed, Message};
 /// Most bytes that wait to be sent.
 const MAX_WAITING: usize = 2 * MAX_MESSAGE;
 
-/// The link.
 #[derive(Debug)]
 pub(super) struct Link {
     /// Bytes from `sent_from` on that are not acknowledged.

@@ -9,13 +9,11 @@ use mpd_wire::job::Binding;
 pub struct Cpu {
     /// Its NUMA node.
     pub node: u32,
-    /// Its socket.
     pub socket: u32,
     /// Its cache of the last level: any number that no other such cache of the host has.
     pub cache: u32,
     /// Its core: any number that no other core of the host has.
     pub core: u32,
-    /// Its number.
     pub number: u32,
 }
 

@@ -76,7 +76,6 @@ pub(crate) fn number(text: &str) -> Option<u32> {
     is_number.then(|| text.parse().ok())?.filter(|&number| number <= MAX_CPU)
 }
 
-/// The text of one range.
 fn show_range(range: CpuRange) -> String {
     let mut text = match range.of {
         CpuNumbers::System => String::new(),
@@ -92,7 +91,6 @@ fn show_range(range: CpuRange) -> String {
     text
 }
 
-/// The text of a choice.
 pub fn show(choice: &CpuChoice) -> String {
     choice.0.iter().copied().map(show_range).collect::<Vec<_>>().join("+")
 }

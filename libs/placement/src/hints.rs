@@ -23,7 +23,6 @@ use crate::soft::{InvalidSoft, Soft};
 /// A program that a rank spawns, as its library passes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// The program.
     pub program: &'a [u8],
     /// Its arguments.
     pub args: &'a [Bytes],

@@ -88,7 +88,6 @@ use pool::Pool;
 /// A member of the ring that can run ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its name.
     pub member: DaemonName,
     /// The addresses of its daemon, the best first.
     pub addresses: Vec<Address>,

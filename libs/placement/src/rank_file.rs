@@ -18,7 +18,6 @@ use crate::hosts::{MAX_FILE, is_host_name};
 /// The host of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RankHost {
-    /// Its name.
     Name(String),
     /// Its place in the list of hosts, from 0.
     Place(usize),
@@ -27,7 +26,6 @@ pub enum RankHost {
 /// One rank of a rank file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankLine {
-    /// The host.
     pub host: RankHost,
     /// The CPUs; `None`: all.
     pub cpus: Option<CpuChoice>,
@@ -39,7 +37,6 @@ pub struct RankLine {
 pub struct InvalidRankFile {
     /// The line, from 1; after the last one if ranks are missing.
     pub line: usize,
-    /// The problem.
     pub problem: String,
 }
 

@@ -12,7 +12,6 @@ use crate::view::Proc;
 /// The kind of a collective operation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A fence.
     Fence,
     /// Jobs connect.
     Connect,
@@ -27,7 +26,6 @@ pub enum Kind {
 /// The kind and the members of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// The kind.
     pub kind: Kind,
     /// The members, sorted, without repetition.
     pub members: Vec<Proc>,

@@ -5,7 +5,6 @@
 pub struct Settings<'a> {
     /// The namespace of the rank's job.
     pub namespace: &'a str,
-    /// The number of the rank.
     pub rank: u32,
     /// The namespace of the server. It must not have a dot or a semicolon.
     pub server: &'a str,

@@ -26,12 +26,7 @@ pub enum DecodeError {
     Type(DataType),
     /// A tag before a number names another type.
     #[error("a number is tagged as {found}, not as {expected}")]
-    Tag {
-        /// The type that was found.
-        found: DataType,
-        /// The type that was expected.
-        expected: DataType,
-    },
+    Tag { found: DataType, expected: DataType },
     /// A string does not end with a zero byte.
     #[error("a string has no terminating zero")]
     NotTerminated,
@@ -61,9 +56,7 @@ pub enum ProtocolError {
     /// The request cannot be read.
     #[error("{command}: {field}: {error}")]
     BadRequest {
-        /// The name of the command.
         command: &'static str,
-        /// The name of the field.
         field: &'static str,
         /// The error of the field.
         error: DecodeError,
@@ -71,7 +64,6 @@ pub enum ProtocolError {
     /// The request can be read, but it is not allowed.
     #[error("{command}: {problem}")]
     Refused {
-        /// The name of the command.
         command: &'static str,
         /// The reason of the refusal.
         problem: &'static str,

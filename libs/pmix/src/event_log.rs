@@ -14,7 +14,6 @@ pub struct OrderedEvent {
     pub number: u64,
     /// Whether handlers get it that are registered for no code of their own. Those of Open MPI end the program.
     pub has_default: bool,
-    /// The event.
     pub event: Event,
 }
 

@@ -25,7 +25,6 @@ pub struct Job {
     pub nodes: Vec<Node>,
     /// The programs, in the order of their numbers. The ranks of a program are consecutive.
     pub apps: Vec<Program>,
-    /// The ranks.
     pub ranks: Vec<Rank>,
 }
 

@@ -56,7 +56,6 @@ impl Status {
     /// Registers a handler for all codes without a handler of their own.
     pub const DEFAULT_HANDLER: Self = Self(i32::MIN);
 
-    /// Whether this is success.
     pub const fn is_success(self) -> bool {
         self.0 == 0
     }

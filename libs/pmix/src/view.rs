@@ -21,20 +21,16 @@ pub struct Proc {
 /// A key with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// The key.
     pub key: Vec<u8>,
-    /// The value.
     pub value: Value,
 }
 
 /// A key with a value, as an argument of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
-    /// The key.
     pub key: Vec<u8>,
     /// Flags: 1 required, 8 a qualifier.
     pub flags: u32,
-    /// The value.
     pub value: Value,
 }
 
@@ -43,9 +39,7 @@ pub struct Info {
 pub struct Published {
     /// The publisher.
     pub owner: Proc,
-    /// The key.
     pub key: Vec<u8>,
-    /// The value.
     pub value: Value,
 }
 
@@ -60,7 +54,6 @@ pub struct App {
     pub environment: Vec<Vec<u8>>,
     /// The working directory.
     pub directory: Option<Vec<u8>>,
-    /// The number of processes.
     pub processes: i32,
     /// Further options.
     pub info: Vec<Info>,
@@ -83,7 +76,6 @@ pub(crate) trait View: Sized {
     /// The view of decoded data.
     fn view(data: Data) -> Result<Self, DecodeError>;
 
-    /// The data.
     fn data(&self) -> Data;
 }
 
@@ -105,7 +97,6 @@ impl Proc {
 }
 
 impl Pair {
-    /// A key with its value.
     pub fn new(key: impl Into<Vec<u8>>, value: Value) -> Self {
         Self { key: key.into(), value }
     }

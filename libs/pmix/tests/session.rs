@@ -75,7 +75,6 @@ impl Pair {
         self.session.poll_operation()
     }
 
-    /// The operation of a request.
     fn ask(&mut self, request: &Request) -> (Ticket, Operation) {
         self.send(101, request);
         self.operation().expect("an operation")

@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::Recorded;
 
-/// The number of this format.
 pub const FORMAT: u32 = 1;
 
 /// Most bytes of one line, its newline included. A frame of the ring has at most one MiB.
@@ -30,7 +29,6 @@ pub const MAX_RECORDING: u64 = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Origin {
-    /// The name of the program.
     pub program: String,
     /// The release of the program.
     pub version: String,

@@ -27,7 +27,6 @@ pub enum InvalidRecording {
     /// A line is no step.
     #[error("line {line}: {problem}")]
     Line {
-        /// The number of the line.
         line: u64,
         /// What is wrong with it.
         problem: String,

@@ -37,11 +37,9 @@ pub(crate) enum Aim {
     Dead(DaemonName),
     /// The seed with this index (R5).
     Seed(usize),
-    /// The entry at this address.
     Entry(Address),
     /// The daemon that may have our name, at this incarnation.
     Double(u64),
-    /// A chord.
     Chord(DaemonName),
     /// A daemon that claims to be a member (R7).
     Proof(DaemonName),

@@ -54,7 +54,6 @@ pub enum Event {
     Stalled,
     /// A daemon claims to be a member, and no daemon of its name answers at its addresses (R7).
     NotDialedBack {
-        /// The daemon.
         name: DaemonName,
         /// The address from which its link comes.
         at: Address,

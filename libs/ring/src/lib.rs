@@ -122,7 +122,6 @@ pub enum Input {
     Answered(ScatterId, Payload),
     /// A console asks for this number of laps, and with `trace` for the names on the way.
     Lap {
-        /// The request.
         request: RequestId,
         /// The number of laps, one after the other.
         laps: u32,
@@ -131,16 +130,13 @@ pub enum Input {
     },
     /// A job of this host publishes a name; answered by [`Output::Published`].
     Publish {
-        /// The request.
         request: RequestId,
         /// The name, its value, and the job.
         claim: Claim,
     },
     /// A job takes a name of this daemon back; answered by [`Output::Unpublished`].
     Unpublish {
-        /// The request.
         request: RequestId,
-        /// The name.
         name: String,
         /// The job that published it through this daemon.
         job: JobId,
@@ -182,7 +178,6 @@ pub enum Output {
     },
     /// Abandon this attempt. A link that came up meanwhile may still be handed in.
     Abandon(Token),
-    /// Send a message.
     Send(LinkId, RingMessage),
     /// Send the queued data, then close the link.
     Close(LinkId),
@@ -199,7 +194,6 @@ pub enum Output {
     },
     /// A scatter is over.
     Scattered {
-        /// The request.
         request: RequestId,
         /// The members that answered, with their answers.
         answers: Vec<Answer>,
@@ -211,7 +205,6 @@ pub enum Output {
     },
     /// All laps came back.
     LapsHome {
-        /// The request.
         request: RequestId,
         /// The hops of the last lap.
         hops: u32,
@@ -223,21 +216,17 @@ pub enum Output {
     },
     /// A lap did not come back.
     LapLost {
-        /// The request.
         request: RequestId,
         /// The number of laps that had come back before.
         home: u32,
     },
     /// A publication is over.
     Published {
-        /// The request.
         request: RequestId,
-        /// The result.
         result: Publication,
     },
     /// A name was taken back.
     Unpublished {
-        /// The request.
         request: RequestId,
         /// Whether that job had published the name through this daemon with that key.
         found: bool,
@@ -245,7 +234,6 @@ pub enum Output {
     /// A name that was published here now belongs to another job: two halves of a ring met, and
     /// each had published it.
     NameLost {
-        /// The name.
         name: String,
         /// The job that lost the name.
         job: JobId,

@@ -21,9 +21,7 @@ pub struct LinkId(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// Its name.
     pub name: DaemonName,
-    /// Its instance.
     pub instance: Instance,
 }
 

@@ -26,7 +26,6 @@ pub enum Entry {
         link: LinkId,
         /// The token of the attempt.
         token: Option<Token>,
-        /// The peer.
         peer: Peer,
         /// The use of the link.
         purpose: Purpose,
@@ -35,7 +34,6 @@ pub enum Entry {
     },
     /// [`Input::Received`].
     Received {
-        /// The link.
         link: LinkId,
         /// The message, with empty payloads.
         message: Box<RingMessage>,
@@ -65,27 +63,21 @@ pub enum Entry {
     Answered(ScatterId, Blank),
     /// [`Input::Lap`].
     Lap {
-        /// The request.
         request: RequestId,
-        /// The number of laps.
         laps: u32,
         /// Whether members add their names.
         trace: bool,
     },
     /// [`Input::Publish`].
     Publish {
-        /// The request.
         request: RequestId,
         /// The claim. Its lock is that of the fixed key.
         claim: Claim,
     },
     /// [`Input::Unpublish`].
     Unpublish {
-        /// The request.
         request: RequestId,
-        /// The name.
         name: String,
-        /// The job.
         job: JobId,
         /// Whether a key was given, and whether it opens the lock of the name here.
         opens: Option<bool>,

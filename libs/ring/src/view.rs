@@ -5,7 +5,6 @@ use crate::{Phase, Ring};
 use mpd_wire::{DaemonName, Record};
 
 impl Ring {
-    /// The name of this daemon.
     pub const fn name(&self) -> &DaemonName {
         &self.config.name
     }

@@ -25,7 +25,6 @@ const TIME: u8 = 4;
 pub enum Item<'a> {
     /// A rank wrote this record.
     Piece {
-        /// The rank.
         rank: Rank,
         /// The time at which it was read, in microseconds since 1970, if the job asks for
         /// timestamps.
@@ -35,16 +34,12 @@ pub enum Item<'a> {
     },
     /// Several ranks wrote the same lines, or the same piece of a long line.
     Merged {
-        /// The ranks.
         ranks: RankSet,
         /// The output: lines with their newlines.
         record: Record<'a>,
     },
     /// The stream of these ranks has ended.
-    Ended {
-        /// The ranks.
-        ranks: RankSet,
-    },
+    Ended { ranks: RankSet },
 }
 
 impl<'a> Item<'a> {

@@ -19,7 +19,6 @@ pub(super) enum Leftover {
     Kept,
     /// It is removed if no job is running. The managers of jobs would look for the next daemon there.
     RemovedIfIdle,
-    /// It is removed.
     Removed,
 }
 

@@ -37,7 +37,6 @@ const READ: usize = 64 << 10;
 /// Variables that gdb sets for itself and would set for its program.
 const SET_BY_GDB: [&str; 2] = ["LINES", "COLUMNS"];
 
-/// A message of the driver.
 #[derive(Debug)]
 pub(super) enum DriverMessage {
     /// A line, newline included.

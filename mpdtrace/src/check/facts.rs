@@ -74,7 +74,6 @@ pub enum DaemonFact {
 /// Soft limits of this process; `None` for no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
-    /// Number of descriptors.
     pub descriptors: Option<u64>,
     /// Number of processes of this user.
     pub processes: Option<u64>,

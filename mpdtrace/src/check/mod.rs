@@ -16,7 +16,6 @@ pub mod reach;
 use mpd_io::files::logging::one_line;
 use serde::{Deserialize, Serialize};
 
-/// A problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// What is wrong.
@@ -38,7 +37,6 @@ pub struct Report {
     pub key: Option<String>,
     /// Addresses at which other hosts may reach the host.
     pub addresses: Vec<String>,
-    /// The problems.
     pub problems: Vec<Problem>,
     /// Other findings.
     pub notes: Vec<String>,

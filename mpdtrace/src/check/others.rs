@@ -13,7 +13,6 @@ const WHY: &str = "Hosts of a ring reach each other by these addresses.";
 /// The addresses of a name, and of its first label.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// The name.
     pub host: String,
     /// Its addresses.
     pub full: Result<Vec<IpAddr>, String>,

@@ -18,7 +18,6 @@ pub(super) enum Words {
     EachMember,
     /// Names of members.
     Members,
-    /// Jobs.
     Jobs,
 }
 

@@ -19,7 +19,6 @@ const READ: usize = 64 << 10;
 /// What a line is.
 #[derive(Debug)]
 pub(crate) enum Line {
-    /// A task.
     Task(Task),
     /// An empty line.
     Empty(TaskId),

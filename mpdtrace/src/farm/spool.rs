@@ -14,7 +14,6 @@ const MAX_IN_MEMORY: usize = 32 << 20;
 /// Bytes of output.
 #[derive(Debug)]
 pub(crate) enum Piece {
-    /// In memory.
     Memory(Vec<u8>),
     /// In the file: where, and how many.
     File(u64, u64),

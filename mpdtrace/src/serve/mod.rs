@@ -253,7 +253,6 @@ impl Helper {
         }
     }
 
-    /// The call of a request.
     fn call_of(&mut self, id: RequestId) -> Option<&mut Held> {
         let (_, held) = self.calls.range_mut(..=id).next_back()?;
         held.call.index_of(id).is_some().then_some(held)

@@ -34,7 +34,6 @@ pub(crate) type Tool = fn() -> ExitCode;
 /// The tool for an unknown program name.
 pub(crate) const DEFAULT: Tool = mpdtrace::main;
 
-/// The tool of this name.
 pub(crate) fn called(name: &str) -> Option<Tool> {
     TOOLS.iter().find(|(tool, _)| *tool == name).map(|(_, tool)| *tool)
 }

@@ -19,7 +19,6 @@ use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Helper};
 
-/// The prompt.
 pub(super) const PROMPT: &str = "(mpigdb) ";
 
 /// Most lines of the history that are kept for later sessions.

@@ -146,6 +146,5 @@ pub(crate) trait Facts: std::fmt::Debug {
 pub(crate) struct Language<'a> {
     /// The chosen dialect; `None` for our own options.
     pub(crate) dialect: Option<Dialect>,
-    /// The caller.
     pub(crate) caller: &'a dyn Facts,
 }

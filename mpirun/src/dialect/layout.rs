@@ -89,7 +89,6 @@ enum Unit {
 pub(crate) struct Known<'a> {
     /// The launcher; `None` if only a variable asks for a layout.
     pub(crate) dialect: Option<Dialect>,
-    /// The number of processes.
     pub(crate) processes: u64,
     /// Whether an option gives this number.
     pub(crate) is_given: bool,
@@ -107,7 +106,6 @@ pub(crate) struct Known<'a> {
     pub(crate) in_turn: bool,
     /// The slots of each host of the job; `None`: they are not known.
     pub(crate) rooms: Option<&'a [u32]>,
-    /// The caller.
     pub(crate) caller: &'a dyn Facts,
 }
 

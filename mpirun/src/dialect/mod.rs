@@ -122,7 +122,6 @@ pub(crate) fn translate(
     }
 }
 
-/// The values as text.
 fn texts(values: &[OsString]) -> Result<Vec<&str>, String> {
     let texts: Option<_> = values.iter().map(|value| value.to_str()).collect();
     texts.ok_or_else(|| "the value is not UTF-8 text".to_owned())

@@ -7,7 +7,6 @@ use std::ffi::OsString;
 pub(super) struct Line {
     /// The part of the file, for messages.
     pub(super) origin: String,
-    /// The options.
     pub(super) options: Vec<OsString>,
     /// The program with its arguments; empty for options of the job.
     pub(super) command: Vec<OsString>,

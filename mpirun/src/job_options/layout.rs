@@ -84,7 +84,6 @@ struct Reports {
 enum Bound {
     /// To units, and how many of them.
     Units(Binding, u32),
-    /// To lists of CPUs.
     Lists(Vec<CpuChoice>),
 }
 

@@ -115,7 +115,6 @@ fn items(text: &str) -> Result<Vec<Item>, String> {
     Ok(all)
 }
 
-/// The options of a line.
 fn options(line: &str) -> Result<Vec<Item>, String> {
     let lines = configfile::lines(line.as_bytes()).map_err(|e| e.to_string())?;
     let words = lines.into_iter().flat_map(|line| line.words);

@@ -14,7 +14,6 @@ use crate::run::waits;
 /// The start of a private ring was ended before the job was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// By this signal.
     Signal(i32),
     /// By the time limit of the job.
     Limit,

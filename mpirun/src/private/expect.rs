@@ -32,7 +32,6 @@ pub(super) struct Expected {
 /// The end of the wait.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The report.
     Reported(Vec<u8>),
     /// The user has ended the start, and so the process has ended.
     Ended(Cut),

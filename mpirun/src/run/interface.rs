@@ -7,7 +7,6 @@ use mpd_wire::message::{JobInput, JobNews};
 
 use super::silence::Sight;
 
-/// An input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// The manager sent a message.
@@ -74,7 +73,6 @@ pub enum Output {
     /// Open the debugger for these crashed ranks, which are held. Answer with
     /// [`Input::DebuggerEnded`].
     OpenDebugger(RankSet),
-    /// End that debugger.
     EndDebugger,
     /// Pass ^C to the part beside the job.
     Interrupt,

@@ -16,9 +16,7 @@ use super::waits::{self, LOOK_AFTER, LOOK_AGAIN, PATIENCE};
 /// The process on which this one waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sight {
-    /// Its number.
     pub pid: u32,
-    /// Whether it is stopped.
     pub is_stopped: bool,
 }
 
@@ -34,7 +32,6 @@ pub(super) enum Due {
 /// What follows from a look.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// Nothing.
     Nothing,
     /// A line for the user.
     Name(String),

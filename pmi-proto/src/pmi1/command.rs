@@ -46,7 +46,6 @@ pub(crate) struct CommandRow {
     pub(crate) name: &'static str,
     pub(crate) framing: Framing,
     pub(crate) attributes: &'static [Attribute],
-    /// The name of its reply.
     pub(crate) reply: Option<&'static str>,
     build: fn(&Attributes<'_>) -> Result<Command, ProtocolError>,
 }

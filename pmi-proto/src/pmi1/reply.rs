@@ -16,17 +16,11 @@ pub enum Reply {
         rc: i32,
     },
     /// `set`: three of them follow a good `initack`.
-    Set {
-        /// The setting.
-        setting: Setting,
-        /// Its value.
-        value: u32,
-    },
+    Set { setting: Setting, value: u32 },
     /// `response_to_init`.
     ResponseToInit {
         /// The version the server speaks.
         version: u32,
-        /// Its subversion.
         subversion: u32,
         /// 0, or -1 when the client's version is not served.
         rc: i32,
@@ -80,7 +74,6 @@ pub enum Reply {
     Refused {
         /// The command's name.
         command: Vec<u8>,
-        /// The refusal.
         refusal: Refusal,
     },
     /// A line that is none of the above, or too long. Only the client side makes this value.

@@ -34,7 +34,6 @@ pub enum Content {
 /// The data of `fullinit`: the client's rank and job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Welcome {
-    /// Its rank.
     pub rank: u32,
     /// How many ranks the job has.
     pub size: u32,

@@ -18,7 +18,6 @@ pub struct Decoder {
 pub enum Said {
     /// A line, without its end.
     Line(Vec<u8>),
-    /// A message.
     Message(Message),
 }
 

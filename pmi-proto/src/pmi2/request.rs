@@ -36,57 +36,31 @@ pub enum Request {
         jobid: Vec<u8>,
     },
     /// `kvs-put`.
-    Put {
-        /// The key.
-        key: Vec<u8>,
-        /// The value.
-        value: Vec<u8>,
-    },
+    Put { key: Vec<u8>, value: Vec<u8> },
     /// `kvs-fence`: answered when all ranks have sent it.
     Fence,
     /// `kvs-get`.
     Get {
         /// The job of the KVS; empty means the own job.
         jobid: Vec<u8>,
-        /// The key.
         key: Vec<u8>,
     },
     /// `info-putnodeattr`: for the ranks of this job on this node.
-    PutNodeAttribute {
-        /// The key.
-        key: Vec<u8>,
-        /// The value.
-        value: Vec<u8>,
-    },
+    PutNodeAttribute { key: Vec<u8>, value: Vec<u8> },
     /// `info-getnodeattr`.
     GetNodeAttribute {
-        /// The key.
         key: Vec<u8>,
         /// Whether to wait until a process has put the key.
         wait: bool,
     },
     /// `info-getjobattr`: an attribute of the job that the process manager sets.
-    GetJobAttribute {
-        /// The key.
-        key: Vec<u8>,
-    },
+    GetJobAttribute { key: Vec<u8> },
     /// `name-publish`.
-    Publish {
-        /// The service.
-        service: Service,
-        /// Its port.
-        port: Vec<u8>,
-    },
+    Publish { service: Service, port: Vec<u8> },
     /// `name-lookup`.
-    Lookup {
-        /// The service.
-        service: Service,
-    },
+    Lookup { service: Service },
     /// `name-unpublish`.
-    Unpublish {
-        /// The service.
-        service: Service,
-    },
+    Unpublish { service: Service },
     /// `spawn`.
     Spawn(SpawnRequest),
     /// `ring`, of Slurm and MVAPICH: exchanges values with the neighbours by rank, when all ranks have sent it.

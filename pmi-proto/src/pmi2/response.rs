@@ -15,7 +15,6 @@ pub struct Response {
     pub thrid: Option<Vec<u8>>,
     /// The name of the request.
     pub command: Vec<u8>,
-    /// The result.
     pub outcome: Result<Content, Refusal>,
 }
 

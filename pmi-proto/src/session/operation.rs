@@ -34,16 +34,12 @@ pub enum Operation {
     /// Store a pair, which other ranks see after the next fence. The key is not empty, not reserved, and within the
     /// advertised length, as is the value.
     Put {
-        /// The key.
         key: Vec<u8>,
         /// The value, which may be empty.
         value: Vec<u8>,
     },
     /// Find a value, also that of a reserved key.
-    Get {
-        /// The key.
-        key: Vec<u8>,
-    },
+    Get { key: Vec<u8> },
     /// Find the pair with this index.
     GetByIndex {
         /// Counted from 0.
@@ -79,29 +75,19 @@ pub enum Operation {
     GetOf {
         /// The name of that KVS.
         jobid: Vec<u8>,
-        /// The key.
         key: Vec<u8>,
     },
     /// Store a pair for the ranks of the job on this node, and answer the requests that wait for it. Key and value have
     /// the limits of a put.
-    PutNodeAttribute {
-        /// The key.
-        key: Vec<u8>,
-        /// The value.
-        value: Vec<u8>,
-    },
+    PutNodeAttribute { key: Vec<u8>, value: Vec<u8> },
     /// Find a pair that a rank on this node has put with [`Operation::PutNodeAttribute`].
     GetNodeAttribute {
-        /// The key.
         key: Vec<u8>,
         /// Whether to delay the answer until the pair exists.
         wait: bool,
     },
     /// Find an attribute of the job that the process manager sets.
-    GetJobAttribute {
-        /// The key.
-        key: Vec<u8>,
-    },
+    GetJobAttribute { key: Vec<u8> },
     /// Connect with another job.
     Connect {
         /// The name of its KVS.

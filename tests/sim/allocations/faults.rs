@@ -8,7 +8,6 @@ use super::world::{Event, SECOND, World, name};
 /// Everything goes right from this time on.
 pub(super) const CALM: u64 = 40 * SECOND;
 
-/// The world of this seed.
 pub(super) fn schedule(seed: u64) -> World {
     let mut dice = Random::new(seed);
     let hosts = 1 + dice.below(5);

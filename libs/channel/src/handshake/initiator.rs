@@ -21,7 +21,6 @@ pub struct Opening {
     pub me: Instance,
     /// The expected process; `None` if only its address is known. A job link needs it.
     pub peer: Option<Instance>,
-    /// The purpose.
     pub purpose: Purpose,
     /// 32 random bytes, never reused.
     pub nonce: [u8; 32],

@@ -46,7 +46,6 @@ pub struct Established {
     pub peer: Instance,
     /// The initiator's purpose.
     pub purpose: Purpose,
-    /// The id of the key.
     pub key: KeyId,
 }
 

@@ -38,7 +38,6 @@ pub enum ResponderOutput {
     Admit(Mark),
     /// The hello is proven: pass the connection and these bytes to the manager.
     PassOn {
-        /// The manager.
         manager: Instance,
         /// The first bytes for the manager's own [`Responder`].
         hello: [u8; HELLO],

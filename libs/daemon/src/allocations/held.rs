@@ -28,7 +28,6 @@ struct Report {
     slots: Slots,
 }
 
-/// The held slots.
 #[derive(Debug, Default)]
 pub(crate) struct HeldSlots {
     own: Slots,

@@ -616,7 +616,6 @@ fn reply_of(answer: OrderAnswer) -> ConsoleReply {
     }
 }
 
-/// The only answer.
 fn only(answers: &[Answer]) -> Option<OrderAnswer> {
     frame::decode_message(answers.first()?.answer.as_bytes()).ok()
 }

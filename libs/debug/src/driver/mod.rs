@@ -105,7 +105,6 @@ pub enum Output {
     Interrupt(u32),
     /// Interrupt gdb itself, by SIGINT.
     InterruptGdb,
-    /// Kill gdb.
     KillGdb,
     /// The driver is finished: exit with 0.
     End,

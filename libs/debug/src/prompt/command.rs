@@ -1,6 +1,5 @@
 //! The meaning of a typed line, as far as the prompt has to know it.
 
-/// A command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command<'a> {
     /// An empty line: on a terminal it repeats the last command.

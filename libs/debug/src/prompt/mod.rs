@@ -102,7 +102,6 @@ pub enum Output {
     Send {
         /// The ranks, by the debuggers' own numbers.
         ranks: RankSet,
-        /// The line.
         line: String,
     },
     /// The programs were killed: renew the data that they share.

@@ -26,7 +26,6 @@ pub struct Script {
 }
 
 impl Script {
-    /// Adds one command.
     pub fn add(&mut self, command: &str) {
         self.commands.push_back((None, command.trim().to_owned()));
     }

@@ -90,18 +90,15 @@ pub enum Input {
         pid: u32,
         /// The thread.
         tid: u32,
-        /// The signal.
         signal: i32,
     },
     /// A line of the driver of gdb, without newline. Only for a gdb that reads stacks.
     Said(Vec<u8>),
     /// gdb's driver has sent a mark after this number of bytes of standard output.
     Marked {
-        /// The number of bytes.
         after: u64,
         /// The number of the command.
         serial: u32,
-        /// The state.
         state: Vec<u8>,
     },
     /// gdb has ended, or did not start. The owner has nothing of it any longer.
@@ -129,7 +126,6 @@ pub enum Output {
     SignalDebugged(i32),
     /// Have the driver quit.
     QuitGdb,
-    /// Kill gdb.
     KillGdb,
     /// Send a signal to the program.
     Signal(i32),

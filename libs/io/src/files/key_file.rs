@@ -372,7 +372,6 @@ pub fn from_descriptor(number: RawFd) -> Result<KeyText, KeyFileError> {
     KeyText::parse(read(path, &File::from(input))?).map_err(|e| refused(path, Problem::Text(e)))
 }
 
-/// The path in the environment.
 pub fn in_environment() -> Option<PathBuf> {
     std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
 }

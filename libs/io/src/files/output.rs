@@ -40,7 +40,6 @@ impl Output {
         self.stream.identity == other.stream.identity
     }
 
-    /// Whether it is a terminal.
     pub const fn is_terminal(&self) -> bool {
         self.stream.is_terminal
     }

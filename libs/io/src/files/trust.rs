@@ -32,7 +32,6 @@ pub enum Doubt {
     /// Another user may put a file of this name there.
     #[error("is in the folder {folder}, which {doubt}")]
     Folder {
-        /// The folder.
         folder: String,
         /// Why another user may have written to it.
         doubt: Box<Self>,

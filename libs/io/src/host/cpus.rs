@@ -116,7 +116,6 @@ fn lowest(path: &Path) -> Option<u32> {
     numbers(&fs::read_to_string(path).ok()?)?.first().copied()
 }
 
-/// The socket of a CPU.
 fn socket(system: &Path, cpu: u32) -> Option<u32> {
     let file = system.join(format!("cpu/cpu{cpu}/topology/physical_package_id"));
     fs::read_to_string(file).ok()?.trim().parse().ok()

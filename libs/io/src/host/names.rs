@@ -26,7 +26,6 @@ const MAX_FILE: u64 = 1 << 20;
 /// The exit code of `getent` if a key is unknown.
 const UNKNOWN: i32 = 2;
 
-/// An account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) name: String,

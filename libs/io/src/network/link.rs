@@ -32,7 +32,6 @@ pub enum LinkReport {
     Connected,
     /// Both sides proved the key.
     Established {
-        /// The peer.
         peer: Instance,
         /// The purpose of the link, as the connecting side stated it.
         purpose: Purpose,

@@ -23,7 +23,6 @@ impl Outgoing {
         &mut self.queue
     }
 
-    /// The bytes that wait.
     pub fn waiting(&self) -> &[u8] {
         &self.queue[self.sent..]
     }

@@ -72,7 +72,6 @@ pub fn log_time() -> Duration {
 /// A process that the kernel has killed for lack of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victim {
-    /// Its number.
     pub pid: i32,
     /// The name of its program, as the kernel knows it.
     pub name: String,

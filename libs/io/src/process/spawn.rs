@@ -305,7 +305,6 @@ pub enum Fate {
         /// Whether it left a core.
         core: bool,
     },
-    /// It was stopped.
     Stopped,
 }
 

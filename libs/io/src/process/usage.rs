@@ -142,7 +142,6 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The number of a field.
 fn field(text: &str, name: &str) -> u64 {
     let number = status::field(text, name).and_then(|rest| rest.split_ascii_whitespace().next());
     number.and_then(|number| number.parse().ok()).unwrap_or(0)

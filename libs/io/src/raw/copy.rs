@@ -10,7 +10,6 @@ use nix::unistd::Pid;
 pub enum Copied {
     /// The process that made the copy, with the copy's number.
     Original(Pid),
-    /// The copy.
     Copy,
 }
 

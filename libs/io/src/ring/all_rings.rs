@@ -12,12 +12,10 @@ use crate::ring::rundir::RunDir;
 const PRIVATE_PATIENCE: Duration = Duration::from_secs(12);
 const LEAST: Duration = Duration::from_millis(100);
 
-/// The jobs of one ring.
 #[derive(Clone, Debug)]
 pub struct RingJobs {
     /// The daemon that was asked.
     pub endpoint: Endpoint,
-    /// Its name.
     pub me: DaemonName,
     /// The jobs, with the hosts where they run.
     pub jobs: Vec<HostedPart>,

@@ -181,7 +181,6 @@ impl RunDir {
         self.path.join("jobs")
     }
 
-    /// The record of a job.
     pub fn record(&self, job: &JobId) -> PathBuf {
         self.jobs().join(job.in_full())
     }

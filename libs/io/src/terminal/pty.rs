@@ -37,7 +37,6 @@ pub struct Settings {
     pub like: Option<Termios>,
     /// Whether ends of lines become carriage return and line feed, if `like` has that setting.
     pub processes_output: bool,
-    /// Its size.
     pub size: Size,
 }
 

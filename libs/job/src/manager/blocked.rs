@@ -15,7 +15,6 @@ use mpd_wire::Rank;
 /// The blocked ranks of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Blocked {
-    /// The ranks.
     pub(super) ranks: BTreeSet<Rank>,
     /// How many of them are at each tree index that has some.
     pub(super) at: Vec<(usize, u32)>,

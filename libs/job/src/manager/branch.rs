@@ -25,7 +25,6 @@ use mpd_wire::job::{Failure, HostSlices, MpiLibrary, Parts, SpawnOutcome, World}
 use mpd_wire::message::{Down, MAX_LISTED, Up};
 use mpd_wire::{DaemonName, Rank, RankSet};
 
-/// An output of a branch.
 #[derive(Debug)]
 pub(super) enum BranchOutput {
     /// For the own process.

@@ -71,7 +71,6 @@ pub const FENCE_HOLD: Duration = Duration::from_millis(100);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum LinkEnd {
-    /// The parent.
     Parent,
     /// The child at this tree index.
     Child(usize),
@@ -125,7 +124,6 @@ pub struct WorldPlan {
 /// The end of a spawned world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorldEnds {
-    /// The world.
     pub world: World,
     /// The parts of each host.
     pub parts: Parts,
@@ -171,7 +169,6 @@ pub enum Input {
     Alone(Rank, String),
     /// A process of a rank crashed. This comes before the end of the rank.
     Crashed(Rank, Crash),
-    /// A rank entered the fence.
     EnteredFence(Rank),
     /// A rank entered the fence of a group.
     EnteredGroup(Rank, FenceGroup),
@@ -241,7 +238,6 @@ pub enum Input {
     Missing(Vec<(DaemonName, String)>),
     /// Hosts of the ring have changed. For the root.
     HostsChanged {
-        /// The changes.
         changes: Vec<HostChange>,
         /// Hosts that a new daemon has found again.
         found: Vec<DaemonName>,
@@ -273,7 +269,6 @@ pub enum Input {
     /// A rank here reports that its world and another one, by its number, share their fate or do
     /// not.
     WorldConnection {
-        /// The rank.
         from: Rank,
         /// The number of the other world.
         number: u32,
@@ -369,7 +364,6 @@ pub enum Output {
     ReportFailed {
         /// The host, if the failure happened on one host.
         host: Option<DaemonName>,
-        /// The failure.
         failure: Failure,
     },
     /// Report the crash of a process of that rank. At the root.

@@ -144,7 +144,6 @@ impl Branch {
         self.push(Output::ForgetWorld(first));
     }
 
-    /// A command for one rank.
     fn command_rank(&mut self, rank: Rank, down: Down) {
         if self.ranks.contains(rank) {
             match down {

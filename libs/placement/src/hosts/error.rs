@@ -25,13 +25,10 @@ impl fmt::Display for InvalidHosts {
 /// An error in a list of hosts. Texts are escaped and shortened when shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// The file is too long.
     #[error("the file has more than {MAX_FILE} bytes")]
     FileTooLong,
-    /// A line is too long.
     #[error("it has more than {MAX_LINE} bytes")]
     LineTooLong,
-    /// Too many hosts.
     #[error("more than {MAX_HOSTS} hosts, or more than {MAX_HOST_ENTRIES} lines")]
     TooManyHosts,
     /// The text is not UTF-8.

@@ -47,7 +47,6 @@ pub struct HostEntry {
     pub ncpus: Option<u32>,
     /// Most processes of a job that it takes.
     pub max: Option<u32>,
-    /// The number of its GPUs.
     pub gpus: Option<u32>,
     /// Its speed in hundredths of that of an ordinary host.
     pub speed: Option<u32>,

@@ -24,7 +24,6 @@ pub(super) struct Host {
 pub(super) enum Last<'a> {
     /// No host was used.
     Nobody,
-    /// A member, by its number.
     Member(usize),
     /// A host that has left the ring; with its former ordinal, if that is known.
     Gone(&'a DaemonName, Option<u64>),

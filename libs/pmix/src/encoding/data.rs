@@ -9,11 +9,9 @@ pub enum Data {
     Nothing,
     /// A byte or an unsigned number.
     Unsigned(u64),
-    /// A signed number.
     Signed(i64),
     /// A string without its zero byte. A number with a fraction is a string too.
     Text(Option<Vec<u8>>),
-    /// Bytes.
     Bytes(Vec<u8>),
     /// A datum with its type.
     Value(Box<Value>),
@@ -83,12 +81,10 @@ impl Value {
         Self { kind: DataType::U32, data: Data::Unsigned(value.into()) }
     }
 
-    /// A size.
     pub const fn size(value: u64) -> Self {
         Self { kind: DataType::SIZE, data: Data::Unsigned(value) }
     }
 
-    /// A rank.
     pub fn rank(value: u32) -> Self {
         Self { kind: DataType::RANK, data: Data::Unsigned(value.into()) }
     }
@@ -98,7 +94,6 @@ impl Value {
         Self { kind: DataType::INT, data: Data::Signed(value.into()) }
     }
 
-    /// Bytes.
     pub fn bytes(bytes: impl Into<Vec<u8>>) -> Self {
         Self { kind: DataType::BYTE_OBJECT, data: Data::Bytes(bytes.into()) }
     }
@@ -108,7 +103,6 @@ impl Value {
         Self { kind: DataType::ARRAY, data: Data::Array(kind, elements) }
     }
 
-    /// The type.
     pub const fn kind(&self) -> DataType {
         self.kind
     }

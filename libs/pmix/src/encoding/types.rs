@@ -11,7 +11,6 @@ pub struct DataType(pub u16);
 pub(crate) enum Shape {
     /// No bytes.
     Nothing,
-    /// One byte.
     Byte,
     /// An unsigned number with this number of bytes.
     Unsigned(u8),
@@ -76,7 +75,6 @@ impl fmt::Display for DataType {
 /// Writes the table and the constants from one list.
 macro_rules! types {
     ($($number:literal $constant:ident $name:literal $shape:expr;)*) => {
-        #[allow(missing_docs, reason = "each is the type that the table describes")]
         impl DataType {
             $(pub const $constant: Self = Self($number);)*
         }

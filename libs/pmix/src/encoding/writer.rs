@@ -22,7 +22,6 @@ impl Writer {
         self.bytes
     }
 
-    /// The encoding.
     pub const fn encoding(&self) -> Encoding {
         self.encoding
     }

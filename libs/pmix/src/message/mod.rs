@@ -24,7 +24,6 @@ pub(crate) fn has_reply(command: u8) -> bool {
     table::row(command).is_none_or(|row| row.reply.is_some())
 }
 
-/// The name of a command.
 pub(crate) fn name_of(command: u8) -> &'static str {
     table::row(command).map_or("unknown", |row| row.name)
 }

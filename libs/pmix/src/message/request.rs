@@ -30,7 +30,6 @@ pub struct Put {
 
 /// A request with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields have the names of the table")]
 pub enum Request {
     JobInfo,
     Abort {
@@ -213,7 +212,6 @@ impl Request {
         })
     }
 
-    /// The number of the command.
     pub const fn command(&self) -> u8 {
         match self {
             Self::JobInfo => 0,

@@ -57,7 +57,6 @@ pub struct Session {
     client: Client,
     /// The requests that wait for answers.
     open: BTreeMap<Ticket, Open>,
-    /// Their bytes.
     open_bytes: usize,
     /// What else the manager keeps for the rank, in bytes.
     lasting: usize,
@@ -499,7 +498,6 @@ fn command_of(encoding: Encoding, payload: &[u8]) -> Option<u8> {
     }
 }
 
-/// The operation of a request.
 fn operation_of(request: Request, own: &Proc) -> Result<Operation, Refused> {
     use arguments::{members, timeout};
     match request {

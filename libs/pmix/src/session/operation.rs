@@ -34,7 +34,6 @@ pub enum Operation {
     Get {
         /// The process whose data are requested.
         proc: Proc,
-        /// The key.
         key: Option<Vec<u8>>,
         /// Answer at once with the data on this host.
         immediate: bool,
@@ -43,7 +42,6 @@ pub enum Operation {
     },
     /// Publish pairs for other jobs.
     Publish {
-        /// The pairs.
         pairs: Vec<Pair>,
         /// The processes that may read them.
         range: Range,
@@ -52,7 +50,6 @@ pub enum Operation {
     },
     /// Find published pairs.
     Lookup {
-        /// The keys.
         keys: Vec<Vec<u8>>,
         /// The publishers.
         range: Range,
@@ -116,7 +113,6 @@ pub enum Operation {
     Log {
         /// Whether the text is for standard error; otherwise for standard output.
         to_stderr: bool,
-        /// The text.
         text: Vec<u8>,
     },
     /// Decide on a client: [`Session::admit`](super::Session::admit) or [`refuse`](super::Session::refuse).
@@ -139,7 +135,6 @@ pub enum Operation {
     },
     /// The client violated the protocol.
     Misbehaved {
-        /// The error.
         error: ProtocolError,
         /// Whether the manager must close the connection and end the rank. Then no more bytes are decoded.
         is_fatal: bool,
@@ -180,7 +175,6 @@ pub enum Persistence {
     Session,
 }
 
-/// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// The code of the event.
@@ -209,9 +203,7 @@ pub struct Spawn {
 /// Files to remove when the job has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CleanUp {
-    /// Files.
     pub files: Vec<Vec<u8>>,
-    /// Directories.
     pub directories: Vec<Vec<u8>>,
     /// Whether the contents of the directories are removed too.
     pub is_recursive: bool,

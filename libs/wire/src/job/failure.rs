@@ -103,14 +103,12 @@ impl fmt::Display for ManagerEnd {
 pub enum Failure {
     /// A rank exited with a code other than 0, or was killed.
     Rank {
-        /// Which rank.
         rank: Rank,
         /// How it ended.
         end: RankEnd,
     },
     /// A rank aborted the job (`MPI_Abort`).
     Aborted {
-        /// Which rank.
         rank: Rank,
         /// The rank's code, unchanged.
         code: i32,
@@ -118,16 +116,10 @@ pub enum Failure {
         message: String,
     },
     /// A rank exited with code 0 between PMI init and finalize.
-    NotFinalized {
-        /// Which rank.
-        rank: Rank,
-    },
+    NotFinalized { rank: Rank },
     /// A rank that MPI has spawned exited with code 0 and never initialised MPI, for which its spawner waits. The spawner
     /// cannot get an error, so the job ends even if it may continue after failures.
-    NotInitialized {
-        /// Which rank.
-        rank: Rank,
-    },
+    NotInitialized { rank: Rank },
     /// A rank ended while other ranks wait for it in a fence.
     LeftOthersWaiting {
         /// The rank that ended.
@@ -142,9 +134,7 @@ pub enum Failure {
     },
     /// Two ranks of a world use different MPI libraries, so they cannot send each other messages.
     TwoLibraries {
-        /// A rank.
         rank: Rank,
-        /// Its library.
         library: MpiLibrary,
         /// Another rank of the same world.
         other: Rank,
@@ -164,7 +154,6 @@ pub enum Failure {
     },
     /// A rank violated the protocol on its PMI connection, which cannot continue.
     BrokeProtocol {
-        /// Which rank.
         rank: Rank,
         /// The violation.
         problem: String,
@@ -206,10 +195,7 @@ pub enum Failure {
     },
     /// Processes of the job have changed to another user. They cannot be killed and continue to
     /// run.
-    LeftRunning {
-        /// The processes.
-        processes: String,
-    },
+    LeftRunning { processes: String },
     /// The suite itself failed, or refused the request.
     Suite {
         /// The failure, its place and its cause.
@@ -219,7 +205,6 @@ pub enum Failure {
     InWorld {
         /// The world's number in the job.
         number: u32,
-        /// The failure.
         failure: Box<Self>,
     },
 }
@@ -373,7 +358,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The name of a signal.
 fn signal_name(signal: u8) -> &'static str {
     const NAMES: [&str; 32] = [
         "none",

@@ -16,7 +16,6 @@ pub enum MpiLibrary {
     PmixMpich,
     /// Intel's.
     Intel,
-    /// MVAPICH.
     Mvapich,
     /// Cray's.
     Cray,
@@ -51,7 +50,6 @@ impl MpiLibrary {
         }
     }
 
-    /// Whether it is Open MPI.
     pub const fn is_open_mpi(self) -> bool {
         matches!(self, Self::OpenMpi | Self::OpenMpi4 | Self::OpenMpi5)
     }

@@ -86,7 +86,6 @@ pub enum Binding {
     /// No binding.
     #[default]
     None,
-    /// A core.
     Core,
     /// The cores of a NUMA node.
     Numa,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct SpawnOptions {
     /// Their hosts.
     pub policy: SpawnPolicy,
-    /// See [`SpawnPlacement::limit`].
+    /// See [`SpawnPlacement::limit`](crate::job::SpawnPlacement::limit).
     pub limit: Option<u32>,
     /// The difference between the niceness of a process and that of its spawner.
     pub nice_step: i8,

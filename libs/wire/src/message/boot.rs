@@ -18,10 +18,7 @@ pub enum DaemonReport {
     /// Its port is open, and it waits for the introduction.
     Ready(Newcomer),
     /// It is in the ring.
-    Entered {
-        /// Its addresses.
-        addresses: Vec<Address>,
-    },
+    Entered { addresses: Vec<Address> },
     /// It ends.
     Refused {
         /// Why, for people.
@@ -49,7 +46,6 @@ pub fn report_line(report: &impl Serialize, nonce: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OfDaemon<'a> {
-    /// The report.
     Daemon(&'a DaemonReport),
 }
 

@@ -45,7 +45,6 @@ pub enum RingRequest {
     /// name it. The answer is [`ConsoleReply::Done`] when the daemon's list shows the change. The
     /// request is refused if no member has such a name.
     Drain {
-        /// The members.
         #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
         members: Vec<DaemonName>,
         /// Whether they are draining from now on.
@@ -59,12 +58,7 @@ pub enum RingRequest {
     Top,
     /// An order to the job: [`ConsoleReply::Done`] as soon as its root manager has the order, or refused if there is no
     /// such job or the job cannot carry it out.
-    Job {
-        /// The job.
-        job: JobRef,
-        /// The order.
-        order: JobOrder,
-    },
+    Job { job: JobRef, order: JobOrder },
     /// A question or an order about slots, as `mpd_alloc::exchange::Ask`: [`ConsoleReply::Slots`],
     /// several times if needed, or [`ConsoleReply::Done`].
     Slots(Payload),
@@ -77,7 +71,6 @@ pub enum RingRequest {
     /// Connect to the daemon at one of these addresses, so that its ring and this one become one:
     /// [`ConsoleReply::Done`], at once.
     Seek {
-        /// The addresses.
         #[serde(deserialize_with = "at_most::<_, _, MAX_ADDRESSES>")]
         addresses: Vec<Address>,
     },
@@ -86,7 +79,6 @@ pub enum RingRequest {
     /// The events of a job: [`ConsoleReply::JobEvents`] with the kept ones at once and with others as they happen, until
     /// the job is over. Refused if there is no such job, or if its events are no longer known.
     JobEvents {
-        /// The job.
         job: JobRef,
         /// The number of the first event; `None`: the oldest one that is kept.
         from: Option<u64>,
@@ -107,9 +99,7 @@ pub enum RingRequest {
 /// A name that a job has published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Published {
-    /// The name.
     pub name: String,
-    /// The value.
     pub value: String,
     /// The job that published it. The name ends with the job.
     pub job: JobId,
@@ -135,7 +125,6 @@ pub enum ConsoleReply {
         name: String,
         /// Its process id.
         pid: u32,
-        /// Its jobs.
         jobs: Vec<JobSummary>,
     },
     /// Members of a ring that is too large for one reply. More of them follow, and at last
@@ -217,20 +206,16 @@ pub enum ConsoleReply {
     },
     /// An event of the ring.
     Event(Happening),
-    /// Events of a job.
     JobEvents(EventPage),
     /// The state of a machine as text for people, or a part of it.
     State {
-        /// The text.
         text: String,
         /// Whether another reply follows.
         more: bool,
     },
     /// The requested daemon answered.
     Pong {
-        /// Its name.
         name: DaemonName,
-        /// Its instance.
         instance: Instance,
         /// The address that answered.
         address: Address,
@@ -268,11 +253,9 @@ pub struct RingView {
 /// One member in a [`RingView`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberView {
-    /// Its name.
     pub name: DaemonName,
     /// Live, dead or departed.
     pub standing: Standing,
-    /// Its instance.
     pub instance: Instance,
     /// Its position in listings and placement.
     pub ordinal: u64,
@@ -291,7 +274,6 @@ pub struct MemberView {
 /// A member's description of itself in a census.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberDescription {
-    /// Its name.
     pub name: DaemonName,
     /// Its release.
     pub version: String,
@@ -326,7 +308,6 @@ pub struct Happening {
 /// One job in a daemon's status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
-    /// The job.
     pub job: JobId,
     /// The process id of its manager.
     pub manager: u32,
@@ -341,17 +322,9 @@ pub const MAX_DEBUG_LINE: usize = 16 * 1024;
 #[serde(rename_all = "snake_case")]
 pub enum JobInput {
     /// Send this signal to the process group of every rank, once.
-    Signal {
-        /// Its number.
-        signal: u8,
-    },
+    Signal { signal: u8 },
     /// The terminal's size has changed: send SIGWINCH likewise, and resize the ranks' terminals.
-    Resize {
-        /// Its columns.
-        columns: u16,
-        /// Its lines.
-        lines: u16,
-    },
+    Resize { columns: u16, lines: u16 },
     /// `^C`: interrupt now, terminate and kill after grace periods. The second one kills at once.
     Interrupt,
     /// The terminal is closed: end the job.
@@ -362,7 +335,6 @@ pub enum JobInput {
     Resume,
     /// A command for the debuggers of these ranks, if the job is debugged.
     Debug {
-        /// The ranks.
         ranks: RankSet,
         /// The command, without a newline; at most [`MAX_DEBUG_LINE`] bytes.
         line: String,
@@ -393,7 +365,6 @@ pub enum JobNews {
     },
     /// The job has an id; its ranks are about to run.
     Started {
-        /// The id.
         job: JobId,
         /// The host it runs on.
         host: String,
@@ -405,7 +376,6 @@ pub enum JobNews {
     /// Process ids of the ranks of a host, after all ranks have started. Together these messages
     /// have every rank of the first world.
     Processes {
-        /// The host.
         host: DaemonName,
         /// Some of its ranks.
         ranks: RankSet,
@@ -422,7 +392,6 @@ pub enum JobNews {
     StdinUnwanted,
     /// A process of a rank crashed, and was caught before it ended.
     Crashed {
-        /// The rank.
         rank: Rank,
         /// The report.
         crash: Crash,
@@ -443,16 +412,10 @@ pub enum JobNews {
     /// The programs of a debugged job can be started again.
     Restarted,
     /// The first failure, as soon as it is known.
-    Failed {
-        /// The host.
-        host: String,
-        /// The failure.
-        failure: Failure,
-    },
+    Failed { host: String, failure: Failure },
     /// The ends of ranks of one host, if the specification asks for them. Those of a spawned world
     /// come as soon as the whole world has ended, those of the first world at the end of the job.
     Ends {
-        /// The host.
         host: String,
         /// Their world, if it was spawned.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -464,14 +427,10 @@ pub enum JobNews {
     },
     /// The number of ends of spawned ranks that were left out, because the console did not read the
     /// earlier ones; at the end.
-    EndsLeftOut {
-        /// The number of ranks.
-        ranks: u64,
-    },
+    EndsLeftOut { ranks: u64 },
     /// The spans of a host and its ranks, at the end, if the specification asks for the timeline.
     /// Times are by the clock of the root manager's host, as far as the difference is known.
     Trace {
-        /// The host.
         host: DaemonName,
         /// Some of the spans.
         spans: Vec<Span>,

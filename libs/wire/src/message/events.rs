@@ -57,7 +57,6 @@ pub enum JobChange {
 /// A change of a host, as the daemon of the job's root manager detected it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostChange {
-    /// The host.
     pub host: DaemonName,
     /// The change.
     pub to: HostTurn,
@@ -91,7 +90,6 @@ pub struct EventGap {
 /// Some events of a job in their order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventPage {
-    /// The job.
     pub job: JobId,
     /// Events before [`Self::events`] that are no longer kept.
     pub gap: Option<EventGap>,

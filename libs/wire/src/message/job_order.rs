@@ -15,7 +15,6 @@ pub enum JobOrder {
     Kill,
     /// Send the signal to every rank.
     Signal {
-        /// Its number.
         signal: u8,
         /// Whether only the rank's own process gets the signal, not its process group.
         single: bool,
@@ -37,10 +36,7 @@ pub enum JobOrder {
         format: Option<LabelFormat>,
     },
     /// These ranks receive standard input from now on. Refused if one of them cannot receive it.
-    SwitchStdin {
-        /// The ranks.
-        ranks: RankSet,
-    },
+    SwitchStdin { ranks: RankSet },
 }
 
 /// For the log.

@@ -156,7 +156,6 @@ impl RankRun {
 /// The ranks of a job on one host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobPart {
-    /// The job.
     pub job: JobId,
     /// The job's alias.
     pub alias: Option<String>,
@@ -177,7 +176,6 @@ pub struct JobPart {
 pub struct HostedPart {
     /// The daemon there.
     pub host: DaemonName,
-    /// The part.
     pub part: JobPart,
 }
 

@@ -39,14 +39,12 @@ pub enum Opening {
     Ring {
         /// [`crate::message::VERSION`] of the console.
         version: Versions,
-        /// The request.
         request: RingRequest,
     },
     /// A manager whose daemon died registers with the new daemon.
     Register {
         /// [`crate::message::VERSION`] of the manager.
         version: Versions,
-        /// Its job.
         job: JobId,
         /// The cookie of the job. The daemon that started the job knows it, and so does the job's
         /// record.
@@ -97,18 +95,12 @@ pub enum ManagerOrder {
     },
     /// The result of a [`ManagerReport::Name`].
     Named {
-        /// The number of the request.
         request: u32,
         /// The result.
         answer: NameAnswer,
     },
     /// The answer to a [`ManagerReport::Meeting`].
-    Met {
-        /// The number of the request.
-        request: u32,
-        /// The answer.
-        answer: MeetingAnswer,
-    },
+    Met { request: u32, answer: MeetingAnswer },
     /// Bytes of the root manager of another job of this user. For the root manager.
     Passed {
         /// The other job.
@@ -118,7 +110,6 @@ pub enum ManagerOrder {
     },
     /// A name that this job published here no longer belongs to it.
     NameLost {
-        /// The name.
         name: String,
         /// The job that has it: two parts of a ring merged, and both parts had the name. None: another job took it back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,16 +127,12 @@ pub enum ManagerOrder {
     /// The hosts of spawned processes: the answer to [`ManagerReport::Place`]. For the root
     /// manager.
     Placed {
-        /// The number of the request.
         request: u32,
         /// The result.
         outcome: Placing,
     },
     /// A user's request: the state of the manager's machine, by [`ManagerReport::State`].
-    State {
-        /// The number of the request.
-        request: u32,
-    },
+    State { request: u32 },
     /// Hosts of the ring have changed. For the root manager, which gives the changes their place among the events of the
     /// job.
     HostsChanged {
@@ -169,7 +156,6 @@ pub enum ManagerOrder {
 /// The data that a manager needs besides the specification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartJob {
-    /// The job.
     pub job: JobId,
     /// Marks the environment of every process of the job (`MPD_JOB_COOKIE`), so that processes
     /// without a manager are found. The mark is [`Cookie::at`] the manager's tree index.
@@ -211,7 +197,6 @@ pub struct StartJob {
 /// What a host has for ranks, as the host file of the boot says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostLimits {
-    /// The number of its GPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
     /// Most ranks of a job.
@@ -240,16 +225,12 @@ pub enum ManagerReport {
         /// Whether an allocation holds their slots.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         held: bool,
-        /// The ranks.
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
         runs: Vec<RankRun>,
     },
     /// The state of the job's spawns. Sent by the root manager when it has changed, several times a second at most, and to
     /// each new daemon.
-    Spawns {
-        /// The state.
-        state: SpawnState,
-    },
+    Spawns { state: SpawnState },
     /// All ranks of a spawned world have ended. Some of them ran here.
     Forgotten {
         /// The world's first rank.
@@ -271,9 +252,7 @@ pub enum ManagerReport {
     },
     /// A part of the answer to [`ManagerOrder::State`].
     State {
-        /// The number of the request.
         request: u32,
-        /// The text.
         text: String,
         /// Whether another part follows.
         more: bool,
@@ -303,14 +282,12 @@ pub enum ManagerReport {
     },
     /// A request of the root manager for ranks that meet ranks of another job. The answer is [`ManagerOrder::Met`].
     Meeting {
-        /// The number of the request.
         request: u32,
         /// The request.
         operation: MeetingOperation,
     },
     /// Events of the job, in their order, after [`ManagerOrder::ReportEvents`]. Each new daemon gets the kept ones again.
     Events {
-        /// The events.
         #[serde(deserialize_with = "at_most::<_, _, MAX_EVENTS>")]
         events: Vec<JobEvent>,
     },
@@ -329,9 +306,7 @@ pub enum ManagerReport {
 pub enum NameOperation {
     /// Publish the name in the whole ring.
     Publish {
-        /// The name.
         name: String,
-        /// The value.
         value: String,
         /// The key that a lookup must have.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -342,7 +317,6 @@ pub enum NameOperation {
     },
     /// Look the name up.
     Lookup {
-        /// The name.
         name: String,
         /// The key under which it was published. A name published otherwise does not match.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -350,7 +324,6 @@ pub enum NameOperation {
     },
     /// Take the name back. It may belong to another job, and be on another host, if its [`Hold`] allows that.
     Unpublish {
-        /// The name.
         name: String,
         /// The key under which it was published.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -359,7 +332,6 @@ pub enum NameOperation {
 }
 
 impl NameOperation {
-    /// The name.
     pub const fn name(&self) -> &String {
         match self {
             Self::Publish { name, .. }
@@ -375,7 +347,6 @@ impl NameOperation {
 pub enum NameAnswer {
     /// The name was published or taken back.
     Done,
-    /// The value of the name.
     Value(String),
     /// The name does not exist, or not with that key, or belongs to another job.
     Unknown,

@@ -13,13 +13,9 @@ pub const MAX_PASSED: usize = 64 * 1024;
 #[serde(rename_all = "snake_case")]
 pub enum MeetingOperation {
     /// Find the job of this user whose PMIx namespaces have this mark: [`namespace_mark`](crate::job::namespace_mark).
-    Find {
-        /// The mark.
-        mark: String,
-    },
+    Find { mark: String },
     /// Pass bytes to the root manager of a job of this user.
     Pass {
-        /// The job.
         to: JobId,
         /// The bytes, at most [`MAX_PASSED`].
         payload: Payload,
@@ -30,7 +26,6 @@ pub enum MeetingOperation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MeetingAnswer {
-    /// The job was found.
     Found(JobId),
     /// The daemon of the job has passed the bytes to its root manager.
     Passed,

@@ -19,15 +19,11 @@ pub enum RingOrder {
     /// Describe yourself: [`OrderAnswer::MemberDescription`].
     Speak,
     /// The member of this name leaves the ring.
-    Leave {
-        /// The member.
-        member: DaemonName,
-    },
+    Leave { member: DaemonName },
     /// Every member ends.
     LeaveAll,
     /// These members change whether they get new processes only in jobs that name them.
     Drain {
-        /// The members.
         #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
         members: Vec<DaemonName>,
         /// Whether they are draining from now on.
@@ -37,10 +33,7 @@ pub enum RingOrder {
     Launch(Launch),
     /// The job ended before all its managers had connected. Managers that are searching for their
     /// parents stop.
-    Cancel {
-        /// The job.
-        job: JobId,
-    },
+    Cancel { job: JobId },
     /// List the jobs that run here: [`OrderAnswer::Jobs`].
     ListJobs {
         /// The page of the list, counted from 0. An answer has little room.
@@ -55,16 +48,10 @@ pub enum RingOrder {
     /// Report the load and the speed of the host: [`OrderAnswer::Load`].
     Load,
     /// The host of the job's root manager passes an order of a user to it.
-    Job {
-        /// The job.
-        job: JobRef,
-        /// The order.
-        order: JobOrder,
-    },
+    Job { job: JobRef, order: JobOrder },
     /// The host of the job's root manager answers [`OrderAnswer::Events`] as soon as there is an event of this number or
     /// a later one, or without events after a short time.
     JobEvents {
-        /// The job.
         job: JobRef,
         /// The number of the first event; `None`: the oldest one that is kept.
         from: Option<u64>,
@@ -92,7 +79,6 @@ pub enum RingOrder {
     Slots(Payload),
     /// The member that has published this name takes it back, if any job may do that.
     TakeBack {
-        /// The name.
         name: String,
         /// The job that published it.
         job: JobId,
@@ -104,7 +90,6 @@ pub enum RingOrder {
     /// The manager of the job on the sender's host has ended without its last report. The daemon of the job's root manager
     /// informs it by [`ManagerOrder::ManagerEnded`](crate::message::ManagerOrder::ManagerEnded).
     ManagerEnded {
-        /// The job.
         job: JobId,
         /// How the manager ended.
         end: ManagerEnd,
@@ -115,7 +100,6 @@ pub enum RingOrder {
 /// Therefore only the job tree carries it, to the job's hosts alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Launch {
-    /// The job.
     pub job: JobId,
     /// The key of its links.
     pub key: JobKey,
@@ -213,10 +197,7 @@ pub enum OrderAnswer {
     /// The job's root manager is not here.
     NoSuchJob,
     /// The job runs here.
-    Found {
-        /// The job.
-        job: JobId,
-    },
+    Found { job: JobId },
     /// The jobs that run here.
     Jobs {
         /// Some of the jobs.
@@ -227,7 +208,6 @@ pub enum OrderAnswer {
     },
     /// The resources in use here.
     Top {
-        /// This machine.
         machine: HostUse,
         /// Some of the ranks.
         #[serde(deserialize_with = "at_most::<_, _, MAX_RUNS>")]
@@ -236,10 +216,7 @@ pub enum OrderAnswer {
         more: bool,
     },
     /// The load of this host.
-    Load {
-        /// This machine.
-        machine: HostUse,
-    },
+    Load { machine: HostUse },
     /// A list about slots, as `mpd_alloc::exchange::Listing`.
     Slots(Payload),
     /// Events of a job.

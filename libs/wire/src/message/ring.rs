@@ -114,7 +114,6 @@ pub struct Scatter {
 /// A name that a daemon wants to publish, and everything that it has published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Naming {
-    /// The name.
     pub name: String,
     /// The owner's name record, including the name.
     pub name_record: NameRecord,
@@ -123,9 +122,7 @@ pub struct Naming {
 /// The answers of a range.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gathered {
-    /// The scatter.
     pub id: ScatterId,
-    /// Its round.
     pub round: u32,
     /// The members that answered, with their answers.
     #[serde(deserialize_with = "at_most::<_, _, MAX_MEMBERS>")]
@@ -196,7 +193,6 @@ impl Lap {
 pub struct Payload(Arc<[u8]>);
 
 impl Payload {
-    /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

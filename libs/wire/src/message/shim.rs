@@ -28,17 +28,9 @@ pub enum ShimOrder {
     /// program.
     Connect,
     /// The size of the program's terminal.
-    Resize {
-        /// Columns.
-        columns: u16,
-        /// Lines.
-        lines: u16,
-    },
+    Resize { columns: u16, lines: u16 },
     /// A signal for the program's process group.
-    Signal {
-        /// Its number.
-        signal: i32,
-    },
+    Signal { signal: i32 },
     /// A piece of a command for the debugger.
     Command {
         /// At most [`MAX_SHIM_TEXT`] bytes.
@@ -87,7 +79,6 @@ pub enum ShimReport {
     Ended(ProgramEnd),
 }
 
-/// The end of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgramEnd {

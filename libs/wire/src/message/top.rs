@@ -12,7 +12,6 @@ use crate::{DaemonName, JobId, Rank};
 pub struct HostUse {
     /// The time of measurement, in microseconds by a monotonic clock of the daemon.
     pub at_us: u64,
-    /// The number of CPUs.
     pub cpus: u32,
     /// Average number of running and runnable processes in the last minute, times 100.
     pub load_hundredths: u64,
@@ -20,7 +19,6 @@ pub struct HostUse {
     pub speed_hundredths: u32,
     /// CPU time of all its CPUs since boot, in milliseconds.
     pub busy_ms: u64,
-    /// Its memory in KiB.
     pub memory_kib: u64,
     /// The memory available to a new program, in KiB.
     pub available_kib: u64,
@@ -39,7 +37,6 @@ pub struct RankUse {
     pub cpu_ms: u64,
     /// Resident memory of all its processes, in KiB; each process counts shared pages.
     pub memory_kib: u64,
-    /// The number of its processes.
     pub processes: u32,
     /// Bytes of its output and error that the manager had read at the last count.
     pub written: u64,
@@ -48,7 +45,6 @@ pub struct RankUse {
 /// Ranks of one host that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunUse {
-    /// Their job.
     pub job: JobId,
     /// The job's alias.
     pub alias: Option<String>,
@@ -63,7 +59,6 @@ pub struct RunUse {
     pub at_us: u64,
     /// The time of the manager's last count of output; `None` before the first.
     pub counted_us: Option<u64>,
-    /// The ranks.
     #[serde(deserialize_with = "at_most::<_, _, MAX_RUN>")]
     pub ranks: Vec<RankUse>,
 }

@@ -128,7 +128,6 @@ impl TreeKind {
         })
     }
 
-    /// Its class.
     pub const fn class(self) -> Class {
         match self {
             Self::Control => Class::Control,
@@ -163,27 +162,13 @@ pub enum Down {
     /// All hosts are ready: start the ranks.
     Go,
     /// Send the signal to the process group of every rank that lives.
-    Signal {
-        /// Its number.
-        signal: u8,
-    },
+    Signal { signal: u8 },
     /// Send the signal to the process of every rank that lives, and not to the rest of its group.
-    SignalProcesses {
-        /// Its number.
-        signal: u8,
-    },
+    SignalProcesses { signal: u8 },
     /// Send SIGTERM to the process groups of these ranks: a user wants them to end.
-    Retire {
-        /// The ranks.
-        ranks: RankSet,
-    },
+    Retire { ranks: RankSet },
     /// The new size of the ranks' terminals. Send SIGWINCH as for a [`Down::Signal`].
-    Resize {
-        /// Columns.
-        columns: u16,
-        /// Lines.
-        lines: u16,
-    },
+    Resize { columns: u16, lines: u16 },
     /// Stop every process; answered by [`Up::Stopped`] of the same round.
     Stop {
         /// Counted by the root.
@@ -205,21 +190,18 @@ pub enum Down {
     ReleaseGroup {
         /// The world's first rank.
         first: Rank,
-        /// The group.
         group: FenceGroup,
     },
     /// Further hosts join the job, from this tree index on.
     Grow {
         /// The first new place.
         from: u32,
-        /// The hosts.
         #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_SLICES>")]
         host_slices: Vec<HostSlice>,
     },
     /// Start a world. Its description came before, in pieces. Managers with a part in it prepare,
     /// and answer [`Up::Prepared`].
     World {
-        /// The world.
         world: World,
         /// The ranks by tree index.
         parts: Parts,
@@ -242,26 +224,16 @@ pub enum Down {
     },
     /// The result of a spawn, for the rank that requested it.
     Spawned {
-        /// That rank.
         spawner: Rank,
         /// The result.
         outcome: SpawnOutcome,
     },
     /// Send the signal to the process of that rank.
-    Interrupt {
-        /// The rank.
-        rank: Rank,
-        /// Its number.
-        signal: u8,
-    },
+    Interrupt { rank: Rank, signal: u8 },
     /// A rank has failed, and the others continue. Ranks of its world that use PMI are notified.
-    Dead {
-        /// The rank.
-        rank: Rank,
-    },
+    Dead { rank: Rank },
     /// A command for the debuggers of these ranks, if the job is debugged.
     Debug {
-        /// The ranks.
         ranks: RankSet,
         /// The command.
         line: String,
@@ -277,18 +249,12 @@ pub enum Down {
     CleanUp,
     /// The receiver may send further bytes of a stream up.
     OutputCredit {
-        /// Which stream.
         stream: Stream,
         /// How many bytes.
         bytes: u32,
     },
     /// Look at these ranks: the root waits for equal lines of them. The answer is [`Up::Looked`].
-    LookAt {
-        /// Which stream.
-        stream: Stream,
-        /// The ranks.
-        ranks: RankSet,
-    },
+    LookAt { stream: Stream, ranks: RankSet },
     /// The sender lives.
     Pulse,
 }
@@ -309,14 +275,12 @@ pub enum Up {
     StartFailed {
         /// The host's daemon.
         member: DaemonName,
-        /// The failure.
         failure: Failure,
     },
     /// A failure on a host that ends the job and does not belong to a rank.
     Failed {
         /// The host's daemon.
         member: DaemonName,
-        /// The failure.
         failure: Failure,
     },
     /// Process ids of started ranks.
@@ -334,60 +298,31 @@ pub enum Up {
         ends: Vec<(Rank, RankEnd)>,
     },
     /// Ranks that called PMI init.
-    Initialized {
-        /// The ranks.
-        ranks: RankSet,
-    },
+    Initialized { ranks: RankSet },
     /// Ranks that called PMI finalize.
-    Finalized {
-        /// The ranks.
-        ranks: RankSet,
-    },
+    Finalized { ranks: RankSet },
     /// Ranks that entered the fence. Their puts came before, in frames of their own.
-    Entered {
-        /// The ranks.
-        ranks: RankSet,
-    },
+    Entered { ranks: RankSet },
     /// Ranks of one world that entered the fence of a group. Their puts came before.
-    EnteredGroup {
-        /// The group.
-        group: FenceGroup,
-        /// The ranks.
-        ranks: RankSet,
-    },
+    EnteredGroup { group: FenceGroup, ranks: RankSet },
     /// A rank aborted the job.
-    Aborted {
-        /// The rank.
-        rank: Rank,
-        /// Its code.
-        code: i32,
-        /// Its message.
-        message: String,
-    },
+    Aborted { rank: Rank, code: i32, message: String },
     /// A rank violated the protocol on its PMI connection, which cannot continue.
     BrokeProtocol {
-        /// The rank.
         rank: Rank,
         /// The violation.
         problem: String,
     },
     /// The first rank of a world here or in the descendants that uses an MPI library of this kind.
-    Uses {
-        /// The rank.
-        rank: Rank,
-        /// The library.
-        library: MpiLibrary,
-    },
+    Uses { rank: Rank, library: MpiLibrary },
     /// A rank uses an MPI library without PMI, for which it is rank 0 of 1.
     Alone {
-        /// The rank.
         rank: Rank,
         /// The library's file.
         library: String,
     },
     /// A process of a rank crashed. Its end comes after.
     Crashed {
-        /// The rank.
         rank: Rank,
         /// The report.
         crash: Crash,
@@ -398,7 +333,6 @@ pub enum Up {
         first: Rank,
         /// The host's daemon.
         member: DaemonName,
-        /// The failure.
         failure: Failure,
     },
     /// The part of a world here and in the descendants is prepared, or has failed.
@@ -413,7 +347,6 @@ pub enum Up {
     },
     /// A rank ends or restores the shared fate of its world and another one of the job.
     WorldConnection {
-        /// The rank.
         from: Rank,
         /// The number of the other world.
         number: u32,
@@ -491,7 +424,6 @@ pub enum Up {
     },
     /// The answer of a manager to [`Down::LookAt`]. Its ancestors may know more of ranks.
     Looked {
-        /// Which stream.
         stream: Stream,
         /// Ranks that get no CPU, or whose output is on its way.
         behind: RankSet,

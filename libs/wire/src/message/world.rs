@@ -32,7 +32,6 @@ pub struct WorldPiece<'a> {
     pub of: Rank,
     /// Whether it is the last one.
     pub last: bool,
-    /// The bytes.
     pub bytes: &'a [u8],
 }
 

@@ -131,9 +131,7 @@ impl Claim {
 /// All names that one instance of a daemon has published.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NameRecord {
-    /// The daemon.
     pub owner: DaemonName,
-    /// Its instance.
     pub instance: Instance,
     /// The owner increases it with every change.
     pub version: u64,

@@ -38,7 +38,6 @@ pub struct PmixValue<'a> {
 /// What a PMIx client has published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// A text.
     Text(&'a str),
     /// Another value in the encoding of PMIx, as hexadecimal digits.
     Encoded(&'a str),

@@ -10,17 +10,14 @@ use crate::JobId;
 /// Requests for a name that were refused because of their keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The name.
     pub name: String,
     /// The job that asked last.
     pub by: JobId,
-    /// The fault of its key.
     pub fault: KeyFault,
     /// The number of requests.
     pub count: u32,
 }
 
-/// The fault of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyFault {

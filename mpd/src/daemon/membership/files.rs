@@ -14,7 +14,6 @@ const MAX_RING: u64 = 16 << 20;
 /// Largest record of the slots that is read.
 const MAX_SLOTS: u64 = 64 << 20;
 
-/// The files.
 #[derive(Debug)]
 pub(super) struct Files {
     ring: PathBuf,

@@ -126,7 +126,6 @@ fn start(
     Ok((pid, errors))
 }
 
-/// The strings, as variables.
 fn variables(Strings { global, each }: &Strings) -> Vec<String> {
     let mut all: Vec<String> = global
         .iter()

@@ -49,7 +49,6 @@ enum Taken {
     Nothing,
     /// A frame that only changed the state.
     Frame,
-    /// An event.
     Report(Event),
     /// An event that needs an answer. Nothing is read before the answer.
     Question(Event),
@@ -66,12 +65,15 @@ pub(super) enum State {
     /// Has sent nothing yet.
     ExpectOpening,
     /// A console that is sending its specification.
-    ExpectSpec { wanted: usize, got: Vec<u8>, passed: Passed },
+    ExpectSpec {
+        wanted: usize,
+        got: Vec<u8>,
+        passed: Passed,
+    },
     /// Has sent a request and waits for the answer.
     Asking,
     /// Has the last answer; closes when the answer is written.
     Leaving,
-    /// The manager of this job.
     Manager(JobId),
 }
 

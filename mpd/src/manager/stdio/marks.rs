@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 pub(super) enum Next {
     /// This number of the bytes that were read.
     Bytes(usize),
-    /// A mark.
     Mark(String),
     /// Nothing yet: the marks are being read.
     Wait,

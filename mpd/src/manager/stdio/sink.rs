@@ -368,7 +368,6 @@ impl Sink {
     }
 }
 
-/// The set of one rank.
 pub(crate) fn alone(rank: Rank) -> RankSet {
     RankSet::from_iter([rank])
 }

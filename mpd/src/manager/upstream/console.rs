@@ -12,7 +12,6 @@ use mpd_wire::message::{JobInput, JobNews};
 
 use crate::manager::tokens::CONSOLE;
 
-/// A message of the console.
 #[derive(Debug)]
 pub(crate) enum ConsoleMessage {
     Input(JobInput),

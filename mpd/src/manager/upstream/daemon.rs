@@ -26,7 +26,6 @@ const SIGN_AFTER: Duration = Duration::from_millis(500);
 /// How long the daemon may take to hand over a job it has already read.
 const JOB_PATIENCE_MS: u16 = 30_000;
 
-/// A message of the daemon.
 #[derive(Debug)]
 pub(crate) enum DaemonMessage {
     /// An order that needs no descriptor.

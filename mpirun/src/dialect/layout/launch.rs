@@ -12,7 +12,6 @@ pub(crate) struct Given {
     pub(crate) said: String,
     /// Its name without the beginning of a variable.
     pub(crate) key: String,
-    /// Its value.
     pub(crate) value: String,
 }
 

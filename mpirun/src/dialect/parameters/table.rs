@@ -26,7 +26,6 @@ const INTERNAL: &str = "it concerns the daemons of Open MPI";
 const UNKNOWN: &str = "this parameter of the launcher is not known here";
 const CHOICE: &str = "there is one implementation of this part";
 
-/// The parameters.
 #[rustfmt::skip]
 pub(in crate::dialect) static PARAMETERS: &[Parameter] = {
     use Answer::{Accepted, Computed, Laid, Silent, Words};

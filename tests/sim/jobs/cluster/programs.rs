@@ -118,7 +118,6 @@ impl Speakers {
         Self { clients: Clients::new(&job), job, dialect }
     }
 
-    /// The connection of a rank.
     fn id_of(&self, rank: Rank) -> ConnectionId {
         match self.dialect {
             Dialect::Pmi => ConnectionId::Pmi(rank),

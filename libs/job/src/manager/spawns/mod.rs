@@ -103,7 +103,6 @@ pub enum SpawnOutput {
 /// A spawned world that is to be started in this subtree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {
-    /// The world.
     pub world: World,
     /// The ranks of each manager.
     pub parts: Parts,

@@ -79,7 +79,6 @@ pub struct Parent {
     pub generation: u32,
     /// The index of the job's environment that it has inherited.
     pub inherited: u32,
-    /// Its niceness.
     pub niceness: Option<i8>,
 }
 

@@ -55,7 +55,6 @@ pub(crate) enum News {
     Lost {
         /// The lost manager.
         end: LinkEnd,
-        /// Its host.
         host: DaemonName,
         /// The reason, in a form that can follow "host h3 is lost: ".
         problem: String,
