@@ -166,7 +166,7 @@ fn send(conn: &mut Conn, spec: &JobSpec, Passed(passed): &Passed) -> Result<()> 
     conn.send(&opening);
     conn.send_bulk(Kind::Spec, &encoded);
     let lent: Vec<_> = passed.iter().map(AsFd::as_fd).collect();
-    match conn.flush_lending_unannounced(before, &lent) {
+    match conn.flush_lending(before, &lent) {
         // The last message of a daemon that has ended is still read.
         Err(e) if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => Ok(()),
         sent => sent.context("cannot send the job to the daemon"),

@@ -7,6 +7,7 @@ use mio::{Registry, Token};
 use mpd_io::network::conn::{Conn, Filled};
 use mpd_io::process::pidfd::Pidfd;
 use mpd_io::process::signals::Signals;
+use mpd_io::ring::console::explained;
 use mpd_wire::frame::{self, InvalidFrame, Kind};
 use mpd_wire::message::{JobInput, JobNews};
 use nix::unistd::Pid;
@@ -124,7 +125,9 @@ impl Link {
         loop {
             match self.conn.next_frame() {
                 Ok(Some((Kind::Control, payload))) => match frame::decode_message(payload) {
-                    Ok(JobNews::Refused { problem }) => return Some(Input::Refused(problem)),
+                    Ok(JobNews::Refused { problem }) => {
+                        return Some(Input::Refused(explained(problem)));
+                    }
                     Ok(news) => return Some(Input::News(news)),
                     Err(InvalidFrame::Unknown(kind)) => self.conn.skip(&kind),
                     Err(_) => return Some(Input::Garbled),

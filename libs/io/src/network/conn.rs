@@ -305,19 +305,6 @@ impl Conn {
         descriptors: &[BorrowedFd<'_>],
     ) -> io::Result<()> {
         self.announce(before, descriptors.len());
-        self.flush_lending_unannounced(before, descriptors)
-    }
-
-    /// The same for a first message: it does not say how many descriptors it has. A daemon of release 0.1 can read it, and
-    /// refuses its version.
-    ///
-    /// # Errors
-    /// As for [`Conn::flush_lending`].
-    pub fn flush_lending_unannounced(
-        &mut self,
-        before: usize,
-        descriptors: &[BorrowedFd<'_>],
-    ) -> io::Result<()> {
         let numbers: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
         let mut is_to_be_sent = !numbers.is_empty();
         while before == 0 && is_to_be_sent && self.passing.is_empty() {

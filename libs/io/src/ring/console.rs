@@ -213,8 +213,9 @@ impl Console {
 }
 
 /// A refusal, with the reason if a daemon of release 0.1 cannot read the request.
-fn explained(problem: String) -> String {
-    if problem.starts_with("malformed message: unknown variant") {
+pub fn explained(problem: String) -> String {
+    let unread = ["malformed message: unknown variant", "unknown frame kind"];
+    if unread.iter().any(|beginning| problem.starts_with(beginning)) {
         return format!(
             "this program speaks version {VERSION}, and the daemon is of another release"
         );

@@ -303,7 +303,7 @@ fn opening(payload: &[u8]) -> Result<Opening, String> {
         ));
     }
     frame::decode_message(payload).map_err(|invalid| match invalid {
-        InvalidFrame::Unknown(kind) => {
+        InvalidFrame::Unknown(kind) | InvalidFrame::UnknownPart(kind) => {
             format!("the request '{kind}' is unknown to the daemon of release {RELEASE} here")
         }
         invalid => invalid.to_string(),
