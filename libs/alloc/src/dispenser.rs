@@ -133,7 +133,20 @@ impl Dispenser {
                 }
             }
             AllocMessage::Stale { epoch } => term.is_stale(now, epoch),
-            _ => {}
+            // Of another host than that of the requester.
+            AllocMessage::Cancel { .. } | AllocMessage::Taken { .. } => {}
+            // For a host or for a requester.
+            AllocMessage::Queued { .. }
+            | AllocMessage::Offer { .. }
+            | AllocMessage::Wanted { .. }
+            | AllocMessage::Hello { .. }
+            | AllocMessage::Reserve { .. }
+            | AllocMessage::Unreserve { .. }
+            | AllocMessage::Confirm { .. }
+            | AllocMessage::Release { .. }
+            | AllocMessage::Held { .. }
+            | AllocMessage::NotHeld { .. }
+            | AllocMessage::Released { .. } => {}
         }
     }
 

@@ -179,7 +179,19 @@ impl Host {
                 self.release(now, &id, stamp, shared);
                 shared.send(from, AllocMessage::Released { id, stamp });
             }
-            _ => {}
+            // For the dispenser or for a requester.
+            AllocMessage::Submit { .. }
+            | AllocMessage::Cancel { .. }
+            | AllocMessage::Taken { .. }
+            | AllocMessage::Queued { .. }
+            | AllocMessage::Offer { .. }
+            | AllocMessage::Wanted { .. }
+            | AllocMessage::State { .. }
+            | AllocMessage::Reserved { .. }
+            | AllocMessage::Stale { .. }
+            | AllocMessage::Held { .. }
+            | AllocMessage::NotHeld { .. }
+            | AllocMessage::Released { .. } => {}
         }
         self.report_change(now, shared);
     }

@@ -64,7 +64,7 @@ fn fits(request: &AllocRequest, slot: usize, host: &Room<'_>) -> bool {
         Some(pattern) if !pattern.fits(name) => return false,
         Some(pattern) if host.draining && !pattern.names(name) => return false,
         None if host.draining => return false,
-        _ => {}
+        Some(_) | None => {}
     }
     of(&request.arch).is_none_or(|pattern| pattern.fits(host.arch))
 }

@@ -392,7 +392,18 @@ impl Requester {
                     self.releasing.remove(&key);
                 }
             }
-            _ => {}
+            // For the dispenser or for a host.
+            AllocMessage::Submit { .. }
+            | AllocMessage::Cancel { .. }
+            | AllocMessage::Taken { .. }
+            | AllocMessage::Hello { .. }
+            | AllocMessage::Reserve { .. }
+            | AllocMessage::Unreserve { .. }
+            | AllocMessage::State { .. }
+            | AllocMessage::Reserved { .. }
+            | AllocMessage::Stale { .. }
+            | AllocMessage::Confirm { .. }
+            | AllocMessage::Release { .. } => {}
         }
     }
 

@@ -54,7 +54,7 @@ impl Clients {
 
     // ----- reading -----
 
-    /// Whether nothing is read of ranks of the first world, nor of PMIx clients, because the job is held.
+    /// Whether the owner must not read ranks of the first world or PMIx clients, because the console holds the job.
     pub const fn is_paused(&self) -> bool {
         self.router.is_paused
     }
@@ -77,7 +77,7 @@ impl Clients {
         self.router.pmix.connections_of(rank)
     }
 
-    /// Sets what texts and events of clients may take on their way out.
+    /// Sets how many more bytes of clients' texts and events the manager may queue.
     pub const fn set_room(&mut self, room: Room) {
         self.router.pmix.note_room(room);
     }

@@ -7,13 +7,14 @@
 //! **Users.** The manager (`mpd/src/manager/pmi/`), which has the descriptors, and the simulator of jobs.
 //!
 //! **Must not know.** Descriptors, files, clocks. Facts of the host come from [`HostFacts`], those of the job from [`Job`].
-//! When all ranks have entered a fence is decided by the job's machine (`mpd-job`).
+//! The job's machine (`mpd-job`) decides when all ranks have entered a fence.
 //!
 //! | module | has |
 //! |---|---|
 //! | `clients` | the machine, and its methods |
 //! | `router` | the way of inputs to the parts, and between the parts |
 //! | `input`, `output` | what the owner reports, and what it has to do |
+//! | `caller`, `client`, `turn` | a request, a connection, the context of a call |
 //! | `pmi` | the sessions of PMI, the key-value spaces |
 //! | `pmix` | the sessions of PMIx, and what they commit and get |
 //! | `names`, `name_router` | names that ranks publish and look up |

@@ -280,7 +280,7 @@ impl Names {
         self.given.retain(|_, given| given != name);
     }
 
-    /// Handles the loss of a name: to a job, since two parts of a ring met and each had its own owner. Or another job took
+    /// Handles the loss of a name to another job, after two parts of a ring with different owners met. Or another job took
     /// the name back.
     pub(super) fn lose(&mut self, name: &str, to: Option<&JobId>) {
         self.forget(name);

@@ -1,4 +1,4 @@
-//! Routes inputs to the sessions of PMI, those of PMIx and the names, and what one of them has for another.
+//! Routes inputs to the PMI sessions, the PMIx sessions and the names. It also passes data between these three.
 
 use mpd_job::manager::LinkEnd;
 use mpd_machine::Time;

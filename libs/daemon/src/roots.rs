@@ -55,7 +55,7 @@ pub fn manager_messages(
 
 /// The line of the log for an order that goes to the root manager of `job`.
 pub fn by_request(job: &JobId, order: &JobOrder) -> Line {
-    Line::info(format!("job {job}: {order:?} by request"))
+    Line::info(format!("job {job}: {order}, by request"))
 }
 
 /// A job here whose manager has not registered with this daemon yet may be the one that is meant.

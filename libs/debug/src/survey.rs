@@ -91,7 +91,11 @@ impl Survey {
                 self.refuse(ranks, String::from_utf8_lossy(text).into_owned());
             }
             What::Mark(mark) => self.mark(now, &ranks, &mark),
-            _ => {}
+            What::Program(_)
+            | What::Piece(_)
+            | What::Text(_)
+            | What::Completion(_)
+            | What::Foreign(_) => {}
         }
     }
 

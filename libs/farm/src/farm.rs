@@ -342,7 +342,10 @@ impl Farm {
             (Membership::Draining | Membership::Full, State::Up) if before != membership => {
                 self.take_all_back(id);
             }
-            _ => {}
+            (
+                Membership::Live | Membership::Draining | Membership::Full | Membership::Absent,
+                State::Out | State::Later(_) | State::Starting | State::Up,
+            ) => {}
         }
     }
 

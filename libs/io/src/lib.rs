@@ -1,4 +1,4 @@
-//! Descriptors: everything in the suite that reads, writes, waits, signals or spawns.
+//! System calls: what in the suite opens, reads, writes, waits, signals or spawns.
 //!
 //! Nothing here decides. Owners in the programs translate readiness and bytes into inputs of the pure machines of the
 //! other crates, and perform their outputs with the functions of this crate. Rules for every owner:
@@ -6,7 +6,17 @@
 //! - One descriptor, one owner, closed by drop. All are close-on-exec.
 //! - mio is edge-triggered: an owner reads until `WouldBlock`, or remembers that more may be there.
 //! - `O_NONBLOCK` is never set on an inherited 0, 1 or 2: other processes share the flag.
-//! - All `unsafe` of the daemons and consoles is in `raw.rs`, except for the symbols that debuggers find in `mpirun`.
+//! - All `unsafe` of the daemons and consoles is in `raw.rs` and `raw/`, except for the symbols that debuggers find in `mpirun`.
+//!
+//! | folder | subject |
+//! |---|---|
+//! | [`process`] | processes: started, found, watched, signalled, and what the kernel says about them |
+//! | [`host`] | this host: CPUs, GPUs, names, random bits, and calls for which memory is scarce |
+//! | [`network`] | sockets: connections of frames, links of the ring, passed descriptors |
+//! | [`files`] | standard streams without blocking, key files, logs, files of users |
+//! | [`ring`] | the way to the daemon: run directories, sockets, consoles |
+//! | [`clean_up`] | what a job may leave, and its removal |
+//! | [`terminal`] | the own terminal, and pseudo-terminals for programs |
 
 pub mod clean_up;
 pub mod clock;

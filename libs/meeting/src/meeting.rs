@@ -255,7 +255,7 @@ impl Meetings {
                     *found = Found::Asked { until };
                     again.push(secret.clone());
                 }
-                _ => {}
+                Found::Asked { .. } | Found::Again { .. } | Found::Yes(_) => {}
             }
         }
         for secret in over {

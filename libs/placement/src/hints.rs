@@ -146,7 +146,7 @@ impl Hinted {
                 let policy = SpawnPolicy::of_name(&text);
                 spawned.block.policy = Some(policy.ok_or_else(|| invalid("not rr, load or pack"))?);
             }
-            _ => {}
+            _for_the_library => {}
         }
         Ok(())
     }

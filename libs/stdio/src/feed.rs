@@ -90,7 +90,7 @@ impl Course {
                 self.steps.pop_back();
             }
             Some(Step::Bytes { to: to @ None, .. }) => *to = Some(here),
-            _ => {}
+            Some(Step::Bytes { .. } | Step::Switch(_)) | None => {}
         }
     }
 

@@ -17,8 +17,8 @@ use crate::daemon::acceptor::Acceptor;
 use crate::daemon::jobs::Jobs;
 
 /// The answer to any other request of a guest.
-pub(super) const REFUSAL: &str = "this daemon runs the job of one mpirun: it lists, signals, follows and kills that job, \
-                       switches its standard input, prints its state, and runs debuggers of it, and nothing else";
+pub(super) const REFUSAL: &str = "this daemon runs the job of one mpirun: it lists and follows that job, \
+                       carries out orders to it, prints its state, and runs debuggers of it, and nothing else";
 
 /// The socket of a private ring for consoles, and the debuggers that consoles started.
 #[derive(Debug)]

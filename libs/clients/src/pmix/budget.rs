@@ -13,7 +13,7 @@ use crate::turn::Turn;
 
 impl Pmix {
     /// What is kept for a rank besides its commits: what was charged, its groups, and its entries in collective operations
-    /// that no request waits for any more.
+    /// whose requests were answered.
     pub(super) fn kept_beside(&self, rank: Rank) -> usize {
         let connection = self.clients.admitted.get(&rank);
         let connection = connection.and_then(|number| self.clients.connections.get(number));

@@ -1,7 +1,7 @@
 //! Operations of several processes: fences, connects, disconnects, and groups that are constructed or destructed.
 //!
-//! The machine decides when all members have arrived, as for PMI: a fence of a whole world is that of PMI, so ranks of
-//! both protocols meet in it. Other operations are fences of groups, with the kind in the group's name. A rank enters a
+//! Ranks that speak PMI and ranks that speak PMIx share the fence of a world. The job's machine decides when all members
+//! have arrived. Other operations are fences of groups, with the kind in the group's name. A rank enters a
 //! fence once; when it arrives again before the release, its next entry waits here.
 
 use std::collections::BTreeMap;

@@ -32,7 +32,7 @@ const MAX_AT_FIRST: usize = 128 * 1024;
 /// How long a get without a timeout may wait, in seconds.
 const LONGEST_GET_S: u32 = 600;
 
-/// The get of a client whose answer has the data of further ranks, if the first one had not those of all.
+/// The number of the get whose answer also brings the data of further ranks, unless the first answer brought all.
 const GETS_BEFORE_FURTHER: u32 = 8;
 
 /// Most bytes of such data.

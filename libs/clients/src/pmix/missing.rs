@@ -21,7 +21,7 @@ const AFTER_COMMIT: Duration = Duration::from_secs(2);
 const BEFORE_COMMIT: Duration = Duration::from_secs(60);
 
 impl Pmix {
-    /// Whether a rank of this host has committed. Then it offers its processes here nothing more.
+    /// Whether a rank of this host has committed. If so, it offers nothing more to processes of this host.
     pub(super) fn has_committed_here(&self, job: &Job, rank: Rank) -> bool {
         let Some((first, own)) = self.collective(job, rank) else { return false };
         let is_here = self.known_of(job, rank).is_some_and(|world| world.has_here(job, rank));

@@ -1,6 +1,6 @@
 //! Pairs that clients publish and look up. They are names of the ring, as those of PMI.
 //!
-//! The value of such a name is a text: when it is removed, the publisher, and the published value. The processes that
+//! The value of such a name is a text with three parts: when it is removed, the publisher, and the published value. The processes that
 //! may find it are part of the name, see [`name_in`]. Looking it up returns it once it is there, or tells at once that it
 //! is not.
 

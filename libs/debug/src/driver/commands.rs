@@ -299,7 +299,7 @@ impl Driver {
                 self.interrupt_program();
                 self.forget_signal();
             }
-            _ => {}
+            Some((_, true)) | None => {}
         }
         self.send_mi(b"gdb-exit");
     }

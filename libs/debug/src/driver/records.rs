@@ -26,12 +26,12 @@ impl Driver {
             Record::Async { kind: Async::Exec, class, fields } => match &class[..] {
                 "running" => self.running(),
                 "stopped" => self.stopped(&fields),
-                _ => {}
+                _of_no_interest => {}
             },
             Record::Async { kind: Async::Notify, class, fields } => match &class[..] {
                 "thread-group-started" => self.process_began(&fields),
                 "thread-group-exited" => self.process_ended(),
-                _ => {}
+                _of_no_interest => {}
             },
             Record::Async { kind: Async::Status, .. } => {}
             Record::Torn(record) => self.torn(*record),
@@ -108,7 +108,11 @@ impl Driver {
                 self.result(token, "error", &Fields(vec![why]));
             }
             Record::Async { fields, .. } => self.stopped(&fields),
-            _ => {}
+            Record::Result { token: None, .. }
+            | Record::Prompt
+            | Record::Stream(..)
+            | Record::Torn(_)
+            | Record::Other(_) => {}
         }
     }
 
@@ -353,7 +357,7 @@ fn frame(value: &Value) -> Vec<u8> {
             line.extend([b" at ", file, b":", number].concat());
         }
         (_, _, Some(library)) => line.extend([b" in ", library].concat()),
-        _ => {}
+        (_, _, None) => {}
     }
     line.retain(|byte| !matches!(byte, b'\t' | b'\n'));
     line

@@ -123,7 +123,7 @@ impl Crashes {
         match kind {
             b'#' if crash.stacks.len() < MAX_STACKS => crash.stacks.push(text()),
             b'!' if crash.problem.is_none() => crash.problem = Some(text()),
-            _ => {}
+            _of_no_interest => {}
         }
     }
 

@@ -49,8 +49,8 @@ pub(crate) fn open(path: &Path, devices: Devices) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file with these options and flags. A symbolic link in a directory where all users may make files counts only
-/// if it belongs to this user or to the owner of the directory. The kernel has the same rule, but may have it switched
+/// Opens a file with these options and flags. In a directory where all users may make files, it follows a symbolic link
+/// only of this user or of the directory's owner. The kernel has the same rule, but may have it switched
 /// off (fs.protected_symlinks, proc_sys_fs(5)).
 ///
 /// # Errors

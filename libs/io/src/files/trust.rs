@@ -48,7 +48,7 @@ pub fn doubt_content(file: &File, path: &Path) -> io::Result<Option<Doubt>> {
     Ok(doubt(&facts, path, geteuid().as_raw(), || is_group_private(path, &facts)))
 }
 
-/// The same for the content, which must be this user's own, and for the folder of the file.
+/// The same, but this user must own the file, and the folder is judged too.
 ///
 /// # Errors
 /// The file or its folder cannot be examined.

@@ -1,5 +1,5 @@
-//! Files without a name, which their last descriptor ends: in memory, or in a directory for temporary files where a
-//! filter of system calls refuses those.
+//! Files without a name, which end with their last descriptor. They are in memory, or in a directory for temporary files
+//! if a filter of system calls refuses `memfd_create`.
 
 use std::ffi::CStr;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! This host: its CPUs and GPUs, its names, its random bits.
+//! This host: its CPUs and GPUs, its names, its random bits, and calls for which memory is scarce.
 
 pub mod cpus;
 pub mod gpus;

@@ -31,7 +31,25 @@ impl Branch {
                 self.pass_down(down);
                 self.perform(Output::Dead(rank));
             }
-            _ => {}
+            // They are about the whole job.
+            Down::Spec { .. }
+            | Down::Preloads { .. }
+            | Down::Go
+            | Down::Signal { .. }
+            | Down::SignalProcesses { .. }
+            | Down::Resize { .. }
+            | Down::Stop { .. }
+            | Down::Continue
+            | Down::GoOn
+            | Down::Kill
+            | Down::Debug { .. }
+            | Down::Restart
+            | Down::Drain
+            | Down::Discard
+            | Down::CleanUp
+            | Down::OutputCredit { .. }
+            | Down::LookAt { .. }
+            | Down::Pulse => {}
         }
     }
 
@@ -146,12 +164,10 @@ impl Branch {
 
     fn command_rank(&mut self, rank: Rank, down: Down) {
         if self.ranks.contains(rank) {
-            match down {
-                Down::Spawned { outcome, .. } => {
-                    self.emit_if_living(BranchOutput::Spawned(rank, outcome));
-                }
-                Down::Interrupt { signal, .. } => self.perform(Output::Interrupt(rank, signal)),
-                _ => {}
+            if let Down::Spawned { outcome, .. } = down {
+                self.emit_if_living(BranchOutput::Spawned(rank, outcome));
+            } else if let Down::Interrupt { signal, .. } = down {
+                self.perform(Output::Interrupt(rank, signal));
             }
             return;
         }

@@ -50,8 +50,7 @@ impl Files {
         mpd_io::trim_memory();
     }
 
-    /// Removes the record of the ring. With `key` also the key of this ring alone: the whole ring ends, and other users
-    /// know this key.
+    /// Removes the record of the ring. With `key`, it also removes this ring's own key file, because other users know the key.
     pub(super) fn remove_ring(&mut self, key: bool) {
         let _ = fs::remove_file(&self.ring);
         if key && let Some(Err(error)) = self.key.take().map(|key| key.remove()) {

@@ -1,5 +1,5 @@
-//! The links of the ring. Their events become inputs of the node. Also the addresses
-//! under which other members see this daemon.
+//! The links of the ring. Their events become inputs of the node. The module also learns the addresses under which other
+//! members see this daemon.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};

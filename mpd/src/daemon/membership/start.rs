@@ -92,7 +92,7 @@ pub(super) fn begin(
     let membership = Membership {
         entrance: Entrance { addresses, patience, give_up },
         saved,
-        // Also those of a daemon that enters through named daemons now.
+        // The members that the earlier daemon knew, even if this one enters through named daemons.
         former: before.names,
         kept,
         lease,
@@ -123,7 +123,7 @@ fn facts(cli: &Cli, identity: RingIdentity, cpus: u32) -> Facts {
     }
 }
 
-/// The ring's key, and its file if that is of this ring alone.
+/// Returns the ring's key, and the key file if it belongs to this ring alone.
 fn key(cli: &Cli, ring: &str) -> Result<(KeyText, Option<KeyFile>)> {
     if let Some(number) = cli.key_descriptor {
         return Ok((key_file::from_descriptor(number)?, None));

@@ -13,7 +13,7 @@ use crate::manager::tokens::PMIX;
 /// Most connections that are accepted in one turn.
 const PER_TURN: usize = 64;
 
-/// How many are accepted before their far ends are looked up. After a foreign one among them, the turn accepts no more. It
+/// Connections that are accepted before their users are looked up. If one is of another user, the turn accepts no more. It
 /// costs another user as much to connect as it costs a manager to detect that. So the job's own work must come in between.
 const AT_ONCE: usize = 16;
 

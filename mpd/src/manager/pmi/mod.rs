@@ -119,7 +119,7 @@ impl Pmi {
         self.give(turn, Input::Job(event));
     }
 
-    /// Performs all outputs, and then what may have further ones.
+    /// Performs all outputs. Then it resumes the listener or reads a probed connection, until nothing is left.
     fn settle(&mut self, turn: &mut Turn<'_>) {
         loop {
             while let Some(output) = self.clients.poll_output() {
@@ -224,7 +224,7 @@ impl Pmi {
         self.give(turn, Input::Accepted(Accepted { own, met_foreign, was_slow, has_failed }));
     }
 
-    /// Notes an event. Whether the token is one of PMIx.
+    /// Notes a readiness event. Returns whether the token belongs to PMIx.
     pub(super) fn mark_pmix(&mut self, token: usize, is_readable: bool, has_ended: bool) -> bool {
         if token == PMIX {
             self.listener.iter_mut().for_each(|listener| listener.is_ready = true);
@@ -267,7 +267,7 @@ impl Pmi {
     // ----- reading -----
 
     /// Reads each connection with unread data once. A connection that may have more is read again later.
-    /// `room` is what texts and events of clients may take on their way out.
+    /// `room` is how many more bytes of clients' texts and events the manager may queue.
     pub(super) fn serve(&mut self, turn: &mut Turn<'_>, room: Room) {
         self.clients.set_room(room);
         if !self.clients.is_paused() {
@@ -322,7 +322,7 @@ impl Pmi {
             self.clients.handle(turn.now(), turn.job, Input::Client(id, FromClient::Closed));
         }
         self.settle(turn);
-        // The kernel wakes a client that waits for its answer already when the request is read. So it is written at once.
+        // When the request is read, the kernel already wakes the client. So the answer is written at once.
         self.write(turn, id);
         progress
     }
