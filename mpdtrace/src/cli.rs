@@ -415,7 +415,7 @@ pub struct StdinCli {
 /// Label the output of a running job, or print it without labels.
 ///
 /// The lines that the job's mpirun prints get the label from now on, as with -l or -label-fmt of mpirun. A line that has begun
-/// keeps its label. Lines in files of -outfile-pattern are labelled too. The job of a debugger keeps its labels. mpdlabels
+/// keeps its label. Lines in files of -outfile-pattern have no labels. The job of a debugger keeps its labels. mpdlabels
 /// prints nothing, and returns when the job's manager has the order.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "mpdlabels", version, after_help = PLACES)]

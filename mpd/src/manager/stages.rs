@@ -55,7 +55,8 @@ const STAGES: [fn(&mut Process); 27] = [
     |p| p.ending.receive_helper(&mut p.common.turn(), &mut p.ranks),
     |p| p.ranks.receive_search(&mut p.common.turn()),
     take_signals,
-    |p| p.ranks.start_some(&mut p.common.turn(), p.ending.is_stopping()),
+    // A child cannot begin in a control group that is frozen.
+    |p| p.ranks.start_some(&mut p.common.turn(), p.ending.is_busy()),
     |p| p.stdio.feed_ready(&mut p.common.turn()),
     serve_pmi,
     |p| p.pmi.flush(&mut p.common.turn()),
@@ -78,7 +79,7 @@ const STAGES: [fn(&mut Process); 27] = [
 
 /// How long the next turn may wait for events; `None` without deadline.
 fn wait(process: &Process) -> Option<Duration> {
-    let busy = (process.ranks.is_any_starting() && !process.ending.is_stopping())
+    let busy = (process.ranks.is_any_starting() && !process.ending.is_busy())
         || process.ranks.has_work()
         || process.stdio.has_work()
         || process.pmi.has_work()

@@ -159,7 +159,8 @@ pub fn kill_children(spared: impl Fn(Pid) -> bool) -> Killing {
     let mut immune = Vec::new();
     for pid in children {
         // A pid in this list cannot be reused before this process reaps it.
-        if !spared(pid) && kill(pid, Signal::SIGKILL) == Err(Errno::EPERM) && lives(pid) {
+        // Processes of others may be hidden in /proc.
+        if !spared(pid) && kill(pid, Signal::SIGKILL) == Err(Errno::EPERM) && !is_dead(pid) {
             immune.push(pid);
             for below in descendants_of(pid) {
                 let _ = kill(below, Signal::SIGKILL);
@@ -179,7 +180,7 @@ pub struct Killing {
 }
 
 /// Whether this process exists and has not ended.
-pub fn lives(pid: Pid) -> bool {
+fn lives(pid: Pid) -> bool {
     state_of(pid).is_some_and(|state| !"ZX".contains(state))
 }
 

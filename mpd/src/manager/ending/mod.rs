@@ -86,11 +86,6 @@ impl Ending {
         self.clean_up.groups()
     }
 
-    /// Whether everything here is stopped or about to be stopped.
-    pub(super) const fn is_stopping(&self) -> bool {
-        self.machine.is_stopping()
-    }
-
     /// Whether processes are about to be stopped or ended.
     pub(super) fn is_busy(&self) -> bool {
         self.machine.is_busy()

@@ -183,7 +183,7 @@ impl Ranks {
             if let Err(e) = process.signal(signal, target)
                 && e.kind() == ErrorKind::PermissionDenied
                 && let Some(pid) = process.child()
-                && tree::lives(pid)
+                && !tree::is_dead(pid)
             {
                 refused.push(pid);
             }

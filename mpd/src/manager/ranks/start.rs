@@ -159,8 +159,8 @@ impl Ranks {
     }
 
     /// Starts the next few ranks of each world, unless everything is stopped.
-    pub(in crate::manager) fn start_some(&mut self, turn: &mut Turn<'_>, is_stopping: bool) {
-        if is_stopping {
+    pub(in crate::manager) fn start_some(&mut self, turn: &mut Turn<'_>, is_busy: bool) {
+        if is_busy {
             return;
         }
         let due = self.starting.iter().filter_map(|(&first, it)| Some((first, it.next?)));

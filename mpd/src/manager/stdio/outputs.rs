@@ -79,10 +79,13 @@ impl Outputs {
         }
     }
 
-    /// Whether lines have labels from now on. `hosts` are those of merged lines, if these are labelled by host.
+    /// Whether lines for the console have labels from now on; files are not labelled. `hosts` are those of merged lines, if
+    /// these are labelled by host.
     pub(crate) fn label(&mut self, labels: bool, hosts: Option<HostLabels>) {
         let hosts = hosts.map(Rc::new);
-        self.sinks.iter_mut().for_each(|sink| sink.label(labels, hosts.as_ref()));
+        for number in BTreeSet::from(self.console) {
+            self.sinks[number].label(labels, hosts.as_ref());
+        }
     }
 
     /// Notes that these ranks have begun. Files do not merge lines.
