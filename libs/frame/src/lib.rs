@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod format;
+mod kind;
 mod versions;
 
 pub use format::Format;
@@ -117,7 +118,7 @@ fn invalid<M: DeserializeOwned>(payload: &[u8], error: &serde_json::Error) -> In
     let Some(kind) = unknown_in(&text) else {
         return InvalidFrame::Message(shown(&text, MAX_REASON));
     };
-    let outer = serde_json::from_slice(payload).ok().and_then(kind_of);
+    let outer = kind::of(payload);
     // A known kind without its content is another error.
     let is_known = |outer: String| match serde_json::from_value::<M>(outer.into()) {
         Ok(_) => true,
@@ -139,15 +140,6 @@ fn unknown_in(error: &str) -> Option<&str> {
 /// The beginning of a foreign text, for people.
 fn shown(text: &str, most: usize) -> String {
     text.chars().take(most).flat_map(char::escape_default).collect()
-}
-
-/// The kind of a message: its only key, or its text.
-fn kind_of(message: serde_json::Value) -> Option<String> {
-    match message {
-        serde_json::Value::String(kind) => Some(kind),
-        serde_json::Value::Object(fields) => fields.into_iter().next().map(|(kind, _)| kind),
-        _ => None,
-    }
 }
 
 /// The messages of one connection that were skipped because their kinds are unknown here.
