@@ -12,7 +12,7 @@ use crate::errand::{Due, Errand, Purpose, Waiting};
 use crate::input::{Answer, Killing};
 use crate::output::{FileKind, Output, Pid, Question};
 use crate::signal_target::SignalTarget;
-use crate::signals::{SIGKILL, asks_to_end, is_terminating};
+use crate::signals::{SIGCONT, SIGKILL, asks_to_end, is_terminating};
 use crate::still::{Progress, Still, Wanted};
 use crate::{IMMUNE_PATIENCE, PATIENCE, STOP_PATIENCE};
 
@@ -171,6 +171,10 @@ impl Ending {
         match self.due.pop_front() {
             None => self.follow([Errand::Release(continues)]),
             Some(Due::Continue) => self.follow([Errand::PerformDue(true)]),
+            // No process runs again before its kill.
+            Some(Due::Signal(SIGCONT, _)) if self.is_kill() => {
+                self.follow([Errand::PerformDue(continues)]);
+            }
             Some(Due::Signal(signal, target)) => {
                 self.follow([Errand::PerformDue(continues)]);
                 self.ask(Question::Signal(signal, target), Waiting::Signalled(signal));

@@ -18,6 +18,7 @@ use crate::signal_target::SignalTarget;
 use crate::signals::{SIGKILL, SIGTERM};
 use crate::{HELPER_PATIENCE, IMMUNE_PATIENCE, PATIENCE, STOP_PATIENCE};
 
+const SIGCONT: i32 = 18;
 const SIGUSR1: i32 = 10;
 const SIGWINCH: i32 = 28;
 
@@ -359,6 +360,16 @@ fn a_continue_that_waits_has_no_effect_on_processes_that_are_killed() {
     host.send(Input::Kill);
     let outputs = host.wait_for(&Output::TreeGone);
     assert!(outputs.contains(&sent(SIGTERM)) && !outputs.contains(&Output::ContinueDescendants));
+}
+
+#[test]
+fn a_signal_to_continue_that_waits_has_no_effect_on_processes_that_are_killed() {
+    let mut host = Host::new([Process { is_deep: true, ..Process::default() }]);
+    host.send(term());
+    host.send(Input::Signal(SIGCONT, SignalTarget::Group));
+    host.send(Input::Kill);
+    let outputs = host.wait_for(&Output::TreeGone);
+    assert!(outputs.contains(&sent(SIGTERM)) && !outputs.contains(&sent(SIGCONT)));
 }
 
 #[test]

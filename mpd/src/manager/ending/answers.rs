@@ -37,7 +37,9 @@ impl Ending {
             }
             Question::Stop(pid) => Answer::Is(tree::stop(process_of(pid))),
             Question::Freeze => {
-                Answer::Is(self.cgroup.as_ref().is_some_and(|group| group.freeze(true).is_ok()))
+                let group = self.cgroup.as_ref();
+                self.is_frozen = group.is_some_and(|group| group.freeze(true).is_ok());
+                Answer::Is(self.is_frozen)
             }
             Question::IsFrozen => {
                 Answer::Is(self.cgroup.as_ref().is_some_and(|group| group.is_frozen()))

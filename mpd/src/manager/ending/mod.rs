@@ -51,6 +51,17 @@ pub(super) struct Ending {
     clean_up: CleanUp,
     cgroup: Option<Rc<Cgroup>>,
     helper: Option<Helper>,
+    /// Whether the control group is frozen.
+    is_frozen: bool,
+}
+
+/// A manager that fails leaves no frozen process.
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if self.is_frozen {
+            self.unfreeze();
+        }
+    }
 }
 
 impl Ending {
@@ -73,7 +84,7 @@ impl Ending {
             }
         }
         let (clean_up, made) = CleanUp::start(base, (spec, ranks), notes);
-        (Self { machine, clean_up, cgroup, helper: None }, made)
+        (Self { machine, clean_up, cgroup, helper: None, is_frozen: false }, made)
     }
 
     /// The job's directory.
@@ -236,7 +247,8 @@ impl Ending {
         }
     }
 
-    fn unfreeze(&self) {
+    fn unfreeze(&mut self) {
+        self.is_frozen = false;
         let Some(group) = &self.cgroup else { return };
         if let Err(e) = group.freeze(false) {
             // Its processes may have removed it.
