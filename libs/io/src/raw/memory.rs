@@ -1,7 +1,8 @@
 //! The memory of this process: what the allocator keeps, and pages that are there before they are needed.
 
+use std::ffi::{c_int, c_void};
 use std::hint::black_box;
-use std::io;
+use std::{io, ptr, slice};
 
 /// Bytes of the heap and of the stack that [`prepare_memory`] touches: about as many as a manager of one rank uses.
 const HEAP: usize = 80 << 10;
@@ -9,12 +10,6 @@ const STACK: usize = 48 << 10;
 
 /// Most bytes of a block of the heap. Larger ones may be outside of it.
 const BLOCK: usize = 16 << 10;
-
-unsafe extern "C" {
-    // The linker defines both: the start of the program in memory, and the end of its code.
-    static __executable_start: u8;
-    static etext: u8;
-}
 
 /// Returns free memory in the middle of the heap to the system, if the allocator supports it.
 pub fn trim_memory() {
@@ -45,13 +40,45 @@ pub fn prepare_memory() {
     black_box(blocks);
 }
 
-/// Maps the code, and reads from disk what is not in memory. Kernels before 5.14 refuse with `EINVAL`.
+/// Maps the code and the constants of the program, and reads from disk what is not in memory. The linker may leave a hole
+/// between the two, so each segment is mapped by a call of its own. Kernels before 5.14 refuse with `EINVAL`.
 fn map_code() -> io::Result<()> {
-    let begin = &raw const __executable_start;
-    let bytes = (&raw const etext).addr().saturating_sub(begin.addr());
-    // SAFETY: the call reads pages of this program, and changes no memory.
-    let result = unsafe { libc::madvise(begin.cast_mut().cast(), bytes, libc::MADV_POPULATE_READ) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let mut result: io::Result<()> = Ok(());
+    // SAFETY: the callback has the type that the loader expects, and `result` lives longer than the call.
+    unsafe { libc::dl_iterate_phdr(Some(map_segments), (&raw mut result).cast()) };
+    result
+}
+
+/// Maps the segments of the first object, which is the program, that nobody can write. `result` is an [`io::Result`].
+unsafe extern "C" fn map_segments(
+    info: *mut libc::dl_phdr_info,
+    _size: usize,
+    result: *mut c_void,
+) -> c_int {
+    const FIRST_ONLY: c_int = 1;
+    // SAFETY: the loader passes the headers of a loaded object, and the pointer of `map_code`.
+    let (info, result) = unsafe { (&*info, &mut *result.cast::<io::Result<()>>()) };
+    // SAFETY: as above.
+    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    // SAFETY: the call has no preconditions.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    for header in headers.iter().filter(|it| it.p_type == libc::PT_LOAD) {
+        let (Ok(at), Ok(bytes)) =
+            (usize::try_from(info.dlpi_addr + header.p_vaddr), usize::try_from(header.p_memsz))
+        else {
+            continue;
+        };
+        if header.p_flags & libc::PF_W == 0 {
+            let begin = at & !(page - 1);
+            let bytes = at + bytes - begin;
+            let place = ptr::with_exposed_provenance_mut(begin);
+            // SAFETY: the call reads pages of this program, and changes no memory.
+            if unsafe { libc::madvise(place, bytes, libc::MADV_POPULATE_READ) } != 0 {
+                *result = Err(io::Error::last_os_error());
+            }
+        }
+    }
+    FIRST_ONLY
 }
 
 #[inline(never)]
