@@ -49,7 +49,7 @@ fn map_code() -> io::Result<()> {
     result
 }
 
-/// Maps the segments of the first object, which is the program, that nobody can write. `result` is an [`io::Result`].
+/// Maps the read-only segments of the first object, which is the program. `result` is an [`io::Result`].
 unsafe extern "C" fn map_segments(
     info: *mut libc::dl_phdr_info,
     _size: usize,
