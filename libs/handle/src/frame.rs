@@ -47,21 +47,22 @@ pub fn receive<T: DeserializeOwned>(
     let Some(frame) = decoder.next_frame()? else { return Ok(None) };
     match decode_message(frame.payload) {
         Ok(message) => Ok(Some(Received::Message(message))),
-        Err(invalid) => {
-            let numbered = decode_message::<BTreeMap<String, Numbered>>(frame.payload).ok();
-            let number = numbered.and_then(|of| of.into_values().next()).map(|of| of.number);
-            match (invalid, number) {
-                (InvalidFrame::Unknown(kind), number) => {
-                    Ok(Some(Received::Unknown { kind, number }))
-                }
-                // The sender gets an answer.
-                (InvalidFrame::UnknownPart(kind), number @ Some(_)) => {
-                    Ok(Some(Received::Unknown { kind, number }))
-                }
-                (invalid, _) => Err(invalid),
-            }
+        Err(InvalidFrame::Unknown(kind)) => {
+            Ok(Some(Received::Unknown { kind, number: number_in(frame.payload) }))
         }
+        Err(InvalidFrame::UnknownPart(kind)) => match number_in(frame.payload) {
+            // The sender gets an answer.
+            Some(number) => Ok(Some(Received::Unknown { kind, number: Some(number) })),
+            None => Err(InvalidFrame::UnknownPart(kind)),
+        },
+        Err(invalid) => Err(invalid),
     }
+}
+
+/// The number of the answer that the sender of a message waits for.
+fn number_in(payload: &[u8]) -> Option<u64> {
+    let numbered = decode_message::<BTreeMap<String, Numbered>>(payload).ok()?;
+    numbered.into_values().next().map(|of| of.number)
 }
 
 #[cfg(test)]
