@@ -133,7 +133,7 @@ impl Dispenser {
                 }
             }
             AllocMessage::Stale { epoch } => term.is_stale(now, epoch),
-            // Of another host than that of the requester.
+            // Another host sent it, not the host of the requester.
             AllocMessage::Cancel { .. } | AllocMessage::Taken { .. } => {}
             // For a host or for a requester.
             AllocMessage::Queued { .. }

@@ -66,8 +66,8 @@ pub enum Output {
     },
     /// Have the managers here count output, for the next [`Output::Measure`].
     CountOutput,
-    /// Measure the use of this host, and with a page also that of the ranks of this page. The answer is
-    /// [`crate::Input::Measured`].
+    /// Measure how much of this host is used. With a page, also measure how much the ranks of the page use. The answer
+    /// is [`crate::Input::Measured`].
     Measure {
         /// The order that asks for it.
         order: ScatterId,

@@ -35,9 +35,9 @@ pub(crate) fn name(text: &str) -> DaemonName {
     DaemonName::new(text).unwrap()
 }
 
-/// A daemon h1 that has entered no ring yet.
-pub(crate) fn ring() -> Ring {
-    let config = RingConfig {
+/// The configuration of a daemon h1 that meets no other daemon.
+pub(crate) fn config() -> RingConfig {
+    RingConfig {
         name: name("h1"),
         instance: mpd_wire::Instance::from_bytes([1; 16]),
         addresses: Vec::new(),
@@ -49,8 +49,12 @@ pub(crate) fn ring() -> Ring {
         timing: Timing::default(),
         chance: 1,
         rules: Rules::default(),
-    };
-    Ring::new(NOW, config)
+    }
+}
+
+/// A daemon h1 that has entered no ring yet.
+pub(crate) fn ring() -> Ring {
+    Ring::new(NOW, config())
 }
 
 /// The record of a live member.

@@ -127,8 +127,8 @@ pub enum Question {
     Effect(Pid, i32),
     /// Kill all children but these.
     KillChildren(BTreeSet<Pid>),
-    /// The lifetime of a process until now. The begin is that of the process, if it is known. The flag: it is about to be
-    /// reaped.
+    /// The lifetime of a process until now. The second value is when the process began, if that is known. The flag says
+    /// whether it is about to be reaped.
     Life(Pid, Option<u64>, bool),
     Clocks,
     /// When a file of `/dev/shm` was last created or removed.

@@ -397,7 +397,7 @@ mod tests {
         let mut watch = watch();
         watch.claim(&named, &files, &mut VecDeque::new());
         assert_eq!(watch.take_fresh(), [files[0].id]);
-        // A file that was there before the job is not the job's, whatever its name is.
+        // A file that was there before the job does not belong to the job, even with such a name.
         let mut watch = ShmWatch::start(BEGAN, [files[0].id].into(), None);
         watch.claim(&named, &files, &mut VecDeque::new());
         assert_eq!(watch.take_fresh(), []);

@@ -110,7 +110,7 @@ impl Pmix {
 
     // ----- introductions -----
 
-    /// A connection introduces itself as that of a rank.
+    /// A connection says which rank its client is.
     pub(super) fn introduce(
         &mut self,
         turn: &mut Turn<'_>,

@@ -47,8 +47,8 @@ pub(super) fn directory(job: &Job, number: u32) -> PathBuf {
     base.join(format!("pmix-{number}"))
 }
 
-/// What a world is to a PMIx client on this host. Its hosts are those with ranks of it, in the order of the tree. The
-/// number is that of this host among them.
+/// What a world is to a PMIx client on this host. Its hosts are those with ranks of it, in the order of the tree. Also
+/// returns the number of this host among them.
 pub(super) fn facts(job: &Job, world: &WorldInfo) -> (Facts, Option<u32>) {
     let number = world.numbers.number;
     let foreign = world.foreign.as_ref();

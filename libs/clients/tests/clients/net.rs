@@ -24,7 +24,7 @@ use mpd_clients::{LinkOutput, Output};
 const RELEASE: [u32; 3] = [5, 0, 11];
 const ENCODING: Encoding = Encoding::Flexible;
 
-/// Two hosts with a rank each. The number of a host is that of its rank.
+/// Two hosts with a rank each. A host and its rank have the same number.
 pub(super) struct Net {
     hosts: [Host; 2],
     now: Time,

@@ -2,13 +2,12 @@
 
 use mpd_alloc::data::{AllocNews, AllocRequest, Hardness, Strings};
 use mpd_alloc::exchange::{self, Ask, Reply};
-use mpd_ring::{RingConfig, Rules, Timing};
 use mpd_wire::message::{HostUse, JobOrder, JobRef};
 
 use super::*;
 use crate::jobs_here::Root;
 use crate::saved::RingImage;
-use crate::tests::{SomeJobs, name};
+use crate::tests::{SomeJobs, config};
 
 const CONSOLE: usize = 20;
 
@@ -23,19 +22,6 @@ impl Host {
     /// A daemon h1 that has entered a ring of one.
     fn new(lease: Option<LeaseTerms>) -> Self {
         let now = Time::ZERO + Duration::from_secs(1);
-        let config = RingConfig {
-            name: name("h1"),
-            instance: Instance::from_bytes([1; 16]),
-            addresses: Vec::new(),
-            ncpus: 4,
-            ordinal: None,
-            entry: Vec::new(),
-            seeds: Vec::new(),
-            waits: false,
-            timing: Timing::default(),
-            chance: 1,
-            rules: Rules::default(),
-        };
         let facts = Facts {
             identity: RingIdentity { name: "sea".to_owned(), key: "k".to_owned() },
             release: "1.2".to_owned(),
@@ -57,7 +43,7 @@ impl Host {
             kept: None,
             lease,
         };
-        let pump = Pump::new(Ring::new(now, config));
+        let pump = Pump::new(Ring::new(now, config()));
         let node = Node::new((now, 5), pump, facts, membership, mpd_alloc::Saved::default());
         let mut host = Self { node, jobs: SomeJobs::default(), now };
         host.turn(true);

@@ -164,7 +164,7 @@ impl Spawn {
         self
     }
 
-    /// The niceness, see [`crate::process::priority::may_have`]; `None`: that of this process, but at least 0.
+    /// The niceness, see [`crate::process::priority::may_have`]; `None`: the niceness of this process, but at least 0.
     pub fn niceness(&mut self, niceness: Option<i8>) -> &mut Self {
         self.niceness = niceness.map(i32::from);
         self

@@ -9,7 +9,7 @@ pub struct SpawnOptions {
     pub policy: SpawnPolicy,
     /// See [`SpawnPlacement::limit`](crate::job::SpawnPlacement::limit).
     pub limit: Option<u32>,
-    /// The difference between the niceness of a process and that of its spawner.
+    /// How much a spawned process adds to the niceness of its spawner.
     pub nice_step: i8,
     /// The longest chain of spawns: how many worlds may descend from the first one, each spawned by the one before.
     /// `None`: 100.
