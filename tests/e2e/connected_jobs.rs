@@ -4,7 +4,7 @@ use mpd_tests::surroundings::{setting, skip};
 use nix::sys::signal::Signal;
 
 use crate::members::Members;
-use crate::open_mpi::{Version, versions};
+use crate::open_mpi::{Version, sampled, versions};
 use crate::run::Running;
 use crate::suite::Suite;
 
@@ -64,7 +64,7 @@ fn two_mpiruns_of_open_mpi_meet_by_a_published_name() {
 #[test]
 fn two_mpiruns_of_open_mpi_meet_between_hosts() {
     let ring = Members::of(3);
-    for version in versions() {
+    for version in sampled() {
         let meet = |version: &Version, index: usize, how: &str| {
             let run = ring.mpirun(index, &["-rr", "-n", "4"]).arg(version.program("meet"));
             // The hosts are one machine, so shared memory would mix them up.
@@ -80,7 +80,7 @@ fn two_mpiruns_of_open_mpi_meet_between_hosts() {
 
 #[test]
 fn two_mpiruns_of_open_mpi_join_over_a_socket() {
-    for version in versions() {
+    for version in sampled() {
         let suite = Suite::new();
         suite.start_daemon();
         let file = suite.path("port").display().to_string();

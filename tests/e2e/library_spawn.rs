@@ -24,20 +24,6 @@ fn spawn(suite: &Suite, library: &Library, ranks: &str, arguments: &[&str]) -> R
 }
 
 #[test]
-fn spawned_mpi_ranks_form_a_new_world_and_communicate_with_their_parents() {
-    with_each(|suite, library| {
-        let output = spawn(suite, library, "2", &["one", "3"]).output();
-        let lines = output.code(0).quiet().sorted_lines();
-        assert_eq!(lines.len(), 4, "{}: {output}", library.name);
-        for (rank, line) in lines[..3].iter().enumerate() {
-            assert!(line.starts_with(&format!("child {rank} of 3 appnum 0 in ")), "{output}");
-            assert!(line.ends_with("/work: [args] -"), "{output}");
-        }
-        assert_eq!(lines[3], "spawn: 5 together", "{output}");
-    });
-}
-
-#[test]
 fn mpi_comm_spawn_multiple_passes_unusual_arguments_unchanged() {
     with_each(|suite, library| {
         let output = spawn(suite, library, "1", &["two"]).output();
@@ -98,16 +84,6 @@ fn a_failed_spawn_ends_a_job_without_an_mpi_error_handler() {
             output.failed().says(&["spawn by rank 0", named]);
             suite.only_the_daemon_is_left();
         }
-    });
-}
-
-#[test]
-fn spawned_mpi_ranks_may_spawn_again() {
-    with_each(|suite, library| {
-        let output = spawn(suite, library, "1", &["nested", "3"]).output();
-        let said = (1..=3).map(|depth| format!("spawn: depth {depth}: 2 together"));
-        let lines = output.code(0).quiet().sorted_lines();
-        assert_eq!(lines, said.collect::<Vec<_>>(), "{}: {output}", library.name);
     });
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::binding;
 use crate::members::Members;
-use crate::open_mpi::{Version, versions};
+use crate::open_mpi::{Version, sampled, versions};
 use crate::run::Output;
 use crate::suite::Suite;
 
@@ -52,7 +52,7 @@ fn ranks_of_open_mpi_that_may_run_anywhere_share_only_their_host() {
         // Open MPI takes a process with one CPU as bound.
         return mpd_tests::surroundings::skip("two CPUs");
     }
-    for version in versions() {
+    for version in sampled() {
         let suite = Suite::new();
         let output = run(&suite, &version, &["-n", "2"], None);
         let line = |rank| format!("rank {rank} core 1 socket 1 host 2 free polls");
@@ -71,7 +71,7 @@ fn ranks_of_open_mpi_that_may_run_anywhere_share_only_their_host() {
 #[test]
 fn ranks_of_open_mpi_on_other_hosts_share_nothing() {
     let ring = Members::of(2);
-    for version in versions() {
+    for version in sampled() {
         let arguments = ["-rr", "-bind-to", "core", "-n", "2"];
         let run = ring.mpirun(1, &arguments).arg(version.program("locality"));
         let output = run.env("OMPI_MCA_btl", "tcp,self").deadline(120).output();

@@ -58,7 +58,6 @@ mod original;
 mod output;
 mod pmi;
 mod pmi2;
-mod pmix;
 mod pmix_client;
 mod preload;
 mod private;

@@ -84,18 +84,9 @@ fn with_each(check: impl Fn(&Suite, &Library)) {
 }
 
 #[test]
-fn cpi_computes_pi_on_four_ranks() {
-    with_each(|suite, library| {
-        let output = library.run(suite, 4, "cpi", &[]).output();
-        output.code(0);
-        assert!(output.out().contains("3.14159"), "{}: {output}", library.name);
-    });
-}
-
-#[test]
 fn every_mpi_rank_knows_its_rank_size_and_node() {
     with_each(|suite, library| {
-        for ranks in [1, 2, 4, 8] {
+        for ranks in [1, 4] {
             let output = library.run(suite, ranks, "hello", &[]).output();
             output.code(0);
             let lines = output.sorted_lines();
@@ -214,28 +205,6 @@ fn an_exit_code_after_mpi_finalize_is_the_code_of_mpirun() {
 }
 
 #[test]
-fn a_child_left_by_a_rank_does_not_delay_the_end_of_the_job() {
-    with_each(|suite, library| {
-        let output = library.run(suite, 2, "grandchild", &[]).output();
-        output.code(0);
-        assert_eq!(output.out().matches(" left child ").count(), 2, "{output}");
-        suite.only_the_daemon_is_left();
-    });
-}
-
-#[test]
-fn two_mpi_programs_form_one_world() {
-    with_each(|suite, library| {
-        let hello = library.program("hello").display().to_string();
-        let output = library.run(suite, 2, "hello", &[":", "-n", "1", &hello]).output();
-        output.code(0);
-        let lines = output.sorted_lines();
-        assert!(lines[0].starts_with("rank 0 of 3 appnum 0"), "{output}");
-        assert!(lines[2].starts_with("rank 2 of 3 appnum 1"), "{output}");
-    });
-}
-
-#[test]
 fn mpi_ranks_see_the_universe_size_of_usize() {
     with_each(|suite, library| {
         for (said, universe) in [("16", "16"), ("INFINITE", "-1")] {
@@ -253,7 +222,7 @@ fn mpi_ranks_see_the_universe_size_of_usize() {
 #[test]
 fn a_job_works_after_each_of_twenty_killed_jobs() {
     with_each(|suite, library| {
-        for _ in 0..sample(5, 20) {
+        for _ in 0..sample(2, 20) {
             let mut killed = library.run(suite, 4, "abort", &["99", "0"]).start();
             // No rank aborts, so the ranks may end before the test sees them.
             wait_until("four ranks", || killed.has_ended() || suite.running("abort").len() == 4);

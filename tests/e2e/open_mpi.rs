@@ -5,7 +5,6 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 
 use mpd_tests::surroundings::{setting, skip};
-use nix::sys::signal::Signal;
 
 use crate::members::Members;
 use crate::run::{Run, sample, wait_until};
@@ -41,6 +40,21 @@ pub(crate) fn versions() -> Vec<Version> {
     versions
 }
 
+/// The last version of each series; with the full work, all versions. For tests of what does not depend on the version.
+pub(crate) fn sampled() -> Vec<Version> {
+    let mut versions = versions();
+    if !sample(false, true) {
+        versions.dedup_by(|later, earlier| {
+            let is_one_series = later.is_five == earlier.is_five;
+            if is_one_series {
+                std::mem::swap(later, earlier);
+            }
+            is_one_series
+        });
+    }
+    versions
+}
+
 impl Version {
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.directory.join(name)
@@ -59,8 +73,17 @@ impl Version {
 }
 
 /// Runs a check with each version that is there, through its own daemon. Nothing may be left.
-pub(crate) fn with_each(check: impl Fn(&Suite, &Version)) {
-    for version in versions() {
+fn with_each(check: impl Fn(&Suite, &Version)) {
+    with(versions(), check);
+}
+
+/// The same with one version of each series.
+pub(crate) fn with_each_series(check: impl Fn(&Suite, &Version)) {
+    with(sampled(), check);
+}
+
+fn with(versions: Vec<Version>, check: impl Fn(&Suite, &Version)) {
+    for version in versions {
         let suite = Suite::new();
         suite.start_daemon();
         check(&suite, &version);
@@ -83,28 +106,6 @@ pub(crate) fn universe(ranks: usize) -> usize {
 }
 
 #[test]
-fn the_universe_of_open_mpi_is_the_slots_of_the_hosts_or_the_cpus_unless_usize_says_else() {
-    let ring = Members::of(1);
-    for version in versions() {
-        let script = "echo ${OMPI_UNIVERSE_SIZE:-$1}; exec $0";
-        let hello = version.program("hello").display().to_string();
-        for (options, expected) in [
-            (&[][..], universe(1)),
-            (&["-hosts", "d1:7"], 7),
-            (&["-hosts", "d1:7", "-usize", "9"], 9),
-        ] {
-            // Without named hosts, the variable of a single rank may be missing.
-            let default = if options.is_empty() { expected.to_string() } else { String::new() };
-            let run = ring.mpirun(1, options);
-            let run = run.args(["-n", "1", "sh", "-c", script, &hello, &default]);
-            let line = format!("{expected}\nrank 0 of 1 appnum 0 universe {expected} node 1\n");
-            run.deadline(120).output().code(0).prints(&line);
-        }
-    }
-    ring.only_daemons_are_left();
-}
-
-#[test]
 fn ranks_of_open_mpi_form_one_world_and_compute_together() {
     with_each(|suite, version| {
         let output = version.run(suite, 3, "hello", &[]).output();
@@ -114,18 +115,6 @@ fn ranks_of_open_mpi_form_one_world_and_compute_together() {
         let ranks = sample(4, 16);
         let output = version.run(suite, ranks, "allreduce", &[]).output();
         output.code(0).prints(&format!("allreduce ok {ranks}\n"));
-    });
-}
-
-#[test]
-fn two_programs_of_open_mpi_form_one_world() {
-    with_each(|suite, version| {
-        let hello = version.program("hello").display().to_string();
-        let run = version.run(suite, 2, "hello", &[":", "-n", "1", &hello]);
-        let output = run.output();
-        let lines = output.code(0).sorted_lines();
-        assert!(lines[0].starts_with("rank 0 of 3 appnum 0"), "{output}");
-        assert!(lines[2].starts_with("rank 2 of 3 appnum 1"), "{output}");
     });
 }
 
@@ -155,7 +144,7 @@ fn ranks_of_open_mpi_exchange_their_addresses_between_hosts() {
 #[test]
 fn addresses_that_no_fence_has_collected_come_from_the_host_of_their_rank() {
     let ring = Members::of(3);
-    for version in versions() {
+    for version in sampled() {
         let run = ring.mpirun(1, &["-rr", "-n", "6"]).arg(version.program("allreduce"));
         let run = run.env("OMPI_MCA_btl", "tcp,self").env("OMPI_MCA_pmix_base_async_modex", "1");
         let output = run.env("OMPI_MCA_pmix_base_collect_data", "0").deadline(120).output();
@@ -167,7 +156,7 @@ fn addresses_that_no_fence_has_collected_come_from_the_host_of_their_rank() {
 
 #[test]
 fn a_rank_runs_two_programs_of_open_mpi_one_after_the_other() {
-    with_each(|suite, version| {
+    with_each_series(|suite, version| {
         let program = version.program("hello").display().to_string();
         let run = suite.mpirun(["-n", "2", "sh", "-c", "$0 && $0", &program]).deadline(120);
         let output = run.output();
@@ -178,83 +167,11 @@ fn a_rank_runs_two_programs_of_open_mpi_one_after_the_other() {
 }
 
 #[test]
-fn a_rank_of_open_mpi_runs_on_a_terminal() {
-    with_each(|suite, version| {
-        let run = suite.mpirun(["-pty", "-n", "2"]).arg(version.program("hello")).deadline(120);
-        assert_eq!(run.output().code(0).out().matches(" of 2 appnum 0 ").count(), 2);
-    });
-}
-
-#[test]
-fn an_abort_of_open_mpi_gives_its_exit_code() {
-    with_each(|suite, version| {
-        version.run(suite, 3, "abort", &["1", "7"]).output().code(7).says(&["rank 1", "code 7"]);
-    });
-}
-
-#[test]
-fn a_rank_of_open_mpi_that_exits_without_finalize_ends_the_job() {
-    with_each(|suite, version| {
-        version.run(suite, 3, "nofinalize", &["2", "0"]).output().code(1).says(&["rank 2"]);
-        version.run(suite, 3, "nofinalize", &["0", "5"]).output().code(5).says(&["rank 0"]);
-        let killed = version.run(suite, 3, "nofinalize", &["1", "-9"]).output();
-        killed.code(137).says(&["rank 1", "signal 9"]);
-    });
-}
-
-#[test]
-fn an_exit_code_after_finalize_of_open_mpi_is_the_code_of_mpirun() {
-    with_each(|suite, version| {
-        version.run(suite, 3, "exit_after", &["1", "9"]).output().code(9).says(&["rank 1"]);
-        version.run(suite, 3, "exit_after", &["1", "0"]).output().code(0).quiet();
-    });
-}
-
-#[test]
-fn an_interrupt_ends_ranks_of_open_mpi_that_wait_for_each_other() {
-    with_each(|suite, version| {
-        let running = version.run(suite, 3, "stuck", &[]).start();
-        running.shows("all are there\n");
-        running.send(Signal::SIGINT);
-        running.wait().code(130);
-    });
-}
-
-#[test]
 fn open_mpi_spawns_processes_and_meets_them() {
     with_each(|suite, version| {
-        let output = version.run(suite, 1, "spawn", &["one", "2"]).output();
-        assert!(output.code(0).out().contains("spawn: 3 together"), "{output}");
-        version.run(suite, 1, "spawn", &["two"]).output().code(0);
         version.run(suite, 1, "spawn", &["missing"]).output().code(0);
-        version.run(suite, 1, "spawn", &["half"]).output().code(0);
         let output = version.run(suite, 2, "spawn", &["one", "2"]).output();
         assert!(output.code(0).out().contains("spawn: 4 together"), "{output}");
-    });
-}
-
-#[test]
-fn open_mpi_spawns_processes_on_other_hosts_and_meets_them() {
-    let ring = Members::of(3);
-    for version in versions() {
-        let program = version.program("spawn").display().to_string();
-        let arguments = ["-spawn-policy", "rr", "-n", "1", &program, "one", "4"];
-        let run = ring.mpirun(1, &arguments).deadline(120);
-        let output = run.env("OMPI_MCA_btl", "tcp,self").output();
-        let is_right = output.code(0).out().contains("spawn: 5 together");
-        assert!(is_right, "{}: {output}", version.name);
-        ring.only_daemons_are_left();
-    }
-}
-
-#[test]
-fn open_mpi_finds_a_published_name_and_not_after_unpublish() {
-    with_each(|suite, version| {
-        let output = version.run(suite, 2, "names", &[]).output();
-        let out = output.code(0).out();
-        for line in ["publish: ok", "lookup: ok", "found what was published", "unpublish: ok"] {
-            assert!(out.contains(&format!("names: {line}\n")), "{}: {output}", version.name);
-        }
     });
 }
 
@@ -282,7 +199,7 @@ fn ranks_of_open_mpi_stop_at_a_breakpoint_of_the_debugger_and_continue() {
     if setting("MPD_TEST_GDB").is_none() {
         return skip("no gdb");
     }
-    with_each(|suite, version| {
+    with_each_series(|suite, version| {
         let commands = ["break work", "run", "print round", "continue"];
         let commands = commands.iter().flat_map(|command| ["-ex", command]);
         let run = suite.mpirun(["-d", "-batch"]).args(commands).args(["-n", "3"]);
@@ -296,7 +213,7 @@ fn ranks_of_open_mpi_stop_at_a_breakpoint_of_the_debugger_and_continue() {
 
 #[test]
 fn a_rank_of_open_mpi_starts_an_mpirun_of_open_mpi() {
-    with_each(|suite, version| {
+    with_each_series(|suite, version| {
         let inner = version.program("hello").display().to_string();
         let run = suite.mpirun(["-n", "1", &suite.program("mpirun"), "-n", "2", &inner]);
         let output = run.deadline(120).output();
@@ -308,7 +225,7 @@ fn a_rank_of_open_mpi_starts_an_mpirun_of_open_mpi() {
 
 #[test]
 fn garbage_on_the_port_for_pmix_costs_its_sender_the_connection_only() {
-    with_each(|suite, version| {
+    with_each_series(|suite, version| {
         let program = version.program("hello").display().to_string();
         let wait = "echo $PMIX_SERVER_URI41 >uri; while ! test -e go; do sleep 0.01; done; $0";
         let running = suite.mpirun(["-n", "1", "sh", "-c", wait, &program]).deadline(120).start();
@@ -333,7 +250,7 @@ fn garbage_on_the_port_for_pmix_costs_its_sender_the_connection_only() {
 
 #[test]
 fn the_secret_of_the_namespace_stands_in_no_log_and_no_argument() {
-    with_each(|suite, version| {
+    with_each_series(|suite, version| {
         let program = version.program("hello").display().to_string();
         let script = "echo $PMIX_NAMESPACE; cat /proc/$PPID/cmdline; $0";
         let output = suite.mpirun(["-n", "1", "sh", "-c", script, &program]).output();

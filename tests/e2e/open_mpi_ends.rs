@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use mpd_tests::surroundings::skip;
 use nix::sys::signal::Signal;
 
-use crate::open_mpi::{Version, versions, with_each};
+use crate::open_mpi::{Version, versions, with_each_series};
 use crate::process::{self, Process};
 use crate::pty::{INTERRUPT, SUSPEND, Terminal};
 use crate::run::{Running, sample, wait_until};
@@ -129,7 +129,7 @@ fn ctrl_z_and_fg_and_ctrl_c_of_open_mpi_leave_nothing() {
 
 #[test]
 fn worlds_of_open_mpi_that_have_disconnected_end_each_on_its_own() {
-    with_each(|suite, version| {
+    with_each_series(|suite, version| {
         let parted = version.run(suite, 1, "apart", &["parted"]).output();
         parted.code(9).says(&["world 1: rank 0"]);
         assert_eq!(parted.out(), "alive\n", "{parted}");

@@ -10,7 +10,7 @@ use mpd_tests::surroundings::{setting, skip};
 use mpd_tests::waiting::comes_true_slowly;
 
 use crate::members::Members;
-use crate::open_mpi::{versions, with_each};
+use crate::open_mpi::{versions, with_each_series};
 use crate::process::Process;
 use crate::run::{sample, wait_until};
 use crate::suite::Suite;
@@ -46,7 +46,7 @@ fn check_descriptors(suite: &Suite, program: &Path, mode: &str, count: usize) {
 
 #[test]
 fn spawns_of_open_mpi_leave_no_descriptors() {
-    with_each(|suite, version| {
+    with_each_series(|suite, version| {
         check_descriptors(suite, &version.program("spawn"), "again", sample(2, 25));
     });
 }

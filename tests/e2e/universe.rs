@@ -71,12 +71,3 @@ fn the_universe_of_a_job_in_an_allocation_is_its_slots() {
     }
     ring.only_daemons_are_left();
 }
-
-#[test]
-fn a_single_rank_without_a_daemon_sees_the_cpus() {
-    let suite = Suite::new();
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from).to_string();
-    for program in programs(&suite).into_iter().filter(|program| program[0] != "sh") {
-        sees(suite.mpirun(["-n", "1"]).args(&program), 1, &cpus);
-    }
-}

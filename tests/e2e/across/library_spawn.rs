@@ -65,16 +65,3 @@ fn spawned_mpi_ranks_spawn_further_ranks_on_other_hosts() {
         assert_eq!(lines, said.collect::<Vec<_>>(), "{}: {output}", library.name);
     });
 }
-
-#[test]
-fn mpi_spawn_of_a_program_missing_on_other_hosts_returns_an_error() {
-    with_each(|ring, library| {
-        for mode in ["missing", "half"] {
-            let output = spawn(ring, library, &[mode]).output();
-            let lines = output.code(0).says(&["spawn by rank 0", "no-such-program"]).sorted_lines();
-            let said = ["d1 spawn: rank 0: an error", "d1 spawn: rank 1: an error"];
-            assert_eq!(lines, said, "{}: {output}", library.name);
-            ring.only_daemons_are_left();
-        }
-    });
-}
