@@ -229,17 +229,6 @@ fn an_mpirun_killed_at_any_moment_leaves_no_process() {
 }
 
 #[test]
-fn fifty_simultaneous_consoles_are_all_served() {
-    let suite = Suite::new();
-    let daemon = suite.start_daemon();
-    let asking: Vec<_> = (0..50).map(|_| suite.mpd(&["--status"]).deadline(60).start()).collect();
-    for run in asking {
-        run.wait().code(0);
-    }
-    assert_serves(&suite, &daemon);
-}
-
-#[test]
 fn a_daemon_outlives_the_shell_that_started_it() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();
@@ -280,32 +269,6 @@ fn a_daemon_does_not_answer_another_user() {
 fn assert_serves(suite: &Suite, daemon: &Process) {
     assert_eq!(suite.daemon().pid, daemon.pid, "the same daemon as before");
     suite.mpirun(["-n", "2", "echo", "x"]).output().code(0).quiet().prints("x\nx\n");
-}
-
-#[test]
-fn a_manager_unknown_to_a_new_daemon_does_not_flood_its_log() {
-    let suite = Suite::new();
-    let old = suite.start_daemon();
-    let script = "echo ready; until [ -e stop ]; do sleep 0.02; done; exit 7";
-    let job = suite.mpirun(["-n", "1", "sh", "-c", script]).start();
-    job.shows("ready");
-    process::send(old.pid, Signal::SIGKILL);
-    wait_until("it is dead", || Process::is_gone(old.pid));
-    for record in std::fs::read_dir(suite.rundir().join("jobs")).expect("the records") {
-        std::fs::remove_file(record.expect("a record").path()).expect("unlink");
-    }
-    let lines = || {
-        let log = std::fs::read_to_string(suite.path("mpd.log")).unwrap_or_default();
-        log.lines().count()
-    };
-    let before = lines();
-    let new = suite.start_daemon();
-    // The test looks for repeated lines, so it needs this time.
-    let many = comes_true(Duration::from_secs(1), || lines() > before + 50);
-    assert!(!many, "{} lines in its log", lines() - before);
-    std::fs::write(suite.path("work/stop"), "").expect("the stop file");
-    job.wait().code(7);
-    suite.gone(&[new.pid]);
 }
 
 #[test]

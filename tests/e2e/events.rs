@@ -190,16 +190,6 @@ fn the_ranks_of_a_grown_job_have_events_under_their_numbers_in_the_job() {
 }
 
 #[test]
-fn an_unknown_job_is_refused_with_the_reason() {
-    let ring = Members::of(2);
-    ring.events(2, "7@d1", &[]).output().code(1).says(&["no job 7@d1"]);
-    ring.events(1, "no-such-alias", &[]).output().code(1).says(&["no job called"]);
-    ring.tool(1, "mpdwatch", &["--from", "3"]).output().code(2).says(&["--job"]);
-    ring.events(1, "1", &["--from", "0"]).output().code(2);
-    ring.only_daemons_are_left();
-}
-
-#[test]
 fn the_events_of_a_job_without_a_ring_are_refused_with_the_remedy() {
     let suite = Suite::new();
     let job = suite.mpirun(["-n", "1", "sleep", "60"]).start();

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -53,13 +52,6 @@ macro_rules! gdb_and_program {
 impl<'a> Shim<'a> {
     fn start(suite: &'a Suite, gdb: &str, arguments: &[&str]) -> Self {
         let mut shim = Self::start_unread(suite, gdb, arguments);
-        shim.read();
-        shim
-    }
-
-    fn attach(suite: &'a Suite, gdb: &str, pid: &str) -> Self {
-        let options = ["--debug", "--attach", pid, "--gdb", gdb, "--", "x"];
-        let mut shim = Self::begin(suite, &options);
         shim.read();
         shim
     }
@@ -231,43 +223,6 @@ impl Reading {
     }
 }
 
-fn begins(lines: &[String], begin: &str) -> bool {
-    lines.iter().any(|line| line.starts_with(begin))
-}
-
-/// The value that gdb has printed.
-fn number(said: &[String]) -> i64 {
-    let value = said.last().and_then(|line| line.rsplit(' ').next()?.parse().ok());
-    value.unwrap_or_else(|| panic!("no number: {said:?}"))
-}
-
-#[test]
-fn the_shim_stops_steps_and_continues_a_program_like_plain_gdb() {
-    let (gdb, program) = gdb_and_program!();
-    let suite = Suite::new();
-    let mut shim = Shim::start(&suite, &gdb, &[&program]);
-    assert_eq!(shim.answer().1, "idle");
-    let (said, state) = shim.ask("cli break work");
-    assert!(begins(&said, "~Breakpoint 1 at ") && state == "idle", "{said:?}");
-    let (said, state) = shim.ask("run run");
-    assert!(state.starts_with("stopped work debuggee.c:"), "{state}");
-    assert!(state.ends_with(" breakpoint-hit"), "{state}");
-    assert!(begins(&said, "~Breakpoint 1, work (round=0) at "), "{said:?}");
-    assert!(shim.state("cli next").ends_with("end-stepping-range"));
-    assert_eq!(shim.ask("cli print round").0, ["~$1 = 0"]);
-    assert!(shim.state("cli finish").starts_with("stopped main "));
-    assert_eq!(shim.ask("cli print nothing").0, ["!No symbol \"nothing\" in current context."]);
-    assert_eq!(shim.ask("complete info sha").0, ["?info sharedlibrary"]);
-    assert_eq!(shim.ask("cli shell printf hello; cat").0, ["~hello"]);
-    let (said, _) = shim.ask("cli define two");
-    assert!(said.len() == 1 && said[0].starts_with('!'), "{said:?}");
-    assert_eq!(shim.ask("cli delete").0, [""; 0]);
-    let (said, state) = shim.ask("cli continue");
-    assert_eq!(said, ["~Continuing.", "~[program exited with code 3]"]);
-    assert_eq!(state, "exited 3");
-    shim.quit();
-}
-
 #[test]
 fn each_run_uses_the_pmi_connection_that_was_passed_for_it() {
     let (gdb, program) = gdb_and_program!();
@@ -348,37 +303,6 @@ fn a_running_program_is_interrupted_inspected_and_killed() {
     process::send(shim.pid.as_raw(), Signal::SIGINT);
     assert!(shim.answer().1.ends_with("signal-received SIGINT"));
     shim.send("cli continue");
-    assert_eq!(shim.state("kill"), "idle");
-    shim.quit();
-}
-
-#[test]
-fn a_program_that_blocks_sigint_is_interrupted_and_continues() {
-    let (gdb, program) = gdb_and_program!();
-    let suite = Suite::new();
-    let mut shim = Shim::start(&suite, &gdb, &[&program, "block"]);
-    shim.send("run run");
-    while shim.next() != ">spinning" {}
-    for _ in 0..2 {
-        let (said, state) = shim.ask("interrupt");
-        assert!(state.ends_with("signal-received SIGSTOP"), "{state}: {said:?}");
-        shim.ask("cli set var turns = -1");
-        assert_eq!(shim.state("cli continue &"), "running");
-        wait_until("it continues", || number(&shim.ask("cli print turns").0) > 0);
-    }
-    assert_eq!(shim.state("kill"), "idle");
-    shim.quit();
-}
-
-#[test]
-fn an_interrupt_right_after_the_start_waits_for_the_program() {
-    let (gdb, program) = gdb_and_program!();
-    let suite = Suite::new();
-    let mut shim = Shim::start(&suite, &gdb, &[&program, "threads"]);
-    shim.send("run run");
-    let (said, state) = shim.ask("interrupt");
-    assert!(state.ends_with("signal-received SIGINT"), "{state}: {said:?}");
-    shim.send("run run");
     assert_eq!(shim.state("kill"), "idle");
     shim.quit();
 }
@@ -503,28 +427,6 @@ fn the_shim_forwards_signals_to_the_program() {
     process::send(shim.pid.as_raw(), Signal::SIGTERM);
     assert_eq!(shim.answer().1, "ended");
     shim.ended();
-}
-
-#[test]
-fn an_attached_process_continues_after_the_session() {
-    let (gdb, program) = gdb_and_program!();
-    let suite = Suite::new();
-    let other = suite.command(&program).arg("threads").stderr(Stdio::null()).start();
-    other.shows("spinning");
-    for then in ["cli print 1", "cli continue &"] {
-        let pid = other.pid().to_string();
-        let mut shim = Shim::attach(&suite, &gdb, &pid);
-        let (said, state) = shim.answer();
-        assert!(state.starts_with("stopped "), "{state}: {said:?}");
-        assert_eq!(shim.ask("cli print answer").0, ["~$1 = 42"]);
-        shim.ask(then);
-        assert_eq!(shim.ask("quit").1, "ended");
-        assert_eq!(waitpid(shim.pid, None), Ok(WaitStatus::Exited(shim.pid, 0)));
-        wait_until("it continues", || other.process().state == 'R' || other.process().state == 'S');
-    }
-    other.send(Signal::SIGKILL);
-    drop(other);
-    suite.gone(&[]);
 }
 
 #[test]

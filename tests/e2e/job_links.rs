@@ -77,12 +77,3 @@ fn a_job_link_with_a_wrong_key_gets_no_byte_and_reaches_no_manager() {
     assert!(rest(&mut link(&host, ring_key, MANAGER)).is_empty(), "the ring's key is another one");
     assert_eq!(manager.fill().expect("a daemon"), Filled::Empty);
 }
-
-#[test]
-fn a_job_link_for_an_absent_manager_is_closed_without_a_byte() {
-    let host = Orphaned::new("7@elsewhere", 1);
-    let mut waiting = [link(&host, KEY, [4; 16]), link(&host, KEY, MANAGER)];
-    for link in &mut waiting {
-        assert!(rest(link).is_empty());
-    }
-}

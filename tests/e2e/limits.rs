@@ -20,27 +20,6 @@ fn many_ranks_run_under_a_soft_limit_of_1024_descriptors() {
 }
 
 #[test]
-fn many_ranks_run_through_a_daemon_with_a_soft_limit_of_1024_descriptors() {
-    let suite = Suite::new();
-    let log = suite.path("mpd.log").display().to_string();
-    let started = suite.command(suite.program("t-run")).arg(SOFT).arg(suite.program("mpd"));
-    started.args(["--daemon", "--log-file", &log]).output().code(0);
-    for ranks in ["256", "1000"] {
-        suite.mpirun(["-n", ranks, "/bin/true"]).deadline(120).output().code(0).quiet();
-    }
-    end_daemon(&suite);
-}
-
-#[test]
-fn a_thousand_ranks_pass_a_fence_under_a_soft_limit_of_1024_descriptors() {
-    let suite = Suite::new();
-    let run = suite.command(suite.program("t-run")).arg(SOFT).arg(suite.program("mpirun"));
-    let output = run.args(["-n", "1000", &suite.program("t-pmi"), "hello"]).deadline(120).output();
-    output.code(0).quiet();
-    assert_eq!(output.out().lines().filter(|line| line.contains("of 1000 ")).count(), 1000);
-}
-
-#[test]
 fn every_rank_of_a_large_job_writes_its_line() {
     let suite = Suite::new();
     suite.start_daemon();
@@ -70,19 +49,6 @@ fn fifty_simultaneous_mpiruns_each_print_only_their_own_output() {
         job.wait().code(0).quiet().prints(&format!("{number}\n{number}\n"));
     }
     suite.only_the_daemon_is_left();
-}
-
-#[test]
-fn fifty_simultaneous_private_rings_stay_separate() {
-    let suite = Suite::new();
-    let jobs: Vec<_> = (0..50)
-        .map(|number| suite.mpirun(["-n".into(), "1".into(), "echo".into(), format!("{number}")]))
-        .map(|run| run.deadline(120).start())
-        .collect();
-    for (number, job) in jobs.into_iter().enumerate() {
-        job.wait().code(0).quiet().prints(&format!("{number}\n"));
-    }
-    suite.gone(&[]);
 }
 
 #[test]

@@ -66,16 +66,6 @@ fn on_crash_reports_all_threads_of_a_crashed_rank() {
 }
 
 #[test]
-fn on_crash_reports_the_crashed_thread_among_many() {
-    let program = crasher!();
-    let suite = Suite::new();
-    let output = caught(&suite, "1").args([&program, "last"]).output();
-    let text = crash_report(output.code(139)).join("\n");
-    assert!(text.contains("0: broken at crasher.c:"), "{text}");
-    suite.gone(&[]);
-}
-
-#[test]
 fn threads_that_crash_together_are_reported_as_one_crash() {
     let program = crasher!();
     let suite = Suite::new();

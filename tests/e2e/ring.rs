@@ -328,26 +328,6 @@ fn an_entry_port_without_a_listener_is_named() {
 }
 
 #[test]
-fn an_entry_port_of_a_program_other_than_mpd_is_named() {
-    let ring_of_one = RingOfOne::new();
-    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = silent.local_addr().expect("an address").to_string();
-    let output = ring_of_one.newcomer(&address).output();
-    ring_of_one.refused(&output, &[&address]);
-    drop(silent);
-}
-
-#[test]
-fn an_entry_whose_host_is_unknown_is_named() {
-    let ring_of_one = RingOfOne::new();
-    for entry in ["no-such-host.invalid:7", "nothing", "h:0", "h:99999", ":7"] {
-        let output = ring_of_one.newcomer(entry).deadline(60).output();
-        let host = entry.split(':').next().filter(|host| !host.is_empty()).unwrap_or(entry);
-        ring_of_one.refused(&output, &[host]);
-    }
-}
-
-#[test]
 fn an_interface_address_of_another_host_is_named() {
     let suite = Suite::new();
     for port in [&[][..], &["--port", "45678"]] {

@@ -179,28 +179,6 @@ fn a_signal_reaches_the_whole_process_group_of_a_rank() {
 }
 
 #[test]
-fn sigquit_is_forwarded_to_the_ranks() {
-    let suite = Suite::new();
-    let (recorders, job) = Recorders::start(&suite, 2, "d");
-    job.send(Signal::SIGQUIT);
-    recorders.wait_until_ranks_got(Signal::SIGQUIT);
-    recorders.stop();
-    job.wait();
-}
-
-#[test]
-fn a_forwarded_signal_that_kills_the_ranks_ends_the_job() {
-    let suite = Suite::new();
-    for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGHUP, 129), (Signal::SIGUSR1, 138)] {
-        let job = suite.mpirun(["-n", "3", "sleep", "60"]).start();
-        wait_until("three ranks", || suite.running("sleep").len() == 3);
-        job.send(signal);
-        job.wait().code(code);
-        suite.gone(&[]);
-    }
-}
-
-#[test]
 fn sigint_is_followed_by_sigterm_and_sigkill_for_surviving_ranks() {
     let suite = Suite::new();
     suite.start_daemon();
@@ -241,18 +219,6 @@ fn sigint_ends_ordinary_ranks_with_130() {
 }
 
 #[test]
-fn a_rank_may_save_its_work_after_sigint() {
-    let suite = Suite::new();
-    let script = "trap 'echo saved; exit 0' INT; echo ready; while :; do sleep 0.05; done";
-    let job = suite.mpirun(["-n", "1", "bash", "-c", script]).start();
-    job.shows("ready");
-    job.send(Signal::SIGINT);
-    job.shows("saved");
-    job.wait();
-    suite.gone(&[]);
-}
-
-#[test]
 fn sigtstp_stops_every_process_and_sigcont_continues_all() {
     let suite = Suite::new();
     suite.start_daemon();
@@ -271,18 +237,6 @@ fn sigtstp_stops_every_process_and_sigcont_continues_all() {
     assert_eq!(recorders.processes().len(), 6);
     recorders.stop();
     job.wait().code(0).quiet();
-}
-
-#[test]
-fn a_stopped_job_can_be_killed() {
-    let suite = Suite::new();
-    suite.start_daemon();
-    let (recorders, job) = Recorders::start(&suite, 2, "d");
-    job.send(Signal::SIGTSTP);
-    wait_until("mpirun has stopped", || job.process().is_stopped());
-    job.send(Signal::SIGKILL);
-    recorders.are_gone();
-    suite.only_the_daemon_is_left();
 }
 
 #[test]
@@ -327,18 +281,6 @@ impl Recorders<'_> {
 }
 
 #[test]
-fn a_stopped_rank_does_not_delay_the_kill_of_the_job() {
-    let suite = Suite::new();
-    let job = suite.mpirun(["-n", "3", "sleep", "60"]).start();
-    wait_until("three ranks", || suite.running("sleep").len() == 3);
-    let ranks = suite.running("sleep");
-    process::send(ranks[0].pid, Signal::SIGSTOP);
-    process::send(ranks[1].pid, Signal::SIGKILL);
-    job.wait().code(137).says(&["killed by signal 9"]);
-    suite.gone(&[]);
-}
-
-#[test]
 fn no_signal_is_lost_in_the_first_milliseconds_of_mpirun() {
     let suite = Suite::new();
     for served in [false, true] {
@@ -379,43 +321,4 @@ fn a_signal_before_the_daemons_answer_ends_the_job() {
     job.wait().code(143);
     suite.only_the_daemon_is_left();
     suite.mpirun(["-n", "2", "true"]).output().code(0).quiet();
-}
-
-#[test]
-fn ranks_that_pass_a_fence_after_sigint_and_exit_0_give_0() {
-    let suite = Suite::new();
-    let job = suite.ranks(3, "t-pmi", &["interrupted"]).start();
-    job.shows("ready 0").shows("ready 1").shows("ready 2");
-    job.send(Signal::SIGINT);
-    let output = job.wait();
-    output.code(0).quiet();
-    assert_eq!(output.out().matches("saved").count(), 3, "{output}");
-}
-
-#[test]
-fn sigtstp_during_the_start_of_ranks_stops_all_of_them() {
-    let suite = Suite::new();
-    suite.start_daemon();
-    for already in [1, 100, 300] {
-        // The ranks end with their input, when the test waits for the job.
-        let job = suite.mpirun(["-s", "all", "-n", "300", "cat"]).input_pipe().start();
-        let manager = suite.manager();
-        wait_until("some ranks", || children(manager.pid).len() >= already);
-        job.send(Signal::SIGTSTP);
-        wait_until("mpirun has stopped", || job.process().is_stopped());
-        let running: Vec<_> =
-            children(manager.pid).into_iter().filter(|rank| !rank.is_stopped()).collect();
-        assert!(running.is_empty(), "not stopped by then: {running:?}");
-        job.send(Signal::SIGCONT);
-        job.wait().code(0).quiet();
-        // Otherwise the next round would inspect the children of this manager.
-        let gone = || Process::is_gone(manager.pid);
-        wait_until("its manager has gone", gone);
-    }
-    suite.only_the_daemon_is_left();
-}
-
-fn children(manager: i32) -> Vec<Process> {
-    let is_rank = |process: &Process| process.parent == manager && !process.is_helper();
-    Process::all().into_iter().filter(is_rank).collect()
 }

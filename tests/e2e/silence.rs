@@ -131,20 +131,6 @@ fn a_stopped_manager_is_named_and_the_second_ctrl_c_ends_mpirun() {
 }
 
 #[test]
-fn after_the_time_limit_mpirun_does_not_wait_for_a_stopped_manager() {
-    let suite = Suite::new();
-    suite.start_daemon();
-    let job = Job::sleeping(&suite, &["-timeout", "8"]);
-    let limit = Instant::now() + Duration::from_secs(8);
-    let stopped = Stopped::new(&suite.manager());
-    job.says("is stopped, and the job waits for it");
-    wait_until("the limit", || Instant::now() >= limit);
-    job.ends_soon(limit, 124, "may still run");
-    drop(stopped);
-    suite.only_the_daemon_is_left();
-}
-
-#[test]
 fn a_stopped_manager_in_waiting_is_replaced_and_the_job_runs_once() {
     let suite = Suite::new();
     let daemon = suite.start_daemon_with(&["--waiting", "1"]);

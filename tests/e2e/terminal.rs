@@ -72,22 +72,6 @@ fn ctrl_z_stops_every_process_and_fg_continues_them() {
 }
 
 #[test]
-fn ctrl_z_stops_ranks_in_a_busy_loop() {
-    let suite = Suite::new();
-    let mut terminal = Terminal::with_shell(&suite, "");
-    terminal.enter("$MPIRUN -n 2 $T/t-exit-with 9 0 spin");
-    wait_until("two ranks", || suite.running("t-exit-with").len() == 2);
-    terminal.press(SUSPEND);
-    terminal.shows("Stopped");
-    assert!(suite.running("t-exit-with").iter().all(Process::is_stopped));
-    terminal.enter("bg");
-    wait_until("they continue", || !suite.running("t-exit-with").iter().any(Process::is_stopped));
-    terminal.enter("kill -INT %1");
-    wait_until("they are gone", || suite.running("t-exit-with").is_empty());
-    terminal.leave();
-}
-
-#[test]
 fn closing_the_terminal_leaves_no_process() {
     let suite = Suite::new();
     let daemon = suite.start_daemon();

@@ -47,22 +47,6 @@ fn daemons_do_not_grow_over_many_jobs_in_sequence() {
 }
 
 #[test]
-fn daemons_do_not_grow_over_many_failing_jobs() {
-    let ring = ring();
-    check_that_daemons_do_not_grow(&ring, |count| {
-        for number in 0..count / 2 {
-            let rank = (number % 8).to_string();
-            let output = match number % 3 {
-                0 => ring.mpirun(1, &["-n", "6", "true", ":", "-n", "2", "./missing"]).output(),
-                1 => ring.ranks(8, "t-exit-with", &[&rank, "sig9", "sleep"]).output(),
-                _ => ring.ranks(8, "t-pmi", &["abort", &rank, "3"]).output(),
-            };
-            output.failed();
-        }
-    });
-}
-
-#[test]
 fn fifty_simultaneous_jobs_succeed_and_daemons_do_not_grow() {
     let ring = ring();
     let helper = ring.suite.program("t-pmi");

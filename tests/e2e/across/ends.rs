@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use crate::across::ring;
 use crate::members::Members;
-use crate::run::sample;
 
 #[test]
 fn mpirun_exits_with_the_code_of_a_rank_on_any_host() {
@@ -33,29 +32,6 @@ fn a_rank_killed_by_a_signal_on_any_host_gives_128_plus_its_number() {
         output.says(&[&host, &format!("rank {rank}: killed by signal {signal}")]).brief();
         ring.only_daemons_are_left();
     }
-}
-
-#[test]
-fn simultaneous_failures_on_all_hosts_are_reported_as_one_failure() {
-    let ring = ring();
-    for _ in 0..sample(5, 200) {
-        let output = ring.ranks(8, "t-exit-with", &["all", "9"]).output();
-        output.code(9).says(&["exited with code 9"]);
-        assert_eq!(output.err().lines().count(), 1, "{output}");
-    }
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn with_on_failure_continue_the_ranks_of_other_hosts_finish() {
-    let ring = ring();
-    let script = "[ $PMI_RANK = 2 ] && exit 5; sleep 0.3; echo done $PMI_RANK";
-    let arguments = ["-on-failure=continue", "-n", "8", "sh", "-c", script];
-    let output = ring.mpirun(1, &arguments).output();
-    output.code(5).says(&["host d2", "rank 2"]);
-    let expected: Vec<_> = [0, 1, 3, 4, 5, 6, 7].map(|rank| format!("done {rank}")).into();
-    assert_eq!(output.sorted_lines(), expected);
-    ring.only_daemons_are_left();
 }
 
 #[test]
@@ -95,16 +71,6 @@ fn no_rank_runs_if_one_host_cannot_run_its_program() {
     ring.only_daemons_are_left();
 }
 
-#[test]
-fn no_rank_runs_if_one_host_cannot_enter_its_directory() {
-    let ring = ring();
-    let arguments = ["-n", "4", "touch", "ran", ":", "-n", "1", "-host", "d3", "-wdir"];
-    let output = ring.mpirun(1, &arguments).args(["/no/such/directory", "true"]).output();
-    output.code(125).says(&["host d3", "/no/such/directory"]).brief();
-    assert!(!ring.suite.path("work/ran").exists());
-    ring.only_daemons_are_left();
-}
-
 /// The script exists and is executable. Only the kernel detects at `exec` that its interpreter is missing.
 fn script_without_interpreter(ring: &Members) -> PathBuf {
     let script = ring.suite.path("work/script");
@@ -122,27 +88,5 @@ fn an_exec_that_fails_late_ends_the_ranks_already_running_on_other_hosts() {
     let code = output.exit_code().expect("a code");
     assert!(code == 126 || code == 127, "{output}");
     output.says(&["host d3", "script"]).brief();
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn merged_lines_do_not_wait_for_ranks_that_never_started() {
-    let ring = ring();
-    let script = script_without_interpreter(&ring);
-    let arguments =
-        ["-m", "-n", "2", "sh", "-c", "echo begun; sleep 60", ":", "-n", "1", "-host", "d3"];
-    for _ in 0..5 {
-        let output = ring.mpirun(1, &arguments).arg(&script).deadline(30).output();
-        assert!([Some(126), Some(127)].contains(&output.exit_code()), "{output}");
-        output.says(&["host d3", "script"]).brief();
-    }
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn a_time_limit_ends_the_job_on_all_hosts() {
-    let ring = ring();
-    let output = ring.mpirun(1, &["-timeout", "1", "-n", "8", "sleep", "60"]).output();
-    output.code(124).brief();
     ring.only_daemons_are_left();
 }

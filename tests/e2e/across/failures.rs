@@ -125,19 +125,6 @@ fn the_failure_names_the_host_of_a_killed_manager_and_the_signal() {
 }
 
 #[test]
-fn killing_two_managers_at_once_leaves_no_process_of_the_job() {
-    let rounds = Rounds::new();
-    for (one, other) in [(0, 2), (1, 3)] {
-        let (job, managers) = rounds.start();
-        process::send(managers[one].pid, Signal::SIGKILL);
-        process::send(managers[other].pid, Signal::SIGKILL);
-        job.wait().code(125);
-        rounds.are_gone(&managers);
-    }
-    rounds.end();
-}
-
-#[test]
 fn a_killed_daemon_ends_no_job_and_its_successor_adopts_them() {
     let ring = ring();
     let (recorders, job) = ring.recorders(8, &["-a", "long"], "d");
@@ -201,22 +188,6 @@ fn a_restarted_daemon_removes_the_ranks_of_a_daemon_and_manager_killed_together(
 }
 
 #[test]
-fn a_silent_host_is_declared_lost_and_its_job_ends_on_the_other_hosts() {
-    let ring = roomy().faster(4).with(4);
-    let (recorders, job) = ring.recorders(8, &[], "d");
-    let manager = ring.manager(3);
-    process::send(manager.pid, Signal::SIGSTOP);
-    job.wait().code(125).says(&["host d3 is lost", "no message from it"]).brief();
-    let lost = manager.pid;
-    wait_until("the other hosts are rid of it", || {
-        let left = recorders.processes();
-        left.iter().all(|process| is_below(process, lost))
-    });
-    process::send(lost, Signal::SIGCONT);
-    ring.only_daemons_are_left();
-}
-
-#[test]
 fn a_job_waits_for_a_silent_host_as_long_as_its_host_timeout_says() {
     let ring = roomy().faster(4).with(4);
     let start = |hosts: &str, seconds: &str| {
@@ -239,12 +210,6 @@ fn a_job_waits_for_a_silent_host_as_long_as_its_host_timeout_says() {
     patient.wait().code(0).quiet();
     process::send(lost, Signal::SIGCONT);
     ring.only_daemons_are_left();
-}
-
-/// Whether `process` is a child or grandchild of `ancestor`.
-fn is_below(process: &Process, ancestor: i32) -> bool {
-    process.parent == ancestor
-        || Process::read(process.parent).is_some_and(|parent| parent.parent == ancestor)
 }
 
 #[test]
@@ -271,46 +236,6 @@ fn a_job_that_cannot_start_on_a_stopped_host_names_it_and_ends() {
     ring.agree();
     ring.only_daemons_are_left();
     ring.mpirun(1, &["-n", "8", "true"]).output().code(0).quiet();
-}
-
-#[test]
-fn the_other_hosts_end_their_ranks_if_the_root_manager_is_stopped() {
-    let ring = roomy().faster(4).with(4);
-    let (recorders, job) = ring.recorders(8, &[], "d");
-    let root = ring.manager(1);
-    process::send(root.pid, Signal::SIGSTOP);
-    wait_until("the other hosts are rid of the job", || {
-        recorders.processes().iter().all(|process| is_below(process, root.pid))
-    });
-    process::send(root.pid, Signal::SIGCONT);
-    job.wait().code(125).says(&["is lost"]);
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn a_manager_killed_during_the_start_leaves_no_process_of_the_job() {
-    // `faster(4)`: the other managers wait for their tree links for 2.5 seconds instead of 10.
-    let ring = roomy().faster(4).with(4);
-    for round in 0..sample(12, 200) {
-        let index = round % 4 + 1;
-        let mut job = ring.mpirun(1, &["-n", "8", "sleep", "60"]).start();
-        let manager = ring.manager(index);
-        // At different moments of the start.
-        std::thread::sleep(Duration::from_millis((round as u64 * 5) % 40));
-        process::send(manager.pid, Signal::SIGKILL);
-        // A job whose root manager was killed before the start is submitted again and gets another root manager.
-        let is_new = |process: &Process| process.is_manager() && process.pid != manager.pid;
-        let has_new_root = || index == 1 && ring.process(1).children().iter().any(is_new);
-        let runs = || has_new_root() && ring.suite.running("sleep").len() == 8;
-        wait_until("it runs again or is over", || job.has_ended() || runs());
-        if job.has_ended() {
-            job.wait().code(125);
-        } else {
-            job.send(Signal::SIGTERM);
-            job.wait().code(143);
-        }
-        ring.only_daemons_are_left();
-    }
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn a_failed_job_ends_within_the_sum_of_its_waits_when_a_manager_is_stopped_at_an
         wait_until("ranks have SIGTERM", || round.lines("term") > 0);
         manager.stop();
         round.ends(failed, Some(&manager), "stopped in the grace");
-        for at in 0..sample(3, 5) {
+        for at in 0..sample(1, 5) {
             let round = Round::start(&ring, hosts, &format!("end.{index}.{at}"));
             let manager = ring.manager(index);
             let failed = round.fail();

@@ -2,13 +2,11 @@
 
 use std::io::Write;
 
-use mpd_tests::lines::{Lines, Stream};
 use nix::sys::signal::Signal;
 
 use crate::across::roomy;
 use crate::members::Members;
-use crate::output::check_stream;
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::run::{sample, wait_until};
 
 /// More than the fan-out of the tree plus its root.
@@ -67,24 +65,6 @@ fn fences_output_input_and_signals_pass_through_all_levels_of_the_tree() {
 }
 
 #[test]
-fn lines_of_twenty_hosts_stay_whole_and_in_order() {
-    let ring = large();
-    for options in [&[][..], &["-l"]] {
-        let (count, max) = (sample(40, 500), 100_000);
-        let run =
-            ring.mpirun(1, options).args(arguments(2 * HOSTS)).arg(ring.suite.program("t-lines"));
-        let arguments = ["51".to_owned(), count.to_string(), max.to_string()];
-        let output = run.args(arguments).deadline(sample(120, 600)).output();
-        assert_eq!(output.exit_code(), Some(0), "{output}");
-        for (stream, bytes) in [(Stream::Out, &output.stdout), (Stream::Err, &output.stderr)] {
-            let lines = |rank| Lines::new(51, rank, stream, max);
-            check_stream(bytes, 2 * HOSTS, !options.is_empty(), lines, count);
-        }
-    }
-    ring.only_daemons_are_left();
-}
-
-#[test]
 fn a_large_environment_and_many_arguments_reach_every_host() {
     let ring = large();
     let mut run = ring.mpirun(1, &[]).args(arguments(HOSTS));
@@ -95,30 +75,5 @@ fn a_large_environment_and_many_arguments_reach_every_host() {
     let output = run.args((0..5_000).map(|number| number.to_string())).output();
     output.code(0).quiet();
     assert_eq!(output.out(), "100000 100000 5000\n".repeat(HOSTS));
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn a_failure_on_any_level_ends_the_whole_tree() {
-    let ring = large();
-    let one_each = arguments(HOSTS);
-    let one_each: Vec<&str> = one_each.iter().map(String::as_str).collect();
-    let output = {
-        let run = ring.mpirun(1, &one_each).arg(ring.suite.program("t-exit-with"));
-        run.args(["19", "7", "sleep"]).output()
-    };
-    output.code(7).says(&["host d20", "rank 19"]).brief();
-    ring.only_daemons_are_left();
-    // An inner manager, a manager without children on the first level, one on the second level, and the root.
-    for (index, named) in [(2, "host d2"), (10, "host d10"), (19, "host d19"), (1, "manager")] {
-        let job = ring.mpirun(1, &one_each).args(["sleep", "60"]).start();
-        wait_until("all ranks", || ring.suite.running("sleep").len() == HOSTS);
-        process::send(ring.manager(index).pid, Signal::SIGKILL);
-        job.wait().code(125).says(&[named]);
-        ring.only_daemons_are_left();
-    }
-    let job = ring.mpirun(1, &one_each).args(["sleep", "60"]).start();
-    wait_until("all ranks", || ring.suite.running("sleep").len() == HOSTS);
-    job.send(Signal::SIGKILL);
     ring.only_daemons_are_left();
 }

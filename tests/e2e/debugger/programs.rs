@@ -4,7 +4,7 @@ use mpd_tests::surroundings::setting;
 
 use super::{HINT, Session, debug, library, merged, run_together};
 use crate::mpi::libraries_with_ports;
-use crate::pty::{END_OF_FILE, INTERRUPT};
+use crate::pty::INTERRUPT;
 use crate::suite::{Suite, skip};
 
 #[test]
@@ -109,46 +109,6 @@ fn a_breakpoint_of_one_rank_opens_a_prompt_while_others_run() {
     let screen = session.quits();
     assert!(screen.contains("1: Breakpoint 1, stand_out (rank=1) at world.c:"), "{screen}");
     assert!(screen.contains("1: rank 1 is special\n"), "{screen}");
-}
-
-#[test]
-fn a_breakpoint_condition_applies_only_to_the_addressed_ranks() {
-    let Some(library) = library() else { return };
-    let suite = Suite::new();
-    let mut session = Session::of(&suite, &library, 4);
-    session.does("z 1-2");
-    session.does("break work if round == 2");
-    session.does("z");
-    session.begins("run");
-    session.terminal.shows("2: Breakpoint 1, work (round=2) at world.c:");
-    session.terminal.shows("mpigdb: rank 2 is ready, 0-1,3 still run");
-    session.does("z 2");
-    session.does("continue");
-    session.does("z");
-    let screen = session.quits();
-    assert!(!screen.contains("round=1"), "{screen}");
-}
-
-#[test]
-fn typed_lines_and_end_of_file_reach_the_programs() {
-    let Some(library) = library() else { return };
-    let suite = Suite::new();
-    let mut session = Session::of(&suite, &library, 2);
-    session.begins("run echo");
-    session.terminal.shows("of 2 ranks\n");
-    for line in ["to all", "and once more"] {
-        session.terminal.enter(line);
-        for _ in 0..2 {
-            session.terminal.shows(&format!(" read {line}\n"));
-        }
-    }
-    session.terminal.press(END_OF_FILE);
-    session.prompts();
-    let screen = merged(&session.quits(), 2);
-    assert!(screen.contains("0-1: [program exited normally]\n"), "{screen}");
-    for rank in 0..2 {
-        assert!(screen.contains(&format!("{rank}: rank {rank} read and once more\n")), "{screen}");
-    }
 }
 
 #[test]

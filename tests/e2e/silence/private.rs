@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
 
@@ -77,35 +77,6 @@ fn a_stopped_private_daemon_is_named_and_ctrl_c_ends_mpirun() {
     suite.gone(&[]);
 }
 
-#[test]
-fn after_the_time_limit_mpirun_does_not_wait_for_a_stopped_private_daemon() {
-    let suite = Suite::new();
-    let asked = Instant::now() + Duration::from_secs(3);
-    let mpirun = with_a_stopped_daemon(&suite, |mpirun| {
-        suite.command(mpirun).args(["-timeout", "3", "-n", "1", "echo", "ran"])
-    });
-    let daemon = stopped_child(&mpirun);
-    wait_until("the limit", || Instant::now() >= asked);
-    let named =
-        format!("limit of 3 s: the daemon of this host (process {}) is stopped", daemon.pid);
-    ends_soon(mpirun, asked, &daemon, (124, &named));
-    suite.gone(&[]);
-}
-
-#[test]
-fn a_stopped_daemon_of_a_ring_for_a_job_is_named_and_ctrl_c_ends_mpirun() {
-    let world = World::new();
-    let mpirun = with_a_stopped_daemon(&world.suite, |mpirun| {
-        world.mpirun_of(&mpirun, &["-hosts", "h1", "-n", "1", "echo", "ran"])
-    });
-    let daemon = stopped_child(&mpirun);
-    let named = format!("the private daemon (process {}) is stopped", daemon.pid);
-    wait_until("it is named", || mpirun.stderr().contains(&named));
-    mpirun.send(Signal::SIGINT);
-    ends_soon(mpirun, Instant::now(), &daemon, (130, ENDS_LATER));
-    world.suite.gone(&[]);
-}
-
 /// An `mpirun` whose `mpdboot` waits for a host that does not answer, and this `mpdboot`.
 fn booting(world: &World, options: &[&str]) -> (Running, Process) {
     nix::unistd::mkfifo(&world.suite.path("hanging"), nix::sys::stat::Mode::S_IRWXU)
@@ -126,19 +97,6 @@ fn a_stopped_mpdboot_is_named_and_ctrl_c_ends_mpirun() {
     wait_until("it is named", || mpirun.stderr().contains(&named));
     mpirun.send(Signal::SIGINT);
     ends_soon(mpirun, Instant::now(), &boot, (130, ENDS_LATER));
-    world.is_gone();
-}
-
-#[test]
-fn after_the_time_limit_mpirun_does_not_wait_for_a_stopped_mpdboot() {
-    let world = World::new();
-    let (mpirun, boot) = booting(&world, &["-timeout", "4"]);
-    // It began before this time.
-    let asked = Instant::now() + Duration::from_secs(4);
-    boot.stop();
-    wait_until("the limit", || Instant::now() >= asked);
-    let named = format!("the mpdboot (process {}) is stopped", boot.pid);
-    ends_soon(mpirun, asked, &boot, (124, &named));
     world.is_gone();
 }
 
