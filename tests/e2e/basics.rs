@@ -61,28 +61,6 @@ fn mpiexec_behaves_like_mpirun() {
 }
 
 #[test]
-fn without_a_number_mpirun_starts_one_rank() {
-    let suite = Suite::new();
-    suite.mpirun(["echo", "x", "-n", "4"]).output().code(0).quiet().prints("x -n 4\n");
-}
-
-#[test]
-fn every_rank_knows_its_rank_and_the_size() {
-    let suite = Suite::new();
-    let script = "echo $PMI_RANK/$PMI_SIZE $MPI_LOCALRANKID/$MPI_LOCALNRANKS ${PMI_FD:+fd} \
-                  $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE \
-                  $OMPI_COMM_WORLD_LOCAL_RANK/$OMPI_COMM_WORLD_LOCAL_SIZE \
-                  $MV2_COMM_WORLD_RANK/$MV2_COMM_WORLD_SIZE \
-                  $MV2_COMM_WORLD_LOCAL_RANK/$MV2_COMM_WORLD_LOCAL_SIZE";
-    let output = suite.mpirun(["-n", "3", "sh", "-c", script]).output();
-    output.code(0).quiet();
-    assert_eq!(
-        output.sorted_lines(),
-        [0, 1, 2].map(|n| format!("{n}/3 {n}/3 fd {n}/3 {n}/3 {n}/3 {n}/3"))
-    );
-}
-
-#[test]
 fn every_job_has_its_own_id_cookie_and_private_directory() {
     let suite = Suite::new();
     suite.start_daemon();

@@ -15,45 +15,6 @@ use crate::suite::Suite;
 use mpd_tests::surroundings::{setting, skip};
 
 #[test]
-fn both_spellings_of_the_number_of_ranks_work() {
-    let suite = Suite::new();
-    for option in ["-n", "-np", "--n", "--np"] {
-        let output = suite.mpirun([option, "3", "echo", "x"]).output();
-        output.code(0).quiet().prints("x\nx\nx\n");
-    }
-}
-
-#[test]
-fn arguments_after_the_program_name_belong_to_the_program() {
-    let suite = Suite::new();
-    suite
-        .mpirun(["-n", "1", "echo", "-l", "-n", ":x", "--help"])
-        .output()
-        .prints("-l -n :x --help\n");
-}
-
-#[test]
-fn labels_show_the_rank_on_both_streams() {
-    let suite = Suite::new();
-    let script = "echo out; echo err >&2";
-    let output = suite.mpirun(["-l", "-n", "3", "sh", "-c", script]).output();
-    output.code(0);
-    assert_eq!(output.sorted_lines(), ["0: out", "1: out", "2: out"]);
-    let mut errors: Vec<_> = output.err().lines().map(str::to_owned).collect();
-    errors.sort_unstable();
-    assert_eq!(errors, ["0: err", "1: err", "2: err"]);
-}
-
-#[test]
-fn label_fmt_determines_the_label() {
-    let suite = Suite::new();
-    let host = suite.command("hostname").output().out();
-    let output = suite.mpirun(["-label-fmt", "%r on %h", "-n", "2", "echo", "x"]).output();
-    output.code(0).quiet();
-    assert_eq!(output.sorted_lines(), [0, 1].map(|r| format!("{r} on {}: x", host.trim())));
-}
-
-#[test]
 fn each_argset_has_its_own_program_and_environment() {
     let suite = Suite::new();
     let script = "echo $0 $PMI_RANK/$PMI_SIZE ${A-none} ${G-none}";
@@ -116,15 +77,6 @@ fn envnone_and_envlist_select_the_environment_of_ranks() {
 }
 
 #[test]
-fn usize_sets_the_universe_size() {
-    let suite = Suite::new();
-    let helper = suite.program("t-pmi");
-    let output = suite.mpirun(["-usize", "17", "-n", "2", &helper, "hello"]).output();
-    output.code(0);
-    assert_eq!(output.out().matches("universe 17 ").count(), 2, "{output}");
-}
-
-#[test]
 fn soft_selects_an_allowed_number_of_ranks() {
     let suite = Suite::new();
     let output = suite.mpirun(["-soft", "1:3", "-n", "3", "echo", "x"]).output();
@@ -135,19 +87,6 @@ fn soft_selects_an_allowed_number_of_ranks() {
 fn a_job_accepts_an_alias() {
     let suite = Suite::new();
     suite.mpirun(["-a", "my-job", "-n", "1", "true"]).output().code(0).quiet();
-}
-
-#[test]
-fn each_line_of_a_configuration_file_is_an_argset() {
-    let suite = Suite::new();
-    let path = suite.path("work/config");
-    let script = "# a comment\n\n-n 2 -env A 'one two' sh -c 'echo $A $PMI_RANK'\n\
-                  -n 1 sh -c 'echo last $PMI_RANK'\n";
-    fs::write(&path, script).expect("a file");
-    let path = path.display().to_string();
-    let output = suite.mpirun(["-configfile", &path]).output();
-    output.code(0).quiet();
-    assert_eq!(output.sorted_lines(), ["last 2", "one two 0", "one two 1"]);
 }
 
 #[test]
@@ -277,32 +216,6 @@ fn timestamp_prefixes_each_line_with_a_time() {
 }
 
 #[test]
-fn merge_prints_identical_lines_with_all_their_ranks() {
-    let suite = Suite::new();
-    let script = "echo same; [ $PMI_RANK = 2 ] && echo other; echo end";
-    let output = suite.mpirun(["-m", "-n", "8", "sh", "-c", script]).output();
-    output.code(0).quiet();
-    // The number of merged lines depends on the arrival of the lines; the ranks of each text do not.
-    for (text, ranks) in [("same", 8), ("other", 1), ("end", 8)] {
-        let lines: Vec<_> =
-            output.out().lines().filter(|line| line.ends_with(text)).map(str::to_owned).collect();
-        let counted: usize =
-            lines.iter().map(|line| count(line.rsplit_once(": ").expect("a label").0)).sum();
-        assert_eq!(counted, ranks, "{text}: {output}");
-    }
-}
-
-#[test]
-fn a_dry_run_starts_no_process() {
-    let suite = Suite::new();
-    let witness = suite.path("work/witness").display().to_string();
-    let output = suite.mpirun(["-dry-run", "-n", "2", "touch", &witness]).output();
-    output.code(0);
-    assert!(output.out().contains("touch"), "{output}");
-    assert!(!suite.path("work/witness").exists());
-}
-
-#[test]
 fn a_dry_run_gives_the_hosts_that_the_job_then_uses() {
     let ring = Members::of(3);
     let job = ["-n", "5", "-ppn", "2", "-bind-to", "core"];
@@ -395,14 +308,6 @@ fn help_is_short_and_help_all_lists_every_option() {
     }
     suite.mpirun(["--version"]).output().code(0).quiet();
     suite.mpd(&["--help"]).output().code(0).quiet();
-}
-
-/// The number of ranks in a set such as `0-2,5`.
-fn count(set: &str) -> usize {
-    let number = |text: &str| text.trim().parse::<usize>().expect("a rank");
-    set.split(',')
-        .map(|part| part.split_once('-').map_or(1, |(a, b)| number(b) - number(a) + 1))
-        .sum()
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! Output arrives whole, in the order of its rank, and without delay; a stopped reader costs no memory.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -24,12 +23,6 @@ fn lines_of_any_length_of_sixteen_ranks_arrive_whole() {
 #[test]
 fn labelled_lines_of_any_length_of_sixteen_ranks_arrive_whole() {
     check_lines(&["-l"], 12, sample(30, 300), MEGABYTE);
-}
-
-#[test]
-fn many_short_lines_of_a_rank_keep_their_order() {
-    check_lines(&[], 13, sample(2_000, 50_000), 300);
-    check_lines(&["-l"], 14, sample(2_000, 50_000), 300);
 }
 
 #[test]
@@ -78,20 +71,6 @@ pub(crate) fn check_stream(
     let bytes = bytes.strip_suffix(b"\n").expect("the last line is whole");
     bytes.split(|byte| *byte == b'\n').for_each(|line| check.add(line));
     check.end();
-}
-
-#[test]
-fn a_prompt_without_a_newline_is_shown_and_can_be_answered() {
-    let suite = Suite::new();
-    for (options, prompt) in [(&["-n", "1"][..], "prompt> "), (&["-l", "-n", "3"], "0: prompt> ")] {
-        let run = suite.mpirun(options).arg(suite.program("t-prompt")).input_pipe();
-        let mut job = run.start();
-        let mut stdin = job.stdin();
-        job.shows(prompt);
-        std::io::Write::write_all(&mut stdin, b"blue\n").expect("a pipe");
-        job.shows("answer: blue");
-        job.wait().code(0).quiet();
-    }
 }
 
 #[test]
@@ -177,14 +156,6 @@ fn bytes_of_one_rank_without_labels_pass_unchanged() {
     let output = suite.ranks(1, "t-lastbytes", &["77777", "both"]).output();
     output.code(0);
     assert!(output.stdout == vec![b'A'; 77_777] && output.stderr == vec![b'A'; 77_777]);
-}
-
-#[test]
-fn stdout_and_stderr_of_ranks_stay_separate() {
-    let suite = Suite::new();
-    let output = suite.mpirun(["-n", "2", "sh", "-c", "echo out; echo err >&2"]).output();
-    output.code(0).prints("out\nout\n");
-    assert_eq!(output.err(), "err\nerr\n");
 }
 
 #[test]
@@ -285,50 +256,6 @@ fn with_on_crash_streams_closed_in_mpirun_are_closed_in_the_program() {
     let suite = Suite::new();
     let text = "$MPIRUN -n 1 -on-crash gdb -gdb-path /bin/true sh -c 'echo x || exit 7' >&-";
     suite.bash(text).output().code(7);
-}
-
-#[test]
-fn a_slow_reader_does_not_grow_the_manager() {
-    let suite = Suite::new();
-    for options in [&["-n", "4"][..], &["-l", "-n", "4"]] {
-        let run = suite.mpirun(options).arg(suite.program("t-flood")).arg("seconds=60");
-        let mut job = run.start_unread();
-        let mut pipe = job.take_stdout();
-        let manager = suite.manager();
-        let mut buffer = [0; 4096];
-        let begin = Instant::now();
-        while begin.elapsed() < Duration::from_millis(sample(1_500, 60_000)) {
-            assert!(pipe.read(&mut buffer).expect("a pipe") > 0);
-            // The pace of the reader.
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        for process in [&manager, &job.process()] {
-            let peak = process.peak_kib();
-            assert!(peak < 16 * 1024, "{peak} KiB: {process}");
-        }
-        job.send(Signal::SIGINT);
-        drop(pipe);
-        job.wait().failed();
-        suite.gone(&[]);
-    }
-}
-
-#[test]
-fn stderr_is_printed_after_the_reader_of_stdout_has_closed() {
-    let suite = Suite::new();
-    let script = "[ $PMI_RANK = 0 ] && while :; do echo y; sleep 0.01; done; \
-                  trap 'sleep 0.2; echo important >&2; exit 0' TERM; echo ready; \
-                  while :; do sleep 0.05; done";
-    let file = File::create(suite.path("work/errors")).expect("a file");
-    let run = suite.mpirun(["-n", "2", "bash", "-c", script]).stderr(file);
-    let mut job = run.start_unread();
-    let lines = BufReader::new(job.take_stdout()).lines();
-    // The pipe is closed with the iterator, as `| grep -m1 ready` would close it.
-    assert!({ lines }.any(|line| line.expect("a line") == "ready"));
-    job.wait().code(141);
-    let errors = std::fs::read_to_string(suite.path("work/errors")).expect("the file");
-    assert!(errors.contains("important"), "stderr is {errors:?}");
-    suite.gone(&[]);
 }
 
 #[test]

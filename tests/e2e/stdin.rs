@@ -9,7 +9,7 @@ use mpd_tests::digest::{BLOCK, Digest, block};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{setsockopt, sockopt};
 
-use crate::run::{Running, comes_true, sample, wait_until};
+use crate::run::{Running, sample, wait_until};
 use crate::suite::Suite;
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -51,14 +51,6 @@ fn assert_flat(suite: &Suite, job: &Running) {
 }
 
 #[test]
-fn by_default_only_rank_0_receives_input() {
-    let suite = Suite::new();
-    let output = suite.ranks(3, "t-stdin", &["lines"]).input("one\ntwo\n").output();
-    output.code(0).quiet();
-    assert_eq!(output.sorted_lines(), ["0 end", "0 got one", "0 got two", "1 end", "2 end"]);
-}
-
-#[test]
 fn the_option_s_selects_the_ranks_that_receive_input() {
     let suite = Suite::new();
     suite.start_daemon();
@@ -83,19 +75,6 @@ fn the_option_s_selects_the_ranks_that_receive_input() {
 }
 
 #[test]
-fn all_receivers_of_input_get_the_same_bytes() {
-    let suite = Suite::new();
-    let mut digest = Digest::default();
-    let bytes: Vec<u8> = (0..256).flat_map(block).collect();
-    digest.add(&bytes);
-    let helper = suite.program("t-stdin");
-    let output = suite.mpirun(["-s", "all", "-n", "4", &helper, "sum"]).input(bytes).output();
-    output.code(0).quiet();
-    let expected: Vec<_> = (0..4).map(|rank| format!("{rank}: {digest}")).collect();
-    assert_eq!(output.sorted_lines(), expected);
-}
-
-#[test]
 fn each_typed_line_reaches_its_rank_at_once() {
     let suite = Suite::new();
     let mut job = suite.ranks(2, "t-stdin", &["lines"]).input_pipe().start();
@@ -106,14 +85,6 @@ fn each_typed_line_reaches_its_rank_at_once() {
     }
     drop(stdin);
     job.wait().code(0).quiet();
-}
-
-#[test]
-fn a_rank_that_never_reads_its_input_does_not_delay_the_end() {
-    let suite = Suite::new();
-    let bytes = vec![b'x'; 4 << 20];
-    let output = suite.ranks(2, "t-stdin", &["never", "1"]).input(bytes).output();
-    output.code(0);
 }
 
 #[test]
@@ -157,14 +128,6 @@ fn a_rank_that_closes_its_input_or_exits_delays_no_other_rank() {
         output.code(0).quiet();
         assert!(output.out().contains(&format!("1: {digest}\n")), "{output}");
     }
-}
-
-#[test]
-fn unread_input_of_an_ended_job_is_no_error() {
-    let suite = Suite::new();
-    let bytes = vec![b'x'; 1 << 20];
-    suite.mpirun(["-n", "2", "true"]).input(bytes.clone()).output().code(0);
-    suite.ranks(1, "t-stdin", &["exit"]).input(bytes).output().code(0);
 }
 
 #[test]
@@ -252,13 +215,4 @@ fn mpirun_does_not_make_the_callers_stdin_non_blocking() {
     output.code(0);
     let flags = output.out().split_whitespace().last().map(|text| u32::from_str_radix(text, 8));
     assert_eq!(flags.expect("flags").expect("octal") & 0o4000, 0, "{output}");
-}
-
-#[test]
-fn a_rank_that_starts_to_read_late_gets_all_input() {
-    let suite = Suite::new();
-    let script = "[ $PMI_RANK = 0 ] && sleep 0.3; cat";
-    let output = suite.mpirun(["-n", "2", "sh", "-c", script]).input("late\n").output();
-    output.code(0).quiet().prints("late\n");
-    assert!(comes_true(std::time::Duration::from_secs(5), || suite.running("cat").is_empty()));
 }

@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use crate::run::wait_until;
-use crate::spawn::{DONE, REFUSED, job, one};
+use crate::spawn::{REFUSED, job, one};
 use crate::suite::Suite;
 
 /// The output of a rank of a spawned world on both of its streams.
@@ -40,21 +39,6 @@ fn expected(lines: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn spawned_ranks_write_to_their_own_output_files() {
-    let suite = suite();
-    let options =
-        ["-outfile-pattern", &path(&suite, "out.%r"), "-errfile-pattern", &path(&suite, "err.%r")];
-    let output = job(&suite, &options, &[one(2, &SAY, &[]), one(1, &SAY, &[])]).output();
-    output.code(0).quiet().prints("");
-    assert_eq!(read(&suite, "out.0"), format!("{DONE}0,0\n{DONE}0\n"));
-    for (rank, name) in [(0, "0,1"), (1, "1,1"), (0, "0,2")] {
-        assert_eq!(read(&suite, &format!("out.{name}")), format!("out {rank}\n"));
-        assert_eq!(read(&suite, &format!("err.{name}")), format!("err {rank}\n"));
-    }
-    suite.only_the_daemon_is_left();
-}
-
-#[test]
 fn a_pattern_without_a_rank_names_one_file_for_all_worlds() {
     let suite = suite();
     let errors = path(&suite, "errors");
@@ -83,28 +67,6 @@ fn a_spawn_whose_output_files_cannot_be_opened_is_refused() {
 }
 
 #[test]
-fn failed_spawns_leave_no_output_file_open() {
-    let suite = suite();
-    let go = path(&suite, "go");
-    let mut lines = vec![one(2, &["./missing"], &[]); 10];
-    lines.push(vec![format!("until={go}")]);
-    let options = ["-outfile-pattern", &path(&suite, "out.%r")];
-    let run = job(&suite, &options, &lines).start();
-    wait_until("ten refusals", || {
-        fs::read_to_string(path(&suite, "out.0")).is_ok_and(|text| text == REFUSED.repeat(10))
-    });
-    let open = || {
-        let all = fs::read_dir(format!("/proc/{}/fd", suite.manager().pid)).expect("descriptors");
-        let targets = all.filter_map(|one| fs::read_link(one.ok()?.path()).ok());
-        targets.filter(|target| target.to_string_lossy().contains("/work/out.")).count()
-    };
-    wait_until("one open file", || open() == 1);
-    fs::write(&go, "").expect("a file");
-    run.wait().code(0);
-    suite.only_the_daemon_is_left();
-}
-
-#[test]
 fn output_after_the_exit_of_a_rank_still_reaches_its_file() {
     let suite = suite();
     let (go, late) = (path(&suite, "go"), path(&suite, "late"));
@@ -120,30 +82,6 @@ fn output_after_the_exit_of_a_rank_still_reaches_its_file() {
     let options = ["-outfile-pattern", &path(&suite, "out.%r")];
     job(&suite, &options, &lines).output().code(0).quiet().prints("");
     assert_eq!(read(&suite, "out.0,1"), "early\nlate\n");
-    suite.only_the_daemon_is_left();
-}
-
-#[test]
-fn a_status_file_lists_the_ranks_of_all_worlds_after_the_first() {
-    let suite = suite();
-    let script = "case $PMI_RANK in 1) exit 5;; 2) kill -9 $$;; esac";
-    let lines = [one(3, &["sh", "-c", script], &[]), one(1, &["true"], &[])];
-    let options = ["-on-failure=continue", "-status-file", &path(&suite, "status")];
-    job(&suite, &options, &lines).output().failed();
-    let text = read(&suite, "status");
-    let mut firsts = text.lines().take(3);
-    assert_eq!(firsts.next(), Some("mpd-status 1"));
-    assert!(firsts.next().is_some_and(|line| line.ends_with(" ranks=1")), "{text}");
-    assert!(firsts.next().is_some_and(|line| line.ends_with(" code=0")), "{text}");
-    assert_eq!(statuses(&text, "rank="), expected(&[("rank=0", "code=0")]));
-    let worlds = [
-        ("world=1 rank=0", "code=0"),
-        ("world=1 rank=1", "code=5"),
-        ("world=1 rank=2", "signal=9"),
-        ("world=2 rank=0", "code=0"),
-    ];
-    assert_eq!(statuses(&text, "world="), expected(&worlds), "{text}");
-    assert!(!text.contains("pid=0"), "{text}");
     suite.only_the_daemon_is_left();
 }
 
@@ -167,13 +105,5 @@ fn a_status_file_shows_worlds_that_never_ran_or_were_ended() {
         ("world=3 rank=0", "code=3"),
     ];
     assert_eq!(statuses(&text, "world="), expected(&worlds), "{text}");
-    suite.only_the_daemon_is_left();
-}
-
-#[test]
-fn on_failure_highest_takes_the_highest_code_of_all_worlds() {
-    let suite = suite();
-    let lines = [one(2, &["sh", "-c", "exit $((PMI_RANK * 3 + 1))"], &[]), one(1, &["./no"], &[])];
-    job(&suite, &["-on-failure", "highest"], &lines).output().code(4);
     suite.only_the_daemon_is_left();
 }

@@ -102,16 +102,6 @@ fn piped_input_is_not_echoed_and_passes_unchanged_with_its_end() {
 }
 
 #[test]
-fn a_program_that_resets_its_terminal_modes_also_reads_end_of_file() {
-    let suite = Suite::new();
-    pty(&suite, ["sh", "-c", "stty sane -echo -extproc; cat; cat; echo over"])
-        .input("a\nno end")
-        .output()
-        .prints("a\r\nno endover\r\n");
-    suite.gone(&[]);
-}
-
-#[test]
 fn ten_megabytes_pass_unchanged_both_ways_in_raw_mode() {
     let suite = Suite::new();
     let sent = bytes(10 << 20);
@@ -129,19 +119,6 @@ fn all_output_before_the_exit_of_a_program_arrives() {
         let output = shell(&suite, &format!("head -c {size} /dev/zero")).output();
         assert_eq!(output.stdout.len(), size);
     }
-    suite.gone(&[]);
-}
-
-#[test]
-fn pty_passes_each_line_as_soon_as_it_is_written() {
-    let suite = Suite::new();
-    let text = "print('question'); print('got', input())";
-    let mut running = pty(&suite, ["python3", "-c", text]).input_pipe().start();
-    running.shows("question\n");
-    let mut stdin = running.stdin();
-    stdin.write_all(b"this\n").expect("a pipe");
-    running.shows("got this\n");
-    running.wait().code(0);
     suite.gone(&[]);
 }
 

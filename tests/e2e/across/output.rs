@@ -6,7 +6,7 @@ use mpd_tests::lines::{Lines, Stream};
 
 use crate::across::ring;
 use crate::output::check_stream;
-use crate::run::{sample, wait_until};
+use crate::run::sample;
 
 const RANKS: usize = 64;
 
@@ -14,12 +14,6 @@ const RANKS: usize = 64;
 fn lines_of_sixty_four_ranks_on_four_hosts_stay_whole_and_in_order() {
     check_lines(&[], 31, sample(12, 200), 200_000);
     check_lines(&["-l"], 32, sample(12, 200), 200_000);
-}
-
-#[test]
-fn many_short_lines_of_four_hosts_keep_their_order() {
-    check_lines(&[], 33, sample(300, 10_000), 200);
-    check_lines(&["-l"], 34, sample(300, 10_000), 200);
 }
 
 fn check_lines(options: &[&str], seed: u64, count: usize, max: usize) {
@@ -62,32 +56,6 @@ fn equal_lines_wait_for_a_rank_of_another_host_that_gets_no_cpu() {
                   *) echo same;; esac";
     let run = ring.mpirun(1, &["-m", "-n", "4", "sh", "-c", script]).directory(directory);
     run.output().code(0).quiet().prints("0-3: same\n");
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn only_ranks_with_equal_lines_share_a_merged_line() {
-    let ring = ring();
-    let script = "echo parity $((PMI_RANK % 2))";
-    let output = ring.mpirun(1, &["-m", "-n", "8", "sh", "-c", script]).output();
-    output.code(0).quiet();
-    assert_eq!(output.sorted_lines(), ["0,2,4,6: parity 0", "1,3,5,7: parity 1"]);
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn outfile_pattern_gives_every_rank_of_every_host_its_own_files() {
-    let ring = ring();
-    let arguments = ["-outfile-pattern", "out.%r.%h", "-errfile-pattern", "err.%r", "-n", "8"];
-    let script = "echo out $PMI_RANK; echo err $PMI_RANK >&2";
-    ring.mpirun(1, &arguments).args(["sh", "-c", script]).output().code(0).quiet().prints("");
-    for rank in 0..8 {
-        let host = rank / 2 + 1;
-        let content = |name: String| std::fs::read_to_string(ring.suite.path(name));
-        let out = content(format!("work/out.{rank}.d{host}")).expect("a file");
-        let err = content(format!("work/err.{rank}")).expect("a file");
-        assert_eq!((out, err), (format!("out {rank}\n"), format!("err {rank}\n")));
-    }
     ring.only_daemons_are_left();
 }
 
@@ -139,55 +107,6 @@ fn files_of_all_hosts_can_be_copies_of_what_is_printed() {
 }
 
 #[test]
-fn timestamps_show_when_lines_of_all_hosts_were_written() {
-    let ring = ring();
-    let output = ring.mpirun(1, &["-timestamp", "-l", "-n", "8", "echo", "text"]).output();
-    output.code(0).quiet();
-    let mut ranks = Vec::new();
-    for line in output.out().lines() {
-        let (time, rest) = line.split_once(' ').expect("a time");
-        assert!(time.len() == 27 && time.starts_with("20") && time.ends_with('Z'), "{line}");
-        ranks.push(rest.strip_suffix(": text").expect("a label and the text").to_owned());
-    }
-    ranks.sort_unstable();
-    assert_eq!(ranks, ["0", "1", "2", "3", "4", "5", "6", "7"]);
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn a_prompt_of_a_rank_on_another_host_is_shown_and_can_be_answered() {
-    let ring = ring();
-    let arguments = ["-l", "-s", "5", "-n", "6"];
-    let run =
-        ring.mpirun(1, &arguments).arg(ring.suite.program("t-prompt")).args(["name?", "60", "5"]);
-    let mut job = run.input_pipe().start();
-    let mut stdin = job.stdin();
-    job.shows("5: name?");
-    std::io::Write::write_all(&mut stdin, b"blue\n").expect("a pipe");
-    job.shows("answer: blue");
-    drop(stdin);
-    job.wait().code(0).quiet();
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn a_partial_line_delays_output_of_other_hosts_only_until_the_line_ends() {
-    let ring = ring();
-    // Rank 4 writes a long line piece by piece; meanwhile ranks 2 and 6 write lines.
-    let script = "case $PMI_RANK in 4) for i in 1 2 3 4 5 6 7 8; do printf \"piece$i \"; \
-                  sleep 0.05; done; echo;; *) for i in 1 2 3; do echo whole $PMI_RANK; done;; esac";
-    for _ in 0..sample(5, 50) {
-        let output = ring.mpirun(1, &["-n", "8", "bash", "-c", script]).output();
-        output.code(0).quiet();
-        let lines = output.sorted_lines();
-        let pieces: String = (1..=8).map(|i| format!("piece{i} ")).collect();
-        assert!(lines.contains(&pieces), "{output}");
-        assert_eq!(lines.iter().filter(|line| line.starts_with("whole ")).count(), 21);
-    }
-    ring.only_daemons_are_left();
-}
-
-#[test]
 fn the_last_bytes_of_ranks_on_every_host_are_printed() {
     let ring = ring();
     for round in 0..sample(15, 500) {
@@ -215,26 +134,4 @@ fn a_closed_stdout_ends_a_job_of_many_hosts_with_code_141() {
         job.wait().code(141).quiet();
         ring.only_daemons_are_left();
     }
-}
-
-#[test]
-fn a_flood_of_output_from_one_host_does_not_block_lines_of_another() {
-    let ring = ring();
-    let flood = ["-n", "2", "-host", "d2", "yes", ":", "-n", "1", "-host", "d4", "sh", "-c"];
-    let run = ring.mpirun(1, &flood).arg("echo first >&2; echo also; sleep 60");
-    let mut job = run.start_unread();
-    let mut pipe = job.take_stdout();
-    let reader = std::thread::spawn(move || {
-        let (mut all, mut buffer) = (false, vec![0; 65_536]);
-        while let Ok(count @ 1..) = pipe.read(&mut buffer) {
-            all |= buffer[..count].windows(5).any(|five| five == b"also\n");
-        }
-        all
-    });
-    wait_until("the error is seen", || job.stderr().contains("first\n"));
-    wait_until("the job is not over", || ring.suite.running("sleep").len() == 1);
-    job.send(nix::sys::signal::Signal::SIGINT);
-    job.wait().code(130);
-    assert!(reader.join().expect("the reader"), "a line of d4 is lost");
-    ring.only_daemons_are_left();
 }

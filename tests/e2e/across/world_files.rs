@@ -47,34 +47,6 @@ fn worlds_on_all_hosts_have_their_output_files_and_status_lines() {
 }
 
 #[test]
-fn output_of_successive_worlds_on_one_host_is_in_one_file() {
-    let ring = ring();
-    let there = [("host", "d2")];
-    let mut lines = Vec::new();
-    for name in ["one", "two", "three"] {
-        let done = ring.suite.path(format!("work/done.{name}")).display().to_string();
-        lines.push(one(1, &["sh", "-c", &format!("echo {name}; touch {done}")], &there));
-        lines.push(vec![format!("until={done}")]);
-    }
-    job(&ring, &["-outfile-pattern", "out.%h"], &lines).output().code(0).quiet().prints("");
-    assert_eq!(read(&ring, "out.d2"), "one\ntwo\nthree\n");
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn long_output_of_worlds_on_other_hosts_is_complete_in_each_file() {
-    let ring = ring();
-    let script = "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i + 1)); done";
-    let lines = [one(4, &["sh", "-c", script], &[])];
-    job(&ring, &["-outfile-pattern", "out.%r"], &lines).output().code(0).quiet().prints("");
-    let expected: String = (0..20000).map(|i| format!("line {i}\n")).collect();
-    for rank in 0..4 {
-        assert!(read(&ring, &format!("out.{rank},1")) == expected, "of rank {rank}");
-    }
-    ring.only_daemons_are_left();
-}
-
-#[test]
 fn lost_ranks_of_a_lost_host_have_status_lost_and_keep_their_output_files() {
     let ring = ring();
     let never = format!("until={}", ring.suite.path("never").display());
