@@ -113,22 +113,14 @@ fn malformed_pmi_1_lines_end_the_job_with_a_reason() {
     };
     are_ended(&[
         (begun(&["fill=70000", "stay"]), "line of more than 65536 bytes"),
-        (begun(&["fill=70000", r"send=\n", "stay"]), "line of more than 65536 bytes"),
         (
             begun(&["send=cmd=barr", "close", "stay"]),
             "closed its PMI connection before MPI_Finalize",
         ),
-        (begun(&["close", "stay"]), "closed its PMI connection before MPI_Finalize"),
         (begun(&["send=cmd=barr"]), "without MPI_Finalize"),
-        (arguments(["send=cmd=init pmi_ver"]).to_vec(), "stream ended within a line"),
-        (arguments([r"send=\x00\x01\n", "stay"]).to_vec(), "does not begin with a command"),
         (
             begun(&[r"child=no such thing\n", "stay"]),
             "does not begin with a command: no_such_thing",
-        ),
-        (
-            begun(&["child=half a line", r"send=cmd=get_maxes\n", "stay"]),
-            "does not begin with a command: half_a_line",
         ),
     ]);
 }
@@ -142,12 +134,7 @@ fn malformed_pmi_2_messages_end_the_job_with_a_reason() {
     let half = "send=23    cmd=fullinit;pmi";
     are_ended(&[
         (begun(&["send=abcdefcmd=", "stay"]), "abcdef is no length"),
-        (begun(&["send=-1    cmd=", "stay"]), "is no length"),
-        (begun(&["send=      cmd=", "stay"]), "is no length"),
-        (begun(&["send=99999 cmd=", "stay"]), "beyond 65536 bytes"),
         (begun(&[half, "close", "stay"]), "closed its PMI connection before MPI_Finalize"),
-        (begun(&[half]), "without MPI_Finalize"),
-        (begun(&["close", "stay"]), "closed its PMI connection before MPI_Finalize"),
         (begun(&["child=GET / HTTP/1.0", "stay"]), "GET_/_ is no length"),
     ]);
 }

@@ -51,30 +51,8 @@ fn a_wrong_namespace_or_rank_is_refused_and_the_right_one_is_served_after_it() {
 }
 
 #[test]
-fn a_second_connection_of_a_rank_is_refused_and_the_first_one_stays() {
-    is_served(
-        &["connect", "again", "fence", "finalize"],
-        &["connect accepted", "again refused", "fence done", "finalize done"],
-    );
-}
-
-#[test]
-fn garbage_before_the_handshake_closes_its_connection_alone() {
-    and_then_correct(
-        &["garbage=1000", "garbage=100000", "silent"],
-        &["garbage closed", "garbage closed", "silent closed"],
-    );
-}
-
-#[test]
 fn masses_of_connections_leave_room_for_that_of_the_rank() {
     and_then_correct(&["many=1000"], &["many opened"]);
-}
-
-#[test]
-fn a_message_longer_than_allowed_ends_the_job() {
-    is_ended("announce=16777217", "a message of 16777217 bytes");
-    is_ended("announce=4294967295", "a message of 4294967295 bytes");
 }
 
 #[test]

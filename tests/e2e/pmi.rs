@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::run::sample;
 use crate::suite::Suite;
 
 /// Unusual modes of `t-pmi`, and the lines with which they report success.
@@ -21,20 +20,6 @@ fn a_client_that_reads_no_answer_until_the_socket_is_full_gets_all_of_them() {
     let output = suite.ranks(1, "t-pmi", &["late-reader", "2000"]).output();
     output.code(0).quiet();
     assert_eq!(output.out(), "late ok\n");
-}
-
-#[test]
-fn every_rank_gets_its_own_rank_and_the_common_kvs_name() {
-    let suite = Suite::new();
-    suite.start_daemon();
-    let output = suite.ranks(4, "t-pmi", &["hello"]).output();
-    output.code(0).quiet();
-    let lines = output.sorted_lines();
-    assert_eq!(lines.len(), 4, "{output}");
-    for (rank, line) in lines.iter().enumerate() {
-        assert!(line.starts_with(&format!("hello rank {rank} of 4 appnum 0 universe ")), "{line}");
-    }
-    assert_eq!(names(&output.out()).len(), 1, "{output}");
 }
 
 #[test]
@@ -69,14 +54,6 @@ fn a_put_key_is_readable_by_all_ranks_after_a_fence() {
 }
 
 #[test]
-fn many_fences_in_sequence_complete() {
-    let suite = Suite::new();
-    let output = suite.ranks(8, "t-pmi", &["fences", sample("100", "5000")]).output();
-    output.code(0).quiet();
-    assert_eq!(output.out().matches("fences ok ").count(), 8, "{output}");
-}
-
-#[test]
 fn each_argset_has_its_own_application_number() {
     let suite = Suite::new();
     let helper = suite.program("t-pmi");
@@ -89,14 +66,6 @@ fn each_argset_has_its_own_application_number() {
         .map(|line| line.split(' ').nth(6).expect("a number").to_owned())
         .collect();
     assert_eq!(numbers, ["0", "0", "1"], "{output}");
-}
-
-#[test]
-fn the_mapping_puts_all_ranks_on_one_node() {
-    let suite = Suite::new();
-    let output = suite.ranks(4, "t-pmi", &["mapping"]).output();
-    output.code(0);
-    assert_eq!(output.out(), "mapping (vector,(0,1,4))\n".repeat(4));
 }
 
 #[test]
@@ -117,18 +86,6 @@ fn a_rank_that_closes_its_pmi_descriptor_continues_to_run() {
     let script = "eval \"exec $PMI_FD>&-\"; sleep 0.2; echo still here";
     let output = suite.mpirun(["-n", "2", "bash", "-c", script]).output();
     output.code(0).quiet().prints("still here\nstill here\n");
-}
-
-#[test]
-fn simultaneous_jobs_do_not_see_each_others_keys() {
-    let suite = Suite::new();
-    suite.start_daemon();
-    let jobs: Vec<_> = (0..8)
-        .map(|_| suite.ranks(4, "t-pmi", &["put-fence-get-all", "8"]).deadline(60).start())
-        .collect();
-    for job in jobs {
-        job.wait().code(0).quiet();
-    }
 }
 
 fn names(text: &str) -> BTreeSet<String> {

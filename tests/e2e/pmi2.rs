@@ -7,21 +7,6 @@ use crate::suite::Suite;
 use mpd_tests::surroundings::{setting, skip};
 
 #[test]
-fn every_rank_gets_its_rank_and_size_in_pmi_2() {
-    let suite = Suite::new();
-    suite.start_daemon();
-    let output = suite.ranks(4, "t-pmi2", &["hello"]).output();
-    output.code(0).quiet();
-    let lines = output.sorted_lines();
-    assert_eq!(lines.len(), 4, "{output}");
-    for (rank, line) in lines.iter().enumerate() {
-        let start = format!("hello rank {rank} of 4 appnum 0 universe ");
-        assert!(line.starts_with(&start), "{output}");
-        assert!(line.contains(" mapping (vector,(0,1,4)) kvs "), "{output}");
-    }
-}
-
-#[test]
 fn a_key_put_in_pmi_2_is_readable_by_all_ranks_after_a_fence() {
     let suite = Suite::new();
     suite.start_daemon();
@@ -59,24 +44,6 @@ fn a_verbose_daemon_logs_the_pmi_version_of_each_rank() {
         let line = format!("DEBUG: rank {rank}: speaks PMI-{dialect}\n");
         assert_eq!(log.matches(&line).count(), 1, "{log}");
     }
-    suite.only_the_daemon_is_left();
-}
-
-#[test]
-fn an_abort_in_pmi_2_ends_the_job_with_its_code() {
-    let suite = Suite::new();
-    suite.start_daemon();
-    let output = suite.ranks(3, "t-pmi2", &["abort", "1", "7"]).output();
-    output.code(7).says(&["rank 1", "as requested"]);
-    suite.only_the_daemon_is_left();
-}
-
-#[test]
-fn a_rank_that_sends_invalid_pmi_2_messages_ends_the_job() {
-    let suite = Suite::new();
-    suite.start_daemon();
-    let output = suite.ranks(3, "t-pmi2", &["garbage", "2"]).output();
-    output.code(1).says(&["rank 2"]);
     suite.only_the_daemon_is_left();
 }
 

@@ -193,14 +193,6 @@ fn a_singleton_outlives_its_job_and_may_start_another() {
 }
 
 #[test]
-fn a_singleton_that_closes_its_pmi_connection_early_is_ended() {
-    with_daemon_and_without(|suite| {
-        let output = singleton(suite, &["call", INIT, "close", "wait"]).output();
-        output.ended_by(Signal::SIGTERM).says(&["closed its PMI connection before MPI_Finalize"]);
-    });
-}
-
-#[test]
 fn only_signals_that_do_not_come_from_the_terminal_end_a_singleton() {
     let suite = Suite::new();
     let arguments = ["call", INIT, "spawn=/bin/sleep 600", "until=go", "ask=finalize", "wait"];
@@ -386,15 +378,6 @@ fn an_mpi_singleton_publishes_names_without_mpirun() {
             let output = program(suite, library, "named", &["here"]).output();
             output.code(0).quiet().prints("named: ok\n");
         }
-    });
-}
-
-#[test]
-fn an_mpi_singleton_gets_an_error_for_a_failed_spawn() {
-    with_each(|suite, library| {
-        let output = program(suite, library, "spawn", &["missing"]).output();
-        output.code(0);
-        assert!(output.out().contains("an error"), "{}: {output}", library.name);
     });
 }
 

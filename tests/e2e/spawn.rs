@@ -123,77 +123,6 @@ fn arguments_and_hints_of_a_spawn_arrive_unchanged() {
 }
 
 #[test]
-fn spawned_programs_are_searched_in_wdir_and_in_path() {
-    let output = spawned(&[], |suite| {
-        let directory = suite.new_directory("programs");
-        let script = format!("{directory}/greet");
-        std::fs::write(&script, "#!/bin/sh\necho greetings\n").expect("a script");
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&script, mode).expect("chmod");
-        vec![
-            one(1, &["greet"], &[("path", &directory)]),
-            one(1, &["./greet"], &[("wdir", &directory)]),
-        ]
-    });
-    output.code(0).quiet();
-    assert_eq!(output.out().matches("greetings\n").count(), 2, "{output}");
-}
-
-#[test]
-fn a_missing_program_of_a_spawn_is_an_error_only_for_the_spawner() {
-    let output = spawned(&[], |_| {
-        vec![
-            [command((1, 2), 1, &["true"], &[]), command((2, 2), 2, &["./missing"], &[])].concat(),
-            one(1, &["true"], &[]),
-        ]
-    });
-    output.code(0).brief();
-    let said = ["spawn by rank 0", "cannot execute \"./missing\": No such file or directory"];
-    output.says(&said);
-    assert_eq!(output.out(), format!("{REFUSED}{DONE}0\n"), "{output}");
-}
-
-#[test]
-fn a_spawn_with_an_impossible_hint_is_refused_with_a_reason() {
-    for (hint, reason) in [
-        (("hosts", "nobody-knows-me"), "nobody-knows-me"),
-        (("mpd_policy", "best"), "not rr, load or pack"),
-        (("soft", "7"), "no number up to 2"),
-        (("hostfile", "/no/such/file"), "/no/such/file: No such file or directory"),
-        (("arch", "pdp11"), "the hosts of this ring are"),
-    ] {
-        let output = spawned(&[], |_| vec![one(2, &["true"], &[hint])]);
-        output.code(0).brief().says(&["spawn by rank 0: ", reason]);
-        assert!(!output.out().contains("errcodes=0"), "{hint:?}: {output}");
-    }
-}
-
-#[test]
-fn children_without_mpi_do_not_delay_their_spawner() {
-    let output = spawned(&[], |_| (0..20).map(|_| one(2, &["true"], &[])).collect());
-    output.code(0).quiet();
-    assert_eq!(output.out(), format!("{DONE}0,0\n").repeat(20));
-}
-
-#[test]
-fn a_failure_in_a_spawned_world_ends_the_job_and_is_reported() {
-    let output = spawned(&[], |suite| {
-        let never = format!("until={}", suite.path("never").display());
-        vec![one(2, &["sh", "-c", "exit $((PMI_RANK * 3))"], &[]), vec![never]]
-    });
-    output.code(3).brief().says(&["world 1: rank 1", "code 3"]);
-}
-
-#[test]
-fn a_child_that_exits_without_finalize_ends_the_job() {
-    let output = spawned(&[], |suite| {
-        let never = format!("until={}", suite.path("never").display());
-        vec![one(2, &[&suite.program("t-pmi"), "no-finalize", "1", "0"], &[]), vec![never]]
-    });
-    output.code(1).says(&["world 1: rank 1"]);
-}
-
-#[test]
 fn the_job_lasts_until_its_last_world_has_ended() {
     let output = spawned(&[], |suite| {
         let file = suite.path("go").display().to_string();
@@ -218,15 +147,4 @@ fn a_signal_or_the_death_of_mpirun_ends_spawned_ranks() {
         assert!(signal == Signal::SIGKILL || output.exit_code() != Some(0), "{output}");
         suite.only_the_daemon_is_left();
     }
-}
-
-#[test]
-fn with_on_failure_continue_the_other_ranks_learn_which_rank_failed() {
-    let suite = Suite::new();
-    suite.start_daemon();
-    let arguments = ["-on-failure=continue", "-n", "3", &suite.program("t-pmi"), "dead", "1", "5"];
-    let output = suite.mpirun(arguments).output();
-    output.code(5);
-    assert_eq!(output.out(), "dead 1\ndead 1\n", "{output}");
-    suite.only_the_daemon_is_left();
 }

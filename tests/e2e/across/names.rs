@@ -58,60 +58,6 @@ const NOT_TAKEN_BACK: &str = "cmd=unpublish_result rc=1 msg=service_not_found\n"
 const FOUND: &str = "cmd=lookup_result rc=0 msg=success port=tag#0$port#1$\n";
 
 #[test]
-fn a_published_name_is_found_on_every_host_until_its_job_ends() {
-    let ring = ring();
-    assert_eq!(look_up(&ring, 2), NONE);
-    let job = publisher(&ring, &[]);
-    for index in 1..=4 {
-        assert_eq!(look_up(&ring, index), FOUND, "d{index}");
-    }
-    let program = ring.suite.program("mpdnames");
-    let listed = ring.suite.command(program).env("MPD_RUNDIR", ring.rundir(2)).output();
-    let job_id = listed.code(0).out().split(' ').nth(2).expect("a job").to_owned();
-    listed.prints(&format!("\"my ocean\" {job_id} d3 \"tag#0$port#1$\"\n"));
-    assert!(job_id.ends_with("@d1"), "{listed}");
-    let others = say(
-        &ring,
-        4,
-        "0",
-        &["publish_name service=my ocean port=x", "unpublish_name service=my ocean"],
-    );
-    others.output().code(0).prints(
-        "cmd=publish_result rc=1 msg=key_already_present\n\
-         cmd=unpublish_result rc=1 msg=service_not_found\n",
-    );
-    stop(&ring);
-    job.wait().code(0).quiet();
-    wait_until("no host finds it", || look_up(&ring, 4) == NONE);
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn an_unpublished_name_is_gone_while_its_job_continues() {
-    let ring = ring();
-    let last = format!("until={}", ring.suite.path("end").display());
-    let job = publisher(&ring, &["unpublish_name service=my ocean", &last]);
-    stop(&ring);
-    wait_until("it is unpublished", || {
-        job.stdout().ends_with("cmd=unpublish_result rc=0 msg=success\n")
-    });
-    wait_until("no host finds it", || look_up(&ring, 2) == NONE);
-    fs::write(ring.suite.path("end"), "").expect("a file");
-    job.wait().code(0).quiet();
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn the_names_of_a_killed_job_are_removed() {
-    let ring = ring();
-    let mut job = publisher(&ring, &[]);
-    job.send(nix::sys::signal::Signal::SIGKILL);
-    wait_until("it is over", || job.has_ended());
-    wait_until("no host finds it", || look_up(&ring, 1) == NONE);
-    ring.only_daemons_are_left();
-}
-
-#[test]
 fn a_name_survives_the_daemon_through_which_it_was_published() {
     let ring = ring();
     let job = publisher(&ring, &[]);

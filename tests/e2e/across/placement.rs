@@ -55,33 +55,6 @@ fn every_rank_runs_once_on_the_host_that_the_options_select() {
 }
 
 #[test]
-fn placement_begins_on_the_host_where_mpirun_was_started() {
-    let ring = ring();
-    check(&run(&ring, 3, &["-n", "5"]), &[(3, &[0, 1]), (4, &[2, 3]), (1, &[4])], "from d3");
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn every_program_of_a_job_runs_on_its_own_hosts() {
-    let ring = ring();
-    let first = ring.mpirun(1, &["-n", "2", "-host", "d4"]).args(WHERE);
-    // `-l` applies to the whole job, so the arguments of the second program omit it.
-    let second = [":", "-n", "3", "-host", "d2,d3"];
-    let output = first.args(second).args(&WHERE[2..]).output();
-    check(&output, &[(4, &[0, 1]), (2, &[2, 3]), (3, &[4])], "two programs");
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn ranks_beyond_the_slots_are_placed_from_the_first_host_again() {
-    let ring = ring();
-    let output = run(&ring, 1, &["-n", "10"]);
-    check(&output, &[(1, &[0, 1, 8, 9]), (2, &[2, 3]), (3, &[4, 5]), (4, &[6, 7])], "10 on 8");
-    output.quiet();
-    ring.only_daemons_are_left();
-}
-
-#[test]
 fn print_rank_map_prints_the_hosts_with_their_ranks() {
     let ring = ring();
     let output = ring.mpirun(1, &["-print-rank-map", "-rr", "-n", "6", "true"]).output();

@@ -36,23 +36,6 @@ fn by_host(output: &Output, text: &str) -> BTreeMap<String, usize> {
 const LABEL: [&str; 2] = ["-label-fmt", "%r@%h "];
 
 #[test]
-fn spawned_ranks_are_spread_evenly_over_hosts_for_any_sizes_of_spawns() {
-    let ring = ring();
-    let echo = |size| one(size, &["echo", "hi"], &[]);
-    for (lines, counts) in [
-        (vec![echo(1); 20], [4, 4, 4, 4, 4]),
-        (vec![echo(20)], [4, 4, 4, 4, 4]),
-        (vec![echo(1), echo(3), echo(2), echo(7)], [2, 3, 3, 3, 2]),
-    ] {
-        let output = job(&ring, &LABEL, &lines).output();
-        output.code(0).quiet();
-        let hosts = by_host(&output, " hi");
-        assert_eq!(hosts.into_values().collect::<Vec<_>>(), counts, "{output}");
-    }
-    ring.only_daemons_are_left();
-}
-
-#[test]
 fn spawned_worlds_on_new_hosts_exchange_keys_and_spawn_further_worlds() {
     let ring = ring();
     let helper = ring.suite.program("t-pmi");
@@ -106,22 +89,6 @@ fn a_spawn_that_fails_on_one_host_starts_no_rank_on_any() {
 }
 
 #[test]
-fn output_of_all_worlds_arrives_whole_and_a_failure_in_one_ends_the_job() {
-    let ring = ring();
-    let never = format!("until={}", ring.suite.path("never").display());
-    let many = one(10, &["sh", "-c", "seq 1 2000"], &[]);
-    let output = job(&ring, &["-l"], &[many]).output();
-    output.code(0).quiet();
-    assert_eq!(output.out().lines().filter(|line| line.ends_with(": 2000")).count(), 10);
-    assert_eq!(output.out().lines().count(), 10 * 2000 + 1);
-
-    let fails = one(5, &["sh", "-c", "[ $PMI_RANK != 3 ] || exit 9; sleep 60"], &[]);
-    let output = job(&ring, &[], &[fails, vec![never]]).output();
-    output.code(9).brief().says(&["host d5: world 1: rank 3: exited with code 9"]);
-    ring.only_daemons_are_left();
-}
-
-#[test]
 fn signals_reach_spawned_ranks_on_every_host_and_leave_nothing() {
     let ring = ring();
     let never = format!("until={}", ring.suite.path("never").display());
@@ -134,29 +101,6 @@ fn signals_reach_spawned_ranks_on_every_host_and_leave_nothing() {
         job.wait();
         ring.only_daemons_are_left();
     }
-}
-
-#[test]
-fn a_lost_host_ends_the_job_only_if_ranks_run_there() {
-    let ring = ring();
-    let go = ring.suite.path("go").display().to_string();
-    let lines = [one(5, &["true"], &[]), vec![format!("until={go}")], one(2, &["true"], &[])];
-    let run = job(&ring, &[], &lines).start();
-    run.shows("errcodes=0,0,0,0,0");
-    wait_until("idle managers", || ring.suite.running("true").is_empty());
-    ring.kill_manager(4);
-    wait_until("a message about it", || run.stderr().contains("host d4 is lost"));
-    std::fs::write(&go, "").expect("a file");
-    let output = run.wait();
-    output.code(0).says(&["no process of the job runs there"]);
-    assert!(output.out().ends_with("errcodes=0,0\n"), "{output}");
-
-    let never = format!("until={}", ring.suite.path("never").display());
-    let run = job(&ring, &[], &[one(5, &["sleep", "60"], &[]), vec![never]]).start();
-    wait_until("five sleepers", || ring.suite.running("sleep").len() == 5);
-    ring.kill_manager(4);
-    run.wait().failed().says(&["host d4 is lost"]);
-    ring.only_daemons_are_left();
 }
 
 impl Members {

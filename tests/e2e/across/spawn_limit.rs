@@ -43,16 +43,6 @@ fn a_tree_of_mpi_processes_ends_although_each_host_runs_one_at_a_time() {
 }
 
 #[test]
-fn twenty_spawned_processes_never_share_the_slot_of_a_host() {
-    let ring = five();
-    // The directory of the job is another one on each host.
-    let work = "mkdir $MPD_JOB_TMPDIR/slot && sleep 0.05 && rmdir $MPD_JOB_TMPDIR/slot";
-    let output = spawner(&ring, &["many", "20", "1", "sh", "-c", work]).output();
-    output.code(0).quiet();
-    ring.only_daemons_are_left();
-}
-
-#[test]
 fn a_spawn_that_waits_for_a_slot_goes_to_a_host_that_joins_the_ring() {
     let ring = Members::new().option(&["--slots", "1"]).with(1);
     let directory = ring.suite.new_directory("joined");
@@ -68,14 +58,6 @@ fn a_spawn_that_waits_for_a_slot_goes_to_a_host_that_joins_the_ring() {
     wait_until("the second process runs on d2", || hosts() == 2);
     std::fs::write(stop, "").expect("a file");
     job.wait().code(0).quiet();
-    ring.only_daemons_are_left();
-}
-
-#[test]
-fn a_spawn_of_more_processes_than_slots_starts_when_nothing_else_works() {
-    let ring = five();
-    let output = spawner(&ring, &["many", "2", "7", "true"]).output();
-    output.code(0).quiet();
     ring.only_daemons_are_left();
 }
 
