@@ -1,14 +1,14 @@
 //! The stacks of all ranks of a running job, taken without a user. Each debugger that has attached
 //! gets one request for them, and then leaves its rank at once.
 //!
-//! The owner drives it like the other machines, by `said`, `handle_timeout`, `poll_output` and
+//! The owner drives it like the other machines, by `debugger_line`, `handle_timeout`, `poll_output` and
 //! `poll_timeout`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::numbers::Numbers;
-use super::prompt::{Mark, QUIT_WITHIN, Said, State, What};
+use super::prompt::{Content, DebuggerLine, Mark, QUIT_WITHIN, State};
 use super::stacks::{self, Stacks};
 use mpd_machine::{Time, UNDRAINED};
 use mpd_wire::{Rank, RankSet};
@@ -75,11 +75,11 @@ impl Survey {
     }
 
     /// A line of the debuggers, without its newline.
-    pub fn said(&mut self, now: Time, line: &[u8]) {
+    pub fn debugger_line(&mut self, now: Time, line: &[u8]) {
         debug_assert!(self.outputs.is_empty(), "{UNDRAINED}");
-        let Said { ranks, what } = Said::parse(line, &self.numbers);
-        match what {
-            What::Stack(stack) => {
+        let DebuggerLine { ranks, content } = DebuggerLine::parse(line, &self.numbers);
+        match content {
+            Content::Stack(stack) => {
                 let stack = String::from_utf8_lossy(stack);
                 self.stacks.add(&ranks, &stack);
                 match stacks::why_unread(&stack) {
@@ -87,15 +87,15 @@ impl Survey {
                     None => self.seen.join(&ranks),
                 }
             }
-            What::Refusal(text) => {
+            Content::Refusal(text) => {
                 self.refuse(ranks, String::from_utf8_lossy(text).into_owned());
             }
-            What::Mark(mark) => self.mark(now, &ranks, &mark),
-            What::Program(_)
-            | What::Piece(_)
-            | What::Text(_)
-            | What::Completion(_)
-            | What::Foreign(_) => {}
+            Content::Mark(mark) => self.mark(now, &ranks, &mark),
+            Content::Program(_)
+            | Content::Piece(_)
+            | Content::Text(_)
+            | Content::Completion(_)
+            | Content::Foreign(_) => {}
         }
     }
 
@@ -214,7 +214,7 @@ mod tests {
     fn reported(survey: &mut Survey, lines: &[&str]) -> Vec<String> {
         let mut all = Vec::new();
         for line in lines {
-            survey.said(Time::ZERO, line.as_bytes());
+            survey.debugger_line(Time::ZERO, line.as_bytes());
             all.extend(sent(survey));
         }
         all

@@ -284,7 +284,7 @@ impl Process {
                 }
                 DriverMessage::Line(mut line) => {
                     line.pop();
-                    self.post(Input::Said(line));
+                    self.post(Input::DebuggerLine(line));
                 }
                 DriverMessage::Mark(serial, state) => {
                     let after = self.lines.taken + self.lines.waiting.len() as u64;
@@ -372,7 +372,7 @@ impl Process {
         match Session::start(&self.plan.gdb, Debuggee::Process(pid), false) {
             Ok(gdb) => self.gdb = Some(gdb),
             Err(e) => {
-                self.pump.post(Input::Said(format!("!{e:#}").into_bytes()));
+                self.pump.post(Input::DebuggerLine(format!("!{e:#}").into_bytes()));
                 self.pump.post(Input::GdbEnded);
             }
         }

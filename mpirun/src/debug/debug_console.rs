@@ -106,7 +106,7 @@ impl DebugConsole {
     fn read_job(&mut self, now: Time) {
         for (from, line) in self.pipes.read() {
             match from {
-                From::Debuggers => self.report(now, Input::Said(&line)),
+                From::Debuggers => self.report(now, Input::DebuggerLine(&line)),
                 From::Complaints => self.note(&String::from_utf8_lossy(&line)),
             }
         }

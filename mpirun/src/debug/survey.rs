@@ -52,7 +52,7 @@ impl Asking {
         for (from, line) in self.pipes.read() {
             match from {
                 From::Debuggers => {
-                    self.survey.said(now, &line);
+                    self.survey.debugger_line(now, &line);
                     self.perform();
                 }
                 From::Complaints => self.note(&String::from_utf8_lossy(&line)),

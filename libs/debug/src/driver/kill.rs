@@ -43,7 +43,7 @@ impl Driver {
 
     pub(super) fn send_kill(&mut self, pid: u32) {
         self.killing.is_on = true;
-        self.said.killing = true;
+        self.pending_text.killing = true;
         self.outputs.push_back(Output::Signal(pid, KILL));
     }
 
@@ -81,7 +81,7 @@ impl Driver {
     /// The program is gone, as requested.
     pub(super) fn killed(&mut self) {
         self.finish_texts();
-        self.said.killing = false;
+        self.pending_text.killing = false;
         self.killing.is_on = false;
         self.killing.until = None;
         self.program = Program::Idle;

@@ -12,10 +12,10 @@
 mod commands;
 mod kill;
 mod lines;
+mod pending_text;
 mod program;
 mod records;
 mod resume;
-mod said;
 mod texts;
 
 #[cfg(test)]
@@ -27,8 +27,8 @@ use std::time::Duration;
 use self::commands::Command;
 use self::kill::Killing;
 use self::lines::Lines;
+use self::pending_text::PendingText;
 use self::program::Terminal;
-use self::said::Said;
 use crate::mi::{MAX_LINE, MAX_TAIL};
 use mpd_machine::{Time, UNDRAINED};
 use mpd_stdio::silence::Task;
@@ -207,7 +207,7 @@ pub struct Driver {
     commands: Lines,
     gdb: Lines,
     complaints: Lines,
-    said: Said,
+    pending_text: PendingText,
     terminal: Terminal,
     outputs: VecDeque<Output>,
 }
@@ -236,7 +236,7 @@ impl Driver {
             commands: Lines::new(MAX_COMMAND + 32, 0),
             gdb: Lines::new(MAX_LINE, MAX_TAIL),
             complaints: Lines::new(MAX_TEXT, 0),
-            said: Said::default(),
+            pending_text: PendingText::default(),
             terminal: Terminal::default(),
             outputs: VecDeque::new(),
         };
@@ -326,13 +326,13 @@ impl Driver {
 
     /// gdb's texts are complete up to here: an unfinished line counts as a line now.
     fn finish_texts(&mut self) {
-        self.said.finish(&mut self.outputs);
+        self.pending_text.finish(&mut self.outputs);
     }
 
     /// Sends a line of the driver itself.
     fn report(&mut self, kind: u8, text: &[u8]) {
         self.finish_texts();
-        said::say(kind, text, &mut self.outputs);
+        pending_text::say(kind, text, &mut self.outputs);
     }
 
     fn mark(&mut self, serial: u32) {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{MAX_TEXT, Output, said};
+use super::{MAX_TEXT, Output, pending_text};
 use mpd_machine::Time;
 use mpd_stdio::silence::{MAX_HOLD_TIME, Task, Unfinished};
 
@@ -66,7 +66,7 @@ impl Terminal {
     }
 
     fn end_line(&mut self, outputs: &mut VecDeque<Output>) {
-        said::say(b'>', &self.partial, outputs);
+        pending_text::say(b'>', &self.partial, outputs);
         self.partial.clear();
         self.is_open = false;
     }
@@ -83,7 +83,7 @@ impl Terminal {
     pub(super) fn pause(&mut self, outputs: &mut VecDeque<Output>) {
         self.piece.end();
         if !self.partial.is_empty() {
-            said::say(b'+', &self.partial, outputs);
+            pending_text::say(b'+', &self.partial, outputs);
             self.partial.clear();
             self.is_open = true;
         }

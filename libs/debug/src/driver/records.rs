@@ -65,7 +65,7 @@ impl Driver {
         if text.starts_with(b"[Inferior ") || text.starts_with(b"\nProgram terminated") {
             self.terminal.finish(&mut self.outputs);
         }
-        self.said.console(text, &mut self.outputs);
+        self.pending_text.console(text, &mut self.outputs);
     }
 
     fn log_text(&mut self, text: &[u8]) {
@@ -74,9 +74,9 @@ impl Driver {
         }
         let starts = matches!(self.phase, Phase::Starting { .. });
         let keep = self.pending.as_ref().is_some_and(|pending| !pending.waits);
-        self.said.log(text, keep || starts, &mut self.outputs);
+        self.pending_text.log(text, keep || starts, &mut self.outputs);
         if starts {
-            self.said.release_log(b'!', &mut self.outputs);
+            self.pending_text.release_log(b'!', &mut self.outputs);
         }
     }
 
@@ -88,13 +88,13 @@ impl Driver {
         if let Some(at) = at.filter(|at| *at > 0) {
             let answer = Line { text: line[at..].to_vec(), is_cut: false };
             if !matches!(Record::parse(&answer.text), Record::Other(_)) {
-                self.said.console(&line[..at], &mut self.outputs);
+                self.pending_text.console(&line[..at], &mut self.outputs);
                 return self.gdb_line(&answer);
             }
         }
         if !self.is_silent() {
-            self.said.console(line, &mut self.outputs);
-            self.said.console(b"\n", &mut self.outputs);
+            self.pending_text.console(line, &mut self.outputs);
+            self.pending_text.console(b"\n", &mut self.outputs);
         }
     }
 
@@ -191,7 +191,7 @@ impl Driver {
         if let Phase::Starting { first, last, silent } = &mut self.phase {
             *silent |= token == *first;
             if token == *last {
-                self.said.clear();
+                self.pending_text.clear();
                 self.begin();
             } else if token == *first {
                 self.finish_texts();
@@ -224,12 +224,12 @@ impl Driver {
         if class == "error" {
             let message = fields.text("msg").unwrap_or_default();
             if let Kind::Frames(threads) = pending.kind {
-                self.said.forget_error(message, &mut self.outputs);
+                self.pending_text.forget_error(message, &mut self.outputs);
                 let thread = threads.front().copied().unwrap_or_default();
                 let unread = stacks::unread(thread, &String::from_utf8_lossy(message));
                 return self.report_stack(pending.serial, threads, unread.as_bytes());
             }
-            self.said.error(message, &mut self.outputs);
+            self.pending_text.error(message, &mut self.outputs);
             return self.done(pending.serial);
         }
         match pending.kind {

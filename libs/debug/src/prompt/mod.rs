@@ -4,7 +4,7 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `said` | lines of the job |
+//! | `debugger_line` | lines of the job |
 //! | `ranks` | the state of each debugger |
 //! | `command` | the meaning of a typed line |
 //! | `script` | commands that are executed before the user's |
@@ -17,10 +17,10 @@
 //! `handle_timeout`, `poll_output` and `poll_timeout`.
 
 mod command;
+mod debugger_line;
 mod display;
 mod ranks;
 mod restart;
-mod said;
 mod script;
 mod spawned;
 mod user;
@@ -33,9 +33,9 @@ use mpd_machine::{Time, UNDRAINED};
 use mpd_wire::RankSet;
 use mpd_wire::message::MAX_DEBUG_LINE;
 
+pub use debugger_line::{Content, DebuggerLine, Mark, State};
 use display::Display;
 use ranks::Ranks;
-pub use said::{Mark, Said, State, What};
 pub use script::Script;
 
 /// If some addressed ranks are ready and others run for this time, the user gets a hint.
@@ -74,7 +74,7 @@ pub enum Input<'a> {
     /// The user asks for completions of this text: answered by [`Output::Completions`].
     Complete(&'a str),
     /// A line of the job, without its newline.
-    Said(&'a [u8]),
+    DebuggerLine(&'a [u8]),
     /// The action of [`Output::Restart`] is done.
     Restarted,
     /// The job is over, for any reason.
@@ -223,7 +223,7 @@ impl Prompt {
             Input::EndOfInput => self.end_of_input(now),
             Input::Interrupt => self.interrupt(now),
             Input::Complete(text) => self.complete(now, text),
-            Input::Said(line) => self.said(line),
+            Input::DebuggerLine(line) => self.debugger_line(line),
             Input::Restarted => self.restarted(),
             Input::JobEnded => return self.job_ended(),
         }
@@ -279,32 +279,32 @@ impl Prompt {
 
     // ----- the job -----
 
-    fn said(&mut self, line: &[u8]) {
-        let Said { ranks, what } = Said::parse(line, &self.settings.numbers);
-        match what {
-            What::Program(text) => {
+    fn debugger_line(&mut self, line: &[u8]) {
+        let DebuggerLine { ranks, content } = DebuggerLine::parse(line, &self.settings.numbers);
+        match content {
+            Content::Program(text) => {
                 let shown = self.display.program(&ranks, text);
                 self.outputs.push_back(Output::Print(shown));
             }
-            What::Piece(text) => {
+            Content::Piece(text) => {
                 let shown = self.display.piece(&ranks, text, self.prompted);
                 self.outputs.push_back(Output::Print(shown));
             }
-            What::Text(text) | What::Stack(text) => {
+            Content::Text(text) | Content::Stack(text) => {
                 let shown = self.display.line(&ranks, text);
                 self.outputs.push_back(Output::Print(shown));
             }
-            What::Refusal(text) => {
+            Content::Refusal(text) => {
                 self.settings.script.refuse();
                 let shown = self.display.line(&ranks, text);
                 self.outputs.push_back(Output::Complain(shown));
             }
-            What::Foreign(text) => {
+            Content::Foreign(text) => {
                 let shown = self.display.plain(text);
                 self.outputs.push_back(Output::Print(shown));
             }
-            What::Completion(text) => self.completion(&ranks, text),
-            What::Mark(mark) => self.mark(&ranks, &mark),
+            Content::Completion(text) => self.completion(&ranks, text),
+            Content::Mark(mark) => self.mark(&ranks, &mark),
         }
     }
 

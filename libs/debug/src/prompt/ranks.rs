@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::prompt::said::{Mark, State};
+use crate::prompt::debugger_line::{Mark, State};
 use mpd_wire::{Rank, RankSet};
 
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 //! for it. Therefore the prompt starts its program at once, with the breakpoints that were set for
 //! all ranks. If all ranks are addressed, the new rank is addressed too.
 
-use super::said::{Mark, State};
+use super::debugger_line::{Mark, State};
 use super::{Phase, Prompt, rank_or_ranks};
 use mpd_wire::RankSet;
 

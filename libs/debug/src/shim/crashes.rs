@@ -116,7 +116,7 @@ impl Crashes {
     }
 
     /// A line of gdb's driver.
-    pub(super) fn said(&mut self, line: &[u8]) {
+    pub(super) fn debugger_line(&mut self, line: &[u8]) {
         let Some(Look { crash, .. }) = &mut self.look else { return };
         let Some((kind, text)) = line.split_first() else { return };
         let text = || String::from_utf8_lossy(text).into_owned();

@@ -93,7 +93,7 @@ pub enum Input {
         signal: i32,
     },
     /// A line of the driver of gdb, without newline. Only for a gdb that reads stacks.
-    Said(Vec<u8>),
+    DebuggerLine(Vec<u8>),
     /// gdb's driver has sent a mark after this number of bytes of standard output.
     Marked {
         after: u64,
@@ -400,7 +400,7 @@ impl Machine for Shim {
                     self.report(ShimReport::Crashed(Crash::held(crashes::number(signal))));
                 }
             }
-            Input::Said(line) => self.crashes.said(&line),
+            Input::DebuggerLine(line) => self.crashes.debugger_line(&line),
             Input::Marked { after, serial, state } => self.marked(after, serial, &state),
             Input::GdbEnded => self.gdb_ended(now),
             Input::Ended(end) => self.ended(end),

@@ -98,7 +98,7 @@ fn gdb_reads_the_stacks_of_one_process_after_the_other() {
     let mark = |serial| Input::Marked { after: 0, serial, state: b"stopped".to_vec() };
     let command = |text: &str| [Output::Command(text.as_bytes().to_vec())];
     assert_eq!(handle(&mut shim, mark(0)), command("1 stacks 21\n"));
-    handle(&mut shim, Input::Said(b"#main at a.c:1".to_vec()));
+    handle(&mut shim, Input::DebuggerLine(b"#main at a.c:1".to_vec()));
     assert_eq!(handle(&mut shim, mark(1)), command("2 quit\n"));
     // The program ends while gdb still looks at its other process.
     assert!(handle(&mut shim, Input::Ended(ProgramEnd::Exited(0))).is_empty());
@@ -111,7 +111,7 @@ fn gdb_reads_the_stacks_of_one_process_after_the_other() {
         Output::Report(ShimReport::Crashed(crash)),
     ];
     assert_eq!(outputs, expected);
-    handle(&mut shim, Input::Said(b"!cannot attach".to_vec()));
+    handle(&mut shim, Input::DebuggerLine(b"!cannot attach".to_vec()));
     let outputs = handle(&mut shim, Input::GdbEnded);
     assert_eq!(outputs[0], Output::LetDie(30, SIGSEGV));
     assert_eq!(outputs[2..], ended(ProgramEnd::Exited(0)));
@@ -217,7 +217,7 @@ fn any_input() -> impl Strategy<Value = Input> {
         pid.prop_map(crashed),
         (0_u32..4).prop_map(|crashes| order(ShimOrder::Continue { crashes })),
         (0_u32..3).prop_map(|serial| Input::Marked { after: 0, serial, state: vec![] }),
-        Just(Input::Said(b"#main".to_vec())),
+        Just(Input::DebuggerLine(b"#main".to_vec())),
     ]
 }
 

@@ -45,7 +45,7 @@ impl Story {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let input = match word {
             "type" => Input::Line(rest),
-            "said" => Input::Said(rest.as_bytes()),
+            "said" => Input::DebuggerLine(rest.as_bytes()),
             "complete" => Input::Complete(rest),
             "eof" => Input::EndOfInput,
             "^C" => Input::Interrupt,

@@ -12,7 +12,7 @@ fn outputs(prompt: &mut Prompt) -> Vec<Output> {
 }
 
 fn said(prompt: &mut Prompt, line: &str) -> Vec<Output> {
-    prompt.handle(Time::ZERO, Input::Said(line.as_bytes()));
+    prompt.handle(Time::ZERO, Input::DebuggerLine(line.as_bytes()));
     outputs(prompt)
 }
 

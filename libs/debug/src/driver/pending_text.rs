@@ -21,7 +21,7 @@ pub(super) fn say(kind: u8, text: &[u8], outputs: &mut VecDeque<Output>) {
 
 /// Texts of gdb that were not sent yet.
 #[derive(Debug, Default)]
-pub(super) struct Said {
+pub(super) struct PendingText {
     /// Text of the console stream, up to the end of a line.
     console: Vec<u8>,
     /// An empty line of the console stream waits, and may be left out.
@@ -32,7 +32,7 @@ pub(super) struct Said {
     pub(super) killing: bool,
 }
 
-impl Said {
+impl PendingText {
     pub(super) fn console(&mut self, text: &[u8], outputs: &mut VecDeque<Output>) {
         self.release_log(b'~', outputs);
         for piece in text.split_inclusive(|byte| *byte == b'\n') {

@@ -8,16 +8,16 @@ use mpd_wire::RankSet;
 
 /// One line of the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said<'a> {
+pub struct DebuggerLine<'a> {
     /// The ranks that sent it.
     pub ranks: RankSet,
     /// The content.
-    pub what: What<'a>,
+    pub content: Content<'a>,
 }
 
 /// The kinds of lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What<'a> {
+pub enum Content<'a> {
     /// `>`: a line of the program's output.
     Program(&'a [u8]),
     /// `+`: a piece of one that has not ended.
@@ -106,12 +106,12 @@ fn stopped(f: &mut fmt::Formatter<'_>, detail: &str) -> fmt::Result {
     word().map_or(Ok(()), |reason| write!(f, " ({reason})"))
 }
 
-impl<'a> Said<'a> {
+impl<'a> DebuggerLine<'a> {
     /// Reads a line without its newline. `numbers` are those of the debugged ranks, and the result
     /// uses them. Spawned ranks have the numbers after them.
     pub fn parse(line: &'a [u8], numbers: &Numbers) -> Self {
         Self::understand(line, numbers)
-            .unwrap_or_else(|| Self { ranks: RankSet::none(), what: What::Foreign(line) })
+            .unwrap_or_else(|| Self { ranks: RankSet::none(), content: Content::Foreign(line) })
     }
 
     fn understand(line: &'a [u8], numbers: &Numbers) -> Option<Self> {
@@ -120,17 +120,17 @@ impl<'a> Said<'a> {
         let ranks = numbers.shown(&ranks).filter(|ranks| !ranks.is_empty())?;
         let line = &line[colon + 1..];
         let (&kind, text) = line.strip_prefix(b" ").unwrap_or(line).split_first()?;
-        let what = match kind {
-            b'>' => What::Program(text),
-            b'+' => What::Piece(text),
-            b'~' => What::Text(text),
-            b'#' => What::Stack(text),
-            b'!' => What::Refusal(text),
-            b'?' => What::Completion(text),
-            b'=' => What::Mark(Mark::parse(text)?),
+        let content = match kind {
+            b'>' => Content::Program(text),
+            b'+' => Content::Piece(text),
+            b'~' => Content::Text(text),
+            b'#' => Content::Stack(text),
+            b'!' => Content::Refusal(text),
+            b'?' => Content::Completion(text),
+            b'=' => Content::Mark(Mark::parse(text)?),
             _ => return None,
         };
-        Some(Self { ranks, what })
+        Some(Self { ranks, content })
     }
 }
 
@@ -148,14 +148,15 @@ mod tests {
 
     #[test]
     fn the_first_byte_gives_the_kind_of_a_line() {
-        let what = |line: &'static str| Said::parse(line.as_bytes(), &Numbers::of_job(6)).what;
-        assert_eq!(what("0-2,5: >out"), What::Program(b"out"));
-        assert_eq!(what("0-2,5:~"), What::Text(b""));
-        assert_eq!(what("3: +name? "), What::Piece(b"name? "));
-        assert_eq!(what("3: !No symbol \"x\"."), What::Refusal(b"No symbol \"x\"."));
+        let content =
+            |line: &'static str| DebuggerLine::parse(line.as_bytes(), &Numbers::of_job(6)).content;
+        assert_eq!(content("0-2,5: >out"), Content::Program(b"out"));
+        assert_eq!(content("0-2,5:~"), Content::Text(b""));
+        assert_eq!(content("3: +name? "), Content::Piece(b"name? "));
+        assert_eq!(content("3: !No symbol \"x\"."), Content::Refusal(b"No symbol \"x\"."));
         let state = State::Stopped("main t.c:8 end-stepping-range".into());
         let mark = Mark { serial: 7, state };
-        assert_eq!(what("0: =7 stopped main t.c:8 end-stepping-range"), What::Mark(mark));
+        assert_eq!(content("0: =7 stopped main t.c:8 end-stepping-range"), Content::Mark(mark));
     }
 
     #[test]
@@ -164,8 +165,8 @@ mod tests {
             ["", "text", "0: ", "0: text", "all: >x", "0: =x idle", "0: =1 asleep", "none: >a"]
         {
             assert_eq!(
-                Said::parse(line.as_bytes(), &Numbers::of_job(6)).what,
-                What::Foreign(line.as_bytes()),
+                DebuggerLine::parse(line.as_bytes(), &Numbers::of_job(6)).content,
+                Content::Foreign(line.as_bytes()),
                 "{line:?}"
             );
         }
