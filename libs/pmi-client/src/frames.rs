@@ -8,7 +8,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use pmi_proto::limits::{MAX_KEY, MAX_VALUE};
-use pmi_proto::pmi2::{Decoder, Message, Request, Said};
+use pmi_proto::pmi2::{Decoder, Element, Message, Request};
 use pmi_proto::{Client as Codec, Reply, SpawnRequest};
 
 use crate::environment::Environment;
@@ -183,9 +183,9 @@ impl Requests {
         self.decoder.receive(bytes);
         while let Some(received) = self.decoder.poll() {
             match received {
-                Ok(Said::Message(message)) => self.assign(message),
+                Ok(Element::Message(message)) => self.assign(message),
                 // It is no answer to a request.
-                Ok(Said::Line(_)) | Err(pmi_proto::ProtocolError::NoCommand { .. }) => {}
+                Ok(Element::Line(_)) | Err(pmi_proto::ProtocolError::NoCommand { .. }) => {}
                 Err(_) => {
                     self.is_closed = true;
                     return;
@@ -336,7 +336,7 @@ fn read_line(wire: &Wire, decoder: &mut Decoder) -> Result<Reply, Error> {
     let mut buffer = [0; 4096];
     loop {
         match decoder.poll() {
-            Some(Ok(Said::Line(line))) => {
+            Some(Ok(Element::Line(line))) => {
                 let mut codec = Codec::new();
                 codec.receive(&line);
                 codec.receive(b"\n");

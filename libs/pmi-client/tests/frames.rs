@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
 use pmi_client::{Client, Error, SpawnCommand, SpawnRequest, Version};
-use pmi_proto::pmi2::{Decoder, Message, Said};
+use pmi_proto::pmi2::{Decoder, Element, Message};
 
 /// The server's end of one connection.
 struct Server {
@@ -15,7 +15,7 @@ struct Server {
 }
 
 impl Server {
-    fn receive(&mut self) -> Option<Said> {
+    fn receive(&mut self) -> Option<Element> {
         let mut buffer = [0; 16];
         loop {
             if let Some(received) = self.decoder.poll() {
@@ -30,8 +30,8 @@ impl Server {
 
     fn request(&mut self) -> Option<Message> {
         match self.receive()? {
-            Said::Message(message) => Some(message),
-            Said::Line(line) => panic!("a line: {line:?}"),
+            Element::Message(message) => Some(message),
+            Element::Line(line) => panic!("a line: {line:?}"),
         }
     }
 
@@ -50,7 +50,7 @@ impl Server {
 
     /// Answers the first requests of every client.
     fn welcome(&mut self) {
-        let Some(Said::Line(line)) = self.receive() else { panic!("no init") };
+        let Some(Element::Line(line)) = self.receive() else { panic!("no init") };
         assert_eq!(line, b"cmd=init pmi_version=2 pmi_subversion=0");
         let answer = b"cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n";
         self.stream.write_all(answer).unwrap();

@@ -3,7 +3,7 @@
 //! [`Client::request`] encodes requests; any number may be open at once. [`Client::poll_reply`] returns the parsed
 //! responses, each with the token of its thread. The machine is pure, like the server side.
 
-use super::{Decoder, FrameTooLong, Request, Response, Said};
+use super::{Decoder, Element, FrameTooLong, Request, Response};
 use crate::error::{ProtocolError, excerpt};
 use crate::pmi1::reply;
 
@@ -64,8 +64,8 @@ impl Client {
     pub fn poll_reply(&mut self) -> Option<Reply> {
         let received = self.decoder.poll()?;
         Some(match received {
-            Ok(Said::Line(line)) => answer_to_init(&line),
-            Ok(Said::Message(message)) => match Response::parse(&message) {
+            Ok(Element::Line(line)) => answer_to_init(&line),
+            Ok(Element::Message(message)) => match Response::parse(&message) {
                 Ok(response) => Reply::Response(response),
                 Err(error) => Reply::NotUnderstood(error),
             },

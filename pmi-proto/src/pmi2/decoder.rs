@@ -15,7 +15,7 @@ pub struct Decoder {
 
 /// One element of the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum Element {
     /// A line, without its end.
     Line(Vec<u8>),
     Message(Message),
@@ -38,13 +38,13 @@ impl Decoder {
     ///
     /// After [`ProtocolError::BadFrame`] and [`ProtocolError::LineTooLong`] there is no further element. A message that
     /// cannot be parsed is an error for itself.
-    pub fn poll(&mut self) -> Option<Result<Said, ProtocolError>> {
+    pub fn poll(&mut self) -> Option<Result<Element, ProtocolError>> {
         if self.lost {
             return None;
         }
         Some(match self.input.next_unit()? {
-            Ok(Unit::Line(line)) => Ok(Said::Line(line)),
-            Ok(Unit::Body(body)) => Message::parse(&body).map(Said::Message),
+            Ok(Unit::Line(line)) => Ok(Element::Line(line)),
+            Ok(Unit::Body(body)) => Message::parse(&body).map(Element::Message),
             Err(error) => {
                 self.lost = true;
                 self.input.clear();
@@ -77,8 +77,8 @@ mod tests {
             }
             let message = Message::new("finalize-response").with("rc", "0");
             let expected = [
-                Ok(Said::Line(b"cmd=response_to_init rc=0".into())),
-                Ok(Said::Message(message)),
+                Ok(Element::Line(b"cmd=response_to_init rc=0".into())),
+                Ok(Element::Message(message)),
                 Err(ProtocolError::NoCommand { line: "xyz".into() }),
                 Err(ProtocolError::BadFrame { header: "9_9___".into() }),
             ];

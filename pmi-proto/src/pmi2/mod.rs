@@ -16,7 +16,7 @@ mod spawn;
 
 pub use client::{Client, Reply};
 pub use content::{Content, Welcome};
-pub use decoder::{Decoder, Said};
+pub use decoder::{Decoder, Element};
 pub use message::{FrameTooLong, Message};
 pub use request::Request;
 pub use response::Response;
