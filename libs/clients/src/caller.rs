@@ -11,14 +11,14 @@ pub type SpawnResult = Result<(String, Vec<i32>), &'static str>;
 
 /// The processes that a rank wants to be started.
 #[derive(Debug)]
-pub struct Wish {
+pub struct ClientSpawn {
     /// The programs, and the values that their ranks find in their key-value space.
     pub request: SpawnRequest,
     /// For each program, variables for its environment. Empty for PMI, where a hint has them.
     pub variables: Vec<Vec<Bytes>>,
 }
 
-impl Wish {
+impl ClientSpawn {
     /// A request without further variables.
     pub(crate) const fn of(request: SpawnRequest) -> Self {
         Self { request, variables: Vec::new() }

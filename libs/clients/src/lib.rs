@@ -40,7 +40,7 @@ mod turn;
 pub mod universe;
 mod worlds;
 
-pub use caller::{Caller, SpawnResult, Wish};
+pub use caller::{Caller, ClientSpawn, SpawnResult};
 pub use client::{Client, ConnectionId};
 pub use clients::Clients;
 pub use input::{Accepted, FromClient, FromJob, Input};

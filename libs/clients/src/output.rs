@@ -7,7 +7,7 @@ use mpd_leftovers::record::Registered;
 use mpd_wire::Rank;
 use mpd_wire::message::{Down, ManagerReport, TreeKind, Up};
 
-use crate::caller::{Caller, Wish};
+use crate::caller::{Caller, ClientSpawn};
 use crate::client::ConnectionId;
 
 /// An action of the owner. The section comments name its subject.
@@ -21,7 +21,7 @@ pub enum Output {
     /// For other managers of the job.
     Links(LinkOutput),
     /// A rank here requests further processes.
-    Spawn(Caller, Wish),
+    Spawn(Caller, ClientSpawn),
     /// A signal for the process of one rank.
     Signal(Rank, i32),
     /// A rank of the first world uses PMI or PMIx.

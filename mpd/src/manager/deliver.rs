@@ -39,7 +39,7 @@ impl Process {
             Event::Pmi(rank, client, pmi) => self.pmi.connect(turn, (rank, client), pmi),
             Event::Clients(input) => self.pmi.give(turn, input),
 
-            Event::Spawn(caller, wish) => spawning::ask(turn, caller, &wish),
+            Event::Spawn(caller, spawn) => spawning::ask(turn, caller, &spawn),
 
             Event::SignalAll(signal) => {
                 self.ending.signal(turn, &mut self.ranks, (signal, SignalTarget::Group));

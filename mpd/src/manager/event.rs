@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use mpd_clients::{Caller, Client, FromJob, Wish};
+use mpd_clients::{Caller, Client, ClientSpawn, FromJob};
 use mpd_job::manager::Input;
 use mpd_leftovers::record::Registered;
 use mpd_machine::Time;
@@ -57,7 +57,7 @@ pub(super) enum Event {
 
     // For `spawning`.
     /// A rank here requests further processes.
-    Spawn(Caller, Wish),
+    Spawn(Caller, ClientSpawn),
 
     // For `ending`.
     /// A signal for the groups of all ranks here.

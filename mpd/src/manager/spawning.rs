@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use mpd_clients::{Caller, FromJob, Wish};
+use mpd_clients::{Caller, ClientSpawn, FromJob};
 use mpd_io::files::logging::plain;
 use mpd_job::manager::Input;
 use mpd_job::manager::spawns::SpawnInput;
@@ -22,9 +22,9 @@ use super::context::{Job, Turn};
 const MAX_FILE: u64 = 1 << 20;
 
 /// Passes the spawn of a rank here to the machine.
-pub(super) fn ask(turn: &mut Turn<'_>, caller: Caller, wish: &Wish) {
-    let requested = wish.request.commands.iter().map(|command| command.size);
-    let input = order_of(turn.job, caller.0, wish).and_then(|order| {
+pub(super) fn ask(turn: &mut Turn<'_>, caller: Caller, spawn: &ClientSpawn) {
+    let requested = spawn.request.commands.iter().map(|command| command.size);
+    let input = order_of(turn.job, caller.0, spawn).and_then(|order| {
         let errors = order.error_codes(requested);
         let order = order.encode_bounded().map_err(|e| e.to_string())?;
         Ok(SpawnInput::Asked { caller, errors, order })
@@ -68,7 +68,7 @@ pub(super) fn announce_growth(turn: &mut Turn<'_>, from: usize) {
 ///
 /// # Errors
 /// Why it is impossible; a text for people.
-fn order_of(job: &Job, rank: Rank, wish: &Wish) -> Result<SpawnOrder, String> {
+fn order_of(job: &Job, rank: Rank, spawn: &ClientSpawn) -> Result<SpawnOrder, String> {
     let world = job.worlds.of(rank).ok_or("it has ended")?;
     let argset = world.argset_of(rank);
     let parent = Parent {
@@ -84,7 +84,7 @@ fn order_of(job: &Job, rank: Rank, wish: &Wish) -> Result<SpawnOrder, String> {
         read: &read,
     };
     let mut programs = Vec::new();
-    for (number, command) in wish.request.commands.iter().enumerate() {
+    for (number, command) in spawn.request.commands.iter().enumerate() {
         let wanted = Wanted {
             program: &command.program,
             args: &command.args,
@@ -92,10 +92,10 @@ fn order_of(job: &Job, rank: Rank, wish: &Wish) -> Result<SpawnOrder, String> {
             info: &command.info,
         };
         let mut program = program_of(wanted, around)?;
-        program.variables.extend(wish.variables.get(number).into_iter().flatten().cloned());
+        program.variables.extend(spawn.variables.get(number).into_iter().flatten().cloned());
         programs.push(program);
     }
-    SpawnOrder::of_rank(&job.spec, parent, programs, &wish.request.preput)
+    SpawnOrder::of_rank(&job.spec, parent, programs, &spawn.request.preput)
 }
 
 fn read(path: &[u8]) -> Result<Bytes, String> {

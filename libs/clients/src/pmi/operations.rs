@@ -7,7 +7,7 @@ use pmi_proto::signal::is_for_programs;
 use pmi_proto::{Answer, Operation, ProtocolError};
 
 use super::{News, Pmi};
-use crate::caller::{Caller, Wish};
+use crate::caller::{Caller, ClientSpawn};
 use crate::libraries::by_key_of_pmi;
 use crate::output::{Level, Output};
 use crate::pmix::is_of_pmix;
@@ -66,7 +66,9 @@ impl Pmi {
             Operation::Signal { rank: peer, signal } => {
                 self.ask_for_signal(turn, caller, peer, signal);
             }
-            Operation::Spawn(request) => turn.report(Output::Spawn(caller, Wish::of(request))),
+            Operation::Spawn(request) => {
+                turn.report(Output::Spawn(caller, ClientSpawn::of(request)))
+            }
             Operation::Initialized { dialect, .. } => {
                 let name = turn.job.name_of(rank);
                 turn.log(Level::Debug, format!("rank {name}: speaks {dialect}"));

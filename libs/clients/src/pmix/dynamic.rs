@@ -5,7 +5,7 @@ use pmix_proto::{Answer, Spawn, Status};
 
 use super::Pmix;
 use super::waiter::Waiter;
-use crate::caller::{Caller, Wish};
+use crate::caller::{Caller, ClientSpawn};
 use crate::output::Output;
 use crate::turn::Turn;
 
@@ -19,10 +19,10 @@ impl Pmix {
             command.info.splice(0..0, hints.iter().cloned());
         }
         // The variables that each rank has from its manager replace those of a spawner's whole environment.
-        let wish = Wish { request, variables: environments };
+        let spawn = ClientSpawn { request, variables: environments };
         let caller = (rank, waiter.1);
         self.spawning.insert(caller, waiter);
-        turn.report(Output::Spawn(caller, wish));
+        turn.report(Output::Spawn(caller, spawn));
     }
 
     /// The answer to a spawn: the name of the world's key-value space, if it runs. Returns whether a client here has

@@ -150,7 +150,7 @@ impl Pmi {
             Output::Links(LinkOutput::Broken(end, problem)) => {
                 turn.report(ForLinks::Broken(end, problem));
             }
-            Output::Spawn(caller, wish) => turn.report(Event::Spawn(caller, wish)),
+            Output::Spawn(caller, spawn) => turn.report(Event::Spawn(caller, spawn)),
             Output::Signal(rank, signal) => turn.report(Event::Signal(rank, signal)),
             Output::Speaks => turn.report(Event::Speaks),
             Output::Aborts(rank) => turn.report(Event::Aborts(rank)),
