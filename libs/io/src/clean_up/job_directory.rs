@@ -25,9 +25,9 @@ const MAX_TRIES: usize = 100;
 
 const CLOSED: Mode = Mode::S_IRWXU;
 
-/// A directory that this process has made. Removed by [`Made::remove`], not by drop.
+/// A directory that this process has made. Removed by [`JobDirectory::remove`], not by drop.
 #[derive(Debug)]
-pub struct Made {
+pub struct JobDirectory {
     parent: OwnedFd,
     /// Open, so that no other directory can get its inode.
     directory: OwnedFd,
@@ -35,7 +35,7 @@ pub struct Made {
     path: PathBuf,
 }
 
-impl Made {
+impl JobDirectory {
     /// Creates a directory with a random name below the user's directory in `base`. `note` is called before it is
     /// created and again afterwards.
     ///
@@ -96,7 +96,7 @@ impl Made {
 /// removed only if it is empty.
 ///
 /// # Errors
-/// As for [`Made::remove`].
+/// As for [`JobDirectory::remove`].
 pub fn remove_noted(note: &MadeDirectory) -> io::Result<()> {
     let path = Path::new(&note.parent);
     let parent = match open(path, directory_flags(), Mode::empty()) {
@@ -219,8 +219,8 @@ mod tests {
         tempfile::tempdir().unwrap()
     }
 
-    fn made(base: &Path) -> Made {
-        Made::below(base, |_| {}).unwrap()
+    fn made(base: &Path) -> JobDirectory {
+        JobDirectory::below(base, |_| {}).unwrap()
     }
 
     fn users(base: &Path) -> PathBuf {
@@ -235,7 +235,7 @@ mod tests {
     fn a_directory_is_noted_before_its_creation_is_below_a_closed_one_and_leaves_nothing() {
         let base = base();
         let mut notes = Vec::new();
-        let first = Made::below(base.path(), |note| {
+        let first = JobDirectory::below(base.path(), |note| {
             let path = Path::new(&note.parent).join(&note.name);
             assert_eq!(path.exists(), note.identity.is_some());
             notes.push(note.clone());
@@ -285,7 +285,7 @@ mod tests {
         let (base, precious) = (base(), base());
         fs::write(precious.path().join("file"), "x").unwrap();
         let mut last = None;
-        let directory = Made::below(base.path(), |note| last = Some(note.clone())).unwrap();
+        let directory = JobDirectory::below(base.path(), |note| last = Some(note.clone())).unwrap();
         let note = last.unwrap();
         let aside = base.path().join("aside");
         fs::rename(directory.path(), &aside).unwrap();

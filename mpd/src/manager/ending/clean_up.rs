@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use mpd_ending as machine;
 use mpd_io::clean_up::ipc;
-use mpd_io::clean_up::job_directory::Made;
+use mpd_io::clean_up::job_directory::JobDirectory;
 use mpd_io::clean_up::shm;
 use mpd_io::clock;
 use mpd_io::files::logging::plain;
@@ -33,7 +33,7 @@ pub(crate) struct Elsewhere {
 /// What the manager has made for the job, and the notes for a daemon in case this manager is killed.
 #[derive(Debug)]
 pub(crate) struct CleanUp {
-    directory: Option<Made>,
+    directory: Option<JobDirectory>,
     groups: Rc<Groups>,
     /// They hold the lock of the job's record.
     pub(super) notes: Notes,
@@ -70,8 +70,9 @@ impl CleanUp {
         (spec, ranks): (&JobSpec, &[Rank]),
     ) -> Result<Option<Elsewhere>, String> {
         let notes = &mut self.notes;
-        let mut below =
-            |base: &Path| Made::below(base, |made| notes.add(&Note::Directory(made.clone())));
+        let mut below = |base: &Path| {
+            JobDirectory::below(base, |made| notes.add(&Note::Directory(made.clone())))
+        };
         let (made, elsewhere) = match below(base) {
             Ok(made) => (made, None),
             Err(e) => {
@@ -91,7 +92,7 @@ impl CleanUp {
 
     /// The job's directory.
     pub(crate) fn directory(&self) -> Option<&Path> {
-        self.directory.as_ref().map(Made::path)
+        self.directory.as_ref().map(JobDirectory::path)
     }
 
     pub(crate) fn groups(&self) -> Rc<Groups> {

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use mpd_io::clean_up::ipc::keys_in_use;
-use mpd_io::clean_up::job_directory::Made;
+use mpd_io::clean_up::job_directory::JobDirectory;
 use mpd_io::host::random;
 use mpd_leftovers::record::Note;
 use mpd_wire::Rank;
@@ -29,7 +29,7 @@ pub(crate) struct Groups {
     /// Key and directory of each group, by its number.
     shared: BTreeMap<u32, (GroupKey, PathBuf)>,
     /// The directory that contains the directories of all groups.
-    directory: Option<Made>,
+    directory: Option<JobDirectory>,
 }
 
 impl Groups {
@@ -57,8 +57,9 @@ impl Groups {
         };
         let keys = keys(numbers.len()).map_err(failed)?;
         notes.add(&Note::Groups(keys.clone()));
-        let mut below =
-            |base: &Path| Made::below(base, |made| notes.add(&Note::Directory(made.clone())));
+        let mut below = |base: &Path| {
+            JobDirectory::below(base, |made| notes.add(&Note::Directory(made.clone())))
+        };
         let directory = below(Path::new(SHARED_MEMORY)).or_else(|e| {
             log::warn!("{SHARED_MEMORY}: {e}; directories of groups are not in memory");
             below(fallback)
