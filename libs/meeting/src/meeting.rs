@@ -9,7 +9,7 @@ use mpd_wire::message::{MeetingAnswer, MeetingOperation, Payload};
 
 use crate::found::Found;
 use crate::frame::{Message, Party};
-use crate::peer::{Made, Request};
+use crate::peer::{PeerAddition, Request};
 use crate::{
     AGAIN, Assembly, Effect, Failure, MAX_JOBS, MAX_KEY, MAX_MEETINGS, Meetings, Output, PATIENCE,
 };
@@ -217,9 +217,9 @@ impl Meetings {
                 *found = Found::Yes(job.clone());
                 match self.make_peer(now, &job) {
                     // The other job learns that it is waited for, so that it reports its end.
-                    Made::New => self.probe(now, &job),
-                    Made::Known => {}
-                    Made::Full => {
+                    PeerAddition::New => self.probe(now, &job),
+                    PeerAddition::Known => {}
+                    PeerAddition::Full => {
                         self.found.remove(&secret);
                         return self.fail_all_with(now, &secret, Failure::Full);
                     }

@@ -46,7 +46,7 @@ pub(crate) enum Request {
 
 /// The result of [`Meetings::make_peer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum PeerAddition {
     New,
     Known,
     Full,
@@ -134,15 +134,15 @@ impl Meetings {
     }
 
     /// Makes a link to a job, unless there is one.
-    pub(crate) fn make_peer(&mut self, now: Time, job: &JobId) -> Made {
+    pub(crate) fn make_peer(&mut self, now: Time, job: &JobId) -> PeerAddition {
         if self.peers.contains_key(job) {
-            return Made::Known;
+            return PeerAddition::Known;
         }
         if self.peers.len() >= MAX_JOBS {
-            return Made::Full;
+            return PeerAddition::Full;
         }
         self.peers.insert(job.clone(), Peer::new(now));
-        Made::New
+        PeerAddition::New
     }
 
     pub(crate) fn send(&mut self, now: Time, to: &JobId, message: &Message) {
@@ -176,7 +176,7 @@ impl Meetings {
             let was_connected = frame.flags & CONNECTED != 0 && self.is_connected(from);
             return self.lose(now, from, Ended { failure, was_connected });
         }
-        if self.make_peer(now, from) == Made::Full {
+        if self.make_peer(now, from) == PeerAddition::Full {
             return self.pass(now, from, Frame::bare(RESET).write());
         }
         let Some(peer) = self.peers.get_mut(from) else { return };
