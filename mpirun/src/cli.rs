@@ -27,7 +27,9 @@ use crate::singleton::Call;
 use crate::slots::Wait;
 use crate::target::Target;
 pub use crate::usage::Usage;
-use crate::{dryrun, help, job_file, layout, mixture, multi_prog, singleton, variables};
+use crate::{
+    dryrun, help, job_file, mixture, multi_prog, singleton, translated_placement, variables,
+};
 
 /// The request of the command line.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::language::Facts;
 use super::layout::Layout;
-use super::made::Made;
+use super::translation::Translation;
 
 /// Open MPI 4, by the bit of `Dialect`.
 pub(super) const O4: u16 = 1 << 2;
@@ -12,10 +12,10 @@ pub(super) const O5: u16 = 1 << 3;
 pub(super) const O: u16 = O4 | O5;
 
 /// A function that makes our words of values.
-pub(super) type Compute = fn(&[&str], &dyn Facts) -> Made;
+pub(super) type Compute = fn(&[&str], &dyn Facts) -> Translation;
 
 /// A function that changes the layout, and makes our words.
-pub(super) type Lay = fn(&mut Layout, &[&str], &dyn Facts) -> Made;
+pub(super) type Collect = fn(&mut Layout, &[&str], &dyn Facts) -> Translation;
 
 /// Our answer to a foreign option.
 #[derive(Clone, Copy)]
@@ -25,7 +25,7 @@ pub(super) enum Answer {
     /// The words that a function makes of the values, and their description.
     Computed(Compute, &'static str),
     /// Like that, but the function also changes the collected layout.
-    Laid(Lay, &'static str),
+    Collected(Collect, &'static str),
     /// No effect, and no line: what the option asks for is always so.
     Silent(&'static str),
     /// No effect, which one line reports with this reason.
@@ -46,7 +46,7 @@ impl Answer {
                 let shown = |word: &&str| word.replace("{0}", first).replace("{1}", "VALUE");
                 format!("`{}`", words.iter().map(shown).collect::<Vec<_>>().join(" "))
             }
-            Self::Computed(_, meaning) | Self::Laid(_, meaning) => (*meaning).to_owned(),
+            Self::Computed(_, meaning) | Self::Collected(_, meaning) => (*meaning).to_owned(),
             Self::Silent(reason) => format!("accepted: {reason}"),
             Self::Accepted(reason) => format!("accepted without effect: {reason}"),
             Self::Request => "no effect in a job of Slurm, as there; accepted without effect where there is no Slurm; otherwise refused: put it \

@@ -6,7 +6,7 @@ use mpd_placement::locality::list;
 
 use super::cpus::{lists, masks, repeated, round_robin, user, wrong};
 use super::language::Facts;
-use super::made::{Made, words};
+use super::translation::{Translation, words};
 
 /// A unit by a name of Slurm or PALS.
 fn unit(name: &str) -> Option<&'static str> {
@@ -21,7 +21,7 @@ fn unit(name: &str) -> Option<&'static str> {
 }
 
 /// `--depth N` of PALS: so many CPUs for each rank, in the order of their numbers.
-pub(super) fn depth(values: &[&str], caller: &dyn Facts) -> Made {
+pub(super) fn depth(values: &[&str], caller: &dyn Facts) -> Translation {
     let depth = values[0].parse::<usize>().ok().filter(|&depth| depth > 0);
     let depth = depth.ok_or_else(|| "it must be a number above 0".to_owned())?;
     let mut cpus: Vec<u32> = caller.cpus().iter().map(|cpu| cpu.number).collect();
@@ -34,7 +34,7 @@ pub(super) fn depth(values: &[&str], caller: &dyn Facts) -> Made {
 }
 
 /// `--cpu-bind` of PALS.
-pub(super) fn pals(values: &[&str], caller: &dyn Facts) -> Made {
+pub(super) fn pals(values: &[&str], caller: &dyn Facts) -> Translation {
     let value = values[0];
     if let Some((word @ ("verbose" | "v" | "quiet" | "q"), rest)) = value.split_once(',') {
         let mut made = pals(&[rest], caller)?;

@@ -3,7 +3,7 @@
 use mpd_placement::locality::list;
 
 use super::language::Facts;
-use super::made::words;
+use super::translation::words;
 
 /// Most ranks in a list, and most digits of a mask.
 const MAX_WORDS: usize = 4096;

@@ -2,10 +2,10 @@
 
 use super::language::Facts;
 use super::layout::Layout;
-use super::made::{Made, words};
+use super::translation::{Translation, words};
 
 /// A tool before the program of each rank.
-pub(super) fn tool(name: &str, caller: &dyn Facts) -> Made {
+pub(super) fn tool(name: &str, caller: &dyn Facts) -> Translation {
     match caller.has_program(name) {
         true => Ok(words(&["-gtool", &format!("{name}:all")])),
         false => Err(format!("{name} is not in PATH")),
@@ -13,7 +13,7 @@ pub(super) fn tool(name: &str, caller: &dyn Facts) -> Made {
 }
 
 /// A tool that is a library.
-pub(super) fn preload(library: &str, caller: &dyn Facts) -> Made {
+pub(super) fn preload(library: &str, caller: &dyn Facts) -> Translation {
     if !caller.has_library(library) {
         return Err(format!("{library} is not in LD_LIBRARY_PATH"));
     }
@@ -23,7 +23,7 @@ pub(super) fn preload(library: &str, caller: &dyn Facts) -> Made {
 }
 
 /// `-tune [FILE]`.
-pub(super) fn tune(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn tune(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Translation {
     match values.first() {
         Some(file) => Ok(words(&["-genv", "I_MPI_TUNING_BIN", file])),
         None => {

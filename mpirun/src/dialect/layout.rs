@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use mpd_wire::job::Binding;
 
 use super::language::{Dialect, Facts};
-use super::made::{Made, words};
+use super::translation::{Translation, words};
 pub(crate) use launch::Given;
 use launch::Launch;
 
@@ -250,7 +250,7 @@ impl Layout {
     ///
     /// # Errors
     /// The options do not fit each other, or there is no such layout here.
-    pub(crate) fn words(&self, known: &Known<'_>) -> Made {
+    pub(crate) fn words(&self, known: &Known<'_>) -> Translation {
         match known.dialect {
             Some(Dialect::Hydra) => Ok(self.of_hydra(false)),
             Some(Dialect::Intel) => Ok(self.of_hydra(!known.is_pinned && self.map.is_none())),

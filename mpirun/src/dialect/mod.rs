@@ -8,7 +8,6 @@ pub(crate) mod cpus;
 mod intel;
 mod language;
 mod layout;
-mod made;
 pub(crate) mod open_mpi;
 mod output;
 #[cfg(test)]
@@ -16,6 +15,7 @@ mod page;
 pub(crate) mod parameters;
 mod srun;
 mod table;
+mod translation;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -96,9 +96,9 @@ pub(crate) fn translate(
         Answer::Computed(compute, _) => made(
             texts(&values).and_then(|texts| compute(&texts, language.caller)).map_err(problem)?,
         ),
-        Answer::Laid(lay, _) => {
+        Answer::Collected(collect, _) => {
             let before = layout.clone();
-            let words = texts(&values).and_then(|texts| lay(layout, &texts, language.caller));
+            let words = texts(&values).and_then(|texts| collect(layout, &texts, language.caller));
             let words = words.map_err(problem)?;
             if layout.differs(&before) {
                 layout.say(shown(&values));

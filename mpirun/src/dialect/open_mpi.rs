@@ -2,10 +2,10 @@
 
 use super::language::Facts;
 use super::layout::Layout;
-use super::made::{Made, is_yes, listed, one_of, words};
+use super::translation::{Translation, is_yes, listed, one_of, words};
 
 /// Hosts that have one slot unless they name a number.
-pub(super) fn one_slot(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn one_slot(values: &[&str], _: &dyn Facts) -> Translation {
     if values[0].starts_with('^') {
         return Ok(words(&["-exclude", values[0]]));
     }
@@ -50,7 +50,7 @@ pub(super) fn one_slot(values: &[&str], _: &dyn Facts) -> Made {
 }
 
 /// `--host` of Open MPI: the hosts of one program. Hosts without a number are noted.
-pub(super) fn host(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> Made {
+pub(super) fn host(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> Translation {
     // A complement of a program's hosts, which holds for all programs.
     if values[0].starts_with('^') {
         return Ok(words(&["-host", values[0]]));
@@ -64,7 +64,7 @@ pub(super) fn host(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> 
 }
 
 /// `--display LIST` of Open MPI 5.
-pub(super) fn display(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn display(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Translation {
     let mut made = Vec::new();
     for word in listed(values[0]) {
         let (key, _) = word.split_once('=').unwrap_or((&word, ""));
@@ -106,7 +106,7 @@ const RUNTIME: [&str; 21] = [
 ];
 
 /// `--runtime-options LIST` of Open MPI 5.
-pub(super) fn runtime_options(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn runtime_options(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Translation {
     let mut made = Vec::new();
     for item in values[0].split(',').filter(|item| !item.is_empty()) {
         let (word, value) = item.split_once('=').unwrap_or((item, "1"));
@@ -122,7 +122,7 @@ pub(super) fn runtime_options(layout: &mut Layout, values: &[&str], _: &dyn Fact
 }
 
 /// `DAYS:HOURS:MINUTES:SECONDS`, from the right, as `-timeout`.
-fn time(text: &str) -> Made {
+fn time(text: &str) -> Translation {
     let wrong = || format!("timeout={text}: it must be a time, like 90 or 1:30");
     let number = |text: &str| text.parse::<u64>().ok().filter(|&number| number < 100_000_000);
     let fields: Option<Vec<u64>> = text.rsplit(':').map(number).collect();
@@ -132,7 +132,7 @@ fn time(text: &str) -> Made {
     Ok(words(&["-timeout", &seconds.to_string()]))
 }
 
-fn runtime_option(layout: &mut Layout, known: &str, value: &str) -> Made {
+fn runtime_option(layout: &mut Layout, known: &str, value: &str) -> Translation {
     let is_yes = is_yes(value);
     let lets_run = words(&["-on-failure", "continue"]);
     match known {
@@ -158,7 +158,7 @@ fn runtime_option(layout: &mut Layout, known: &str, value: &str) -> Made {
 }
 
 /// `--with-ft TYPE` of Open MPI 5.
-pub(super) fn fault_tolerance(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn fault_tolerance(values: &[&str], _: &dyn Facts) -> Translation {
     match values[0].to_ascii_lowercase().as_str() {
         "no" | "none" | "false" | "0" => Ok(Vec::new()),
         "ulfm" | "mpi" | "yes" | "true" | "1" => {
@@ -170,7 +170,7 @@ pub(super) fn fault_tolerance(values: &[&str], _: &dyn Facts) -> Made {
 }
 
 /// The directories of an installation before those of the caller.
-pub(super) fn prefix(values: &[&str], caller: &dyn Facts) -> Made {
+pub(super) fn prefix(values: &[&str], caller: &dyn Facts) -> Translation {
     let joined = |name: &str, below: &str| {
         let old = caller.variable(name.as_bytes()).filter(|old| !old.is_empty());
         let old = old.map(|old| format!(":{}", String::from_utf8_lossy(old))).unwrap_or_default();

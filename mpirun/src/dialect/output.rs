@@ -1,7 +1,7 @@
 //! Values of foreign options that send the output of ranks to files.
 
 use super::language::Facts;
-use super::made::{Made, listed, one_of, words};
+use super::translation::{Translation, listed, one_of, words};
 
 /// A name of a file as the beginning of a pattern of ours.
 fn literal(name: &str) -> String {
@@ -39,32 +39,32 @@ fn files(pattern: &str, qualifiers: &[String]) -> Vec<String> {
 }
 
 /// `--output-filename` of Open MPI 4: a directory for each rank.
-pub(super) fn directories_4(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn directories_4(values: &[&str], _: &dyn Facts) -> Translation {
     let (path, qualifiers) = qualified(values[0], &["nocopy", "nojobid"])?;
     let job = if qualifiers.iter().any(|word| word == "nojobid") { "" } else { "1/" };
     Ok(files(&format!("{}/{job}rank.%R/std%o", literal(path)), &qualifiers))
 }
 
 /// `--output-directory` of Open MPI 5.
-pub(super) fn directories_5(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn directories_5(values: &[&str], _: &dyn Facts) -> Translation {
     let (path, qualifiers) = qualified(values[0], &["nocopy", "nojobid", "raw"])?;
     let job = if qualifiers.iter().any(|word| word == "nojobid") { "" } else { "%j/" };
     Ok(files(&format!("{}/{job}rank.%R/std%o", literal(path)), &qualifiers))
 }
 
 /// `--output-filename` of Open MPI 5.
-pub(super) fn files_5(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn files_5(values: &[&str], _: &dyn Facts) -> Translation {
     let (path, qualifiers) = qualified(values[0], &["nocopy", "raw"])?;
     Ok(files(&format!("{}.%j.%R.%o", literal(path)), &qualifiers))
 }
 
 /// The label of `--tag-output` of Open MPI 4: `[1,0]<stdout>:text`.
-pub(super) fn tag_4(_: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn tag_4(_: &[&str], _: &dyn Facts) -> Translation {
     Ok(words(&["-prepend-pattern", "[%w]<std%o>:"]))
 }
 
 /// The label of `--tag-output` of Open MPI 5: `[1,0]<stdout>: text`.
-pub(super) fn tag_5(_: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn tag_5(_: &[&str], _: &dyn Facts) -> Translation {
     Ok(words(&["-prepend-pattern", "[%w]<std%o>: "]))
 }
 
@@ -73,7 +73,7 @@ const DIRECTIVES: [&str; 7] =
     ["tag", "tag-detailed", "tag-fullname", "timestamp", "xml", "merge-stderr-to-stdout", "rank"];
 
 /// `--output LIST` of Open MPI 5.
-pub(super) fn output(values: &[&str], caller: &dyn Facts) -> Made {
+pub(super) fn output(values: &[&str], caller: &dyn Facts) -> Translation {
     let mut made = Vec::new();
     let mut rest = values[0];
     while !rest.is_empty() {
@@ -126,7 +126,7 @@ fn item(text: &str) -> (&str, &str) {
 }
 
 /// `--output PATTERN` of Slurm. Both streams go to the file, unless `--error` is given.
-pub(super) fn slurm_output(values: &[&str], caller: &dyn Facts) -> Made {
+pub(super) fn slurm_output(values: &[&str], caller: &dyn Facts) -> Translation {
     match values[0] {
         "all" => Ok(Vec::new()),
         "none" => Ok(words(&["-output-pattern", "/dev/null"])),
@@ -138,7 +138,7 @@ pub(super) fn slurm_output(values: &[&str], caller: &dyn Facts) -> Made {
 }
 
 /// `--error PATTERN` of Slurm.
-pub(super) fn slurm_error(values: &[&str], caller: &dyn Facts) -> Made {
+pub(super) fn slurm_error(values: &[&str], caller: &dyn Facts) -> Translation {
     match values[0] {
         "none" => Ok(words(&["-errfile-pattern", "/dev/null"])),
         value => Ok(words(&["-errfile-pattern", &slurm_pattern(value, caller)?])),

@@ -13,7 +13,7 @@ use super::answer::Answer;
 use super::language::Facts;
 pub(crate) use super::layout::Given;
 use super::layout::Layout;
-use super::made::{Made, is_yes, words};
+use super::translation::{Translation, is_yes, words};
 use row::{Parameter, When};
 pub(super) use table::PARAMETERS;
 
@@ -77,8 +77,8 @@ pub(crate) fn meaning(
     Ok(Meaning::Words(match row.answer {
         Answer::Words(pattern) => pattern.iter().map(|word| word.replace("{0}", value)).collect(),
         Answer::Computed(compute, _) => compute(&[value], caller)?,
-        Answer::Laid(lay, _) => {
-            let words = lay(layout, &[value], caller)?;
+        Answer::Collected(collect, _) => {
+            let words = collect(layout, &[value], caller)?;
             layout.launch.say(&given.said);
             words
         }
@@ -90,16 +90,16 @@ pub(crate) fn meaning(
 
 /// Whether the parameter changes the layout.
 fn changes_layout(key: &str) -> bool {
-    find(key).is_some_and(|row| matches!(row.answer, Answer::Laid(..)))
+    find(key).is_some_and(|row| matches!(row.answer, Answer::Collected(..)))
 }
 
 /// `--mca KEY VALUE`: a variable of the ranks, and its effect on the launcher.
-pub(super) fn mca(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> Made {
+pub(super) fn mca(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> Translation {
     parameter(("--mca", "OMPI_MCA_"), layout, values, caller)
 }
 
 /// `--prtemca KEY VALUE`.
-pub(super) fn prte_mca(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> Made {
+pub(super) fn prte_mca(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> Translation {
     parameter(("--prtemca", "PRTE_MCA_"), layout, values, caller)
 }
 
@@ -110,7 +110,7 @@ fn parameter(
     layout: &mut Layout,
     values: &[&str],
     caller: &dyn Facts,
-) -> Made {
+) -> Translation {
     let &[key, value] = values else { return Err("it needs a key and a value".to_owned()) };
     let said = format!("{option} {key} {value}");
     let given = Given { said, key: key.to_owned(), value: value.to_owned() };

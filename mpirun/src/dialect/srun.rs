@@ -1,7 +1,7 @@
 //! Values of options of Slurm's `srun` that are about neither hosts, CPUs nor files of output.
 
 use super::language::Facts;
-use super::made::{Made, words};
+use super::translation::{Translation, words};
 use crate::usage::Usage;
 
 /// A request to the batch system. In a job, Slurm ignores it too. Where there is no Slurm, one line says that it has no effect.
@@ -21,7 +21,7 @@ pub(super) fn request(shown: &str, caller: &dyn Facts) -> Result<Option<String>,
 }
 
 /// `--time`: minutes, `minutes:seconds`, `hours:minutes:seconds`, `days-hours[:minutes[:seconds]]`.
-pub(super) fn time(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn time(values: &[&str], _: &dyn Facts) -> Translation {
     let text = values[0];
     let wrong = || "it must be a time, like 30 (minutes), 1:30:00 or 2-12".to_owned();
     let number = |text: &str| text.parse::<u64>().ok().filter(|&number| number < 1_000_000);
@@ -47,7 +47,7 @@ pub(super) fn time(values: &[&str], _: &dyn Facts) -> Made {
 }
 
 /// `--export=ALL,NAME=VALUE`, `NONE`, or a list. Variables of Slurm are always passed.
-pub(super) fn export(values: &[&str], caller: &dyn Facts) -> Made {
+pub(super) fn export(values: &[&str], caller: &dyn Facts) -> Translation {
     let items: Vec<&str> = values[0].split(',').filter(|item| !item.is_empty()).collect();
     let is_word = |word: &str| items.iter().any(|item| item.eq_ignore_ascii_case(word));
     let slurm = || caller.variables(b"SLURM").join(",");
@@ -84,7 +84,7 @@ pub(super) fn export(values: &[&str], caller: &dyn Facts) -> Made {
 }
 
 /// `--kill-on-bad-exit[=0|1]`.
-pub(super) fn kill_on_bad_exit(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn kill_on_bad_exit(values: &[&str], _: &dyn Facts) -> Translation {
     match values.first() {
         None | Some(&"1") => Ok(Vec::new()),
         Some(&"0") => Ok(words(&["-on-failure", "continue"])),
@@ -93,7 +93,7 @@ pub(super) fn kill_on_bad_exit(values: &[&str], _: &dyn Facts) -> Made {
 }
 
 /// `--no-kill[=off]`.
-pub(super) fn no_kill(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn no_kill(values: &[&str], _: &dyn Facts) -> Translation {
     match values.first() {
         None => Ok(words(&["-on-failure", "continue"])),
         Some(&"off") => Ok(Vec::new()),
@@ -102,7 +102,7 @@ pub(super) fn no_kill(values: &[&str], _: &dyn Facts) -> Made {
 }
 
 /// `--wait=SECONDS` after the end of the first task.
-pub(super) fn wait(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn wait(values: &[&str], _: &dyn Facts) -> Translation {
     match values[0].parse::<u64>() {
         Ok(0) => Ok(Vec::new()),
         Ok(_) => {
@@ -114,7 +114,7 @@ pub(super) fn wait(values: &[&str], _: &dyn Facts) -> Made {
 }
 
 /// `--open-mode`.
-pub(super) fn open_mode(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn open_mode(values: &[&str], _: &dyn Facts) -> Translation {
     match values[0] {
         "truncate" | "t" => Ok(Vec::new()),
         "append" | "a" => Err("old content of files is removed; name other files".to_owned()),
@@ -123,7 +123,7 @@ pub(super) fn open_mode(values: &[&str], _: &dyn Facts) -> Made {
 }
 
 /// `--input=MODE`.
-pub(super) fn input(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn input(values: &[&str], _: &dyn Facts) -> Translation {
     match values[0] {
         mode if mode == "all" || mode == "none" || mode.parse::<u32>().is_ok() => {
             Ok(words(&["-s", mode]))
@@ -133,7 +133,7 @@ pub(super) fn input(values: &[&str], _: &dyn Facts) -> Made {
 }
 
 /// `--bcast[=DEST]`.
-pub(super) fn bcast(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn bcast(values: &[&str], _: &dyn Facts) -> Translation {
     match values.first() {
         None => Ok(words(&["-preload"])),
         Some(_) => Err("the place is chosen; write --bcast alone".to_owned()),
@@ -146,13 +146,13 @@ fn typed(text: &str) -> Option<u32> {
 }
 
 /// `--gpus-per-task=[TYPE:]N`.
-pub(super) fn gpus_per_task(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn gpus_per_task(values: &[&str], _: &dyn Facts) -> Translation {
     let number = typed(values[0]).ok_or_else(|| "it must be a number of GPUs".to_owned())?;
     Ok(words(&["-gpus-per-proc", &number.to_string()]))
 }
 
 /// `--gpu-bind=[verbose,]METHOD`.
-pub(super) fn gpu_bind(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn gpu_bind(values: &[&str], _: &dyn Facts) -> Translation {
     let text = values[0].trim_start_matches("verbose,").trim_start_matches("v,");
     let in_order = |list: &str| {
         let numbers = list.split(',').map(|word| word.parse::<u32>().ok());
@@ -168,7 +168,7 @@ pub(super) fn gpu_bind(values: &[&str], _: &dyn Facts) -> Made {
 }
 
 /// `--mem-bind=[quiet,|verbose,]METHOD`.
-pub(super) fn mem_bind(values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn mem_bind(values: &[&str], _: &dyn Facts) -> Translation {
     let mut fields = values[0].split(',');
     match fields.rfind(|word| !["quiet", "q", "verbose", "v", "nosort", "sort"].contains(word)) {
         None | Some("none" | "no" | "local") => Ok(Vec::new()),
@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    fn joined(made: Made) -> String {
+    fn joined(made: Translation) -> String {
         made.map_or_else(|error| format!("error: {error}"), |words| words.join(" "))
     }
 

@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use super::answer::{Answer, O, O4, O5};
 use super::language::Facts;
-use super::made::Made;
-use super::{binding, intel, made, open_mpi, output, parameters, srun};
+use super::translation::Translation;
+use super::{binding, intel, open_mpi, output, parameters, srun, translation};
 
 /// An option of other launchers.
 pub(super) struct Row {
@@ -23,13 +23,13 @@ pub(super) struct Row {
 }
 
 /// `-rankmap A,B,...` of Hydra: the number of the host of each rank.
-fn rank_map(values: &[&str], _: &dyn Facts) -> Made {
+fn rank_map(values: &[&str], _: &dyn Facts) -> Translation {
     let host = |word: &str| match word.parse::<u32>() {
         Ok(number) => Ok(format!("n{number}")),
         Err(_) => Err("only a list of numbers of hosts is available".to_owned()),
     };
     let hosts: Result<Vec<String>, String> = values[0].split(',').map(host).collect();
-    Ok(made::words(&["-pick", &hosts?.join(" ")]))
+    Ok(translation::words(&["-pick", &hosts?.join(" ")]))
 }
 
 impl Row {
@@ -52,7 +52,7 @@ impl Row {
 }
 
 /// `-u USER` of the original MPD.
-fn own_user(values: &[&str], caller: &dyn Facts) -> Made {
+fn own_user(values: &[&str], caller: &dyn Facts) -> Translation {
     let names = [&b"USER"[..], b"LOGNAME"].map(|name| caller.variable(name));
     match names.contains(&Some(values[0].as_bytes())) {
         true => Ok(Vec::new()),
@@ -91,7 +91,7 @@ const WORDS_OF_OMPI: &str = "-ppn, -rr, -map-by and -bind-to, by the words of th
 /// The table, by launcher.
 #[rustfmt::skip]
 pub(super) static TABLE: &[Row] = {
-    use Answer::{Accepted, Computed, Laid, Refused, Request, Silent, Words};
+    use Answer::{Accepted, Computed, Collected, Refused, Request, Silent, Words};
     &[
     // Hydra and Intel MPI.
     row(H | I, &["l", "prepend-rank"], &[], Words(&["-prepend-pattern", "[%r] "])),
@@ -101,8 +101,8 @@ pub(super) static TABLE: &[Row] = {
     row(H | I, &["disable-hostname-propagation"], &[], Silent("MPI libraries ask for the name themselves")),
     row(H | I, &["nameserver"], &["HOST:PORT"], Accepted("published names are in the ring")),
     row(H | I, &["localhost"], &["NAME"], Accepted("mpd --name names a daemon")),
-    row(H | I, &["bind-to", "binding"], &["UNIT"], Laid(|layout, values, caller| layout.hydra_bind(values[0], caller), "`-bind-to`, where ranks use parts in turn; `rr`: CPUs in the order of the system; `machine`: none; devices, `l1cache` and `l2cache` are refused")),
-    row(H | I, &["map-by"], &["UNIT"], Laid(|layout, values, _| layout.hydra_map(values[0]), "`-map-by`, with the units of `-bind-to`")),
+    row(H | I, &["bind-to", "binding"], &["UNIT"], Collected(|layout, values, caller| layout.hydra_bind(values[0], caller), "`-bind-to`, where ranks use parts in turn; `rr`: CPUs in the order of the system; `machine`: none; devices, `l1cache` and `l2cache` are refused")),
+    row(H | I, &["map-by"], &["UNIT"], Collected(|layout, values, _| layout.hydra_map(values[0]), "`-map-by`, with the units of `-bind-to`")),
     row(H, &["membind"], &["POLICY"], Refused("memory is not bound; use numactl before the program")),
     row(H, &["rankmap"], &["MAP"], Computed(rank_map, "`A,B,...`: `-pick`, with the number of the host of each rank; `(vector,...)` is refused")),
     row(H, &["order-nodes"], &["ORDER"], Refused("name the hosts in the wanted order with -hosts")),
@@ -124,7 +124,7 @@ pub(super) static TABLE: &[Row] = {
     row(I, &["gdb-args"], &["ARGUMENTS"], Refused("use -x FILE and -ex COMMAND")),
     row(I, &["hosts-group"], &["LIST"], Words(&["-hosts", "{0}"])),
     row(I, &["silent-abort"], &[], Accepted("the message about an abort names the rank")),
-    row(I, &["tune"], &["[FILE]"], Laid(intel::tune, "`-genv I_MPI_TUNING_BIN FILE`; without a file, the MPI library uses its own values")),
+    row(I, &["tune"], &["[FILE]"], Collected(intel::tune, "`-genv I_MPI_TUNING_BIN FILE`; without a file, the MPI library uses its own values")),
     row(I, &["prepend-timestamp"], &[], Words(&["-timestamp"])),
     row(I, &["prot"], &[], Words(&["-genv", "I_MPI_DEBUG", "4"])),
     row(I, &["grr"], &["N"], Words(&["-ppn", "{0}"])),
@@ -135,36 +135,36 @@ pub(super) static TABLE: &[Row] = {
     row(I, &["ilp64"], &[], Words(&["-genv", "I_MPI_ILP64", "1"])),
     row(I, &["branch-count"], &["N"], Silent(TREE)),
     row(I, &["rdma", "RDMA", "dapl", "DAPL", "ib", "IB", "mx", "MX", "tmi", "TMI", "psm", "PSM", "psm2", "PSM2", "ofi", "OFI"], &[], Accepted("the MPI library chooses its network (I_MPI_FABRICS, FI_PROVIDER)")),
-    row(H | I, &["iface"], &["NAME"], Computed(|values, _| Ok(made::words(&["-genv", "MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE", values[0]])), "`-genv MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE NAME`; the host file of mpdboot chooses the network of the daemons")),
+    row(H | I, &["iface"], &["NAME"], Computed(|values, _| Ok(translation::words(&["-genv", "MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE", values[0]])), "`-genv MPIR_CVAR_NEMESIS_TCP_NETWORK_IFACE NAME`; the host file of mpdboot chooses the network of the daemons")),
 
     // Open MPI 4 and 5.
-    row(O, &["mca", "gmca"], &["KEY", "VALUE"], Laid(parameters::mca, "`-genv OMPI_MCA_KEY VALUE`; the keys of launchers have the effect below")),
-    row(O5, &["prtemca"], &["KEY", "VALUE"], Laid(parameters::prte_mca, "`-genv PRTE_MCA_KEY VALUE`, with the effect below")),
+    row(O, &["mca", "gmca"], &["KEY", "VALUE"], Collected(parameters::mca, "`-genv OMPI_MCA_KEY VALUE`; the keys of launchers have the effect below")),
+    row(O5, &["prtemca"], &["KEY", "VALUE"], Collected(parameters::prte_mca, "`-genv PRTE_MCA_KEY VALUE`, with the effect below")),
     row(O5, &["pmixmca", "gpmixmca"], &["KEY", "VALUE"], Words(&["-genv", "PMIX_MCA_{0}", "{1}"])),
-    row(O, &["host", "H"], &["LIST"], Laid(open_mpi::host, "`-host`, where a host without a number has one slot, or those of the host file; with a host file, only its hosts")),
-    row(O, &["map-by"], &["POLICY"], Laid(|layout, values, _| layout.map_by(values[0]), WORDS_OF_OMPI)),
-    row(O, &["rank-by"], &["POLICY"], Laid(|layout, values, _| layout.rank_by(values[0]), "the order of `-map-by`, which it must fit")),
-    row(O, &["bind-to"], &["UNIT"], Laid(|layout, values, _| layout.bind_to(values[0]), "`-bind-to`, with the default of `-map-by`; `overload-allowed` and `if-supported` have no effect")),
+    row(O, &["host", "H"], &["LIST"], Collected(open_mpi::host, "`-host`, where a host without a number has one slot, or those of the host file; with a host file, only its hosts")),
+    row(O, &["map-by"], &["POLICY"], Collected(|layout, values, _| layout.map_by(values[0]), WORDS_OF_OMPI)),
+    row(O, &["rank-by"], &["POLICY"], Collected(|layout, values, _| layout.rank_by(values[0]), "the order of `-map-by`, which it must fit")),
+    row(O, &["bind-to"], &["UNIT"], Collected(|layout, values, _| layout.bind_to(values[0]), "`-bind-to`, with the default of `-map-by`; `overload-allowed` and `if-supported` have no effect")),
     row(O, &["c"], &["N"], Words(&["-n", "{0}"])),
-    row(O4, &["ppr"], &["LIST"], Laid(|layout, values, _| layout.ppr(values[0]), WORDS_OF_OMPI)),
+    row(O4, &["ppr"], &["LIST"], Collected(|layout, values, _| layout.ppr(values[0]), WORDS_OF_OMPI)),
     row(O, &["pernode"], &[], Words(&["-ppn", "1"])),
-    row(O, &["npersocket"], &["N"], Laid(|layout, values, _| layout.per_part(values[0], "socket"), "`-ppn` and `-map-by socket:block=N`, with the sockets of this host")),
+    row(O, &["npersocket"], &["N"], Collected(|layout, values, _| layout.per_part(values[0], "socket"), "`-ppn` and `-map-by socket:block=N`, with the sockets of this host")),
     row(O, &["oversubscribe", "allow-run-as-root"], &[], Silent("this is always allowed")),
     row(O, &["s"], &[], Words(&["-preload"])),
-    row(O, &["bynode"], &[], Laid(|layout, _, _| layout.map_by("node"), "`-rr`")),
-    row(O, &["byslot"], &[], Laid(|layout, _, _| layout.map_by("slot"), "the default")),
-    row(O, &["bycore"], &[], Laid(|layout, _, _| layout.map_by("core"), "`-map-by core`")),
-    row(O, &["bysocket"], &[], Laid(|layout, _, _| layout.map_by("socket"), "`-map-by socket`")),
-    row(O, &["bind-to-core"], &[], Laid(|layout, _, _| layout.bind_to("core"), "`-bind-to core`")),
-    row(O, &["bind-to-socket"], &[], Laid(|layout, _, _| layout.bind_to("socket"), "`-bind-to socket`")),
-    row(O, &["bind-to-none"], &[], Laid(|layout, _, _| layout.bind_to("none"), "`-bind-to none`")),
-    row(O, &["cpus-per-proc", "cpus-per-rank"], &["N"], Laid(|layout, values, _| layout.width(values[0]), "`-bind-to core:N`")),
-    row(O, &["cpu-set", "cpu-list"], &["LIST"], Laid(|layout, values, _| layout.cpu_list(values[0]), "`-only-cpus`, with cores; ordered: `-bind-to user:LIST`")),
-    row(O, &["use-hwthread-cpus"], &[], Laid(|layout, _, _| layout.threads(), "hardware threads take the place of cores")),
+    row(O, &["bynode"], &[], Collected(|layout, _, _| layout.map_by("node"), "`-rr`")),
+    row(O, &["byslot"], &[], Collected(|layout, _, _| layout.map_by("slot"), "the default")),
+    row(O, &["bycore"], &[], Collected(|layout, _, _| layout.map_by("core"), "`-map-by core`")),
+    row(O, &["bysocket"], &[], Collected(|layout, _, _| layout.map_by("socket"), "`-map-by socket`")),
+    row(O, &["bind-to-core"], &[], Collected(|layout, _, _| layout.bind_to("core"), "`-bind-to core`")),
+    row(O, &["bind-to-socket"], &[], Collected(|layout, _, _| layout.bind_to("socket"), "`-bind-to socket`")),
+    row(O, &["bind-to-none"], &[], Collected(|layout, _, _| layout.bind_to("none"), "`-bind-to none`")),
+    row(O, &["cpus-per-proc", "cpus-per-rank"], &["N"], Collected(|layout, values, _| layout.width(values[0]), "`-bind-to core:N`")),
+    row(O, &["cpu-set", "cpu-list"], &["LIST"], Collected(|layout, values, _| layout.cpu_list(values[0]), "`-only-cpus`, with cores; ordered: `-bind-to user:LIST`")),
+    row(O, &["use-hwthread-cpus"], &[], Collected(|layout, _, _| layout.threads(), "hardware threads take the place of cores")),
     row(O, &["display-map", "display-devel-map", "display-diffable-map"], &[], Words(&["-print-rank-map"])),
     row(O, &["display-allocation", "display-devel-allocation"], &[], Accepted("-dry-run shows the hosts")),
     row(O, &["display-topo"], &[], Accepted("use lstopo")),
-    row(O5, &["display"], &["LIST"], Laid(open_mpi::display, "`map`: `-print-rank-map`; `bindings`: `-report-bindings`; `allocation`, `topo` and `cpus` have no effect: use -dry-run and lstopo")),
+    row(O5, &["display"], &["LIST"], Collected(open_mpi::display, "`map`: `-print-rank-map`; `bindings`: `-report-bindings`; `allocation`, `topo` and `cpus` have no effect: use -dry-run and lstopo")),
     row(O5, &["output"], &["LIST"], Computed(output::output, "`tag`, `tag-detailed`, `tag-fullname`, `rank`: `-prepend-pattern`; `timestamp`: `-timestamp`; `merge`: `-merge-stderr-to-stdout`; `file=NAME`: `-output-pattern NAME.%j.%R.%o -tee`; `dir=NAME`: `-output-pattern NAME/%j/rank.%R/std%o -tee`; with `:nocopy` without `-tee`; `raw` has no effect, and `xml` is refused")),
     row(O4, &["tag-output"], &[], Computed(output::tag_4, "`-prepend-pattern [%w]<std%o>:`")),
     row(O5, &["tag-output"], &[], Computed(output::tag_5, "`-prepend-pattern [%w]<std%o>: `")),
@@ -186,8 +186,8 @@ pub(super) static TABLE: &[Row] = {
     row(O, &["preload-files"], &["FILES"], Refused("only programs are sent (-preload)")),
     row(O, &["set-cwd-to-session-dir"], &[], Refused("use -wdir; the variable MPD_JOB_TMPDIR names the directory of the job")),
     row(O, &["personality"], &["NAME"], Silent("every MPI library is served")),
-    row(O, &["tune"], &["FILES"], Laid(|layout, values, _| layout.tune(values[0]), "the options `-mca` and `-x` in these files, separated by commas")),
-    row(O, &["am"], &["FILES"], Laid(|layout, values, _| layout.aggregate(values[0]), "the parameters in these files, separated by commas; they count less than variables")),
+    row(O, &["tune"], &["FILES"], Collected(|layout, values, _| layout.tune(values[0]), "the options `-mca` and `-x` in these files, separated by commas")),
+    row(O, &["am"], &["FILES"], Collected(|layout, values, _| layout.aggregate(values[0]), "the parameters in these files, separated by commas; they count less than variables")),
     row(O5, &["set-env"], &["NAME=VALUE"], Words(&["-genv", "{0}"])),
     row(O5, &["unset-env"], &["NAME"], Refused("use env -u NAME before the program")),
     row(O5, &["append-env", "prepend-env"], &["NAME[c]", "VALUE"], Refused("use -genv with the whole value")),
@@ -195,10 +195,10 @@ pub(super) static TABLE: &[Row] = {
     row(O, &["enable-recovery", "continuous"], &[], Words(&["-on-failure", "continue"])),
     row(O, &["disable-recovery"], &[], Silent("this is the default")),
     row(O, &["max-restarts"], &["N"], Accepted(RESTARTS)),
-    row(O, &["loadbalance"], &[], Laid(|layout, _, _| layout.map_by("node"), "`-rr`")),
+    row(O, &["loadbalance"], &[], Collected(|layout, _, _| layout.map_by("node"), "`-rr`")),
     row(O5, &["with-ft"], &["TYPE"], Computed(open_mpi::fault_tolerance, "`ulfm`, `mpi`: `-genv OMPI_MCA_mpi_ft_enable 1 -on-failure continue`; `no`: the default")),
     row(O5, &["stream-buffering"], &["N"], Words(&["-genv", "OMPI_MCA_ompi_stream_buffering", "{0}"])),
-    row(O5, &["runtime-options"], &["LIST"], Laid(open_mpi::runtime_options, "`continuous`, `recoverable`, `notifyerrors` and `error-nonzero-status=0`: `-on-failure continue`; `donotlaunch`: `-dry-run`; `timeout`: `-timeout`; reports and restarts have no effect; `exec-agent` and the stops are refused")),
+    row(O5, &["runtime-options"], &["LIST"], Collected(open_mpi::runtime_options, "`continuous`, `recoverable`, `notifyerrors` and `error-nonzero-status=0`: `-on-failure continue`; `donotlaunch`: `-dry-run`; `timeout`: `-timeout`; reports and restarts have no effect; `exec-agent` and the stops are refused")),
     row(O, &["report-child-jobs-separately"], &[], Silent("the exit code is that of the first failed rank")),
     row(O, &["get-stack-traces", "report-state-on-timeout"], &[], Accepted("mpirun -stacks JOB prints the stacks of a running job")),
     row(O5, &["spawn-timeout"], &["SECONDS"], Refused("use -timeout for the whole job")),
@@ -283,10 +283,10 @@ pub(super) static TABLE: &[Row] = {
 
     // Slurm.
     row(S, &["ntasks", "tasks"], &["N"], Words(&["-n", "{0}"])),
-    row(S, &["ntasks-per-node", "tasks-per-node"], &["N"], Laid(|layout, values, _| layout.per_node(values[0]), "`-ppn N`; with `-n` or in a batch job at most N")),
-    row(S, &["N", "nodes"], &["N[-M]"], Laid(|layout, values, _| layout.nodes(values[0]), "so many hosts: `-ppn`, or `-hosts` with the number of tasks of each host; without `-n` one process for each")),
-    row(S, &["relative", "r"], &["N"], Laid(|layout, values, _| layout.relative(values[0]), "the hosts of the batch job from number N on")),
-    row(S, &["cpus-per-task", "c"], &["N"], Laid(|layout, values, _| layout.width(values[0]), "`-bind-to hwthread:N`, with sockets in turn")),
+    row(S, &["ntasks-per-node", "tasks-per-node"], &["N"], Collected(|layout, values, _| layout.per_node(values[0]), "`-ppn N`; with `-n` or in a batch job at most N")),
+    row(S, &["N", "nodes"], &["N[-M]"], Collected(|layout, values, _| layout.nodes(values[0]), "so many hosts: `-ppn`, or `-hosts` with the number of tasks of each host; without `-n` one process for each")),
+    row(S, &["relative", "r"], &["N"], Collected(|layout, values, _| layout.relative(values[0]), "the hosts of the batch job from number N on")),
+    row(S, &["cpus-per-task", "c"], &["N"], Collected(|layout, values, _| layout.width(values[0]), "`-bind-to hwthread:N`, with sockets in turn")),
     row(S, &["nodelist", "w"], &["LIST"], Words(&["-hosts", "{0}"])),
     row(S, &["nodefile", "F"], &["FILE"], Words(&["-f", "{0}"])),
     row(S, &["exclude", "x"], &["LIST"], Words(&["-exclude", "{0}"])),
@@ -302,12 +302,12 @@ pub(super) static TABLE: &[Row] = {
     row(S, &["mpi"], &["TYPE"], Silent("PMI-1, PMI-2 and PMIx are always offered")),
     row(S, &["export"], &["LIST"], Computed(srun::export, "`ALL`: the default; `NONE`: `-genvnone`; a list: `-genvlist`, with the variables SLURM_*; `NAME=VALUE`: `-genv`")),
     row(S, &["preserve-env", "E"], &[], Silent("variables of the batch job are passed as they are")),
-    row(S, &["distribution", "m"], &["METHOD"], Laid(|layout, values, _| layout.distribution(values[0]), "hosts: `block`; `cyclic`: `-rr`; `plane=N`: `-ppn N`; `arbitrary`: the hosts of the file SLURM_HOSTFILE. Sockets: `cyclic`; `block`: cores one after the other; `fcyclic`: the CPUs of a task on different sockets")),
+    row(S, &["distribution", "m"], &["METHOD"], Collected(|layout, values, _| layout.distribution(values[0]), "hosts: `block`; `cyclic`: `-rr`; `plane=N`: `-ppn N`; `arbitrary`: the hosts of the file SLURM_HOSTFILE. Sockets: `cyclic`; `block`: cores one after the other; `fcyclic`: the CPUs of a task on different sockets")),
     row(S, &["unbuffered", "u"], &[], Silent(OUTPUT)),
     row(S, &["kill-on-bad-exit", "K"], &["[0|1]"], Computed(srun::kill_on_bad_exit, "the default; 0: `-on-failure continue`")),
     row(S, &["no-kill", "k"], &["[off]"], Computed(srun::no_kill, "`-on-failure continue`; `off`: the default")),
     row(S, &["wait", "W"], &["SECONDS"], Computed(srun::wait, "0: the job ends with its last rank, as always; others are refused")),
-    row(S, &["multi-prog"], &[], Laid(|layout, _, _| layout.multi_prog(), "the program is a file of programs for tasks, as for `srun`; see -configfile for our own form")),
+    row(S, &["multi-prog"], &[], Collected(|layout, _, _| layout.multi_prog(), "the program is a file of programs for tasks, as for `srun`; see -configfile for our own form")),
     row(S, &["bcast"], &["[DEST]"], Computed(srun::bcast, "`-preload`; a path is refused")),
     row(S, &["bcast-exclude", "compress", "send-libs"], &["[VALUE]"], Accepted("-preload sends programs, without libraries")),
     row(S, &["propagate"], &["[LIMITS]"], Silent("all limits are passed")),
@@ -323,9 +323,9 @@ pub(super) static TABLE: &[Row] = {
     row(S, &["gpus-per-task"], &["N"], Computed(srun::gpus_per_task, "`-gpus-per-proc N`, without the type")),
     row(S, &["gpu-bind"], &["METHOD"], Computed(srun::gpu_bind, "`none`: the default; `per_task:N`, `single:1` and `map_gpu:0,1,...`: `-gpus-per-proc`; others are refused")),
     row(S, &["mem-bind", "mem_bind"], &["METHOD"], Computed(srun::mem_bind, "`none`, and `local`, which Linux does by default; others are refused: use numactl before the program")),
-    row(S, &["cpu-bind", "cpu_bind"], &["METHOD"], Laid(|layout, values, caller| layout.slurm_bind(values[0], caller), "`none`, `sockets`, `cores`, `threads`, `ldoms`: `-bind-to`; `rank_ldom`: NUMA nodes in turn; `rank`: CPUs in turn; `map_cpu:`, `mask_cpu:`, `map_ldom:` and `mask_ldom:`: `-bind-to user:LIST`; `verbose`: `-report-bindings`; with sockets in turn")),
-    row(S, &["hint"], &["TYPE"], Laid(|layout, values, _| layout.hint(values[0]), "`nomultithread` and `compute_bound`: one thread of each core; `memory_bound`: one thread of one core of each socket; `multithread`: the default")),
-    row(S, &["threads-per-core"], &["N"], Laid(|layout, values, _| layout.threads_per_core(values[0]), "1: one thread of each core")),
+    row(S, &["cpu-bind", "cpu_bind"], &["METHOD"], Collected(|layout, values, caller| layout.slurm_bind(values[0], caller), "`none`, `sockets`, `cores`, `threads`, `ldoms`: `-bind-to`; `rank_ldom`: NUMA nodes in turn; `rank`: CPUs in turn; `map_cpu:`, `mask_cpu:`, `map_ldom:` and `mask_ldom:`: `-bind-to user:LIST`; `verbose`: `-report-bindings`; with sockets in turn")),
+    row(S, &["hint"], &["TYPE"], Collected(|layout, values, _| layout.hint(values[0]), "`nomultithread` and `compute_bound`: one thread of each core; `memory_bound`: one thread of one core of each socket; `multithread`: the default")),
+    row(S, &["threads-per-core"], &["N"], Collected(|layout, values, _| layout.threads_per_core(values[0]), "1: one thread of each core")),
     row(S, &["extra-node-info", "B"], &["SOCKETS[:CORES[:THREADS]]"], Request),
     row(S, &["prolog", "epilog", "task-prolog", "task-epilog"], &["PROGRAM"], Refused("start the program by a script")),
     row(S, &["container", "container-image", "container-mounts", "container-name", "container-workdir"], &["VALUE"], Refused("write the container before the program, like apptainer exec IMAGE")),

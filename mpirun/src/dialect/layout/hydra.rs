@@ -6,12 +6,12 @@ use mpd_wire::job::Binding;
 use super::{Layout, Map, Unit, bound, is_fine, mapped, number, part, positive};
 use crate::dialect::cpus;
 use crate::dialect::language::Facts;
-use crate::dialect::made::{Made, words};
+use crate::dialect::translation::{Translation, words};
 
 /// The options as they are written.
 impl Layout {
     /// `-bind-to` of Hydra, and `-binding` of Intel MPI with variables like `domain=socket`.
-    pub(in crate::dialect) fn hydra_bind(&mut self, text: &str, caller: &dyn Facts) -> Made {
+    pub(in crate::dialect) fn hydra_bind(&mut self, text: &str, caller: &dyn Facts) -> Translation {
         if text.contains('=') {
             return variables(text);
         }
@@ -29,7 +29,7 @@ impl Layout {
     }
 
     /// `-map-by` of Hydra.
-    pub(in crate::dialect) fn hydra_map(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn hydra_map(&mut self, text: &str) -> Translation {
         self.map = Some(match numbered(text)? {
             _ if ["machine", "slot", "none"].contains(&text) => Map::Slot,
             _ if text == "node" => Map::Node,
@@ -41,7 +41,7 @@ impl Layout {
 }
 
 /// `pin=yes;domain=socket`: variables of the same names.
-fn variables(text: &str) -> Made {
+fn variables(text: &str) -> Translation {
     let mut made = Vec::new();
     for field in text.split(';').filter(|field| !field.is_empty()) {
         let name = match field.split_once('=') {

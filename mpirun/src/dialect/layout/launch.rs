@@ -3,7 +3,7 @@
 
 use mpd_wire::job::Binding;
 
-use crate::dialect::made::words;
+use crate::dialect::translation::words;
 
 /// A parameter as it was given.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,12 +14,12 @@ use mpd_wire::job::Binding;
 use super::{Known, Layout, Map, Unit, bound, is_fine, mapped, part, parts, positive};
 use crate::dialect::cpus;
 use crate::dialect::language::Dialect;
-use crate::dialect::made::{Made, words};
+use crate::dialect::translation::{Translation, words};
 
 /// The options as they are written.
 impl Layout {
     /// `--map-by POLICY[:MODIFIERS]` of Open MPI, also with `ppr:N:PART`.
-    pub(in crate::dialect) fn map_by(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn map_by(&mut self, text: &str) -> Translation {
         let value = text.to_ascii_lowercase();
         if value.starts_with("rankfile") {
             return rank_file(text);
@@ -68,7 +68,7 @@ impl Layout {
     }
 
     /// So many ranks for each part of each host.
-    pub(in crate::dialect) fn per_part(&mut self, number: &str, name: &str) -> Made {
+    pub(in crate::dialect) fn per_part(&mut self, number: &str, name: &str) -> Translation {
         let number = positive(number)?;
         if name == "node" {
             return Ok(words(&["-ppn", &number.to_string()]));
@@ -79,7 +79,7 @@ impl Layout {
     }
 
     /// `N:PART`.
-    pub(in crate::dialect) fn ppr(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn ppr(&mut self, text: &str) -> Translation {
         match text.split_once(':') {
             Some((number, part)) if !part.contains(',') => self.per_part(number, part),
             _ => Err("it must be N:PART, like 2:socket".to_owned()),
@@ -87,7 +87,7 @@ impl Layout {
     }
 
     /// `--rank-by POLICY`.
-    pub(in crate::dialect) fn rank_by(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn rank_by(&mut self, text: &str) -> Translation {
         let text = text.to_ascii_lowercase();
         match text.as_str() {
             "slot" | "fill" | "span" | "node" => {}
@@ -99,7 +99,7 @@ impl Layout {
     }
 
     /// `--bind-to UNIT[:MODIFIERS]` of Open MPI.
-    pub(in crate::dialect) fn bind_to(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn bind_to(&mut self, text: &str) -> Translation {
         let value = text.to_ascii_lowercase();
         match value.as_str() {
             "cpu-list:ordered" | "cpulist:ordered" => {
@@ -134,27 +134,27 @@ impl Layout {
     }
 
     /// `--cpu-set` and `--cpu-list` of Open MPI.
-    pub(in crate::dialect) fn cpu_list(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn cpu_list(&mut self, text: &str) -> Translation {
         let is_ordered = self.list.as_ref().is_some_and(|list| list.1);
         self.list = Some((text.to_owned(), is_ordered));
         Ok(Vec::new())
     }
 
     /// `--cpus-per-proc N`.
-    pub(in crate::dialect) fn width(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn width(&mut self, text: &str) -> Translation {
         self.width = Some(positive(text)?);
         Ok(Vec::new())
     }
 
     /// `--use-hwthread-cpus`.
-    pub(in crate::dialect) fn threads(&mut self) -> Made {
+    pub(in crate::dialect) fn threads(&mut self) -> Translation {
         self.threads = true;
         Ok(Vec::new())
     }
 }
 
 /// `rankfile:file=PATH`, whose path keeps its letters.
-fn rank_file(value: &str) -> Made {
+fn rank_file(value: &str) -> Translation {
     let mut fields = value.split(':').skip(1);
     let is_key = |field: &&str| field.to_ascii_lowercase().starts_with("file=");
     match (fields.next().filter(is_key), fields.next()) {
@@ -178,7 +178,7 @@ impl Known<'_> {
 
 /// The options in our words.
 impl Layout {
-    pub(super) fn of_open_mpi(&self, known: &Known<'_>) -> Made {
+    pub(super) fn of_open_mpi(&self, known: &Known<'_>) -> Translation {
         if let Some((list, is_ordered)) = &self.list {
             let only = cpus::only_cores(list)?;
             return Ok(match (is_ordered, &self.bind) {

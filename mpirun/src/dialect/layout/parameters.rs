@@ -5,7 +5,7 @@ use mpd_wire::job::Binding;
 use super::launch::Slots;
 use super::{Layout, parts, positive};
 use crate::dialect::language::Facts;
-use crate::dialect::made::{Made, words};
+use crate::dialect::translation::{Translation, words};
 
 /// The parameters as they are written.
 impl Layout {
@@ -18,7 +18,7 @@ impl Layout {
     }
 
     /// `orte_default_hostfile`.
-    pub(in crate::dialect) fn default_file(&mut self, file: &str) -> Made {
+    pub(in crate::dialect) fn default_file(&mut self, file: &str) -> Translation {
         if file != "none" {
             self.default_hosts(words(&["-f", file]));
         }
@@ -31,7 +31,7 @@ impl Layout {
     }
 
     /// `orte_set_default_slots`.
-    pub(in crate::dialect) fn default_slots(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn default_slots(&mut self, text: &str) -> Translation {
         let slots = match text.to_ascii_lowercase().as_str() {
             "cores" => Slots::Parts(Binding::Core),
             "sockets" | "packages" => Slots::Parts(Binding::Socket),
@@ -49,7 +49,7 @@ impl Layout {
     }
 
     /// `plm_rsh_args`.
-    pub(in crate::dialect) fn remote_arguments(&mut self, arguments: &str) -> Made {
+    pub(in crate::dialect) fn remote_arguments(&mut self, arguments: &str) -> Translation {
         self.launch.arguments.get_or_insert(arguments.to_owned());
         Ok(Vec::new())
     }
@@ -77,25 +77,25 @@ impl Layout {
     }
 
     /// `-tune`.
-    pub(in crate::dialect) fn tune(&mut self, files: &str) -> Made {
+    pub(in crate::dialect) fn tune(&mut self, files: &str) -> Translation {
         self.launch.tune_files.push(("-tune", files.to_owned()));
         Ok(Vec::new())
     }
 
     /// `-am`. The MPI library reads the files too.
-    pub(in crate::dialect) fn aggregate(&mut self, files: &str) -> Made {
+    pub(in crate::dialect) fn aggregate(&mut self, files: &str) -> Translation {
         self.launch.files.push(("-am", files.to_owned()));
         Ok(Vec::new())
     }
 
     /// `mca_base_env_list`.
-    pub(in crate::dialect) fn export(&mut self, list: &str) -> Made {
+    pub(in crate::dialect) fn export(&mut self, list: &str) -> Translation {
         self.launch.exports.get_or_insert(list.to_owned());
         Ok(Vec::new())
     }
 
     /// `mca_base_env_list_delimiter`.
-    pub(in crate::dialect) fn delimiter(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn delimiter(&mut self, text: &str) -> Translation {
         self.launch.delimiter.get_or_insert(text.to_owned());
         Ok(Vec::new())
     }

@@ -8,13 +8,13 @@ use mpd_wire::job::Binding;
 
 use super::{Known, Layout, Map, Slurm, Unit, bound, is_fine, mapped, parts, positive, shares};
 use crate::dialect::language::Facts;
-use crate::dialect::made::{Made, words};
+use crate::dialect::translation::{Translation, words};
 use crate::dialect::{binding, cpus};
 
 /// The options as they are written.
 impl Layout {
     /// `--distribution NODES[:SOCKETS[:CORES]][,Pack|NoPack]` of Slurm.
-    pub(in crate::dialect) fn distribution(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn distribution(&mut self, text: &str) -> Translation {
         let text = text.to_ascii_lowercase();
         let unknown = || format!("'{text}' is not available");
         let methods = text.split(',').next().unwrap_or_default();
@@ -40,7 +40,7 @@ impl Layout {
     }
 
     /// `--cpu-bind` of Slurm.
-    pub(in crate::dialect) fn slurm_bind(&mut self, text: &str, caller: &dyn Facts) -> Made {
+    pub(in crate::dialect) fn slurm_bind(&mut self, text: &str, caller: &dyn Facts) -> Translation {
         let (unit, made) = binding::slurm(text, caller)?;
         if text.ends_with("rank_ldom") {
             self.rank = Some("numa".to_owned());
@@ -53,7 +53,7 @@ impl Layout {
     }
 
     /// `--nodes N[-M]` of Slurm.
-    pub(in crate::dialect) fn nodes(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn nodes(&mut self, text: &str) -> Translation {
         let number = |text: &str| match text.strip_suffix(['k', 'K']) {
             Some(thousands) => positive(thousands).map(|number| number.saturating_mul(1024)),
             None => positive(text),
@@ -68,25 +68,25 @@ impl Layout {
     }
 
     /// `--ntasks-per-node N` of Slurm.
-    pub(in crate::dialect) fn per_node(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn per_node(&mut self, text: &str) -> Translation {
         self.slurm.per_node = Some(positive(text)?);
         Ok(Vec::new())
     }
 
     /// `--relative N` of Slurm.
-    pub(in crate::dialect) fn relative(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn relative(&mut self, text: &str) -> Translation {
         self.slurm.first = Some(text.parse().map_err(|_| format!("{text:?} is not a number"))?);
         Ok(Vec::new())
     }
 
     /// `--multi-prog` of Slurm.
-    pub(in crate::dialect) fn multi_prog(&mut self) -> Made {
+    pub(in crate::dialect) fn multi_prog(&mut self) -> Translation {
         self.slurm.multi_prog = true;
         Ok(Vec::new())
     }
 
     /// `--hint` of Slurm.
-    pub(in crate::dialect) fn hint(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn hint(&mut self, text: &str) -> Translation {
         match text {
             "nomultithread" | "compute_bound" => self.slurm.single = true,
             "memory_bound" => (self.slurm.single, self.slurm.one_core) = (true, true),
@@ -97,7 +97,7 @@ impl Layout {
     }
 
     /// `--threads-per-core N` of Slurm.
-    pub(in crate::dialect) fn threads_per_core(&mut self, text: &str) -> Made {
+    pub(in crate::dialect) fn threads_per_core(&mut self, text: &str) -> Translation {
         self.slurm.single = positive(text)? == 1;
         Ok(Vec::new())
     }

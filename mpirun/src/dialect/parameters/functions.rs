@@ -2,11 +2,15 @@
 
 use crate::dialect::language::Facts;
 use crate::dialect::layout::Layout;
-use crate::dialect::made::Made;
 use crate::dialect::open_mpi;
+use crate::dialect::translation::Translation;
 
 /// Hosts that count if no others are named.
-pub(super) fn default_hosts(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> Made {
+pub(super) fn default_hosts(
+    layout: &mut Layout,
+    values: &[&str],
+    caller: &dyn Facts,
+) -> Translation {
     if values[0] != "none" {
         let words = open_mpi::one_slot(values, caller)?;
         layout.default_hosts(words);
@@ -15,7 +19,7 @@ pub(super) fn default_hosts(layout: &mut Layout, values: &[&str], caller: &dyn F
 }
 
 /// The remote shell: one command, or a list of alternatives like `ssh : rsh`.
-pub(super) fn agent(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> Made {
+pub(super) fn agent(layout: &mut Layout, values: &[&str], caller: &dyn Facts) -> Translation {
     let all = values[0].split(':').map(str::trim).filter(|command| !command.is_empty());
     let all: Vec<&str> = all.collect();
     let is_here = |command: &&&str| {
@@ -29,7 +33,7 @@ pub(super) fn agent(layout: &mut Layout, values: &[&str], caller: &dyn Facts) ->
 }
 
 /// The component that maps: the sequential one has an option of ours.
-pub(super) fn mapper(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn mapper(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Translation {
     match values[0] {
         "seq" => layout.map_by("seq"),
         "round_robin" | "ppr" | "rank_file" => Ok(Vec::new()),
@@ -41,7 +45,7 @@ pub(super) fn mapper(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Mad
 }
 
 /// The signals to forward.
-pub(super) fn signals(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Made {
+pub(super) fn signals(layout: &mut Layout, values: &[&str], _: &dyn Facts) -> Translation {
     if values[0] == "none" {
         layout.note("it has no effect: every signal that can be caught is forwarded");
     }

@@ -28,13 +28,13 @@ const CHOICE: &str = "there is one implementation of this part";
 
 #[rustfmt::skip]
 pub(in crate::dialect) static PARAMETERS: &[Parameter] = {
-    use Answer::{Accepted, Computed, Laid, Silent, Words};
+    use Answer::{Accepted, Computed, Collected, Silent, Words};
     use When::{Always, No, Yes};
     &[
     // Hosts and slots.
-    row(O, Always, &["orte_default_hostfile", "prte_default_hostfile"], Laid(|layout, values, _| layout.default_file(values[0]), "`-f VALUE`, unless options or a batch system give hosts; `none`: no file")),
-    row(O, Always, &["orte_default_dash_host", "prte_default_dash_host"], Laid(f::default_hosts, "`-hosts VALUE`, unless options or a batch system give hosts; `none`: no hosts")),
-    row(O, Always, &["orte_set_default_slots", "prte_set_default_slots"], Laid(|layout, values, _| layout.default_slots(values[0]), "the slots of hosts without a number: a number, `cores`, `sockets`, `packages`, `numas` or `hwthreads`")),
+    row(O, Always, &["orte_default_hostfile", "prte_default_hostfile"], Collected(|layout, values, _| layout.default_file(values[0]), "`-f VALUE`, unless options or a batch system give hosts; `none`: no file")),
+    row(O, Always, &["orte_default_dash_host", "prte_default_dash_host"], Collected(f::default_hosts, "`-hosts VALUE`, unless options or a batch system give hosts; `none`: no hosts")),
+    row(O, Always, &["orte_set_default_slots", "prte_set_default_slots"], Collected(|layout, values, _| layout.default_slots(values[0]), "the slots of hosts without a number: a number, `cores`, `sockets`, `packages`, `numas` or `hwthreads`")),
     row(O5, Yes, &["prte_set_default_slots_override"], Accepted("a number in the host file comes first")),
     row(O, Yes, &["orte_allocation_required", "prte_allocation_required"], Accepted("without a batch system, the named hosts or this one are used")),
     row(O4, Yes, &["orte_soft_locations"], Accepted("-host names the only hosts of a program")),
@@ -49,37 +49,37 @@ pub(in crate::dialect) static PARAMETERS: &[Parameter] = {
     row(O, Yes, &["ras_base_launch_orted_on_hn"], Silent("the first manager of a job runs on the host of mpirun")),
 
     // Mapping and binding.
-    row(O, Always, &["rmaps_base_mapping_policy", "rmaps_default_mapping_policy", "rmaps_base_schedule_policy", "mapby", "map_by"], Laid(|layout, values, _| layout.map_by(values[0]), "`--map-by VALUE`")),
-    row(O, Always, &["rmaps_base_ranking_policy", "rmaps_default_ranking_policy", "rankby", "rank_by"], Laid(|layout, values, _| layout.rank_by(values[0]), "`--rank-by VALUE`")),
-    row(O, Always, &["hwloc_base_binding_policy", "hwloc_default_binding_policy", "bindto", "bind_to"], Laid(|layout, values, _| layout.bind_to(values[0]), "`--bind-to VALUE`")),
-    row(O4, Yes, &["hwloc_base_bind_to_core"], Laid(|layout, _, _| layout.bind_to("core"), "`--bind-to core`")),
-    row(O4, Yes, &["hwloc_base_bind_to_socket"], Laid(|layout, _, _| layout.bind_to("socket"), "`--bind-to socket`")),
-    row(O, Always, &["hwloc_base_cpu_set", "hwloc_base_cpu_list", "hwloc_base_slot_list", "hwloc_default_cpu_list"], Laid(|layout, values, _| layout.cpu_list(values[0]), "`--cpu-set VALUE`")),
-    row(O, Yes, &["hwloc_base_use_hwthreads_as_cpus", "hwloc_default_use_hwthreads_as_cpus"], Laid(|layout, _, _| layout.threads(), "`--use-hwthread-cpus`")),
+    row(O, Always, &["rmaps_base_mapping_policy", "rmaps_default_mapping_policy", "rmaps_base_schedule_policy", "mapby", "map_by"], Collected(|layout, values, _| layout.map_by(values[0]), "`--map-by VALUE`")),
+    row(O, Always, &["rmaps_base_ranking_policy", "rmaps_default_ranking_policy", "rankby", "rank_by"], Collected(|layout, values, _| layout.rank_by(values[0]), "`--rank-by VALUE`")),
+    row(O, Always, &["hwloc_base_binding_policy", "hwloc_default_binding_policy", "bindto", "bind_to"], Collected(|layout, values, _| layout.bind_to(values[0]), "`--bind-to VALUE`")),
+    row(O4, Yes, &["hwloc_base_bind_to_core"], Collected(|layout, _, _| layout.bind_to("core"), "`--bind-to core`")),
+    row(O4, Yes, &["hwloc_base_bind_to_socket"], Collected(|layout, _, _| layout.bind_to("socket"), "`--bind-to socket`")),
+    row(O, Always, &["hwloc_base_cpu_set", "hwloc_base_cpu_list", "hwloc_base_slot_list", "hwloc_default_cpu_list"], Collected(|layout, values, _| layout.cpu_list(values[0]), "`--cpu-set VALUE`")),
+    row(O, Yes, &["hwloc_base_use_hwthreads_as_cpus", "hwloc_default_use_hwthreads_as_cpus"], Collected(|layout, _, _| layout.threads(), "`--use-hwthread-cpus`")),
     row(O, Yes, &["hwloc_base_report_bindings", "orte_report_bindings"], Words(&["-report-bindings"])),
     row(O, Always, &["hwloc_base_topo_file", "rmaps_base_topology", "pmix_hwloc_topo_file"], Accepted(TOPOLOGY)),
-    row(O4, Yes, &["rmaps_base_bycore"], Laid(|layout, _, _| layout.map_by("core"), "`--map-by core`")),
-    row(O4, Yes, &["rmaps_base_bynode"], Laid(|layout, _, _| layout.map_by("node"), "`--map-by node`")),
-    row(O4, Yes, &["rmaps_base_byslot"], Laid(|layout, _, _| layout.map_by("slot"), "`--map-by slot`")),
-    row(O4, Yes, &["rmaps_base_cpus_per_proc", "rmaps_base_cpus_per_rank"], Laid(|layout, values, _| layout.width(values[0]), "`--cpus-per-proc VALUE`")),
+    row(O4, Yes, &["rmaps_base_bycore"], Collected(|layout, _, _| layout.map_by("core"), "`--map-by core`")),
+    row(O4, Yes, &["rmaps_base_bynode"], Collected(|layout, _, _| layout.map_by("node"), "`--map-by node`")),
+    row(O4, Yes, &["rmaps_base_byslot"], Collected(|layout, _, _| layout.map_by("slot"), "`--map-by slot`")),
+    row(O4, Yes, &["rmaps_base_cpus_per_proc", "rmaps_base_cpus_per_rank"], Collected(|layout, values, _| layout.width(values[0]), "`--cpus-per-proc VALUE`")),
     row(O4, Yes, &["rmaps_base_pernode", "rmaps_ppr_pernode"], Words(&["-ppn", "1"])),
     row(O4, Yes, &["rmaps_base_n_pernode", "rmaps_ppr_n_pernode"], Words(&["-ppn", "{0}"])),
-    row(O4, Yes, &["rmaps_base_n_persocket", "rmaps_ppr_n_persocket"], Laid(|layout, values, _| layout.per_part(values[0], "socket"), "`--npersocket VALUE`")),
-    row(O4, Always, &["rmaps_base_pattern", "rmaps_ppr_pattern"], Laid(|layout, values, _| layout.ppr(values[0]), "`--map-by ppr:VALUE`")),
+    row(O4, Yes, &["rmaps_base_n_persocket", "rmaps_ppr_n_persocket"], Collected(|layout, values, _| layout.per_part(values[0], "socket"), "`--npersocket VALUE`")),
+    row(O4, Always, &["rmaps_base_pattern", "rmaps_ppr_pattern"], Collected(|layout, values, _| layout.ppr(values[0]), "`--map-by ppr:VALUE`")),
     row(O4, Always, &["rmaps_rank_file_path", "orte_rankfile"], Words(&["-rankfile", "{0}"])),
     row(O4, Yes, &["rmaps_rank_file_physical"], Accepted("write slot=pN in the rank file")),
     row(O4, Yes, &["rmaps_base_display_map", "rmaps_base_display_devel_map", "rmaps_base_display_diffable_map", "rmaps_base_display_topo_with_map"], Words(&["-print-rank-map"])),
-    row(O5, Always, &["display"], Laid(open_mpi::display, "`--display VALUE`")),
+    row(O5, Always, &["display"], Collected(open_mpi::display, "`--display VALUE`")),
     row(O, Yes, &["rmaps_base_inherit", "rmaps_default_inherit"], Accepted("-spawn-policy places spawned processes")),
     row(O4, Always, &["rmaps_dist_device"], Accepted("ranks are not placed by their distance from a device")),
     row(O4, Always, &["rmaps_resilient_fault_grp_file"], Accepted(RESTARTS)),
-    row(O, Always, &["rmaps"], Laid(f::mapper, "`seq`: `--map-by seq`; others have no effect, because --map-by chooses the mapper")),
+    row(O, Always, &["rmaps"], Collected(f::mapper, "`seq`: `--map-by seq`; others have no effect, because --map-by chooses the mapper")),
     row(O, Yes, &["orte_daemon_cores", "prte_daemon_cores"], Accepted("bind the daemons themselves: taskset before mpdboot")),
 
     // The start of daemons on other hosts.
-    row(O, Always, &["plm_rsh_agent", "plm_ssh_agent", "orte_rsh_agent", "prte_ssh_agent", "pls_rsh_agent", "pls_ssh_agent"], Laid(f::agent, "`-launcher-exec VALUE`; of a list like `ssh : rsh`, the first program that is here")),
-    row(O, Always, &["plm_rsh_args", "plm_ssh_args"], Laid(|layout, values, _| layout.remote_arguments(values[0]), "`-launcher-args VALUE`")),
-    row(O, Always, &["plm"], Laid(|layout, values, _| Ok(layout.plm(values[0])), "`rsh`, `ssh` and `^slurm`: `-launcher ssh`; `slurm`: `-launcher srun`; others have no effect, because the batch system is detected")),
+    row(O, Always, &["plm_rsh_agent", "plm_ssh_agent", "orte_rsh_agent", "prte_ssh_agent", "pls_rsh_agent", "pls_ssh_agent"], Collected(f::agent, "`-launcher-exec VALUE`; of a list like `ssh : rsh`, the first program that is here")),
+    row(O, Always, &["plm_rsh_args", "plm_ssh_args"], Collected(|layout, values, _| layout.remote_arguments(values[0]), "`-launcher-args VALUE`")),
+    row(O, Always, &["plm"], Collected(|layout, values, _| Ok(layout.plm(values[0])), "`rsh`, `ssh` and `^slurm`: `-launcher ssh`; `slurm`: `-launcher srun`; others have no effect, because the batch system is detected")),
     row(O, Yes, &["plm_rsh_force_rsh"], Words(&["-launcher", "rsh"])),
     row(O, Yes, &["plm_ssh_force_ssh", "plm_rsh_disable_qrsh", "plm_ssh_disable_qrsh", "plm_rsh_disable_llspawn", "plm_ssh_disable_llspawn"], Words(&["-launcher", "ssh"])),
     row(O, Always, &["plm_rsh_num_concurrent", "plm_ssh_num_concurrent"], Accepted("mpdboot --window sets how many hosts one host starts at a time")),
@@ -94,10 +94,10 @@ pub(in crate::dialect) static PARAMETERS: &[Parameter] = {
     row(O, Yes, &["orte_leave_session_attached", "orte_debug", "orte_debug_daemons", "orte_debug_daemons_file", "orte_report_launch_progress", "state_base_show_launch_progress"], Accepted(DAEMONS)),
 
     // Variables of ranks.
-    row(O4, Always, &["mca_base_env_list"], Laid(|layout, values, _| layout.export(values[0]), "`-genv` for each NAME=VALUE of the list, unless an option sets the variable")),
-    row(O4, Always, &["mca_base_env_list_delimiter"], Laid(|layout, values, _| layout.delimiter(values[0]), "the separator of mca_base_env_list, `;` by default")),
-    row(O, Always, &["mca_base_param_file_prefix"], Laid(|layout, values, _| layout.aggregate(values[0]), "`-am VALUE`")),
-    row(O, Always, &["mca_base_envar_file_prefix"], Laid(|layout, values, _| layout.tune(values[0]), "`-tune VALUE`")),
+    row(O4, Always, &["mca_base_env_list"], Collected(|layout, values, _| layout.export(values[0]), "`-genv` for each NAME=VALUE of the list, unless an option sets the variable")),
+    row(O4, Always, &["mca_base_env_list_delimiter"], Collected(|layout, values, _| layout.delimiter(values[0]), "the separator of mca_base_env_list, `;` by default")),
+    row(O, Always, &["mca_base_param_file_prefix"], Collected(|layout, values, _| layout.aggregate(values[0]), "`-am VALUE`")),
+    row(O, Always, &["mca_base_envar_file_prefix"], Collected(|layout, values, _| layout.tune(values[0]), "`-tune VALUE`")),
     row(O, Always, &["mca_base_param_files", "mca_base_param_file_path", "mca_base_param_file_path_force"], Accepted(FILES)),
     row(O5, Always, &["prte_fwd_environment"], Silent("ranks get the whole environment")),
     row(O5, Always, &["prte_set_max_sys_limits"], Accepted("all limits are passed; -rlimit changes them")),
@@ -121,11 +121,11 @@ pub(in crate::dialect) static PARAMETERS: &[Parameter] = {
     row(O, Yes, &["orte_max_restarts", "state_base_max_restarts", "state_base_autorestart"], Accepted(RESTARTS)),
     row(O, Yes, &["orte_allowed_exit_without_sync", "prte_allowed_exit_without_sync"], Accepted("-elastic lets ranks end with 0 at any time, and -on-failure continue lets the others run")),
     row(O, Always, &["orte_report_child_jobs_separately", "prte_report_child_jobs_separately"], Silent("the exit code is that of the first failed rank")),
-    row(O, Always, &["ess_base_forward_signals", "ess_hnp_forward_signals"], Laid(f::signals, "every signal that can be caught is forwarded; `none` has no effect")),
+    row(O, Always, &["ess_base_forward_signals", "ess_hnp_forward_signals"], Collected(f::signals, "every signal that can be caught is forwarded; `none` has no effect")),
     row(O, Always, &["odls_base_sigkill_timeout"], Accepted("SIGKILL follows SIGTERM after a fixed time")),
     row(O, Yes, &["odls_base_signal_direct_children_only"], Accepted("signals reach the process group of each rank")),
     row(O, Always, &["orte_timeout_for_stack_trace", "prte_timeout_for_stack_trace"], Accepted("mpirun -stacks JOB prints the stacks of a running job")),
-    row(O5, Always, &["rtos", "runtime_options"], Laid(open_mpi::runtime_options, "`--runtime-options VALUE`")),
+    row(O5, Always, &["rtos", "runtime_options"], Collected(open_mpi::runtime_options, "`--runtime-options VALUE`")),
 
     // The rest of the launcher.
     row(O, Yes, &["orte_do_not_launch"], Words(&["-dry-run"])),
