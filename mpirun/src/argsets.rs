@@ -132,7 +132,7 @@ impl<'a> Argsets<'a> {
         if is_of_program {
             self.complement.get_or_insert_with(|| setting.to_string());
         }
-        self.job.layout.exclude(setting)
+        self.job.placement.exclude(setting)
     }
 
     /// Adds options of ours; messages call them `said`.
@@ -180,7 +180,7 @@ impl<'a> Argsets<'a> {
     /// MPI.
     pub(crate) fn use_slots(&mut self, slots: u32) {
         self.slots = Some(slots);
-        let Some(hosts) = self.job.layout.hosts.get_mut() else { return };
+        let Some(hosts) = self.job.placement.hosts.get_mut() else { return };
         let mut counts: BTreeMap<String, u32> = BTreeMap::new();
         for host in &*hosts {
             *counts.entry(host.host.clone()).or_default() += 1;
@@ -204,7 +204,7 @@ impl<'a> Argsets<'a> {
         let unset = locals.flat_map(|local| local.environment.unset(&self.caller.environment));
         let unset: Vec<String> = unset.collect();
         self.remarks.extend(unset);
-        if self.job.layout.gives_gpus() {
+        if self.job.placement.gives_gpus() {
             let (caller, assigned) = (self.caller, self.assigned(|_| true));
             let is_set = |name: &&&str| {
                 assigned.contains_key(name.as_bytes()) || caller.variable(name.as_bytes()).is_some()
@@ -247,7 +247,7 @@ impl<'a> Argsets<'a> {
     /// Keeps the hosts of programs within those of the host file, as Open MPI does. A host without a number, which `is_plain`
     /// tells, has the slots of the file.
     pub(crate) fn limit_to_file(&mut self, is_plain: impl Fn(&str) -> bool) -> Result<(), Usage> {
-        let Some(file) = self.job.layout.hosts.get() else { return Ok(()) };
+        let Some(file) = self.job.placement.hosts.get() else { return Ok(()) };
         for program in &mut self.programs {
             let by = program.local.hosts.by().to_owned();
             let Some(hosts) = program.local.hosts.get_mut() else { continue };
@@ -276,7 +276,7 @@ impl<'a> Argsets<'a> {
     fn named_hosts(&self) -> Option<Vec<HostEntry>> {
         let of_programs = self.programs.iter().map(|p| p.local.hosts.or(&self.defaults.hosts));
         let lists =
-            std::iter::once(&self.job.layout.hosts).chain(of_programs).filter_map(Once::get);
+            std::iter::once(&self.job.placement.hosts).chain(of_programs).filter_map(Once::get);
         lists.fold(None, |all, list| Some([all.unwrap_or_default(), list.clone()].concat()))
     }
 
@@ -302,7 +302,7 @@ impl<'a> Argsets<'a> {
             // These are hosts of the ring, and no hosts for a private one.
             allocation = None;
         }
-        let launcher = self.job.layout.launcher(allocation::is_within_srun(self.caller));
+        let launcher = self.job.placement.launcher(allocation::is_within_srun(self.caller));
         let (mut spec, chosen) = self.spec(most, chosen)?;
         let mut named = named.unwrap_or_default();
         if allocation.is_none() {
@@ -311,14 +311,14 @@ impl<'a> Argsets<'a> {
                 chosen.iter().flatten().filter(|h| is_new(h)).cloned().collect();
             named.extend(new);
         }
-        let mut demand = Demand::new(named, self.job.layout.excluded(), allocation, launcher);
+        let mut demand = Demand::new(named, self.job.placement.excluded(), allocation, launcher);
         if chosen.is_some() {
             demand.allocated.clear();
         }
-        demand.refusal = self.job.layout.refusal(&demand.hosts);
+        demand.refusal = self.job.placement.refusal(&demand.hosts);
         slots::note(held.as_ref(), &mut spec);
         held.map_or(Ok(()), |held| held.restrict(&mut spec))?;
-        if self.job.layout.is_by_load()? {
+        if self.job.placement.is_by_load()? {
             self.place_by_load(&mut spec)?;
         }
         Ok((spec, demand))
@@ -342,12 +342,12 @@ impl<'a> Argsets<'a> {
         let Some((alloc, by)) = self.allocation() else { return Ok(None) };
         let held = (self.caller.held)(&self.job.ring_options, &alloc);
         let held = held.map_err(|e| Usage::new(format!("{by}: {e}")))?;
-        held.in_processes_of(self.job.layout.width()).map(Some)
+        held.in_processes_of(self.job.placement.width()).map(Some)
     }
 
     /// The name of an allocation, and where it was given.
     fn allocation(&self) -> Option<(String, &'static str)> {
-        if let Some(alloc) = self.job.layout.slots.alloc.get() {
+        if let Some(alloc) = self.job.placement.slots.alloc.get() {
             return Some((alloc.clone(), "-alloc"));
         }
         let name = self.caller.variable(slots::VARIABLE.as_bytes())?;
@@ -357,7 +357,7 @@ impl<'a> Argsets<'a> {
 
     /// The slots for which the job waits first; `None` if it does not wait.
     pub fn wait(&self, spec: &JobSpec) -> Result<Option<Wait>, Usage> {
-        let slots = &self.job.layout.slots;
+        let slots = &self.job.placement.slots;
         if slots.now && !slots.wait {
             return Err(Usage::syntax("-now needs -wait".to_owned()));
         }
@@ -371,11 +371,11 @@ impl<'a> Argsets<'a> {
         named: Option<&[HostEntry]>,
         allocation: Option<&Allocation>,
     ) -> Result<Option<Vec<HostEntry>>, Usage> {
-        let layout = &self.job.layout;
-        let Some(by) = layout.choice()? else { return Ok(None) };
+        let placement = &self.job.placement;
+        let Some(by) = placement.choice()? else { return Ok(None) };
         let locals = std::iter::once(&self.defaults).chain(self.programs.iter().map(|p| &p.local));
         let mut own = locals.map(|local| &local.hosts).filter(|hosts| hosts.get().is_some());
-        let may_have_own = self.programs.len() == 1 || layout.has_rank_file();
+        let may_have_own = self.programs.len() == 1 || placement.has_rank_file();
         if let Some(own) = own.next().filter(|_| !may_have_own) {
             let text = format!("{by} and {} contradict each other", own.by());
             return Err(Usage::syntax(text));
@@ -389,11 +389,11 @@ impl<'a> Argsets<'a> {
             _ => {
                 let survey = (self.caller.survey)(&self.job.ring_options, &[]);
                 let mut members = survey.map_err(Usage::new)?.in_ring_order();
-                members.retain(|member| !layout.excluded().contains(&member.host));
+                members.retain(|member| !placement.excluded().contains(&member.host));
                 members
             }
         };
-        layout.chosen(&all).map(Some)
+        placement.chosen(&all).map(Some)
     }
 
     /// The number of processes of a program without `-n`: as many as the hosts take that an option
@@ -410,12 +410,12 @@ impl<'a> Argsets<'a> {
         if let Some(chosen) = chosen {
             return Ok(hosts::room(chosen, &[], None));
         }
-        let each = self.job.layout.of_each_host();
+        let each = self.job.placement.of_each_host();
         let own = program.local.hosts.or(&self.defaults.hosts);
-        match (own.get().or(self.job.layout.hosts.get()), each) {
+        match (own.get().or(self.job.placement.hosts.get()), each) {
             // `-hosts all` was given.
             (Some(hosts), Some(each)) if hosts.is_empty() => self.everywhere(each),
-            (Some(hosts), _) => Ok(hosts::room(hosts, self.job.layout.excluded(), each)),
+            (Some(hosts), _) => Ok(hosts::room(hosts, self.job.placement.excluded(), each)),
             (None, Some(each)) => {
                 let hosts = allocation.map_or(1, |allocation| allocation.hosts.len());
                 Ok(each.saturating_mul(u32::try_from(hosts).unwrap_or(u32::MAX)))
@@ -440,7 +440,7 @@ impl<'a> Argsets<'a> {
 
     /// The number of processes that the whole ring takes.
     fn everywhere(&self, each: u32) -> Result<u32, Usage> {
-        if !self.job.layout.excluded().is_empty() {
+        if !self.job.placement.excluded().is_empty() {
             let text = "without -n the job uses every host of the ring; use -n to leave hosts out";
             return Err(Usage::syntax(text));
         }
@@ -461,7 +461,7 @@ impl<'a> Argsets<'a> {
         }
         let mut argsets = self.job.tools.apply(argsets);
         let size = argsets.iter().map(|a| u64::from(a.size)).sum::<u64>();
-        let mut placement = self.job.layout.placement();
+        let mut placement = self.job.placement.placement();
         if let Some(chosen) = &mut chosen {
             self.keep_used_lines((size, &argsets), chosen, &mut placement.cpus.lists)?;
             placement.hosts = hosts::choices(&chosen::joined(chosen));
@@ -495,7 +495,7 @@ impl<'a> Argsets<'a> {
             trace: self.job.reports.trace().any(),
             preload: self.job.preload,
             placement,
-            spawn: self.job.layout.spawn(),
+            spawn: self.job.placement.spawn(),
             adopted: false,
             debug: None,
             on_crash: self.job.crash.spec(),
@@ -532,11 +532,11 @@ impl<'a> Argsets<'a> {
         chosen: &mut Vec<HostEntry>,
         cpus: &mut Vec<CpuChoice>,
     ) -> Result<(), Usage> {
-        let layout = &self.job.layout;
-        let Some(used) = layout.ranks_of_file(size)? else { return Ok(()) };
+        let placement = &self.job.placement;
+        let Some(used) = placement.ranks_of_file(size)? else { return Ok(()) };
         chosen.truncate(used);
         cpus.truncate(used);
-        chosen::check_hosts_of_programs(layout.choice()?.unwrap_or_default(), argsets, chosen)
+        chosen::check_hosts_of_programs(placement.choice()?.unwrap_or_default(), argsets, chosen)
     }
 
     /// The directory in which the job's own directory is made.

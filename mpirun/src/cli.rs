@@ -114,7 +114,7 @@ fn understand(caller: &Caller) -> Result<Request, Usage> {
     let mut argsets = Argsets::new(caller);
     add_sections(&mut argsets, sections, caller)?;
     read_files(&mut argsets, language, caller)?;
-    layout::apply(&mut argsets)?;
+    translated_placement::apply(&mut argsets)?;
     let mut remarks = argsets.take_remarks();
     remarks.extend(variables::apply(&mut argsets, caller)?);
     let (mut spec, demand) = argsets.finish()?;

@@ -2,8 +2,8 @@
 //! parts of the specification.
 
 mod crash;
-mod layout;
 mod output;
+mod placement;
 mod reports;
 
 use std::ffi::OsString;
@@ -22,9 +22,9 @@ use crate::scan::Setting;
 use crate::tools::Tools;
 use crate::usage::Usage;
 use crash::CrashOptions;
-use layout::LayoutOptions;
-pub(crate) use layout::processes;
 use output::OutputOptions;
+use placement::PlacementOptions;
+pub(crate) use placement::processes;
 use reports::ReportOptions;
 pub use reports::{ExitReports, TraceOptions};
 
@@ -68,7 +68,7 @@ pub struct JobOptions {
     pub(crate) job_file: Once<PathBuf>,
     memory_kinds: Once<String>,
     pub(crate) no_pmix: bool,
-    pub(crate) layout: LayoutOptions,
+    pub(crate) placement: PlacementOptions,
     pub(crate) output: OutputOptions,
     pub(crate) ring_options: RingOptions,
     pub(crate) preload: bool,
@@ -118,7 +118,7 @@ impl JobOptions {
             _ => {}
         }
         self.crash.note(setting)?;
-        self.layout.note(setting, directory)?;
+        self.placement.note(setting, directory)?;
         self.output.note(setting, directory)?;
         self.reports.note(setting)
     }

@@ -26,7 +26,7 @@ const MAX_WIDTH: u32 = 1 << 16;
 
 /// The given options for the placement.
 #[derive(Debug, Default)]
-pub(crate) struct LayoutOptions {
+pub(crate) struct PlacementOptions {
     accounts: Accounts,
     behind: bool,
     binding: Once<Bound>,
@@ -87,7 +87,7 @@ enum Bound {
     Lists(Vec<CpuChoice>),
 }
 
-impl LayoutOptions {
+impl PlacementOptions {
     /// Adds an option of this group. Relative files are relative to `directory`.
     pub(super) fn note(&mut self, setting: &Setting, directory: &Path) -> Result<(), Usage> {
         match setting.opt.key {

@@ -139,7 +139,7 @@ fn share(argsets: &mut Argsets<'_>, layout: &Layout, all: u32) -> bool {
     if argsets.has(Key::PerHost) {
         return false;
     }
-    let Some(named) = argsets.job.layout.hosts.get_mut() else { return false };
+    let Some(named) = argsets.job.placement.hosts.get_mut() else { return false };
     let is_counted = named.iter().any(|host| host.ncpus.is_some());
     let Some(used) = layout.named_hosts(named.len(), all).filter(|_| !is_counted) else {
         return false;

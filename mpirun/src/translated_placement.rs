@@ -39,7 +39,7 @@ pub(crate) fn apply(argsets: &mut Argsets<'_>) -> Result<(), Usage> {
     let dialect = argsets.dialect;
     if matches!(dialect, Some(Dialect::Hydra | Dialect::Mvapich)) && argsets.has(Key::HostFile) {
         // A host of a file has one slot unless the file says more.
-        for host in argsets.job.layout.hosts.get_mut().into_iter().flatten() {
+        for host in argsets.job.placement.hosts.get_mut().into_iter().flatten() {
             host.ncpus = host.ncpus.or(Some(1));
         }
     }

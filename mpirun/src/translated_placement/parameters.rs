@@ -126,7 +126,7 @@ pub(super) fn prepare(argsets: &mut Argsets<'_>, layout: &Layout) -> Result<(), 
     }
     // An option of ours comes before Slurm and before parameters.
     let is_chosen = argsets.has(Key::Launcher) || argsets.has(Key::LauncherProgram);
-    let by_slurm = match argsets.job.layout.named_launcher() {
+    let by_slurm = match argsets.job.placement.named_launcher() {
         Some(launcher) => ["srun", "slurm"].contains(&launcher),
         None => argsets.is_in_slurm(),
     };
