@@ -5,7 +5,6 @@
 
 #![cfg_attr(all(target_env = "gnu", not(test)), no_main)]
 
-mod alone;
 mod boot_agent;
 mod cli;
 mod daemon;
@@ -13,6 +12,7 @@ mod leftovers;
 mod limits;
 mod lookout;
 mod manager;
+mod mpi_users;
 mod notes;
 mod recording;
 mod replay;
@@ -52,7 +52,7 @@ fn serve() -> ExitCode {
         return exit_code(users::run(&arguments));
     }
     if let Some(arguments) = cli::arguments_behind(cli::MPI_USERS) {
-        return exit_code(alone::run(&arguments));
+        return exit_code(mpi_users::run(&arguments));
     }
     let cli: Cli = match Cli::of_a_job(std::env::args_os()) {
         Some(cli) => cli,

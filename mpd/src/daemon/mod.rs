@@ -7,7 +7,6 @@
 
 mod acceptor;
 mod agent;
-mod alone;
 mod guests;
 mod jobs;
 mod lines;
@@ -16,6 +15,7 @@ mod membership;
 mod net;
 mod peers;
 mod ready;
+mod ringless;
 mod search;
 mod states;
 pub(crate) mod status;
@@ -529,7 +529,7 @@ impl Daemon {
         if let Some(membership) = &mut self.membership {
             return membership.handle(&self.jobs, now, Input::Asked { console, request });
         }
-        let (replies, manager_messages) = alone::answer(&self.jobs, request);
+        let (replies, manager_messages) = ringless::answer(&self.jobs, request);
         for (at, reply) in replies.iter().enumerate() {
             self.peers.answer(console, reply, at + 1 == replies.len(), now);
         }

@@ -7,8 +7,8 @@ use mio::{Interest, Registry, Token};
 use mpd_wire::Rank;
 use nix::unistd::Pid;
 
-use crate::alone::Search;
 use crate::manager::tokens::MPI_USERS;
+use crate::mpi_users::Search;
 
 /// The search for such ranks.
 #[derive(Debug, Default)]
