@@ -52,7 +52,7 @@ pub(super) enum Question {
     /// Of the world with that first rank.
     Prepared(Rank),
     /// Of the world with that first rank.
-    Begun(Rank),
+    WorldStarted(Rank),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -310,7 +310,7 @@ impl Branch {
             | Question::CleanedUp
             | Question::Restarted
             | Question::Prepared(_)
-            | Question::Begun(_) => self.answer(question, self.tree_index),
+            | Question::WorldStarted(_) => self.answer(question, self.tree_index),
         }
     }
 
@@ -372,7 +372,7 @@ impl Branch {
                 child.ready = true;
                 self.answer(Question::Prepared(first), tree_index);
             }
-            Up::Begun { first } => self.answer(Question::Begun(first), tree_index),
+            Up::WorldStarted { first } => self.answer(Question::WorldStarted(first), tree_index),
             Up::Restarted => self.answer(Question::Restarted, tree_index),
             Up::StartFailed { ref member, .. }
             | Up::WorldFailed { ref member, .. }
@@ -537,7 +537,7 @@ impl Branch {
             }
             Question::Drained => self.send_up(Up::Drained),
             Question::Prepared(first) => self.send_up(Up::Prepared { first }),
-            Question::Begun(first) => self.send_up(Up::Begun { first }),
+            Question::WorldStarted(first) => self.send_up(Up::WorldStarted { first }),
             Question::Restarted => self.send_up(Up::Restarted),
             Question::CleanedUp => {
                 self.phase = Phase::Over;

@@ -207,7 +207,7 @@ impl Job {
             }
             Up::WorldFailed { first, member, failure } => self.world_failed(first, member, failure),
             Up::Prepared { first } => self.world_prepared(first),
-            Up::Begun { first } => self.world_begun(first),
+            Up::WorldStarted { first } => self.world_started(first),
             Up::WorldConnection { from, number, joined } => {
                 self.rank_table.connect(from, number, joined)
             }

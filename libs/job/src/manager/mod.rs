@@ -263,7 +263,7 @@ pub enum Input {
     /// The checks of a world here have succeeded, or a failure was reported.
     Prepared(Rank),
     /// Every rank of a world here was started, or a failure was reported.
-    Begun(Rank),
+    WorldStarted(Rank),
     /// A part of a world cannot be started here.
     WorldFailed(Rank, Failure),
     /// A rank here reports that its world and another one, by its number, share their fate or do
@@ -338,7 +338,7 @@ pub enum Output {
     /// A world will be started here or below. If it has a part here: prepare that, then hand in
     /// [`Input::Prepared`].
     Prepare(Box<Announced>),
-    /// Start the ranks of that world that run here, then hand in [`Input::Begun`].
+    /// Start the ranks of that world that run here, then hand in [`Input::WorldStarted`].
     StartWorld(Rank),
     /// Kill the processes of that world here. Hand in [`Input::Exited`] for each of its ranks here.
     EndWorld(Rank),
@@ -474,7 +474,7 @@ impl Manager {
                 self.at_root(|job| job.connected_failed(now, failure));
             }
             Input::Prepared(first) => branch.answer_here(Question::Prepared(first)),
-            Input::Begun(first) => branch.answer_here(Question::Begun(first)),
+            Input::WorldStarted(first) => branch.answer_here(Question::WorldStarted(first)),
             Input::WorldFailed(first, failure) => branch.world_failed(first, failure),
             Input::Debug(ranks, line) => self.at_root(|job| job.debug(ranks, line)),
             Input::Restart => self.at_root(Job::restart),

@@ -100,7 +100,7 @@ impl Job {
         self.command(Down::GoWorld { first });
     }
 
-    pub(super) fn world_begun(&mut self, first: Rank) {
+    pub(super) fn world_started(&mut self, first: Rank) {
         let is_given_up = self.rank_table.is_given_up(first);
         let Some(spawned) = self.rank_table.spawned_mut(first) else { return };
         if spawned.stage != Stage::Starting {

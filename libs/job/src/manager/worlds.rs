@@ -123,14 +123,14 @@ impl Branch {
         let begins = matches!(down, Down::GoWorld { .. });
         if matches!(output, Output::EndWorld(_)) {
             self.questions.remove(&Question::Prepared(first));
-            self.questions.remove(&Question::Begun(first));
+            self.questions.remove(&Question::WorldStarted(first));
         }
         self.emit_world(first, down);
         if is_here {
             self.perform(output);
         }
         if begins {
-            self.ask_world(Question::Begun(first), first);
+            self.ask_world(Question::WorldStarted(first), first);
         }
     }
 
@@ -154,7 +154,7 @@ impl Branch {
         self.emit_world(first, down);
         let Some(world) = self.worlds.remove(&first) else { return };
         self.questions.remove(&Question::Prepared(first));
-        self.questions.remove(&Question::Begun(first));
+        self.questions.remove(&Question::WorldStarted(first));
         self.ranks.remove(&world.here);
         for child in &mut self.children {
             child.ranks.remove(&world.world.ranks());

@@ -206,7 +206,7 @@ pub enum Down {
         /// The ranks by tree index.
         parts: Parts,
     },
-    /// All managers are prepared: start that world's ranks; answered by [`Up::Begun`].
+    /// All managers are prepared: start that world's ranks; answered by [`Up::WorldStarted`].
     GoWorld {
         /// The world's first rank.
         first: Rank,
@@ -341,7 +341,7 @@ pub enum Up {
         first: Rank,
     },
     /// The part of a world here and in the descendants has started, or has failed.
-    Begun {
+    WorldStarted {
         /// The world's first rank.
         first: Rank,
     },

@@ -219,7 +219,7 @@ impl Ranks {
             turn.post(Input::Started);
         } else {
             self.report_world(turn, world);
-            turn.post(Input::Begun(first));
+            turn.post(Input::WorldStarted(first));
         }
     }
 
@@ -363,7 +363,7 @@ fn start_failed(turn: &mut Turn<'_>, first: Rank, failure: Failure) {
         turn.post(Input::StartFailed(failure));
     } else {
         turn.post(Input::WorldFailed(first, failure));
-        turn.post(Input::Begun(first));
+        turn.post(Input::WorldStarted(first));
     }
 }
 

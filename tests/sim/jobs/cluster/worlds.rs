@@ -98,7 +98,7 @@ impl Cluster {
             let pids = ranks.into_iter().map(|rank| (rank, 100 + rank.0)).collect();
             self.post(tree_index, Input::Pids(pids));
         }
-        self.done(tree_index, Task::Begin(first), Input::Begun(first));
+        self.done(tree_index, Task::Begin(first), Input::WorldStarted(first));
     }
 
     pub(super) fn fail(&mut self, tree_index: usize, first: Rank) {

@@ -42,7 +42,7 @@ fn a_restart_empties_the_fence_and_ends_what_was_spawned() {
     let plan = spawn_plan(1, 2, 1, 0);
     story.spawn(&plan);
     story.send(Input::Prepared(Rank(2)));
-    story.send(Input::Begun(Rank(2)));
+    story.send(Input::WorldStarted(Rank(2)));
     assert_eq!(story.send(Input::EnteredFence(Rank(0))), []);
     assert_eq!(story.send(Input::Restart), [Output::EndWorld(Rank(2)), Output::Restart]);
     assert_eq!(story.send(Input::EnteredFence(Rank(1))), [], "late, of the run before");

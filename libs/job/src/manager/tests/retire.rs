@@ -56,7 +56,7 @@ fn ranks_of_later_worlds_are_higher_and_those_that_have_not_started_are_not_mean
     let first = WorldPlan { spawner: None, ..spawn_plan(1, 2, 2, 0) };
     story.spawn(&first);
     story.send(Input::Prepared(Rank(2)));
-    story.send(Input::Begun(Rank(2)));
+    story.send(Input::WorldStarted(Rank(2)));
     let second = WorldPlan { spawner: None, ..spawn_plan(2, 4, 3, 0) };
     story.spawn(&second);
     assert_eq!(story.send(Input::Retire(3)), [retired("1-3")]);

@@ -30,7 +30,7 @@ fn spawn(story: &mut Story, plan: WorldPlan) {
     let first = plan.world.first;
     assert_eq!(story.spawn(&plan), [prepared(&plan)]);
     assert_eq!(story.send(Input::Prepared(first)), [Output::StartWorld(first)]);
-    assert_eq!(story.send(Input::Begun(first)), [done(&plan)]);
+    assert_eq!(story.send(Input::WorldStarted(first)), [done(&plan)]);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_world_that_a_user_has_requested_has_no_parent_and_blocks_no_rank() {
     let plan = WorldPlan { spawner: None, ..spawn_plan(1, 1, 2, 0) };
     story.spawn(&plan);
     assert_eq!(story.send(Input::Prepared(Rank(1))), [Output::StartWorld(Rank(1))]);
-    assert_eq!(story.send(Input::Begun(Rank(1))), []);
+    assert_eq!(story.send(Input::WorldStarted(Rank(1))), []);
     assert_eq!(blocked(&story, &[]), (vec![], false));
     assert_eq!(story.exit(0, 0), []);
     assert_eq!(story.exit(1, 0), []);
