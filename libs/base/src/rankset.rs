@@ -182,10 +182,11 @@ impl FromIterator<Rank> for RankSet {
 impl FromStr for RankSet {
     type Err = InvalidRankSet;
     fn from_str(text: &str) -> Result<Self, InvalidRankSet> {
-        match text {
-            "all" => return Ok(Self::all()),
-            "none" => return Ok(Self::none()),
-            _ => {}
+        if text == "all" {
+            return Ok(Self::all());
+        }
+        if text == "none" {
+            return Ok(Self::none());
         }
         let mut ranges = Vec::new();
         for part in text.split(',') {

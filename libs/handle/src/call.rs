@@ -63,15 +63,14 @@ impl Call {
         self.is_granted = true;
         let mut without = Vec::new();
         for (index, slot) in self.slots.iter_mut().enumerate() {
-            match (slot.stage, hosts.get(index)) {
-                (Stage::Waiting, Some(host)) => {
-                    (slot.stage, slot.host) = (Stage::Granted, host.clone());
-                }
-                (Stage::Waiting, None) => {
-                    slot.stage = Stage::Over;
-                    without.push(self.first.plus(index));
-                }
-                _ => {}
+            if slot.stage != Stage::Waiting {
+                continue;
+            }
+            if let Some(host) = hosts.get(index) {
+                (slot.stage, slot.host) = (Stage::Granted, host.clone());
+            } else {
+                slot.stage = Stage::Over;
+                without.push(self.first.plus(index));
             }
         }
         without

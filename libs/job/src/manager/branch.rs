@@ -213,28 +213,58 @@ impl Branch {
         entries.into_iter().for_each(|up| self.push_up(up));
     }
 
+    /// A command of the parent; the root ignores it.
+    pub(super) fn receive_command(&mut self, down: Down) {
+        if !self.is_root() {
+            self.command(down);
+        }
+    }
+
     /// Handles a command of the parent or of the job. A command that does not fit the phase is ignored.
     pub(super) fn command(&mut self, down: Down) {
-        let runs = self.phase == Phase::Running;
-        match down {
-            Down::Go if self.phase == Phase::Preparing => {
+        match (down, self.phase) {
+            (Down::Go, Phase::Preparing) => {
                 self.phase = Phase::Running;
                 self.pass_down(Down::Go);
                 self.perform(Output::Go);
             }
-            Down::Signal { signal } if runs => {
+            (Down::Kill, Phase::Preparing | Phase::Running) => self.kill(),
+            (Down::Drain, Phase::Gone) => self.drain(),
+            (down @ Down::Discard, phase) if phase < Phase::Over => {
+                self.pass_down(down);
+                self.push(Output::DiscardOutput);
+            }
+            (down @ Down::CleanUp, Phase::Gone) => {
+                self.phase = Phase::CleaningUp;
+                self.questions.clear();
+                self.pass_down(down);
+                self.ask(Question::CleanedUp);
+                self.push(Output::CleanUp);
+            }
+            (down, Phase::Running) => self.command_running(down),
+            (
+                _,
+                Phase::Preparing | Phase::Ending | Phase::Gone | Phase::CleaningUp | Phase::Over,
+            ) => {}
+        }
+    }
+
+    /// A command to the ranks, while the job runs.
+    fn command_running(&mut self, down: Down) {
+        match down {
+            Down::Signal { signal } => {
                 self.pass_down(down);
                 self.perform(Output::SignalRanks(signal));
             }
-            Down::SignalProcesses { signal } if runs => {
+            Down::SignalProcesses { signal } => {
                 self.pass_down(down);
                 self.perform(Output::SignalProcesses(signal));
             }
-            Down::Resize { columns, lines } if runs => {
+            Down::Resize { columns, lines } => {
                 self.pass_down(down);
                 self.perform(Output::Resize(columns, lines));
             }
-            Down::Stop { round } if runs => {
+            Down::Stop { round } => {
                 self.round = round;
                 self.pass_down(down);
                 self.ask(Question::Stopped);
@@ -243,48 +273,19 @@ impl Branch {
                     self.answer(Question::Stopped, self.tree_index);
                 }
             }
-            Down::Continue if runs => {
+            Down::Continue => {
                 self.questions.remove(&Question::Stopped);
                 self.pass_down(down);
                 self.perform(Output::ContinueTree);
             }
-            Down::GoOn if runs => {
+            Down::GoOn => {
                 self.pass_down(down);
                 self.perform(Output::ReadPmi);
                 self.perform(Output::ReleaseCrashed);
             }
-            Down::Grow { .. }
-            | Down::World { .. }
-            | Down::Release { .. }
-            | Down::ReleaseGroup { .. }
-            | Down::GoWorld { .. }
-            | Down::EndWorld { .. }
-            | Down::Forget { .. }
-            | Down::Spawned { .. }
-            | Down::Interrupt { .. }
-            | Down::Dead { .. }
-            | Down::Retire { .. }
-                if runs =>
-            {
-                self.command_worlds(down);
-            }
-            Down::Debug { ranks, line } if runs => self.command_debuggers(&ranks, line),
-            Down::Restart if runs => self.restart(),
-            Down::Kill if self.phase < Phase::Ending => self.kill(),
-            Down::Drain if self.phase == Phase::Gone => self.drain(),
-            Down::Discard if self.phase < Phase::Over => {
-                self.pass_down(down);
-                self.push(Output::DiscardOutput);
-            }
-            Down::CleanUp if self.phase == Phase::Gone => {
-                self.phase = Phase::CleaningUp;
-                self.questions.clear();
-                self.pass_down(down);
-                self.ask(Question::CleanedUp);
-                self.push(Output::CleanUp);
-            }
-            // The command does not fit the phase, or is for the process and not for the machine.
-            _ => {}
+            Down::Debug { ranks, line } => self.command_debuggers(&ranks, line),
+            Down::Restart => self.restart(),
+            of_worlds => self.command_worlds(of_worlds),
         }
     }
 
@@ -441,8 +442,11 @@ impl Branch {
     }
 
     /// Hosts that the daemon could not reach with the job. Some may have it nevertheless. That is certain if a host
-    /// above them is ready, because a manager is ready only with its whole subtree.
+    /// above them is ready, because a manager is ready only with its whole subtree. For the root.
     pub(super) fn missing(&mut self, members: Vec<(DaemonName, String)>) {
+        if !self.is_root() {
+            return;
+        }
         for (member, problem) in members {
             let over = self.children.iter().find(|child| child.members.contains(&member));
             match over.map(|child| (child.tree_index, child.ready, child.member == member)) {
@@ -456,6 +460,11 @@ impl Branch {
                 Some((_, true, _)) | None => {}
             }
         }
+    }
+
+    /// The job's directory here is in this place.
+    pub(super) fn elsewhere(&mut self, place: String, problem: String) {
+        self.send_up(Up::Elsewhere { member: self.member.clone(), place, problem });
     }
 
     /// The parent cannot be reached: output is discarded and the ranks are killed.

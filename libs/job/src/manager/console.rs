@@ -9,9 +9,17 @@ use mpd_wire::message::Down;
 const SIGWINCH: u8 = 28;
 
 impl Job {
+    pub(super) fn signal_groups(&mut self, now: Time, signal: u8) {
+        self.signal(now, signal, Down::Signal { signal });
+    }
+
+    pub(super) fn signal_processes(&mut self, now: Time, signal: u8) {
+        self.signal(now, signal, Down::SignalProcesses { signal });
+    }
+
     /// Sends a signal. It is kept until all ranks have started. A signal that requests the end also ends the wait for a
     /// reader that does not read.
-    pub(super) fn signal(&mut self, now: Time, signal: u8, command: Down) {
+    fn signal(&mut self, now: Time, signal: u8, command: Down) {
         match self.phase {
             // A signal that is pending already is not kept twice, as with the kernel's signals.
             Phase::Preparing | Phase::Starting if self.early.contains(&command) => {}
@@ -26,9 +34,9 @@ impl Job {
     }
 
     /// Sends a new size of the terminal. Of sizes that came before all ranks had started, only the last one is kept.
-    pub(super) fn resize(&mut self, now: Time, command: Down) {
+    pub(super) fn resize(&mut self, now: Time, columns: u16, lines: u16) {
         self.early.retain(|early| !matches!(early, Down::Resize { .. }));
-        self.signal(now, SIGWINCH, command);
+        self.signal(now, SIGWINCH, Down::Resize { columns, lines });
     }
 
     /// `^C` or a hang-up.

@@ -443,30 +443,23 @@ impl Manager {
             Input::LeftRunning(processes) => branch.failed(Failure::LeftRunning { processes }),
             Input::OutputFailed(problem) => branch.failed(Failure::OutputFailed { problem }),
             Input::Notice(text) => branch.send_up(Up::Notice { text }),
-            Input::Elsewhere(place, problem) => {
-                branch.send_up(Up::Elsewhere { member: branch.member.clone(), place, problem });
-            }
+            Input::Elsewhere(place, problem) => branch.elsewhere(place, problem),
             Input::Kill => branch.kill_here(),
             Input::CutOff => self.at_root(Job::withdraw),
-            Input::FromParent(down) if !branch.is_root() => branch.command(down),
-            Input::FromParent(_) => {}
+            Input::FromParent(down) => branch.receive_command(down),
             Input::FromChild(tree_index, up) => branch.receive(now, tree_index, up),
             Input::ChildLost(tree_index, problem) => branch.child_lost(tree_index, problem, false),
             Input::ChildClosed(tree_index, problem) => branch.child_lost(tree_index, problem, true),
-            Input::ManagerEnded(member, end) => {
-                self.at_root(|job| job.manager_ended(now, &member, end));
+            Input::ManagerEnded(host, end) => {
+                self.at_root(|job| job.manager_ended(now, &host, end))
             }
             Input::ParentLost(_) => branch.parent_lost(),
-            Input::Missing(members) if branch.is_root() => branch.missing(members),
-            Input::Missing(_) => {}
+            Input::Missing(members) => branch.missing(members),
             Input::HostsChanged { changes, found } => {
                 self.at_root(|job| job.hosts_changed(now, changes, found));
             }
             Input::ReportEvents => self.at_root(|job| job.recorder.report_all()),
-            Input::Registered => {
-                self.at_root(|job| job.recorder.repeat());
-                self.with_spawns(|spawns, job| spawns.registered(job));
-            }
+            Input::Registered => self.registered(),
             Input::Spawn(input) => self.handle_spawn(now, input),
             Input::Met(first, group) => self.at_root(|job| job.met(first, group)),
             Input::ConnectedFailed { job, code, problem } => {
@@ -479,16 +472,10 @@ impl Manager {
             Input::Debug(ranks, line) => self.at_root(|job| job.debug(ranks, line)),
             Input::Restart => self.at_root(Job::restart),
             Input::Restarted => branch.answer_here(Question::Restarted),
-            Input::Signal(signal) => {
-                self.at_root(|job| job.signal(now, signal, Down::Signal { signal }));
-            }
-            Input::SignalProcesses(signal) => {
-                self.at_root(|job| job.signal(now, signal, Down::SignalProcesses { signal }));
-            }
+            Input::Signal(signal) => self.at_root(|job| job.signal_groups(now, signal)),
+            Input::SignalProcesses(signal) => self.at_root(|job| job.signal_processes(now, signal)),
             Input::Retire(count) => self.at_root(|job| job.retire(count)),
-            Input::Resize(columns, lines) => {
-                self.at_root(|job| job.resize(now, Down::Resize { columns, lines }));
-            }
+            Input::Resize(columns, lines) => self.at_root(|job| job.resize(now, columns, lines)),
             Input::Interrupt => self.at_root(|job| job.interrupt(now, SIGINT)),
             Input::HangUp => self.at_root(|job| job.interrupt(now, SIGHUP)),
             Input::Suspend => self.at_root(|job| job.suspend(now)),
@@ -497,8 +484,20 @@ impl Manager {
             Input::ConsoleLost => self.at_root(|job| job.console_lost(now)),
             Input::OutputClosed => self.at_root(|job| job.output_closed(now)),
             Input::DrainGoesOn => self.at_root(|job| job.drain_goes_on(now)),
-            // Inputs about ranks, which `handle` takes.
-            _ => {}
+            // `report_of` takes them.
+            Input::Pids(_)
+            | Input::Exited(..)
+            | Input::Initialized(_)
+            | Input::Finalized(_)
+            | Input::EnteredFence(_)
+            | Input::EnteredGroup(..)
+            | Input::Aborted(..)
+            | Input::BrokeProtocol(..)
+            | Input::Uses(..)
+            | Input::Alone(..)
+            | Input::Crashed(..)
+            | Input::WorldConnection { .. }
+            | Input::InterruptRank { .. } => {}
         }
     }
 

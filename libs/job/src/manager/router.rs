@@ -16,6 +16,12 @@ impl Manager {
         }
     }
 
+    /// A new daemon has come, which has no event of the job and no question about a spawn.
+    pub(super) fn registered(&mut self) {
+        self.at_root(|job| job.recorder.repeat());
+        self.with_spawns(|spawns, job| spawns.registered(job));
+    }
+
     pub(super) fn handle_spawn(&mut self, now: Time, input: SpawnInput) {
         match input {
             SpawnInput::Asked { caller, order, errors } => self.spawns.ask(caller, order, errors),

@@ -130,7 +130,7 @@ pub(super) fn job_control(info: &[Info]) -> Result<Operation, Refused> {
             b"pmix.clnup.recurse" => clean_up.is_recursive = info.value.is_true(),
             b"pmix.clnup.ignore" => clean_up.ignored.extend(paths()),
             b"pmix.clnup.lvtop" => clean_up.keeps_top = info.value.is_true(),
-            _ => {}
+            _of_no_interest => {}
         }
     }
     let is_path = |path: &Vec<u8>| path.starts_with(b"/") && !path.contains(&0);

@@ -402,13 +402,11 @@ impl Session {
 
     /// Notes the group that a client constructs or destructs, if there is room for it.
     fn note_group(&mut self, operation: &Operation) -> Result<(), ProtocolError> {
-        match operation {
-            Operation::Construct { group, procs, .. } => {
-                let room = MAX_RANK_BYTES.saturating_sub(self.lasting + self.group_bytes());
-                self.groups.construct(self.next_ticket, (group, procs), room)?;
-            }
-            Operation::Destruct { group, .. } => self.groups.destruct(self.next_ticket, group),
-            _ => {}
+        if let Operation::Construct { group, procs, .. } = operation {
+            let room = MAX_RANK_BYTES.saturating_sub(self.lasting + self.group_bytes());
+            self.groups.construct(self.next_ticket, (group, procs), room)?;
+        } else if let Operation::Destruct { group, .. } = operation {
+            self.groups.destruct(self.next_ticket, group);
         }
         Ok(())
     }
