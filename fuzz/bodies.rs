@@ -11,14 +11,14 @@ mod debug;
 mod farm;
 #[path = "bodies/files.rs"]
 mod files;
-#[path = "bodies/handle.rs"]
-mod handle;
 #[path = "bodies/messages.rs"]
 mod messages;
 #[path = "bodies/pmi.rs"]
 mod pmi;
 #[path = "bodies/pmix.rs"]
 mod pmix;
+#[path = "bodies/requests.rs"]
+mod requests;
 #[path = "bodies/ring.rs"]
 mod ring;
 #[path = "bodies/slots.rs"]
@@ -55,8 +55,8 @@ pub(crate) const TARGETS: [(&str, Body); 28] = [
     ("farm_frames", farm::frames),
     ("farm_job_log", farm::job_log),
     ("farm_commands", farm::commands),
-    ("handle_frames", handle::frames),
-    ("handle_table", handle::table),
+    ("handle_frames", requests::frames),
+    ("handle_table", requests::table),
     ("slots", slots::machine),
     ("slot_texts", slots::texts),
 ];

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use mpd_alloc::data::{AllocMessage, AllocNews};
 use mpd_alloc::exchange::{Ask, Order, Reply};
-use mpd_handle::{ToHelper, ToProgram};
+use mpd_requests::{ToHelper, ToProgram};
 use mpd_wire::frame::{self, InvalidFrame};
 use mpd_wire::job::{Failure, ManagerEnd, RankEnd, SpawnOutcome};
 use mpd_wire::message::{

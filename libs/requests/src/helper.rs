@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use mpd_handle::frame::{self, Decoder, FORMAT, Received};
-use mpd_handle::{Error, ToHelper, ToProgram, VERSION};
+use crate::frame::{self, Decoder, FORMAT, Received};
+use crate::{Error, ToHelper, ToProgram, VERSION};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, send};

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use mpd_handle::{Error, Event, Events, RequestId, Status, Table, ToHelper, ToProgram, Wanted};
+use crate::{Error, Event, Events, RequestId, Status, Table, ToHelper, ToProgram, Wanted};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
@@ -205,7 +205,7 @@ impl Session {
         }
     }
 
-    /// Subscribes to the events of a job, those in the set `wanted` (see [`mpd_handle::EventKind::bit`]) and gaps. `from` is the
+    /// Subscribes to the events of a job, those in the set `wanted` (see [`crate::EventKind::bit`]) and gaps. `from` is the
     /// number of the first event; 0: the first one that is kept. The call replaces an earlier one, and 0 for `wanted` only
     /// ends that.
     ///
@@ -228,7 +228,7 @@ impl Session {
         }
     }
 
-    /// The next event of the job, if one is there. After [`mpd_handle::EventKind::JobEnded`] none comes.
+    /// The next event of the job, if one is there. After [`crate::EventKind::JobEnded`] none comes.
     ///
     /// # Errors
     /// [`Error::Refused`], once: there is no such job, or its events can no longer be followed.

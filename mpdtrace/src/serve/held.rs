@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use mpd_alloc::data::{self, AllocId, AllocRequest, Part, Pattern, Strings};
 use mpd_alloc::exchange::Ask;
-use mpd_handle::{Call, Error, Hardness, RequestId, Wanted};
 use mpd_io::ring::console::{Console, ConsoleError};
 use mpd_io::ring::rundir::RunDir;
 use mpd_io::ring::slots::{self, GLOBAL_VARIABLE, LOCAL_VARIABLE};
+use mpd_requests::{Call, Error, Hardness, RequestId, Wanted};
 use mpd_wire::DaemonName;
 
 use crate::ask::AskError;

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use mpd_handle::{RequestId, Wanted};
+use mpd_requests::{RequestId, Wanted};
 
 use crate::connection::AGAIN;
 use crate::slots::RECONNECT;

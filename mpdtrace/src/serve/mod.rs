@@ -18,14 +18,14 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result};
 use mpd_alloc::data::{AllocEnd, AllocNews};
-use mpd_handle::frame::{self, Decoder, FORMAT, Received};
-use mpd_handle::{End, Error, RequestId, ToHelper, ToProgram, VERSION, Wanted};
 use mpd_io::ignore_signal;
 use mpd_io::network::outgoing::Outgoing;
 use mpd_io::process::pidfd::Pidfd;
 use mpd_io::process::signals::Signals;
 use mpd_io::ring::rundir::RunDir;
 use mpd_io::wait;
+use mpd_requests::frame::{self, Decoder, FORMAT, Received};
+use mpd_requests::{End, Error, RequestId, ToHelper, ToProgram, VERSION, Wanted};
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{getsockopt, sockopt};

@@ -3,8 +3,8 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use mpd_handle::{AHEAD, Error, Event, EventKind, ToProgram};
 use mpd_io::ring::rundir::RunDir;
+use mpd_requests::{AHEAD, Error, Event, EventKind, ToProgram};
 use mpd_wire::job::RankEnd;
 use mpd_wire::message::{EventGap, HostTurn, JobChange, JobEvent, JobRef};
 

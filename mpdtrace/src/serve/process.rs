@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use mpd_handle::End;
 use mpd_io::process::signals;
 use mpd_io::process::spawn::{Extra, Fate, Spawn, fate_of};
 use mpd_io::ring::slots;
+use mpd_requests::End;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::unistd::Pid;
 

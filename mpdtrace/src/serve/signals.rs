@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
-use mpd_handle::{Error, RequestId, ToProgram};
 use mpd_io::ring::console::{Console, ConsoleError};
 use mpd_io::ring::rundir::RunDir;
+use mpd_requests::{Error, RequestId, ToProgram};
 use mpd_wire::message::{JobOrder, JobRef, RingRequest};
 
 /// A signal for one process, or the order to kill it.

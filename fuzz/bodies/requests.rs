@@ -1,7 +1,7 @@
 //! The messages between a program with requests for slots and its helper, and the requests of the program.
 
-use mpd_handle::frame::{Decoder, FORMAT, Received, encode, receive};
-use mpd_handle::{RequestId, Table, ToHelper, ToProgram, Wanted};
+use mpd_requests::frame::{Decoder, FORMAT, Received, encode, receive};
+use mpd_requests::{RequestId, Table, ToHelper, ToProgram, Wanted};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
