@@ -10,11 +10,12 @@ use mpd_wire::Rank;
 use mpd_wire::message::Phase;
 
 use crate::HELPER_PATIENCE;
-use crate::ending::{Ending, Step, Timer};
+use crate::ending::{Ending, Helper, Step, Timer};
 use crate::errand::{Errand, Listing, Waiting};
 use crate::input::Completeness;
-use crate::output::{FileKind, Level, Output, Question};
+use crate::output::{FileKind, Output, Question};
 use crate::shm::{ShmFile, User, named_files, sort};
+use crate::text::Line;
 
 /// The time before the first look at /dev/shm. Later intervals double, up to a bound.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
@@ -36,7 +37,8 @@ impl Ending {
     }
 
     pub(crate) fn look_while_running(&mut self) {
-        if self.step == Step::None && !self.kills {
+        // While the user has stopped the job, no process makes files.
+        if self.step == Step::None && self.kills.is_none() && !self.is_stopping() {
             self.find_new();
         }
     }
@@ -77,7 +79,7 @@ impl Ending {
                     self.report(Output::RemoveFile(id, names));
                 }
                 for stays in sorted.stays {
-                    self.report(Output::Log(Level::Info, stays));
+                    self.report(Output::Log(stays));
                 }
             }
         }
@@ -104,12 +106,8 @@ impl Ending {
     }
 
     pub(crate) fn hold_fence(&mut self, now: Time, first: Rank) {
-        if self.helper.is_some() {
-            self.fences.push(first);
-            self.timers.set(Timer::Fences, now + HELPER_PATIENCE);
-        } else {
-            self.report(Output::ReleaseFence(first));
-        }
+        self.fences.push(first);
+        self.release_unless_looking(now);
     }
 
     pub(crate) fn release_fences(&mut self) {
@@ -118,15 +116,29 @@ impl Ending {
         }
     }
 
-    pub(crate) fn release_unless_looking(&mut self) {
-        if self.helper.is_none() {
+    /// Lets held fences end, unless a helper runs that has not delayed them for too long.
+    pub(crate) fn release_unless_looking(&mut self, now: Time) {
+        if matches!(self.helper, None | Some(Helper::New { is_late: true })) {
             self.release_fences_now();
+        } else if !self.timers.is_set(Timer::Fences) {
+            self.timers.set(Timer::Fences, now + HELPER_PATIENCE);
         }
     }
 
-    /// Lets held fences end.
-    pub(crate) fn release_fences_now(&mut self) {
+    /// The helper takes too long. It continues, and delays no further fence.
+    pub(crate) fn give_up_new(&mut self) {
+        if let Some(Helper::New { is_late }) = &mut self.helper {
+            *is_late = true;
+        }
+        self.release_fences_now();
+    }
+
+    /// Lets held fences end. While the user has stopped the job, they are held until the job continues.
+    fn release_fences_now(&mut self) {
         self.timers.stop(Timer::Fences);
+        if self.is_stopping() {
+            return;
+        }
         for first in mem::take(&mut self.fences) {
             self.report(Output::ReleaseFence(first));
         }
@@ -139,10 +151,10 @@ impl Ending {
     }
 
     pub(crate) fn note_helper(&mut self, kind: FileKind, is_started: bool) {
-        if is_started {
-            self.helper = Some(kind);
-            self.in_use.clear();
-        }
+        self.helper = is_started.then(|| match kind {
+            FileKind::New => Helper::New { is_late: false },
+            FileKind::Left => Helper::Left { in_use: BTreeSet::new() },
+        });
     }
 
     pub(crate) fn stop_helper(&mut self) {
@@ -153,32 +165,31 @@ impl Ending {
 
     pub(crate) fn note_found(&mut self, found: Vec<(u64, User)>) {
         for (inode, user) in found {
-            match self.helper {
-                Some(FileKind::New) => self.watch.found((inode, user), &mut self.outputs),
-                Some(FileKind::Left) => drop(self.in_use.insert(inode)),
+            match &mut self.helper {
+                Some(Helper::New { .. }) => self.watch.found((inode, user), &mut self.outputs),
+                Some(Helper::Left { in_use }) => drop(in_use.insert(inode)),
                 None => return,
             }
         }
     }
 
     pub(crate) fn end_helper(&mut self, end: Completeness) {
-        let Some(kind) = self.helper else { return };
-        self.stop_helper();
-        match (kind, end) {
-            (FileKind::New, Completeness::Complete) => {
+        let Some(helper) = self.helper.take() else { return };
+        self.report(Output::StopHelper);
+        match (helper, end) {
+            (Helper::New { .. }, Completeness::Complete) => {
                 self.watch.conclude();
                 self.note_files();
                 self.follow([Errand::ReleaseFences, Errand::Proceed]);
             }
-            (FileKind::New, Completeness::Cut) => {
+            (Helper::New { .. }, Completeness::Cut) => {
                 self.release_fences_now();
                 self.follow([Errand::Proceed]);
             }
-            (FileKind::Left, Completeness::Complete) => {
-                let in_use = mem::take(&mut self.in_use);
+            (Helper::Left { in_use }, Completeness::Complete) => {
                 self.follow([Errand::RemoveAll(Some(in_use))]);
             }
-            (FileKind::Left, Completeness::Cut) => self.follow([Errand::RemoveAll(None)]),
+            (Helper::Left { .. }, Completeness::Cut) => self.follow([Errand::RemoveAll(None)]),
         }
     }
 
@@ -233,7 +244,7 @@ impl Ending {
     pub(crate) fn give_up_users(&mut self) {
         if self.helper.is_some() {
             self.stop_helper();
-            self.warn("shared memory of the job is left: the search for its users took too long");
+            self.report(Output::Log(Line::SearchTooLong));
             self.follow([Errand::RemoveAll(None)]);
         }
     }

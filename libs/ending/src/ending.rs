@@ -1,7 +1,6 @@
 //! The machine, and the way of its inputs and answers.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::mem;
 use std::time::Duration;
 
 use mpd_leftovers as leftovers;
@@ -13,7 +12,8 @@ use crate::errand::{Due, Errand, Waiting};
 use crate::input::{Answer, Input};
 use crate::named::Named;
 use crate::noted::Noted;
-use crate::output::{FileKind, Level, Output, Pid, Question};
+use crate::output::{Output, Question};
+use crate::pid::Pid;
 use crate::shm::ShmWatch;
 use crate::still::Still;
 
@@ -53,6 +53,15 @@ pub(crate) enum Step {
     Note(Time),
 }
 
+/// A running helper.
+#[derive(Debug)]
+pub(crate) enum Helper {
+    /// It finds users of new files. The flag: fences have waited for it for as long as they may.
+    New { is_late: bool },
+    /// It finds users of the files that are left. The inodes of those in use.
+    Left { in_use: BTreeSet<u64> },
+}
+
 /// What is known when the job begins here.
 #[derive(Clone, Debug, Default)]
 pub struct Beginning {
@@ -82,10 +91,8 @@ pub struct Ending {
     /// Pending actions in order, each at most once.
     pub(crate) due: VecDeque<Due>,
     pub(crate) still: Still,
-    /// Whether every process that is found is killed.
-    pub(crate) kills: bool,
-    /// When killing began.
-    pub(crate) since: Time,
+    /// When killing began, while every process that is found is killed.
+    pub(crate) kills: Option<Time>,
     /// Processes that cannot be killed. The user has a message about them.
     pub(crate) survivors: BTreeSet<Pid>,
     /// Everything here is stopped or about to be stopped, so nothing is started. Until that time processes that are
@@ -93,10 +100,7 @@ pub struct Ending {
     pub(crate) halt: Option<(Still, Time)>,
     pub(crate) has_group: bool,
     pub(crate) timers: Timers<Timer>,
-    /// The running helper.
-    pub(crate) helper: Option<FileKind>,
-    /// Inodes of files that the job left and that are in use.
-    pub(crate) in_use: BTreeSet<u64>,
+    pub(crate) helper: Option<Helper>,
     /// Worlds whose ranks stay in their fence until the users of new files are known.
     pub(crate) fences: Vec<Rank>,
     pub(crate) survives_failures: bool,
@@ -124,14 +128,12 @@ impl Ending {
             step: Step::None,
             due: VecDeque::new(),
             still: Still::default(),
-            kills: false,
-            since: Time::ZERO,
+            kills: None,
             survivors: BTreeSet::new(),
             halt: None,
             has_group,
             timers: Timers::default(),
             helper: None,
-            in_use: BTreeSet::new(),
             fences: Vec::new(),
             survives_failures,
             watch: ShmWatch::start(began, files, changed),
@@ -150,12 +152,12 @@ impl Ending {
 
     /// Whether processes are about to be stopped or ended.
     pub fn is_busy(&self) -> bool {
-        self.step != Step::None || self.kills || self.is_stopping()
+        self.step != Step::None || self.kills.is_some() || self.is_stopping()
     }
 
     /// Whether all processes are being killed, or will be.
     pub fn is_kill(&self) -> bool {
-        self.kills || self.due.contains(&Due::Kill)
+        self.kills.is_some() || self.due.contains(&Due::Kill)
     }
 
     /// What was noted about objects of the job.
@@ -256,10 +258,6 @@ impl Ending {
         self.outputs.push_back(output);
     }
 
-    pub(crate) fn warn(&mut self, text: &str) {
-        self.report(Output::Log(Level::Warning, text.to_owned()));
-    }
-
     fn perform(&mut self, now: Time, errand: Errand) {
         match errand {
             Errand::Expire(at) => self.expire(now, at),
@@ -267,6 +265,7 @@ impl Ending {
             Errand::BeginNote(began, until) => self.begin_note(began, until),
             Errand::TakeStep(began) => self.take_step(now, began),
             Errand::PerformDue(continues) => self.perform_due(now, continues),
+            Errand::PerformNext(continues) => self.perform_next(now, continues),
             Errand::NoteLiving => self.note_living(),
             Errand::NoteClocks => self.ask(Question::Clocks, Waiting::Clocks),
             Errand::NoteLives(pids) => self.note_lives(pids),
@@ -279,7 +278,7 @@ impl Ending {
             Errand::SetLook(looks) => self.set_look(now, looks),
             Errand::HoldFence(first) => self.hold_fence(now, first),
             Errand::ReleaseFences => self.release_fences(),
-            Errand::ReleaseUnlessLooking => self.release_unless_looking(),
+            Errand::ReleaseUnlessLooking => self.release_unless_looking(now),
             Errand::Claim => self.begin_claim(),
             Errand::FindLeft => self.find_left(),
             Errand::FindUsers(left) => self.find_users(left),
@@ -301,7 +300,7 @@ impl Ending {
                 self.follow([Errand::LookWhileRunning, Errand::SetLook(looks)]);
             }
             Timer::ShmUsers => self.give_up_users(),
-            Timer::Fences => self.release_fences_now(),
+            Timer::Fences => self.give_up_new(),
         }
     }
 
@@ -351,7 +350,7 @@ impl Ending {
 
     /// Ends the kill, if there is one.
     pub(crate) fn end_kill(&mut self) {
-        if mem::take(&mut self.kills) {
+        if self.kills.take().is_some() {
             self.report_gone();
         }
     }

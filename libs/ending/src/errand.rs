@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, VecDeque};
 use mpd_machine::Time;
 use mpd_wire::Rank;
 
-use crate::output::{FileKind, Pid};
+use crate::output::FileKind;
+use crate::pid::Pid;
 use crate::signal_target::SignalTarget;
 
 /// A pending action.
@@ -45,6 +46,8 @@ pub(crate) enum Errand {
     TakeStep(Time),
     /// Perform the pending actions. The flag: processes are to be continued after them.
     PerformDue(bool),
+    /// Perform the pending actions behind the first one.
+    PerformNext(bool),
     /// The living processes are noted before they are killed.
     NoteLiving,
     NoteClocks,

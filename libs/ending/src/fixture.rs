@@ -10,7 +10,8 @@ use mpd_wire::Rank;
 
 use crate::ending::{Beginning, Ending};
 use crate::input::{Answer, Input, Killing};
-use crate::output::{Output, Pid, Question};
+use crate::output::{Output, Question};
+use crate::pid::Pid;
 use crate::shm::ShmFile;
 use crate::signals::SIGKILL;
 
@@ -22,8 +23,8 @@ pub(crate) struct Process {
     pub(crate) parent: i32,
     /// The rank whose process group it is in.
     pub(crate) rank: Option<Rank>,
-    /// Handles all signals.
-    pub(crate) handles: bool,
+    /// The signals that it handles.
+    pub(crate) handles: &'static [i32],
     /// Belongs to another user, so that signals of the manager are refused.
     pub(crate) is_foreign: bool,
     /// Is in an uninterruptible system call: SIGSTOP takes no effect.
@@ -193,7 +194,7 @@ impl Host {
                 let (refused, sent): (Vec<i32>, Vec<i32>) =
                     meant.into_iter().partition(|pid| self.processes[pid].is_foreign);
                 for pid in sent {
-                    if signal == SIGKILL || !self.processes[&pid].handles {
+                    if signal == SIGKILL || !self.processes[&pid].handles.contains(&signal) {
                         self.kill(pid);
                     }
                 }
@@ -216,9 +217,12 @@ impl Host {
             Question::RankOf(pid, _) => {
                 Answer::Rank(self.processes.get(&pid.0).and_then(|process| process.rank))
             }
-            Question::Effect(pid, _) => {
+            Question::Effect(pid, signal) => {
                 let process = &self.processes[&pid.0];
-                Answer::Effect { takes: !process.handles, was_stopped: process.is_stopped }
+                Answer::Effect {
+                    takes: !process.handles.contains(&signal),
+                    was_stopped: process.is_stopped,
+                }
             }
             Question::KillChildren(spared) => Answer::Killing(self.kill_children(&spared)),
             Question::Life(Pid(pid), begin, over) => Answer::Life(Some(Lifetime {

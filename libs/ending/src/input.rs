@@ -7,7 +7,7 @@ use mpd_leftovers::Reading;
 use mpd_leftovers::record::Registered;
 use mpd_wire::Rank;
 
-use crate::output::Pid;
+use crate::pid::Pid;
 use crate::shm::{ShmFile, User};
 use crate::signal_target::SignalTarget;
 

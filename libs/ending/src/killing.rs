@@ -7,10 +7,11 @@ use std::time::Duration;
 use mpd_machine::Time;
 use mpd_wire::message::Phase;
 
-use crate::ending::{Ending, Step, Timer, after};
+use crate::ending::{Ending, Helper, Step, Timer, after};
 use crate::errand::{Due, Errand, Purpose, Waiting};
 use crate::input::{Answer, Killing};
-use crate::output::{FileKind, Output, Pid, Question};
+use crate::output::{Output, Question};
+use crate::pid::Pid;
 use crate::signal_target::SignalTarget;
 use crate::signals::{SIGCONT, SIGKILL, asks_to_end, is_terminating};
 use crate::still::{Progress, Still, Wanted};
@@ -25,14 +26,17 @@ impl Ending {
     /// Stops every process of the job here.
     pub(crate) fn stop(&mut self, now: Time) {
         self.halt = Some((Still::begin(false), now + STOP_PATIENCE));
+        self.timers.stop(Timer::Fences);
         self.look_at_halt(now);
     }
 
     pub(crate) fn look_at_halt(&mut self, now: Time) {
         // A look would stop the helper, for which a signal, a kill or the clean-up waits.
-        if self.step != Step::None || self.helper == Some(FileKind::Left) {
+        if self.step != Step::None || matches!(self.helper, Some(Helper::Left { .. })) {
             return self.end_look_at_halt(now, now, false);
         }
+        // Fences that wait for this helper are held until the user continues the job, and then wait for the next one.
+        self.stop_helper();
         if let Some((still, _)) = &mut self.halt {
             let question = still.look(Wanted::All);
             self.ask(question, Waiting::Look(Purpose::Halt(now)));
@@ -80,7 +84,7 @@ impl Ending {
         if self.step != Step::None {
             self.add(Due::Signal(signal, target));
             self.follow([Errand::Proceed]);
-        } else if is_terminating(signal) {
+        } else if is_terminating(signal) && self.kills.is_none() {
             self.still = Still::begin(self.has_group);
             let question = self.still.look(Wanted::Affected(signal, target.clone()));
             self.ask(question, Waiting::Look(Purpose::Signal(now, (signal, target))));
@@ -170,21 +174,37 @@ impl Ending {
     pub(crate) fn perform_due(&mut self, now: Time, continues: bool) {
         match self.due.pop_front() {
             None => self.follow([Errand::Release(continues)]),
-            Some(Due::Continue) => self.follow([Errand::PerformDue(true)]),
+            Some(Due::Continue) => self.follow([Errand::PerformNext(true)]),
             // No process runs again before its kill.
             Some(Due::Signal(SIGCONT, _)) if self.is_kill() => {
-                self.follow([Errand::PerformDue(continues)]);
+                self.follow([Errand::PerformNext(continues)]);
             }
             Some(Due::Signal(signal, target)) => {
-                self.follow([Errand::PerformDue(continues)]);
+                self.follow([Errand::PerformNext(continues)]);
                 self.ask(Question::Signal(signal, target), Waiting::Signalled(signal));
             }
             Some(Due::Kill) => {
-                self.kills = true;
-                self.since = now;
-                self.follow([Errand::NoteLiving, Errand::KillGroup, Errand::PerformDue(continues)]);
+                self.kills = Some(now);
+                let next = Errand::PerformNext(continues);
+                self.follow([Errand::NoteLiving, Errand::KillGroup, next]);
             }
         }
+    }
+
+    /// Performs a further pending action. The stop was for the first signal. Processes that survive it may die of the next
+    /// one, which gets a stop of its own. A stop for a kill is for all.
+    pub(crate) fn perform_next(&mut self, now: Time, continues: bool) {
+        let ends_processes =
+            matches!(self.due.front(), Some(Due::Signal(signal, _)) if is_terminating(*signal));
+        if !ends_processes || self.is_kill() {
+            return self.perform_due(now, continues);
+        }
+        if continues {
+            self.add(Due::Continue);
+        }
+        self.still.judge_again();
+        self.begin_stop(now);
+        self.follow([Errand::Proceed]);
     }
 
     /// Reports a refused signal that asks to end, since it would otherwise have no visible effect.
@@ -232,7 +252,7 @@ impl Ending {
     pub(crate) fn release(&mut self, continues: bool) {
         let still = mem::take(&mut self.still);
         let is_frozen = still.is_frozen();
-        let resumes = !self.kills && !self.is_stopping();
+        let resumes = self.kills.is_none() && !self.is_stopping();
         let ours = still.into_ours();
         if resumes && !ours.is_empty() {
             self.report(Output::Continue(ours));
@@ -241,17 +261,20 @@ impl Ending {
             self.report(Output::Unfreeze);
         }
         // A process that runs again before its kill could make objects that are not noted.
-        if continues && !self.kills {
+        if continues && self.kills.is_none() {
             self.report(Output::ContinueDescendants);
             self.report(Output::ContinueAdopted);
         }
         if !resumes && is_frozen {
             self.report(Output::Unfreeze);
         }
+        if resumes {
+            self.follow([Errand::ReleaseFences]);
+        }
     }
 
     pub(crate) fn begin_round(&mut self, now: Time, began: Time, next: Option<Time>) {
-        if self.kills {
+        if self.kills.is_some() {
             let spared = self.survivors.clone();
             self.ask(Question::KillChildren(spared), Waiting::Round(began, now));
         } else if let Some(at) = next {
@@ -280,7 +303,8 @@ impl Ending {
 
     /// Gives up processes that still refuse the kill: they belong to another user now.
     fn give_up(&mut self, now: Time, immune: Vec<Pid>) {
-        if immune.is_empty() || now < self.since + IMMUNE_PATIENCE {
+        let is_late = self.kills.is_some_and(|since| now >= since + IMMUNE_PATIENCE);
+        if immune.is_empty() || !is_late {
             return;
         }
         self.report(Output::LeftRunning(immune.clone()));
@@ -292,7 +316,7 @@ impl Ending {
 
     /// Some children live, and none is dead. The kill is over if all of them were given up.
     pub(crate) fn look_for_survivors(&mut self) {
-        if self.kills && !self.survivors.is_empty() {
+        if self.kills.is_some() && !self.survivors.is_empty() {
             self.ask(Question::Children, Waiting::OnlySurvivors);
         }
     }

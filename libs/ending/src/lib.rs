@@ -24,7 +24,7 @@
 //!    its members when it is frozen. Then it asks for the children of each process that became still. Last it judges new
 //!    processes one by one: rank, effect of the signal, SIGSTOP. Each is judged before the next one is asked for.
 //! 3. After the stop, or after [`PATIENCE`], the search for new files begins. The signal follows when the helper has
-//!    ended, or at the deadline.
+//!    ended, or at the deadline. A second, different signal gets a stop of its own behind the first one.
 //! 4. A kill notes the clocks and all living processes first. An empty group is removed, and another one is killed. Only
 //!    then the children are killed, round by round.
 //! 5. Stopped processes continue after the pending actions, and then the group runs again. A kill continues none, and
@@ -45,7 +45,7 @@
 //! | `noted` | what was noted about the job |
 //! | `input`, `output` | what the owner reports and answers, and what it performs |
 //! | `signals`, `signal_target` | the kinds of signals, and the processes that get them |
-//! | `text` | processes in messages |
+//! | `text`, `pid` | processes in messages, and lines of the log |
 #![forbid(unsafe_code)]
 
 mod cleaning;
@@ -58,6 +58,7 @@ mod killing;
 mod named;
 mod noted;
 mod output;
+mod pid;
 mod shm;
 mod signal_target;
 mod signals;
@@ -68,10 +69,11 @@ mod text;
 
 pub use ending::{Beginning, Ending};
 pub use input::{Answer, Completeness, Input, Killing};
-pub use output::{FileKind, Level, Output, Pid, Question};
+pub use output::{FileKind, Output, Question};
+pub use pid::Pid;
 pub use shm::{ShmFile, Sorted, User, named_files, sort};
 pub use signal_target::SignalTarget;
-pub use text::names_of;
+pub use text::{Level, Line, names_of};
 
 use std::time::Duration;
 

@@ -7,7 +7,8 @@ use mpd_leftovers as leftovers;
 use mpd_leftovers::record::{Note, Registered};
 use mpd_leftovers::{Known, Lifetime};
 
-use crate::output::{Output, Pid};
+use crate::output::Output;
+use crate::pid::Pid;
 
 /// The notes of the job.
 #[derive(Debug, Default)]

@@ -8,11 +8,9 @@ use mpd_leftovers::record::{Note, Registered};
 use mpd_wire::Rank;
 use mpd_wire::message::Phase;
 
+use crate::pid::Pid;
 use crate::signal_target::SignalTarget;
-
-/// The number of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pid(pub i32);
+use crate::text::Line;
 
 /// An action of the owner. The section comments name its subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +45,8 @@ pub enum Output {
     Note(Note),
     /// Write this note together with the next one.
     NoteLater(Note),
-    /// A line of the log.
-    Log(Level, String),
+    /// A line of the log, of [`Line::level`].
+    Log(Line),
 
     // Leftovers.
     /// Remove the System V objects that [`Ending::known`](crate::Ending::known) proves to be the job's.
@@ -144,15 +142,4 @@ pub enum FileKind {
     New,
     /// Files that the job left. All users are the same.
     Left,
-}
-
-/// How important a line of the log is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Something is left that should not be.
-    Warning,
-    /// For the administrator of a host.
-    Info,
-    /// For developers.
-    Debug,
 }

@@ -14,7 +14,8 @@ use std::time::Duration;
 use mpd_leftovers::{FileId, MAX_FILES};
 
 use crate::named::Named;
-use crate::output::{Level, Output};
+use crate::output::Output;
+use crate::text::Line;
 
 /// Most files whose users one search looks for. Further files follow in the next search.
 const MAX_WANTED: usize = 4096;
@@ -133,8 +134,7 @@ impl ShmWatch {
                 continue;
             }
             if is_older(id, self.began) {
-                let text = format!("{}: older than the job", path.display());
-                out.push_back(Output::Log(Level::Debug, text));
+                out.push_back(Output::Log(Line::Older(path.clone())));
                 self.foreign.insert(*id);
             } else if unknown.len() < MAX_WANTED {
                 unknown.insert(id.inode, *id);
@@ -153,10 +153,7 @@ impl ShmWatch {
             User::Stranger => {
                 let claimed = search.claimed.remove(&inode);
                 if claimed.is_some() {
-                    let text = format!(
-                        "a file of /dev/shm (inode {inode}) stays: besides the job, another program uses it"
-                    );
-                    out.push_back(Output::Log(Level::Info, text));
+                    out.push_back(Output::Log(Line::Shared(inode)));
                 }
                 self.foreign.extend(claimed.or_else(|| search.unknown.remove(&inode)));
             }
@@ -205,8 +202,7 @@ impl ShmWatch {
             |path: &Path| path.file_name().is_some_and(|name| named.has(&name.to_string_lossy()));
         for ShmFile { path, id, .. } in files.iter().filter(|file| is_ours(&file.path)) {
             if unknown.get(&id.inode) == Some(id) && self.noted.len() < MAX_FILES {
-                let text = format!("{}: the job's by its name", path.display());
-                out.push_back(Output::Log(Level::Info, text));
+                out.push_back(Output::Log(Line::Named(path.clone())));
                 self.noted.insert(*id);
                 self.fresh.push(*id);
             }
@@ -249,7 +245,7 @@ pub struct Sorted {
     /// Files to be removed, with all their names.
     pub removed: Vec<(FileId, Vec<PathBuf>)>,
     /// A line for the log for each file that stays, since a program uses it.
-    pub stays: Vec<String>,
+    pub stays: Vec<Line>,
 }
 
 /// Decides which of a job's files are removed: those whose inode is not in use.
@@ -257,8 +253,7 @@ pub fn sort(named: BTreeMap<FileId, Vec<PathBuf>>, in_use: &BTreeSet<u64>) -> So
     let mut sorted = Sorted::default();
     for (id, names) in named {
         if in_use.contains(&id.inode) {
-            let names: Vec<_> = names.iter().map(|name| name.display().to_string()).collect();
-            sorted.stays.push(format!("{} stays: another program uses it", names.join(", ")));
+            sorted.stays.push(Line::Stays(names));
         } else {
             sorted.removed.push((id, names));
         }
@@ -412,6 +407,7 @@ mod tests {
         let id = files[0].id;
         let sorted = sort(named_files(&noted, files), &[8].into());
         assert_eq!(sorted.removed, [(id, names)]);
-        assert_eq!(sorted.stays, ["/dev/shm/b stays: another program uses it"]);
+        let texts: Vec<String> = sorted.stays.iter().map(Line::to_string).collect();
+        assert_eq!(texts, ["/dev/shm/b stays: another program uses it"]);
     }
 }

@@ -11,7 +11,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::mem;
 
 use crate::input::Answer;
-use crate::output::{Pid, Question};
+use crate::output::Question;
+use crate::pid::Pid;
 use crate::signal_target::SignalTarget;
 
 /// Only every so many looks ask in `/proc` for children that the kernel does not report as still: other processes may

@@ -12,11 +12,16 @@ use mpd_wire::{Rank, RankSet};
 use crate::ending::Beginning;
 use crate::fixture::{Host, Process};
 use crate::input::{Completeness, Input};
-use crate::output::{FileKind, Level, Output, Pid, Question};
+use crate::output::{FileKind, Output, Question};
+use crate::pid::Pid;
 use crate::shm::User;
 use crate::signal_target::SignalTarget;
 use crate::signals::{SIGKILL, SIGTERM};
+use crate::text::Line;
 use crate::{HELPER_PATIENCE, IMMUNE_PATIENCE, PATIENCE, STOP_PATIENCE};
+
+/// All signals that the tests send and that can be handled.
+const ALL: [i32; 2] = [SIGTERM, SIGUSR1];
 
 const SIGCONT: i32 = 18;
 const SIGUSR1: i32 = 10;
@@ -109,7 +114,7 @@ fn a_signal_is_sent_when_the_processes_that_it_ends_are_still_and_a_helper_has_n
 
 #[test]
 fn a_signal_that_everyone_handles_is_sent_at_once() {
-    let mut host = Host::new([Process { handles: true, ..Process::default() }]);
+    let mut host = Host::new([Process { handles: &ALL, ..Process::default() }]);
     let outputs = host.send(term());
     assert!(outputs.contains(&sent(SIGTERM)) && !outputs.contains(&stopped(1)));
     assert!(!host.machine.is_busy());
@@ -171,8 +176,46 @@ fn a_signal_that_waits_does_not_wait_twice() {
 }
 
 #[test]
+fn a_second_signal_waits_for_a_stop_of_its_own_and_the_first_one_does_not_wait_for_that() {
+    let handles = Process { handles: &[SIGTERM], ..Process::default() };
+    let mut host = Host::new([Process::default(), handles]);
+    host.make(7);
+    let mut outputs = host.send(term());
+    outputs.extend(host.send(Input::Signal(SIGUSR1, SignalTarget::Group)));
+    outputs.extend(host.send(Input::Continue));
+    assert!(outputs.contains(&helper(FileKind::New, &[7])));
+    assert!(!outputs.contains(&stopped(2)), "the first signal does not end it");
+    outputs.extend(job_uses(&mut host, &[7]));
+    host.make(8);
+    outputs.extend(host.wait_for(&helper(FileKind::New, &[8])));
+    assert!(!outputs.contains(&sent(SIGUSR1)));
+    outputs.extend(job_uses(&mut host, &[8]));
+    in_order(&outputs, &[sent(SIGTERM), stopped(2), sent(SIGUSR1), Output::ContinueDescendants]);
+    assert!(!host.machine.is_busy());
+}
+
+#[test]
+fn a_second_signal_waits_no_longer_than_the_patience_behind_the_first_one() {
+    let handles = Process { handles: &[SIGTERM], is_deep: true, ..Process::default() };
+    let mut host = Host::new([Process { is_deep: true, ..Process::default() }, handles]);
+    host.send(term());
+    host.send(Input::Signal(SIGUSR1, SignalTarget::Group));
+    host.wait_for(&sent(SIGUSR1));
+    assert!(host.now < Time::ZERO + 2 * PATIENCE + Duration::from_millis(10));
+}
+
+#[test]
+fn a_signal_during_the_kill_is_sent_at_once() {
+    let foreign = Process { is_foreign: true, ..Process::default() };
+    let mut host = Host::new([foreign]);
+    host.send(Input::Kill);
+    host.wait_for(&Output::Ask(Question::KillChildren(BTreeSet::new())));
+    assert_eq!(host.send(Input::Signal(SIGUSR1, SignalTarget::Group)), [sent(SIGUSR1)]);
+}
+
+#[test]
 fn a_refused_request_to_end_is_reported_and_another_refused_signal_is_not() {
-    let foreign = Process { is_foreign: true, handles: true, ..Process::default() };
+    let foreign = Process { is_foreign: true, handles: &ALL, ..Process::default() };
     let mut host = Host::new([foreign]);
     let refused = |signal| Output::SignalRefused(signal, vec![Pid(1)]);
     assert!(host.send(term()).contains(&refused(SIGTERM)));
@@ -259,7 +302,7 @@ fn a_kill_of_stopped_processes_ends_them_and_continues_none() {
 #[test]
 fn a_kill_stops_and_notes_every_process_before_the_first_is_killed() {
     let mut host = Host::new(ranks(1));
-    host.add(Process { parent: 1, handles: true, ..Process::default() });
+    host.add(Process { parent: 1, handles: &ALL, ..Process::default() });
     let mut outputs = host.send(Input::Kill);
     assert!(host.machine.is_kill());
     outputs.extend(host.wait_for(&Output::TreeGone));
@@ -328,7 +371,7 @@ fn a_kill_gives_the_helper_a_patience_of_its_own() {
 
 #[test]
 fn a_kill_during_a_stop_for_a_signal_also_stops_those_that_survive_the_signal() {
-    let survivor = Process { handles: true, ..Process::default() };
+    let survivor = Process { handles: &ALL, ..Process::default() };
     let mut host = Host::new([Process { is_deep: true, ..Process::default() }, survivor]);
     assert!(!host.send(term()).contains(&stopped(2)));
     let mut outputs = host.send(Input::Kill);
@@ -562,6 +605,49 @@ fn a_fence_is_held_for_two_seconds_at_most_and_not_for_a_helper_that_has_died() 
     assert!(host.send(Input::HelperEnded(Completeness::Cut)).contains(&release));
 }
 
+#[test]
+fn a_helper_that_hangs_delays_fences_once() {
+    let release = Output::ReleaseFence(Rank(0));
+    let mut host = survivor();
+    host.make(7);
+    host.send(Input::FenceOver(Rank(0)));
+    host.wait_for(&release);
+    let late = host.send(Input::FenceOver(Rank(1)));
+    assert_eq!(late, [Output::ReleaseFence(Rank(1))], "it hangs");
+    host.send(Input::HelperEnded(Completeness::Complete));
+    host.make(8);
+    let next = host.send(Input::FenceOver(Rank(0)));
+    assert!(next.contains(&helper(FileKind::New, &[7, 8])) && !next.contains(&release));
+}
+
+#[test]
+fn a_stop_ends_the_helper_for_which_a_fence_waits_and_the_fence_waits_for_the_next_one() {
+    let release = Output::ReleaseFence(Rank(0));
+    let mut host = survivor();
+    host.make(7);
+    host.send(Input::FenceOver(Rank(0)));
+    let stop = host.send(Input::Stop);
+    in_order(&stop, &[Output::StopHelper, Output::Ask(Question::Children), stopped(1)]);
+    let outputs = host.wait_for(&Output::TreeStopped);
+    assert!(!outputs.contains(&release));
+    assert_eq!(host.machine.poll_timeout(), None, "a stopped job waits without a deadline");
+    assert_eq!(host.send(Input::FenceOver(Rank(1))), [], "nor does it search");
+    let outputs = host.send(Input::Continue);
+    in_order(&outputs, &[Output::ContinueDescendants, helper(FileKind::New, &[7])]);
+    let outputs = job_uses(&mut host, &[7]);
+    in_order(&outputs, &[release, Output::ReleaseFence(Rank(1))]);
+}
+
+#[test]
+fn a_stop_also_ends_a_helper_that_a_signal_has_left_behind() {
+    let mut host = survivor();
+    host.make(7);
+    host.send(term());
+    host.wait_for(&sent(SIGTERM));
+    host.add(Process::default());
+    assert!(host.send(Input::Stop).contains(&Output::StopHelper));
+}
+
 // ----- the clean-up -----
 
 #[test]
@@ -616,8 +702,8 @@ fn a_file_of_the_job_that_another_program_uses_stays() {
     host.send(Input::CleanUp);
     host.send(Input::Found(vec![(7, User::Stranger)]));
     let outputs = host.send(Input::HelperEnded(Completeness::Complete));
-    let text = "/dev/shm/file-7 stays: another program uses it".to_owned();
-    in_order(&outputs, &[Output::Log(Level::Info, text), Output::CleanedUp]);
+    let line = Line::Stays(vec!["/dev/shm/file-7".into()]);
+    in_order(&outputs, &[Output::Log(line), Output::CleanedUp]);
     assert_eq!(host.files.len(), 1);
 }
 

@@ -58,7 +58,7 @@ impl Process {
             Output::Go => self.ranks.go(turn),
             Output::Prepare(announced) => self.prepare_world(*announced),
             Output::StartWorld(first) => self.ranks.start_world(first),
-            Output::EndWorld(first) => self.ranks.end_world(turn, first),
+            Output::EndWorld(first) => self.end_world(first),
             Output::Spawn(output) => self.perform_spawn(output),
 
             // Ranks that run.
@@ -112,6 +112,14 @@ impl Process {
             SpawnOutput::Report(state) => {
                 self.upstream.send_to_daemon(&ManagerReport::Spawns { state });
             }
+        }
+    }
+
+    /// Kills the ranks of a spawned world that run here. What they use is noted before.
+    fn end_world(&mut self, first: Rank) {
+        let started = self.ranks.end_world(&mut self.common.turn(), first);
+        if !started.is_empty() {
+            self.signal(libc::SIGKILL, SignalTarget::Groups(started));
         }
     }
 

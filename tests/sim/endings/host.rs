@@ -1,10 +1,11 @@
 //! A host with the machine and its helper. Every action of the machine is checked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mpd_ending::{
-    Answer, Beginning, Completeness, Ending, FileKind, Input, Killing, Output, Pid, Question,
+    Answer, Beginning, Completeness, Ending, FileKind, HELPER_PATIENCE, Input, Killing, Output,
+    Pid, Question,
 };
 use mpd_leftovers::{Lifetime, Reading};
 use mpd_machine::Time;
@@ -17,6 +18,8 @@ use super::kernel::{BEGAN, Kernel, MANAGER, Process, State};
 struct Helper {
     pid: i32,
     wanted: Vec<u64>,
+    /// A fence has waited for it for as long as it may.
+    is_late: bool,
 }
 
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub(super) struct Host {
     kills: bool,
     /// The machine has reported that everything is stopped, and nothing was ordered to run since.
     is_halted: bool,
+    /// Worlds in a fence, and when they entered it.
+    fences: BTreeMap<Rank, Time>,
     pub(super) gone: u32,
     pub(super) cleaned_up: bool,
     is_record_removed: bool,
@@ -40,7 +45,12 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) fn new(is_calm: bool) -> Self {
-        let beginning = Beginning { began: BEGAN, changed: Some(BEGAN), ..Beginning::default() };
+        let beginning = Beginning {
+            began: BEGAN,
+            changed: Some(BEGAN),
+            survives_failures: true,
+            ..Beginning::default()
+        };
         let mut host = Self {
             kernel: Kernel::new(),
             machine: Ending::new(beginning, clocks(Time::ZERO)),
@@ -50,6 +60,7 @@ impl Host {
             is_calm,
             kills: false,
             is_halted: false,
+            fences: BTreeMap::new(),
             gone: 0,
             cleaned_up: false,
             is_record_removed: false,
@@ -80,6 +91,18 @@ impl Host {
             self.machine.handle_timeout(self.now);
             self.settle();
         }
+    }
+
+    /// All ranks of a world have entered their fence. A helper that has delayed a fence for too long delays no other one.
+    pub(super) fn enter_fence(&mut self, first: Rank) {
+        if self.fences.contains_key(&first) {
+            return;
+        }
+        self.fences.insert(first, self.now);
+        self.give(Input::FenceOver(first));
+        let is_late = self.helper.as_ref().is_some_and(|helper| helper.is_late);
+        let waits = self.fences.contains_key(&first) && !self.machine.is_stopping();
+        assert!(!is_late || !waits, "{first} waits for a helper that hangs");
     }
 
     pub(super) const fn has_helper(&self) -> bool {
@@ -142,6 +165,11 @@ impl Host {
     /// What holds after each input.
     fn check(&self) {
         let runs = |pid: &i32| self.kernel.processes[pid].state == State::Running;
+        let is_stopped = |helper: &Helper| {
+            let process = self.kernel.processes.get(&helper.pid);
+            process.is_some_and(|it| it.lives() && (it.stops || it.state == State::Stopped))
+        };
+        assert!(!self.helper.as_ref().is_some_and(is_stopped), "the helper is stopped");
         if self.is_calm && self.is_halted {
             let running: Vec<i32> = self.kernel.job().into_iter().filter(runs).collect();
             assert!(running.is_empty(), "{running:?} run in spite of a stop");
@@ -173,6 +201,12 @@ impl Host {
                 assert!(!file.has_stranger, "file {} was in use", id.inode);
             }
             Output::RemoveRecord => self.is_record_removed = true,
+            Output::ReleaseFence(first) => {
+                let entered = self.fences.remove(&first).expect("a world in a fence");
+                if let Some(helper) = &mut self.helper {
+                    helper.is_late |= self.now >= entered + HELPER_PATIENCE;
+                }
+            }
             Output::TreeStopped => self.is_halted = !self.machine.is_kill(),
             Output::TreeGone => {
                 self.gone += 1;
@@ -214,9 +248,10 @@ impl Host {
             Question::RankOf(pid, _) => {
                 Answer::Rank(self.kernel.processes.get(&pid.0).and_then(|process| process.rank))
             }
-            Question::Effect(pid, _) => {
+            Question::Effect(pid, signal) => {
                 let process = self.kernel.processes.get(&pid.0);
-                let takes = process.is_some_and(|process| process.lives() && !process.handles);
+                let takes = process
+                    .is_some_and(|process| process.lives() && !process.handles.contains(&signal));
                 let was_stopped = process.is_none_or(|process| process.state == State::Stopped);
                 Answer::Effect { takes, was_stopped }
             }
@@ -233,7 +268,7 @@ impl Host {
                 let pid = self.kernel.start(process);
                 // Without processes of the job, only the other programs count.
                 assert!(kind == FileKind::New || self.gone > 0, "the job lives");
-                self.helper = Some(Helper { pid, wanted });
+                self.helper = Some(Helper { pid, wanted, is_late: false });
                 Answer::Is(true)
             }
             Question::Clocks => Answer::Clocks(clocks(self.now)),

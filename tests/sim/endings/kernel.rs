@@ -27,8 +27,8 @@ pub(super) struct Process {
     pub(super) parent: i32,
     /// The rank whose process group it is in.
     pub(super) rank: Option<Rank>,
-    /// Handles all signals, and continues.
-    pub(super) handles: bool,
+    /// Signals that it handles, and then continues.
+    pub(super) handles: &'static [i32],
     /// Belongs to another user: the manager may not signal it.
     pub(super) is_foreign: bool,
     /// Is in an uninterruptible system call: no SIGSTOP takes effect.
@@ -38,7 +38,7 @@ pub(super) struct Process {
     pub(super) state: State,
     /// SIGSTOP was sent, and has no effect yet.
     pub(super) stops: bool,
-    /// A signal that ends it when it runs again.
+    /// A signal ends it when it runs again.
     pub(super) doomed: bool,
 }
 
@@ -47,7 +47,7 @@ impl Process {
         Self {
             parent,
             rank: None,
-            handles: false,
+            handles: &[],
             is_foreign: false,
             is_deep: false,
             is_helper: false,
@@ -114,9 +114,11 @@ impl Kernel {
         }
         if signal == SIGKILL {
             self.die(pid);
-        } else if !process.handles && process.state == State::Stopped {
+        } else if process.handles.contains(&signal) {
+            // It continues.
+        } else if process.state == State::Stopped {
             process.doomed = true;
-        } else if !process.handles {
+        } else {
             self.die(pid);
         }
         true

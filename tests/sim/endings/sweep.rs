@@ -14,6 +14,10 @@ use super::kernel::{MANAGER, Process, State};
 use crate::sweep::number;
 
 const SIGTERM: i32 = 15;
+const SIGUSR1: i32 = 10;
+
+/// The signals that ranks handle.
+const HANDLED: [&[i32]; 4] = [&[], &[], &[SIGTERM], &[SIGTERM, SIGUSR1]];
 
 /// More steps than any schedule needs.
 const MAX_STEPS: usize = 20_000;
@@ -50,7 +54,7 @@ impl Schedule {
         let mut host = Host::new(is_calm);
         for rank in 0..1 + dice.below(3) {
             let rank = Some(Rank(u32::try_from(rank).expect("a small number")));
-            let handles = dice.one_in(3);
+            let handles = HANDLED[dice.below(HANDLED.len())];
             let is_foreign = !is_calm && dice.one_in(6);
             let is_deep = !is_calm && dice.one_in(6);
             let child = Process::child_of(MANAGER);
@@ -107,8 +111,15 @@ impl Schedule {
 
     /// A user gives an order.
     fn order(&mut self) {
-        match self.dice.below(60) {
-            0 => self.host.give(Input::Signal(SIGTERM, SignalTarget::Group)),
+        match self.dice.below(80) {
+            0 => {
+                self.host.give(Input::Signal(SIGTERM, SignalTarget::Group));
+                if self.dice.one_in(2) {
+                    self.host.give(Input::Signal(SIGUSR1, SignalTarget::Group));
+                }
+            }
+            5..=7 => self.host.enter_fence(Rank(0)),
+            8 if !self.is_calm => self.let_helper_hang(),
             1 => self.host.give(Input::Stop),
             2 | 3 => self.host.give(Input::Continue),
             4 if !self.is_killing => self.host.kernel.make(None),
@@ -140,6 +151,16 @@ impl Schedule {
             let is_whole = self.is_calm || !self.dice.one_in(4);
             self.host.end_helper(is_whole);
         }
+    }
+
+    /// A helper that may run does nothing for as long as fences wait for it.
+    fn let_helper_hang(&mut self) {
+        self.host.enter_fence(Rank(0));
+        let until = self.host.now + HELPER_PATIENCE;
+        while self.host.now < until {
+            self.host.pass(until - self.host.now);
+        }
+        self.host.enter_fence(Rank(0));
     }
 
     /// A running process of the job forks, leaves its group, makes a file, or exits.

@@ -220,7 +220,7 @@ impl Ending {
 
             Output::Note(note) => self.clean_up.notes.add(&note),
             Output::NoteLater(note) => self.clean_up.notes.add_later(&note),
-            Output::Log(level, text) => log(level, &text),
+            Output::Log(line) => log::log!(level_of(line.level()), "{line}"),
 
             Output::RemoveObjects => drop(ipc::sweep(self.machine.known())),
             Output::RemoveFile(id, names) => shm::remove_all(id, &names),
@@ -276,11 +276,11 @@ fn remove_record(order: &StartJob) {
     }
 }
 
-fn log(level: Level, text: &str) {
+const fn level_of(level: Level) -> log::Level {
     match level {
-        Level::Warning => log::warn!("{text}"),
-        Level::Info => log::info!("{text}"),
-        Level::Debug => log::debug!("{text}"),
+        Level::Warning => log::Level::Warn,
+        Level::Info => log::Level::Info,
+        Level::Debug => log::Level::Debug,
     }
 }
 

@@ -4,7 +4,6 @@ use std::ffi::CString;
 use std::os::fd::AsFd as _;
 
 use mpd_clients::{Client, Job, World, variables_of};
-use mpd_ending::SignalTarget;
 use mpd_io::clean_up::leftovers::BeforeStart;
 use mpd_io::files::logging::plain;
 use mpd_io::host::cpus::CpuMask;
@@ -13,9 +12,9 @@ use mpd_io::process::spawn::{Extra, LowNumbers, SpawnError, Step};
 use mpd_job::manager::Input;
 use mpd_placement::gpus::Gpus;
 use mpd_placement::locality::list;
-use mpd_wire::Rank;
 use mpd_wire::job::{Failure, RankEnd};
 use mpd_wire::message::Phase;
+use mpd_wire::{Rank, RankSet};
 
 use super::Ranks;
 use super::adoption::{Arrived, RANK};
@@ -131,16 +130,17 @@ impl Ranks {
         self.starting.entry(first).or_default().next = Some(0);
     }
 
-    /// Ends a spawned world that cannot be started: kills its ranks here, and starts no more of them.
-    pub(in crate::manager) fn end_world(&mut self, turn: &mut Turn<'_>, first: Rank) {
-        let Some(world) = turn.job.worlds.of(first) else { return };
+    /// Starts no more ranks of a spawned world that cannot be started. Returns its ranks that run here, which are to be
+    /// killed.
+    pub(in crate::manager) fn end_world(&mut self, turn: &mut Turn<'_>, first: Rank) -> RankSet {
+        let Some(world) = turn.job.worlds.of(first) else { return RankSet::default() };
         self.starting.remove(&first);
-        for &rank in &world.here {
-            match self.table.get_mut(rank) {
-                Some(process) => drop(process.signal(libc::SIGKILL, &SignalTarget::Group)),
-                None => turn.post(Input::Exited(rank, RankEnd::NotStarted)),
-            }
+        let (started, others): (Vec<Rank>, Vec<Rank>) =
+            world.here.iter().partition(|&&rank| self.table.get(rank).is_some());
+        for rank in others {
+            turn.post(Input::Exited(rank, RankEnd::NotStarted));
         }
+        started.into_iter().collect()
     }
 
     /// Forgets a spawned world whose ranks have ended.
