@@ -1,20 +1,21 @@
-//! The code reads and writes the examples of ring messages in docs/PROTOCOL.md.
+//! The code reads and writes the examples of ring messages in docs/ring.md.
 
 use std::collections::BTreeSet;
 
 use mpd_wire::message::RingMessage;
 
-/// The lines of JSON in docs/PROTOCOL.md's section on the ring.
+/// The lines of JSON in docs/ring.md's section on the messages.
 fn examples() -> Vec<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/PROTOCOL.md");
-    let text = std::fs::read_to_string(path).expect("docs/PROTOCOL.md");
-    let (_, section) = text.split_once("\n## The ring").expect("a section on the ring");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/ring.md");
+    let text = std::fs::read_to_string(path).expect("docs/ring.md");
+    let (_, section) =
+        text.split_once("\n## Messages of the ring").expect("a section on the messages");
     let section = section.split("\n## ").next().expect("its text");
     section.lines().filter(|line| line.starts_with('{')).map(str::to_owned).collect()
 }
 
 /// The tag of a message, from its name in the code. A new variant does not compile until it is
-/// added here, and the test fails until docs/PROTOCOL.md has an example.
+/// added here, and the test fails until docs/ring.md has an example.
 const fn tag(message: &RingMessage) -> &'static str {
     match message {
         RingMessage::Pulse { .. } => "pulse",

@@ -1,5 +1,5 @@
 //! The driver of one rank's gdb: it takes commands of the console and returns lines for the
-//! console. docs/PROTOCOL.md, "Driver of a debugger", describes both.
+//! console. docs/debugger.md, "Driver of gdb", describes both.
 //!
 //! gdb's records tell whether the program runs; the driver never guesses it from text. After every
 //! stop the driver sends gdb a harmless command. gdb's answer shows that all text of the stop has

@@ -2,7 +2,7 @@
 //! it only if the rank has a terminal, if its crashes are traced, or if it runs under gdb.
 //!
 //! A shim has one control socket with one protocol (`mpd_wire::message::ShimOrder`, `ShimReport`;
-//! docs/PROTOCOL.md, "Launcher shim"). The protocol is the same for all abilities:
+//! docs/debugger.md, "Launcher shim"). The protocol is the same for all abilities:
 //!
 //! | ability | effect |
 //! |---|---|

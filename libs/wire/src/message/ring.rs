@@ -1,4 +1,4 @@
-//! Between daemons, on every link of the ring. docs/PROTOCOL.md describes the exchanges.
+//! Between daemons, on every link of the ring. docs/ring.md describes the exchanges.
 
 use std::fmt;
 use std::sync::Arc;
