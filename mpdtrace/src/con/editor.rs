@@ -1,16 +1,14 @@
 //! The prompt on a terminal: history, and completion of commands, options, hosts and jobs.
 
-use std::path::PathBuf;
-
 use anyhow::{Context as _, Result};
 use mpd_io::ring::rundir::RunDir;
+use mpd_io::terminal::line_editor::LineEditor;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
-use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
-use rustyline::{CompletionType, Config, Context, Helper};
+use rustyline::{Context, Helper};
 
 use super::verbs::{self, Lines, Words};
 use crate::ask::AskError;
@@ -24,44 +22,23 @@ const HISTORY: &str = ".mpdcon_history";
 const MAX_HISTORY: usize = 1000;
 
 /// The line editor.
-pub(super) struct Editor {
-    editor: rustyline::Editor<Keys, FileHistory>,
-    history: Option<PathBuf>,
-}
+pub(super) struct Editor(LineEditor<Keys>);
 
 impl Editor {
     /// Takes the terminal and loads the history.
     pub(super) fn open(options: &RingOptions) -> Result<Self> {
-        let config = Config::builder()
-            .max_history_size(MAX_HISTORY)?
-            .completion_type(CompletionType::List)
-            .build();
-        let mut editor =
-            rustyline::Editor::with_config(config).context("cannot use the terminal")?;
-        editor.set_helper(Some(Keys { rundir: options.rundir()?, aliases: Vec::new() }));
-        let history = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(HISTORY));
-        if let Some(file) = &history {
-            // The first session has no history.
-            let _ = editor.load_history(file);
-        }
-        Ok(Self { editor, history })
+        let keys = Keys { rundir: options.rundir()?, aliases: Vec::new() };
+        LineEditor::open(keys, HISTORY, MAX_HISTORY).map(Self).context("cannot use the terminal")
     }
 
     /// The next line of the user; `None` at the end.
     pub(super) fn line(&mut self, lines: &Lines) -> Result<Option<String>> {
-        if let Some(keys) = self.editor.helper_mut() {
+        if let Some(keys) = self.0.helper() {
             keys.aliases = lines.aliases().map(str::to_owned).collect();
         }
         loop {
-            match self.editor.readline(PROMPT) {
-                Ok(line) => {
-                    let is_new = self.editor.add_history_entry(&line).unwrap_or(false);
-                    if let (true, Some(file)) = (is_new, &self.history) {
-                        // An unwritable home directory does not prevent a session.
-                        let _ = self.editor.append_history(file);
-                    }
-                    return Ok(Some(line));
-                }
+            match self.0.read(PROMPT) {
+                Ok(line) => return Ok(Some(line)),
                 Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => {}
                 Err(ReadlineError::Eof) => return Ok(None),
                 Err(error) => return Err(error).context("cannot read the terminal"),

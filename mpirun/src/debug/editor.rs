@@ -2,7 +2,6 @@
 //! thread of its own, because it blocks while it waits for keys.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +10,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use mio::Waker;
+use mpd_io::terminal::line_editor::LineEditor;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::Hinter;
-use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
-use rustyline::{CompletionType, Config, Context, Helper};
+use rustyline::{Context, Helper};
 
 pub(super) const PROMPT: &str = "(mpigdb) ";
 
@@ -75,8 +74,6 @@ pub(super) struct Editor {
     editing: Arc<AtomicBool>,
 }
 
-type Lines = rustyline::Editor<Keys, FileHistory>;
-
 impl Editor {
     /// Starts the thread. The thread wakes the loop when there are events, and sets `editing` while
     /// it reads the terminal. The second result is the line that is being edited.
@@ -96,13 +93,12 @@ impl Editor {
             edited: edited.clone(),
         };
         let (waker, flag) = (Arc::clone(waker), Arc::clone(editing));
-        let work = move || match open(keys) {
+        let work = move || match LineEditor::open(keys, HISTORY, MAX_HISTORY) {
             Err(problem) => drop(ready.send(Err(problem))),
             Ok(mut editor) => {
                 let _ = ready.send(Ok(()));
-                let history = history();
                 while wants.recv().is_ok() {
-                    let event = read(&mut editor, history.as_ref());
+                    let event = read(&mut editor);
                     flag.store(false, Ordering::SeqCst);
                     if sender.send(event).is_err() {
                         return;
@@ -115,7 +111,8 @@ impl Editor {
             .name("editor".into())
             .spawn(work)
             .context("cannot start a thread")?;
-        is_ready.recv().map_err(|_| anyhow!("the line editor does not start"))??;
+        let opened = is_ready.recv().map_err(|_| anyhow!("the line editor does not start"))?;
+        opened.context("cannot use the terminal")?;
         Ok((Self { wanted, events, completions, editing: Arc::clone(editing) }, edited))
     }
 
@@ -136,37 +133,12 @@ impl Editor {
     }
 }
 
-fn open(keys: Keys) -> Result<Lines> {
-    let config = Config::builder()
-        .max_history_size(MAX_HISTORY)?
-        .completion_type(CompletionType::List)
-        .build();
-    let mut editor = Lines::with_config(config).context("cannot use the terminal")?;
-    editor.set_helper(Some(keys));
-    if let Some(file) = history() {
-        // The first session has no history.
-        let _ = editor.load_history(&file);
-    }
-    Ok(editor)
-}
-
-fn history() -> Option<PathBuf> {
-    std::env::var_os("HOME").map(|home| PathBuf::from(home).join(HISTORY))
-}
-
-fn read(editor: &mut Lines, history: Option<&PathBuf>) -> Event {
+fn read(editor: &mut LineEditor<Keys>) -> Event {
     if let Some(keys) = editor.helper() {
         keys.edited.note("", 0);
     }
-    match editor.readline(PROMPT) {
-        Ok(line) => {
-            let is_new = editor.add_history_entry(&line).unwrap_or(false);
-            if let (true, Some(file)) = (is_new, history) {
-                // An unwritable home directory does not prevent a session.
-                let _ = editor.append_history(file);
-            }
-            Event::Line(line)
-        }
+    match editor.read(PROMPT) {
+        Ok(line) => Event::Line(line),
         Err(ReadlineError::Interrupted | ReadlineError::Signal(_)) => Event::Interrupt,
         Err(_) => Event::End,
     }

@@ -1,6 +1,7 @@
 //! Terminals: the own one, and pseudo-terminals for programs.
 
 pub mod controlling;
+pub mod line_editor;
 pub mod plain_terminal;
 pub mod progress;
 pub mod pty;
