@@ -8,6 +8,7 @@
 //! **Must not know.** Messages, frames and jobs.
 #![forbid(unsafe_code)]
 
+pub mod binary;
 pub mod bounded;
 pub mod digest;
 pub mod hex;

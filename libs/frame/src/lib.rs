@@ -15,6 +15,7 @@
 //! **Must not know.** Messages, sockets and descriptors.
 #![forbid(unsafe_code)]
 
+pub mod compact;
 mod format;
 mod kind;
 mod versions;

@@ -1,5 +1,8 @@
 //! CPUs that the user names for ranks. The numbers are evaluated on each host, where the CPUs are known.
 
+use serde::{Deserialize, Serialize};
+
+use crate::bounded::at_most;
 use crate::job::bounds::{MAX_RANKS, Misfit};
 
 /// Most lists of CPUs in a job: one for each rank.
@@ -12,11 +15,11 @@ const MAX_RANGES: usize = 4096;
 pub const MAX_CPU: u32 = (1 << 16) - 1;
 
 /// The CPUs of one rank: all that its ranges name. Without ranges the rank is not bound.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CpuChoice(pub Vec<CpuRange>);
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuChoice(#[serde(deserialize_with = "at_most::<_, _, MAX_RANGES>")] pub Vec<CpuRange>);
 
 /// Neighbours among the CPUs of a host, by their numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuRange {
     /// The part of the host that is counted.
     pub of: CpuNumbers,
@@ -27,7 +30,8 @@ pub struct CpuRange {
 }
 
 /// The meaning of the numbers of CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CpuNumbers {
     /// The system's numbers of hardware threads.
     System,
@@ -40,9 +44,11 @@ pub enum CpuNumbers {
 }
 
 /// Which CPUs the user names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct CpuChoices {
     /// The CPUs of ranks, one list after the other; empty: the binding decides.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_LISTS>")]
     pub lists: Vec<CpuChoice>,
     /// Whether the lists belong to the ranks of the job, and not to the ranks of each host in turn.
     pub by_rank: bool,

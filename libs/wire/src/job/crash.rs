@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::binary;
 use crate::bounded::at_most;
 use crate::job::bounds::Bytes;
-use crate::job::fields::{InvalidSpec, Reader, Writer};
 
 /// Most stacks of one crash. A report fits a frame of a job link, even if every byte is escaped.
 pub const MAX_STACKS: usize = 8;
@@ -13,25 +13,14 @@ pub const MAX_STACKS: usize = 8;
 pub const MAX_STACK: usize = 1024;
 
 /// How crashes of programs are handled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OnCrash {
     /// The debugger that reads the stacks: a path if it has a `/`, else searched like the program.
+    #[serde(with = "binary")]
     pub gdb: Bytes,
     /// Whether a crashed process is held, without a debugger, until the console continues the job.
     /// The user can attach a debugger meanwhile.
     pub hold: bool,
-}
-
-impl OnCrash {
-    pub(super) fn encode(this: Option<&Self>, w: &mut Writer) {
-        w.option(this.map(|on_crash| &on_crash.gdb[..]));
-        w.flag(this.is_some_and(|on_crash| on_crash.hold));
-    }
-
-    pub(super) fn decode(r: &mut Reader<'_>) -> Result<Option<Self>, InvalidSpec> {
-        let (gdb, hold) = (r.option()?, r.flag()?);
-        Ok(gdb.map(|gdb| Self { gdb, hold }))
-    }
 }
 
 /// A fatal signal of a process of a rank, caught before the process ended.

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded::at_most;
 use crate::is_daemon_name;
 use crate::job::bounds::{MAX_HOST_ENTRIES, MAX_HOSTS, Misfit};
 use crate::job::cpu_choice::CpuChoices;
@@ -11,11 +12,14 @@ use crate::job::cpu_choice::CpuChoices;
 pub const MAX_GPUS: u32 = 1024;
 
 /// Where the ranks of a job run, as far as the user chose.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PlacementSpec {
     /// The hosts to use, in this order; empty: every member, in ring order.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_HOST_ENTRIES>")]
     pub hosts: Vec<HostChoice>,
     /// Hosts that get no rank.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_HOSTS>")]
     pub exclude: Vec<String>,
     /// Ranks that each host takes before the next one, instead of its slots.
     pub per_host: Option<u32>,
@@ -71,7 +75,8 @@ impl HostChoice {
 }
 
 /// How consecutive ranks are spread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RankOrder {
     /// A host fills all its slots, then the next host does.
     #[default]
@@ -81,7 +86,8 @@ pub enum RankOrder {
 }
 
 /// The unit that a rank is bound to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Binding {
     /// No binding.
     #[default]
@@ -100,7 +106,7 @@ pub enum Binding {
 }
 
 /// Parts of a host that ranks use in turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spread {
     /// The kind of the parts: anything but [`Binding::None`] and [`Binding::Slots`].
     pub over: Binding,
@@ -110,14 +116,8 @@ pub struct Spread {
     pub joined: u32,
 }
 
-impl RankOrder {
-    /// All values, by their number on the wire.
-    pub(super) const ALL: [Self; 2] = [Self::BySlot, Self::RoundRobin];
-}
-
 impl Binding {
-    /// All values, by their number on the wire.
-    pub(super) const ALL: [Self; 7] =
+    const ALL: [Self; 7] =
         [Self::None, Self::Core, Self::Numa, Self::Slots, Self::Thread, Self::Cache, Self::Socket];
 
     /// Its name on a command line.

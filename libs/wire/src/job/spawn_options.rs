@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// The options of a job for its spawned processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SpawnOptions {
     /// Their hosts.
     pub policy: SpawnPolicy,
@@ -43,7 +44,7 @@ pub enum SpawnPolicy {
 }
 
 impl SpawnPolicy {
-    /// All values, by their number on the wire.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::RoundRobin, Self::Load, Self::Pack];
 
     /// Its name on a command line.

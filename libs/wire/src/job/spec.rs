@@ -7,107 +7,152 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::bounds::{Bytes, MAX_RANKS, Misfit};
+use crate::binary;
+use crate::bounded::{at_most, at_most_if_any};
+use crate::job::bounds::{Bytes, MAX_ARGSETS, MAX_HOST_ENTRIES, MAX_RANKS, Misfit};
 use crate::job::crash::OnCrash;
 use crate::job::debug::Debug;
 use crate::job::placement_options::{HostChoice, PlacementSpec, check_hosts};
 use crate::job::spawn_options::SpawnOptions;
 use crate::{Rank, RankSet};
 
-/// A whole job. The default one has no programs and default options.
-#[derive(Clone, Default, PartialEq, Eq)]
+/// Most resource limits of an argset: as many as there can be resources.
+const MAX_LIMITS: usize = 256;
+
+/// A whole job. The default one has no programs and default options. On the wire, default options are left out.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct JobSpec {
     /// The programs, in rank order.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_ARGSETS>")]
     pub argsets: Vec<Argset>,
     /// Environments that argsets refer to, each a list of `NAME=VALUE`.
+    #[serde(with = "binary")]
     pub environments: Vec<Vec<Bytes>>,
     /// The user's own name for the job.
+    #[serde(skip_serializing_if = "is_default")]
     pub alias: Option<String>,
     /// The directory in which the job's private directory is made.
+    #[serde(with = "binary")]
     pub tmpdir: Bytes,
     /// The ranks that receive standard input.
+    #[serde(skip_serializing_if = "is_default")]
     pub stdin: RankSet,
     /// Whether the user can switch standard input to other ranks later. Every rank then has a pipe.
+    #[serde(skip_serializing_if = "is_default")]
     pub stdin_switch: bool,
     /// The options for the ranks' output.
+    #[serde(skip_serializing_if = "is_default")]
     pub output: OutputSpec,
     /// The effect of the first failure.
+    #[serde(skip_serializing_if = "is_default")]
     pub on_failure: OnFailure,
     /// Whether a rank may end with 0 at any time, which is then no failure.
+    #[serde(skip_serializing_if = "is_default")]
     pub elastic: bool,
     /// Whether a rank that publishes a taken name gets another name.
+    #[serde(skip_serializing_if = "is_default")]
     pub unique_names: bool,
     /// Whether the failure of a connected job ends this one.
+    #[serde(skip_serializing_if = "is_default")]
     pub abort_scope: AbortScope,
     /// How long the job may run.
+    #[serde(skip_serializing_if = "is_default")]
     pub timeout: Option<Duration>,
     /// The size of the universe, if the user gives it; 0: without a bound.
+    #[serde(skip_serializing_if = "is_default")]
     pub universe_size: Option<u32>,
     /// The kinds of memory that MPI libraries are asked to support, as PMI passes them.
+    #[serde(skip_serializing_if = "is_default")]
     pub memory_kinds: Option<String>,
     /// Whether the console wants the ends of all ranks.
+    #[serde(skip_serializing_if = "is_default")]
     pub report_ends: bool,
     /// Whether programs are copied to hosts that lack them.
+    #[serde(skip_serializing_if = "is_default")]
     pub preload: bool,
     /// Whether the console wants the timeline of the launch.
+    #[serde(skip_serializing_if = "is_default")]
     pub trace: bool,
     /// Where the ranks run.
+    #[serde(skip_serializing_if = "is_default")]
     pub placement: PlacementSpec,
     /// The options for spawned processes.
+    #[serde(skip_serializing_if = "is_default")]
     pub spawn: SpawnOptions,
     /// Whether the only rank is a running process that was passed with the specification.
+    #[serde(skip_serializing_if = "is_default")]
     pub adopted: bool,
     /// The debugger that the ranks run under.
+    #[serde(skip_serializing_if = "is_default")]
     pub debug: Option<Debug>,
     /// How crashes are handled; `None`: not at all.
+    #[serde(skip_serializing_if = "is_default")]
     pub on_crash: Option<OnCrash>,
     /// Which of the descriptors 0, 1 and 2 were closed in the console, see [`JobSpec::closed_in`].
+    #[serde(skip_serializing_if = "is_default")]
     pub closed: [bool; 3],
     /// The niceness of the ranks; `None`: that of their daemon.
+    #[serde(skip_serializing_if = "is_default")]
     pub niceness: Option<i8>,
     /// Whether the ranks may use an MPI library without PMI, for which each of them is rank 0 of 1.
+    #[serde(skip_serializing_if = "is_default")]
     pub allow_alone: bool,
     /// After so many seconds without a message from the manager of a host, the host is lost; `None`: 8.
+    #[serde(skip_serializing_if = "is_default")]
     pub host_timeout: Option<u32>,
     /// Whether the managers offer no PMIx, so that they listen at no port.
+    #[serde(skip_serializing_if = "is_default")]
     pub no_pmix: bool,
     /// Whether the ranks get no answer to PMI requests until the console continues the job. A
     /// debugger attaches meanwhile.
+    #[serde(skip_serializing_if = "is_default")]
     pub hold: bool,
     /// The directory in which each manager records its inputs, on its host; `None`: no recording.
+    #[serde(with = "binary", skip_serializing_if = "is_default")]
     pub record: Option<Bytes>,
 }
 
 /// One program and the ranks that run it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Argset {
     /// How many ranks.
     pub size: u32,
     /// The program: a path (relative to `directory`) if it has a `/`, else searched in `search`.
+    #[serde(with = "binary")]
     pub program: Bytes,
     /// Its arguments, without the program.
+    #[serde(with = "binary")]
     pub args: Vec<Bytes>,
     /// Whether the arguments are patterns with the fields of [`ArgumentFormat`].
+    #[serde(default, skip_serializing_if = "is_default")]
     pub substitute: bool,
     /// Index into [`JobSpec::environments`].
     pub environment: u32,
     /// The working directory.
+    #[serde(with = "binary")]
     pub directory: Bytes,
     /// Directories that are searched for the program, in the form of `PATH`.
+    #[serde(with = "binary")]
     pub search: Bytes,
     /// The file mode creation mask.
     pub umask: u32,
     /// Resource limits.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_LIMITS>")]
     pub limits: Vec<Limit>,
     /// Hosts for this program alone, in this order, as in [`PlacementSpec::hosts`]; `None`: the
     /// job's.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[serde(deserialize_with = "at_most_if_any::<_, _, MAX_HOST_ENTRIES>")]
     pub hosts: Option<Vec<HostChoice>>,
     /// Columns and lines of each rank's terminal; `None`: no terminals.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub pty: Option<(u16, u16)>,
 }
 
 /// A resource limit, by the kernel's number for the resource. `u64::MAX` is "unlimited".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u8, u64, u64)", into = "(u8, u64, u64)")]
 pub struct Limit {
     /// The `RLIMIT_` number of Linux.
     pub resource: u8,
@@ -117,8 +162,21 @@ pub struct Limit {
     pub hard: u64,
 }
 
+impl From<(u8, u64, u64)> for Limit {
+    fn from((resource, soft, hard): (u8, u64, u64)) -> Self {
+        Self { resource, soft, hard }
+    }
+}
+
+impl From<Limit> for (u8, u64, u64) {
+    fn from(Limit { resource, soft, hard }: Limit) -> Self {
+        (resource, soft, hard)
+    }
+}
+
 /// The options for the ranks' output.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct OutputSpec {
     /// The label before each line.
     pub label: Option<LabelFormat>,
@@ -136,6 +194,10 @@ pub struct OutputSpec {
     pub joined: bool,
     /// The ranks of the first world whose output is kept; `None`: all.
     pub only: Option<RankSet>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl OutputSpec {
@@ -170,7 +232,7 @@ pub enum AbortScope {
 }
 
 impl AbortScope {
-    /// All values, by their number on the wire.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Job, Self::World, Self::Connected];
 
     /// Its name on a command line.
@@ -187,8 +249,12 @@ impl AbortScope {
 /// many digits as the job's last rank has, and `%n` the number of the host. `%3r` and `%3n` have at least three digits. `%o` is
 /// the stream, `out` or `err`, and `%w` the number of the world, from 1, and the rank in it, as `1,0`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "Pattern", into = "Pattern")]
 pub struct LabelFormat(Bytes);
+
+/// A pattern on the wire.
+#[derive(Serialize, Deserialize)]
+struct Pattern(#[serde(with = "binary")] Bytes);
 
 /// Most bytes of a pattern in an order to a job.
 const MAX_LABEL: usize = 256;
@@ -213,9 +279,17 @@ impl TryFrom<String> for LabelFormat {
     }
 }
 
-impl From<LabelFormat> for String {
+impl TryFrom<Pattern> for LabelFormat {
+    type Error = InvalidLabel;
+
+    fn try_from(pattern: Pattern) -> Result<Self, InvalidLabel> {
+        Self::new(&pattern.0)
+    }
+}
+
+impl From<LabelFormat> for Pattern {
     fn from(format: LabelFormat) -> Self {
-        Self::from_utf8_lossy(&format.0).into_owned()
+        Self(format.0)
     }
 }
 

@@ -33,6 +33,7 @@ pub enum JobOrder {
     /// Label the lines of the output from now on; `None`: without labels. Ignored by a debugged job.
     Label {
         /// The label before each line.
+        #[serde(with = "label")]
         format: Option<LabelFormat>,
     },
     /// These ranks receive standard input from now on. Refused if one of them cannot receive it.
@@ -51,5 +52,30 @@ impl fmt::Display for JobOrder {
             Self::Label { format: None } => f.write_str("output without labels"),
             Self::SwitchStdin { ranks } => write!(f, "input to ranks {ranks}"),
         }
+    }
+}
+
+/// A label as text.
+mod label {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::job::LabelFormat;
+
+    pub(super) fn serialize<S: Serializer>(
+        format: &Option<LabelFormat>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        format
+            .as_ref()
+            .map(|format| String::from_utf8_lossy(format.as_bytes()))
+            .serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<LabelFormat>, D::Error> {
+        let pattern = Option::<String>::deserialize(deserializer)?;
+        pattern.map(|pattern| pattern.try_into().map_err(D::Error::custom)).transpose()
     }
 }

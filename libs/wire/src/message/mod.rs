@@ -65,4 +65,4 @@ pub use world::{Gathering, MAX_GATHERED, TooMuch, WorldPiece, pieces};
 
 /// The versions of all messages between programs of one host. A daemon refuses a console or manager without a common
 /// version, with a text.
-pub const VERSION: Versions = Versions::only(10);
+pub const VERSION: Versions = Versions::only(11);

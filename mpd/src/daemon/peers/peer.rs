@@ -320,7 +320,7 @@ mod tests {
         for other in [r#"{"status":{"version":9}}"#, r#"{"later":{"version":[11,12]}}"#] {
             let problem = refusal(other);
             assert!(
-                problem.starts_with("this daemon speaks version 10 and you speak "),
+                problem.starts_with("this daemon speaks version 11 and you speak "),
                 "{problem}"
             );
             assert!(
@@ -331,7 +331,7 @@ mod tests {
         let unknown = "the request 'later' is unknown to the daemon of release ";
         for later in [
             r#"{"later":{"version":[10,12]}}"#,
-            r#"{"ring":{"version":10,"request":{"later":{"count":1}}}}"#,
+            r#"{"ring":{"version":11,"request":{"later":{"count":1}}}}"#,
         ] {
             assert!(refusal(later).starts_with(unknown), "{later}");
         }

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use mpd_wire::Rank;
+use mpd_wire::bounded::at_most;
+use mpd_wire::frame::compact::{self, Malformed};
 use mpd_wire::job::{
-    Argset, Bytes, CpuChoices, InvalidSpec, JobSpec, MAX_SPEC, Misfit, PlacementSpec, SpawnBlock,
+    Argset, Bytes, CpuChoices, JobSpec, MAX_ARGSETS, MAX_SPEC, Misfit, PlacementSpec, SpawnBlock,
     SpawnOptions, SpawnProgram,
 };
 use serde::{Deserialize, Serialize};
@@ -13,7 +15,7 @@ use serde::{Deserialize, Serialize};
 const ERR_SPAWN: i32 = 42;
 
 /// The programs of a spawn, and the data that their managers need.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnOrder {
     /// The programs. Their environments contain only the additions to an environment of the job. One more
     /// environment follows, with the initial content of the key-value space as `KEY=VALUE`.
@@ -27,22 +29,14 @@ pub struct SpawnOrder {
     /// How many spawns lie between the first world and the new one.
     pub generation: u32,
     /// By program: the index of the job's environment that it inherits.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_ARGSETS>")]
     pub inherits: Vec<u32>,
     /// By program: the application number of MPI, if it is not the index of the program.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_ARGSETS>")]
     pub appnums: Vec<Option<i32>>,
     /// By program: its hosts.
+    #[serde(deserialize_with = "at_most::<_, _, MAX_ARGSETS>")]
     pub blocks: Vec<SpawnBlock>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Head {
-    parent: String,
-    rank: Rank,
-    of_user: bool,
-    generation: u32,
-    inherits: Vec<u32>,
-    appnums: Vec<Option<i32>>,
-    blocks: Vec<SpawnBlock>,
 }
 
 /// Why bytes are no order of a spawn.
@@ -51,20 +45,14 @@ pub enum InvalidOrder {
     /// There are more bytes than an order may have.
     #[error("{0} bytes are too much for a spawn")]
     TooLong(usize),
-    /// The bytes end in the head.
-    #[error("a spawn without a head")]
-    NoHead,
-    /// The head cannot be read.
-    #[error("the head of a spawn: {0}")]
-    Head(#[from] serde_json::Error),
-    /// The programs cannot be read.
-    #[error("{0}")]
-    Spec(#[from] InvalidSpec),
+    /// The bytes cannot be read.
+    #[error("malformed order: {0}")]
+    Malformed(#[from] Malformed),
     /// The programs do not fit each other.
     #[error("{0}")]
     Misfit(#[from] Misfit),
-    /// The head belongs to another number of programs.
-    #[error("a head of other programs")]
+    /// The lists do not have one entry for each program.
+    #[error("the lists of a spawn have other lengths than its programs")]
     OtherPrograms,
 }
 
@@ -164,19 +152,7 @@ impl SpawnOrder {
 
     /// The bytes of the order.
     pub fn encode(&self) -> Vec<u8> {
-        let head = Head {
-            parent: self.parent.clone(),
-            rank: self.rank,
-            of_user: self.of_user,
-            generation: self.generation,
-            inherits: self.inherits.clone(),
-            appnums: self.appnums.clone(),
-            blocks: self.blocks.clone(),
-        };
-        // Our own structs serialise; see frame::encode_message.
-        let head = serde_json::to_vec(&head).expect("a head serialises");
-        let length = u32::try_from(head.len()).unwrap_or(u32::MAX);
-        [&length.to_be_bytes(), &head[..], &self.spec.encode()].concat()
+        compact::to_vec(self)
     }
 
     /// The same, if a root takes that many.
@@ -195,12 +171,8 @@ impl SpawnOrder {
     /// What is invalid.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidOrder> {
         check_length(bytes)?;
-        let (length, rest) = bytes.split_first_chunk::<4>().ok_or(InvalidOrder::NoHead)?;
-        let length = u32::from_be_bytes(*length) as usize;
-        let (head, spec) = rest.split_at_checked(length).ok_or(InvalidOrder::NoHead)?;
-        let Head { parent, rank, of_user, generation, inherits, appnums, blocks } =
-            serde_json::from_slice(head)?;
-        let spec = JobSpec::decode(spec)?;
+        let order: Self = compact::from_slice(bytes)?;
+        let Self { spec, inherits, appnums, blocks, .. } = &order;
         spec.check()?;
         let programs = spec.argsets.len();
         if [inherits.len(), appnums.len(), blocks.len()].iter().any(|&length| length != programs)
@@ -208,7 +180,7 @@ impl SpawnOrder {
         {
             return Err(InvalidOrder::OtherPrograms);
         }
-        Ok(Self { spec, parent, rank, of_user, generation, inherits, appnums, blocks })
+        Ok(order)
     }
 
     /// The initial content of the world's key-value space.

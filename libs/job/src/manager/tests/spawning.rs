@@ -5,6 +5,7 @@ use pmi_proto::Ticket;
 
 use super::worlds::spawn_plan;
 use super::*;
+use crate::manager::spawns::order::SpawnOrder;
 use crate::manager::spawns::order::tests::small_order;
 
 impl Story {
@@ -154,6 +155,8 @@ fn an_order_that_cannot_be_read_refuses_its_spawn() {
     let caller = (Rank(0), Ticket::FIRST);
     let asked = SpawnInput::Asked { caller, order: b"??".to_vec(), errors: Vec::new() };
     let outputs = story.send(Input::Spawn(asked));
-    let text = "spawn by rank 0: a spawn without a head".to_owned();
+    let problem = SpawnOrder::decode(b"??").unwrap_err();
+    let text = format!("spawn by rank 0: {problem}");
+    assert!(text.starts_with("spawn by rank 0: malformed order"), "{text}");
     assert_eq!(outputs, [Output::ReportNotice(text), refused(0)]);
 }
