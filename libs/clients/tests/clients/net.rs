@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use mpd_job::manager::spawns::Announced;
 use mpd_job::manager::{Input as JobInput, LinkEnd};
 use mpd_machine::Time;
+use mpd_wire::job::{Parts, World as Numbers};
 use mpd_wire::message::{Down, FenceGroup, ManagerReport, TreeKind, Up};
 use mpd_wire::{Rank, RankSet};
 use pmix_proto::connect::Introduction;
@@ -21,11 +23,25 @@ use mpd_clients::{Caller, Clients};
 use mpd_clients::{Client, ConnectionId};
 use mpd_clients::{LinkOutput, Output};
 
-const RELEASE: [u32; 3] = [5, 0, 11];
-const ENCODING: Encoding = Encoding::Flexible;
+/// The library of the clients.
+#[derive(Clone, Copy)]
+pub(super) struct Library {
+    release: [u32; 3],
+    encoding: Encoding,
+    /// The name of the encoding in a connect message.
+    name: &'static str,
+}
+
+/// The PMIx of Open MPI 5.
+pub(super) const PMIX_5: Library =
+    Library { release: [5, 0, 11], encoding: Encoding::Flexible, name: "v41" };
+/// The PMIx of Open MPI 4.1.
+pub(super) const PMIX_3: Library =
+    Library { release: [3, 2, 2], encoding: Encoding::Fixed, name: "v3" };
 
 /// Two hosts with a rank each. A host and its rank have the same number.
 pub(super) struct Net {
+    library: Library,
     hosts: [Host; 2],
     now: Time,
     entered: BTreeSet<Rank>,
@@ -35,6 +51,8 @@ pub(super) struct Net {
     pub(super) spawner: Option<Caller>,
     /// Pieces of data of PMIx clients that went over the link.
     pub(super) pieces: usize,
+    /// All bytes of clients and all outputs, as lines.
+    log: Vec<String>,
 }
 
 struct Host {
@@ -51,6 +69,10 @@ struct Host {
 
 impl Net {
     pub(super) fn new() -> Self {
+        Self::of(PMIX_5)
+    }
+
+    pub(super) fn of(library: Library) -> Self {
         let host = |tree_index| {
             let mut job = fixture::job_on_two_hosts();
             job.order.tree_index = tree_index;
@@ -62,12 +84,14 @@ impl Net {
             Host { job, clients, unread, lines, commands, outputs }
         };
         let mut net = Self {
+            library,
             hosts: [host(0), host(1)],
             now: Time::ZERO,
             entered: BTreeSet::new(),
             groups: BTreeMap::new(),
             spawner: None,
             pieces: 0,
+            log: Vec::new(),
         };
         for at in [0, 1] {
             net.give(at, Input::Connected(rank(at), Client::Program));
@@ -83,6 +107,25 @@ impl Net {
             net.outputs(at);
         }
         net
+    }
+
+    /// A world of two ranks on the first host, which the process of its rank has spawned.
+    pub(super) fn announce(&mut self) {
+        let world = Numbers { number: 1, first: Rank(2), size: 2 };
+        let parts = Parts(vec![(0, world.ranks())]);
+        let job = &mut self.hosts[0].job;
+        let announced = Announced { world, parts, order: None };
+        let world = mpd_clients::World::announced(announced, (&job.spec, &job.order));
+        job.worlds.insert(world);
+    }
+
+    /// A comment in the log.
+    pub(super) fn note(&mut self, text: &str) {
+        self.log.push(format!("# {text}"));
+    }
+
+    pub(super) fn log(&self) -> String {
+        self.log.join("\n") + "\n"
     }
 
     pub(super) fn proc(&self, at: usize) -> Proc {
@@ -104,8 +147,8 @@ impl Net {
             role: 0,
             namespace,
             rank,
-            version: b"5.0.11".into(),
-            encoding: b"v41".into(),
+            version: self.library.release.map(|number| number.to_string()).join(".").into(),
+            encoding: self.library.name.into(),
             buffers: 1,
             store: b"hash".into(),
         };
@@ -129,7 +172,7 @@ impl Net {
 
     /// The client of a host sends a request.
     pub(super) fn ask(&mut self, at: usize, tag: u32, request: &Request) {
-        let payload = request.write(ENCODING);
+        let payload = request.write(self.library.encoding);
         let length = u32::try_from(payload.len()).unwrap();
         let header = Header { index: 0, tag, length }.write();
         self.hosts[at].commands.insert(tag, request.command());
@@ -138,6 +181,7 @@ impl Net {
 
     /// The replies to the client of a host, by tag.
     pub(super) fn replies(&mut self, at: usize) -> Vec<(u32, Reply)> {
+        let Library { release, encoding, .. } = self.library;
         let host = &mut self.hosts[at];
         let bytes = host.unread.remove(&7).unwrap_or_default();
         let (mut rest, mut replies) = (&bytes[..], Vec::new());
@@ -146,7 +190,7 @@ impl Net {
             let (payload, after) = after.split_at(header.length as usize);
             // An event is no reply.
             if let Some(command) = host.commands.get(&header.tag) {
-                let reply = Reply::read(ENCODING, *command, RELEASE, payload).unwrap();
+                let reply = Reply::read(encoding, *command, release, payload).unwrap();
                 replies.push((header.tag, reply));
             } else {
                 replies.push((header.tag, Reply::Data(vec![payload.to_vec()])));
@@ -163,6 +207,7 @@ impl Net {
     }
 
     fn receive(&mut self, at: usize, id: ConnectionId, bytes: &[u8]) {
+        self.log.push(format!("> {at} {}", bytes.escape_ascii()));
         self.give(at, Input::Client(id, FromClient::Received(bytes)));
     }
 
@@ -209,6 +254,12 @@ impl Net {
         let clients = &mut self.hosts[at].clients;
         let outputs: Vec<Output> = std::iter::from_fn(|| clients.poll_output()).collect();
         for output in outputs {
+            match &output {
+                Output::Links(LinkOutput::Bytes(_, kind, bytes)) => {
+                    self.log.push(format!("~ {at} {kind:?} {}", bytes.escape_ascii()));
+                }
+                output => self.log.push(format!("= {at} {output:?}")),
+            }
             match output {
                 Output::Links(LinkOutput::Bytes(_, kind, bytes)) => {
                     let from = if at == 0 { LinkEnd::Parent } else { LinkEnd::Child(1) };
@@ -256,6 +307,9 @@ impl Net {
         let host = &mut self.hosts[at];
         let bytes = host.clients.output(id).to_vec();
         host.clients.consume(id, bytes.len());
+        if !bytes.is_empty() {
+            self.log.push(format!("< {at} {}", bytes.escape_ascii()));
+        }
         match id {
             ConnectionId::Pmi(_) => host.lines.extend(bytes),
             ConnectionId::Pmix(number) => host.unread.entry(number).or_default().extend(bytes),

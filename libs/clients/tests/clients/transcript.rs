@@ -8,20 +8,19 @@ use mpd_wire::message::{Down, NameAnswer, Up};
 use mpd_wire::{Rank, RankSet};
 use pmi_proto::pairs::Pieces;
 
-use crate::fixture;
+use crate::{compare, fixture, path_of};
 use mpd_clients::Clients;
 use mpd_clients::Job;
 use mpd_clients::{Client, ConnectionId};
 use mpd_clients::{FromClient, FromJob, Input};
 
 /// Plays the inputs of a transcript, and compares what the machine does.
-pub(super) fn plays(expected: &str) {
+pub(super) fn plays(name: &str) {
     let mut transcript = Transcript::new();
-    for line in expected.lines() {
+    for line in std::fs::read_to_string(path_of(name)).expect("a transcript").lines() {
         transcript.play(line);
     }
-    let played = transcript.lines.join("\n") + "\n";
-    assert!(played == expected, "this was played:\n{played}");
+    compare(name, &(transcript.lines.join("\n") + "\n"));
 }
 
 struct Transcript {
