@@ -4,7 +4,7 @@ use mpd_job::manager::Input;
 use mpd_wire::job::{MpiLibrary, World as Numbers};
 use mpd_wire::{Rank, one_line};
 use pmi_proto::signal::is_for_programs;
-use pmi_proto::{Answer, Operation, ProtocolError};
+use pmi_proto::{Answer, Dialect, Operation, ProtocolError};
 
 use super::{News, Pmi};
 use crate::caller::{Caller, ClientSpawn};
@@ -69,16 +69,7 @@ impl Pmi {
             Operation::Spawn(request) => {
                 turn.report(Output::Spawn(caller, ClientSpawn::of(request)))
             }
-            Operation::Initialized { dialect, .. } => {
-                let name = turn.job.name_of(rank);
-                turn.log(Level::Debug, format!("rank {name}: speaks {dialect}"));
-                // Only ranks of the first world count.
-                if turn.job.is_first(rank) {
-                    turn.report(Output::Speaks);
-                }
-                self.news.push_back(News::Speaks(rank));
-                turn.post(Input::Initialized(rank));
-            }
+            Operation::Initialized { dialect, .. } => self.begin(turn, rank, dialect),
             Operation::Finalized => turn.post(Input::Finalized(rank)),
             Operation::Abort { code, message, .. } => {
                 turn.report(Output::Aborts(rank));
@@ -94,6 +85,17 @@ impl Pmi {
                 self.note_misbehaviour(turn, rank, &error.to_string());
             }
         }
+    }
+
+    fn begin(&mut self, turn: &mut Turn<'_>, rank: Rank, dialect: Dialect) {
+        let name = turn.job.name_of(rank);
+        turn.log(Level::Debug, format!("rank {name}: speaks {dialect}"));
+        // Only ranks of the first world count.
+        if turn.job.is_first(rank) {
+            turn.report(Output::Speaks);
+        }
+        self.news.push_back(News::Speaks(rank));
+        turn.post(Input::Initialized(rank));
     }
 
     /// Reports what the requests of a rank show about its MPI library.
