@@ -75,6 +75,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Whether it could not be started, or is being ended.
+    fn is_unwanted(&self) -> bool {
+        let is_failed =
+            |spawned: &Spawned| spawned.failure.is_some() || spawned.stage == Stage::Failed;
+        self.is_given_up || self.spawned.as_ref().is_some_and(is_failed)
+    }
+
     /// The members of a group, if it has any and all are of this world.
     fn members_of(&self, group: &FenceGroup) -> Option<RankSet> {
         let ranks = match &group.members {
@@ -268,13 +275,12 @@ impl RankTable {
         entry.living -= 1;
         entry.fence.leave(rank, leave);
         entry.groups.leave(rank, leave);
-        let is_failed = |spawned: &Spawned| spawned.stage == Stage::Failed;
         let ended = Ended {
             first: entry.world.first,
             pmi,
             is_retired,
             is_awaited: entry.spawned.as_ref().is_some_and(|spawned| spawned.is_awaited),
-            is_unwanted: entry.is_given_up || entry.spawned.as_ref().is_some_and(is_failed),
+            is_unwanted: entry.is_unwanted(),
         };
         self.living -= 1;
         self.freed += 1;
@@ -428,9 +434,9 @@ impl RankTable {
         complete
     }
 
-    /// The same as [`Fence::deserter`], for the world and its groups.
+    /// The same as [`Fence::deserter`], for the world and its groups. A world that ends anyway has none.
     pub(super) fn deserter(&self, first: Rank) -> Option<Rank> {
-        let entry = self.worlds.get(&first)?;
+        let entry = self.worlds.get(&first).filter(|entry| !entry.is_unwanted())?;
         let own = entry.fence.deserter().or_else(|| entry.groups.deserter());
         own.or_else(|| self.named.deserter())
     }

@@ -147,6 +147,26 @@ fn a_world_that_cannot_be_started_ends_alone_and_its_spawner_gets_the_number_of_
 }
 
 #[test]
+fn a_world_whose_start_fails_ends_alone_although_its_ranks_wait_in_a_fence() {
+    let mut story = Story::of(1);
+    let plan = spawn_plan(1, 1, 2, 0);
+    let first = plan.world.first;
+    story.spawn(&plan);
+    assert_eq!(story.send(Input::Prepared(first)), [Output::StartWorld(first)]);
+    assert_eq!(story.send(Input::EnteredFence(Rank(1))), []);
+    let failure = Failure::Suite { problem: "no process".to_owned() };
+    assert_eq!(story.send(Input::WorldFailed(first, failure)), []);
+    assert_eq!(story.send(Input::Begun(first)), [Output::EndWorld(first)]);
+    assert_eq!(story.send(Input::Exited(Rank(2), RankEnd::NotStarted)), []);
+    let killed = RankEnd::Signaled { signal: 9, core: false };
+    let text = "spawn by rank 0: host h0: no process".to_owned();
+    assert_eq!(
+        story.send(Input::Exited(Rank(1), killed)),
+        [Output::ForgetWorld(first), Output::ReportNotice(text), refused(0)]
+    );
+}
+
+#[test]
 fn worlds_that_have_parted_end_each_on_its_own() {
     let mut story = with_world(1, 1, 1, 2);
     let world_connection = |joined| Input::WorldConnection { from: Rank(1), number: 0, joined };
