@@ -44,7 +44,9 @@ impl World {
         };
         let ring = if self.has_nodes {
             let disk = self.hosts[host].disk.clone();
-            Daemon::Node(Box::new(Process::new(self.time(), ring, disk)))
+            let process = Process::new(self.time(), ring, disk);
+            let process = if self.has_managers { process.with_managers() } else { process };
+            Daemon::Node(Box::new(process))
         } else {
             Daemon::Ring(Box::new(ring))
         };

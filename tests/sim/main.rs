@@ -4,15 +4,18 @@
 //! of the ring, and `mass` has large rings. `world`, `hosts` and `network` are the hosts and the network between
 //! them, `checks` and `names` the invariants. `jobs` does the same with the managers of a job, `allocations` with
 //! requests for slots, and `daemons` with whole nodes of daemons. `endings` does it with the processes of a job on one
-//! host. `recordings` replays recordings of simulated machines. scripts/sim and scripts/replay run these tests.
+//! host. `whole` has all of them together: daemons, managers, ranks and consoles. `recordings` replays recordings of simulated
+//! machines. `kernel` is the kernel of a host, `dialect` what ranks say. scripts/sim and scripts/replay run these tests.
 
 mod allocations;
 mod checks;
 mod daemon;
 mod daemons;
+mod dialect;
 mod endings;
 mod hosts;
 mod jobs;
+mod kernel;
 mod mass;
 mod names;
 mod network;
@@ -22,4 +25,5 @@ mod rules;
 mod schedule;
 mod sweep;
 mod trace;
+mod whole;
 mod world;

@@ -13,7 +13,7 @@ use mpd_ring::{Output as RingOutput, Ring};
 use mpd_wire::job::{Cookie, HostSlice, HostSlices, JobKey};
 use mpd_wire::message::{
     ConsoleReply, HostUse, JobOrder, JobPart, JobRef, Launch, ManagerOrder, NameAnswer,
-    NameOperation, RingRequest,
+    NameOperation, RingRequest, ScatterId,
 };
 use mpd_wire::{DaemonName, Instance, JobId, RankSet};
 
@@ -61,18 +61,35 @@ pub(crate) struct Launched {
     pub(crate) members: BTreeSet<DaemonName>,
 }
 
-/// The jobs of a host. Each root manager is connected.
+/// A job with a manager on the host.
+#[derive(Clone, Debug)]
+pub(crate) struct JobHere {
+    pub(crate) job: JobId,
+    pub(crate) tree_index: usize,
+    /// The process of the manager, unless it has not registered with this daemon yet.
+    pub(crate) manager: Option<i32>,
+    pub(crate) is_connected: bool,
+    pub(crate) has_ended: bool,
+}
+
+/// The jobs of a host.
 #[derive(Debug, Default)]
-struct Jobs {
-    roots: Vec<JobId>,
-    branches: Vec<JobId>,
+pub(crate) struct Jobs(pub(crate) Vec<JobHere>);
+
+/// What the managers of a host have to do, if they are simulated.
+#[derive(Debug)]
+pub(crate) enum ForManagers {
+    Start { order: ScatterId, launch: Box<Launch>, tree_index: usize },
+    Order(ManagerMessage),
 }
 
 /// A node and its process.
 #[derive(Debug)]
 pub(crate) struct Process {
     node: Node,
-    jobs: Jobs,
+    pub(crate) jobs: Jobs,
+    /// For simulated managers. Without them, each job has a manager that starts and ends at once.
+    pub(crate) for_managers: Option<VecDeque<ForManagers>>,
     disk: Disk,
     pub(crate) consoles: BTreeMap<usize, Console>,
     last_console: usize,
@@ -127,10 +144,11 @@ impl Process {
             has_hook: false,
         };
         let node = Node::new((now, wall(now)), pump, facts, membership, slots);
-        let roots = [1, 2].map(|number| job_of(node.ring(), number)).to_vec();
+        let roots = [1, 2].map(|number| JobHere::pretended(job_of(node.ring(), number), 0));
         Self {
             node,
-            jobs: Jobs { roots, branches: Vec::new() },
+            jobs: Jobs(roots.to_vec()),
+            for_managers: None,
             disk,
             consoles: BTreeMap::new(),
             last_console: 0,
@@ -149,6 +167,11 @@ impl Process {
             lines: Vec::new(),
             counts: [0; 3],
         }
+    }
+
+    /// The same process with simulated managers. It has no job yet.
+    pub(crate) fn with_managers(self) -> Self {
+        Self { jobs: Jobs::default(), for_managers: Some(VecDeque::new()), ..self }
     }
 
     pub(crate) const fn node(&self) -> &Node {
@@ -221,11 +244,17 @@ impl Process {
             }
             Output::Answer { console, reply, is_last } => self.answer(console, reply, is_last),
             Output::ToManager(message) => self.tell_manager(message),
+            Output::StartManager { order, launch, tree_index } if self.for_managers.is_some() => {
+                self.for_managers.iter_mut().for_each(|queue| {
+                    let launch = launch.clone();
+                    queue.push_back(ForManagers::Start { order, launch, tree_index });
+                });
+            }
             Output::StartManager { order, launch, .. } => {
                 if self.jobs.is_running(&launch.job) {
                     self.violations.push(format!("a second manager of {}", launch.job));
                 }
-                self.jobs.branches.push(launch.job.clone());
+                self.jobs.0.push(JobHere::pretended(launch.job.clone(), 1));
                 self.started.push(launch.job.clone());
                 let result = Ok(());
                 self.results.push_back(Input::ManagerStarted { order, job: launch.job, result });
@@ -275,7 +304,7 @@ impl Process {
 
     /// The manager of a job here asks about a name.
     pub(crate) fn ask_name(&mut self, now: Time, operation: NameOperation) {
-        let Some(job) = self.jobs.roots.first().cloned() else { return };
+        let Some(job) = self.jobs.connected_roots().into_iter().next() else { return };
         self.last_name += 1;
         self.names.insert(self.last_name, micros(now));
         let request = NameRequest::new(job, self.last_name, operation, || Ok([7; 16]));
@@ -306,7 +335,7 @@ impl Process {
             universe: None,
             first: 0,
         };
-        self.jobs.roots.push(job.clone());
+        self.jobs.0.push(JobHere::pretended(job.clone(), 0));
         if let Some(announcement) = Announcement::new(&launch, false).expect("a short list") {
             self.launched.insert(job, Launched { at: micros(now), members });
             self.handle(now, Input::Announced(announcement));
@@ -339,14 +368,17 @@ impl Process {
     }
 
     /// The manager of a job here gets a message.
-    fn tell_manager(&mut self, ManagerMessage { job, order }: ManagerMessage) {
+    fn tell_manager(&mut self, message: ManagerMessage) {
+        if let Some(queue) = &mut self.for_managers {
+            return queue.push_back(ForManagers::Order(message));
+        }
+        let ManagerMessage { job, order } = message;
         match order {
             ManagerOrder::Job(JobOrder::Kill) | ManagerOrder::Kill => {
                 if self.jobs.root(&job).is_some() {
                     self.results.push_back(Input::Demanded(Demand::Cancel(job.clone())));
                 }
-                self.jobs.roots.retain(|root| *root != job);
-                self.jobs.branches.retain(|branch| *branch != job);
+                self.jobs.0.retain(|here| here.job != job);
                 self.launched.remove(&job);
             }
             ManagerOrder::Missing { members } => {
@@ -390,7 +422,7 @@ impl Process {
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// A job of this daemon. A later daemon of the host has other ones.
-fn job_of(ring: &Ring, number: u64) -> JobId {
+pub(crate) fn job_of(ring: &Ring, number: u64) -> JobId {
     let instance = ring.record(ring.name()).expect("its own record").instance;
     JobId::new(number, ring.name().as_str()).expect("a job").of(instance)
 }
@@ -415,21 +447,41 @@ fn measured(now: Time) -> HostUse {
     }
 }
 
+impl JobHere {
+    fn pretended(job: JobId, tree_index: usize) -> Self {
+        Self { job, tree_index, manager: Some(1), is_connected: true, has_ended: false }
+    }
+}
+
+impl Jobs {
+    pub(crate) fn get_mut(&mut self, job: &JobId) -> Option<&mut JobHere> {
+        self.0.iter_mut().find(|here| here.job == *job)
+    }
+
+    fn running(&self) -> impl Iterator<Item = &JobHere> {
+        self.0.iter().filter(|here| !here.has_ended)
+    }
+
+    fn running_roots(&self) -> impl Iterator<Item = &JobHere> {
+        self.running().filter(|here| here.tree_index == 0)
+    }
+}
+
 impl JobsHere for Jobs {
     fn count(&self) -> u32 {
-        u32::try_from(self.roots.len() + self.branches.len()).expect("few jobs")
+        u32::try_from(self.0.len()).expect("few jobs")
     }
 
     fn listing(&self, _: u32) -> (Vec<JobPart>, bool) {
-        let part = |job: &JobId| JobPart {
-            job: job.clone(),
+        let part = |here: &JobHere| JobPart {
+            job: here.job.clone(),
             alias: None,
             user: "user".to_owned(),
             manager: 1,
             runs: Vec::new(),
             spawns: None,
         };
-        (self.roots.iter().chain(&self.branches).map(part).collect(), false)
+        (self.0.iter().map(part).collect(), false)
     }
 
     fn ranks_without_allocation(&self) -> u32 {
@@ -437,37 +489,38 @@ impl JobsHere for Jobs {
     }
 
     fn are_known(&self) -> bool {
-        true
+        self.0.iter().all(|here| here.manager.is_some())
     }
 
     fn is_running(&self, job: &JobId) -> bool {
-        self.root(job).is_some() || self.has_branch(job)
+        self.running().any(|here| here.job == *job)
     }
 
     fn has_branch(&self, job: &JobId) -> bool {
-        self.branches.contains(job)
+        self.running().any(|here| here.job == *job && here.tree_index > 0)
     }
 
     fn root(&self, job: &JobId) -> Option<bool> {
-        self.roots.contains(job).then_some(true)
+        self.running_roots().find(|here| here.job == *job).map(|here| here.is_connected)
     }
 
     fn roots(&self, meant: &JobRef) -> Vec<Root> {
-        let root = |job: &JobId| Root {
-            job: job.clone(),
-            connected: true,
+        let root = |here: &JobHere| Root {
+            job: here.job.clone(),
+            connected: here.is_connected,
             receivers: None,
             running: None,
         };
-        self.roots.iter().filter(|job| meant.means(job, None)).map(root).collect()
+        self.running_roots().filter(|here| meant.means(&here.job, None)).map(root).collect()
     }
 
     fn connected_roots(&self) -> Vec<JobId> {
-        self.roots.clone()
+        let connected = self.running_roots().filter(|here| here.is_connected);
+        connected.map(|here| here.job.clone()).collect()
     }
 
     fn unregistered_root(&self) -> Option<JobId> {
-        None
+        self.running_roots().find(|here| here.manager.is_none()).map(|here| here.job.clone())
     }
 
     fn find_by_mark(&self, _: &str) -> Marked {

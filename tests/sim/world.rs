@@ -116,6 +116,8 @@ pub(crate) struct World {
     pub(crate) rules: Rules,
     /// Whether daemons are whole nodes; else they are the machine of the ring alone.
     pub(crate) has_nodes: bool,
+    /// Whether the managers of their jobs are simulated.
+    pub(crate) has_managers: bool,
     /// The counts of nodes that have ended.
     pub(crate) counts: [u64; 3],
     /// The hosts that have had a manager of another daemon's job.
@@ -159,6 +161,7 @@ impl World {
             random: Random::new(seed),
             rules: Rules::default(),
             has_nodes: false,
+            has_managers: false,
             counts: [0; 3],
             started: BTreeSet::new(),
             timing: Timing::default(),
@@ -235,16 +238,23 @@ impl World {
 
     /// Runs until the time `until`.
     pub(crate) fn run(&mut self, until: u64) {
-        while let Some(entry) = self.queue.first_entry() {
-            let (at, _) = *entry.key();
-            if at > until {
-                break;
-            }
-            let happening = entry.remove();
+        while self.next_at().is_some_and(|at| at <= until) {
+            self.step();
+        }
+        self.now = until;
+    }
+
+    /// The time of the next happening.
+    pub(crate) fn next_at(&self) -> Option<u64> {
+        self.queue.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// The next happening.
+    pub(crate) fn step(&mut self) {
+        if let Some(((at, _), happening)) = self.queue.pop_first() {
             self.now = at;
             self.happen(happening);
         }
-        self.now = until;
     }
 
     /// Runs for that long.

@@ -4,30 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mpd_ending::{
-    Answer, Beginning, Completeness, Ending, FileKind, HELPER_PATIENCE, Input, Killing, Output,
-    Pid, Question,
+    Answer, Beginning, Completeness, Ending, FileKind, HELPER_PATIENCE, Input, Output, Pid,
+    Question,
 };
-use mpd_leftovers::{Lifetime, Reading};
 use mpd_machine::Time;
 use mpd_wire::Rank;
+use mpd_wire::job::RankEnd;
 
-use super::kernel::{BEGAN, Kernel, MANAGER, Process, State};
+use crate::kernel::{BEGAN, INIT, Kernel, Process, State, clocks};
 
-/// The helper of the machine.
-#[derive(Debug)]
-struct Helper {
-    pid: i32,
-    wanted: Vec<u64>,
-    /// A fence has waited for it for as long as it may.
-    is_late: bool,
-}
+/// The number of the manager.
+pub(super) const MANAGER: i32 = 1;
+
+const SIGKILL: RankEnd = RankEnd::Signaled { signal: 9, core: false };
 
 #[derive(Debug)]
 pub(super) struct Host {
     pub(super) kernel: Kernel,
     pub(super) machine: Ending,
     pub(super) now: Time,
-    helper: Option<Helper>,
+    helper: Option<i32>,
+    /// A fence has waited for the helper for as long as it may.
+    is_helper_late: bool,
     /// Processes whose lives were noted.
     noted: BTreeSet<i32>,
     /// Every process stops when it should, and no helper fails.
@@ -51,11 +49,15 @@ impl Host {
             survives_failures: true,
             ..Beginning::default()
         };
+        let mut kernel = Kernel::new();
+        let manager = kernel.start(Process { is_subreaper: true, ..Process::child_of(INIT) });
+        assert_eq!(manager, MANAGER);
         let mut host = Self {
-            kernel: Kernel::new(),
+            kernel,
             machine: Ending::new(beginning, clocks(Time::ZERO)),
             now: Time::ZERO,
             helper: None,
+            is_helper_late: false,
             noted: BTreeSet::new(),
             is_calm,
             kills: false,
@@ -100,8 +102,8 @@ impl Host {
         }
         self.fences.insert(first, self.now);
         self.give(Input::FenceOver(first));
-        let is_late = self.helper.as_ref().is_some_and(|helper| helper.is_late);
         let waits = self.fences.contains_key(&first) && !self.machine.is_stopping();
+        let is_late = self.helper.is_some() && self.is_helper_late;
         assert!(!is_late || !waits, "{first} waits for a helper that hangs");
     }
 
@@ -111,18 +113,17 @@ impl Host {
 
     /// The helper ends, with its findings or without.
     pub(super) fn end_helper(&mut self, is_whole: bool) {
-        let Some(helper) =
-            self.helper.take_if(|it| state_of(&self.kernel, it.pid) != State::Stopped)
-        else {
-            return;
-        };
+        let is_stopped = |pid: &i32| self.kernel.processes[pid].state == State::Stopped;
+        let Some(helper) = self.helper.filter(|pid| !is_stopped(pid)) else { return };
+        self.helper = None;
         // It may have been killed.
-        if !is_whole || state_of(&self.kernel, helper.pid) == State::Dead {
-            self.kernel.die(helper.pid);
+        if !is_whole || !self.kernel.lives(helper) {
+            self.kernel.die(helper, SIGKILL);
             return self.give(Input::HelperEnded(Completeness::Cut));
         }
-        let found = self.kernel.users(&helper.wanted);
-        self.kernel.die(helper.pid);
+        let wanted = self.kernel.processes[&helper].helper.clone().expect("a helper");
+        let found = self.kernel.users(&wanted);
+        self.kernel.die(helper, RankEnd::Exited(0));
         self.give(Input::Found(found));
         self.give(Input::HelperEnded(Completeness::Complete));
     }
@@ -165,13 +166,13 @@ impl Host {
     /// What holds after each input.
     fn check(&self) {
         let runs = |pid: &i32| self.kernel.processes[pid].state == State::Running;
-        let is_stopped = |helper: &Helper| {
-            let process = self.kernel.processes.get(&helper.pid);
+        let is_stopped = |helper: i32| {
+            let process = self.kernel.processes.get(&helper);
             process.is_some_and(|it| it.lives() && (it.stops || it.state == State::Stopped))
         };
-        assert!(!self.helper.as_ref().is_some_and(is_stopped), "the helper is stopped");
+        assert!(!self.helper.is_some_and(is_stopped), "the helper is stopped");
         if self.is_calm && self.is_halted {
-            let running: Vec<i32> = self.kernel.job().into_iter().filter(runs).collect();
+            let running: Vec<i32> = self.kernel.job(MANAGER).into_iter().filter(runs).collect();
             assert!(running.is_empty(), "{running:?} run in spite of a stop");
         }
         if self.machine.is_busy() {
@@ -187,12 +188,12 @@ impl Host {
         match output {
             Output::Continue(pids) => pids.iter().for_each(|pid| self.kernel.resume(pid.0)),
             Output::ContinueDescendants => {
-                let all: Vec<i32> = self.kernel.processes.keys().copied().collect();
+                let all = self.kernel.descendants_of(MANAGER);
                 all.into_iter().for_each(|pid| self.kernel.resume(pid));
             }
             Output::StopHelper => {
                 if let Some(helper) = self.helper.take() {
-                    self.kernel.die(helper.pid);
+                    self.kernel.die(helper, SIGKILL);
                 }
             }
             Output::RemoveFile(id, _) => {
@@ -203,14 +204,13 @@ impl Host {
             Output::RemoveRecord => self.is_record_removed = true,
             Output::ReleaseFence(first) => {
                 let entered = self.fences.remove(&first).expect("a world in a fence");
-                if let Some(helper) = &mut self.helper {
-                    helper.is_late |= self.now >= entered + HELPER_PATIENCE;
-                }
+                self.is_helper_late |=
+                    self.helper.is_some() && self.now >= entered + HELPER_PATIENCE;
             }
             Output::TreeStopped => self.is_halted = !self.machine.is_kill(),
             Output::TreeGone => {
                 self.gone += 1;
-                let left = self.kernel.job();
+                let left = self.kernel.job(MANAGER);
                 let is_foreign = |pid: &i32| self.kernel.processes[pid].is_foreign;
                 assert!(left.iter().all(is_foreign), "{left:?} live on");
             }
@@ -230,95 +230,40 @@ impl Host {
     }
 
     fn answer(&mut self, question: Question) -> Answer {
-        match question {
-            Question::Children => pids(self.kernel.children_of(MANAGER)),
-            Question::ChildrenOf(pid) => pids(self.kernel.children_of(pid.0)),
-            Question::Descendants => pids(self.kernel.processes.keys().copied().collect()),
-            Question::Signal(signal, target) => {
-                let means = |rank: Option<Rank>| rank.is_some_and(|rank| target.means(rank));
-                let meant = self.kernel.processes.iter().filter(|(_, it)| means(it.rank));
-                let meant: Vec<i32> = meant.map(|(pid, _)| *pid).collect();
-                pids(meant.into_iter().filter(|&pid| !self.kernel.send(pid, signal)).collect())
-            }
-            Question::IsStill(pid, _) => {
-                let state = self.kernel.processes.get(&pid.0).map(|process| process.state);
-                Answer::Is(state != Some(State::Running))
-            }
-            Question::Stop(pid) => Answer::Is(self.kernel.stop(pid.0)),
-            Question::RankOf(pid, _) => {
-                Answer::Rank(self.kernel.processes.get(&pid.0).and_then(|process| process.rank))
-            }
-            Question::Effect(pid, signal) => {
-                let process = self.kernel.processes.get(&pid.0);
-                let takes = process
-                    .is_some_and(|process| process.lives() && !process.handles.contains(&signal));
-                let was_stopped = process.is_none_or(|process| process.state == State::Stopped);
-                Answer::Effect { takes, was_stopped }
-            }
-            Question::KillChildren(spared) => Answer::Killing(self.kill_children(&spared)),
-            Question::Life(Pid(pid), begin, over) => {
-                self.noted.insert(pid);
-                let pid = pid.unsigned_abs();
-                let begin = begin.unwrap_or_default();
-                Answer::Life(Some(Lifetime { pid, begin, seen: 1, over }))
-            }
-            Question::StartHelper(kind, wanted) => {
+        match &question {
+            Question::Life(Pid(pid), ..) => _ = self.noted.insert(*pid),
+            Question::KillChildren(_) => self.check_notes(),
+            // Without processes of the job, only the other programs count.
+            Question::StartHelper(kind, _) => {
                 assert!(self.helper.is_none(), "one helper at a time");
-                let process = Process { is_helper: true, ..Process::child_of(MANAGER) };
-                let pid = self.kernel.start(process);
-                // Without processes of the job, only the other programs count.
-                assert!(kind == FileKind::New || self.gone > 0, "the job lives");
-                self.helper = Some(Helper { pid, wanted, is_late: false });
-                Answer::Is(true)
+                assert!(*kind == FileKind::New || self.gone > 0, "the job lives");
             }
-            Question::Clocks => Answer::Clocks(clocks(self.now)),
-            Question::ShmTime => Answer::ShmTime(Some(self.kernel.changed())),
-            Question::ShmFiles => {
-                let listed = BEGAN + 1_000 * micros(self.now);
-                Answer::ShmFiles(self.kernel.list(), listed)
-            }
-            Question::Freeze | Question::IsFrozen | Question::RemoveEmptyGroup => {
-                panic!("there is no control group")
-            }
-            Question::Members => panic!("there is no control group"),
+            _other => {}
         }
+        let starts_helper = matches!(question, Question::StartHelper(..));
+        let answer = self.kernel.answer(MANAGER, self.now, question);
+        if starts_helper {
+            self.helper = self.kernel.processes.keys().next_back().copied();
+            self.is_helper_late = false;
+        }
+        answer
     }
 
-    fn kill_children(&mut self, spared: &BTreeSet<Pid>) -> Killing {
+    /// Before the first round of killing, every process was noted.
+    fn check_notes(&mut self) {
         if !std::mem::replace(&mut self.kills, true) && self.is_calm {
-            let unnoted: Vec<i32> =
-                self.kernel.job().into_iter().filter(|pid| !self.noted.contains(pid)).collect();
+            let unnoted: Vec<i32> = self
+                .kernel
+                .job(MANAGER)
+                .into_iter()
+                .filter(|pid| !self.noted.contains(pid))
+                .collect();
             assert!(unnoted.is_empty(), "{unnoted:?} are killed without a note");
         }
-        let children = self.kernel.children_of(MANAGER);
-        let mut immune = Vec::new();
-        for &pid in children.iter().filter(|&&pid| !spared.contains(&Pid(pid))) {
-            if !self.kernel.send(pid, 9) {
-                immune.push(Pid(pid));
-            }
-        }
-        Killing { immune, found_any: !children.is_empty() }
     }
 }
 
 /// Whether an output changes nothing on the host.
 fn is_report(output: &Output) -> bool {
     matches!(output, Output::End(_) | Output::TraceEnds | Output::CleanedUp | Output::RemoveRecord)
-}
-
-fn state_of(kernel: &Kernel, pid: i32) -> State {
-    kernel.processes.get(&pid).map_or(State::Dead, |process| process.state)
-}
-
-fn micros(now: Time) -> u64 {
-    u64::try_from(now.since(Time::ZERO).as_micros()).expect("a short time")
-}
-
-fn clocks(now: Time) -> Reading {
-    let boot = micros(now) / 1000;
-    Reading { before: boot, wall: boot + BEGAN / 1_000_000, after: boot }
-}
-
-fn pids(pids: Vec<i32>) -> Answer {
-    Answer::Pids(pids.into_iter().map(Pid).collect())
 }

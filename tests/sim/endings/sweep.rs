@@ -8,9 +8,10 @@ use mpd_ending::{HELPER_PATIENCE, IMMUNE_PATIENCE, Input, PATIENCE, SignalTarget
 use mpd_machine::Time;
 use mpd_tests::random::Random;
 use mpd_wire::Rank;
+use mpd_wire::job::RankEnd;
 
-use super::host::Host;
-use super::kernel::{MANAGER, Process, State};
+use super::host::{Host, MANAGER};
+use crate::kernel::{Process, State};
 use crate::sweep::number;
 
 const SIGTERM: i32 = 15;
@@ -167,7 +168,7 @@ impl Schedule {
     fn let_one_run(&mut self) {
         let kernel = &mut self.host.kernel;
         let runs = |pid: &i32| kernel.processes[pid].state == State::Running;
-        let running: Vec<i32> = kernel.job().into_iter().filter(runs).collect();
+        let running: Vec<i32> = kernel.job(MANAGER).into_iter().filter(runs).collect();
         if running.is_empty() {
             return;
         }
@@ -185,7 +186,7 @@ impl Schedule {
                 // What it used without another user may never be seen in use.
                 let used = kernel.files.values_mut().filter(|file| file.users.contains(&pid));
                 used.for_each(|file| file.is_excused = true);
-                kernel.die(pid);
+                kernel.die(pid, RankEnd::Exited(0));
             }
             0.. => {}
         }

@@ -5,8 +5,9 @@
 
 use std::fmt;
 
-use super::cluster::{Cluster, Dialect, Fault, Pmi};
+use super::cluster::{Cluster, Fault, Pmi};
 use super::{SIGTERM, name};
+use crate::dialect::Dialect;
 use crate::recordings::replays;
 use crate::sweep::number;
 use mpd_job::manager::{Input, Manager};

@@ -434,7 +434,7 @@ impl RankTable {
         complete
     }
 
-    /// The same as [`Fence::deserter`], for the world and its groups. A world that ends anyway has none.
+    /// The same as [`Fence::deserter`], for the world and its groups. In a world that ends anyway there is none.
     pub(super) fn deserter(&self, first: Rank) -> Option<Rank> {
         let entry = self.worlds.get(&first).filter(|entry| !entry.is_unwanted())?;
         let own = entry.fence.deserter().or_else(|| entry.groups.deserter());

@@ -1,7 +1,9 @@
 //! The outputs of managers, applied to hosts and links.
 
 use super::super::{SIGHUP, SIGINT, SIGTERM};
-use super::{Cluster, Message, Task};
+use super::Cluster;
+use super::links::Message;
+use super::tasks::Task;
 use mpd_clients::{FromJob, Input};
 use mpd_job::manager::Output;
 use mpd_wire::message::Down;

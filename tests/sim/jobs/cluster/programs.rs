@@ -14,8 +14,9 @@ use mpd_wire::job::{Argset, Bytes, Cookie, HostSlices, JobKey, JobSpec, RankEnd}
 use mpd_wire::message::{Down, HostLimits, StartJob, TreeKind, Up};
 use mpd_wire::{JobId, Rank};
 
-use super::dialect::{Dialect, Heard, USER, Words};
-use super::{Cluster, Message, Pmi};
+use super::links::Message;
+use super::{Cluster, Pmi};
+use crate::dialect::{Dialect, Heard, USER, Words};
 
 /// The time after which a get of PMIx ends.
 const LONGEST_GET: Duration = Duration::from_secs(600);
@@ -125,9 +126,12 @@ impl Speakers {
         }
     }
 
-    /// The namespace of the world.
-    fn namespace(&self) -> String {
-        format!("mpd-{}-0", self.job.pmix_secret)
+    /// The namespace of the world, or its key-value space.
+    fn space(&self) -> String {
+        match self.dialect {
+            Dialect::Pmi => self.job.order.kvsname.clone(),
+            Dialect::Pmix => format!("mpd-{}-0", self.job.pmix_secret),
+        }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {
@@ -343,8 +347,8 @@ impl Cluster {
     /// A rank writes its words, in one piece or in two.
     fn say(&mut self, tree_index: usize, rank: Rank, words: &Words) {
         let Some(speakers) = &self.hosts[tree_index].speakers else { return };
-        let (id, namespace) = (speakers.id_of(rank), speakers.namespace());
-        let bytes = speakers.dialect.write(words, rank, &namespace);
+        let (id, space) = (speakers.id_of(rank), speakers.space());
+        let bytes = speakers.dialect.write(words, rank, &space);
         if let (Words::Init, ConnectionId::Pmix(number)) = (words, id) {
             let accepted = Accepted { own: vec![number], ..Accepted::default() };
             self.give(tree_index, Input::Accepted(accepted));

@@ -1,7 +1,8 @@
 //! Requests of ranks and users for further processes, and the daemon that places them.
 
 use super::super::name;
-use super::{Cluster, Message};
+use super::Cluster;
+use super::links::Message;
 use mpd_job::manager::spawns::order::SpawnOrder;
 use mpd_job::manager::spawns::{Caller, SpawnInput, SpawnOutput};
 use mpd_job::manager::{Input, LinkEnd};

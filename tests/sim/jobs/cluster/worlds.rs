@@ -1,7 +1,9 @@
 //! Spawned worlds.
 
 use super::super::SIGKILL;
-use super::{Cluster, Host, Message, Process, Task, WorldFault};
+use super::links::Message;
+use super::tasks::Task;
+use super::{Cluster, Host, Process, WorldFault};
 use mpd_job::manager::spawns::Announced;
 use mpd_job::manager::{Input, Output};
 use mpd_wire::Rank;
@@ -26,6 +28,7 @@ impl Cluster {
                 for tree_index in self.hosts.len()..self.host_slices.len() {
                     let manager = self.manager(tree_index);
                     self.hosts.push(Host::of(manager, tree_index, Vec::new()));
+                    self.link_newcomer(tree_index);
                 }
             }
             Output::Prepare(announced) => {

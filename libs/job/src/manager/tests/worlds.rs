@@ -156,7 +156,7 @@ fn a_world_whose_start_fails_ends_alone_although_its_ranks_wait_in_a_fence() {
     assert_eq!(story.send(Input::EnteredFence(Rank(1))), []);
     let failure = Failure::Suite { problem: "no process".to_owned() };
     assert_eq!(story.send(Input::WorldFailed(first, failure)), []);
-    assert_eq!(story.send(Input::Begun(first)), [Output::EndWorld(first)]);
+    assert_eq!(story.send(Input::WorldStarted(first)), [Output::EndWorld(first)]);
     assert_eq!(story.send(Input::Exited(Rank(2), RankEnd::NotStarted)), []);
     let killed = RankEnd::Signaled { signal: 9, core: false };
     let text = "spawn by rank 0: host h0: no process".to_owned();

@@ -6,10 +6,10 @@ use pmix_proto::connect::Introduction;
 use pmix_proto::encoding::{Encoding, Value};
 use pmix_proto::message::{Put, Reply, Request, Scope};
 use pmix_proto::transport::{HEADER, Header};
-use pmix_proto::view::{Info, Pair, Proc};
+use pmix_proto::view::{App, Info, Pair, Proc};
 
 /// The user of all hosts.
-pub(super) const USER: u32 = 1000;
+pub(crate) const USER: u32 = 1000;
 
 const RELEASE: [u32; 3] = [5, 0, 11];
 const ENCODING: Encoding = Encoding::Flexible;
@@ -23,20 +23,25 @@ pub(crate) enum Dialect {
 
 /// What a rank says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Words {
+pub(crate) enum Words {
     Init,
     Put(String, String),
     /// The fence of all ranks. `true`: it brings what was put to all hosts, by PMIx; by PMI it does so always.
     Fence(bool),
     /// The value that this rank has put with this key.
     Get(Rank, String),
+    /// So many further processes.
+    Spawn(u32),
+    /// A name, with its value.
+    Publish(String, String),
+    Lookup(String),
     Finalize,
     Abort,
 }
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Heard {
+pub(crate) enum Heard {
     Done,
     /// These bytes, with the value in them.
     Found(Vec<u8>),
@@ -45,17 +50,17 @@ pub(super) enum Heard {
 }
 
 impl Dialect {
-    /// The bytes for these words of a rank. `namespace` is that of its world.
-    pub(super) fn write(self, words: &Words, rank: Rank, namespace: &str) -> Vec<u8> {
+    /// The bytes for these words of a rank. `space` is the namespace of its world, or the key-value space.
+    pub(crate) fn write(self, words: &Words, rank: Rank, space: &str) -> Vec<u8> {
         match self {
-            Self::Pmi => line(words).into_bytes(),
-            Self::Pmix if *words == Words::Init => introduction(rank, namespace),
-            Self::Pmix => message(words, namespace),
+            Self::Pmi => line(words, space).into_bytes(),
+            Self::Pmix if *words == Words::Init => introduction(rank, space),
+            Self::Pmix => message(words, space),
         }
     }
 
     /// The answer to these words, once all its bytes have come.
-    pub(super) fn read(self, unread: &mut Vec<u8>, words: &Words) -> Option<Heard> {
+    pub(crate) fn read(self, unread: &mut Vec<u8>, words: &Words) -> Option<Heard> {
         match self {
             Self::Pmi => {
                 let end = unread.iter().position(|byte| *byte == b'\n')?;
@@ -80,18 +85,28 @@ impl Dialect {
     }
 }
 
-fn line(words: &Words) -> String {
+fn line(words: &Words, space: &str) -> String {
     match words {
         Words::Init => "cmd=init pmi_version=1 pmi_subversion=1\n".to_owned(),
-        Words::Put(key, value) => format!("cmd=put kvsname=kvs key={key} value={value}\n"),
+        Words::Put(key, value) => format!("cmd=put kvsname={space} key={key} value={value}\n"),
         Words::Fence(_) => "cmd=barrier_in\n".to_owned(),
-        Words::Get(_, key) => format!("cmd=get kvsname=kvs key={key}\n"),
+        Words::Get(_, key) => format!("cmd=get kvsname={space} key={key}\n"),
+        Words::Spawn(size) => format!(
+            "mcmd=spawn\nnprocs={size}\nexecname=./child\ntotspawns=1\nspawnssofar=1\nargcnt=0\npreput_num=0\n\
+             info_num=0\nendcmd\n"
+        ),
+        Words::Publish(name, value) => format!("cmd=publish_name service={name} port={value}\n"),
+        Words::Lookup(name) => format!("cmd=lookup_name service={name}\n"),
         Words::Finalize => "cmd=finalize\n".to_owned(),
         Words::Abort => "cmd=abort exitcode=5\n".to_owned(),
     }
 }
 
 fn heard(line: &str, words: &Words) -> Heard {
+    let is_refused = |name: &str| {
+        let result = line.strip_prefix("cmd=").and_then(|line| line.strip_prefix(name));
+        result.is_some_and(|result| !result.starts_with(" rc=0"))
+    };
     let begin = match words {
         Words::Init => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
         Words::Put(..) => "cmd=put_result rc=0",
@@ -101,6 +116,17 @@ fn heard(line: &str, words: &Words) -> Heard {
         }
         Words::Get(..) => {
             let value = line.strip_prefix("cmd=get_result rc=0 msg=success value=");
+            return Heard::Found(value.unwrap_or_else(|| panic!("{line}")).into());
+        }
+        Words::Spawn(_) if is_refused("spawn_result") => return Heard::Missing,
+        Words::Spawn(_) => "cmd=spawn_result rc=0",
+        Words::Publish(..) if is_refused("publish_result") => {
+            return Heard::Missing;
+        }
+        Words::Publish(..) => "cmd=publish_result rc=0",
+        Words::Lookup(_) if is_refused("lookup_result") => return Heard::Missing,
+        Words::Lookup(_) => {
+            let value = line.strip_prefix("cmd=lookup_result rc=0 msg=success port=");
             return Heard::Found(value.unwrap_or_else(|| panic!("{line}")).into());
         }
         Words::Finalize => "cmd=finalize_ack rc=0",
@@ -143,6 +169,25 @@ fn request(words: &Words, namespace: &str) -> Request {
             let proc = Proc::new(namespace, rank.0);
             Request::Get { proc, info: Vec::new(), key: Some(key.as_bytes().to_vec()) }
         }
+        Words::Spawn(size) => Request::Spawn {
+            info: Vec::new(),
+            apps: vec![App {
+                command: b"./child".to_vec(),
+                arguments: vec![b"./child".to_vec()],
+                environment: Vec::new(),
+                directory: None,
+                processes: i32::try_from(*size).expect("few processes"),
+                info: Vec::new(),
+            }],
+        },
+        Words::Publish(name, value) => {
+            let info = vec![Info::new(name.as_str(), Value::text(value.as_str()))];
+            Request::Publish { uid: USER, info }
+        }
+        Words::Lookup(name) => {
+            let keys = vec![name.as_bytes().to_vec()];
+            Request::Lookup { uid: USER, keys, info: Vec::new() }
+        }
         Words::Finalize => Request::Finalize,
         Words::Abort => Request::Abort { status: Status(5), message: None, procs: Vec::new() },
     }
@@ -158,7 +203,17 @@ fn heard_by_pmix(reply: Reply, words: &Words) -> Heard {
     match (reply, words) {
         (Reply::Data(data), Words::Get(..)) => Heard::Found(data.concat()),
         (Reply::Done(Status::TIMEOUT), Words::Get(..)) => Heard::TimedOut,
-        (Reply::Done(status), Words::Get(..)) if !status.is_success() => Heard::Missing,
+        (
+            Reply::Done(status),
+            Words::Get(..) | Words::Spawn(_) | Words::Publish(..) | Words::Lookup(_),
+        ) if !status.is_success() => Heard::Missing,
+        (Reply::Spawned { .. }, Words::Spawn(_)) => Heard::Done,
+        (Reply::Found(found), Words::Lookup(_)) => {
+            match found.first().and_then(|it| it.value.as_text()) {
+                Some(value) => Heard::Found(value.to_vec()),
+                None => Heard::Missing,
+            }
+        }
         (Reply::Done(Status::PARTIAL_SUCCESS), Words::Fence(_)) => Heard::Done,
         (Reply::Done(status), _) if status.is_success() => Heard::Done,
         (reply, words) => panic!("{words:?}: {reply:?}"),

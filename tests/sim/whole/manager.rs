@@ -1,0 +1,282 @@
+//! A simulated manager: its links and its machines. Until its specification has come, it has only the links.
+
+use std::rc::Rc;
+
+use mpd_clients::{HostFacts, Job, World};
+use mpd_job::manager::LinkEnd;
+use mpd_joblink::{Frame, JobLinkMessage};
+use mpd_machine::Time;
+use mpd_placement::locality::Topology;
+use mpd_wire::job::JobSpec;
+use mpd_wire::message::{Down, JobInput, JobNews, ManagerOrder, ManagerReport, StartJob, TreeKind};
+use mpd_wire::{Instance, Rank};
+
+use super::links::{Links, News, Packet};
+use super::machines::Machines;
+use crate::dialect::USER;
+use crate::kernel::Kernel;
+
+/// How often a manager without a daemon looks for the next one, in microseconds.
+pub(super) const REGISTER_INTERVAL: u64 = 1_000_000;
+
+/// What reaches a manager.
+#[derive(Clone, Debug)]
+pub(super) enum ForManager {
+    /// Its deadlines may have come.
+    Time,
+    Order(ManagerOrder),
+    /// It has registered with a new daemon.
+    Registered,
+    DaemonGone,
+    FromConsole(JobInput),
+    ConsoleLost,
+    /// A child connects by this link.
+    Linked(Instance, u64),
+    /// The parent's host has refused a connection.
+    Missed(usize),
+    Packet(u64, Packet),
+    /// These bytes of a rank were read.
+    Said(Rank, Vec<u8>),
+    /// Children have ended.
+    Child,
+    /// The helper of this process id has looked at all processes.
+    Helper(i32),
+}
+
+/// What a manager does outside of its host's kernel.
+#[derive(Debug)]
+pub(super) enum Effect {
+    Packet(u64, Packet),
+    /// It connects to its parent, which has this instance, on that host.
+    Dial(usize, Instance),
+    News(JobNews),
+    Report(ManagerReport),
+    /// A rank gets bytes.
+    Heard(i32, Vec<u8>),
+    /// The process of a rank of the world with this first rank was started.
+    Started {
+        pid: i32,
+        rank: Rank,
+        first: Rank,
+        own: Rank,
+        space: [String; 2],
+    },
+    /// SIGSTOP was sent to a process.
+    Stops(i32),
+    /// A helper was started.
+    Helper(i32),
+}
+
+/// What a manager has in one turn.
+pub(super) struct Turn<'a> {
+    pub(super) now: Time,
+    pub(super) kernel: &'a mut Kernel,
+    /// No process can be started.
+    pub(super) refuses_forks: bool,
+    pub(super) effects: &'a mut Vec<Effect>,
+    pub(super) common: &'a mut Common,
+}
+
+/// What a manager has besides its machines.
+#[derive(Debug)]
+pub(super) struct Common {
+    pub(super) pid: i32,
+    pub(super) tree_index: usize,
+    pub(super) links: Links,
+    /// Whether the daemon of its host knows it.
+    pub(super) is_registered: bool,
+    /// The exit code, once the job is over here.
+    pub(super) over: Option<u8>,
+    /// The job ended before all children had connected.
+    pub(super) is_unlinked: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Manager {
+    pub(super) common: Common,
+    order: StartJob,
+    encoded: Vec<u8>,
+    wanted: Option<usize>,
+    early: Vec<News>,
+    pub(super) machines: Option<Box<Machines>>,
+    /// The console, at the root.
+    pub(super) console: Option<usize>,
+    /// The time of its next turn, in microseconds.
+    pub(super) alarm: u64,
+}
+
+#[derive(Debug)]
+struct Facts(Topology);
+
+impl HostFacts for Facts {
+    fn topology(&self) -> &Topology {
+        &self.0
+    }
+
+    fn cpus(&self) -> u32 {
+        2
+    }
+
+    fn user(&self) -> u32 {
+        USER
+    }
+}
+
+impl Manager {
+    /// A manager with its order. The root has its console and the encoded specification.
+    pub(super) fn new(
+        now: Time,
+        pid: i32,
+        order: StartJob,
+        root: Option<(usize, Vec<u8>)>,
+    ) -> Self {
+        let tree_index = order.tree_index as usize;
+        let links = Links::new(now, &order.host_slices, tree_index);
+        let (console, encoded) = root.unzip();
+        Self {
+            common: Common {
+                pid,
+                tree_index,
+                links,
+                is_registered: true,
+                over: None,
+                is_unlinked: false,
+            },
+            wanted: encoded.as_ref().map(Vec::len),
+            encoded: encoded.unwrap_or_default(),
+            order,
+            early: Vec::new(),
+            machines: None,
+            console,
+            alarm: 0,
+        }
+    }
+
+    pub(super) fn instance(&self) -> Instance {
+        self.order.host_slices.get(self.common.tree_index).expect("its host slice").manager
+    }
+
+    pub(super) fn job(&self) -> &mpd_wire::JobId {
+        &self.order.job
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let machines = self.machines.as_ref().and_then(|machines| machines.deadline());
+        [self.common.links.deadline(), machines].into_iter().flatten().min()
+    }
+
+    /// Takes one input and performs one turn.
+    pub(super) fn take(
+        &mut self,
+        (now, kernel): (Time, &mut Kernel),
+        refuses_forks: bool,
+        effects: &mut Vec<Effect>,
+        input: ForManager,
+    ) {
+        let turn = &mut Turn { now, kernel, refuses_forks, effects, common: &mut self.common };
+        let input = turn.take_by_links(input);
+        match (&mut self.machines, input) {
+            (Some(machines), Some(input)) => machines.take(turn, input),
+            (None, Some(ForManager::Order(ManagerOrder::Kill))) => turn.common.over = Some(125),
+            (None | Some(_), _) => {}
+        }
+        if self.machines.is_none() && self.common.over.is_none() {
+            self.receive_specification((now, kernel), refuses_forks, effects);
+        }
+        let turn = &mut Turn { now, kernel, refuses_forks, effects, common: &mut self.common };
+        if let Some(machines) = &mut self.machines {
+            while let Some(news) = turn.common.links.pop() {
+                machines.take_news(turn, news);
+            }
+            machines.end_turn(turn);
+        }
+        if turn.common.over.is_none() {
+            while let Some((host, parent)) = turn.common.links.next_dial(now) {
+                turn.effects.push(Effect::Dial(host, parent));
+            }
+        }
+        turn.flush();
+    }
+
+    /// The first step of a manager: it waits for the specification, which the parent sends.
+    fn receive_specification(
+        &mut self,
+        (now, kernel): (Time, &mut Kernel),
+        refuses_forks: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        while let Some(news) = self.common.links.pop() {
+            match news {
+                News::Message(_, JobLinkMessage::Down(Down::Spec { bytes })) => {
+                    self.wanted = Some(bytes as usize);
+                }
+                News::Message(_, JobLinkMessage::Spec(bytes)) => self.encoded.extend(bytes),
+                News::Message(_, JobLinkMessage::Down(Down::Kill | Down::CleanUp))
+                | News::Lost { .. } => {
+                    let links = &self.common.links;
+                    let children = self.order.host_slices.children(self.common.tree_index);
+                    let mut children = children.into_iter().map(LinkEnd::Child);
+                    self.common.is_unlinked = children.any(|child| links.awaits(child));
+                    self.common.over = Some(125);
+                    return;
+                }
+                news => self.early.push(news),
+            }
+        }
+        if self.wanted.is_none_or(|wanted| self.encoded.len() < wanted) {
+            return;
+        }
+        let spec = Rc::new(JobSpec::decode(&self.encoded).expect("a specification"));
+        let bytes = u32::try_from(self.encoded.len()).expect("a short specification");
+        self.common.links.send_to_children(&Frame::down(&Down::Spec { bytes }));
+        self.common.links.send_to_children(&Frame::raw(TreeKind::Spec, &self.encoded));
+        let world = World::of_job(&spec, &self.order);
+        let facts = Rc::new(Facts(Topology::new(Vec::new())));
+        let job = Job::new(spec, self.order.clone(), world, facts);
+        let turn = &mut Turn { now, kernel, refuses_forks, effects, common: &mut self.common };
+        let machines = self.machines.insert(Box::new(Machines::new(turn, job)));
+        for news in std::mem::take(&mut self.early) {
+            machines.take_news(turn, news);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// The links take their inputs. Returns other ones.
+    fn take_by_links(&mut self, input: ForManager) -> Option<ForManager> {
+        let (now, links) = (self.now, &mut self.common.links);
+        match input {
+            ForManager::Time => links.expire(now),
+            ForManager::Linked(child, connection) => {
+                let is_accepted = links.accept(now, child, connection);
+                let answer = if is_accepted { Packet::Accepted } else { Packet::End };
+                self.effects.push(Effect::Packet(connection, answer));
+            }
+            ForManager::Missed(host) => links.missed(now, host),
+            ForManager::Packet(connection, Packet::Accepted) => {
+                if !links.accepted(now, connection) {
+                    self.effects.push(Effect::Packet(connection, Packet::End));
+                }
+            }
+            ForManager::Packet(connection, Packet::Frame(frame)) => {
+                links.receive(now, connection, frame);
+            }
+            ForManager::Packet(connection, Packet::End) => links.ended(connection),
+            other => return Some(other),
+        }
+        Some(ForManager::Time)
+    }
+
+    fn flush(&mut self) {
+        let packets = self.common.links.flush(self.now);
+        self.effects.extend(packets.into_iter().map(|(link, packet)| Effect::Packet(link, packet)));
+    }
+
+    pub(super) fn report(&mut self, report: ManagerReport) {
+        self.effects.push(Effect::Report(report));
+    }
+
+    pub(super) fn tell_console(&mut self, news: JobNews) {
+        self.effects.push(Effect::News(news));
+    }
+}

@@ -1,0 +1,320 @@
+//! Random schedules: jobs, what users do, and faults. All is decided before a run, so that parts can be left out.
+
+use std::collections::BTreeSet;
+
+use mpd_tests::random::Random;
+use mpd_wire::job::{Argset, JobSpec, OnFailure};
+use mpd_wire::message::JobOrder;
+
+use super::programs::Step;
+use super::reference::judge;
+use super::suite::Suite;
+use crate::checks;
+use crate::dialect::Dialect;
+use crate::world::{MS, SECOND};
+
+const SIGINT: i32 = 2;
+const SIGTERM: i32 = 15;
+
+/// When jobs begin: the ring has formed.
+const FROM: u64 = 6 * SECOND;
+const CALM: u64 = 60 * SECOND;
+
+/// A job, and what its ranks do.
+#[derive(Clone, Debug)]
+pub(super) struct JobPlan {
+    /// The host of the console.
+    pub(super) host: usize,
+    pub(super) dialect: Dialect,
+    pub(super) on_failure: OnFailure,
+    /// By rank.
+    pub(super) programs: Vec<Vec<Step>>,
+    /// Of each spawned process.
+    pub(super) child: Vec<Step>,
+    /// It spawns or uses names.
+    pub(super) needs_daemons: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Fault {
+    PowerOff(usize),
+    PowerOn(usize),
+    KillDaemon(usize),
+    Boot(usize),
+    /// On that host, the manager of this number.
+    KillManager(usize, usize),
+    /// On that host, the process of this number, by that signal.
+    KillRank(usize, usize, u8),
+    Cut(usize, usize),
+    OneWay(usize, usize),
+    Heal,
+    Freeze(usize),
+    Thaw(usize),
+    RefuseForks(usize, bool),
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Operation {
+    /// The next console begins.
+    Open,
+    /// The user sends a signal to that console.
+    Signal(usize, i32),
+    KillConsole(usize),
+    /// An order about the job of a console, through the daemon of a host.
+    Order(usize, usize, JobOrder),
+    Fault(Fault),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Schedule {
+    pub(super) seed: u64,
+    pub(super) hosts: usize,
+    pub(super) jobs: Vec<JobPlan>,
+    /// With the time of each.
+    pub(super) operations: Vec<(u64, Operation)>,
+}
+
+/// The result of a schedule.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) violations: Vec<String>,
+    pub(super) fingerprint: u64,
+    pub(super) lines: Vec<String>,
+    /// Jobs, those that ended with 0, and started ranks.
+    pub(super) counts: [u64; 3],
+}
+
+impl JobPlan {
+    pub(super) fn size(&self) -> u32 {
+        u32::try_from(self.programs.len()).expect("few ranks")
+    }
+
+    pub(super) fn spec(&self) -> JobSpec {
+        let argset = Argset {
+            size: self.size(),
+            program: b"./rank".into(),
+            args: Vec::new(),
+            substitute: false,
+            environment: 0,
+            directory: b"/work".into(),
+            search: b"/bin".into(),
+            umask: 0o22,
+            limits: Vec::new(),
+            hosts: None,
+            pty: None,
+        };
+        JobSpec {
+            argsets: vec![argset],
+            environments: vec![Vec::new()],
+            tmpdir: b"/tmp".into(),
+            on_failure: self.on_failure,
+            ..JobSpec::default()
+        }
+    }
+
+    fn random(dice: &mut Random, hosts: usize) -> Self {
+        let size = 1 + dice.below(2 * hosts + 1);
+        let dialect = if dice.one_in(2) { Dialect::Pmi } else { Dialect::Pmix };
+        let continues = dialect == Dialect::Pmi && dice.one_in(4);
+        let on_failure = if continues { OnFailure::Continue } else { OnFailure::End };
+        let rounds = dice.below(3);
+        let spawner = dice.one_in(3).then(|| dice.below(size));
+        let names = dice.one_in(4);
+        let mut programs: Vec<Vec<Step>> = Vec::new();
+        for rank in 0..size {
+            let spawns = spawner == Some(rank);
+            programs.push(program(dice, (size, rounds), spawns, names));
+        }
+        // Some ranks fail.
+        if dice.one_in(4) {
+            let program = &mut programs[dice.below(size)];
+            let at = dice.below(program.len());
+            let failure = [Step::Exit(7), Step::Crash(11), Step::Abort][dice.below(3)].clone();
+            let is_spoken = program.first() == Some(&Step::Init) && at > 0;
+            let failure = if is_spoken { failure } else { Step::Exit(7) };
+            program.truncate(at);
+            program.extend([failure, Step::Exit(5)]);
+        }
+        let child =
+            vec![Step::Init, Step::Fence, Step::Compute(300), Step::Finalize, Step::Exit(0)];
+        let needs_daemons = spawner.is_some() || names;
+        Self { host: dice.below(hosts), dialect, on_failure, programs, child, needs_daemons }
+    }
+}
+
+fn program(
+    dice: &mut Random,
+    (size, rounds): (usize, usize),
+    spawns: bool,
+    names: bool,
+) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let uses_pmi = rounds > 0 || spawns || names;
+    if dice.one_in(4) {
+        steps.push(Step::Compute(dice.below(2000) as u64));
+    }
+    if uses_pmi {
+        steps.insert(0, Step::Init);
+    }
+    for _ in 0..rounds {
+        steps.extend([Step::Put, Step::Fence]);
+        for _ in 0..1 + dice.below(2) {
+            steps.push(Step::Get(u32::try_from(dice.below(size)).expect("a rank")));
+        }
+        if dice.one_in(4) {
+            steps.push(Step::Compute(dice.below(4000) as u64));
+        }
+    }
+    if names {
+        let name = u32::try_from(dice.below(2)).expect("a name");
+        steps.push(if dice.one_in(2) { Step::Publish(name) } else { Step::Lookup(name) });
+    }
+    if spawns {
+        steps.push(Step::Spawn(1 + u32::try_from(dice.below(3)).expect("a size")));
+    }
+    if dice.one_in(6) {
+        steps.push(Step::Handle);
+    }
+    if dice.one_in(6) {
+        steps.push(Step::Fork(dice.below(3000) as u64));
+    }
+    steps.push(Step::Compute(dice.below(6000) as u64));
+    if uses_pmi {
+        steps.push(Step::Finalize);
+    }
+    steps.push(Step::Exit(0));
+    steps
+}
+
+impl Schedule {
+    pub(super) fn random(seed: u64) -> Self {
+        let mut dice = Random::new(seed.wrapping_mul(0x9e37_79b9));
+        let hosts = 2 + usize::try_from(seed % 5).expect("a small number");
+        let jobs: Vec<JobPlan> =
+            (0..1 + dice.below(4)).map(|_| JobPlan::random(&mut dice, hosts)).collect();
+        let mut operations = Vec::new();
+        let mut at = FROM;
+        let mut opened = 0;
+        let faults = if dice.one_in(2) { 0 } else { 1 + dice.below(4) };
+        for _ in &jobs {
+            operations.push((at, Operation::Open));
+            opened += 1;
+            at += dice.below(3000) as u64 * MS;
+            if dice.one_in(4) {
+                operations.push((at, user(&mut dice, hosts, opened)));
+            }
+        }
+        for _ in 0..faults {
+            let at = FROM + dice.below(8000) as u64 * MS;
+            operations.push((at, Operation::Fault(fault(&mut dice, hosts))));
+        }
+        operations.sort_by_key(|(at, _)| *at);
+        Self { seed, hosts, jobs, operations }
+    }
+
+    pub(super) fn run(&self, suite: &mut Suite) -> Outcome {
+        for host in 0..self.hosts {
+            suite.boot(host);
+            suite.run(suite.world.now + 100 * MS);
+        }
+        for (at, operation) in &self.operations {
+            suite.run((*at).max(suite.world.now));
+            suite.note_lasting_trouble();
+            suite.operate(operation);
+        }
+        suite.run(suite.world.now + 8 * SECOND);
+        self.calm(suite);
+        let all: BTreeSet<usize> = (0..self.hosts).collect();
+        let mut violations = std::mem::take(&mut suite.violations);
+        violations.append(&mut suite.world.watch.violations);
+        violations.extend(checks::one_ring(&suite.world, &all));
+        violations.extend(suite.leftovers());
+        for (job, console) in suite.consoles.iter().enumerate() {
+            violations.extend(judge(job, &self.jobs[job], &suite.facts[job], console));
+        }
+        let successes = suite.consoles.iter().filter(|console| console.code == Some(0)).count();
+        let ranks: usize = suite.facts.iter().map(|facts| facts.started.len()).sum();
+        Outcome {
+            violations,
+            fingerprint: suite.world.trace.fingerprint,
+            lines: std::mem::take(&mut suite.world.trace.lines),
+            counts: [suite.consoles.len() as u64, successes as u64, ranks as u64],
+        }
+    }
+
+    /// Ends the faults, and waits until everything is over.
+    fn calm(&self, suite: &mut Suite) {
+        for host in 0..self.hosts {
+            suite.apply(&Fault::Thaw(host));
+            suite.apply(&Fault::RefuseForks(host, false));
+        }
+        suite.apply(&Fault::Heal);
+        for host in 0..self.hosts {
+            suite.apply(&Fault::PowerOn(host));
+        }
+        suite.run(suite.world.now + CALM);
+    }
+}
+
+/// What a user does.
+fn user(dice: &mut Random, hosts: usize, opened: usize) -> Operation {
+    let (host, job) = (dice.below(hosts), dice.below(opened));
+    match dice.below(7) {
+        0 | 1 => Operation::Signal(job, SIGINT),
+        2 => Operation::Signal(job, SIGTERM),
+        3 => Operation::KillConsole(job),
+        4 => Operation::Order(host, job, JobOrder::Kill),
+        5 => Operation::Order(host, job, JobOrder::Signal { signal: 15, single: false }),
+        _ => Operation::Order(host, job, JobOrder::Grow { count: 1 }),
+    }
+}
+
+fn fault(dice: &mut Random, hosts: usize) -> Fault {
+    let (host, other, number) = (dice.below(hosts), dice.below(hosts), dice.below(8));
+    match dice.below(16) {
+        0 => Fault::PowerOff(host),
+        1 => Fault::PowerOn(host),
+        2 | 3 => Fault::KillDaemon(host),
+        4 | 5 => Fault::Boot(host),
+        6 | 7 => Fault::KillManager(host, number),
+        8 | 9 => Fault::KillRank(host, number, [9, 11, 15][dice.below(3)]),
+        10 => Fault::Cut(host, other),
+        11 => Fault::OneWay(host, other),
+        12 => Fault::Heal,
+        13 => Fault::Freeze(host),
+        14 => Fault::Thaw(host),
+        _ => Fault::RefuseForks(host, dice.one_in(2)),
+    }
+}
+
+impl Suite {
+    fn operate(&mut self, operation: &Operation) {
+        self.say(0, &format!("operation: {operation:?}"));
+        match operation {
+            Operation::Open => {
+                self.open_console();
+                self.note_lasting_trouble();
+            }
+            Operation::Signal(job, signal) => self.signal_console(*job, *signal),
+            Operation::KillConsole(job) => self.kill_console(*job),
+            Operation::Order(host, job, order) => self.order(*host, *job, order.clone()),
+            Operation::Fault(fault) => self.apply(fault),
+        }
+        self.serve_daemons();
+    }
+
+    /// Processes and records that are left on the hosts.
+    fn leftovers(&self) -> Vec<String> {
+        let mut left = Vec::new();
+        for (host, of) in self.hosts.iter().enumerate() {
+            let others = of.kernel.processes.iter().filter(|(pid, _)| **pid != of.daemon);
+            let name = |(pid, process): (&i32, &crate::kernel::Process)| {
+                let (parent, state, rank) = (process.parent, process.state, process.rank);
+                format!("h{host}: process {pid} of {parent} is left: {state:?} {rank:?}")
+            };
+            left.extend(others.map(name));
+            left.extend(of.records.keys().map(|job| format!("h{host}: a record of {job}")));
+        }
+        left
+    }
+}
