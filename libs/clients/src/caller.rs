@@ -18,9 +18,9 @@ pub struct ClientSpawn {
     pub variables: Vec<Vec<Bytes>>,
 }
 
-impl ClientSpawn {
+impl From<SpawnRequest> for ClientSpawn {
     /// A request without further variables.
-    pub(crate) const fn of(request: SpawnRequest) -> Self {
+    fn from(request: SpawnRequest) -> Self {
         Self { request, variables: Vec::new() }
     }
 }

@@ -7,7 +7,7 @@ use pmi_proto::signal::is_for_programs;
 use pmi_proto::{Answer, Dialect, Operation, ProtocolError};
 
 use super::{News, Pmi};
-use crate::caller::{Caller, ClientSpawn};
+use crate::caller::Caller;
 use crate::libraries::by_key_of_pmi;
 use crate::output::{Level, Output};
 use crate::pmix::is_of_pmix;
@@ -66,9 +66,7 @@ impl Pmi {
             Operation::Signal { rank: peer, signal } => {
                 self.ask_for_signal(turn, caller, peer, signal);
             }
-            Operation::Spawn(request) => {
-                turn.report(Output::Spawn(caller, ClientSpawn::of(request)))
-            }
+            Operation::Spawn(request) => turn.report(Output::Spawn(caller, request.into())),
             Operation::Initialized { dialect, .. } => self.begin(turn, rank, dialect),
             Operation::Finalized => turn.post(Input::Finalized(rank)),
             Operation::Abort { code, message, .. } => {

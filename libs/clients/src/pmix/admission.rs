@@ -39,7 +39,7 @@ impl Pmix {
             self.timers.set(Timer::Accept, again);
         }
         // Those of other users wait, so that their number does not matter. An own one may wait among them.
-        if accepted.met_foreign && (accepted.was_slow || self.expected.is_empty()) {
+        if accepted.met_foreign && (accepted.was_slow || !self.running.is_any_expected()) {
             turn.report(Output::Rest);
             self.timers.set(Timer::Rest, again);
         }
@@ -119,7 +119,7 @@ impl Pmix {
     ) {
         // A program that replaced another one may connect before the end of the old connection was read.
         let rank = rank_of(turn, &introduction).map(|(rank, _)| rank);
-        let old = rank.and_then(|rank| self.clients.admitted.get(&rank).copied());
+        let old = rank.and_then(|rank| self.running.connection(rank));
         match old.filter(|old| *old != number) {
             Some(old) => {
                 self.clients.introduced.push((old, number, introduction));
@@ -150,8 +150,8 @@ impl Pmix {
             // The kernel was asked when the connection was accepted.
             peer_uid: Some(uid),
             is_running: introduction.rank != WILDCARD
-                && rank.is_some_and(|rank| self.running.contains_key(&rank)),
-            is_connected: rank.is_some_and(|rank| self.clients.admitted.contains_key(&rank)),
+                && rank.is_some_and(|rank| self.running.contains(rank)),
+            is_connected: rank.is_some_and(|rank| self.running.connection(rank).is_some()),
         });
         let Some(connection) = self.clients.connections.get_mut(&number) else { return };
         self.timers.stop(Timer::Introduce(number));
@@ -159,8 +159,7 @@ impl Pmix {
             (Ok(encoding), Some(rank)) => {
                 connection.rank = Some(rank);
                 connection.session.admit(introduction, encoding, introduction.rank);
-                self.clients.admitted.insert(rank, number);
-                self.expected.remove(&rank);
+                self.running.connect(rank, number);
                 self.recount(turn.job, rank);
                 self.initialized(turn, rank);
             }
@@ -184,7 +183,7 @@ impl Pmix {
         if turn.job.is_first(rank) {
             turn.report(Output::Speaks);
         }
-        if self.running.get(&rank) != Some(&Client::Adopted) {
+        if self.running.client(rank) != Some(Client::Adopted) {
             turn.post(Input::Initialized(rank));
         }
     }

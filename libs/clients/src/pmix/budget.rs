@@ -15,8 +15,8 @@ impl Pmix {
     /// What is kept for a rank besides its commits: what was charged, its groups, and its entries in collective operations
     /// whose requests were answered.
     pub(super) fn kept_beside(&self, rank: Rank) -> usize {
-        let connection = self.clients.admitted.get(&rank);
-        let connection = connection.and_then(|number| self.clients.connections.get(number));
+        let number = self.running.connection(rank);
+        let connection = number.and_then(|number| self.clients.connections.get(&number));
         let groups = connection.map_or(0, |connection| connection.session.group_bytes());
         self.ledger.of(rank) + self.collectives.abandoned(rank) + groups
     }
@@ -56,8 +56,9 @@ impl Pmix {
     /// Tells the session of a rank what is kept for it besides its groups, which the session counts.
     pub(super) fn recount(&mut self, job: &Job, rank: Rank) {
         let lasting = self.lasting(job, rank);
-        let number = self.clients.admitted.get(&rank);
-        if let Some(connection) = number.and_then(|number| self.clients.connections.get_mut(number))
+        let number = self.running.connection(rank);
+        if let Some(connection) =
+            number.and_then(|number| self.clients.connections.get_mut(&number))
         {
             let groups = connection.session.group_bytes();
             connection.session.set_lasting(lasting.saturating_sub(groups));

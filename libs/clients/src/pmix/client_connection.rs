@@ -12,8 +12,6 @@ use pmix_proto::connect::Introduction;
 pub(super) struct Clients {
     /// By number.
     pub(super) connections: BTreeMap<usize, ClientConnection>,
-    /// The connection of each client.
-    pub(super) admitted: BTreeMap<Rank, usize>,
     /// Connections with answers to write.
     pub(super) answering: BTreeSet<usize>,
     /// Introductions that wait until an older connection of the same rank was read, with the number of that connection.

@@ -17,7 +17,6 @@ use super::routing::{pass_down, pass_on, send};
 use super::waiter::Waiter;
 use super::world_info::{FIRST_FOREIGN, Pending};
 use super::{Pmix, Timer, describe};
-use crate::client::Client;
 use crate::job::Job;
 use crate::output::LinkOutput;
 use crate::turn::Turn;
@@ -221,8 +220,8 @@ impl Pmix {
 
     /// A get that waits ends at last, unless a debugger may hold other ranks for hours.
     fn limit_get(&mut self, turn: &Turn<'_>, waiter: Waiter) {
-        let own = self.rank_of(waiter.0).and_then(|own| self.running.get(&own));
-        if own != Some(&Client::Debugged) && !self.timers.is_set(Timer::Answer(waiter)) {
+        let is_debugged = self.rank_of(waiter.0).is_some_and(|own| self.running.is_debugged(own));
+        if !is_debugged && !self.timers.is_set(Timer::Answer(waiter)) {
             self.limit(turn, waiter, Some(LONGEST_GET_S));
         }
     }

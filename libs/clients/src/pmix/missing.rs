@@ -9,7 +9,6 @@ use pmix_proto::modex::View;
 use super::peer_message::Found;
 use super::pending_gets::{PendingGet, Requester};
 use super::{Pmix, Timer};
-use crate::client::Client;
 use crate::job::Job;
 use crate::turn::Turn;
 
@@ -60,12 +59,12 @@ impl Pmix {
     /// How long a request for a rank of this host may wait from now on. `None` if this host cannot tell. The rank runs
     /// elsewhere then, or has not begun to speak, or a debugger may hold it.
     fn patience(&self, job: &Job, rank: Rank) -> Option<Duration> {
-        if self.running.get(&rank) == Some(&Client::Debugged) {
+        if self.running.is_debugged(rank) {
             return None;
         }
         match self.has_committed_here(job, rank) {
             true => Some(AFTER_COMMIT),
-            false => self.clients.admitted.contains_key(&rank).then_some(BEFORE_COMMIT),
+            false => self.running.connection(rank).is_some().then_some(BEFORE_COMMIT),
         }
     }
 

@@ -14,6 +14,7 @@
 //! | [`dynamic`] | processes that clients spawn |
 //! | [`queries`] | questions about the system |
 //! | [`events`], [`notice`] | events of clients, and of ranks that failed |
+//! | [`running_ranks`] | the ranks whose processes run, and their connections |
 //! | [`budget`], [`ledger`] | what is kept for each rank, up to its budget |
 //! | [`outward`], [`logs`] | texts and events of clients on their way out |
 //! | [`clean_up`] | files and directories that clients register for removal |
@@ -44,11 +45,12 @@ mod published;
 mod queries;
 mod requests;
 mod routing;
+mod running_ranks;
 mod waiter;
 mod world_data;
 mod world_info;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mpd_job::manager::Input;
@@ -69,6 +71,7 @@ pub use self::logs::Room;
 use self::name_requests::NameRequests;
 pub(crate) use self::name_requests::plain_value;
 use self::pending_gets::Gets;
+use self::running_ranks::RunningRanks;
 pub(crate) use self::waiter::NameTicket;
 use self::waiter::{Spawning, Waiter};
 use self::world_data::WorldData;
@@ -106,10 +109,7 @@ enum Timer {
 #[derive(Debug, Default)]
 pub(crate) struct Pmix {
     clients: Clients,
-    /// The ranks whose processes have not ended.
-    running: BTreeMap<Rank, Client>,
-    /// Those that may connect: they have no PMIx connection and no PMI session.
-    expected: BTreeSet<Rank>,
+    running: RunningRanks,
     /// By the first rank of the world.
     worlds_data: BTreeMap<Rank, WorldData>,
     others: OtherWorlds,
@@ -123,8 +123,6 @@ pub(crate) struct Pmix {
     logs: Logs,
     /// The number of the last event.
     last_event: u64,
-    /// Ranks whose misbehaviour was reported to the user.
-    misbehaved: BTreeSet<Rank>,
     timers: Timers<Timer>,
 }
 
@@ -190,27 +188,25 @@ impl Pmix {
 
     /// Notes that a rank may connect.
     fn expect(&mut self, turn: &mut Turn<'_>, rank: Rank) {
-        if self.running.contains_key(&rank) && self.expected.insert(rank) {
+        if self.running.expect(rank) {
             self.end_rest(turn);
         }
     }
 
     /// Notes that a rank speaks PMI.
     pub(crate) fn speaks_pmi(&mut self, rank: Rank) {
-        self.expected.remove(&rank);
+        self.running.speaks_pmi(rank);
     }
 
     /// Notes that the process of a rank has ended, or has left the job.
     pub(crate) fn rank_ended(&mut self, turn: &mut Turn<'_>, rank: Rank) {
-        self.running.remove(&rank);
-        self.expected.remove(&rank);
+        let connection = self.running.remove(rank);
         let first = self.collective(turn.job, rank).map(|(first, _)| first);
         if let Some(first) = first {
             self.world_data(first).ended.insert(rank);
         }
         self.timers.stop(Timer::Lost(rank));
-        self.misbehaved.remove(&rank);
-        if let Some(number) = self.clients.admitted.get(&rank).copied() {
+        if let Some(number) = connection {
             self.close(turn, number);
         }
         self.collectives.forget(rank);
@@ -227,8 +223,7 @@ impl Pmix {
 
     /// Prepares another start of the debugged programs: their clients connect again.
     pub(crate) fn restart(&mut self, turn: &mut Turn<'_>) {
-        let first = self.clients.admitted.iter().filter(|(rank, _)| turn.job.is_first(**rank));
-        for number in first.map(|(_, number)| *number).collect::<Vec<_>>() {
+        for number in self.running.connections(|rank| turn.job.is_first(rank)) {
             self.close(turn, number);
         }
         self.worlds_data.remove(&Rank(0));
@@ -307,7 +302,7 @@ impl Pmix {
         let has_finalized = !is_unfinished || connection.session.phase() == Phase::Finalized;
         if let Some(rank) = connection.rank.filter(|_| !has_finalized) {
             // Debugged programs may end and start again.
-            let client = self.running.get(&rank).copied();
+            let client = self.running.client(rank);
             if client.is_some_and(|client| client != Client::Debugged) {
                 self.timers.set(Timer::Lost(rank), turn.now() + CLOSED_GRACE);
             }
@@ -325,7 +320,6 @@ impl Pmix {
             self.timers.stop(Timer::Answer((number, ticket)));
         }
         if let Some(rank) = connection.rank {
-            self.clients.admitted.remove(&rank);
             self.expect(turn, rank);
             let name = turn.job.name_of(rank);
             turn.log(Level::Debug, format!("rank {name}: its PMIx connection is closed"));

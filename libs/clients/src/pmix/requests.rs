@@ -130,7 +130,7 @@ impl Pmix {
         turn.log(Level::Debug, format!("rank {name}: PMIx: {error}"));
         // A later version of the library may know more commands. It is answered that they are not supported.
         let is_newer = matches!(error, ProtocolError::UnknownCommand(_));
-        if !is_newer && self.misbehaved.insert(rank) {
+        if !is_newer && self.running.misbehaves(rank) {
             let text = format!("rank {name}: broke the PMIx protocol: {error}");
             turn.post(Input::Notice(text));
         }
