@@ -332,61 +332,46 @@ impl Consoles {
                 self.finish(request, ConsoleReply::Done { missing: joined(before, missing) })
             }
             RequestKind::Jobs { page, missing: before } => {
-                self.listed(ring, request, page, &answers, joined(before, missing))
+                let (missing, me) = (joined(before, missing), ring.name());
+                let jobs = pages::page(ring, page, &answers, |host, answer| match answer {
+                    OrderAnswer::Jobs { jobs, more } => Some(((host.clone(), jobs), more)),
+                    _ => None,
+                });
+                let console = self.send_page(request, jobs, &missing, |hosts, missing, more| {
+                    let hosted = hosts.into_iter().flat_map(|(host, jobs)| hosted(host, jobs));
+                    ConsoleReply::Jobs { me: me.clone(), jobs: hosted.collect(), missing, more }
+                })?;
+                self.ask_jobs(console, page + 1, missing)
             }
             RequestKind::Top { page, missing: before } => {
-                self.topped(ring, request, page, &answers, joined(before, missing))
+                let missing = joined(before, missing);
+                let used = pages::page(ring, page, &answers, |host, answer| match answer {
+                    OrderAnswer::Top { machine, runs, more } => {
+                        Some((HostTop { host: host.clone(), machine, runs }, more))
+                    }
+                    _ => None,
+                });
+                let reply = |hosts, missing, more| ConsoleReply::Top { hosts, missing, more };
+                let console = self.send_page(request, used, &missing, reply)?;
+                self.ask_top(console, page + 1, missing)
             }
             RequestKind::Job(job) => self.finish(request, outcome(&job, &answers, missing)),
             RequestKind::Laps => None,
         }
     }
 
-    /// Sends one page of jobs of every host to the console.
-    fn listed(
+    /// Sends one page of the answers of every host to the console. Returns the console if another page follows.
+    fn send_page<T>(
         &mut self,
-        ring: &Ring,
         request: RequestId,
-        page: u32,
-        answers: &[Answer],
-        missing: Vec<DaemonName>,
-    ) -> Option<Effect> {
+        page: Page<T>,
+        missing: &[DaemonName],
+        reply: impl Fn(Vec<T>, Vec<DaemonName>, bool) -> ConsoleReply,
+    ) -> Option<usize> {
         let console = self.asks.remove(&request)?.console;
-        let listed = pages::page(ring, page, answers, |host, answer| match answer {
-            OrderAnswer::Jobs { jobs, more } => Some(((host.clone(), jobs), more)),
-            _ => None,
-        });
-        let (more, me) = (listed.more, ring.name());
-        self.post_page(console, listed, &missing, |hosts, missing, more| {
-            let jobs = hosts.into_iter().flat_map(|(host, jobs)| hosted(host, jobs)).collect();
-            ConsoleReply::Jobs { me: me.clone(), jobs, missing, more }
-        });
-        if more { self.ask_jobs(console, page + 1, missing) } else { None }
-    }
-
-    /// Sends one page of the usage of every host to the console.
-    fn topped(
-        &mut self,
-        ring: &Ring,
-        request: RequestId,
-        page: u32,
-        answers: &[Answer],
-        missing: Vec<DaemonName>,
-    ) -> Option<Effect> {
-        let console = self.asks.remove(&request)?.console;
-        let used = pages::page(ring, page, answers, |host, answer| match answer {
-            OrderAnswer::Top { machine, runs, more } => {
-                Some((HostTop { host: host.clone(), machine, runs }, more))
-            }
-            _ => None,
-        });
-        let more = used.more;
-        self.post_page(console, used, &missing, |hosts, missing, more| ConsoleReply::Top {
-            hosts,
-            missing,
-            more,
-        });
-        if more { self.ask_top(console, page + 1, missing) } else { None }
+        let more = page.more;
+        self.post_page(console, page, missing, reply);
+        more.then_some(console)
     }
 
     /// This daemon ends: answers every waiting console.
